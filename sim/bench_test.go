@@ -13,7 +13,7 @@ import (
 
 const head = "document: {dsl: '1.0.3', namespace: bench, name: bench, version: '1.0.0'}\n"
 
-// bench simulates a document again and again, each time with another seed.
+// bench simulates a document repeatedly, each time with another seed.
 func bench(b *testing.B, doc, input string, cfg sim.Config) (tasks, runs int) {
 	b.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as the commands do
@@ -42,7 +42,7 @@ func perSecond(b *testing.B, n int, unit string) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), unit)
 }
 
-// BenchmarkPureTasks is a loop of tasks that only compute.
+// BenchmarkPureTasks runs a loop of tasks that only compute.
 func BenchmarkPureTasks(b *testing.B) {
 	tasks, _ := bench(b, `
 do:
@@ -54,7 +54,7 @@ do:
 	perSecond(b, tasks, "tasks/s")
 }
 
-// BenchmarkDurableSteps is a loop of tasks that go out to an executor and come back.
+// BenchmarkDurableSteps runs a loop of tasks that an executor performs.
 func BenchmarkDurableSteps(b *testing.B) {
 	tasks, _ := bench(b, `
 do:
@@ -66,7 +66,7 @@ do:
 	perSecond(b, tasks, "steps/s")
 }
 
-// BenchmarkWaits is a loop of waits: each is set, fires, and goes on.
+// BenchmarkWaits runs a loop of waits: each timer is set and fires.
 func BenchmarkWaits(b *testing.B) {
 	tasks, _ := bench(b, `
 do:
@@ -78,7 +78,7 @@ do:
 	perSecond(b, tasks, "waits/s")
 }
 
-// BenchmarkWorkflows is whole simulations of ten tasks and three waits.
+// BenchmarkWorkflows runs whole simulations of ten tasks and three waits.
 func BenchmarkWorkflows(b *testing.B) {
 	var doc strings.Builder
 	doc.WriteString("do:\n")

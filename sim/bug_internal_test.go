@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// The kinds of mistakes that engines of this sort have had. Each is planted in the
-// scripts, and must be found, so that the simulator cannot go blind.
+// Typical mistakes of such engines. Each is planted in the scripts and must be found, so
+// that the simulator cannot lose its sight.
 func scriptBugs() []scriptBug {
 	return []scriptBug{
 		{
@@ -87,7 +87,7 @@ func scriptBugs() []scriptBug {
 	}
 }
 
-// keysOf counts the keys of a script's arguments: what begins as keys do.
+// keysOf counts the keys among a script's arguments, judging by their prefixes.
 func keysOf(args []any) int {
 	for i, arg := range args {
 		text, _ := arg.(string)
@@ -98,8 +98,8 @@ func keysOf(args []any) int {
 	return len(args)
 }
 
-// parallelLoops does several things at once, over and over: two workers have events of one
-// execution at the same time.
+// parallelLoops does several things concurrently and repeatedly, so two workers have
+// events of one execution at the same time.
 const parallelLoops = `
 document: {dsl: '1.0.3', namespace: test, name: wide, version: '1.0.0'}
 do:
@@ -134,7 +134,7 @@ func TestPlantedBugs(t *testing.T) {
 	}
 }
 
-// onDocument runs one document under faults, to compare with a run without.
+// onDocument runs one document with faults, and compares it with a run without.
 func (b scriptBug) onDocument(t *testing.T) func(seed uint64) string {
 	t.Helper()
 	def, _, err := dsl.Parse("buggy.yaml", []byte(cmp.Or(b.on, faulty)))
@@ -157,7 +157,7 @@ func (b scriptBug) onDocument(t *testing.T) func(seed uint64) string {
 	}
 }
 
-// onWorkload runs a workload with its faults, or some of them, or none.
+// onWorkload runs a workload with all, some or none of its faults.
 func (b scriptBug) onWorkload(t *testing.T) func(seed uint64) string {
 	t.Helper()
 	i := slices.IndexFunc(workloads(), func(l workload) bool { return strings.HasPrefix(l.name, b.on) })

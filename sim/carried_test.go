@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// outcomes runs a document with some seeds, and returns how many outcomes there are.
+// outcomes runs a document with some seeds, and returns the number of distinct outcomes.
 func outcomes(t *testing.T, tasks, mocks string) int {
 	t.Helper()
 	def, _, err := dsl.Parse("x.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: x, version: '1.0.0'}\ndo:\n"+tasks))
@@ -30,8 +30,8 @@ func outcomes(t *testing.T, tasks, mocks string) int {
 	return len(seen)
 }
 
-// The outcome of a run has the calls in it that were carried out, and what mocks keep,
-// whatever the workflow says of itself.
+// The outcome of a run includes the calls that were carried out and the state of mocks,
+// whatever the workflow's output is.
 func TestOutcomeHasEffects(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

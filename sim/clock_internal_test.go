@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A clock that jumps beyond an event from outside does not go back to it: whoever
-// was given something after the jump would seem to have it from the future.
+// A clock that jumps past an event from outside does not go back to it: otherwise
+// messages delivered after the jump would seem to come from the future.
 func TestClockNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	cfg := twoProcesses(t).withDefaults()
@@ -37,9 +37,9 @@ func TestClockNeverGoesBack(t *testing.T) {
 	}
 }
 
-// The clock jumps by more than a lease between what a service reads and its look for what
-// others have left: it finds its own messages there, and handles them once. Else a timer
-// would be set behind the word that it is not needed any more.
+// The clock jumps by more than a lease between a service's read and its claim: it claims
+// its own messages, and must handle them once. Otherwise a timer would be set after its
+// cancellation.
 func TestReadAndLeftAtOnce(t *testing.T) {
 	t.Parallel()
 	l := workload{document: `

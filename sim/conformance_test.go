@@ -32,7 +32,7 @@ import (
 // spec is the folder with the specification's data, which is not part of the project.
 var spec = flag.String("spec", cmp.Or(os.Getenv("FLUNQ_SPEC"), "../../shared/spec"), "folder of the specification: ctk, examples, schema")
 
-// runs takes a workflow through the real engine, and gives its history too.
+// runs runs a workflow with the real engine, and returns its history, too.
 type runs func(ctx context.Context, def *dsl.Definition, input json.RawMessage) (*sim.Result, []event.Event, error)
 
 // All official scenarios of both versions pass, in the simulator and on a real Redis.
@@ -69,7 +69,7 @@ func simulated(ctx context.Context, def *dsl.Definition, input json.RawMessage) 
 	return r, history, err
 }
 
-// remote sends also those tasks through the stream that only compute.
+// remote also sends computed tasks through the stream.
 func remote(ctx context.Context, def *dsl.Definition, input json.RawMessage) (*sim.Result, []event.Event, error) {
 	var history []event.Event
 	r, err := sim.Run(ctx, sim.Config{
@@ -79,7 +79,7 @@ func remote(ctx context.Context, def *dsl.Definition, input json.RawMessage) (*s
 	return r, history, err
 }
 
-// onRedis runs the engine's services on a real Redis, one tenant a scenario.
+// onRedis runs the engine's services on a real Redis, with one tenant for each scenario.
 func onRedis(t *testing.T) runs {
 	rdb := redistest.Start(t)
 	var scenario int
@@ -118,7 +118,7 @@ func onRedis(t *testing.T) runs {
 	}
 }
 
-// untilEnd reads the history of an execution until it has ended.
+// untilEnd returns the history of an execution once it has ended.
 func untilEnd(ctx context.Context, e *engine.Engine, tenant, id string) ([]event.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -157,7 +157,7 @@ func resultOf(history []event.Event) *sim.Result {
 	return r
 }
 
-// scenario is one scenario under way.
+// scenario is one running scenario.
 type scenario struct {
 	run     runs
 	def     *dsl.Definition
@@ -270,7 +270,7 @@ func (s *scenario) hasItems(path string, n int) error {
 	return nil
 }
 
-// order is the names of the tasks that ran, as they began.
+// order returns the names of the tasks that ran, in the order in which they began.
 func (s *scenario) order() []string {
 	var names []string
 	for _, e := range s.history {
@@ -310,7 +310,7 @@ func (s *scenario) ranBeside(task, where, other string) error {
 	return nil
 }
 
-// completion is the end of a task in the history.
+// completion returns the end of a task in the history.
 func (s *scenario) completion(task string) (c event.Completed, err error) {
 	for _, e := range s.history {
 		if e.Type != event.TaskCompleted {
@@ -385,7 +385,7 @@ func same(doc *godog.DocString, got any) error {
 	return nil
 }
 
-// sameMembers compares the members that are wanted; others may be there.
+// sameMembers compares the wanted members; others are ignored.
 func sameMembers(doc *godog.DocString, p *event.Problem) error {
 	v, err := data(doc)
 	if err != nil {
@@ -407,7 +407,7 @@ func sameMembers(doc *godog.DocString, p *event.Problem) error {
 	return nil
 }
 
-// pets answers what the scenarios ask of the network.
+// pets answers the calls of the scenarios.
 type pets struct{}
 
 func (pets) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -444,7 +444,7 @@ func (pets) answer(req *http.Request) (int, string) {
 	}
 }
 
-// petstore is as much of the pet store's description as the scenarios use.
+// petstore is the part of the pet store's description that the scenarios use.
 const petstore = `{"swagger":"2.0","info":{"title":"pets","version":"1"},"host":"petstore.swagger.io","basePath":"/v2","schemes":["https"],
 "paths":{
 "/pet/findByStatus":{"get":{"operationId":"findPetsByStatus","produces":["application/json"],

@@ -64,7 +64,7 @@ func (w *simulation) mend(ctx context.Context, id string) error {
 			return err
 		}
 		if !again {
-			w.report("a letter is brought back once", id, "that of "+l.Event.ID+" was not there any more")
+			w.report("a dead letter is replayed once", id, "the one of "+l.Event.ID+" was gone")
 		}
 	}
 	return nil

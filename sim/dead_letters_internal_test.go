@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// An execution that has ended of an event which nobody can read has left one letter of
-// it, whichever request or reply is lost, and whoever dies or stands still.
+// An execution that ends because of an unreadable event leaves exactly one dead letter,
+// whichever request or reply is lost and whichever process dies or freezes.
 func TestDeadLettersOfEverySingleFault(t *testing.T) {
 	t.Parallel()
 	const name = "an execution of which an event cannot be read ends"
@@ -23,8 +23,8 @@ func TestDeadLettersOfEverySingleFault(t *testing.T) {
 	})
 }
 
-// An execution that ends of an event which nobody can read lets go of all that it had:
-// its timers, what it listened for, and its child.
+// An execution that ends because of an unreadable event releases everything: its timers,
+// its entries in lists of listeners, and its child.
 func TestGivenUpLetsGo(t *testing.T) {
 	t.Parallel()
 	l := workload{
@@ -44,14 +44,14 @@ do:
 	}
 	l.everyFault(t, func(t *testing.T, got *Trial, kind FaultKind) []string {
 		t.Helper()
-		if kind == Duplicate && len(got.Broken) == 2 { // of the copy there is a letter as well
+		if kind == Duplicate && len(got.Broken) == 2 { // the copy is dead-lettered as well
 			got.Broken = got.Broken[:1]
 		}
 		return l.wrong(got)
 	})
 }
 
-// everyFault tries a workload with each single fault, and fails with what is wrong.
+// everyFault runs a workload with each single fault, and reports what is wrong.
 func (l workload) everyFault(t *testing.T, wrong func(*testing.T, *Trial, FaultKind) []string) {
 	t.Helper()
 	for _, kind := range []FaultKind{DropRequest, DropReply, CrashBefore, CrashAfter, Duplicate, Delay, Outage, Clock, StopRequested} {
@@ -74,9 +74,10 @@ func (l workload) everyFault(t *testing.T, wrong func(*testing.T, *Trial, FaultK
 	}
 }
 
-// lettered says what is wrong with a trial of an execution that ends of an event, or
-// else completes because its answer was faster. A copy of the event may come to a
-// letter of its own, and so may one that somebody has in hand as the execution ends.
+// lettered returns what is wrong with a trial in which an execution either ends because
+// of an unreadable event, or completes because its answer was faster. A copy of the event
+// may become a second dead letter, and so may an event that a worker holds when the
+// execution ends.
 func lettered(l workload, got *Trial, kind FaultKind) []string {
 	least, most := 1, 1
 	if got.Ends[1].Status == decide.Completed {

@@ -29,9 +29,9 @@ import (
 	cases "flunq.io/flunq/sim/spec"
 )
 
-// The examples end on a real Redis as they do in the simulator: what a clock there
-// would bring about, an operator does, who fires the next timer, lets the next answer
-// through, or sends the next event whenever all else is done.
+// The examples end on a real Redis as they do in the simulator. An operator takes the
+// place of the clock: whenever nothing else is left to do, the operator fires the next
+// timer, releases the next answer, or sends the next event.
 func TestExamplesOnRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t)
@@ -58,7 +58,7 @@ func TestExamplesOnRedis(t *testing.T) {
 	}
 }
 
-// operated is a case whose time an operator lets pass.
+// operated is a case in which an operator makes time pass.
 type operated struct {
 	*cases.Case
 
@@ -74,13 +74,13 @@ type operated struct {
 	due     map[string]time.Duration // timers that are set
 }
 
-// pending is an answer that takes its time.
+// pending is a delayed answer.
 type pending struct {
 	at      time.Duration
 	through chan struct{}
 }
 
-// one lets one mock answer at a time.
+// one serializes the mocks' answers.
 func (o *operated) one(next http.RoundTripper) http.RoundTripper {
 	return transport(func(req *http.Request) (*http.Response, error) {
 		o.mu.Lock()
@@ -92,10 +92,10 @@ func (o *operated) one(next http.RoundTripper) http.RoundTripper {
 // transport is a function as http.RoundTripper.
 type transport func(*http.Request) (*http.Response, error)
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
 
-// sleep lets a mock's answer wait until the operator lets it through.
+// sleep delays a mock's answer until the operator releases it.
 func (o *operated) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -141,7 +141,7 @@ func (o *operated) compare(t *testing.T, rdb redis.UniversalClient) {
 	if len(got.Error) > 0 && json.Unmarshal(got.Error, &problem) != nil {
 		t.Errorf("error %s", got.Error)
 	}
-	if problem != nil { // it was an operator who made the time pass
+	if problem != nil { // an operator made the time pass
 		problem.Detail = strings.Replace(problem.Detail, "ada fired the timeout of", "the task did not end within", 1)
 	}
 	if diff := gocmp.Diff(want.Error, problem); diff != "" {
@@ -149,7 +149,7 @@ func (o *operated) compare(t *testing.T, rdb redis.UniversalClient) {
 	}
 }
 
-// run is the execution once it has ended, or waits for what will never come.
+// run returns the execution once it has ended or waits for ever.
 func (o *operated) run(t *testing.T) store.Execution {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -165,7 +165,7 @@ func (o *operated) run(t *testing.T) store.Execution {
 	defer func() {
 		stop()
 		o.mu.Lock()
-		for _, p := range o.answers { // nobody waits for these any more
+		for _, p := range o.answers { // no task waits for these any more
 			close(p.through)
 		}
 		o.mu.Unlock()
@@ -175,7 +175,7 @@ func (o *operated) run(t *testing.T) store.Execution {
 	if err := o.engine.Start(ctx, o.tenant, "x", o.def, o.Input); err != nil {
 		t.Fatal(err)
 	}
-	stuck := int64(-1) // the version at which nothing was left to happen
+	stuck := int64(-1) // the version at which nothing was left to do
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		idle := o.idle(t)
 		x, err := o.engine.Store.Execution(ctx, o.tenant, "x")
@@ -186,14 +186,14 @@ func (o *operated) run(t *testing.T) store.Execution {
 			return x
 		}
 		if idle && !o.pass(t) {
-			stuck = x.Version // a timer that has come by itself may be under way
+			stuck = x.Version // a timer that fired by itself may be under way
 		}
 	}
 	t.Fatal("it does not end")
 	return store.Execution{}
 }
 
-// idle reports whether nothing is under way but answers that take their time.
+// idle reports whether nothing is under way except delayed answers.
 func (o *operated) idle(t *testing.T) bool {
 	t.Helper()
 	o.mu.Lock()
@@ -205,13 +205,13 @@ func (o *operated) idle(t *testing.T) bool {
 	}
 	busy := int64(0)
 	for _, g := range streams[0].Groups {
-		// What means nothing to a group it acknowledges when it reads again.
+		// A group acknowledges events that do not concern it at its next read.
 		busy += g.Pending + g.Lag
 	}
 	return busy == int64(answers)
 }
 
-// pass lets time pass until the next thing happens, and reports whether there is any.
+// pass makes time pass until the next thing happens, and reports whether there is any.
 func (o *operated) pass(t *testing.T) bool {
 	t.Helper()
 	timers, _, err := o.engine.Store.Timers(t.Context(), store.TimerFilter{Tenant: o.tenant}, "", 1000)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// examples are the runs of each official example. Where a document cannot do
-// what its name promises, the comment says why.
+// examples returns the runs of each official example. If a document cannot do what its
+// name promises, a comment says why.
 func examples() map[string][]example {
 	out := map[string][]example{}
 	for _, table := range []map[string][]example{
@@ -26,13 +26,13 @@ func rex() []example {
 			input: `{"petId": 7}`, mocks: getPet, output: `{"id": 7, "name": "Rex"}`,
 			calls: []string{"GET https://petstore.swagger.io/v2/pet/7"},
 		},
-		// A member that is not there is a mistake, and so is one that is no scalar.
+		// A missing member is a mistake, and so is a member that is not a scalar.
 		{fault: "expression", detail: "petId", at: "/do/0/getPet"},
 		{input: `{"petId": [7]}`, fault: "expression", at: "/do/0/getPet"},
 	}
 }
 
-// bearerOf7 wants the token that the run brings along.
+// bearerOf7 expects the token from the run's input.
 func bearerOf7() []example {
 	return []example{
 		{
@@ -93,7 +93,7 @@ func httpExamples() map[string][]example {
 		}),
 		"call-openapi.yaml":          pets,
 		"call-openapi-redirect.yaml": pets,
-		// The body's values are no expressions, but texts.
+		// The values of the body are not expressions but texts.
 		"conditional-task.yaml": {{
 			input: `{"customer": {"age": 17}}`, fault: "https://superbet-casinos.com/customer/access-forbidden",
 			at: "/do/0/raiseErrorIfUnderage",
@@ -102,7 +102,7 @@ func httpExamples() map[string][]example {
 			mocks:  `http: [{match: {method: POST, url: "*/football", body: {customer: .customer, bet: .bet}}, respond: {body: {placed: true}}}]`,
 			output: `{"placed": true}`,
 		}},
-		// The first call's output takes the place of the input, so that the second has no petId.
+		// The first call's output replaces the input, so the second call has no petId.
 		"do-multiple.yaml": {{
 			input: `{"petId": 7}`,
 			mocks: getPet,
@@ -130,7 +130,7 @@ const (
 	left  = `{type: com.fake-hospital.patient.checked-out, data: {patient: 1}}`
 )
 
-// arriving is mocks of events, one each second.
+// arriving returns mocks of events, one each second.
 func arriving(events ...string) string {
 	out := "events:\n"
 	for i, e := range events {
@@ -201,7 +201,7 @@ func eventExamples() map[string][]example {
 			{mocks: arriving(fever), waits: true},
 		},
 		"listen-to-any.yaml": {{mocks: arriving(calm, fever), output: `[{"bpm": 80}]`}},
-		// The list of events takes the place of the input, so that the call has no carId.
+		// The list of events replaces the input, so the call has no carId.
 		"listen-to-one.yaml": {{
 			input: `{"carId": 4}`,
 			mocks: arriving(`{type: com.virtual-wf-powered-race.events.race.started.v1}`) + `http: [{respond: {status: 202}}]`,
@@ -233,7 +233,8 @@ func alarm() []example {
 	}
 }
 
-// retrying wants five retries after 3, 6, 12, 24 and 48 seconds, of failures with status 503 only.
+// retrying expects five retries after 3, 6, 12, 24 and 48 seconds, for failures with
+// status 503 only.
 func retrying() []example {
 	const input = `{"petId": 7}`
 	return []example{
@@ -265,7 +266,7 @@ func flowExamples() map[string][]example {
 		"fork.yaml":           alarm(),
 		"raise-inline.yaml":   notImplemented,
 		"raise-reusable.yaml": notImplemented,
-		// The child's input is no expression, but a text.
+		// The child's input is not an expression but a text.
 		"run-subflow.yaml": {
 			{
 				with: `
@@ -287,7 +288,7 @@ do: [{register: {set: {registered: "${ .customer }"}}}]`,
 			{mocks: `http: [{respond: {status: 503}}]`, output: `{"status": "failed"}`},
 			{mocks: `http: [{respond: {status: 500}}]`, fault: "communication"},
 		},
-		// What catch.do sets is no expression, but a text; the pet is not bought.
+		// What catch.do sets is not an expression but a text; the pet is not bought.
 		"try-catch-then.yaml": {
 			{
 				input: `{"petId": 7}`, mocks: `http: [{match: {method: GET}, respond: {status: 404}}]`,
@@ -355,7 +356,8 @@ do: [{echo: {set: "${ . + {done: true} }"}}]`,
 				calls: []string{"POST https://fake-logging-service.com/warn", "POST https://fake-notification-service.com/notify"},
 			},
 		},
-		// The endpoint names no host, which is the document's mistake and none of communication.
+		// The endpoint names no host, which is a mistake of the document, not of
+		// communication.
 		"dsl-reference/dsl-reference-22-try-example.yaml":  {{fault: "configuration", at: "/do/0/trySomething/try/0/invalidHttpCall"}},
 		"dsl-reference/dsl-reference-23-wait-example.yaml": {{input: `[1]`, output: `[1]`, elapsed: 10 * time.Second}},
 		"dsl-reference/dsl-reference-24-authentication-example.yaml": {

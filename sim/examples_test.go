@@ -80,7 +80,7 @@ func TestExamplesExist(t *testing.T) {
 	}
 }
 
-// exampleNames are the documents below a folder that are meant to be valid.
+// exampleNames returns the documents below a folder that should be valid.
 func exampleNames(t *testing.T, folder string) []string {
 	t.Helper()
 	var names []string
@@ -182,7 +182,7 @@ func (e example) checkEnd(t *testing.T, r *sim.Result) {
 	}
 }
 
-// cannot is a run that ends where the engine finds what it cannot run.
+// cannot returns a run that ends where the engine finds an unsupported construct.
 func cannot(construct, at string) []example {
 	return []example{{fault: "configuration", detail: construct, at: at}}
 }

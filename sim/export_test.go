@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// What is exported of a history says the same as a recording of the run itself,
-// but for the exchanges that nobody has listened to.
+// An exported history equals a recording of the run itself, except that it has no
+// exchanges.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("wait.yaml", []byte(`
@@ -80,7 +80,7 @@ func lines(t *testing.T, text []byte) (out []map[string]any) {
 	return out
 }
 
-// only is the JSON of the lines of one kind.
+// only returns the JSON of the lines of one kind.
 func only(lines []map[string]any, kind string) string {
 	var out []map[string]any
 	for _, line := range lines {
@@ -91,8 +91,8 @@ func only(lines []map[string]any, kind string) string {
 	return string(event.Encode(out))
 }
 
-// Each event of an exported history is read again byte for byte, whatever its data is, and
-// holds no secret: not even one of digits that is part of a number.
+// Each event of an exported history is read back byte for byte, whatever its data is, and
+// contains no secret: not even one of digits that is part of a number.
 func TestExportKeepsBytes(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("x.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: x, version: '1.0.0'}\ndo: [{a: {set: {b: 1}}}]"))

@@ -8,8 +8,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// A process that has died calls nobody, whatever its services still do until they
-// find out: what reached the world did so before.
+// A dead process makes no calls, whatever its services do until they find out.
 func TestTheDeadDoNotCall(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("charge.yaml", []byte(`

@@ -30,7 +30,7 @@ do:
   - send: {emit: {event: {with: {type: done, time: '2026-01-01T00:00:00Z', data: {n: 1}}}}}
 `
 
-// twoProcesses share the work of the faulty document.
+// twoProcesses returns a configuration in which two processes share the faulty document.
 func twoProcesses(t *testing.T) Config {
 	t.Helper()
 	def, _, err := dsl.Parse("faulty.yaml", []byte(faulty))
@@ -40,8 +40,8 @@ func twoProcesses(t *testing.T) Config {
 	return Config{Definition: def, ID: "x", Remote: true, Processes: 2, Executors: 2}
 }
 
-// Whatever goes wrong at any single command, the execution ends as it does
-// without, its history follows from its definition, and nothing is left over.
+// Whatever goes wrong at any single command, the execution ends as without faults, its
+// history follows from its definition, and nothing is left over.
 func TestEverySingleFault(t *testing.T) {
 	t.Parallel()
 	plain := try(t, twoProcesses(t), Plan{})
@@ -58,7 +58,7 @@ func TestEverySingleFault(t *testing.T) {
 	}
 }
 
-// So it does with several faults that chance has chosen.
+// The same holds for several random faults.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	plain := try(t, twoProcesses(t), Plan{})
@@ -80,9 +80,9 @@ do:
   - ship: {set: {shipped: true}}
 `
 
-// An event from outside reaches the execution that listens for it, also where a
-// worker stood still with it until it was another's: that one must not
-// acknowledge it. (Found by flunq sim, when it did.)
+// An event from outside reaches the execution that listens for it, even if a worker froze
+// with it until another one claimed it: the first must not acknowledge it. (Found by
+// flunq sim.)
 func TestEventsReachListeners(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("listening.yaml", []byte(listening))
@@ -101,7 +101,7 @@ func TestEventsReachListeners(t *testing.T) {
 	}
 }
 
-// same wants a trial to have ended as the plain one did, with all promises kept.
+// same expects a trial to end like the plain one, without violations.
 func same(t *testing.T, plain, got *Trial) {
 	t.Helper()
 	if got.Outcome != plain.Outcome {

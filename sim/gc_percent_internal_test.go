@@ -8,8 +8,9 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// A search makes a thousand worlds between two collections: one that outlives the
-// first after its end has all of them kept until the next, and the heap doubles.
+// A search creates a thousand simulations between two garbage collections. If one
+// simulation kept its predecessor alive, all of them would stay in memory, and the heap
+// would double.
 func TestSimulationIsReleased(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("wait.yaml", []byte(waiting))
@@ -30,7 +31,7 @@ do:
   - note: {set: {waited: true}}
 `
 
-// lived is a world that has come to its end.
+// lived returns a simulation that has ended.
 //
 //go:noinline
 func lived(t *testing.T, def *dsl.Definition) weak.Pointer[simulation] {

@@ -12,22 +12,22 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// writer writes random documents of all kinds of tasks whose outcome depends on
-// neither time nor order.
+// writer writes random documents with tasks of all kinds whose outcome depends on neither
+// time nor order.
 type writer struct {
 	*rand.Rand
 	names int
 	lines strings.Builder
-	short bool // waits take no time to speak of, and nobody waits for days
+	short bool // waits are very short, and nothing waits for days
 }
 
-// More documents, and more seeds of each, than an ordinary run of the tests has.
+// More documents, and more seeds of each, than in an ordinary test run.
 var (
 	documents = flag.Uint64("documents", 80, "generated documents to simulate")
 	seeds     = flag.Uint64("seeds", 5, "seeds of each generated document")
 )
 
-// second is the unit of waits.
+// second formats a wait in seconds.
 func (w *writer) second(n int) string {
 	if w.short {
 		return fmt.Sprintf("PT0.%03dS", n)
@@ -41,7 +41,7 @@ func (w *writer) document() string {
 	return w.lines.String()
 }
 
-// list writes some tasks of a depth at most.
+// list writes tasks, nested up to depth.
 func (w *writer) list(indent string, depth, count int) {
 	for range count {
 		w.names++
@@ -125,8 +125,8 @@ func (w *writer) task(indent, name string, depth int) {
 	}
 }
 
-// Documents that nobody has thought of end, whatever goes wrong, as they do when
-// nothing does; and the same seed gives the same run.
+// Random documents end in the same way with faults as without, and the same seed gives
+// the same run.
 func TestGeneratedDocuments(t *testing.T) {
 	t.Parallel()
 	mocks, err := mock.Parse("mocks.yaml", []byte("http: [{respond: [{status: 200, latency: PT3S, body: {n: 1}}]}]"))

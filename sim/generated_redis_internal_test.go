@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// locked lets several call through what takes one call at a time.
+// locked serializes calls to a function that is not safe for concurrent use.
 type locked struct {
 	mu   sync.Mutex
 	next http.RoundTripper
@@ -31,8 +31,8 @@ func (l *locked) RoundTrip(req *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(req)
 }
 
-// Generated documents end on a real Redis, where two processes share the work and
-// one of them is replaced again and again, as they do in the simulator.
+// Generated documents end on a real Redis, where two processes share the work and one of
+// them is replaced repeatedly, as they do in the simulator.
 func TestGeneratedOnRedis(t *testing.T) {
 	rdb := redistest.Start(t)
 	const count = 40
@@ -97,7 +97,7 @@ func TestGeneratedOnRedis(t *testing.T) {
 	wg.Wait()
 }
 
-// untilEnded is an execution once it has ended.
+// untilEnded returns an execution once it has ended.
 func untilEnded(t *testing.T, st *store.Store, tenant string) store.Execution {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -114,7 +114,7 @@ func untilEnded(t *testing.T, st *store.Store, tenant string) store.Execution {
 	}
 }
 
-// rebuilt wants the history of an execution to lead to what is kept of it.
+// rebuilt expects the history of an execution to lead to its stored state.
 func rebuilt(t *testing.T, e *engine.Engine, x store.Execution) {
 	t.Helper()
 	env, err := e.Definitions.Hash(t.Context(), x.Tenant, x.Workflow, x.Definition)

@@ -7,8 +7,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// What nobody acknowledges, since nothing goes wrong, is not looked after while
-// the execution only waits: neither for long nor for ever.
+// Without faults, unacknowledged events are not renewed while the execution only waits.
 func TestNothingToRenew(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("wait.yaml", []byte(`

@@ -279,10 +279,10 @@ func (l *historyAudit) hears(e event.Event) {
 		}
 	}
 	if listens {
-		l.broken("only who listens for an event hears it", l.id, "%s came, and no task listened for its type", e.ID)
+		l.broken("a task receives only the events that it listens for", l.id, "%s came, and no task listened for its type", e.ID)
 		return
 	}
-	l.broken("only who listens hears an event", l.id, "%s came, and no task listened", e.ID)
+	l.broken("an event is received only by a listening task", l.id, "%s came, and no task listened", e.ID)
 }
 
 // mostHeard is how many event ids an execution remembers.

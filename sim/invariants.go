@@ -144,7 +144,7 @@ func (w *simulation) acted(a delivery.Activity) {
 			return
 		}
 	}
-	w.report("nobody takes what the living hold", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
+	w.report("no message is claimed from a live process", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
 }
 
 // report records a violation that is found while the simulation runs.
@@ -157,7 +157,7 @@ func (w *simulation) report(rule, execution, detail string) {
 func (w *simulation) leftoverKeys(broken reportFunc) {
 	for _, tenant := range w.tenants {
 		for _, key := range w.memory.Keys(store.Keys{}.Listeners(tenant, "")) {
-			broken("nobody listens who has ended", "", "%s is left", key)
+			broken("no listener is left once all executions have ended", "", "%s is left", key)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (w *simulation) related(ends []End, published map[stated]bool, broken repor
 		}
 		id, parent := w.idOf(end.ID), end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))]
 		if end.Status.Ended() && !published[stated{parent, id + "/parent"}] {
-			broken("who has started an execution is told how it ends", end.ID, "%s was not told", parent)
+			broken("a parent learns how its child ends", end.ID, "%s did not learn it", parent)
 		}
 		at := slices.IndexFunc(ends, func(e End) bool { return e.ID == parent })
 		if at >= 0 {

@@ -133,7 +133,7 @@ func (w *simulation) notes(ends []End, broken reportFunc) {
 		}
 		w.memory.Fields(w.keyOf(end.ID), func(name, _ string) {
 			if strings.Contains(name, ":") || name == "snapshot" || name == "snapshot_version" {
-				broken("an execution that has ended keeps no notes", end.ID, "%s is left", name)
+				broken("an ended execution keeps no working data", end.ID, "%s is left", name)
 			}
 		})
 	}

@@ -23,7 +23,7 @@ func (w *simulation) watch() {
 	w.memory.Watch.Removed = w.removed
 	w.memory.Watch.Trimmed = w.trimmed
 	w.memory.Watch.Lost = func(group, id string) {
-		w.report("nothing goes that a group still needs", "", "entry "+id+" has gone, and "+group+" was not done with it")
+		w.report("no entry is removed that a group still needs", "", "entry "+id+" has gone, and "+group+" was not done with it")
 	}
 }
 
@@ -32,9 +32,9 @@ func (w *simulation) watch() {
 func (w *simulation) taken(e memory.Entry, to string, idle time.Duration) {
 	delete(w.others, held(to, e.Stream, e.ID))
 	if lease := engine.Defaults().Lease; idle < lease {
-		w.report("a message is its consumer's for a lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
+		w.report("a message is claimed only after its lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
 	} else if idle > lease+promptly && idle < handedBack && w.attentive(e) {
-		w.report("what is left alone is taken over after a lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after %v only", e.ID, e.Group, e.Owner, to, idle))
+		w.report("an abandoned message is claimed after a lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after %v only", e.ID, e.Group, e.Owner, to, idle))
 	}
 }
 
@@ -68,7 +68,7 @@ func (w *simulation) acknowledged(e memory.Entry) {
 		return
 	}
 	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.concerns != nil && s.consumerGroup.concerns(typeOf(e.Fields)) {
-		w.report("only who holds a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, and %s has acknowledged it", e.ID, e.Group, e.Owner, s.Name))
+		w.report("only the owner of a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, and %s has acknowledged it", e.ID, e.Group, e.Owner, s.Name))
 	}
 }
 
@@ -111,7 +111,7 @@ func (w *simulation) checkDisowned(a delivery.Activity) {
 		delete(w.others, key)
 	case delivery.Performed:
 		if w.others[key] && m.Event.Type == event.TaskRequested && a.Task == "call" {
-			w.report("what is another's is let go of", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew to be another's", a.Consumer, a.What, m.Event.ID))
+			w.report("a call is not finished once another process owns it", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew another process owned", a.Consumer, a.What, m.Event.ID))
 		}
 	}
 }

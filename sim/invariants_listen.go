@@ -29,7 +29,7 @@ func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, 
 		}
 		for _, typ := range typesIn(filters) {
 			if !w.hears(ctx, id, typ) && !w.hears(ctx, id, "*") {
-				broken("who listens is told", id, "%s waits for %s, and stands on no list for it", RunName(n.Run.String()), typ)
+				broken("a listening execution is on the list of listeners", id, "%s waits for %s, and is on no list for it", RunName(n.Run.String()), typ)
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func (w *simulation) heard(end End, broken reportFunc) {
 		for i, m := range w.cfg.Mocks.Events {
 			at := w.cfg.Start.Add(m.After)
 			if e := m.Event(i, at); !w.poison.about(e.ID) && l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
-				broken("an event reaches who listens for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, RunName(l.task), l.from)
+				broken("an event reaches the tasks that listen for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, RunName(l.task), l.from)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func (i *isolation) acted(w *simulation, a delivery.Activity) {
 		}
 		for other, crashes := range i.under[by] {
 			if other != id && max(crashes, m.Crashes) >= candidateCrashes {
-				w.report("what has killed two is handled alone", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s beside another one: of these, %d have died", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
+				w.report("a message that has crashed two processes is handled in isolation", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s beside another one, after %d crashes", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
 				break
 			}
 		}
@@ -65,6 +65,6 @@ func (i *isolation) sent(w *simulation, cmd redis.Cmder) {
 	}
 	name, ok := strings.CutPrefix(fmt.Sprint(args[field]), "alone ")
 	if crashes := i.crashes[fmt.Sprint(args[key])+" "+name]; ok && crashes < candidateCrashes {
-		w.report("who has not killed two is handled beside others", "", fmt.Sprintf("%s was set apart after %d deaths", name, crashes))
+		w.report("only a message that has crashed two processes is handled in isolation", "", fmt.Sprintf("%s was isolated after %d crashes", name, crashes))
 	}
 }

@@ -2,7 +2,7 @@ package sim
 
 import "testing"
 
-// Documents come to what a second opinion says that they do.
+// Modelled documents end as the model predicts.
 func TestModelledDocuments(t *testing.T) {
 	t.Parallel()
 	with, known := offspring(), 0
@@ -19,10 +19,10 @@ func TestModelledDocuments(t *testing.T) {
 	t.Logf("%d documents", known)
 }
 
-// Each companion of a search ends as is known, and each is what its name and seed say.
+// Each companion of a search ends as expected, and depends only on its name and seed.
 func TestCompanions(t *testing.T) {
 	t.Parallel()
-	const some = 160 // those that a search of 2,000 seeds comes to
+	const some = 160 // the number of companions in a search of 2,000 seeds
 	for n := range some {
 		name, seed, ok := CompanionOf(n)
 		if !ok {

@@ -19,24 +19,24 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// mutant is a mistake in the Go code of the engine: a change of the nodes at some addresses,
-// see goPackage.
+// mutant is a mistake in the Go code of the engine: a change of the nodes at some
+// addresses, see goPackage.
 type mutant struct {
 	name, at, change string
 
-	on string // where it is known to be found: a workload, or else a modelled document
+	on string // what is known to find it: a workload, or else a modelled document
 	n  uint64 // … and its seed, or the number of the document
 }
 
-// selected are the mutants of one run of the tests: all, as a rule.
+// selected selects the mutants of a test run; all by default.
 var selected = flag.String("mutants", "", "a regular expression of the mutants to look for")
 
-// plantedIn is the environment variable that says which mistake is made.
+// plantedIn is the environment variable that names the active mistake.
 const plantedIn = "FLUNQ_PLANTED"
 
-// overlay writes the engine with all mutants in it to a folder, and the file with which the
-// go command builds that one. The engine's own code has none of it. It returns the file, and
-// for each mutant what it changes.
+// overlay writes the engine with all mutants to a folder, together with the overlay file
+// for the go command. The engine's own code remains unchanged. It returns the overlay
+// file, and for each mutant the source that it changes.
 func overlay(t *testing.T, folder string) (file string, sources map[string]string) {
 	t.Helper()
 	root, err := filepath.Abs("../engine")
@@ -120,7 +120,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestMutant looks for the mistake that is made. It is run by TestMutants.
+// TestMutant looks for the active mistake. TestMutants runs it.
 func TestMutant(t *testing.T) {
 	name := os.Getenv(plantedIn)
 	if name == "" {
@@ -180,7 +180,7 @@ func lookAtWorkloads(t *testing.T) string {
 	for seed := range uint64(30) {
 		for _, l := range workloads() {
 			if seed >= cmp.Or(l.seeds, usualSeeds) {
-				continue // what it promises it promises of those
+				continue // the workload's expectations hold for these seeds only
 			}
 			if found := l.look(t, seed); found != "" {
 				return found

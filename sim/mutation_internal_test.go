@@ -31,11 +31,11 @@ func added(number string) string  { return "plantedSum($, @, " + number + ")" }
 func scaled(factor string) string { return "plantedProduct($, @, " + factor + ")" }
 func preceded(by string) string   { return "if $ {\n" + by + "\n}\n@" }
 
-// forgotten leaves members out of JSON.
+// forgotten removes members from JSON.
 func forgotten(names ...string) string { return fmt.Sprintf("plantedWithout($, @, %#v)", names) }
 
-// helpers is the file that each changed package gets: its name, and the environment variable
-// with the active mutation.
+// helpers is the file that each changed package gets: its parameters are the package name
+// and the environment variable with the active mutation.
 const helpers = `package %s
 
 import (
@@ -163,7 +163,7 @@ func parsePackage(folder string) (*goPackage, error) {
 	return p, nil
 }
 
-// functionName is "function", or "Type.method".
+// functionName returns "function", or "Type.method".
 func functionName(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
@@ -185,8 +185,8 @@ func functionName(f *ast.FuncDecl) string {
 
 var reference = regexp.MustCompile(`@\{([^}]*)\}`)
 
-// plant notes the change that a mutation makes at an address, which comes without the package,
-// and returns the source that it changes.
+// plant records the change of a mutation at an address without its package, and returns
+// the source that it changes.
 func (p *goPackage) plant(mutation, address, change string) (source string, err error) {
 	name, path, _ := strings.Cut(address, " ")
 	f := p.functions[name]
@@ -214,13 +214,13 @@ func (p *goPackage) plant(mutation, address, change string) (source string, err 
 	return p.text(from, to), nil
 }
 
-// text is the source of a range.
+// text returns the source of a range.
 func (p *goPackage) text(from, to token.Pos) string {
 	at := p.fset.Position(from)
 	return string(p.sources[at.Filename][at.Offset:p.fset.Position(to).Offset])
 }
 
-// find is the range of the node that a path leads to.
+// find returns the range of the node at a path.
 func (p *goPackage) find(f *ast.FuncDecl, path string) (from, to token.Pos, err error) {
 	var at ast.Node = f
 	kind := ""
@@ -237,7 +237,7 @@ func (p *goPackage) find(f *ast.FuncDecl, path string) (from, to token.Pos, err 
 	return from, to, nil
 }
 
-// listed shows nodes, one on each line.
+// listed lists nodes, one on each line.
 func (p *goPackage) listed(kind string, nodes []ast.Node) string {
 	var out strings.Builder
 	for i, node := range nodes {
@@ -247,7 +247,7 @@ func (p *goPackage) listed(kind string, nodes []ast.Node) string {
 	return cmp.Or(out.String(), " none")
 }
 
-// zeros are the zero values of a function's results.
+// zeros returns the zero values of a function's results.
 func (p *goPackage) zeros(f *ast.FuncDecl) string {
 	var zeros []string
 	if f.Type.Results != nil {
@@ -259,7 +259,7 @@ func (p *goPackage) zeros(f *ast.FuncDecl) string {
 	return strings.Join(zeros, ", ")
 }
 
-// nodesOf are the nodes of a kind within another node.
+// nodesOf returns the nodes of a kind within another node.
 func nodesOf(within ast.Node, kind string) (nodes []ast.Node) {
 	if parts, ok := partsOf(within, kind); ok {
 		return parts
@@ -300,7 +300,8 @@ func kindOf(n ast.Node) string {
 	return ""
 }
 
-// partsOf are the immediate parts of a node, if these are of such a kind.
+// partsOf returns the immediate parts of a node; ok is false if kind is not a kind of
+// part.
 func partsOf(n ast.Node, kind string) (parts []ast.Node, ok bool) {
 	switch kind {
 	case "stmt":
@@ -357,7 +358,7 @@ func asNodes[T ast.Node](list []T) []ast.Node {
 	return nodes
 }
 
-// rangeOf is what changes of a node at the end of an address.
+// rangeOf returns the range that changes for a node at the end of an address.
 func rangeOf(n ast.Node, kind string) (from, to token.Pos) {
 	switch n := n.(type) {
 	case *ast.IfStmt:
@@ -380,7 +381,8 @@ func rangeOf(n ast.Node, kind string) (from, to token.Pos) {
 	return n.Pos(), n.End()
 }
 
-// edited is a source with all edits made. Of two edits one contains the other, or they are apart.
+// edited returns a source with all edits applied. Two edits are either nested or
+// disjoint.
 func edited(source []byte, edits []edit) string {
 	slices.SortStableFunc(edits, func(a, b edit) int {
 		if a.from != b.from {
@@ -407,7 +409,7 @@ func edited(source []byte, edits []edit) string {
 	return render(0, len(source), edits)
 }
 
-// alike are the names that resemble another one, or all if none does.
+// alike returns the names that resemble another one, or all if none does.
 func alike(name string, names []string) []string {
 	last := strings.ToLower(name[strings.LastIndex(name, ".")+1:])
 	similar := slices.DeleteFunc(slices.Clone(names), func(n string) bool {

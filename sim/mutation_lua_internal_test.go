@@ -36,14 +36,14 @@ import (
 type scriptBug struct {
 	name    string
 	on      string   // a document, or the beginning of a workload, that shows it
-	changes []string // addresses, each followed by what stands there instead
+	changes []string // addresses, each followed by its replacement
 
-	// Commands that are sent ahead of one of the scripts.
+	// Commands that are sent before one of the scripts.
 	before string
 	ahead  func(args []any) [][]any
 }
 
-// planted is the bug, once it is clear that the scripts have what it changes.
+// planted returns the bug, after checking that the scripts contain what it changes.
 func (b scriptBug) planted(t *testing.T) *bug {
 	t.Helper()
 	parts, err := scriptParts()
@@ -84,8 +84,8 @@ func (b scriptBug) planted(t *testing.T) *bug {
 	return out
 }
 
-// scriptParts are the Lua scripts of the engine by name: files, and constants and variables
-// without the ending Script.
+// scriptParts returns the Lua scripts of the engine by name: files, and constants and
+// variables without the suffix Script.
 var scriptParts = sync.OnceValues(func() (map[string]string, error) {
 	parts := map[string]string{}
 	err := filepath.WalkDir("../engine", func(path string, entry fs.DirEntry, err error) error {
@@ -143,7 +143,7 @@ func goScripts(parts map[string]string, path string) error {
 // luaNode is a range of tokens.
 type luaNode struct{ from, to int }
 
-// luaScript is a script in tokens.
+// luaScript is a tokenized script.
 type luaScript struct {
 	text   string
 	tokens [][]int // from, to
@@ -179,7 +179,7 @@ func findLua(text, path string) (from, to int, err error) {
 	return s.tokens[at.from][0], s.tokens[at.to-1][1], nil
 }
 
-// token is one of the tokens, "" behind the last one.
+// token returns a token, "" after the last one.
 func (s luaScript) token(i int) string {
 	if i < 0 || i >= len(s.tokens) {
 		return ""
@@ -187,7 +187,7 @@ func (s luaScript) token(i int) string {
 	return s.text[s.tokens[i][0]:s.tokens[i][1]]
 }
 
-// nodes are those of a kind within another one.
+// nodes returns the nodes of a kind within another one.
 func (s luaScript) nodes(within luaNode, kind string) (nodes []luaNode) {
 	if kind == "arg" {
 		return s.arguments(within)
@@ -221,7 +221,7 @@ func isCommand(function, argument, command string) bool {
 	return (function == "redis.call" || function == "redis.pcall") && argument == "'"+command+"'"
 }
 
-// arguments are those of a call.
+// arguments returns the arguments of a call.
 func (s luaScript) arguments(call luaNode) (nodes []luaNode) {
 	first := s.next(call.from, "(") + 1
 	for i := first; i < call.to; i++ {
@@ -236,7 +236,7 @@ func (s luaScript) arguments(call luaNode) (nodes []luaNode) {
 	return nodes
 }
 
-// next is the next token that is one of these.
+// next returns the index of the next token that is one of these.
 func (s luaScript) next(i int, these ...string) int {
 	for !slices.Contains(these, s.token(i)) && i < len(s.tokens) {
 		i++
@@ -244,7 +244,7 @@ func (s luaScript) next(i int, these ...string) int {
 	return i
 }
 
-// closing is the bracket that closes one.
+// closing returns the bracket that closes one.
 func (s luaScript) closing(i int) int {
 	for depth := 0; i < len(s.tokens); i++ {
 		switch s.token(i) {
@@ -260,7 +260,7 @@ func (s luaScript) closing(i int) int {
 	return i
 }
 
-// end is behind the end of a function.
+// end returns the index after the end of a function.
 func (s luaScript) end(i int) int {
 	for depth := 0; i < len(s.tokens); i++ {
 		switch s.token(i) {

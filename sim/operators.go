@@ -240,7 +240,7 @@ func (w *simulation) likePoison(v *poisonMessage, m store.Message) bool {
 }
 
 // rulePoison names the rule about poison messages.
-const rulePoison = "what processes die of is given up, once"
+const rulePoison = "a poison message is dead-lettered once"
 
 // explainedByPoison classifies a dead letter. own: it is a poison message, which is dead-lettered as
 // it should be. along: a poison message explains it, because it cancels an execution that
@@ -271,7 +271,7 @@ func (w *simulation) checkPoison(deadLetters int, broken reportFunc) {
 			fewest -= candidateCrashes
 		}
 		if v.crashes < fewest || v.crashes > enough || deadLetters != len(w.poison.all) {
-			broken(rulePoison, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d letters of %d such", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.poison.all))
+			broken(rulePoison, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d dead letters of %d such messages", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.poison.all))
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 func crowded() Config { return crowd().config() }
 
-// Whichever message processes die of, it is given up, once, and its execution ends: and
-// so does one that waits for it.
+// Whichever message crashes processes, it is dead-lettered once, and its execution ends,
+// as does one that waits for it.
 func TestWhateverProcessesDieOf(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 2} {
@@ -33,7 +33,7 @@ func TestWhateverProcessesDieOf(t *testing.T) {
 	}
 }
 
-// dying is a run in which processes die of a message, and what is wrong with it.
+// dying runs a simulation with a poison message, and returns what is wrong with it.
 func dying(t *testing.T, processes int, n uint64) (got *Trial, wrong string) {
 	t.Helper()
 	cfg := crowded()
@@ -46,8 +46,8 @@ func dying(t *testing.T, processes int, n uint64) (got *Trial, wrong string) {
 	return got, wrong
 }
 
-// Whenever an operator lets an execution rest, and go on, it comes to the same; and
-// whenever it is cancelled it ends.
+// Whenever an operator suspends an execution and resumes it, its output stays the same;
+// and whenever an operator cancels it, it ends.
 func TestWheneverOperatorsAct(t *testing.T) {
 	t.Parallel()
 	if wrong := operating(t); wrong != "" {
@@ -55,7 +55,7 @@ func TestWheneverOperatorsAct(t *testing.T) {
 	}
 }
 
-// operating is what is wrong where operators are at work.
+// operating returns what is wrong in runs with operators.
 func operating(t *testing.T) string {
 	t.Helper()
 	plain := try(t, crowded(), Plan{})
@@ -72,14 +72,14 @@ func operating(t *testing.T) string {
 			cfg := crowded()
 			cfg.Seed, cfg.Remote = uint64(i), i%2 == 1
 			cfg.Acts = []Act{{Suspend, of, at}, {Resume, of, at + 30*time.Hour}}
-			if i%3 == 0 { // whoever looks after it finds that it rests
+			if i%3 == 0 { // attend finds it suspended at the end and resumes it
 				cfg.Acts = cfg.Acts[:1]
 			}
 			if got := try(t, cfg, Plan{}); len(got.Broken) > 0 || got.Outcome != plain.Outcome {
 				return fmt.Sprintf("%s rests after %v: %s %s %v", of, at, got.Status, got.Output, got.Broken)
 			}
 			cfg.Acts = []Act{{Cancel, of, at}}
-			if i%3 == 1 { // it rests then
+			if i%3 == 1 { // it is suspended by then
 				cfg.Acts = []Act{{Suspend, of, at - min(at, time.Millisecond)}, {Cancel, of, at}}
 			}
 			got := try(t, cfg, Plan{})
@@ -92,7 +92,7 @@ func operating(t *testing.T) string {
 	return ""
 }
 
-// inCrowd is where mistakes are found about what operators do, and processes die of.
+// inCrowd marks mistakes that runs of the crowd find, with operators or poison messages.
 const inCrowd = "a crowd"
 
 func lookAtCrowd(t *testing.T) string {
@@ -113,8 +113,8 @@ func lookAtCrowd(t *testing.T) string {
 	return ""
 }
 
-// Whatever operators do to timers, documents and histories that other programs have
-// damaged, the executions come to what they would have come to, or run out of time.
+// Whatever operators do to timers and documents, and whatever other programs do to
+// histories, the executions end as they would otherwise, or time out.
 func TestWhateverOperatorsChange(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{changedName, damagedName} {

@@ -7,9 +7,9 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// An execution that waits while another one has ended leaves nothing over: why it waits
-// is judged by what happens in other runs. (Three executions of the example sensors, of
-// which one began to listen after the events had come, were said to be a bug.)
+// An execution that waits while another one has ended leaves nothing over: whether it may
+// wait depends on other runs. (Three executions of the example sensors, one of which
+// began to listen after the events had come, were reported as a bug.)
 func TestOneWaitsWhileAnotherHasEnded(t *testing.T) {
 	t.Parallel()
 	l := workload{

@@ -9,15 +9,15 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// What was trimmed is known still: a timer that fires again for a copy of its event is
-// the one that fired before, and one that fires after the end is one too many.
+// Trimmed entries are remembered: a timer that fires again for a copy of its event is the
+// same one, and one that fires after the end is a violation.
 func TestPublishedKnowsWhatWasTrimmed(t *testing.T) {
 	t.Parallel()
 	fired, ended := [2]string{"x/do/0/w/wait/1", string(event.TimerFired)}, [2]string{"x/4", string(event.WorkflowCompleted)}
 	for _, c := range []struct {
 		name    string
 		entries [][2]string
-		kept    string // how many entries stay before the last one comes
+		kept    string // number of entries that stay before the last one comes
 		faults  []FaultKind
 		want    []string
 	}{

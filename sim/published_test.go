@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// A copy of timer.scheduled that is taken through between the timer's firing and what
-// the execution makes of it has the timer fire once more, as the same event, and by
-// then the execution may have ended. That is no timer which outlives it, though the
-// stream was trimmed in between, and shows the second one only.
+// A copy of timer.scheduled that is handled between the timer's firing and the
+// execution's reaction makes the timer fire again, as the same event, and the execution
+// may have ended by then. This is no violation, even if the stream was trimmed in between
+// and contains only the second one.
 func TestCopyFiresAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	withstands(t, 18279, `

@@ -16,8 +16,9 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// A request without a body says Content-Length: 0 and is not sent in chunks, whoever
-// has looked at it on its way. It is read from the socket: net/http's server hides it.
+// A request without a body has Content-Length: 0 and is not chunked, whatever transports
+// it passes. The test reads from the socket, because net/http's server hides the
+// difference.
 func TestNoBodyIsNotChunked(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +60,7 @@ do:
 	}
 }
 
-// answer accepts connections and shows the heads of their requests.
+// answer accepts connections and sends the heads of their requests to heads.
 func answer(listener net.Listener, heads chan<- string) {
 	for {
 		conn, err := listener.Accept()

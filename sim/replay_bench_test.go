@@ -23,8 +23,8 @@ do:
   - j: {set: {n: "${ (.n // 0) + 1 }"}}
 `
 
-// BenchmarkReplay reads and replays recordings of a small workflow, as a folder
-// of them does on one core; with full, through the whole engine.
+// BenchmarkReplay reads and replays recordings of a small workflow on one core; full uses
+// the whole engine.
 func BenchmarkReplay(b *testing.B) {
 	def, _, err := dsl.Parse("small.yaml", []byte(small))
 	if err != nil {

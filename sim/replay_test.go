@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// recorded runs a workflow and gives its recording.
+// recorded runs a workflow and returns its recording.
 func recorded(t testing.TB, cfg sim.Config) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -43,7 +43,7 @@ func replayed(t testing.TB, src []byte, opts sim.ReplayOptions) *sim.Verdict {
 	return v
 }
 
-// recordedText is the recording of a document with mocks.
+// recordedText returns the recording of a document with mocks.
 func recordedText(t *testing.T, doc, mocks string, secrets map[string]any) []byte {
 	t.Helper()
 	cfg := sim.Config{Definition: definition(t, "doc", []byte(head+doc)), ID: "x", Secrets: secrets}
@@ -54,7 +54,7 @@ func recordedText(t *testing.T, doc, mocks string, secrets map[string]any) []byt
 	return recorded(t, cfg)
 }
 
-// Every example replays, whatever its seed was, decided again and simulated again.
+// Every example replays with any seed, both from its decisions and in a full simulation.
 func TestReplayExamples(t *testing.T) {
 	t.Parallel()
 	for _, name := range workflows.Names() {
@@ -72,8 +72,8 @@ func TestReplayExamples(t *testing.T) {
 	}
 }
 
-// A history that was exported, without exchanges, replays just as well; so does
-// every beginning of it, as one of an execution that is still running.
+// An exported history without exchanges replays, too, and so does every prefix of it,
+// like that of a running execution.
 func TestReplayExported(t *testing.T) {
 	t.Parallel()
 	for _, name := range workflows.Names() {
@@ -116,7 +116,7 @@ func TestReplayExported(t *testing.T) {
 	}
 }
 
-// One Replayer serves any number of recordings at once.
+// One Replayer replays any number of recordings concurrently.
 func TestReplayAtOnce(t *testing.T) {
 	t.Parallel()
 	cfg, _ := exampleConfig(t, "order-saga")
@@ -136,8 +136,8 @@ func TestReplayAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// Whatever line of a recording is missing, the replay finds it; but for lines
-// from which nothing follows.
+// The replay detects any missing line of a recording, except for lines from which nothing
+// follows.
 func TestReplayFindsMissingLines(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"order-saga", "checkout", "suppliers", "reminder", "onboarding"} {
@@ -158,8 +158,8 @@ func TestReplayFindsMissingLines(t *testing.T) {
 	}
 }
 
-// unused reports whether nothing follows from a line: an event that no task
-// took, or an answer to a call whose end nobody waited for.
+// unused reports whether nothing follows from a line: an event that no task received, or
+// an answer to a call whose task had ended.
 func unused(line []byte, all [][]byte) bool {
 	var l struct {
 		Record string            `json:"record"`
@@ -188,7 +188,7 @@ func cancelled(task string, all [][]byte) bool {
 	})
 }
 
-// mutate changes text in the line of a recording that holds another text.
+// mutate replaces text in the line of a recording that contains another text.
 func mutate(t *testing.T, src []byte, line, old, now string) []byte {
 	t.Helper()
 	lines := strings.SplitAfter(string(src), "\n")
@@ -215,7 +215,7 @@ http: [{respond: {body: {price: 21}}}]
 events: [{after: PT5S, id: e-1, type: com.shop.paid, source: /shop, data: {order: 7}}]
 `
 
-// What was changed in a recording is found where it is, and told from both sides.
+// A change in a recording is found where it is, and described from both sides.
 func TestReplayFindsChanges(t *testing.T) {
 	t.Parallel()
 	src := recordedText(t, twoCalls, twoCallsMocks, nil)
@@ -286,8 +286,8 @@ do:
           - right: {do: [{r1: {wait: PT2S}}, {r2: {set: {b: 1}}}]}
 `
 
-// Another order of independent branches is the same behaviour, and a difference
-// only where that is asked for; another order within a branch is one always.
+// Another order of independent branches is the same behavior, and a difference only if
+// StrictOrder is set; another order within a branch is always one.
 func TestReplayOrder(t *testing.T) {
 	t.Parallel()
 	lines := strings.SplitAfter(string(recordedText(t, branches, "{}", nil)), "\n")
@@ -297,7 +297,7 @@ func TestReplayOrder(t *testing.T) {
 		})
 	}
 	left, right := "/do/0/both/fork/branches/0/left", "/do/0/both/fork/branches/1/right"
-	swapped := func(a, b, n int) []byte { // n lines each, the second right behind the first
+	swapped := func(a, b, n int) []byte { // n lines each, the second directly after the first
 		return []byte(strings.Join(slices.Concat(lines[:a], lines[b:b+n], lines[a:b], lines[b+n:]), ""))
 	}
 	independent := swapped(find(left, "task.requested"), find(right, "task.requested"), 3)
@@ -315,8 +315,9 @@ func TestReplayOrder(t *testing.T) {
 	}
 }
 
-// A changed document agrees with what has happened as long as it comes to the same. What
-// a running execution has come to stays, so that it may be migrated where only that differs.
+// A changed document agrees with a history as long as it gives the same results. The
+// recorded results of a running execution stay, so it may be migrated if only those
+// differ.
 func TestReplayWorkflow(t *testing.T) {
 	t.Parallel()
 	src := recordedText(t, twoCalls, twoCallsMocks, nil)
@@ -393,7 +394,7 @@ do:
 	}
 }
 
-// Secrets are in no form in a recording, and it replays with them and without.
+// Secrets are in no form in a recording, and it replays both with them and without.
 func TestReplaySecrets(t *testing.T) {
 	t.Parallel()
 	secrets := map[string]any{"key": `pa ss"w/ö&rd`, "db": map[string]any{"username": "joseph", "password": "hunter2<hunter2>"}}
@@ -421,7 +422,7 @@ do:
 	}
 }
 
-// What is no recording is told with the line on which it shows.
+// An invalid recording is reported with its line.
 func TestReadRecording(t *testing.T) {
 	t.Parallel()
 	src := string(recordedText(t, twoCalls, twoCallsMocks, nil))
@@ -444,7 +445,7 @@ func TestReadRecording(t *testing.T) {
 	}
 }
 
-// Lines of kinds that are not known, and a newer flunq, are noted.
+// Lines of unknown kinds and a newer flunq version are noted.
 func TestReplayNotes(t *testing.T) {
 	t.Parallel()
 	src := string(recordedText(t, twoCalls, twoCallsMocks, nil))
@@ -457,7 +458,7 @@ func TestReplayNotes(t *testing.T) {
 	}
 }
 
-// A run in which things went wrong replays, too.
+// A run with faults replays, too.
 func TestReplayFaults(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"order-saga", "checkout", "fan-out", "onboarding"} {
@@ -473,8 +474,8 @@ func TestReplayFaults(t *testing.T) {
 	}
 }
 
-// The recordings in testdata were made once and for all: what they say has to hold
-// for each later flunq too. They are of format 1.
+// The recordings in testdata never change: every later flunq must agree with them. They
+// have format 1.
 func TestReplayKept(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/recordings/*.jsonl")

@@ -49,7 +49,7 @@ func (w *simulation) written(key string, fields []string) {
 
 // removed checks that no execution is removed too early, or while its parent is running.
 func (w *simulation) removed(key string) {
-	const rule = "nothing is removed that is to be kept"
+	const rule = "nothing is removed before its retention ends"
 	id, history, ok := w.executionIn(key)
 	if !ok || history {
 		return

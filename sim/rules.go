@@ -68,7 +68,7 @@ func (r *rules) stopped() bool { return r.open == nil }
 func (r *rules) settle() {
 	for _, f := range r.owing {
 		if f.owes != "" {
-			r.broken("what ends lets go on what is around it", r.id, "%s has ended, and nothing of %s has followed", f.owes, f.name())
+			r.broken("when a task ends, the enclosing one continues", r.id, "%s has ended, and nothing of %s has followed", f.owes, f.name())
 			f.owes = ""
 		}
 	}

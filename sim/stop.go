@@ -102,7 +102,7 @@ func (w *simulation) handedOverOf(ctx context.Context, p *process, t *consumerGr
 	pending, err := w.client.XPendingExt(ctx, args).Result()
 	for _, entry := range pending {
 		if consumerOf(entry.Consumer) == p.name() && entry.Idle < handedBack {
-			w.report("who is told to stop hands back what it holds", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.reads(), entry.Consumer))
+			w.report("a process that is asked to stop hands back its messages", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.reads(), entry.Consumer))
 		}
 	}
 	return err

@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// A clock that jumps past the moment at which a dead process is to be started again
-// does not keep it from being started, though nobody else has anything to do.
+// A clock that jumps past the restart of a dead process does not prevent the restart,
+// even if nothing else is left to do.
 func TestJumpPastTheStart(t *testing.T) {
 	t.Parallel()
 	withstands(t, 58476, `
@@ -28,8 +28,8 @@ func TestJumpPastTheStart(t *testing.T) {
 	)
 }
 
-// withstands wants tasks to be completed in the world of a seed, whatever goes wrong,
-// and all of that to go wrong.
+// withstands expects tasks to complete with a seed despite the faults, and all faults to
+// strike.
 func withstands(t *testing.T, seed uint64, tasks string, faults ...sim.Fault) {
 	t.Helper()
 	def := definition(t, "ten.yaml", []byte("document: {dsl: '1.0.3', namespace: default, name: ten, version: '1.0.0'}\ndo:"+tasks))

@@ -105,4 +105,4 @@ func (w *simulation) executionIn(key string) (id string, history, ok bool) {
 }
 
 // ruleApart names the rule that tenants share nothing.
-const ruleApart = "what is a tenant's is with that tenant"
+const ruleApart = "tenants share nothing"

@@ -139,7 +139,7 @@ func (w *simulation) migrate(ctx context.Context, id string) error {
 		return err
 	}
 	if a, b := past.state.Listening(past.env), next.Listening(env); !slices.Equal(a, b) {
-		w.report("what is migrated goes on as before", id, fmt.Sprintf("it listened for %v, and then for %v", a, b))
+		w.report("a migrated execution continues as before", id, fmt.Sprintf("it listened for %v, and then for %v", a, b))
 	}
 	snapshot, err := next.Snapshot()
 	if err != nil {
@@ -173,6 +173,6 @@ func (w *simulation) checkActs(ends []End, broken reportFunc) {
 		}
 	}
 	for _, c := range left {
-		broken("what an operator does is in the history", c.execution, "%s of %s is not", c.typ, RunName(c.task))
+		broken("operator actions are in the history", c.execution, "%s of %s is not", c.typ, RunName(c.task))
 	}
 }

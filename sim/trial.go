@@ -205,11 +205,11 @@ func (w *simulation) inspect(ctx context.Context, id string, broken reportFunc) 
 	end.Output, end.Error = x.Output, problem(x.Error)
 	end.Outcome = outcome(&Result{Status: end.Status, Output: end.Output, Error: end.Error})
 	if end.History, err = w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version)+1); err != nil {
-		broken("a history has no gap", id, "%v", err)
+		broken("a history is complete", id, "%v", err)
 		return end, nil
 	}
 	if n := int64(len(end.History)); n != x.Version {
-		broken("a history has no gap", id, "it has %d entries, its version is %d", n, x.Version)
+		broken("a history is complete", id, "it has %d entries, its version is %d", n, x.Version)
 	}
 	x.ID = id
 	w.dated(x, end.History, broken)
@@ -283,7 +283,7 @@ func (w *simulation) rebuild(env *decide.Env, id string, history []event.Event) 
 
 const ruleGiven = "nothing is given up"
 
-const ruleKept = "what is kept is what follows from the history"
+const ruleKept = "the stored state follows from the history"
 
 // leftovers checks that no timers and no unhandled events are left once all executions
 // have ended.

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// No example loses anything to crashes, lost messages and repeated ones.
+// No example loses anything through crashes, lost messages and repeated ones.
 func TestSearchWorkflows(t *testing.T) {
 	t.Parallel()
 	for _, name := range workflows.Names() {

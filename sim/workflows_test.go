@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// exampleConfig is an example as it is run without a checkout.
+// exampleConfig returns the configuration of an example.
 func exampleConfig(t *testing.T, name string) (sim.Config, workflows.Example) {
 	t.Helper()
 	e, err := workflows.Load(name)
@@ -41,9 +41,8 @@ func definition(t *testing.T, name string, text []byte) *dsl.Definition {
 	return def
 }
 
-// Every example ends with the output that lies beside it, whatever the seed is,
-// and also where every task goes through the stream; and its state can be rebuilt
-// from its history.
+// Every example ends with the output in its folder, whatever the seed is and whether or
+// not every task goes through the stream; and its state can be rebuilt from its history.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	for _, name := range workflows.Names() {
@@ -76,7 +75,7 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
-// race is three tasks at once.
+// race runs three tasks concurrently.
 const race = `
 document: {dsl: '1.0.3', namespace: test, name: race, version: '1.0.0'}
 do:
@@ -88,7 +87,7 @@ do:
           - c: {call: http, with: {method: get, endpoint: "http://c.example/"}}
 `
 
-// The same seed gives the same order of things, another one may give another.
+// The same seed gives the same order, another seed may give another one.
 func TestSameSeedSameOrder(t *testing.T) {
 	t.Parallel()
 	mocks, err := mock.Parse("mocks.yaml", []byte("http: [{respond: [{status: 200, body: 1}]}]"))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The corners of the engine hold, whatever goes wrong.
+// The workloads end as expected, whatever goes wrong.
 func TestWorkloads(t *testing.T) {
 	t.Parallel()
 	for _, l := range workloads() {

@@ -148,7 +148,7 @@ func (a act) replays(ctx context.Context, w *simulation) error {
 				return err
 			}
 			if again != (n == 0) {
-				w.report("a letter is brought back once", l.Event.Execution, fmt.Sprintf("%v the %dth time after %v", again, n+1, w.clock.now.Sub(w.cfg.Start).Round(time.Second)))
+				w.report("a dead letter is replayed once", l.Event.Execution, fmt.Sprintf("%v the %dth time after %v", again, n+1, w.clock.now.Sub(w.cfg.Start).Round(time.Second)))
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// turning is a Redis some of whose replies are others, from time to time.
+// turning is a Redis that replies differently from time to time.
 type turning struct {
 	fake
 
@@ -27,8 +27,8 @@ func (r *turning) do(args []string) resp.Reply {
 	return usual
 }
 
-// Whoever knows how a script has gone sends the same commands as the script does, and
-// replies the same, also where these are answered in another way than ever before.
+// A Runner with recorded courses sends the same commands as the script and replies the
+// same, even if the answers to the commands are new.
 func TestRecalls(t *testing.T) {
 	t.Parallel()
 	all := append(slices.Collect(strings.Lines(scripts)), branching)
@@ -51,7 +51,7 @@ func TestRecalls(t *testing.T) {
 	}
 }
 
-// branching is a script that goes on by what it is told.
+// branching is a script that depends on the answers to its commands.
 const branching = `
 local t = redis.call('LIST')
 if t[2] == 'two' then redis.call('ECHO', 'second', unpack(ARGV)) elseif #t == 0 then return redis.pcall('FAIL', 'x') end
@@ -61,14 +61,14 @@ for i = 1, 3 do redis.call('ECHO', i, KEYS[1]) end
 return {redis.call('FAIL'), 1}
 `
 
-// turns are replies that are not as usual, one run after the other.
+// turns returns the unusual replies of each run.
 func turns() []map[string]resp.Reply {
 	failing, empty := map[string]resp.Reply{"STATUS": resp.Fail("ERR not now")}, map[string]resp.Reply{"LIST": resp.List()}
 	fine := map[string]resp.Reply{"FAIL": resp.Int(7), "ECHO": resp.Text("x")}
 	return []map[string]resp.Reply{nil, nil, nil, failing, failing, nil, empty, empty, nil, fine, fine, failing, nil}
 }
 
-// What is given in another way is no longer known, nor is another script.
+// Other arguments or another script do not use a recorded course.
 func TestRecallsNoOther(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// scripts are what becomes functions of Go, a script each.
+// scripts can all be compiled.
 const scripts = `
 return 1 + 2 * 3 - 4 / 8 % 3 ^ 2
 return {1 < 2, 2 <= 2, 'a' < 'b', 'b' >= 'c', 1 == 1, 1 ~= 1, 'x' == 'x', 'x' ~= 'y', not nil, not 0}
@@ -88,7 +88,7 @@ local a = 1; if a == 2 then return 'two' elseif a == 1 then return 'one' else re
 return -(-3) - -2
 `
 
-// fake replies to the commands of scripts, and writes them down.
+// fake replies to the commands of scripts and records them.
 type fake struct{ said []string }
 
 func (f *fake) do(args []string) resp.Reply {
@@ -107,7 +107,7 @@ func (f *fake) do(args []string) resp.Reply {
 	}
 }
 
-// said is what a script replies, and what it has sent.
+// said returns the reply of a script and the commands it has sent.
 func said(t *testing.T, s *lua.Script) (reply resp.Reply, commands []string) {
 	t.Helper()
 	f := &fake{}
@@ -116,8 +116,8 @@ func said(t *testing.T, s *lua.Script) (reply resp.Reply, commands []string) {
 	return r.Run(s, s.SHA, []string{"k1", "k2"}, []string{"a1", "2", "a3"}), f.said
 }
 
-// A script that has become functions of Go does what it does as a script. Of
-// mistakes of the language the words are others, but not where they are.
+// A compiled script behaves like an interpreted one. Only the texts of Lua errors differ,
+// not their lines.
 func TestLikeScripts(t *testing.T) {
 	t.Parallel()
 	for text := range strings.Lines(scripts) {
@@ -144,8 +144,8 @@ func TestLikeScripts(t *testing.T) {
 	}
 }
 
-// All scripts of the engine become functions of Go: an interpreter takes many times
-// as long, and there are worlds in which each of them runs.
+// All scripts of the engine can be compiled: an interpreter is many times slower, and
+// simulations run each of them.
 func TestScriptsOfTheEngine(t *testing.T) {
 	t.Parallel()
 	for _, script := range store.Scripts() {
@@ -160,7 +160,7 @@ func TestScriptsOfTheEngine(t *testing.T) {
 	}
 }
 
-// source is the text of a script, as it is sent to Redis.
+// source returns the text of a script, as it is sent to Redis.
 func source(t *testing.T, script *redis.Script) (text string) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{})
@@ -170,7 +170,7 @@ func source(t *testing.T, script *redis.Script) (text string) {
 	return text
 }
 
-// listener takes commands in the place of Redis.
+// listener receives commands instead of Redis.
 type listener func(redis.Cmder)
 
 func (l listener) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -186,7 +186,7 @@ func (l listener) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// What gopher-lua gets wrong.
+// gopher-lua gets this wrong.
 func TestSwap(t *testing.T) {
 	t.Parallel()
 	s, err := lua.Compile("local a, b = 1, 2 a, b = b, a return {a, b}")
@@ -198,7 +198,7 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// Patterns mean what they mean to gopher-lua.
+// Patterns match as in gopher-lua.
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -219,7 +219,7 @@ func TestPatterns(t *testing.T) {
 		}
 		want, _ := said(t, s.Interpreted())
 		if s.Wants != "" || want.Kind == resp.Error {
-			continue // it is left to gopher-lua, or no pattern
+			continue // it is left to gopher-lua, or not a pattern
 		}
 		tried++
 		if got, _ := said(t, s); fmt.Sprint(got) != fmt.Sprint(want) {

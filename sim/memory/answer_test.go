@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// Arguments are spelled as a connection would carry them, so that no command has to go
-// over one.
+// Arguments are formatted as a connection would send them, so no command needs a
+// connection.
 func TestAnswerSpellsTimes(t *testing.T) {
 	t.Parallel()
 	server := memory.New(time.Unix(0, 0))
@@ -29,7 +29,7 @@ func TestAnswerSpellsTimes(t *testing.T) {
 	}
 }
 
-// What the entries of one server stood in serves those of the next, which sees nothing of it.
+// The buffers of one server are reused by the next, which sees nothing of their content.
 func TestNothingOutlivesAServer(t *testing.T) {
 	t.Parallel()
 	for round := range 3 {

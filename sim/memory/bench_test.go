@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// What a command costs a service that is simulated.
+// The cost of a command for a simulated service.
 func BenchmarkMemoryPing(b *testing.B) {
 	_, client := openMemory(b)
 	for b.Loop() {
@@ -59,7 +59,7 @@ func BenchmarkMemoryEvalShaXAdd20(b *testing.B) {
 	}
 }
 
-// What is linear in the length of a stream shows as a difference between sizes.
+// Anything linear in the length of a stream shows as a difference between sizes.
 func BenchmarkMemoryStream(b *testing.B) {
 	for _, size := range []int{100, 10_000} {
 		for name, step := range streamSteps() {
@@ -75,7 +75,8 @@ func BenchmarkMemoryStream(b *testing.B) {
 	}
 }
 
-// longStream is a stream with all entries pending in the group all, none in none.
+// longStream returns a stream with all entries pending in the group all and none in the
+// group none.
 func longStream(b *testing.B, size int) (*memory.Server, *redis.Client) {
 	b.Helper()
 	m, client := openMemory(b)
@@ -94,7 +95,7 @@ func longStream(b *testing.B, size int) (*memory.Server, *redis.Client) {
 	return m, client
 }
 
-// streamSteps are the commands measured.
+// streamSteps returns the commands to measure.
 func streamSteps() map[string]func(i, size int) []any {
 	return map[string]func(i, size int) []any{
 		"XADD":        func(int, int) []any { return []any{"XADD", "s", "*", "a", "b"} },

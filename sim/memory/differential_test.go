@@ -16,10 +16,11 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// differentialVariable says how many random commands are compared, if not some thousands.
+// differentialVariable is the environment variable with the number of random commands;
+// some thousands by default.
 const differentialVariable = "FLUNQ_DIFFERENTIAL"
 
-// commandsOf is what random commands are made of: each word that has choices stands for one
+// commandsOf are the templates of random commands: each word with choices stands for one
 // of them.
 const commandsOf = `
 XADD S ID F V
@@ -162,7 +163,7 @@ EXPIRE K 100000
 TTL K
 `
 
-// drawn is a random command.
+// drawn returns a random command.
 func drawn(r *rand.Rand, forms []string) []any {
 	id := func() string { return fmt.Sprintf("%d-%d", r.IntN(12), r.IntN(4)) }
 	of := func(words ...string) string { return words[r.IntN(len(words))] }
@@ -208,8 +209,8 @@ func drawn(r *rand.Rand, forms []string) []any {
 	return out
 }
 
-// said is a reply as text, without what depends on the machine's clock, on how much memory is
-// used, and on the order of what has none.
+// said formats a reply without what depends on the machine's clock, on memory, or on an
+// unspecified order.
 func said(args []any, reply any, err error) string {
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return "error: " + err.Error()
@@ -239,7 +240,7 @@ func said(args []any, reply any, err error) string {
 	return fmt.Sprint(reply)
 }
 
-// unsaid leaves the values of some names out of a flat list of names and values.
+// unsaid removes the values of some names from a flat list of names and values.
 func unsaid(flat any, names ...string) {
 	list, _ := flat.([]any)
 	for i := 0; i+1 < len(list); i += 2 {
@@ -249,7 +250,7 @@ func unsaid(flat any, names ...string) {
 	}
 }
 
-// Whatever is asked of it, the in-memory Redis replies as a real one does.
+// The in-memory Redis replies to any command like a real one.
 func TestMemoryDiffersInNothing(t *testing.T) {
 	t.Parallel()
 	count := 6000
@@ -265,11 +266,11 @@ func TestMemoryDiffersInNothing(t *testing.T) {
 	defer server.Close()
 	_, client := openMemory(t)
 	forms := strings.Split(strings.TrimSpace(commandsOf), "\n")
-	const together = 250 // commands, between two of which all is emptied
+	const together = 250 // number of commands between two flushes
 	for round := range uint64(max(count/together, 1)) {
 		r := rand.New(rand.NewPCG(round, 5))
 		some := forms
-		if round%2 == 0 { // streams alone
+		if round%2 == 0 { // streams only
 			some = forms[:slices.Index(forms, "COPY K K")]
 		}
 		commands := make([][]any, together)
@@ -292,7 +293,7 @@ func TestMemoryDiffersInNothing(t *testing.T) {
 	}
 }
 
-// shown is a command, its long words shortened.
+// shown formats a command, with long words shortened.
 func shown(args []any) string {
 	var out []string
 	for _, arg := range args {
@@ -305,7 +306,7 @@ func shown(args []any) string {
 	return strings.Join(out, " ")
 }
 
-// answers are the replies of an empty Redis to commands.
+// answers returns the replies of an empty Redis to commands.
 func answers(ctx context.Context, client *redis.Client, commands [][]any) []string {
 	client.FlushAll(ctx)
 	pipe := client.Pipeline()

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// The simulator's Redis runs what removes executions that have ended.
+// The simulator's Redis runs the commands that remove ended executions.
 func TestMemoryForgets(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

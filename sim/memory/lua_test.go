@@ -12,9 +12,9 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// luaCases are scripts, a line each, whose whole reply is that of a real Redis,
-// errors to the last letter. Not among them: what loads code, which is missing
-// here, and the mistakes whose words are gopher-lua's own.
+// luaCases are scripts, one per line, whose whole reply is that of a real Redis,
+// including the texts of errors. Missing are scripts that load code, which is not
+// supported, and errors whose texts come from gopher-lua.
 const luaCases = `
 return 1
 return 'text'
@@ -103,7 +103,7 @@ return #redis.call('TIME')
 return select('#', redis.call('DEL', 'none'))
 `
 
-// Scripts see and return what they do in a real Redis.
+// Scripts see and return the same as in a real Redis.
 func TestLuaLikeRedis(t *testing.T) {
 	t.Parallel()
 	options := redistest.Options(t)
@@ -127,7 +127,7 @@ func TestLuaLikeRedis(t *testing.T) {
 	}
 }
 
-// luaAnswer is what a script replies, whatever it is.
+// luaAnswer returns the reply of a script as text.
 func luaAnswer(t *testing.T, client *redis.Client, script string) string {
 	t.Helper()
 	reply, err := client.Eval(t.Context(), script, []string{"k1", "k2"}, "a1", 2).Result()

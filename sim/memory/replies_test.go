@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// conversation is what the product says to Redis, and some things it should not.
-// Replies that depend on the server's clock or version are not in it.
+// conversation is what the engine sends to Redis, and some mistakes. It has no replies
+// that depend on the server's clock or version.
 const conversation = `
 PING
 ECHO hello
@@ -180,7 +180,7 @@ GET
 SELECT 0
 `
 
-// conduct has the conversation and writes down every reply.
+// conduct sends the conversation and records every reply.
 func conduct(ctx context.Context, say func(ctx context.Context, args []any) (any, error)) []string {
 	var replies []string
 	for line := range strings.Lines(conversation) {
@@ -194,7 +194,7 @@ func conduct(ctx context.Context, say func(ctx context.Context, args []any) (any
 		}
 		reply, err := say(ctx, args)
 		if left, ok := reply.(int64); ok && words[0] == "TTL" && left > 0 {
-			reply = (left + 99) / 100 * 100 // seconds pass while it is asked
+			reply = (left + 99) / 100 * 100 // some seconds may pass meanwhile
 		}
 		text := fmt.Sprintf("%s\n\t%v", strings.Join(words, " "), reply)
 		if err != nil && !errors.Is(err, redis.Nil) {
@@ -205,8 +205,8 @@ func conduct(ctx context.Context, say func(ctx context.Context, args []any) (any
 	return replies
 }
 
-// errorPrefix is the part of an error that programs look at: those of both
-// servers differ in their words.
+// errorPrefix returns the prefix of an error, which programs look at: the rest of the
+// text differs between the servers.
 func errorPrefix(err error) string {
 	prefix, _, _ := strings.Cut(err.Error(), " ")
 	return prefix
@@ -225,7 +225,7 @@ func inScript(client *redis.Client) func(context.Context, []any) (any, error) {
 	}
 }
 
-// The in-memory Redis replies as a real one, to clients and to scripts.
+// The in-memory Redis replies like a real one, to clients and to scripts.
 func TestMemoryRepliesLikeRedis(t *testing.T) {
 	t.Parallel()
 	for name, way := range map[string]func(*redis.Client) func(context.Context, []any) (any, error){

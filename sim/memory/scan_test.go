@@ -9,7 +9,8 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// Whatever comes and goes between two pages, what is there all the time is on one.
+// Elements that exist during the whole scan are returned, whatever is added or removed
+// between two calls.
 func TestScanPageByPage(t *testing.T) {
 	t.Parallel()
 	s := memory.New(time.Unix(0, 0))

@@ -19,7 +19,7 @@ import (
 // memoryStart is a whole number of milliseconds, as Redis counts.
 var memoryStart = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
-// openMemory makes an in-memory Redis and a client of it.
+// openMemory returns an in-memory Redis and a client of it.
 func openMemory(tb testing.TB) (*memory.Server, *redis.Client) {
 	tb.Helper()
 	m := memory.New(memoryStart)
@@ -29,7 +29,7 @@ func openMemory(tb testing.TB) (*memory.Server, *redis.Client) {
 	return m, client
 }
 
-// Everything in it that tells the time tells the time that was set.
+// Everything that depends on the time uses the virtual clock.
 func TestMemoryFollowsItsClock(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -78,7 +78,7 @@ func TestMemoryFollowsItsClock(t *testing.T) {
 	}
 }
 
-// However a pipeline is cut into writes, every command of it is carried out once.
+// However a pipeline is cut into writes, each of its commands is executed once.
 func TestMemoryConnTakesCutCommands(t *testing.T) {
 	t.Parallel()
 	m, client := openMemory(t)
@@ -106,7 +106,7 @@ func TestMemoryConnTakesCutCommands(t *testing.T) {
 	}
 }
 
-// A read that nothing will answer fails instead of waiting for ever.
+// A read without a reply to come fails instead of blocking for ever.
 func TestMemoryConnNeverWaits(t *testing.T) {
 	t.Parallel()
 	m, client := openMemory(t)
@@ -155,7 +155,7 @@ func TestMemoryPipelines(t *testing.T) {
 	}
 }
 
-// XINFO GROUPS comes in order and counts what a group has yet to be given.
+// XINFO GROUPS is sorted, and counts what a group has not read.
 func TestMemoryGroupsInOrder(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -176,7 +176,7 @@ func TestMemoryGroupsInOrder(t *testing.T) {
 	}
 }
 
-// After close a client gets errors, and does not wait.
+// After Close a client gets errors and does not block.
 func TestMemoryClose(t *testing.T) {
 	t.Parallel()
 	m, client := openMemory(t)
@@ -187,7 +187,7 @@ func TestMemoryClose(t *testing.T) {
 	}
 }
 
-// Goroutines may share it: a script is never interrupted.
+// Goroutines may share a server: scripts are atomic.
 func TestMemoryScriptsAreAtomic(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

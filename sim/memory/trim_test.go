@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// The simulator's Redis runs what keeps the streams short, and what looks at them.
+// The simulator's Redis runs the commands that trim and inspect streams.
 func TestMemoryTrims(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

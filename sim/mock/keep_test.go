@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// A mock that keeps what it is sent answers as a service does that stores things.
+// A mock that keeps values answers like a service that stores them.
 func TestMocksKeep(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `
@@ -59,7 +59,7 @@ func ask(t *testing.T, by http.RoundTripper, method, url, body string) string {
 	return res.Status[:4] + string(answer)
 }
 
-// A state can be shared: then what one transport is sent, another one answers with.
+// A state can be shared: what one transport stores, another one returns.
 func TestMocksShareWhatTheyKeep(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `
@@ -106,7 +106,7 @@ http:
 	}
 }
 
-// A scope that is misspelled, or beside the members of a state, is a mistake.
+// A misspelled scope, or one beside the members of a state, is a mistake.
 func TestMocksRefuseScopes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -63,7 +63,7 @@ func TestParseOfNothing(t *testing.T) {
 	}
 }
 
-// Every mistake is reported in one go, each where it is.
+// All mistakes are reported at once, each with its position.
 func TestParseMistakes(t *testing.T) {
 	t.Parallel()
 	_, err := mock.Parse("m.yaml", []byte(`
@@ -201,8 +201,8 @@ http:
 	}
 }
 
-// Responses come in order and the last one repeats; another transport of the
-// same mocks begins anew.
+// Responses come in order and the last one repeats; another transport of the same mocks
+// starts from the beginning.
 func TestTransportRespondsInOrder(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `
@@ -258,7 +258,7 @@ func TestTransportWithoutMock(t *testing.T) {
 	}
 }
 
-// What no mock answers reaches the next transport whole.
+// A request that no mock answers reaches the next transport unchanged.
 func TestTransportGoesOn(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `http: [{match: {body: other}}]`)
@@ -298,8 +298,8 @@ func parse(t *testing.T, src string) *mock.Set {
 	return m
 }
 
-// request makes one of "METHOD URL", "METHOD URL Header:value" (with _ for a
-// space) or "METHOD URL body".
+// request parses "METHOD URL", "METHOD URL Header:value" (with _ for a space) or "METHOD
+// URL body".
 func request(t *testing.T, line string) *http.Request {
 	t.Helper()
 	parts := strings.SplitN(line, " ", 3)

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/sim/nodes"
 )
 
-// All mistakes are told, in the order of the lines, each with its place.
+// All mistakes are reported in line order, each with its position.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	r := nodes.New("f.yaml", []byte("b: 1\nlen: x\nnames: {}\n"))
@@ -28,7 +28,7 @@ f.yaml:3:8: names is a map, want a list`
 	}
 }
 
-// An alias that multiplies itself does not fill the memory.
+// An alias that multiplies itself does not exhaust the memory.
 func TestTooManyValues(t *testing.T) {
 	t.Parallel()
 	source := "a: &a [1,1,1,1,1,1,1,1,1,1]\n"

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// BenchmarkSeeds is trials of a document of ten steps, three of them waits, with
-// all faults at the usual rate: how many seeds a core tries in a second.
+// BenchmarkSeeds runs trials of a document of ten steps, three of them waits, with all
+// faults at the default rate, and reports seeds per second and core.
 func BenchmarkSeeds(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as flunq sim does
 	for _, rate := range []uint64{0, 100, 1000} {
@@ -37,8 +37,8 @@ func BenchmarkSeeds(b *testing.B) {
 	}
 }
 
-// BenchmarkSearch is what flunq sim does by default with a document of ten steps,
-// three of them waits, one seed after the other.
+// BenchmarkSearch runs the default search of flunq sim on a document of ten steps, three
+// of them waits, one seed after another.
 func BenchmarkSearch(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // as flunq sim does
 	for _, executions := range []int{1, 10, 100} {

@@ -70,7 +70,7 @@ func (h *searchState) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*clas
 		return failure{Class: Late, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
 	default:
 		return failure{Class: Engine, Violation: sim.Violation{
-			Rule: "who is cancelled goes on only until it is told", Execution: end.ID,
+			Rule: "a cancelled execution ends when it learns of it", Execution: end.ID,
 			Detail: fmt.Sprintf("it has ended %v after it was to be cancelled, which the faults do not explain", late),
 		}}, true
 	}

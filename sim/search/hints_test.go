@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// hintsOf are the hints of a kind, by the names of their tasks.
+// hintsOf returns the hints of a kind by the names of their tasks.
 func hintsOf(r *search.Report, kind string) map[string]string {
 	out := map[string]string{}
 	for _, h := range r.Hints {
@@ -22,7 +22,7 @@ func hintsOf(r *search.Report, kind string) map[string]string {
 	return out
 }
 
-// A catch that nothing inside can reach is told.
+// A catch that can never catch anything is reported.
 func TestSearchCatches(t *testing.T) {
 	t.Parallel()
 	base := "https://serverlessworkflow.io/spec/1.0.0/errors/"
@@ -51,7 +51,8 @@ do:
 	}
 }
 
-// A timeout is told that is longer than all the turns of a loop, also the workflow's.
+// A timeout longer than all iterations of a loop is reported, including that of the
+// workflow.
 func TestSearchLoopTimeouts(t *testing.T) {
 	t.Parallel()
 	r := look(t, `
@@ -68,8 +69,8 @@ do:
 	}
 }
 
-// A call that is tried again though its first attempt may have been carried out is
-// told, without any fault.
+// A call that is retried although its first attempt may have been carried out is
+// reported, even without faults.
 func TestSearchRetries(t *testing.T) {
 	t.Parallel()
 	r := look(t, `
@@ -83,7 +84,7 @@ do:
 	}
 }
 
-// Events that come at the same time come in any order.
+// Simultaneous events come in any order.
 func TestSearchEvents(t *testing.T) {
 	t.Parallel()
 	r := look(t, `

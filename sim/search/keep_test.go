@@ -19,7 +19,7 @@ const lostUpdate = `do:
   - end: {call: http, with: {method: get, endpoint: "https://shop.example/stock"}}
 `
 
-// Two branches that read, add and write lose an update where their calls cross.
+// Two branches that read, add and write lose an update if their calls interleave.
 func TestSearchFindsALostUpdate(t *testing.T) {
 	t.Parallel()
 	r := look(t, lostUpdate, `http: [{match: {url: "https://shop.example/stock"}, keep: {n: 0}}]`, search.Search{Last: 50})
@@ -35,9 +35,8 @@ func TestSearchFindsALostUpdate(t *testing.T) {
 	}
 }
 
-// Calls that take as long as each other cross in the same way each time, unless a
-// fault holds one of them up: then the update that is lost is not the usual one, which
-// is a race, too.
+// Calls with equal latencies interleave in the same way each time, unless a fault delays
+// one of them: then another update is lost, which is a race, too.
 func TestSearchTellsAnOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	r := look(t, lostUpdate,

@@ -131,7 +131,7 @@ func (h *searchState) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failur
 	case !end.Status.Ended() && !h.waits(t, end, classes):
 		return fail(ruleEnds, "it is %s, and nothing happens any more", end.Status)
 	case cancelled && (!end.Status.Ended() || at.Add(h.longestDelay(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
-		return fail("who is cancelled ends", "it was told to %v after its start, and is %s", at.Sub(end.History[0].Time), end.Status)
+		return fail("a cancelled execution ends", "it was cancelled %v after its start, and is %s", at.Sub(end.History[0].Time), end.Status)
 	case h.altered(t, end, sc):
 		return failure{}, false
 	}

@@ -41,7 +41,7 @@ func look(t *testing.T, doc, mocks string, s search.Search) *search.Report {
 	return r
 }
 
-// document is one of a name that does some tasks.
+// document returns a document with a name and tasks.
 func document(t testing.TB, name, tasks string) *dsl.Definition {
 	t.Helper()
 	text := "document: {dsl: '1.0.3', namespace: test, name: " + name + ", version: '1.0.0'}\n" + tasks
@@ -62,7 +62,7 @@ do:
           - standard: {call: http, with: {method: GET, endpoint: "https://b.example/"}, output: {as: '"standard"'}}
 `
 
-// Branches that compete race, and the two orders are shown.
+// Competing branches race, and the two orders are shown.
 func TestSearchRace(t *testing.T) {
 	t.Parallel()
 	r := look(t, competing, `http: [{match: {method: GET}, respond: {body: {}}}]`, search.Search{})
@@ -107,8 +107,8 @@ do:
   - charge: {call: http, with: {method: POST, endpoint: "https://pay.example/charge"}}
 `
 
-// A call that is made twice when its process dies is found with one fault, and
-// told as a hint where nobody has forbidden it.
+// A call that is repeated after a crash is found with one fault; without --once it is
+// only a hint.
 func TestSearchOnce(t *testing.T) {
 	t.Parallel()
 	mocks := `http: [{match: {method: POST}, respond: {body: {ok: true}, latency: PT1S}}]`
@@ -117,7 +117,7 @@ func TestSearchOnce(t *testing.T) {
 	if len(r.Findings) != 1 || r.Findings[0].Class != search.Expectation || len(r.Findings[0].Small.Faults) != 1 || !r.Findings[0].Again {
 		t.Fatalf("findings %+v", r.Findings)
 	}
-	if got := hintsOf(r, "repeat"); len(got) != 0 { // it is told already
+	if got := hintsOf(r, "repeat"); len(got) != 0 { // the finding reports it already
 		t.Errorf("hints %v", got)
 	}
 	r = look(t, charging, mocks, search.Search{Kinds: kinds})
@@ -126,7 +126,7 @@ func TestSearchOnce(t *testing.T) {
 	}
 }
 
-// There is a hint for each timeout that is longer than what it limits.
+// There is a hint for each timeout that can never fire.
 func TestSearchTimeouts(t *testing.T) {
 	t.Parallel()
 	r := look(t, `
@@ -154,7 +154,7 @@ do:
 	}
 }
 
-// A timeout that comes because a process stood still is the workflow's affair.
+// A timeout that fires because a process froze is the workflow's responsibility.
 func TestSearchLate(t *testing.T) {
 	t.Parallel()
 	r := look(t, `
@@ -171,7 +171,7 @@ do:
 	}
 }
 
-// Of twelve faults the one that matters is left.
+// Of twelve faults only the necessary one remains.
 func TestSearchShrinks(t *testing.T) {
 	t.Parallel()
 	struck := func(tr *sim.Trial) []sim.Violation {
@@ -195,7 +195,7 @@ func TestSearchShrinks(t *testing.T) {
 	}
 }
 
-// What the user expects of the output is asked of every run.
+// The user's expectations are checked in every run.
 func TestSearchExpect(t *testing.T) {
 	t.Parallel()
 	p, err := expr.Compile(`. == "express" and $status == "completed"`, search.ExpectVariable)
@@ -209,8 +209,8 @@ func TestSearchExpect(t *testing.T) {
 	}
 }
 
-// What depends on the date of the run is no other outcome; what depends on how
-// long things took is nobody's failure.
+// A value that depends on the date of the run makes no other outcome; one that depends on
+// durations is no failure.
 func TestSearchClock(t *testing.T) {
 	t.Parallel()
 	r := look(t, `
@@ -223,7 +223,7 @@ do:
 	}
 }
 
-// The report does not depend on how many worlds run at once.
+// The report does not depend on the number of concurrent runs.
 func TestSearchParallel(t *testing.T) {
 	t.Parallel()
 	var orders []int
@@ -236,7 +236,7 @@ func TestSearchParallel(t *testing.T) {
 	}
 }
 
-// A scenario reads as it is written.
+// A scenario is read as it was written.
 func TestParseScenario(t *testing.T) {
 	t.Parallel()
 	sc, err := search.ParseScenario([]byte(`{"seed":7,"processes":2,"executions":1,"faults":[{"kind":"delay","service":"worker-sim-0","command":3,"amount":"45s"}]}`))
@@ -250,7 +250,8 @@ func TestParseScenario(t *testing.T) {
 	}
 }
 
-// A lost answer of a child's call, and whatever comes of it, is the workflow's affair.
+// A lost answer of a child's call, and all its consequences, are the workflow's
+// responsibility.
 func TestSearchChild(t *testing.T) {
 	t.Parallel()
 	child := document(t, "child", `
@@ -268,9 +269,9 @@ do:
 	}
 }
 
-// A child that is cancelled where nothing goes wrong may have ended when the word
-// comes, and what a timeout watches may be over when that comes, of which both were due:
-// that is how long faults held them up, and no failure.
+// A child that is cancelled without faults may have ended when the cancellation comes,
+// and a task may have ended when its timeout fires: faults delayed them for that long,
+// which is no failure.
 func TestSearchLateEnds(t *testing.T) {
 	t.Parallel()
 	child := document(t, "child", `
@@ -299,8 +300,8 @@ do:
 	}
 }
 
-// What ends with its own id, as one that has sent an event last, ends as usual in another
-// tenant too, where it is called otherwise.
+// An output that contains the execution's own id, for example in an emitted event, is the
+// same outcome in another tenant, where the id differs.
 func TestSearchOwnID(t *testing.T) {
 	t.Parallel()
 	r := look(t, `

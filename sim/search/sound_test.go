@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// Workflows with which nothing is wrong: neither flunq is accused, nor do they race.
+// Sound workflows: the search reports neither a bug of flunq nor a race.
 func TestSearchSound(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/sound/*.txtar")
@@ -41,7 +41,7 @@ func TestSearchSound(t *testing.T) {
 	}
 }
 
-// Workflows with a mistake each: what is wrong is a hint at its task, with what to change.
+// Workflows with one mistake each: a hint at the right task says what to change.
 func TestSearchFaulty(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/faulty/*.txtar")
@@ -100,7 +100,7 @@ func readCase(t *testing.T, name string) (s search.Search, plans []search.Scenar
 	return s, plans
 }
 
-// report is what a search finds, or a plan.
+// report returns the report of a search or of a plan.
 func report(t *testing.T, s search.Search, plan *search.Scenario) (r *search.Report) {
 	t.Helper()
 	var err error

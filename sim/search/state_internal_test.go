@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// The commands of a search's first run, at which single faults strike, are those of a
-// run in which something can go wrong.
+// The single faults of a search strike at the commands of its first run, so that run must
+// send the commands of a run with faults.
 func TestFirstRunIsThorough(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("first.yaml", []byte(`

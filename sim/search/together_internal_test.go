@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// A document that reads something and writes it back is worth a second execution, unless
-// the service can see that it has changed in between.
+// A document that reads something and writes it back gets the hint to run two executions,
+// unless the service can detect a concurrent change.
 func TestTogetherHint(t *testing.T) {
 	t.Parallel()
 	const head = "document: {dsl: '1.0.3', namespace: a, name: b, version: '1.0.0'}\ndo:\n" +

@@ -10,7 +10,8 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// missed is what no case of a test file has reached: kind, line and name of each point.
+// missed lists the points that no case of a test file has reached: kind, line and name of
+// each.
 func missed(t *testing.T, w files) string {
 	t.Helper()
 	s := suite(t, w)
@@ -51,7 +52,7 @@ func TestCoverage(t *testing.T) {
 21 event: the events of ring come
 22 if: if of ring holds
 22 skip: if of ring does not hold`},
-		// Both big and odd lead to review: who was chosen is asked again.
+		// Both big and odd lead to review, so the conditions are evaluated again.
 		"an odd one": {answer("{body: {amount: 5}}") + "\ntests: [{name: a}]", `6 catch: catch of charge
 8 retry: retry of charge
 11 case: case big of decide

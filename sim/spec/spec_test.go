@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// order charges a card, and waits a day for those that spend much.
+// order charges a card, and waits a day for large amounts.
 const order = `document: {dsl: '1.0.3', namespace: shop, name: order, version: '0.1.0'}
 do:
   - charge:
@@ -38,7 +38,7 @@ do:
       if: ${ .amount == 13 }
 `
 
-// files is files by name.
+// files are file contents by name.
 type files map[string]string
 
 func (w files) read(file string) ([]byte, error) {
@@ -68,11 +68,11 @@ func run(t testing.TB, c *spec.Case, see func(*spec.Outcome)) *spec.Verdict {
 	return v
 }
 
-// mocks answer every charge with its amount, which is 5.
+// mocks answers every charge with the amount 5.
 const mocks = `mocks: {http: [{match: {url: "https://pay.example/charge"}, respond: {body: {amount: 5}}}]}
 `
 
-// differences of one case, a line for each.
+// differences returns the differences of one case, one per line.
 func differences(t *testing.T, test string) string {
 	t.Helper()
 	s := suite(t, files{"order.test.yaml": mocks + "tests:\n" + test})
@@ -154,7 +154,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A request that nothing answers fails the case, whatever the workflow makes of it.
+// A request that no mock answers fails the case, even if the workflow handles the error.
 func TestUnansweredRequest(t *testing.T) {
 	t.Parallel()
 	s := suite(t, files{"order.test.yaml": "tests: [{name: a, expect: {status: faulted}}]\n"})
@@ -164,7 +164,7 @@ func TestUnansweredRequest(t *testing.T) {
 	}
 }
 
-// Secrets are not shown where they differ.
+// Secrets are redacted in differences.
 func TestSecretsAreRedacted(t *testing.T) {
 	t.Parallel()
 	w := files{
@@ -184,7 +184,7 @@ do: [{leak: {set: {token: "${ $secrets.token }"}}}]
 	}
 }
 
-// Every mistake of a test file has its place.
+// Every mistake of a test file has its position.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	w := files{"order.yaml": order, "x.json": "[1"}
@@ -236,7 +236,7 @@ x.json:1:1: this [ is never closed`
 	}
 }
 
-// What several test files name is read once.
+// A file that several test files name is read once.
 func TestFilesAreReadOnce(t *testing.T) {
 	t.Parallel()
 	w := files{"order.yaml": order, "m.yaml": "http: []", "in.json": "{}"}

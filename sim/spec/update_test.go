@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// updated runs all cases of a test file, and gives what Update makes of it.
+// updated runs all cases of a test file, and returns the result of Update.
 func updated(t *testing.T, w files) map[string]string {
 	t.Helper()
 	s := suite(t, w)
@@ -128,7 +128,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// An output that stands in a file of its own is changed there.
+// An output in a separate file is changed there.
 func TestUpdateOfNamedFile(t *testing.T) {
 	t.Parallel()
 	got := updated(t, files{
@@ -141,7 +141,7 @@ func TestUpdateOfNamedFile(t *testing.T) {
 	}
 }
 
-// What cannot be written without touching the rest is refused, with the place.
+// A change that would affect the rest of a file is refused, with its place.
 func TestUpdateRefuses(t *testing.T) {
 	t.Parallel()
 	s := suite(t, files{"order.test.yaml": mocks + "tests:\n  - {name: a, expect: &all {elapsed: P2D}}\n  - {name: b, expect: {elapsed: &long P2D}}\n"})

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// Every workflow that comes along has tests, they pass, and they reach all of it.
+// The tests of every example workflow pass and reach all of its points.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	for _, name := range workflows.Names() {
