@@ -66,9 +66,9 @@ func defaultSettings() settings {
 // engine applies the settings to the options of an engine.
 func (s settings) engine(opts engine.Options) engine.Options {
 	opts.Workers, opts.Executors, opts.Timers = s.Workers, s.Executors, s.Timers
-	opts.WarmProcesses = max(s.Calls-s.Executors, 0)
+	opts.ExtraExecutors = max(s.Calls-s.Executors, 0)
 	if s.Calls == 0 {
-		opts.WarmProcesses = 7 * s.Executors //nolint:mnd // the ratio that the help documents
+		opts.ExtraExecutors = 7 * s.Executors //nolint:mnd // the ratio that the help documents
 	}
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
 	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)

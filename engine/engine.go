@@ -45,10 +45,10 @@ type Options struct {
 	Executors int
 	Timers    int
 
-	// WarmProcesses is the number of additional executors. One tenant's tasks occupy at
+	// ExtraExecutors is the number of additional executors. One tenant's tasks occupy at
 	// most Executors at once, so that others find free ones; 0 to 2048. Simulated 0: one
 	// tenant may occupy all.
-	WarmProcesses int
+	ExtraExecutors int
 
 	Worker, Executor, Timer Reading
 
@@ -110,7 +110,7 @@ func Defaults() Options {
 	timers := reading(store.TimerGroup)
 	timers.Block = clock.Block
 	return Options{
-		Tenants: []string{"default"}, Workers: 4, Executors: 16, WarmProcesses: 112, Descendants: 2_000, RedisPercent: 90, Timers: 2,
+		Tenants: []string{"default"}, Workers: 4, Executors: 16, ExtraExecutors: 112, Descendants: 2_000, RedisPercent: 90, Timers: 2,
 		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
 		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
@@ -138,8 +138,8 @@ func (o Options) check() error {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 to %d", name, n, mostInstances))
 		}
 	}
-	if o.WarmProcesses < 0 || o.WarmProcesses > mostWarm {
-		errs = append(errs, fmt.Errorf("spare executors are %d, want 0 to %d", o.WarmProcesses, mostWarm))
+	if o.ExtraExecutors < 0 || o.ExtraExecutors > mostExtraExecutors {
+		errs = append(errs, fmt.Errorf("extra executors are %d, want 0 to %d", o.ExtraExecutors, mostExtraExecutors))
 	}
 	return errors.Join(errs...)
 }
@@ -147,8 +147,8 @@ func (o Options) check() error {
 // mostInstances is how many instances of one service a process may have.
 const mostInstances = 256
 
-// mostWarm is how many additional executors a process may have.
-const mostWarm = 2048
+// mostExtraExecutors is how many additional executors a process may have.
+const mostExtraExecutors = 2048
 
 // Engine is the services of one process.
 type Engine struct {
@@ -262,7 +262,7 @@ func (e *Engine) addExecutors() error {
 	}
 	consumer := e.consumers("executor", 1)[0]
 	each := 0
-	if e.opts.WarmProcesses > 0 {
+	if e.opts.ExtraExecutors > 0 {
 		each = e.opts.Executors
 	}
 	inbox, err := executor.NewInbox(e.Store, e.reading("executor", e.opts.Executor, consumer), each)
@@ -270,7 +270,7 @@ func (e *Engine) addExecutors() error {
 		return err
 	}
 	caller := &executor.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Memory: e.opts.Answers}
-	for i := range e.opts.Executors + e.opts.WarmProcesses {
+	for i := range e.opts.Executors + e.opts.ExtraExecutors {
 		x, err := executor.New(e.Store, e.Definitions, inbox, executor.Options{Caller: caller, Limits: e.opts.Limits})
 		if err != nil {
 			return err

@@ -309,7 +309,7 @@ func TestHangingCallsHoldOnlyTheirTenant(t *testing.T) {
 		under, most := map[string]int{}, map[string]int{}
 		var all sync.WaitGroup
 		opts := engine.Defaults()
-		opts.Process, opts.Tenants, opts.Executors, opts.WarmProcesses = "hanging", append(hostile, "b"), each, 7*each
+		opts.Process, opts.Tenants, opts.Executors, opts.ExtraExecutors = "hanging", append(hostile, "b"), each, 7*each
 		opts.Transport = roundTripper(func(req *http.Request) (*http.Response, error) {
 			if tenant := req.URL.Query().Get("tenant"); tenant != "b" {
 				mu.Lock()

@@ -46,7 +46,7 @@ type verdict struct {
 // answer nobody waited for, says nothing about the host.
 func (v *verdict) broken(err error) {
 	_, forbidden := errors.AsType[*closedNetworkError](err)
-	if forbidden || errors.Is(err, errNoMemory) || errors.Is(v.request.Context().Err(), context.Canceled) {
+	if forbidden || errors.Is(err, errNoSlot) || errors.Is(v.request.Context().Err(), context.Canceled) {
 		v.attempt.Cancel()
 		return
 	}

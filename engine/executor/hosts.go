@@ -67,8 +67,8 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// errNoMemory reports a request that was not sent.
-var errNoMemory = errors.New("waiting for a free slot among the calls to")
+// errNoSlot reports a request that was not sent.
+var errNoSlot = errors.New("waiting for a free slot among the calls to")
 
 // enter waits for a slot of a host.
 func (l *limited) enter(ctx context.Context, host string) (leave func(), err error) {
@@ -81,7 +81,7 @@ func (l *limited) enter(ctx context.Context, host string) (leave func(), err err
 		}, nil
 	case <-ctx.Done():
 		l.unwant(host, s)
-		return nil, fmt.Errorf("%w %s, which has %d under way (limit: calls per host): %w", errNoMemory, host, l.limit, ctx.Err())
+		return nil, fmt.Errorf("%w %s, which has %d under way (limit: calls per host): %w", errNoSlot, host, l.limit, ctx.Err())
 	}
 }
 
