@@ -159,7 +159,15 @@ func (m *Message) recall() {
 }
 
 // field finds a field of the entry.
-func (m Message) field(name string) string { return object(m.Fields())[name] }
+func (m Message) field(name string) (value string) {
+	fields := m.Fields()
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == name {
+			value = fields[i+1]
+		}
+	}
+	return value
+}
 
 // sent are the fields as they were sent, without what the store has added to
 // put them off.

@@ -102,20 +102,18 @@ func (q *reading) delivered(now time.Time) ([]Message, error) {
 
 // stream reads the entries of one of the streams.
 func (q *reading) stream(tenant string, entries int) {
-	before := ""
 	for left := entries; left > 0; left-- {
 		if q.in.entry(&q.entry); q.in.bad {
 			return
 		}
 		if !q.reader.wants(event.TypeOf(q.entry.field("type"))) {
 			q.reader.pass(Handled{tenant, q.entry.identifier()}, left)
-			before = ""
 			continue
 		}
 		if len(q.out) == cap(q.out) {
 			q.out = slices.Grow(q.out, (left+1)/2) // about half of them are wanted
 		}
-		q.out = append(q.out, Message{Tenant: tenant, Read: q.now, after: before})
+		q.out = append(q.out, Message{Tenant: tenant, Read: q.now})
 		m := &q.out[len(q.out)-1]
 		switch omitted := q.buffer.omitted(&q.entry); {
 		case omitted == 0:
@@ -127,10 +125,7 @@ func (q *reading) stream(tenant string, entries int) {
 			*m = Message{
 				Tenant: tenant, Group: q.reader.Group, Consumer: q.reader.Consumer, ID: q.entry.identifier(), Read: q.now, omitted: true,
 			}
-			before = ""
-			continue
 		}
-		before = m.ID
 	}
 }
 

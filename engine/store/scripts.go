@@ -27,7 +27,7 @@ var (
 	deadLetterScript  = script("owns", "dead_letter")
 	replayScript      = script("even_if_full", "replay")
 
-	setTimersScript   = script("moved", "timer_keys", "holds", "set_timers")
+	setTimersScript   = script("mine", "moved", "timer_keys", "set_timers")
 	fireScript        = script("timer_keys", "unread", "fire")
 	retryScript       = script("even_if_full", "owns", "wake", "retry")
 	cancelTimerScript = script("even_if_full", "timer_keys", "note", "cancel_timer")

@@ -47,7 +47,11 @@ func noted(t event.Timer) string {
 // that its event was at first. That of a dead letter is not known any more, and
 // the event's own time has to do.
 func (m Message) order() string {
-	ms, seq, _ := strings.Cut(cmp.Or(m.field(firstEntryField), m.ID), "-")
+	entry := m.ID
+	if m.Attempt > 0 {
+		entry = cmp.Or(m.field(firstEntryField), entry)
+	}
+	ms, seq, _ := strings.Cut(entry, "-")
 	if at := m.Event.Time.UnixMilli(); m.Replay > 0 && at > 0 {
 		ms, seq = strconv.FormatInt(at, 10), ""
 	}

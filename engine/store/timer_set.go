@@ -16,21 +16,20 @@ type TimerRequest struct {
 	Timer event.Timer
 	Text  string // of the timer, as event.TimerText has it; "": it is not known yet
 	Back  bool
-	noted bool // there are notes of timers that were taken back, perhaps of this one
 }
 
-// AppliedTimer is what became of a wish.
+// AppliedTimer is what became of a request.
 type AppliedTimer struct {
 	Mine bool  // else the message is not the consumer's any more, and nothing was done
 	Err  error // why it cannot be done; then the message is still pending
 }
 
-// Schedule sets a timer, as a message asks. See Grant.
+// Schedule sets a timer, as a message asks. See ApplyTimers.
 func (s *Store) Schedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
 	return s.applyOne(ctx, TimerRequest{Message: &m, Timer: t})
 }
 
-// Unschedule takes a timer out, as a message asks. See Grant.
+// Unschedule takes a timer out, as a message asks. See ApplyTimers.
 func (s *Store) Unschedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
 	return s.applyOne(ctx, TimerRequest{Message: &m, Timer: t, Back: true})
 }
@@ -63,11 +62,10 @@ func (s *Store) ApplyTimers(ctx context.Context, requests ...TimerRequest) (out 
 	return out, now, nil
 }
 
-// mostRequests is how many one script grants: it takes them all at once, and Lua has
-// an end. No more are read at once.
+// mostRequests is how many requests one script applies: Lua takes no more arguments at once. No more are read at once.
 const mostRequests = 1000
 
-// places are those of the wishes of a tenant.
+// places are those of the requests of a tenant.
 func places(requests []TimerRequest, tenant string) []int {
 	places := make([]int, 0, len(requests))
 	for i := range requests {
@@ -78,7 +76,7 @@ func places(requests []TimerRequest, tenant string) []int {
 	return places
 }
 
-// tenantsOf are those of wishes, in the order in which they appear.
+// tenantsOf are those of requests, in the order in which they appear.
 func tenantsOf(requests []TimerRequest) (all []string) {
 	for i := range requests {
 		tenant := requests[i].Message.Tenant
@@ -89,115 +87,61 @@ func tenantsOf(requests []TimerRequest) (all []string) {
 	return all
 }
 
-// applyTimers grants the wishes at some places, all of which are of one tenant.
+// applyTimers applies the requests at some places, all of which are of one tenant.
 func (s *Store) applyTimers(ctx context.Context, tenant string, places []int, requests []TimerRequest, out []AppliedTimer) (now time.Time, err error) {
-	for left := places; len(left) > 0 && err == nil; {
-		var reply []string
-		if reply, err = s.call(ctx, setTimersScript, ownKeys+len(left), s.applyArgs(tenant, left, requests)).StringSlice(); err == nil {
-			left, now, err = appliedTimer(reply, left, out)
-		}
-		for _, place := range left {
-			requests[place].noted = true
-		}
-	}
-	return now, err
-}
-
-// ownKeys are the keys of setTimersScript that are the tenant's.
-const ownKeys = 5
-
-// applyArgs are the keys and arguments of setTimersScript, with room before them.
-func (s *Store) applyArgs(tenant string, places []int, requests []TimerRequest) []any {
-	const each, texts = 4, 2 // of most wishes: keys and arguments, and what of them is made here
-	h, first, what := s.keysFor(tenant), &requests[places[0]], make([]byte, 0, len(places))
+	const keys, arguments, each, texts = 5, 4, 8, 5 // before those of the messages, and of each message
+	h, first := s.keysFor(tenant), &requests[places[0]]
 	l := textList{
-		list:  append(make([]any, beforeKeys, beforeKeys+ownKeys+7+each*len(places)), &h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys, &h.askedTimers),
-		texts: make([]string, 0, 3+texts*len(places)),
+		list: append(make([]any, beforeKeys, beforeKeys+keys+arguments+each*len(places)),
+			&h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys, &h.askedTimers),
+		texts: make([]string, 0, 2+texts*len(places)),
 	}
 	from, to := first.ID, first.ID
-	run := len(places)
-	for i, place := range places {
-		w := &requests[place]
-		if compareIDs(w.ID, from) < 0 {
-			from = w.ID
-		} else if compareIDs(w.ID, to) > 0 {
-			to = w.ID
+	for _, place := range places {
+		r := &requests[place]
+		if compareIDs(r.ID, from) < 0 {
+			from = r.ID
+		} else if compareIDs(r.ID, to) > 0 {
+			to = r.ID
 		}
-		if i > 0 && (w.after == "" || w.after != requests[places[i-1]].ID) {
-			run = 0
-		}
-		l.add(s.keysFor(w.Timer.Tenant).executions + w.Timer.Execution)
-		what = append(what, w.deadLetter())
-	}
-	if run < leastRun {
-		run = 0
+		l.add(s.keysFor(r.Timer.Tenant).executions + r.Timer.Execution)
 	}
 	l.list = append(l.list, &first.Group, &first.Consumer)
-	l.add(from, to, string(what))
-	l.list = append(l.list, run)
+	l.add(from, to)
 	for _, place := range places {
-		l.list = append(l.list, &requests[place].ID)
-	}
-	s.wanted(&l, places, requests)
-	return l.list
-}
-
-// leastRun is of how many messages it is worth while to ask for all at once.
-const leastRun = 4
-
-// What setTimersScript does for a message.
-const (
-	setPlain  = 't'
-	setAny    = 's'
-	takeTimer = 'c'
-)
-
-func (w *TimerRequest) deadLetter() byte {
-	switch {
-	case w.Back:
-		return takeTimer
-	case w.noted || w.Timer.Keyed() || w.Attempt > 0 || w.Replay > 0: // it was asked for before what stands before it
-		return setAny
-	default:
-		return setPlain
-	}
-}
-
-// wanted are the arguments of setTimersScript that are of the messages.
-func (s *Store) wanted(l *textList, places []int, requests []TimerRequest) {
-	for _, place := range places {
-		w := &requests[place]
-		if l.add(formatScore(w.Timer.Due())); w.Text == "" {
-			w.Text = event.TimerText(&w.Timer)
+		r, action := &requests[place], "set"
+		if r.Back {
+			action = "cancel"
 		}
-		l.list = append(l.list, &w.Text)
-	}
-	for _, place := range places {
-		if w := &requests[place]; w.deadLetter() != setPlain {
-			l.add(tombstone(w.Timer), identity(w.Timer), w.order())
+		if r.Text == "" {
+			r.Text = event.TimerText(&r.Timer)
 		}
+		l.list = append(l.list, &r.ID, action)
+		l.add(formatScore(r.Timer.Due()))
+		l.list = append(l.list, &r.Text)
+		l.add(tombstone(r.Timer), identity(r.Timer), r.order())
 	}
+	reply, err := s.call(ctx, setTimersScript, keys+len(places), l.list).StringSlice()
+	if err != nil {
+		return now, err
+	}
+	return applied(reply, places, out)
 }
 
-// appliedTimer reads what setTimersScript says of wishes at some places, and when. It did not try
-// the last ones.
-func appliedTimer(reply []string, places []int, out []AppliedTimer) (untried []int, now time.Time, err error) {
+// applied reads the reply of setTimersScript about the requests at some places.
+func applied(reply []string, places []int, out []AppliedTimer) (now time.Time, err error) {
 	if len(reply) < 3 || len(reply[2]) != len(places) {
-		return nil, now, errReply
+		return now, errReply
 	}
 	seconds, _ := strconv.ParseInt(reply[0], 10, 64)
 	microseconds, _ := strconv.ParseInt(reply[1], 10, 64)
-	now = time.Unix(seconds, microseconds*int64(time.Microsecond)).UTC()
-	done, whys := reply[2], reply[3:]
+	results, errs := reply[2], reply[3:]
 	for i, place := range places {
-		if done[i] == '?' {
-			return places[i:], now, nil
-		}
-		out[place].Mine = done[i] != '0'
-		if done[i] == '!' && len(whys) > 0 {
-			out[place].Err = failed("set a timer", errors.New(whys[0]))
-			whys = whys[1:]
+		out[place].Mine = results[i] != '0'
+		if results[i] == '!' && len(errs) > 0 {
+			out[place].Err = failed("set a timer", errors.New(errs[0]))
+			errs = errs[1:]
 		}
 	}
-	return nil, now, nil
+	return time.Unix(seconds, microseconds*int64(time.Microsecond)).UTC(), nil
 }
