@@ -9,9 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// bufferPool are memory that replies of streams are read into, again and again. Without
-// one go-redis lets a text grow until it holds the reply, which takes five times as
-// much of it each time.
+// bufferPool keeps buffers for replies to stream reads. Without one go-redis grows a
+// string until it holds the reply, which takes five times as much memory each time.
 type bufferPool struct{ spare sync.Pool }
 
 // replyBuffer holds one reply.
@@ -21,7 +20,7 @@ type replyBuffer struct {
 	left  leaving
 }
 
-// mostKept is how large a room is at most that is used again.
+// mostKept is the capacity in bytes above which a buffer is not reused.
 const mostKept = 1 << 20
 
 func (r *bufferPool) take() *replyBuffer {
@@ -31,7 +30,7 @@ func (r *bufferPool) take() *replyBuffer {
 	return new(replyBuffer)
 }
 
-// several are rooms for so many replies.
+// several returns buffers for n replies.
 func (r *bufferPool) several(n int) []*replyBuffer {
 	out := make([]*replyBuffer, n)
 	for i := range out {
@@ -40,7 +39,7 @@ func (r *bufferPool) several(n int) []*replyBuffer {
 	return out
 }
 
-// back takes rooms back, of which nobody uses anything any more.
+// back returns buffers to the pool. The caller must not use them any more.
 func (r *bufferPool) back(used ...*replyBuffer) {
 	for _, one := range used {
 		if one.empty() {
@@ -55,13 +54,13 @@ func (r *replyBuffer) empty() bool {
 	return cap(r.text) <= mostKept
 }
 
-// waiting is a command whose reply is read into a room.
+// waiting is a command whose reply is read into the buffer.
 func (r *replyBuffer) waiting(ctx context.Context, args []any) redis.Cmder {
 	return redis.NewRawWriteToCmd(ctx, r, args...)
 }
 
-// prompt is a command that answers at once, as all do in the simulator: that gives
-// no connection to read from, and writes into the room itself.
+// prompt is a command that answers at once, as all commands do in the simulator, which has
+// no connection to read from and writes into the buffer itself.
 type prompt struct {
 	*redis.RawCmd
 
@@ -115,8 +114,8 @@ func (r *replyBuffer) ReadFrom(from io.Reader) (int64, error) {
 	return int64(got), err
 }
 
-// grown is a text with room for n bytes more behind it. It doubles, as it is used again,
-// but for one so large that it is not.
+// grown extends a text by n bytes. The capacity doubles because the buffer is reused,
+// except for one that is too large to be.
 func grown(text []byte, n int) []byte {
 	if spare := cap(text); cap(text)-len(text) < n {
 		if spare > mostKept {

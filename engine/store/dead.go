@@ -93,7 +93,7 @@ func (s *Store) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters
 	return deadLetters, next, nil
 }
 
-// Letter finds a dead letter by its id; ErrNotFound if it is none, or not any more.
+// Letter returns the dead letter with an id, or ErrNotFound.
 func (s *Store) Letter(ctx context.Context, tenant, stream, id string) (DeadLetter, error) {
 	ms, seq, _ := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
@@ -167,8 +167,8 @@ func idTime(id string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// deadLetterOf tells the original of a letter from what was written on it. An event
-// may have attributes of the same names: theirs come first.
+// deadLetterOf separates the original event from the fields that the dead letter adds. An event
+// may have attributes of the same names: these come first.
 func (s *Store) deadLetterOf(e entry) (DeadLetter, bool) {
 	own, names := map[string]string{}, deadLetterFields()
 	var fields []string
@@ -221,9 +221,9 @@ func (l *DeadLetter) read(s *Store) {
 	}
 }
 
-// Replay brings a letter back, once whoever else does the same: its event into
-// the tenant's stream, byte for byte and with the count of its replays, or its
-// timer among the timers. It reports false if the letter is gone.
+// Replay publishes the event of a dead letter again, byte for byte and with the count of
+// its replays, or sets its timer again, and deletes the dead letter. It happens once, even if
+// several callers try; Replay reports false if the dead letter is gone.
 func (s *Store) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 	if l.Err != nil {
 		return false, fmt.Errorf("dead letter %s cannot be replayed: %w", l.ID, l.Err)
@@ -245,7 +245,7 @@ func (s *Store) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 	return n == 1, failed("replay", err)
 }
 
-// Drop throws letters away, and counts those that were still there.
+// Drop deletes dead letters and returns how many still existed.
 func (s *Store) Drop(ctx context.Context, deadLetters ...DeadLetter) (int, error) {
 	n := 0
 	for _, l := range deadLetters {

@@ -8,9 +8,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// DeadLetter gives a message up: it goes to the dead letters, and the events to the
-// stream. It reports false, and does nothing, if the message is not the
-// consumer's any more.
+// DeadLetter moves a message to the dead letters and publishes events about it. It reports
+// false, and does nothing, if the message is not the consumer's any more.
 func (s *Store) DeadLetter(ctx context.Context, m Message, d event.Dead, publish []event.Event) (mine bool, err error) {
 	now, err := s.Now(ctx)
 	if err != nil {
@@ -26,7 +25,7 @@ func (s *Store) DeadLetter(ctx context.Context, m Message, d event.Dead, publish
 	return n == 1, failed("bury", err)
 }
 
-// deadLetterArgs are the fields of the letter of a message that is given up.
+// deadLetterArgs returns the field names and values of a dead letter.
 func (s *Store) deadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 	last := now.Format(time.RFC3339Nano)
 	first := m.field(firstFailureField)
@@ -38,7 +37,7 @@ func (s *Store) deadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 		"source_stream", s.keys.Stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)
 }
 
-// GiveUp writes a transition and gives up the message that it answers, both or neither.
+// GiveUp commits a transition and dead-letters the message that it answers, both or neither.
 func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, error) {
 	c.Ack = true
 	b := s.newCommitBatch([]Commit{c})

@@ -42,8 +42,7 @@ type ExecutionQuery struct {
 	Limit         int
 	Back          bool // those before the cursor that are next to it; the last of all without one
 
-	// PassID and Pass report whether an execution is meant, of which the id, or the
-	// outline is known. Nil are those that let all pass.
+	// PassID and Pass select executions by their id or their outline. Nil selects all.
 	PassID func(id string) bool
 	Pass   func(Execution) bool
 	Looks  int // how many executions one page looks at, at most; 0 is the usual number
@@ -289,7 +288,7 @@ func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
 		}
 		next := first.buffer[0]
 		first.buffer = first.buffer[1:]
-		// One that was moved from shelf to shelf meanwhile may stand on both.
+		// An execution that moves between indexes meanwhile may be in both.
 		if m.follows(next, m.last) {
 			out, m.last = append(out, next), next
 		}

@@ -39,8 +39,8 @@ func (k Keep) goes(ended, now time.Time, beyond bool) bool {
 	return k.Age > 0 && past >= k.Age || beyond && past >= k.Least
 }
 
-// Walk is how far Forget has come with the finished executions of a tenant: how
-// many it has left standing on each shelf. The zero Walk begins.
+// Walk is the progress of Forget through the finished executions of a tenant: how many
+// it has left in each index. The zero Walk starts at the beginning.
 type Walk [3]int64
 
 // finishedIndexes are those of a Walk, in its order.
@@ -80,7 +80,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk)
 	return gone, from, page.last, nil
 }
 
-// finished is one execution on a shelf of a Walk.
+// finished is one execution in an index of a Walk.
 type finished struct {
 	indexed
 

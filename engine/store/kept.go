@@ -36,7 +36,7 @@ func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 	return keep, nil
 }
 
-// weighed is how many executions of each shelf are weighed, at most; entrance
+// weighed is how many executions of each index are weighed, at most; entrance
 // what the name of one takes in a list, beside its text, about.
 const (
 	weighed  = 8

@@ -11,16 +11,15 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// What a read takes of large values, whoever has sent them. A value that is left out is
-// received and forgotten; an entry that matters is read again by itself, when there is
-// memory for it.
+// Limits of a read for large values, whose senders are unknown. A value above them is received
+// and dropped; an entry that matters is read again by itself when there is memory for it.
 const (
 	largeValue  = 64 << 10
 	largeBudget = 32 << 20 // of large values in the reply to one read
 	mostValue   = 64 << 20 // of one value (limit event-value)
 )
 
-// leaving is what a room leaves out of a reply to a read of streams.
+// leaving says what a buffer leaves out of a reply to a stream read.
 type leaving struct {
 	on    bool
 	wants func(event.Type) bool
@@ -28,10 +27,10 @@ type leaving struct {
 	out   []leftOut
 }
 
-// leftOut is a value of which there is only its length.
+// leftOut is a value that was dropped; only its length is known.
 type leftOut struct{ at, bytes int }
 
-// leave has the room leave out what is too large, or does not matter to a reader.
+// leave makes the buffer leave out what is too large or does not matter to the reader.
 func (r *replyBuffer) leave(wants func(event.Type) bool) {
 	r.left = leaving{on: true, wants: wants, out: r.left.out[:0]}
 }
@@ -93,7 +92,7 @@ func (r *replyBuffer) omitted(e *rawEntry) (most int) {
 	return most
 }
 
-// errValue is what is wrong with an entry that has a value of so many bytes.
+// errValue is the error about an entry with a value of n bytes.
 func errValue(n int) error {
 	return fmt.Errorf("the entry has a value of %d bytes, more than %d MiB (limit event-value)", n, mostValue>>20)
 }
@@ -101,8 +100,8 @@ func errValue(n int) error {
 // Omitted reports whether the message still has to be read, by Load.
 func (m *Message) Omitted() bool { return m.omitted }
 
-// Load reads late messages, the first of them, as far as there is memory for them; the
-// rest is left. What is not there any more is spent.
+// Load reads omitted messages as far as there is memory for them, and returns the rest in
+// left. Messages that are gone from the stream are handled.
 func (s *Store) Load(ctx context.Context, r Reader, omitted []Message) (msgs, left []Message, handled []Handled, now time.Time, err error) {
 	if now, err = s.Now(ctx); err != nil {
 		return nil, omitted, nil, now, err

@@ -15,13 +15,14 @@ type claim struct {
 	count         int
 }
 
-// poisonCrashes is from when on a death only counts if the entry was handled alone.
+// poisonCrashes is the crash count of a poison candidate: further crashes count only if the
+// entry was handled in isolation.
 const poisonCrashes = 2
 
 // handedBack is the idle time that Release gives to an entry.
 const handedBack = 24 * time.Hour
 
-// claim takes over what was left alone.
+// claim takes over entries that have been idle for a lease.
 func (s *Store) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]Message, error) {
 	keys := []string{s.keys.Stream(c.tenant), s.keys.crashes(c.tenant)}
 	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
@@ -64,8 +65,8 @@ func claimed(item any) (id string, fields []string, crashes, left int, ok bool) 
 	return id, sortFields(fields), crashes, left, ok && err == nil && wrong == nil
 }
 
-// MarkIsolated notes that a suspect is about to be handled with nothing beside it, so
-// that the death of its consumer is its own doing.
+// MarkIsolated records that a poison candidate is about to be handled in isolation, so
+// that a crash of its consumer counts against it.
 func (s *Store) MarkIsolated(ctx context.Context, m Message) error {
 	err := s.rdb.HSet(ctx, s.keys.crashes(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
 	return failed("mark a suspect", err)

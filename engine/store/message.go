@@ -20,7 +20,7 @@ type Message struct {
 	Event                   event.Event
 	Err                     error     // why the entry is no event, if so
 	Attempt                 int       // deliveries that have failed before
-	Claimed                 bool      // it was left alone by whoever had it, perhaps by this very consumer
+	Claimed                 bool      // it was idle for a lease: its consumer, perhaps this one, left it
 	Crashes                 int       // consumers that have died with it, as far as that is known
 	Replay                  int       // how often it was brought back from the dead letters
 	Read                    time.Time // Redis' time of the delivery
@@ -28,7 +28,6 @@ type Message struct {
 	fields  []string     // of the entry …
 	text    string       // … or their text: few are asked for them
 	data    string       // of the event, as it stands in that text
-	after   string       // the entry that its consumer was given before it, and none in between; "": not known
 	timer   *event.Timer // that the data is, if it stands there as the engine writes it
 	omitted bool         // nothing is known of it but its id
 }
@@ -101,7 +100,7 @@ func (s *Store) message(r Reader, tenant, id string, fields []string, now time.T
 	if n := len(fields) / 2; n > mostFields {
 		m.Err = fmt.Errorf("the entry has %d fields, more than %d", n, mostFields)
 		m.Event.Ext = nil
-		// No script takes so many: from here on they are one.
+		// No script takes that many arguments: from here on they are one field.
 		m.fields = []string{packedField, string(event.Encode(object(fields)))}
 	}
 	return m

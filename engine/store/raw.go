@@ -112,7 +112,7 @@ type rawEntry struct {
 // fewSpans is how many fields most entries have at most, names and values.
 const fewSpans = 32
 
-// entry reads an entry into the room of the one before.
+// entry reads an entry and overwrites the previous one.
 func (r *reply) entry(e *rawEntry) {
 	e.reply, e.fields = r, e.fields[:0]
 	if r.list() != 2 {
@@ -140,8 +140,7 @@ func (e *rawEntry) field(name string) []byte {
 }
 
 // texts are the fields, until the next entry is read, the id, and the text of all
-// fields. They share one text, so that whoever keeps one keeps no more than its own
-// entry.
+// fields. They share one string, so keeping one keeps only its own entry in memory.
 func (e *rawEntry) texts() (fields []string, id, text string) {
 	text = string(e.reply.of(span{e.id.from, e.whole.to}))
 	id, text = text[:e.id.to-e.id.from], text[e.whole.from-e.id.from:]

@@ -43,7 +43,7 @@ func (q *reading) end() {
 	}
 }
 
-// acknowledge acknowledges what is spent, on the way.
+// acknowledge adds XACK commands for the handled messages.
 func (q *reading) acknowledge(ctx context.Context) {
 	for rest := q.reader.Handled; len(rest) > 0; {
 		tenant := rest[0].Tenant

@@ -10,9 +10,8 @@ import (
 // script, and how many keys there are.
 const beforeKeys = 3
 
-// call runs a script whose keys and arguments are one list, the keys first, behind
-// room for what stands before them. go-redis would copy all of them otherwise, and
-// each key by itself.
+// call runs a script. The list holds beforeKeys free places, the keys and the arguments:
+// go-redis sends it as it is, without a copy.
 func (s *Store) call(ctx context.Context, script *redis.Script, keys int, list []any) *redis.Cmd {
 	cmd := callOf(ctx, script, keys, list)
 	if err := s.rdb.Process(ctx, cmd); err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -25,7 +24,7 @@ func (s *Store) call(ctx context.Context, script *redis.Script, keys int, list [
 	return script.Eval(ctx, s.rdb, names, list[beforeKeys+keys:]...)
 }
 
-// callOf is the call of a script that Redis knows. Keys are given by their addresses.
+// callOf calls a script that Redis knows. Keys are pointers to strings.
 func callOf(ctx context.Context, script *redis.Script, keys int, list []any) *redis.Cmd {
 	list[0], list[1], list[2] = "evalsha", script.Hash(), keys
 	cmd := redis.NewCmd(ctx, list...)
@@ -33,8 +32,8 @@ func callOf(ctx context.Context, script *redis.Script, keys int, list []any) *re
 	return cmd
 }
 
-// textList is a list for a call, many of which are texts that are made for it: these
-// stand in a list of their own, where each is found by its address.
+// textList is the list of a call that owns many of its strings: the list points to them,
+// which saves an allocation for each.
 type textList struct {
 	list  []any
 	texts []string

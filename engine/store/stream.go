@@ -60,7 +60,7 @@ type Reader struct {
 // wants reports whether a message is made of an event of a type; of what has none it is.
 func (r *Reader) wants(t event.Type) bool { return r.Wants == nil || t == "" || r.Wants(t) }
 
-// pass notes an entry that does not matter, with room for others.
+// pass notes an entry that does not matter to the reader; more is how many may follow.
 func (r *Reader) pass(entry Handled, more int) {
 	if r.Notes == nil {
 		return
@@ -147,7 +147,7 @@ func (s *Store) readEach(ctx context.Context, r Reader, count int) (out []Messag
 	return out, now, err
 }
 
-// read acknowledges what is spent and reads the streams, in one round trip.
+// read acknowledges handled messages and reads the streams in one round trip.
 func (s *Store) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
 	q := s.reading(r)
 	defer q.end()

@@ -58,10 +58,10 @@ func (m Message) order() string {
 	return digits(ms) + digits(seq)
 }
 
-// digits is a number of up to 20 digits in just so many.
+// digits pads a number to 20 digits.
 func digits(n string) string { return strings.Repeat("0", max(20-len(n), 0)) + n }
 
-// noOrder is that of timers of which nobody knows when they were set.
+// noOrder is the order of timers that were set at an unknown time.
 func noOrder() string { return strings.Repeat("0", 40) }
 
 // score is the moment a timer is due at, in Unix seconds. A float64 has no
@@ -127,8 +127,8 @@ func (s *Store) news(t event.Timer) []any {
 	}))
 }
 
-// Rouse has a timer service look at the timers of a tenant's shelf: whoever knew of
-// the next one does not live any more.
+// Rouse makes a timer service look at the timers of a tenant, after the service that knew
+// the next one has crashed.
 func (s *Store) Rouse(ctx context.Context, tenant string) error {
 	now, err := s.Now(ctx)
 	if err != nil {

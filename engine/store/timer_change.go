@@ -155,5 +155,5 @@ func (s *Store) note(e event.Event) []any {
 // OperatorSource is the source of events that operators make.
 const OperatorSource = "/flunq/cli"
 
-// operator is a name for whoever changes something.
+// operator is the name of the operator who changes something.
 func operator(by string) string { return cmp.Or(by, "unknown") }

@@ -133,7 +133,7 @@ func (s *Store) Place(ctx context.Context, tenant string, timers []redis.Z) erro
 	return failed("place timers", s.rdb.ZAddXX(ctx, s.keysFor(tenant).timers, timers...).Err())
 }
 
-// earliest is the first of two moments, of which the first may not be known.
+// earliest is the earlier of two times; a zero known time is ignored.
 func earliest(known, at time.Time) time.Time {
 	if known.IsZero() || at.Before(known) {
 		return at

@@ -69,7 +69,7 @@ const mostRequests = 1000
 func places(requests []TimerRequest, tenant string) []int {
 	places := make([]int, 0, len(requests))
 	for i := range requests {
-		if requests[i].Message.Tenant == tenant {
+		if requests[i].Tenant == tenant {
 			places = append(places, i)
 		}
 	}
@@ -79,7 +79,7 @@ func places(requests []TimerRequest, tenant string) []int {
 // tenantsOf are those of requests, in the order in which they appear.
 func tenantsOf(requests []TimerRequest) (all []string) {
 	for i := range requests {
-		tenant := requests[i].Message.Tenant
+		tenant := requests[i].Tenant
 		if len(all) == 0 || all[len(all)-1] != tenant && !slices.Contains(all, tenant) {
 			all = append(all, tenant)
 		}
