@@ -37,7 +37,7 @@ var arrows = map[string][]string{
 	"engine/history":         {"engine/event"},
 	"engine/store":           {"engine/event"},
 	"engine/store/redistest": {},
-	"engine/definitions":     {"engine/decide", "engine/dsl", "engine/store"},
+	"engine/definitions":     {"engine/decide", "engine/dsl", "engine/event", "engine/store"},
 	"engine/inspect":         {"engine/decide", "engine/event", "engine/definitions", "engine/store"},
 	"engine/delivery":        {"engine/event", "engine/store"},
 	"engine/worker":          {"engine/event", "engine/dsl", "engine/expr", "engine/decide", "engine/store", "engine/definitions", "engine/delivery"},

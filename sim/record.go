@@ -96,16 +96,17 @@ type (
 
 // recording writes the lines of one run. It never writes secrets.
 type recording struct {
-	out  *bufio.Writer
-	seal *store.Sealer
-	err  error
+	out      *bufio.Writer
+	seal     *store.Sealer
+	redactor *event.Redactor
+	err      error
 }
 
 // Record is like Run, and writes everything that a replay needs to out, one JSON object
 // per line.
 func Record(ctx context.Context, cfg Config, out io.Writer) (*Result, error) {
 	cfg = cfg.withDefaults()
-	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(cfg.Secrets))}
+	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(cfg.Secrets)), redactor: event.NewRedactor(cfg.Secrets)}
 	rec.header(cfg)
 	cfg.record = rec
 	observe := cfg.Observe

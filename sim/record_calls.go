@@ -67,7 +67,7 @@ func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	case errors.Is(err, errStopped):
 		line.Open, line.TookMS = true, 0
 	case err != nil:
-		line.Error = err.Error()
+		line.Error = c.rec.redactor.Redact(err.Error())
 	}
 	c.rec.line(line)
 	return resp, err //nolint:wrapcheck // the transport's own error

@@ -212,43 +212,11 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 		return nil, event.NewProblem(event.Configuration, "types of events that begin with "+event.Prefix+" are the engine's own")
 	}
 	for _, name := range []string{"type", "id"} { // consumers match events by these, so they cannot be sealed
-		if text, ok := out[name].(string); ok && holdsSecret(text, env.opts.Secrets) {
+		if text, ok := out[name].(string); ok && env.opts.Redactor.Holds(text) {
 			return nil, event.NewProblem(event.Expression, "the "+name+" of the event holds a secret, which everyone could read: put it into the data")
 		}
 	}
 	return out, nil
-}
-
-// holdsSecret reports whether a text contains one of the texts inside secrets.
-func holdsSecret(text string, secrets map[string]any) (found bool) {
-	event.EachSecret(secrets, func(_, secret string) { found = found || strings.Contains(text, secret) })
-	return found
-}
-
-// redactCut redacts the beginning of a secret where a message was cut within one:
-// elsewhere only whole secrets are recognized.
-func redactCut(text string, secrets map[string]any) string {
-	if len(secrets) == 0 {
-		return text
-	}
-	for _, mark := range []string{"…", " ..."} {
-		parts := strings.Split(text, mark)
-		for i := range parts[:len(parts)-1] {
-			longest := 0
-			event.EachSecret(secrets, func(_, secret string) {
-				for n := min(len(secret)-1, len(parts[i])); n > longest && n >= event.ShortestSecret; n-- {
-					if strings.HasSuffix(parts[i], secret[:n]) {
-						longest = n
-					}
-				}
-			})
-			if longest > 0 {
-				parts[i] = parts[i][:len(parts[i])-longest] + "***"
-			}
-		}
-		text = strings.Join(parts, mark)
-	}
-	return text
 }
 
 // inject merges the task's data into its input, recursively.

@@ -29,6 +29,8 @@ type Options struct {
 	Version string         // the runtime's version, in $runtime
 	Remote  bool           // also send tasks that only compute to the executors
 	Limits  Limits
+
+	Redactor *event.Redactor // of Secrets, shared by several Envs; nil: one of its own
 }
 
 // Limits bound what one document may consume.
@@ -75,6 +77,9 @@ func NewEnv(def *dsl.Definition, opts Options) *Env {
 		opts.Limits = DefaultLimits()
 	}
 	env := &Env{def: def, opts: opts, tables: make(map[string]*table, def.Size()), base: event.BaseV1}
+	if opts.Redactor == nil {
+		env.opts.Redactor = event.NewRedactor(opts.Secrets)
+	}
 	if newerThan103(def.Document.DSL) {
 		env.base = event.BaseMain
 	}

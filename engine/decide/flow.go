@@ -326,11 +326,11 @@ func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
 }
 
 // Publishable returns a copy of a problem in its published form: with the type as a URI,
-// an instance, and no partial secrets in the detail.
+// an instance, and without secrets in title and detail.
 func (env *Env) Publishable(p *event.Problem, ref string) *event.Problem {
 	full := *p
 	full.Type = event.FullType(p.Type, env.base)
-	full.Detail = redactCut(full.Detail, env.opts.Secrets)
+	full.Title, full.Detail = env.opts.Redactor.Redact(p.Title), env.opts.Redactor.Redact(p.Detail)
 	if full.Instance == "" {
 		full.Instance = ref
 	}

@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -27,6 +28,7 @@ type Cache struct {
 
 // New returns a Cache on st; opts apply to all its definitions.
 func New(st *store.Store, opts decide.Options) *Cache {
+	opts.Redactor = event.NewRedactor(opts.Secrets)
 	return &Cache{Parse: parse, store: st, opts: opts, known: map[string]*decide.Env{}}
 }
 

@@ -3,9 +3,7 @@ package executor
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/event"
@@ -17,12 +15,8 @@ import (
 type redactor struct {
 	scope    *expr.Scope // the task's scope, observing which variables are read
 	read     bool        // a secret was read since this was last set to false
-	redacted []string
+	redacted event.Redactor
 }
-
-// leastSecret is the length below which a text is not redacted: short texts occur all
-// over a message.
-const leastSecret = 4
 
 func newRedactor(scope *expr.Scope) *redactor {
 	d := &redactor{}
@@ -85,11 +79,11 @@ func (d *redactor) eval(where string, v *expr.Value) (any, error) {
 func (d *redactor) redactDerived(data any) {
 	switch data := data.(type) {
 	case string:
-		d.redact(data)
+		d.redacted.AddWhole(data)
 	case map[string]any:
 		for _, member := range data {
 			if text, ok := member.(string); ok {
-				d.redact(text)
+				d.redacted.AddWhole(text)
 			}
 		}
 	}
@@ -141,19 +135,8 @@ func (d *redactor) redactCredentials(scheme, parameter string) {
 	}
 }
 
-// redact keeps text out of everything that is shown, in its usual encodings too.
-func (d *redactor) redact(text string) {
-	if len(text) < leastSecret || slices.Contains(d.redacted, text) {
-		return
-	}
-	d.redacted = append(d.redacted, text)
-	quoted := strings.Trim(fmt.Sprintf("%q", text), `"`)
-	for _, form := range []string{url.QueryEscape(text), url.PathEscape(text), escape(text, ""), quoted} {
-		if form != text && !slices.Contains(d.redacted, form) {
-			d.redacted = append(d.redacted, form)
-		}
-	}
-}
+// redact keeps text out of everything that is shown.
+func (d *redactor) redact(text string) { d.redacted.Add(text) }
 
 // redactURL returns a URL for display: without its user, with all secrets redacted, even
 // those that arrived through data, and without the values of parameters named like
@@ -180,17 +163,5 @@ func (d *redactor) redactURL(u *url.URL) string {
 // longestURL is how many bytes of a URL a history keeps.
 const longestURL = 1000
 
-// redactValue replaces secrets with asterisks, the longest first because it may contain
-// others.
-func (d *redactor) redactValue(text string) string {
-	longest := slices.SortedFunc(slices.Values(d.redacted), func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
-	for _, secret := range longest {
-		text = strings.ReplaceAll(text, secret, "***")
-	}
-	return text
-}
+// redactValue replaces secrets with asterisks.
+func (d *redactor) redactValue(text string) string { return d.redacted.Redact(text) }

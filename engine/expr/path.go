@@ -121,7 +121,7 @@ func (p *Program) follow(way *path, s *Scope) (v any, err error) {
 		case step.try:
 			return nil, nil
 		default:
-			return nil, p.failure(err)
+			return nil, p.refusal(err)
 		}
 	}
 	return v, nil

@@ -2,7 +2,9 @@ package expr
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -16,6 +18,9 @@ const (
 
 // errSteps is shown to users as it is.
 var errSteps = fmt.Errorf("takes too long: more than %d steps (limit expression-steps)", maxSteps)
+
+// errSecret replaces a message that may quote a secret.
+var errSecret = errors.New("does not suit the data; more is not said, because the expression reads a secret")
 
 // meter counts the work of an evaluation. It is a context because gojq checks its context
 // before every step; no clock is involved.
@@ -101,7 +106,7 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 	defer func() {
 		// gojq panics on values of unexpected types: a bug, but the process must survive it.
 		if r := recover(); r != nil {
-			results, err = nil, p.failure(fmt.Errorf("cannot be evaluated: %v", r))
+			results, err = nil, p.refusal(fmt.Errorf("cannot be evaluated: %v", r))
 		}
 	}()
 	iter := p.code.RunWithContext(m, s.Dot, args...)
@@ -112,8 +117,10 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 		if !ok {
 			return results, nil
 		}
-		if err, failed := v.(error); failed {
+		if err, failed := v.(error); failed && m.Err() != nil {
 			return nil, p.failure(err)
+		} else if failed {
+			return nil, p.refusal(err)
 		}
 		if v, err = measured(v, &size); err != nil {
 			return nil, p.failure(err)
@@ -159,6 +166,15 @@ func (p *Program) variable(s *Scope, name string) (any, error) {
 
 func (p *Program) failure(err error) error {
 	return &Failure{Source: p.src, Message: err.Error()}
+}
+
+// refusal is what jq says of the data. That quotes values, whole or in part, so it is kept
+// back if one of them may be, or be made of, a secret.
+func (p *Program) refusal(err error) error {
+	if slices.Contains(p.vars, "secrets") || slices.Contains(p.vars, "authorization") {
+		err = errSecret
+	}
+	return p.failure(err)
 }
 
 // assemble compiles a resolved query.

@@ -21,7 +21,7 @@ import (
 // itself is written twice.
 type Sealer struct {
 	seal   *strings.Replacer
-	values map[string]string // secret by token, without the marks
+	values map[string]string // form of a secret by token, without the marks
 }
 
 // mark is U+E000, which no text that means something has.
@@ -29,14 +29,17 @@ const mark = "\ue000"
 
 // NewSealer seals the texts inside secrets; nil if there are none.
 func NewSealer(secrets map[string]any) *Sealer {
-	found := map[string]string{} // token by JSON text of the secret
+	found := map[string]sealed{}
+	s := &Sealer{values: map[string]string{}}
 	event.EachSecret(secrets, func(path, secret string) {
-		for _, text := range spellings(secret) {
+		for _, text := range event.SecretForms(secret) {
 			sum := hmac.New(sha256.New, []byte(secret))
 			sum.Write([]byte(path + "\x00" + text))
 			token := fmt.Sprintf("secret%s#%s", strings.ReplaceAll(plain(path), mark, ""), hex.EncodeToString(sum.Sum(nil)[:6]))
-			if old, ok := found[text]; !ok || token < old {
-				found[text] = token
+			s.values[token] = text
+			this := sealed{token, text == secret}
+			if old, ok := found[text]; !ok || this.before(old) {
+				found[text] = this
 			}
 		}
 	})
@@ -54,32 +57,27 @@ func NewSealer(secrets map[string]any) *Sealer {
 		}
 		return strings.Compare(a, b)
 	})
-	s := &Sealer{values: map[string]string{}}
 	var pairs []string
 	for _, text := range texts {
-		pairs = append(pairs, text, mark+found[text]+mark)
-		s.values[found[text]] = text
+		pairs = append(pairs, text, mark+found[text].token+mark)
 	}
 	// Behind the secrets, of which one may begin with a mark.
 	s.seal = strings.NewReplacer(append(pairs, mark, mark+mark)...)
 	return s
 }
 
-// spellings are the forms that a text has as it stands, in JSON, and in JSON that
-// is a text in JSON again: encoders differ about what to escape for HTML. Most
-// texts have one.
-func spellings(text string) []string {
-	out := []string{text}
-	for range 2 {
-		for _, known := range out {
-			for _, html := range []bool{false, true} {
-				if form := escaped(known, html); !slices.Contains(out, form) {
-					out = append(out, form)
-				}
-			}
-		}
+// sealed is a text in which a secret may stand.
+type sealed struct {
+	token string
+	whole bool // it is the secret itself
+}
+
+// before says which of two secrets with the same form the text is taken for.
+func (f sealed) before(other sealed) bool {
+	if f.whole != other.whole {
+		return f.whole
 	}
-	return out
+	return f.token < other.token
 }
 
 // plain keeps of a path what needs no escape in JSON.
@@ -90,17 +88,6 @@ func plain(path string) string {
 		}
 		return r
 	}, path)
-}
-
-// escaped is a text as it stands between the quotes of JSON.
-func escaped(text string, html bool) string {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(html)
-	if err := enc.Encode(text); err != nil {
-		return text
-	}
-	return trimQuotes(out.String())
 }
 
 // Seal puts tokens in the place of secrets. In JSON these are only looked for inside of
@@ -201,9 +188,4 @@ func (s *Sealer) Unseal(text []byte) []byte {
 			rest = after
 		}
 	}
-}
-
-// trimQuotes takes the quotes and the line's end off a JSON text.
-func trimQuotes(text string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(text, "\n"), `"`), `"`)
 }
