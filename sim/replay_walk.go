@@ -45,7 +45,7 @@ func (w *walk) begin(e event.Event) {
 			name += ":" + started.Version
 		}
 		var err error
-		if w.state, err = decide.Reject(e, event.NewProblem(event.Configuration, "workflow "+name+" is not registered"), &d); err != nil {
+		if w.state, err = decide.Reject(e, event.NewProblem(event.Configuration, "workflow "+event.NewRedactor(w.replay.secrets).Redact(name)+" is not registered"), &d); err != nil {
 			w.broken(e, err)
 			return
 		}

@@ -37,6 +37,9 @@ func parse(workflow string, text []byte) (*dsl.Definition, error) {
 	return def, err //nolint:wrapcheck // whoever asks for it says of what
 }
 
+// Redact takes secrets out of a text that is to be shown.
+func (l *Cache) Redact(text string) string { return l.opts.Redactor.Redact(text) }
+
 // capacity is how many parsed definitions are kept.
 const capacity = 1000
 

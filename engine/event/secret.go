@@ -41,7 +41,11 @@ func eachSecret(path string, value any, visit func(path, text string)) {
 // is, in a URL, in base64, and each of these inside JSON, up to three levels deep.
 func SecretForms(secret string) []string {
 	var out []string
-	for _, form := range append(urlForms(secret), base64Forms(secret)...) {
+	plain := append(urlForms(secret), base64Forms(secret)...)
+	if lower := strings.ToLower(secret); lower != secret { // as in the name of a host
+		plain = append(plain, urlForms(lower)...)
+	}
+	for _, form := range plain {
 		for _, inside := range insideJSON(form) {
 			if !slices.Contains(out, inside) {
 				out = append(out, inside)
@@ -180,11 +184,24 @@ func (r *Redactor) prepare() {
 			r.find(form)
 			form = small(form)
 			for i := 0; i+piece <= len(form); i++ {
-				r.pieces[form[i:i+piece]] = struct{}{}
+				if part := form[i : i+piece]; telling(part) {
+					r.pieces[part] = struct{}{}
+				}
 			}
 		}
 	}
 	r.ready = len(r.secrets)
+}
+
+// telling reports whether a piece is more than what escapes and separates.
+func telling(part string) bool {
+	n := 0
+	for _, c := range []byte(part) {
+		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c >= 0x80 {
+			n++
+		}
+	}
+	return n >= piece/2
 }
 
 // Holds reports whether a secret stands in a text as a whole, in any of its forms.

@@ -227,7 +227,7 @@ const eventArguments = 9
 // appendEvent appends an event as event.lua has it. In a history it has a task, if only an empty one.
 func (s *Store) appendEvent(args []any, e *event.Event, tenant string, history bool) []any {
 	if usual(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
-		return append(args, "", &e.ID, s.sealer.text(e.Source), (*string)(&e.Type), e.Time.UTC().Format(time.RFC3339Nano),
+		return append(args, "", s.sealer.text(e.ID), s.sealer.text(e.Source), (*string)(&e.Type), e.Time.UTC().Format(time.RFC3339Nano),
 			&e.Workflow, &e.Execution, &e.Task, s.sealer.Seal(e.Data))
 	}
 	fields := anys(s.fields(*e))

@@ -130,13 +130,13 @@ func (s *Sealer) text(text string) string {
 	return s.seal.Replace(text)
 }
 
-// sealEvent returns an event whose data, source and further attributes are sealed. Its type
-// and its id are not: by these it is found.
+// sealEvent returns an event whose data, id, source and further attributes are sealed. Its
+// type is not: by this it is found.
 func (s *Sealer) sealEvent(e event.Event) event.Event {
 	if s == nil {
 		return e
 	}
-	e.Data, e.Source = s.Seal(e.Data), s.text(e.Source)
+	e.Data, e.ID, e.Source = s.Seal(e.Data), s.text(e.ID), s.text(e.Source)
 	if len(e.Ext) > 0 {
 		ext := make(map[string]string, len(e.Ext))
 		for name, value := range e.Ext {
@@ -152,7 +152,7 @@ func (s *Sealer) unsealEvent(e *event.Event) {
 	if s == nil {
 		return
 	}
-	e.Data, e.Source = s.Unseal(e.Data), string(s.Unseal([]byte(e.Source)))
+	e.Data, e.ID, e.Source = s.Unseal(e.Data), string(s.Unseal([]byte(e.ID))), string(s.Unseal([]byte(e.Source)))
 	for name, value := range e.Ext {
 		e.Ext[name] = string(s.Unseal([]byte(value)))
 	}

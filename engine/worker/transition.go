@@ -126,12 +126,7 @@ func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err e
 		if x.state.Status != "" { // refused earlier in the same round
 			return false, nil
 		}
-		if x.refused != nil {
-			x.state, err = decide.Reject(e, x.refused, d)
-			return err == nil, delivery.As(delivery.Permanent, err)
-		}
-		p := event.NewProblem(event.Configuration, "workflow "+startedName(e)+" is not registered")
-		x.state, err = decide.Reject(e, p, d)
+		x.state, err = decide.Reject(e, x.refused, d)
 		return err == nil, delivery.As(delivery.Permanent, err)
 	}
 	if e.Type == event.ExecutionStarted {
@@ -316,10 +311,11 @@ func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*exe
 		return x, err
 	}
 	x.env, x.definition, err = s.documents.Version(ctx, tenant, name, version)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, err
+	if errors.Is(err, store.ErrNotFound) {
+		x.refused = event.NewProblem(event.Configuration, "workflow "+s.documents.Redact(startedName(e))+" is not registered")
+		return x, nil
 	}
-	return x, nil
+	return x, err
 }
 
 // rebuild replays the history after the last snapshot.
