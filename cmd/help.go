@@ -115,7 +115,7 @@ func (p *helpPage) wrapped(text string) string {
 			column = 0
 			continue
 		}
-		for _, word := range strings.Fields(line) {
+		for word := range strings.FieldsSeq(line) {
 			width := runewidth.StringWidth(word)
 			switch {
 			case column == 0:

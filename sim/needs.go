@@ -152,6 +152,9 @@ func requestedIn(past *pastState) string {
 
 // useless reports timers of an execution that it does not wait for.
 func (w *simulation) useless(id string, needed []event.Timer) {
+	if w.duplicated() { // a timer that a fault requests again may be set once it has fired
+		return
+	}
 	own := fmt.Sprintf(`"execution_id":%q`, w.idOf(id))
 	for _, member := range w.memory.Members(timers) {
 		if !strings.Contains(member, own) {
@@ -165,28 +168,4 @@ func (w *simulation) useless(id string, needed []event.Timer) {
 			w.report(ruleUseless, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, RunName(t.TaskID), t.FireAt))
 		}
 	}
-}
-
-// waitsFor returns what an execution that has not ended waits for, and which service had
-// to act.
-func (w *simulation) waitsFor(ctx context.Context, id string) []string {
-	past, err := w.stateOf(ctx, id)
-	if past == nil || err != nil || past.state.Status.Ended() {
-		return nil
-	}
-	if lacks := w.unmetNeeds(ctx, past, !w.quiet("executor")); len(lacks) > 0 {
-		return lacks
-	}
-	var all []string
-	for _, t := range past.state.Needs(past.env).Timers {
-		if t.Kind != event.TimeoutTimer {
-			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is set: the timer service had to fire it", RunName(t.TaskID), t.Kind, t.Due().Format(time.RFC3339Nano)))
-		}
-	}
-	for _, t := range w.groups {
-		if t.concerns != nil && !w.quiet(t.group) {
-			all = append(all, "the "+t.group+" has events that it has not dealt with")
-		}
-	}
-	return append(all, past.state.Awaits()...)
 }

@@ -40,7 +40,7 @@ type stated struct{ execution, id string }
 func (w *simulation) checkPublished(t *Trial, broken reportFunc) {
 	p := published{
 		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, poison: &w.poison, reopened: w.operators.reopened,
-		twice: slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate }),
+		twice: w.duplicated(),
 	}
 	for _, end := range t.Ends {
 		if n := len(end.History); n > 0 && end.Status.Ended() {
@@ -62,6 +62,11 @@ func (w *simulation) checkPublished(t *Trial, broken reportFunc) {
 	for _, end := range t.Ends {
 		w.heard(end, broken)
 	}
+}
+
+// duplicated reports whether a fault has published an event a second time.
+func (w *simulation) duplicated() bool {
+	return slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
 }
 
 // first reports whether an event is published for the first time.

@@ -75,8 +75,10 @@ func (k Keys) Tenant(name string) string {
 	return "tenant:" + name
 }
 
-// Stream is the stream of a tenant's events, and DeadLetters that of its dead letters.
-func (k Keys) Stream(tenant string) string      { return k.Tenant(tenant) + ":events" }
+// Stream is the stream of a tenant's events.
+func (k Keys) Stream(tenant string) string { return k.Tenant(tenant) + ":events" }
+
+// DeadLetters is the stream of a tenant's dead letters.
 func (k Keys) DeadLetters(tenant string) string { return k.Tenant(tenant) + ":events:dlq" }
 
 // crashes is the hash of how many consumers have died with an entry of the stream.
