@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/cmd"
+	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store/redistest"
 )
 
@@ -243,7 +244,7 @@ func background(t *testing.T, out *log, args ...string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cmd.Execute(ctx, args, cmd.Streams{In: strings.NewReader(""), Out: out, Err: out, Env: func(string) string { return "" }})
+		ended <- cmd.Execute(ctx, args, cli.Streams{In: strings.NewReader(""), Out: out, Err: out, Env: func(string) string { return "" }})
 	}()
 	return func() {
 		cancel()

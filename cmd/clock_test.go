@@ -8,6 +8,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"flunq.io/flunq/cmd"
+	"flunq.io/flunq/cmd/cli"
 )
 
 // An ordinary Redis keeps real time, and says nothing of flunq's clock.
@@ -15,7 +16,7 @@ func TestClockOfAnotherRedis(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	var out, errs bytes.Buffer
-	code := cmd.Execute(t.Context(), []string{"clock", "advance", "3d", "--redis-url", server.Addr()}, cmd.Streams{
+	code := cmd.Execute(t.Context(), []string{"clock", "advance", "3d", "--redis-url", server.Addr()}, cli.Streams{
 		In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(string) string { return "" },
 	})
 	if code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), "keeps real time: only 'flunq dev --clock virtual'") {

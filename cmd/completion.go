@@ -2,9 +2,11 @@ package cmd
 
 import (
 	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
 )
 
-func newCompletionCommand(sh *shell) *cobra.Command {
+func newCompletionCommand(sh *cli.Shell) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
@@ -15,8 +17,8 @@ Load it once, or add the line to your shell's startup file.`,
   source <(flunq completion zsh)                    # ~/.zshrc, after compinit
   flunq completion fish | source                    # ~/.config/fish/config.fish
   flunq completion powershell | Out-String | Invoke-Expression`,
-		GroupID:           groupAbout,
-		Args:              oneArgument("shell"),
+		GroupID:           cli.GroupAbout,
+		Args:              cli.OneArgument("shell"),
 		ValidArgsFunction: cobra.FixedCompletions(shells, cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch args[0] {
@@ -29,7 +31,7 @@ Load it once, or add the line to your shell's startup file.`,
 			case "powershell":
 				return c.Root().GenPowerShellCompletionWithDesc(sh.Out)
 			default:
-				return misusef("no completion for shell %q: want %s%s", args[0], oneOf(shells), didYouMean(args[0], shells, ""))
+				return cli.Misusef("no completion for shell %q: want %s%s", args[0], cli.OneOf(shells), cli.DidYouMean(args[0], shells, ""))
 			}
 		},
 	}

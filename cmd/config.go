@@ -10,10 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store"
 )
 
-func newConfigCommand(sh *shell) *cobra.Command {
+func newConfigCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Show and choose contexts and settings",
@@ -39,43 +40,43 @@ FLUNQ_CONFIG names:
 		Example: `  flunq config show
   flunq config use prod
   flunq ps --context prod`,
-		GroupID: groupAbout,
-		Args:    knownCommand,
+		GroupID: cli.GroupAbout,
+		Args:    cli.KnownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newConfigShowCommand(sh), newConfigListCommand(sh), newConfigUseCommand(sh), newConfigPathCommand(sh))
 	return c
 }
 
-func newConfigShowCommand(sh *shell) *cobra.Command {
+func newConfigShowCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Show each value, and where it comes from",
 		Example: `  flunq config show
   REDIS_URL=redis://127.0.0.1:7000 flunq config show -o json | jq '.[0]'`,
-		Args: noArguments,
+		Args: cli.NoArguments,
 	}
-	t, format := targetFlags(c, sh), outputFlag(c, "table", "json", "yaml")
+	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "table", "json", "yaml")
 	c.RunE = func(c *cobra.Command, _ []string) error { return showConfig(c.Context(), sh, t, format.String()) }
 	return c
 }
 
-func showConfig(ctx context.Context, sh *shell, t *target, format string) error {
-	file, err := readConfig(sh)
+func showConfig(ctx context.Context, sh *cli.Shell, t *cli.Target, format string) error {
+	file, err := cli.ReadConfig(sh)
 	if err != nil {
 		return err
 	}
-	_, sources, err := loadSettings(sh, file)
+	_, sources, err := cli.LoadSettings(sh, file)
 	if err != nil {
 		return err
 	}
-	p, err := t.resolve(ctx)
+	p, err := t.Resolve(ctx)
 	if err != nil {
 		return err
 	}
-	all := append(p.sources(), sources...)
+	all := append(p.Sources(), sources...)
 	if format != "table" {
-		return writeValue(sh.Out, format, all)
+		return cli.WriteValue(sh.Out, format, all)
 	}
 	table := tabwriter.NewWriter(sh.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tVALUE\tFROM")
@@ -84,26 +85,9 @@ func showConfig(ctx context.Context, sh *shell, t *target, format string) error 
 		if value == "" {
 			value = "-"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, printable(value), printable(s.From))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, cli.Printable(value), cli.Printable(s.From))
 	}
 	return table.Flush()
-}
-
-// sources returns the values of a place, with passwords redacted.
-func (p place) sources() []source {
-	p.url.Value, p.url.Help = store.Redacted(p.url.Value), "where the Redis is"
-	p.tenant.Help = "whose executions commands are about"
-	p.context.Help = "of the configuration file"
-	p.password.Help = "of the Redis"
-	if p.password.Value != "" || p.password.From != "" {
-		p.password.Value = "***"
-	}
-	for _, s := range []*source{&p.password, &p.context} {
-		if s.From == "" {
-			s.From = fromDefault
-		}
-	}
-	return []source{p.url, p.password, p.tenant, p.context}
 }
 
 // contextRow is a context in a listing.
@@ -114,81 +98,81 @@ type contextRow struct {
 	Current bool   `json:"current"`
 }
 
-func newConfigListCommand(sh *shell) *cobra.Command {
+func newConfigListCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "ls",
 		Short:   "List the contexts",
 		Example: "  flunq config ls",
 		Aliases: []string{"list"},
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 	}
-	format := listFlag(c)
+	format := cli.ListFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		file, err := readConfig(sh)
+		file, err := cli.ReadConfig(sh)
 		if err != nil {
 			return err
 		}
 		var rows []contextRow
-		for _, one := range file.contexts {
-			rows = append(rows, contextRow{one.name, store.Redacted(one.url.text), one.tenant.text, one.name == file.current.text})
+		for _, one := range file.Contexts {
+			rows = append(rows, contextRow{one.Name, store.Redacted(one.URL.Text), one.Tenant.Text, one.Name == file.Current.Text})
 		}
-		return list[contextRow]{
-			columns: []column[contextRow]{
-				{"CONTEXT", false, func(r contextRow) string { return r.Name }},
-				{"REDIS", false, func(r contextRow) string { return r.URL }},
-				{"TENANT", false, func(r contextRow) string { return r.Tenant }},
-				{"CURRENT", false, func(r contextRow) string {
+		return cli.List[contextRow]{
+			Columns: []cli.Column[contextRow]{
+				{Title: "CONTEXT", Text: func(r contextRow) string { return r.Name }},
+				{Title: "REDIS", Text: func(r contextRow) string { return r.URL }},
+				{Title: "TENANT", Text: func(r contextRow) string { return r.Tenant }},
+				{Title: "CURRENT", Text: func(r contextRow) string {
 					if r.Current {
 						return "yes"
 					}
 					return ""
 				}},
 			},
-			id:    func(r contextRow) string { return r.Name },
-			empty: "no contexts in " + file.path,
-		}.print(sh, format, rows)
+			ID:    func(r contextRow) string { return r.Name },
+			Empty: "no contexts in " + file.Path,
+		}.Print(sh, format, rows)
 	}
 	return c
 }
 
-func newConfigPathCommand(sh *shell) *cobra.Command {
+func newConfigPathCommand(sh *cli.Shell) *cobra.Command {
 	return &cobra.Command{
 		Use:     "path",
 		Short:   "Print the path of the configuration file",
 		Example: `  $EDITOR "$(flunq config path)"`,
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			path, _ := configPath(sh)
-			fmt.Fprintln(sh.Out, printable(path))
+			path, _ := cli.ConfigPath(sh)
+			fmt.Fprintln(sh.Out, cli.Printable(path))
 			return nil
 		},
 	}
 }
 
-func newConfigUseCommand(sh *shell) *cobra.Command {
+func newConfigUseCommand(sh *cli.Shell) *cobra.Command {
 	return &cobra.Command{
 		Use:               "use CONTEXT",
 		Short:             "Choose the context that commands use",
 		Example:           "  flunq config use prod",
-		Args:              oneArgument("context"),
-		ValidArgsFunction: completeContexts(sh),
+		Args:              cli.OneArgument("context"),
+		ValidArgsFunction: cli.CompleteContexts(sh),
 		RunE:              func(_ *cobra.Command, args []string) error { return useContext(sh, args[0]) },
 	}
 }
 
 // useContext changes the one line of the file that selects the context, and keeps the rest of the
 // file as it is.
-func useContext(sh *shell, name string) error {
-	file, err := readConfig(sh)
+func useContext(sh *cli.Shell, name string) error {
+	file, err := cli.ReadConfig(sh)
 	if err != nil {
 		return err
 	}
-	if _, err := file.context(name, "config use"); err != nil {
+	if _, err := file.Context(name, "config use"); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(file.path)
+	text, err := os.ReadFile(file.Path)
 	if err != nil {
-		return fail(exitMisuse, withoutVerb(file.path, err))
+		return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(file.Path, err))
 	}
 	lines := strings.SplitAfter(string(text), "\n")
 	line, found := contextLine(lines)
@@ -202,16 +186,16 @@ func useContext(sh *shell, name string) error {
 	} else {
 		lines = append([]string{chosen}, lines...)
 	}
-	if err := replaceFile(file.path, []byte(strings.Join(lines, ""))); err != nil {
-		return fail(exitMisuse, fmt.Errorf("%s: %w", file.path, err))
+	if err := cli.ReplaceFile(file.Path, []byte(strings.Join(lines, ""))); err != nil {
+		return cli.Fail(cli.ExitMisuse, fmt.Errorf("%s: %w", file.Path, err))
 	}
-	after, err := readConfig(sh)
-	if err != nil || after.current.text != name {
+	after, err := cli.ReadConfig(sh)
+	if err != nil || after.Current.Text != name {
 		// The context could not be selected by changing one line: restore the file.
-		_ = replaceFile(file.path, text)
-		return misusef("%s: cannot be changed line by line: write 'context: %s' into it by hand", file.path, name)
+		_ = cli.ReplaceFile(file.Path, text)
+		return cli.Misusef("%s: cannot be changed line by line: write 'context: %s' into it by hand", file.Path, name)
 	}
-	sh.hint("commands use context %s (%s)", printable(name), filepath.Base(file.path))
+	sh.Hint("commands use context %s (%s)", cli.Printable(name), filepath.Base(file.Path))
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"flunq.io/flunq/cmd"
+	"flunq.io/flunq/cmd/cli"
 )
 
 // A password reaches the Redis whatever is in it, from the environment and from a
@@ -44,7 +45,7 @@ func TestPassword(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		run := func(args ...string) int {
-			return cmd.Execute(t.Context(), append(args, c.args...), cmd.Streams{
+			return cmd.Execute(t.Context(), append(args, c.args...), cli.Streams{
 				In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(name string) string { return c.env[name] },
 			})
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
 )
 
 // newHelpCommand returns the command that explains a command or a topic; an unknown name is a
@@ -17,16 +19,16 @@ func newHelpCommand() *cobra.Command {
 		Use:     "help [COMMAND|TOPIC]",
 		Short:   "Explain a command or a topic",
 		Example: "  flunq help exit-codes",
-		GroupID: groupAbout,
+		GroupID: cli.GroupAbout,
 		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return commandNames(c.Root()), cobra.ShellCompDirectiveNoFileComp
+			return cli.CommandNames(c.Root()), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			target, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
 				topic := strings.Join(args, " ")
-				return misusef("no help on %q%s (see 'flunq --help')", topic,
-					didYouMean(topic, commandNames(c.Root()), ""))
+				return cli.Misusef("no help on %q%s (see 'flunq --help')", topic,
+					cli.DidYouMean(topic, cli.CommandNames(c.Root()), ""))
 			}
 			target.InitDefaultHelpFlag()
 			return target.Help()
@@ -39,12 +41,12 @@ const helpWidth = 80
 
 // writeHelp prints the help of a command; commands are those of the root, in the order of the
 // overview.
-func writeHelp(sh *shell, c *cobra.Command, commands []*cobra.Command) {
+func writeHelp(sh *cli.Shell, c *cobra.Command, commands []*cobra.Command) {
 	width := helpWidth
 	if sh.Width > 0 {
 		width = min(width, sh.Width)
 	}
-	page := &helpPage{w: sh.Out, color: sh.outColor(), width: width}
+	page := &helpPage{w: sh.Out, color: sh.OutColor(), width: width}
 	if !c.HasParent() {
 		page.overview(c, commands)
 		return
@@ -144,5 +146,27 @@ func (p *helpPage) list(title string, commands []*cobra.Command) {
 }
 
 func (p *helpPage) heading(title string) {
-	fmt.Fprintf(p.w, "\n%s\n", paint(p.color, bold, title+":"))
+	fmt.Fprintf(p.w, "\n%s\n", cli.Paint(p.color, cli.Bold, title+":"))
+}
+
+// helpTopics returns the help pages that belong to no command. Cobra treats a command that cannot
+// run as a help topic.
+func helpTopics() []*cobra.Command {
+	return []*cobra.Command{{
+		Use:   "exit-codes",
+		Short: "What the exit codes mean",
+		Long: `Every command ends with one of these codes:
+
+    0   done; the workflow completed
+    1   flunq itself failed
+    2   misused: unknown flag, unreadable file
+    3   the workflow faulted or was cancelled
+    4   an expectation failed, or a replay diverged
+    5   the document is invalid, or the input does not fit its schema
+    6   Redis cannot be reached
+    7   a limit was hit, or the workflow waits for something that never comes
+  130   interrupted`,
+		Example: `  # tell a broken document from a failed check
+  flunq validate order.yaml || echo "exit code $?"`,
+	}, limitsTopic()}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
@@ -77,7 +77,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	by := operate.Migrator{Store: e.Store, Definitions: e.Definitions, By: "ada@desk"}
+	by := actions.Migrator{Store: e.Store, Definitions: e.Definitions, By: "ada@desk"}
 	moved, printed := map[string]int{}, false
 	open := map[string]bool{}
 	for i := range executions {
@@ -99,7 +99,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 			if m.Event != 0 {
 				t.Fatalf("%s: %+v", id, m)
 			}
-			if m.Result == operate.Migrated {
+			if m.Result == actions.Migrated {
 				moved[id]++
 			}
 			if inspect.Ended(x.Status) {

@@ -10,13 +10,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-)
 
-// The groups in which the overview lists the commands.
-const (
-	groupDevelop = "develop"
-	groupOperate = "operate"
-	groupAbout   = "about"
+	"flunq.io/flunq/cmd/check"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/doctor"
+	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/run"
+	"flunq.io/flunq/cmd/serve"
 )
 
 // Main runs flunq with the process' arguments and streams, and returns the exit code. The first
@@ -25,74 +25,74 @@ func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return Execute(ctx, os.Args[1:], processStreams())
+	return Execute(ctx, os.Args[1:], cli.ProcessStreams())
 }
 
 // Execute runs one command line on the given streams and returns the exit code.
-func Execute(ctx context.Context, args []string, streams Streams) int {
-	out := &stickyWriter{w: streams.Out}
+func Execute(ctx context.Context, args []string, streams cli.Streams) int {
+	out := &cli.StickyWriter{Writer: streams.Out}
 	streams.Out = out
-	sh := &shell{Streams: streams}
+	sh := &cli.Shell{Streams: streams}
 	root := newRoot(sh)
 	// For a nil list, Cobra would take the process' own arguments.
 	root.SetArgs(append([]string{}, args...))
 	err := root.ExecuteContext(ctx)
-	if err == nil && out.err != nil {
-		err = fmt.Errorf("write the output: %w", out.err)
+	if err == nil && out.Failure != nil {
+		err = fmt.Errorf("write the output: %w", out.Failure)
 	}
 	if err != nil && ctx.Err() != nil {
-		err = interrupted(err)
+		err = cli.Interrupted(err)
 	}
-	sh.report(err)
-	return exitCode(err)
+	sh.Report(err)
+	return cli.ExitCode(err)
 }
 
-func newRoot(sh *shell) *cobra.Command {
+func newRoot(sh *cli.Shell) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "flunq",
 		Short:             "Durable workflows: write, simulate and run them",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args:              knownCommand,
+		Args:              cli.KnownCommand,
 	}
 	root.SetIn(sh.In)
 	root.SetOut(sh.Out)
 	root.SetErr(sh.Err)
-	root.SetFlagErrorFunc(flagMisuse)
+	root.SetFlagErrorFunc(cli.FlagMisuse)
 	addRootFlags(root, sh)
 	root.AddGroup(
-		&cobra.Group{ID: groupDevelop, Title: "Write and try workflows"},
-		&cobra.Group{ID: groupOperate, Title: "Run and watch them"},
-		&cobra.Group{ID: groupAbout, Title: "About flunq"},
+		&cobra.Group{ID: cli.GroupDevelop, Title: "Write and try workflows"},
+		&cobra.Group{ID: cli.GroupOperate, Title: "Run and watch them"},
+		&cobra.Group{ID: cli.GroupAbout, Title: "About flunq"},
 	)
 	// In the order of the overview.
 	commands := []*cobra.Command{
-		newRunCommand(sh),
-		newValidateCommand(sh),
-		newTestCommand(sh),
-		newReplayCommand(sh),
-		newSimCommand(sh),
-		newGraphCommand(sh),
-		newStartCommand(sh),
-		newListCommand(sh),
-		newShowCommand(sh),
-		newHistoryCommand(sh),
-		newCancelCommand(sh),
-		newSuspendCommand(sh),
-		newResumeCommand(sh),
-		newRetryCommand(sh),
-		newMigrateCommand(sh),
-		newEmitCommand(sh),
-		newWorkflowsCommand(sh),
-		newTimersCommand(sh),
-		newDeadLettersCommand(sh),
-		newDoctorCommand(sh),
-		newTopCommand(sh),
-		newDevCommand(sh),
-		newClockCommand(sh),
-		newServeCommand(sh),
-		newBenchCommand(sh),
+		run.NewRunCommand(sh),
+		check.NewValidateCommand(sh),
+		check.NewTestCommand(sh),
+		check.NewReplayCommand(sh),
+		run.NewSimCommand(sh),
+		check.NewGraphCommand(sh),
+		operate.NewStartCommand(sh),
+		operate.NewListCommand(sh),
+		operate.NewShowCommand(sh),
+		operate.NewHistoryCommand(sh),
+		operate.NewCancelCommand(sh),
+		operate.NewSuspendCommand(sh),
+		operate.NewResumeCommand(sh),
+		operate.NewRetryCommand(sh),
+		operate.NewMigrateCommand(sh),
+		operate.NewEmitCommand(sh),
+		operate.NewWorkflowsCommand(sh),
+		operate.NewTimersCommand(sh),
+		operate.NewDeadLettersCommand(sh),
+		doctor.NewDoctorCommand(sh),
+		operate.NewTopCommand(sh),
+		serve.NewDevCommand(sh),
+		serve.NewClockCommand(sh),
+		serve.NewServeCommand(sh),
+		serve.NewBenchCommand(sh),
 		newConfigCommand(sh),
 		newCompletionCommand(sh),
 		newVersionCommand(sh),
@@ -104,12 +104,12 @@ func newRoot(sh *shell) *cobra.Command {
 	return root
 }
 
-func addRootFlags(root *cobra.Command, sh *shell) {
-	sh.color = newChoice("auto", "always", "never")
+func addRootFlags(root *cobra.Command, sh *cli.Shell) {
+	sh.Color = cli.NewChoice("auto", "always", "never")
 	flags := root.PersistentFlags()
-	flags.Var(sh.color, "color", "colours: auto, always or never (NO_COLOR is honoured)")
-	flags.BoolVarP(&sh.quiet, "quiet", "q", false, "print results and errors only")
-	offer(root, "color", sh.color)
+	flags.Var(sh.Color, "color", "colours: auto, always or never (NO_COLOR is honoured)")
+	flags.BoolVarP(&sh.Quiet, "quiet", "q", false, "print results and errors only")
+	cli.Offer(root, "color", sh.Color)
 
 	version := root.Flags().Bool("version", false, "print the version")
 	root.RunE = func(c *cobra.Command, _ []string) error {

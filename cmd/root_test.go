@@ -12,13 +12,14 @@ import (
 	"unicode/utf8"
 
 	"flunq.io/flunq/cmd"
+	"flunq.io/flunq/cmd/cli"
 )
 
 // flunq runs one command line in this process.
-func flunq(t *testing.T, change func(*cmd.Streams), args ...string) (stdout, stderr string, code int) {
+func flunq(t *testing.T, change func(*cli.Streams), args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	s := cmd.Streams{
+	s := cli.Streams{
 		In: strings.NewReader(""), Out: &out, Err: &errOut,
 		Env: func(name string) string { return map[string]string{"LANG": "C.UTF-8"}[name] },
 	}
@@ -77,14 +78,14 @@ func TestHelpFits(t *testing.T) {
 // Colours are for terminals, unless the user says otherwise.
 func TestColor(t *testing.T) {
 	t.Parallel()
-	terminal := func(s *cmd.Streams) { s.Terminal, s.ErrTerminal = true, true }
-	noColor := func(s *cmd.Streams) {
+	terminal := func(s *cli.Streams) { s.Terminal, s.ErrTerminal = true, true }
+	noColor := func(s *cli.Streams) {
 		terminal(s)
 		s.Env = func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] }
 	}
 	for _, test := range []struct {
 		name   string
-		change func(*cmd.Streams)
+		change func(*cli.Streams)
 		args   []string
 		want   bool
 	}{
@@ -110,7 +111,7 @@ do:
       call: http
       with: {method: get, endpoint: https://very.long.example/with/a/path/that/does/not/fit}
 `
-	stdout, stderr, code := flunq(t, func(s *cmd.Streams) {
+	stdout, stderr, code := flunq(t, func(s *cli.Streams) {
 		s.Terminal, s.Width, s.In = true, 40, strings.NewReader(document)
 	}, "graph", "--color=never", "-")
 	want := "shop/wide 1.0.0\n├─ first  call GET https://very.long.ex…\n└● end\n"
@@ -128,7 +129,7 @@ func TestInterrupt(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var errOut bytes.Buffer
-		code := cmd.Execute(ctx, []string{command, "-"}, cmd.Streams{
+		code := cmd.Execute(ctx, []string{command, "-"}, cli.Streams{
 			In: in, Out: io.Discard, Err: &errOut, Env: func(string) string { return "" },
 		})
 		if want := "flunq: interrupted\n"; errOut.String() != want || code != 130 {
@@ -140,7 +141,7 @@ func TestInterrupt(t *testing.T) {
 // A result that could not be written is a failure.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	_, stderr, code := flunq(t, func(s *cmd.Streams) { s.Out = fullDisk{} }, "version")
+	_, stderr, code := flunq(t, func(s *cli.Streams) { s.Out = fullDisk{} }, "version")
 	if want := "flunq: write the output: no space left\n"; stderr != want || code != 1 {
 		t.Errorf("got %q, code %d, want %q, code 1", stderr, code, want)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/cmd"
+	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 )
@@ -57,7 +58,7 @@ func interruptedRun(t *testing.T, rdb *redis.Client, args ...string) (tenant, st
 	var out, errOut bytes.Buffer
 	done := make(chan int, 1)
 	go func() {
-		done <- cmd.Execute(ctx, args, cmd.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut, Env: func(string) string { return "" }})
+		done <- cmd.Execute(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut, Env: func(string) string { return "" }})
 	}()
 	tenant = waits(t, rdb)
 	interrupt()
@@ -78,7 +79,7 @@ func TestMockedRunOnRedis(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan int, 1)
 	go func() {
-		served <- cmd.Execute(ctx, []string{"serve", "--redis-url", url, "--allow-private", "--http", ""}, cmd.Streams{
+		served <- cmd.Execute(ctx, []string{"serve", "--redis-url", url, "--allow-private", "--http", ""}, cli.Streams{
 			In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Env: func(string) string { return "" },
 		})
 	}()

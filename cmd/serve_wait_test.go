@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd"
+	"flunq.io/flunq/cmd/cli"
 )
 
 // serve waits for a Redis that is unavailable, logs that, and exits cleanly when it is stopped.
@@ -25,7 +26,7 @@ func TestServeWaitsForRedis(t *testing.T) {
 	logs, log := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		code <- cmd.Execute(ctx, []string{"serve", "--redis-url", "redis://" + address, "--http", ""}, cmd.Streams{
+		code <- cmd.Execute(ctx, []string{"serve", "--redis-url", "redis://" + address, "--http", ""}, cli.Streams{
 			In: strings.NewReader(""), Out: io.Discard, Err: log, Env: func(string) string { return "" },
 		})
 		log.Close()

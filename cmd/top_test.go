@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"flunq.io/flunq/cmd"
+	"flunq.io/flunq/cmd/cli"
 )
 
 // An unreachable Redis is reported before anything is drawn.
 func TestTopOfNothing(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
-	code := cmd.Execute(t.Context(), []string{"top", "--redis-url", "redis://:secret@127.0.0.1:1"}, cmd.Streams{
+	code := cmd.Execute(t.Context(), []string{"top", "--redis-url", "redis://:secret@127.0.0.1:1"}, cli.Streams{
 		In: strings.NewReader(""), Out: &out, Err: &errs, InTerminal: true, Terminal: true, Env: func(string) string { return "" },
 	})
 	if code != 6 || out.Len() > 0 || !strings.Contains(errs.String(), "redis cannot be reached at redis://***@127.0.0.1:1") {

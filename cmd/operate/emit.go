@@ -1,23 +1,131 @@
 package operate
 
 import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
-// AttributeName reports whether CloudEvents allows a name for an attribute.
-func AttributeName(name string) bool {
-	for _, c := range name {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
+// emission is one run of the command emit.
+type emission struct {
+	sh     *cli.Shell
+	target *cli.Target
+	format *cli.Choice
+
+	typ, source, data, id string
+	attributes            []string
 }
 
-// OwnAttributes returns the attributes that every event has, or that the engine uses.
-func OwnAttributes() []string {
-	return []string{
-		"id", "source", "specversion", "type", "time", "data", "tenantid", "workflowid", "executionid", "taskid",
-		event.DefinitionAttribute, event.AttemptAttribute, event.ReplayAttribute, "firstfailure", "firstentry", "packed",
+// NewEmitCommand returns the command flunq emit.
+func NewEmitCommand(sh *cli.Shell) *cobra.Command {
+	e := &emission{sh: sh}
+	c := &cobra.Command{
+		Use:   "emit",
+		Short: "Send an event to the executions that listen for it",
+		Long: `Publishes a CloudEvent in the stream of the tenant. Executions that listen for its type,
+or for any type, take it if it passes their filters and correlations. The command prints
+how many listen at this moment. Executions that begin to listen later do not receive it.`,
+		Example: `  flunq emit --type com.shop.paid --data '{"order": 7}'
+  flunq emit --type com.shop.paid --data @paid.json --attr subject=order-7`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.NoArguments,
 	}
+	e.target = cli.TargetFlags(c, sh)
+	e.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	f := c.Flags()
+	f.StringVar(&e.typ, "type", "", "give the event the type `TYPE`, such as com.shop.paid")
+	f.StringVar(&e.source, "source", "/flunq/cli", "give the event the source `URI`")
+	f.StringVar(&e.data, "data", "", "the event's data: JSON, @FILE, or - for stdin")
+	f.StringVar(&e.id, "id", "", "give the event the id `ID` (default: random); an execution takes each id of a source once")
+	f.StringArrayVar(&e.attributes, "attr", nil, "add the attribute `NAME=VALUE` (repeatable)")
+	c.RunE = func(c *cobra.Command, _ []string) error { return e.run(c.Context()) }
+	return c
+}
+
+// emitted is a published event in the JSON output.
+type emitted struct {
+	ID        string   `json:"id"`
+	Type      string   `json:"type"`
+	Source    string   `json:"source"`
+	Tenant    string   `json:"tenant"`
+	Listeners []string `json:"listeners"` // executions that listen for its type
+}
+
+func (e *emission) run(ctx context.Context) error {
+	out, err := e.event(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := e.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	out.Tenant = r.Tenant
+	if out.Time, err = r.Store.Now(ctx); err != nil {
+		return err
+	}
+	listeners, err := r.Store.Listeners(ctx, r.Tenant, e.typ)
+	if err != nil {
+		return err
+	}
+	if err := r.Store.Publish(ctx, out); err != nil {
+		return err
+	}
+	if err := cli.HintUnserved(ctx, e.sh, r, "worker"); err != nil {
+		return err
+	}
+	switch e.format.String() {
+	case "text":
+		verb := "listen"
+		if len(listeners) == 1 {
+			verb = "listens"
+		}
+		fmt.Fprintf(e.sh.Out, "sent %s: %s %s for %s\n", cli.Printable(out.ID), history.Count(len(listeners), "execution"), verb, cli.Printable(e.typ))
+		return nil
+	case "ids":
+		fmt.Fprintln(e.sh.Out, cli.Printable(out.ID))
+		return nil
+	default:
+		row := emitted{ID: out.ID, Type: e.typ, Source: e.source, Tenant: r.Tenant, Listeners: append([]string{}, listeners...)}
+		return cli.WriteValue(e.sh.Out, e.format.String(), row)
+	}
+}
+
+// event builds the event from the flags.
+func (e *emission) event(ctx context.Context) (out event.Event, err error) {
+	switch {
+	case e.typ == "":
+		return out, cli.Misusef("emit: no --type given (see 'flunq emit --help')")
+	case strings.HasPrefix(e.typ, event.Prefix):
+		return out, cli.Misusef("--type %s: types that begin with %s are the engine's own", e.typ, event.Prefix)
+	case e.source == "":
+		return out, cli.Misusef("--source: want the URI of where the event comes from, such as /shop")
+	}
+	out = event.Event{ID: cmp.Or(e.id, strings.ToLower(rand.Text())), Type: event.Type(e.typ), Source: e.source}
+	for _, given := range e.attributes {
+		name, value, ok := strings.Cut(given, "=")
+		if !ok || value == "" || !actions.AttributeName(name) {
+			return out, cli.Misusef("--attr %q: want NAME=VALUE, the name of lower-case letters and digits", given)
+		}
+		if slices.Contains(actions.OwnAttributes(), name) {
+			return out, cli.Misusef("--attr %s: that attribute is the engine's own%s", name, cli.DidYouMean(name, []string{"id", "source", "type", "data"}, "--"))
+		}
+		if out.Ext == nil {
+			out.Ext = map[string]string{}
+		}
+		out.Ext[name] = value
+	}
+	out.Data, err = cli.ReadData(ctx, e.sh, "--data", e.data)
+	return out, err
 }

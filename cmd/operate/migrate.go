@@ -1,252 +1,238 @@
 package operate
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"strings"
-	"time"
 
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/sim"
 )
 
-// Migrator moves running executions to another registered document of their workflow, provided that
-// their history follows from that document too.
-type Migrator struct {
-	Store       *store.Store
-	Definitions *definitions.Cache
-	By          string // the operator, recorded in the history
-	Reason      string // recorded in the history
-	From        string // only executions of this version; "": any
-	Dry         bool   // change nothing
+// migration is one run of the command migrate.
+type migration struct {
+	sh     *cli.Shell
+	target *cli.Target
+	format *cli.Choice
+
+	by *operator
+
+	to, from, workflow, secrets, reason string
+	dry                                 bool
 }
 
-// Migration is the result for an execution.
-type Migration struct {
-	ID          string   `json:"id"`
-	Workflow    string   `json:"workflow"`
-	FromVersion string   `json:"from,omitempty"`
-	ToVersion   string   `json:"to"`
-	Result      string   `json:"result"`           // one of those below
-	Reason      string   `json:"reason,omitempty"` // why it cannot be migrated
-	Event       int64    `json:"event,omitempty"`  // the event of the history that does not fit
-	Task        string   `json:"task,omitempty"`
-	Notes       []string `json:"notes,omitempty"`
+// NewMigrateCommand returns the command flunq migrate.
+func NewMigrateCommand(sh *cli.Shell) *cobra.Command {
+	m := &migration{sh: sh}
+	c := &cobra.Command{
+		Use:   "migrate [ID…] --to [NAME:]VERSION",
+		Short: "Move running executions to another version of their workflow",
+		Long: `Moves executions that have not ended to another registered version of their workflow. An
+execution is moved only if its whole history also follows from the new document, so that
+it continues as if it had used that document from the start; otherwise the first event
+that does not fit is shown. Results of tasks are kept, and calls under way end as they
+began.
 
-	At *dsl.Pos `json:"-"` // of the task in the new document
-}
+The move is atomic, whatever the execution does at that moment, and is recorded in its
+history. 'flunq migrate ID --to OLD' moves it back, as long as everything since then
+follows from the old document.
 
-// The results of a Migration.
-const (
-	Migrated  = "migrated"
-	MayBe     = "may be migrated"
-	CannotBe  = "cannot be migrated"
-	Unchanged = "runs it already"
-	Skipped   = "skipped" // it runs another version than From
-)
-
-// attempts is how often a migration is retried because the execution moves on meanwhile.
-const attempts = 50
-
-// Migrate moves an execution to a version of its workflow. An error comes from Redis, or means that
-// the version or the execution is unknown; any other result is in the Migration.
-func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version string) (out Migration, err error) {
-	out = Migration{ID: x.ID, Workflow: x.Workflow, ToVersion: version, Result: CannotBe}
-	env, hash, err := m.Definitions.Version(ctx, x.Tenant, x.Workflow, version)
-	if err != nil {
-		return out, err
+Name executions, or select all of a workflow with --workflow or --to NAME:VERSION. The
+exit code is 4 if one of them cannot be migrated. Register a version with 'flunq workflows register'.`,
+		Example: `  flunq migrate order-7 --to 1.1.0
+  flunq migrate --to shop.order:1.1.0 --dry-run
+  flunq migrate --workflow shop.order --from 1.0.0 --to 1.1.0 -o json`,
+		GroupID: cli.GroupOperate,
 	}
-	out.ToVersion = env.Definition().Document.Version
-	// The history may grow meanwhile. States that were computed once are reused, so that little
-	// time passes between the last read of the execution and the commit.
-	from, to := side{}, side{env: env, hash: hash, state: decide.New()}
-	for range attempts {
-		now, err := m.Store.Now(ctx)
-		if err != nil {
-			return out, err
-		}
-		if x, err = m.Store.Execution(ctx, x.Tenant, x.ID); err != nil {
-			return out, err
-		}
-		if ready, err := m.before(ctx, x, hash, &from, &out); !ready || err != nil {
-			return out, err
-		}
-		err = inspect.EachPage(ctx, m.Store, x, to.read, func(events []event.Event) error {
-			if known := from.read - to.read; known < int64(len(events)) {
-				if err := from.replay(events[max(known, 0):]); err != nil {
-					return err
-				}
-			}
-			return to.replay(events)
-		})
-		if err == nil {
-			var done bool
-			if done, err = m.move(ctx, x, now, from, to, &out); done {
-				return out, nil
-			}
-		}
-		if err != nil {
-			return out, out.misfit(err, to)
-		}
+	m.target = cli.TargetFlags(c, sh)
+	m.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml", "ids")
+	f := c.Flags()
+	f.StringVar(&m.to, "to", "", "migrate to `VERSION`, or NAME:VERSION")
+	f.StringVar(&m.from, "from", "", "only executions of `VERSION`")
+	f.StringVarP(&m.workflow, "workflow", "w", "", "all executions of the workflow `NAME` that have not ended")
+	f.BoolVar(&m.dry, "dry-run", false, "only print which executions can be migrated, and why others cannot")
+	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document.s decisions depend on them")
+	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
+	m.by = operatorFlag(c)
+	complete := completeWorkflows(m.target, cobra.ShellCompDirectiveNoFileComp)
+	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
+		panic(err) // the flag is defined above
 	}
-	out.Reason = fmt.Sprintf("it went on %d times meanwhile: suspend it before", attempts)
-	return out, nil
+	c.ValidArgsFunction = cli.CompleteExecutions(m.target, runningStatuses()...)
+	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
+	return c
 }
 
-// side is an execution as one of its two documents sees it.
-type side struct {
-	env   *decide.Env
-	hash  string
-	state *decide.State
-	read  int64 // entries of the history that are in the state
+// runningStatuses returns the statuses of executions that have not ended.
+func runningStatuses() []string {
+	return []string{string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended)}
 }
 
-func (s *side) replay(events []event.Event) error {
-	s.read += int64(len(events))
-	return s.state.Replay(s.env, events)
-}
-
-// before computes the state by the current document, unless that was done before. It reports false
-// if the execution cannot be migrated, or need not be.
-func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, from *side, out *Migration) (ready bool, err error) {
+func (m *migration) run(ctx context.Context, ids []string) error {
+	name, to, named := strings.Cut(m.to, ":")
+	if !named {
+		name, to = "", m.to
+	}
 	switch {
-	case m.From != "" && (x.Status == string(decide.Pending) || inspect.Ended(x.Status)):
-		out.Result = Skipped
-		return false, nil
-	case x.Status == string(decide.Pending) || x.Version == 0:
-		out.Reason = "it has not begun, and begins with the version that it was started with"
-		return false, nil
-	case inspect.Ended(x.Status):
-		out.Reason = "it has ended: it is " + x.Status
-		return false, nil
-	case from.hash == x.Definition && from.state != nil:
-		return true, nil
+	case to == "":
+		return cli.Misusef("migrate: want --to VERSION or --to NAME:VERSION")
+	case len(ids) == 0 && name == "" && m.workflow == "":
+		return cli.Misusef("migrate: want the ids of executions, or --workflow NAME")
+	case len(ids) > 0 && m.workflow != "":
+		return cli.Misusef("--workflow is for all executions of a workflow, and excludes ids")
 	}
-	*from = side{hash: x.Definition, read: x.Version}
-	if from.env, err = m.Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition); err != nil {
-		return false, err
+	secrets := map[string]any(nil)
+	if m.secrets != "" {
+		var err error
+		if secrets, err = cli.ReadSecrets(ctx, m.sh, m.secrets); err != nil {
+			return err
+		}
 	}
-	out.FromVersion = from.env.Definition().Document.Version
-	switch {
-	case m.From != "" && m.From != out.FromVersion:
-		out.Result = Skipped
-		return false, nil
-	case x.Definition == hash:
-		out.Result = Unchanged
-		return false, nil
-	}
-	from.state, err = inspect.State(ctx, m.Store, m.Definitions, x)
-	if _, diverges := errors.AsType[*decide.Divergence](err); diverges {
-		return false, fmt.Errorf("rebuild execution %s with its own document: %w; where that uses secrets, give --secrets", x.ID, err)
-	}
-	return err == nil, err
-}
-
-// move writes the migration, and reports false if the execution has moved on meanwhile. With Dry it
-// changes nothing.
-func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, from, to side, out *Migration) (done bool, err error) {
-	e := event.Event{
-		ID: x.ID + "/migrate/" + strings.ToLower(rand.Text()), Source: store.OperatorSource, Type: event.ExecutionMigrated, Time: now,
-		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID,
-		Data: event.Encode(event.Migrated{
-			Definition: to.hash, Version: out.ToVersion, From: from.hash, FromVersion: out.FromVersion, Reason: m.Reason, By: m.By,
-		}),
-	}
-	var d decide.Decision
-	next, err := to.state.Migrate(to.env, e, &d)
+	r, err := m.target.Connect(ctx)
 	if err != nil {
-		return false, err
-	}
-	out.Notes = changes(from.state, next)
-	if m.Dry {
-		out.Result = MayBe
-		return true, nil
-	}
-	snapshot, err := next.Snapshot()
-	if err != nil {
-		return false, err
-	}
-	before, after := from.state.Listening(from.env), next.Listening(to.env)
-	missing := func(from []string) func(string) bool { return func(t string) bool { return slices.Contains(from, t) } }
-	outcome, err := m.Store.Commit(ctx, store.Commit{
-		Tenant: x.Tenant, Execution: x.ID, Version: x.Version, Workflow: x.Workflow, Migrated: to.hash,
-		History: d.History, Publish: []event.Event{e},
-		Listen: slices.DeleteFunc(slices.Clone(after), missing(before)), Unlisten: slices.DeleteFunc(slices.Clone(before), missing(after)),
-		Status: string(next.Status), Snapshot: snapshot, Now: now, Started: x.CreatedAt,
-	})
-	if err != nil || outcome != store.Committed {
-		return false, err
-	}
-	out.Result = Migrated
-	return true, nil
-}
-
-// misfit records why a history does not follow from the new document. Any other error is returned.
-func (out *Migration) misfit(err error, to side) error {
-	if store.Temporary(err) || errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	div, diverges := errors.AsType[*decide.Divergence](err)
-	if !diverges {
-		out.Reason = err.Error()
-		return nil
+	defer r.Close()
+	r.Store = store.New(r.Redis, store.Options{Secrets: secrets})
+	found, err := m.find(ctx, r, ids, cmp.Or(m.workflow, name), to)
+	if err != nil {
+		return err
 	}
-	out.Event, out.Task = div.Version, div.Want.Task
-	if out.Task == "" {
-		out.Task = div.Got.Task
+	flunq := cli.Version().Version
+	by := actions.Migrator{
+		Store: r.Store, By: m.by.name(m.sh), Reason: m.reason, Dry: m.dry, From: m.from,
+		Definitions: definitions.New(r.Store, decide.Options{Secrets: secrets, Version: flunq, Limits: decide.DefaultLimits()}),
 	}
-	happened := "nothing yet"
-	if div.Got.Type != "" {
-		happened = sim.Describe(div.Got)
+	return m.each(ctx, found, by, to)
+}
+
+// find reads the executions, and checks that the version is registered.
+func (m *migration) find(ctx context.Context, r *cli.Remote, ids []string, workflow, version string) (found []store.Execution, err error) {
+	if workflow != "" {
+		w, err := findWorkflow(ctx, r, workflow+":"+version)
+		if err != nil {
+			return nil, err
+		}
+		workflow = w.Workflow
 	}
-	decides := "nothing: the event has no effect there"
-	if div.Want.Type != "" {
-		decides = sim.Describe(div.Want)
+	if len(ids) == 0 {
+		found, _, err = allOf(ctx, r, r.Tenant, store.ExecutionQuery{Workflow: workflow, Statuses: runningStatuses()[1:], Limit: math.MaxInt})
+		return found, err
 	}
-	out.Reason = fmt.Sprintf("event %d of its history is: %s; by the new document: %s", div.Version, happened, decides)
-	if task := to.env.Definition().Task(event.ParseRun(out.Task).Ref); task != nil {
-		out.At = &task.Pos
+	var wrong []error
+	known := map[string]bool{}
+	for _, id := range ids {
+		x, err := cli.FindExecution(ctx, r, id)
+		switch {
+		case err != nil:
+			wrong = append(wrong, err)
+			continue
+		case workflow != "" && x.Workflow != workflow:
+			wrong = append(wrong, fmt.Errorf("execution %s runs %s, not %s", id, x.Workflow, workflow))
+			continue
+		case !known[x.Workflow]:
+			if _, err := findWorkflow(ctx, r, x.Workflow+":"+version); err != nil {
+				return nil, err
+			}
+			known[x.Workflow] = true
+		}
+		found = append(found, x)
 	}
-	if len(to.env.Definition().Use.Secrets) > 0 {
-		out.Notes = append(out.Notes, "the document uses secrets: where its decisions depend on them, give --secrets")
+	return found, errors.Join(wrong...)
+}
+
+// each migrates the executions one by one, and prints each result.
+func (m *migration) each(ctx context.Context, found []store.Execution, by actions.Migrator, version string) error {
+	rows := []actions.Migration{}
+	count := map[string]int{}
+	for _, x := range found {
+		row, err := by.Migrate(ctx, x, version)
+		if err != nil {
+			return errors.Join(m.end(rows, count), err)
+		}
+		if row.Result == actions.Skipped {
+			continue
+		}
+		count[row.Result]++
+		rows = append(rows, row)
+		if err := m.show(row); err != nil {
+			return err
+		}
+	}
+	if err := m.end(rows, count); err != nil {
+		return err
+	}
+	if count[actions.CannotBe] > 0 {
+		return cli.Reported(cli.ExitUnexpected)
 	}
 	return nil
 }
 
-// changes lists the data that differ under the new document although the history is the same.
-func changes(before, after *decide.State) (notes []string) {
-	note := func(what string, was, is any) {
-		if a, b := string(expr.Encode(was)), string(expr.Encode(is)); a != b {
-			notes = append(notes, fmt.Sprintf("%s was %s and is %s", what, short(a), short(b)))
+// show prints the result for one execution.
+func (m *migration) show(row actions.Migration) error {
+	out := m.sh.Out
+	switch m.format.String() {
+	case "jsonl":
+		_, err := fmt.Fprintf(out, "%s\n", event.Encode(row))
+		return err
+	case "ids":
+		if row.Result == actions.Migrated || row.Result == actions.MayBe {
+			fmt.Fprintln(out, cli.Printable(row.ID))
 		}
+		return nil
+	case "text":
+	default:
+		return nil
 	}
-	note("$context", before.Context.V, after.Context.V)
-	tasks := map[string]*decide.Node{}
-	for _, n := range before.Open() {
-		tasks[n.Run.String()] = n
+	style := cli.Green
+	if row.Result == actions.CannotBe {
+		style = cli.Red
 	}
-	for _, n := range after.Open() {
-		if was := tasks[n.Run.String()]; was != nil {
-			note("the input of "+n.Run.String(), was.Input.V, n.Input.V)
-		}
+	result := fmt.Sprintf("%-*s", len(actions.CannotBe), row.Result)
+	fmt.Fprintf(out, "%s  %s  %s -> %s\n", cli.Paint(m.sh.OutColor(), style, result), cli.Printable(row.ID), cli.Printable(cmp.Or(row.FromVersion, "?")), cli.Printable(row.ToVersion))
+	if row.Reason != "" {
+		fmt.Fprintf(out, "  %s\n", cli.OneLine(row.Reason))
 	}
-	return notes
+	if row.At != nil {
+		fmt.Fprintf(out, "  at line %d of %s:%s (task %s)\n", row.At.Line, cli.Printable(row.Workflow), cli.Printable(row.ToVersion), cli.Printable(history.Task(row.Task)))
+	}
+	for _, note := range row.Notes {
+		fmt.Fprintf(out, "  note: %s\n", cli.OneLine(note))
+	}
+	return nil
 }
 
-// short shortens a text for a note.
-func short(text string) string {
-	const most = 120
-	if len(text) <= most {
-		return text
+// end prints the summary.
+func (m *migration) end(rows []actions.Migration, count map[string]int) error {
+	switch m.format.String() {
+	case "json", "yaml":
+		return cli.WriteValue(m.sh.Out, m.format.String(), rows)
+	case "text":
+	default:
+		return nil
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	if len(rows) == 0 {
+		m.sh.Hint("no execution to migrate: none that runs fits what was asked for")
+	}
+	if len(rows) < 2 {
+		return nil
+	}
+	var said []string
+	for _, result := range []string{actions.Migrated, actions.MayBe, actions.Unchanged, actions.CannotBe} {
+		if n := count[result]; n > 0 {
+			said = append(said, history.Number(n)+" "+result)
+		}
+	}
+	fmt.Fprintf(m.sh.Out, "%s: %s\n", history.Count(len(rows), "execution"), strings.Join(said, ", "))
+	return nil
 }

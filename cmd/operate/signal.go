@@ -1,68 +1,274 @@
 package operate
 
 import (
-	"crypto/rand"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
-// Signal is a command to an execution.
-type Signal struct {
-	Verb   string
-	Type   event.Type
-	States []string // statuses in which it is allowed
+// errand is one run of a command that sends a signal to executions.
+type errand struct {
+	sh       *cli.Shell
+	target   *cli.Target
+	format   *cli.Choice
+	patience *cli.WaitFlags
+	consent  *consent // nil if the command destroys nothing
+	reason   string
+	as       *operator
+
+	actions.Signal
+
+	// reached reports whether an execution has reached the state that the command asks for; before
+	// is how it was.
+	reached func(before, now store.Execution) bool
 }
 
-// Statuses returns all statuses of an execution, in the order of its lifetime.
-func Statuses() []string {
-	return []string{
-		string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended),
-		string(decide.Completed), string(decide.Faulted), string(decide.Cancelled),
+// flags adds the flags that these commands share.
+func (s *errand) flags(c *cobra.Command) *cobra.Command {
+	c.GroupID = cli.GroupOperate
+	c.Args = cli.SomeArguments("execution")
+	s.target = cli.TargetFlags(c, s.sh)
+	s.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	c.Flags().StringVar(&s.reason, "reason", "", "record `TEXT` in the history")
+	s.as = operatorFlag(c)
+	s.patience = cli.NewWaitFlags(c, "until it is done")
+	c.ValidArgsFunction = cli.CompleteExecutions(s.target, s.States...)
+	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args) }
+	return c
+}
+
+// NewCancelCommand returns the command flunq cancel.
+func NewCancelCommand(sh *cli.Shell) *cobra.Command {
+	s := &errand{
+		sh: sh, Signal: actions.Signals()["cancel"],
+		reached: func(_, now store.Execution) bool { return inspect.Ended(now.Status) },
 	}
+	c := s.flags(&cobra.Command{
+		Use:   "cancel ID…",
+		Short: "Cancel executions",
+		Long: `Cancels executions, with their tasks, their timers and their child executions. This cannot
+be undone, so the command asks first; scripts use --yes.`,
+		Example: `  flunq cancel order-7 --reason "ordered twice"
+  flunq cancel --yes --wait $(flunq ps -w shop.order --status waiting -o ids)`,
+	})
+	s.consent = consentFlags(c)
+	return c
 }
 
-// Signals returns all signals by their verbs.
-func Signals() map[string]Signal {
-	return map[string]Signal{
-		"cancel":  {"cancel", event.ExecutionCancelled, Statuses()[:4]},
-		"suspend": {"suspend", event.ExecutionSuspended, Statuses()[:3]},
-		"resume":  {"resume", event.ExecutionResumed, []string{string(decide.Suspended)}},
-		"retry":   {"retry", event.ExecutionRetried, []string{string(decide.Faulted)}},
+// NewSuspendCommand returns the command flunq suspend.
+func NewSuspendCommand(sh *cli.Shell) *cobra.Command {
+	s := &errand{
+		sh: sh, Signal: actions.Signals()["suspend"],
+		reached: func(_, now store.Execution) bool { return now.Status == string(decide.Suspended) },
 	}
+	return s.flags(&cobra.Command{
+		Use:   "suspend ID…",
+		Short: "Suspend executions until they are resumed",
+		Long: `Suspends executions: they begin no further task. Tasks under way are finished; timers that
+fire and events that arrive wait until the execution is resumed.`,
+		Example: `  flunq suspend order-7
+  flunq suspend order-7 --wait && flunq resume order-7`,
+	})
 }
 
-// Refuse returns why an execution cannot take the signal; nil if it can.
-func (s Signal) Refuse(x store.Execution) error {
-	already := map[string]decide.Status{"cancel": decide.Cancelled, "suspend": decide.Suspended}
-	switch {
-	case slices.Contains(s.States, x.Status):
+// NewResumeCommand returns the command flunq resume.
+func NewResumeCommand(sh *cli.Shell) *cobra.Command {
+	s := &errand{
+		sh: sh, Signal: actions.Signals()["resume"],
+		reached: func(_, now store.Execution) bool { return now.Status != string(decide.Suspended) },
+	}
+	return s.flags(&cobra.Command{
+		Use:   "resume ID…",
+		Short: "Resume suspended executions",
+		Example: `  flunq resume order-7
+  flunq ps --status suspended -o ids | xargs flunq resume`,
+	})
+}
+
+// NewRetryCommand returns the command flunq retry.
+func NewRetryCommand(sh *cli.Shell) *cobra.Command {
+	s := &errand{
+		sh: sh, Signal: actions.Signals()["retry"],
+		reached: func(before, now store.Execution) bool {
+			return now.Version > before.Version && now.Status != string(decide.Running) && now.Status != string(decide.Pending)
+		},
+	}
+	return s.flags(&cobra.Command{
+		Use:   "retry ID…",
+		Short: "Retry faulted executions from the failed task",
+		Long: `Runs the failed task of faulted executions again, and continues from there. Completed
+tasks are not repeated.
+
+--wait waits until the execution ends or waits for something; if it faults again the exit
+code is 3.`,
+		Example: `  flunq retry order-7 --wait
+  flunq ps --status faulted --since 1h -o ids | xargs flunq retry`,
+	})
+}
+
+// signalled is the result for one execution, in the JSON output.
+type signalled struct {
+	ID     string `json:"id"`
+	Action string `json:"action"`
+	Before string `json:"before"` // the status before
+	Sent   bool   `json:"sent"`
+	Status string `json:"status,omitempty"` // after waiting
+}
+
+// run sends the signal to all executions, or to none if one of them cannot take it.
+func (s *errand) run(ctx context.Context, ids []string) error {
+	if err := s.patience.Check(); err != nil {
+		return err
+	}
+	r, err := s.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	found, err := s.find(ctx, r, ids)
+	if err != nil {
+		return err
+	}
+	printed := make([]signalled, len(found))
+	for i, x := range found {
+		printed[i] = signalled{ID: x.ID, Action: s.Verb, Before: x.Status}
+	}
+	if err := s.mayGoOn(ctx, printed); err != nil || s.dry() {
+		return errors.Join(err, s.printDry(printed))
+	}
+	err = s.send(ctx, r, found, printed)
+	if err == nil {
+		err = cli.HintUnserved(ctx, s.sh, r, "worker")
+	}
+	if err == nil && s.patience.Wait {
+		err = s.await(ctx, r, found, printed)
+	}
+	return errors.Join(s.print(printed), err)
+}
+
+func (s *errand) dry() bool { return s.consent != nil && s.consent.dry }
+
+// find reads the executions, and collects those that cannot take the signal.
+func (s *errand) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
+	var found []store.Execution
+	var wrong []error
+	for _, id := range ids {
+		x, err := cli.FindExecution(ctx, r, id)
+		if err == nil {
+			err = s.Refuse(x)
+		}
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		if !slices.ContainsFunc(found, func(other store.Execution) bool { return other.ID == id }) {
+			found = append(found, x)
+		}
+	}
+	if len(wrong) == 1 {
+		return nil, wrong[0]
+	}
+	return found, errors.Join(wrong...)
+}
+
+// mayGoOn asks for confirmation if the command destroys something.
+func (s *errand) mayGoOn(ctx context.Context, printed []signalled) error {
+	if s.consent == nil || s.consent.dry {
 		return nil
-	case inspect.Ended(x.Status) && s.Verb != "retry", string(already[s.Verb]) == x.Status:
-		return fmt.Errorf("execution %s is %s already", x.ID, x.Status)
-	default:
-		return fmt.Errorf("execution %s is %s: to %s it, it must be %s", x.ID, x.Status, s.Verb, oneOf(s.States))
 	}
+	if !s.consent.yes {
+		for _, one := range printed {
+			s.sh.Hint("%s %s (%s)", s.Verb, one.ID, one.Before)
+		}
+	}
+	return s.consent.given(ctx, s.sh, s.format, s.Verb)
 }
 
-// Event returns the event that carries the signal, with the operator.
-func (s Signal) Event(x store.Execution, reason, by string, now time.Time) event.Event {
-	return event.Event{
-		ID: x.ID + "/" + s.Verb + "/" + strings.ToLower(rand.Text()), Source: decide.Prefix + "cli", Type: s.Type, Time: now,
-		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID, Data: event.Encode(event.Ended{Reason: reason, By: by}),
+func (s *errand) send(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return err
 	}
+	for i, x := range found {
+		e := s.Event(x, s.reason, s.as.name(s.sh), now)
+		if err := r.Store.Publish(ctx, e); err != nil {
+			return fmt.Errorf("execution %s: %w", x.ID, err)
+		}
+		printed[i].Sent = true
+	}
+	return nil
 }
 
-func oneOf(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
+// await waits until every execution has reached the state, or no longer can.
+func (s *errand) await(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
+	var wrong []error
+	for i, before := range found {
+		x, err := s.patience.Until(ctx, r, before.ID, func(now store.Execution) bool {
+			return s.reached(before, now) || inspect.Ended(now.Status) && now.Version > before.Version
+		})
+		printed[i].Status = x.Status
+		switch {
+		case err != nil:
+			wrong = append(wrong, err)
+		case !s.reached(before, x), s.Verb == "cancel" && x.Status != string(decide.Cancelled):
+			wrong = append(wrong, fmt.Errorf("execution %s is %s: it was faster", x.ID, x.Status))
+		case s.Verb == "retry" && x.Status == string(decide.Faulted):
+			wrong = append(wrong, s.faulted(ctx, r, before.ID))
+		}
 	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	return errors.Join(wrong...)
+}
+
+// faulted returns the error of an execution that was retried and faulted again.
+func (*errand) faulted(ctx context.Context, r *cli.Remote, id string) error {
+	x, err := r.Store.Execution(ctx, r.Tenant, id)
+	if err != nil {
+		return err
+	}
+	problem, err := actions.Problem(x)
+	if err != nil || problem == nil {
+		return errors.Join(cli.Fail(cli.ExitFaulted, fmt.Errorf("execution %s has faulted again", id)), err)
+	}
+	return cli.Fail(cli.ExitFaulted, fmt.Errorf("execution %s has faulted again: %w", id, problem))
+}
+
+func (s *errand) print(printed []signalled) error {
+	for _, one := range printed {
+		switch {
+		case !one.Sent:
+		case s.format.String() == "ids":
+			fmt.Fprintln(s.sh.Out, cli.Printable(one.ID))
+		case s.format.String() != "text":
+		case one.Status != "":
+			fmt.Fprintf(s.sh.Out, "%s is %s\n", cli.Printable(one.ID), one.Status)
+		default:
+			fmt.Fprintf(s.sh.Out, "%s requested: %s\n", s.Verb, cli.Printable(one.ID))
+		}
+	}
+	if format := s.format.String(); format == "json" || format == "yaml" {
+		return cli.WriteValue(s.sh.Out, format, printed)
+	}
+	return nil
+}
+
+func (s *errand) printDry(printed []signalled) error {
+	if !s.dry() {
+		return nil
+	}
+	if format := s.format.String(); format == "json" || format == "yaml" {
+		return cli.WriteValue(s.sh.Out, format, printed)
+	}
+	for _, one := range printed {
+		fmt.Fprintf(s.sh.Out, "would %s %s, which is %s\n", s.Verb, cli.Printable(one.ID), one.Before)
+	}
+	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -23,7 +23,7 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared
 		deadLetter, err := l.store.Letter(ctx, l.opts.Tenant, "", id)
 		var status string
 		if err == nil {
-			status, err = operate.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
+			status, err = actions.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
 		}
 		if err == nil && a.Verb == tui.Replay && deadLetter.Err != nil {
 			err = fmt.Errorf("dead letter %s cannot be replayed: %w", id, deadLetter.Err)

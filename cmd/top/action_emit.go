@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
@@ -99,9 +99,9 @@ func setAttribute(e *event.Event, name string, value any) error {
 		return nil
 	case name == "specversion":
 		return nil
-	case !operate.AttributeName(name):
+	case !actions.AttributeName(name):
 		return fmt.Errorf("attribute %q: want a name of lower-case letters and digits", name)
-	case slices.Contains(operate.OwnAttributes(), name):
+	case slices.Contains(actions.OwnAttributes(), name):
 		return fmt.Errorf("attribute %s is the engine's own", name)
 	}
 	switch value.(type) {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
@@ -20,7 +20,7 @@ import (
 
 // prepareSignals checks signals to executions.
 func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, err error) {
-	signal := operate.Signals()[string(a.Verb)]
+	signal := actions.Signals()[string(a.Verb)]
 	then := map[tui.Verb]string{
 		tui.Cancel:  "ends: its tasks and timers are taken back, and executions that it runs are cancelled too",
 		tui.Suspend: "begins no further task until it is resumed; what is under way is finished",
@@ -52,7 +52,7 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, er
 	return p, err
 }
 
-func (l *Live) signal(ctx context.Context, signal operate.Signal, x store.Execution, reason string) (string, error) {
+func (l *Live) signal(ctx context.Context, signal actions.Signal, x store.Execution, reason string) (string, error) {
 	now, err := l.store.Now(ctx)
 	if err != nil {
 		return "", err
@@ -147,14 +147,14 @@ func (l *Live) record(ctx context.Context, x store.Execution, file string) (err 
 	if err != nil {
 		return err
 	}
-	rec, err := operate.Recorder{Store: l.store, Version: l.opts.Version, Out: out}.Begin(ctx, x, first)
+	rec, err := actions.Recorder{Store: l.store, Version: l.opts.Version, Out: out}.Begin(ctx, x, first)
 	if err != nil {
 		return err
 	}
 	if err := inspect.EachPage(ctx, l.store, x, 0, func(events []event.Event) error { return rec.Add(events) }); err != nil {
 		return err
 	}
-	problem, err := operate.Problem(x)
+	problem, err := actions.Problem(x)
 	if err != nil {
 		return err
 	}

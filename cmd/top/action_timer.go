@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
@@ -37,7 +37,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 		t, err := l.store.Timer(ctx, l.opts.Tenant, id)
 		var status string
 		if err == nil {
-			status, err = operate.Status(ctx, l.store, t.Tenant, t.Execution)
+			status, err = actions.Status(ctx, l.store, t.Tenant, t.Execution)
 		}
 		var d deed
 		if err == nil {
@@ -69,7 +69,7 @@ func (l *Live) fire(_ context.Context, t store.Pending, status string) (deed, er
 		return deed{}, fmt.Errorf("timer %s cannot fire: %w; cancelling takes it out", t.ID, t.Err)
 	}
 	return deed{
-		line: "fires now: " + operate.Consequence(t, status),
+		line: "fires now: " + actions.Consequence(t, status),
 		do: func(ctx context.Context) (string, error) {
 			return once("fired the "+nameOf(t), func() (bool, error) { return l.store.FireNow(ctx, t, l.opts.Operator) })
 		},
@@ -77,7 +77,7 @@ func (l *Live) fire(_ context.Context, t store.Pending, status string) (deed, er
 }
 
 func (l *Live) drop(ctx context.Context, t store.Pending, status string) (deed, error) {
-	loss, needed, err := operate.Loss(ctx, l.looks, t, status)
+	loss, needed, err := actions.Loss(ctx, l.looks, t, status)
 	if err != nil {
 		return deed{}, err
 	}
@@ -134,7 +134,7 @@ func momentOf(text string, now time.Time) (func(store.Pending) time.Time, error)
 	} else if on {
 		length = later
 	}
-	d, err := operate.Span(strings.TrimSpace(strings.TrimPrefix(length, "in ")))
+	d, err := actions.Span(strings.TrimSpace(strings.TrimPrefix(length, "in ")))
 	if err != nil || !d.Until.IsZero() {
 		return nil, errors.New("when? Want a duration from now (10m, 2d), one from when it is due (+1h, -30m), or a time (2026-01-01T00:00:00Z)")
 	}

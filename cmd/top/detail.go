@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/inspect"
@@ -45,7 +45,7 @@ func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
 	if err != nil {
 		return d, err
 	}
-	status, err := operate.Status(ctx, l.store, p.Tenant, p.Execution)
+	status, err := actions.Status(ctx, l.store, p.Tenant, p.Execution)
 	if err != nil {
 		return d, err
 	}
@@ -69,7 +69,7 @@ func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
 		[2]string{"key", p.Key},
 		[2]string{"duration", milliseconds(p.DurationMS)},
 		[2]string{"problem", problem},
-		[2]string{"then", operate.Consequence(p, status)},
+		[2]string{"then", actions.Consequence(p, status)},
 	)
 	d.Data = []tui.Data{{Name: "timer", Text: p.Member}}
 	return d, nil
@@ -80,7 +80,7 @@ func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err err
 	if err != nil {
 		return d, err
 	}
-	status, err := operate.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
+	status, err := actions.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
 	if err != nil {
 		return d, err
 	}

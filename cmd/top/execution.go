@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/describe"
-	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/inspect"
@@ -41,7 +41,7 @@ func (l *Live) execution(ctx context.Context, id string) (out tui.Execution, err
 	if err := l.input(ctx, x, &out); err != nil {
 		return out, err
 	}
-	children, err := operate.Children(ctx, l.store, x, fewChildren)
+	children, err := actions.Children(ctx, l.store, x, fewChildren)
 	if err != nil {
 		return out, err
 	}
@@ -65,7 +65,7 @@ func (l *Live) input(ctx context.Context, x store.Execution, out *tui.Execution)
 		out.Data = append(out.Data, raw("input", started.Input)...)
 	}
 	out.Data = append(append(out.Data, raw("output", x.Output)...), raw("error", x.Error)...)
-	problem, err := operate.Problem(x)
+	problem, err := actions.Problem(x)
 	if err != nil {
 		out.Problem = err.Error()
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"flunq.io/flunq/cmd/operate"
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/inspect"
@@ -22,7 +22,7 @@ type follower struct {
 type followed struct {
 	version int64
 	state   *decide.State  // nil if it cannot be rebuilt …
-	trail   *operate.Trail // … and then what the history leaves open
+	trail   *actions.Trail // … and then what the history leaves open
 	problem error
 }
 
@@ -64,7 +64,7 @@ func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
 	if store.Temporary(err) {
 		return nil, err
 	}
-	one := &followed{trail: new(operate.Trail), problem: err}
+	one := &followed{trail: new(actions.Trail), problem: err}
 	return one, one.advance(ctx, l, x)
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/dev"
-	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/inspect"
@@ -71,8 +71,8 @@ func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, erro
 	}
 	l.looks = &inspect.Examiner{Store: l.store, Definitions: l.lib}
 	var now dev.Clock
-	switch err := operate.AskClock(ctx, rdb, &now, "SHOW"); {
-	case errors.Is(err, operate.ErrClock):
+	switch err := actions.AskClock(ctx, rdb, &now, "SHOW"); {
+	case errors.Is(err, actions.ErrClock):
 		return l, nil
 	case err != nil:
 		return nil, lost(ctx, err)
@@ -85,7 +85,7 @@ func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, erro
 
 // lost wraps an error that may be temporary in tui.ErrLost.
 func lost(ctx context.Context, err error) error {
-	passes := store.Temporary(err) || errors.Is(err, operate.ErrSilent)
+	passes := store.Temporary(err) || errors.Is(err, actions.ErrSilent)
 	if err == nil || !passes || errors.Is(ctx.Err(), context.Canceled) {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/dev"
-	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -35,7 +35,7 @@ func (v *Virtual) Overview(ctx context.Context) (tui.Overview, error) {
 // clock returns the state of the clock, with the next timers.
 func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 	var now dev.Clock
-	if err := operate.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
+	if err := actions.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
 		return tui.Clock{}, err
 	}
 	clock := tui.Clock{Moves: true, Paused: now.Paused, Speed: 1, Start: v.start}
@@ -60,21 +60,21 @@ func (v *Virtual) move(ctx context.Context, m tui.Move) error {
 	var now dev.Clock
 	switch m.Verb {
 	case tui.Play:
-		return operate.AskClock(ctx, v.rdb, &now, "RESUME")
+		return actions.AskClock(ctx, v.rdb, &now, "RESUME")
 	case tui.Pause:
-		return operate.AskClock(ctx, v.rdb, &now, "PAUSE")
+		return actions.AskClock(ctx, v.rdb, &now, "PAUSE")
 	case tui.Advance, tui.Seek, tui.NextTimer:
 	default:
 		return fmt.Errorf("%s: the clock of an engine only goes on, at the pace of the real one", m.Verb)
 	}
-	if err := operate.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
+	if err := actions.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
 		return err
 	}
 	to, err := v.target(ctx, m, now.Now)
 	if err != nil {
 		return err
 	}
-	moved, err := operate.MoveClock(ctx, v.rdb, now.Now, to)
+	moved, err := actions.MoveClock(ctx, v.rdb, now.Now, to)
 	if errors.Is(err, context.DeadlineExceeded) || err == nil && !moved.Done {
 		return fmt.Errorf("the clock stands at %s, %s before the end: %s", instant(moved.Now), moved.Target.Sub(moved.Now), moved.Busy)
 	}

@@ -1,0 +1,105 @@
+package actions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/engine/dsl"
+)
+
+// Errors about clocks that callers distinguish.
+var (
+	ErrClock  = errors.New("the clock cannot be moved")
+	ErrSilent = errors.New("the clock does not answer")
+)
+
+// clockError is an error of one of these kinds with its own message.
+type clockError struct{ kind, err error }
+
+func (e *clockError) Error() string   { return e.err.Error() }
+func (e *clockError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// AskClock sends a command to the clock of a flunq dev and decodes its answer. The error wraps
+// ErrClock if the clock refuses, ErrSilent if it does not answer.
+func AskClock(ctx context.Context, rdb *redis.Client, into any, args ...any) error {
+	text, err := rdb.Do(ctx, append([]any{dev.Command}, args...)...).Text()
+	var refused redis.Error
+	switch {
+	case err != nil && strings.Contains(err.Error(), "unknown command"):
+		return &clockError{ErrClock, fmt.Errorf("the Redis at %s keeps real time: only 'flunq dev --clock virtual' has a clock that can be moved", rdb.Options().Addr)}
+	case errors.As(err, &refused):
+		return &clockError{ErrClock, errors.New(strings.TrimPrefix(err.Error(), "ERR "))}
+	case err != nil:
+		return &clockError{ErrSilent, fmt.Errorf("ask for the clock: %w", err)}
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return fmt.Errorf("read the clock's answer: %w", err)
+	}
+	return nil
+}
+
+// giveUp is how long the clock may be blocked by the same work.
+const giveUp = 10 * time.Second
+
+// MoveClock moves the clock in slices, so that it can be interrupted, until it reaches the target
+// or nothing changes any more.
+func MoveClock(ctx context.Context, rdb *redis.Client, from, target time.Time) (dev.Move, error) {
+	all := dev.Move{From: from, Now: from, Target: target}
+	for changed := time.Now(); ; {
+		left := max(0, target.Sub(all.Now))
+		var move dev.Move
+		if err := AskClock(ctx, rdb, &move, "ADVANCE", (left + time.Millisecond - 1).Milliseconds()); err != nil {
+			return all, err
+		}
+		if move.Now.After(all.Now) || move.Fired > 0 {
+			changed = time.Now()
+		}
+		all.Now, all.Done, all.Busy = move.Now, move.Done, move.Busy
+		all.Fired += move.Fired
+		all.Timers = append(all.Timers, move.Timers...)
+		if all.Done || time.Since(changed) > giveUp {
+			return all, nil
+		}
+		if ctx.Err() != nil {
+			return all, ctx.Err()
+		}
+	}
+}
+
+// Span parses a duration as documents write it, or in days and weeks: 3d, 2d12h.
+func Span(text string) (dsl.Duration, error) {
+	d, err := dsl.ParseDuration(text)
+	if err == nil {
+		return d, nil
+	}
+	rest := text
+	for _, unit := range []struct {
+		letter string
+		days   int64
+	}{{"w", 7}, {"d", 1}} {
+		number, behind, found := strings.Cut(rest, unit.letter)
+		n, wrong := strconv.ParseUint(number, 10, 20)
+		if !found || wrong != nil {
+			continue
+		}
+		d.Days += int64(n) * unit.days
+		rest = behind
+	}
+	if rest == "" && text != "" {
+		return d, nil
+	}
+	clock, wrong := time.ParseDuration(rest)
+	if wrong != nil || clock < 0 || rest == text {
+		return d, err
+	}
+	d.Clock = clock
+	return d, nil
+}

@@ -1,0 +1,68 @@
+package actions
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+)
+
+// Signal is a command to an execution.
+type Signal struct {
+	Verb   string
+	Type   event.Type
+	States []string // statuses in which it is allowed
+}
+
+// Statuses returns all statuses of an execution, in the order of its lifetime.
+func Statuses() []string {
+	return []string{
+		string(decide.Pending), string(decide.Running), string(decide.Waiting), string(decide.Suspended),
+		string(decide.Completed), string(decide.Faulted), string(decide.Cancelled),
+	}
+}
+
+// Signals returns all signals by their verbs.
+func Signals() map[string]Signal {
+	return map[string]Signal{
+		"cancel":  {"cancel", event.ExecutionCancelled, Statuses()[:4]},
+		"suspend": {"suspend", event.ExecutionSuspended, Statuses()[:3]},
+		"resume":  {"resume", event.ExecutionResumed, []string{string(decide.Suspended)}},
+		"retry":   {"retry", event.ExecutionRetried, []string{string(decide.Faulted)}},
+	}
+}
+
+// Refuse returns why an execution cannot take the signal; nil if it can.
+func (s Signal) Refuse(x store.Execution) error {
+	already := map[string]decide.Status{"cancel": decide.Cancelled, "suspend": decide.Suspended}
+	switch {
+	case slices.Contains(s.States, x.Status):
+		return nil
+	case inspect.Ended(x.Status) && s.Verb != "retry", string(already[s.Verb]) == x.Status:
+		return fmt.Errorf("execution %s is %s already", x.ID, x.Status)
+	default:
+		return fmt.Errorf("execution %s is %s: to %s it, it must be %s", x.ID, x.Status, s.Verb, oneOf(s.States))
+	}
+}
+
+// Event returns the event that carries the signal, with the operator.
+func (s Signal) Event(x store.Execution, reason, by string, now time.Time) event.Event {
+	return event.Event{
+		ID: x.ID + "/" + s.Verb + "/" + strings.ToLower(rand.Text()), Source: decide.Prefix + "cli", Type: s.Type, Time: now,
+		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID, Data: event.Encode(event.Ended{Reason: reason, By: by}),
+	}
+}
+
+func oneOf(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

@@ -1,0 +1,92 @@
+// Package actions implements what commands and the terminal UI do to a running engine through its
+// Redis.
+package actions
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+)
+
+// Status returns the status of an execution, "" if it is unknown.
+func Status(ctx context.Context, st *store.Store, tenant, id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	x, err := st.Execution(ctx, tenant, id)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrName) {
+		return "", nil
+	}
+	return x.Status, err
+}
+
+// Consequence describes what firing a timer does, given the status of its execution.
+func Consequence(p store.Pending, status string) string {
+	switch {
+	case p.Err != nil:
+		return "it cannot fire, and goes to the dead letters when it is due"
+	case p.Kind == event.DeliveryTimer:
+		return "an event is delivered once more"
+	case status == "":
+		return "an event is published; no execution here is known to wait for it"
+	case inspect.Ended(status):
+		return "an event is published, but the execution has ended"
+	case p.Keyed():
+		return "an event is published"
+	case p.Kind == event.TimeoutTimer:
+		return "the task, or the workflow, runs out of time"
+	case p.Kind == event.RetryTimer:
+		return "the task is tried again"
+	default:
+		return "the execution goes on"
+	}
+}
+
+// Loss describes what is lost with a timer, and reports whether an execution needs it or an event
+// would be lost.
+func Loss(ctx context.Context, e *inspect.Examiner, p store.Pending, status string) (loss string, needed bool, err error) {
+	if p.Err == nil && p.Kind == event.TimeoutTimer && status != "" && !inspect.Ended(status) {
+		return limitLoss(ctx, e, p)
+	}
+	loss, needed = lossOf(p, status)
+	return loss, needed, nil
+}
+
+// limitLoss describes what is lost with a time limit: a task that waits for others may have no
+// other limit.
+func limitLoss(ctx context.Context, e *inspect.Examiner, p store.Pending) (loss string, needed bool, err error) {
+	stuck, known, err := e.Without(ctx, p.Tenant, p.Execution, p.Timer)
+	if err != nil {
+		return "", false, err
+	}
+	limited := "the task"
+	if p.TaskID == "" {
+		limited = "the workflow"
+	}
+	loss = limited + " has no time limit any more"
+	if !known {
+		return loss + ", and whether it would wait for ever cannot be worked out here", true, nil
+	}
+	if len(stuck) > 0 {
+		task, _, _ := strings.Cut(stuck[0], " ")
+		return loss + ", and " + task + " would wait for ever for what does not come", true, nil
+	}
+	return loss, false, nil
+}
+
+func lossOf(p store.Pending, status string) (loss string, needed bool) {
+	switch {
+	case p.Err != nil:
+		return "it could not anyway", false
+	case p.Kind == event.DeliveryTimer:
+		return "it holds the only copy of an event that is to be delivered again", true
+	case p.Keyed() || status == "" || inspect.Ended(status):
+		return "no execution here waits for it", false
+	default:
+		return "execution " + p.Execution + " would wait for ever", true
+	}
+}

@@ -1,0 +1,67 @@
+package check
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/graph"
+	"flunq.io/flunq/engine/dsl"
+)
+
+// NewGraphCommand returns the command flunq graph.
+func NewGraphCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "graph FILE",
+		Short: "Draw the workflow",
+		Long: `Draws a workflow: as a tree for the terminal (text), as a Mermaid flowchart, which GitHub
+and GitLab render, or as nodes and edges (json). The default is text on a terminal and
+mermaid elsewhere. FILE may be "-" for stdin.`,
+		Example: `  flunq graph order.yaml
+  flunq graph -o mermaid order.yaml > order.mmd`,
+		GroupID: cli.GroupDevelop,
+		Args:    cli.OneArgument("file"),
+	}
+	formats := []string{"mermaid", "text", "json"}
+	if sh.Terminal {
+		formats[0], formats[1] = formats[1], formats[0]
+	}
+	format := cli.OutputFlag(c, formats...)
+	ascii := c.Flags().Bool("ascii", false, "draw the text with ASCII characters only")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		def, err := readDefinition(c.Context(), sh, args[0])
+		if err != nil {
+			return err
+		}
+		switch format.String() {
+		case "text":
+			look := graph.Look{ASCII: *ascii || sh.ASCII(), Color: sh.OutColor()}
+			if sh.Terminal {
+				look.Width = sh.Width
+			}
+			return graph.Text(sh.Out, def, look)
+		case "json":
+			return cli.WriteJSON(sh.Out, graph.Of(def))
+		default:
+			return graph.Of(def).Mermaid(sh.Out)
+		}
+	}
+	return c
+}
+
+// readDefinition reads one document and prints its mistakes to stderr. It ignores warnings, which
+// validate reports.
+func readDefinition(ctx context.Context, sh *cli.Shell, file string) (*dsl.Definition, error) {
+	source, err := cli.ReadWorkflow(ctx, sh, file)
+	if err != nil {
+		return nil, err
+	}
+	name := cli.DisplayName(file)
+	def, _, err := dsl.Parse(name, source)
+	if err != nil {
+		cli.ExplainMistakes(sh, err)
+		return nil, cli.Reported(cli.ExitInvalid)
+	}
+	return def, nil
+}

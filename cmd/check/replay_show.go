@@ -1,0 +1,376 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/playback"
+	"flunq.io/flunq/cmd/run"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/tui"
+)
+
+// recordingFiles returns the files that arguments stand for: the files themselves, or the
+// recordings below a folder.
+func recordingFiles(args []string) ([]string, error) {
+	var files []string
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		switch {
+		case arg == "-":
+			files = append(files, arg)
+		case err != nil:
+			return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(arg, err))
+		case !info.IsDir():
+			files = append(files, arg)
+		default:
+			found, err := recordingsIn(arg)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, found...)
+		}
+	}
+	return files, nil
+}
+
+func recordingsIn(folder string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != folder && strings.HasPrefix(entry.Name(), "."):
+			return fs.SkipDir
+		case !entry.IsDir() && filepath.Ext(path) == ".jsonl":
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("look for recordings: %w", err))
+	}
+	if len(files) == 0 {
+		return nil, cli.Misusef("%s: no recordings (*.jsonl) in this folder", folder)
+	}
+	return files, nil
+}
+
+// line writes a row as JSON.
+func (r *replaying) line(row replayRow) error {
+	_, err := fmt.Fprintf(r.sh.Out, "%s\n", event.Encode(cli.WithEmptyLists(row)))
+	return err
+}
+
+// text prints the result for a file.
+func (r *replaying) text(row replayRow) {
+	switch {
+	case row.err != nil:
+		r.sh.Report(row.err)
+	case !row.Agrees:
+		r.head("differs", cli.Red, row)
+		r.difference(row.Difference)
+		r.migration(row.Migration)
+		r.notes(row)
+	case r.opts.At != nil:
+		r.states(row)
+	case r.sh.Quiet:
+	default:
+		r.head("ok", cli.Green, row)
+		r.migration(row.Migration)
+		r.notes(row)
+	}
+}
+
+// head prints the first line for a file.
+func (r *replaying) head(word, style string, row replayRow) {
+	said := []string{history.Count(row.Events, "event")}
+	if row.Calls > 0 {
+		said = append(said, history.Count(row.Calls, "call"))
+	}
+	if row.Arrivals > 0 {
+		said = append(said, history.Count(row.Arrivals, "arrival"))
+	}
+	status := row.Status
+	if !row.Agrees {
+		status = "not as recorded"
+	}
+	padded := word + strings.Repeat(" ", len("differs")-len(word))
+	fmt.Fprintf(r.sh.Out, "%s  %s  %s: %s\n", cli.Paint(r.sh.OutColor(), style, padded), cli.Printable(row.File),
+		cli.Printable(status), strings.Join(said, ", "))
+}
+
+func (r *replaying) notes(row replayRow) {
+	for _, note := range row.Notes {
+		fmt.Fprintf(r.sh.Out, "         note: %s\n", cli.OneLine(note))
+	}
+}
+
+// difference explains the first difference from both sides.
+func (r *replaying) difference(d *sim.Difference) {
+	out, on := r.sh.Out, r.sh.OutColor()
+	now := "replayed"
+	if r.source.Def != nil {
+		now = "new"
+	}
+	fmt.Fprintf(out, "  %s\n", cli.OneLine(where(d)))
+	fmt.Fprintf(out, "  recorded  %s\n", cli.OneLine(d.Recorded))
+	fmt.Fprintf(out, "  %-8s  %s\n", now, cli.OneLine(d.Replayed))
+	if d.Path != "" {
+		fmt.Fprintf(out, "  differs   at %s: recorded %s, %s %s\n", cli.OneLine(d.Path), shown(d.RecordedValue), now, shown(d.ReplayedValue))
+	}
+	r.frame(d.RecordedAt, on)
+	if d.ReplayedAt != nil {
+		r.frame(d.ReplayedAt, on)
+	}
+	if d.Hint != "" {
+		fmt.Fprintf(out, "  %s\n", cli.OneLine(d.Hint))
+	}
+}
+
+// where returns the position of a difference in the recording, and its task.
+func where(d *sim.Difference) string {
+	text := "at the end"
+	switch {
+	case d.Event > 0:
+		text = fmt.Sprintf("event %d (line %d)", d.Event, d.Line)
+	case d.Line > 0:
+		text = fmt.Sprintf("line %d", d.Line)
+	}
+	if d.Execution != "" {
+		text += " of execution " + d.Execution
+	}
+	if d.Task == "" {
+		return text
+	}
+	of := event.ParseRun(d.Run)
+	return fmt.Sprintf("%s: task %s (%s)", text, history.Run(d.Name, of.Iteration, of.Attempt), d.Task)
+}
+
+// shown formats a value for a difference.
+func shown(value []byte) string {
+	const longest = 80
+	switch {
+	case value == nil:
+		return "nothing"
+	case len(value) > longest:
+		return cli.OneLine(strings.ToValidUTF8(string(value[:longest]), "") + "…")
+	default:
+		return cli.OneLine(string(value))
+	}
+}
+
+// frame prints a line of a document.
+func (r *replaying) frame(at *sim.Place, on bool) {
+	if at == nil {
+		return
+	}
+	name := at.Document
+	if name == "" {
+		name = r.source.Name
+	}
+	fmt.Fprintf(r.sh.Out, "  at %s:%d:%d\n", cli.Printable(name), at.Line, at.Column)
+	fmt.Fprintf(r.sh.Out, "%6d | %s\n", at.Line, cli.Printable(at.Text))
+	fmt.Fprintf(r.sh.Out, "       | %s%s\n", strings.Repeat(" ", max(at.Column-1, 0)), cli.Paint(on, cli.Red, "^"))
+}
+
+// end prints the summary.
+func (r *replaying) end(took time.Duration) error {
+	if r.format.String() == "json" {
+		if r.rows == nil {
+			r.rows = []replayRow{}
+		}
+		return cli.WriteJSON(r.sh.Out, r.rows)
+	}
+	if len(r.others) > 0 {
+		r.sh.Hint("%s of other workflows left out", history.Count(len(r.others), "recording"))
+	}
+	agreeing := r.files - r.differing - r.broken
+	if r.format.String() == "text" && r.opts.At == nil {
+		if r.source.Def != nil {
+			r.answer(agreeing)
+		} else if r.files > 1 {
+			r.sum(agreeing)
+		}
+	}
+	if r.files > 1 {
+		r.sh.Hint("replayed in %s, %s a second", history.Duration(took), history.Number(int(float64(r.files)/took.Seconds())))
+	}
+	return nil
+}
+
+// sum prints the counts for several files.
+func (r *replaying) sum(agreeing int) {
+	said := []string{history.Number(agreeing) + " as recorded"}
+	if r.differing > 0 {
+		said = append(said, history.Number(r.differing)+" not")
+	}
+	if r.broken > 0 {
+		said = append(said, history.Number(r.broken)+" unreadable")
+	}
+	fmt.Fprintf(r.sh.Out, "%s: %s\n", history.Count(r.files, "recording"), strings.Join(said, ", "))
+}
+
+// answer tells what a changed document would change: for new executions, and for running ones,
+// which keep their document unless they are migrated.
+func (r *replaying) answer(agreeing int) {
+	out, on, name := r.sh.Out, r.sh.OutColor(), cli.Printable(r.source.Name)
+	readable := r.files - r.broken
+	if agreeing == readable {
+		far := ""
+		if r.unfinished > 0 {
+			far = ", as far as those got that have not ended"
+		}
+		fmt.Fprintf(out, "%s with %s: %s%s\n", cli.Paint(on, cli.Green, "new executions behave as recorded"), name, history.Count(readable, "recording"), far)
+	} else {
+		fmt.Fprintf(out, "%s with %s: %s of %s\n", cli.Paint(on, cli.Red, "new executions behave differently"), name,
+			history.Number(readable-agreeing), history.Count(readable, "recording"))
+	}
+	if r.unfinished == 0 {
+		return
+	}
+	how, style := "", cli.Green
+	if r.migratable < r.unfinished {
+		style = cli.Red
+	}
+	if r.migratable > 0 {
+		how = " (flunq migrate)"
+	}
+	fmt.Fprintf(out, "running executions keep their document: %s of %s recorded %s%s\n", history.Number(r.migratable),
+		history.Number(r.unfinished), cli.Paint(on, style, "may be migrated"), how)
+}
+
+// migration tells whether a running execution can be migrated to the changed document.
+func (r *replaying) migration(m *sim.Migration) {
+	switch {
+	case m == nil:
+	case m.MayBe:
+		fmt.Fprintf(r.sh.Out, "         may be migrated to %s\n", cli.Printable(r.source.Name))
+	default:
+		fmt.Fprintf(r.sh.Out, "         cannot be migrated to %s: %s\n", cli.Printable(r.source.Name), cli.OneLine(m.Reason))
+	}
+}
+
+// states prints the state of a recording's executions at --at.
+func (r *replaying) states(row replayRow) {
+	first := row.States[0]
+	fmt.Fprintf(r.sh.Out, "%s at %s, %s after the start, behind event %d of %d (line %d)\n", cli.Printable(row.File),
+		first.At.Format(time.RFC3339Nano), history.Duration(first.Elapsed), first.Event, row.Events, first.Line)
+	for _, s := range row.States {
+		r.state(s)
+	}
+}
+
+// state prints one execution.
+func (r *replaying) state(s sim.State) {
+	fmt.Fprintf(r.sh.Out, "\n%s of %s: %s\n", cli.Printable(s.Execution), cli.Printable(s.Workflow), cli.Paint(r.sh.OutColor(), cli.Bold, s.Status))
+	r.member("", "context", string(s.Context))
+	if s.Output != nil {
+		r.member("", "output", string(s.Output))
+	}
+	if s.Error != nil {
+		r.member("", "error", s.Error.Error())
+	}
+	for _, t := range s.Tasks {
+		r.member("", "task", fmt.Sprintf("%s (%s), for %s", history.Task(t.Task), t.Type, history.Duration(s.At.Sub(t.Since))))
+		if t.At != nil {
+			name := t.At.Document
+			if name == "" {
+				name = r.source.Name
+			}
+			r.member("  ", "at", fmt.Sprintf("%s:%d:%d", name, t.At.Line, t.At.Column))
+		}
+		r.member("  ", "input", string(t.Input))
+		for _, name := range slices.Sorted(maps.Keys(t.Variables)) {
+			r.member("  ", "$"+name, string(t.Variables[name]))
+		}
+		if t.Context != nil {
+			r.member("  ", "context", string(t.Context))
+		}
+	}
+	for _, t := range s.Timers {
+		r.member("", "timer", timerText(t))
+	}
+	for _, what := range s.WaitsFor {
+		r.member("", "waits for", what)
+	}
+}
+
+// timerText describes a pending timer in one line.
+func timerText(t sim.OpenTimer) string {
+	of := "the workflow"
+	if t.Task != "" {
+		of = history.Task(t.Task)
+	}
+	kind := t.Kind
+	if t.Key != "" {
+		kind += " (" + t.Key + ")"
+	}
+	return fmt.Sprintf("%s of %s, due in %s (%s)", kind, of, history.Duration(t.DueIn), t.Due.Format(time.RFC3339Nano))
+}
+
+func (r *replaying) member(indent, name, value string) {
+	fmt.Fprintf(r.sh.Out, "  %s%-10s %s\n", indent, cli.Printable(name), cli.OneLine(value))
+}
+
+// filmed replays one recording and plays it in the terminal UI until the user quits.
+func (r *replaying) filmed(ctx context.Context, files []string) error {
+	if len(files) != 1 {
+		return cli.Misusef("--tui shows one recording, got %d", len(files))
+	}
+	if err := run.NeedTerminal(r.sh); err != nil {
+		return err
+	}
+	at := r.opts.At
+	r.opts.At = nil // replay the whole recording, to verify it
+	row := r.one(ctx, sim.NewReplayer(r.opts), files[0])
+	if row.err == nil && at != nil && at.Event > row.Events {
+		row.err = fmt.Errorf("%s: --at %d: the recording has %s", row.File, at.Event, history.Count(row.Events, "event"))
+	}
+	if row.err == nil {
+		if err := r.screen(ctx, row, at); err != nil {
+			return err
+		}
+	}
+	return r.take(row)
+}
+
+// screen plays a recording that was replayed.
+func (r *replaying) screen(ctx context.Context, row replayRow, at *sim.Moment) error {
+	cfg, err := row.rec.Config(r.opts.Workflow)
+	if err != nil {
+		return err
+	}
+	opts := run.PlaybackOptions(cfg)
+	opts.Place, opts.Still = "the recording "+row.File, "this is a recording: nothing can be changed in it"
+	opts.Redact = run.DataRedactor(r.given)
+	f := playback.New(opts)
+	events, notes := row.rec.Histories(), row.Notes
+	if d := row.Difference; d != nil {
+		if d.Event > 0 {
+			events = events[:d.Event]
+		}
+		notes = append([]string{"it differs: " + where(d), "recorded: " + d.Recorded, "replayed: " + d.Replayed}, notes...)
+		f.Differs(d.Execution, fmt.Sprintf("it differs here: recorded: %s; replayed: %s", d.Recorded, d.Replayed))
+	}
+	f.Append(events)
+	f.End(notes...)
+	if at != nil {
+		moment := at.Time
+		if moment.IsZero() && at.Event == 0 {
+			moment = at.After.From(cfg.Start)
+		}
+		f.At(at.Event, moment)
+	}
+	return tui.Run(ctx, f, run.PlaybackScreen(r.sh, "flunq replay "+row.File, row.Execution))
+}

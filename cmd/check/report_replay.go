@@ -1,0 +1,148 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/report"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim"
+)
+
+// replayReport collects what a report of a replay shows: all files by name, and the first recording
+// that differs, or the first of all if none differs.
+type replayReport struct {
+	files []report.File
+	runs  []*report.Recording
+	first *report.Recording
+}
+
+// Limits of a report about many recordings.
+const (
+	mostReplayed = 6
+	mostFiles    = 2000
+)
+
+// add adds the result for a file.
+func (p *replayReport) add(r *replaying, row replayRow) {
+	if r.report == "" {
+		return
+	}
+	redact := cli.TextRedactor(r.given)
+	file := report.File{Name: row.File}
+	switch {
+	case row.Verdict == nil:
+		file.Verdict, file.Text = report.Verdict{Text: "unreadable", Mood: report.Bad}, redact(row.Error)
+	case row.Agrees:
+		file.Verdict = report.Verdict{Text: "as recorded", Mood: report.Good}
+		file.Text = fmt.Sprintf("%s: %s", row.Status, history.Count(row.Events, "event"))
+	default:
+		file.Verdict, file.Text = report.Verdict{Text: "differs", Mood: report.Bad}, redact(where(row.Difference))
+	}
+	if len(p.files) < mostFiles {
+		p.files = append(p.files, file)
+	}
+	if row.Verdict == nil || row.Agrees && p.first != nil || len(p.runs) >= mostReplayed {
+		return
+	}
+	printed := report.NewRecording(row.File)
+	printed.Notes = redacted(redact, row.Notes)
+	_, _ = printed.Write(row.src) // a report in memory accepts everything
+	if row.Agrees {
+		p.first = printed
+		return
+	}
+	printed.Difference = r.printed(row.Difference, printed, redact)
+	p.runs = append(p.runs, printed)
+}
+
+func redacted(redact func(string) string, texts []string) []string {
+	out := make([]string, 0, len(texts))
+	for _, text := range texts {
+		out = append(out, redact(text))
+	}
+	return out
+}
+
+// printed converts a difference for the report.
+func (r *replaying) printed(d *sim.Difference, recorded *report.Recording, redact func(string) string) *report.Difference {
+	out := &report.Difference{
+		Where: redact(where(d)), Recorded: redact(d.Recorded), Replayed: redact(d.Replayed), Now: "replayed", Path: redact(d.Path), Hint: d.Hint,
+		RecordedValue: redact(valueOf(d.RecordedValue)), ReplayedValue: redact(valueOf(d.ReplayedValue)),
+		Event: d.Event, Execution: d.Execution, Run: d.Run,
+	}
+	if r.source.Def != nil {
+		out.Now = "with " + r.source.Name
+	}
+	for _, at := range []*sim.Place{d.RecordedAt, d.ReplayedAt} {
+		if at == nil {
+			continue
+		}
+		name := at.Document
+		if name == "" {
+			name = r.source.Name
+		}
+		out.Frames = append(out.Frames, report.Frame{
+			Place: cli.Printable(fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)), Column: at.Column,
+			Lines: []report.FrameLine{{Number: at.Line, Text: cli.Printable(redact(at.Text))}},
+		})
+	}
+	if len(out.Frames) == 2 && r.source.Def != nil {
+		name, _, _ := strings.Cut(d.RecordedAt.Document, " in ")
+		if before := recorded.Definition(name); before != nil {
+			report.Compare(&out.Frames[0], &out.Frames[1], before, r.source.Def)
+		}
+	}
+	return out
+}
+
+// valueOf returns a value of a difference, shortened for reading.
+func valueOf(value []byte) string {
+	const longest = 4000
+	switch {
+	case value == nil:
+		return "nothing"
+	case len(value) > longest:
+		return cli.Printable(strings.ToValidUTF8(string(value[:longest]), "") + "…")
+	default:
+		return cli.Printable(string(value))
+	}
+}
+
+// writeReport writes the report, if one is wanted.
+func (r *replaying) writeReport() error {
+	if r.report == "" {
+		return nil
+	}
+	p := &r.shown
+	page := &report.Report{Verb: "replay", Command: cli.TextRedactor(r.given)(r.commandLine), Runs: p.runs, Files: p.files}
+	if len(page.Runs) == 0 && p.first != nil {
+		page.Runs = []*report.Recording{p.first}
+	}
+	agreeing := r.files - r.differing - r.broken
+	page.Verdict = report.Verdict{Text: "as recorded", Mood: report.Good}
+	switch {
+	case r.differing > 0:
+		page.Verdict = report.Verdict{Text: "differs", Mood: report.Bad}
+	case r.broken > 0:
+		page.Verdict = report.Verdict{Text: "unreadable", Mood: report.Bad}
+	}
+	if r.files > 1 && (r.differing > 0 || r.broken > 0) {
+		page.Verdict.Text = fmt.Sprintf("%s of %s as recorded", history.Number(agreeing), history.Number(r.files))
+	}
+	if r.files == 1 && r.broken == 0 {
+		page.Files = nil
+		page.Runs[0].Name = ""
+	}
+	if r.source.Def != nil {
+		page.Facts = append(page.Facts, report.Fact{Name: "held against", Value: r.source.Name})
+	}
+	if left := r.differing - len(p.runs); left > 0 {
+		page.Notes = append(page.Notes, history.Count(left, "recording")+" that differ as well have no timeline here.")
+	}
+	if r.files > mostFiles {
+		page.Notes = append(page.Notes, history.Count(r.files-mostFiles, "recording")+" left out of the list.")
+	}
+	return r.page.Write(page)
+}

@@ -1,0 +1,83 @@
+package check
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim/spec"
+)
+
+// annotate prints failures as GitHub annotations, which appear beside the lines of a change. GitHub
+// reads them from stderr, too.
+func (b *batch) annotate() {
+	mode := b.annotations.String()
+	if mode == "none" || mode == "auto" && b.sh.Env("GITHUB_ACTIONS") != "true" {
+		return
+	}
+	for _, f := range b.files {
+		if f.err != nil {
+			b.annotateMistakes(f)
+		}
+		for _, c := range f.cases {
+			switch c.outcome {
+			case failed:
+				for _, d := range c.verdict.Differences {
+					b.annotation(d.At, c.Name, plainDifference(d))
+				}
+			case broken:
+				b.annotation(c.At, c.Name, "flunq itself failed: "+c.Redact(c.err.Error()))
+			default:
+			}
+		}
+	}
+}
+
+func (b *batch) annotateMistakes(f *testFile) {
+	for _, m := range allMistakes(f.err) {
+		text := m.Message
+		if m.Suggestion != "" {
+			text += "\nhelp: " + m.Suggestion
+		}
+		b.annotation(spec.Place{File: m.File, Line: m.Line, Col: m.Column}, "invalid", text)
+	}
+}
+
+// allMistakes returns the mistakes of a file and of the files that it needs.
+func allMistakes(err error) []dsl.Mistake {
+	switch found := err.(type) { //nolint:errorlint // only the join itself counts
+	case *dsl.Mistakes:
+		return found.List
+	case interface{ Unwrap() []error }:
+		var all []dsl.Mistake
+		for _, one := range found.Unwrap() {
+			all = append(all, allMistakes(one)...)
+		}
+		return all
+	default:
+		return nil
+	}
+}
+
+func (b *batch) annotation(at spec.Place, title, message string) {
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	text := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	fmt.Fprintf(b.sh.Err, "::error file=%s,line=%d,col=%d,title=%s::%s\n",
+		property.Replace(b.inWorkspace(cli.Printable(at.File))), at.Line, at.Col,
+		property.Replace(cli.Printable(title)), text.Replace(strings.TrimSpace(cli.Printable(message))))
+}
+
+// inWorkspace returns a file's path relative to the root of the checkout, as GitHub needs it.
+func (b *batch) inWorkspace(file string) string {
+	root := b.sh.Env("GITHUB_WORKSPACE")
+	whole, err := filepath.Abs(file)
+	if root == "" || err != nil {
+		return filepath.ToSlash(file)
+	}
+	if inside, err := filepath.Rel(root, whole); err == nil && filepath.IsLocal(inside) {
+		return filepath.ToSlash(inside)
+	}
+	return filepath.ToSlash(file)
+}

@@ -1,0 +1,194 @@
+package check
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"os"
+	"strings"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim/spec"
+)
+
+// coverageReport is the coverage of one document, in the JSON output.
+type coverageReport struct {
+	File    string        `json:"file"`
+	Reached int           `json:"reached"`
+	All     int           `json:"all"`
+	Percent float64       `json:"percent"`
+	Points  []*spec.Point `json:"points"`
+}
+
+func (b *batch) coverageReports() []coverageReport {
+	reports := []coverageReport{}
+	for _, r := range b.reached.Documents() {
+		reached, all := r.Reached()
+		reports = append(reports, coverageReport{r.Document.File, reached, all, percent(reached, all), r.Points})
+	}
+	return reports
+}
+
+func percent(part, whole int) float64 {
+	if whole == 0 {
+		return 100
+	}
+	// Truncated, not rounded: 100 means everything.
+	return float64(part*1000/whole) / 10
+}
+
+// writeCoverage writes the coverage: text with the results, HTML to a file.
+func (b *batch) writeCoverage() error {
+	kind, file := b.coverage.String(), b.coverageFile
+	if kind == "" || kind == "text" && file == "" && b.format.String() != "text" {
+		return nil // the JSON report contains it
+	}
+	write := b.coverageText
+	if kind == "html" {
+		write = b.coverageHTML
+		if file == "" {
+			file = "coverage.html"
+		}
+	}
+	if file == "" {
+		return write(b.sh.Out, b.sh.OutColor())
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(file, err))
+	}
+	err = write(f, false)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("write the coverage: %w", cli.WithoutVerb(file, err))
+	}
+	b.sh.Hint("coverage written to %s", cli.Printable(file))
+	return nil
+}
+
+// coverageText lists what no case reaches.
+func (b *batch) coverageText(w io.Writer, color bool) error {
+	var reached, all int
+	for _, r := range b.reached.Documents() {
+		hit, points := r.Reached()
+		reached, all = reached+hit, all+points
+		style := cli.Green
+		if hit < points {
+			style = cli.Yellow
+		}
+		fmt.Fprintf(w, "%s  %s  %s of %s\n", cli.Paint(color, style, fmt.Sprintf("%5.1f %%", percent(hit, points))),
+			cli.Printable(r.Document.File), history.Number(hit), history.Number(points))
+		for _, p := range r.Points {
+			if p.Hits == 0 {
+				fmt.Fprintf(w, "         %s:%d:%d  %s\n", cli.OneLine(r.Document.File), p.Line, p.Col, cli.OneLine(p.Name))
+			}
+		}
+	}
+	if all == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%5.1f %%  in all, %s of %s\n", percent(reached, all), history.Number(reached), history.Number(all))
+	return err
+}
+
+//go:embed test_coverage.html
+var coveragePage string
+
+// The data of the page: documents with their lines.
+type (
+	coverageDocument struct {
+		File, ID     string
+		Reached, All int
+		Percent      float64
+		Lines        []*coverageLine
+		Missed       []*spec.Point
+	}
+	coverageLine struct {
+		Number int
+		Text   string
+		State  string // hit, part, miss, or "" if nothing on it can be reached
+		Hits   int
+		Title  string
+		inner  int  // the lines of the innermost point that colours it
+		begins bool // a point begins on it
+	}
+)
+
+// coverageHTML writes the documents, coloured by line, as one self-contained page.
+func (b *batch) coverageHTML(w io.Writer, _ bool) error {
+	page, err := template.New("coverage").Parse(coveragePage)
+	if err != nil {
+		panic("cmd: the page of the coverage: " + err.Error())
+	}
+	data := struct {
+		Version      string
+		Reached, All int
+		Percent      float64
+		Documents    []coverageDocument
+	}{Version: cli.Version().Version}
+	for _, r := range b.reached.Documents() {
+		d := coverageOf(r)
+		data.Reached, data.All = data.Reached+d.Reached, data.All+d.All
+		data.Documents = append(data.Documents, d)
+	}
+	data.Percent = percent(data.Reached, data.All)
+	return page.Execute(w, data)
+}
+
+func coverageOf(r *spec.Reach) coverageDocument {
+	d := coverageDocument{File: r.Document.File, ID: r.Document.Definition.ID()}
+	d.Reached, d.All = r.Reached()
+	d.Percent = percent(d.Reached, d.All)
+	for i, text := range strings.Split(strings.TrimSuffix(string(r.Document.Definition.Source), "\n"), "\n") {
+		d.Lines = append(d.Lines, &coverageLine{Number: i + 1, Text: cli.Printable(strings.TrimRight(text, "\r"))})
+	}
+	for _, p := range r.Points {
+		if p.Hits == 0 {
+			d.Missed = append(d.Missed, p)
+		}
+		d.paint(p)
+	}
+	return d
+}
+
+// paint colours the lines of a point. A line on which points begin shows those; any other shows the
+// smallest point that contains it.
+func (d coverageDocument) paint(p *spec.Point) {
+	last := max(p.Last, p.Line)
+	size := last - p.Line
+	for _, line := range d.Lines[min(p.Line-1, len(d.Lines)):min(last, len(d.Lines))] {
+		begins := line.Number == p.Line
+		switch {
+		case line.State == "" || begins && !line.begins || !begins && !line.begins && size < line.inner:
+			line.State, line.inner, line.Hits = reachOf(p), size, p.Hits
+		case begins || !line.begins && size == line.inner:
+			line.State, line.Hits = both(line.State, reachOf(p)), max(line.Hits, p.Hits)
+		}
+		line.begins = line.begins || begins
+		if begins {
+			word := "reached: "
+			if p.Hits == 0 {
+				word = "not reached: "
+			}
+			line.Title = strings.TrimPrefix(line.Title+"\n"+word+p.Name, "\n")
+		}
+	}
+}
+
+func reachOf(p *spec.Point) string {
+	if p.Hits > 0 {
+		return "hit"
+	}
+	return "miss"
+}
+
+func both(a, b string) string {
+	if a == b {
+		return a
+	}
+	return "part"
+}

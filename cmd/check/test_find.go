@@ -1,0 +1,98 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/sim/spec"
+)
+
+// testFiles returns the test files that arguments stand for: files, and those below folders.
+func testFiles(args []string) ([]string, error) {
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	var files []string
+	for _, arg := range args {
+		found, err := testsIn(arg)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range found {
+			if !slices.Contains(files, file) {
+				files = append(files, file)
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil, cli.Misusef("no test files (*.test.yaml) in %s; 'flunq test --help' shows one", strings.Join(args, ", "))
+	}
+	return files, nil
+}
+
+func testsIn(arg string) ([]string, error) {
+	info, err := os.Stat(arg)
+	if err != nil {
+		return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(arg, err))
+	}
+	if !info.IsDir() {
+		return testOf(arg)
+	}
+	var files []string
+	err = filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := entry.Name(); entry.IsDir() && path != arg && (strings.HasPrefix(name, ".") || name == "node_modules") {
+			return fs.SkipDir
+		}
+		if !entry.IsDir() && isTest(path) {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("look for test files: %w", err))
+	}
+	return files, nil
+}
+
+func isTest(file string) bool {
+	return slices.ContainsFunc(spec.Suffixes(), func(suffix string) bool { return strings.HasSuffix(file, suffix) })
+}
+
+// testOf returns a test file itself, or the test file of a workflow.
+func testOf(file string) ([]string, error) {
+	if isTest(file) {
+		return []string{file}, nil
+	}
+	ext := filepath.Ext(file)
+	test := strings.TrimSuffix(file, ext) + spec.Suffixes()[0]
+	if _, err := os.Stat(test); err != nil {
+		return nil, cli.Misusef("%s is not a test file, and there is no %s beside it", file, filepath.Base(test))
+	}
+	return []string{test}, nil
+}
+
+// readForTest reads a file that a test needs.
+func readForTest(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, cli.WithoutVerb(file, err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	source, err := io.ReadAll(io.LimitReader(f, cli.DocumentLimit+1))
+	if err != nil {
+		return nil, cli.WithoutVerb(file, err)
+	}
+	if len(source) > cli.DocumentLimit {
+		return nil, fmt.Errorf("%s: larger than %d MiB", file, cli.DocumentLimit>>20)
+	}
+	return source, nil
+}

@@ -1,0 +1,36 @@
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A change that comes between the reading of a file and the note of how it was is seen.
+func TestWatchSeesChangesDuringReading(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "order.test.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &watched{needs: map[string][]string{}, state: map[string]string{}, stamps: map[string]string{}}
+	write("tests: []")
+	if _, err := w.readStamped(file); err != nil {
+		t.Fatal(err)
+	}
+	write("tests: [{name: a}]")
+	w.ran(&testFile{name: file, needs: []string{file}})
+	if w.signature(file, stamp) == w.state[file] {
+		t.Error("the change would never be seen")
+	}
+	clear(w.stamps)
+	if _, err := w.readStamped(file); err != nil {
+		t.Fatal(err)
+	}
+	w.ran(&testFile{name: file, needs: []string{file}})
+	if w.signature(file, stamp) != w.state[file] {
+		t.Error("a change is seen where there is none")
+	}
+}

@@ -1,0 +1,158 @@
+// Package check holds the commands that a document is checked with: validate, test, replay and
+// graph.
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
+)
+
+// NewValidateCommand returns the command flunq validate.
+func NewValidateCommand(sh *cli.Shell) *cobra.Command {
+	v := &validation{sh: sh}
+	c := &cobra.Command{
+		Use:   "validate FILE…",
+		Short: "Check workflow documents",
+		Long: `Checks workflow documents without running them. Every mistake is shown on stderr
+with its position, the lines around it and a suggested fix.
+
+FILE is a document in YAML or JSON, "-" for stdin, or a folder. In a folder,
+every .yaml, .yml and .json file with a "document:" key is checked.
+Exit code: 0 if all are valid, 5 if one is not, 2 if one cannot be read.`,
+		Example: `  flunq validate order.yaml
+  flunq validate --strict -o json workflows/ | jq '.[] | select(.valid | not)'`,
+		GroupID: cli.GroupDevelop,
+		Args:    cli.SomeArguments("file"),
+	}
+	c.Flags().BoolVar(&v.strict, "strict", false, "treat warnings as errors")
+	v.format = cli.OutputFlag(c, "text", "json")
+	c.RunE = func(c *cobra.Command, args []string) error { return v.run(c.Context(), args) }
+	return c
+}
+
+// validation is one run of the command.
+type validation struct {
+	sh     *cli.Shell
+	format *cli.Choice
+	strict bool
+
+	verdicts   []verdict
+	unreadable bool
+}
+
+// verdict is the result for one document.
+type verdict struct {
+	File     string     `json:"file"`
+	Valid    bool       `json:"valid"`
+	Mistakes []cli.Note `json:"mistakes"`
+	Warnings []cli.Note `json:"warnings"`
+}
+
+func (v *validation) run(ctx context.Context, args []string) error {
+	v.verdicts = []verdict{}
+	for _, arg := range args {
+		v.argument(ctx, arg)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if v.format.String() == "json" {
+		if err := cli.WriteJSON(v.sh.Out, v.verdicts); err != nil {
+			return err
+		}
+	}
+	switch {
+	case v.unreadable:
+		return cli.Reported(cli.ExitMisuse)
+	case slices.ContainsFunc(v.verdicts, func(d verdict) bool { return !d.Valid }):
+		return cli.Reported(cli.ExitInvalid)
+	default:
+		return nil
+	}
+}
+
+// argument checks the documents that one argument stands for. An unreadable one does not prevent
+// the others from being checked.
+func (v *validation) argument(ctx context.Context, arg string) {
+	files, err := cli.DocumentFiles(arg)
+	if err != nil {
+		v.skip(err)
+		return
+	}
+	for _, file := range files {
+		source, err := cli.ReadWorkflow(ctx, v.sh, file)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			v.skip(err)
+			continue
+		}
+		v.check(cli.DisplayName(file), source)
+	}
+}
+
+func (v *validation) skip(err error) {
+	v.unreadable = true
+	v.sh.Report(err)
+}
+
+func (v *validation) check(name string, source []byte) {
+	def, warnings, err := dsl.Parse(name, source)
+	d := verdict{File: name, Mistakes: cli.MistakeNotes(err), Warnings: cli.WarningNotes(warnings)}
+	if v.strict {
+		d.Mistakes, d.Warnings = append(d.Mistakes, d.Warnings...), []cli.Note{}
+	}
+	d.Valid = len(d.Mistakes) == 0
+	v.verdicts = append(v.verdicts, d)
+	if v.format.String() == "json" {
+		return
+	}
+	cli.ExplainMistakes(v.sh, err)
+	if v.strict || !v.sh.Quiet {
+		dsl.RenderWarnings(v.sh.Err, source, warnings, v.sh.ErrColor())
+	}
+	if v.sh.Quiet {
+		return
+	}
+	word, style, what := "ok", cli.Green, "task"
+	number := len(d.Mistakes)
+	if d.Valid {
+		number = taskCount(def.Do)
+	} else {
+		word, style, what = "invalid", cli.Red, "mistake"
+	}
+	fmt.Fprintf(v.sh.Out, "%s %s (%s)%s\n", cli.Paint(v.sh.OutColor(), style, word), cli.Printable(name),
+		history.Count(number, what), alsoWarnings(len(d.Warnings)))
+}
+
+func alsoWarnings(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + history.Count(n, "warning")
+}
+
+// taskCount counts tasks, including nested ones.
+func taskCount(tasks dsl.TaskList) int {
+	n := len(tasks)
+	for _, t := range tasks {
+		n += taskCount(t.Do)
+		switch {
+		case t.Fork != nil:
+			n += taskCount(t.Fork.Branches)
+		case t.Try != nil:
+			n += taskCount(t.Try.Try) + taskCount(t.Try.Catch.Do)
+		case t.Listen != nil && t.Listen.Foreach != nil:
+			n += taskCount(t.Listen.Foreach.Do)
+		}
+	}
+	return n
+}

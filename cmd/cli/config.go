@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/store"
+)
+
+// configFile is a parsed configuration file: the contexts, the selected one, and the settings of
+// the services.
+type configFile struct {
+	Path     string
+	Current  configText // the selected context
+	Contexts []configContext
+	Settings map[string]configText // by name of the environment variable
+}
+
+// configText is a value and its position, FILE:LINE:COLUMN.
+type configText struct{ Text, place string }
+
+// configContext names an engine: its Redis and its tenant.
+type configContext struct {
+	Name                      string
+	URL, passwordFile, Tenant configText
+	place                     string
+}
+
+// ConfigPath returns the path of the file, and whether FLUNQ_CONFIG names it.
+func ConfigPath(sh *Shell) (path string, named bool) {
+	if path := sh.Env("FLUNQ_CONFIG"); path != "" {
+		return path, true
+	}
+	folder := sh.Env("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(folder) { // the XDG specification says to ignore relative paths
+		folder = filepath.Join(sh.Env("HOME"), ".config")
+	}
+	return filepath.Join(folder, "flunq", "config.yaml"), false
+}
+
+// configLimit is the maximum size of a configuration file, in bytes.
+const configLimit = 1 << 20
+
+// ReadConfig reads the configuration file. A missing file is empty, unless it was named explicitly.
+// The error lists all mistakes with their positions.
+func ReadConfig(sh *Shell) (*configFile, error) {
+	path, named := ConfigPath(sh)
+	c := &configFile{Path: path, Settings: map[string]configText{}}
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return c, nil
+	case err != nil:
+		return nil, Fail(ExitMisuse, fmt.Errorf("configuration %w", WithoutVerb(path, err)))
+	case len(text) > configLimit:
+		return nil, Misusef("configuration %s: larger than %d KiB", path, configLimit>>10)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, Misusef("configuration %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) == 0 {
+		return c, nil
+	}
+	r := configReader{file: c}
+	r.document(doc.Content[0])
+	return c, Fail(ExitMisuse, errors.Join(r.errs...))
+}
+
+// setting returns the value of a setting by any of its names.
+func (c *configFile) setting(name string) (configText, bool) {
+	if c == nil {
+		return configText{}, false
+	}
+	v, ok := c.Settings[name]
+	return v, ok
+}
+
+// Context returns a context by its name; from is the source of the name, for the error message.
+func (c *configFile) Context(name, from string) (configContext, error) {
+	var names []string
+	for _, one := range c.Contexts {
+		if one.Name == name {
+			return one, nil
+		}
+		names = append(names, one.Name)
+	}
+	there := "it has none"
+	if len(names) > 0 {
+		there = "there are " + strings.Join(names, ", ") + DidYouMean(name, names, "")
+	}
+	return configContext{}, Misusef("%s: no context %q in %s: %s", from, name, c.Path, there)
+}
+
+// configReader parses the file and collects its mistakes.
+type configReader struct {
+	file *configFile
+	errs []error
+}
+
+func (r *configReader) place(n *yaml.Node) string {
+	return fmt.Sprintf("%s:%d:%d", r.file.Path, n.Line, n.Column)
+}
+
+func (r *configReader) wrong(n *yaml.Node, format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf("%s: %s", r.place(n), fmt.Sprintf(format, args...)))
+}
+
+// pairs calls take with each key and value of a map, and reports duplicate keys.
+func (r *configReader) pairs(n *yaml.Node, what string, take func(key, value *yaml.Node)) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.MappingNode {
+		if n.Tag != "!!null" {
+			r.wrong(n, "%s: want a map", what)
+		}
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if seen[key.Value] {
+			r.wrong(key, "%s: key %q stands there twice", what, key.Value)
+			continue
+		}
+		seen[key.Value] = true
+		take(key, value)
+	}
+}
+
+// text returns a scalar value, and reports any other.
+func (r *configReader) text(key, n *yaml.Node) configText {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		r.wrong(n, "%s: want a text", key.Value)
+		return configText{}
+	}
+	return configText{n.Value, r.place(n)}
+}
+
+func (r *configReader) unknown(key *yaml.Node, known []string) {
+	near := DidYouMean(key.Value, known, "")
+	if near == "" && len(known) < 10 {
+		near = ": want " + OneOf(known)
+	}
+	r.wrong(key, "unknown key %q%s", key.Value, near)
+}
+
+func (r *configReader) document(n *yaml.Node) {
+	r.pairs(n, "the configuration", func(key, value *yaml.Node) {
+		switch key.Value {
+		case "context":
+			r.file.Current = r.text(key, value)
+		case "contexts":
+			r.pairs(value, "contexts", r.context)
+		case "settings":
+			r.pairs(value, "settings", r.setting)
+		default:
+			r.unknown(key, []string{"context", "contexts", "settings"})
+		}
+	})
+}
+
+func (r *configReader) context(name, n *yaml.Node) {
+	c := configContext{Name: name.Value, place: r.place(name)}
+	r.pairs(n, "context "+name.Value, func(key, value *yaml.Node) {
+		switch key.Value {
+		case "redis-url":
+			c.URL = r.text(key, value)
+		case "redis-password-file":
+			c.passwordFile = r.text(key, value)
+		case "tenant":
+			c.Tenant = r.text(key, value)
+			if err := store.CheckTenant(c.Tenant.Text); c.Tenant.Text != "" && err != nil {
+				r.wrong(value, "%v", err)
+			}
+		default:
+			r.unknown(key, []string{"redis-url", "redis-password-file", "tenant"})
+		}
+	})
+	r.file.Contexts = append(r.file.Contexts, c)
+}
+
+// setting stores a setting of the services, written worker-count or WORKER_COUNT.
+func (r *configReader) setting(key, value *yaml.Node) {
+	var defaults Settings
+	var known []string
+	name := strings.ToUpper(strings.ReplaceAll(key.Value, "-", "_"))
+	for _, one := range defaults.table() {
+		for _, other := range append([]string{one.name}, one.aliases...) {
+			known = append(known, settingKey(other))
+			if other == name {
+				r.file.Settings[name] = r.text(key, value)
+				return
+			}
+		}
+	}
+	r.unknown(key, known)
+}
+
+// password reads the password file of a context; a relative path is relative to the configuration
+// file.
+func (c configContext) password(file *configFile) (string, error) {
+	path := c.passwordFile.Text
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(file.Path), path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", Fail(ExitMisuse, fmt.Errorf("%s: password file %w", cmp.Or(c.passwordFile.place, c.place), WithoutVerb(path, err)))
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+// Sources returns the values of a place, with passwords redacted.
+func (p place) Sources() []source {
+	p.URL.Value, p.URL.Help = store.Redacted(p.URL.Value), "where the Redis is"
+	p.tenant.Help = "whose executions commands are about"
+	p.context.Help = "of the configuration file"
+	p.password.Help = "of the Redis"
+	if p.password.Value != "" || p.password.From != "" {
+		p.password.Value = "***"
+	}
+	for _, s := range []*source{&p.password, &p.context} {
+		if s.From == "" {
+			s.From = fromDefault
+		}
+	}
+	return []source{p.URL, p.password, p.tenant, p.context}
+}

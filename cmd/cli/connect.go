@@ -1,0 +1,293 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+)
+
+// Target selects the Redis and the tenant of a command.
+type Target struct {
+	Sh                   *Shell
+	url, Tenant, context string // from the flags; empty: from the environment or the configuration
+}
+
+// TargetFlags adds the flags that select the engine.
+func TargetFlags(c *cobra.Command, sh *Shell) *Target {
+	t := &Target{Sh: sh}
+	f := c.Flags()
+	f.StringVar(&t.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://… or host:port")
+	f.StringVar(&t.Tenant, "tenant", "", "act for the tenant `NAME`")
+	f.StringVar(&t.context, "context", "", "use the context `NAME` of the configuration (see 'flunq config')")
+	if err := c.RegisterFlagCompletionFunc("context", CompleteContexts(sh)); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return t
+}
+
+// Remote is a connection to the Redis of an engine.
+type Remote struct {
+	Redis  *redis.Client
+	Store  *store.Store
+	Tenant string
+
+	examines *inspect.Examiner
+}
+
+// Examiner returns an examiner of what executions wait for.
+func (r *Remote) Examiner() *inspect.Examiner {
+	if r.examines == nil {
+		r.examines = &inspect.Examiner{Store: r.Store, Definitions: definitions.New(r.Store, decide.Options{Version: Version().Version})}
+	}
+	return r.examines
+}
+
+// Close closes the connection.
+func (r *Remote) Close() { _ = r.Redis.Close() }
+
+// Connect opens the Redis selected by, in this order, the flags, the environment, the configuration
+// or a running flunq dev.
+func (t *Target) Connect(ctx context.Context) (*Remote, error) {
+	Silence()
+	p, err := t.Resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rdb, err := store.Dial(ctx, p.address())
+	switch {
+	case errors.Is(err, store.ErrUnreachable) && p.URL.From == fromDefault:
+		return nil, Fail(ExitUnreachable, fmt.Errorf("%w\nstart an engine with 'flunq dev', or name its Redis: --redis-url, REDIS_URL or a context (flunq config --help)", err))
+	case errors.Is(err, store.ErrUnreachable):
+		return nil, Fail(ExitUnreachable, fmt.Errorf("%w (%s)", err, p.URL.From))
+	case err != nil:
+		return nil, Fail(ExitMisuse, err)
+	}
+	return &Remote{Redis: rdb, Store: store.New(rdb, store.Options{}), Tenant: p.tenant.Value}, nil
+}
+
+// Silence keeps go-redis from logging to stderr: its errors are returned and reported.
+func Silence() { redis.SetLogger(QuietLogger{}) }
+
+// defaultRedis is the Redis that is used if none is selected.
+const defaultRedis = "redis://127.0.0.1:6379"
+
+// place is the address of an engine, with the source of each value.
+type place struct {
+	URL, password, tenant, context source // the values as they were given
+}
+
+// address returns the URL including the password.
+func (p place) address() string {
+	if p.password.Value == "" {
+		return p.URL.Value
+	}
+	address := p.URL.Value
+	if !strings.Contains(address, "://") {
+		address = "redis://" + address
+	}
+	scheme, rest, _ := strings.Cut(address, "://")
+	user := ""
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		user, rest = rest[:at], rest[at+1:]
+	}
+	return scheme + "://" + user + ":" + strings.TrimPrefix(url.UserPassword("", p.password.Value).String(), ":") + "@" + rest
+}
+
+// HasPassword reports whether an address contains a password.
+func HasPassword(address string) bool {
+	_, rest, _ := strings.Cut(address, "://")
+	at := strings.LastIndex(rest, "@")
+	return at >= 0 && strings.Contains(rest[:at], ":")
+}
+
+// chosen is the selected context and the precedence of its selection.
+type chosen struct {
+	configContext
+
+	from   string
+	byFlag bool
+}
+
+// Resolve determines the Redis and the tenant. A context selected by a flag takes precedence over
+// the environment, as the flags do.
+func (t *Target) Resolve(ctx context.Context) (place, error) {
+	file, err := ReadConfig(t.Sh)
+	if err != nil {
+		return place{}, err
+	}
+	c, err := t.choose(file)
+	if err != nil {
+		return place{}, err
+	}
+	p := place{context: source{Name: "context", Value: c.Name, From: c.from}}
+	p.URL = c.pick("redis-url", flagged(t.url, "redis-url"), t.variable("REDIS_URL"), c.says(c.URL))
+	p.tenant = c.pick("tenant", flagged(t.Tenant, "tenant"), t.variable("FLUNQ_TENANT"), c.says(c.Tenant))
+	if p.URL.From == "" {
+		p.dev(ctx, t.Sh)
+	}
+	if p.URL.From == "" {
+		p.URL.Value, p.URL.From = defaultRedis, fromDefault
+	}
+	if p.tenant.From == "" {
+		p.tenant.Value, p.tenant.From = DefaultTenant, fromDefault
+	}
+	if err := store.CheckTenant(p.tenant.Value); err != nil {
+		return p, Fail(ExitMisuse, fmt.Errorf("%s: %w", p.tenant.From, err))
+	}
+	return p, t.unlock(&p, c, file)
+}
+
+func flagged(value, name string) source { return source{Value: value, From: "flag --" + name} }
+
+func (t *Target) variable(name string) source {
+	return source{Value: t.Sh.Env(name), From: fromEnvironment(name)}
+}
+
+// pick returns the value of highest precedence; a value of the context has the precedence of its
+// selection.
+func (c chosen) pick(name string, flag, variable, said source) source {
+	ranked := []source{flag, variable}
+	if c.byFlag {
+		ranked = []source{flag, said, variable}
+	} else {
+		ranked = append(ranked, said)
+	}
+	for _, s := range ranked {
+		if s.Value != "" {
+			s.Name = name
+			return s
+		}
+	}
+	return source{Name: name}
+}
+
+// choose returns the selected context, if any.
+func (t *Target) choose(file *configFile) (chosen, error) {
+	var c chosen
+	var name string
+	switch {
+	case t.context != "":
+		name, c.from, c.byFlag = t.context, "flag --context", true
+	case t.Sh.Env("FLUNQ_CONTEXT") != "":
+		name, c.from = t.Sh.Env("FLUNQ_CONTEXT"), fromEnvironment("FLUNQ_CONTEXT")
+	case file.Current.Text != "":
+		name, c.from = file.Current.Text, file.Current.place
+	default:
+		return c, nil
+	}
+	var err error
+	c.configContext, err = file.Context(name, c.from)
+	return c, err
+}
+
+// says returns a value of the context with its position.
+func (c chosen) says(v configText) source {
+	return source{Value: v.Text, From: fmt.Sprintf("context %s in %s", c.Name, v.place)}
+}
+
+// dev uses the address that a running flunq dev has published, if it answers.
+func (p *place) dev(ctx context.Context, sh *Shell) {
+	state, ok := ReadDevState(sh)
+	if !ok || !state.Answers(ctx) {
+		return
+	}
+	from := fmt.Sprintf("flunq dev (pid %d)", state.PID)
+	p.URL.Value, p.URL.From = state.URL, from
+	if p.tenant.From == "" {
+		p.tenant.Value, p.tenant.From = state.Tenant, from
+	}
+}
+
+// unlock determines the password if the address has none. The password of a context is sent only to
+// the Redis of that context, and flunq dev needs none.
+func (t *Target) unlock(p *place, c chosen, file *configFile) error {
+	p.password.Name = "redis-password"
+	variable := t.variable("REDIS_PASSWORD")
+	ofContext := c.passwordFile.Text != "" && p.URL.From == c.says(c.URL).From
+	switch {
+	case HasPassword(p.URL.Value):
+		p.password.From = "in the redis-url"
+	case strings.HasPrefix(p.URL.From, "flunq dev"):
+	case ofContext && (c.byFlag || variable.Value == ""):
+		password, err := c.password(file)
+		p.password.Value, p.password.From = password, c.says(c.passwordFile).From
+		return err
+	case variable.Value != "":
+		p.password.Value, p.password.From = variable.Value, variable.From
+	}
+	return nil
+}
+
+// CompleteContexts completes names of contexts.
+func CompleteContexts(sh *Shell) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		file, err := ReadConfig(sh)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, c := range file.Contexts {
+			names = append(names, c.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// devPatience is how long a running flunq dev may take to answer.
+const devPatience = 10 * time.Second
+
+// DefaultTenant is the tenant of a run that names none.
+const DefaultTenant = "default"
+
+// QuietLogger is a log for go-redis that discards everything.
+type QuietLogger struct{}
+
+// Printf implements the logging interface of go-redis.
+func (QuietLogger) Printf(context.Context, string, ...any) {}
+
+// BadID marks errors about a malformed id as misuse.
+func BadID(err error) error {
+	if errors.Is(err, store.ErrName) {
+		return Fail(ExitMisuse, err)
+	}
+	return err
+}
+
+// CompletionTimeout is how long the shell waits for completions.
+const CompletionTimeout = 2 * time.Second
+
+// ProcessName returns a name that is unique on a Redis.
+func ProcessName() string {
+	host, _ := os.Hostname() // without one, the random part is enough
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
+}
+
+// RedactedURL returns an address without its password, even if the address has no scheme.
+func RedactedURL(address string) string {
+	if !strings.Contains(address, "://") {
+		address = "redis://" + address
+	}
+	return store.Redacted(address)
+}
+
+// LocalLimits allows calls to services on this machine and in its network, which developers expect
+// of a local run.
+func LocalLimits() executor.Limits {
+	limits := executor.DefaultLimits()
+	limits.AllowPrivate, limits.AllowLoopback = true, true
+	return limits
+}

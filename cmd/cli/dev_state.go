@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/dev"
+)
+
+// DevState is what a running flunq dev publishes for other commands.
+type DevState struct {
+	URL     string    `json:"redis_url"`
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+	Clock   dev.Mode  `json:"clock"`
+	Tenant  string    `json:"tenant"`
+}
+
+// devStatePath returns the path of the published state.
+func devStatePath(sh *Shell) string {
+	if folder := sh.Env("FLUNQ_STATE"); folder != "" {
+		return filepath.Join(folder, "dev.json")
+	}
+	for _, name := range []string{"XDG_RUNTIME_DIR", "XDG_STATE_HOME"} {
+		if folder := sh.Env(name); filepath.IsAbs(folder) {
+			return filepath.Join(folder, "flunq", "dev.json")
+		}
+	}
+	return filepath.Join(sh.Env("HOME"), ".local", "state", "flunq", "dev.json")
+}
+
+// ReadDevState reads the state of the flunq dev that was started last; that process may have ended.
+func ReadDevState(sh *Shell) (DevState, bool) {
+	text, err := os.ReadFile(devStatePath(sh))
+	if err != nil {
+		return DevState{}, false
+	}
+	var s DevState
+	if err := json.Unmarshal(text, &s); err != nil || s.URL == "" {
+		return DevState{}, false
+	}
+	return s, true
+}
+
+// Answers reports whether that flunq dev is still running. Another program on its port does not
+// know the command.
+func (s DevState) Answers(ctx context.Context) bool {
+	at, err := url.Parse(s.URL)
+	if err != nil {
+		return false
+	}
+	dialer := net.Dialer{Timeout: devPatience}
+	conn, err := dialer.DialContext(ctx, "tcp", at.Host)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(devPatience)); err != nil {
+		return false
+	}
+	fmt.Fprintf(conn, "*2\r\n$%d\r\n%s\r\n$4\r\nSHOW\r\n", len(dev.Command), dev.Command)
+	reply, err := bufio.NewReader(conn).ReadString('\n')
+	return err == nil && strings.HasPrefix(reply, "$")
+}
+
+// Write publishes the state.
+func (s DevState) Write(sh *Shell) error {
+	path := devStatePath(sh)
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = ReplaceFile(path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("tell other commands of this one: %w", err)
+	}
+	return nil
+}
+
+// Remove removes the state, unless another process has published its own since.
+func (s DevState) Remove(sh *Shell) {
+	if now, ok := ReadDevState(sh); ok && now.PID == s.PID && now.URL == s.URL {
+		_ = os.Remove(devStatePath(sh)) // a stale file is ignored
+	}
+}
+
+// ReplaceFile writes a file atomically and keeps the permissions of the old one.
+func ReplaceFile(path string, text []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if closed := tmp.Close(); err == nil {
+		err = closed
+	}
+	if info, wrong := os.Stat(path); wrong == nil && err == nil {
+		err = os.Chmod(tmp.Name(), info.Mode().Perm())
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}

@@ -1,0 +1,451 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/spelling"
+	"flunq.io/flunq/sim/mock"
+)
+
+// DocumentLimit is the maximum size of a document, in bytes. It bounds the memory that a mistaken
+// argument can take.
+const DocumentLimit = 64 << 20
+
+// ReadDocument reads a file, or stdin for "-".
+func ReadDocument(ctx context.Context, sh *Shell, file string) ([]byte, error) {
+	in := sh.In
+	if file == "-" {
+		if sh.stdinRead {
+			return nil, Misusef("stdin can be read once: only one of the document, --input and the other files can be -")
+		}
+		sh.stdinRead = true
+	} else {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, Fail(ExitMisuse, WithoutVerb(file, err))
+		}
+		defer func() { _ = f.Close() }() // nothing was written
+		in = f
+	}
+	source, err := readAll(ctx, io.LimitReader(in, DocumentLimit+1))
+	if err != nil {
+		return nil, Fail(ExitMisuse, WithoutVerb(file, err))
+	}
+	if len(source) > DocumentLimit {
+		return nil, Misusef("%s: larger than %d MiB", DisplayName(file), DocumentLimit>>20)
+	}
+	return source, nil
+}
+
+// ReadWorkflow reads a workflow document. For a file of another kind, the error names the command
+// that takes it.
+func ReadWorkflow(ctx context.Context, sh *Shell, file string) ([]byte, error) {
+	text, err := ReadDocument(ctx, sh, file)
+	if err == nil {
+		err = otherKind(DisplayName(file), text)
+	}
+	return text, err
+}
+
+// otherKind returns an error if a file is certainly a test file, a mocks file or a recording.
+func otherKind(name string, text []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte(`{"record":"header"`)) {
+		return Misusef("%s is a recording: flunq replay %s", name, name)
+	}
+	var top map[string]yaml.Node
+	if len(text) > DocumentLimit>>6 {
+		return nil
+	}
+	_ = yaml.Unmarshal(text, &top) // a file that does not parse is none of these
+	if len(top) == 0 {
+		return nil
+	}
+	for _, key := range []string{"document", "do"} {
+		if _, is := top[key]; is {
+			return nil
+		}
+	}
+	if tests, is := top["tests"]; is && tests.Kind == yaml.SequenceNode {
+		return Misusef("%s is a test file: flunq test %s", name, name)
+	}
+	for key := range top {
+		if key != "http" && key != "events" {
+			return nil
+		}
+	}
+	return Misusef("%s is a mocks file: flunq run WORKFLOW --mocks %s", name, name)
+}
+
+// readAll reads to the end, or until ctx ends, so that a command waiting for a forgotten stdin can
+// be interrupted.
+func readAll(ctx context.Context, in io.Reader) ([]byte, error) {
+	type read struct {
+		data []byte
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() {
+		data, err := io.ReadAll(in)
+		done <- read{data, err}
+	}()
+	select {
+	case r := <-done:
+		return r.data, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// DisplayName returns the name of a file in messages.
+func DisplayName(file string) string {
+	if file == "-" {
+		return "stdin"
+	}
+	return file
+}
+
+// WithoutVerb gives errors of files one form: the system's "open x: no such file" becomes "x: no
+// such file".
+func WithoutVerb(file string, err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	}
+	return fmt.Errorf("%s: %w", DisplayName(file), err)
+}
+
+// DocumentFiles returns the files that an argument stands for: the file itself, or all workflow
+// documents below a folder.
+func DocumentFiles(arg string) ([]string, error) {
+	if arg == "-" {
+		return []string{arg}, nil
+	}
+	info, err := os.Stat(arg)
+	if err != nil {
+		return nil, Fail(ExitMisuse, WithoutVerb(arg, err))
+	}
+	if !info.IsDir() {
+		return []string{arg}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && path != arg && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		is, err := isDocument(path, entry)
+		if is {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, Fail(ExitMisuse, fmt.Errorf("look for documents: %w", err))
+	}
+	if len(files) == 0 {
+		return nil, Misusef("%s: no workflow documents in this folder", arg)
+	}
+	return files, nil
+}
+
+func isDocument(path string, entry fs.DirEntry) (bool, error) {
+	ext := filepath.Ext(path)
+	switch ext {
+	case ".yaml", ".yml", ".json":
+	default:
+		return false, nil
+	}
+	// Mocks and recordings may contain a document as data.
+	switch filepath.Ext(strings.TrimSuffix(path, ext)) {
+	case ".test", ".mocks":
+		return false, nil
+	}
+	if info, err := os.Stat(path); entry.IsDir() || err != nil || !info.Mode().IsRegular() {
+		return false, nil //nolint:nilerr // a dangling link is no document
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return false, fmt.Errorf("read: %w", err)
+	}
+	return hasDocumentKey(source), nil
+}
+
+// hasDocumentKey looks for the key without parsing, so that invalid documents are found, and
+// reported, too.
+func hasDocumentKey(source []byte) bool {
+	for line := range bytes.Lines(source) {
+		line = bytes.TrimLeft(line, "{")
+		if bytes.HasPrefix(line, []byte("document:")) {
+			return true
+		}
+		line = bytes.TrimLeft(line, " \t{")
+		if bytes.HasPrefix(line, []byte(`"document"`)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Document is the text of a workflow document and its origin.
+type Document struct {
+	Name string
+	Text []byte
+	Def  *dsl.Definition
+}
+
+// TaskOf returns the position of the expression that failed, or of the task.
+func (d Document) TaskOf(p *event.Problem) (at dsl.Pos, ok bool) {
+	if d.Def == nil {
+		return at, false
+	}
+	if at, ok := d.Def.Locate(p.Instance, p.Detail); ok {
+		return at, true
+	}
+	return d.Place(p.Instance)
+}
+
+// Explain prints the error that ended a workflow, with the line of the document that caused it.
+func (d Document) Explain(w io.Writer, on bool, p *event.Problem) {
+	fmt.Fprintf(w, "%s %s\n", Paint(on, Red, "faulted:"), Printable(Headline(p)))
+	if p.Detail != "" {
+		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(Printable(p.Detail), "\n", "\n  "))
+	}
+	fmt.Fprintf(w, "  type      %s\n", Printable(p.Type))
+	if p.Instance != "" {
+		fmt.Fprintf(w, "  instance  %s\n", Printable(p.Instance))
+	}
+	if at, ok := d.TaskOf(p); ok {
+		d.Frame(w, on, at)
+	}
+	if advice := expr.Advice(p.Detail); advice != "" && event.ShortType(p.Type) == event.ShortType(event.Expression) {
+		fmt.Fprintf(w, "         help: %s\n", Printable(advice))
+	}
+}
+
+// StoredDocument returns a document as it is registered; one that this flunq cannot parse has only
+// its text.
+func StoredDocument(name, text string) Document {
+	d := Document{Name: name, Text: []byte(text)}
+	if def, _, err := dsl.Parse(name, d.Text); err == nil {
+		d.Def = def
+		d.Name = name + ":" + def.Document.Version
+	}
+	return d
+}
+
+// ParseDocument checks a document, and prints its mistakes as validate does.
+func ParseDocument(sh *Shell, name string, text []byte) (Document, error) {
+	def, warnings, err := dsl.Parse(name, text)
+	if mistakes, ok := errors.AsType[*dsl.Mistakes](err); ok {
+		mistakes.Render(sh.Err, sh.ErrColor())
+		return Document{}, Reported(ExitInvalid)
+	}
+	if err != nil {
+		return Document{}, err
+	}
+	if !sh.Quiet {
+		dsl.RenderWarnings(sh.Err, text, warnings, sh.ErrColor())
+	}
+	return Document{Name: name, Text: text, Def: def}, nil
+}
+
+// ReadData reads the data given to a flag, nil if the flag is empty: JSON, or @FILE with JSON or
+// YAML, or - for stdin.
+func ReadData(ctx context.Context, sh *Shell, flag, given string) (json.RawMessage, error) {
+	text, name := []byte(given), flag
+	switch {
+	case given == "":
+		return nil, nil
+	case given == "-", strings.HasPrefix(given, "@"):
+		name = strings.TrimPrefix(given, "@")
+		var err error
+		if text, err = ReadDocument(ctx, sh, name); err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			return nil, Misusef("%s: there is nothing in %s", flag, DisplayName(name))
+		}
+	default:
+		if err := fileWithoutAt(flag, given); err != nil {
+			return nil, err
+		}
+	}
+	v, err := dsl.ParseData(DisplayName(name), text)
+	if err != nil {
+		return nil, Misusef("%s is neither JSON nor YAML: %v", DisplayName(name), err)
+	}
+	return expr.Encode(v), nil
+}
+
+// fileWithoutAt refuses data that is the name of a file: the user probably forgot the @.
+func fileWithoutAt(flag, given string) error {
+	info, err := os.Stat(given)
+	exists := err == nil && info.Mode().IsRegular()
+	switch ext := filepath.Ext(given); {
+	case exists:
+		return Misusef("%s %s is the name of a file: did you mean @%s?", flag, given, given)
+	case strings.ContainsAny(given, " \t\n{}[]\"':"):
+		return nil
+	case ext == ".json" || ext == ".yaml" || ext == ".yml":
+		return Misusef("%s %s looks like the name of a file, which would be @%s, but there is no such file", flag, given, given)
+	default:
+		return nil
+	}
+}
+
+// ReadSecrets reads a file of secrets, a map by name.
+func ReadSecrets(ctx context.Context, sh *Shell, file string) (map[string]any, error) {
+	text, err := ReadDocument(ctx, sh, file)
+	if err != nil {
+		return nil, err
+	}
+	v, err := dsl.ParseData(file, text)
+	if err != nil {
+		return nil, Misusef("%s: %v", file, err)
+	}
+	secrets, ok := v.(map[string]any)
+	if !ok {
+		return nil, Misusef("%s: want a map of secrets by name", file)
+	}
+	return secrets, nil
+}
+
+// MissingSecrets returns the secrets that a document names but that are not given, each with its
+// position; nil if there are none.
+func MissingSecrets(def *dsl.Definition, name string, given map[string]any, file string) *dsl.Mistakes {
+	var list []dsl.Mistake
+	for _, use := range def.Secrets {
+		if _, ok := given[use.Name]; ok {
+			continue
+		}
+		m := dsl.Mistake{Pos: use.Pos, File: cmp.Or(name, def.ID()), Message: fmt.Sprintf("there is no secret %q", use.Name)}
+		known := slices.Sorted(maps.Keys(given))
+		switch guess := spelling.Word(use.Name, known); {
+		case file == "":
+			m.Suggestion = fmt.Sprintf("give it with --secrets FILE, a map by name such as {%s: …}", use.Name)
+		case guess != "":
+			m.Suggestion = fmt.Sprintf("did you mean %q, which is in %s?", guess, file)
+		case len(known) == 0:
+			m.Suggestion = "add it to " + file + ", which is empty"
+		default:
+			m.Suggestion = fmt.Sprintf("add it to %s, which has %s", file, strings.Join(known, ", "))
+		}
+		list = append(list, m)
+	}
+	if list == nil {
+		return nil
+	}
+	return dsl.NewMistakes(def.Source, list)
+}
+
+// Place returns the position of a task in the document.
+func (d Document) Place(ref string) (at dsl.Pos, ok bool) {
+	if d.Def == nil {
+		return at, false
+	}
+	t := d.Def.Task(ref)
+	if t == nil {
+		return at, false
+	}
+	return t.Pos, true
+}
+
+// Frame prints a line of the document, with a mark below the column.
+func (d Document) Frame(w io.Writer, on bool, at dsl.Pos) {
+	line, ok := d.Line(at.Line)
+	if !ok {
+		return
+	}
+	fmt.Fprintf(w, "  at %s:%d:%d\n", Printable(d.Name), at.Line, at.Column)
+	fmt.Fprintf(w, "%6d | %s\n", at.Line, Printable(line))
+	pad := strings.Repeat(" ", max(at.Column-1, 0))
+	fmt.Fprintf(w, "       | %s%s\n", pad, Paint(on, Red, "^"))
+}
+
+// Line returns a line of the document; the first one is 1.
+func (d Document) Line(n int) (string, bool) {
+	lines := strings.Split(string(d.Text), "\n")
+	if n < 1 || n > len(lines) {
+		return "", false
+	}
+	return strings.TrimRight(lines[n-1], "\r"), true
+}
+
+// Headline returns a problem as one line of text.
+func Headline(p *event.Problem) string {
+	title := p.Title
+	if title == "" {
+		title = event.ShortType(p.Type)
+	}
+	return fmt.Sprintf("%s (status %d)", title, p.Status)
+}
+
+// ReadMocks reads a file of mocks.
+func ReadMocks(ctx context.Context, sh *Shell, file string) (*mock.Set, error) {
+	text, err := ReadDocument(ctx, sh, file)
+	if err != nil {
+		return nil, err
+	}
+	mocks, err := mock.Parse(file, text)
+	return mocks, Fail(ExitMisuse, err)
+}
+
+// Note is a mistake or a warning in the JSON output.
+type Note struct {
+	Line       int    `json:"line"`
+	Column     int    `json:"column"`
+	Message    string `json:"message"`
+	Suggestion string `json:"suggestion,omitempty"`
+}
+
+// MistakeNotes returns the mistakes in an error of Parse.
+func MistakeNotes(err error) []Note {
+	notes := []Note{}
+	if err == nil {
+		return notes
+	}
+	found, ok := errors.AsType[*dsl.Mistakes](err)
+	if !ok {
+		return append(notes, Note{Line: 1, Column: 1, Message: err.Error()})
+	}
+	for _, m := range found.List {
+		notes = append(notes, Note{m.Line, m.Column, m.Message, m.Suggestion})
+	}
+	return notes
+}
+
+// WarningNotes returns warnings as they stand in the JSON output.
+func WarningNotes(warnings []dsl.Warning) []Note {
+	notes := []Note{}
+	for _, w := range warnings {
+		notes = append(notes, Note{w.Line, w.Column, w.Message, w.Suggestion})
+	}
+	return notes
+}
+
+// ExplainMistakes prints the mistakes in a document and their positions.
+func ExplainMistakes(sh *Shell, err error) {
+	if found, ok := errors.AsType[*dsl.Mistakes](err); ok {
+		found.Render(sh.Err, sh.ErrColor())
+		return
+	}
+	sh.Report(err)
+}

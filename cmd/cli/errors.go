@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// errReported stands for an error that the user has already seen.
+var errReported = errors.New("already reported")
+
+// failure is an error with its exit code.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// Fail attaches an exit code to err; nil stays nil.
+func Fail(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{code: code, err: err}
+}
+
+// Reported ends a command with an exit code and prints nothing more.
+func Reported(code int) error { return Fail(code, errReported) }
+
+// Misusef returns an error about the command line.
+func Misusef(format string, args ...any) error {
+	return Fail(ExitMisuse, fmt.Errorf(format, args...))
+}
+
+// Interrupted gives an error caused by an interrupt its exit code; other errors keep theirs, even
+// after an interrupt.
+func Interrupted(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return Fail(ExitInterrupted, errors.New("interrupted"))
+	}
+	return err
+}
+
+// Report prints an error; all errors are printed this way.
+func (sh *Shell) Report(err error) {
+	if err == nil || errors.Is(err, errReported) {
+		return
+	}
+	fmt.Fprintf(sh.Err, "%s %s\n", Paint(sh.ErrColor(), Red, "flunq:"), Printable(err.Error()))
+}
+
+// FlagMisuse describes a mistake in a flag in one line.
+func FlagMisuse(c *cobra.Command, err error) error {
+	text := err.Error()
+	var unknown *pflag.NotExistError
+	var bare *pflag.ValueRequiredError
+	var bad *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		text = "unknown flag -" + unknown.GetSpecifiedName()
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		text = "unknown flag --" + name + DidYouMean(name, flagNames(c), "--")
+	case errors.As(err, &bare):
+		text = fmt.Sprintf("--%s needs a value: %s", bare.GetFlag().Name, bare.GetFlag().Usage)
+	case errors.As(err, &bad) && errors.As(bad, new(*strconv.NumError)):
+		text = fmt.Sprintf("--%s %q: want a whole number", bad.GetFlag().Name, bad.GetValue())
+	case errors.As(err, &bad):
+		text = fmt.Sprintf("--%s %q: %v", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap())
+	}
+	return Misusef("%s%s", text, SeeHelp(c))
+}
+
+func flagNames(c *cobra.Command) []string {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// KnownCommand refuses arguments of the root command, which were meant as a command.
+func KnownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return Misusef("unknown command %q%s%s", args[0], DidYouMean(args[0], CommandNames(c), ""), SeeHelp(c))
+}
+
+// CommandNames returns the names of the commands that a user can call.
+func CommandNames(c *cobra.Command) []string {
+	var names []string
+	for _, sub := range c.Commands() {
+		if !sub.Hidden {
+			names = append(append(names, sub.Name()), sub.Aliases...)
+		}
+	}
+	return names
+}
+
+// NoArguments refuses all arguments.
+func NoArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Misusef("%s takes no arguments, got %q%s", c.Name(), args[0], SeeHelp(c))
+	}
+	return nil
+}
+
+// OneArgument requires exactly one argument, described by what.
+func OneArgument(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch len(args) {
+		case 1:
+			return nil
+		case 0:
+			return Misusef("%s: no %s given%s", c.Name(), what, SeeHelp(c))
+		default:
+			return Misusef("%s: want one %s, got %d%s", c.Name(), what, len(args), SeeHelp(c))
+		}
+	}
+}
+
+// SomeArguments requires at least one argument, each described by what.
+func SomeArguments(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return Misusef("%s: no %s given%s", c.Name(), what, SeeHelp(c))
+		}
+		return nil
+	}
+}
+
+// SeeHelp returns the reference to the help at the end of errors about the command line.
+func SeeHelp(c *cobra.Command) string { return " (see '" + c.CommandPath() + " --help')" }
+
+// The exit codes are a contract with scripts; see "flunq help exit-codes".
+const (
+	exitDone        = 0
+	ExitFailed      = 1
+	ExitMisuse      = 2
+	ExitFaulted     = 3
+	ExitUnexpected  = 4
+	ExitInvalid     = 5
+	ExitUnreachable = 6
+	ExitLimit       = 7
+	ExitInterrupted = 130
+)
+
+// ExitCode is the only mapping from errors to exit codes. A code attached by fail takes precedence
+// over that of the wrapped error.
+func ExitCode(err error) int {
+	var marked *failure
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &marked):
+		return marked.code
+	case errors.Is(err, dsl.ErrInvalid):
+		return ExitInvalid
+	default:
+		return ExitFailed
+	}
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/engine/store"
+)
+
+// fewNewest is the number of executions that are read for completion and suggestions.
+const fewNewest = 50
+
+// FindExecution reads an execution. The error for an unknown id suggests similar ids.
+func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, error) {
+	x, err := r.Store.Execution(ctx, r.Tenant, id)
+	if !errors.Is(err, store.ErrNotFound) {
+		return x, BadID(err)
+	}
+	recent, _, wrong := r.Store.Executions(ctx, r.Tenant, store.ExecutionQuery{Limit: fewNewest})
+	if wrong != nil {
+		return x, wrong
+	}
+	var known []string
+	for _, other := range recent {
+		known = append(known, other.ID)
+	}
+	where := ""
+	if r.Tenant != DefaultTenant {
+		where = " of tenant " + r.Tenant
+	}
+	removed := ""
+	if keep, wrong := r.Store.Kept(ctx, r.Tenant); wrong == nil && keep.Bounded() {
+		removed = " (" + KeptOf(keep) + ")"
+	}
+	return x, fmt.Errorf("%w%s%s%s; 'flunq ps' lists those there are", err, where, DidYouMean(id, known, ""), removed)
+}
+
+// KeptOf tells which ended executions are kept.
+func KeptOf(keep store.Keep) string {
+	var bounds []string
+	if keep.Age > 0 {
+		bounds = append(bounds, "for "+keptText(keep.Age))
+	}
+	if keep.Count > 0 {
+		bounds = append(bounds, fmt.Sprintf("the newest %d", keep.Count))
+	}
+	return "those that have ended are kept " + strings.Join(bounds, " and ")
+}
+
+// outline reads only the fields of an execution that can change while a command waits.
+func outline(ctx context.Context, r *Remote, id string) (store.Execution, error) {
+	found, err := r.Store.Outlines(ctx, r.Tenant, id)
+	if err != nil {
+		return store.Execution{}, err
+	}
+	if found[0].Status == "" {
+		return found[0], fmt.Errorf("execution %s: %w any more", id, store.ErrNotFound)
+	}
+	return found[0], nil
+}
+
+// WaitFlags holds the flags --wait and --timeout.
+type WaitFlags struct {
+	Wait    bool
+	timeout time.Duration
+}
+
+// NewWaitFlags adds these flags.
+func NewWaitFlags(c *cobra.Command, what string) *WaitFlags {
+	var p WaitFlags
+	c.Flags().BoolVar(&p.Wait, "wait", false, "wait "+what)
+	c.Flags().DurationVar(&p.timeout, "timeout", 0, "with --wait: wait at most for `DURATION` (10s, 5m)")
+	return &p
+}
+
+// Check returns an error if the flags contradict each other.
+func (p *WaitFlags) Check() error {
+	if p.timeout != 0 && !p.Wait {
+		return Misusef("--timeout goes with --wait")
+	}
+	if p.timeout < 0 {
+		return Misusef("--timeout %v: want more than 0", p.timeout)
+	}
+	return nil
+}
+
+// lastPause is the longest interval of polling an execution.
+const lastPause = 250 * time.Millisecond
+
+// Until polls an execution until done reports true.
+func (p *WaitFlags) Until(ctx context.Context, r *Remote, id string, done func(store.Execution) bool) (store.Execution, error) {
+	began := time.Now()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, lastPause) {
+		x, err := outline(ctx, r, id)
+		if err != nil || done(x) {
+			return x, err
+		}
+		if left := p.timeout - time.Since(began); p.timeout > 0 {
+			if left <= 0 {
+				return x, Fail(ExitLimit, fmt.Errorf("execution %s is still %s after %v", id, x.Status, p.timeout))
+			}
+			pause = min(pause, left)
+		}
+		select {
+		case <-ctx.Done():
+			return x, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// HintUnserved prints a hint about services that no process runs for the tenant.
+func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string) error {
+	file, err := ReadConfig(sh)
+	if err != nil {
+		return err
+	}
+	set, _, err := LoadSettings(sh, file)
+	if err != nil {
+		set = DefaultSettings() // invalid settings of services do not concern this command
+	}
+	groups := set.Groups()
+	maps.DeleteFunc(groups, func(service, _ string) bool { return !slices.Contains(services, service) })
+	missing, err := r.Store.Unserved(ctx, r.Tenant, groups)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	slices.SortFunc(missing, func(a, b string) int { return slices.Index(services, a) - slices.Index(services, b) })
+	sh.Hint("no process runs the %s service for tenant %s, so its work waits: start 'flunq serve' on this Redis", OneOf(missing), r.Tenant)
+	return nil
+}
+
+// DocumentOf reads the document that an execution runs, if it is known.
+func DocumentOf(ctx context.Context, r *Remote, x store.Execution) (Document, error) {
+	if x.Definition == "" {
+		return Document{}, nil
+	}
+	text, err := r.Store.DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	if errors.Is(err, store.ErrNotFound) {
+		return Document{}, nil
+	}
+	if err != nil {
+		return Document{}, err
+	}
+	return StoredDocument(x.Workflow, text), nil
+}
+
+// CompleteExecutions completes the ids of the newest executions, only those with one of the
+// statuses if any are given.
+func CompleteExecutions(t *Target, statuses ...string) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), CompletionTimeout)
+		defer cancel()
+		r, err := t.Connect(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer r.Close()
+		query := store.ExecutionQuery{Limit: fewNewest, Statuses: statuses}
+		found, _, err := r.Store.Executions(ctx, r.Tenant, query)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		for _, x := range found {
+			ids = append(ids, Printable(fmt.Sprintf("%s\t%s, %s", x.ID, x.Workflow, x.Status)))
+		}
+		return Except(ids, given), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// KnownStatuses checks the statuses given to a flag.
+func KnownStatuses(flag string, words []string) ([]string, error) {
+	var out []string
+	for _, word := range words {
+		word = strings.TrimSpace(word)
+		if !slices.Contains(actions.Statuses(), word) {
+			return nil, Misusef("--%s %q: want %s%s", flag, word, OneOf(actions.Statuses()), DidYouMean(word, actions.Statuses(), ""))
+		}
+		out = append(out, word)
+	}
+	return out, nil
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// Column is a column of a table.
+type Column[T any] struct {
+	Title string
+	Wide  bool // shown only by -o wide
+	Text  func(T) string
+}
+
+// ListFlag adds -o to a command that lists.
+func ListFlag(c *cobra.Command) *Choice {
+	return OutputFlag(c, "table", "wide", "json", "jsonl", "yaml", "ids")
+}
+
+// List is a table of rows that can be printed in all formats of ListFlag.
+type List[T any] struct {
+	Columns []Column[T]
+	ID      func(T) string
+	Empty   string // printed to stderr if a table has no rows
+}
+
+// Print writes rows in a format. The structured formats contain all JSON members of a row.
+func (l List[T]) Print(sh *Shell, format *Choice, rows []T) error {
+	switch format.String() {
+	case "table", "wide":
+		if len(rows) == 0 {
+			sh.Hint("%s", l.Empty)
+			return nil
+		}
+		l.Table(sh, rows, format.String() == "wide")
+		return nil
+	case "ids":
+		for _, row := range rows {
+			fmt.Fprintln(sh.Out, Printable(l.ID(row)))
+		}
+		return nil
+	case "jsonl":
+		for _, row := range rows {
+			fmt.Fprintf(sh.Out, "%s\n", event.Encode(WithEmptyLists(row)))
+		}
+		return nil
+	default:
+		if rows == nil {
+			rows = []T{}
+		}
+		return WriteValue(sh.Out, format.String(), rows)
+	}
+}
+
+// WriteValue writes one value as indented JSON or as YAML, under its JSON names.
+func WriteValue(w io.Writer, format string, v any) error {
+	if format != "yaml" {
+		return WriteJSON(w, v)
+	}
+	plain, err := expr.Decode(event.Encode(WithEmptyLists(v)))
+	if err != nil {
+		return err
+	}
+	enc := yaml.NewEncoder(w)
+	enc.SetIndent(2)
+	if err := enc.Encode(plain); err != nil {
+		return fmt.Errorf("write YAML: %w", err)
+	}
+	return enc.Close()
+}
+
+// Table writes rows below the titles of their columns.
+func (l List[T]) Table(sh *Shell, rows []T, wide bool) {
+	var lines [][]string
+	var titles []string
+	var shown []Column[T]
+	for _, c := range l.Columns {
+		if wide || !c.Wide {
+			shown = append(shown, c)
+			titles = append(titles, c.Title)
+		}
+	}
+	lines = append(lines, titles)
+	for _, row := range rows {
+		var cells []string
+		for _, c := range shown {
+			cells = append(cells, Cell(c.Text(row)))
+		}
+		lines = append(lines, cells)
+	}
+	widths := make([]int, len(shown))
+	for _, line := range lines {
+		for i, text := range line {
+			widths[i] = max(widths[i], runewidth.StringWidth(text))
+		}
+	}
+	for n, line := range lines {
+		var b strings.Builder
+		for i, text := range line {
+			if i < len(line)-1 {
+				text = runewidth.FillRight(text, widths[i]+2)
+			}
+			b.WriteString(text)
+		}
+		text := strings.TrimRight(b.String(), " ")
+		if n == 0 {
+			text = Paint(sh.OutColor(), Bold, text)
+		}
+		fmt.Fprintln(sh.Out, text)
+	}
+}
+
+// Cell returns data as a table shows it: one line of a bounded width.
+func Cell(text string) string {
+	const widest = 60
+	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(Printable(text))
+	if text == "" {
+		return "-"
+	}
+	return runewidth.Truncate(text, widest, "…")
+}
+
+// Hint prints a note to stderr that is not part of the result.
+func (sh *Shell) Hint(format string, args ...any) {
+	if !sh.Quiet {
+		fmt.Fprintf(sh.Err, format+"\n", args...)
+	}
+}

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/spelling"
+	"flunq.io/flunq/engine/store"
+)
+
+// Choice is a flag whose value is one of a few words.
+type Choice struct {
+	Value string
+	Words []string
+}
+
+// NewChoice returns a choice among words; the first one is the default.
+func NewChoice(words ...string) *Choice { return &Choice{Value: words[0], Words: words} }
+
+func (c *Choice) String() string { return c.Value }
+
+// Type returns the name of the value in the help.
+func (c *Choice) Type() string { return "WORD" }
+
+// Set accepts one of the words; the error lists all of them.
+func (c *Choice) Set(word string) error {
+	if !slices.Contains(c.Words, word) {
+		return fmt.Errorf("want %s%s", OneOf(c.Words), DidYouMean(word, c.Words, ""))
+	}
+	c.Value = word
+	return nil
+}
+
+// OutputFlag adds -o to a command; the first format is the default.
+func OutputFlag(c *cobra.Command, formats ...string) *Choice {
+	format := NewChoice(formats...)
+	c.Flags().VarP(format, "output", "o", "print as `FORMAT`: "+OneOf(formats))
+	Offer(c, "output", format)
+	return format
+}
+
+// Offer completes the words of a flag in the shell.
+func Offer(c *cobra.Command, flag string, words *Choice) {
+	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words.Words, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag is defined by the caller
+	}
+}
+
+// OneOf joins words for a message: "a, b or c".
+func OneOf(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// WriteJSON writes a value as indented JSON.
+func WriteJSON(w io.Writer, v any) error {
+	v = WithEmptyLists(v)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
+
+// WithEmptyLists replaces nil lists, so that they become [] in JSON and programs need not
+// distinguish null from an empty list.
+func WithEmptyLists(v any) any {
+	if v == nil {
+		return nil
+	}
+	of := reflect.New(reflect.TypeOf(v)).Elem()
+	of.Set(reflect.ValueOf(v))
+	fillLists(of)
+	return of.Interface()
+}
+
+func fillLists(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			fillLists(v.Elem())
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return // JSON that is written verbatim
+		}
+		if v.IsNil() && v.CanSet() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+		for i := range v.Len() {
+			fillLists(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field, member := v.Type().Field(i), v.Field(i)
+			omitted := strings.Contains(field.Tag.Get("json"), ",omitempty") && member.IsZero()
+			if (field.IsExported() || field.Anonymous) && !omitted {
+				fillLists(member)
+			}
+		}
+	default:
+	}
+}
+
+// ANSI styles, by their codes.
+const (
+	Bold   = "1"
+	Red    = "31;1"
+	Green  = "32"
+	Yellow = "33"
+)
+
+// Paint adds a style to text if colours are on.
+func Paint(on bool, style, text string) string {
+	if !on {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+// Printable escapes control characters, except line breaks and tabs.
+func Printable(text string) string {
+	if !strings.ContainsFunc(text, unsafeRune) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unsafeRune(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// unsafeRune reports whether r can move the cursor or change the direction of text.
+func unsafeRune(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+}
+
+// Harmless returns text verbatim for programs, and escaped on a terminal.
+func (sh *Shell) Harmless(text string) string {
+	if sh.Terminal {
+		return Printable(text)
+	}
+	return text
+}
+
+// OneLine returns data shortened to one line.
+func OneLine(text string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(Printable(text))
+}
+
+// Except removes completions that were given before.
+func Except(completions, given []string) []string {
+	var out []string
+	for _, one := range completions {
+		id, _, _ := strings.Cut(one, "\t")
+		taken := false
+		for _, other := range given {
+			taken = taken || other == id
+		}
+		if !taken {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// CheckScreen refuses an output that is no terminal.
+func CheckScreen(sh *Shell, what string) error {
+	switch {
+	case !sh.Terminal:
+		return Misusef("%s draws on a terminal, and stdout is not one", what)
+	case sh.Env("TERM") == "dumb":
+		return Misusef("%s draws on the whole terminal, and a dumb one (TERM=dumb) cannot be drawn on", what)
+	default:
+		return nil
+	}
+}
+
+// Quoted returns arguments as they would be typed in a shell.
+func Quoted(args []string) []string {
+	out := make([]string, 0, len(args))
+	for _, arg := range args {
+		out = append(out, Quote(arg))
+	}
+	return out
+}
+
+// Quote quotes a word for a shell.
+func Quote(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@=,+%", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// TextRedactor returns a function that replaces secrets by ***.
+func TextRedactor(secrets map[string]any) func(string) string {
+	sealer := store.NewSealer(secrets)
+	if sealer == nil {
+		return func(text string) string { return text }
+	}
+	return func(text string) string {
+		parts := strings.Split(string(sealer.Seal([]byte(text))), "\ue000")
+		for i := 1; i < len(parts); i += 2 {
+			parts[i] = "***"
+		}
+		return strings.Join(parts, "")
+	}
+}
+
+// ShortList joins the first few of many names.
+func ShortList(names []string) string {
+	const few = 5
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %s more", strings.Join(names[:few], ", "), history.Number(len(names)-few))
+}
+
+// DidYouMean returns a suggestion to append to an error about an unknown word, or "" if no
+// candidate is similar. A prefix of a candidate is similar to it.
+func DidYouMean(word string, candidates []string, prefix string) string {
+	best := spelling.Word(word, candidates)
+	for _, candidate := range candidates {
+		if len(word) > 1 && strings.HasPrefix(candidate, word) {
+			best = candidate
+			break
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s%s?", prefix, best)
+}

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+)
+
+// Settings are the settings of the services, for every command that runs them.
+type Settings struct {
+	Workers, Executors, Timers int            // instances of each service in this process
+	Calls                      int            // tasks of all tenants performed at once; 0: eight times Executors
+	Worker, Executor, Timer    engine.Reading // how they read
+
+	TimerBatch int           // timers fired at once
+	MaxSleep   time.Duration // maximum pause between two checks of the timers
+	Lookahead  time.Duration // how long before a timer is due the wait for it ends
+	Lease      time.Duration // after which the messages of a silent consumer are claimed
+	Attempts   int           // deliveries of a message before it becomes a dead letter
+
+	History         int           // entries of one execution's history; 0: unlimited
+	HistoryMiB      int           // of their data, likewise
+	Descendants     int           // open executions below one; 0: unlimited
+	RedisPercent    int           // of maxmemory, above which nothing new begins; 0: unlimited
+	Answers         int           // MiB of large responses that are read at once
+	PerWorker       int           // events that one worker holds at once
+	PerHost         int           // calls to one host at once; 0: unlimited
+	BreakerFailures int           // consecutive failures that open the circuit of a host; 0: never
+	BreakerOpen     time.Duration // how long a circuit stays open
+
+	KeepFinished time.Duration // how long ended executions are kept; 0: for ever
+	KeepCount    int           // ended executions to keep per tenant; 0: all
+
+	SweepEvery time.Duration // interval of the sweep for what Redis has lost; 0: none
+
+	HealthEvery  time.Duration // interval of the health checks
+	MetricsEvery time.Duration // interval of measuring the depths of streams
+
+	LogLevel   slog.Level
+	LogFormat  string // "json" or "text"
+	StreamType string // always "redis"
+}
+
+// DefaultSettings returns the settings of an ordinary deployment.
+func DefaultSettings() Settings {
+	d := engine.Defaults()
+	return Settings{
+		Workers: max(4, runtime.NumCPU()), Executors: d.Executors, Timers: d.Timers,
+		Worker: d.Worker, Executor: d.Executor, Timer: d.Timer,
+		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
+		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, //nolint:mnd // MiB
+		Descendants: d.Descendants, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
+		SweepEvery: 30 * time.Second, HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
+		LogFormat: "json", StreamType: "redis",
+	}
+}
+
+// Engine applies the settings to the options of an engine.
+func (s Settings) Engine(opts engine.Options) engine.Options {
+	opts.Workers, opts.Executors, opts.Timers = s.Workers, s.Executors, s.Timers
+	opts.ExtraExecutors = max(s.Calls-s.Executors, 0)
+	if s.Calls == 0 {
+		opts.ExtraExecutors = 7 * s.Executors //nolint:mnd // the ratio that the help documents
+	}
+	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
+	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)
+	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
+	opts.Limits.History, opts.Limits.HistoryBytes = cmp.Or(s.History, -1), cmp.Or(s.HistoryMiB<<20, -1) //nolint:mnd // MiB
+	opts.Answers = executor.NewMemory(s.Answers << 20)                                                  //nolint:mnd // MiB
+	opts.Descendants, opts.RedisPercent = s.Descendants, s.RedisPercent
+	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
+	opts.Sweep = s.SweepEvery
+	return opts
+}
+
+// Groups returns the consumer groups of the services by service.
+func (s Settings) Groups() map[string]string {
+	return map[string]string{"worker": s.Worker.Group, "executor": s.Executor.Group, "timer": s.Timer.Group}
+}
+
+// Retention returns how long ended executions are kept.
+func (s Settings) Retention() engine.Retention {
+	r := engine.DefaultRetention()
+	r.Finished = store.Keep{Age: s.KeepFinished, Count: int64(s.KeepCount), Least: leastKept}
+	return r
+}
+
+// Keep applies the flag --keep-finished, if it is given.
+func (s *Settings) Keep(flag string) error {
+	if flag == "" {
+		return nil
+	}
+	if err := keeping(&s.KeepFinished).Set(flag); err != nil {
+		return Misusef("--keep-finished %q: %v", flag, err)
+	}
+	return nil
+}
+
+// setting is one setting, as users name and write it.
+type setting struct {
+	name    string   // of the environment variable
+	aliases []string // further names; the main name takes precedence
+	value   settingValue
+	help    string
+}
+
+// settingValue is a field of settings that can be read and written as text.
+type settingValue interface {
+	Set(text string) error
+	String() string
+}
+
+// table binds every setting to its field of s, in the order of the listing.
+func (s *Settings) table() []setting {
+	const second = time.Second
+	return []setting{
+		{"WORKER_CONCURRENCY", []string{"WORKER_COUNT"}, whole(&s.Workers, 0, 256), "workers in this process (default: a core each, at least 4)"},
+		{"WORKER_CONSUMER_GROUP", nil, named(&s.Worker.Group), "the group in which workers share the events"},
+		{"WORKER_STREAM_BATCH", []string{"BATCH_SIZE"}, whole(&s.Worker.Batch, 1, 1000), "events that a worker reads at once"},
+		{"WORKER_STREAM_BLOCK", []string{"POLL_INTERVAL_MS"}, span(&s.Worker.Block, time.Millisecond, 5*second), "how long a worker waits for events in one read"},
+		{"WORKER_RECLAIM_ENABLED", nil, truth(&s.Worker.Reclaim), "take over the events of workers that died (documented elsewhere as off)"},
+		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker has in hand at once (documented elsewhere as 5)"},
+		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "tasks of one tenant performed at once in this process"},
+		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "tasks of all tenants performed at once in this process; 0: eight times EXECUTOR_CONCURRENCY"},
+		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history, with which no further task begins; 0: no limit"},
+		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history, with which no further task begins; 0: no limit"},
+		{"LIMIT_DESCENDANTS", nil, whole(&s.Descendants, 0, 1_000_000_000), "open executions that one execution and those below it have begun; 0: no limit"},
+		{"LIMIT_REDIS_PERCENT", nil, whole(&s.RedisPercent, 0, 100), "of Redis' maxmemory in use, above which no execution begins; 0: no limit"},
+		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large answers to calls that are read at once, and as much for what they are decoded to"},
+		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "the group in which executors share the tasks"},
+		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads at once"},
+		{"EXECUTOR_STREAM_BLOCK", nil, span(&s.Executor.Block, time.Millisecond, 5*second), "how long an executor waits for events in one read"},
+		{"EXECUTOR_RECLAIM_ENABLED", nil, truth(&s.Executor.Reclaim), "take over the tasks of executors that died"},
+		{"EXECUTOR_HOST_CONCURRENCY", nil, whole(&s.PerHost, 0, 10_000), "calls to one host at once; 0: no bound"},
+		{"EXECUTOR_BREAKER_FAILURES", nil, whole(&s.BreakerFailures, 0, 10_000), "failures in a row after which a host is left alone; 0: never"},
+		{"EXECUTOR_BREAKER_OPEN", nil, span(&s.BreakerOpen, time.Millisecond, 24*time.Hour), "for how long a host is left alone"},
+		{"TIMER_CONCURRENCY", nil, whole(&s.Timers, 0, 256), "timer services in this process"},
+		{"TIMER_CONSUMER_GROUP", nil, named(&s.Timer.Group), "the group in which timer services share the events"},
+		{"TIMER_STREAM_BATCH", nil, whole(&s.Timer.Batch, 1, 1000), "events that a timer service reads at once"},
+		{"TIMER_STREAM_BLOCK", nil, span(&s.Timer.Block, time.Millisecond, 5*second), "how long a timer service waits for events in one read (documented elsewhere as 1s)"},
+		{"TIMER_RECLAIM_ENABLED", nil, truth(&s.Timer.Reclaim), "take over the events of timer services that died"},
+		{"TIMER_MAX_SLEEP", nil, span(&s.MaxSleep, time.Millisecond, time.Minute), "longest wait between two looks at the timers; later than it should only a timer fires whose service died (documented elsewhere as 1s)"},
+		{"TIMER_LOOKAHEAD", nil, span(&s.Lookahead, 0, time.Minute), "how long before a timer the wait for it ends; none fires early"},
+		{"TIMER_BATCH_SIZE", nil, whole(&s.TimerBatch, 1, 1000), "timers fired at once"},
+		{"LEASE", nil, span(&s.Lease, second, time.Hour), "after which the messages of a silent process are taken over"},
+		{"MAX_RETRIES", nil, whole(&s.Attempts, 1, 100), "deliveries of a message before it goes to the dead letters"},
+		{"KEEP_FINISHED", nil, keeping(&s.KeepFinished), "how long executions are kept that have ended, with their histories; 0: for ever"},
+		{"KEEP_FINISHED_COUNT", nil, whole(&s.KeepCount, 0, 1_000_000_000), "how many of them each tenant keeps, the newest, for a minute at least; 0: all"},
+		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "how often timers, listener entries and requests that Redis has lost are looked for, and set again; 0: never"},
+		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the services are judged"},
+		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often depths and rates are reported"},
+		{"LOG_LEVEL", nil, LevelValue(&s.LogLevel), "debug, info, warn or error"},
+		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
+		{"EVENT_STREAM_TYPE", nil, word(&s.StreamType, "redis"), "where events stand: redis"},
+	}
+}
+
+// settingKey returns the name of a setting in a configuration file: worker-concurrency.
+func settingKey(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
+
+// set parses a value; a bare number in a variable of milliseconds is milliseconds.
+func (s setting) set(name, text string) error {
+	if d, ok := s.value.(*spanValue); ok && strings.HasSuffix(strings.ToUpper(name), "MS") {
+		return d.setMS(text)
+	}
+	return s.value.Set(text)
+}
+
+// source is a value and its origin.
+type source struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+	Help  string `json:"help,omitempty"`
+}
+
+// fromDefault is the origin of a value that nothing sets.
+const fromDefault = "default"
+
+// fromEnvironment returns the origin of a value from a variable.
+func fromEnvironment(name string) string { return "environment variable " + name }
+
+// LoadSettings takes each setting from the environment, else from the file (which may be nil), else
+// the default. The error lists all bad values.
+func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
+	s := DefaultSettings()
+	var sources []source
+	var errs []error
+	for _, one := range s.table() {
+		from := fromDefault
+		if name, text, place, ok := one.given(sh, file); ok {
+			from = place
+			if err := one.set(name, text); err != nil {
+				errs = append(errs, fmt.Errorf("%s %q: %w", place, text, err))
+			}
+		}
+		sources = append(sources, source{Name: one.name, Value: one.value.String(), From: from, Help: one.help})
+	}
+	return s, sources, Fail(ExitMisuse, errors.Join(errs...))
+}
+
+// given returns the text given to a setting, the name used and the position.
+func (s setting) given(sh *Shell, file *configFile) (name, text, place string, ok bool) {
+	names := append([]string{s.name}, s.aliases...)
+	for _, n := range names {
+		if v := sh.Env(n); v != "" {
+			return n, v, fromEnvironment(n), true
+		}
+	}
+	for _, n := range names {
+		if v, found := file.setting(n); found {
+			return n, v.Text, v.place + ": " + settingKey(n), true
+		}
+	}
+	return "", "", "", false
+}

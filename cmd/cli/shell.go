@@ -1,0 +1,132 @@
+// Package cli is what the commands share: streams and colours, flags and tables, documents and
+// data, settings, the connection to Redis, and errors with their exit codes.
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// The groups in which the overview lists the commands.
+const (
+	GroupDevelop = "develop"
+	GroupOperate = "operate"
+	GroupAbout   = "about"
+)
+
+// Streams are the standard streams of a command, and its environment.
+type Streams struct {
+	In          io.Reader
+	Out, Err    io.Writer
+	Env         func(name string) string
+	InTerminal  bool // In is a terminal
+	Terminal    bool // Out is a terminal
+	ErrTerminal bool // Err is a terminal
+	Width       int  // columns of that terminal; 0 if there is none
+}
+
+// ProcessStreams returns the streams of the process.
+func ProcessStreams() Streams {
+	s := Streams{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv,
+		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+	if s.Terminal {
+		s.Out = screen{os.Stdout}
+	}
+	if s.ErrTerminal {
+		s.Err = screen{os.Stderr}
+	}
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && s.Width == 0 {
+			s.Width = width
+		}
+	}
+	return s
+}
+
+// RedrawEvery is the interval at which progress on a terminal is drawn anew.
+const RedrawEvery = 100 * time.Millisecond
+
+// screen is a terminal that receives no control character beyond ASCII: data can contain them, and
+// they become JSON escapes. ASCII control characters are escaped by whoever writes.
+type screen struct{ io.Writer }
+
+// Write implements io.Writer.
+func (s screen) Write(p []byte) (int, error) {
+	obeyed := func(r rune) bool { return r > 0x7f && unsafeRune(r) }
+	if !bytes.ContainsFunc(p, obeyed) {
+		return s.Writer.Write(p) //nolint:wrapcheck // the terminal's own error
+	}
+	var out []byte
+	for _, r := range string(p) {
+		if obeyed(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	_, err := s.Writer.Write(out)
+	return len(p), err //nolint:wrapcheck // likewise
+}
+
+// Shell is what all commands share: the streams and the flags of the root.
+type Shell struct {
+	Streams
+	Color *Choice
+	Quiet bool
+
+	stdinRead bool // stdin has been read to its end
+}
+
+// OutColor reports whether to use colours on standard output.
+func (sh *Shell) OutColor() bool { return sh.colorful(sh.Terminal) }
+
+// ErrColor reports whether to use colours on standard error.
+func (sh *Shell) ErrColor() bool { return sh.colorful(sh.ErrTerminal) }
+
+func (sh *Shell) colorful(terminal bool) bool {
+	switch sh.Color.String() {
+	case "always":
+		return true
+	case "never":
+		return false
+	default:
+		return terminal && sh.Env("NO_COLOR") == "" && sh.Env("TERM") != "dumb"
+	}
+}
+
+// ASCII reports whether the locale rules out Unicode. As in C programs, the first of these
+// variables that is set decides.
+func (sh *Shell) ASCII() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := sh.Env(name); locale != "" {
+			locale = strings.ToLower(locale)
+			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
+		}
+	}
+	return true
+}
+
+// StickyWriter remembers the first error, so that writing to a full disk is reported.
+type StickyWriter struct {
+	Writer  io.Writer
+	Failure error
+}
+
+func (s *StickyWriter) Write(p []byte) (int, error) {
+	n, err := s.Writer.Write(p)
+	if err != nil && s.Failure == nil {
+		s.Failure = err
+	}
+	return n, err
+}

@@ -1,0 +1,194 @@
+// Package doctor holds the command doctor, which compares what is in Redis with what should be
+// there and suggests fixes.
+package doctor
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/store"
+)
+
+// health is the verdict of a check.
+type health string
+
+// The verdicts, from best to worst.
+const (
+	isFine     health = "ok"
+	isUnknown  health = "unknown" // the check was not possible
+	isDoubtful health = "warn"
+	isBad      health = "bad"
+)
+
+// finding is one line of doctor.
+type finding struct {
+	Check    string   `json:"check"`
+	State    health   `json:"state"`
+	Tenant   string   `json:"tenant,omitempty"`
+	Text     string   `json:"text"`
+	Remedy   string   `json:"remedy,omitempty"` // the suggested fix, if there is a problem
+	Examples []string `json:"examples,omitempty"`
+
+	number, bytes int64 // of the finished executions that it concerns
+}
+
+// diagnosis is the output of doctor.
+type diagnosis struct {
+	Redis    string    `json:"redis"` // without its password
+	From     string    `json:"from"`  // the source of the address
+	Tenants  []string  `json:"tenants"`
+	State    health    `json:"state"` // the worst of the findings
+	Findings []finding `json:"findings"`
+}
+
+// NewDoctorCommand returns the command flunq doctor.
+func NewDoctorCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Diagnose this Redis and suggest fixes",
+		Long: `Checks Redis, its contents, the processes that run the services and the settings of this
+installation, and suggests a fix for each problem. It changes nothing.
+
+Processes register in Redis and send a heartbeat every 10 seconds. A process that is
+stopped deregisters at once; one that is killed counts as dead 30 seconds after its last
+heartbeat.
+
+Each line is ok, warn, bad, or unknown if Redis does not tell. The exit code is 4 if
+something is bad, and 6 if Redis cannot be reached.
+
+Healthy tenants share one line. If many tenants have the same problem, the first ones are
+shown and the others counted; --all and -o json show each.`,
+		Example: `  flunq doctor -A
+  flunq doctor -o json | jq '.findings[] | select(.state == "bad")'`,
+		GroupID:           cli.GroupOperate,
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	d := &doctor{sh: sh, target: cli.TargetFlags(c, sh), now: time.Now}
+	format := cli.OutputFlag(c, "table", "json", "yaml")
+	c.Flags().BoolVarP(&d.everyone, "all-tenants", "A", false, "look at all tenants")
+	all := false
+	c.Flags().BoolVar(&all, "all", false, "print each finding, even when many tenants share it")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		report, err := d.examine(c.Context())
+		if err != nil {
+			return err
+		}
+		if format.String() == "table" {
+			report.write(sh, all)
+		} else if err := cli.WriteValue(sh.Out, format.String(), report); err != nil {
+			return err
+		}
+		if report.State == isBad {
+			return cli.Reported(cli.ExitUnexpected)
+		}
+		return nil
+	}
+	return c
+}
+
+// doctor is one run of the command.
+type doctor struct {
+	sh       *cli.Shell
+	target   *cli.Target
+	everyone bool
+	now      func() time.Time
+
+	remote   *cli.Remote
+	settings cli.Settings
+	server   store.Server
+	tenants  []string
+	findings []finding
+
+	processes []store.Process // the registered processes
+	at        time.Time       // when they were read, by the clock of Redis
+}
+
+// add adds a finding.
+func (d *doctor) add(f finding) { d.findings = append(d.findings, f) }
+
+// say adds a finding that consists of a line and a suggested fix.
+func (d *doctor) say(check string, state health, text, remedy string) {
+	d.add(finding{Check: check, State: state, Text: text, Remedy: remedy})
+}
+
+// blind adds a finding about something that could not be checked.
+func (d *doctor) blind(check, tenant string, err error) {
+	d.add(finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be looked at: " + err.Error()})
+}
+
+func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
+	where, err := d.target.Resolve(ctx)
+	if err != nil {
+		return diagnosis{}, err
+	}
+	if d.remote, err = d.target.Connect(ctx); err != nil {
+		return diagnosis{}, err
+	}
+	defer d.remote.Close()
+	d.installation()
+	if err := d.lookAtServer(ctx); err != nil {
+		return diagnosis{}, cli.Fail(cli.ExitUnreachable, err)
+	}
+	d.findTenants(ctx)
+	d.lookAtWork(ctx)
+	out := diagnosis{
+		Redis: cli.RedactedURL(where.URL.Value), From: where.URL.From, Tenants: d.tenants, State: isFine, Findings: d.findings,
+	}
+	order := []health{isFine, isUnknown, isDoubtful, isBad}
+	for _, f := range d.findings {
+		if slices.Index(order, f.State) > slices.Index(order, out.State) {
+			out.State = f.State
+		}
+	}
+	return out, ctx.Err()
+}
+
+// installation checks the version and the settings of this installation.
+func (d *doctor) installation() {
+	text := "flunq " + cli.Version().Version
+	file, err := cli.ReadConfig(d.sh)
+	if err == nil {
+		d.settings, _, err = cli.LoadSettings(d.sh, file)
+	}
+	if err != nil {
+		d.settings = cli.DefaultSettings()
+		d.say("flunq", isBad, text+": "+err.Error(), "flunq serve will not start with that: mend it, and see 'flunq config show'")
+		return
+	}
+	switch path, _ := cli.ConfigPath(d.sh); {
+	case len(file.Contexts) > 0 || len(file.Settings) > 0:
+		text += ", configuration " + path
+	default:
+		text += ", no configuration file"
+	}
+	d.say("flunq", isFine, text, "")
+}
+
+// findTenants determines the tenants to check.
+func (d *doctor) findTenants(ctx context.Context) {
+	d.tenants = []string{d.remote.Tenant}
+	if !d.everyone {
+		return
+	}
+	known, err := d.remote.Store.Tenants(ctx)
+	if err != nil {
+		d.blind("tenants", "", err)
+	}
+	found, err := d.remote.Store.FindTenants(ctx)
+	if err != nil {
+		d.blind("tenants", "", err)
+	}
+	dead, err := d.remote.Store.DeadTenants(ctx)
+	if err != nil {
+		d.blind("tenants", "", err)
+	}
+	if all := slices.Concat(known, found, dead); len(all) > 0 {
+		slices.Sort(all)
+		d.tenants = slices.Compact(all)
+	}
+}

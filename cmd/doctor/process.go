@@ -1,0 +1,354 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// services returns the names of the services, in the order in which events pass through them.
+func services() []string { return []string{"worker", "executor", "timer"} }
+
+// running checks which processes run the services, and for which tenants.
+func (d *doctor) running(ctx context.Context, streams []store.Stream) {
+	all, now, err := d.remote.Store.Processes(ctx)
+	if err != nil {
+		d.blind("processes", "", err)
+		return
+	}
+	d.processes, d.at = all, now
+	d.listProcesses()
+	for _, s := range streams {
+		d.served(s)
+	}
+	d.sumUp("services", "worker, executor and timer run for "+d.whom(), "")
+}
+
+// whom describes the tenants that are checked.
+func (d *doctor) whom() string {
+	if len(d.tenants) == 1 {
+		return "tenant " + d.tenants[0]
+	}
+	return "each of " + history.Count(len(d.tenants), "tenant")
+}
+
+// anyRuns reports whether any process runs a service, for any tenant.
+func (d *doctor) anyRuns(service string) bool {
+	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Alive(d.at) && p.Service(service) != nil })
+}
+
+// justUp reports whether Redis started so recently that running processes may not have registered
+// again.
+func (d *doctor) justUp() bool {
+	return d.server.Version != "" && d.server.Uptime >= 0 && d.server.Uptime <= store.HeartbeatEvery+5*time.Second
+}
+
+// anyDead reports whether a process has died, or seems to have.
+func (d *doctor) anyDead() bool {
+	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Stopped.IsZero() && !p.Alive(d.at) })
+}
+
+// listProcesses reports the running processes, and those that died recently.
+func (d *doctor) listProcesses() {
+	var alive []string
+	for i := range d.processes {
+		if p := &d.processes[i]; p.Alive(d.at) {
+			alive = append(alive, d.describe(p))
+		}
+	}
+	switch n := len(alive); {
+	case n == 0 && d.justUp():
+		d.say("processes", isUnknown, "none has registered", restarted)
+	case n == 0 && d.anyDead(): // reported below
+	case n == 0:
+		d.say("processes", isDoubtful, "none is running", "flunq serve starts one")
+	case n == 1:
+		d.say("processes", isFine, alive[0], "")
+	case n <= mostListed:
+		d.say("processes", isFine, fmt.Sprintf("%s running: %s", history.Number(n), strings.Join(alive, "; ")), "")
+	default:
+		d.say("processes", isFine, fmt.Sprintf("%s running: %s; and %s more", history.Number(n), strings.Join(alive[:mostListed], "; "), history.Number(n-mostListed)), "")
+	}
+	d.compareLeases()
+	for i := range d.processes {
+		p := &d.processes[i]
+		if p.Alive(d.at) || !p.Stopped.IsZero() {
+			continue
+		}
+		f := finding{Check: "processes", State: isDoubtful}
+		f.Text = fmt.Sprintf("%s has sent no heartbeat for %s: it was killed, is suspended, or cannot reach Redis", nameOf(p), since(d.at.Sub(p.Heartbeat)))
+		f.Remedy = fmt.Sprintf("check on it; other processes take over its work after %s (LEASE)", history.Duration(d.settings.Lease))
+		if d.justUp() {
+			f.State, f.Remedy = isUnknown, restarted
+		}
+		d.add(f)
+	}
+}
+
+// compareLeases warns of processes that disagree about the lease.
+func (d *doctor) compareLeases() {
+	leases := map[int64]*store.Process{}
+	for i := range d.processes {
+		if p := &d.processes[i]; p.Alive(d.at) && p.LeaseMS > 0 {
+			leases[p.LeaseMS] = p
+		}
+	}
+	if len(leases) < 2 {
+		return
+	}
+	var each []string
+	for _, ms := range slices.Sorted(maps.Keys(leases)) {
+		each = append(each, fmt.Sprintf("%s in %s", history.Duration(time.Duration(ms)*time.Millisecond), nameOf(leases[ms])))
+	}
+	d.say("processes", isDoubtful, "they have different leases ("+strings.Join(each, ", ")+"): one with a shorter lease repeats calls that another still makes",
+		"set LEASE to the same value for every process")
+}
+
+// mostListed is the maximum number of processes to describe.
+const mostListed = 5
+
+const restarted = "Redis has started a moment ago, and processes register again within some seconds: look again then"
+
+// nameOf returns the name by which people look for a process.
+func nameOf(p *store.Process) string {
+	name := "flunq " + p.Command
+	if p.Command == "" {
+		name = "process " + p.Name
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s (pid %d on %s)", name, p.PID, p.Host))
+}
+
+// describe describes a running process.
+func (d *doctor) describe(p *store.Process) string {
+	var names []string
+	for _, s := range p.Services {
+		names = append(names, s.Name)
+	}
+	tenants := "all tenants"
+	if !p.All {
+		tenants = "tenant " + cli.ShortList(p.Tenants)
+	}
+	text := fmt.Sprintf("%s: %s for %s, up for %s", nameOf(p), strings.Join(names, ", "), tenants, since(d.at.Sub(p.Started)))
+	if quiet := d.at.Sub(p.Heartbeat); quiet > store.HeartbeatEvery*3/2 && !p.Embedded {
+		text += fmt.Sprintf(", its last heartbeat %s ago (after %s it counts as dead)", since(quiet), history.Duration(store.DeadAfter))
+	}
+	if p.Version != "" && p.Version != cli.Version().Version {
+		text += ", version " + p.Version
+	}
+	return text
+}
+
+// since formats a duration in whole seconds; a negative one, from clocks that differ, counts as 0.
+func since(t time.Duration) string { return history.Duration(max(t, 0).Round(time.Second)) }
+
+// served checks which services run for a tenant.
+func (d *doctor) served(s store.Stream) {
+	var missing []string
+	worst := isDoubtful
+	var waiting strings.Builder
+	for _, service := range services() {
+		groups := d.groupsOf(service, s.Tenant)
+		if len(groups) == 0 {
+			group := d.settings.Groups()[service]
+			if c, read := store.UnknownReader(d.processes, consumersOf(s, group)); read {
+				d.add(finding{
+					Check: "services", State: isUnknown, Tenant: s.Tenant,
+					Text: fmt.Sprintf("no process has registered that runs the %s, but %s has read with %s %s ago: an earlier version of flunq, or another program",
+						service, c.Name, group, since(c.Idle)),
+				})
+				continue
+			}
+			missing = append(missing, service)
+			if n := waitingFor(s, group); n > 0 {
+				worst = isBad
+				fmt.Fprintf(&waiting, "; the %s has %s to handle", service, history.Count(n, "event"))
+			}
+			continue
+		}
+		d.groupsExist(s, service, groups)
+	}
+	if len(missing) == 0 {
+		return
+	}
+	f := finding{Check: "services", State: worst, Tenant: s.Tenant}
+	f.Text = fmt.Sprintf("no process runs the %s%s%s", cli.OneOf(missing), d.lastOf(missing[0], s.Tenant), waiting.String())
+	f.Remedy = "flunq serve"
+	if len(missing) < len(services()) {
+		f.Remedy += " --only " + strings.Join(missing, ",")
+	}
+	if store.Private(s.Tenant) {
+		f.Remedy += " --tenant " + s.Tenant
+	}
+	f.Remedy += " starts it"
+	// A Redis that restored its events after a restart has restored the entries of processes as
+	// well.
+	if d.justUp() && (d.anyDead() || len(d.processes) == 0 && waiting.Len() == 0) {
+		f.State, f.Remedy = isUnknown, restarted
+	}
+	d.add(f)
+}
+
+// groupsOf returns the groups with which running processes read for a service of a tenant.
+func (d *doctor) groupsOf(service, tenant string) (groups []string) {
+	for i := range d.processes {
+		p := &d.processes[i]
+		if !p.Alive(d.at) || !p.Runs(service, tenant) {
+			continue
+		}
+		if group := p.Service(service).Group; !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+func consumersOf(s store.Stream, group string) []store.Consumer {
+	for _, g := range s.Groups {
+		if g.Name == group {
+			return g.Consumers
+		}
+	}
+	return nil
+}
+
+// waitingFor returns the number of events of a stream that a group has not acknowledged.
+func waitingFor(s store.Stream, group string) int64 {
+	for _, g := range s.Groups {
+		if g.Name == group {
+			return g.Lag + g.Pending
+		}
+	}
+	return s.Length
+}
+
+// lastOf tells what happened to the last process that ran a service.
+func (d *doctor) lastOf(service, tenant string) string {
+	var last *store.Process
+	for i := range d.processes {
+		p := &d.processes[i]
+		if p.Runs(service, tenant) && (last == nil || p.LastSeen().After(last.LastSeen())) {
+			last = p
+		}
+	}
+	switch {
+	case last == nil:
+		return ""
+	case last.Stopped.IsZero():
+		return fmt.Sprintf(" (the last one, %s, sent its last heartbeat %s ago)", nameOf(last), since(d.at.Sub(last.Heartbeat)))
+	default:
+		return fmt.Sprintf(" (the last one, %s, was stopped %s ago)", nameOf(last), since(d.at.Sub(last.Stopped)))
+	}
+}
+
+// groupsExist checks for groups that processes should have created. They discover a new tenant
+// within seconds.
+func (d *doctor) groupsExist(s store.Stream, service string, groups []string) {
+	for _, group := range groups {
+		known := slices.ContainsFunc(s.Groups, func(g store.Group) bool { return g.Name == group })
+		waited := d.at.Sub(entryTime(s.First))
+		if known || s.Length == 0 || waited < newTenant {
+			continue
+		}
+		d.add(finding{
+			Check: "services", State: isBad, Tenant: s.Tenant,
+			Text: fmt.Sprintf("a process runs the %s, but has not made its group %s on the stream, which has had events for %s: it does not find the tenant",
+				service, group, since(waited)),
+			Remedy: fmt.Sprintf("see its log; 'SADD flunq:tenants %s' makes the tenant known, where another program has written its stream", s.Tenant),
+		})
+	}
+	if len(groups) > 1 {
+		d.add(finding{
+			Check: "services", State: isBad, Tenant: s.Tenant,
+			Text:   fmt.Sprintf("processes run the %s with different groups, %s, so each event is handled twice", service, strings.Join(groups, " and ")),
+			Remedy: fmt.Sprintf("set %s_CONSUMER_GROUP alike for all processes", strings.ToUpper(service)),
+		})
+	}
+}
+
+// newTenant is how long processes may take to discover a tenant whose stream another program wrote:
+// they search all keys every five minutes.
+const newTenant = 6 * time.Minute
+
+// entryTime returns the time in the id of an entry.
+func entryTime(id string) time.Time {
+	text, _, _ := strings.Cut(id, "-")
+	ms, _ := strconv.ParseInt(text, 10, 64) // without an entry: long ago
+	return time.UnixMilli(ms)
+}
+
+// otherReaders checks for groups of other programs that are no longer read: streams are not trimmed
+// beyond what those have read.
+func (d *doctor) otherReaders(streams []store.Stream) {
+	if d.server.Version == "" {
+		return // miniredis does not report when a consumer last read
+	}
+	count := 0
+	for _, s := range streams {
+		for _, g := range s.Groups {
+			if d.ours(g.Name) {
+				continue
+			}
+			count++
+			seen := time.Duration(-1)
+			for _, c := range g.Consumers {
+				if seen < 0 || c.Idle < seen {
+					seen = c.Idle
+				}
+			}
+			if seen >= 0 && seen <= silentAfter {
+				continue
+			}
+			f := finding{Check: "other groups", Tenant: s.Tenant, State: isDoubtful}
+			f.Text = fmt.Sprintf("no process reads with the group %s: it has no consumer", g.Name)
+			if seen >= 0 {
+				f.Text = fmt.Sprintf("no process has read with the group %s for %s", g.Name, since(seen))
+			}
+			f.Text += fmt.Sprintf("; it has %s unread and %s pending events, and the stream is not trimmed behind it", history.Number(g.Lag), history.Number(g.Pending))
+			f.Remedy = fmt.Sprintf("start the program that reads with it, or remove the group: XGROUP DESTROY %s %s", s.Key, g.Name)
+			d.add(f)
+		}
+	}
+	if count > 0 {
+		d.sumUp("other groups", "each is read", "")
+	}
+}
+
+// ours reports whether a group belongs to one of the services.
+func (d *doctor) ours(group string) bool {
+	for _, name := range d.settings.Groups() {
+		if name == group {
+			return true
+		}
+	}
+	return slices.ContainsFunc(d.processes, func(p store.Process) bool {
+		return slices.ContainsFunc(p.Services, func(s store.RunningService) bool { return s.Group == group })
+	})
+}
+
+// service returns the service that reads with a group, "" if none does.
+func (d *doctor) service(group string) string {
+	for i := range d.processes {
+		for _, s := range d.processes[i].Services {
+			if s.Group == group {
+				return s.Name
+			}
+		}
+	}
+	for name, ours := range d.settings.Groups() {
+		if ours == group {
+			return name
+		}
+	}
+	return ""
+}
+
+// serve returns the command that starts a service.
+func (d *doctor) serve(service string) string { return "flunq serve --only " + service }

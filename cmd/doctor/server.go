@@ -1,0 +1,252 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// lookAtServer checks the server itself. An error means that the connection is lost.
+func (d *doctor) lookAtServer(ctx context.Context) error {
+	before := d.now()
+	v, err := d.remote.Store.Server(ctx)
+	if err != nil {
+		return err
+	}
+	took := d.now().Sub(before)
+	d.server = v
+	clock := ofClock(v, before.Add(took/2), took)
+	var virtual dev.Clock
+	if v.Version == "" && actions.AskClock(ctx, d.remote.Redis, &virtual, "SHOW") == nil && virtual.Mode == dev.Virtual {
+		clock = finding{Check: "clock", State: isFine, Text: "virtual (flunq dev), now at " + virtual.Now.Format(time.RFC3339)}
+	}
+	for _, f := range []finding{
+		ofVersion(v), ofRole(v), ofPersistence(v, v.Time), ofFailover(v), ofEviction(v), ofMemory(v), ofClients(v),
+		clock,
+	} {
+		if f.Check != "" {
+			d.add(f)
+		}
+	}
+	return nil
+}
+
+// ofVersion checks the kind and version of the server.
+func ofVersion(v store.Server) finding {
+	f := finding{Check: "redis", State: isFine}
+	if v.Version == "" {
+		f.State, f.Text = isUnknown, "it does not say which version it is (the Redis inside 'flunq dev' does not)"
+		return f
+	}
+	f.Text = "Redis " + v.Version
+	if v.Mode != "" {
+		f.Text += ", " + v.Mode
+	}
+	if v.Uptime >= 0 {
+		f.Text += ", up for " + history.Duration(v.Uptime)
+	}
+	major, rest, _ := strings.Cut(v.Version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	number, err := strconv.Atoi(major)
+	part, wrong := strconv.Atoi(minor)
+	switch {
+	case v.Mode == "cluster":
+		f.State, f.Remedy = isBad, "flunq does not work on a Redis Cluster yet: use a Redis that is not a cluster, or one that Sentinel fails over"
+	case v.Mode == "sentinel":
+		f.State, f.Remedy = isBad, "this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER/DB"
+	case err != nil || wrong != nil:
+		f.State = isUnknown
+	case number < 6 || number == 6 && part < 2:
+		f.State, f.Text, f.Remedy = isBad, f.Text+": too old, 6.2 is needed", "upgrade it to 7.0 or later"
+	case number < 7:
+		f.State, f.Remedy = isDoubtful, "it works; 7.0 or later is recommended, and says how far groups lag behind"
+	}
+	return f
+}
+
+// ofRole checks whether the server accepts writes.
+func ofRole(v store.Server) finding {
+	f := finding{Check: "role", State: isFine, Text: v.Role}
+	switch {
+	case v.Loading == "yes":
+		f.State, f.Text, f.Remedy = isDoubtful, "it still reads its data", "wait: the services do as well"
+	case v.Role == "replica":
+		f.State, f.Text = isBad, "a replica, which takes no writes"
+		f.Remedy = fmt.Sprintf("use its master at %s, or redis-sentinel:// which finds it", v.Master)
+	case v.Role == "":
+		f.State, f.Text = isUnknown, "it does not say whether it is a master"
+	case v.Replicas >= 0:
+		f.Text += " with " + history.Count(int(v.Replicas), "replica")
+	}
+	return f
+}
+
+const appendOnly = "CONFIG SET appendonly yes, CONFIG SET appendfsync everysec, then CONFIG REWRITE"
+
+// ofPersistence tells what a crash would lose.
+func ofPersistence(v store.Server, now time.Time) finding {
+	f := finding{Check: "persistence", State: isFine}
+	gap, known := v.SnapshotInterval()
+	switch {
+	case v.Trouble != "":
+		f.State, f.Text = isBad, v.Trouble+": what was written since may be gone after a crash"
+		f.Remedy = "see the log of Redis and the room on its disk; INFO persistence says when it is well again"
+	case v.AppendOnly == "always":
+		f.Text = "append-only file, flushed always: neither a crash nor a power cut loses what was acknowledged"
+	case v.AppendOnly == "everysec":
+		f.Text = "append-only file, flushed every second: a power cut loses the last second; kill -9 of Redis nothing"
+	case v.AppendOnly == "no":
+		f.State, f.Text = isDoubtful, "append-only file, flushed when the system likes: a power cut may lose half a minute; kill -9 of Redis nothing"
+		f.Remedy = "CONFIG SET appendfsync everysec, then CONFIG REWRITE"
+	case v.AppendOnly == "on":
+		f.State, f.Text = isUnknown, "append-only file, but not told how often it is flushed: kill -9 of Redis loses nothing; a power cut a second, or half a minute"
+	case v.AppendOnly == "":
+		f.State, f.Text = isUnknown, "it does not say what a crash would cost"
+	case v.Saves == "off":
+		f.State, f.Text, f.Remedy = isBad, "none: a crash of Redis loses everything since start", appendOnly
+	case known:
+		f.State, f.Remedy = isDoubtful, appendOnly
+		f.Text = "snapshots only: a crash of Redis loses up to " + minutes(gap) + lastSave(v, now)
+	default:
+		f.State, f.Remedy = isUnknown, "have the append-only file turned on where this Redis is configured"
+		f.Text = "no append-only file, and not told when snapshots are taken: a crash loses all since the last one" + lastSave(v, now)
+	}
+	return f
+}
+
+// lastSave tells the age of the last snapshot.
+func lastSave(v store.Server, now time.Time) string {
+	if v.LastSave.IsZero() || now.Before(v.LastSave) {
+		return ""
+	}
+	text := "; the last one is " + history.Duration(now.Sub(v.LastSave).Round(time.Second)) + " old"
+	if v.Unsaved > 0 {
+		text += ", " + history.Count(v.Unsaved, "change") + " ago"
+	}
+	return text
+}
+
+func minutes(d time.Duration) string {
+	return history.Count(int((d+time.Minute-1)/time.Minute), "minute")
+}
+
+// ofFailover tells what losing the master would lose.
+func ofFailover(v store.Server) finding {
+	if v.Role != "master" || v.Replicas < 1 {
+		return finding{}
+	}
+	f := finding{Check: "failover", State: isDoubtful}
+	f.Text = "replicas follow with a delay: a failover may lose the last writes, and a master that is cut off goes on taking some that are lost"
+	switch {
+	case v.Guarded > 0:
+		f.State = isFine
+		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s takes none", history.Count(int(v.Guarded), "replica"))
+	case v.Guarded == 0:
+		f.Remedy = "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE; WAIT says whether replicas have a write"
+	default:
+		f.State = isUnknown
+	}
+	return f
+}
+
+// ofEviction checks whether Redis may evict keys.
+func ofEviction(v store.Server) finding {
+	f := finding{Check: "eviction", State: isFine, Text: v.Policy}
+	switch {
+	case v.Policy == "":
+		f.State, f.Text = isUnknown, "it does not say which keys it drops when it is full"
+		f.Remedy = "see that maxmemory-policy is noeviction where this Redis is configured"
+		if v.Version == "" {
+			f.Remedy = ""
+		}
+	case v.Evicts():
+		f.State, f.Remedy = isBad, store.NoEviction
+		f.Text += ": when it is full, timers and histories vanish without an error"
+	case v.Evicted > 0:
+		f.State, f.Text = isDoubtful, fmt.Sprintf("%s: %s dropped since start", v.Policy, history.Count(v.Evicted, "key"))
+		f.Remedy = "those had an expiry, or the policy was another; " + store.NoEviction
+	case v.Policy != "noeviction":
+		f.State, f.Text = isDoubtful, v.Policy+": keys with an expiry are dropped first; flunq's have none, but others' may"
+		f.Remedy = store.NoEviction
+	default:
+		f.Text += ": when it is full, writes are refused and nothing is lost"
+	}
+	return f
+}
+
+// ofMemory checks how much memory is left.
+func ofMemory(v store.Server) finding {
+	const much, most, crowd = 80, 95, 100 << 20
+	f := finding{Check: "memory", State: isFine}
+	if v.Used < 0 {
+		f.State, f.Text = isUnknown, "it does not say how much it uses"
+		return f
+	}
+	space, of := v.Limit, "maxmemory"
+	if space == 0 {
+		space, of = v.Machine, "the machine's, no maxmemory"
+	}
+	f.Text = mebibytes(v.Used)
+	if space > 0 {
+		f.Text = fmt.Sprintf("%s of %s (%s), %d %%", f.Text, mebibytes(space), of, v.Used*100/space)
+	}
+	switch {
+	case space > 0 && v.Used*100/space >= most:
+		f.State, f.Remedy = isBad, "give it more memory (CONFIG SET maxmemory …), or drop dead letters: when it is full the services wait"
+	case space > 0 && v.Used*100/space >= much:
+		f.State, f.Remedy = isDoubtful, "give it more memory (CONFIG SET maxmemory …), before it is full and the services wait"
+	case v.Fragmentation > 2 && v.Used > crowd:
+		f.State = isDoubtful
+		f.Text += fmt.Sprintf("; it takes %.1f times as much of the machine", v.Fragmentation)
+		f.Remedy = "CONFIG SET activedefrag yes, or MEMORY PURGE"
+	}
+	return f
+}
+
+func mebibytes(n int64) string {
+	if n >= 10<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// ofClients checks whether more processes can connect.
+func ofClients(v store.Server) finding {
+	if v.Clients < 0 || v.MostClients <= 0 {
+		return finding{}
+	}
+	f := finding{Check: "clients", State: isFine, Text: history.Number(v.Clients) + " of " + history.Number(v.MostClients)}
+	if v.Clients*10 >= v.MostClients*9 {
+		f.State, f.Remedy = isDoubtful, "CONFIG SET maxclients …: further processes are turned away"
+	}
+	return f
+}
+
+// ofClock compares the clock of Redis with that of this machine; within is how long the reading
+// took.
+func ofClock(v store.Server, now time.Time, within time.Duration) finding {
+	f := finding{Check: "clock", State: isFine}
+	if v.Time.IsZero() {
+		f.State, f.Text = isUnknown, "it does not tell the time"
+		return f
+	}
+	ahead := v.Time.Sub(now)
+	if ahead.Abs() <= time.Second+within/2 {
+		f.Text = "differs from this machine's by less than a second"
+		return f
+	}
+	way := "ahead of"
+	if ahead < 0 {
+		way = "behind"
+	}
+	f.State, f.Text = isDoubtful, fmt.Sprintf("%s %s this machine's: timers fire by the clock of Redis", history.Duration(ahead.Abs().Round(time.Second)), way)
+	f.Remedy = "check that both machines follow NTP (timedatectl)"
+	return f
+}

@@ -1,0 +1,120 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+)
+
+// stuck searches the oldest open executions of each tenant for those that nothing will wake, and
+// for those that lack a timer.
+func (d *doctor) stuck(ctx context.Context) {
+	looked := 0
+	for _, tenant := range d.tenants {
+		n, err := d.stuckOf(ctx, tenant)
+		if looked += n; err != nil {
+			d.blind("stuck", tenant, err)
+		}
+	}
+	d.sumUp("stuck", fmt.Sprintf("what they wait for is there for all of %s that go on", history.Count(looked, "execution")), "")
+}
+
+func (d *doctor) stuckOf(ctx context.Context, tenant string) (looked int, err error) {
+	query := store.ExecutionQuery{Statuses: []string{string(decide.Running), string(decide.Waiting)}, Limit: mostOpen, Back: true}
+	open, next, err := d.remote.Store.Executions(ctx, tenant, query)
+	if err != nil {
+		return 0, err
+	}
+	outlooks, err := d.remote.Examiner().Examine(ctx, tenant, open)
+	if err != nil {
+		return 0, err
+	}
+	d.stuckFinding(tenant, open, outlooks, next != "")
+	return len(outlooks), nil
+}
+
+// stuckFinding reports the executions that are stuck, and those that have lost a time limit.
+func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]inspect.Outlook, more bool) {
+	var stuck, unlimited, damaged []string
+	restorable := false
+	for _, x := range open {
+		switch o := outlooks[x.ID]; {
+		case o.Damage != "":
+			damaged = append(damaged, x.ID)
+		case len(o.Stuck) > 0:
+			stuck = append(stuck, x.ID)
+			restorable = restorable || !o.Missing.Empty()
+		case len(o.Missing.Timers) > 0:
+			unlimited = append(unlimited, x.ID)
+		}
+	}
+	among := ""
+	if more {
+		among = fmt.Sprintf(" (of the %s oldest that go on)", history.Number(mostOpen))
+	}
+	if len(damaged) > 0 {
+		d.add(finding{
+			Check: "stuck", State: isBad, Tenant: tenant, Examples: damaged,
+			Text:   fmt.Sprintf("the history of %s is gone or cut short%s: such an execution cannot go on", history.Count(len(damaged), "execution"), among),
+			Remedy: fmt.Sprintf("put the history back from a backup, or flunq cancel %s --tenant %s", damaged[0], tenant),
+		})
+	}
+	if len(stuck) > 0 {
+		f := finding{Check: "stuck", State: isBad, Tenant: tenant, Examples: stuck}
+		f.Text = fmt.Sprintf("nothing will wake %s: what a task waits for is not there%s", history.Count(len(stuck), "execution"), among)
+		f.Remedy = fmt.Sprintf("flunq ps --stuck --tenant %s lists them, flunq show %s --tenant %s says why", tenant, stuck[0], tenant)
+		if restorable {
+			f.Remedy += fmt.Sprintf("; flunq timers restore %s --tenant %s sets it again", stuck[0], tenant)
+		}
+		d.add(f)
+	}
+	if len(unlimited) > 0 {
+		d.add(finding{
+			Check: "stuck", State: isDoubtful, Tenant: tenant, Examples: unlimited,
+			Text:   fmt.Sprintf("a timer of %s was cancelled or lost, and others go on without it%s", history.Count(len(unlimited), "execution"), among),
+			Remedy: fmt.Sprintf("flunq show %s --tenant %s says which; flunq timers restore %s --tenant %s sets it again", unlimited[0], tenant, unlimited[0], tenant),
+		})
+	}
+}
+
+// manyKept is the number of finished executions of a tenant from which on doctor warns.
+const manyKept = 100_000
+
+// kept checks how many ended executions are kept: without a setting, all are.
+func (d *doctor) kept(ctx context.Context, tenant string) {
+	counts, err := d.remote.Store.Counts(ctx, tenant)
+	var keep store.Keep
+	if err == nil {
+		keep, err = d.remote.Store.Kept(ctx, tenant)
+	}
+	finished := counts.Completed + counts.Faulted + counts.Cancelled
+	if err != nil {
+		d.blind("finished", tenant, err)
+		return
+	}
+	if finished == 0 {
+		return
+	}
+	f := finding{Check: "finished", State: isFine, Tenant: tenant, number: finished, Text: history.Count(int(finished), "finished execution")}
+	size, err := d.remote.Store.Weight(ctx, tenant)
+	if err == nil && size > 0 {
+		f.bytes = size * finished
+		f.Text += ", some " + mebibytes(f.bytes)
+	}
+	if keep.Bounded() {
+		f.Text += "; " + cli.KeptOf(keep)
+		d.add(f)
+		return
+	}
+	f.Text += "; nobody removes any"
+	if finished >= manyKept || d.server.Limit > 0 && size*finished > d.server.Limit/4 {
+		f.State = isDoubtful
+		f.Remedy = "flunq serve --keep-finished 30d removes those that ended longer ago (KEEP_FINISHED); KEEP_FINISHED_COUNT bounds how many there are"
+	}
+	d.add(f)
+}

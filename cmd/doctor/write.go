@@ -1,0 +1,126 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+)
+
+// glyphs returns the symbol of a verdict with and without Unicode, and its style.
+func (h health) glyphs() [3]string {
+	switch h {
+	case isFine:
+		return [3]string{"✔", "+", cli.Green}
+	case isDoubtful:
+		return [3]string{"!", "!", cli.Yellow}
+	case isBad:
+		return [3]string{"✘", "x", cli.Red}
+	default:
+		return [3]string{"?", "?", ""}
+	}
+}
+
+// write prints the diagnosis for people.
+func (r diagnosis) write(sh *cli.Shell, all bool) {
+	plain, arrow := 0, "→"
+	if sh.ASCII() {
+		plain, arrow = 1, "->"
+	}
+	widest, count := 0, map[health]int{}
+	for _, f := range r.Findings {
+		widest = max(widest, len(f.Check))
+		count[f.State]++
+	}
+	shown := r.Findings
+	if !all {
+		shown = gathered(shown)
+	}
+	fmt.Fprintf(sh.Out, "%s (%s), %s\n", cli.Printable(r.Redis), cli.Printable(r.From), history.Count(len(r.Tenants), "tenant")+": "+cli.Printable(cli.ShortList(r.Tenants)))
+	for _, f := range shown {
+		look := f.State.glyphs()
+		word := look[plain] + " " + fmt.Sprintf("%-7s", f.State)
+		if look[2] != "" {
+			word = cli.Paint(sh.OutColor(), look[2], word)
+		}
+		text := f.Text
+		if f.Tenant != "" {
+			text = "tenant " + f.Tenant + ": " + text
+		}
+		fmt.Fprintf(sh.Out, "%s  %-*s  %s\n", word, widest, f.Check, cli.OneLine(text))
+		if len(f.Examples) > 0 {
+			fmt.Fprintf(sh.Out, "%*s  %s\n", 11+widest, "", cli.OneLine(cli.ShortList(f.Examples)))
+		}
+		if f.Remedy != "" {
+			fmt.Fprintf(sh.Out, "%*s  %s %s\n", 11+widest, "", arrow, cli.OneLine(f.Remedy))
+		}
+	}
+	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], history.Count(count[isDoubtful], "warning"), count[isBad])
+}
+
+// mostAlike is the maximum number of similar findings to print one by one.
+const mostAlike = 10
+
+// gathered condenses findings: one for all healthy tenants, and of many tenants with the same
+// problem the first ones and a count of the others.
+func gathered(all []finding) (out []finding) {
+	for len(all) > 0 {
+		kind := all[0]
+		n := slices.IndexFunc(all, func(f finding) bool { return f.Check != kind.Check })
+		if n < 0 {
+			n = len(all)
+		}
+		for _, state := range []health{isBad, isDoubtful, isUnknown, isFine} {
+			var alike []finding
+			for _, f := range all[:n] {
+				if f.State == state {
+					alike = append(alike, f)
+				}
+			}
+			out = append(out, few(alike)...)
+		}
+		all = all[n:]
+	}
+	return out
+}
+
+// few condenses findings of one check and verdict.
+func few(alike []finding) []finding {
+	switch {
+	case len(alike) > 1 && alike[0].State == isFine && alike[0].Tenant != "":
+		return []finding{wellOf(alike)}
+	case len(alike) <= mostAlike+1:
+		return alike
+	}
+	rest := finding{Check: alike[0].Check, State: alike[0].State}
+	tenants := tenantsOf(alike[mostAlike:])
+	rest.Text = fmt.Sprintf("%s more like these, of %s: %s", history.Number(len(alike)-mostAlike), history.Count(len(tenants), "tenant"), cli.ShortList(tenants))
+	rest.Remedy = "flunq doctor -A --all shows each"
+	return append(slices.Clone(alike[:mostAlike]), rest)
+}
+
+// wellOf merges the findings of several healthy tenants into one.
+func wellOf(alike []finding) finding {
+	f := finding{Check: alike[0].Check, State: alike[0].State}
+	for _, one := range alike {
+		f.number, f.bytes = f.number+one.number, f.bytes+one.bytes
+	}
+	f.Text = history.Count(len(tenantsOf(alike)), "tenant") + " are well"
+	if f.number > 0 {
+		f.Text = fmt.Sprintf("%s of %s", history.Count(int(f.number), "finished execution"), history.Count(len(tenantsOf(alike)), "tenant"))
+	}
+	if f.bytes > 0 {
+		f.Text += ", some " + mebibytes(f.bytes)
+	}
+	return f
+}
+
+// tenantsOf returns the tenants of the findings, sorted.
+func tenantsOf(findings []finding) (tenants []string) {
+	for _, f := range findings {
+		tenants = append(tenants, f.Tenant)
+	}
+	slices.Sort(tenants)
+	return slices.Compact(tenants)
+}

@@ -1,0 +1,232 @@
+package operate
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/store"
+)
+
+// deadLetterFilter selects dead letters.
+type deadLetterFilter struct {
+	service, reason, workflow, execution, age, since string
+	everyone, others                                 bool
+}
+
+// deadLetterFlags adds the flags of the filter.
+func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
+	var w deadLetterFilter
+	f := c.Flags()
+	f.StringVar(&w.service, "service", "", "only those from the service `NAME`")
+	f.StringVar(&w.reason, "reason", "", "only those whose reason contains `TEXT`")
+	f.StringVar(&w.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
+	f.StringVar(&w.execution, "execution", "", "only those of the execution `ID`")
+	f.StringVar(&w.age, "age", "", "only those older than `DURATION` (1h, P1D)")
+	f.StringVar(&w.since, "since", "", "only those of the last `DURATION`, or since a time (RFC 3339)")
+	f.BoolVarP(&w.everyone, "all-tenants", "A", false, "include all tenants")
+	f.BoolVar(&w.others, "other-streams", false, "search every key for streams of workflows, and all their events")
+	cli.Offer(c, "service", cli.NewChoice(store.WorkerGroup, store.ExecutorGroup, store.TimerGroup))
+	return &w
+}
+
+// passes reports whether a dead letter is selected, except by its time.
+func (w *deadLetterFilter) passes(l store.DeadLetter) bool {
+	return (w.service == "" || strings.TrimSuffix(w.service, "-service") == strings.TrimSuffix(l.Service, "-service")) &&
+		strings.Contains(strings.ToLower(l.Reason), strings.ToLower(w.reason)) &&
+		(w.workflow == "" || w.workflow == l.Event.Workflow) &&
+		(w.execution == "" || w.execution == l.Event.Execution)
+}
+
+// span returns the range of ids of the dead letters selected by time.
+func (w *deadLetterFilter) span(now time.Time) (from, to string, err error) {
+	if w.age != "" {
+		at, err := ago(now, w.age)
+		if err != nil {
+			return "", "", cli.Misusef("--age %q: %v", w.age, err)
+		}
+		to = strconv.FormatInt(max(at.UnixMilli(), 0), 10)
+	}
+	if w.since != "" {
+		at, err := ago(now, w.since)
+		if err != nil {
+			return "", "", cli.Misusef("--since %q: %v", w.since, err)
+		}
+		from = strconv.FormatInt(max(at.UnixMilli(), 0), 10)
+	}
+	return from, to, nil
+}
+
+// deadLetterSource is a stream that contains dead letters.
+type deadLetterSource struct{ tenant, stream string }
+
+// sources returns the streams that can contain selected dead letters, and the maximum number of
+// entries to search in streams of the other key scheme.
+func (w *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources []deadLetterSource, entries int, err error) {
+	tenants, pattern := []string{r.Tenant}, r.Tenant
+	if w.everyone {
+		pattern = ""
+		if tenants, err = r.Store.DeadTenants(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
+	for _, tenant := range tenants {
+		sources = append(sources, deadLetterSource{tenant: tenant})
+	}
+	others, entries, err := otherStreams(ctx, r, pattern, w.others)
+	for _, other := range others {
+		sources = append(sources, deadLetterSource{tenant: other.Tenant, stream: other.Key})
+	}
+	return sources, entries, err
+}
+
+// deadLetterRef returns the name of a dead letter on the command line: its id, prefixed with the
+// tenant if that is not the command's, or with its stream.
+func deadLetterRef(r *cli.Remote, l store.DeadLetter) string {
+	switch {
+	case strings.Contains(l.Stream, ":workflow:"):
+		return l.Stream + "/" + l.ID
+	case l.Tenant != r.Tenant:
+		return l.Tenant + "/" + l.ID
+	default:
+		return l.ID
+	}
+}
+
+// sourceOf parses a name made by deadLetterRef.
+func sourceOf(r *cli.Remote, ref string) (source deadLetterSource, id string) {
+	at := strings.LastIndex(ref, "/")
+	if at < 0 {
+		return deadLetterSource{tenant: r.Tenant}, ref
+	}
+	place, id := ref[:at], ref[at+1:]
+	if tenant, _, ok := strings.Cut(strings.TrimPrefix(place, "tenant:"), ":workflow:"); ok {
+		return deadLetterSource{tenant: tenant, stream: place}, id
+	}
+	return deadLetterSource{tenant: place}, id
+}
+
+// findDeadLetter finds a dead letter by the name that deadLetterRef gives it.
+func findDeadLetter(ctx context.Context, r *cli.Remote, ref string) (store.DeadLetter, error) {
+	source, id := sourceOf(r, ref)
+	l, err := r.Store.Letter(ctx, source.tenant, source.stream, id)
+	return l, cli.BadID(err)
+}
+
+// newest returns the selected dead letters after a given one, newest first, and at most limit+1.
+func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.Time, after string, limit int) ([]store.DeadLetter, error) {
+	from, to, err := w.span(now)
+	if err != nil {
+		return nil, err
+	}
+	behind, err := deadLetterAfter(r, after)
+	if err != nil {
+		return nil, err
+	}
+	to = firstID(to, behind.ID)
+	sources, entries, err := w.sources(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var found []store.DeadLetter
+	for _, source := range sources {
+		here := 0
+		q := store.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, From: from, To: to}
+		err := w.each(ctx, r, q, entries, func(l store.DeadLetter) bool {
+			if after == "" || newerFirst(behind, l) {
+				found = append(found, l)
+				here++
+			}
+			return limit == 0 || here <= limit
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(found, byAge)
+	if limit > 0 && len(found) > limit+1 {
+		found = found[:limit+1]
+	}
+	return found, nil
+}
+
+// deadLetterAfter returns the position in a listing that an id stands for.
+func deadLetterAfter(r *cli.Remote, after string) (store.DeadLetter, error) {
+	source, id := sourceOf(r, after)
+	if strings.Trim(id, "0123456789-") != "" {
+		return store.DeadLetter{}, cli.Misusef("--after %q: want the id of a dead letter", after)
+	}
+	return store.DeadLetter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
+}
+
+// byAge sorts dead letters, newest first.
+func byAge(a, b store.DeadLetter) int {
+	if newerFirst(a, b) {
+		return -1
+	}
+	return 1
+}
+
+// newerFirst reports whether a comes before b in a listing.
+func newerFirst(a, b store.DeadLetter) bool {
+	if a.ID != b.ID {
+		return earlierID(b.ID, a.ID)
+	}
+	return placeOf(a) < placeOf(b)
+}
+
+// placeOf distinguishes dead letters with the same id.
+func placeOf(l store.DeadLetter) string {
+	if strings.Contains(l.Stream, ":workflow:") {
+		return l.Stream
+	}
+	return l.Tenant
+}
+
+// firstID returns the earlier of two ids; "" stands for the end.
+func firstID(a, b string) string {
+	if a == "" || b != "" && earlierID(b, a) {
+		return b
+	}
+	return a
+}
+
+// earlierID reports whether a is earlier than b. An id without a sequence number is the last one of
+// its millisecond.
+func earlierID(a, b string) bool {
+	aTime, aNumber, _ := strings.Cut(a, "-")
+	bTime, bNumber, _ := strings.Cut(b, "-")
+	if aTime != bTime {
+		return shorter(aTime, bTime)
+	}
+	return aNumber != bNumber && aNumber != "" && (bNumber == "" || shorter(aNumber, bNumber))
+}
+
+// shorter compares decimal numbers without parsing them.
+func shorter(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
+
+// each calls f with the selected dead letters of a stream until f has enough. In a stream of the
+// other key scheme it reads a limited number of entries.
+func (w *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q store.DeadLetterQuery, entries int, f func(store.DeadLetter) bool) error {
+	for q.Count = 200; ; {
+		deadLetters, next, err := r.Store.DeadLetters(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, l := range deadLetters {
+			if w.passes(l) && !f(l) {
+				return nil
+			}
+		}
+		entries -= q.Count
+		if next == "" || q.Stream != "" && entries <= 0 {
+			return nil
+		}
+		q = q.At(next)
+	}
+}

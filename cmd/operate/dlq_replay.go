@@ -1,0 +1,302 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// deadLetterChange is one run of a command that replays or drops dead letters.
+type deadLetterChange struct {
+	sh      *cli.Shell
+	target  *cli.Target
+	format  *cli.Choice
+	consent *consent
+	filter  *deadLetterFilter
+	trial   *deadLetterTrial // simulates instead of changing, if it has a workflow
+	verb    string
+	all     bool
+	limit   int
+	rate    string
+
+	do func(ctx context.Context, r *cli.Remote, l store.DeadLetter) (bool, error)
+}
+
+// changedDeadLetter is the result for one dead letter, in the JSON output.
+type changedDeadLetter struct {
+	deadLetterRow
+
+	Action string `json:"action"`
+	Done   bool   `json:"done"`
+}
+
+// flags adds the flags that these commands share.
+func (t *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
+	t.target = cli.TargetFlags(c, t.sh)
+	t.format = cli.OutputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
+	t.consent = consentFlags(c)
+	t.filter = deadLetterFlags(c)
+	c.Flags().BoolVar(&t.all, "all", false, "take all dead letters that match the other flags, oldest first")
+	c.Flags().IntVar(&t.limit, "limit", 0, "process at most `N`; 0: all")
+	c.ValidArgsFunction = completeDeadLetters(t.target)
+	c.Args = t.arguments
+	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
+	return c
+}
+
+// arguments requires either ids or --all.
+func (t *deadLetterChange) arguments(c *cobra.Command, args []string) error {
+	w, document := t.filter, ""
+	if t.trial != nil {
+		if err := t.trial.check(w); err != nil {
+			return err
+		}
+		if t.trial.simulate {
+			document = w.workflow
+		}
+	}
+	narrowed := w.service+w.reason+w.execution+w.age+w.since != "" || w.everyone || w.workflow != document
+	switch {
+	case t.all && len(args) > 0:
+		return cli.Misusef("%s: want dead letters or --all, not both%s", t.verb, cli.SeeHelp(c))
+	case !t.all && len(args) == 0 && narrowed:
+		return cli.Misusef("%s: add --all for all dead letters that match the flags%s", t.verb, cli.SeeHelp(c))
+	case !t.all && len(args) == 0:
+		return cli.Misusef("%s: no dead letter given: want ids, or --all%s", t.verb, cli.SeeHelp(c))
+	case !t.all && narrowed:
+		return cli.Misusef("%s: flags that choose dead letters go with --all, not with ids%s", t.verb, cli.SeeHelp(c))
+	case t.limit < 0:
+		return cli.Misusef("--limit %d: want 0 or more", t.limit)
+	default:
+		return nil
+	}
+}
+
+func newDeadLettersReplayCommand(sh *cli.Shell) *cobra.Command {
+	t := &deadLetterChange{sh: sh, verb: "replay", trial: &deadLetterTrial{sh: sh}}
+	t.do = func(ctx context.Context, r *cli.Remote, l store.DeadLetter) (bool, error) {
+		return r.Store.Replay(ctx, l)
+	}
+	c := t.flags(&cobra.Command{
+		Use:   "replay ID…|--all",
+		Short: "Put dead letters back into their stream",
+		Long: `Puts the event of a dead letter back into the stream it came from, byte for byte, and
+removes the dead letter; both or neither. Two operators cannot replay the same one twice.
+If the event becomes a dead letter again, that one tells how often it was replayed.
+
+With --simulate nothing is replayed. For each dead letter of an execution, the document
+of --workflow runs in the simulator with the execution's input. The exit code is 4 if one
+would not complete. --mocks answers calls; other calls are refused.`,
+		Example: `  flunq dlq replay 1767225600000-0
+  flunq dlq replay --all --service executor-service --since 1h --dry-run
+  flunq dlq replay --all --rate 10/s --limit 1000
+  flunq dlq replay --all --simulate --workflow v2.yaml --mocks order.mocks.yaml`,
+	})
+	c.Flags().StringVar(&t.rate, "rate", "", "replay at most at `RATE`: 10/s, 100/m")
+	t.trial.flags(c)
+	return c
+}
+
+func newDeadLettersDropCommand(sh *cli.Shell) *cobra.Command {
+	t := &deadLetterChange{sh: sh, verb: "drop"}
+	t.do = func(ctx context.Context, r *cli.Remote, l store.DeadLetter) (bool, error) {
+		n, err := r.Store.Drop(ctx, l)
+		return n == 1, err
+	}
+	return t.flags(&cobra.Command{
+		Use:   "drop ID…|--all",
+		Short: "Drop dead letters",
+		Long:  `Deletes dead letters. This cannot be undone.`,
+		Example: `  flunq dlq drop 1767225600000-0
+  flunq dlq drop --all --age P30D --dry-run
+  flunq dlq drop --all --age P30D --yes`,
+	})
+}
+
+func (t *deadLetterChange) run(ctx context.Context, refs []string) error {
+	pause, err := pauseOf(t.rate)
+	if err != nil {
+		return err
+	}
+	r, err := t.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	simulate := t.trial != nil && t.trial.simulate
+	if simulate {
+		if err := t.trial.begin(ctx, t.filter); err != nil {
+			return err
+		}
+	}
+	deadLetters, err := t.chosen(ctx, r, now, refs)
+	if err != nil {
+		return err
+	}
+	if simulate {
+		return t.trial.run(ctx, r, deadLetters, t.format)
+	}
+	rows := make([]changedDeadLetter, 0, len(deadLetters))
+	for _, l := range deadLetters {
+		rows = append(rows, changedDeadLetter{deadLetterRow: deadLetterRowOf(r, l, now), Action: t.verb})
+	}
+	if t.consent.dry {
+		return t.print(rows, true)
+	}
+	if err := t.agreed(ctx, rows); err != nil {
+		return err
+	}
+	err = t.apply(ctx, r, deadLetters, rows, pause)
+	return errors.Join(t.print(rows, false), err)
+}
+
+// agreed asks for confirmation before dead letters are dropped, or many are changed at once.
+func (t *deadLetterChange) agreed(ctx context.Context, rows []changedDeadLetter) error {
+	if t.verb == "replay" || len(rows) == 0 {
+		return nil
+	}
+	t.sh.Hint("%s will be lost", history.Count(len(rows), "dead letter"))
+	return t.consent.given(ctx, t.sh, t.format, "dlq "+t.verb)
+}
+
+// chosen returns the dead letters that the arguments and flags select.
+func (t *deadLetterChange) chosen(ctx context.Context, r *cli.Remote, now time.Time, refs []string) ([]store.DeadLetter, error) {
+	if t.all {
+		return t.filter.oldest(ctx, r, now, t.limit)
+	}
+	var found []store.DeadLetter
+	var wrong []error
+	for _, ref := range refs {
+		l, err := findDeadLetter(ctx, r, ref)
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		found = append(found, l)
+	}
+	if len(wrong) == 1 {
+		return nil, wrong[0]
+	}
+	return found, errors.Join(wrong...)
+}
+
+// oldest returns the selected dead letters, oldest first, up to limit.
+func (w *deadLetterFilter) oldest(ctx context.Context, r *cli.Remote, now time.Time, limit int) ([]store.DeadLetter, error) {
+	from, to, err := w.span(now)
+	if err != nil {
+		return nil, err
+	}
+	sources, entries, err := w.sources(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var found []store.DeadLetter
+	for _, source := range sources {
+		q := store.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, From: from, To: to, Oldest: true}
+		err := w.each(ctx, r, q, entries, func(l store.DeadLetter) bool {
+			found = append(found, l)
+			return limit == 0 || len(found) < limit
+		})
+		if err != nil || limit > 0 && len(found) >= limit {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// pauseOf returns the time between two replays at a rate.
+func pauseOf(rate string) (time.Duration, error) {
+	if rate == "" {
+		return 0, nil
+	}
+	number, unit, _ := strings.Cut(rate, "/")
+	per := map[string]time.Duration{"": time.Second, "s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n > 0) || per == 0 {
+		return 0, cli.Misusef("--rate %q: want a number and a time, such as 10/s or 100/m", rate)
+	}
+	return time.Duration(float64(per) / n), nil
+}
+
+// apply changes the dead letters one by one, and continues after errors.
+func (t *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []store.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
+	var wrong []error
+	for i, l := range deadLetters {
+		if i > 0 && pause > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+		if ctx.Err() != nil {
+			return errors.Join(append(wrong, ctx.Err())...)
+		}
+		done, err := t.do(ctx, r, l)
+		rows[i].Done = done
+		switch {
+		case err != nil && store.Temporary(err):
+			return errors.Join(append(wrong, err)...)
+		case err != nil:
+			wrong = append(wrong, err)
+		case !done:
+			t.sh.Hint("%s is gone: another operator was faster", cli.Printable(rows[i].ID))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (t *deadLetterChange) print(rows []changedDeadLetter, dry bool) error {
+	switch t.format.String() {
+	case "json", "yaml":
+		return cli.WriteValue(t.sh.Out, t.format.String(), rows)
+	case "table", "wide", "ids", "jsonl":
+		plain := make([]deadLetterRow, len(rows))
+		for i, row := range rows {
+			plain[i] = row.deadLetterRow
+		}
+		return deadLetterTable(t.sh, t.format, plain)
+	}
+	for _, row := range rows {
+		what := strings.TrimSpace(cli.OneLine(fmt.Sprintf("%s %s", row.Type, row.Execution)))
+		switch {
+		case dry && row.Problem != "" && t.verb == "replay":
+			fmt.Fprintf(t.sh.Out, "cannot %s %s: %s\n", t.verb, cli.Printable(row.ID), cli.OneLine(row.Problem))
+		case dry:
+			fmt.Fprintf(t.sh.Out, "would %s %s  %s\n", t.verb, cli.Printable(row.ID), what)
+		case row.Done:
+			fmt.Fprintf(t.sh.Out, "%s %s\n", pastOf(t.verb), cli.Printable(row.ID))
+		}
+	}
+	if len(rows) == 0 {
+		t.sh.Hint("no dead letters")
+	}
+	return nil
+}
+
+// parseWorkflow reads and checks a document, and shows its mistakes.
+func parseWorkflow(ctx context.Context, sh *cli.Shell, file string) (*dsl.Definition, error) {
+	text, err := cli.ReadWorkflow(ctx, sh, file)
+	if err != nil {
+		return nil, err
+	}
+	def, _, err := dsl.Parse(cli.DisplayName(file), text)
+	if err != nil {
+		cli.ExplainMistakes(sh, err)
+		return nil, cli.Reported(cli.ExitInvalid)
+	}
+	return def, nil
+}

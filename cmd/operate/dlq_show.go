@@ -1,0 +1,224 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+)
+
+func newDeadLetterShowCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one dead letter in full",
+		Long: `Shows a dead letter: why and when the service gave up, the event with its payload, and
+whether a replay can succeed.`,
+		Example: `  flunq dlq show 1767225600000-0
+  flunq dlq show 1767225600000-0 -o json | jq .payload`,
+		Args: cli.OneArgument("dead letter"),
+	}
+	t := cli.TargetFlags(c, sh)
+	format := cli.OutputFlag(c, "text", "json", "yaml")
+	c.ValidArgsFunction = completeDeadLetters(t)
+	c.RunE = func(c *cobra.Command, args []string) error { return showDeadLetter(c.Context(), t, format, args[0]) }
+	return c
+}
+
+// deadLetterPage is a dead letter in full, as dlq show prints it.
+type deadLetterPage struct {
+	deadLetterRow
+
+	FirstFailure    time.Time         `json:"first_failure,omitzero"`
+	LastFailure     time.Time         `json:"last_failure,omitzero"`
+	SourceStream    string            `json:"source_stream,omitempty"`
+	SourceID        string            `json:"source_id,omitempty"`
+	ExecutionStatus string            `json:"execution_status,omitempty"`
+	Advice          string            `json:"advice"`
+	Payload         json.RawMessage   `json:"payload,omitempty"` // the payload, if it is JSON …
+	Text            string            `json:"text,omitempty"`    // … or as text, if not
+	Fields          map[string]string `json:"fields,omitempty"`  // all other fields of the event
+}
+
+func showDeadLetter(ctx context.Context, t *cli.Target, format *cli.Choice, ref string) error {
+	r, err := t.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := findDeadLetter(ctx, r, ref)
+	if err != nil {
+		return err
+	}
+	status, err := actions.Status(ctx, r.Store, l.Tenant, l.Event.Execution)
+	if err != nil {
+		return err
+	}
+	page := deadLetterPageOf(l, deadLetterRowOf(r, l, now), status)
+	if format.String() != "text" {
+		return cli.WriteValue(t.Sh.Out, format.String(), page)
+	}
+	page.write(t.Sh)
+	return nil
+}
+
+func deadLetterPageOf(l store.DeadLetter, row deadLetterRow, status string) deadLetterPage {
+	page := deadLetterPage{
+		deadLetterRow: row, FirstFailure: l.FirstFailure, LastFailure: l.LastFailure, SourceStream: l.SourceStream,
+		SourceID: l.SourceID, ExecutionStatus: status, Advice: advice(l, status, row.ID), Fields: map[string]string{},
+	}
+	payload := l.Timer
+	for i := 0; i+1 < len(l.Fields); i += 2 {
+		if l.Fields[i] == "data" {
+			payload = l.Fields[i+1]
+		} else {
+			page.Fields[l.Fields[i]] = l.Fields[i+1]
+		}
+	}
+	if json.Valid([]byte(payload)) {
+		page.Payload = json.RawMessage(payload)
+	} else {
+		page.Text = payload
+	}
+	return page
+}
+
+// advice tells what an operator can do about a dead letter.
+func advice(l store.DeadLetter, status, ref string) string {
+	switch {
+	case l.Err != nil:
+		return "it cannot be brought back: flunq dlq drop " + ref
+	case status == "faulted":
+		return "the execution has faulted, and replaying changes nothing for it: flunq retry " + l.Event.Execution
+	case inspect.Ended(status):
+		return "the execution has ended (" + status + "), and replaying changes nothing for it"
+	case l.Event.Execution != "" && status == "":
+		return "its execution is not known here; to try again: flunq dlq replay " + ref
+	default:
+		return "to try again: flunq dlq replay " + ref
+	}
+}
+
+func (p deadLetterPage) write(sh *cli.Shell) {
+	from := p.SourceStream
+	if p.SourceID != "" {
+		from += " " + p.SourceID
+	}
+	writeRows(sh, [][2]string{
+		{"dead letter", p.ID},
+		{"tenant", p.Tenant},
+		{"died", p.DiedAt.Format(time.RFC3339Nano) + " (" + p.age() + " ago)"},
+		{"service", p.Service},
+		{"reason", p.Reason},
+		{"attempts", positive(p.Attempts)},
+		{"replays", positive(p.Replays)},
+		{"first failure", instant(p.FirstFailure)},
+		{"last failure", instant(p.LastFailure)},
+		{"came from", from},
+		{"type", string(p.Type)},
+		{"event", p.Event},
+		{"workflow", p.Workflow},
+		{"execution", withStatus(p.Execution, p.ExecutionStatus)},
+		{"task", history.Task(p.Task)},
+		{"problem", p.Problem},
+		{"now", p.Advice},
+	})
+	var rest [][2]string
+	for _, name := range slices.Sorted(maps.Keys(p.Fields)) {
+		switch name {
+		case "id", "type", "workflowid", "executionid", "taskid", "tenantid":
+		default:
+			rest = append(rest, [2]string{name, p.Fields[name]})
+		}
+	}
+	if len(rest) > 0 {
+		fmt.Fprintln(sh.Out, "\nattributes:")
+		writeRows(sh, rest)
+	}
+	switch {
+	case p.Payload != nil:
+		fmt.Fprintln(sh.Out, "\npayload:")
+		fmt.Fprintln(sh.Out, cli.Printable(indented(p.Payload)))
+	case p.Text != "":
+		fmt.Fprintln(sh.Out, "\npayload (not JSON):")
+		fmt.Fprintln(sh.Out, cli.Printable(p.Text))
+	}
+}
+
+// indented formats JSON for people; strings and numbers keep their spelling.
+func indented(text json.RawMessage) string {
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(text); err != nil {
+		return string(text)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+func positive(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// ago parses a duration before now, or a time.
+func ago(now time.Time, text string) (time.Time, error) {
+	d, err := dsl.ParseDuration(text)
+	if err != nil {
+		return now, err
+	}
+	if !d.Until.IsZero() {
+		return d.Until.UTC(), nil
+	}
+	return now.Add(-d.From(now).Sub(now)), nil
+}
+
+// completeDeadLetters completes the ids of the newest dead letters.
+func completeDeadLetters(t *cli.Target) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), cli.CompletionTimeout)
+		defer cancel()
+		r, err := t.Connect(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer r.Close()
+		deadLetters, _, err := r.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: r.Tenant, Count: 50})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		for _, l := range deadLetters {
+			what := strings.TrimPrefix(string(l.Event.Type), event.Prefix)
+			ids = append(ids, l.ID+"\t"+cli.OneLine(strings.TrimSpace(what+" "+l.Event.Execution+": "+l.Reason)))
+		}
+		return cli.Except(ids, given), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}

@@ -1,0 +1,217 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/describe"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/tui"
+)
+
+// telling is one run of the command history.
+type telling struct {
+	sh     *cli.Shell
+	target *cli.Target
+	format *cli.Choice
+
+	after  int64
+	follow bool
+
+	rows []historyRow // for -o json and yaml
+	rec  *sim.Export  // for -o jsonl
+}
+
+// NewHistoryCommand returns the command flunq history.
+func NewHistoryCommand(sh *cli.Shell) *cobra.Command {
+	h := &telling{sh: sh}
+	c := &cobra.Command{
+		Use:   "history ID",
+		Short: "Show the events of an execution",
+		Long: `Shows the history of an execution, oldest event first. For each call it shows the URL as
+it was sent, with *** for secrets, and the status of the answer (-o json: data.call);
+histories written by an earlier flunq do not contain these.
+
+-o jsonl is a recording, as 'flunq run --record' writes it: a header with the document and
+the input, the events, and the result. It does not contain HTTP exchanges, which Redis
+does not keep; the results of calls are in the task.completed events, and the header says
+"results": "history". Secrets are sealed in Redis and stay sealed. The data of each event
+is JSON, ready for jq (other data is a string, or base64).`,
+		Example: `  flunq history order-7
+  flunq history order-7 --follow
+  flunq history order-7 -o jsonl > order-7.jsonl
+  flunq history order-7 -o jsonl | jq -c 'select(.data.output) | .event.taskid'`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.OneArgument("execution"),
+	}
+	h.target = cli.TargetFlags(c, sh)
+	h.format = cli.OutputFlag(c, "table", "json", "jsonl", "yaml")
+	c.Flags().Int64Var(&h.after, "after", 0, "only events after `VERSION`")
+	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "follow the history until the execution ends")
+	c.ValidArgsFunction = cli.CompleteExecutions(h.target)
+	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args[0]) }
+	return c
+}
+
+// historyRow is an event of a history in the JSON output.
+type historyRow struct {
+	Version int64             `json:"version"`
+	Time    time.Time         `json:"time"`
+	Type    event.Type        `json:"type"`
+	Task    string            `json:"task,omitempty"`
+	ID      string            `json:"id"`
+	Source  string            `json:"source"`
+	Data    json.RawMessage   `json:"data,omitempty"`
+	Further map[string]string `json:"attributes,omitempty"`
+}
+
+func (h *telling) run(ctx context.Context, id string) error {
+	if h.after != 0 && h.format.String() == "jsonl" {
+		return cli.Misusef("--after and -o jsonl exclude each other: a recording is whole")
+	}
+	if h.after < 0 {
+		return cli.Misusef("--after %d: want 0 or more", h.after)
+	}
+	r, err := h.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	x, err := cli.FindExecution(ctx, r, id)
+	if err != nil {
+		return err
+	}
+	if err := h.tell(ctx, r, x); err != nil {
+		return err
+	}
+	return h.end(ctx, r, id)
+}
+
+// tell prints the history in batches, and follows it if asked to.
+func (h *telling) tell(ctx context.Context, r *cli.Remote, x store.Execution) error {
+	at := h.after
+	if h.format.String() == "table" {
+		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
+	}
+	for {
+		events, err := r.Store.History(ctx, x.Tenant, x.ID, at, inspect.HistoryPage)
+		if err != nil {
+			return err
+		}
+		if err := h.take(ctx, r, x, at, events); err != nil {
+			return err
+		}
+		at += int64(len(events))
+		switch {
+		case len(events) == inspect.HistoryPage:
+		case !h.follow, len(events) == 0 && inspect.Ended(x.Status):
+			return nil
+		default:
+			if x, err = h.wait(ctx, r, x, at); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// wait waits until an execution has a later version or has ended.
+func (*telling) wait(ctx context.Context, r *cli.Remote, x store.Execution, version int64) (store.Execution, error) {
+	return (&cli.WaitFlags{}).Until(ctx, r, x.ID, func(now store.Execution) bool {
+		return now.Version > version || inspect.Ended(now.Status)
+	})
+}
+
+// take prints one batch of the events after a version.
+func (h *telling) take(ctx context.Context, r *cli.Remote, x store.Execution, at int64, events []event.Event) error {
+	switch h.format.String() {
+	case "jsonl":
+		if len(events) == 0 && h.follow {
+			return nil // the execution may not have begun
+		}
+		if h.rec == nil {
+			var err error
+			recorder := actions.Recorder{Store: r.Store, Version: cli.Version().Version, Out: h.sh.Out}
+			if h.rec, err = recorder.Begin(ctx, x, events); err != nil {
+				return err
+			}
+		}
+		return h.rec.Add(events)
+	case "table":
+		for i, e := range events {
+			h.tabled(at+int64(i)+1, e)
+		}
+	default:
+		for i, e := range events {
+			h.rows = append(h.rows, historyRow{
+				Version: at + int64(i) + 1, Time: e.Time, Type: e.Type, Task: e.Task, ID: e.ID, Source: e.Source, Data: e.Data, Further: e.Ext,
+			})
+		}
+	}
+	return nil
+}
+
+// end prints what follows the events.
+func (h *telling) end(ctx context.Context, r *cli.Remote, id string) error {
+	switch h.format.String() {
+	case "table":
+		return nil
+	case "jsonl":
+		x, err := r.Store.Execution(ctx, r.Tenant, id)
+		if err != nil {
+			return err
+		}
+		problem, err := actions.Problem(x)
+		if err != nil {
+			return err
+		}
+		return h.rec.End(decide.Status(x.Status), x.Output, problem)
+	default:
+		return cli.WriteValue(h.sh.Out, h.format.String(), append([]historyRow{}, h.rows...))
+	}
+}
+
+// tabled prints an event as a row of the table.
+func (h *telling) tabled(version int64, e event.Event) {
+	name := strings.TrimPrefix(string(e.Type), event.Prefix)
+	style := ""
+	if describe.Event(version, e).State == tui.Faulted {
+		style = cli.Red
+	}
+	h.line(style, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, history.Task(e.Task), describe.Brief(e))
+}
+
+// line prints one row as soon as it is known: the columns have fixed widths, and the last one, in a
+// style, takes the rest of the line.
+func (h *telling) line(style string, cells ...string) {
+	var b strings.Builder
+	for i, width := range []int{9, 26, 22, 24} {
+		text := cells[i]
+		if i != 0 {
+			text = cli.Cell(text)
+		}
+		b.WriteString(text)
+		b.WriteString(strings.Repeat(" ", max(width-runewidth.StringWidth(text), 2)))
+	}
+	last := cli.OneLine(cells[4])
+	if h.sh.Terminal && h.sh.Width > 0 {
+		last = runewidth.Truncate(last, max(h.sh.Width-runewidth.StringWidth(b.String()), 20), "…")
+	}
+	if last != "" && style != "" {
+		last = cli.Paint(h.sh.OutColor(), style, last)
+	}
+	fmt.Fprintln(h.sh.Out, strings.TrimRight(b.String()+last, " "))
+}

@@ -1,0 +1,213 @@
+package operate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
+)
+
+// NewShowCommand returns the command flunq show.
+func NewShowCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show where an execution stands",
+		Long: `Shows an execution: its state, input and result; its running tasks, its pending timers
+and what it waits for; its parent and its children; and the error that ended it, with the
+line of the document that caused it.
+
+Members of the JSON form: id, tenant, workflow, workflow_version, definition, status,
+created, ended, age_ms, duration_ms, events, parent, parent_task, input, output, error,
+error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteration, attempt: as in charge[2] attempt 3, absent for the first}], timers (as
+in 'flunq timers ls', and those that are needed but not set: their state is cancelled,
+with cancelled_by, missing, or "not set yet"), waits_for, stuck (tasks that nothing will
+ever end), children (as in 'flunq ps'), and problem, if its state could not be fully
+determined.`,
+		Example: `  flunq show order-7
+  flunq show order-7 -o json | jq '.timers[0].due'`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.OneArgument("execution"),
+	}
+	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
+	c.ValidArgsFunction = cli.CompleteExecutions(t)
+	c.RunE = func(c *cobra.Command, args []string) error { return showExecution(c.Context(), t, format, args[0]) }
+	return c
+}
+
+// executionPage is an execution in full, as show prints it.
+type executionPage struct {
+	executionRow
+
+	Input    json.RawMessage `json:"input,omitempty"`
+	Output   json.RawMessage `json:"output,omitempty"`
+	Error    *event.Problem  `json:"error,omitempty"`
+	ErrorAt  *linePlace      `json:"error_at,omitempty"`
+	Tasks    []openTask      `json:"tasks"`
+	Timers   []timerRow      `json:"timers"`
+	WaitsFor []string        `json:"waits_for"`
+	Children []executionRow  `json:"children"`
+	Problem  string          `json:"problem,omitempty"`
+
+	source     cli.Document
+	restorable bool // 'flunq timers restore' can repair it
+}
+
+// linePlace is a position in a document, with its line.
+type linePlace struct {
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Text   string `json:"text"`
+}
+
+// openTask is a task that has begun and not ended.
+type openTask struct {
+	Task      string    `json:"task"`
+	Name      string    `json:"name"`
+	Type      string    `json:"type"`
+	Since     time.Time `json:"since"`
+	ForMS     int64     `json:"for_ms"`
+	Iteration string    `json:"iteration,omitempty"`
+	Attempt   string    `json:"attempt,omitempty"`
+}
+
+func showExecution(ctx context.Context, t *cli.Target, format *cli.Choice, id string) error {
+	r, err := t.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	x, err := cli.FindExecution(ctx, r, id)
+	if err != nil {
+		return err
+	}
+	page, err := pageOf(ctx, r, x)
+	if err != nil {
+		return err
+	}
+	if format.String() != "text" {
+		return cli.WriteValue(t.Sh.Out, format.String(), page)
+	}
+	page.write(t.Sh)
+	return nil
+}
+
+func (p executionPage) write(sh *cli.Shell) {
+	age := history.Duration(time.Duration(p.AgeMS) * time.Millisecond)
+	ended, document := "", ""
+	if p.Ended != nil {
+		ended = p.Ended.Format(time.RFC3339Nano) + ", after " + p.duration()
+	}
+	if p.Definition != "" {
+		document = shortHash(p.Definition)
+	}
+	workflow := p.Workflow
+	if p.WorkflowVersion != "" {
+		workflow += ":" + p.WorkflowVersion
+	}
+	parent := p.Parent
+	if p.ParentTask != "" {
+		parent += ", task " + history.Task(p.ParentTask)
+	}
+	writeRows(sh, [][2]string{
+		{"execution", p.ID},
+		{"status", p.status()},
+		{"workflow", workflow},
+		{"document", document},
+		{"tenant", p.Tenant},
+		{"created", p.Created.Format(time.RFC3339Nano) + ", " + age + " ago"},
+		{"ended", ended},
+		{"events", strconv.FormatInt(p.Events, 10)},
+		{"parent", parent},
+		{"problem", p.Problem},
+	})
+	p.writeData(sh, "input", p.Input)
+	p.writeData(sh, "output", p.Output)
+	if p.Error != nil {
+		fmt.Fprintln(sh.Out)
+		p.source.Explain(sh.Out, sh.OutColor(), p.Error)
+	}
+	p.writeOpen(sh)
+}
+
+// mostLines is the maximum number of lines of a value that are printed.
+const mostLines = 30
+
+// writeData prints a value below its name.
+func (executionPage) writeData(sh *cli.Shell, name string, value json.RawMessage) {
+	if len(value) == 0 {
+		return
+	}
+	text := string(value)
+	if v, err := expr.Decode(value); err == nil {
+		var pretty bytes.Buffer
+		if cli.WriteJSON(&pretty, v) == nil {
+			text = strings.TrimSuffix(pretty.String(), "\n")
+		}
+	}
+	lines := strings.Split(cli.Printable(text), "\n")
+	fmt.Fprintf(sh.Out, "\n%s\n", cli.Paint(sh.OutColor(), cli.Bold, name))
+	for _, line := range lines[:min(len(lines), mostLines)] {
+		fmt.Fprintf(sh.Out, "  %s\n", line)
+	}
+	if left := len(lines) - mostLines; left > 0 {
+		fmt.Fprintf(sh.Out, "  … %s more (-o json has all)\n", history.Count(left, "line"))
+	}
+}
+
+// writeOpen prints the open tasks, timers and children.
+func (p executionPage) writeOpen(sh *cli.Shell) {
+	below(sh, p.Tasks, []cli.Column[openTask]{
+		{Title: "TASK", Text: func(t openTask) string { return history.Task(t.Task) }},
+		{Title: "TYPE", Text: func(t openTask) string { return t.Type }},
+		{Title: "FOR", Text: func(t openTask) string { return history.Duration(time.Duration(t.ForMS) * time.Millisecond) }},
+		{Title: "SINCE", Text: func(t openTask) string { return t.Since.Format(time.RFC3339Nano) }},
+	})
+	below(sh, p.Timers, []cli.Column[timerRow]{
+		{Title: "TIMER", Text: timerRow.name},
+		{Title: "DUE IN", Text: timerRow.dueIn},
+		{Title: "DUE AT", Text: func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
+		{Title: "KIND", Text: timerRow.kind},
+		{Title: "TASK", Text: func(t timerRow) string { return cmp.Or(history.Task(t.Task), "(the workflow)") }},
+	})
+	if len(p.WaitsFor) > 0 {
+		fmt.Fprintf(sh.Out, "\n%s\n", cli.Paint(sh.OutColor(), cli.Bold, "waits for"))
+		for _, line := range p.WaitsFor {
+			fmt.Fprintf(sh.Out, "  %s\n", cli.OneLine(line))
+		}
+	}
+	if len(p.Stuck) > 0 {
+		fmt.Fprintf(sh.Out, "\n%s\n", cli.Paint(sh.OutColor(), cli.Bold, "nothing will end"))
+		for _, line := range p.Stuck {
+			fmt.Fprintf(sh.Out, "  %s\n", cli.OneLine(line))
+		}
+	}
+	if p.restorable {
+		sh.Hint("'flunq timers restore %s' sets again what it waits for", p.ID)
+	}
+	below(sh, p.Children, []cli.Column[executionRow]{
+		{Title: "CHILD", Text: func(x executionRow) string { return x.ID }},
+		{Title: "WORKFLOW", Text: func(x executionRow) string { return x.Workflow }},
+		{Title: "STATUS", Text: executionRow.status},
+		{Title: "AGE", Text: executionRow.age},
+		{Title: "DURATION", Text: executionRow.duration},
+	})
+}
+
+// below prints a table after an empty line, if it has rows.
+func below[T any](sh *cli.Shell, rows []T, columns []cli.Column[T]) {
+	if len(rows) > 0 {
+		fmt.Fprintln(sh.Out)
+		cli.List[T]{Columns: columns}.Table(sh, rows, false)
+	}
+}

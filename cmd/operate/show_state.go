@@ -1,0 +1,152 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+)
+
+// pageOf reads everything that show prints.
+func pageOf(ctx context.Context, r *cli.Remote, x store.Execution) (p executionPage, err error) {
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return p, err
+	}
+	p = executionPage{Output: x.Output, Tasks: []openTask{}, Timers: []timerRow{}, WaitsFor: []string{}, Children: []executionRow{}}
+	for _, read := range []func(context.Context, *cli.Remote, store.Execution, time.Time) error{
+		p.readRow, p.readInput, p.readSource, p.readChildren, p.readOpen,
+	} {
+		if err := read(ctx, r, x, now); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+func (p *executionPage) readRow(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
+	found, err := rows(ctx, r, []store.Execution{x}, now)
+	if err != nil {
+		return err
+	}
+	p.executionRow = found[0]
+	p.Error, err = actions.Problem(x)
+	return err
+}
+
+// readInput reads the input that the execution began with.
+func (p *executionPage) readInput(ctx context.Context, r *cli.Remote, x store.Execution, _ time.Time) error {
+	first, err := r.Store.History(ctx, x.Tenant, x.ID, 0, 1)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	var started event.Started
+	if decide.DecodeData(first[0], &started) == nil {
+		p.Input = started.Input
+		if started.Version != "" && started.Version != "latest" {
+			p.WorkflowVersion = started.Version
+		}
+	}
+	return nil
+}
+
+// readSource reads the document, and finds the position that the error came from.
+func (p *executionPage) readSource(ctx context.Context, r *cli.Remote, x store.Execution, _ time.Time) (err error) {
+	if p.source, err = cli.DocumentOf(ctx, r, x); err != nil {
+		return err
+	}
+	if p.source.Def != nil {
+		p.WorkflowVersion = p.source.Def.Document.Version // it may have been migrated
+	}
+	if p.Error == nil {
+		return nil
+	}
+	at, ok := p.source.TaskOf(p.Error)
+	if text, found := p.source.Line(at.Line); ok && found {
+		p.ErrorAt = &linePlace{Line: at.Line, Column: at.Column, Text: text}
+	}
+	return nil
+}
+
+// readChildren finds the child executions, whose ids are numbered.
+func (p *executionPage) readChildren(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
+	found, err := actions.Children(ctx, r.Store, x, actions.MostChildren)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	p.Children, err = rows(ctx, r, found, now)
+	return err
+}
+
+// readOpen determines what is under way: from the state, or from the history if the state cannot be
+// rebuilt (it may depend on secrets, which are unknown here).
+func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
+	if inspect.Ended(x.Status) || x.Version == 0 {
+		return nil
+	}
+	state, err := inspect.State(ctx, r.Store, definitions.New(r.Store, decide.Options{Version: cli.Version().Version}), x)
+	switch {
+	case err == nil:
+		p.takeState(state, now)
+		return p.readOutlook(ctx, r, x, now)
+	case store.Temporary(err):
+		return err
+	default:
+		p.Problem = fmt.Sprintf("its state cannot be worked out here (%v); tasks and timers are those that the history leaves open", err)
+		var trail actions.Trail
+		if err := inspect.EachPage(ctx, r.Store, x, 0, trail.Take); err != nil {
+			return err
+		}
+		for _, t := range trail.Tasks {
+			p.Tasks = append(p.Tasks, openTask{
+				Task: t.Task, Name: t.Name, Type: t.Type, Since: t.Since, ForMS: now.Sub(t.Since).Milliseconds(),
+				Iteration: history.Index(t.Iteration), Attempt: history.Attempts(t.Attempt),
+			})
+		}
+		return p.readTrail(ctx, r, x, trail, now)
+	}
+}
+
+// readTrail adds the timers that a history leaves open.
+func (p *executionPage) readTrail(ctx context.Context, r *cli.Remote, x store.Execution, trail actions.Trail, now time.Time) error {
+	busy, unsure := r.Store.UnderWay(ctx, x.Tenant)
+	set, err := r.Store.Armed(ctx, trail.Timers)
+	for _, one := range set {
+		needed := inspect.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}
+		p.Timers = append(p.Timers, neededRow(needed, now))
+	}
+	slices.SortStableFunc(p.Timers, func(a, b timerRow) int { return a.Due.Compare(b.Due) })
+	return err
+}
+
+// readOutlook adds the timers that the execution needs, and the tasks that nothing will end.
+func (p *executionPage) readOutlook(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
+	found, err := r.Examiner().Examine(ctx, x.Tenant, []store.Execution{x})
+	outlook := found[x.ID]
+	for _, needed := range outlook.Timers {
+		p.Timers = append(p.Timers, neededRow(needed, now))
+	}
+	p.Stuck = outlook.Stuck
+	p.restorable = !outlook.Missing.Empty()
+	return err
+}
+
+// takeState copies the relevant parts of a state.
+func (p *executionPage) takeState(state *decide.State, now time.Time) {
+	for _, n := range state.Open() {
+		p.Tasks = append(p.Tasks, openTask{
+			Task: n.Run.String(), Name: n.Task().Name, Type: string(n.Task().Kind), Since: n.StartedAt.UTC(),
+			ForMS: now.Sub(n.StartedAt).Milliseconds(), Iteration: history.Index(n.Run.Iteration), Attempt: history.Attempts(n.Run.Attempt),
+		})
+	}
+	p.WaitsFor = append(p.WaitsFor, state.Awaits()...)
+}

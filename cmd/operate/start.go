@@ -1,0 +1,266 @@
+package operate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/worker"
+)
+
+// starter is one run of the command start.
+type starter struct {
+	sh       *cli.Shell
+	target   *cli.Target
+	format   *cli.Choice
+	patience *cli.WaitFlags
+
+	input, id string
+	replace   *bool
+}
+
+// NewStartCommand returns the command flunq start.
+func NewStartCommand(sh *cli.Shell) *cobra.Command {
+	s := &starter{sh: sh}
+	c := &cobra.Command{
+		Use:   "start FILE|NAME[:VERSION]",
+		Short: "Start a workflow on a running engine",
+		Long: `Starts an execution of a workflow and prints its id. A FILE is registered first; NAME
+names a registered workflow, with or without its namespace, by default in its latest
+version.
+
+'flunq serve' or 'flunq dev' run it. With --wait the command waits until the execution
+ends, prints its output instead of the id, and returns the exit code of 'flunq run'.`,
+		Example: `  flunq start order.yaml --input '{"order": 7}' --id order-7
+  flunq start shop.order:1.2.0 --input @order.json --wait --timeout 1m
+  id=$(flunq start shop.order)`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.OneArgument("file or workflow"),
+	}
+	s.target = cli.TargetFlags(c, sh)
+	s.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	f := c.Flags()
+	f.StringVarP(&s.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
+	f.StringVar(&s.id, "id", "", "give the execution the id `ID` (default: random); it must be unused")
+	s.replace = replaceFlag(c)
+	s.patience = cli.NewWaitFlags(c, "until the execution has ended")
+	c.ValidArgsFunction = completeWorkflows(s.target, cobra.ShellCompDirectiveDefault)
+	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args[0]) }
+	return c
+}
+
+// startedRow is a started execution, in the JSON output.
+type startedRow struct {
+	ID     string          `json:"id"`
+	Status string          `json:"status"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Error  *event.Problem  `json:"error,omitempty"`
+}
+
+func (s *starter) run(ctx context.Context, given string) error {
+	b, err := s.prepare(ctx, given)
+	if err != nil {
+		return err
+	}
+	source := cli.Document{}
+	if isFile(given) {
+		documents, err := readDocuments(ctx, s.sh, []string{given})
+		if err != nil {
+			return err
+		}
+		if len(documents) != 1 {
+			return cli.Misusef("%s: want one document to start, there are %d", given, len(documents))
+		}
+		source = documents[0]
+	}
+	r, err := s.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := checkMemory(ctx, s.sh, r); err != nil {
+		return err
+	}
+	if source, err = s.resolve(ctx, r, given, source); err != nil {
+		return err
+	}
+	if err := checkInput(source.Def, b.Input); err != nil {
+		return err
+	}
+	doc := source.Def.Document
+	b.Tenant, b.Namespace, b.Name, b.Version = r.Tenant, doc.Namespace, doc.Name, doc.Version
+	if err := engine.Begin(ctx, r.Store, b); err != nil {
+		if errors.Is(err, store.ErrExists) {
+			return fmt.Errorf("%w: 'flunq show %s' shows it; an id is used once", err, b.ID)
+		}
+		return err
+	}
+	if err := cli.HintUnserved(ctx, s.sh, r, "worker", "executor", "timer"); err != nil {
+		return err
+	}
+	if !s.patience.Wait {
+		return s.print(startedRow{ID: b.ID, Status: string(decide.Pending)})
+	}
+	return s.await(ctx, r, b.ID, source)
+}
+
+// checkMemory refuses to start an execution in a Redis that is nearly full.
+func checkMemory(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
+	file, err := cli.ReadConfig(sh)
+	if err != nil {
+		return err
+	}
+	set, _, err := cli.LoadSettings(sh, file)
+	if err != nil {
+		return err
+	}
+	used, most, err := r.Store.MemoryUse(ctx)
+	if err != nil || most == 0 || set.RedisPercent == 0 || used <= most/100*int64(set.RedisPercent) {
+		return nil //nolint:nilerr // if Redis does not report its memory, try
+	}
+	return cli.Fail(cli.ExitLimit, errors.New(worker.FullText(used, most, set.RedisPercent)))
+}
+
+// checkInput refuses input with which the execution would fault immediately.
+func checkInput(def *dsl.Definition, input json.RawMessage) error {
+	if def.Input.Schema == nil {
+		return nil
+	}
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	v, err := expr.DecodeForeign(input)
+	if err != nil {
+		return fmt.Errorf("read the input: %w", err)
+	}
+	if err := def.Input.Schema.Validate(v); err != nil {
+		return cli.Fail(cli.ExitInvalid, fmt.Errorf("the input does not fit the schema of %s: %w", def.ID(), err))
+	}
+	return nil
+}
+
+// prepare checks the flags and reads the input.
+func (s *starter) prepare(ctx context.Context, given string) (b engine.Beginning, err error) {
+	if err := s.patience.Check(); err != nil {
+		return b, err
+	}
+	if given == "-" && s.input == "-" {
+		return b, cli.Misusef("the document and the input cannot both come from stdin")
+	}
+	b.ID = s.id
+	if b.ID == "" {
+		b.ID = strings.ToLower(rand.Text())
+	}
+	if err := store.CheckExecution(b.ID); err != nil {
+		return b, cli.Misusef("--id: %w", err)
+	}
+	b.Input, err = cli.ReadData(ctx, s.sh, "--input", s.input)
+	return b, err
+}
+
+// isFile reports whether an argument is a file, not the name of a workflow.
+func isFile(given string) bool {
+	switch filepath.Ext(given) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	if given == "-" || strings.ContainsRune(given, filepath.Separator) {
+		return true
+	}
+	info, err := os.Stat(given)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// resolve registers the document of a file, or finds a registered workflow.
+func (s *starter) resolve(ctx context.Context, r *cli.Remote, given string, source cli.Document) (cli.Document, error) {
+	if source.Def != nil {
+		if !*s.replace {
+			if err := refuseReplacing(ctx, r, []cli.Document{source}); err != nil {
+				return source, err
+			}
+		}
+		_, err := register(ctx, s.sh, r, source)
+		return source, err
+	}
+	found, err := findWorkflow(ctx, r, given)
+	if err != nil {
+		return source, err
+	}
+	source = cli.StoredDocument(found.Workflow, found.Text)
+	if source.Def == nil {
+		return source, cli.Fail(cli.ExitInvalid, fmt.Errorf("workflow %s:%s is registered with a text that this flunq cannot read", found.Workflow, found.Version))
+	}
+	if !s.sh.Quiet {
+		dsl.RenderWarnings(s.sh.Err, source.Text, source.Def.CannotRun, s.sh.ErrColor())
+	}
+	return source, nil
+}
+
+// await waits for the end; its error tells how the execution ended.
+func (s *starter) await(ctx context.Context, r *cli.Remote, id string, source cli.Document) error {
+	if s.format.String() == "text" {
+		s.sh.Hint("execution %s", id)
+	}
+	x, err := s.patience.Until(ctx, r, id, func(x store.Execution) bool { return inspect.Ended(x.Status) })
+	if err != nil && x.Status != "" && s.format.String() != "text" {
+		return errors.Join(s.print(startedRow{ID: id, Status: x.Status}), err)
+	}
+	if err == nil {
+		x, err = r.Store.Execution(ctx, r.Tenant, id)
+	}
+	if err != nil {
+		return err
+	}
+	row := startedRow{ID: id, Status: x.Status, Output: x.Output}
+	if row.Error, err = actions.Problem(x); err != nil {
+		return err
+	}
+	if s.format.String() != "text" || x.Status == string(decide.Completed) {
+		if err := s.print(row); err != nil {
+			return err
+		}
+	}
+	switch {
+	case x.Status == string(decide.Completed):
+		return nil
+	case s.format.String() != "text":
+		return cli.Reported(cli.ExitFaulted)
+	case row.Error != nil:
+		source.Explain(s.sh.Err, s.sh.ErrColor(), row.Error)
+		return cli.Reported(cli.ExitFaulted)
+	default:
+		return cli.Fail(cli.ExitFaulted, errors.New("the workflow was cancelled"))
+	}
+}
+
+func (s *starter) print(row startedRow) error {
+	switch {
+	case s.format.String() == "ids", s.format.String() == "text" && !s.patience.Wait:
+		fmt.Fprintln(s.sh.Out, row.ID)
+		return nil
+	case s.format.String() == "text":
+		v, err := expr.Decode(row.Output)
+		if err != nil {
+			return fmt.Errorf("read the output: %w", err)
+		}
+		return cli.WriteJSON(s.sh.Out, v)
+	default:
+		return cli.WriteValue(s.sh.Out, s.format.String(), row)
+	}
+}

@@ -1,0 +1,350 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+)
+
+// NewTimersCommand returns the command flunq timers.
+func NewTimersCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "timers",
+		Short: "List, fire, cancel, move and restore timers",
+		Long: `Timers are the pending delays of executions: waits, retries, timeouts, and events that
+other programs have scheduled. They fire by the clock of Redis. Changes are recorded in
+the history of the execution, with the name of the operator (--as, FLUNQ_USER, or
+user@host).`,
+		Example: `  flunq timers ls --due 1h
+  flunq timers fire hk2x9c1f2g0-5b1c      # do not wait for it
+  flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
+  flunq timers restore order-7            # recreate cancelled or lost timers`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.KnownCommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newTimersListCommand(sh), newTimersShowCommand(sh),
+		newTimersFireCommand(sh), newTimersCancelCommand(sh), newTimersMoveCommand(sh), newTimersRestoreCommand(sh))
+	return c
+}
+
+// timerListing is one run of timers ls.
+type timerListing struct {
+	sh     *cli.Shell
+	target *cli.Target
+	format *cli.Choice
+
+	due, workflow, execution, kind, after string
+	overdue, everyone, others             bool
+	limit                                 int
+}
+
+func newTimersListCommand(sh *cli.Shell) *cobra.Command {
+	l := &timerListing{sh: sh}
+	c := &cobra.Command{
+		Use:   "ls",
+		Short: "List timers in the order in which they fire",
+		Long: `Lists the timers of a tenant, the next one first, by the clock of Redis.
+
+Where flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), timers that were never set from there are listed last, as "not registered": no service
+will fire them. The search for such streams ends after a few thousand keys;
+--other-streams searches all keys.`,
+		Example: `  flunq timers ls --due 1h
+  flunq timers ls --overdue --all-tenants -o wide
+  flunq timers ls --execution order-7 -o json | jq '.[].due'`,
+		Aliases: []string{"list"},
+		Args:    cli.NoArguments,
+	}
+	l.target = cli.TargetFlags(c, sh)
+	l.format = cli.ListFlag(c)
+	f := c.Flags()
+	f.StringVar(&l.due, "due", "", "only those overdue, or due within `DURATION` (1h, PT30M)")
+	f.BoolVar(&l.overdue, "overdue", false, "only those that should have fired already")
+	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
+	f.StringVar(&l.execution, "execution", "", "only those of the execution `ID`")
+	f.StringVar(&l.kind, "kind", "", "only those of the kind `KIND`: wait, timeout, retry, delivery")
+	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "include all tenants")
+	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
+	f.StringVar(&l.after, "after", "", "continue after the timer `ID`")
+	f.BoolVar(&l.others, "other-streams", false, "search every key for timers that are only in a stream of their workflow")
+	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer)}
+	cli.Offer(c, "kind", cli.NewChoice(kinds...))
+	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	return c
+}
+
+func (l *timerListing) run(ctx context.Context) error {
+	if l.limit < 0 {
+		return cli.Misusef("--limit %d: want 0 or more", l.limit)
+	}
+	if l.overdue && l.due != "" {
+		return cli.Misusef("--overdue and --due exclude each other")
+	}
+	r, err := l.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	filter, err := l.filter(r, now)
+	if err != nil {
+		return err
+	}
+	limit := l.limit
+	if limit == 0 {
+		limit = math.MaxInt
+	}
+	found, next, err := r.Store.Timers(ctx, filter, l.after, limit)
+	if err != nil {
+		return cli.BadID(err)
+	}
+	lost, err := l.unregistered(ctx, r, filter)
+	if err != nil {
+		return err
+	}
+	if err := l.print(append(found, lost...), now); err != nil {
+		return err
+	}
+	if next != "" {
+		l.sh.Hint("there are more: --after %s", next)
+	}
+	return nil
+}
+
+// filter builds the filter from the flags.
+func (l *timerListing) filter(r *cli.Remote, now time.Time) (store.TimerFilter, error) {
+	f := store.TimerFilter{Tenant: r.Tenant, Workflow: l.workflow, Execution: l.execution, Kind: event.TimerKind(l.kind)}
+	if l.everyone {
+		f.Tenant = ""
+	}
+	switch {
+	case l.overdue:
+		f.Until = now
+	case l.due != "":
+		d, err := dsl.ParseDuration(l.due)
+		if err != nil {
+			return f, cli.Misusef("--due %q: %v", l.due, err)
+		}
+		f.Until = d.From(now)
+	}
+	return f, nil
+}
+
+// Bounds of the search for other streams without --other-streams: the number of keys, and of the
+// newest events of each stream.
+const (
+	fewLooks   = 10
+	allLooks   = math.MaxInt
+	fewEntries = 10_000
+)
+
+// unregistered returns the timers that no service will fire; they follow on the last page.
+func (l *timerListing) unregistered(ctx context.Context, r *cli.Remote, f store.TimerFilter) ([]store.Pending, error) {
+	if l.overdue || l.after != "" {
+		return nil, nil
+	}
+	streams, entries, err := otherStreams(ctx, r, f.Tenant, l.others)
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Pending
+	for _, stream := range streams {
+		lost, err := r.Store.Unregistered(ctx, stream, entries)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range lost {
+			if f.Passes(p) && (f.Until.IsZero() || !p.Moment().After(f.Until)) {
+				found = append(found, p)
+			}
+		}
+	}
+	return found, nil
+}
+
+// otherStreams finds the streams of another key scheme, and returns how many events of each to
+// read; without all, both are bounded.
+func otherStreams(ctx context.Context, r *cli.Remote, tenant string, all bool) ([]store.OtherStream, int, error) {
+	looks, entries := fewLooks, fewEntries
+	if all {
+		looks, entries = allLooks, math.MaxInt
+	}
+	if tenant == "" {
+		tenant = "*"
+	}
+	streams, _, err := r.Store.OtherStreams(ctx, tenant, looks)
+	return streams, entries, err
+}
+
+// timerRow is a timer in a listing.
+type timerRow struct {
+	ID         string          `json:"id,omitempty"`
+	State      string          `json:"state"`
+	Due        time.Time       `json:"due"`
+	DueInMS    *int64          `json:"due_in_ms,omitempty"` // absent if it will not fire
+	Kind       event.TimerKind `json:"kind"`
+	Tenant     string          `json:"tenant"`
+	Workflow   string          `json:"workflow,omitempty"`
+	Execution  string          `json:"execution,omitempty"`
+	Task       string          `json:"task,omitempty"`
+	TaskName   string          `json:"task_name,omitempty"`
+	Key        string          `json:"key,omitempty"`
+	FireAt     time.Time       `json:"fire_at"`
+	Moved      bool            `json:"moved,omitempty"`
+	DurationMS int64           `json:"duration_ms,omitempty"`
+	Stream     string          `json:"stream,omitempty"`
+	Entry      string          `json:"entry,omitempty"`
+	Problem    string          `json:"problem,omitempty"`
+	By         string          `json:"cancelled_by,omitempty"` // the operator
+}
+
+// The states of timers. An execution needs a timer in one of the last three, but it is not set.
+const (
+	timerWaiting      = "waiting"
+	timerOverdue      = "overdue"
+	timerUnregistered = "not registered"
+	timerUnreadable   = "unreadable"
+	timerCancelled    = "cancelled" // by an operator
+	timerMissing      = "missing"
+	timerUnset        = "not set yet"
+)
+
+func timerRowOf(p store.Pending, now time.Time) timerRow {
+	row := timerRow{
+		ID: p.ID, State: timerWaiting, Due: p.Moment().UTC(), Kind: p.Kind, Tenant: p.Tenant, Workflow: p.Workflow,
+		Execution: p.Execution, Task: p.TaskID, TaskName: p.TaskName, Key: p.Key, FireAt: p.FireAt.UTC(),
+		Moved: !p.MovedTo.IsZero(), DurationMS: p.DurationMS, Stream: p.Stream, Entry: p.Entry,
+	}
+	left := row.Due.Sub(now).Milliseconds()
+	row.DueInMS = &left
+	switch {
+	case p.Err != nil:
+		row.State, row.Kind, row.Problem = timerUnreadable, "", p.Err.Error()
+	case p.Stream != "":
+		row.State = timerUnregistered
+	case p.ID == "":
+		row.State = timerUnset
+	case row.Due.Before(now):
+		row.State = timerOverdue
+	}
+	return row
+}
+
+// neededRow is a timer that an execution needs.
+func neededRow(needed inspect.Needed, now time.Time) timerRow {
+	row := timerRowOf(needed.Pending, now)
+	switch {
+	case needed.ID != "":
+		return row
+	case needed.CancelledBy != "":
+		row.State, row.By = timerCancelled, needed.CancelledBy
+	case needed.Missing:
+		row.State = timerMissing
+	default:
+		row.State = timerUnset
+		return row
+	}
+	row.DueInMS = nil
+	return row
+}
+
+// name returns its id, or why it has none.
+func (t timerRow) name() string {
+	switch {
+	case t.ID != "":
+		return t.ID
+	case t.By != "":
+		return "(cancelled by " + t.By + ")"
+	default:
+		return "(" + t.State + ")"
+	}
+}
+
+// dueIn formats the time left.
+func (t timerRow) dueIn() string {
+	if t.DueInMS == nil {
+		return ""
+	}
+	const century = 100 * 365 * 24 * time.Hour
+	const most = int64(century / time.Millisecond)
+	return history.Duration(time.Duration(max(-most, min(most, *t.DueInMS))) * time.Millisecond)
+}
+
+func (t timerRow) kind() string {
+	switch {
+	case t.State == timerUnreadable || t.State == timerUnregistered:
+		return strings.TrimSpace(string(t.Kind) + " (" + t.State + ")")
+	case t.Moved:
+		return string(t.Kind) + " (moved)"
+	default:
+		return string(t.Kind)
+	}
+}
+
+func (l *timerListing) print(found []store.Pending, now time.Time) error {
+	rows := make([]timerRow, 0, len(found))
+	for _, p := range found {
+		if row := timerRowOf(p, now); row.ID != "" || l.format.String() != "ids" {
+			rows = append(rows, row)
+		}
+	}
+	return cli.List[timerRow]{
+		Columns: []cli.Column[timerRow]{
+			{Title: "ID", Text: func(t timerRow) string { return t.ID }},
+			{Title: "DUE IN", Text: timerRow.dueIn},
+			{Title: "DUE AT", Text: func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
+			{Title: "KIND", Text: timerRow.kind},
+			{Title: "EXECUTION", Text: func(t timerRow) string { return t.Execution }},
+			{Title: "TASK", Text: func(t timerRow) string { return history.Task(t.Task) }},
+			{Title: "WORKFLOW", Wide: true, Text: func(t timerRow) string { return t.Workflow }},
+			{Title: "TENANT", Wide: true, Text: func(t timerRow) string { return t.Tenant }},
+			{Title: "KEY", Wide: true, Text: func(t timerRow) string { return t.Key }},
+			{Title: "DURATION", Wide: true, Text: func(t timerRow) string { return durationCell(t.DurationMS) }},
+		},
+		ID:    func(t timerRow) string { return t.ID },
+		Empty: "no timers",
+	}.Print(l.sh, l.format, rows)
+}
+
+func durationCell(ms int64) string {
+	if ms <= 0 {
+		return ""
+	}
+	return history.Duration(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
+}
+
+// completeTimers completes the ids of the next timers.
+func completeTimers(t *cli.Target) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), cli.CompletionTimeout)
+		defer cancel()
+		r, err := t.Connect(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer r.Close()
+		found, _, err := r.Store.Timers(ctx, store.TimerFilter{Tenant: r.Tenant}, "", 50)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []string
+		for _, p := range found {
+			ids = append(ids, fmt.Sprintf("%s\t%s", p.ID, cli.Printable(fmt.Sprint(p.Kind, " of ", p.Execution, p.TaskID))))
+		}
+		return cli.Except(ids, given), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}

@@ -1,0 +1,291 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// timerChange is one run of a command that changes timers.
+type timerChange struct {
+	sh      *cli.Shell
+	target  *cli.Target
+	format  *cli.Choice
+	consent *consent
+	as      *operator
+	verb    string
+	now     time.Time
+
+	// plan describes what will happen to a timer, or returns why it must not; do carries it out.
+	plan func(ctx context.Context, r *cli.Remote, p store.Pending) (string, error)
+	do   func(ctx context.Context, r *cli.Remote, p store.Pending) (changed store.Pending, done bool, err error)
+}
+
+// changedTimer is the result for one timer, in the JSON output.
+type changedTimer struct {
+	ID     string     `json:"id"`
+	Action string     `json:"action"`
+	Plan   string     `json:"plan"`
+	Done   bool       `json:"done"`
+	NewID  string     `json:"new_id,omitempty"`
+	Due    *time.Time `json:"due,omitempty"`
+}
+
+// flags adds the flags that these commands share.
+func (t *timerChange) flags(c *cobra.Command) *cobra.Command {
+	t.target = cli.TargetFlags(c, t.sh)
+	t.format = cli.OutputFlag(c, "text", "json", "yaml")
+	t.consent = consentFlags(c)
+	t.as = operatorFlag(c)
+	c.ValidArgsFunction = completeTimers(t.target)
+	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
+	return c
+}
+
+func newTimersFireCommand(sh *cli.Shell) *cobra.Command {
+	t := &timerChange{sh: sh, verb: "fire"}
+	t.plan = func(ctx context.Context, r *cli.Remote, p store.Pending) (string, error) {
+		if p.Err != nil {
+			return "", fmt.Errorf("timer %s cannot fire: %w; 'flunq timers cancel %s' takes it out", p.ID, p.Err, p.ID)
+		}
+		status, err := actions.Status(ctx, r.Store, p.Tenant, p.Execution)
+		return "fires now: " + actions.Consequence(p, status), err
+	}
+	t.do = func(ctx context.Context, r *cli.Remote, p store.Pending) (store.Pending, bool, error) {
+		done, err := r.Store.FireNow(ctx, p, t.as.name(t.sh))
+		return p, done, err
+	}
+	return t.flags(&cobra.Command{
+		Use:   "fire ID…",
+		Short: "Fire timers before they are due",
+		Long: `Publishes the events of timers as if they were due, and removes the timers; each timer
+does both or neither. An execution that waits for one continues.`,
+		Example: `  flunq timers fire hk2x9c1f2g0-5b1c
+  flunq timers fire --yes $(flunq timers ls --execution order-7 -o ids)`,
+		Args: cli.SomeArguments("timer"),
+	})
+}
+
+func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
+	t := &timerChange{sh: sh, verb: "cancel"}
+	var force bool
+	t.plan = func(ctx context.Context, r *cli.Remote, p store.Pending) (string, error) {
+		status, err := actions.Status(ctx, r.Store, p.Tenant, p.Execution)
+		if err != nil {
+			return "", err
+		}
+		loss, needed, err := actions.Loss(ctx, r.Examiner(), p, status)
+		if err != nil {
+			return "", err
+		}
+		if needed && !force {
+			return "", fmt.Errorf("timer %s is needed: %s; --force cancels it all the same, 'flunq timers fire' ends the wait", p.ID, loss)
+		}
+		return "never fires: " + loss, nil
+	}
+	t.do = func(ctx context.Context, r *cli.Remote, p store.Pending) (store.Pending, bool, error) {
+		done, err := r.Store.CancelTimer(ctx, p, t.as.name(t.sh))
+		return p, done, err
+	}
+	c := t.flags(&cobra.Command{
+		Use:   "cancel ID…",
+		Short: "Cancel timers, so that they never fire",
+		Long: `Removes timers. Without the timer it waits for, or without the only time limit of a task
+that listens or runs a workflow, an execution would wait for ever; without its delivery,
+an event would be lost. Such timers need --force. To end a wait, fire its timer; to end an
+execution, cancel that. 'flunq timers restore EXECUTION' recreates timers.`,
+		Example: `  flunq timers cancel hk2x9c1f2g0-5b1c
+  flunq timers cancel hk2x9c1f2g0-5b1c --dry-run`,
+		Args: cli.SomeArguments("timer"),
+	})
+	c.Flags().BoolVar(&force, "force", false, "also cancel awaited timers, last time limits and deliveries")
+	return c
+}
+
+func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
+	t := &timerChange{sh: sh, verb: "reschedule"}
+	var to, in, by string
+	when := func(p store.Pending) (time.Time, error) { return t.moment(p, to, in, by) }
+	t.plan = func(_ context.Context, _ *cli.Remote, p store.Pending) (string, error) {
+		if p.Err != nil {
+			return "", fmt.Errorf("timer %s cannot be moved: %w", p.ID, p.Err)
+		}
+		at, err := when(p)
+		if err != nil {
+			return "", err
+		}
+		plan := "is due at " + at.Format(time.RFC3339Nano) + ", in " + history.Duration(at.Sub(t.now))
+		if !at.After(t.now) {
+			plan = "is due at " + at.Format(time.RFC3339Nano) + ", which is past: it fires at once"
+		}
+		return plan, nil
+	}
+	t.do = func(ctx context.Context, r *cli.Remote, p store.Pending) (store.Pending, bool, error) {
+		at, err := when(p)
+		if err != nil {
+			return p, false, err
+		}
+		return r.Store.MoveTimer(ctx, p, at, t.as.name(t.sh))
+	}
+	c := t.flags(&cobra.Command{
+		Use:     "reschedule ID",
+		Aliases: []string{"move"},
+		Short:   "Move a timer to another time",
+		Long: `Moves a timer to another time. It keeps its meaning for its execution; its id changes,
+and is printed. A timer that is moved to the past fires at once.`,
+		Example: `  flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
+  flunq timers reschedule hk2x9c1f2g0-5b1c --by -1h --dry-run
+  flunq timers reschedule hk2x9c1f2g0-5b1c --to 2026-02-01T09:00:00+01:00`,
+		Args: func(c *cobra.Command, args []string) error {
+			if given := count01(to) + count01(in) + count01(by); given != 1 {
+				return cli.Misusef("reschedule: want one of --to, --in and --by, got %d%s", given, cli.SeeHelp(c))
+			}
+			return cli.OneArgument("timer")(c, args)
+		},
+	})
+	c.Flags().StringVar(&to, "to", "", "move it to `TIME` (RFC 3339)")
+	c.Flags().StringVar(&in, "in", "", "move it to `DURATION` from now: 10m, PT10M")
+	c.Flags().StringVar(&by, "by", "", "move it by `DURATION`, forward or back: 1h, -30m")
+	return c
+}
+
+func count01(text string) int { return min(len(text), 1) }
+
+// moment computes the new time from the flags of reschedule.
+func (t *timerChange) moment(p store.Pending, to, in, by string) (time.Time, error) {
+	if to != "" {
+		at, err := time.Parse(time.RFC3339Nano, to)
+		if err != nil {
+			return at, cli.Misusef("--to %q: want a time such as 2026-01-01T00:00:00Z", to)
+		}
+		return at.UTC(), nil
+	}
+	flag, text, since := "--in", in, t.now
+	if by != "" {
+		flag, text, since = "--by", strings.TrimPrefix(by, "+"), p.Moment()
+	}
+	earlier, negative := strings.CutPrefix(text, "-")
+	if negative && by != "" {
+		text = earlier
+	}
+	d, err := dsl.ParseDuration(text)
+	if err != nil || !d.Until.IsZero() {
+		return since, cli.Misusef("%s %q: want a duration such as 10m or PT10M", flag, in+by)
+	}
+	if negative && by != "" {
+		return since.Add(-d.From(since).Sub(since)).UTC(), nil
+	}
+	return d.From(since), nil
+}
+
+// run changes all the timers, or none if one of them cannot be changed.
+func (t *timerChange) run(ctx context.Context, ids []string) error {
+	r, err := t.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if t.now, err = r.Store.Now(ctx); err != nil {
+		return err
+	}
+	found, changes, err := t.prepare(ctx, r, ids)
+	if err != nil {
+		return err
+	}
+	if t.consent.dry {
+		return t.print(changes)
+	}
+	if !t.consent.yes {
+		for _, c := range changes {
+			t.sh.Hint("%s %s", c.ID, cli.Printable(c.Plan))
+		}
+	}
+	if err := t.consent.given(ctx, t.sh, t.format, "timers "+t.verb); err != nil {
+		return err
+	}
+	err = t.apply(ctx, r, found, changes)
+	return errors.Join(t.print(changes), err)
+}
+
+// prepare finds the timers and describes what will happen to each.
+func (t *timerChange) prepare(ctx context.Context, r *cli.Remote, ids []string) (found []store.Pending, changes []changedTimer, err error) {
+	var wrong []error
+	for _, id := range ids {
+		p, err := findTimer(ctx, r, id)
+		plan := ""
+		if err == nil {
+			plan, err = t.plan(ctx, r, p)
+		}
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		found = append(found, p)
+		changes = append(changes, changedTimer{ID: p.ID, Action: t.verb, Plan: plan})
+	}
+	if len(wrong) == 1 {
+		return nil, nil, wrong[0]
+	}
+	return found, changes, errors.Join(wrong...)
+}
+
+func (t *timerChange) apply(ctx context.Context, r *cli.Remote, found []store.Pending, changes []changedTimer) error {
+	var wrong []error
+	for i, p := range found {
+		changed, done, err := t.do(ctx, r, p)
+		switch {
+		case err != nil:
+			wrong = append(wrong, fmt.Errorf("timer %s: %w", p.ID, err))
+		case !done:
+			wrong = append(wrong, fmt.Errorf("timer %s: %w: it has fired meanwhile, or was cancelled or moved", p.ID, store.ErrNotFound))
+		default:
+			changes[i].Done = true
+			if changed.ID != p.ID {
+				due := changed.Moment().UTC()
+				changes[i].NewID, changes[i].Due = changed.ID, &due
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (t *timerChange) print(changes []changedTimer) error {
+	if t.format.String() != "text" {
+		return cli.WriteValue(t.sh.Out, t.format.String(), changes)
+	}
+	for _, c := range changes {
+		switch {
+		case t.consent.dry:
+			fmt.Fprintf(t.sh.Out, "would %s %s: it %s\n", t.verb, c.ID, cli.Printable(c.Plan))
+		case c.NewID != "":
+			fmt.Fprintf(t.sh.Out, "%s is now %s: it %s\n", c.ID, c.NewID, cli.Printable(c.Plan))
+		case c.Done:
+			fmt.Fprintf(t.sh.Out, "%s %s\n", pastOf(t.verb), c.ID)
+		}
+	}
+	return nil
+}
+
+// pastOf returns the past tense of a command's verb.
+func pastOf(verb string) string {
+	switch {
+	case verb == "cancel":
+		return "cancelled"
+	case verb == "drop":
+		return "dropped"
+	case strings.HasSuffix(verb, "e"):
+		return verb + "d"
+	default:
+		return verb + "ed"
+	}
+}

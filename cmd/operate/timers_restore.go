@@ -1,0 +1,201 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+)
+
+// restoring is one run of timers restore.
+type restoring struct {
+	sh      *cli.Shell
+	target  *cli.Target
+	format  *cli.Choice
+	consent *consent
+	as      *operator
+}
+
+func newTimersRestoreCommand(sh *cli.Shell) *cobra.Command {
+	t := &restoring{sh: sh}
+	c := &cobra.Command{
+		Use:   "restore EXECUTION…",
+		Short: "Recreate missing timers that executions wait for",
+		Long: `Compares what an execution waits for with what is in Redis, and recreates what was
+cancelled or lost. Missing timers are due at their last known time; past ones fire at
+once. A listener that is no longer registered is registered again, and a task that no
+executor has is requested again.
+
+The repair of an execution is atomic and is recorded in its history. Nothing else is
+changed. 'flunq ps --stuck' lists executions that need it.`,
+		Example: `  flunq timers restore order-7 --dry-run
+  flunq ps --stuck -o ids | xargs flunq timers restore --yes`,
+		Args: cli.SomeArguments("execution"),
+	}
+	t.target = cli.TargetFlags(c, sh)
+	t.format = cli.OutputFlag(c, "text", "json", "yaml")
+	t.consent = consentFlags(c)
+	t.as = operatorFlag(c)
+	c.ValidArgsFunction = cli.CompleteExecutions(t.target, actions.Statuses()[1:4]...)
+	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
+	return c
+}
+
+// restored is the result for one execution, in the JSON output.
+type restored struct {
+	ID       string     `json:"id"`
+	Timers   []timerRow `json:"timers"`   // timers set again
+	Listen   []string   `json:"listen"`   // event types listened for again
+	Requests []string   `json:"requests"` // tasks requested again
+	Done     bool       `json:"done"`
+
+	lines []string // for people
+}
+
+func (t *restoring) run(ctx context.Context, ids []string) error {
+	r, err := t.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var plans []restored
+	var wrong []error
+	for _, id := range ids {
+		plan, _, err := t.plan(ctx, r, id)
+		if plans = append(plans, plan); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
+	}
+	needed := false
+	for _, plan := range plans {
+		needed = needed || len(plan.lines) > 0
+		for _, line := range plan.lines {
+			if !t.consent.yes && !t.consent.dry {
+				t.sh.Hint("%s %s", plan.ID, cli.Printable(line))
+			}
+		}
+	}
+	if t.consent.dry || !needed {
+		return t.print(plans)
+	}
+	if err := t.consent.given(ctx, t.sh, t.format, "timers restore"); err != nil {
+		return err
+	}
+	for i := range plans {
+		if len(plans[i].lines) > 0 {
+			if plans[i], err = t.restore(ctx, r, plans[i].ID); err != nil {
+				wrong = append(wrong, err)
+			}
+		}
+	}
+	return errors.Join(append([]error{t.print(plans)}, wrong...)...)
+}
+
+// plan determines what an execution needs that is missing.
+func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, o inspect.Outlook, err error) {
+	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}, Requests: []string{}}
+	x, err := cli.FindExecution(ctx, r, id)
+	if err != nil {
+		return plan, o, err
+	}
+	if inspect.Ended(x.Status) {
+		return plan, o, fmt.Errorf("execution %s is %s: it waits for nothing", id, x.Status)
+	}
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return plan, o, err
+	}
+	found, err := r.Examiner().Examine(ctx, x.Tenant, []store.Execution{x})
+	if err != nil {
+		return plan, o, err
+	}
+	o, known := found[id]
+	switch {
+	case o.Damage != "":
+		return plan, o, fmt.Errorf("execution %s: what it waits for is unknown: %s", id, o.Damage)
+	case !known && x.Version > 0:
+		return plan, o, fmt.Errorf("execution %s: its state cannot be rebuilt here, so what it waits for is unknown", id)
+	case o.Unsure && o.Missing.Empty():
+		return plan, o, fmt.Errorf("execution %s: something that it waits for is not there, and may still be on its way: is every service of 'flunq serve' running?", id)
+	}
+	for _, needed := range o.Timers {
+		if !needed.Missing {
+			continue
+		}
+		row := neededRow(needed, now)
+		plan.Timers = append(plan.Timers, row)
+		due := fmt.Sprintf("due at %s, in %s", row.Due.Format(time.RFC3339Nano), history.Duration(row.Due.Sub(now)))
+		if !row.Due.After(now) {
+			due = fmt.Sprintf("due at %s, which is past: it fires at once", row.Due.Format(time.RFC3339Nano))
+		}
+		of := history.Task(row.Task)
+		if of == "" {
+			of = "the workflow"
+		}
+		plan.lines = append(plan.lines, fmt.Sprintf("has the %s timer of %s set again, %s", row.Kind, of, due))
+	}
+	if plan.Listen = append(plan.Listen, o.Missing.Listen...); len(plan.Listen) > 0 {
+		plan.lines = append(plan.lines, "is listed again as a listener for "+strings.Join(plan.Listen, " and "))
+	}
+	for _, e := range o.Missing.Requests {
+		plan.Requests = append(plan.Requests, e.Task)
+		plan.lines = append(plan.lines, "has "+history.Task(e.Task)+" requested again, which no executor has")
+	}
+	return plan, o, nil
+}
+
+// restore restores what is missing when it runs.
+func (t *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan restored, err error) {
+	const most = 10 // retries if the execution moves on meanwhile
+	for range most {
+		var o inspect.Outlook
+		if plan, o, err = t.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
+			return plan, err
+		}
+		x := store.Execution{Tenant: r.Tenant, ID: id, Version: o.Version}
+		if len(o.Timers) > 0 {
+			x.Workflow = o.Timers[0].Workflow
+		}
+		outcome, err := r.Store.Restore(ctx, x, o.Missing, t.as.name(t.sh))
+		if err != nil {
+			return plan, err
+		}
+		if outcome == store.Committed {
+			plan.Done = true
+			return plan, nil
+		}
+	}
+	return plan, fmt.Errorf("execution %s keeps moving on: nothing was restored", id)
+}
+
+func (t *restoring) print(plans []restored) error {
+	if t.format.String() != "text" {
+		return cli.WriteValue(t.sh.Out, t.format.String(), plans)
+	}
+	for _, plan := range plans {
+		if len(plan.lines) == 0 {
+			t.sh.Hint("all that execution %s waits for is there", plan.ID)
+		}
+		for _, line := range plan.lines {
+			switch {
+			case t.consent.dry:
+				fmt.Fprintf(t.sh.Out, "would restore %s: it %s\n", cli.Printable(plan.ID), cli.Printable(line))
+			case plan.Done:
+				fmt.Fprintf(t.sh.Out, "restored %s: it %s\n", cli.Printable(plan.ID), cli.Printable(line))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+func newTimersShowCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one timer and who waits for it",
+		Long:  `Shows a timer. ID is an id from 'flunq timers ls', or an unambiguous prefix of one.`,
+		Example: `  flunq timers show hk2x9c1f2g0-5b1c
+  flunq timers show hk2x9c1f2g0-5b1c -o json | jq .due`,
+		Args: cli.OneArgument("timer"),
+	}
+	t := cli.TargetFlags(c, sh)
+	format := cli.OutputFlag(c, "text", "json", "yaml")
+	c.ValidArgsFunction = completeTimers(t)
+	c.RunE = func(c *cobra.Command, args []string) error { return showTimer(c.Context(), t, format, args[0]) }
+	return c
+}
+
+// timerPage is a timer in full, as timers show prints it.
+type timerPage struct {
+	timerRow
+
+	ExecutionStatus string `json:"execution_status,omitempty"`
+	Consequence     string `json:"consequence"`
+	Member          string `json:"member"`
+}
+
+func showTimer(ctx context.Context, t *cli.Target, format *cli.Choice, id string) error {
+	r, err := t.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := findTimer(ctx, r, id)
+	if err != nil {
+		return err
+	}
+	status, err := actions.Status(ctx, r.Store, p.Tenant, p.Execution)
+	if err != nil {
+		return err
+	}
+	page := timerPage{
+		timerRow: timerRowOf(p, now), ExecutionStatus: status, Consequence: actions.Consequence(p, status), Member: p.Member,
+	}
+	if format.String() != "text" {
+		return cli.WriteValue(t.Sh.Out, format.String(), page)
+	}
+	page.write(t.Sh)
+	return nil
+}
+
+// findTimer finds a timer by its id or a prefix; the error explains what is wrong with the id.
+func findTimer(ctx context.Context, r *cli.Remote, id string) (store.Pending, error) {
+	p, err := r.Store.Timer(ctx, r.Tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return p, fmt.Errorf("%w; 'flunq timers ls' lists those there are", err)
+	}
+	return p, cli.BadID(err)
+}
+
+func (t timerPage) write(sh *cli.Shell) {
+	rows := [][2]string{
+		{"timer", t.ID},
+		{"state", t.State},
+		{"due in", t.dueIn()},
+		{"due at", t.Due.Format(time.RFC3339Nano)},
+		{"kind", string(t.Kind)},
+		{"tenant", t.Tenant},
+		{"workflow", t.Workflow},
+		{"execution", withStatus(t.Execution, t.ExecutionStatus)},
+		{"task", history.Task(t.Task)},
+		{"task name", t.TaskName},
+		{"key", t.Key},
+		{"duration", durationCell(t.DurationMS)},
+		{"problem", t.Problem},
+	}
+	if t.Moved {
+		rows = append(rows, [2]string{"set for", t.FireAt.Format(time.RFC3339Nano)})
+	}
+	rows = append(rows, [2]string{"then", t.Consequence})
+	writeRows(sh, rows)
+}
+
+func withStatus(execution, status string) string {
+	if status == "" {
+		return execution
+	}
+	return execution + " (" + status + ")"
+}
+
+// writeRows prints names and values, without empty values.
+func writeRows(sh *cli.Shell, rows [][2]string) {
+	width := 0
+	for _, row := range rows {
+		if row[1] != "" {
+			width = max(width, len(row[0]))
+		}
+	}
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(sh.Out, "%-*s  %s\n", width, row[0], cli.OneLine(row[1]))
+		}
+	}
+}

@@ -1,0 +1,367 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/store"
+)
+
+// NewWorkflowsCommand returns the command flunq workflows.
+func NewWorkflowsCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "workflows",
+		Short: "Register, list and show workflows",
+		Long: `Registered workflows have a name and a version, and can be started, or run by other
+workflows. An execution keeps the document it began with, whatever is registered later,
+unless 'flunq migrate' moves it.`,
+		Example: `  flunq workflows register order.yaml
+  flunq workflows ls
+  flunq workflows show shop.order:1.0.0 > order.yaml`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.KnownCommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newWorkflowsListCommand(sh), newWorkflowsShowCommand(sh), newWorkflowsRegisterCommand(sh))
+	return c
+}
+
+// workflowRow is a registered workflow in a listing.
+type workflowRow struct {
+	Workflow string       `json:"workflow"`
+	Latest   string       `json:"latest"`
+	Hash     string       `json:"hash"` // of the latest version
+	Versions []versionRow `json:"versions"`
+}
+
+type versionRow struct {
+	Version string `json:"version"`
+	Hash    string `json:"hash"`
+}
+
+func newWorkflowsListCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "ls",
+		Short:   "List the registered workflows",
+		Example: `  flunq workflows ls -o wide`,
+		Aliases: []string{"list"},
+		Args:    cli.NoArguments,
+	}
+	t, format := cli.TargetFlags(c, sh), cli.ListFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error { return listWorkflows(c.Context(), t, format) }
+	return c
+}
+
+func listWorkflows(ctx context.Context, t *cli.Target, format *cli.Choice) error {
+	r, err := t.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	found, err := r.Store.Workflows(ctx, r.Tenant)
+	if err != nil {
+		return err
+	}
+	var rows []workflowRow
+	for _, w := range found {
+		row := workflowRow{Workflow: w.ID, Latest: w.Latest}
+		for _, v := range w.Versions {
+			row.Versions = append(row.Versions, versionRow{v.Version, v.Hash})
+			if v.Version == w.Latest {
+				row.Hash = v.Hash
+			}
+		}
+		rows = append(rows, row)
+	}
+	return cli.List[workflowRow]{
+		Columns: []cli.Column[workflowRow]{
+			{Title: "WORKFLOW", Text: func(w workflowRow) string { return w.Workflow }},
+			{Title: "LATEST", Text: func(w workflowRow) string { return w.Latest }},
+			{Title: "HASH", Text: func(w workflowRow) string { return shortHash(w.Hash) }},
+			{Title: "VERSIONS", Wide: true, Text: workflowRow.versions},
+		},
+		ID:    func(w workflowRow) string { return w.Workflow },
+		Empty: "no workflows; 'flunq workflows register FILE' registers one",
+	}.Print(t.Sh, format, rows)
+}
+
+func (w workflowRow) versions() string {
+	var out []string
+	for _, v := range w.Versions {
+		out = append(out, v.Version)
+	}
+	return strings.Join(out, ", ")
+}
+
+// shortHash returns the beginning of a hash, enough to compare.
+func shortHash(hash string) string { return hash[:min(len(hash), 12)] }
+
+// workflowText is one version of a registered workflow.
+type workflowText struct {
+	Workflow string `json:"workflow"`
+	Version  string `json:"version"`
+	Hash     string `json:"hash"`
+	Text     string `json:"text"`
+}
+
+func newWorkflowsShowCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "show NAME[:VERSION]",
+		Short:   "Print the document of a registered workflow",
+		Example: `  flunq workflows show shop.order:1.0.0 | flunq validate -`,
+		Args:    cli.OneArgument("workflow"),
+	}
+	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
+	c.ValidArgsFunction = completeWorkflows(t, cobra.ShellCompDirectiveNoFileComp)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		r, err := t.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		found, err := findWorkflow(c.Context(), r, args[0])
+		if err != nil {
+			return err
+		}
+		if format.String() != "text" {
+			return cli.WriteValue(sh.Out, format.String(), found)
+		}
+		fmt.Fprint(sh.Out, sh.Harmless(found.Text))
+		return nil
+	}
+	return c
+}
+
+// findWorkflow finds a workflow by NAME[:VERSION]. The namespace may be omitted if the name is
+// unambiguous.
+func findWorkflow(ctx context.Context, r *cli.Remote, given string) (workflowText, error) {
+	name, version, _ := strings.Cut(given, ":")
+	known, err := r.Store.Versions(ctx, r.Tenant, name)
+	if err == nil && len(known) == 0 {
+		known, err = namesake(ctx, r, name)
+	}
+	if err != nil {
+		return workflowText{}, err
+	}
+	w := known[0]
+	if version == "" || version == "latest" {
+		version = w.Latest
+	}
+	hash, text, err := r.Store.Definition(ctx, r.Tenant, w.ID, version)
+	if errors.Is(err, store.ErrNotFound) {
+		var versions []string
+		for _, v := range w.Versions {
+			versions = append(versions, v.Version)
+		}
+		return workflowText{}, fmt.Errorf("workflow %s has no version %s%s; there is %s", w.ID, version,
+			cli.DidYouMean(version, versions, ""), strings.Join(versions, ", "))
+	}
+	return workflowText{Workflow: w.ID, Version: version, Hash: hash, Text: text}, err
+}
+
+// namesake finds the only workflow of a name without its namespace.
+func namesake(ctx context.Context, r *cli.Remote, name string) ([]store.Workflow, error) {
+	all, err := r.Store.Workflows(ctx, r.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	var same []store.Workflow
+	for _, w := range all {
+		_, short, _ := strings.Cut(w.ID, ".")
+		names = append(names, w.ID)
+		if short == name {
+			same = append(same, w)
+		}
+	}
+	switch len(same) {
+	case 1:
+		return same, nil
+	case 0:
+		meant := cli.DidYouMean(name, names, "")
+		for _, w := range all {
+			if _, short, _ := strings.Cut(w.ID, "."); meant == "" && cli.DidYouMean(name, []string{short}, "") != "" {
+				meant = "; did you mean " + w.ID + "?"
+			}
+		}
+		return nil, fmt.Errorf("workflow %s is not registered%s ('flunq workflows ls' lists those that are)", name, meant)
+	default:
+		return nil, fmt.Errorf("workflow %s is %w: there is %s and %s", name, store.ErrAmbiguous, same[0].ID, same[1].ID)
+	}
+}
+
+// completeWorkflows completes the names of registered workflows.
+func completeWorkflows(t *cli.Target, directive cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), cli.CompletionTimeout)
+		defer cancel()
+		r, err := t.Connect(ctx)
+		if err != nil || len(given) > 0 {
+			return nil, directive
+		}
+		defer r.Close()
+		found, err := r.Store.Workflows(ctx, r.Tenant)
+		if err != nil {
+			return nil, directive
+		}
+		var names []string
+		for _, w := range found {
+			names = append(names, cli.Printable(w.ID+"\tlatest is "+w.Latest))
+		}
+		return names, directive
+	}
+}
+
+// registered is the result of registering a document.
+type registered struct {
+	Workflow string `json:"workflow"`
+	Version  string `json:"version"`
+	Hash     string `json:"hash"`
+	File     string `json:"file,omitempty"`
+	Replaces string `json:"replaces,omitempty"` // hash of another text of the same version
+}
+
+func newWorkflowsRegisterCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "register FILE…",
+		Short: "Register workflow documents",
+		Long: `Checks workflow documents and, if all are valid, registers them under their names and
+versions. FILE may be a folder, or "-" for stdin.
+
+A released version keeps its text: a changed text needs a new version, or --replace. The
+text of a preview such as 1.0.0-rc1 may change. Running executions keep the old text.`,
+		Example: `  flunq workflows register order.yaml bill.yaml
+  flunq workflows register workflows/ -o json | jq -r '.[].hash'`,
+		Args: cli.SomeArguments("file"),
+	}
+	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	replace := replaceFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return registerFiles(c.Context(), t, format, args, *replace)
+	}
+	return c
+}
+
+// replaceFlag adds the flag that allows replacing the text of a released version.
+func replaceFlag(c *cobra.Command) *bool {
+	return c.Flags().Bool("replace", false, "replace the text of a registered version")
+}
+
+func registerFiles(ctx context.Context, t *cli.Target, format *cli.Choice, args []string, replace bool) error {
+	documents, err := readDocuments(ctx, t.Sh, args)
+	if err != nil {
+		return err
+	}
+	r, err := t.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if !replace {
+		if err := refuseReplacing(ctx, r, documents); err != nil {
+			return err
+		}
+	}
+	var done []registered
+	for _, d := range documents {
+		one, err := register(ctx, t.Sh, r, d)
+		if err != nil {
+			return err
+		}
+		done = append(done, one)
+	}
+	switch format.String() {
+	case "text":
+		for _, one := range done {
+			fmt.Fprintf(t.Sh.Out, "%s:%s  %s\n", one.Workflow, one.Version, shortHash(one.Hash))
+		}
+		return nil
+	case "ids":
+		for _, one := range done {
+			fmt.Fprintf(t.Sh.Out, "%s:%s\n", one.Workflow, one.Version)
+		}
+		return nil
+	default:
+		return cli.WriteValue(t.Sh.Out, format.String(), done)
+	}
+}
+
+// readDocuments reads and checks documents, and prints all their mistakes.
+func readDocuments(ctx context.Context, sh *cli.Shell, args []string) ([]cli.Document, error) {
+	var documents []cli.Document
+	var invalid error
+	for _, arg := range args {
+		files, err := cli.DocumentFiles(arg)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := cli.ReadWorkflow(ctx, sh, file)
+			if err != nil {
+				return nil, err
+			}
+			d, err := cli.ParseDocument(sh, cli.DisplayName(file), text)
+			if err != nil && cli.ExitCode(err) != cli.ExitInvalid {
+				return nil, err
+			}
+			if err != nil {
+				invalid = err
+			}
+			documents = append(documents, d)
+		}
+	}
+	return documents, invalid
+}
+
+// refuseReplacing refuses a document whose released version is registered with another text.
+func refuseReplacing(ctx context.Context, r *cli.Remote, documents []cli.Document) error {
+	var wrong []error
+	for _, d := range documents {
+		id, version := d.Def.ID(), d.Def.Document.Version
+		core, _, _ := strings.Cut(version, "+")
+		if strings.Contains(core, "-") {
+			continue // a preview
+		}
+		hash, _, err := r.Store.Definition(ctx, r.Tenant, id, version)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return err
+		case hash != store.DefinitionHash(string(d.Def.Source)):
+			wrong = append(wrong, fmt.Errorf("%s: %s:%s is registered with another text (%s): raise document.version, or use --replace",
+				d.Name, id, version, shortHash(hash)))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return cli.Fail(cli.ExitMisuse, errors.Join(wrong...))
+}
+
+// register registers a document, and tells if its version had another text.
+func register(ctx context.Context, sh *cli.Shell, r *cli.Remote, d cli.Document) (registered, error) {
+	id, version := d.Def.ID(), d.Def.Document.Version
+	out := registered{Workflow: id, Version: version, File: d.Name}
+	before, err := r.Store.Versions(ctx, r.Tenant, id)
+	if err != nil {
+		return out, err
+	}
+	if out.Hash, err = r.Store.Define(ctx, r.Tenant, id, version, string(d.Def.Source)); err != nil {
+		return out, fmt.Errorf("register workflow %s: %w", id, err)
+	}
+	if len(before) == 0 {
+		return out, nil
+	}
+	i := slices.IndexFunc(before[0].Versions, func(v store.Version) bool { return v.Version == version })
+	if i >= 0 && before[0].Versions[i].Hash != out.Hash {
+		out.Replaces = before[0].Versions[i].Hash
+		sh.Hint("%s:%s had another text (%s); executions that have begun keep it", id, version, shortHash(out.Replaces))
+	}
+	return out, nil
+}

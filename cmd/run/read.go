@@ -1,0 +1,209 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
+	"flunq.io/flunq/workflows"
+)
+
+// readDocuments reads and checks the document to run, and those it may run.
+func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config, file string) error {
+	text, err := cli.ReadWorkflow(ctx, r.Sh, file)
+	if err != nil {
+		return err
+	}
+	if r.source, err = r.parse(cli.DisplayName(file), text); err != nil {
+		return err
+	}
+	cfg.Definition = r.source.Def
+	return r.ReadWith(ctx, cfg)
+}
+
+// ReadWith reads the documents of --with.
+func (r *Runner) ReadWith(ctx context.Context, cfg *sim.Config) error {
+	for _, file := range r.With {
+		text, err := cli.ReadWorkflow(ctx, r.Sh, file)
+		if err != nil {
+			return err
+		}
+		child, err := r.parse(file, text)
+		if err != nil {
+			return err
+		}
+		cfg.With = append(cfg.With, child.Def)
+	}
+	return nil
+}
+
+// readExample reads an example with its mocks and its input.
+func (r *Runner) readExample(ctx context.Context, cfg *sim.Config) error {
+	e, err := workflows.Load(r.example)
+	if err != nil {
+		return cli.Fail(cli.ExitMisuse, err)
+	}
+	if r.source, err = r.parse(e.Name+".yaml", e.Document); err != nil {
+		return err
+	}
+	cfg.Definition, cfg.Input = r.source.Def, e.Input
+	for _, name := range slices.Sorted(maps.Keys(e.With)) {
+		child, err := r.parse(name, e.With[name])
+		if err != nil {
+			return err
+		}
+		cfg.With = append(cfg.With, child.Def)
+	}
+	if e.Mocks != nil {
+		if cfg.Mocks, err = mock.Parse(e.Name+".mocks.yaml", e.Mocks); err != nil {
+			return fmt.Errorf("mocks of the example: %w", err)
+		}
+	}
+	return r.ReadWith(ctx, cfg)
+}
+
+// checkNames refuses names that must not become part of a key.
+func (r *Runner) checkNames(context.Context, *sim.Config) error {
+	if r.realTime && r.speed != "" {
+		return cli.Misusef("--real-time and --speed exclude each other")
+	}
+	if err := store.CheckTenant(r.tenant); err != nil {
+		return cli.Fail(cli.ExitMisuse, err)
+	}
+	if r.id == "" {
+		return nil
+	}
+	return cli.Fail(cli.ExitMisuse, store.CheckExecution(r.id))
+}
+
+// parse checks a document, and prints its mistakes as validate does.
+func (r *Runner) parse(name string, text []byte) (cli.Document, error) {
+	d, err := cli.ParseDocument(r.Sh, name, text)
+	if err == nil {
+		if r.names == nil {
+			r.names = map[*dsl.Definition]string{}
+		}
+		r.names[d.Def] = name
+	}
+	return d, err
+}
+
+// ReadInput reads --input, which takes precedence over the input of an example.
+func (r *Runner) ReadInput(ctx context.Context, cfg *sim.Config) error {
+	input, err := cli.ReadData(ctx, r.Sh, "--input", r.Input)
+	if input != nil {
+		cfg.Input = input
+	}
+	return err
+}
+
+// ReadMocks reads the file of --mocks.
+func (r *Runner) ReadMocks(ctx context.Context, cfg *sim.Config) error {
+	if r.Mocks == "" {
+		return nil
+	}
+	var err error
+	cfg.Mocks, err = cli.ReadMocks(ctx, r.Sh, r.Mocks)
+	return err
+}
+
+// ReadSecrets reads the file of --secrets.
+func (r *Runner) ReadSecrets(ctx context.Context, cfg *sim.Config) error {
+	if r.Secrets == "" {
+		return nil
+	}
+	var err error
+	cfg.Secrets, err = cli.ReadSecrets(ctx, r.Sh, r.Secrets)
+	return err
+}
+
+// readTimes reads the flags about the clock.
+func (r *Runner) readTimes(_ context.Context, cfg *sim.Config) error {
+	if err := r.readStart(cfg); err != nil {
+		return err
+	}
+	if r.maxTime != "" {
+		d, err := dsl.ParseDuration(r.maxTime)
+		if err != nil {
+			return cli.Misusef("--max-time %q: %v", r.maxTime, err)
+		}
+		cfg.MaxTime = d.From(cfg.Start).Sub(cfg.Start)
+	}
+	if r.realTime {
+		cfg.Pace = 1
+	}
+	if r.speed == "" {
+		return nil
+	}
+	pace, err := strconv.ParseFloat(strings.TrimSuffix(r.speed, "x"), 64)
+	if err != nil || !(pace > 0 && pace < 1e9) {
+		return cli.Misusef("--speed %q: want a number of times, such as 60x", r.speed)
+	}
+	cfg.Pace = pace
+	return nil
+}
+
+func (r *Runner) readStart(cfg *sim.Config) error {
+	switch {
+	case r.start == "now", r.start == "" && r.realTime, r.redis != "":
+		cfg.Start = time.Now().UTC().Truncate(time.Microsecond) // the precision of Redis
+	case r.start == "":
+		cfg.Start = sim.Epoch()
+	default:
+		start, err := time.Parse(time.RFC3339Nano, r.start)
+		if err != nil {
+			return cli.Misusef("--start %q: want a time such as 2026-01-01T00:00:00Z, or now", r.start)
+		}
+		cfg.Start = start.UTC()
+	}
+	return nil
+}
+
+// recorded runs the simulation and writes its recording, also for the report.
+func (r *Runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
+	if r.record == "" {
+		return sim.Record(ctx, cfg, r.printed)
+	}
+	f, err := os.Create(r.record)
+	if err != nil {
+		return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(r.record, err))
+	}
+	var out io.Writer = f
+	if r.printed != nil {
+		out = io.MultiWriter(f, r.printed)
+	}
+	result, err := sim.Record(ctx, cfg, out)
+	if closed := f.Close(); err == nil && closed != nil {
+		err = fmt.Errorf("write the recording: %w", closed)
+	}
+	return result, err
+}
+
+// CheckSecrets refuses a run that needs a secret that is not given.
+func (r *Runner) CheckSecrets(_ context.Context, cfg *sim.Config) error {
+	if r.later {
+		return nil
+	}
+	missing := false
+	for _, def := range append([]*dsl.Definition{cfg.Definition}, cfg.With...) {
+		if found := cli.MissingSecrets(def, r.names[def], cfg.Secrets, r.Secrets); found != nil {
+			found.Render(r.Sh.Err, r.Sh.ErrColor())
+			missing = true
+		}
+	}
+	if missing {
+		return cli.Reported(cli.ExitMisuse)
+	}
+	return nil
+}

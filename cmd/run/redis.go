@@ -1,0 +1,231 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// onRedis runs the workflow on a real Redis: this process runs the services, beside any others,
+// until this execution ends.
+func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
+	if r.record != "" || r.speed != "" {
+		return nil, cli.Misusef("--record and --speed go with the virtual clock, not with --redis-url")
+	}
+	redis.SetLogger(cli.QuietLogger{}) // errors are returned and reported
+	rdb, err := store.Dial(ctx, r.redis)
+	if errors.Is(err, store.ErrUnreachable) {
+		return nil, cli.Fail(cli.ExitUnreachable, err)
+	}
+	if err != nil {
+		return nil, cli.Fail(cli.ExitMisuse, err)
+	}
+	defer func() { _ = rdb.Close() }()
+	if cfg.ID == "" {
+		cfg.ID = strings.ToLower(rand.Text())
+	}
+	if (cfg.Mocks != nil || cfg.Secrets != nil) && r.tenant == cli.DefaultTenant {
+		// Other processes that serve a shared tenant do not have the mocks and secrets of this run.
+		cfg.Tenant = store.PrivatePrefix + "run-" + strings.ToLower(rand.Text()[:12])
+		fmt.Fprintf(r.Sh.Err, "for private tenant %s, which no other process serves; it is removed afterwards\n", cfg.Tenant)
+	}
+	opts := engine.Defaults()
+	opts.Process, opts.Command, opts.Transient = cli.ProcessName(), "run", cfg.Tenant != r.tenant
+	opts.Tenants = []string{cfg.Tenant}
+	opts.Block(watchEvery * 5) // stopping waits for blocked reads
+	opts.Secrets, opts.Version = cfg.Secrets, cfg.Version
+	opts.Transport = realTransport(cfg)
+	e, err := engine.New(rdb, opts)
+	if err != nil {
+		return nil, err
+	}
+	result, err := r.follow(ctx, e, cfg)
+	return result, errors.Join(err, r.leave(context.WithoutCancel(ctx), e.Store, cfg, result))
+}
+
+// leaveTime bounds the cleanup in Redis.
+const leaveTime = 10 * time.Second
+
+// leave removes a tenant that was created for this run. For any other tenant it tells what happens
+// to an execution that has not ended.
+func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, result *sim.Result) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	if cfg.Tenant != r.tenant {
+		if err := st.RemoveTenant(ctx, cfg.Tenant); err != nil {
+			return fmt.Errorf("tenant %s is left on this Redis: %w", cfg.Tenant, err)
+		}
+		if result != nil && !result.Status.Ended() {
+			r.left = "the execution was removed with its tenant"
+		}
+		return nil
+	}
+	x, err := st.Execution(ctx, cfg.Tenant, cfg.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && inspect.Ended(x.Status):
+		return nil
+	case err != nil:
+		return err
+	}
+	missing, err := st.Unserved(ctx, cfg.Tenant, map[string]string{"worker": store.WorkerGroup})
+	if err != nil {
+		return err
+	}
+	r.left = fmt.Sprintf("execution %s continues: other processes serve tenant %s", cfg.ID, cfg.Tenant)
+	if len(missing) > 0 {
+		r.left = fmt.Sprintf("execution %s has not ended: it continues when a process serves tenant %s (flunq serve)", cfg.ID, cfg.Tenant)
+	}
+	address := r.redis
+	if cli.HasPassword(address) {
+		address = "…" // must not be printed
+	}
+	r.left += fmt.Sprintf("\nto end it: flunq cancel %s --yes --tenant %s --redis-url %s", cfg.ID, cfg.Tenant, address)
+	return nil
+}
+
+// realTransport returns how calls go out when Redis is real: the latency of mocks passes in real
+// time.
+func realTransport(cfg sim.Config) http.RoundTripper {
+	if cfg.Mocks == nil {
+		return executor.Outward(cfg.Transport)
+	}
+	return cfg.Mocks.Transport(func(ctx context.Context, d time.Duration) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d):
+			return nil
+		}
+	}, nil)
+}
+
+// follow starts the execution, and prints its history until it ends.
+func (r *Runner) follow(ctx context.Context, e *engine.Engine, cfg sim.Config) (*sim.Result, error) {
+	if err := r.launch(ctx, e, cfg); err != nil {
+		return nil, err
+	}
+	export := r.exported(&cfg)
+	stop, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- e.Run(stop, slog.New(slog.NewTextHandler(r.Sh.Err, nil))) }()
+	go sendEvents(stop, e, cfg)
+	result, err := r.watch(ctx, e, cfg)
+	if result != nil {
+		export(result)
+	}
+	cancel()
+	return result, errors.Join(err, <-done)
+}
+
+func (r *Runner) launch(ctx context.Context, e *engine.Engine, cfg sim.Config) error {
+	if err := e.Prepare(ctx); err != nil {
+		return err
+	}
+	for _, def := range append(cfg.With, cfg.Definition) {
+		if _, err := e.Definitions.Register(ctx, cfg.Tenant, def); err != nil {
+			return err
+		}
+	}
+	return e.Begin(ctx, cfg.Definition, engine.Beginning{Tenant: cfg.Tenant, ID: cfg.ID, Input: cfg.Input, Nonce: cfg.Nonce})
+}
+
+// sendEvents sends the events of a mocks file at their times.
+func sendEvents(ctx context.Context, e *engine.Engine, cfg sim.Config) {
+	if cfg.Mocks == nil {
+		return
+	}
+	began := time.Now()
+	for i, mock := range cfg.Mocks.Events {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(mock.After - time.Since(began)):
+		}
+		out := mock.Event(i, time.Now())
+		out.Tenant = cfg.Tenant
+		if err := e.Store.Publish(ctx, out); err != nil {
+			return // the engine's own services report problems with Redis
+		}
+	}
+}
+
+// watchEvery is the interval of polling the history.
+const watchEvery = 20 * time.Millisecond
+
+// watch prints the history as it grows, whichever process writes it.
+func (r *Runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*sim.Result, error) {
+	result := &sim.Result{Execution: cfg.ID}
+	began := time.Now()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for at := int64(0); ; {
+		entries, err := e.Store.History(ctx, cfg.Tenant, cfg.ID, at, 1000)
+		if err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		at += int64(len(entries))
+		count(result, entries)
+		cfg.Observe(entries)
+		result.Elapsed = time.Since(began)
+		switch {
+		case result.Status.Ended():
+			return result, nil
+		case len(entries) > 0:
+			continue
+		case cfg.MaxTime > 0 && result.Elapsed > cfg.MaxTime:
+			result.Stop = sim.TimeUp
+			return result, nil
+		case cfg.MaxTasks > 0 && result.Tasks > cfg.MaxTasks:
+			result.Stop = sim.TasksUp
+			result.Busiest, err = sim.Busiest(ctx, e.Store, cfg.Definition, cfg.Tenant, cfg.ID)
+			return result, err
+		}
+		select {
+		case <-ctx.Done():
+			result.Stop = sim.Interrupt
+			return result, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// count adds the events of a part of the history to the result.
+func count(result *sim.Result, entries []event.Event) {
+	for _, e := range entries {
+		result.Events++
+		switch e.Type {
+		case event.TaskRequested:
+			result.Tasks++
+		case event.WorkflowCompleted:
+			result.Status = decide.Completed
+		case event.WorkflowFailed:
+			result.Status = decide.Faulted
+		case event.WorkflowCancelled:
+			result.Status = decide.Cancelled
+		default:
+			result.Status = decide.Running
+		}
+		if result.Status.Ended() {
+			var ended event.Ended
+			if decide.DecodeData(e, &ended) == nil {
+				result.Output, result.Error = ended.Output, ended.Error
+			}
+		}
+	}
+}

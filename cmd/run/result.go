@@ -1,0 +1,117 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim"
+)
+
+// finish prints the result; its error tells how the run ended.
+func (r *Runner) finish(result *sim.Result) error {
+	switch {
+	case result.Status == decide.Completed:
+		return r.print(result.Output)
+	case result.Error != nil:
+		return r.fault(result)
+	case result.Status == decide.Cancelled:
+		return cli.Fail(cli.ExitFaulted, errors.New("the workflow was cancelled"))
+	case result.Stop == sim.Interrupt:
+		return cli.Fail(cli.ExitInterrupted, r.unended("interrupted"))
+	case result.Stop == sim.Never:
+		return cli.Fail(cli.ExitLimit, fmt.Errorf("the workflow waits for something that will never come:\n  %s\n%s",
+			strings.Join(result.Waiting, "\n  "), hintForWaiting(result.Missed)))
+	default:
+		clock := " of the virtual clock"
+		if r.redis != "" || r.realTime {
+			clock = ""
+		}
+		why := fmt.Sprintf("stopped by --%s after %s and %s%s",
+			result.Stop, history.Count(result.Tasks, "task"), history.Duration(result.Elapsed), clock)
+		if result.Busiest != "" {
+			why += "; " + result.Busiest
+		}
+		return cli.Fail(cli.ExitLimit, r.unended(why))
+	}
+}
+
+// unended returns the error for an execution that was not run to its end.
+func (r *Runner) unended(why string) error {
+	if r.left != "" {
+		why += "\n" + r.left
+	}
+	return errors.New(why)
+}
+
+// hintForWaiting suggests how to help a workflow that waits for ever: the likely cause are events
+// that came and were not taken.
+func hintForWaiting(missed []sim.Missed) string {
+	const most = 10
+	var text strings.Builder
+	for i, m := range missed {
+		if i == most {
+			fmt.Fprintf(&text, "and %s not taken\n", history.Count(len(missed)-i, "more event"))
+			break
+		}
+		fmt.Fprintf(&text, "%s\n", cli.Printable(m.String()))
+	}
+	if len(missed) > 0 {
+		return text.String() + "see that the task listens when its event comes, or give it a timeout"
+	}
+	return "send it with an events entry in --mocks, or give the task a timeout"
+}
+
+// print writes the output in the chosen format.
+func (r *Runner) print(output json.RawMessage) error {
+	v, err := expr.Decode(output)
+	if err != nil {
+		return fmt.Errorf("read the output: %w", err)
+	}
+	return r.write(v)
+}
+
+func (r *Runner) write(v any) error {
+	switch r.format.String() {
+	case "json":
+		fmt.Fprintf(r.Sh.Out, "%s\n", expr.Encode(v))
+		return nil
+	case "yaml":
+		enc := yaml.NewEncoder(r.Sh.Out)
+		enc.SetIndent(2)
+		return errors.Join(enc.Encode(v), enc.Close())
+	default:
+		return cli.WriteJSON(r.Sh.Out, v)
+	}
+}
+
+// fault prints the error that ended a workflow: as JSON to stdout, and for people to stderr with
+// the line of the document that caused it.
+func (r *Runner) fault(result *sim.Result) error {
+	p := result.Error
+	if r.format.String() != "pretty" {
+		v, err := expr.Decode(event.Encode(map[string]any{"error": p}))
+		if err != nil {
+			return err
+		}
+		if err := r.write(v); err != nil {
+			return err
+		}
+		return cli.Reported(cli.ExitFaulted)
+	}
+	r.source.Explain(r.Sh.Err, r.Sh.ErrColor(), p)
+	for _, m := range result.Missed {
+		if m.For != nil && m.For.Ref == p.Instance {
+			fmt.Fprintf(r.Sh.Err, "         help: %s; an event without a listener is lost\n", cli.Printable(m.String()))
+		}
+	}
+	return cli.Reported(cli.ExitFaulted)
+}

@@ -1,0 +1,224 @@
+// Package run holds the commands run and sim: a document from its text to the end of its
+// executions, once or under thousands of seeds.
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/report"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/workflows"
+)
+
+// NewRunCommand returns the command flunq run.
+func NewRunCommand(sh *cli.Shell) *cobra.Command {
+	r := &Runner{Sh: sh}
+	c := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run a workflow to its end",
+		Long: `Runs a workflow document (CNCF Serverless Workflow DSL 1.0, now the Open Workflow
+Specification) through the whole engine, and prints its output.
+
+Without --redis-url the engine runs inside this process, on an in-memory Redis and a
+virtual clock: a wait of 30 days takes milliseconds, and the same document, input and
+seed give the same bytes. Unless --mocks answers them, calls really go out, take real
+time, and carry new idempotency keys in each run.
+
+Only the output goes to stdout; the timeline goes to stderr (-q: not at all). FILE is YAML or JSON, "-" is stdin. Everywhere, charge[2] attempt 3 means the third attempt at task charge in the iteration
+of a loop whose $index is 2; in nested loops and tries the outer one comes first
+(charge[0.2] attempt 1.3). Repetitions by a backward "then" are numbered the same way,
+from the second one on.
+
+--tui plays the run in the terminal UI: space pauses (--paused: begin paused), n and p go
+to the next and previous event, t and T to the timers, + and - change the speed, [ and ]
+scrub. Long idle stretches are skipped. q leaves the screen, stops a run that has not
+ended, and prints the output.`,
+		Example: `  flunq run order.yaml --input '{"order": 7}'
+  flunq run order.yaml --input @order.json --mocks order.mocks.yaml -o json
+  flunq run --example                  # lists what can be tried without a file
+  flunq run --example reminder         # 30 days in milliseconds
+  flunq run --example checkout --tui   # watch it
+  flunq run order.yaml --redis-url redis://127.0.0.1:6379`,
+		GroupID: cli.GroupOperate,
+		Args:    r.arguments,
+	}
+	r.format = cli.OutputFlag(c, "pretty", "json", "yaml")
+	f := c.Flags()
+	f.StringVarP(&r.Input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
+	f.StringVar(&r.Mocks, "mocks", "", "answer calls and send events as `FILE` says, instead of real services")
+	f.StringVar(&r.Secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
+	f.StringArrayVar(&r.With, "with", nil, "add the workflow in `FILE` that this one runs (repeatable)")
+	f.Uint64Var(&r.seed, "seed", 1, "derive the order of concurrent events from `NUMBER`")
+	f.StringVar(&r.start, "start", "", "start the virtual clock at `TIME` (RFC 3339), or now (default 2026-01-01T00:00:00Z)")
+	f.StringVar(&r.id, "id", "", "the execution's id (default: derived from the seed, or random with --redis-url)")
+	f.StringVar(&r.record, "record", "", "write the recording to `FILE`")
+	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data")
+	f.BoolVar(&r.tui, "tui", false, "play the run in the terminal UI, back and forth")
+	f.BoolVar(&r.paused, "paused", false, "with --tui: begin paused, until space is pressed")
+	f.BoolVar(&r.realTime, "real-time", false, "use the machine's clock")
+	f.StringVar(&r.speed, "speed", "", "let virtual time pass `N` times as fast as real time, as in 60x")
+	f.StringVar(&r.maxTime, "max-time", "", "stop after `DURATION` of virtual time (P30D, 12h)")
+	f.IntVar(&r.maxSteps, "max-steps", 200_000, "stop after `N` started tasks (0: 1,000,000, where the workflow faults)")
+	f.StringVar(&r.redis, "redis-url", "", "run on the Redis at `URL` instead")
+	f.StringVar(&r.tenant, "tenant", cli.DefaultTenant, "run it for the tenant `NAME`")
+	f.StringVar(&r.example, "example", "", "run the example `NAME`, with its mocks and input; without a name, list them")
+	f.Lookup("example").NoOptDefVal = listExamples
+	c.RunE = func(c *cobra.Command, args []string) error {
+		sh.TuneForSimulations(c.Context())
+		r.commandLine = CommandOf(c, args)
+		return r.run(c.Context(), args)
+	}
+	return c
+}
+
+// listExamples is the value of --example without a name.
+const listExamples = "?"
+
+// Runner is one run of the command.
+type Runner struct {
+	Sh     *cli.Shell
+	format *cli.Choice
+
+	Input, Mocks, Secrets, start, id, record string
+	report, commandLine                      string // the command line, for the report
+	speed, maxTime, redis, tenant, example   string
+	With                                     []string
+	seed                                     uint64
+	maxSteps                                 int
+	realTime, tui, paused                    bool
+
+	source  cli.Document
+	names   map[*dsl.Definition]string // the files of the documents
+	later   bool                       // the secrets come from tests, later
+	printed *report.Recording          // nil if no report is wanted
+	left    string                     // what happens to an execution on a real Redis that has not ended
+}
+
+func (r *Runner) arguments(c *cobra.Command, args []string) error {
+	if c.Flags().Changed("example") {
+		// pflag passes "--example reminder" as a bare flag and an argument.
+		if r.example == listExamples && len(args) == 1 {
+			r.example = args[0]
+			return nil
+		}
+		return cli.NoArguments(c, args)
+	}
+	return cli.OneArgument("file")(c, args)
+}
+
+func (r *Runner) run(ctx context.Context, args []string) error {
+	if r.example == listExamples {
+		return r.list()
+	}
+	cfg, err := r.config(ctx, args)
+	if err != nil {
+		return err
+	}
+	page, err := r.openReport()
+	if err != nil {
+		return err
+	}
+	defer page.Discard()
+	line := NewTimeline(r.Sh, cfg.Start)
+	line.Add(cfg.Definition, cfg.With)
+	line.on, line.real = line.on && !r.tui, r.redis != "" || r.realTime
+	cfg.Observe, cfg.Missed = line.Observe, line.missed
+	began := time.Now()
+	result, err := r.simulateOrRun(ctx, cfg)
+	if err := errors.Join(err, r.writeReport(page, cfg)); err != nil {
+		return err
+	}
+	line.end(result, time.Since(began))
+	return r.finish(result)
+}
+
+// simulateOrRun runs the workflow in the simulator, or on a real Redis.
+func (r *Runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
+	if r.redis != "" {
+		return r.onRedis(ctx, cfg)
+	}
+	if r.tui {
+		return r.filmed(ctx, cfg)
+	}
+	if r.record == "" && r.printed == nil {
+		return sim.Run(ctx, cfg)
+	}
+	return r.recorded(ctx, cfg)
+}
+
+// config reads everything that the flags name.
+func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) {
+	cfg := sim.Config{
+		Seed: r.seed, ID: r.id, Tenant: r.tenant, Version: cli.Version().Version, MaxTasks: r.maxSteps,
+		Transport: executor.NewTransport(cli.LocalLimits()),
+	}
+	documents := func(ctx context.Context, cfg *sim.Config) error { return r.readDocuments(ctx, cfg, args[0]) }
+	if r.example != "" {
+		documents = r.readExample
+	}
+	for _, read := range []func(context.Context, *sim.Config) error{
+		r.checkNames, r.checkScreen, documents, r.ReadInput, r.ReadMocks, r.ReadSecrets, r.CheckSecrets, r.readTimes,
+	} {
+		if err := read(ctx, &cfg); err != nil {
+			return cfg, err
+		}
+	}
+	if (cfg.Mocks == nil || cfg.Onward) && slices.ContainsFunc(append(cfg.With, cfg.Definition), calls) {
+		// A real service must not take the request of one run for a repeat of another's.
+		cfg.Nonce = rand.Text()
+	}
+	return cfg, nil
+}
+
+// calls reports whether a workflow contains calls.
+func calls(def *dsl.Definition) bool {
+	for _, t := range def.Tasks() {
+		if t.Kind == dsl.Call {
+			return true
+		}
+	}
+	return false
+}
+
+// listFor prints the examples as JSON or YAML.
+func (r *Runner) listFor(format string) error {
+	type row struct {
+		Name    string `json:"name"`
+		Summary string `json:"summary"`
+	}
+	var rows []row
+	for _, name := range workflows.Names() {
+		e, err := workflows.Load(name)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row{name, strings.TrimSpace(e.Summary)})
+	}
+	return cli.WriteValue(r.Sh.Out, format, rows)
+}
+
+// list prints the examples.
+func (r *Runner) list() error {
+	if format := r.format.String(); format == "json" || format == "yaml" {
+		return r.listFor(format)
+	}
+	for _, name := range workflows.Names() {
+		e, err := workflows.Load(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(r.Sh.Out, "%-16s %s\n", name, strings.TrimSpace(e.Summary))
+	}
+	return nil
+}

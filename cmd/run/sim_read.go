@@ -1,0 +1,181 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
+	"flunq.io/flunq/sim/spec"
+	"flunq.io/flunq/workflows"
+)
+
+// checks returns the expectations given by the flags.
+func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
+	var out []search.Check
+	input, err := expr.Decode(cfg.Input)
+	if err != nil {
+		input = map[string]any{}
+	}
+	for _, source := range s.expect {
+		p, err := expr.Compile(source, search.ExpectVariable)
+		if err != nil {
+			return nil, cli.Misusef("--expect %q: %v", source, err)
+		}
+		out = append(out, search.Always(source, p, input))
+	}
+	for _, call := range s.once {
+		method, pattern, spaced := strings.Cut(strings.TrimSpace(call), " ")
+		if !spaced {
+			method, pattern = "", method
+		}
+		pattern = strings.TrimSpace(pattern)
+		if pattern == "" || pattern[0] != '*' && !strings.Contains(pattern, "://") {
+			return nil, cli.Misusef("--once %q: want a method and a URL, such as 'POST https://pay.example/*'", call)
+		}
+		out = append(out, search.Once(strings.ToUpper(method), pattern))
+	}
+	return out, nil
+}
+
+// known expects an example to end as the file beside it says in runs without faults.
+func (s *searcher) known(cfg sim.Config) []search.Check {
+	e, err := workflows.Load(s.simulation.example)
+	if err != nil || len(e.Output) == 0 || !bytes.Equal(cfg.Input, e.Input) || s.simulation.Mocks != "" || s.simulation.start != "" {
+		return nil
+	}
+	return []search.Check{{Of: func(t *sim.Trial) []sim.Violation {
+		want, err1 := expr.Decode(e.Output)
+		got, err2 := expr.Decode(t.Output)
+		if len(t.Struck) > 0 || errors.Join(err1, err2) == nil && expr.Equal(want, got) {
+			return nil
+		}
+		return []sim.Violation{{
+			Rule: "the example ends as it is known to", Execution: t.Execution,
+			Detail: fmt.Sprintf("it is %s with the output %s, want %s", t.Status, t.Output, bytes.TrimSpace(e.Output)),
+		}}
+	}}}
+}
+
+// subjects returns the simulations to search: one, or that of each test.
+func (s *searcher) subjects(ctx context.Context, base search.Search) ([]subject, error) {
+	if s.test == "" {
+		return []subject{{search: base}}, nil
+	}
+	read := func(file string) ([]byte, error) { return cli.ReadDocument(ctx, s.sh, file) }
+	suite, _, err := spec.NewLoader(read).Load(s.test)
+	if mistakes, ok := errors.AsType[*dsl.Mistakes](err); ok {
+		mistakes.Render(s.sh.Err, s.sh.ErrColor())
+		return nil, cli.Reported(cli.ExitInvalid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if id := suite.Workflow.Definition.ID(); id != base.Config.Definition.ID() {
+		return nil, cli.Misusef("--test %s: its tests are of %s, not of %s", s.test, id, base.Config.Definition.ID())
+	}
+	var out []subject
+	for _, c := range suite.Cases {
+		if missing := cli.MissingSecrets(suite.Workflow.Definition, suite.Workflow.File, c.Secrets, s.test); missing != nil {
+			missing.Render(s.sh.Err, s.sh.ErrColor())
+			return nil, cli.Reported(cli.ExitMisuse)
+		}
+		out = append(out, subject{c.Name, caseSearch(base, suite, c)})
+	}
+	if len(out) == 0 {
+		return nil, cli.Misusef("--test %s: there are no tests in it", s.test)
+	}
+	return out, nil
+}
+
+// caseSearch returns the search for a test case.
+func caseSearch(base search.Search, suite *spec.Suite, c *spec.Case) search.Search {
+	cfg := &base.Config
+	for _, d := range suite.With {
+		if !slices.ContainsFunc(cfg.With, func(def *dsl.Definition) bool { return def.ID() == d.Definition.ID() }) {
+			cfg.With = append(slices.Clone(cfg.With), d.Definition)
+		}
+	}
+	cfg.Input, cfg.Mocks, cfg.Secrets, cfg.Start = c.Input, c.Mocks, c.Secrets, c.Start
+	base.Checks = append(slices.Clone(base.Checks), search.Check{Of: func(t *sim.Trial) []sim.Violation { return caseViolations(c, t) }})
+	return base
+}
+
+// caseViolations checks a run against the expectations that hold despite faults: how it ended, but
+// not its duration, its order, or the number of its calls.
+func caseViolations(c *spec.Case, t *sim.Trial) []sim.Violation {
+	o := &spec.Outcome{Result: t.Result}
+	for _, end := range t.Ends {
+		o.History = append(o.History, end.History...)
+	}
+	var out []sim.Violation
+	for _, d := range c.Check(o) {
+		switch d.Expect {
+		case "status", "output", "error", "events":
+			out = append(out, sim.Violation{
+				Rule: fmt.Sprintf("test %q: %s%s", c.Name, d.Expect, d.Path), Execution: t.Execution,
+				Detail: strings.TrimSpace(fmt.Sprintf("%s want %s, got %s", d.Why, d.Want(), d.Got())),
+			})
+		}
+	}
+	return out
+}
+
+// scenario reads --plan.
+func (s *searcher) scenario(ctx context.Context) (search.Scenario, error) {
+	text := []byte(s.plan)
+	if !strings.HasPrefix(strings.TrimSpace(s.plan), "{") {
+		var err error
+		if text, err = cli.ReadDocument(ctx, s.sh, s.plan); err != nil {
+			return search.Scenario{}, err
+		}
+	}
+	sc, err := search.ParseScenario(text)
+	return sc, cli.Fail(cli.ExitMisuse, err)
+}
+
+// repeatCommand returns the command line without the flags that a plan replaces.
+func repeatCommand(c *cobra.Command, args []string) string {
+	words := append([]string{"flunq sim"}, cli.Quoted(args)...)
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "input", "mocks", "secrets", "start", "max-time", "example":
+			if f.Name != "example" || len(args) == 0 {
+				words = append(words, "--"+f.Name, cli.Quote(f.Value.String()))
+			}
+		case "with", "expect", "once":
+			if list, ok := f.Value.(pflag.SliceValue); ok {
+				for _, one := range list.GetSlice() {
+					words = append(words, "--"+f.Name, cli.Quote(one))
+				}
+			}
+		case "test":
+			words = append(words, "--test", cli.Quote(f.Value.String()))
+		}
+	})
+	if c.Flags().Changed("example") && len(args) > 0 {
+		words = append([]string{"flunq sim --example"}, words[1:]...)
+	}
+	return strings.Join(words, " ")
+}
+
+// recordFailure writes the recording of a failure.
+func (s *searcher) recordFailure(ctx context.Context, cfg sim.Config) error {
+	f, err := os.Create(s.record)
+	if err != nil {
+		return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(s.record, err))
+	}
+	_, err = sim.Record(ctx, cfg, f)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,357 @@
+package run
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
+)
+
+// printed is a line of a story.
+type printed struct {
+	text  string
+	fault bool
+}
+
+// writeStory prints what happened in order, with the faults where they occurred.
+func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
+	processes := history.Count(max(f.Small.Processes, 1), "process")
+	executions := history.Count(max(f.Small.Executions, 1), "execution")
+	if n := f.Small.Tenants; n > 1 {
+		executions += " of " + history.Count(n, "tenant")
+	}
+	if f.Small.Twins {
+		executions += " with the same ids"
+	}
+	fmt.Fprintf(w, "   what happened, with %s on %s and seed %d%s:\n", executions, processes, f.Small.Seed, attended(f.Small))
+	if !f.Again {
+		fmt.Fprintf(w, "   (this run did not fail in the same way again)\n")
+	}
+	for _, line := range excerpt(s.story(got, f, s.sh.OutColor())) {
+		fmt.Fprint(w, "   "+got.redact(line.text))
+	}
+	fmt.Fprintf(w, "   %s\n", cli.Paint(s.sh.OutColor(), cli.Red, "✘ "+cli.Printable(got.redact(f.Error()))))
+}
+
+// attended lists the operators' commands, and the messages that crashed processes.
+func attended(sc search.Scenario) string {
+	var text strings.Builder
+	for _, act := range sc.Acts {
+		fmt.Fprintf(&text, ", %s requested after %v: %s", act.What, act.After, cli.Printable(act.Execution))
+	}
+	if sc.Slow {
+		text.WriteString(", where calls take long")
+	}
+	if sc.Waits > 0 {
+		text.WriteString(", where timer services wait in their reads")
+	}
+	if sc.Poison > 0 {
+		fmt.Fprintf(&text, ", where processes die of message %d", sc.Poison)
+	}
+	return text.String()
+}
+
+// story returns the lines that explain a finding.
+func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
+	cfg := got.search.Config
+	if f.Companion != "" {
+		cfg = f.Small.Config(cfg)
+	}
+	sh := *s.sh
+	var out bytes.Buffer
+	sh.Err, sh.ErrTerminal, sh.Quiet = &out, false, false
+	line := NewTimeline(&sh, got.search.Config.Start)
+	line.color = on
+	line.Add(cfg.Definition, cfg.With)
+	var lines []printed
+	for _, scene := range f.Timeline {
+		out.Reset()
+		switch {
+		case scene.Struck != nil:
+			line.struck(scene.Struck)
+		case scene.Reached != nil:
+			line.reached(scene.Reached)
+		default:
+			line.Observe([]event.Event{*scene.Event})
+			line.happened(*scene.Event)
+		}
+		for text := range strings.Lines(out.String()) {
+			lines = append(lines, printed{text, scene.Struck != nil})
+		}
+	}
+	return lines
+}
+
+// The number of lines printed of a long story: at both ends, and around each fault.
+const (
+	storyBegin  = 6
+	storyEnd    = 14
+	storyAround = 5
+)
+
+// excerpt omits lines far from the faults and from both ends.
+func excerpt(lines []printed) []printed {
+	near := make([]bool, len(lines))
+	for i := range lines {
+		near[i] = i < storyBegin || i >= len(lines)-storyEnd
+		for j := max(i-storyAround, 0); j < min(i+storyAround+1, len(lines)); j++ {
+			near[i] = near[i] || lines[j].fault
+		}
+	}
+	var out []printed
+	left := 0
+	tell := func() {
+		if left > 0 {
+			out = append(out, printed{text: fmt.Sprintf("%14s (%s)\n", "…", history.Count(left, "line"))})
+		}
+		left = 0
+	}
+	for i, l := range lines {
+		if !near[i] {
+			left++
+			continue
+		}
+		tell()
+		out = append(out, l)
+	}
+	tell()
+	return out
+}
+
+func ordinal(n int) string {
+	switch n {
+	case 2: //nolint:mnd // second
+		return "second"
+	case 3: //nolint:mnd // third
+		return "third"
+	default:
+		return fmt.Sprintf("%dth", n)
+	}
+}
+
+// faultText describes a fault, the process it hit, and what was lost.
+func faultText(s *sim.Struck) string {
+	service, _, _ := strings.Cut(s.Service, "-")
+	who := fmt.Sprintf("process %d", s.Process+1)
+	doing := "the " + service + "'s " + commandText(service, s.Doing)
+	tail := fmt.Sprintf("  [%s, command %d of %s]", s.Kind, s.Command, s.Service)
+	switch s.Kind {
+	case sim.CrashBefore:
+		return fmt.Sprintf("%s dies before %s reaches Redis; it restarts after %s", who, doing, history.Duration(s.Amount)) + tail
+	case sim.CrashAfter:
+		return fmt.Sprintf("%s dies after Redis has carried out %s, without knowing the result; it restarts after %s", who, doing, history.Duration(s.Amount)) + tail
+	case sim.DropRequest:
+		return doing + " of " + who + " is lost on its way to Redis" + tail
+	case sim.DropReply:
+		return fmt.Sprintf("Redis carries out %s of %s, and the reply is lost", doing, who) + tail
+	case sim.Duplicate:
+		return "the last published event is delivered again" + tail
+	case sim.Delay:
+		return fmt.Sprintf("%s pauses for %s, at %s", who, history.Duration(s.Amount), doing) + tail
+	case sim.StopRequested:
+		return fmt.Sprintf("%s is asked to stop, at %s: it has 5s to finish what it has begun, and hands back the rest; another process starts after %s", who, doing, history.Duration(s.Amount)) + tail
+	case sim.Outage:
+		return "Redis is unavailable for " + history.Duration(s.Amount) + ", at " + doing + tail
+	case sim.Clock:
+		return "the clock of Redis jumps ahead by " + history.Duration(s.Amount) + tail
+	case sim.CallLost:
+		return fmt.Sprintf("the call of %s is carried out, and its answer lost  [%s, call %d of %s]", who, s.Kind, s.Command, s.Service)
+	default:
+		return string(s.Kind) + tail
+	}
+}
+
+// commandText describes the step that a service was taking with its commands.
+func commandText(service, commands string) string {
+	commits := map[string]string{
+		"worker": "commit of a step", "executor": "commit of a result", "timer": "change of the timers", "renewal": "renewal of a lease",
+	}
+	for _, word := range []struct{ command, text string }{
+		{"eval", commits[service]},
+		{"xreadgroup", "read of new events"},
+		{"xautoclaim", "claim of what others left"},
+		{"xpending", "look at what others left"},
+		{"xack", "word that an event is done with"},
+		{"xrange", "read of a history"},
+		{"zrange", "look at the next timers"},
+		{"sscan", "look at who listens"},
+		{"hgetall", "read of an execution"},
+		{"hmget", "read of an execution"},
+		{"time", "look at the clock"},
+	} {
+		if strings.Contains(commands, word.command) && word.text != "" {
+			return word.text
+		}
+	}
+	return "command " + commands
+}
+
+// raceMeaning explains which tasks race, and what to change.
+func (*searcher) raceMeaning(f *search.Finding) string {
+	o := f.Orders
+	if text := eventMeaning(o); text != "" {
+		return text
+	}
+	first, second := o.Branches()
+	who := "Steps that run side by side came in another order, and another outcome came of it."
+	compete := false
+	switch {
+	case f.Execution == "":
+		who = "The executions run side by side, and what they share depends on which is faster."
+	case first == nil || second == nil || first == second:
+	case o.Fork.Fork.Compete:
+		compete = true
+		who = fmt.Sprintf("The branches %s and %s of the fork %s compete: whichever ends first wins.", first.Name, second.Name, o.Fork.Name)
+	default:
+		who = fmt.Sprintf("The branches %s and %s of the fork %s run side by side, and the outcome depends on which is faster.", first.Name, second.Name, o.Fork.Name)
+	}
+	if len(f.Small.Faults) > 0 {
+		who += " A fault delayed one of them."
+	}
+	switch {
+	case slices.ContainsFunc(f.Differ, func(u search.Unequal) bool { return strings.HasPrefix(u.Path, "/kept/") }):
+		return who + "\nOne of them overwrites what the other one has written in between. Let the service make the change in one call, or check a version (If-Match),\nor make the changes one after the other."
+	case compete:
+		return who + "\nIf either outcome will do, say so with --allow-races. If not, run both and choose by what they answer, not by which is faster."
+	default:
+		return who + "\nIf either outcome will do, say so with --allow-races. If not, run them one after the other."
+	}
+}
+
+// eventMeaning explains the part of events from outside; "" if there is none.
+func eventMeaning(o *search.Orders) string {
+	var events, others []string
+	for _, side := range o.Sides {
+		for _, step := range side.Steps {
+			switch {
+			case !step.Marked:
+			case step.Run == "" && strings.HasPrefix(step.What, "event "):
+				events = append(events, step.What)
+			case step.Task != nil:
+				others = append(others, step.Task.Name+" "+step.What)
+			}
+		}
+	}
+	switch {
+	case len(events) == 0:
+		return ""
+	case len(others) == 0 && apart(o) > 0:
+		return fmt.Sprintf("Events from outside that come %s apart are heard in the other order when a process that holds the first one dies or stands still:\n"+
+			"events are delivered at least once, and in no promised order. If the order matters, have them carry a number, and sort by it.", history.Duration(apart(o)))
+	case len(others) == 0:
+		return "Events from outside come at the same time, and the outcome depends on which is heard first. If the order matters, have them\ncarry a number, and sort by it."
+	default:
+		return "The " + events[0] + " from outside comes just when the workflow begins, or ceases, to listen for it: it is heard in one run and missed in\nthe other, in which " + others[0] + ". Listen for longer, or begin earlier."
+	}
+}
+
+// apart returns the time between the two steps whose order differs.
+func apart(o *search.Orders) time.Duration {
+	var at []time.Duration
+	for _, step := range o.Sides[0].Steps {
+		if step.Marked {
+			at = append(at, step.At)
+		}
+	}
+	if len(at) < 2 { //nolint:mnd // a pair
+		return 0
+	}
+	return (at[1] - at[0]).Abs()
+}
+
+// The layout of two runs side by side.
+const (
+	sideWidth  = 44
+	sideSteps  = 14
+	sideBefore = 3
+)
+
+// writeOrders prints two runs side by side, from shortly before they diverge.
+func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
+	o := f.Orders
+	left, right := sideLines(o.Sides[0]), sideLines(o.Sides[1])
+	heads := [2]string{}
+	for i, side := range o.Sides {
+		heads[i] = sideHead(side)
+	}
+	bar := " │ "
+	if s.sh.ASCII() {
+		bar = " | "
+	}
+	row := func(a, b string) {
+		a = runewidth.Truncate(cli.Printable(got.redact(a)), sideWidth, "~")
+		fmt.Fprintf(w, "   %s%s%s\n", runewidth.FillRight(a, sideWidth), bar, strings.TrimRight(runewidth.Truncate(cli.Printable(got.redact(b)), sideWidth, "~"), " "))
+	}
+	row(heads[0], heads[1])
+	from := max(min(firstMark(o.Sides[0]), firstMark(o.Sides[1]))-sideBefore, 0)
+	if from > 0 {
+		row("…", "…")
+	}
+	for i := from; i < min(max(len(left), len(right)), from+sideSteps); i++ {
+		row(at(left, i), at(right, i))
+	}
+	for i := range f.Small.Faults {
+		fmt.Fprintf(w, "   with the fault %s at command %d of %s\n", f.Small.Faults[i].Kind, f.Small.Faults[i].Command, f.Small.Faults[i].Service)
+	}
+}
+
+// sideHead tells how often a run was seen, and what causes it.
+func sideHead(side search.Side) string {
+	runs := history.Count(side.Runs, "run")
+	head := fmt.Sprintf("%s, seed %d", runs, side.Scenario.Seed)
+	if len(side.Scenario.Faults) > 0 {
+		head += ", " + faultCount(len(side.Scenario.Faults))
+	}
+	return head
+}
+
+func at(lines []string, i int) string {
+	if i >= len(lines) {
+		return ""
+	}
+	return lines[i]
+}
+
+func firstMark(side search.Side) int {
+	for i, step := range side.Steps {
+		if step.Marked {
+			return i
+		}
+	}
+	return 0
+}
+
+func sideLines(side search.Side) []string {
+	var out []string
+	for _, step := range side.Steps {
+		mark := "  "
+		if step.Marked {
+			mark = "> "
+		}
+		out = append(out, fmt.Sprintf("%s%6s  %s", mark, "+"+history.Duration(step.At), stepText(step.Task, step)))
+	}
+	return out
+}
+
+func stepText(t *dsl.Task, step search.Step) string {
+	if t == nil {
+		return strings.TrimSpace(step.Run + " " + step.What)
+	}
+	run := event.ParseRun(step.Run)
+	name := history.Run(t.Name, run.Iteration, run.Attempt)
+	if step.Of != "" {
+		name = step.Of + " " + name
+	}
+	return fmt.Sprintf("%s %s (line %d)", name, step.What, t.Pos.Line)
+}

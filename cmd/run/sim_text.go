@@ -1,0 +1,479 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/search"
+)
+
+// write prints the findings of a search.
+func (s *searcher) write(got *searched) {
+	w := s.sh.Out
+	name := s.document(got.search.Config.Definition).Name
+	if got.name != "" {
+		name += ", test " + got.name
+	}
+	text, style := s.verdict(got)
+	fmt.Fprintf(w, "%s: %s\n", cli.Printable(name), cli.Paint(s.sh.OutColor(), style, text))
+	s.writeCounts(w, got)
+	if len(got.Unmocked) > 0 {
+		fmt.Fprintf(w, "\n%s in %s no mock answers\n", cli.Paint(s.sh.OutColor(), cli.Yellow, "not judged:"), history.Count(got.UnmockedRuns, "run")+" with faults")
+		for _, text := range got.Unmocked {
+			fmt.Fprintf(w, "  %s\n", cli.Printable(got.redact(text)))
+		}
+	}
+	for i, f := range got.Findings {
+		fmt.Fprintln(w)
+		s.writeFinding(w, got, i+1, f)
+	}
+	s.writeHints(w, got)
+}
+
+// verdict summarizes a search in one line.
+func (s *searcher) verdict(got *searched) (text, style string) {
+	runs := history.Count(runsOf(got.Report), "run")
+	text, style = "no failures in "+runs, cli.Green
+	if n := s.failures(got); n > 0 {
+		text, style = history.Count(n, "failure")+" in "+runs, cli.Red
+	}
+	if got.Stopped == "" {
+		return text, style
+	}
+	if style == cli.Green {
+		style = cli.Yellow
+	}
+	why := map[search.Reason]string{
+		search.Interrupted: "interrupted", search.OutOfTime: "stopped by --duration", search.FailedFast: "stopped by --fail-fast",
+		search.EnoughFound: "stopped: that is enough findings",
+	}[got.Stopped]
+	of := got.PlainOf + got.SinglesOf + got.SeedsOf
+	return fmt.Sprintf("%s before the end, after %s of %s: %s", why, history.Number(runsOf(got.Report)), history.Number(of), strings.TrimSuffix(text, " in "+runs)+" so far"), style
+}
+
+// runsOf returns the number of runs.
+func runsOf(r *search.Report) int { return r.Plain + r.Singles + r.Seeds }
+
+func (s *searcher) failures(got *searched) int {
+	n := 0
+	for _, f := range got.Findings {
+		if s.counts(f) {
+			n++
+		}
+	}
+	return n
+}
+
+// writeCounts prints what was tried.
+func (s *searcher) writeCounts(w io.Writer, got *searched) {
+	of := func(n, of int) string {
+		if n == of {
+			return history.Number(n)
+		}
+		return history.Number(n) + " of " + history.Number(of)
+	}
+	parts := []string{of(got.Plain, got.PlainOf) + " " + history.Plural(got.PlainOf, "run") + " without faults"}
+	if got.SinglesThereAre > 0 {
+		parts = append(parts, of(got.Singles, got.SinglesThereAre)+" single "+history.Plural(got.SinglesThereAre, "fault"))
+	}
+	if got.SeedsOf > 0 {
+		parts = append(parts, of(got.Seeds, got.SeedsOf)+" "+history.Plural(got.SeedsOf, "seed"))
+	}
+	if spared := got.Calm - got.Plain; spared > 0 && len(got.Faults) > 0 {
+		parts[len(parts)-1] += fmt.Sprintf(", %s of which drew no fault", history.Number(spared))
+	}
+	fmt.Fprintf(w, "  %s\n", strings.Join(parts, ", "))
+	faults, n := []string{}, 0
+	for _, kind := range sim.Faults() {
+		if got.Faults[kind] > 0 {
+			faults = append(faults, fmt.Sprintf("%s %s", kind, history.Number(got.Faults[kind])))
+			n += got.Faults[kind]
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(w, "  %s: %s\n", history.Count(n, "fault"), strings.Join(faults, ", "))
+	}
+	fmt.Fprintf(w, "  %s, %s of virtual time\n", history.Count(got.Orders, "distinct interleaving"), ages(got.Seconds))
+	for _, o := range got.Outcomes {
+		fmt.Fprintf(w, "  outcome without faults: %s%s\n", s.outcomeText(got, o), s.share(got, o))
+		for _, text := range o.Apart {
+			fmt.Fprintf(w, "    %s\n", cli.Printable(short(got.redact(text))))
+		}
+	}
+}
+
+// ages formats seconds, which may exceed the range of a duration.
+func ages(seconds int64) string {
+	const year = 365 * 24 * 60 * 60
+	if seconds > year {
+		return fmt.Sprintf("%.1f years", float64(seconds)/year)
+	}
+	return history.Duration(time.Duration(seconds) * time.Second)
+}
+
+func (*searcher) share(got *searched, o search.Outcome) string {
+	if len(got.Outcomes) < 2 { //nolint:mnd // a single outcome is that of all runs
+		return ""
+	}
+	return fmt.Sprintf(" (%s of %s)", history.Number(o.Runs), history.Count(got.Plain, "run"))
+}
+
+// longestOutput is the maximum length of an output in a line.
+const longestOutput = 160
+
+func (*searcher) outcomeText(got *searched, o search.Outcome) string {
+	text := o.Status
+	switch {
+	case o.Error != nil:
+		text += ": " + o.Error.Error()
+	case len(o.Output) > 0:
+		text += " " + string(o.Output)
+	}
+	return cli.Printable(short(got.redact(text)))
+}
+
+func short(text string) string {
+	if runes := []rune(text); len(runes) > longestOutput {
+		return string(runes[:longestOutput]) + "…"
+	}
+	return text
+}
+
+// heading returns the title of a class of findings.
+func heading(f *search.Finding) (text, style string) {
+	switch f.Class {
+	case search.Engine:
+		return "flunq broke a promise", cli.Red
+	case search.Expectation:
+		return "not as expected", cli.Red
+	case search.SideEffect:
+		return "the workflow leaves the world in a wrong state", cli.Red
+	case search.Hang:
+		return "the workflow hangs", cli.Red
+	case search.Race:
+		return "the workflow races", cli.Red
+	default:
+		return "note", cli.Yellow
+	}
+}
+
+func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Finding) {
+	on := s.sh.OutColor()
+	text, style := heading(f)
+	if !s.counts(f) {
+		style = cli.Yellow
+	}
+	say := func(format string, args ...any) {
+		fmt.Fprintf(w, "   %s\n", strings.ReplaceAll(cli.Printable(got.redact(fmt.Sprintf(format, args...))), "\n", "\n   "))
+	}
+	fmt.Fprintf(w, "%d. %s: %s\n", n, cli.Paint(on, style, text), cli.Printable(got.redact(f.Rule)))
+	if f.Detail != "" && f.Orders == nil {
+		say("%s%s", f.Detail, more(f))
+	}
+	if f.Companion != "" {
+		say("in %s", companionCount(got, f))
+	} else {
+		say("%s", frequency(got.Report, f))
+	}
+	say("%s", s.meaning(got, f))
+	s.writeTask(w, f)
+	switch {
+	case f.Orders != nil:
+		s.writeOrders(w, got, f)
+	case f.Class != search.Late || s.plan != "":
+		s.writeStory(w, got, f)
+	}
+	s.writeDiffer(w, got, f)
+	say("again: %s", s.repeat(got, f))
+}
+
+// companionCount tells in how many runs of flunq's built-in workflows something was found, and in
+// which.
+func companionCount(got *searched, f *search.Finding) string {
+	return fmt.Sprintf("%s of %s of flunq's own workflows, which a search runs beside the document, here %q%s",
+		history.Number(f.Runs), history.Count(got.Companions, "run"), f.Companion, reduced(f))
+}
+
+// more tells how many other tasks a finding concerns.
+func more(f *search.Finding) string {
+	switch n := len(f.Tasks) - 1; {
+	case n < 1:
+		return ""
+	case n == 1:
+		return ", and likewise with one other task"
+	default:
+		return ", and likewise with " + history.Count(n, "other task")
+	}
+}
+
+// frequency tells in how many of the relevant runs something was found, and what is enough to cause
+// it.
+func frequency(r *search.Report, f *search.Finding) string {
+	var parts []string
+	if f.Calm > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s without faults", history.Number(f.Calm), history.Count(r.Calm, "run")))
+	}
+	if n := f.Runs - f.Calm; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s with faults", history.Number(n), history.Count(runsOf(r)-r.Calm, "run")))
+	}
+	return "in " + strings.Join(parts, " and ") + reduced(f)
+}
+
+// reduced tells in which run a finding was first seen, and what is enough to cause it.
+func reduced(f *search.Finding) string {
+	text := fmt.Sprintf(", first with seed %d", f.Seen.Seed)
+	seen, needed := len(f.Seen.Faults), len(f.Small.Faults)
+	switch {
+	case seen == 0:
+		return text
+	case needed == 0:
+		return text + "; it needs no fault"
+	case needed < seen:
+		return fmt.Sprintf("%s and %s, of which %s enough", text, faultCount(seen), countVerb(needed))
+	default:
+		return text + " and " + faultCount(seen)
+	}
+}
+
+func countVerb(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
+}
+
+func faultCount(n int) string {
+	if n == 0 {
+		return "no fault"
+	}
+	return history.Count(n, "fault")
+}
+
+// meaning explains a finding and suggests a change.
+func (s *searcher) meaning(_ *searched, f *search.Finding) string {
+	switch {
+	case f.Class == search.Engine:
+		return "This is a bug in flunq, not in the workflow: please report it with the command below."
+	case f.Class == search.Expectation && strings.HasPrefix(f.Rule, "once:"):
+		return onceMeaning(f)
+	case f.Class == search.Expectation:
+		return "In this run it is not true."
+	case f.Class == search.Hang:
+		return hangMeaning(f)
+	case f.Orders != nil:
+		return s.raceMeaning(f)
+	}
+	switch f.Rule {
+	case search.RuleOrder:
+		return "Steps that run side by side came in another order, and another outcome came of it."
+	case search.RuleTwice:
+		return "A service takes calls with different keys for different orders. Leave the Idempotency-Key header to flunq, which sends the same one with\n" +
+			"each attempt at a task, or make it of something that stays, such as $workflow.id, and not of the time."
+	case search.RuleOverwritten:
+		return "It happens though nothing goes wrong, and the outcome looks the same each time. Have the service compare versions (If-Match with the ETag\n" +
+			"that GET returned, and a retry that reads again), or change the value in one call that names the difference."
+	case search.RuleUndone:
+		return "To the workflow a lost answer looks like a failed call, but the service has done its work. Either retry the call (catch.retry): each attempt\n" +
+			"has the same Idempotency-Key header. Or take it back in the catch even so, under an id that the workflow chose before the call."
+	case search.RuleTimeout:
+		return "Faults delayed flunq for longer than the timeout allows, or the timeout itself, and the workflow did what it says it does then.\n" +
+			"If that must be rare, allow more time than a process needs to come back: the lease of 30s, and some."
+	case search.RuleEvent:
+		return "The event came while the workflow did not listen for it, and an event that nobody listens for is lost. Start to listen before what\n" +
+			"makes the event come, as in a branch of a fork beside the call; or ask for the state when the listen times out."
+	case search.RuleCancel:
+		return "Faults delayed the message that cancels the child, and it went on until the message came. What it does must be harmless then."
+	case search.RuleAnswer:
+		return "The service has done its work, and the workflow saw a communication error. If it is to go on, retry the call (catch.retry):\n" +
+			"each attempt has the same Idempotency-Key header, so that a service that looks at it does the work once."
+	case search.RuleClock:
+		return "The document asks for the time, and faults delayed flunq. Ask for it once, and keep what it was."
+	default:
+		return "The workflow came to another outcome."
+	}
+}
+
+// hangMeaning tells how to end what waits for ever.
+func hangMeaning(f *search.Finding) string {
+	text := "Give the listen a timeout, and say in a catch what to do when it comes."
+	if f.Task == "" {
+		text = "Give what it waits for a timeout, and say in a catch what to do when it comes."
+	}
+	if strings.Contains(f.Detail, " came ") {
+		text += "\nAn event that comes before the listen is lost: start to listen before what makes it come, as in a branch of a fork beside the call."
+	}
+	return text
+}
+
+// onceMeaning explains why a call was made more than once, and what to do.
+func onceMeaning(f *search.Finding) string {
+	keys, runs := map[string]bool{}, map[string]bool{}
+	why := ""
+	for _, scene := range f.Timeline {
+		switch {
+		case scene.Reached != nil && strings.HasPrefix(f.Detail, scene.Reached.Method+" "+scene.Reached.URL+" "):
+			keys[scene.Reached.Key] = true
+			runs[scene.Reached.Task] = true
+		case scene.Struck != nil && why == "":
+			why = struckWhy(scene.Struck.Kind)
+		}
+	}
+	text := why + " and so it was made again. "
+	switch {
+	case len(f.Small.Faults) == 0:
+		text = "No fault is needed: the workflow itself makes the call more than once. "
+	case len(runs) > 1 && why == "":
+		text = "The workflow itself makes the call again. "
+	case why == "":
+		text = "It was made again. "
+	}
+	if len(keys) == 1 && !keys[""] {
+		return text + "\nEach time it has the same Idempotency-Key header: a service that looks at it does the work once; or ask first whether it was done."
+	}
+	return text + "\nThe calls have different idempotency keys, so that a service cannot know that they are the same one."
+}
+
+// struckWhy explains why a call may be repeated after a fault.
+func struckWhy(kind sim.FaultKind) string {
+	switch kind {
+	case sim.CrashBefore, sim.CrashAfter:
+		return "The process that made the call died before it had recorded the answer,"
+	case sim.StopRequested:
+		return "The process that made the call was told to stop before it had recorded the answer,"
+	case sim.Delay, sim.Clock:
+		return "The process that made the call was not heard of for longer than its lease,"
+	case sim.DropRequest, sim.DropReply, sim.Outage:
+		return "Redis did not hear of the answer,"
+	case sim.CallLost:
+		return "The answer of the call was lost,"
+	default:
+		return ""
+	}
+}
+
+// writeTask prints the line of the document that a finding concerns.
+func (s *searcher) writeTask(w io.Writer, f *search.Finding) {
+	ref, _, pair := strings.Cut(f.Task, " ")
+	if pair && f.Orders != nil && f.Orders.Fork != nil {
+		ref = f.Orders.Fork.Ref
+	}
+	if f.Companion != "" || f.Document == nil || ref == "" {
+		return
+	}
+	doc := s.document(f.Document)
+	if at, ok := doc.Place(ref); ok {
+		var frame bytes.Buffer
+		doc.Frame(&frame, s.sh.OutColor(), at)
+		fmt.Fprint(w, shifted(frame.String(), " "))
+	}
+}
+
+func shifted(text, by string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString(by + line)
+	}
+	return out.String()
+}
+
+// mostDiffer is the maximum number of differing values printed.
+const mostDiffer = 8
+
+// differences lists how a run differs from the usual outcome.
+func differences(f *search.Finding) []string {
+	usually, here := "usually", "here"
+	if f.Orders != nil {
+		usually, here = "on the left", "on the right"
+	}
+	var out []string
+	if f.Status[0] != f.Status[1] {
+		out = append(out, fmt.Sprintf("status: %s, %s %s", f.Status[1], usually, f.Status[0]))
+	}
+	for i, u := range f.Calls {
+		text := short(u.String())
+		switch {
+		case i == mostDiffer:
+			out = append(out, "and "+history.Count(len(f.Calls)-i, "more call"))
+		case i > mostDiffer:
+		case u.Here == 0 && u.Usual == 1:
+			out = append(out, fmt.Sprintf("carried out only %s: %s", usually, text))
+		case u.Usual == 0 && u.Here == 1:
+			out = append(out, fmt.Sprintf("carried out only %s: %s", here, text))
+		default:
+			out = append(out, fmt.Sprintf("carried out %s %s, %s %s: %s", times(u.Here), here, times(u.Usual), usually, text))
+		}
+	}
+	for i, u := range f.Differ {
+		if i == mostDiffer {
+			return append(out, "and "+history.Count(len(f.Differ)-i, "more value"))
+		}
+		out = append(out, fmt.Sprintf("%s: %s, %s %s", differPath(u.Path), valueText(u.B), usually, valueText(u.A)))
+	}
+	return out
+}
+
+// differPath names a path in an outcome.
+func differPath(path string) string {
+	if kept, ok := strings.CutPrefix(path, "/kept/"); ok {
+		return "kept at " + kept
+	}
+	return strings.TrimPrefix(path, "/")
+}
+
+// writeDiffer prints how the outcome differs from the usual one.
+func (*searcher) writeDiffer(w io.Writer, got *searched, f *search.Finding) {
+	for _, text := range differences(f) {
+		fmt.Fprintf(w, "   %s\n", cli.Printable(got.redact(text)))
+	}
+}
+
+// times formats a count of repetitions.
+func times(n int) string {
+	switch n {
+	case 0:
+		return "not at all"
+	case 1:
+		return "once"
+	case 2: //nolint:mnd // twice
+		return "twice"
+	default:
+		return history.Number(n) + " times"
+	}
+}
+
+func valueText(v any) string {
+	if v == nil {
+		return "nothing"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return short(string(text))
+}
+
+// writeHints prints the hints.
+func (s *searcher) writeHints(w io.Writer, got *searched) {
+	doc := s.document(got.search.Config.Definition)
+	if len(got.Hints) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, h := range got.Hints {
+		fmt.Fprintf(w, "%s %s: %s\n", cli.Paint(s.sh.OutColor(), cli.Yellow, "hint:"), cli.Printable(standing(doc, h.Task)), cli.Printable(got.redact(h.Text)))
+	}
+}
+
+func standing(doc cli.Document, t *dsl.Task) string {
+	if t == nil {
+		return doc.Name
+	}
+	return fmt.Sprintf("%s:%d: %s", doc.Name, t.Pos.Line, t.Name)
+}

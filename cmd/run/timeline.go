@@ -1,0 +1,320 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/graph"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim"
+)
+
+// timeline prints on stderr what happens as it happens: a line for each task that ends, and for the
+// start of each task that contains others.
+type timeline struct {
+	sh    *cli.Shell
+	on    bool
+	real  bool // the times are those of this machine
+	color bool
+	start time.Time
+	defs  map[string]*dsl.Definition // by id
+	seen  map[string]int             // printed iterations, by execution and reference
+
+	retries map[string]int // retries set, by execution and run of the try
+
+	tasks, events int
+}
+
+// iterationsShown is how many iterations of a task are printed one by one.
+const iterationsShown = 10
+
+// NewTimeline returns a timeline on standard error whose times count from start.
+func NewTimeline(sh *cli.Shell, start time.Time) *timeline {
+	return &timeline{
+		sh: sh, on: !sh.Quiet, color: sh.ErrColor(), start: start,
+		defs: map[string]*dsl.Definition{}, seen: map[string]int{}, retries: map[string]int{},
+	}
+}
+
+// Add adds the definitions that may run.
+func (l *timeline) Add(def *dsl.Definition, more []*dsl.Definition) {
+	for _, d := range append([]*dsl.Definition{def}, more...) {
+		l.defs[d.ID()] = d
+	}
+}
+
+// Observe prints events of histories.
+func (l *timeline) Observe(events []event.Event) {
+	if !l.on {
+		return
+	}
+	for _, e := range events {
+		l.events++
+		switch e.Type {
+		case event.ExecutionStarted:
+			l.line(e, "", "▶", cli.Bold, e.Workflow+" "+e.Execution)
+		case event.TaskRequested:
+			l.tasks++
+			l.requested(e)
+		case event.TaskCompleted:
+			l.completed(e)
+		case event.TimerScheduled:
+			l.scheduled(e)
+		case event.EventReceived:
+			l.received(e)
+		case event.ExecutionSuspended:
+			l.printed(e, "■", cli.Yellow, "suspended")
+		case event.ExecutionResumed:
+			l.printed(e, "▶", cli.Bold, "resumed")
+		case event.ExecutionRetried:
+			l.printed(e, "▶", cli.Bold, "retried")
+		}
+	}
+}
+
+// requested prints the start of a task that contains others.
+func (l *timeline) requested(e event.Event) {
+	t := l.task(e)
+	if t == nil || !composite(t) || l.hidden(e) {
+		return
+	}
+	l.line(e, e.Task, "┌", "", l.label(e, t))
+}
+
+// completed prints the end of a task.
+func (l *timeline) completed(e event.Event) {
+	t := l.task(e)
+	var c event.Completed
+	if t == nil || json.Unmarshal(e.Data, &c) != nil {
+		return
+	}
+	l.count(e)
+	if l.hidden(e) {
+		return
+	}
+	glyph, style, text := "✔", cli.Green, l.label(e, t)
+	if c.Call != nil {
+		run := event.ParseRun(e.Task)
+		text = history.Run(t.Name, run.Iteration, run.Attempt) + "  call " + c.Call.String()
+	}
+	switch {
+	case c.Status == "skipped":
+		glyph, style, text = "–", "", text+"  skipped"
+	case c.Status == "cancelled":
+		glyph, style, text = "⊘", cli.Yellow, text+"  cancelled"
+	case c.Error != nil:
+		glyph, style, text = "✘", cli.Red, text+"  "+c.Error.Error()
+	case c.Then != "":
+		text += "  → " + c.Then
+	}
+	if c.DurationMS > 0 {
+		text += "  " + history.Duration(time.Duration(c.DurationMS)*time.Millisecond)
+	}
+	l.line(e, e.Task, glyph, style, text)
+}
+
+// scheduled prints waits and retries, but not timeouts, most of which never fire.
+func (l *timeline) scheduled(e event.Event) {
+	var t event.TimerChange
+	if json.Unmarshal(e.Data, &t) != nil || t.Kind == event.TimeoutTimer {
+		return
+	}
+	what := "wait for"
+	if t.Kind == event.RetryTimer {
+		if t.By == "" {
+			l.retries[e.Execution+" "+e.Task]++
+		}
+		what = fmt.Sprintf("attempt %d in", l.retries[e.Execution+" "+e.Task]+1)
+	}
+	if l.hidden(e) {
+		return
+	}
+	run := event.ParseRun(e.Task)
+	l.line(e, e.Task, "◔", cli.Yellow, fmt.Sprintf("%s  %s %s, until %s", history.Run(t.TaskName, run.Iteration, run.Attempt), what,
+		history.Duration(t.Due().Sub(e.Time)), t.Due().Round(time.Millisecond).Format(time.RFC3339Nano)))
+}
+
+// received prints an event from outside.
+func (l *timeline) received(e event.Event) {
+	var envelope struct {
+		Type   string `json:"type"`
+		Source string `json:"source"`
+	}
+	if json.Unmarshal(e.Data, &envelope) == nil {
+		l.line(e, "", "◆", "", "event "+envelope.Type+" from "+envelope.Source)
+	}
+}
+
+// missed prints an event that no execution took.
+func (l *timeline) missed(m sim.Missed) {
+	if l.on {
+		e := m.Event
+		e.Time = m.At
+		l.line(e, "", "◇", cli.Yellow, fmt.Sprintf("event %s from %s  not taken: %s", m.Event.Type, m.Event.Source, m.Why))
+	}
+}
+
+// printed prints an operator's command to the execution, and its reason.
+func (l *timeline) printed(e event.Event, glyph, style, what string) {
+	var said event.Ended
+	if json.Unmarshal(e.Data, &said) == nil && said.Reason != "" {
+		what += ": " + said.Reason
+	}
+	l.line(e, "", glyph, style, e.Workflow+" "+e.Execution+"  "+what)
+}
+
+func (l *timeline) task(e event.Event) *dsl.Task {
+	def := l.defs[e.Workflow]
+	if def == nil {
+		return nil
+	}
+	return def.Task(event.ParseRun(e.Task).Ref)
+}
+
+// hidden reports whether enough iterations of a task have been printed.
+func (l *timeline) hidden(e event.Event) bool {
+	run := event.ParseRun(e.Task)
+	return history.Index(run.Iteration) != "" && l.seen[e.Execution+run.Ref] > iterationsShown
+}
+
+// count counts an ended iteration of a task.
+func (l *timeline) count(e event.Event) {
+	run := event.ParseRun(e.Task)
+	key := e.Execution + run.Ref
+	if l.seen[key]++; l.seen[key] == iterationsShown+1 && history.Index(run.Iteration) != "" {
+		l.line(e, e.Task, "…", "", "further turns are not shown")
+	}
+}
+
+// composite reports whether a task contains other tasks.
+func composite(t *dsl.Task) bool {
+	switch t.Kind {
+	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:
+		return true
+	case dsl.Call:
+		return t.Call.Function != nil
+	case dsl.Listen:
+		return t.Listen.Foreach != nil
+	case dsl.Run:
+		return true
+	default:
+		return false
+	}
+}
+
+// label names a run of a task, and describes the task.
+func (l *timeline) label(e event.Event, t *dsl.Task) string {
+	run := event.ParseRun(e.Task)
+	return history.Run(t.Name, run.Iteration, run.Attempt) + "  " + graph.Detail(t)
+}
+
+// line prints one line: virtual time, depth, glyph and text, cut to the width of the terminal.
+func (l *timeline) line(e event.Event, task, glyph, style, text string) {
+	if l.sh.ASCII() {
+		glyph = ASCIIGlyphs[glyph]
+	}
+	before := fmt.Sprintf("%12s  %s", "+"+history.Duration(e.Time.Sub(l.start)), strings.Repeat("  ", depth(e.Execution, task)))
+	text = cli.Printable(text)
+	if l.sh.ErrTerminal && l.sh.Width > 0 {
+		space := l.sh.Width - runewidth.StringWidth(before+glyph) - 1
+		text = runewidth.Truncate(text, max(space, 1), "~")
+	}
+	fmt.Fprintf(l.sh.Err, "%s%s %s\n", before, cli.Paint(l.color && style != "", style, glyph), text)
+}
+
+// depth is the number of tasks and executions around a task. Inside a function, it is counted from
+// the call, which the iteration contains.
+func depth(execution, task string) int {
+	run := event.ParseRun(task)
+	around := strings.Count(execution, ".")
+	if task == "" {
+		return around
+	}
+	for _, ref := range append(strings.Split(run.Iteration, "./"), run.Ref) {
+		parts := strings.Split(ref, "/")
+		for i := 1; i < len(parts); i++ {
+			switch parts[i-1] {
+			case "do", "try", "branches":
+				if _, err := strconv.Atoi(parts[i]); err == nil {
+					around++
+				}
+			}
+		}
+	}
+	if strings.HasPrefix(run.Ref, "/use/") {
+		around++
+	}
+	return max(around-1, 0)
+}
+
+// ASCIIGlyphs are the glyphs for terminals without Unicode.
+//
+//nolint:gochecknoglobals // a constant table
+var ASCIIGlyphs = map[string]string{
+	"▶": ">", "┌": "+", "✔": "ok", "✘": "FAIL", "–": "-", "⊘": "x", "◔": "timer", "◆": "event", "◇": "event", "…": "...", "■": "=",
+}
+
+// end prints the summary.
+func (l *timeline) end(r *sim.Result, took time.Duration) {
+	if !l.on {
+		return
+	}
+	style := cli.Green
+	status := string(r.Status)
+	if r.Status != decide.Completed {
+		style = cli.Red
+	}
+	if r.Stop != "" {
+		status = "stopped while " + status
+	}
+	lasted := history.Duration(r.Elapsed) + " of virtual time in " + history.Duration(took)
+	if l.real {
+		lasted = "in " + history.Duration(r.Elapsed)
+	}
+	fmt.Fprintf(l.sh.Err, "%s  %s, %s, %s\n", cli.Paint(l.color, style, status),
+		history.Count(r.Tasks, "task"), history.Count(r.Events, "event"), lasted)
+}
+
+// happened prints what the timeline of a run omits: timers that fire, and the end.
+func (l *timeline) happened(e event.Event) {
+	switch e.Type {
+	case event.TimerFired:
+		var t event.Fired
+		if decide.DecodeData(e, &t) == nil && t.Kind == event.TimeoutTimer {
+			run := event.ParseRun(e.Task)
+			l.line(e, e.Task, "◔", cli.Yellow, history.Run(t.TaskName, run.Iteration, run.Attempt)+"  its timeout comes")
+		}
+	case event.WorkflowCompleted:
+		l.line(e, "", "✔", cli.Green, e.Workflow+" "+e.Execution+" completed")
+	case event.WorkflowFailed:
+		l.line(e, "", "✘", cli.Red, e.Workflow+" "+e.Execution+" faulted")
+	case event.WorkflowCancelled:
+		l.line(e, "", "⊘", cli.Yellow, e.Workflow+" "+e.Execution+" cancelled")
+	default:
+	}
+}
+
+// reached prints a call that reaches its service.
+func (l *timeline) reached(r *sim.Reached) {
+	text := fmt.Sprintf("%s %s reaches the service", r.Method, r.URL)
+	style := ""
+	if r.Times > 1 {
+		text, style = fmt.Sprintf("%s, for the %s time", text, ordinal(r.Times)), cli.Yellow
+	}
+	l.line(event.Event{Time: r.At, Execution: r.Execution, Task: r.Task}, r.Task, "▶", style, text)
+}
+
+// struck prints a fault.
+func (l *timeline) struck(s *sim.Struck) {
+	e := event.Event{Time: s.At}
+	l.line(e, "", "!", cli.Red, faultText(s))
+}

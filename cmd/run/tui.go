@@ -1,0 +1,168 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/playback"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/tui"
+)
+
+// checkScreen refuses --tui where it cannot work.
+func (r *Runner) checkScreen(context.Context, *sim.Config) error {
+	switch {
+	case !r.tui && r.paused:
+		return cli.Misusef("--paused goes with --tui")
+	case !r.tui:
+		return nil
+	case r.redis != "":
+		return cli.Misusef("--tui goes with the virtual clock, not with --redis-url ('flunq top' shows a real engine)")
+	default:
+		return NeedTerminal(r.Sh)
+	}
+}
+
+// NeedTerminal requires a terminal for output and one for keys: stdin may be the input of the
+// workflow.
+func NeedTerminal(sh *cli.Shell) error {
+	if err := cli.CheckScreen(sh, "--tui"); err != nil || sh.InTerminal {
+		return err
+	}
+	keys, err := os.Open("/dev/tty")
+	if err != nil {
+		return cli.Misusef("--tui takes its keys from a terminal, and there is none")
+	}
+	return keys.Close()
+}
+
+// filmed runs the simulation and plays it in the terminal UI as it proceeds. When the user quits, a
+// run that has not ended is stopped.
+func (r *Runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result, err error) {
+	var tape bytes.Buffer
+	out := []io.Writer{&tape}
+	if r.printed != nil {
+		out = append(out, r.printed)
+	}
+	if r.record != "" {
+		f, failed := os.Create(r.record)
+		if failed != nil {
+			return nil, cli.Fail(cli.ExitMisuse, cli.WithoutVerb(r.record, failed))
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		out = append(out, f)
+	}
+	opts := PlaybackOptions(cfg)
+	opts.Place, opts.Still = "a run of "+r.source.Name, "this is a run inside of this process: nothing can be changed in it"
+	opts.Record = func(file string) error { return saveTape(file, tape.Bytes()) }
+	cli.Silence() // logs would overwrite the screen
+	s := &screening{playback: playback.New(opts), begun: make(chan struct{}), over: make(chan struct{})}
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.paused {
+		s.playback.At(0, cfg.Start)
+	}
+	go s.run(stop, cfg, io.MultiWriter(out...))
+	<-s.begun
+	if s.id != "" {
+		err = tui.Run(ctx, s.playback, PlaybackScreen(r.Sh, "flunq run "+r.source.Name, s.id))
+	}
+	cancel()
+	<-s.over
+	return s.result, errors.Join(err, s.err)
+}
+
+// screening is a run that is shown in the terminal UI.
+type screening struct {
+	playback *playback.Playback
+	id       string        // of the execution; "" until the first event
+	begun    chan struct{} // closed at the first event, or at the end of a run without one
+	over     chan struct{}
+
+	result *sim.Result
+	err    error
+}
+
+// run runs the simulation.
+func (s *screening) run(ctx context.Context, cfg sim.Config, out io.Writer) {
+	cfg.Observe = func(events []event.Event) {
+		s.playback.Append(events)
+		if s.id == "" && len(events) > 0 {
+			s.id = events[0].Execution
+			close(s.begun)
+		}
+	}
+	s.result, s.err = sim.Record(ctx, cfg, out)
+	s.playback.End(endNotes(s.result, s.err)...)
+	if s.id == "" {
+		close(s.begun)
+	}
+	close(s.over)
+}
+
+// endNotes explains why a run stopped before its end.
+func endNotes(result *sim.Result, err error) []string {
+	switch {
+	case err != nil:
+		return []string{err.Error()}
+	case result.Stop == sim.Never:
+		return []string{"it waits for something that will never come: " + strings.Join(result.Waiting, "; ")}
+	case result.Stop == sim.TimeUp, result.Stop == sim.TasksUp:
+		return []string{fmt.Sprintf("it was stopped by --%s", result.Stop)}
+	default:
+		return nil
+	}
+}
+
+// saveTape writes a recording to a file that must not exist yet.
+func saveTape(file string, tape []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the recording: %w", err)
+	}
+	_, err = f.Write(tape)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the recording: %w", err)
+	}
+	return nil
+}
+
+// PlaybackOptions returns the options for playing a run of a configuration.
+func PlaybackOptions(cfg sim.Config) playback.Options {
+	opts := playback.Options{
+		Definition: cfg.Definition, With: cfg.With, Tenant: cfg.Tenant, Start: cfg.Start, Pace: cfg.Pace, Now: time.Now,
+		Decide: decide.Options{Secrets: cfg.Secrets, Version: cfg.Version, Remote: true, Limits: cfg.Limits},
+	}
+	opts.Redact = DataRedactor(cfg.Secrets)
+	return opts
+}
+
+// DataRedactor returns a function that replaces secrets by ***; nil if there are no secrets.
+func DataRedactor(secrets map[string]any) func([]byte) []byte {
+	if len(secrets) == 0 {
+		return nil
+	}
+	redact := cli.TextRedactor(secrets)
+	return func(text []byte) []byte { return []byte(redact(string(text))) }
+}
+
+// PlaybackScreen returns the options of a screen that plays a recording, beginning with an
+// execution.
+func PlaybackScreen(sh *cli.Shell, title, execution string) tui.Options {
+	o := tui.Defaults()
+	o.Title, o.Open = title, execution
+	o = o.For(sh.Env)
+	if !sh.OutColor() {
+		o.Background = tui.None
+	}
+	return o
+}

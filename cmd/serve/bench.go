@@ -1,0 +1,234 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/bench"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/store"
+)
+
+// NewBenchCommand returns the command flunq bench.
+func NewBenchCommand(sh *cli.Shell) *cobra.Command {
+	b := &bencher{sh: sh, aof: cli.NewChoice("off", "everysec", "always")}
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the engine against bare Redis commands",
+		Long: `Measures the rates of the services and, beside each, the limit of this machine: the rate of
+the bare commands, pipelined to the same Redis in the same run. The ratio is the rate as a
+share of that limit. Absolute figures differ between machines, ratios hardly do.
+
+Without --redis-url it starts a redis-server on a free port, in a temporary folder. A Redis
+given by --redis-url must be empty, unless --yes is given: the bench uses its own tenants,
+bench-…, and removes what it has written. Other tenants' timers that come due meanwhile are
+fired, as by any timer service.
+
+The services run in this process, or with --processes in others, with the settings of
+'flunq serve'. Ctrl-C prints the results so far.
+
+Scenarios:
+` + scenarioLines(),
+		Example: `  flunq bench
+  flunq bench --only steps,latency --duration 10s
+  flunq bench --aof everysec --processes 2 -o json > bench.json`,
+		GroupID:           cli.GroupOperate,
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	b.format = cli.OutputFlag(c, "table", "json")
+	f := c.Flags()
+	f.StringVar(&b.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://… or host:port (default: start one)")
+	f.BoolVarP(&b.yes, "yes", "y", false, "accept a Redis that is not empty")
+	f.Var(b.aof, "aof", "append-only file of the Redis that bench starts: off, everysec or always")
+	f.StringSliceVar(&b.only, "only", nil, "measure only the scenarios in `LIST`, separated by commas")
+	f.DurationVar(&b.duration, "duration", usualDuration, "approximate length of each measurement")
+	f.IntVar(&b.timers, "timers", 1_000_000, "use `N` pending timers in the scenario idle")
+	f.IntVar(&b.processes, "processes", 0, "run the services in `N` separate processes")
+	f.BoolVar(&b.quick, "quick", false, "use small numbers, to check that everything works")
+	f.StringVar(&b.profiles, "profile", "", "write a profile of each scenario to `FOLDER` (see go tool pprof)")
+	f.BoolVar(&b.runServices, "crew", false, "")
+	_ = f.MarkHidden("crew") // the flag is there
+	offerScenarios(c)
+	c.RunE = func(c *cobra.Command, _ []string) error { sh.RelaxGC(); return b.run(c.Context()) }
+	return c
+}
+
+const (
+	usualDuration = 3 * time.Second
+	quickDuration = 200 * time.Millisecond
+	quickTimers   = 2000
+)
+
+// bencher is one run of flunq bench.
+type bencher struct {
+	sh          *cli.Shell
+	format, aof *cli.Choice
+
+	url, profiles           string
+	only                    []string
+	duration                time.Duration
+	timers, processes       int
+	yes, quick, runServices bool
+}
+
+func scenarioLines() string {
+	var b strings.Builder
+	for _, sc := range bench.Scenarios() {
+		fmt.Fprintf(&b, "    %-10s %s\n", sc.Name, sc.About)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func scenarioNames() (names []string) {
+	for _, sc := range bench.Scenarios() {
+		names = append(names, sc.Name)
+	}
+	return names
+}
+
+func offerScenarios(c *cobra.Command) {
+	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is defined above
+	}
+}
+
+func (b *bencher) run(ctx context.Context) error {
+	cli.Silence()
+	services, err := b.services()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(b.sh.Err, nil))
+	if b.runServices {
+		return bench.RunServices(ctx, b.sh.In, b.sh.Out, services, log)
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	url, stop, err := b.redis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	p := &benchProgress{sh: b.sh}
+	report, err := bench.Run(ctx, bench.Options{
+		URL: url, Own: b.url == "", Only: b.only, Duration: b.duration, Quick: b.quick, Timers: b.timers,
+		Processes: b.processes, Engine: services, Command: []string{program, "bench", "--crew"},
+		Profiles: b.profiles, Log: log, Progress: p.show,
+	})
+	p.end()
+	return b.write(ctx, report, err)
+}
+
+// services returns the options of the engine from the settings.
+func (b *bencher) services() (engine.Options, error) {
+	file, err := cli.ReadConfig(b.sh)
+	if err != nil {
+		return engine.Options{}, err
+	}
+	set, _, err := cli.LoadSettings(b.sh, file)
+	if err != nil {
+		return engine.Options{}, err
+	}
+	opts := set.Engine(engine.Defaults())
+	opts.Sweep = 0 // the sweep would leave a key behind
+	opts.Version = cli.Version().Version
+	opts.Retention = engine.DefaultRetention()
+	return opts, nil
+}
+
+// check validates the flags and fills in the defaults.
+func (b *bencher) check() error {
+	names := scenarioNames()
+	for _, name := range b.only {
+		if !slices.Contains(names, name) {
+			return cli.Misusef("--only %q: want a list of %s%s", name, cli.OneOf(names), cli.DidYouMean(name, names, ""))
+		}
+	}
+	if b.quick && b.duration == usualDuration {
+		b.duration = quickDuration
+	}
+	if b.quick {
+		b.timers = min(b.timers, quickTimers)
+	}
+	switch {
+	case b.duration < 10*time.Millisecond || b.duration > time.Hour:
+		return cli.Misusef("--duration %v: want 10ms to 1h", b.duration)
+	case b.timers < 1 || b.timers > 100_000_000:
+		return cli.Misusef("--timers %d: want 1 to 100000000", b.timers)
+	case b.processes < 0 || b.processes > 64:
+		return cli.Misusef("--processes %d: want 0 to 64", b.processes)
+	case b.url != "" && b.aof.String() != "off":
+		return cli.Misusef("--aof is for a Redis of the bench's own, not for that of --redis-url")
+	}
+	return nil
+}
+
+// redis returns the URL of the given Redis, or starts a redis-server and returns its URL.
+func (b *bencher) redis(ctx context.Context) (url string, stop func(), err error) {
+	if b.url != "" {
+		return b.url, func() {}, b.empty(ctx)
+	}
+	fsync := b.aof.String()
+	if fsync == "off" {
+		fsync = ""
+	}
+	server, err := bench.Serve(ctx, fsync)
+	if errors.Is(err, bench.ErrNoServer) {
+		return "", nil, cli.Fail(cli.ExitUnreachable, err)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return server.URL, server.Close, nil
+}
+
+// empty refuses a Redis that contains keys, unless --yes is given.
+func (b *bencher) empty(ctx context.Context) error {
+	rdb, err := store.Dial(ctx, b.url)
+	if errors.Is(err, store.ErrUnreachable) {
+		return cli.Fail(cli.ExitUnreachable, err)
+	}
+	if err != nil {
+		return cli.Fail(cli.ExitMisuse, err)
+	}
+	defer func() { _ = rdb.Close() }()
+	empty, err := bench.Empty(ctx, rdb)
+	if err != nil || empty || b.yes {
+		return err
+	}
+	return cli.Misusef("%s is not empty: a bench would slow down its users\nname an empty database, or use --yes: the bench removes all that it writes", store.Redacted(b.url))
+}
+
+// write prints the results so far and returns an error if the bench did not finish.
+func (b *bencher) write(ctx context.Context, report *bench.Report, err error) error {
+	if report == nil {
+		return err
+	}
+	if b.format.String() == "json" {
+		if report.Results == nil {
+			report.Results = []bench.Result{}
+		}
+		err = errors.Join(cli.WriteJSON(b.sh.Out, report), err)
+	} else {
+		b.table(report)
+	}
+	if err != nil && ctx.Err() != nil {
+		return cli.Fail(cli.ExitInterrupted, errors.New("interrupted: what was known so far"))
+	}
+	return err
+}

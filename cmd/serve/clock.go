@@ -1,0 +1,154 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/engine/history"
+)
+
+// clockCommand is one run of a command that reads or changes the clock of flunq dev.
+type clockCommand struct {
+	sh     *cli.Shell
+	target *cli.Target
+	format *cli.Choice
+}
+
+// NewClockCommand returns the command flunq clock.
+func NewClockCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "clock",
+		Short: "Pause or advance the virtual clock of flunq dev",
+		Long: `The clock of 'flunq dev --clock virtual' runs at real speed until it is paused or
+advanced. Advancing stops at every timer on the way, until everything that follows from
+it is done; a wait of 30 days takes moments.`,
+		Example: `  flunq clock advance 3d
+  flunq clock advance P1M -o json
+  flunq clock pause && flunq clock show`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.KnownCommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(
+		newClockAdvanceCommand(sh),
+		newClockVerbCommand(sh, "show", "Show the time of the clock"),
+		newClockVerbCommand(sh, "pause", "Pause the clock"),
+		newClockVerbCommand(sh, "resume", "Resume the clock"),
+	)
+	return c
+}
+
+func newClockVerbCommand(sh *cli.Shell, verb, short string) *cobra.Command {
+	k := &clockCommand{sh: sh}
+	c := &cobra.Command{Use: verb, Short: short, Example: "  flunq clock " + verb, Args: cli.NoArguments}
+	k.target, k.format = cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
+	c.RunE = func(c *cobra.Command, _ []string) error { return k.verb(c.Context(), verb) }
+	return c
+}
+
+func newClockAdvanceCommand(sh *cli.Shell) *cobra.Command {
+	k := &clockCommand{sh: sh}
+	c := &cobra.Command{
+		Use:   "advance DURATION",
+		Short: "Advance the clock",
+		Long: `Advances the clock by DURATION (3d, 36h, P1M), or to a time such as 2026-02-01T00:00:00Z.
+It stops at every timer on the way, until everything that follows from it is done. Calls
+take real time: if one does not end, the clock stops there, and the command says so (exit
+code 7).`,
+		Example: `  flunq clock advance 3d
+  flunq clock advance 2026-02-01T00:00:00Z`,
+		Args: cli.OneArgument("duration"),
+	}
+	k.target, k.format = cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
+	c.RunE = func(c *cobra.Command, args []string) error { return k.advance(c.Context(), args[0]) }
+	return c
+}
+
+func (k *clockCommand) verb(ctx context.Context, verb string) error {
+	r, err := k.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var now dev.Clock
+	if err := actions.AskClock(ctx, r.Redis, &now, strings.ToUpper(verb)); err != nil {
+		return clockCode(err)
+	}
+	if k.format.String() != "text" {
+		return cli.WriteValue(k.sh.Out, k.format.String(), now)
+	}
+	state := string(now.Mode)
+	if now.Paused {
+		state += ", paused"
+	}
+	fmt.Fprintf(k.sh.Out, "%s (%s)\n", now.Now.Format(time.RFC3339Nano), state)
+	return nil
+}
+
+// clockCode adds the exit code that belongs to an error of the clock.
+func clockCode(err error) error {
+	switch {
+	case errors.Is(err, actions.ErrClock):
+		return cli.Fail(cli.ExitMisuse, err)
+	case errors.Is(err, actions.ErrSilent):
+		return cli.Fail(cli.ExitUnreachable, err)
+	default:
+		return err
+	}
+}
+
+func (k *clockCommand) advance(ctx context.Context, text string) error {
+	d, err := actions.Span(text)
+	if err != nil {
+		return cli.Misusef("%v (or 3d, 1w, 2d12h)", err)
+	}
+	r, err := k.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var now dev.Clock
+	if err := actions.AskClock(ctx, r.Redis, &now, "SHOW"); err != nil {
+		return clockCode(err)
+	}
+	move, err := actions.MoveClock(ctx, r.Redis, now.Now, d.From(now.Now))
+	if err != nil {
+		return clockCode(err)
+	}
+	if k.format.String() != "text" {
+		err = cli.WriteValue(k.sh.Out, k.format.String(), move)
+	} else {
+		k.tell(move)
+	}
+	if err == nil && !move.Done {
+		left := history.Duration(move.Target.Sub(move.Now))
+		return cli.Fail(cli.ExitLimit, fmt.Errorf("the clock stands at %s, %s before the end: %s; wait for what takes real time and advance again",
+			move.Now.Format(time.RFC3339Nano), left, move.Busy))
+	}
+	return err
+}
+
+// tell prints how far the clock moved, and which timers fired.
+func (k *clockCommand) tell(move dev.Move) {
+	const most = 20
+	for i, t := range move.Timers {
+		if i == most {
+			break
+		}
+		who := t.Execution + " " + t.TaskID
+		fmt.Fprintf(k.sh.Out, "%s  %s of %s\n", t.Due().UTC().Format(time.RFC3339Nano), cli.Printable(string(t.Kind)), cli.Printable(who))
+	}
+	if more := move.Fired - min(most, len(move.Timers)); more > 0 {
+		fmt.Fprintf(k.sh.Out, "and %s more\n", history.Number(more))
+	}
+	timers := history.Count(move.Fired, "timer")
+	fmt.Fprintf(k.sh.Out, "%s, %s later: %s fired\n", move.Now.Format(time.RFC3339Nano), history.Duration(move.Now.Sub(move.From)), timers)
+}

@@ -1,0 +1,293 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+)
+
+// developer is one run of flunq dev.
+type developer struct {
+	sh    *cli.Shell
+	clock *cli.Choice
+
+	port                                                 int
+	mocks, secrets, tenant, start, data, http, log, keep string
+	clockGiven, portGiven                                bool
+
+	set   cli.Settings
+	redis *dev.Redis
+	rdb   *redis.Client
+	state cli.DevState
+}
+
+// devPort is the default port of flunq dev.
+const devPort = 6380
+
+// NewDevCommand returns the command flunq dev.
+func NewDevCommand(sh *cli.Shell) *cobra.Command {
+	d := &developer{sh: sh, clock: cli.NewChoice("real", "virtual")}
+	c := &cobra.Command{
+		Use:   "dev [FOLDER]",
+		Short: "Run an engine for development, with its own Redis",
+		Long: `Runs a whole engine in this process: an in-memory Redis on a loopback port, the
+worker, executor and timer services. Other commands find it without configuration. The workflow documents of FOLDER (or a single one) are registered, and again when they
+change. Calls go out, even to this machine and its network, unless --mocks answers them.
+
+With --clock virtual the clock runs at real speed, and 'flunq clock advance 3d' moves it
+three days ahead at once: it stops at every timer on the way, so nothing is skipped.
+
+--data FILE keeps the data across restarts: it is saved every few seconds and at the end.
+Ctrl-C stops the engine.`,
+		Example: `  flunq dev workflows/
+  flunq dev workflows/ --clock virtual --start 2026-01-01T00:00:00Z
+  flunq dev order.yaml --mocks order.mocks.yaml --data dev.json --port 0`,
+		GroupID: cli.GroupOperate,
+		Args:    atMostOne("folder"),
+	}
+	f := c.Flags()
+	f.IntVar(&d.port, "port", devPort, "listen for Redis clients on `PORT` of 127.0.0.1; 0: any free port")
+	f.StringVar(&d.mocks, "mocks", "", "answer calls as `FILE` says, instead of real services")
+	f.StringVar(&d.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
+	f.StringVar(&d.tenant, "tenant", cli.DefaultTenant, "register the documents for the tenant `NAME`")
+	f.Var(d.clock, "clock", "real, or virtual (can be advanced)")
+	f.StringVar(&d.start, "start", "", "start a virtual clock at `TIME` (RFC 3339; default: now)")
+	f.StringVar(&d.data, "data", "", "keep all data in `FILE` across restarts")
+	f.StringVar(&d.http, "http", "", "serve health checks and metrics on `ADDRESS` (default: none)")
+	f.StringVar(&d.keep, "keep-finished", "", "remove executions `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
+	f.StringVar(&d.log, "log-level", "", "log the services at `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
+	cli.Offer(c, "clock", d.clock)
+	cli.Offer(c, "log-level", cli.NewChoice("debug", "info", "warn", "error"))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		sh.RelaxGC()
+		d.clockGiven, d.portGiven = c.Flags().Changed("clock"), c.Flags().Changed("port")
+		return d.run(c.Context(), args)
+	}
+	return c
+}
+
+// atMostOne accepts one argument, described by what, or none.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return cli.Misusef("%s: want one %s, got %d%s", c.Name(), what, len(args), cli.SeeHelp(c))
+		}
+		return nil
+	}
+}
+
+func (d *developer) run(ctx context.Context, args []string) error {
+	cli.Silence()
+	opts, log, err := d.options(ctx)
+	if err != nil {
+		return err
+	}
+	docs := &documents{sh: d.sh, tenant: d.tenant, secrets: opts.Secrets, from: d.secrets}
+	if len(args) == 1 {
+		docs.folder = args[0]
+		if _, err := os.Stat(docs.folder); err != nil {
+			return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(docs.folder, err))
+		}
+	}
+	if err := d.open(ctx); err != nil {
+		return err
+	}
+	defer d.redis.Close()
+	if opts.Transport, err = d.transport(ctx); err != nil {
+		return err
+	}
+	if d.rdb, err = store.Dial(ctx, d.redis.URL()); err != nil {
+		return err
+	}
+	defer func() { _ = d.rdb.Close() }()
+	docs.store = store.New(d.rdb, store.Options{Secrets: opts.Secrets})
+	return d.live(ctx, opts, log, docs)
+}
+
+// options returns the options of the engine, without its transport.
+func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog.Logger, err error) {
+	if err := store.CheckTenant(d.tenant); err != nil {
+		return opts, nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("--tenant: %w", err))
+	}
+	file, err := cli.ReadConfig(d.sh)
+	if err != nil {
+		return opts, nil, err
+	}
+	if d.set, _, err = cli.LoadSettings(d.sh, file); err != nil {
+		return opts, nil, err
+	}
+	if d.log != "" {
+		if err := cli.LevelValue(&d.set.LogLevel).Set(d.log); err != nil {
+			return opts, nil, cli.Misusef("--log-level %q: %v", d.log, err)
+		}
+	}
+	if d.sh.Quiet {
+		d.set.LogLevel = max(d.set.LogLevel, slog.LevelWarn)
+	}
+	opts = d.set.Engine(engine.Defaults())
+	opts.Process, opts.Version = cli.ProcessName(), cli.Version().Version
+	opts.Command, opts.Embedded = "dev", true
+	opts.Tenants, opts.Discover = []string{d.tenant}, true
+	if err := d.set.Keep(d.keep); err != nil {
+		return opts, nil, err
+	}
+	opts.Retention = d.set.Retention()
+	opts.Calls = cli.LocalLimits()
+	for _, r := range []*engine.Reading{&opts.Worker, &opts.Executor, &opts.Timer} {
+		r.Block = min(r.Block, stopsAfter) // stopping waits for blocked reads
+	}
+	if d.secrets != "" {
+		opts.Secrets, err = cli.ReadSecrets(ctx, d.sh, d.secrets)
+	}
+	return opts, d.shortLog(), err
+}
+
+// stopsAfter is how long a blocked read may delay stopping.
+const stopsAfter = 250 * time.Millisecond
+
+// shortLog returns a log for an interactive terminal: its times have no date.
+func (d *developer) shortLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(d.sh.Err, &slog.HandlerOptions{
+		Level: d.set.LogLevel,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
+			}
+			return a
+		},
+	}))
+}
+
+// open starts the Redis.
+func (d *developer) open(ctx context.Context) error {
+	opts := dev.Options{Port: d.port, Data: d.data, Groups: []string{d.set.Worker.Group, d.set.Executor.Group, d.set.Timer.Group}}
+	if d.port < 0 || d.port > 65535 {
+		return cli.Misusef("--port %d: want 0 to 65535", d.port)
+	}
+	if d.clockGiven || d.start != "" {
+		opts.Mode = dev.Mode(d.clock.String())
+	}
+	switch {
+	case d.start != "" && opts.Mode != dev.Virtual:
+		return cli.Misusef("--start goes with --clock virtual")
+	case d.start != "" && d.start != "now":
+		start, err := time.Parse(time.RFC3339Nano, d.start)
+		if err != nil {
+			return cli.Misusef("--start %q: want a time such as 2026-01-01T00:00:00Z, or now", d.start)
+		}
+		opts.Start = start
+	}
+	before, known := cli.ReadDevState(d.sh)
+	known = known && before.Answers(ctx)
+	var err error
+	d.redis, err = dev.Open(ctx, opts)
+	switch {
+	case errors.Is(err, dev.ErrTaken) && known && before.URL == "redis://127.0.0.1:"+strconv.Itoa(d.port):
+		return cli.Misusef("flunq dev (pid %d) runs on %s already: stop it, or choose another --port (0: any)", before.PID, before.URL)
+	case errors.Is(err, dev.ErrTaken):
+		return cli.Misusef("--port %d: %v; choose another (0: any)", d.port, err)
+	case err != nil:
+		return cli.Fail(cli.ExitMisuse, err)
+	}
+	if known {
+		d.sh.Hint("another flunq dev (pid %d) runs on %s: the commands find this one from now on", before.PID, before.URL)
+	}
+	return nil
+}
+
+// transport returns how calls go out.
+func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
+	if d.mocks == "" {
+		return executor.Outward(executor.NewTransport(cli.LocalLimits())), nil
+	}
+	mocks, err := cli.ReadMocks(ctx, d.sh, d.mocks)
+	if err != nil {
+		return nil, err
+	}
+	if len(mocks.Events) > 0 {
+		d.sh.Hint("%s: its events are not sent; 'flunq emit' sends some", d.mocks)
+	}
+	return mocks.Transport(d.redis.Sleep, nil), nil
+}
+
+const (
+	lookEvery = 500 * time.Millisecond // the interval of checks for changed documents
+	saveEvery = 3 * time.Second
+)
+
+// live runs the services, registers changed documents, saves the data, and stops everything in
+// order.
+func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Logger, docs *documents) (err error) {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- d.startServices(running, d.rdb, opts, log) }()
+	d.announce()
+	defer d.state.Remove(d.sh)
+	docs.look(ctx)
+	looks, saves := time.NewTicker(lookEvery), time.NewTicker(saveEvery)
+	defer looks.Stop()
+	defer saves.Stop()
+	for {
+		select {
+		case err := <-done:
+			return errors.Join(err, d.save(ctx, true))
+		case <-looks.C:
+			docs.look(ctx)
+		case <-saves.C:
+			if err := d.save(ctx, false); err != nil && ctx.Err() == nil {
+				log.ErrorContext(ctx, "not saved", "err", err)
+			}
+		}
+	}
+}
+
+// startServices runs the services on a Redis until ctx ends.
+func (d *developer) startServices(ctx context.Context, rdb *redis.Client, opts engine.Options, log *slog.Logger) error {
+	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, http: d.http, given: d.http != ""})
+}
+
+// announce prints the address, and publishes it for other commands.
+func (d *developer) announce() {
+	c := d.redis.Clock()
+	d.state = cli.DevState{URL: d.redis.URL(), PID: os.Getpid(), Started: c.Started, Clock: c.Mode, Tenant: d.tenant}
+	found := d.state.Write(d.sh)
+	clock := "real"
+	if c.Mode == dev.Virtual {
+		clock = "virtual at " + c.Now.Format(time.RFC3339Nano)
+		if c.Paused {
+			clock += ", paused"
+		}
+	}
+	fmt.Fprintf(d.sh.Out, "flunq dev listens on %s (tenant %s, clock %s)\n", d.state.URL, d.tenant, clock)
+	switch {
+	case found != nil:
+		d.sh.Hint("%v: give them --redis-url %s", found, d.state.URL)
+	case c.Mode == dev.Virtual:
+		d.sh.Hint("other commands find it: flunq ps, flunq clock advance 3d; Ctrl-C stops it")
+	default:
+		d.sh.Hint("other commands find it: flunq ps, flunq timers ls; Ctrl-C stops it")
+	}
+}
+
+// save writes changed data to the file; at the end, it also writes the time.
+func (d *developer) save(ctx context.Context, end bool) error {
+	if end {
+		return d.redis.SaveAll(context.WithoutCancel(ctx))
+	}
+	return d.redis.Save(ctx)
+}

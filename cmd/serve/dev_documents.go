@@ -1,0 +1,123 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+)
+
+// documents keeps the documents of a folder registered.
+type documents struct {
+	sh     *cli.Shell
+	store  *store.Store
+	folder string // or a single file; "" if there is none
+	tenant string
+
+	seen  string            // the files at the last check, with their sizes and times
+	texts map[string]string // the text of each document, by file
+	whose map[string]string // the file of each workflow and version
+
+	secrets map[string]any // of the engine
+	from    string         // the file of the secrets, "" if there is none
+}
+
+// look registers the documents that have changed since the last check.
+func (d *documents) look(ctx context.Context) {
+	if d.folder == "" || ctx.Err() != nil {
+		return
+	}
+	seen := d.signature()
+	if seen == d.seen {
+		return
+	}
+	first := d.seen == ""
+	d.seen = seen
+	files, err := cli.DocumentFiles(d.folder)
+	if err != nil {
+		d.sh.Report(err)
+		files = nil
+	}
+	texts := make(map[string]string, len(files))
+	for _, file := range files {
+		text, err := cli.ReadDocument(ctx, d.sh, file)
+		if err != nil {
+			d.sh.Report(err)
+			continue
+		}
+		texts[file] = string(text)
+		if before, known := d.texts[file]; !known || before != string(text) {
+			d.register(ctx, file, text)
+		}
+	}
+	for file := range d.texts {
+		if _, still := texts[file]; !still && !first {
+			d.sh.Hint("%s is gone; what it registered stays", cli.Printable(file))
+		}
+	}
+	d.texts = texts
+}
+
+// signature returns a text that changes when a file that may be a document changes.
+func (d *documents) signature() string {
+	var b strings.Builder
+	b.WriteString("at\n") // differs from the initial signature
+	_ = filepath.WalkDir(d.folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // an unreadable file is reported when it is read
+		}
+		if entry.IsDir() && path != d.folder && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		switch filepath.Ext(path) {
+		case ".yaml", ".yml", ".json":
+		default:
+			if path != d.folder {
+				return nil
+			}
+		}
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			fmt.Fprintln(&b, path, info.Size(), info.ModTime().UnixNano())
+		}
+		return nil
+	})
+	return b.String()
+}
+
+// register registers a document under its name and version, or shows its mistakes.
+func (d *documents) register(ctx context.Context, file string, text []byte) {
+	def, warnings, err := dsl.Parse(file, text)
+	if err != nil {
+		cli.ExplainMistakes(d.sh, err)
+		fmt.Fprintf(d.sh.Err, "%s is not registered\n", cli.Printable(file))
+		return
+	}
+	if !d.sh.Quiet {
+		dsl.RenderWarnings(d.sh.Err, text, warnings, d.sh.ErrColor())
+	}
+	name := def.ID() + ":" + def.Document.Version
+	if _, err := d.store.Define(ctx, d.tenant, def.ID(), def.Document.Version, string(def.Source)); err != nil {
+		if !errors.Is(err, context.Canceled) {
+			d.sh.Report(fmt.Errorf("%s: register %s: %w", file, name, err))
+		}
+		return
+	}
+	if d.whose == nil {
+		d.whose = map[string]string{}
+	}
+	if other := d.whose[name]; other != "" && other != file {
+		fmt.Fprintf(d.sh.Err, "%s: takes the place of %s, which has the same name and version\n", cli.Printable(file), cli.Printable(other))
+	}
+	d.whose[name] = file
+	if missing := cli.MissingSecrets(def, file, d.secrets, d.from); missing != nil {
+		missing.RenderAsWarnings(d.sh.Err, d.sh.ErrColor())
+	}
+	d.sh.Hint("registered %s (%s)", cli.Printable(name), cli.Printable(file))
+}

@@ -1,0 +1,348 @@
+// Package serve holds the commands that run an engine: serve and dev with its clock, and bench,
+// which measures one.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/telemetry"
+)
+
+// NewServeCommand returns the command flunq serve.
+func NewServeCommand(sh *cli.Shell) *cobra.Command {
+	s := &server{sh: sh}
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the services against a real Redis",
+		Long: `Runs the worker, the executor and the timer service in one process, or some of
+them with --only. Any number of processes on any number of machines share the work through the consumer groups of one Redis; if one dies, the others take over.
+
+Without --tenant it serves all tenants that it finds in Redis, except those whose names
+begin with "private.": these need a process that names them. While Redis is unavailable
+it waits. SIGTERM and Ctrl-C stop it, even if Redis hangs: it reads nothing new, finishes
+work under way within seconds, and hands back messages that it has not begun.
+
+Settings come from flags, then the environment, then the configuration file; 'flunq config
+show' lists them with their values. Three defaults differ from flunq.io's documentation:
+events of dead consumers are claimed (…_RECLAIM_ENABLED is true), 100 events are read at
+once (…_STREAM_BATCH), and 16 tasks of one tenant run at once (EXECUTOR_CONCURRENCY),
+however many hang. 'flunq help limits' lists the limits of a process.
+
+Ended executions are kept for ever, unless --keep-finished (KEEP_FINISHED) limits how long,
+or KEEP_FINISHED_COUNT how many of each tenant: then any process removes them, with their
+histories, a few at a time. An execution whose parent is running, or that is retried,
+stays. Use the same settings in every process.
+
+On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Prometheus).`,
+		Example: `  flunq serve --redis-url redis://redis.internal:6379
+  flunq serve --only timer --http 0.0.0.0:8080
+  flunq serve --keep-finished 30d
+  EXECUTOR_CONCURRENCY=64 flunq serve --log-format json --tenant acme`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.NoArguments,
+	}
+	s.target = cli.TargetFlags(c, sh)
+	f := c.Flags()
+	f.StringSliceVar(&s.only, "only", nil, "run only the services in `LIST`: worker, executor, timer")
+	f.StringVar(&s.http, "http", defaultHTTP, "serve health checks and metrics on `ADDRESS` (empty: none)")
+	f.StringVar(&s.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
+	f.BoolVar(&s.private, "allow-private", false, "let calls reach private networks and this machine")
+	f.StringVar(&s.keep, "keep-finished", "", "remove executions `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
+	f.StringVar(&s.logLevel, "log-level", "", "log at `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
+	f.StringVar(&s.logFormat, "log-format", "", "log as `FORMAT`: text or json (LOG_FORMAT)")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		sh.RelaxGC()
+		sh.BoundMemory(c.Context())
+		s.httpGiven = c.Flags().Changed("http")
+		return s.run(c.Context())
+	}
+	return c
+}
+
+// defaultHTTP is the default address of health checks, on this machine only.
+const defaultHTTP = "127.0.0.1:8080"
+
+// server is one run of the command.
+type server struct {
+	sh        *cli.Shell
+	target    *cli.Target
+	only      []string
+	http      string
+	httpGiven bool
+	secrets   string
+	private   bool
+
+	logLevel, logFormat, keep string
+}
+
+func (s *server) run(ctx context.Context) error {
+	for _, name := range s.only {
+		if words := []string{"worker", "executor", "timer"}; !slices.Contains(words, name) {
+			return cli.Misusef("--only %q: want a list of %s%s", name, cli.OneOf(words), cli.DidYouMean(name, words, ""))
+		}
+	}
+	file, err := cli.ReadConfig(s.sh)
+	if err != nil {
+		return err
+	}
+	set, _, err := cli.LoadSettings(s.sh, file)
+	if err != nil {
+		return err
+	}
+	if err := set.Keep(s.keep); err != nil {
+		return err
+	}
+	log, err := newLog(s.sh, set, s.logLevel, s.logFormat)
+	if err != nil {
+		return err
+	}
+	r, err := s.await(ctx, log)
+	if err != nil || r == nil {
+		return err
+	}
+	defer r.Close()
+	opts, err := s.options(ctx, set)
+	if err != nil {
+		return err
+	}
+	s.tenants(&opts, r)
+	return serve(ctx, served{
+		sh: s.sh, rdb: r.Redis, opts: opts, log: log, http: s.http, given: s.httpGiven,
+		intervals: telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
+	})
+}
+
+// await connects to Redis, and retries while it is unavailable. It returns nil if ctx ends first.
+func (s *server) await(ctx context.Context, log *slog.Logger) (*cli.Remote, error) {
+	const pause, rounds = 2 * time.Second, 15 // a message every half minute
+	for n := 0; ; n++ {
+		r, err := s.target.Connect(ctx)
+		if err == nil {
+			if err = r.Store.CheckServer(ctx); err == nil {
+				s.warnOfAddress(ctx, log, r)
+				return r, nil
+			}
+			r.Close()
+		}
+		if ctx.Err() != nil {
+			return nil, nil //nolint:nilerr // it was stopped while it waited
+		}
+		if !store.Away(err) {
+			return nil, err
+		}
+		if n%rounds == 0 {
+			log.WarnContext(ctx, "waiting for Redis", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// warnOfAddress warns of a connection that others can read.
+func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *cli.Remote) {
+	opts := r.Redis.Options()
+	host, _, _ := net.SplitHostPort(opts.Addr) // a sentinel's client has no address
+	ip := net.ParseIP(host)
+	local := host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || opts.Network == "unix"
+	switch {
+	case opts.TLSConfig != nil && opts.TLSConfig.InsecureSkipVerify:
+		log.WarnContext(ctx, "the certificate of Redis is not verified (skip_verify): anyone in between can read and change everything")
+	case opts.TLSConfig == nil && !local:
+		log.WarnContext(ctx, "the connection to Redis is not encrypted, and leaves this machine: rediss:// encrypts it", "host", host)
+	}
+}
+
+// tenants sets which tenants are served: one, or all.
+func (s *server) tenants(opts *engine.Options, r *cli.Remote) {
+	if s.target.Tenant == "" && r.Tenant == cli.DefaultTenant {
+		opts.Discover = true
+		return
+	}
+	opts.Tenants = []string{r.Tenant}
+}
+
+// options returns the options of the engine from the settings and flags.
+func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options, error) {
+	opts := set.Engine(engine.Defaults())
+	opts.Process, opts.Command = cli.ProcessName(), "serve"
+	opts.Version = cli.Version().Version
+	opts.Retention = set.Retention()
+	limits := executor.DefaultLimits()
+	limits.AllowPrivate, limits.AllowLoopback = s.private, s.private
+	opts.Calls = limits
+	breakers := executor.DefaultBreakerOptions()
+	breakers.Failures, breakers.Open = set.BreakerFailures, set.BreakerOpen
+	var err error
+	if opts.Breakers, err = executor.NewBreakers(breakers); err != nil {
+		return opts, err
+	}
+	opts.Transport = executor.Outward(executor.LimitHosts(executor.NewTransport(limits), set.PerHost))
+	for name, n := range map[string]*int{"worker": &opts.Workers, "executor": &opts.Executors, "timer": &opts.Timers} {
+		if len(s.only) > 0 && !slices.Contains(s.only, name) {
+			*n = 0
+		}
+	}
+	if s.secrets == "" {
+		return opts, nil
+	}
+	opts.Secrets, err = cli.ReadSecrets(ctx, s.sh, s.secrets)
+	return opts, err
+}
+
+// newLog returns the log of the services, on stderr.
+func newLog(sh *cli.Shell, set cli.Settings, level, format string) (*slog.Logger, error) {
+	at := set.LogLevel
+	if level != "" {
+		if err := at.UnmarshalText([]byte(level)); err != nil {
+			return nil, cli.Misusef("--log-level %q: want debug, info, warn or error", level)
+		}
+	}
+	if format == "" {
+		format = set.LogFormat
+	}
+	opts := &slog.HandlerOptions{Level: at}
+	switch format {
+	case "", "text":
+		return slog.New(slog.NewTextHandler(sh.Err, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(sh.Err, opts)), nil
+	default:
+		return nil, cli.Misusef("--log-format %q: want text or json", format)
+	}
+}
+
+// served is a process that runs services.
+type served struct {
+	sh    *cli.Shell
+	rdb   *redis.Client
+	opts  engine.Options
+	log   *slog.Logger
+	http  string // address; "" for none
+	given bool   // the user asked for exactly this address
+
+	intervals telemetry.Intervals // zero: no telemetry
+}
+
+// serve runs the services until ctx ends, and answers health checks over HTTP.
+func serve(ctx context.Context, s served) error {
+	registry := prometheus.NewRegistry()
+	watch := telemetry.New(s.log, registry)
+	s.opts.Activity = watch.Observe
+	e, err := engine.New(s.rdb, s.opts)
+	if err != nil {
+		return err
+	}
+	registry.MustRegister(telemetry.Depth(e, s.log), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	address, stop, err := s.answer(ctx, watch.Handler(e, registry))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
+		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", address)
+	if leases := otherLeases(ctx, e.Store, s.opts.Lease); len(leases) > 0 {
+		s.log.WarnContext(ctx, "other processes have a different LEASE: the one with the shorter lease repeats calls that another is still making; set the same value everywhere",
+			"lease", s.opts.Lease, "others", leases)
+	}
+	if s.intervals != (telemetry.Intervals{}) {
+		go watch.Report(ctx, e, s.intervals)
+	}
+	ended := make(chan struct{})
+	go letGo(ctx, s.rdb, ended)
+	err = e.Run(ctx, s.log)
+	close(ended)
+	if ctx.Err() != nil && errors.Is(err, redis.ErrClosed) {
+		s.log.WarnContext(context.WithoutCancel(ctx), "stopped while Redis did not answer: other processes take over what was under way")
+		err = nil
+	}
+	s.log.InfoContext(context.WithoutCancel(ctx), "stopped", "process", s.opts.Process)
+	return err
+}
+
+// letGo closes the connections to a Redis that hangs while the process stops: reads under way would
+// wait for it. Other processes take over what this one held.
+func letGo(ctx context.Context, rdb *redis.Client, ended <-chan struct{}) {
+	const grace, answer = 3 * time.Second, time.Second
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	ctx = context.WithoutCancel(ctx)
+	for {
+		select {
+		case <-ended:
+			return
+		case <-time.After(grace):
+		}
+		answered := make(chan struct{})
+		go func() {
+			rdb.Ping(ctx)
+			close(answered)
+		}()
+		select {
+		case <-ended:
+			return
+		case <-answered:
+		case <-time.After(answer):
+			_ = rdb.Close()
+			return
+		}
+	}
+}
+
+// otherLeases returns the differing leases of other running processes.
+func otherLeases(ctx context.Context, st *store.Store, ours time.Duration) (others []string) {
+	all, now, err := st.Processes(ctx)
+	if err != nil {
+		return nil // Redis is unavailable again: the services report it
+	}
+	for i := range all {
+		if p := &all[i]; p.Alive(now) && p.LeaseMS > 0 && p.LeaseMS != ours.Milliseconds() {
+			others = append(others, fmt.Sprintf("%s: %v", p.Name, time.Duration(p.LeaseMS)*time.Millisecond))
+		}
+	}
+	return others
+}
+
+// answer listens for health checks. If another process on the same machine uses the default
+// address, any free port is used.
+func (s served) answer(ctx context.Context, handler http.Handler) (address string, stop func(), err error) {
+	if s.http == "" {
+		return "", func() {}, nil
+	}
+	var listening net.ListenConfig
+	l, err := listening.Listen(ctx, "tcp", s.http)
+	if err != nil && !s.given {
+		l, err = listening.Listen(ctx, "tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return "", nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("--http %s: %w", s.http, err))
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.ErrorContext(ctx, "health checks are not answered any more", "err", err)
+		}
+	}()
+	return l.Addr().String(), func() { _ = server.Close() }, nil
+}
