@@ -50,6 +50,12 @@ it began with. The others cannot be changed:
   Depth                 20         of executions that run each other
   Data                  16 MiB     of one task's output as JSON
 
+Of one tenant:
+  LIMIT_EXECUTIONS      200,000    open executions. With these, 'flunq start'
+                                   ends with exit code 7, and a child execution
+                                   faults, and so does the task that runs it
+                                   (error: runtime, 500)
+
 Of one call (error: communication, 500), cannot be changed:
   timeout               60 s       from dialling to the last byte
   response body         10 MiB     decompressed

@@ -81,6 +81,9 @@ type Options struct {
 	// Simulated 0.
 	Descendants int
 
+	// Open is how many executions of one tenant may be open; 0: no limit. Simulated 0.
+	Open int
+
 	// RedisPercent is the percentage of Redis' maxmemory above which no execution begins,
 	// 1 to 100; 0: all of it. Simulated 0.
 	RedisPercent int
@@ -110,7 +113,7 @@ func Defaults() Options {
 	timers := reading(store.TimerGroup)
 	timers.Block = clock.Block
 	return Options{
-		Tenants: []string{"default"}, Workers: 4, Executors: 16, ExtraExecutors: 112, Descendants: 2_000, RedisPercent: 90, Timers: 2,
+		Tenants: []string{"default"}, Workers: 4, Executors: 16, ExtraExecutors: 112, Descendants: 2_000, Open: 200_000, RedisPercent: 90, Timers: 2,
 		Worker: reading(store.WorkerGroup), Executor: reading(store.ExecutorGroup), Timer: timers,
 		Fires: clock.Fires, MaxSleep: clock.MaxSleep, Lookahead: clock.Lookahead,
 		Lease: 30 * time.Second, Retry: delivery.DefaultPolicy(), Limits: decide.DefaultLimits(),
@@ -244,6 +247,9 @@ func (e *Engine) addWorkers() error {
 	cache, opts := worker.NewCache(cached, cachedBytes), worker.Defaults()
 	opts.Chunk, opts.Snapshots = cmp.Or(e.opts.Chunk, opts.Chunk), cmp.Or(e.opts.Snapshots, opts.Snapshots)
 	opts.Clock, opts.Descendants = e.now, e.opts.Descendants
+	if e.opts.Open > 0 {
+		opts.Population = &worker.Population{Most: e.opts.Open}
+	}
 	if e.opts.RedisPercent > 0 {
 		opts.Headroom = &worker.Headroom{Percent: e.opts.RedisPercent}
 	}

@@ -75,15 +75,22 @@ func run(t *testing.T, e *engine.Engine) {
 
 func start(t *testing.T, e *engine.Engine, id, do, input string) *dsl.Definition {
 	t.Helper()
-	doc := "document: {dsl: '1.0.3', namespace: test, name: case, version: '1.0.0'}\n" + do
-	def, _, err := dsl.Parse("case.yaml", []byte(doc))
+	def := register(t, e, "case", do)
+	if err := e.Start(t.Context(), tenant, id, def, json.RawMessage(input)); err != nil {
+		t.Fatal(err)
+	}
+	return def
+}
+
+// register registers a workflow of the test's tenant.
+func register(t *testing.T, e *engine.Engine, name, do string) *dsl.Definition {
+	t.Helper()
+	doc := "document: {dsl: '1.0.3', namespace: test, name: " + name + ", version: '1.0.0'}\n" + do
+	def, _, err := dsl.Parse(name+".yaml", []byte(doc))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Start(t.Context(), tenant, id, def, json.RawMessage(input)); err != nil {
 		t.Fatal(err)
 	}
 	return def

@@ -32,7 +32,7 @@ func (e *Engine) newHeartbeat() *heartbeat {
 	h := &heartbeat{store: e.Store, breakers: e.opts.Breakers, entry: store.Process{
 		Name: e.opts.Process, Command: e.opts.Command, Host: host, PID: os.Getpid(), Version: e.opts.Version,
 		Tenants: e.opts.Tenants, All: e.opts.Discover, Embedded: e.opts.Embedded, Transient: e.opts.Transient,
-		LeaseMS: e.opts.Lease.Milliseconds(),
+		LeaseMS: e.opts.Lease.Milliseconds(), Limits: &store.ProcessLimits{Executions: e.opts.Open, RedisPercent: e.opts.RedisPercent},
 	}}
 	if e.opts.Discover {
 		h.entry.Tenants = nil

@@ -182,7 +182,7 @@ func (w *simulation) options(p *process) engine.Options {
 		opts.Executors = 1 // its only executor idles
 	}
 	opts.Block(0)
-	opts.ExtraExecutors, opts.Descendants, opts.RedisPercent = 0, 0, 0
+	opts.ExtraExecutors, opts.Descendants, opts.Open, opts.RedisPercent = 0, 0, 0, 0
 	if w.lazy {
 		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // no process crashes
 	}

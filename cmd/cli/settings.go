@@ -17,7 +17,7 @@ import (
 // Settings are the settings of the services, for every command that runs them.
 type Settings struct {
 	Workers, Executors, Timers int            // instances of each service in this process
-	Calls                      int            // tasks of all tenants performed at once; 0: eight times Executors
+	Calls                      int            // tasks of all tenants performed at once
 	Worker, Executor, Timer    engine.Reading // how they read
 
 	TimerBatch int           // timers fired at once
@@ -29,6 +29,7 @@ type Settings struct {
 	History         int           // entries of one execution's history; 0: unlimited
 	HistoryMiB      int           // of their data, likewise
 	Descendants     int           // open executions below one; 0: unlimited
+	Open            int           // open executions of one tenant; 0: unlimited
 	RedisPercent    int           // of maxmemory, above which nothing new begins; 0: unlimited
 	Answers         int           // MiB of large responses that are read at once
 	PerWorker       int           // events that one worker holds at once
@@ -57,7 +58,7 @@ func DefaultSettings() Settings {
 		Worker: d.Worker, Executor: d.Executor, Timer: d.Timer,
 		TimerBatch: d.Fires, MaxSleep: d.MaxSleep, Lookahead: d.Lookahead, Lease: d.Lease, Attempts: d.Retry.Attempts,
 		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, //nolint:mnd // MiB
-		Descendants: d.Descendants, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
+		Descendants: d.Descendants, Open: d.Open, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		SweepEvery: 30 * time.Second, HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
 		LogFormat: "json", StreamType: "redis",
 	}
@@ -67,15 +68,11 @@ func DefaultSettings() Settings {
 func (s Settings) Engine(opts engine.Options) engine.Options {
 	opts.Workers, opts.Executors, opts.Timers = s.Workers, s.Executors, s.Timers
 	opts.ExtraExecutors = max(s.Calls-s.Executors, 0)
-	if s.Calls == 0 {
-		opts.ExtraExecutors = 7 * s.Executors //nolint:mnd // the ratio that the help documents
-	}
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
-	opts.Worker.Batch = min(s.Worker.Batch, s.PerWorker)
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
 	opts.Limits.History, opts.Limits.HistoryBytes = cmp.Or(s.History, -1), cmp.Or(s.HistoryMiB<<20, -1) //nolint:mnd // MiB
 	opts.Answers = executor.NewMemory(s.Answers << 20)                                                  //nolint:mnd // MiB
-	opts.Descendants, opts.RedisPercent = s.Descendants, s.RedisPercent
+	opts.Descendants, opts.Open, opts.RedisPercent = s.Descendants, s.Open, s.RedisPercent
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
 	opts.Sweep = s.SweepEvery
 	return opts
@@ -133,6 +130,7 @@ func (s *Settings) table() []setting {
 		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history, with which no further task begins; 0: no limit"},
 		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history, with which no further task begins; 0: no limit"},
 		{"LIMIT_DESCENDANTS", nil, whole(&s.Descendants, 0, 1_000_000_000), "open executions that one execution and those below it have begun; 0: no limit"},
+		{"LIMIT_EXECUTIONS", nil, whole(&s.Open, 0, 1_000_000_000), "open executions of one tenant, with which no further one begins; 0: no limit"},
 		{"LIMIT_REDIS_PERCENT", nil, whole(&s.RedisPercent, 0, 100), "of Redis' maxmemory in use, above which no execution begins; 0: no limit"},
 		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large answers to calls that are read at once, and as much for what they are decoded to"},
 		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "the group in which executors share the tasks"},
@@ -202,9 +200,36 @@ func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 				errs = append(errs, fmt.Errorf("%s %q: %w", place, text, err))
 			}
 		}
-		sources = append(sources, source{Name: one.name, Value: one.value.String(), From: from, Help: one.help})
+		sources = append(sources, source{Name: one.name, From: from, Help: one.help})
+	}
+	because := s.settle()
+	for i, one := range s.table() {
+		sources[i].Value = one.value.String()
+		if why := because[one.name]; why != "" {
+			sources[i].From = why
+		}
 	}
 	return s, sources, Fail(ExitMisuse, errors.Join(errs...))
+}
+
+// callsPerTenant is how many times the tasks of one tenant may be performed at once, if
+// LIMIT_CALLS does not say how many of all.
+const callsPerTenant = 8
+
+// settle computes the values that depend on other settings, and returns which settings
+// decided about them, by name.
+func (s *Settings) settle() (because map[string]string) {
+	because = map[string]string{}
+	if s.Calls == 0 {
+		s.Calls, because["LIMIT_CALLS"] = callsPerTenant*s.Executors, fmt.Sprintf("%d times EXECUTOR_CONCURRENCY", callsPerTenant)
+	}
+	if s.Executors > s.Calls {
+		s.Executors, because["EXECUTOR_CONCURRENCY"] = s.Calls, "at most LIMIT_CALLS"
+	}
+	if s.Worker.Batch > s.PerWorker {
+		s.Worker.Batch, because["WORKER_STREAM_BATCH"] = s.PerWorker, "at most CONCURRENCY_LIMIT"
+	}
+	return because
 }
 
 // given returns the text given to a setting, the name used and the position.

@@ -94,7 +94,7 @@ func (s *starter) run(ctx context.Context, given string) error {
 		return err
 	}
 	defer r.Close()
-	if err := checkMemory(ctx, s.sh, r); err != nil {
+	if err := checkLimits(ctx, s.sh, r); err != nil {
 		return err
 	}
 	if source, err = s.resolve(ctx, r, given, source); err != nil {
@@ -120,21 +120,62 @@ func (s *starter) run(ctx context.Context, given string) error {
 	return s.await(ctx, r, b.ID, source)
 }
 
-// checkMemory refuses to start an execution in a Redis that is nearly full.
-func checkMemory(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
-	file, err := cli.ReadConfig(sh)
-	if err != nil {
-		return err
-	}
-	set, _, err := cli.LoadSettings(sh, file)
+// checkLimits refuses to start an execution in a Redis that is nearly full, or for a tenant
+// that has as many open executions as it may have.
+func checkLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
+	limits, err := startLimits(ctx, sh, r)
 	if err != nil {
 		return err
 	}
 	used, most, err := r.Store.MemoryUse(ctx)
-	if err != nil || most == 0 || set.RedisPercent == 0 || used <= most/100*int64(set.RedisPercent) {
-		return nil //nolint:nilerr // if Redis does not report its memory, try
+	if err == nil && most > 0 && limits.RedisPercent > 0 && used > most/100*int64(limits.RedisPercent) {
+		return cli.Fail(cli.ExitLimit, errors.New(worker.FullText(used, most, limits.RedisPercent)))
 	}
-	return cli.Fail(cli.ExitLimit, errors.New(worker.FullText(used, most, set.RedisPercent)))
+	if limits.Executions == 0 {
+		return nil
+	}
+	open, err := r.Store.Open(ctx, r.Tenant, limits.Executions)
+	if err != nil || open < limits.Executions {
+		return err
+	}
+	return cli.Fail(cli.ExitLimit, errors.New(worker.PopulationText(r.Tenant, open, limits.Executions)))
+}
+
+// startLimits returns the lowest limits of the processes whose workers serve the tenant. If
+// none is known, it returns those of this command's own settings.
+func startLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) (store.ProcessLimits, error) {
+	var limits store.ProcessLimits
+	all, now, err := r.Store.Processes(ctx)
+	if err != nil {
+		return limits, err
+	}
+	known := false
+	for i := range all {
+		p := &all[i]
+		if p.Limits == nil || !p.Alive(now) || !p.Runs("worker", r.Tenant) {
+			continue
+		}
+		known = true
+		limits.Executions = lower(limits.Executions, p.Limits.Executions)
+		limits.RedisPercent = lower(limits.RedisPercent, p.Limits.RedisPercent)
+	}
+	if known {
+		return limits, nil
+	}
+	file, err := cli.ReadConfig(sh)
+	if err != nil {
+		return limits, err
+	}
+	set, _, err := cli.LoadSettings(sh, file)
+	return store.ProcessLimits{Executions: set.Open, RedisPercent: set.RedisPercent}, err
+}
+
+// lower returns the lower of two limits, of which 0 means none.
+func lower(a, b int) int {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // checkInput refuses input with which the execution would fault immediately.

@@ -19,8 +19,7 @@ func (s *Store) Descendants(ctx context.Context, tenant, root string, limit int)
 	if err != nil || open < int64(limit) {
 		return int(open), failed("count the executions below "+root, err)
 	}
-	const some = 100
-	ids, err := s.rdb.SRandMemberN(ctx, key, some).Result()
+	ids, err := s.rdb.SRandMemberN(ctx, key, looksWhenFull).Result()
 	if err != nil {
 		return int(open), failed("look at the executions below "+root, err)
 	}

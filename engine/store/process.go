@@ -37,6 +37,7 @@ type Process struct {
 	Transient bool             `json:"transient,omitempty"`   // its entry goes when it stops
 	Circuits  []OpenCircuit    `json:"circuits,omitempty"`    // of its executor's circuit breakers, those that are not closed
 	LeaseMS   int64            `json:"lease_ms,omitempty"`    // after which it takes over what a silent process holds; unknown of older versions
+	Limits    *ProcessLimits   `json:"limits,omitempty"`      // unknown of older versions
 	Started   time.Time        `json:"started"`               // all times are Redis'
 	Heartbeat time.Time        `json:"heartbeat"`
 	Stopped   time.Time        `json:"stopped,omitzero"` // when it signed off
@@ -47,6 +48,12 @@ type RunningService struct {
 	Name      string   `json:"service"` // worker, executor or timer
 	Group     string   `json:"group"`
 	Consumers []string `json:"consumers"` // that it reads as
+}
+
+// ProcessLimits are the limits on starts that a process enforces; 0: none.
+type ProcessLimits struct {
+	Executions   int `json:"executions"`
+	RedisPercent int `json:"redis_percent"`
 }
 
 // OpenCircuit is a circuit breaker of a process that is not closed.

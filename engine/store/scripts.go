@@ -19,6 +19,7 @@ var (
 	startScript  = script("start")
 	commitScript = script("mine", "moved", "event", "commit")
 	forgetScript = script("forget")
+	unlistScript = script("unlist")
 
 	replyScript       = script("mine", "event", "reply")
 	acknowledgeScript = script("owns", "acknowledge")
@@ -64,7 +65,7 @@ func script(names ...string) *redis.Script {
 // round trip to a Redis that does not know it yet.
 func Scripts() []*redis.Script {
 	return []*redis.Script{
-		defineScript, startScript, commitScript, forgetScript,
+		defineScript, startScript, commitScript, forgetScript, unlistScript,
 		replyScript, acknowledgeScript, claimScript, renewScript, deadLetterScript, replayScript,
 		setTimersScript, fireScript, retryScript, cancelTimerScript, moveTimerScript, restoreScript, replayTimerScript, timersFromScript,
 		briefScript, latestScript, glanceScript, pendingScript, streamScript, trimScript, sweepScript,

@@ -54,14 +54,92 @@ func FullText(used, most int64, percent int) string {
 	return fmt.Sprintf("Redis uses %d of %d MiB, and above %d %% of its maxmemory no execution begins (limit LIMIT_REDIS_PERCENT): give it more, or remove executions", used>>20, most>>20, percent)
 }
 
+// Population tells the workers of one process whether a tenant may have another open
+// execution. The count is the size of the tenant's index of open executions, which
+// changes with the executions themselves: nothing else has to be kept right. It is safe
+// for concurrent use.
+type Population struct {
+	Most int // open executions of one tenant
+
+	mu      sync.Mutex
+	tenants map[string]population
+}
+
+// population is how many executions a tenant had open at a moment, and those that this
+// process has let begin since.
+type population struct {
+	looked time.Time
+	open   int
+}
+
+// problem returns why an execution may not begin, nil if it may. One that a client has
+// started is in the index already, a child is not. uncounted is by how many the index will
+// grow with what the worker has decided and not written yet.
+func (p *Population) problem(ctx context.Context, st *store.Store, tenant string, now time.Time, child bool, uncounted int) (*event.Problem, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, known := p.tenants[tenant]
+	if since := now.Sub(last.looked); known && since >= 0 && since < lookEvery && last.open < p.Most {
+		last.open++
+		p.tenants[tenant] = last
+		return nil, nil
+	}
+	open, err := st.Open(ctx, tenant, p.Most)
+	if err != nil {
+		return nil, err
+	}
+	if p.tenants == nil {
+		p.tenants = map[string]population{}
+	}
+	p.tenants[tenant] = population{now, open + uncounted + 1}
+	others := open + uncounted
+	if !child {
+		others--
+	}
+	if others >= p.Most {
+		return event.NewProblem(event.Runtime, PopulationText(tenant, others, p.Most)), nil
+	}
+	return nil, nil
+}
+
+// PopulationText is the message for an execution that cannot begin because its tenant has
+// too many open ones.
+func PopulationText(tenant string, open, most int) string {
+	return fmt.Sprintf("tenant %s has %d open executions, and may have %d (limit LIMIT_EXECUTIONS of the services): end some, or raise it", tenant, open, most)
+}
+
+// uncounted returns by how many the index of open executions grows with the commits that
+// are planned. One that is refused leaves it, if a client has started it.
+func (r *round) uncounted() (n int) {
+	for i := range r.commits {
+		c := &r.commits[i]
+		child := c.Message != nil && decide.StartedRoot(c.Message.Event) != ""
+		switch {
+		case c.Version > 0:
+		case child && !c.Ended:
+			n++
+		case !child && c.Ended:
+			n--
+		}
+	}
+	return n
+}
+
 // admit returns why an execution may not begin, nil if it may.
 func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*event.Problem, error) {
 	root := decide.StartedRoot(e)
-	if s.opts.Headroom != nil && s.opts.Clock != nil {
-		if now := s.opts.Clock(); !now.IsZero() {
-			if p, err := s.opts.Headroom.problem(ctx, s.store, now, root != ""); p != nil || err != nil {
-				return p, err
-			}
+	var now time.Time
+	if s.opts.Clock != nil {
+		now = s.opts.Clock()
+	}
+	if s.opts.Headroom != nil && !now.IsZero() {
+		if p, err := s.opts.Headroom.problem(ctx, s.store, now, root != ""); p != nil || err != nil {
+			return p, err
+		}
+	}
+	if s.opts.Population != nil && !now.IsZero() {
+		if p, err := s.opts.Population.problem(ctx, s.store, tenant, now, root != "", s.round.uncounted()); p != nil || err != nil {
+			return p, err
 		}
 	}
 	if s.opts.Descendants == 0 || root == "" {

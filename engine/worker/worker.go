@@ -47,6 +47,10 @@ type Options struct {
 	// limit.
 	Descendants int
 
+	// Population, if set, limits how many executions a tenant may have open. The workers of
+	// a process share it.
+	Population *Population
+
 	// Headroom, if set, tells whether Redis has memory for new executions. The workers of
 	// a process share it.
 	Headroom *Headroom

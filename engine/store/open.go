@@ -1,0 +1,44 @@
+package store
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// looksWhenFull is how many members of a full set are compared with the executions.
+const looksWhenFull = 100
+
+// Open returns how many executions of a tenant are open. If there are limit of them or
+// more, it removes some from the index whose keys somebody has deleted.
+func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return 0, err
+	}
+	index := s.keysFor(tenant).open
+	open, err := s.rdb.ZCard(ctx, index).Result()
+	if err != nil || open < int64(limit) {
+		return int(open), failed("count the open executions", err)
+	}
+	ids, err := s.rdb.ZRandMember(ctx, index, looksWhenFull).Result()
+	if err != nil {
+		return int(open), failed("look at the open executions", err)
+	}
+	pipe := s.rdb.Pipeline()
+	exist := make([]*redis.IntCmd, len(ids))
+	for i, id := range ids {
+		exist[i] = pipe.Exists(ctx, s.keys.Execution(tenant, id))
+	}
+	_, _ = pipe.Exec(ctx) // what is unknown is open
+	for i, id := range ids {
+		if exist[i].Err() != nil || exist[i].Val() > 0 {
+			continue
+		}
+		gone, err := unlistScript.Run(ctx, s.rdb, []string{index, s.keys.Execution(tenant, id)}, id).Int64()
+		if err != nil {
+			return int(open), failed("remove "+id+" from the open executions", err)
+		}
+		open -= gone
+	}
+	return int(open), nil
+}
