@@ -25,6 +25,8 @@ func guards() []gojq.CompilerOption {
 	options := []gojq.CompilerOption{
 		function("__deep", 1, guardDeep),
 		function("__shallow", 0, guardShallow),
+		function("__caught", 0, guardCaught),
+		function("__parent", 0, isParent),
 		function("__chars", 0, guardChars),
 		function("__each", 0, guardEach),
 		function("__object", 0, guardObject),
@@ -87,6 +89,23 @@ func guardDeep(m *meter, dot any, args []any) (any, error) {
 // guardShallow charges for a shallow copy of the value.
 func guardShallow(m *meter, dot any, _ []any) (any, error) {
 	return dot, m.spend(breadth(dot))
+}
+
+// caughtSteps is the cost of an error that is caught: gojq writes its message, which quotes
+// values.
+const caughtSteps = 20
+
+// guardCaught charges for an error that was caught.
+func guardCaught(m *meter, dot any, _ []any) (any, error) { return dot, m.spend(caughtSteps) }
+
+// isParent reports whether a value may have members. The iteration of another is an error.
+func isParent(_ *meter, dot any, _ []any) (any, error) {
+	switch dot.(type) {
+	case []any, map[string]any:
+		return true, nil
+	default:
+		return false, nil
+	}
 }
 
 // guardChars charges for finding a position in a text, which gojq counts from the start.

@@ -21,7 +21,7 @@ func prelude(signature string) string {
 	case "all/1":
 		return `def all(f): all(.[]; f);`
 	case "recurse/0":
-		return `def recurse: def r: ., (.[]? | r); r;`
+		return `def recurse: def r: ., (if __parent($__meter) then .[] | r else empty end); r;`
 	case "from_entries/0":
 		return `def from_entries: map({(.key // .Key // .name // .Name): if has("value") then .value else .Value end}) | add // {};`
 	case "add/1":
@@ -63,8 +63,8 @@ func paths(signature string) string {
 	case "pick/1":
 		return `def pick(f): . as $v | reduce path(f) as $p (null; setpath($p; $v | getpath($p)));`
 	case "tostream/0":
-		return `def tostream: path(def r: (.[]? | r), .; r) as $p | getpath($p)
-			| reduce path(.[]?) as $q ([$p, .]; [$p + $q]);`
+		return `def tostream: path(def r: (if __parent($__meter) then .[] | r else empty end), .; r) as $p | getpath($p)
+			| reduce path(if __parent($__meter) then .[] else empty end) as $q ([$p, .]; [$p + $q]);`
 	case "fromstream/1":
 		return `def fromstream(f): foreach f as $pv (null; if .e then null end | $pv as [$p, $v]
 			| if $pv | length == 2 then setpath(["v"] + $p; $v) | setpath(["e"]; $p | length == 0)

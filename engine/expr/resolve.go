@@ -167,7 +167,7 @@ func (r *resolver) term(t *gojq.Term, s *scope) {
 	}
 	if t.Type == gojq.TermTypeRecurse {
 		t.Type, t.Func = gojq.TermTypeFunc, &gojq.Func{Name: "__recurse"}
-		r.include("__recurse/0", `def __recurse: def r: ., (.[]? | r); r;`)
+		r.include("__recurse/0", `def __recurse: def r: ., (if __parent($__meter) then .[] | r else empty end); r;`)
 		s = s.with("__recurse/0")
 	}
 	r.secret(t, s)
@@ -200,6 +200,7 @@ func (r *resolver) control(t *gojq.Term, s *scope) {
 	if t.Try != nil {
 		r.sheltered(t.Try.Body, s)
 		r.query(t.Try.Catch, s)
+		t.Try = tried(t.Try.Body, t.Try.Catch).Term.Try
 	}
 	if t.Label != nil {
 		r.query(t.Label.Body, s)

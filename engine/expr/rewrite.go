@@ -208,6 +208,10 @@ func positions(t *gojq.Term) {
 		*t = gojq.Term{Type: gojq.TermTypeIdentity, SuffixList: append([]*gojq.Suffix{suffix}, t.SuffixList...)}
 	}
 	for i, v := range slices.Backward(t.SuffixList) {
+		if v.Optional {
+			*t = gojq.Term{Type: gojq.TermTypeQuery, SuffixList: t.SuffixList[i+1:], Query: optional(t, i)}
+			return
+		}
 		guard := "__chars"
 		if v.Iter {
 			if guard = "__each"; i == 0 && t.Func != nil && reserved(t.Func.Name) {
@@ -233,6 +237,32 @@ func positions(t *gojq.Term) {
 			Query: piped(wrapped(&base), metered("__object")),
 		}
 	}
+}
+
+// optional returns a term up to its suffix ?, the i-th, with a guard. The ? is about the suffix
+// before it, or about all of the term if there is none.
+func optional(t *gojq.Term, i int) *gojq.Query {
+	base := *t
+	if i == 0 || t.SuffixList[i-1].Optional {
+		base.SuffixList = t.SuffixList[:i:i]
+		positions(&base)
+		return tried(wrapped(&base), nil)
+	}
+	base.SuffixList = t.SuffixList[: i-1 : i-1]
+	positions(&base)
+	last := &gojq.Term{Type: gojq.TermTypeIdentity, SuffixList: t.SuffixList[i-1 : i : i]}
+	positions(last)
+	return piped(wrapped(&base), tried(wrapped(last), nil))
+}
+
+// tried returns try body catch handler, which charges for the error; without a handler
+// it yields nothing.
+func tried(body, handler *gojq.Query) *gojq.Query {
+	if handler == nil {
+		handler = called("empty")
+	}
+	caught := piped(metered("__caught"), wrapped(parenthesised(handler)))
+	return wrapped(&gojq.Term{Type: gojq.TermTypeTry, Try: &gojq.Try{Body: body, Catch: wrapped(parenthesised(caught))}})
 }
 
 // counted reports whether an index may be a position in a text.
