@@ -98,9 +98,6 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	w.memory.Waited = cfg.Waits > 0
 	w.memory.Node = 1 // trim exactly even in short streams
 	w.lazy, w.beside = cfg.lazy(), cfg.besides()
-	if cfg.harmless() { // as are most simulations of a search
-		w.memory.Recall()
-	}
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
 		w.memory.Page = cfg.chunkSize("pages", 4, 3) //nolint:mnd // Redis decides this in production

@@ -1,382 +1,199 @@
 package lua
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
-	"math"
 	"strconv"
 	"strings"
 
-	"github.com/yuin/gopher-lua/ast"
+	lua "github.com/yuin/gopher-lua"
 )
 
-// library compiles a call of a Lua or Redis function.
-func (c *compiler) library(name string, e *ast.FuncCallExpr) expression {
-	l := c.list(e.Args, len(e.Args))
-	args := l.exprs
-	switch {
-	case name == "string.format":
-		return format(args, e)
-	case name == "string.find":
-		return findText(args, e)
-	case name == "error" && len(args) > 0 && len(args) < 3:
-		return raise(args, e)
-	case len(args) == 1:
-		return one(name, args[0], e.Line())
-	case len(args) >= 2 && (name == "math.min" || name == "math.max"):
-		return extreme(name, args, e.Line())
-	case name == "string.sub" && (len(args) == 2 || len(args) == 3):
-		return cut(args, e.Line())
-	case name == "string.rep" && len(args) == 2:
-		return repeat(args, e.Line())
-	case name == "table.insert" && len(args) == 2:
-		line := e.Line()
-		return func(m *machine, f *frame) value {
-			t := args[0](m, f)
-			store(t, number(length(t, line).num+1), args[1](m, f), line)
-			return value{}
+// openLibraries builds the globals that Redis gives to scripts, without those that load
+// code. All are read-only, so a script cannot leave anything behind in the state.
+func (r *Runner) openLibraries() {
+	l := r.state
+	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
+		l.Push(l.NewFunction(open))
+		l.Call(0, 0)
+	}
+	base := l.G.Global
+	r.globals = l.NewTable()
+	for _, name := range []string{
+		"assert", "error", "getmetatable", "ipairs", "next", "pairs", "rawequal",
+		"rawget", "select", "setmetatable", "type", "unpack", "xpcall", "_VERSION",
+	} {
+		r.globals.RawSetString(name, base.RawGetString(name))
+	}
+	l.SetFuncs(r.globals, map[string]lua.LGFunction{
+		"pcall": luaPCall, "rawset": r.rawSet, "tonumber": luaToNumber, "tostring": luaToString,
+	})
+	math := library(base, "math")
+	l.SetFuncs(math, map[string]lua.LGFunction{"random": r.mathRandom, "randomseed": r.mathRandomSeed})
+	text := library(base, "string")
+	text.RawSetString("dump", lua.LNil)
+	text.RawSetString("__metatable", lua.LFalse)
+	r.globals.RawSetString("math", r.readOnly(math))
+	r.globals.RawSetString("string", r.readOnly(text))
+	r.globals.RawSetString("table", r.readOnly(library(base, "table")))
+	r.globals.RawSetString("redis", r.readOnly(r.luaRedis()))
+	r.globals.RawSetString("cjson", r.readOnly(r.luaJSON()))
+	missing := l.NewTable()
+	missing.RawSetString("__index", l.NewFunction(r.missingGlobal))
+	r.globals.Metatable = missing
+	env := r.readOnly(r.globals)
+	r.globals.RawSetString("_G", env)
+	l.Env = env
+	l.G.Global = env
+}
+
+// readOnly returns a table that gives read-only access to another.
+func (r *Runner) readOnly(table *lua.LTable) *lua.LTable {
+	meta := r.state.NewTable()
+	meta.RawSetString("__index", table)
+	meta.RawSetString("__newindex", r.state.NewFunction(r.refuseWrite))
+	meta.RawSetString("__metatable", lua.LFalse)
+	guard := r.state.NewTable()
+	guard.Metatable = meta
+	r.locked[guard] = true
+	return guard
+}
+
+// refuseWrite raises the error for an assignment to a global or into a library.
+func (*Runner) refuseWrite(l *lua.LState) int {
+	l.RaiseError("Attempt to modify a readonly table")
+	return 0
+}
+
+// missingGlobal raises the error for reading an undefined global.
+func (*Runner) missingGlobal(l *lua.LState) int {
+	l.RaiseError("Script attempted to access nonexistent global variable '%s'", l.Get(2).String())
+	return 0
+}
+
+// rawSet implements rawset, which respects read-only tables.
+func (r *Runner) rawSet(l *lua.LState) int {
+	table := l.CheckTable(1)
+	if r.locked[table] {
+		r.fail(l, "ERR Attempt to modify a readonly table")
+	}
+	l.RawSet(table, l.CheckAny(2), l.CheckAny(3))
+	l.SetTop(1)
+	return 1
+}
+
+// luaPCall implements pcall. As in Redis, the error of a command arrives as its message.
+func luaPCall(l *lua.LState) int {
+	l.CheckAny(1)
+	err := l.PCall(l.GetTop()-1, lua.MultRet, nil)
+	if err == nil {
+		l.Insert(lua.LTrue, 1)
+		return l.GetTop()
+	}
+	failure, ok := err.(*lua.ApiError) //nolint:errorlint // PCall returns nothing else, unwrapped
+	if !ok || failure.Type == lua.ApiErrorPanic {
+		panic(err)
+	}
+	l.SetTop(0)
+	l.Push(lua.LFalse)
+	l.Push(failure.Object)
+	if table, ok := failure.Object.(*lua.LTable); ok {
+		if text, ok := table.RawGetString("err").(lua.LString); ok {
+			l.SetTop(1)
+			l.Push(text)
 		}
-	case name == "table.concat" && len(args) == 2:
-		return join(args[0], args[1], e.Line())
+	}
+	return 2
+}
+
+// luaToString implements tostring, with numbers formatted as in C Lua.
+func luaToString(l *lua.LState) int {
+	if number, ok := l.CheckAny(1).(lua.LNumber); ok {
+		l.Push(lua.LString(Number(float64(number), written)))
+		return 1
+	}
+	l.Push(l.ToStringMeta(l.Get(1)))
+	return 1
+}
+
+// luaToNumber implements tonumber; that of gopher-lua reads "010" as octal.
+func luaToNumber(l *lua.LState) int {
+	base := l.OptInt(2, 10)
+	switch value := l.CheckAny(1).(type) {
+	case lua.LNumber:
+		l.Push(value)
+	case lua.LString:
+		l.Push(luaParse(strings.ToLower(strings.TrimSpace(string(value))), base))
 	default:
-		leave("%s of %d arguments", name, len(args))
-		return nil
+		l.Push(lua.LNil)
 	}
+	return 1
 }
 
-// one compiles a function with one argument.
-func one(name string, arg expression, line int) expression {
-	onText := func(of func(string) value) expression {
-		return func(m *machine, f *frame) value { return of(word(arg(m, f), line)) }
+// luaParse parses a number; nil if it is none.
+func luaParse(text string, base int) lua.LValue {
+	digits := strings.TrimPrefix(strings.TrimPrefix(text, "-"), "+")
+	if hex, ok := strings.CutPrefix(digits, "0x"); ok && (base == 10 || base == 16) {
+		text, base = strings.TrimSuffix(text, digits)+hex, 16
 	}
-	onNumber := func(of func(float64) float64) expression {
-		return func(m *machine, f *frame) value {
-			return number(of(numeric(arg(m, f), "bad argument (number expected)", line)))
+	if base != 10 {
+		if n, err := strconv.ParseInt(text, base, 64); err == nil {
+			return lua.LNumber(n)
 		}
+		return lua.LNil
 	}
-	switch name {
-	case "tonumber":
-		return func(m *machine, f *frame) value {
-			v := arg(m, f)
-			if n, ok := v.number(); ok {
-				return number(n)
-			}
-			return value{}
-		}
-	case "tostring":
-		return func(m *machine, f *frame) value { return text(shown(arg(m, f), line)) }
-	case "type":
-		return func(m *machine, f *frame) value { return text(arg(m, f).kind().String()) }
-	case "redis.status_reply", "redis.error_reply":
-		return func(m *machine, f *frame) value { return status(m, name, arg(m, f)) }
-	case "table.concat":
-		return join(arg, constant(text("")), line)
-	case "string.len":
-		return onText(func(s string) value { return number(float64(len(s))) })
-	case "string.lower":
-		return onText(func(s string) value { return text(strings.ToLower(s)) })
-	case "string.upper":
-		return onText(func(s string) value { return text(strings.ToUpper(s)) })
-	case "redis.sha1hex":
-		return onText(func(s string) value {
-			sum := sha1.Sum([]byte(s)) //nolint:gosec // as Redis does
-			return text(hex.EncodeToString(sum[:]))
-		})
-	case "math.floor":
-		return onNumber(math.Floor)
-	case "math.ceil":
-		return onNumber(math.Ceil)
-	case "math.abs":
-		return onNumber(math.Abs)
+	if strings.ContainsAny(text, "_px") {
+		return lua.LNil
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return lua.LNumber(f)
+	}
+	return lua.LNil
+}
+
+// luaRandom is the generator behind math.random.
+type luaRandom struct{ state uint64 }
+
+// newLuaRandom implements srand48.
+func newLuaRandom(seed uint32) luaRandom { return luaRandom{uint64(seed)<<16 | 0x330E} }
+
+// next implements lrand48.
+func (r *luaRandom) next() uint64 {
+	r.state = (r.state*0x5DEECE66D + 0xB) & (1<<48 - 1)
+	return r.state >> 17
+}
+
+// mathRandom implements math.random.
+func (r *Runner) mathRandom(l *lua.LState) int {
+	const most = 1<<31 - 1
+	fraction := float64(r.random.next()%most) / most
+	low := 1
+	var high int
+	switch l.GetTop() {
+	case 0:
+		l.Push(lua.LNumber(fraction))
+		return 1
+	case 1:
+		high = l.CheckInt(1)
 	default:
-		leave("%s", name)
-		return nil
+		low, high = l.CheckInt(1), l.CheckInt(2)
 	}
+	if low > high {
+		l.ArgError(l.GetTop(), "interval is empty")
+	}
+	l.Push(lua.LNumber(low + int(fraction*float64(high-low+1))))
+	return 1
 }
 
-// status implements redis.status_reply and redis.error_reply.
-func status(m *machine, name string, v value) value {
-	switch {
-	case v.is != &aText:
-		return m.reserve.single("err", "ERR wrong number or type of arguments")
-	case name == "redis.status_reply":
-		return m.reserve.single("ok", v.str)
-	}
-	s := strings.TrimPrefix(v.str, "-")
-	if !strings.Contains(s, " ") {
-		s = "ERR " + s
-	}
-	return m.reserve.single("err", s)
+// mathRandomSeed implements math.randomseed.
+func (r *Runner) mathRandomSeed(l *lua.LState) int {
+	r.random = newLuaRandom(uint32(l.CheckInt(1)))
+	return 0
 }
 
-// word returns an argument that must be a string.
-func word(v value, line int) string {
-	s, ok := v.text(written)
+// library returns one of the libraries that gopher-lua has opened.
+func library(base *lua.LTable, name string) *lua.LTable {
+	table, ok := base.RawGetString(name).(*lua.LTable)
 	if !ok {
-		fail(line, "bad argument (string expected, got %s)", v.kind())
+		panic("lua: there is no library " + name)
 	}
-	return s
-}
-
-// shown implements tostring.
-func shown(v value, line int) string {
-	switch v.kind() { //nolint:exhaustive // the others are converted below
-	case isNil:
-		return "nil"
-	case isBool:
-		return strconv.FormatBool(v.holds())
-	case isTable:
-		fail(line, "the simulator writes no table's address")
-	}
-	s, _ := v.text(written)
-	return s
-}
-
-// join compiles table.concat.
-func join(list, between expression, line int) expression {
-	return func(m *machine, f *frame) value {
-		t := tabled(list(m, f), "concat", line)
-		separator := word(between(m, f), line)
-		var out strings.Builder
-		for i := range t.list {
-			s, ok := t.list[i].text(written)
-			if !ok {
-				fail(line, "invalid value (%s) at index %d in table for 'concat'", t.list[i].kind(), i+1)
-			}
-			if i > 0 {
-				out.WriteString(separator)
-			}
-			out.WriteString(s)
-		}
-		return text(out.String())
-	}
-}
-
-// match compiles string.match.
-func (c *compiler) match(e *ast.FuncCallExpr) several {
-	if len(e.Args) != 2 { //nolint:mnd // text and pattern
-		leave("string.match of %d arguments", len(e.Args))
-	}
-	p, ok := e.Args[1].(*ast.StringExpr)
-	if !ok || !plainPattern(p.Value) {
-		leave("string.match of a pattern that is not known")
-	}
-	subject, line := c.expression(e.Args[0]), e.Line()
-	return func(m *machine, f *frame) {
-		m.matching.text, m.matching.pattern = word(subject(m, f), line), p.Value
-		m.pile = m.matching.found(m.pile)
-	}
-}
-
-// found appends the results of string.match: the captures, or the whole match.
-func (m *pattern) found(out []value) []value {
-	from, to, ok := m.find()
-	switch {
-	case !ok:
-		return append(out, value{})
-	case m.count == 0:
-		return append(out, text(m.text[from:to]))
-	}
-	for _, c := range m.captures[:m.count] {
-		if c.to == position {
-			out = append(out, number(float64(c.from+1)))
-			continue
-		}
-		out = append(out, text(m.text[c.from:c.to]))
-	}
-	return out
-}
-
-// bytes compiles string.byte(s, from, to) and string.byte(s, i).
-func (c *compiler) bytes(e *ast.FuncCallExpr) several {
-	args := c.list(e.Args, len(e.Args)).exprs
-	switch len(args) {
-	case 2: //nolint:mnd // text and index
-		return byteAt(args[0], args[1], e.Line())
-	case 3: //nolint:mnd // text, from, to
-		part := cut(args, e.Line())
-		return func(m *machine, f *frame) {
-			for _, b := range []byte(part(m, f).str) {
-				m.pile = append(m.pile, number(float64(b)))
-			}
-		}
-	default:
-		leave("string.byte of %d arguments", len(e.Args))
-		return nil
-	}
-}
-
-// byteAt compiles string.byte(s, i).
-func byteAt(of, place expression, line int) several {
-	return func(m *machine, f *frame) {
-		s := word(of(m, f), line)
-		i := int(numeric(place(m, f), "bad argument to 'byte' (number expected)", line))
-		if i < 0 {
-			i += len(s) + 1
-		}
-		if i >= 1 && i <= len(s) {
-			m.pile = append(m.pile, number(float64(s[i-1])))
-		}
-	}
-}
-
-func extreme(name string, args []expression, line int) expression {
-	pick := math.Min
-	if name == "math.max" {
-		pick = math.Max
-	}
-	return func(m *machine, f *frame) value {
-		const message = "bad argument (number expected)"
-		best := numeric(args[0](m, f), message, line)
-		for _, arg := range args[1:] {
-			best = pick(best, numeric(arg(m, f), message, line))
-		}
-		return number(best)
-	}
-}
-
-// cut compiles string.sub.
-func cut(args []expression, line int) expression {
-	return func(m *machine, f *frame) value {
-		s := word(args[0](m, f), line)
-		const message = "bad argument to 'sub' (number expected)"
-		from, to := int(numeric(args[1](m, f), message, line)), -1
-		if len(args) > 2 {
-			to = int(numeric(args[2](m, f), message, line))
-		}
-		if from < 0 {
-			from = max(len(s)+from+1, 1)
-		}
-		if to < 0 {
-			to = len(s) + to + 1
-		}
-		from, to = max(from, 1), min(to, len(s))
-		if from > to {
-			return text("")
-		}
-		return text(s[from-1 : to])
-	}
-}
-
-// repeat compiles string.rep.
-func repeat(args []expression, line int) expression {
-	return func(m *machine, f *frame) value {
-		s := word(args[0](m, f), line)
-		n := numeric(args[1](m, f), "bad argument to 'rep' (number expected)", line)
-		return text(strings.Repeat(s, max(int(n), 0)))
-	}
-}
-
-// findText compiles string.find of a plain text, if only the index is used.
-func findText(args []expression, e *ast.FuncCallExpr) expression {
-	if len(args) != 4 { //nolint:mnd // text, part, from, plain
-		leave("string.find of a pattern")
-	}
-	from, okFrom := e.Args[2].(*ast.NumberExpr)
-	_, plain := e.Args[3].(*ast.TrueExpr)
-	if !plain || !okFrom || from.Value != "1" {
-		leave("string.find of a pattern")
-	}
-	line := e.Line()
-	return func(m *machine, f *frame) value {
-		s := word(args[0](m, f), line)
-		if at := strings.Index(s, word(args[1](m, f), line)); at >= 0 {
-			return number(float64(at + 1))
-		}
-		return value{}
-	}
-}
-
-// raise compiles error.
-func raise(args []expression, e *ast.FuncCallExpr) expression {
-	line, level := e.Line(), constant(number(1))
-	if len(args) > 1 {
-		if _, ok := e.Args[1].(*ast.NumberExpr); !ok {
-			leave("error of a computed level")
-		}
-		level = args[1]
-	}
-	return func(m *machine, f *frame) value {
-		v := args[0](m, f)
-		switch {
-		case v.kind() == isTable:
-			message := v.is.get(text("err"))
-			if message.is != &aText {
-				message = text("nil")
-			}
-			panic(&failure{message: message.str, line: 1, table: true})
-		case v.is == &aText && level(m, f).num == 1:
-			fail(line, "%s", v.str)
-		}
-		message, ok := v.text(written)
-		if !ok {
-			message = "nil"
-		}
-		panic(&failure{message: message, line: 1})
-	}
-}
-
-// piece is a part of the result of string.format.
-type piece func(m *machine, f *frame) string
-
-// format compiles string.format with %d, %s, %.0f and %%.
-func format(args []expression, e *ast.FuncCallExpr) expression {
-	layout, ok := e.Args[0].(*ast.StringExpr)
-	if !ok {
-		leave("string.format of a computed layout")
-	}
-	parts := pieces(layout.Value, args[1:], e.Line())
-	return func(m *machine, f *frame) value {
-		if len(parts) == 1 {
-			return text(parts[0](m, f))
-		}
-		var out strings.Builder
-		for _, part := range parts {
-			out.WriteString(part(m, f))
-		}
-		return text(out.String())
-	}
-}
-
-// pieces parses a format string.
-func pieces(layout string, args []expression, line int) (parts []piece) {
-	fixed := func(s string) piece { return func(*machine, *frame) string { return s } }
-	for {
-		before, after, found := strings.Cut(layout, "%")
-		if before != "" {
-			parts = append(parts, fixed(before))
-		}
-		if !found {
-			return parts
-		}
-		if behind, ok := strings.CutPrefix(after, "%"); ok {
-			parts, layout = append(parts, fixed("%")), behind
-			continue
-		}
-		if len(args) == 0 {
-			leave("string.format of too few arguments")
-		}
-		part, behind := verb(after, args[0], line)
-		parts, layout, args = append(parts, part), behind, args[1:]
-	}
-}
-
-// verb compiles the verb after a %, and returns the rest of the format string.
-func verb(layout string, arg expression, line int) (part func(m *machine, f *frame) string, rest string) {
-	const message = "bad argument to 'format' (number expected)"
-	if rest, ok := strings.CutPrefix(layout, "s"); ok {
-		return func(m *machine, f *frame) string { return shown(arg(m, f), line) }, rest
-	}
-	if rest, ok := strings.CutPrefix(layout, "d"); ok {
-		return func(m *machine, f *frame) string {
-			return strconv.FormatInt(int64(numeric(arg(m, f), message, line)), 10)
-		}, rest
-	}
-	if rest, ok := strings.CutPrefix(layout, ".0f"); ok {
-		return func(m *machine, f *frame) string {
-			return strconv.FormatFloat(numeric(arg(m, f), message, line), 'f', 0, 64)
-		}, rest
-	}
-	leave("string.format of %%%s", layout)
-	return nil, ""
+	return table
 }

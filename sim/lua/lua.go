@@ -1,11 +1,11 @@
-// Package lua runs Redis scripts. It compiles most of them to Go closures, which take a
-// fraction of the time of an interpreter; gopher-lua runs those that use features it does
-// not support.
+// Package lua runs Redis scripts on gopher-lua, with the globals, libraries and error texts
+// that redis-server gives them.
 package lua
 
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -19,21 +19,16 @@ import (
 // chunk is the name of a script in Redis errors.
 const chunk = "user_script"
 
+// luaSeed is the seed of math.random in a new Redis. Here each script starts with it, so
+// scripts do not influence each other.
+const luaSeed = 0x1234ABCD
+
 // Script is a compiled script. It never changes, so it is safe for concurrent use.
 type Script struct {
 	SHA    string // the name by which it is called
 	Source string
-	Wants  string // the Lua feature that requires gopher-lua; "": none
 
-	program *program // nil: gopher-lua runs it
-	proto   *lua.FunctionProto
-}
-
-// Interpreted returns the same script for gopher-lua.
-func (s *Script) Interpreted() *Script {
-	other := *s
-	other.program = nil
-	return &other
+	proto *lua.FunctionProto
 }
 
 // scripts caches the scripts that this process has compiled, by source.
@@ -54,7 +49,6 @@ func Compile(source string) (*Script, error) {
 	}
 	sum := sha1.Sum([]byte(source))
 	s := &Script{SHA: hex.EncodeToString(sum[:]), Source: source}
-	s.program, s.Wants = compileProgram(body) // first: gopher-lua modifies the parsed script
 	if s.proto, err = lua.Compile(body, chunk); err != nil {
 		return nil, fmt.Errorf("compile the script: %w", err)
 	}
@@ -62,40 +56,64 @@ func Compile(source string) (*Script, error) {
 	return s, nil
 }
 
-// Runner runs scripts for one Redis, one at a time.
+// Runner runs scripts for one Redis, one at a time. It keeps one Lua state, whose globals
+// are read-only, so a script leaves nothing behind in it.
 type Runner struct {
 	// Redis executes the commands of the scripts. It must not keep args.
 	Redis func(args []string) resp.Reply
-	// Recalls enables the cache of courses. It pays off if most scripts run repeatedly
-	// with the same arguments.
-	Recalls bool
 
-	machine machine
-	courses courses
-	taken   []*step // see walk
-	gopher  *gopher // nil until a script needs it
+	state   *lua.LState // nil until the first script
+	globals *lua.LTable
+	locked  map[*lua.LTable]bool // read-only tables
+	random  luaRandom
+	args    []string // of the current command
 }
 
-// Run runs a script. Its errors name it by sha.
+// Run runs a script and returns its result as a reply. Its errors name it by sha.
 func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
-	if s.program != nil {
-		if p := r.place(s, keys, argv); p != nil {
-			return r.again(p, s, sha, keys, argv)
-		}
-		r.machine.redis = r.Redis
-		return r.machine.run(s.program, sha, keys, argv)
+	if r.state == nil {
+		r.state = lua.NewState(lua.Options{SkipOpenLibs: true, RegistryMaxSize: 1 << 20})
+		r.locked = map[*lua.LTable]bool{}
+		r.openLibraries()
 	}
-	if r.gopher == nil {
-		r.gopher = newGopher(r.Redis)
+	r.globals.RawSetString("KEYS", luaStrings(r.state, keys))
+	r.globals.RawSetString("ARGV", luaStrings(r.state, argv))
+	r.random = newLuaRandom(luaSeed)
+	r.state.SetTop(0)
+	r.state.Push(r.state.NewFunctionFromProto(s.proto))
+	if err := r.state.PCall(0, 1, nil); err != nil {
+		return resp.Fail(luaFailure(err, sha))
 	}
-	return r.gopher.run(s.proto, sha, keys, argv)
+	result := r.state.Get(1)
+	r.state.SetTop(0)
+	return replyOf(result)
 }
 
-// Close resets the Runner. It can be used with another Redis afterwards.
-func (r *Runner) Close() {
-	r.Redis, r.machine.redis, r.Recalls = nil, nil, false
-	if r.gopher != nil {
-		r.gopher.state.Close()
-		r.gopher = nil
+// luaFailure formats an error that ended a script like Redis: first the message with its
+// prefix, then the place.
+func luaFailure(err error, sha string) string {
+	var failure *lua.ApiError
+	if !errors.As(err, &failure) || failure.Type == lua.ApiErrorPanic {
+		// A command panicked, so the script is not at fault.
+		panic(fmt.Errorf("script %s: %w", sha, err))
 	}
+	line, message := "1", "nil"
+	switch object := failure.Object.(type) {
+	case *lua.LTable:
+		if text, ok := object.RawGetString("err").(lua.LString); ok {
+			message = string(text)
+		}
+		if where, ok := object.RawGetString("line").(lua.LString); ok {
+			line = string(where)
+		}
+		return fmt.Sprintf("%s script: %s, on @%s:%s.", message, sha, chunk, line)
+	case lua.LString:
+		message = string(object)
+		if where, ok := strings.CutPrefix(message, chunk+":"); ok {
+			line, _, _ = strings.Cut(where, ":")
+		}
+	case lua.LNumber:
+		message = Number(float64(object), written)
+	}
+	return fmt.Sprintf("ERR %s script: %s, on @%s:%s.", message, sha, chunk, line)
 }

@@ -101,6 +101,49 @@ local ok = pcall(cjson.decode, '') return tostring(ok)
 return 2^40
 return #redis.call('TIME')
 return select('#', redis.call('DEL', 'none'))
+return 1 + 2 * 3 - 4 / 8 % 3 ^ 2
+return {1 < 2, 2 <= 2, 'a' < 'b', 'b' >= 'c', 1 == 1, 1 ~= 1, 'x' == 'x', 'x' ~= 'y', not nil, not 0}
+return (nil or 'or') .. (1 and 'and') .. (false == nil and 'no' or 'yes')
+local a, b, c = 1, 2 return {tostring(a), tostring(b), tostring(c)}
+local t = {1, 2, x = 'y', ['z'] = 3, nil} return {#t, t.x, t['z'], t[1], t[3] == nil}
+local t = {} for i = 1, 5 do t[i] = i * i end t[6] = nil return {#t, t[5], t[6] == nil}
+local t = {} t[3] = 'c' t[2] = 'b' t[1] = 'a' return {#t, t[1] .. t[2] .. t[3]}
+local t = {} for i = 10, 1, -3 do t[#t + 1] = i end return t
+local s, n = 'text', 5 return {s['err'] == nil, s[1] == nil, s.x == nil, n}
+return {string.byte('abc', 2), string.byte('abc', -1), string.byte('abc', 0) == nil, string.byte('abc', 4) == nil}
+local a, b, c = string.byte('xyz', 1, 3) return {a, b, c}
+local n = 0 while true do n = n + 1 if n > 5 then break end end return n
+local n = 0 for i = 1, 3 do for j = 1, 3 do if j == 2 then break end n = n + 1 end end return n
+local out = {} for i, v in ipairs({'a', 'b', nil, 'd'}) do out[#out + 1] = i .. v end return out
+local function f(n) if n == 0 then return 1 end return n * f(n - 1) end return f(10)
+local function two() return 1, 2 end local a, b = two() return {a, b, two(), (two())}
+local function two() return 1, 2 end return {two(), two()}
+local function none() end local a = none() return {a == nil, tostring(a)}
+local function outer(x) local function inner(y) x = x + y return x end inner(1) inner(2) return x end return outer(10)
+local x = 1 local function set(v) x = v end set(5) return x
+local x = 1 do local x = 2 end return x
+local t = {} t[1], t[2] = 'a', 'b' local i = 1 i, t[i] = 2, 'z' return {i, t[1], t[2]}
+return {unpack({1, 2, 3}, 2)}
+local a, b = unpack({'x', 'y'}) return a .. b
+return {string.sub('hello', 2, 3), string.sub('hello', -3), string.sub('hello', 3, 2), string.sub('hello', 0, 99), string.sub('hello', -99, -4)}
+return {string.rep('ab', 3), string.rep('x', 0), string.rep('x', -1), string.rep('x', 2.7)}
+return {string.len('abc'), string.upper('aB'), string.lower('aB'), #'four'}
+return {string.format('%d-%s|%.0f%%', 3, 'x', 12345678901) }
+return {string.find('a.b', '.', 1, true), tostring(string.find('ab', 'c', 1, true))}
+return {string.match('gone:x', '^%a+:?'), string.match('12-34', '^(%d+)%-?(%d*)$')}
+return {math.floor(2.7), math.ceil(2.1), math.abs(-3), math.min(3, 1, 2), math.max(3, 1, 2)}
+return {table.concat({'a', 1, 'b'}), table.concat({1, 2}, ', '), table.concat({})}
+local t = {} table.insert(t, 'a') table.insert(t, 'b') return t
+return {tonumber('0x10'), tonumber(' 7 '), tonumber('1e2'), tostring(tonumber('x')), tostring(tonumber({}))}
+return {type(nil), type(1), type('s'), type({}), type(true), type(redis.call('GET', 'a'))}
+return {tostring(1e15), tostring(0.1), tostring(-0.0), tostring(2^53), 10 .. ''}
+ARGV[1] = 'changed' return ARGV[1]
+local t = {} for i = 1, 40 do t['k' .. i] = i end t.k3 = nil return {t.k1, t.k40, tostring(t.k3), #t}
+local t = {a = 1, b = 2} t.a = nil return {tostring(t.a), t.b}
+local s = 0 for i = 1, 3 do local x x = (x or 0) + i s = s + x end return s
+return {true, false, nil, 'behind nil'}
+local a = 1; if a == 2 then return 'two' elseif a == 1 then return 'one' else return 'other' end
+return -(-3) - -2
 `
 
 // Scripts see and return the same as in a real Redis.

@@ -37,28 +37,12 @@ func (s *Server) Scripts() *Scripts { return &Scripts{maps.Clone(s.scripts)} }
 // Know makes compiled scripts available without loading them.
 func (s *Server) Know(scripts *Scripts) { s.known = scripts.known }
 
-// Recall lets scripts reuse the results of earlier runs by other servers, if their inputs
-// are the same. It pays off if most commands are repetitions.
-func (s *Server) Recall() { s.runner.Recalls = true }
-
 // loaded returns a script by its name; nil if it is unknown.
 func (s *Server) loaded(name string) *loaded {
 	if l := s.scripts[name]; l != nil {
 		return l
 	}
 	return s.known[name]
-}
-
-// Slow returns the loaded scripts that gopher-lua has to run: their sources by the Lua
-// feature that prevents compiling them.
-func (s *Server) Slow() map[string]string {
-	out := map[string]string{}
-	for _, one := range s.scripts {
-		if one.Wants != "" {
-			out[one.Wants] = one.source
-		}
-	}
-	return out
 }
 
 // loaded is a script that a client has sent.

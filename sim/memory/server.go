@@ -103,7 +103,7 @@ func (s *Server) Close() {
 		return
 	}
 	s.closed = true
-	s.runner.Close()
+	s.runner.Redis = nil
 	s.reply = resp.Reply{}
 	clear(s.parts[:cap(s.parts)])
 	s.vacate()

@@ -12,9 +12,9 @@ import (
 
 // luaJSON returns the table cjson. Objects are written in insertion order; the order in C
 // depends on its hashes, so no script may rely on either.
-func (e *gopher) luaJSON() *lua.LTable {
-	null := e.state.NewUserData()
-	table := e.state.SetFuncs(e.state.NewTable(), map[string]lua.LGFunction{
+func (r *Runner) luaJSON() *lua.LTable {
+	null := r.state.NewUserData()
+	table := r.state.SetFuncs(r.state.NewTable(), map[string]lua.LGFunction{
 		"encode": func(l *lua.LState) int {
 			var out strings.Builder
 			if err := jsonFromLua(&out, l.CheckAny(1), null, 0); err != nil {
