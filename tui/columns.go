@@ -2,9 +2,12 @@ package tui
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
 
 	"flunq.io/flunq/engine/history"
 )
@@ -191,3 +194,224 @@ func (t Table) one() string {
 
 // stated reports whether the rows of a table begin with a state.
 func (t Table) stated() bool { return t == Executions || t == Timers }
+
+// standings are where executions stand, as far as that was looked up: of those that are
+// shown, when something has happened to them.
+type standings struct {
+	known  map[string]stood
+	flying bool
+	failed time.Time
+}
+
+// stood is where an execution stood at a version.
+type stood struct {
+	version int64
+	read    time.Time
+	Standing
+}
+
+// stoodFor is after how long it is asked again where an execution stands that goes on: what
+// it waits for may be gone although nothing has happened to it.
+const stoodFor = 10 * time.Second
+
+// standingsRead answers where executions stand.
+type standingsRead struct {
+	of     *listScreen
+	rows   []Row // that were asked for
+	stands []Standing
+	err    error
+}
+
+func (r standingsRead) failed() error { return r.err }
+
+// mostStood is how many are kept.
+const mostStood = 2000
+
+// lookUp asks where those executions stand that are shown and of which that is not known.
+func (s *listScreen) lookUp() tea.Cmd {
+	at := &s.stands
+	if s.table.kind != Executions || at.flying || s.now.Sub(at.failed) < rereadFailed {
+		return nil
+	}
+	var rows []Row
+	var ids []string
+	for _, r := range s.table.shown() {
+		if k, ok := at.known[r.ID]; ok && k.version == r.Count && (r.State.Ended() || s.now.Sub(k.read) < stoodFor) || r.State.Ended() && r.State != Faulted {
+			continue
+		}
+		rows, ids = append(rows, r), append(ids, r.ID)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	at.flying = true
+	source := s.source
+	return ask(func(ctx context.Context) tea.Msg {
+		stands, err := source.Standings(ctx, ids)
+		return standingsRead{s, rows, stands, err}
+	})
+}
+
+func (s *standings) take(r standingsRead) {
+	s.flying, s.failed = false, time.Time{}
+	if r.err != nil {
+		s.failed = r.of.now
+		return
+	}
+	if s.known == nil || len(s.known) > mostStood {
+		s.known = map[string]stood{}
+	}
+	for i, stands := range r.stands[:min(len(r.stands), len(r.rows))] {
+		s.known[r.rows[i].ID] = stood{r.rows[i].Count, r.of.now, stands}
+	}
+}
+
+// show puts what is known into the rows that are shown. What was so a version ago is
+// better than nothing.
+func (s *standings) show(t *table) {
+	rows := t.shown()
+	for i := range rows {
+		r := &rows[i]
+		r.Stands = nil
+		if k, ok := s.known[r.ID]; ok && (!r.State.Ended() || k.version == r.Count) {
+			r.Stands = &k.Standing
+		}
+	}
+}
+
+// shown are the rows in the window as it was drawn last.
+func (t *table) shown() []Row {
+	from := max(0, min(t.offset, len(t.rows)))
+	return t.rows[from:min(from+t.height, len(t.rows))]
+}
+
+// Filter selects rows: all Words must occur in a row, and for "name:text", the text must occur in
+// the field of that name.
+type Filter struct {
+	Words   []string
+	Fields  map[string]string // by the names of filterNames
+	Problem string            // explains a part of the filter that has no effect; "" if there is none
+}
+
+// ParseFilter parses a filter for a table. It ignores case. A name is the title of a column, or
+// what the column is called in other tables. A word with a colon whose name is not such a column is
+// searched as it stands, and Problem explains that.
+func ParseFilter(table Table, text string) Filter {
+	f := Filter{Fields: map[string]string{}}
+	for word := range strings.FieldsSeq(strings.ToLower(text)) {
+		name, value, ok := strings.Cut(word, ":")
+		field := ""
+		if ok {
+			field = table.field(name)
+		}
+		switch {
+		case field == "":
+			f.Words = append(f.Words, word)
+			if ok && f.Problem == "" {
+				f.Problem = table.notFiltered(name)
+			}
+		case value != "":
+			f.Fields[field] = value
+		}
+	}
+	if value := f.Fields["status"]; f.Problem == "" && value != "" && len(StatesWith(value)) == 0 {
+		f.Problem = "no status has " + value + " in its name"
+	}
+	return f
+}
+
+// filterNames returns the fields that a filter can search.
+func filterNames() []string {
+	return []string{"id", "status", "kind", "workflow", "execution", "task", "note"}
+}
+
+// field returns the field that a name in a filter means; "" if there is none.
+func (t Table) field(name string) string {
+	for _, c := range columnsOf(t) {
+		if c.field != "" && (c.field == name || strings.ToLower(c.title) == name) {
+			return c.field
+		}
+	}
+	return ""
+}
+
+// filterExample returns an example of a filter for the table.
+func (t Table) filterExample() string {
+	columns := columnsOf(t)
+	at := slices.IndexFunc(columns, func(c column) bool { return c.field != "" })
+	return strings.ToLower(columns[at].title) + ":text"
+}
+
+// notFiltered explains why a name in a filter has no effect; "" if it was hardly meant as a name,
+// such as the beginning of an address.
+func (t Table) notFiltered(name string) string {
+	var can []string
+	problem := "no column is called " + name
+	for _, c := range columnsOf(t) {
+		title := strings.ToLower(c.title)
+		switch {
+		case c.field != "":
+			can = append(can, title)
+		case slices.Contains(strings.Split(title, " / "), name):
+			problem = "the column " + c.title + " cannot be filtered"
+		}
+	}
+	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" || name == "http" || name == "https" {
+		return ""
+	}
+	return problem + "; those that can: " + strings.Join(can, ", ")
+}
+
+// StatesWith returns the states whose names contain a text.
+func StatesWith(text string) (out []State) {
+	all := []State{Pending, Running, Waiting, Suspended, Completed, Faulted, Cancelled, Overdue, Broken, Dead}
+	for _, state := range all {
+		if strings.Contains(string(state), text) {
+			out = append(out, state)
+		}
+	}
+	return out
+}
+
+// Empty reports whether the filter selects all rows.
+func (f Filter) Empty() bool { return len(f.Words) == 0 && len(f.Fields) == 0 }
+
+// Match reports whether the filter selects a row.
+func (f Filter) Match(r Row) bool {
+	for name, text := range f.Fields {
+		if !contains(r.named(name), text) {
+			return false
+		}
+	}
+	for _, word := range f.Words {
+		found := slices.ContainsFunc(filterNames(), func(name string) bool { return contains(r.named(name), word) })
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// contains ignores case; the part is in lower case.
+func contains(text, part string) bool {
+	return strings.Contains(text, part) || strings.Contains(strings.ToLower(text), part)
+}
+
+func (r Row) named(name string) string {
+	switch name {
+	case "id":
+		return r.ID
+	case "status":
+		return string(r.State)
+	case "kind":
+		return r.Kind
+	case "workflow":
+		return r.Workflow
+	case "execution":
+		return r.Execution
+	case "task":
+		return history.Task(r.Task)
+	default:
+		return r.Note
+	}
+}

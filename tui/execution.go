@@ -167,3 +167,173 @@ func (s *executionScreen) look(now time.Time) treeLook {
 	}
 	return how
 }
+
+// enter opens what is chosen: a child execution, a folded line, or its pane.
+func (s *executionScreen) enter() tea.Cmd {
+	if s.inPane {
+		return s.enterPane()
+	}
+	l := s.tree.chosen()
+	if id := s.childOf(s.tree.chosenRun()); id != "" && l.kind == runPlace {
+		return give(wantOpen{id})
+	}
+	if l.folds && (l.kind != runPlace || !l.open) {
+		s.tree.turnFold()
+		return nil
+	}
+	if s.charts() {
+		s.pane = dataPane
+		s.places.seen[dataPane] = true
+		return s.readData()
+	}
+	s.inPane = true
+	return nil
+}
+
+func (s *executionScreen) enterPane() tea.Cmd {
+	switch s.pane {
+	case dataPane:
+		s.data.view.turnFold()
+	case historyPane:
+		if e := s.history.current(); e.Version > 0 {
+			s.data.event, s.data.fixed, s.pane = e.Version, nil, dataPane
+			s.places.seen[dataPane] = true
+			return s.readData()
+		}
+	case childrenPane:
+		if s.children.cursor < len(s.now.Children) {
+			return give(wantOpen{s.now.Children[s.children.cursor].ID})
+		}
+	case factsPane:
+		if all := s.allFacts(); s.facts.cursor < len(all) && all[s.facts.cursor].data != nil {
+			s.data.fixed, s.pane = all[s.facts.cursor].data, dataPane
+		}
+	case timersPane:
+		if s.due.cursor < len(s.now.Timers) {
+			s.tree.goTo(s.now.Timers[s.due.cursor].Task)
+		}
+	case timelinePane, documentPane, paneCount:
+	}
+	return nil
+}
+
+// goTo chooses a run by its text.
+func (t *taskTree) goTo(run string) {
+	for at := range t.active {
+		if r := &t.runs[at]; runName(t.tasks.at(r.key.task).Ref, r.key) == run {
+			t.window.follow, t.window.at = false, treePlace{kind: runPlace, run: at}
+			t.reveal(at)
+			t.changes++
+			t.arrange()
+			return
+		}
+	}
+}
+
+// leave goes back one step within this screen, if there is one.
+func (s *executionScreen) leave() bool {
+	switch {
+	case s.inPane && s.pane == historyPane && s.history.typed != "":
+		s.history.narrow("")
+	case s.inPane && s.data.event > 0 && s.pane == dataPane:
+		s.data.event, s.pane = 0, historyPane
+	case s.inPane && s.data.fixed != nil && s.pane == dataPane:
+		s.data.fixed, s.pane = nil, factsPane
+	case s.inPane:
+		s.inPane = false
+	case s.tree.window.typed != "":
+		s.tree.narrow("")
+	case s.charts():
+		s.pane = dataPane
+	default:
+		return false
+	}
+	return true
+}
+
+// filtered returns what a filter applies to.
+func (s *executionScreen) filtered() interface{ narrow(typed string) } {
+	if s.inPane && s.pane == historyPane {
+		return s.history
+	}
+	return s.tree
+}
+
+func (s *executionScreen) beginTyping() {
+	s.typed.on, s.typed.before = true, s.tree.window.typed
+	if s.inPane && s.pane == historyPane {
+		s.typed.before = s.history.typed
+	}
+	s.typed.set(s.typed.before)
+}
+
+// typeKey edits the filter, which applies at once.
+func (s *executionScreen) typeKey(k string) tea.Cmd {
+	switch k {
+	case "enter":
+		s.typed.on = false
+	case "esc":
+		s.typed.on = false
+		s.typed.set(s.typed.before)
+	default:
+		s.typed.key(k)
+	}
+	s.filtered().narrow(s.typed.text())
+	return s.readPage()
+}
+
+// sourcesBefore returns the sources of a run's input: its request, else the output of the previous
+// task, else the input of the task that contains it.
+func (s *executionScreen) sourcesBefore(at int32) []dataSource {
+	t := s.tree
+	var sources []dataSource
+	for ; at >= 0; at = t.runs[at].parent {
+		r := &t.runs[at]
+		if r.requested > 0 {
+			sources = append(sources, dataSource{r.requested, inputData, ", event " + count(r.requested)})
+		}
+		if prior := t.prior(at); prior >= 0 {
+			p := &t.runs[prior]
+			note := " of " + t.tasks.at(p.key.task).Name + " before it, event " + count(p.settled)
+			return append(sources, dataSource{p.settled, resultData, note})
+		}
+	}
+	return sources
+}
+
+// prior returns the run whose output is another one's input; -1 if there is none.
+func (t *taskTree) prior(at int32) int32 {
+	r := &t.runs[at]
+	if r.parent < 0 {
+		return -1
+	}
+	p := &t.runs[r.parent]
+	around := t.tasks.at(p.key.task)
+	if around.Kind == "fork" {
+		return -1
+	}
+	handles := caught(t.tasks.at(r.key.task), around)
+	if found := t.lastOf(p.turns[r.turn].runs, at, handles); found >= 0 || handles || r.turn == 0 {
+		return found
+	}
+	if p.turns[r.turn].attempt != p.turns[r.turn-1].attempt {
+		return -1 // an attempt begins with the input of the first one
+	}
+	return t.lastOf(p.turns[r.turn-1].runs, at, false)
+}
+
+// lastOf is the run that ended well as the last one before another, among some.
+func (t *taskTree) lastOf(runs []int32, before int32, handles bool) int32 {
+	found := int32(-1)
+	for _, at := range runs {
+		r := &t.runs[at]
+		around := t.tasks.at(t.runs[r.parent].key.task)
+		if at >= before || r.state != Completed || caught(t.tasks.at(r.key.task), around) != handles {
+			continue
+		}
+		if found < 0 || r.settled > t.runs[found].settled {
+			found = at
+		}
+	}
+	return found
+}

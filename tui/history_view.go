@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"strconv"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/history"
 )
@@ -175,3 +177,178 @@ func (v *historyView) clamp() {
 
 // to puts the cursor on a line of the window.
 func (v *historyView) to(line int) { v.move(line - v.cursor) }
+
+// trimHead drops events far above the window.
+func (v *historyView) trimHead() {
+	if over := len(v.events) - mostEvents; over > mostEvents/4 || over > 0 && !v.follow {
+		v.events = append(v.events[:0:0], v.events[over:]...)
+		v.cursor, v.offset = v.cursor-over, v.offset-over
+	}
+}
+
+// want returns the version after which events are missing, and whether any are.
+func (v *historyView) want() (after int64, lacks bool) {
+	switch n := len(v.events); {
+	case v.typed != "":
+		return v.scanned, v.scanned < v.last
+	case v.wanted > 0:
+		return max(0, v.wanted-eventsAbove/2), true
+	case len(v.above) > 0:
+		return v.above[len(v.above)-1].Version, true
+	case v.last == 0 || n == 0:
+		return 0, false
+	case v.events[0].Version > max(1, v.first) && v.cursor < 2*v.height && !v.follow:
+		return max(0, v.events[0].Version-1-eventsAbove), true
+	case v.events[n-1].Version < v.last && v.cursor+2*v.height >= n:
+		return v.events[n-1].Version, true
+	default:
+		return 0, false
+	}
+}
+
+// take adds the events that want asked for.
+func (v *historyView) take(after int64, events []Event) {
+	v.problem = ""
+	n := len(v.events)
+	switch {
+	case v.typed != "":
+		if len(events) == 0 {
+			v.scanned = v.last
+		}
+		v.scan(events)
+		return
+	case v.wanted > 0:
+		v.jumped(events)
+	case len(events) == 0:
+		v.above = nil
+		if n > 0 && after == v.events[n-1].Version {
+			v.last = after
+		} else if n > 0 {
+			v.first = v.events[0].Version
+		}
+	case n > 0 && after == v.events[n-1].Version:
+		v.events = append(v.events, events...)
+		v.trimHead()
+	case n > 0 && after < v.events[0].Version:
+		v.prepend(events)
+	}
+	v.clamp()
+}
+
+// prepend adds events before the window once they reach it, and drops events far below.
+func (v *historyView) prepend(events []Event) {
+	first := v.events[0].Version
+	for i := range events {
+		if events[i].Version < first {
+			v.above = append(v.above, events[i])
+		}
+	}
+	if events[len(events)-1].Version < first-1 {
+		return
+	}
+	v.cursor, v.offset = v.cursor+len(v.above), v.offset+len(v.above)
+	v.events, v.above = append(v.above, v.events...), nil
+	if len(v.events) > mostEvents {
+		v.events = v.events[:max(mostEvents, min(len(v.events), v.cursor+2*v.height))]
+	}
+}
+
+// jumped begins a window around the wanted event.
+func (v *historyView) jumped(events []Event) {
+	v.events, v.cursor = events, 0
+	for i := range events {
+		if events[i].Version <= v.wanted {
+			v.cursor = i
+		}
+	}
+	v.wanted, v.above, v.offset = 0, nil, v.cursor-v.height/2
+}
+
+// draw draws the window, and a line about it.
+func (v *historyView) draw(a area, l look, now time.Time, focus bool) {
+	v.height = max(1, a.h-1)
+	v.clamp()
+	digits := max(3, len(strconv.FormatInt(v.last, 10)))
+	for y := range v.height {
+		at := v.offset + y
+		if at >= len(v.events) {
+			break
+		}
+		v.drawEvent(a.part(0, y, a.w, 1), l, &v.events[at], eventLook{now, digits})
+		if at == v.cursor {
+			a.fill(y, cursorInk(focus))
+		}
+	}
+	if len(v.events) == 0 {
+		a.put(1, 0, faint, clip(v.emptiness(), a.w-1, l.more()))
+	}
+	v.foot(a, l)
+}
+
+type eventLook struct {
+	now    time.Time
+	digits int
+}
+
+func (*historyView) drawEvent(a area, l look, e *Event, how eventLook) {
+	number := strconv.FormatInt(e.Version, 10)
+	x := how.digits + 1
+	a.put(x-1-len(number), 0, faint, number)
+	at := moment(how.now, e.At)
+	if a.w < 70 && len(at) > 12 {
+		at = at[len(at)-8:]
+	}
+	x = a.put(x, 0, faint, at) + 1
+	s := l.sign(e.State)
+	x = a.put(x, 0, s.ink, s.glyph) + 1
+	x = a.put(x, 0, s.ink, clip(e.Type, a.w-x, l.more()))
+	x = max(x+1, min(how.digits+34, a.w/2))
+	task := history.Task(e.Task)
+	if width(task) > a.w-x && e.Ref != "" {
+		task = history.Run(lastName(e.Ref), e.Iteration, e.Attempt)
+	}
+	x = l.rest(a, x, plainInk, task)
+	if e.Task != "" {
+		x += 2
+	}
+	x = l.rest(a, x, faint, e.Text)
+	if !e.Until.IsZero() && e.Text == "" {
+		l.rest(a, x+1, calm, "until "+moment(how.now, e.Until))
+	}
+}
+
+func (v *historyView) emptiness() string {
+	switch {
+	case v.problem != "":
+		return v.problem
+	case v.typed != "" && v.scanned < v.last:
+		return "looking at event " + count(v.scanned) + " of " + count(v.last)
+	case v.typed != "":
+		return "none of " + count(v.last) + " events matches " + v.typed + " (esc: all)"
+	case v.last > 0 || v.wanted > 0:
+		return "reading the history"
+	default:
+		return "nothing has happened"
+	}
+}
+
+// foot tells which events are shown, and how many there are.
+func (v *historyView) foot(a area, l look) {
+	text := "event " + count(v.current().Version) + " of " + count(v.last)
+	if v.typed != "" {
+		text += l.pick(" · ", " | ") + "filter " + v.typed + ": " + count(v.matched) + " found"
+		if v.scanned < v.last {
+			text += " so far"
+		}
+		if over := v.matched - int64(len(v.events)); over > 0 {
+			text += ", the last " + count(int64(len(v.events))) + " are kept"
+		}
+	}
+	if v.follow {
+		text += l.pick(" · ", " | ") + "follows"
+	}
+	a.put(1, a.h-1, faint, clip(text, a.w-1, l.more()))
+	if v.problem != "" && len(v.events) > 0 {
+		a.right(a.h-1, bad, clip(" "+v.problem, a.w/2, l.more()))
+	}
+}

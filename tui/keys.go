@@ -2,6 +2,7 @@ package tui
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -121,4 +122,185 @@ func (m *model) everywhere() []hint {
 		return all
 	}
 	return slices.DeleteFunc(all, func(h hint) bool { return h.keys == "e" })
+}
+
+// click is the last click.
+type click struct {
+	x, y int
+	at   time.Time
+}
+
+// twice is the maximum interval of a double click.
+const twice = 400 * time.Millisecond
+
+// notches is the number of lines per wheel step.
+const notches = 3
+
+// mouse handles mouse events.
+func (m *model) mouse(e tea.MouseEvent) tea.Cmd {
+	switch {
+	case e.Button == tea.MouseButtonWheelUp:
+		return m.wheel(-notches)
+	case e.Button == tea.MouseButtonWheelDown:
+		return m.wheel(notches)
+	case e.Action == tea.MouseActionPress && e.Button == tea.MouseButtonLeft:
+		return m.click(e.X, e.Y)
+	case e.Action == tea.MouseActionMotion && e.Button == tea.MouseButtonLeft && e.Y == m.height-2:
+		return m.scrubTo(e.X)
+	}
+	return nil
+}
+
+func (m *model) wheel(lines int) tea.Cmd {
+	if m.dialog != nil {
+		m.dialog.wheel(lines)
+		return nil
+	}
+	m.shown().wheel(lines)
+	return m.visit()
+}
+
+func (m *model) click(x, y int) tea.Cmd {
+	now := m.options.Now()
+	double := m.hits.x == x && m.hits.y == y && now.Sub(m.hits.at) <= twice
+	m.hits = click{x, y, now}
+	if double {
+		m.hits.at = time.Time{}
+	}
+	body := m.body(area{w: m.width, h: m.height})
+	switch {
+	case m.dialog != nil:
+		return m.clickDialog(x, y)
+	case y == 0:
+		return m.clickTab(x)
+	case y >= body.y && y < body.y+body.h:
+		return m.settle(m.shown().click(x, y-body.y, double))
+	case m.stand.Clock.Moves && y == m.height-2:
+		return m.scrubTo(x)
+	}
+	return nil
+}
+
+// clickDialog passes a dialog the key of a position.
+func (m *model) clickDialog(x, y int) tea.Cmd {
+	if d, ok := m.dialog.(clickable); ok {
+		if k := d.keyAt(x, y); k != "" {
+			return m.answer(k)
+		}
+	}
+	return nil
+}
+
+func (m *model) clickTab(x int) tea.Cmd {
+	for i, tab := range m.tabs {
+		if x >= tab.from && x < tab.to {
+			return m.goTo(i)
+		}
+	}
+	return nil
+}
+
+// scrubTo goes to the time of a position on the timeline.
+func (m *model) scrubTo(x int) tea.Cmd {
+	if to, ok := m.moving.line.at(x); ok && m.stand.Clock.Seeks {
+		return m.move(to)
+	}
+	return nil
+}
+
+// helpPage shows the keys of the current screen.
+type helpPage struct {
+	title  string
+	parts  []helpPart
+	scroll scroll
+}
+
+type helpPart struct {
+	title string
+	hints []hint
+}
+
+// help returns the help of the current screen.
+func (m *model) help() dialog {
+	p := &helpPage{title: "Keys: " + m.whereabouts()}
+	p.add("here", m.shown().hints())
+	p.add("time", m.timeHints())
+	p.add("everywhere", m.everywhere())
+	p.add("mouse", []hint{{"click", "selects; on a place goes there", true}, {"twice", "opens", true}, {"wheel", "scrolls", true}})
+	var words []hint
+	for _, c := range m.commands() {
+		words = append(words, hint{":" + strings.TrimSpace(c.name+" "+c.args), c.what, true})
+	}
+	p.add("commands", words)
+	return p
+}
+
+func (p *helpPage) add(title string, hints []hint) {
+	if len(hints) > 0 {
+		p.parts = append(p.parts, helpPart{title, hints})
+	}
+}
+
+func (*helpPage) take(tea.Msg)      {}
+func (p *helpPage) wheel(lines int) { p.scroll.move(lines) }
+
+func (p *helpPage) key(k string) (cmd tea.Cmd, open bool) { return nil, p.scroll.key(k) }
+
+func (*helpPage) keyAt(int, int) string { return "esc" }
+
+// draw shows the keys, in two columns if there is space.
+func (p *helpPage) draw(a area, l look) {
+	columns := 1
+	if a.w >= 110 {
+		columns = 2
+	}
+	room := min(a.w-6, 60*columns)
+	lines := p.lines(columns)
+	in := l.box(a, p.title, room, min(len(lines)+1, a.h-2))
+	p.scroll.fit(len(lines), max(0, in.h-1))
+	for y := range p.scroll.space {
+		if at := p.scroll.offset + y; at < len(lines) {
+			drawHints(in.part(0, y, in.w, 1), l, lines[at])
+		}
+	}
+	x := in.put(0, in.h-1, faint, "any key closes") + 2
+	in.put(x, in.h-1, faint, p.scroll.rest(l))
+}
+
+// helpLine is a title, or several keys side by side.
+type helpLine struct {
+	title string
+	hints []hint
+	of    int // number of keys side by side
+	keys  int // width of the keys
+}
+
+func (p *helpPage) lines(columns int) []helpLine {
+	var lines []helpLine
+	for _, part := range p.parts {
+		if len(lines) > 0 {
+			lines = append(lines, helpLine{})
+		}
+		lines = append(lines, helpLine{title: part.title})
+		keys := 12
+		for _, h := range part.hints {
+			keys = max(keys, width(h.keys))
+		}
+		for at := 0; at < len(part.hints); at += columns {
+			lines = append(lines, helpLine{hints: part.hints[at:min(at+columns, len(part.hints))], of: columns, keys: keys})
+		}
+	}
+	return lines
+}
+
+func drawHints(a area, l look, line helpLine) {
+	if line.title != "" {
+		a.put(0, 0, strong, line.title)
+		return
+	}
+	for i, h := range line.hints {
+		cell := a.part(i*a.w/line.of, 0, a.w/line.of-1, 1)
+		cell.put(2, 0, accent|strong, h.keys)
+		cell.put(line.keys+4, 0, plainInk, clip(h.what, cell.w-line.keys-4, l.more()))
+	}
 }

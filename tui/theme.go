@@ -1,6 +1,15 @@
 package tui
 
-import "strings"
+import (
+	"bytes"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
 
 // ink is how a character looks: one of the colours, and marks on it.
 type ink uint16
@@ -143,4 +152,126 @@ func (l look) rule(a area, y int, title string, i ink) {
 func (l look) field(a area, x, y, room int, i ink, text string) int {
 	a.put(x, y, i, clip(text, min(room, a.w-x), l.more()))
 	return x + room
+}
+
+// askBackground asks a terminal for its background colour (OSC 11).
+const askBackground = "\x1b]11;?\x1b\\"
+
+// gotBackground is the terminal's answer. A terminal that does not support the query stays silent;
+// the screen does not wait for it.
+type gotBackground struct{ background Background }
+
+// listener reads a terminal and removes the answer about its background from the input, where it
+// would look like keys.
+type listener struct {
+	*os.File
+
+	partial  []byte // the beginning of an incomplete answer
+	answered func(Background)
+}
+
+// listens reports whether a terminal can be asked and its answer be read.
+func listens(o Options) (*os.File, bool) {
+	if !o.Ask || o.Background == None || runtime.GOOS == "windows" {
+		return nil, false
+	}
+	var in io.Reader = os.Stdin
+	if o.Input != nil {
+		in = o.Input
+	}
+	f, ok := in.(*os.File)
+	if !ok {
+		return nil, false
+	}
+	info, err := f.Stat()
+	return f, err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Read reads the input without the answer.
+func (l *listener) Read(p []byte) (int, error) {
+	if len(p) <= len(l.partial) {
+		return copy(p, l.release()), nil
+	}
+	n, err := l.File.Read(p[len(l.partial):])
+	if n <= 0 {
+		return n, err //nolint:wrapcheck // the reader's own error
+	}
+	copy(p, l.partial)
+	n += len(l.partial)
+	text, held, colour := withoutAnswer(p[:n])
+	l.partial = append(l.partial[:0], held...)
+	if b, ok := backgroundOf(colour); ok {
+		l.answered(b)
+	}
+	return copy(p, text), err //nolint:wrapcheck // the reader's own error
+}
+
+func (l *listener) release() []byte {
+	held := l.partial
+	l.partial = nil
+	return held
+}
+
+// longestAnswer is how many bytes are held back while waiting for the end of an answer.
+const longestAnswer = 64
+
+// withoutAnswer removes an answer from the input, and holds back what may be the beginning of one
+// at its end.
+func withoutAnswer(read []byte) (text, held []byte, colour string) {
+	const begin = "\x1b]11;"
+	at := bytes.Index(read, []byte(begin))
+	if at < 0 {
+		// Two bytes may be a key: alt and a bracket.
+		for n := min(len(begin)-1, len(read)); n > 2; n-- {
+			if bytes.HasSuffix(read, []byte(begin[:n])) {
+				return read[:len(read)-n], bytes.Clone(read[len(read)-n:]), ""
+			}
+		}
+		return read, nil, ""
+	}
+	rest := read[at+len(begin):]
+	end := bytes.IndexAny(rest, "\a\x1b")
+	switch {
+	case end < 0 && len(rest) > longestAnswer:
+		return read, nil, ""
+	case end < 0, rest[end] == '\x1b' && end+1 == len(rest):
+		return read[:at], bytes.Clone(read[at:]), ""
+	}
+	colour = string(rest[:end])
+	after := rest[end+1:]
+	if rest[end] == '\x1b' {
+		after = bytes.TrimPrefix(after, []byte(`\`))
+	}
+	return append(bytes.Clone(read[:at]), after...), nil, colour
+}
+
+// backgroundOf parses "rgb:ffff/ffff/ffff", in which a component has one to four digits.
+func backgroundOf(colour string) (Background, bool) {
+	text, ok := strings.CutPrefix(colour, "rgb:")
+	parts := strings.Split(text, "/")
+	if !ok || len(parts) != 3 {
+		return 0, false
+	}
+	bright := 0.0
+	for i, weight := range []float64{0.299, 0.587, 0.114} {
+		n, err := strconv.ParseUint(parts[i], 16, 16)
+		if err != nil {
+			return 0, false
+		}
+		most := uint64(1)<<(4*len(parts[i])) - 1
+		bright += weight * float64(n) / float64(most)
+	}
+	if bright > 0.5 {
+		return Light, true
+	}
+	return Dark, true
+}
+
+// paintFor adapts the colours to the background that the terminal reported.
+func (m *model) paintFor(b Background) tea.Cmd {
+	if m.options.Background == b {
+		return nil
+	}
+	m.options.Background, m.look.theme = b, themeOf(b)
+	return tea.ClearScreen
 }

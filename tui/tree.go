@@ -219,3 +219,303 @@ func (t *taskTree) failures(p *taskRun, from, to int) int {
 	}
 	return n
 }
+
+// workflowTask stands for the workflow among the tasks.
+const workflowTask int32 = -1
+
+// taskList is the tasks of a document, and further ones found in a history.
+type taskList struct {
+	of     *Document
+	tasks  []Task
+	around [][]int32
+	roots  []int
+	byRef  map[string]int32
+}
+
+func newTaskList(d *Document) taskList {
+	l := taskList{of: d, tasks: slices.Clone(d.Tasks), roots: slices.Clone(d.Roots), byRef: map[string]int32{}}
+	l.around = make([][]int32, len(l.tasks))
+	for i, t := range l.tasks {
+		l.byRef[t.Ref] = int32(i)
+		for _, child := range t.Children {
+			if child >= 0 && child < len(l.tasks) {
+				l.around[child] = append(l.around[child], int32(i))
+			}
+		}
+	}
+	return l
+}
+
+// sameAs reports whether a reloaded document has the same tasks.
+func (l *taskList) sameAs(d *Document) bool {
+	return l.of != nil && l.of.Text == d.Text && len(l.of.Tasks) == len(d.Tasks)
+}
+
+// at returns a task; that of the workflow has no name.
+func (l *taskList) at(task int32) *Task {
+	if task < 0 || int(task) >= len(l.tasks) {
+		return &Task{}
+	}
+	return &l.tasks[task]
+}
+
+// parents returns the tasks that contain a task; the workflow if there are none.
+func (l *taskList) parents(task int32) []int32 {
+	if int(task) < len(l.around) {
+		return l.around[task]
+	}
+	return nil
+}
+
+// calls reports whether a task calls a function, which is defined elsewhere.
+func (l *taskList) calls(task int32) bool {
+	t := l.at(task)
+	return slices.ContainsFunc(t.Children, func(child int) bool {
+		return child >= 0 && child < len(l.tasks) && !strings.HasPrefix(l.tasks[child].Ref, t.Ref+"/")
+	})
+}
+
+// inside returns the tasks inside a task, or inside the workflow.
+func (l *taskList) inside(task int32) []int {
+	if task == workflowTask {
+		return l.roots
+	}
+	return l.at(task).Children
+}
+
+// find returns the task of a reference. One that is missing in the document is derived from the
+// event.
+func (l *taskList) find(ref string, e *Event) int32 {
+	if at, ok := l.byRef[ref]; ok {
+		return at
+	}
+	if l.byRef == nil {
+		l.byRef = map[string]int32{}
+	}
+	at := int32(len(l.tasks))
+	l.tasks = append(l.tasks, Task{Ref: ref, Name: lastName(ref), Kind: "", Detail: ""})
+	l.around = append(l.around, nil)
+	l.byRef[ref] = at
+	for up := above(ref); up != ""; up = above(up) {
+		if parent, ok := l.byRef[up]; ok {
+			l.tasks[parent].Children = append(slices.Clip(l.tasks[parent].Children), int(at))
+			l.around[at] = []int32{parent}
+			return at
+		}
+	}
+	if strings.HasPrefix(ref, "/use/functions/") {
+		l.adopt(at, e)
+		return at
+	}
+	l.roots = append(l.roots, int(at))
+	return at
+}
+
+// adopt finds the caller of a function that no document defines.
+func (l *taskList) adopt(at int32, e *Event) {
+	for caller := range l.tasks {
+		if _, ok := called(e.Iteration, l.tasks[caller].Ref); ok && int32(caller) != at {
+			l.tasks[caller].Children = append(slices.Clip(l.tasks[caller].Children), int(at))
+			l.around[at] = append(l.around[at], int32(caller))
+		}
+	}
+}
+
+func above(ref string) string { return ref[:max(0, strings.LastIndexByte(ref, '/'))] }
+
+// lastName returns the last name in a reference.
+func lastName(ref string) string {
+	name := ref[strings.LastIndexByte(ref, '/')+1:]
+	if !strings.Contains(name, "~") {
+		return name
+	}
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+}
+
+// caught reports whether a task of a try belongs to its error handler.
+func caught(task, around *Task) bool {
+	return strings.HasPrefix(task.Ref, around.Ref+"/catch/")
+}
+
+// find returns the run of an event, which may be a new one.
+func (t *taskTree) find(e *Event) int32 {
+	key := runKey{t.tasks.find(e.Ref, e), e.Iteration, e.Attempt}
+	if at, ok := t.known[key]; ok {
+		return at
+	}
+	at := int32(len(t.runs))
+	parent, rest := t.around(key)
+	t.runs = append(t.runs, taskRun{key: key, parent: parent, state: Pending, began: e.At, first: e.Version})
+	t.known[key] = at
+	t.active[at] = true
+	t.runs[at].turn = t.join(parent, rest, at)
+	t.revive(parent)
+	t.changes++
+	return at
+}
+
+// revive reopens ended runs, since a run inside has begun.
+func (t *taskTree) revive(at int32) {
+	for ; at >= 0 && t.runs[at].state.Ended(); at = t.runs[at].parent {
+		r := &t.runs[at]
+		failed := r.state == Faulted
+		if at > 0 {
+			t.active[at] = true
+		}
+		r.state, r.ended, r.settled, r.text = Running, time.Time{}, 0, ""
+		if failed {
+			t.blame(r)
+		}
+	}
+}
+
+// around returns the run that contains another one, and its turn.
+func (t *taskTree) around(key runKey) (at int32, rest taskTurn) {
+	for _, parent := range t.tasks.parents(key.task) {
+		inside, ok := key.iteration, true
+		if t.tasks.calls(parent) {
+			inside, ok = called(key.iteration, t.tasks.at(parent).Ref)
+		}
+		if !ok {
+			continue
+		}
+		for iteration, more := inside, true; more; iteration, more = shorter(iteration) {
+			for attempt, again := key.attempt, true; again; attempt, again = shorter(attempt) {
+				if at, ok := t.known[runKey{parent, iteration, attempt}]; ok {
+					return at, taskTurn{iteration: beyond(inside, iteration), attempt: beyond(key.attempt, attempt)}
+				}
+			}
+		}
+	}
+	return 0, taskTurn{iteration: key.iteration, attempt: key.attempt}
+}
+
+// called returns the iteration of the call of a function; the last element of the iteration inside
+// names the caller.
+func called(iteration, ref string) (outside string, ok bool) {
+	if strings.ContainsAny(ref, "#@") {
+		ref = strings.NewReplacer("#", "~2", "@", "~3").Replace(ref)
+	}
+	outside, ok = strings.CutSuffix(iteration, ref)
+	if outside == "" || !ok {
+		return "", ok
+	}
+	return strings.CutSuffix(outside, ".")
+}
+
+// shorter removes the last element of a path of turns.
+func shorter(path string) (string, bool) {
+	if path == "" {
+		return "", false
+	}
+	return path[:max(0, strings.LastIndexByte(path, '.'))], true
+}
+
+// beyond returns what a path adds to its beginning.
+func beyond(path, beginning string) string {
+	return strings.TrimPrefix(path[len(beginning):], ".")
+}
+
+// recent is how many turns of a task may be under way.
+const recent = 8
+
+// join adds a run to an existing or a new turn of another run.
+func (t *taskTree) join(parent int32, turn taskTurn, at int32) int32 {
+	p := &t.runs[parent]
+	for i := len(p.turns) - 1; i >= max(0, len(p.turns)-recent); i-- {
+		if p.turns[i].iteration == turn.iteration && p.turns[i].attempt == turn.attempt {
+			p.turns[i].runs = append(p.turns[i].runs, at)
+			return int32(i)
+		}
+	}
+	turn.runs = []int32{at}
+	p.turns = append(p.turns, turn)
+	return int32(len(p.turns) - 1)
+}
+
+// listTurns lists the last turns one by one, and earlier ones in ranges, which grow with age.
+func (t *taskTree) listTurns(at int32, depth int16) {
+	n := int32(len(t.runs[at].turns))
+	single := n - 1 - (n-1)%10
+	if n <= 20 {
+		single = 0
+	}
+	from, size := int32(0), int32(10)
+	for size*10 <= single {
+		size *= 10
+	}
+	for ; from < single; from += size {
+		for from+size > single {
+			size /= 10
+		}
+		t.listRange(at, from, size, depth)
+	}
+	for turn := single; turn < n; turn++ {
+		t.listOne(at, turn, depth)
+	}
+}
+
+func (t *taskTree) listRange(at, from, size int32, depth int16) {
+	if t.full() {
+		return
+	}
+	l := treeLine{treePlace: treePlace{kind: rangePlace, run: at, turn: from, size: size}, depth: depth, folds: true}
+	l.open = t.opened(l.treePlace, false)
+	t.line(l)
+	for part := from; l.open && part < from+size; part += size / 10 {
+		if size == 10 {
+			t.listOne(at, part, depth+1)
+		} else {
+			t.listRange(at, part, size/10, depth+1)
+		}
+	}
+}
+
+// listOne lists a turn; if it is the only one, in the line of its task.
+func (t *taskTree) listOne(at, turn int32, depth int16) {
+	if t.full() {
+		return
+	}
+	r := &t.runs[at]
+	if runs := r.turns[turn].runs; len(runs) == 1 && len(t.tasks.inside(r.key.task)) == 1 {
+		t.listRun(runs[0], depth, true)
+		return
+	}
+	l := treeLine{treePlace: treePlace{kind: turnPlace, run: at, turn: turn}, depth: depth, folds: true}
+	l.open = t.opened(l.treePlace, int(turn) == len(r.turns)-1)
+	t.line(l)
+	if l.open {
+		t.listTurn(at, turn, depth+1)
+	}
+}
+
+// listTurn lists the tasks of a turn in the order of the document, then those missing there.
+func (t *taskTree) listTurn(at, turn int32, depth int16) {
+	r := &t.runs[at]
+	runs := r.turns[turn].runs
+	inside := t.tasks.inside(r.key.task)
+	which := make([]int32, len(inside))
+	clear(t.window.runOf)
+	for _, run := range runs {
+		t.window.runOf[t.runs[run].key.task] = run + 1
+	}
+	for i, task := range inside {
+		which[i] = t.window.runOf[int32(task)]
+		delete(t.window.runOf, int32(task))
+	}
+	var more []int32
+	for _, run := range t.window.runOf {
+		more = append(more, run-1)
+	}
+	slices.Sort(more)
+	for i, task := range inside {
+		if which[i] > 0 {
+			t.listRun(which[i]-1, depth, false)
+		} else {
+			t.plan(treePlace{kind: plannedPlace, run: at, turn: turn, task: int32(task)}, depth)
+		}
+	}
+	for _, run := range more {
+		t.listRun(run, depth, false)
+	}
+}

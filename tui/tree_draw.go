@@ -1,7 +1,10 @@
 package tui
 
 import (
+	"strings"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // treeLook is what a tree shows beyond its own data.
@@ -109,4 +112,278 @@ func (*taskTree) foldSign(l look, line *treeLine) string {
 	default:
 		return l.pick("▹", "+")
 	}
+}
+
+// treeText is the text of a line.
+type treeText struct {
+	sign   sign
+	name   string
+	detail string
+	after  string // its output
+	notes  string // what failed, or how much is folded
+	noted  ink
+	word   string
+	time   string
+}
+
+func (t *taskTree) text(l look, line *treeLine, how *treeLook) treeText {
+	switch line.kind {
+	case plannedPlace:
+		return t.plannedText(l, line)
+	case turnPlace:
+		return t.turnText(l, line, how)
+	case rangePlace:
+		return t.rangeText(l, line, how)
+	default:
+		return t.runText(l, line, how)
+	}
+}
+
+func (t *taskTree) plannedText(l look, line *treeLine) treeText {
+	task := t.tasks.at(line.task)
+	text := treeText{name: task.Name, detail: t.detail(task, t.runs[line.run].key.task), word: "pending", sign: l.sign(Pending)}
+	if t.over(line.run, line.turn) {
+		text.word, text.sign = "not run", l.sign("")
+		text.sign.ink = faint
+	}
+	return text
+}
+
+// detail describes a task, and whether it handles errors.
+func (t *taskTree) detail(task *Task, around int32) string {
+	text := strings.TrimSpace(task.Kind + " " + task.Detail)
+	if around >= 0 && caught(task, t.tasks.at(around)) {
+		return "on error: " + text
+	}
+	return text
+}
+
+func (t *taskTree) runText(l look, line *treeLine, how *treeLook) treeText {
+	r := &t.runs[line.run]
+	if line.run == 0 {
+		return t.topText(l, r, how)
+	}
+	task := t.tasks.at(r.key.task)
+	around := t.runs[r.parent].key.task
+	text := treeText{name: task.Name, detail: t.detail(task, around), word: string(r.state), sign: l.sign(r.state)}
+	if r.call != "" {
+		text.detail = "call " + r.call
+	}
+	text.time = t.timeOf(r, how)
+	if line.turned {
+		text.name = t.turnedName(r, task)
+	}
+	if r.state == Faulted || r.state == Cancelled {
+		text.notes, text.noted = r.text, text.sign.ink
+	} else {
+		text.after = r.text
+	}
+	if how.child != nil && how.child(runName(task.Ref, r.key)) {
+		text.name += l.pick(" ⇒", " =>")
+	}
+	if len(r.turns) > 1 {
+		if text.notes == "" {
+			text.noted = accent
+		}
+		text.notes = strings.TrimSpace(t.turnCount(r) + "  " + text.notes)
+	}
+	return text
+}
+
+// runName formats a run as the engine does.
+func runName(ref string, key runKey) string {
+	if strings.ContainsAny(ref, "#@") {
+		ref = strings.NewReplacer("#", "~2", "@", "~3").Replace(ref)
+	}
+	if key.iteration != "" {
+		ref += "#" + key.iteration
+	}
+	if key.attempt != "" {
+		ref += "@" + key.attempt
+	}
+	return ref
+}
+
+// nameOf returns the shortest distinguishing name of a run.
+func (t *taskTree) nameOf(r *taskRun) string {
+	return history.Run(t.tasks.at(r.key.task).Name, r.key.iteration, r.key.attempt)
+}
+
+func (t *taskTree) topText(l look, r *taskRun, how *treeLook) treeText {
+	state := how.top.State
+	if state == "" {
+		state = r.state
+	}
+	text := treeText{name: how.top.Workflow, word: string(state), sign: l.sign(state), after: r.text}
+	if text.name == "" {
+		text.name = "workflow"
+	}
+	if state != Completed && state != Running {
+		text.notes, text.after, text.noted = r.text, "", text.sign.ink
+	}
+	ended := how.top.Until
+	if ended.IsZero() {
+		ended = r.ended
+	}
+	switch {
+	case r.began.IsZero():
+	case state.Ended() && !ended.IsZero():
+		text.time = lastedFor(r.began, ended)
+	default:
+		text.time = since(how.now, r.began)
+	}
+	return text
+}
+
+// timeOf tells how long something took, runs, or still has to wait.
+func (t *taskTree) timeOf(r *taskRun, how *treeLook) string {
+	if len(how.timers) > 0 && (r.state == Waiting || r.state == Retrying) {
+		// A timer may have been moved, which no event reports.
+		if timer, ok := how.timers[runName(t.tasks.at(r.key.task).Ref, r.key)]; ok {
+			return due(how.now, timer)
+		}
+	}
+	switch {
+	case r.began.IsZero() || r.state == Skipped:
+		return ""
+	case r.state.Ended():
+		return lastedFor(r.began, r.ended)
+	case !r.until.IsZero():
+		return countdown(how.now, r.until)
+	default:
+		return since(how.now, r.began)
+	}
+}
+
+// lastedFor tells how long something took; on a virtual clock that is often no time.
+func lastedFor(began, ended time.Time) string {
+	if !ended.After(began) {
+		return "0s"
+	}
+	return took(ended.Sub(began))
+}
+
+// turnedName names a run that stands for its turn.
+func (t *taskTree) turnedName(r *taskRun, task *Task) string {
+	if t.window.typed != "" {
+		return t.nameOf(r)
+	}
+	p := &t.runs[r.parent]
+	label := p.turnName(int(r.turn))
+	if strings.HasPrefix(label, "[") {
+		return task.Name + label
+	}
+	return task.Name + " " + label
+}
+
+// turnName names a turn for people.
+func (r *taskRun) turnName(at int) string {
+	turn, last := &r.turns[at], &r.turns[len(r.turns)-1]
+	index, attempt := history.Index(inside(turn.iteration)), history.Attempt(inner(turn.attempt))
+	switch {
+	case attempt == "" && last.attempt != "" && index == "":
+		attempt = "attempt 1"
+	case index == "" && attempt == "":
+		index = "0"
+	}
+	if index != "" {
+		index = "[" + index + "]"
+	}
+	return strings.TrimSpace(index + " " + attempt)
+}
+
+// inside returns an iteration without enclosing lists that were not repeated.
+func inside(iteration string) string {
+	for strings.HasPrefix(iteration, "r0.") {
+		iteration = iteration[len("r0."):]
+	}
+	return iteration
+}
+
+// inner returns the attempt of the innermost try, or how often it was retried.
+func inner(attempt string) string { return attempt[strings.LastIndexByte(attempt, '.')+1:] }
+
+// turnCount tells how many turns there are, and how many failed.
+func (t *taskTree) turnCount(r *taskRun) string {
+	return some(len(r.turns), r.turnWord()) + t.failedOf(r, 0, len(r.turns))
+}
+
+// turnWord returns what the turns of a task are called.
+func (r *taskRun) turnWord() string {
+	switch last := &r.turns[len(r.turns)-1]; {
+	case last.iteration != "" && last.iteration[0] != 'r':
+		return "iteration"
+	case last.attempt != "":
+		return "attempt"
+	default:
+		return "visit"
+	}
+}
+
+func (t *taskTree) failedOf(r *taskRun, from, to int) string {
+	if n := t.failures(r, from, to); n > 0 {
+		return ", " + count(int64(n)) + " failed"
+	}
+	return ""
+}
+
+// turnState returns the state of a turn.
+func (t *taskTree) turnState(r *taskRun, at int) State {
+	last := at == len(r.turns)-1
+	switch {
+	case r.turns[at].failed:
+		return Faulted
+	case !last:
+		return Completed
+	case !r.state.Ended():
+		runs := r.turns[at].runs
+		if state := t.runs[runs[len(runs)-1]].state; state == Waiting || state == Retrying {
+			return state
+		}
+		return Running
+	case r.state == Faulted:
+		return Completed
+	default:
+		return r.state
+	}
+}
+
+func (t *taskTree) turnText(l look, line *treeLine, how *treeLook) treeText {
+	r := &t.runs[line.run]
+	state := t.turnState(r, int(line.turn))
+	text := treeText{name: r.turnName(int(line.turn)), word: string(state), sign: l.sign(state)}
+	runs := r.turns[line.turn].runs
+	text.detail = some(len(runs), "task")
+	began, ended := t.runs[runs[0]].began, time.Time{}
+	for _, at := range runs {
+		if t.runs[at].ended.After(ended) {
+			ended = t.runs[at].ended
+		}
+		if t.runs[at].state == Faulted {
+			text.notes, text.noted = t.runs[at].text, bad
+		}
+	}
+	switch {
+	case state == Running || state == Waiting || ended.IsZero():
+		text.time = since(how.now, began)
+	default:
+		text.time = lastedFor(began, ended)
+	}
+	return text
+}
+
+func (t *taskTree) rangeText(l look, line *treeLine, _ *treeLook) treeText {
+	r := &t.runs[line.run]
+	from, to := int(line.turn), int(line.turn+line.size)
+	text := treeText{word: string(Completed), sign: l.sign(Completed)}
+	text.name = r.turnName(from) + l.pick(" – ", " - ") + r.turnName(to-1)
+	text.detail = some(to-from, r.turnWord())
+	if failed := t.failedOf(r, from, to); failed != "" {
+		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), bad, string(Faulted), l.sign(Faulted)
+	}
+	first, last := r.turns[from].runs, r.turns[to-1].runs
+	if ended := t.runs[last[len(last)-1]].ended; !ended.IsZero() {
+		text.time = lastedFor(t.runs[first[0]].began, ended)
+	}
+	return text
 }

@@ -1,9 +1,14 @@
 package tui
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+
+	"github.com/mattn/go-runewidth"
 
 	"flunq.io/flunq/engine/history"
 )
@@ -113,4 +118,223 @@ func wrapped(text string, room int) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+var errDuration = errors.New("want a duration such as 90s, 1h30m or PT1H")
+
+// duration parses Go's notation, ISO 8601, or days.
+func duration(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(strings.ToUpper(text), "P") {
+		return isoDuration(strings.ToUpper(text[1:]))
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseFloat(days, 64); err == nil && n >= 0 && n < 100_000 {
+			return time.Duration(n * 24 * float64(time.Hour)), nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("%q: %w", text, errDuration)
+	}
+	return d, nil
+}
+
+// isoDuration parses what follows the P.
+func isoDuration(text string) (time.Duration, error) {
+	units := map[string]time.Duration{
+		"D": 24 * time.Hour, "W": 7 * 24 * time.Hour,
+		"TH": time.Hour, "TM": time.Minute, "TS": time.Second,
+	}
+	var sum float64
+	part, found, rest := "", false, text
+	for rest != "" {
+		if rest[0] == 'T' {
+			part, rest = "T", rest[1:]
+			continue
+		}
+		end := strings.IndexAny(rest, "DWHMS")
+		if end < 0 {
+			break
+		}
+		n, err := strconv.ParseFloat(rest[:end], 64)
+		unit, ok := units[part+rest[end:end+1]]
+		if err != nil || !ok || n < 0 || n > 1e9 {
+			break
+		}
+		sum += n * float64(unit)
+		found, rest = true, rest[end+1:]
+	}
+	if !found || rest != "" || sum > 1e18 {
+		return 0, fmt.Errorf("%q: %w", "P"+text, errDuration)
+	}
+	return time.Duration(sum), nil
+}
+
+// glyph is a character as a cell can contain it: all terminals agree on its width, and it cannot
+// move the cursor or change the direction of text.
+type glyph struct {
+	r     rune
+	tail  string // combining marks
+	width int
+}
+
+// mostMarks is the maximum number of combining marks on a character.
+const mostMarks = 3
+
+// glyphs yields the characters of a text. A character that terminals treat differently, or
+// interpret, is shown as its number.
+func glyphs(text string, yield func(glyph) bool) {
+	var last glyph
+	marks, have := 0, false
+	flush := func() bool { return !have || yield(last) }
+	for _, r := range text {
+		switch {
+		case r == '\t' || r == '\n':
+			r = ' '
+		case have && unicode.Is(unicode.Mn, r) && !variation(r):
+			if marks++; marks <= mostMarks {
+				last.tail += string(r)
+			}
+			continue
+		case contested(r):
+			if !flush() || !number(r, yield) {
+				return
+			}
+			have = false
+			continue
+		}
+		if !flush() {
+			return
+		}
+		last, marks, have = glyph{r: r, width: max(1, runeWidth(r))}, 0, true
+	}
+	flush()
+}
+
+// runeWidth returns the width of an uncontested character.
+func runeWidth(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	narrow := runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
+	return narrow.RuneWidth(r)
+}
+
+// number yields a character as \u and its number.
+func number(r rune, yield func(glyph) bool) bool {
+	for _, c := range escape(r) {
+		if !yield(glyph{r: c, width: 1}) {
+			return false
+		}
+	}
+	return true
+}
+
+func escape(r rune) string {
+	const digits = "0123456789abcdef"
+	size := 4
+	if r > 0xffff {
+		size = 8
+	}
+	var b strings.Builder
+	b.WriteByte('\\')
+	b.WriteByte("uU"[size/8])
+	for shift := 4 * (size - 1); shift >= 0; shift -= 4 {
+		b.WriteByte(digits[r>>shift&15])
+	}
+	return b.String()
+}
+
+// variation reports whether r selects another form of the previous character.
+func variation(r rune) bool { return r >= 0xfe00 && r <= 0xfe0f || r >= 0xe0100 && r <= 0xe01ef }
+
+// contested reports whether a terminal may interpret r, or whether terminals disagree about its
+// width: controls, formats, joiners, flags, and marks without a base character.
+func contested(r rune) bool {
+	switch {
+	case r >= ' ' && r < 0x7f:
+		return false
+	case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.M, r), variation(r):
+		return true
+	case r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Co, r):
+		return true
+	case r >= 0x1160 && r <= 0x11ff, r >= 0xd7b0 && r <= 0xd7ff: // parts of syllables
+		return true
+	case r >= 0x1f1e6 && r <= 0x1f1ff, r >= 0x1f3fb && r <= 0x1f3ff: // flags, skin tones
+		return true
+	default:
+		return r >= 0x300 && runeWidth(r) == 0
+	}
+}
+
+// width returns the number of cells of a text.
+func width(text string) int {
+	if plain(text) {
+		return len(text)
+	}
+	n := 0
+	glyphs(text, func(g glyph) bool { n += g.width; return true })
+	return n
+}
+
+// plain reports whether a text is printable ASCII.
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// cleaned returns a text in which what terminals interpret is shown as numbers.
+func cleaned(text string) string {
+	var b strings.Builder
+	glyphs(text, func(g glyph) bool {
+		b.WriteRune(g.r)
+		b.WriteString(g.tail)
+		return true
+	})
+	return b.String()
+}
+
+// clip cuts a text to a number of cells; the mark shows that something is missing.
+func clip(text string, room int, mark string) string {
+	if room <= 0 {
+		return ""
+	}
+	if len(text) <= room && plain(text) || width(text) <= room {
+		return text
+	}
+	room -= width(mark)
+	var b strings.Builder
+	n := 0
+	glyphs(text, func(g glyph) bool {
+		if n += g.width; n > room {
+			return false
+		}
+		b.WriteRune(g.r)
+		b.WriteString(g.tail)
+		return true
+	})
+	return b.String() + mark
+}
+
+// skip removes the first cells of a text.
+func skip(text string, cells int) string {
+	if cells <= 0 {
+		return text
+	}
+	var b strings.Builder
+	n := 0
+	glyphs(text, func(g glyph) bool {
+		if n >= cells {
+			b.WriteRune(g.r)
+			b.WriteString(g.tail)
+		}
+		n += g.width
+		return true
+	})
+	return b.String()
 }
