@@ -1,12 +1,17 @@
 package dsl
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"flunq.io/flunq/engine/expr"
 )
 
 // Duration is a calendar duration: months differ in length, so Months are counted
@@ -142,4 +147,288 @@ func clamp(i *big.Int) int64 {
 		return math.MaxInt64
 	}
 	return i.Int64()
+}
+
+// ParseDuration parses a duration as written in a document or computed by an expression:
+// ISO 8601, a map of whole numbers, a Go duration, or a timestamp.
+func ParseDuration(v any) (Duration, error) {
+	d, wrong := readDuration(v)
+	if wrong == nil {
+		return d, nil
+	}
+	if wrong.suggestion == "" {
+		return Duration{}, errors.New(wrong.message)
+	}
+	return Duration{}, fmt.Errorf("%s (%s)", wrong.message, wrong.suggestion)
+}
+
+// durationError explains why a duration could not be parsed.
+type durationError struct{ key, message, suggestion string }
+
+func durationKeys() []string { return []string{"days", "hours", "minutes", "seconds", "milliseconds"} }
+
+func readDuration(v any) (Duration, *durationError) {
+	switch v := v.(type) {
+	case string:
+		return durationOfText(v)
+	case map[string]any:
+		return durationOfMap(v)
+	default:
+		if n, ok := wholeNumber(v); ok {
+			return Duration{}, &durationError{
+				"", fmt.Sprintf("%d is not a duration: a unit is missing", n),
+				fmt.Sprintf("for seconds, write: PT%dS", max(n, 0)),
+			}
+		}
+		return Duration{}, &durationError{"", "this is not a duration", "write it as PT5S or {seconds: 5}"}
+	}
+}
+
+func durationOfMap(m map[string]any) (Duration, *durationError) {
+	if len(m) == 0 {
+		return Duration{}, &durationError{"", "the duration is empty", "write it as {seconds: 5}"}
+	}
+	known := durationKeys()
+	for _, key := range slices.Sorted(mapsKeys(m)) {
+		if !slices.Contains(known, key) {
+			return Duration{}, &durationError{key, "unknown key " + quote(key) + " in a duration", didYouMean(key, known)}
+		}
+	}
+	var total amounts
+	for _, key := range known {
+		value, ok := m[key]
+		if !ok {
+			continue
+		}
+		n, ok := rational(value)
+		switch {
+		case !ok:
+			return Duration{}, &durationError{key, key + " is not a whole number", wholeParts(key, value)}
+		case n.Sign() < 0:
+			return Duration{}, &durationError{key, key + " is negative", "a duration cannot lead into the past"}
+		}
+		switch key {
+		case "days":
+			total.add(n, 'D', false)
+		case "hours":
+			total.add(n, 'H', true)
+		case "minutes":
+			total.add(n, 'M', true)
+		case "seconds":
+			total.add(n, 'S', true)
+		default:
+			total.add(n.Mul(n, big.NewRat(1, 1000)), 'S', true)
+		}
+	}
+	return total.duration(), nil
+}
+
+// wholeParts suggests how to write an amount that is not a whole number.
+func wholeParts(key string, value any) string {
+	smaller := map[string]struct {
+		unit string
+		by   float64
+	}{"days": {"hours", 24}, "hours": {"minutes", 60}, "minutes": {"seconds", 60}, "seconds": {"milliseconds", 1000}}
+	f, ok := value.(float64)
+	less, divisible := smaller[key]
+	if !ok || !divisible || f < 0 || f*less.by != math.Trunc(f*less.by) {
+		return "write it as {" + key + ": 5}"
+	}
+	return fmt.Sprintf("write it as {%s: %.0f}", less.unit, f*less.by)
+}
+
+func mapsKeys(m map[string]any) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// rational converts a whole number of any size.
+func rational(v any) (*big.Rat, bool) {
+	if i, ok := v.(*big.Int); ok {
+		return new(big.Rat).SetInt(i), true
+	}
+	n, ok := wholeNumber(v)
+	return new(big.Rat).SetInt64(int64(n)), ok
+}
+
+var (
+	isoPattern = regexp.MustCompile(`^P(\d+(?:\.\d+)?Y)?(\d+(?:\.\d+)?M)?(\d+(?:\.\d+)?W)?(\d+(?:\.\d+)?D)?` +
+		`(T(\d+(?:\.\d+)?H)?(\d+(?:\.\d+)?M)?(\d+(?:\.\d+)?S)?)?$`)
+	isoAmount  = regexp.MustCompile(`\d+(?:\.\d+)?`)
+	saidInFull = regexp.MustCompile(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|millis|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|d|weeks?|w|months?|years?|y)\s*$`)
+)
+
+func durationOfText(s string) (Duration, *durationError) {
+	const longest = 200
+	if len(s) > longest {
+		return Duration{}, &durationError{"", quote(s) + " is not a duration", ""}
+	}
+	if d, ok := plainISO(s); ok {
+		return d, nil
+	}
+	if isISO(s) {
+		return durationOfISO(s), nil
+	}
+	if strings.ContainsAny(s, "smhun") {
+		if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+			return Duration{Clock: d, Go: true}, nil
+		}
+	}
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return Duration{Until: t}, nil
+	}
+	if strings.HasPrefix(strings.TrimSpace(s), "-") || strings.Contains(s, "P-") {
+		return Duration{}, &durationError{"", quote(s) + " is negative", "a duration cannot lead into the past"}
+	}
+	suggestion := "write it as PT5S (5 seconds), PT10M (10 minutes) or P1D (1 day)"
+	if mended := suggestDuration(s); mended != "" {
+		suggestion = "write it as " + mended
+	}
+	return Duration{}, &durationError{"", quote(s) + " is not an ISO 8601 duration", suggestion}
+}
+
+// plainISO parses the most common durations: whole amounts of few digits.
+func plainISO(s string) (d Duration, ok bool) {
+	s, ok = strings.CutPrefix(s, "P")
+	date, clock, timed := strings.Cut(s, "T")
+	days, okDate := amountsOf(date, "YMWD")
+	times, okClock := amountsOf(clock, "HMS")
+	if !ok || !okDate || !okClock || s == "" || timed && clock == "" {
+		return d, false
+	}
+	d.Months, d.Days = 12*days[0]+days[1], 7*days[2]+days[3]
+	d.Clock = time.Duration(times[0])*time.Hour + time.Duration(times[1])*time.Minute + time.Duration(times[2])*time.Second
+	return d, true
+}
+
+// amountsOf parses whole amounts whose units are in the given order.
+func amountsOf(s, units string) (amounts [4]int64, ok bool) {
+	const most = 6 // digits
+	unit := 0
+	for s != "" {
+		n, i := int64(0), 0
+		for ; i < len(s) && i <= most && s[i] >= '0' && s[i] <= '9'; i++ {
+			n = 10*n + int64(s[i]-'0')
+		}
+		if i == 0 || i > most || i == len(s) {
+			return amounts, false
+		}
+		at := strings.IndexByte(units[unit:], s[i])
+		if at < 0 {
+			return amounts, false
+		}
+		amounts[unit+at], unit, s = n, unit+at+1, s[i+1:]
+	}
+	return amounts, true
+}
+
+func isISO(s string) bool {
+	return isoPattern.MatchString(s) && s != "P" && !strings.HasSuffix(s, "T")
+}
+
+func durationOfISO(s string) Duration {
+	date, clock, _ := strings.Cut(s[1:], "T")
+	var total amounts
+	for i, part := range []string{date, clock} {
+		for part != "" {
+			digits := isoAmount.FindString(part)
+			n, _ := new(big.Rat).SetString(digits)
+			total.add(n, rune(part[len(digits)]), i == 1)
+			part = part[len(digits)+1:]
+		}
+	}
+	return total.duration()
+}
+
+// suggestDuration guesses the duration that was meant by a text that is none.
+func suggestDuration(s string) string {
+	if m := saidInFull.FindStringSubmatch(s); m != nil {
+		return inISO(m[1], strings.ToLower(m[2]))
+	}
+	up := strings.ToUpper(strings.ReplaceAll(s, " ", ""))
+	if isISO(up) {
+		return up
+	}
+	body := strings.TrimPrefix(up, "P")
+	for _, guess := range []string{"PT" + body, "P" + strings.TrimPrefix(body, "T"), "P" + body} {
+		if isISO(guess) {
+			return guess
+		}
+	}
+	if n := strings.TrimSpace(s); isoAmount.FindString(n) == n && n != "" {
+		return "PT" + n + "S"
+	}
+	return ""
+}
+
+func inISO(amount, unit string) string {
+	switch {
+	case strings.HasPrefix(unit, "milli"):
+		n, _ := new(big.Rat).SetString(amount)
+		seconds := n.Mul(n, big.NewRat(1, 1000)).FloatString(6)
+		return "PT" + strings.TrimRight(strings.TrimRight(seconds, "0"), ".") + "S"
+	case strings.HasPrefix(unit, "mo"):
+		return "P" + amount + "M"
+	case strings.ContainsRune("dwy", rune(unit[0])):
+		return "P" + amount + strings.ToUpper(unit[:1])
+	default:
+		return "PT" + amount + strings.ToUpper(unit[:1])
+	}
+}
+
+// duration parses a duration. If moments is true, a timestamp is valid too. It returns nil
+// for a nil node.
+func (p *parser) duration(n *node, what string, s scope, moments ...bool) *expr.Value {
+	if n == nil {
+		return nil
+	}
+	if inner := whole(n.text()); inner.is {
+		return computed(p.compile(n, inner, s))
+	}
+	if strings.HasPrefix(strings.TrimSpace(n.text()), "${") {
+		p.unclosed(n)
+		return nil
+	}
+	if n.shape == object && !p.durationMap(n, what) {
+		return nil
+	}
+	d, wrong := readDuration(n.data)
+	switch {
+	case wrong != nil:
+		p.mistake(n.Pos, wrong.suggestion, "%s: %s", what, wrong.message)
+	case d.Go:
+		p.warn(n.Pos, "write it as "+d.String(), "%s: %s is how Go writes durations: other runtimes do not know it", what, quote(n.text()))
+	case !d.Until.IsZero() && len(moments) == 0:
+		p.mistake(n.Pos, "write it as PT5S", "%s: %s is a moment, want a duration", what, quote(n.text()))
+	}
+	return expr.Literal(n.data)
+}
+
+// durationMap checks each member of a duration, so that all mistakes are reported.
+func (p *parser) durationMap(n *node, what string) bool {
+	fine := len(n.fields) > 0
+	if !fine {
+		p.mistake(n.Pos, "write it as {seconds: 5}", "%s: the duration is empty", what)
+	}
+	for _, f := range n.fields {
+		if whole(f.value.text()).is {
+			p.mistake(f.value.Pos, "compute all of it: ${ \"PT\\(…)S\" }", "%s: %s cannot be an expression", what, short(f.key))
+			fine = false
+			continue
+		}
+		if _, wrong := durationOfMap(map[string]any{f.key: f.value.data}); wrong != nil {
+			at := f.value.Pos
+			if !slices.Contains(durationKeys(), f.key) {
+				at = f.pos
+			}
+			p.mistake(at, wrong.suggestion, "%s: %s", what, wrong.message)
+			fine = false
+		}
+	}
+	return fine
 }
