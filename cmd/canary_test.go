@@ -226,7 +226,7 @@ func (l *log) all() string {
 	return l.text.String()
 }
 
-// address waits until a command has told an address.
+// address waits until a command has printed an address.
 func (l *log) address(t *testing.T, pattern string) string {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {

@@ -67,7 +67,7 @@ func TestDoctorOnRedis(t *testing.T) {
 			"persistence": "warn snapshots only: a crash of Redis loses up to 15 minutes",
 		}},
 		"a provider's": {[]string{"--appendonly", "yes", "--rename-command", "CONFIG", ""}, 0, map[string]string{
-			"persistence": "unknown append-only file, but not told", "eviction": "ok noeviction",
+			"persistence": "unknown append-only file, but Redis does not", "eviction": "ok noeviction",
 		}},
 		"evicts": {[]string{"--appendonly", "yes", "--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"}, 4, map[string]string{
 			"eviction": "bad allkeys-lru: when it is full, timers and histories vanish without an error -> CONFIG SET maxmemory-policy noeviction",

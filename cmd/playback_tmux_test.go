@@ -118,7 +118,7 @@ func TestPlaybackInTerminal(t *testing.T) {
 	}
 }
 
-// Where a recording differs the film ends, and says why.
+// Where a recording differs, the playback ends and says why.
 func TestDifferenceInTerminal(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t, "-x", "120", "-y", "40")

@@ -21,8 +21,8 @@ type actionDone struct {
 
 func (r actionDone) failed() error { return r.err }
 
-// deedPatience is how long an action may take.
-const deedPatience = 2 * time.Minute
+// actionTimeout is how long an action may take.
+const actionTimeout = 2 * time.Minute
 
 // act asks for what an action needs, and then for confirmation.
 func (m *model) act(a Action) tea.Cmd {
@@ -94,7 +94,7 @@ func sentence(a Action) string {
 
 // perform carries an action out.
 func perform(source Source, a Action) tea.Cmd {
-	return give(asking{deedPatience, func(ctx context.Context) tea.Msg {
+	return give(asking{actionTimeout, func(ctx context.Context) tea.Msg {
 		said, err := source.Do(ctx, a)
 		return actionDone{a, said, err}
 	}})

@@ -216,8 +216,8 @@ func (s *scroll) move(lines int) {
 }
 
 // fit records the number of lines, and how many are visible.
-func (s *scroll) fit(lines, room int) {
-	s.lines, s.space = lines, room
+func (s *scroll) fit(lines, avail int) {
+	s.lines, s.space = lines, avail
 	s.move(0)
 }
 

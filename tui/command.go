@@ -30,14 +30,14 @@ func commands() []command {
 		{"open", "", "ID", "opens an execution", (*model).openTyped},
 		{"filter", "f", "TEXT", "filters the table that is shown", (*model).filterBy},
 		{"emit", "", "[JSON]", "emits an event", func(m *model, text string) (tea.Cmd, string) { return m.act(Action{Verb: Emit, Text: text}), "" }},
-		deed(Fire, Timers, "ID…", "fires timers now"),
-		deed(Cancel, Executions, "ID…", "cancels executions"),
-		deed(Suspend, Executions, "ID…", "suspends executions"),
-		deed(Resume, Executions, "ID…", "resumes executions"),
-		deed(Retry, Executions, "ID…", "retries executions that faulted"),
-		deed(Record, Executions, "ID", "writes a recording"),
-		deed(Replay, DeadLetters, "ID…", "replays dead letters"),
-		deed(Drop, DeadLetters, "ID…", "drops dead letters"),
+		actionCommand(Fire, Timers, "ID…", "fires timers now"),
+		actionCommand(Cancel, Executions, "ID…", "cancels executions"),
+		actionCommand(Suspend, Executions, "ID…", "suspends executions"),
+		actionCommand(Resume, Executions, "ID…", "resumes executions"),
+		actionCommand(Retry, Executions, "ID…", "retries executions that faulted"),
+		actionCommand(Record, Executions, "ID", "writes a recording"),
+		actionCommand(Replay, DeadLetters, "ID…", "replays dead letters"),
+		actionCommand(Drop, DeadLetters, "ID…", "drops dead letters"),
 		{"reschedule", "", "ID WHEN", "moves a timer", reschedule},
 		{"time", "", "utc|local", "shows times in UTC, or in the zone of this machine", (*model).setZone},
 		{"theme", "", "dark|light|none", "fits the colours to the background", (*model).paint},
@@ -95,8 +95,8 @@ func placeNamed(name string) (int, bool) {
 	return max(0, at), at >= 0
 }
 
-// deed returns the command for an action.
-func deed(verb Verb, table Table, args, what string) command {
+// actionCommand returns the command for an action.
+func actionCommand(verb Verb, table Table, args, what string) command {
 	return command{string(verb), "", args, what, func(m *model, text string) (tea.Cmd, string) {
 		ids := strings.Fields(text)
 		if len(ids) == 0 {

@@ -37,7 +37,7 @@ func TestDataView(t *testing.T) {
 	compare(t, "data-text", drawData(&v, 60, 12))
 }
 
-// A value that is not known to be JSON is shown whatever it is, in any room.
+// A value that is not known to be JSON is shown whatever it is, in any width.
 func TestDataViewHostile(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -113,9 +113,9 @@ func (v *dataView) arrangeItems() {
 }
 
 // textLines wraps a text.
-func textLines(lines []dataLine, text string, room int, item int32) []dataLine {
-	if room <= 0 {
-		room = 80
+func textLines(lines []dataLine, text string, avail int, item int32) []dataLine {
+	if avail <= 0 {
+		avail = 80
 	}
 	left := mostTextLines
 	for paragraph := range strings.SplitSeq(text, "\n") {
@@ -124,7 +124,7 @@ func textLines(lines []dataLine, text string, room int, item int32) []dataLine {
 			if left--; left < 0 {
 				return append(lines, dataLine{item: item, part: "(more is not shown)", more: true})
 			}
-			n := fits(paragraph, room)
+			n := fits(paragraph, avail)
 			lines = append(lines, dataLine{item: item, part: paragraph[:n], more: true})
 			paragraph = paragraph[n:]
 		}
@@ -133,16 +133,16 @@ func textLines(lines []dataLine, text string, room int, item int32) []dataLine {
 }
 
 // fits returns how many bytes of a text fit into a width, at least one character.
-func fits(text string, room int) int {
+func fits(text string, avail int) int {
 	// A character takes a cell or more, or combines with the previous one.
-	if len(text) <= room && plain(text) {
+	if len(text) <= avail && plain(text) {
 		return len(text)
 	}
 	n, cells := 0, 0
 	for n < len(text) {
 		_, size := utf8.DecodeRuneInString(text[n:])
 		cells += width(text[n : n+size])
-		if cells > room && n > 0 {
+		if cells > avail && n > 0 {
 			return n
 		}
 		n += size
@@ -258,12 +258,12 @@ func unquoted(text string) string {
 }
 
 // resize sets the width and the height.
-func (v *dataView) resize(room, height int) {
+func (v *dataView) resize(avail, height int) {
 	v.height = max(1, height)
-	if room == v.space {
+	if avail == v.space {
 		return
 	}
-	v.space = room
+	v.space = avail
 	if v.lines != nil {
 		v.arrange()
 	}
@@ -359,8 +359,8 @@ func (*dataView) drawHolder(a area, i *dataItem, x int, open bool) {
 // long reports whether a text needs more than one line.
 func (v *dataView) long(i *dataItem) bool {
 	text := v.text[i.from:i.to]
-	room := v.space - 2*int(i.depth) - width(i.name) - 6
-	return len(text) > room && (len(text) > 4*v.space || width(text) > room)
+	avail := v.space - 2*int(i.depth) - width(i.name) - 6
+	return len(text) > avail && (len(text) > 4*v.space || width(text) > avail)
 }
 
 func (v *dataView) drawText(a area, l look, i *dataItem, x int) {
@@ -371,10 +371,10 @@ func (v *dataView) drawText(a area, l look, i *dataItem, x int) {
 		return
 	}
 	note := " " + count(int64(len(text)-2)) + " bytes"
-	room := max(1, a.w-x-width(note)-1)
+	avail := max(1, a.w-x-width(note)-1)
 	// Read no more than can be shown.
-	head := strings.ToValidUTF8(text[:min(len(text), 4*room)], "")
-	x = a.put(x, 0, good, clip(head, room, l.more()))
+	head := strings.ToValidUTF8(text[:min(len(text), 4*avail)], "")
+	x = a.put(x, 0, good, clip(head, avail, l.more()))
 	a.put(x, 0, faint, note+comma(i))
 }
 

@@ -126,11 +126,11 @@ func (s *executionScreen) tabs(a area, l look) {
 
 // tabsWidth is the width of the names of the panes.
 func (s *executionScreen) tabsWidth() int {
-	room := 2
+	avail := 2
 	for p := range paneCount {
-		room += width(s.paneTitle(p)) + 2
+		avail += width(s.paneTitle(p)) + 2
 	}
-	return room
+	return avail
 }
 
 // head draws two rows about the execution and its state, and the filter.
@@ -401,13 +401,13 @@ func (s *executionScreen) drawFacts(a area, l look, now time.Time, focus bool) {
 	if len(all) == 0 {
 		a.put(1, 0, faint, clip("nothing is known", a.w-1, l.more()))
 	}
-	room := 0
+	avail := 0
 	for _, f := range all {
-		room = max(room, min(width(f.name), 20))
+		avail = max(avail, min(width(f.name), 20))
 	}
 	s.facts.rows(a, len(all), focus, func(a area, at int) {
 		f := all[at]
-		x := l.field(a, 0, 0, room, faint, f.name) + 2
+		x := l.field(a, 0, 0, avail, faint, f.name) + 2
 		l.rest(a, x, f.ink, strings.ReplaceAll(zoned(now, f.text), "\n", " "))
 	})
 }

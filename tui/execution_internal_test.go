@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func sold() *told {
+func sold() *historySource {
 	s := shopStory()
 	s.begin("/do/0/both/fork/branches/0/ship/do/0/send").end("/do/0/both/fork/branches/0/ship/do/0/send", Completed, "")
 	s.end("/do/0/both/fork/branches/0/ship", Completed, "").end("/do/0/both/fork/branches/0/mail", Completed, "")
@@ -37,7 +37,7 @@ func sold() *told {
 			data[e.Version] = `{"success":false,"error":{"status":503,"title":"Service Unavailable"}}`
 		}
 	}
-	return &told{x: x, events: s.events, data: data, page: 25}
+	return &historySource{x: x, events: s.events, data: data, page: 25}
 }
 
 var noon = start.Add(12 * time.Hour)
@@ -288,7 +288,7 @@ func TestExecutionMouse(t *testing.T) {
 }
 
 func BenchmarkExecutionDraw(b *testing.B) {
-	src := &told{x: Execution{Row: Row{ID: "x", State: Running}, Document: documentOf(shop), Version: 200_002}, events: loop(100_000).events, page: 1000}
+	src := &historySource{x: Execution{Row: Row{ID: "x", State: Running}, Document: documentOf(shop), Version: 200_002}, events: loop(100_000).events, page: 1000}
 	s := newExecutionScreen(src, "x").(*executionScreen)
 	s.show(src.x, 0)
 	s.add(0, src.events)

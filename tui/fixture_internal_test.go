@@ -156,8 +156,8 @@ func documentOf(text string) *Document {
 	return d
 }
 
-// told is a Source of one execution, as of a version.
-type told struct {
+// historySource is a Source of one execution, as of a version.
+type historySource struct {
 	x      Execution
 	events []Event
 	data   map[int64]string
@@ -167,13 +167,21 @@ type told struct {
 
 var errNone = errors.New("there is none")
 
-func (s *told) Overview(context.Context) (Overview, error)              { return Overview{}, errNone }
-func (s *told) Page(context.Context, Query) (Page, error)               { return Page{}, errNone }
-func (s *told) Standings(context.Context, []string) ([]Standing, error) { return nil, errNone }
-func (s *told) Detail(context.Context, Table, string) (Detail, error)   { return Detail{}, errNone }
-func (s *told) Plan(context.Context, Action) (Plan, error)              { return Plan{}, errNone }
-func (s *told) Do(context.Context, Action) (string, error)              { return "", errNone }
-func (s *told) Execution(_ context.Context, id string) (Execution, error) {
+func (s *historySource) Overview(context.Context) (Overview, error) { return Overview{}, errNone }
+
+func (s *historySource) Page(context.Context, Query) (Page, error) { return Page{}, errNone }
+
+func (s *historySource) Standings(context.Context, []string) ([]Standing, error) { return nil, errNone }
+
+func (s *historySource) Detail(context.Context, Table, string) (Detail, error) {
+	return Detail{}, errNone
+}
+
+func (s *historySource) Plan(context.Context, Action) (Plan, error) { return Plan{}, errNone }
+
+func (s *historySource) Do(context.Context, Action) (string, error) { return "", errNone }
+
+func (s *historySource) Execution(_ context.Context, id string) (Execution, error) {
 	if id != s.x.ID {
 		return Execution{}, errNone
 	}
@@ -182,7 +190,7 @@ func (s *told) Execution(_ context.Context, id string) (Execution, error) {
 	return x, nil
 }
 
-func (s *told) History(_ context.Context, _ string, after int64) ([]Event, error) {
+func (s *historySource) History(_ context.Context, _ string, after int64) ([]Event, error) {
 	s.reads++
 	if after >= int64(len(s.events)) {
 		return nil, nil
@@ -191,7 +199,7 @@ func (s *told) History(_ context.Context, _ string, after int64) ([]Event, error
 	return append([]Event(nil), rest[:min(len(rest), s.page)]...), nil
 }
 
-func (s *told) Data(_ context.Context, _ string, version int64) (string, error) {
+func (s *historySource) Data(_ context.Context, _ string, version int64) (string, error) {
 	if text, ok := s.data[version]; ok {
 		return text, nil
 	}

@@ -84,10 +84,10 @@ func settleAll(m *model, cmd tea.Cmd, depth int) {
 	if cmd == nil || depth > 40 {
 		return
 	}
-	told := make(chan tea.Msg, 1)
-	go func() { told <- cmd() }()
+	answer := make(chan tea.Msg, 1)
+	go func() { answer <- cmd() }()
 	select {
-	case msg := <-told:
+	case msg := <-answer:
 		if batch, ok := msg.(tea.BatchMsg); ok {
 			for _, c := range batch {
 				settleAll(m, c, depth+1)

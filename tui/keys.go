@@ -254,9 +254,9 @@ func (p *helpPage) draw(a area, l look) {
 	if a.w >= 110 {
 		columns = 2
 	}
-	room := min(a.w-6, 60*columns)
+	avail := min(a.w-6, 60*columns)
 	lines := p.lines(columns)
-	in := l.box(a, p.title, room, min(len(lines)+1, a.h-2))
+	in := l.box(a, p.title, avail, min(len(lines)+1, a.h-2))
 	p.scroll.fit(len(lines), max(0, in.h-1))
 	for y := range p.scroll.space {
 		if at := p.scroll.offset + y; at < len(lines) {

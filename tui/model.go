@@ -391,7 +391,7 @@ func (m *model) visit() tea.Cmd {
 	return m.shown().refresh(m.options.Now())
 }
 
-// screen is one of the places that one can be in. It is told everything by the
+// screen is one of the views. It receives everything from the
 // model, and asks it for everything by the commands that it gives back.
 type screen interface {
 	// draw draws it into the whole of an area, as of the source's time.

@@ -83,13 +83,13 @@ func (m *model) header(a area) {
 
 // names returns the names of the places with their counts, as far as they fit. The count of dead
 // letters is dropped last.
-func (m *model) names(room int) []string {
+func (m *model) names(avail int) []string {
 	counts := [tableCount]int64{totalOf(m.stand.Counts, Executions), totalOf(m.stand.Counts, Timers), m.stand.Counts.Dead}
-	const roomy, apart = 7, 4 // for the program's name, and around each of them
+	const nameWidth, apart = 7, 4 // for the program's name, and around each of them
 	for _, how := range []struct {
 		long, counted bool
 		space         int
-	}{{true, true, room - roomy}, {true, false, room}, {false, false, room}} {
+	}{{true, true, avail - nameWidth}, {true, false, avail}, {false, false, avail}} {
 		names, cells := []string{[2]string{"Over", "Overview"}[truth(how.long)]}, 0
 		for kind := range tableCount {
 			name := kind.short()
@@ -126,11 +126,11 @@ func (m *model) where(a area) {
 	case m.standing && waiting >= silence:
 		text, how = "no answer for "+age(waiting), warn|strong
 	}
-	room := a.w - width(m.whereabouts()) - 8
-	if how == faint && room < width(text)+2 || text == "" {
+	avail := a.w - width(m.whereabouts()) - 8
+	if how == faint && avail < width(text)+2 || text == "" {
 		return
 	}
-	a.right(0, how, " "+clip(text, max(room, a.w-4), m.look.more())+" ")
+	a.right(0, how, " "+clip(text, max(avail, a.w-4), m.look.more())+" ")
 }
 
 // silence is how long an answer may take before the screen mentions it.
@@ -177,9 +177,9 @@ func (m *model) footing() []hint {
 	last := []hint{{keys: "?", what: "keys"}, {keys: "q", what: "quit"}}
 	first := min(3, len(here))
 	all := slices.Concat(here[:first], m.timeHints(), here[first:])
-	room := m.width - footWidth(last...)
+	avail := m.width - footWidth(last...)
 	for i, h := range all {
-		if room -= footWidth(h); room < 0 {
+		if avail -= footWidth(h); avail < 0 {
 			return append(all[:i], last...)
 		}
 	}
@@ -188,11 +188,11 @@ func (m *model) footing() []hint {
 
 // footWidth returns the width of keys in the last line.
 func footWidth(hints ...hint) int {
-	room := 0
+	avail := 0
 	for _, h := range hints {
-		room += width(h.keys) + width(h.what) + 3
+		avail += width(h.keys) + width(h.what) + 3
 	}
-	return room
+	return avail
 }
 
 // notice is something that is said in the last line, for a while.

@@ -88,10 +88,10 @@ func (l *listing) current() Row {
 }
 
 func (l *listing) clamp() {
-	room := max(1, l.space.h)
+	avail := max(1, l.space.h)
 	l.cursor = max(0, min(l.cursor, len(l.rows)-1))
-	l.offset = max(l.cursor-room+1, min(l.offset, l.cursor))
-	l.offset = max(0, min(l.offset, len(l.rows)-room))
+	l.offset = max(l.cursor-avail+1, min(l.offset, l.cursor))
+	l.offset = max(0, min(l.offset, len(l.rows)-avail))
 }
 
 func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
@@ -247,11 +247,11 @@ func (s *overviewScreen) hints() []hint {
 
 // stack draws lists one below the other, and divides the space among them.
 func (s *overviewScreen) stack(a area, l look, now time.Time, which []int) {
-	room := shares(a.h-len(which), s.needs(which))
+	avail := shares(a.h-len(which), s.needs(which))
 	y := 0
 	for i, at := range which {
-		s.list(a.part(0, y, a.w, room[i]+1), l, now, at)
-		y += room[i] + 1
+		s.list(a.part(0, y, a.w, avail[i]+1), l, now, at)
+		y += avail[i] + 1
 	}
 }
 
@@ -264,21 +264,21 @@ func (s *overviewScreen) needs(which []int) []int {
 }
 
 // shares divides the space equally, and gives what some do not need to the others.
-func shares(room int, needs []int) []int {
+func shares(avail int, needs []int) []int {
 	given := make([]int, len(needs))
-	for more := true; more && room > 0; {
+	for more := true; more && avail > 0; {
 		more = false
 		for i := range needs {
-			if room > 0 && given[i] < needs[i] {
+			if avail > 0 && given[i] < needs[i] {
 				given[i]++
-				room--
+				avail--
 				more = true
 			}
 		}
 	}
-	if n := len(given); room > 0 && n > 0 {
+	if n := len(given); avail > 0 && n > 0 {
 		for i := range given {
-			given[i] += room / n
+			given[i] += avail / n
 		}
 	}
 	return given
@@ -299,13 +299,13 @@ func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
 	if len(list.rows) == 0 {
 		a.put(2, 1, faint, list.none)
 	}
-	room := list.columns(now)
+	avail := list.columns(now)
 	for y := range list.space.h {
 		if list.offset+y >= len(list.rows) {
 			break
 		}
 		line := list.space.part(0, y, a.w, 1)
-		s.row(line, l, now, rowOf{list.rows[list.offset+y], at, room})
+		s.row(line, l, now, rowOf{list.rows[list.offset+y], at, avail})
 		if at == s.at && list.offset+y == list.cursor {
 			line.fill(0, selected)
 		}
@@ -313,8 +313,8 @@ func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
 }
 
 // share says how many of all rows there is room for, if not for all of them.
-func (l *listing) share(room int) string {
-	shown := min(room, len(l.rows))
+func (l *listing) share(avail int) string {
+	shown := min(avail, len(l.rows))
 	switch of := max(l.total, int64(len(l.rows))); {
 	case shown <= 0, int64(shown) == of && l.total > 0, shown == len(l.rows) && l.total == 0:
 		return ""
@@ -357,15 +357,15 @@ type listWidths struct{ time, what, lead int }
 
 // columns fits the columns to what a list shows; times may grow as they pass.
 func (l *listing) columns(now time.Time) listWidths {
-	room := listWidths{9, 5, 8}
+	avail := listWidths{9, 5, 8}
 	for at := l.offset; at < min(len(l.rows), l.offset+l.space.h); at++ {
 		r := l.rows[at]
-		room.time = max(room.time, width(due(now, r)))
-		room.what = max(room.what, min(15, width(r.Kind)))
-		room.lead = max(room.lead, width(subjectOf(r)))
+		avail.time = max(avail.time, width(due(now, r)))
+		avail.what = max(avail.what, min(15, width(r.Kind)))
+		avail.lead = max(avail.lead, width(subjectOf(r)))
 	}
-	room.lead = min(room.lead, max(8, (l.space.w-22)*3/5))
-	return room
+	avail.lead = min(avail.lead, max(8, (l.space.w-22)*3/5))
+	return avail
 }
 
 // subjectOf names what a row is about: its execution, or the event that was in none.

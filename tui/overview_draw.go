@@ -221,13 +221,13 @@ func (s *samples) add(value float64, at time.Time) {
 }
 
 // latest are the last ones, as many as there is room for.
-func (s *samples) latest(room int) []float64 {
-	return s.values[max(0, len(s.values)-room):]
+func (s *samples) latest(avail int) []float64 {
+	return s.values[max(0, len(s.values)-avail):]
 }
 
-func (s *samples) peak(room int) float64 {
+func (s *samples) peak(avail int) float64 {
 	peak := 0.0
-	for _, v := range s.latest(room) {
+	for _, v := range s.latest(avail) {
 		peak = max(peak, v)
 	}
 	return peak

@@ -67,13 +67,13 @@ func (p *prompt) key(k string) (cmd tea.Cmd, open bool) {
 }
 
 func (p *prompt) draw(a area, l look) {
-	room := min(max(40, a.w-12), 90, a.w-4)
+	avail := min(max(40, a.w-12), 90, a.w-4)
 	var lines []string
 	for _, text := range p.about {
-		lines = append(lines, wrapped(text, room)...)
+		lines = append(lines, wrapped(text, avail)...)
 	}
-	wrong := wrapped(p.wrong, room)
-	in := l.box(a, p.title, room, len(lines)+2+max(2, len(wrong)))
+	wrong := wrapped(p.wrong, avail)
+	in := l.box(a, p.title, avail, len(lines)+2+max(2, len(wrong)))
 	for y, line := range lines {
 		in.put(0, y, plainInk, line)
 	}
@@ -162,9 +162,9 @@ func (c *confirmation) keyAt(x, y int) string {
 }
 
 func (c *confirmation) draw(a area, l look) {
-	room := min(max(40, a.w-12), 100, a.w-4)
-	text, how := c.lines(room)
-	in := l.box(a, sentence(c.action), room, min(len(text)+2, a.h-2))
+	avail := min(max(40, a.w-12), 100, a.w-4)
+	text, how := c.lines(avail)
+	in := l.box(a, sentence(c.action), avail, min(len(text)+2, a.h-2))
 	c.scroll.fit(len(text), max(0, in.h-2))
 	for y := range c.scroll.space {
 		if at := c.scroll.offset + y; at < len(text) {
@@ -175,10 +175,10 @@ func (c *confirmation) draw(a area, l look) {
 }
 
 // lines returns the text of the dialog and its inks.
-func (c *confirmation) lines(room int) (text []string, how []ink) {
+func (c *confirmation) lines(avail int) (text []string, how []ink) {
 	add := func(i ink, lines ...string) {
 		for _, line := range lines {
-			for _, part := range wrapped(line, room) {
+			for _, part := range wrapped(line, avail) {
 				text, how = append(text, part), append(how, i)
 			}
 		}
@@ -233,9 +233,9 @@ func (r *reading) key(k string) (cmd tea.Cmd, open bool) { return nil, r.scroll.
 func (*reading) keyAt(int, int) string { return "esc" }
 
 func (r *reading) draw(a area, l look) {
-	room := min(max(40, a.w-12), 100, a.w-4)
-	lines := wrapped(r.text, room)
-	in := l.box(a, r.title, room, min(len(lines)+2, a.h-2))
+	avail := min(max(40, a.w-12), 100, a.w-4)
+	lines := wrapped(r.text, avail)
+	in := l.box(a, r.title, avail, min(len(lines)+2, a.h-2))
 	r.scroll.fit(len(lines), max(0, in.h-2))
 	how := plainInk
 	if r.bad {
@@ -320,8 +320,8 @@ func (f *field) word() int {
 
 // draw draws the visible part of the text, and the cursor.
 func (f *field) draw(a area, x, y int) {
-	room, from := a.w-x, 0
-	for from < f.at && width(string(f.runes[from:f.at])) >= room {
+	avail, from := a.w-x, 0
+	for from < f.at && width(string(f.runes[from:f.at])) >= avail {
 		from++
 	}
 	end := a.put(x, y, plainInk, string(f.runes[from:]))

@@ -35,7 +35,7 @@ type table struct {
 
 	cursor, offset, height int
 	space                  int  // cells that it was drawn into
-	moved                  bool // somebody has moved the cursor
+	moved                  bool // the user has moved the cursor
 	early                  int  // … by so much, before there was what it moves in
 	toEnd                  bool
 	marked                 map[string]bool

@@ -45,16 +45,16 @@ func (t *table) gutter() int {
 
 // layout chooses the columns that fit, and how wide they are: as wide as what they
 // have shown so far, those that grow share what is left.
-func (t *table) layout(room int, now time.Time) (columns []column, widths []int) {
+func (t *table) layout(avail int, now time.Time) (columns []column, widths []int) {
 	all := columnsOf(t.kind)
 	if len(t.widths) != len(all) {
 		t.widths = make([]int, len(all))
 	}
 	t.measure(all, now)
-	left := room - t.gutter()
+	left := avail - t.gutter()
 	for i, c := range all {
 		w := t.widths[i]
-		if room < c.needs {
+		if avail < c.needs {
 			w = 0
 		}
 		columns, widths = append(columns, c), append(widths, w)

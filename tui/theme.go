@@ -149,9 +149,9 @@ func (l look) rule(a area, y int, title string, i ink) {
 }
 
 // field writes a text into a column that is so wide.
-func (l look) field(a area, x, y, room int, i ink, text string) int {
-	a.put(x, y, i, clip(text, min(room, a.w-x), l.more()))
-	return x + room
+func (l look) field(a area, x, y, avail int, i ink, text string) int {
+	a.put(x, y, i, clip(text, min(avail, a.w-x), l.more()))
+	return x + avail
 }
 
 // askBackground asks a terminal for its background colour (OSC 11).

@@ -79,7 +79,7 @@ func (t *taskTree) reset() {
 	t.changes++
 }
 
-// read takes up the document. What the history told of other tasks stays.
+// read takes up the document. What is known from the history about other tasks stays.
 func (t *taskTree) read(d *Document) {
 	if d == nil || t.tasks.of == d {
 		return

@@ -55,11 +55,11 @@ func cursorInk(focus bool) ink {
 
 func (t *taskTree) drawLine(a area, l look, line *treeLine, how *treeLook) {
 	text := t.text(l, line, how)
-	room := a.w
-	if room >= 36 {
-		room -= t.drawState(a, l, &text) + 1
+	avail := a.w
+	if avail >= 36 {
+		avail -= t.drawState(a, l, &text) + 1
 	}
-	a = a.part(0, 0, room, 1)
+	a = a.part(0, 0, avail, 1)
 	x := t.drawName(a, l, line, &text)
 	x = l.rest(a, x+2, text.noted, text.notes)
 	if text.notes == "" {

@@ -45,7 +45,7 @@ func (empty) Overview(context.Context) (tui.Overview, error) {
 	return tui.Overview{Place: "nowhere"}, nil
 }
 
-// Run ends when it is told to by a key or by its context.
+// Run ends by a key or with its context.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -88,7 +88,7 @@ func TestDocumentView(t *testing.T) {
 }
 
 // serve gives a history what it wants, as a source would.
-func serve(v *historyView, s *told) {
+func serve(v *historyView, s *historySource) {
 	for range 1000 {
 		after, lacks := v.want()
 		if !lacks {
@@ -103,7 +103,7 @@ func serve(v *historyView, s *told) {
 // can be reached.
 func TestHistoryPages(t *testing.T) {
 	t.Parallel()
-	s := &told{page: 300}
+	s := &historySource{page: 300}
 	for i := range 20_000 {
 		s.events = append(s.events, Event{Version: int64(i + 1), Type: "task.completed", Task: fmt.Sprintf("/do/0/x#%d", i)})
 	}
@@ -164,7 +164,7 @@ func TestHistoryPages(t *testing.T) {
 func TestHistoryFilterFollows(t *testing.T) {
 	t.Parallel()
 	events := shopStory().events
-	s := &told{page: 10, events: events[:30]}
+	s := &historySource{page: 10, events: events[:30]}
 	v := newHistoryView()
 	v.height = 10
 	v.feed(s.events)

@@ -94,22 +94,22 @@ func rate(n float64) string {
 func some(n int, what string) string { return history.Count(n, what) }
 
 // wrapped splits a text into lines of a width.
-func wrapped(text string, room int) []string {
+func wrapped(text string, avail int) []string {
 	var lines []string
 	for paragraph := range strings.SplitSeq(text, "\n") {
 		line := ""
 		for word := range strings.FieldsSeq(paragraph) {
-			for width(word) > room && room > 0 {
+			for width(word) > avail && avail > 0 {
 				if line != "" {
 					lines, line = append(lines, line), ""
 				}
-				lines = append(lines, clip(word, room, ""))
-				word = skip(word, room)
+				lines = append(lines, clip(word, avail, ""))
+				word = skip(word, avail)
 			}
 			switch {
 			case line == "":
 				line = word
-			case width(line)+1+width(word) <= room:
+			case width(line)+1+width(word) <= avail:
 				line += " " + word
 			default:
 				lines, line = append(lines, line), word
@@ -300,18 +300,18 @@ func cleaned(text string) string {
 }
 
 // clip cuts a text to a number of cells; the mark shows that something is missing.
-func clip(text string, room int, mark string) string {
-	if room <= 0 {
+func clip(text string, avail int, mark string) string {
+	if avail <= 0 {
 		return ""
 	}
-	if len(text) <= room && plain(text) || width(text) <= room {
+	if len(text) <= avail && plain(text) || width(text) <= avail {
 		return text
 	}
-	room -= width(mark)
+	avail -= width(mark)
 	var b strings.Builder
 	n := 0
 	glyphs(text, func(g glyph) bool {
-		if n += g.width; n > room {
+		if n += g.width; n > avail {
 			return false
 		}
 		b.WriteRune(g.r)

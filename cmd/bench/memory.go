@@ -14,7 +14,7 @@ import (
 // memory measures the bytes per item in Redis, and the size of its text.
 func (s *stage) memory(ctx context.Context) error {
 	if !s.read(ctx, nil).known {
-		s.add(Result{Name: "not told by this Redis", Unit: "bytes"})
+		s.add(Result{Name: "not reported by this Redis", Unit: "bytes"})
 		return nil
 	}
 	for _, measure := range []func(context.Context) error{s.ofTimers, s.ofEvents, s.ofExecutions} {

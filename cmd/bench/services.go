@@ -54,7 +54,7 @@ func (d duty) engine(rdb *redis.Client, opts engine.Options) (*engine.Engine, er
 	return engine.New(rdb, opts)
 }
 
-// shortBlock is how long reads block if somebody waits for the services to stop.
+// shortBlock is how long reads block while a caller waits for the services to stop.
 const shortBlock = 100 * time.Millisecond
 
 // services are the running services of a duty, in this process or in others.

@@ -18,21 +18,21 @@ func (sh *Shell) RelaxGC() {
 	}
 }
 
-// Bounds of a serving process: its memory limit is slightMemory, or roomy times the live heap if
-// that is more, and at most headroomMemory beyond the live heap. With 10,000 executions in flight
-// 25 to 40 MiB are live, which swift alone would let grow to five times that.
+// Bounds of a serving process: its memory limit is servingMemory, or servingFactor times the live heap if
+// that is more, and at most servingHeadroom beyond the live heap. With 10,000 executions in flight
+// 25 to 40 MiB are live, which RelaxGC alone would let grow to five times that.
 const (
-	slightMemory   = 64 << 20
-	roomy          = 2
-	headroomMemory = 192 << 20
+	servingMemory   = 64 << 20
+	servingFactor   = 2
+	servingHeadroom = 192 << 20
 )
 
 // BoundMemory keeps the memory of a long-running process small: the garbage collector runs as
-// rarely as swift allows, and more often near the limit. GOGC or GOMEMLIMIT in the environment take
+// rarely as RelaxGC allows, and more often near the limit. GOGC or GOMEMLIMIT in the environment take
 // precedence.
 func (sh *Shell) BoundMemory(ctx context.Context) {
 	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
-		go bound(ctx, slightMemory, roomy, headroomMemory)
+		go bound(ctx, servingMemory, servingFactor, servingHeadroom)
 	}
 }
 

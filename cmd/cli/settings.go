@@ -153,7 +153,7 @@ func (s *Settings) table() []setting {
 		{"KEEP_FINISHED", nil, keeping(&s.KeepFinished), "how long executions are kept that have ended, with their histories; 0: for ever"},
 		{"KEEP_FINISHED_COUNT", nil, whole(&s.KeepCount, 0, 1_000_000_000), "how many of them each tenant keeps, the newest, for a minute at least; 0: all"},
 		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "how often timers, listener entries and requests that Redis has lost are looked for, and set again; 0: never"},
-		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the services are judged"},
+		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the health of the services is checked"},
 		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often depths and rates are reported"},
 		{"LOG_LEVEL", nil, LevelValue(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},

@@ -58,7 +58,7 @@ func ProcessStreams() Streams {
 const RedrawEvery = 100 * time.Millisecond
 
 // screen is a terminal that receives no control character beyond ASCII: data can contain them, and
-// they become JSON escapes. ASCII control characters are escaped by whoever writes.
+// they become JSON escapes. ASCII control characters are escaped by the writer.
 type screen struct{ io.Writer }
 
 // Write implements io.Writer.

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Of the end of a history it is told what is under way: neither what has ended, nor what
+// The end of a history shows what is under way: neither what has ended, nor what
 // only stands around others.
 func TestOpen(t *testing.T) {
 	t.Parallel()

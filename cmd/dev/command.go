@@ -73,7 +73,7 @@ func (r *Redis) commandAdvance(peer *server.Peer, text string) {
 		return
 	}
 	if !r.moving.TryLock() {
-		peer.WriteError("ERR somebody else moves the clock just now")
+		peer.WriteError("ERR another client is moving the clock")
 		return
 	}
 	defer r.moving.Unlock()

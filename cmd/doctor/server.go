@@ -97,7 +97,7 @@ func ofPersistence(v store.Server, now time.Time) finding {
 	switch {
 	case v.Trouble != "":
 		f.State, f.Text = isBad, v.Trouble+": what was written since may be gone after a crash"
-		f.Remedy = "see the log of Redis and the room on its disk; INFO persistence says when it is well again"
+		f.Remedy = "see the log of Redis and the free space on its disk; INFO persistence says when it is well again"
 	case v.AppendOnly == "always":
 		f.Text = "append-only file, flushed always: neither a crash nor a power cut loses what was acknowledged"
 	case v.AppendOnly == "everysec":
@@ -106,7 +106,7 @@ func ofPersistence(v store.Server, now time.Time) finding {
 		f.State, f.Text = isDoubtful, "append-only file, flushed when the system likes: a power cut may lose half a minute; kill -9 of Redis nothing"
 		f.Remedy = "CONFIG SET appendfsync everysec, then CONFIG REWRITE"
 	case v.AppendOnly == "on":
-		f.State, f.Text = isUnknown, "append-only file, but not told how often it is flushed: kill -9 of Redis loses nothing; a power cut a second, or half a minute"
+		f.State, f.Text = isUnknown, "append-only file, but Redis does not say how often it is flushed: kill -9 of Redis loses nothing; a power cut a second, or half a minute"
 	case v.AppendOnly == "":
 		f.State, f.Text = isUnknown, "it does not say what a crash would cost"
 	case v.Saves == "off":
@@ -116,7 +116,7 @@ func ofPersistence(v store.Server, now time.Time) finding {
 		f.Text = "snapshots only: a crash of Redis loses up to " + minutes(gap) + lastSave(v, now)
 	default:
 		f.State, f.Remedy = isUnknown, "have the append-only file turned on where this Redis is configured"
-		f.Text = "no append-only file, and not told when snapshots are taken: a crash loses all since the last one" + lastSave(v, now)
+		f.Text = "no append-only file, and Redis does not say when snapshots are taken: a crash loses all since the last one" + lastSave(v, now)
 	}
 	return f
 }

@@ -201,7 +201,7 @@ func (d *doctor) stalledOf(ctx context.Context, tenant string, next store.Next) 
 		d.blind(f.Check, tenant, err)
 		return
 	case found.Unsure != "":
-		f.State, f.Text = isUnknown, "it cannot be told which executions have no next step: "+found.Unsure
+		f.State, f.Text = isUnknown, "cannot tell which executions have no next step: "+found.Unsure
 		f.Remedy = "ask again when they have less to do"
 	case len(found.Found) > 0:
 		f.State = isDoubtful

@@ -23,8 +23,8 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// telling is one run of the command history.
-type telling struct {
+// historyPrinter is one run of the command history.
+type historyPrinter struct {
 	sh     *cli.Shell
 	target *cli.Target
 	format *cli.Choice
@@ -38,7 +38,7 @@ type telling struct {
 
 // NewHistoryCommand returns the command flunq history.
 func NewHistoryCommand(sh *cli.Shell) *cobra.Command {
-	h := &telling{sh: sh}
+	h := &historyPrinter{sh: sh}
 	c := &cobra.Command{
 		Use:   "history ID",
 		Short: "Show the events of an execution",
@@ -79,7 +79,7 @@ type historyRow struct {
 	Further map[string]string `json:"attributes,omitempty"`
 }
 
-func (h *telling) run(ctx context.Context, id string) error {
+func (h *historyPrinter) run(ctx context.Context, id string) error {
 	if h.after != 0 && h.format.String() == "jsonl" {
 		return cli.Misusef("--after and -o jsonl exclude each other: a recording is whole")
 	}
@@ -102,7 +102,7 @@ func (h *telling) run(ctx context.Context, id string) error {
 }
 
 // tell prints the history in batches, and follows it if asked to.
-func (h *telling) tell(ctx context.Context, r *cli.Remote, x store.Execution) error {
+func (h *historyPrinter) tell(ctx context.Context, r *cli.Remote, x store.Execution) error {
 	at := h.after
 	if h.format.String() == "table" {
 		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
@@ -129,14 +129,14 @@ func (h *telling) tell(ctx context.Context, r *cli.Remote, x store.Execution) er
 }
 
 // wait waits until an execution has a later version or has ended.
-func (*telling) wait(ctx context.Context, r *cli.Remote, x store.Execution, version int64) (store.Execution, error) {
+func (*historyPrinter) wait(ctx context.Context, r *cli.Remote, x store.Execution, version int64) (store.Execution, error) {
 	return (&cli.WaitFlags{}).Until(ctx, r, x.ID, func(now store.Execution) bool {
 		return now.Version > version || inspect.Ended(now.Status)
 	})
 }
 
 // take prints one batch of the events after a version.
-func (h *telling) take(ctx context.Context, r *cli.Remote, x store.Execution, at int64, events []event.Event) error {
+func (h *historyPrinter) take(ctx context.Context, r *cli.Remote, x store.Execution, at int64, events []event.Event) error {
 	switch h.format.String() {
 	case "jsonl":
 		if len(events) == 0 && h.follow {
@@ -165,7 +165,7 @@ func (h *telling) take(ctx context.Context, r *cli.Remote, x store.Execution, at
 }
 
 // end prints what follows the events.
-func (h *telling) end(ctx context.Context, r *cli.Remote, id string) error {
+func (h *historyPrinter) end(ctx context.Context, r *cli.Remote, id string) error {
 	switch h.format.String() {
 	case "table":
 		return nil
@@ -185,7 +185,7 @@ func (h *telling) end(ctx context.Context, r *cli.Remote, id string) error {
 }
 
 // tabled prints an event as a row of the table.
-func (h *telling) tabled(version int64, e event.Event) {
+func (h *historyPrinter) tabled(version int64, e event.Event) {
 	name := strings.TrimPrefix(string(e.Type), event.Prefix)
 	style := ""
 	if describe.Event(version, e).State == tui.Faulted {
@@ -196,7 +196,7 @@ func (h *telling) tabled(version int64, e event.Event) {
 
 // line prints one row as soon as it is known: the columns have fixed widths, and the last one, in a
 // style, takes the rest of the line.
-func (h *telling) line(style string, cells ...string) {
+func (h *historyPrinter) line(style string, cells ...string) {
 	var b strings.Builder
 	for i, width := range []int{9, 26, 22, 24} {
 		text := cells[i]

@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// errand is one run of a command that sends a signal to executions.
-type errand struct {
+// signalCommand is one run of a command that sends a signal to executions.
+type signalCommand struct {
 	sh       *cli.Shell
 	target   *cli.Target
 	format   *cli.Choice
@@ -33,7 +33,7 @@ type errand struct {
 }
 
 // flags adds the flags that these commands share.
-func (s *errand) flags(c *cobra.Command) *cobra.Command {
+func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
 	c.GroupID = cli.GroupOperate
 	c.Args = cli.SomeArguments("execution")
 	s.target = cli.TargetFlags(c, s.sh)
@@ -48,7 +48,7 @@ func (s *errand) flags(c *cobra.Command) *cobra.Command {
 
 // NewCancelCommand returns the command flunq cancel.
 func NewCancelCommand(sh *cli.Shell) *cobra.Command {
-	s := &errand{
+	s := &signalCommand{
 		sh: sh, Signal: actions.Signals()["cancel"],
 		reached: func(_, now store.Execution) bool { return inspect.Ended(now.Status) },
 	}
@@ -66,7 +66,7 @@ be undone, so the command asks first; scripts use --yes.`,
 
 // NewSuspendCommand returns the command flunq suspend.
 func NewSuspendCommand(sh *cli.Shell) *cobra.Command {
-	s := &errand{
+	s := &signalCommand{
 		sh: sh, Signal: actions.Signals()["suspend"],
 		reached: func(_, now store.Execution) bool { return now.Status == string(decide.Suspended) },
 	}
@@ -82,7 +82,7 @@ fire and events that arrive wait until the execution is resumed.`,
 
 // NewResumeCommand returns the command flunq resume.
 func NewResumeCommand(sh *cli.Shell) *cobra.Command {
-	s := &errand{
+	s := &signalCommand{
 		sh: sh, Signal: actions.Signals()["resume"],
 		reached: func(_, now store.Execution) bool { return now.Status != string(decide.Suspended) },
 	}
@@ -96,7 +96,7 @@ func NewResumeCommand(sh *cli.Shell) *cobra.Command {
 
 // NewRetryCommand returns the command flunq retry.
 func NewRetryCommand(sh *cli.Shell) *cobra.Command {
-	s := &errand{
+	s := &signalCommand{
 		sh: sh, Signal: actions.Signals()["retry"],
 		reached: func(before, now store.Execution) bool {
 			return now.Version > before.Version && now.Status != string(decide.Running) && now.Status != string(decide.Pending)
@@ -125,7 +125,7 @@ type signalled struct {
 }
 
 // run sends the signal to all executions, or to none if one of them cannot take it.
-func (s *errand) run(ctx context.Context, ids []string) error {
+func (s *signalCommand) run(ctx context.Context, ids []string) error {
 	if err := s.patience.Check(); err != nil {
 		return err
 	}
@@ -155,10 +155,10 @@ func (s *errand) run(ctx context.Context, ids []string) error {
 	return errors.Join(s.print(printed), err)
 }
 
-func (s *errand) dry() bool { return s.consent != nil && s.consent.dry }
+func (s *signalCommand) dry() bool { return s.consent != nil && s.consent.dry }
 
 // find reads the executions, and collects those that cannot take the signal.
-func (s *errand) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
+func (s *signalCommand) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
 	var found []store.Execution
 	var wrong []error
 	for _, id := range ids {
@@ -181,7 +181,7 @@ func (s *errand) find(ctx context.Context, r *cli.Remote, ids []string) ([]store
 }
 
 // mayGoOn asks for confirmation if the command destroys something.
-func (s *errand) mayGoOn(ctx context.Context, printed []signalled) error {
+func (s *signalCommand) mayGoOn(ctx context.Context, printed []signalled) error {
 	if s.consent == nil || s.consent.dry {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (s *errand) mayGoOn(ctx context.Context, printed []signalled) error {
 	return s.consent.given(ctx, s.sh, s.format, s.Verb)
 }
 
-func (s *errand) send(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
+func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
 	now, err := r.Store.Now(ctx)
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (s *errand) send(ctx context.Context, r *cli.Remote, found []store.Executio
 }
 
 // await waits until every execution has reached the state, or no longer can.
-func (s *errand) await(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
+func (s *signalCommand) await(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
 	var wrong []error
 	for i, before := range found {
 		x, err := s.patience.Until(ctx, r, before.ID, func(now store.Execution) bool {
@@ -229,7 +229,7 @@ func (s *errand) await(ctx context.Context, r *cli.Remote, found []store.Executi
 }
 
 // faulted returns the error of an execution that was retried and faulted again.
-func (*errand) faulted(ctx context.Context, r *cli.Remote, id string) error {
+func (*signalCommand) faulted(ctx context.Context, r *cli.Remote, id string) error {
 	x, err := r.Store.Execution(ctx, r.Tenant, id)
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ func (*errand) faulted(ctx context.Context, r *cli.Remote, id string) error {
 	return cli.Fail(cli.ExitFaulted, fmt.Errorf("execution %s has faulted again: %w", id, problem))
 }
 
-func (s *errand) print(printed []signalled) error {
+func (s *signalCommand) print(printed []signalled) error {
 	for _, one := range printed {
 		switch {
 		case !one.Sent:
@@ -260,7 +260,7 @@ func (s *errand) print(printed []signalled) error {
 	return nil
 }
 
-func (s *errand) printDry(printed []signalled) error {
+func (s *signalCommand) printDry(printed []signalled) error {
 	if !s.dry() {
 		return nil
 	}

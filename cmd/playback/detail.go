@@ -54,7 +54,7 @@ func (f *Playback) timer(id string) (d tui.Detail, err error) {
 // fate tells what happens to a timer later, which a playback knows in advance.
 func (f *Playback) fate(s *span) string {
 	if s.until < 0 {
-		return "nothing on this film"
+		return "nothing in this recording"
 	}
 	how, at := "it is taken back", f.frames[s.until].at
 	if s.fired {

@@ -96,7 +96,7 @@ func (r run) check(t *testing.T, n int, x tui.Execution) int {
 	slices.Sort(set)
 	slices.Sort(timers)
 	if diff := cmp.Diff(set, timers); diff != "" {
-		t.Fatalf("event %d: timers of %s (-state +film):\n%s", n, x.ID, diff)
+		t.Fatalf("event %d: timers of %s (-state +playback):\n%s", n, x.ID, diff)
 	}
 	return 1
 }

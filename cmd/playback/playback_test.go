@@ -75,7 +75,7 @@ func simulated(t testing.TB, cfg sim.Config) run {
 	return r
 }
 
-// watch is somebody's clock.
+// watch is a clock that a test sets.
 type watch struct {
 	mu  sync.Mutex
 	now time.Time
@@ -95,7 +95,7 @@ func (w *watch) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// playback is the whole of a run as a film, at its beginning.
+// playback is the whole of a run, at its beginning.
 func (r run) playback(w *watch) *playback.Playback {
 	opts := r.opts
 	opts.Now = w.Now
@@ -105,7 +105,7 @@ func (r run) playback(w *watch) *playback.Playback {
 	return f
 }
 
-// at is a film of a run that stands behind so many events.
+// at is a playback that stands behind n events.
 func (r run) at(n int) *playback.Playback {
 	f := r.playback(newWatch())
 	f.At(max(n, 1), time.Time{})
@@ -115,7 +115,7 @@ func (r run) at(n int) *playback.Playback {
 	return f
 }
 
-// everything is all that a film answers, but for what depends on how it was moved.
+// everything is all that a playback answers, but for what depends on how it was moved.
 func everything(t *testing.T, f *playback.Playback) string {
 	t.Helper()
 	ctx := t.Context()
@@ -197,7 +197,7 @@ func move(t *testing.T, f *playback.Playback, m tui.Move) tui.Clock {
 	return ok(f.Move(t.Context(), m))
 }
 
-// stamp is a time as short as it can be told.
+// stamp is a time, as short as possible.
 func stamp(at time.Time) string {
 	if at.IsZero() {
 		return ""

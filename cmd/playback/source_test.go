@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// A film is all that the screen asks for.
+// A playback answers all that the screen asks for.
 var (
 	_ tui.Source     = (*playback.Playback)(nil)
 	_ tui.Timekeeper = (*playback.Playback)(nil)
@@ -151,7 +151,7 @@ do:
 	}
 }
 
-// What does not follow from what was before is told, and shown all the same.
+// What does not follow from what was before is reported, and shown all the same.
 func TestWhatDoesNotFollow(t *testing.T) {
 	t.Parallel()
 	r := example(t, "reminder")

@@ -189,7 +189,7 @@ func (c *charted) row(x *row) rowView {
 	}
 	v := rowView{
 		ID: x.id, Parent: x.parent, Level: x.depth + 1, Kind: "group", State: stateDone,
-		Label: short(label, 60), Turn: turn, Detail: short(x.detail, 90), // as much as there is room for
+		Label: short(label, 60), Turn: turn, Detail: short(x.detail, 90), // as much as fits
 		Folds: len(x.inside) > 0, Folded: x.folded, Hidden: x.hidden, Left: x.left,
 	}
 	if x.run == nil {

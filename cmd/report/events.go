@@ -56,7 +56,7 @@ func (r *Recording) event(h *happening, p *pool) eventView {
 		Class: eventClass(h), Text: h.text, Data: p.add(h.data), Differs: r.Difference != nil && r.Difference.Event == h.n,
 	}
 	if h.run != nil {
-		v.Name, v.Ref, v.Row = short(h.run.title(), 48), h.run.link(), h.run.row // as much as there is room for
+		v.Name, v.Ref, v.Row = short(h.run.title(), 48), h.run.link(), h.run.row // as much as fits
 	}
 	return v
 }

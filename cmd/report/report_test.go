@@ -94,7 +94,7 @@ func TestBroken(t *testing.T) {
 }
 
 // A run of ten thousand tasks is a page that opens: the rows are some hundreds, and
-// what is left out is told.
+// what is left out is said.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	cfg := parsed(t, `document: {dsl: '1.0.3', namespace: test, name: big, version: '1.0.0'}

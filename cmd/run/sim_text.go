@@ -347,7 +347,7 @@ func struckWhy(kind sim.FaultKind) string {
 	case sim.CrashBefore, sim.CrashAfter:
 		return "The process that made the call died before it had recorded the answer,"
 	case sim.StopRequested:
-		return "The process that made the call was told to stop before it had recorded the answer,"
+		return "The process that made the call was stopping before it had recorded the answer,"
 	case sim.Delay, sim.Clock:
 		return "The process that made the call was not heard of for longer than its lease,"
 	case sim.DropRequest, sim.DropReply, sim.Outage:

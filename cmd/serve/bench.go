@@ -56,8 +56,8 @@ Scenarios:
 	f.IntVar(&b.processes, "processes", 0, "run the services in `N` separate processes")
 	f.BoolVar(&b.quick, "quick", false, "use small numbers, to check that everything works")
 	f.StringVar(&b.profiles, "profile", "", "write a profile of each scenario to `FOLDER` (see go tool pprof)")
-	f.BoolVar(&b.runServices, "crew", false, "")
-	_ = f.MarkHidden("crew") // the flag is there
+	f.BoolVar(&b.runServices, "run-services", false, "")
+	_ = f.MarkHidden("run-services") // the flag is there
 	offerScenarios(c)
 	c.RunE = func(c *cobra.Command, _ []string) error { sh.RelaxGC(); return b.run(c.Context()) }
 	return c
@@ -127,7 +127,7 @@ func (b *bencher) run(ctx context.Context) error {
 	p := &benchProgress{sh: b.sh}
 	report, err := bench.Run(ctx, bench.Options{
 		URL: url, Own: b.url == "", Only: b.only, Duration: b.duration, Quick: b.quick, Timers: b.timers,
-		Processes: b.processes, Engine: services, Command: []string{program, "bench", "--crew"},
+		Processes: b.processes, Engine: services, Command: []string{program, "bench", "--run-services"},
 		Profiles: b.profiles, Log: log, Progress: p.show,
 	})
 	p.end()

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// deed is an action on one thing: what it will do, and how it is done.
-type deed struct {
+// plannedAction is an action on one thing: what it will do, and how it is done.
+type plannedAction struct {
 	id     string
 	line   string
 	danger bool   // something is lost for good
@@ -26,7 +26,7 @@ type prepared struct {
 	head    string // what will be done, and to how many
 	done    string // the verb in the past tense
 	what    string // the singular of the things
-	actions []deed
+	actions []plannedAction
 	refused []error // things that refuse the action
 	notes   []string
 }

@@ -51,14 +51,14 @@ func whatDied(l store.DeadLetter) string {
 	return strings.TrimSpace(l.ID + " " + what)
 }
 
-func (l *Live) replayDeadLetter(deadLetter store.DeadLetter, status string) deed {
-	return deed{id: deadLetter.ID, line: whatDied(deadLetter) + ": " + outlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
+func (l *Live) replayDeadLetter(deadLetter store.DeadLetter, status string) plannedAction {
+	return plannedAction{id: deadLetter.ID, line: whatDied(deadLetter) + ": " + outlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
 		return once("replayed "+whatDied(deadLetter), func() (bool, error) { return l.store.Replay(ctx, deadLetter) })
 	}}
 }
 
-func (l *Live) dropDeadLetter(deadLetter store.DeadLetter) deed {
-	return deed{
+func (l *Live) dropDeadLetter(deadLetter store.DeadLetter) plannedAction {
+	return plannedAction{
 		id: deadLetter.ID, line: whatDied(deadLetter) + ": it is lost, and cannot be brought back", danger: true,
 		do: func(ctx context.Context) (string, error) {
 			return once("dropped "+whatDied(deadLetter), func() (bool, error) {

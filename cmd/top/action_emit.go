@@ -33,7 +33,7 @@ func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (p prepared, err e
 		const few = 5
 		line = fmt.Sprintf("%s may take it: %s", history.Count(n, "execution"), strings.Join(listeners[:min(n, few)], ", "))
 	}
-	p.actions = []deed{{id: e.ID, line: line, do: func(ctx context.Context) (string, error) {
+	p.actions = []plannedAction{{id: e.ID, line: line, do: func(ctx context.Context) (string, error) {
 		return fmt.Sprintf("sent %s: %s for %s", e.ID, listening(len(listeners)), e.Type), l.emit(ctx, e)
 	}}}
 	p.notes, err = l.unserved(ctx)

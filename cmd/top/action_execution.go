@@ -42,7 +42,7 @@ func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, er
 		case err != nil:
 			p.refused = append(p.refused, err)
 		default:
-			p.actions = append(p.actions, deed{
+			p.actions = append(p.actions, plannedAction{
 				id: id, line: fmt.Sprintf("%s (%s) %s", id, x.Status, then), danger: a.Verb == tui.Cancel,
 				do: func(ctx context.Context) (string, error) { return l.signal(ctx, signal, x, a.Text) },
 			})
@@ -94,7 +94,7 @@ func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (p prepared, err
 		return p, fmt.Errorf("record: %s: %w", file, fs.ErrExist)
 	}
 	p.head = fmt.Sprintf("write the history of %s, %s, to %s", x.ID, history.Count(x.Version, "event"), file)
-	p.actions = []deed{{
+	p.actions = []plannedAction{{
 		id: x.ID, line: fmt.Sprintf("'flunq replay --tui %s' shows it", file),
 		do: func(ctx context.Context) (string, error) {
 			if err := l.record(ctx, x, file); err != nil {

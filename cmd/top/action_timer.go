@@ -29,7 +29,9 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 			return p, err
 		}
 		done = "rescheduled"
-		plan = func(_ context.Context, t store.Pending, _ string) (deed, error) { return l.move(t, when(t), now) }
+		plan = func(_ context.Context, t store.Pending, _ string) (plannedAction, error) {
+			return l.move(t, when(t), now)
+		}
 	default:
 	}
 	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
@@ -39,7 +41,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 		if err == nil {
 			status, err = actions.Status(ctx, l.store, t.Tenant, t.Execution)
 		}
-		var d deed
+		var d plannedAction
 		if err == nil {
 			d, err = plan(ctx, t, status)
 		}
@@ -64,11 +66,11 @@ func nameOf(t store.Pending) string {
 	return strings.TrimSpace(fmt.Sprintf("%s of %s", t.Kind, strings.TrimSpace(t.Execution+" "+t.TaskID)))
 }
 
-func (l *Live) fire(_ context.Context, t store.Pending, status string) (deed, error) {
+func (l *Live) fire(_ context.Context, t store.Pending, status string) (plannedAction, error) {
 	if t.Err != nil {
-		return deed{}, fmt.Errorf("timer %s cannot fire: %w; cancelling takes it out", t.ID, t.Err)
+		return plannedAction{}, fmt.Errorf("timer %s cannot fire: %w; cancelling takes it out", t.ID, t.Err)
 	}
-	return deed{
+	return plannedAction{
 		line: "fires now: " + actions.Consequence(t, status),
 		do: func(ctx context.Context) (string, error) {
 			return once("fired the "+nameOf(t), func() (bool, error) { return l.store.FireNow(ctx, t, l.opts.Operator) })
@@ -76,12 +78,12 @@ func (l *Live) fire(_ context.Context, t store.Pending, status string) (deed, er
 	}, nil
 }
 
-func (l *Live) drop(ctx context.Context, t store.Pending, status string) (deed, error) {
+func (l *Live) drop(ctx context.Context, t store.Pending, status string) (plannedAction, error) {
 	loss, needed, err := actions.Loss(ctx, l.looks, t, status)
 	if err != nil {
-		return deed{}, err
+		return plannedAction{}, err
 	}
-	d := deed{
+	d := plannedAction{
 		line:   "never fires: " + loss,
 		danger: true,
 		do: func(ctx context.Context) (string, error) {
@@ -94,15 +96,15 @@ func (l *Live) drop(ctx context.Context, t store.Pending, status string) (deed, 
 	return d, nil
 }
 
-func (l *Live) move(t store.Pending, at, now time.Time) (deed, error) {
+func (l *Live) move(t store.Pending, at, now time.Time) (plannedAction, error) {
 	if t.Err != nil {
-		return deed{}, fmt.Errorf("timer %s cannot be moved: %w", t.ID, t.Err)
+		return plannedAction{}, fmt.Errorf("timer %s cannot be moved: %w", t.ID, t.Err)
 	}
 	line := "is due at " + instant(at) + ", in " + history.Duration(at.Sub(now).Round(time.Second))
 	if !at.After(now) {
 		line = "is due at " + instant(at) + ", which is past: it fires at once"
 	}
-	return deed{line: line, do: func(ctx context.Context) (string, error) {
+	return plannedAction{line: line, do: func(ctx context.Context) (string, error) {
 		return once("the "+nameOf(t)+" is due at "+instant(at), func() (bool, error) {
 			_, done, err := l.store.MoveTimer(ctx, t, at, l.opts.Operator)
 			return done, err

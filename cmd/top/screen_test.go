@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// What somebody does at a terminal comes true in Redis.
+// Actions at a terminal take effect in Redis.
 func TestScreen(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]string{{"80", "24"}, {"120", "40"}, {"200", "60"}} {
@@ -118,7 +118,7 @@ func (w *environment) replays(term *terminal) {
 	}
 }
 
-// A Redis that goes and comes back is told of, and what was shown stays.
+// The screen reports a Redis that goes away and comes back, and keeps what it showed.
 func TestScreenOfLostRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t, "--appendonly", "yes", "--appendfsync", "always")
