@@ -13,8 +13,8 @@ import (
 )
 
 // faultyCalls stands between the executors and the services they call. It counts the
-// calls that reach a service, gives a repeated call the same answer as the first, as
-// services with idempotency keys do, and drops answers where the plan says so.
+// calls that reach a service, gives a repeated call the same answer as the first and no
+// earlier, as services with idempotency keys do, and drops answers where the plan says so.
 type faultyCalls struct {
 	w       *simulation
 	next    http.RoundTripper
@@ -54,6 +54,7 @@ type answer struct {
 	response *http.Response
 	body     []byte
 	err      error
+	ready    time.Time // when the service has it if its first caller died before; zero otherwise
 }
 
 // errNoAnswer is the error that a caller sees when an answer is lost.
@@ -107,9 +108,13 @@ func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer,
 		}
 	}
 	if known, ok := f.answers[key]; ok {
-		return known, nil
+		return known, f.w.answering(req.Context(), known.ready.Sub(f.w.clock.now))
 	}
+	s := f.w.current
 	got := read(f.next.RoundTrip(req))
+	if s != nil {
+		got.ready, s.answerAt = s.answerAt, time.Time{}
+	}
 	if err := req.Context().Err(); err != nil { // a caller that hung up has no answer to remember
 		return got, err //nolint:wrapcheck // the transport's own error
 	}
@@ -145,7 +150,7 @@ func read(response *http.Response, err error) answer {
 	}
 	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close() // the whole body was read, or its error says more
-	return answer{response, body, err}
+	return answer{response: response, body: body, err: err}
 }
 
 // callFaults returns the faults that strike a service's call, listed or random.
@@ -207,8 +212,10 @@ func (w *simulation) exchanged(x mock.Exchange) {
 // answering lets a mock's latency pass. With a Plan it succeeds even if the caller has
 // died: the call was made, and a repetition gets the same answer.
 func (w *simulation) answering(ctx context.Context, d time.Duration) error {
+	s, ready := w.current, w.clock.now.Add(d)
 	err := w.sleep(ctx, d)
 	if w.cfg.Plan != nil && (errors.Is(err, errStopped) || errors.Is(err, errCrashed)) {
+		s.answerAt = ready
 		return nil
 	}
 	return err

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim/mock"
@@ -39,5 +40,51 @@ http: [{match: {method: POST}, respond: {body: {}}}]
 				}
 			}
 		}
+	}
+}
+
+// A repeated call is answered no earlier than the first one, although the process that made
+// that one is gone: it takes the service as long as it takes.
+func TestRepeatedCallTakesItsTime(t *testing.T) {
+	t.Parallel()
+	def, _, err := dsl.Parse("ask.yaml", []byte(`
+document: {dsl: '1.0.3', namespace: test, name: ask, version: '1.0.0'}
+do:
+  - ask:
+      try: [{slow: {call: http, with: {method: get, endpoint: "https://slow.example/"}}}]
+      catch:
+        retry: {limit: {attempt: {count: 2, duration: PT5M}}}
+        do: [{none: {set: {n: 0}}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mocks, err := mock.Parse("mocks.yaml", []byte(`
+http: [{respond: {latency: PT10M, body: {n: 1}}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	repeated := false
+	for seed := range uint64(3) {
+		for command := uint64(1); command < 8; command++ {
+			for _, service := range []string{"worker-sim-0", "executor-sim-0"} {
+				away := Fault{StopRequested, service, command, time.Second}
+				cfg := Config{Definition: def, Mocks: mocks, Seed: seed, Executors: 2, Processes: 2, Plan: &Plan{Faults: []Fault{away}}}
+				tr, err := Try(t.Context(), cfg)
+				if err != nil || len(tr.Broken) > 0 {
+					t.Fatal(err, tr.Broken)
+				}
+				if got := string(tr.Output); got != `{"n":0}` {
+					t.Errorf("seed %d, %+v: %s %s", seed, away, tr.Status, got)
+				}
+				for _, call := range tr.Reached {
+					repeated = repeated || call.Times > 1
+				}
+			}
+		}
+	}
+	if !repeated {
+		t.Error("no call was repeated")
 	}
 }

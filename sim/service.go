@@ -40,6 +40,7 @@ type service struct {
 	active   bool      // it is in simulation.active
 	callRank uint64    // within a step, until nothing else happens: see delayCall
 	wake     time.Time // zero: not scheduled
+	answerAt time.Time // when the call that it made has its answer, if its process died before; zero otherwise
 	err      error     // of the last step
 }
 
