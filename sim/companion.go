@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
 )
 
 // Companion is a run of one of the simulator's own workflows with a known result. A
@@ -48,6 +51,7 @@ const (
 	changedName   = "tasks whose timers are changed" // and whose document is migrated
 	damagedName   = "an execution cannot take events for a while, and another can"
 	deadlyName    = "a crowd of tasks and a deadly message"
+	refusedName   = "a timer cannot be set at first"
 )
 
 // NewCompanion returns the companion with the given name and seed. It returns an error if
@@ -82,6 +86,8 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 		})
 	case restingName, cancelledName, deadlyName, changedName, damagedName:
 		return crowdCompanion(name, seed), nil
+	case refusedName:
+		return timersRefused(seed), nil
 	}
 	i := slices.IndexFunc(companionWorkloads(), func(l workload) bool { return l.name == name })
 	if i < 0 {
@@ -180,6 +186,51 @@ func crowdCompanion(name string, seed uint64) *Companion {
 		cfg.Acts = []Act{{Suspend, of, at - min(at, time.Millisecond)}, {Cancel, of, at}}
 	}
 	return &Companion{name, cfg, func(t *Trial) []string { return crowdCancelled(t, of, at) }}
+}
+
+// timersRefused returns a companion in which a timer service cannot carry out a request at first: it
+// succeeds at a later delivery, or the request is dead-lettered and the execution faults. The clock
+// jumps, so that the next delivery comes together with other timers.
+func timersRefused(seed uint64) *Companion {
+	cfg := workload{
+		document: `
+do:
+  - all:
+      fork:
+        branches:
+          - a: {for: {in: "[range(12)]"}, do: [{rest: {wait: {milliseconds: 40}}}]}
+          - b: {for: {in: "[range(8)]"}, do: [{rest: {wait: {milliseconds: 90}}}]}
+          - c: {for: {in: "[range(6)]"}, do: [{rest: {wait: {milliseconds: 150}}}]}
+  - end: {set: {n: 1}}
+`,
+	}.config()
+	cfg.Seed, cfg.Remote, cfg.Processes = seed, seed%2 == 1, 1
+	cfg.Plan = &Plan{Kinds: []FaultKind{Clock}, Rate: 8, Most: 8}
+	refusals := 1 + int(seed%2) //nolint:gosec // 0 or 1
+	dead := seed%3 == 2         //nolint:mnd // one in three
+	if dead {
+		cfg.Plan, refusals = &Plan{}, delivery.DefaultPolicy().Attempts
+	}
+	cfg.refuse = func(n uint64) int {
+		if n != seed%20 { //nolint:mnd // there are more requests
+			return 0
+		}
+		return refusals
+	}
+	return &Companion{refusedName, cfg, func(t *Trial) []string {
+		want := `completed {"n":1}`
+		if dead {
+			want = "faulted "
+			t.Broken = slices.DeleteFunc(t.Broken, func(v Violation) bool {
+				return v.Rule == ruleGiven && strings.HasPrefix(v.Detail, string(event.TimerScheduled))
+			})
+		}
+		wrong := errorsOf(t.Broken)
+		if text := fmt.Sprintf("%s %s", t.Status, t.Output); text != want {
+			wrong = append(wrong, fmt.Sprintf("it is %s, want %s", text, want))
+		}
+		return wrong
+	}}
 }
 
 // crowdOfTimers is a workload with timers of every kind.
@@ -392,7 +443,7 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	}
 	var crowds, modelled, changed []companionRun
 	for n := range uint64(24) { // each moment, for both executions
-		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n}, companionRun{damagedName, n})
+		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n}, companionRun{damagedName, n}, companionRun{refusedName, refusedSeed(n)})
 	}
 	for _, n := range modelsThatShow() {
 		modelled = append(modelled, companionRun{modelledName, n})
@@ -403,8 +454,8 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	language := slices.IndexFunc(of(0), func(c companionRun) bool {
 		return !slices.ContainsFunc(languageWorkloads(), func(l workload) bool { return l.name == c.name })
 	})
-	all := append(of(0)[:language:language], mixed(of(0)[language:], crowds[:24], modelled[:12], changed[:12])...)
-	rest := mixed(of(1), of(2), crowds[24:], modelled[12:], changed[12:], of(3))
+	all := append(of(0)[:language:language], mixed(of(0)[language:], crowds[:28], modelled[:12], changed[:12])...)
+	rest := mixed(of(1), of(2), crowds[28:], modelled[12:], changed[12:], of(3))
 	for seed := uint64(4); seed < 16; seed++ {
 		rest = append(rest, of(seed)...)
 	}
@@ -425,6 +476,14 @@ func mixed(lists ...[]companionRun) (all []companionRun) {
 		}
 	}
 	return all
+}
+
+// refusedSeed returns the seeds of timersRefused, those first that reveal most.
+func refusedSeed(n uint64) uint64 {
+	if first := []uint64{2, 24, 5, 48}; n < uint64(len(first)) {
+		return first[n]
+	}
+	return 3 + n
 }
 
 // modelsThatShow returns the numbers of the modelled documents that reveal most: each has

@@ -131,6 +131,7 @@ func (w *simulation) acted(a delivery.Activity) {
 	w.isolated.acted(w, a)
 	w.crashOnType(a)
 	w.crashOnPoison(a)
+	w.refuseTimer(a)
 	if a.What != delivery.Claimed {
 		return
 	}

@@ -31,11 +31,33 @@ func (w *simulation) watch() {
 // after.
 func (w *simulation) taken(e memory.Entry, to string, idle time.Duration) {
 	delete(w.others, held(to, e.Stream, e.ID))
+	w.performed[held(to, e.Stream, e.ID)] = false
+	if idle < day { // the engine releases an entry by making it idle for a day
+		w.isolated.takenOver(e)
+	}
+	if idle < handedBack {
+		w.checkSilent(e, to)
+	}
 	if lease := engine.Defaults().Lease; idle < lease {
 		w.report("a message is claimed only after its lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
 	} else if idle > lease+promptly && idle < handedBack && w.attentive(e) {
 		w.report("an abandoned message is claimed after a lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after %v only", e.ID, e.Group, e.Owner, to, idle))
 	}
+}
+
+// checkSilent checks that the process from which an entry is claimed has died, stood still, or may
+// not know of the entry because a reply of Redis was lost.
+func (w *simulation) checkSilent(e memory.Entry, to string) {
+	i := slices.IndexFunc(w.processes, func(p *process) bool { return p.name() == consumerOf(e.Owner) })
+	if i < 0 || w.processes[i].dead || w.processes[i].leaving {
+		return
+	}
+	for _, s := range w.struck {
+		if s.Kind == Outage || s.Kind == Clock || s.Process == i && s.Kind != CallLost && s.Kind != DropRequest {
+			return
+		}
+	}
+	w.report("no message is claimed from a live process", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s", e.ID, e.Group, e.Owner, to))
 }
 
 // promptly is how late an idle process may claim a message. A message whose idle time
@@ -109,9 +131,21 @@ func (w *simulation) checkDisowned(a delivery.Activity) {
 	switch a.What { //nolint:exhaustive // the others do not matter here
 	case delivery.Began: // it may have been read before another process owned it
 		delete(w.others, key)
+	case delivery.Claimed: // its lease has lapsed, even if it was the consumer's own
+		w.performed[key] = false
 	case delivery.Performed:
-		if w.others[key] && m.Event.Type == event.TaskRequested && a.Task == "call" {
+		if m.Event.Type != event.TaskRequested || a.Task != "call" {
+			return
+		}
+		if w.others[key] {
 			w.report("a call is not finished once another process owns it", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew another process owned", a.Consumer, a.What, m.Event.ID))
+		}
+		once, known := w.performed[key]
+		if once {
+			w.report("a call is repeated only with a reason", m.Event.Execution, fmt.Sprintf("%s has performed %s twice, and its lease never lapsed", a.Consumer, m.Event.ID))
+		}
+		if !known {
+			w.performed[key] = true
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/sim/memory"
 )
 
 // isolation checks which messages are handled concurrently: a message that has crashed
@@ -14,6 +15,7 @@ import (
 type isolation struct {
 	under   map[handler]map[handled]int // messages being handled, with their crash counts
 	crashes map[string]int              // of claimed messages, by the key and field that count them
+	silent  map[string]int              // how often each entry was claimed from a process that fell silent, likewise
 }
 
 // handler identifies a consumer of a service.
@@ -25,6 +27,17 @@ type handled struct{ tenant, group, id string }
 // candidateCrashes is the crash count from which a message is handled in isolation.
 const candidateCrashes = 2
 
+// takenOver records that an entry was claimed from a process that fell silent.
+func (i *isolation) takenOver(e memory.Entry) {
+	if i.silent == nil {
+		i.silent = map[string]int{}
+	}
+	i.silent[counted(e.Stream, e.Group, e.ID)]++
+}
+
+// counted returns the key and the field that count the crashes of an entry.
+func counted(stream, group, id string) string { return stream + ":deaths " + group + " " + id }
+
 // acted records what a service does with a message.
 func (i *isolation) acted(w *simulation, a delivery.Activity) {
 	if i.under == nil {
@@ -34,8 +47,11 @@ func (i *isolation) acted(w *simulation, a delivery.Activity) {
 	by, id := handler{a.Service, a.Consumer}, handled{m.Tenant, m.Group, m.ID}
 	switch a.What {
 	case delivery.Claimed:
-		at := streamOf(m.Tenant) + ":deaths " + m.Group + " " + m.ID
+		at := counted(streamOf(m.Tenant), m.Group, m.ID)
 		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be reported last
+		if most := i.silent[at]; m.Crashes > most {
+			w.report("a crash counts only where a process fell silent", m.Event.Execution, fmt.Sprintf("%s %s counts %d crashes, and was claimed %d times from a process that had fallen silent", m.Event.Type, m.Event.ID, m.Crashes, most))
+		}
 	case delivery.Began:
 		if i.under[by] == nil {
 			i.under[by] = map[handled]int{}

@@ -70,6 +70,7 @@ type Config struct {
 	acts               []arrival                 // of operators, set by the simulator's tests
 	crashURL           string                    // a URL whose callers crash, likewise
 	crashType          event.Type                // a type of event whose consumers crash, likewise
+	refuse             func(n uint64) int        // how often the n-th timer request cannot be carried out at first, see refused; nil: never
 	breakers           func() *executor.Breakers // of each process, likewise; nil: none
 	retention          *engine.Retention         // likewise; nil: depends on the seed
 	record             *recording

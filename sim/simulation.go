@@ -63,11 +63,13 @@ type simulation struct {
 	rekeyed       []Rekeyed
 	violations    []Violation     // violations found while the simulation runs
 	others        map[string]bool // messages that a process knows to be owned by another one
+	performed     map[string]bool // requests whose call a consumer has performed; false: and may perform again, because their lease has lapsed
 	isolated      isolation
 	strayTimers   []string // see Trial
 	retention     engine.Retention
 	tidied        tidied
 	operators     operators
+	refused       refused
 	missed        missed
 	timeUp        bool // Config.MaxTime has passed
 	poison        poisonMessages
@@ -90,7 +92,7 @@ type arrival struct {
 }
 
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
-	w := &simulation{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, checkedStates: map[string]*checkedState{}, actions: map[Action]int{}, idempotency: map[string]string{}, others: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
+	w := &simulation{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, checkedStates: map[string]*checkedState{}, actions: map[Action]int{}, idempotency: map[string]string{}, others: map[string]bool{}, performed: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
 	for _, tenant := range w.tenants {
 		w.streams = append(w.streams, streamOf(tenant))
 	}

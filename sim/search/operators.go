@@ -39,7 +39,7 @@ func (h *searchState) operated(sc Scenario) Scenario {
 	n >>= 8
 	switch way := n % 3; { //nolint:mnd // thirds
 	case way == 0 && h.baseline.begun > 0:
-		sc.Poison, sc.Waits, sc.chance = 1+(n>>8)%h.baseline.begun, 0, nil
+		sc.Poison, sc.Waits, sc.chance = 1+(n>>8)%h.baseline.begun, 0, h.besidePoison(n>>40) //nolint:mnd // other bits
 		return sc
 	case way == 1 && len(h.calls) > 0:
 		sc.Slow = true
@@ -51,6 +51,20 @@ func (h *searchState) operated(sc Scenario) Scenario {
 	}
 	sc.Acts = h.acts(sc.Seed)
 	return sc
+}
+
+// besidePoison returns the kinds of faults beside a poison message: none in half of the runs, since a
+// process that dies of one thing while it has another counts as a crash of both.
+func (h *searchState) besidePoison(n uint64) []sim.FaultKind {
+	kinds := []sim.FaultKind{sim.DropRequest, sim.DropReply, sim.Delay}
+	switch n % 4 { //nolint:mnd // one of four ways
+	case 0:
+		kinds = kinds[:2]
+	case 1:
+	default:
+		return nil
+	}
+	return slices.DeleteFunc(kinds, func(k sim.FaultKind) bool { return !slices.Contains(h.Kinds, k) })
 }
 
 // acts returns the operator actions of a seed: suspend and resume an execution, cancel

@@ -36,6 +36,9 @@ const (
 	mostTenants    = 1_000
 )
 
+// poisonRate is the rate of faults beside a poison message, which few commands are about.
+const poisonRate = 20
+
 // watchfulEvery: one seed in so many is Watchful, which takes time.
 const watchfulEvery = 4
 
@@ -76,7 +79,9 @@ func (sc Scenario) Config(cfg sim.Config) sim.Config {
 func (s *Search) try(ctx context.Context, sc Scenario) (*sim.Trial, error) {
 	cfg := sc.Config(s.Config)
 	if sc.Companion == "" {
-		cfg.Plan.Rate = s.Rate
+		if cfg.Plan.Rate = s.Rate; sc.Poison > 0 && s.Rate == 0 {
+			cfg.Plan.Rate = poisonRate
+		}
 		return sim.Try(ctx, cfg)
 	}
 	t, err := sim.Try(ctx, cfg)
