@@ -1,0 +1,103 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// What Redis has to do for each of a batch of timers: to set them as their events request,
+// and to fire them.
+func BenchmarkTimers(b *testing.B) {
+	rdb := redistest.Start(b)
+	st := store.New(rdb, store.Options{})
+	if err := st.Groups(b.Context(), tenant); err != nil {
+		b.Fatal(err)
+	}
+	var read, set, fire float64
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		publishTimers(b, rdb, st, n)
+		n += batch
+		read += redisWork(b, rdb, func(ctx context.Context) error {
+			requests := readTimers(ctx, b, st)
+			set += redisWork(b, rdb, func(ctx context.Context) error {
+				_, _, err := st.ApplyTimers(ctx, requests...)
+				return err
+			})
+			return nil
+		})
+		look, err := st.Look(b.Context(), tenant, batch)
+		if err != nil || len(look.Due) != batch {
+			b.Fatal(len(look.Due), err)
+		}
+		fire += redisWork(b, rdb, func(ctx context.Context) error {
+			_, _, err := st.FireAndLook(ctx, tenant, look, batch)
+			return err
+		})
+		if n%1000 == 0 {
+			rdb.XTrimMaxLen(b.Context(), streamKey, 0)
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric((read-set)*1e6/float64(n), "redis-µs/read")
+	b.ReportMetric(set*1e6/float64(n), "redis-µs/set")
+	b.ReportMetric(fire*1e6/float64(n), "redis-µs/fire")
+}
+
+// redisWork is for how long Redis works on something, in seconds.
+func redisWork(b *testing.B, rdb *redis.Client, do func(context.Context) error) float64 {
+	b.Helper()
+	before := cpuOf(b.Context(), rdb)
+	if err := do(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return cpuOf(b.Context(), rdb) - before
+}
+
+func publishTimers(b *testing.B, rdb *redis.Client, st *store.Store, from int) {
+	b.Helper()
+	for i := from; i < from+batch; i++ {
+		x := fmt.Sprintf("01hx%010d", i)
+		t := event.Timer{
+			Tenant: tenant, Workflow: "bench.wait", Execution: x, TaskID: "/do/0/pause", TaskName: "pause",
+			FireAt: time.Date(2026, 1, 1, 0, 0, 0, i*1000, time.UTC), DurationMS: time.Hour.Milliseconds(), Kind: event.WaitTimer,
+		}
+		rdb.HSet(b.Context(), store.Keys{}.Execution(tenant, x), "status", "waiting")
+		e := about(i, "2", event.TimerScheduled, t.TaskID, "")
+		e.Data = event.Encode(t)
+		if err := st.Publish(b.Context(), e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func readTimers(ctx context.Context, b *testing.B, st *store.Store) []store.TimerRequest {
+	b.Helper()
+	var out []store.TimerRequest
+	for len(out) < batch {
+		msgs, _, err := st.Read(ctx, reader(store.TimerGroup, "t1"), batch, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i, m := range msgs {
+			if m.Event.Type == event.TimerScheduled {
+				var t event.Timer
+				if err := json.Unmarshal(m.Event.Data, &t); err != nil {
+					b.Fatal(err)
+				}
+				out = append(out, store.TimerRequest{Message: &msgs[i], Timer: t})
+			}
+		}
+	}
+	return out
+}
