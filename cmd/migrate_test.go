@@ -153,7 +153,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	deadLetters, _, err := e.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: "default", Count: 1})
+	deadLetters, _, err := store.NewStreams(e.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: "default", Count: 1})
 	if err != nil || len(deadLetters) > 0 {
 		t.Errorf("dead letters: %v, %v", deadLetters, err)
 	}

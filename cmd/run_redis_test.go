@@ -85,7 +85,7 @@ func TestMockedRunOnRedis(t *testing.T) {
 	}()
 	st := store.New(rdb, store.Options{})
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		missing, err := st.Unserved(ctx, "default", map[string]string{"worker": store.WorkerGroup})
+		missing, err := store.NewView(st).Unserved(ctx, "default", map[string]string{"worker": store.WorkerGroup})
 		if err == nil && len(missing) == 0 {
 			break
 		}

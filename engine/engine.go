@@ -338,7 +338,7 @@ func (e *Engine) groups() []string {
 // Prepare creates the consumer groups of the services.
 func (e *Engine) Prepare(ctx context.Context) error {
 	for _, tenant := range e.tenantSet.Names() {
-		if err := e.Store.Groups(ctx, tenant, e.groups()...); err != nil {
+		if err := store.NewStreams(e.Store).Groups(ctx, tenant, e.groups()...); err != nil {
 			return err
 		}
 	}

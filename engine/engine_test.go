@@ -183,7 +183,7 @@ func TestDeadProcess(t *testing.T) {
 		def := start(t, living, "x", counting, "{}")
 		for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
 			dead := store.Reader{Group: group, Consumer: "dead", Tenants: []string{tenant}}
-			if _, _, err := living.Store.Read(t.Context(), dead, 100, 0); err != nil {
+			if _, _, err := store.NewStreams(living.Store).Read(t.Context(), dead, 100, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

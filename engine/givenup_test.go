@@ -51,7 +51,7 @@ do:
 `, `{"kind": "never"}`)
 	const listeners = "tenant:" + tenant + ":listen:com.example.never"
 	until(t, "it waits", func() bool {
-		timers, _, err := e.Store.Timers(t.Context(), store.TimerFilter{Tenant: tenant}, "", 10)
+		timers, _, err := store.NewTimers(e.Store).Timers(t.Context(), store.TimerFilter{Tenant: tenant}, "", 10)
 		listed, listErr := rdb.SIsMember(t.Context(), listeners, "x").Result()
 		return err == nil && listErr == nil && len(timers) == 3 && listed
 	})

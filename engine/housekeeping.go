@@ -115,7 +115,7 @@ func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 		names = append(names, more...)
 	}
 	for _, tenant := range h.tenantSet.Add(names...) {
-		err = errors.Join(err, h.store.Groups(ctx, tenant, h.groups...))
+		err = errors.Join(err, store.NewStreams(h.store).Groups(ctx, tenant, h.groups...))
 	}
 	return err
 }
@@ -136,12 +136,12 @@ func (h *housekeeping) made(ctx context.Context, now time.Time) ([]string, error
 // tidy trims streams and removes idle consumers.
 func (h *housekeeping) tidy(ctx context.Context, now time.Time) error {
 	tenants := h.tenantSet.Names()
-	_, err := h.store.TrimAll(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)
-	errs := []error{err, h.store.ForgetCrashes(ctx, tenants...)}
+	_, err := store.NewStreams(h.store).TrimAll(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)
+	errs := []error{err, store.NewStreams(h.store).ForgetCrashes(ctx, tenants...)}
 	if now.Sub(h.cleaned) >= seekEvery {
 		h.cleaned = now
 		for _, group := range h.groups {
-			errs = append(errs, h.store.SweepConsumers(ctx, tenants, group, idleAfter))
+			errs = append(errs, store.NewStreams(h.store).SweepConsumers(ctx, tenants, group, idleAfter))
 		}
 	}
 	return errors.Join(errs...)

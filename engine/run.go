@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/store"
 )
 
 const (
@@ -77,11 +78,11 @@ func (e *Engine) Release(ctx context.Context) error {
 		if h.Finish != nil {
 			errs = append(errs, h.Finish(ctx))
 		}
-		errs = append(errs, e.Store.Release(ctx, h.Held()...))
+		errs = append(errs, store.NewStreams(e.Store).Release(ctx, h.Held()...))
 	}
 	if e.opts.Timers > 0 {
-		for _, tenant := range e.Store.TimerIndexes(e.tenantSet.Names()) {
-			errs = append(errs, e.Store.Rouse(ctx, tenant))
+		for _, tenant := range store.NewTimers(e.Store).TimerIndexes(e.tenantSet.Names()) {
+			errs = append(errs, store.NewTimers(e.Store).Rouse(ctx, tenant))
 		}
 	}
 	return errors.Join(errs...)

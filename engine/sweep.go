@@ -85,7 +85,7 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 	for i, x := range open {
 		ids[i] = x.ID
 	}
-	sizes := s.store.Sizes(ctx, tenant, ids)
+	sizes := store.NewView(s.store).Sizes(ctx, tenant, ids)
 	for len(open) > 0 {
 		n, bytes := 0, int64(0)
 		for n < len(open) && (n == 0 || bytes+sizes[n] <= sweptBytes) {
@@ -119,7 +119,7 @@ func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o in
 	})
 	switch {
 	case !r.Empty():
-		outcome, err := s.store.Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: o.Version, Workflow: x.Workflow}, r, sweepOperator)
+		outcome, err := store.NewTimers(s.store).Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: o.Version, Workflow: x.Workflow}, r, sweepOperator)
 		if err != nil || outcome != store.Committed {
 			return err // it has advanced meanwhile
 		}

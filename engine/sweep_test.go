@@ -41,7 +41,7 @@ func TestSweep(t *testing.T) {
 			listed, err := deaf.Store.Listeners(ctx, tenant, "com.paid")
 			return err == nil && len(timers) == 1 && len(listed) == 2 && len(armed(t, deaf, "limited"))+len(armed(t, deaf, "waits")) == 2
 		})
-		if gone, err := deaf.Store.CancelTimer(ctx, timers[0], "ada"); !gone || err != nil {
+		if gone, err := store.NewTimers(deaf.Store).CancelTimer(ctx, timers[0], "ada"); !gone || err != nil {
 			t.Fatal(gone, err)
 		}
 		until(t, "the call is requested", func() bool {
@@ -85,7 +85,7 @@ func TestSweep(t *testing.T) {
 		if err := e.Store.Publish(ctx, event.Event{ID: "p", Source: "/shop", Type: "com.paid", Tenant: tenant, Data: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
-		if fired, err := e.Store.FireNow(ctx, armed(t, e, "waits")[0], "ada"); !fired || err != nil {
+		if fired, err := store.NewTimers(e.Store).FireNow(ctx, armed(t, e, "waits")[0], "ada"); !fired || err != nil {
 			t.Fatal(fired, err)
 		}
 		ends(t, e, tenant, "waits")
@@ -113,7 +113,7 @@ func TestHistoryGone(t *testing.T) {
 			return err == nil && len(listed) == 3 && len(armed(t, e, "x")) == 1
 		})
 		rdb.Del(ctx, "tenant:default:execution:x:history", "tenant:default:execution:b:history")
-		if fired, err := e.Store.FireNow(ctx, armed(t, e, "x")[0], "ada"); !fired || err != nil {
+		if fired, err := store.NewTimers(e.Store).FireNow(ctx, armed(t, e, "x")[0], "ada"); !fired || err != nil {
 			t.Fatal(fired, err)
 		}
 		if err := e.Store.Publish(ctx, event.Event{ID: "p", Source: "/shop", Type: "com.paid", Tenant: tenant, Data: []byte("{}")}); err != nil {
@@ -163,7 +163,7 @@ func sweeping(t *testing.T, rdb *redis.Client, process string, change func(*engi
 // armed returns the timers of an execution.
 func armed(t *testing.T, e *engine.Engine, id string) []store.Pending {
 	t.Helper()
-	all, _, err := e.Store.Timers(t.Context(), store.TimerFilter{Tenant: tenant, Execution: id}, "", 10)
+	all, _, err := store.NewTimers(e.Store).Timers(t.Context(), store.TimerFilter{Tenant: tenant, Execution: id}, "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}

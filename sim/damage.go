@@ -61,7 +61,7 @@ func (w *simulation) mend(ctx context.Context, id string) error {
 	if err := w.restoreKey(ctx, w.keyOf(id)+":history"); err != nil {
 		return err
 	}
-	deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: w.tenantOf(id), Count: 100}) //nolint:mnd // more than there are
+	deadLetters, _, err := store.NewStreams(w.engine.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: w.tenantOf(id), Count: 100}) //nolint:mnd // more than there are
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (w *simulation) mend(ctx context.Context, id string) error {
 		return cmp.Compare(mix(w.cfg.Seed, hashed(a.ID), 0), mix(w.cfg.Seed, hashed(b.ID), 0))
 	})
 	for _, l := range deadLetters {
-		again, err := w.engine.Store.Replay(ctx, l)
+		again, err := store.NewStreams(w.engine.Store).Replay(ctx, l)
 		if err != nil {
 			return err
 		}

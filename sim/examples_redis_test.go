@@ -199,7 +199,7 @@ func (o *operated) idle(t *testing.T) bool {
 	o.mu.Lock()
 	answers := len(o.answers)
 	o.mu.Unlock()
-	streams, err := o.engine.Store.Streams(t.Context(), []string{o.tenant})
+	streams, err := store.NewView(o.engine.Store).Streams(t.Context(), []string{o.tenant})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func (o *operated) idle(t *testing.T) bool {
 // pass makes time pass until the next thing happens, and reports whether there is any.
 func (o *operated) pass(t *testing.T) bool {
 	t.Helper()
-	timers, _, err := o.engine.Store.Timers(t.Context(), store.TimerFilter{Tenant: o.tenant}, "", 1000)
+	timers, _, err := store.NewTimers(o.engine.Store).Timers(t.Context(), store.TimerFilter{Tenant: o.tenant}, "", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func (o *operated) pass(t *testing.T) bool {
 	}
 	if len(timers) > 0 {
 		sooner(moment(timers[0]), func() {
-			if _, err := o.engine.Store.FireNow(t.Context(), timers[0], "ada"); err != nil {
+			if _, err := store.NewTimers(o.engine.Store).FireNow(t.Context(), timers[0], "ada"); err != nil {
 				t.Error(err)
 			}
 		})

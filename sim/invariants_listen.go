@@ -37,7 +37,7 @@ func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, 
 
 // armed checks that the timers that an execution waits for exist.
 func (w *simulation) armed(ctx context.Context, id string, needed []event.Timer, broken reportFunc) {
-	there, err := w.engine.Store.Armed(ctx, needed)
+	there, err := store.NewTimers(w.engine.Store).Armed(ctx, needed)
 	for i, t := range there {
 		if err == nil && t.ID == "" {
 			broken("a timer that is waited for is there", id, "the %s timer of %s for %v is not", t.Kind, RunName(t.TaskID), needed[i].FireAt)

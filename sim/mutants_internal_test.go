@@ -79,7 +79,7 @@ func mutants() []mutant {
 		{"a status is any status", "decide matchesProblem == 2", always, "", 1},
 		{"retry.when is ignored", "decide machine.retry if 2", never, "", 25},
 		{"what fails while it is handled is caught again", "decide machine.handle assign 2 value 1", never, "", 2},
-		{"a claim comes late", "store Store.firstAbandoned >= 1 operand 2", scaled("3"), "what kills five is given up", 0},
+		{"a claim comes late", "store Streams.firstAbandoned >= 1 operand 2", scaled("3"), "what kills five is given up", 0},
 		{"a lease is renewed too late", "delivery Renewal.Step / 1", scaled("4"), "what takes longer than a lease is done once", 2},
 		{"an old state says that an event means nothing", "worker Service.try return 4", preceded("@{return 2}"), "", 27},
 		{"what an event has begun is left", "worker Service.handOn && 1 operand 1", always, "what an event has begun is gone on with", 2},

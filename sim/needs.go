@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 )
 
 const (
@@ -111,7 +112,7 @@ func (w *simulation) delayed() bool {
 func (w *simulation) unmetNeeds(ctx context.Context, past *pastState, performing bool) (all []string) {
 	id := w.label(past.state.Tenant, past.state.Execution)
 	needs := past.state.Needs(past.env)
-	there, err := w.engine.Store.Armed(ctx, needs.Timers)
+	there, err := store.NewTimers(w.engine.Store).Armed(ctx, needs.Timers)
 	for i, t := range there {
 		if err == nil && t.ID == "" && past.state.CancelledBy(needs.Timers[i]) == "" {
 			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service had to set it, or fire it", RunName(needs.Timers[i].TaskID), needs.Timers[i].Kind, needs.Timers[i].Due().Format(time.RFC3339Nano)))

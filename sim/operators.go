@@ -291,7 +291,7 @@ func (w *simulation) replay(ctx context.Context) (found bool, err error) {
 		return false, nil
 	}
 	for _, tenant := range w.tenants {
-		deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: tenant, Count: 10})
+		deadLetters, _, err := store.NewStreams(w.engine.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: tenant, Count: 10})
 		if err != nil {
 			return found, err
 		}
@@ -299,7 +299,7 @@ func (w *simulation) replay(ctx context.Context) (found bool, err error) {
 			if own, _ := w.explainedByPoison(tenant, l); !own {
 				continue
 			}
-			if again, err := w.engine.Store.Replay(ctx, l); err != nil || !again {
+			if again, err := store.NewStreams(w.engine.Store).Replay(ctx, l); err != nil || !again {
 				return found, err
 			}
 			w.operators.replayed++

@@ -24,7 +24,7 @@ const operatorName = "ada"
 
 // changeTimer moves, fires or cancels one of the timers of an execution, if it has any.
 func (w *simulation) changeTimer(ctx context.Context, what ActKind, id string) error {
-	all, _, err := w.engine.Store.Timers(ctx, store.TimerFilter{Tenant: w.tenantOf(id), Execution: w.idOf(id)}, "", 100) //nolint:mnd // more than there are
+	all, _, err := store.NewTimers(w.engine.Store).Timers(ctx, store.TimerFilter{Tenant: w.tenantOf(id), Execution: w.idOf(id)}, "", 100) //nolint:mnd // more than there are
 	all = slices.DeleteFunc(all, func(p store.Pending) bool { return p.Kind == event.DeliveryTimer })
 	if err != nil || len(all) == 0 {
 		return err
@@ -38,12 +38,12 @@ func (w *simulation) changeTimer(ctx context.Context, what ActKind, id string) e
 		left := max(p.Due.Due().Sub(w.clock.now), 0)
 		to := w.clock.now.Add(time.Duration((n >> 8) % uint64(2*left+time.Hour))) //nolint:gosec // never negative
 		typ = event.TimerScheduled
-		_, done, err = w.engine.Store.MoveTimer(ctx, p, to, operatorName)
+		_, done, err = store.NewTimers(w.engine.Store).MoveTimer(ctx, p, to, operatorName)
 	case Fire:
-		_, err = w.engine.Store.FireNow(ctx, p, operatorName)
+		_, err = store.NewTimers(w.engine.Store).FireNow(ctx, p, operatorName)
 	case CancelTimer:
 		typ = event.TimerCancelled
-		done, err = w.engine.Store.CancelTimer(ctx, p, operatorName)
+		done, err = store.NewTimers(w.engine.Store).CancelTimer(ctx, p, operatorName)
 	default:
 		panic(fmt.Sprintf("%v is nothing that is done to a timer", what))
 	}
@@ -66,7 +66,7 @@ func (w *simulation) restore(ctx context.Context, id string, still bool) (found 
 		return false, err
 	}
 	needs := past.state.Needs(past.env)
-	there, err := w.engine.Store.Armed(ctx, needs.Timers)
+	there, err := store.NewTimers(w.engine.Store).Armed(ctx, needs.Timers)
 	if err != nil {
 		return false, err
 	}
@@ -87,7 +87,7 @@ func (w *simulation) restore(ctx context.Context, id string, still bool) (found 
 	if still && (len(missing.Listen) > 0 || !slices.ContainsFunc(w.operators.changed, func(c changed) bool { return c.execution == id && c.typ == event.TimerCancelled })) {
 		w.report("what an execution waits for is there", id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
 	}
-	outcome, err := w.engine.Store.Restore(ctx, x, missing, operatorName)
+	outcome, err := store.NewTimers(w.engine.Store).Restore(ctx, x, missing, operatorName)
 	if err == nil && outcome == store.Committed {
 		for _, t := range missing.Timers {
 			w.operators.changed = append(w.operators.changed, changed{id, event.TimerScheduled, t.TaskID})

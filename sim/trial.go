@@ -333,7 +333,7 @@ func (w *simulation) undone(broken reportFunc) {
 func (w *simulation) deadLetters(ctx context.Context, t *Trial, broken reportFunc) error {
 	reported := 0
 	for _, tenant := range w.tenants {
-		deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: tenant, Count: 10})
+		deadLetters, _, err := store.NewStreams(w.engine.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: tenant, Count: 10})
 		if err != nil {
 			return err
 		}

@@ -245,7 +245,7 @@ func keyedTimer(key string, days int) event.Timer {
 
 // move moves the timers of a task, as 'flunq timers reschedule' does.
 func (a act) move(ctx context.Context, w *simulation) error {
-	pending, _, err := w.engine.Store.Timers(ctx, store.TimerFilter{Tenant: w.cfg.Tenant, Execution: a.execution}, "", 1000)
+	pending, _, err := store.NewTimers(w.engine.Store).Timers(ctx, store.TimerFilter{Tenant: w.cfg.Tenant, Execution: a.execution}, "", 1000)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (a act) move(ctx context.Context, w *simulation) error {
 		if p.TaskID != a.task {
 			continue
 		}
-		if _, _, err := w.engine.Store.MoveTimer(ctx, p, w.cfg.Start.Add(a.moved), "ada"); err != nil {
+		if _, _, err := store.NewTimers(w.engine.Store).MoveTimer(ctx, p, w.cfg.Start.Add(a.moved), "ada"); err != nil {
 			return err
 		}
 	}

@@ -137,13 +137,13 @@ func twins(l workload) workload {
 
 // replays replays all dead letters twice, as two operators do at the same time.
 func (a act) replays(ctx context.Context, w *simulation) error {
-	deadLetters, _, err := w.engine.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: w.cfg.Tenant, Count: 10})
+	deadLetters, _, err := store.NewStreams(w.engine.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: w.cfg.Tenant, Count: 10})
 	if err != nil {
 		return err
 	}
 	for _, l := range deadLetters {
 		for n := range 2 {
-			again, err := w.engine.Store.Replay(ctx, l)
+			again, err := store.NewStreams(w.engine.Store).Replay(ctx, l)
 			if err != nil {
 				return err
 			}

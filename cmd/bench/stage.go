@@ -67,7 +67,7 @@ func (s *stage) fresh(ctx context.Context) error {
 	}
 	// A new store, since the tenant must be registered again.
 	s.store = store.New(s.rdb, store.Options{})
-	return s.store.Groups(ctx, s.tenant)
+	return store.NewStreams(s.store).Groups(ctx, s.tenant)
 }
 
 // clear removes everything that the stage has written, and nothing else.

@@ -129,7 +129,7 @@ func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string)
 	}
 	groups := set.Groups()
 	maps.DeleteFunc(groups, func(service, _ string) bool { return !slices.Contains(services, service) })
-	missing, err := r.Store.Unserved(ctx, r.Tenant, groups)
+	missing, err := store.NewView(r.Store).Unserved(ctx, r.Tenant, groups)
 	if err != nil || len(missing) == 0 {
 		return err
 	}

@@ -183,7 +183,7 @@ func (d *doctor) findTenants(ctx context.Context) {
 	if err != nil {
 		d.blind("tenants", "", err)
 	}
-	dead, err := d.remote.Store.DeadTenants(ctx)
+	dead, err := store.NewView(d.remote.Store).DeadTenants(ctx)
 	if err != nil {
 		d.blind("tenants", "", err)
 	}

@@ -28,7 +28,7 @@ const (
 
 // lookAtWork checks the streams, timers and executions in Redis.
 func (d *doctor) lookAtWork(ctx context.Context) {
-	streams, err := d.remote.Store.Streams(ctx, d.tenants)
+	streams, err := store.NewView(d.remote.Store).Streams(ctx, d.tenants)
 	if err != nil {
 		d.say("streams", isBad, "not every stream can be read: "+err.Error(), "see with TYPE what stands under the name of the stream, and rename it")
 	}
@@ -66,7 +66,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
 			if g.Pending == 0 {
 				continue
 			}
-			p, err := d.remote.Store.Unclaimed(ctx, s.Tenant, g.Name, idle)
+			p, err := store.NewView(d.remote.Store).Unclaimed(ctx, s.Tenant, g.Name, idle)
 			if err != nil {
 				d.blind("pending", s.Tenant, err)
 				continue
@@ -114,7 +114,7 @@ func (d *doctor) lag(streams []store.Stream) {
 
 // timers looks for overdue timers, as 'flunq timers ls --overdue' lists them.
 func (d *doctor) timers(ctx context.Context) {
-	sets, err := d.remote.Store.Overdue(ctx, d.tenants[:1], 0)
+	sets, err := store.NewView(d.remote.Store).Overdue(ctx, d.tenants[:1], 0)
 	if err != nil {
 		d.blind("timers", "", err)
 		return
@@ -131,7 +131,7 @@ func (d *doctor) timers(ctx context.Context) {
 	if !d.everyone {
 		most = mostCounted
 	}
-	due, next, err := d.remote.Store.Timers(ctx, filter, "", most)
+	due, next, err := store.NewTimers(d.remote.Store).Timers(ctx, filter, "", most)
 	if err != nil {
 		d.blind("timers", "", err)
 		return
@@ -170,7 +170,7 @@ func (d *doctor) deadLetters(ctx context.Context, streams []store.Stream) {
 			continue
 		}
 		f := finding{Check: "dead letters", State: isDoubtful, Tenant: s.Tenant, Text: history.Count(int(s.Dead), "dead letter")}
-		newest, _, err := d.remote.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: s.Tenant, Count: 1})
+		newest, _, err := store.NewStreams(d.remote.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: s.Tenant, Count: 1})
 		if err == nil && len(newest) > 0 {
 			f.Text += ", the newest: " + newest[0].Reason
 		}
@@ -182,7 +182,7 @@ func (d *doctor) deadLetters(ctx context.Context, streams []store.Stream) {
 
 // stalled looks for executions without progress.
 func (d *doctor) stalled(ctx context.Context) {
-	next, err := d.remote.Store.Next(ctx, d.tenants)
+	next, err := store.NewView(d.remote.Store).Next(ctx, d.tenants)
 	if err != nil {
 		d.blind("next step", "", err)
 		return
@@ -193,7 +193,7 @@ func (d *doctor) stalled(ctx context.Context) {
 }
 
 func (d *doctor) stalledOf(ctx context.Context, tenant string, next store.Next) {
-	found, err := d.remote.Store.Stalled(ctx, tenant, store.Seeking{Most: mostOpen, Quiet: quietAfter, Next: next})
+	found, err := store.NewView(d.remote.Store).Stalled(ctx, tenant, store.Seeking{Most: mostOpen, Quiet: quietAfter, Next: next})
 	found.Found = slices.DeleteFunc(found.Found, func(id string) bool { return d.waits(ctx, tenant, id) })
 	f := finding{Check: "next step", Tenant: tenant, Examples: found.Found}
 	switch {
@@ -242,7 +242,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 
 // unlisted looks for executions that are missing from the index of ps.
 func (d *doctor) unlisted(ctx context.Context) {
-	found, complete, err := d.remote.Store.Unlisted(ctx, d.tenants, keyScans)
+	found, complete, err := store.NewView(d.remote.Store).Unlisted(ctx, d.tenants, keyScans)
 	if err != nil {
 		d.blind("unlisted", "", err)
 		return
@@ -274,7 +274,7 @@ func (d *doctor) others(ctx context.Context) {
 	if d.everyone {
 		tenant, everyone = "*", " -A"
 	}
-	found, complete, err := d.remote.Store.OtherStreams(ctx, tenant, keyScans)
+	found, complete, err := store.NewView(d.remote.Store).OtherStreams(ctx, tenant, keyScans)
 	if err != nil {
 		d.blind("other streams", "", err)
 		return

@@ -71,7 +71,7 @@ func (w *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources 
 	tenants, pattern := []string{r.Tenant}, r.Tenant
 	if w.everyone {
 		pattern = ""
-		if tenants, err = r.Store.DeadTenants(ctx); err != nil {
+		if tenants, err = store.NewView(r.Store).DeadTenants(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -114,7 +114,7 @@ func sourceOf(r *cli.Remote, ref string) (source deadLetterSource, id string) {
 // findDeadLetter finds a dead letter by the name that deadLetterRef gives it.
 func findDeadLetter(ctx context.Context, r *cli.Remote, ref string) (store.DeadLetter, error) {
 	source, id := sourceOf(r, ref)
-	l, err := r.Store.Letter(ctx, source.tenant, source.stream, id)
+	l, err := store.NewStreams(r.Store).Letter(ctx, source.tenant, source.stream, id)
 	return l, cli.BadID(err)
 }
 
@@ -214,7 +214,7 @@ func shorter(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a
 // other key scheme it reads a limited number of entries.
 func (w *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q store.DeadLetterQuery, entries int, f func(store.DeadLetter) bool) error {
 	for q.Count = 200; ; {
-		deadLetters, next, err := r.Store.DeadLetters(ctx, q)
+		deadLetters, next, err := store.NewStreams(r.Store).DeadLetters(ctx, q)
 		if err != nil {
 			return err
 		}

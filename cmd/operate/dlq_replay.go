@@ -85,7 +85,7 @@ func (t *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 func newDeadLettersReplayCommand(sh *cli.Shell) *cobra.Command {
 	t := &deadLetterChange{sh: sh, verb: "replay", trial: &deadLetterTrial{sh: sh}}
 	t.do = func(ctx context.Context, r *cli.Remote, l store.DeadLetter) (bool, error) {
-		return r.Store.Replay(ctx, l)
+		return store.NewStreams(r.Store).Replay(ctx, l)
 	}
 	c := t.flags(&cobra.Command{
 		Use:   "replay ID…|--all",
@@ -110,7 +110,7 @@ would not complete. --mocks answers calls; other calls are refused.`,
 func newDeadLettersDropCommand(sh *cli.Shell) *cobra.Command {
 	t := &deadLetterChange{sh: sh, verb: "drop"}
 	t.do = func(ctx context.Context, r *cli.Remote, l store.DeadLetter) (bool, error) {
-		n, err := r.Store.Drop(ctx, l)
+		n, err := store.NewStreams(r.Store).Drop(ctx, l)
 		return n == 1, err
 	}
 	return t.flags(&cobra.Command{

@@ -210,7 +210,7 @@ func completeDeadLetters(t *cli.Target) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer r.Close()
-		deadLetters, _, err := r.Store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: r.Tenant, Count: 50})
+		deadLetters, _, err := store.NewStreams(r.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: r.Tenant, Count: 50})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

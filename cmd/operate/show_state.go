@@ -118,8 +118,8 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 
 // readTrail adds the timers that a history leaves open.
 func (p *executionPage) readTrail(ctx context.Context, r *cli.Remote, x store.Execution, trail actions.Trail, now time.Time) error {
-	busy, unsure := r.Store.UnderWay(ctx, x.Tenant)
-	set, err := r.Store.Armed(ctx, trail.Timers)
+	busy, unsure := store.NewView(r.Store).UnderWay(ctx, x.Tenant)
+	set, err := store.NewTimers(r.Store).Armed(ctx, trail.Timers)
 	for _, one := range set {
 		needed := inspect.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}
 		p.Timers = append(p.Timers, neededRow(needed, now))

@@ -127,7 +127,7 @@ func checkLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
 	if err != nil {
 		return err
 	}
-	used, most, err := r.Store.MemoryUse(ctx)
+	used, most, err := store.NewView(r.Store).MemoryUse(ctx)
 	if err == nil && most > 0 && limits.RedisPercent > 0 && used > most/100*int64(limits.RedisPercent) {
 		return cli.Fail(cli.ExitLimit, errors.New(worker.FullText(used, most, limits.RedisPercent)))
 	}

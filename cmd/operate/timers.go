@@ -108,7 +108,7 @@ func (l *timerListing) run(ctx context.Context) error {
 	if limit == 0 {
 		limit = math.MaxInt
 	}
-	found, next, err := r.Store.Timers(ctx, filter, l.after, limit)
+	found, next, err := store.NewTimers(r.Store).Timers(ctx, filter, l.after, limit)
 	if err != nil {
 		return cli.BadID(err)
 	}
@@ -163,7 +163,7 @@ func (l *timerListing) unregistered(ctx context.Context, r *cli.Remote, f store.
 	}
 	var found []store.Pending
 	for _, stream := range streams {
-		lost, err := r.Store.Unregistered(ctx, stream, entries)
+		lost, err := store.NewView(r.Store).Unregistered(ctx, stream, entries)
 		if err != nil {
 			return nil, err
 		}
@@ -186,7 +186,7 @@ func otherStreams(ctx context.Context, r *cli.Remote, tenant string, all bool) (
 	if tenant == "" {
 		tenant = "*"
 	}
-	streams, _, err := r.Store.OtherStreams(ctx, tenant, looks)
+	streams, _, err := store.NewView(r.Store).OtherStreams(ctx, tenant, looks)
 	return streams, entries, err
 }
 
@@ -337,7 +337,7 @@ func completeTimers(t *cli.Target) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer r.Close()
-		found, _, err := r.Store.Timers(ctx, store.TimerFilter{Tenant: r.Tenant}, "", 50)
+		found, _, err := store.NewTimers(r.Store).Timers(ctx, store.TimerFilter{Tenant: r.Tenant}, "", 50)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

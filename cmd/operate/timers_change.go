@@ -62,7 +62,7 @@ func newTimersFireCommand(sh *cli.Shell) *cobra.Command {
 		return "fires now: " + actions.Consequence(p, status), err
 	}
 	t.do = func(ctx context.Context, r *cli.Remote, p store.Pending) (store.Pending, bool, error) {
-		done, err := r.Store.FireNow(ctx, p, t.as.name(t.sh))
+		done, err := store.NewTimers(r.Store).FireNow(ctx, p, t.as.name(t.sh))
 		return p, done, err
 	}
 	return t.flags(&cobra.Command{
@@ -94,7 +94,7 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 		return "never fires: " + loss, nil
 	}
 	t.do = func(ctx context.Context, r *cli.Remote, p store.Pending) (store.Pending, bool, error) {
-		done, err := r.Store.CancelTimer(ctx, p, t.as.name(t.sh))
+		done, err := store.NewTimers(r.Store).CancelTimer(ctx, p, t.as.name(t.sh))
 		return p, done, err
 	}
 	c := t.flags(&cobra.Command{
@@ -135,7 +135,7 @@ func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
 		if err != nil {
 			return p, false, err
 		}
-		return r.Store.MoveTimer(ctx, p, at, t.as.name(t.sh))
+		return store.NewTimers(r.Store).MoveTimer(ctx, p, at, t.as.name(t.sh))
 	}
 	c := t.flags(&cobra.Command{
 		Use:     "reschedule ID",

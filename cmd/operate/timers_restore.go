@@ -168,7 +168,7 @@ func (t *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan
 		if len(o.Timers) > 0 {
 			x.Workflow = o.Timers[0].Workflow
 		}
-		outcome, err := r.Store.Restore(ctx, x, o.Missing, t.as.name(t.sh))
+		outcome, err := store.NewTimers(r.Store).Restore(ctx, x, o.Missing, t.as.name(t.sh))
 		if err != nil {
 			return plan, err
 		}

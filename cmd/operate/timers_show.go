@@ -69,7 +69,7 @@ func showTimer(ctx context.Context, t *cli.Target, format *cli.Choice, id string
 
 // findTimer finds a timer by its id or a prefix; the error explains what is wrong with the id.
 func findTimer(ctx context.Context, r *cli.Remote, id string) (store.Pending, error) {
-	p, err := r.Store.Timer(ctx, r.Tenant, id)
+	p, err := store.NewTimers(r.Store).Timer(ctx, r.Tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return p, fmt.Errorf("%w; 'flunq timers ls' lists those there are", err)
 	}

@@ -68,7 +68,11 @@ func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if cfg.Tenant != r.tenant {
-		if err := st.RemoveTenant(ctx, cfg.Tenant); err != nil {
+		err := store.NewTimers(st).RemoveTenant(ctx, cfg.Tenant)
+		if err == nil {
+			err = st.RemoveTenant(ctx, cfg.Tenant)
+		}
+		if err != nil {
 			return fmt.Errorf("tenant %s is left on this Redis: %w", cfg.Tenant, err)
 		}
 		if result != nil && !result.Status.Ended() {
@@ -83,7 +87,7 @@ func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 	case err != nil:
 		return err
 	}
-	missing, err := st.Unserved(ctx, cfg.Tenant, map[string]string{"worker": store.WorkerGroup})
+	missing, err := store.NewView(st).Unserved(ctx, cfg.Tenant, map[string]string{"worker": store.WorkerGroup})
 	if err != nil {
 		return err
 	}

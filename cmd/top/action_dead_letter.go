@@ -20,7 +20,7 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared
 	}
 	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "dead letter"), l.opts.Tenant), done: done, what: "dead letter"}
 	for _, id := range a.IDs {
-		deadLetter, err := l.store.Letter(ctx, l.opts.Tenant, "", id)
+		deadLetter, err := store.NewStreams(l.store).Letter(ctx, l.opts.Tenant, "", id)
 		var status string
 		if err == nil {
 			status, err = actions.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
@@ -53,7 +53,7 @@ func whatDied(l store.DeadLetter) string {
 
 func (l *Live) replayDeadLetter(deadLetter store.DeadLetter, status string) plannedAction {
 	return plannedAction{id: deadLetter.ID, line: whatDied(deadLetter) + ": " + outlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
-		return once("replayed "+whatDied(deadLetter), func() (bool, error) { return l.store.Replay(ctx, deadLetter) })
+		return once("replayed "+whatDied(deadLetter), func() (bool, error) { return store.NewStreams(l.store).Replay(ctx, deadLetter) })
 	}}
 }
 
@@ -62,7 +62,7 @@ func (l *Live) dropDeadLetter(deadLetter store.DeadLetter) plannedAction {
 		id: deadLetter.ID, line: whatDied(deadLetter) + ": it is lost, and cannot be brought back", danger: true,
 		do: func(ctx context.Context) (string, error) {
 			return once("dropped "+whatDied(deadLetter), func() (bool, error) {
-				n, err := l.store.Drop(ctx, deadLetter)
+				n, err := store.NewStreams(l.store).Drop(ctx, deadLetter)
 				return n == 1, err
 			})
 		},

@@ -65,7 +65,7 @@ func (l *Live) signal(ctx context.Context, signal actions.Signal, x store.Execut
 
 // unserved warns if no process runs the services that the action needs.
 func (l *Live) unserved(ctx context.Context) ([]string, error) {
-	missing, err := l.store.Unserved(ctx, l.opts.Tenant, map[string]string{"worker": l.opts.Worker})
+	missing, err := store.NewView(l.store).Unserved(ctx, l.opts.Tenant, map[string]string{"worker": l.opts.Worker})
 	if err != nil || len(missing) == 0 {
 		return nil, err
 	}

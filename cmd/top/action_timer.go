@@ -36,7 +36,7 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 	}
 	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
 	for _, id := range a.IDs {
-		t, err := l.store.Timer(ctx, l.opts.Tenant, id)
+		t, err := store.NewTimers(l.store).Timer(ctx, l.opts.Tenant, id)
 		var status string
 		if err == nil {
 			status, err = actions.Status(ctx, l.store, t.Tenant, t.Execution)
@@ -73,7 +73,7 @@ func (l *Live) fire(_ context.Context, t store.Pending, status string) (plannedA
 	return plannedAction{
 		line: "fires now: " + actions.Consequence(t, status),
 		do: func(ctx context.Context) (string, error) {
-			return once("fired the "+nameOf(t), func() (bool, error) { return l.store.FireNow(ctx, t, l.opts.Operator) })
+			return once("fired the "+nameOf(t), func() (bool, error) { return store.NewTimers(l.store).FireNow(ctx, t, l.opts.Operator) })
 		},
 	}, nil
 }
@@ -87,7 +87,7 @@ func (l *Live) drop(ctx context.Context, t store.Pending, status string) (planne
 		line:   "never fires: " + loss,
 		danger: true,
 		do: func(ctx context.Context) (string, error) {
-			return once("cancelled the "+nameOf(t), func() (bool, error) { return l.store.CancelTimer(ctx, t, l.opts.Operator) })
+			return once("cancelled the "+nameOf(t), func() (bool, error) { return store.NewTimers(l.store).CancelTimer(ctx, t, l.opts.Operator) })
 		},
 	}
 	if needed {
@@ -106,7 +106,7 @@ func (l *Live) move(t store.Pending, at, now time.Time) (plannedAction, error) {
 	}
 	return plannedAction{line: line, do: func(ctx context.Context) (string, error) {
 		return once("the "+nameOf(t)+" is due at "+instant(at), func() (bool, error) {
-			_, done, err := l.store.MoveTimer(ctx, t, at, l.opts.Operator)
+			_, done, err := store.NewTimers(l.store).MoveTimer(ctx, t, at, l.opts.Operator)
 			return done, err
 		})
 	}}, nil

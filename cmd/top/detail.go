@@ -41,7 +41,7 @@ func facts(all ...[2]string) (out [][2]string) {
 }
 
 func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
-	p, err := l.store.Timer(ctx, l.opts.Tenant, id)
+	p, err := store.NewTimers(l.store).Timer(ctx, l.opts.Tenant, id)
 	if err != nil {
 		return d, err
 	}
@@ -76,7 +76,7 @@ func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
 }
 
 func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err error) {
-	deadLetter, err := l.store.Letter(ctx, l.opts.Tenant, "", id)
+	deadLetter, err := store.NewStreams(l.store).Letter(ctx, l.opts.Tenant, "", id)
 	if err != nil {
 		return d, err
 	}
@@ -135,7 +135,7 @@ func outlook(l store.DeadLetter, status string) string {
 }
 
 func (l *Live) event(ctx context.Context, id string) (d tui.Detail, err error) {
-	p, err := l.store.Event(ctx, l.opts.Tenant, id)
+	p, err := store.NewView(l.store).Event(ctx, l.opts.Tenant, id)
 	if err != nil {
 		return d, err
 	}

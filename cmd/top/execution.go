@@ -107,7 +107,7 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 	if going.problem == nil {
 		return l.outlook(ctx, x, now, out)
 	}
-	set, err := l.store.Armed(ctx, going.timers)
+	set, err := store.NewTimers(l.store).Armed(ctx, going.timers)
 	for _, p := range set {
 		if p.ID != "" {
 			out.Timers = append(out.Timers, timerRow(p, now))
@@ -146,11 +146,11 @@ const latestEvents = 24
 
 // Standings returns the position of executions, from the ends of their histories.
 func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, error) {
-	problems, err := l.store.Problems(ctx, l.opts.Tenant, ids...)
+	problems, err := store.NewView(l.store).Problems(ctx, l.opts.Tenant, ids...)
 	if err != nil {
 		return nil, lost(ctx, err)
 	}
-	latest, err := l.store.Latest(ctx, l.opts.Tenant, latestEvents, ids...)
+	latest, err := store.NewView(l.store).Latest(ctx, l.opts.Tenant, latestEvents, ids...)
 	if err != nil {
 		return nil, lost(ctx, err)
 	}

@@ -226,8 +226,8 @@ func TestPageOfTimers(t *testing.T) {
 		t.Errorf("it was looked up to %v, %v", first.Until, first.Rows[19].At)
 	}
 	last := half.Rows[39]
-	p := must(w.store.Timer(t.Context(), tenant, last.ID))(t)
-	must(w.store.CancelTimer(t.Context(), p, "ada"))(t)
+	p := must(store.NewTimers(w.store).Timer(t.Context(), tenant, last.ID))(t)
+	must(store.NewTimers(w.store).CancelTimer(t.Context(), p, "ada"))(t)
 	if rest := w.all(tui.Query{Table: tui.Timers, After: half.Next, Limit: 100}); len(rest) != 22 || rest[0].Execution == last.Execution {
 		t.Errorf("behind a timer that is gone: %d rows %v", len(rest), rest[0])
 	}

@@ -32,7 +32,7 @@ func (l *Live) Overview(ctx context.Context) (tui.Overview, error) {
 
 func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
 	since := l.sample.since()
-	g, err := l.store.Glance(ctx, l.opts.Tenant, since)
+	g, err := store.NewView(l.store).Glance(ctx, l.opts.Tenant, since)
 	if err != nil {
 		return tui.Overview{}, err
 	}
@@ -54,7 +54,7 @@ func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
 
 // due adds the timers that fire next.
 func (l *Live) due(ctx context.Context, o *tui.Overview) error {
-	page, err := l.store.TimerPage(ctx, store.TimerQuery{Tenant: l.opts.Tenant, Limit: fewDue, Looks: mostLooks})
+	page, err := store.NewTimers(l.store).TimerPage(ctx, store.TimerQuery{Tenant: l.opts.Tenant, Limit: fewDue, Looks: mostLooks})
 	for _, p := range page.Timers {
 		o.Due = append(o.Due, timerRow(p, o.Now))
 	}
@@ -66,7 +66,7 @@ func (l *Live) due(ctx context.Context, o *tui.Overview) error {
 
 // running adds the tasks that executors are working on.
 func (l *Live) running(ctx context.Context, o *tui.Overview) error {
-	running, err := l.store.PendingEntries(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
+	running, err := store.NewView(l.store).PendingEntries(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
 	tasks := int64(0)
 	for _, h := range running {
 		if h.Event.Type != event.TaskRequested {
@@ -93,7 +93,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	if err != nil {
 		return err
 	}
-	problems, err := l.store.Problems(ctx, l.opts.Tenant, idsOf(known)...)
+	problems, err := store.NewView(l.store).Problems(ctx, l.opts.Tenant, idsOf(known)...)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 		row.Kind, row.Execution, row.Note = "execution", x.ID, problems[i]
 		o.Failed = append(o.Failed, row)
 	}
-	deadLetters, _, err := l.store.DeadLetters(ctx, store.DeadLetterQuery{Tenant: l.opts.Tenant, Count: fewFailed, Brief: true})
+	deadLetters, _, err := store.NewStreams(l.store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: l.opts.Tenant, Count: fewFailed, Brief: true})
 	for _, deadLetter := range deadLetters {
 		o.Failed = append(o.Failed, deadLetterRow(deadLetter))
 	}
@@ -158,7 +158,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	if err != nil {
 		return err
 	}
-	streams, err := l.store.Streams(ctx, []string{l.opts.Tenant})
+	streams, err := store.NewView(l.store).Streams(ctx, []string{l.opts.Tenant})
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 		query.Hopeless = func(text string) bool { return hopeless(q.Filter, text) }
 		query.Pass = func(p store.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
 	}
-	found, err := l.store.TimerPage(ctx, query)
+	found, err := store.NewTimers(l.store).TimerPage(ctx, query)
 	for _, p := range found.Timers {
 		page.Rows = append(page.Rows, timerRow(p, now))
 	}
@@ -127,7 +127,7 @@ func hopeless(f tui.Filter, text string) bool {
 
 func (l *Live) deadLetters(ctx context.Context, q tui.Query) (page tui.Page, err error) {
 	return stream(q, func(after string) (rows []tui.Row, more bool, err error) {
-		deadLetters, next, err := l.store.DeadLetters(ctx, l.entries(q, after))
+		deadLetters, next, err := store.NewStreams(l.store).DeadLetters(ctx, l.entries(q, after))
 		for _, deadLetter := range deadLetters {
 			rows = append(rows, deadLetterRow(deadLetter))
 		}
@@ -137,7 +137,7 @@ func (l *Live) deadLetters(ctx context.Context, q tui.Query) (page tui.Page, err
 
 func (l *Live) events(ctx context.Context, q tui.Query) (page tui.Page, err error) {
 	return stream(q, func(after string) (rows []tui.Row, more bool, err error) {
-		found, next, err := l.store.Events(ctx, l.entries(q, after))
+		found, next, err := store.NewView(l.store).Events(ctx, l.entries(q, after))
 		for _, p := range found {
 			rows = append(rows, eventRow(p))
 		}

@@ -39,7 +39,7 @@ func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 		return tui.Clock{}, err
 	}
 	clock := tui.Clock{Moves: true, Paused: now.Paused, Speed: 1, Start: v.start}
-	page, err := v.store.TimerPage(ctx, store.TimerQuery{Tenant: v.opts.Tenant, Limit: fewDue, Looks: mostLooks})
+	page, err := store.NewTimers(v.store).TimerPage(ctx, store.TimerQuery{Tenant: v.opts.Tenant, Limit: fewDue, Looks: mostLooks})
 	for _, p := range page.Timers {
 		clock.Marks = append(clock.Marks, p.Moment().UTC())
 	}
@@ -88,7 +88,7 @@ func (v *Virtual) target(ctx context.Context, m tui.Move, now time.Time) (time.T
 	case tui.Seek:
 		to = m.To
 	case tui.NextTimer:
-		page, err := v.store.TimerPage(ctx, store.TimerQuery{
+		page, err := store.NewTimers(v.store).TimerPage(ctx, store.TimerQuery{
 			Tenant: v.opts.Tenant, Limit: 1, Looks: deepLooks,
 			Pass: func(p store.Pending) bool { return p.Err == nil && p.Moment().After(now) },
 		})

@@ -17,6 +17,7 @@ import (
 // dead-letters those it cannot handle.
 type Consumer struct {
 	Store   *store.Store
+	streams store.Streams
 	opts    Options
 	buffer  Buffer
 	handled handled
@@ -85,7 +86,7 @@ func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
 	if opts.Isolation == nil {
 		opts.Isolation = &Isolation{}
 	}
-	return &Consumer{Store: st, opts: opts}, nil
+	return &Consumer{Store: st, streams: store.NewStreams(st), opts: opts}, nil
 }
 
 // reader returns the reader for all tenants known so far.
@@ -109,7 +110,7 @@ func (d *Consumer) Pass(msgs ...store.Message) { d.handled.put(msgs) }
 func (d *Consumer) Finish(ctx context.Context) error {
 	r := d.reader()
 	r.Handled = d.handled.clear()
-	err := d.Store.Acknowledge(ctx, r)
+	err := d.streams.Acknowledge(ctx, r)
 	if err != nil {
 		d.handled.back(r.Handled)
 	}
@@ -177,7 +178,7 @@ func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, en
 // read reads new events and acknowledges handled ones in the same round trip.
 func (d *Consumer) read(ctx context.Context, r store.Reader, count int, block time.Duration) (Fetched, error) {
 	r.Handled = d.handled.clear()
-	msgs, now, err := d.Store.Read(ctx, r, count, block)
+	msgs, now, err := d.streams.Read(ctx, r, count, block)
 	if err != nil {
 		d.handled.back(r.Handled)
 		r.Notes.Found = nil
@@ -204,7 +205,7 @@ func (d *Consumer) readSome(ctx context.Context, r store.Reader, count int, pati
 // claim adds abandoned entries to what was fetched.
 func (d *Consumer) claim(ctx context.Context, r store.Reader, count int, f Fetched) (Fetched, error) {
 	d.claimed = f.Now
-	abandoned, wake, err := d.Store.ClaimAbandoned(ctx, r, d.opts.Lease, count, f.Now)
+	abandoned, wake, err := d.streams.ClaimAbandoned(ctx, r, d.opts.Lease, count, f.Now)
 	last := ""
 	if n := len(r.Notes.Found); n > 0 {
 		last = r.Notes.Found[n-1].Tenant
@@ -260,7 +261,7 @@ func (d *Consumer) reported(err error) error {
 // Handle handles one message that Isolation admitted, and reports it to the observer.
 func (d *Consumer) Handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
 	if PoisonCandidate(m) && Poison(m) == nil {
-		if err := d.Store.MarkIsolated(ctx, m); err != nil {
+		if err := d.streams.MarkIsolated(ctx, m); err != nil {
 			return err
 		}
 		if ctx.Err() != nil { // the message was lost meanwhile, or the service is to stop
@@ -302,7 +303,7 @@ func (d *Consumer) Retry(ctx context.Context, m store.Message, cause error) (boo
 	if class == Permanent || m.Attempt+1 >= d.opts.Retry.attempts(cause) {
 		return false, nil
 	}
-	_, err := d.Store.Retry(ctx, m, d.opts.Retry.pause(m, class))
+	_, err := d.streams.Retry(ctx, m, d.opts.Retry.pause(m, class))
 	d.Tell(Activity{What: Failed, Message: m, Class: class, Err: cause})
 	return true, err
 }
@@ -318,7 +319,7 @@ func (d *Consumer) Dead(m store.Message, cause error) event.Dead {
 
 // DeadLetter dead-letters a message and publishes events with it.
 func (d *Consumer) DeadLetter(ctx context.Context, m store.Message, dead event.Dead, publish []event.Event) error {
-	_, err := d.Store.DeadLetter(ctx, m, dead, publish)
+	_, err := d.streams.DeadLetter(ctx, m, dead, publish)
 	if err == nil {
 		d.deadLettered(m, dead)
 	}

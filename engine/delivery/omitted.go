@@ -63,7 +63,7 @@ func (d *Consumer) load(ctx context.Context, r store.Reader, enough []string) (f
 	if len(omitted) == 0 {
 		return f, false, nil
 	}
-	msgs, left, handled, now, err := d.Store.Load(ctx, r, omitted)
+	msgs, left, handled, now, err := d.streams.Load(ctx, r, omitted)
 	d.omitted.put(left)
 	d.handled.add(handled)
 	return Fetched{Messages: msgs, Events: len(msgs), Now: now, Wake: now, Tenants: 1}, true, err

@@ -50,7 +50,7 @@ func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 // when Redis has been asked about all tenants.
 func (r *Renewal) renew(ctx context.Context, h Holder, buffered []store.Message) error {
 	for _, part := range store.ByOwner(buffered) {
-		lost, err := r.store.Renew(ctx, part...)
+		lost, err := store.NewStreams(r.store).Renew(ctx, part...)
 		if len(lost) > 0 && h.Lost != nil {
 			h.Lost(lost)
 		}

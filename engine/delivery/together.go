@@ -33,7 +33,7 @@ func (d *Consumer) handleAll(ctx context.Context, batch []store.Message, handle 
 	}
 	defer d.opts.Isolation.Leave()
 	if PoisonCandidate(batch[0]) && Poison(batch[0]) == nil {
-		if err := d.Store.MarkIsolated(ctx, batch[0]); err != nil {
+		if err := d.streams.MarkIsolated(ctx, batch[0]); err != nil {
 			return err
 		}
 	}

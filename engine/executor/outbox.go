@@ -105,7 +105,7 @@ func (o *outbox) answer(ctx context.Context, jobs []*job) {
 	for i, j := range jobs {
 		answers[i] = store.Answer{Message: &j.message, Event: j.reply}
 	}
-	sent, err := o.store.Replies(ctx, answers)
+	sent, err := store.NewStreams(o.store).Replies(ctx, answers)
 	for i, j := range jobs {
 		j.err = nil
 		if !sent[i] {

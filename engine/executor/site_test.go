@@ -91,7 +91,7 @@ func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.O
 	tapped.AddHook(&s.tap)
 	t.Cleanup(func() { tapped.Close() })
 	s.store = store.New(tapped, store.Options{})
-	must(t, s.store.Groups(t.Context(), tenant))
+	must(t, store.NewStreams(s.store).Groups(t.Context(), tenant))
 	def, _, err := dsl.Parse("wf.yaml", []byte(document))
 	must(t, err)
 	lib := definitions.New(s.store, decide.Options{Remote: true, Limits: decide.DefaultLimits()})

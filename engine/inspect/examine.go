@@ -175,7 +175,7 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 		if looks == lastLook {
 			break
 		}
-		busy, err := e.Store.UnderWay(ctx, tenant)
+		busy, err := store.NewView(e.Store).UnderWay(ctx, tenant)
 		if errors.Is(err, store.ErrUnsure) {
 			return nil
 		}
@@ -188,7 +188,7 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 	}
 	if slices.ContainsFunc(all, func(one examined) bool { return one.state.Requested() }) {
 		// A request that is delayed for long may come after all timers that were read.
-		off, err := e.Store.PutOff(ctx, tenant)
+		off, err := store.NewView(e.Store).PutOff(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, tak
 			listeners = append(listeners, store.Listener{Execution: one.x.ID, Type: typ})
 		}
 	}
-	set, err := e.Store.Armed(ctx, timers)
+	set, err := store.NewTimers(e.Store).Armed(ctx, timers)
 	if err != nil {
 		return err
 	}

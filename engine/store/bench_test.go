@@ -42,7 +42,7 @@ func BenchmarkCommit(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			rdb := open(b)
 			st := store.New(rdb, store.Options{})
-			if err := st.Groups(b.Context(), tenant); err != nil {
+			if err := store.NewStreams(st).Groups(b.Context(), tenant); err != nil {
 				b.Fatal(err)
 			}
 			var m meter
@@ -78,14 +78,14 @@ func delivered(b *testing.B, st *store.Store, n int64) store.Message {
 		b.Fatal(err)
 	}
 	for {
-		msgs, _, err := st.Read(b.Context(), reader(store.WorkerGroup, "w1"), 1, 0)
+		msgs, _, err := store.NewStreams(st).Read(b.Context(), reader(store.WorkerGroup, "w1"), 1, 0)
 		if err != nil || len(msgs) != 1 {
 			b.Fatal(msgs, err)
 		}
 		if msgs[0].Event.ID == e.ID {
 			return msgs[0]
 		}
-		if err := st.AcknowledgeOwned(b.Context(), msgs[0]); err != nil {
+		if err := store.NewStreams(st).AcknowledgeOwned(b.Context(), msgs[0]); err != nil {
 			b.Fatal(err)
 		}
 	}

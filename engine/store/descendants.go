@@ -42,16 +42,39 @@ func (s *Store) Descendants(ctx context.Context, tenant, root string, limit int)
 	return int(open) - len(gone), failed("forget executions below "+root, err)
 }
 
-// MemoryUse is how many bytes Redis uses, and may use; 0 if it may use all there is, or
-// does not say.
-func (s *Store) MemoryUse(ctx context.Context) (used, most int64, err error) {
-	info, err := s.rdb.Info(ctx, "memory").Result()
-	if _, refused := errors.AsType[redis.Error](err); refused {
-		return 0, 0, nil // one that does not say may use all
+// looksWhenFull is how many members of a full set are compared with the executions.
+const looksWhenFull = 100
+
+// Open returns how many executions of a tenant are open. If there are limit of them or
+// more, it removes some from the index whose keys somebody has deleted.
+func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return 0, err
 	}
+	index := s.keysFor(tenant).open
+	open, err := s.rdb.ZCard(ctx, index).Result()
+	if err != nil || open < int64(limit) {
+		return int(open), failed("count the open executions", err)
+	}
+	ids, err := s.rdb.ZRandMember(ctx, index, looksWhenFull).Result()
 	if err != nil {
-		return 0, 0, failed("ask for the memory", err)
+		return int(open), failed("look at the open executions", err)
 	}
-	v := ReadServer(info, nil)
-	return v.Used, max(v.Limit, 0), nil
+	pipe := s.rdb.Pipeline()
+	exist := make([]*redis.IntCmd, len(ids))
+	for i, id := range ids {
+		exist[i] = pipe.Exists(ctx, s.keys.Execution(tenant, id))
+	}
+	_, _ = pipe.Exec(ctx) // what is unknown is open
+	for i, id := range ids {
+		if exist[i].Err() != nil || exist[i].Val() > 0 {
+			continue
+		}
+		gone, err := unlistScript.Run(ctx, s.rdb, []string{index, s.keys.Execution(tenant, id)}, id).Int64()
+		if err != nil {
+			return int(open), failed("remove "+id+" from the open executions", err)
+		}
+		open -= gone
+	}
+	return int(open), nil
 }

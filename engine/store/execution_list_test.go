@@ -251,7 +251,7 @@ var executionLists = []check{
 		e := happened("s", event.ExecutionStarted)
 		e.Tenant = "started"
 		must(t, w.Start(ctx, e))
-		must(t, w.Groups(ctx, "grouped"))
+		must(t, store.NewStreams(w.Store).Groups(ctx, "grouped"))
 		e.Tenant = "told"
 		must(t, w.Publish(ctx, e))
 		got, err := w.Tenants(ctx)

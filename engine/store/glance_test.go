@@ -18,7 +18,7 @@ import (
 // glance is how the tenant stands, and what came behind an entry.
 func (w *environment) glance(t *testing.T, since string) store.Glance {
 	t.Helper()
-	g, err := w.Glance(t.Context(), tenant, since)
+	g, err := store.NewView(w.Store).Glance(t.Context(), tenant, since)
 	must(t, err)
 	return g
 }
@@ -40,7 +40,7 @@ func (w *environment) pages(t *testing.T, q store.TimerQuery) []store.Pending {
 func (w *environment) pagesOneWay(t *testing.T, q store.TimerQuery) (out []store.Pending) {
 	t.Helper()
 	for range 1000 {
-		page, err := w.TimerPage(t.Context(), q)
+		page, err := store.NewTimers(w.Store).TimerPage(t.Context(), q)
 		must(t, err)
 		if len(page.Timers) > q.Limit {
 			t.Fatalf("a page of %d, want at most %d", len(page.Timers), q.Limit)
@@ -107,7 +107,7 @@ var glances = []check{
 		}
 	}},
 	{"what is pending is told with what it is", func(t *testing.T, w *environment) {
-		held, err := w.PendingEntries(t.Context(), "nobody", store.ExecutorGroup, 5)
+		held, err := store.NewView(w.Store).PendingEntries(t.Context(), "nobody", store.ExecutorGroup, 5)
 		must(t, err)
 		if len(held) != 0 {
 			t.Errorf("nobody holds %v", held)
@@ -115,7 +115,7 @@ var glances = []check{
 		e := happened("e", event.TaskRequested)
 		e.Data = event.Encode(event.Requested{TaskType: "call"})
 		m := w.sent(t, e, store.ExecutorGroup, "c1")
-		held, err = w.PendingEntries(t.Context(), tenant, store.ExecutorGroup, 5)
+		held, err = store.NewView(w.Store).PendingEntries(t.Context(), tenant, store.ExecutorGroup, 5)
 		must(t, err)
 		if len(held) != 1 || held[0].ID != m.ID || held[0].Consumer != "c1" || held[0].Event.Type != event.TaskRequested ||
 			held[0].Event.Execution != e.Execution || string(held[0].Event.Data) != string(e.Data) || held[0].Since.IsZero() {
@@ -130,7 +130,7 @@ var glances = []check{
 		c := step(0, nil)
 		c.History = []event.Event{happened("a", event.TaskRequested), long, happened("c", event.TimerFired)}
 		w.commit(t, c, store.Committed)
-		got, err := w.Latest(t.Context(), tenant, 2, "x-1", "nobody", c.Execution)
+		got, err := store.NewView(w.Store).Latest(t.Context(), tenant, 2, "x-1", "nobody", c.Execution)
 		must(t, err)
 		if len(got) != 3 || len(got[1]) != 0 || len(got[2]) != 2 || len(got[2][0].Data) != 0 ||
 			got[2][0].Type != event.TaskCompleted || got[2][1].Type != event.TimerFired {
@@ -142,7 +142,7 @@ var glances = []check{
 		c := step(0, nil)
 		c.Status, c.Ended, c.Error = "faulted", true, event.Encode(event.Problem{Title: "no tea", Detail: "at all"})
 		w.commit(t, c, store.Committed)
-		got, err := w.Problems(t.Context(), tenant, "x-1", "nobody")
+		got, err := store.NewView(w.Store).Problems(t.Context(), tenant, "x-1", "nobody")
 		must(t, err)
 		if diff := cmp.Diff([]string{"no tea: at all", ""}, got); diff != "" {
 			t.Error(diff)
@@ -161,7 +161,7 @@ var glances = []check{
 		var got []string
 		var longID string
 		for next := ""; ; {
-			found, more, err := w.Events(t.Context(), store.DeadLetterQuery{Tenant: tenant, To: next, Count: 3})
+			found, more, err := store.NewView(w.Store).Events(t.Context(), store.DeadLetterQuery{Tenant: tenant, To: next, Count: 3})
 			must(t, err)
 			for _, p := range found {
 				got = append(got, p.Event.ID+" "+string(p.Event.Data))
@@ -173,7 +173,7 @@ var glances = []check{
 				break
 			}
 		}
-		oldest, more, err := w.Events(t.Context(), store.DeadLetterQuery{Tenant: tenant, Count: 2, Oldest: true})
+		oldest, more, err := store.NewView(w.Store).Events(t.Context(), store.DeadLetterQuery{Tenant: tenant, Count: 2, Oldest: true})
 		must(t, err)
 		if len(oldest) != 2 || oldest[0].Event.ID != "e0" || more == "" {
 			t.Errorf("the oldest: %v, %q", oldest, more)
@@ -182,15 +182,15 @@ var glances = []check{
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		p, err := w.Event(t.Context(), tenant, longID)
+		p, err := store.NewView(w.Store).Event(t.Context(), tenant, longID)
 		must(t, err)
 		if string(p.Event.Data) != long {
 			t.Errorf("%d bytes of data", len(p.Event.Data))
 		}
-		if _, err := w.Event(t.Context(), tenant, "1-1"); !errors.Is(err, store.ErrNotFound) {
+		if _, err := store.NewView(w.Store).Event(t.Context(), tenant, "1-1"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("an event that is gone: %v", err)
 		}
-		if _, err := w.Event(t.Context(), tenant, "what"); !errors.Is(err, store.ErrName) {
+		if _, err := store.NewView(w.Store).Event(t.Context(), tenant, "what"); !errors.Is(err, store.ErrName) {
 			t.Errorf("no id: %v", err)
 		}
 	}},
@@ -199,7 +199,7 @@ var glances = []check{
 		e.Data = []byte(`"` + strings.Repeat("x", 5000) + `"`)
 		w.dead(t, w.sent(t, e, store.WorkerGroup, "c"), "no")
 		for brief, want := range map[bool]int{true: 0, false: 5002} {
-			deadLetters, _, err := w.DeadLetters(t.Context(), store.DeadLetterQuery{Tenant: tenant, Brief: brief, Count: 1})
+			deadLetters, _, err := store.NewStreams(w.Store).DeadLetters(t.Context(), store.DeadLetterQuery{Tenant: tenant, Brief: brief, Count: 1})
 			must(t, err)
 			if len(deadLetters) != 1 || deadLetters[0].Reason != "no" || len(deadLetters[0].Event.Data) != want {
 				t.Errorf("brief %v: %+v", brief, deadLetters)
@@ -237,7 +237,7 @@ var timerPages = []check{
 				must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: score, Member: string(event.Encode(set))}).Err())
 			}
 		}
-		listed, _, err := w.Timers(t.Context(), store.TimerFilter{Tenant: tenant}, "", 100)
+		listed, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{Tenant: tenant}, "", 100)
 		must(t, err)
 		var want []string
 		for _, p := range listed {

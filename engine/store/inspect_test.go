@@ -17,7 +17,7 @@ import (
 // stream is how the tenant's stream stands.
 func (w *environment) stream(t *testing.T) store.Stream {
 	t.Helper()
-	found, err := w.Streams(t.Context(), []string{tenant})
+	found, err := store.NewView(w.Store).Streams(t.Context(), []string{tenant})
 	must(t, err)
 	return found[0]
 }
@@ -34,9 +34,9 @@ func (w *environment) lags(t *testing.T) (out []int64) {
 // stalled are the executions without a next step.
 func (w *environment) stalled(t *testing.T) store.Stalled {
 	t.Helper()
-	next, err := w.Next(t.Context(), []string{tenant})
+	next, err := store.NewView(w.Store).Next(t.Context(), []string{tenant})
 	must(t, err)
-	out, err := w.Stalled(t.Context(), tenant, store.Seeking{Most: 10, Quiet: 5 * time.Minute, Next: next})
+	out, err := store.NewView(w.Store).Stalled(t.Context(), tenant, store.Seeking{Most: 10, Quiet: 5 * time.Minute, Next: next})
 	must(t, err)
 	return out
 }
@@ -47,7 +47,7 @@ var inspections = []check{
 		ids := w.take(t, store.WorkerGroup, 6)
 		w.done(t, store.WorkerGroup, ids[0], ids[1])
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: deadKey, Values: []string{"reason", "x"}}).Err())
-		found, err := w.Streams(t.Context(), []string{"nobody", tenant})
+		found, err := store.NewView(w.Store).Streams(t.Context(), []string{"nobody", tenant})
 		must(t, err)
 		want := []store.Stream{{Tenant: "nobody", Key: "tenant:nobody:events"}, {
 			Tenant: tenant, Key: streamKey, Length: 10, First: "1000-1", Last: "1000-10", Dead: 1,
@@ -93,20 +93,20 @@ var inspections = []check{
 	}},
 	{"a stream that is none does not hide the others", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Set(t.Context(), "tenant:odd:events", "x", 0).Err())
-		found, err := w.Streams(t.Context(), []string{"odd", tenant})
+		found, err := store.NewView(w.Store).Streams(t.Context(), []string{"odd", tenant})
 		if len(found) != 1 || found[0].Tenant != tenant || err == nil || !strings.Contains(err.Error(), "odd") {
 			t.Errorf("got %v, %v", found, err)
 		}
 	}},
 	{"what nobody claims is found", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("in", "com.x"), store.WorkerGroup, "gone")
-		got, err := w.Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
+		got, err := store.NewView(w.Store).Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
 		must(t, err)
 		if got != (store.Delivery{}) {
 			t.Errorf("found %v at once", got)
 		}
 		w.age(t, time.Hour, m)
-		got, err = w.Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
+		got, err = store.NewView(w.Store).Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
 		must(t, err)
 		if got.ID != m.ID || got.Consumer != "gone" || got.Idle < time.Hour {
 			t.Errorf("found %v, want %s", got, m.ID)
@@ -119,7 +119,7 @@ var inspections = []check{
 			at := float64(now.Add(-omitted).UnixMicro()) / 1e6
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: at, Member: strconv.Itoa(i)}).Err())
 		}
-		found, err := w.Overdue(t.Context(), []string{tenant, "other"}, 5*time.Minute)
+		found, err := store.NewView(w.Store).Overdue(t.Context(), []string{tenant, "other"}, 5*time.Minute)
 		must(t, err)
 		if len(found) != 1 || found[0].Count != 3 || found[0].Overdue != 1 || found[0].Key != timersKey {
 			t.Errorf("found %+v", found)
@@ -202,7 +202,7 @@ var inspections = []check{
 			{[]string{tenant, "third"}, map[string][]string{tenant: {"old-1", "old-2"}}},
 			{nil, nil},
 		} {
-			got, complete, err := w.Unlisted(t.Context(), of.tenants, 10)
+			got, complete, err := store.NewView(w.Store).Unlisted(t.Context(), of.tenants, 10)
 			must(t, err)
 			if diff := cmp.Diff(of.want, got); diff != "" || !complete {
 				t.Errorf("of %v, %v: %s", of.tenants, complete, diff)

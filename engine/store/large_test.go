@@ -18,7 +18,7 @@ func TestLargeEntries(t *testing.T) {
 	t.Parallel()
 	ctx, rdb := t.Context(), redistest.Start(t)
 	s := store.New(rdb, store.Options{})
-	if err := s.Groups(ctx, "a"); err != nil {
+	if err := store.NewStreams(s).Groups(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	const mib = 1 << 20
@@ -38,7 +38,7 @@ func TestLargeEntries(t *testing.T) {
 		Group: store.WorkerGroup, Consumer: "w", Tenants: []string{"a"}, Often: true, Notes: &notes,
 		Wants: func(typ event.Type) bool { return typ != "other" },
 	}
-	msgs, _, err := s.Read(ctx, r, 10, 0)
+	msgs, _, err := store.NewStreams(s).Read(ctx, r, 10, 0)
 	if err != nil || len(msgs) != 5 || len(notes.Unwanted) != 1 {
 		t.Fatalf("%d messages and %d that do not matter, %v; want 5 and 1", len(msgs), len(notes.Unwanted), err)
 	}
@@ -52,7 +52,7 @@ func TestLargeEntries(t *testing.T) {
 	}
 	gone := msgs[1]
 	gone.ID = "1-1"
-	loaded, left, handled, _, err := s.Load(ctx, r, []store.Message{gone, msgs[1]})
+	loaded, left, handled, _, err := store.NewStreams(s).Load(ctx, r, []store.Message{gone, msgs[1]})
 	if err != nil || len(loaded) != 1 || len(left) != 0 || len(handled) != 1 {
 		t.Fatalf("%d are loaded, %d are left, %d are gone, %v", len(loaded), len(left), len(handled), err)
 	}
@@ -60,13 +60,13 @@ func TestLargeEntries(t *testing.T) {
 		t.Errorf("it is late %v, of id %s, with %d bytes", m.Omitted(), m.ID, len(m.Data()))
 	}
 
-	if err := s.Release(ctx, msgs...); err != nil {
+	if err := store.NewStreams(s).Release(ctx, msgs...); err != nil {
 		t.Fatal(err)
 	}
 	r.Consumer = "v"
 	var claimed []int
 	for range 3 {
-		msgs, _, err := s.ClaimAbandoned(ctx, r, time.Hour, 10, time.Now())
+		msgs, _, err := store.NewStreams(s).ClaimAbandoned(ctx, r, time.Hour, 10, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func TestStoresShareMemory(t *testing.T) {
 // begins it, and looks at what has become of them.
 func executeMany(t *testing.T, st *store.Store, tenant string) {
 	t.Helper()
-	if err := st.Groups(t.Context(), tenant); err != nil {
+	if err := store.NewStreams(st).Groups(t.Context(), tenant); err != nil {
 		t.Error(err)
 		return
 	}
@@ -47,7 +47,7 @@ func executeMany(t *testing.T, st *store.Store, tenant string) {
 		if err := st.Start(t.Context(), e); err != nil {
 			t.Error(err)
 		}
-		msgs, _, err := st.Read(t.Context(), store.Reader{Group: store.WorkerGroup, Consumer: tenant, Tenants: []string{tenant}}, 10, 0)
+		msgs, _, err := store.NewStreams(st).Read(t.Context(), store.Reader{Group: store.WorkerGroup, Consumer: tenant, Tenants: []string{tenant}}, 10, 0)
 		if err != nil || len(msgs) != 1 {
 			t.Errorf("read %d messages of %s, %v", len(msgs), tenant, err)
 			return

@@ -1,9 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -65,54 +65,6 @@ func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 		ID: m.Event.ID + "/dead", Source: "/flunq/" + dead.Service, Type: typ, Time: m.Read, Tenant: m.Tenant,
 		Workflow: m.Event.Workflow, Execution: m.Event.Execution, Task: m.Event.Task, Data: event.Encode(dead),
 	}
-}
-
-// entered makes of m the message that an entry is. Its fields are made again when
-// somebody asks for them.
-func (s *Store) entered(m *Message, r *Reader, entry *rawEntry) {
-	fields, id, text := entry.texts()
-	if len(fields)/2 > mostFields {
-		*m = s.message(*r, m.Tenant, id, sortFields(fields), m.Read)
-		return
-	}
-	m.Group, m.Consumer, m.ID, m.text = r.Group, r.Consumer, id, text
-	if s.sealer == nil {
-		m.data = dataOf(fields)
-	}
-	s.understand(m, fields)
-}
-
-// dataOf is the field of an event's data.
-func dataOf(fields []string) (data string) {
-	for i := 0; i+1 < len(fields); i += 2 {
-		if fields[i] == "data" {
-			data = fields[i+1]
-		}
-	}
-	return data
-}
-
-// message reads an entry of these fields, in the order of their names. One that is
-// no event comes with the reason.
-func (s *Store) message(r Reader, tenant, id string, fields []string, now time.Time) Message {
-	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, fields: fields, Read: now}
-	s.understand(&m, fields)
-	if n := len(fields) / 2; n > mostFields {
-		m.Err = fmt.Errorf("the entry has %d fields, more than %d", n, mostFields)
-		m.Event.Ext = nil
-		// No script takes that many arguments: from here on they are one field.
-		m.fields = []string{packedField, string(event.Encode(object(fields)))}
-	}
-	return m
-}
-
-// understand reads the event of an entry; of fields of one name the last one counts.
-func (s *Store) understand(m *Message, fields []string) {
-	if m.Event, m.Err = s.attributes(fields); m.Err == nil && !m.scan() {
-		m.Err = checkData(&m.Event)
-	}
-	m.Event.Tenant = m.Tenant // whatever the sender says
-	m.recall()
 }
 
 // scan reads the timer of an event about one, if it stands there as the engine writes it.
@@ -227,4 +179,33 @@ func checkData(e *event.Event) error {
 // fields are the fields of an event's entry, with its secrets sealed.
 func (s *Store) fields(e event.Event) []string {
 	return s.sealer.sealEvent(e).Fields()
+}
+
+// compareIDs says which of two entries of a stream comes first.
+func compareIDs(a, b string) int {
+	ms, number, _ := strings.Cut(a, "-")
+	otherMS, otherNumber, _ := strings.Cut(b, "-")
+	return cmp.Or(
+		cmp.Compare(len(ms), len(otherMS)), cmp.Compare(ms, otherMS),
+		cmp.Compare(len(number), len(otherNumber)), cmp.Compare(number, otherNumber),
+	)
+}
+
+// idTime is when an entry was written.
+func idTime(id string) time.Time {
+	ms, _, _ := strings.Cut(id, "-")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(n).UTC()
+}
+
+// lookedAt is how many pending entries are looked at to find n at once: those of
+// them that are being worked on lie between.
+func lookedAt(n int) int {
+	if n == 1 {
+		return 2 // one more than there can be
+	}
+	return 2*n + 16
 }

@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"maps"
 	"slices"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
 )
@@ -159,54 +155,9 @@ func (p *Process) LastSeen() time.Time {
 	return p.Heartbeat
 }
 
-// Unserved are those of some services, by their groups, that no process runs for a tenant.
-// A consumer that has read lately and whose process has not registered counts too: that is
-// an earlier version of flunq, or another program.
-func (s *Store) Unserved(ctx context.Context, tenant string, groups map[string]string) (missing []string, err error) {
-	if err := CheckTenant(tenant); err != nil {
-		return nil, err
-	}
-	all, now, err := s.Processes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, service := range slices.Sorted(maps.Keys(groups)) {
-		if slices.ContainsFunc(all, func(p Process) bool { return p.Alive(now) && p.Runs(service, tenant) }) {
-			continue
-		}
-		reply, err := s.rdb.XInfoConsumers(ctx, s.keys.Stream(tenant), groups[service]).Result()
-		if said, ok := errors.AsType[redis.Error](err); err != nil && (!ok || !nobody(said)) {
-			return nil, failed("look for consumers", err)
-		}
-		consumers := make([]Consumer, 0, len(reply))
-		for _, c := range reply {
-			consumers = append(consumers, Consumer{Name: c.Name, Idle: c.Idle})
-		}
-		if _, read := UnknownReader(all, consumers); !read {
-			missing = append(missing, service)
-		}
-	}
-	return missing, nil
-}
-
-// readLately is how long ago a consumer that has not registered may have read.
-const readLately = time.Minute
-
-// UnknownReader is the consumer that has read last, of those that belong to no process that
-// has registered and have read within the last minute.
-func UnknownReader(all []Process, consumers []Consumer) (last Consumer, found bool) {
-	known := map[string]bool{}
-	for i := range all {
-		for _, service := range all[i].Services {
-			for _, name := range service.Consumers {
-				known[name] = true
-			}
-		}
-	}
-	for _, c := range consumers {
-		if !known[c.Name] && c.Idle >= 0 && c.Idle <= readLately && (!found || c.Idle < last.Idle) {
-			last, found = c, true
-		}
-	}
-	return last, found
+// Turn reports whether the caller is the first of all processes to ask for something within
+// a period: it does it then, and the others leave it.
+func (s *Store) Turn(ctx context.Context, what string, period time.Duration) (bool, error) {
+	mine, err := s.rdb.SetNX(ctx, s.keys.turn(what), "1", period).Result()
+	return mine, failed("ask whose turn it is", err)
 }

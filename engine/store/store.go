@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
 )
 
 // Errors that callers tell apart.
@@ -97,4 +99,17 @@ func lasting(err error) bool {
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.rdb.Time(ctx).Result()
 	return now.UTC(), failed("read the time", err)
+}
+
+// Publish appends an event to its tenant's stream; a command of an operator even if Redis
+// is full.
+func (s *Store) Publish(ctx context.Context, e event.Event) error {
+	if err := CheckTenant(e.Tenant); err != nil {
+		return err
+	}
+	if operated(e.Type) {
+		return failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, anys(s.fields(e))...)...))
+	}
+	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(e.Tenant), Values: s.fields(e)}).Err()
+	return failed("publish", err)
 }

@@ -73,7 +73,7 @@ func TestStore(t *testing.T) {
 func newEnvironment(t *testing.T, rdb *redis.Client, mini *miniredis.Miniredis) *environment {
 	t.Helper()
 	w := &environment{Store: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
-	must(t, w.Groups(t.Context(), tenant))
+	must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
 	return w
 }
 
@@ -122,7 +122,7 @@ func (w *environment) sent(t *testing.T, e event.Event, group, consumer string) 
 // read is the one entry that a consumer finds.
 func (w *environment) read(t *testing.T, group, consumer string) store.Message {
 	t.Helper()
-	msgs, _, err := w.Read(t.Context(), reader(group, consumer), 10, 0)
+	msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(group, consumer), 10, 0)
 	must(t, err)
 	msgs = slices.DeleteFunc(msgs, func(m store.Message) bool { return m.Event.Type == event.TimerSet })
 	if len(msgs) != 1 {
@@ -151,7 +151,7 @@ func (w *environment) steal(t *testing.T, m store.Message) store.Message {
 	w.age(t, time.Minute, m)
 	now, err := w.Now(t.Context())
 	must(t, err)
-	got, _, err := w.ClaimAbandoned(t.Context(), reader(m.Group, "thief"), 30*time.Second, 10, now)
+	got, _, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(m.Group, "thief"), 30*time.Second, 10, now)
 	must(t, err)
 	if len(got) != 1 || got[0].ID != m.ID {
 		t.Fatalf("the thief got %v, want %s", got, m.ID)

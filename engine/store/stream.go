@@ -14,11 +14,11 @@ import (
 
 // Groups makes consumer groups on a tenant's stream, by default those of the
 // services, from its beginning; those that exist stay as they are.
-func (s *Store) Groups(ctx context.Context, tenant string, groups ...string) error {
+func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	if err := s.know(ctx, tenant); err != nil {
+	if err := s.store.know(ctx, tenant); err != nil {
 		return err
 	}
 	if len(groups) == 0 {
@@ -32,10 +32,10 @@ func (s *Store) Groups(ctx context.Context, tenant string, groups ...string) err
 	return nil
 }
 
-func (s *Store) group(ctx context.Context, tenant, group string) error {
-	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.keysFor(tenant).stream, &group, "0", "mkstream")
+func (s Streams) group(ctx context.Context, tenant, group string) error {
+	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.store.keysFor(tenant).stream, &group, "0", "mkstream")
 	made.SetFirstKeyPos(2) //nolint:mnd // behind the two words
-	err := s.rdb.Process(ctx, made)
+	err := s.store.rdb.Process(ctx, made)
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
 		return nil
 	}
@@ -105,7 +105,7 @@ const longestBlock = 5 * time.Second
 
 // Read delivers new entries, up to count of each tenant. It waits up to block
 // for one; with 0 it does not wait. The time is Redis' own after the wait.
-func (s *Store) Read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
+func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
 	for _, tenant := range r.Tenants {
 		if err := CheckTenant(tenant); err != nil {
 			return nil, time.Time{}, err
@@ -130,7 +130,7 @@ func (s *Store) Read(ctx context.Context, r Reader, count int, block time.Durati
 
 // readEach reads tenant after tenant, so that one whose stream is broken keeps
 // nothing from the others. The error comes when there is nothing else.
-func (s *Store) readEach(ctx context.Context, r Reader, count int) (out []Message, now time.Time, err error) {
+func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []Message, now time.Time, err error) {
 	for _, tenant := range r.Tenants {
 		one := r
 		one.Tenants = []string{tenant}
@@ -148,7 +148,7 @@ func (s *Store) readEach(ctx context.Context, r Reader, count int) (out []Messag
 }
 
 // read acknowledges handled messages and reads the streams in one round trip.
-func (s *Store) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
+func (s Streams) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
 	q := s.reading(r)
 	defer q.end()
 	q.acknowledge(ctx)
@@ -168,10 +168,10 @@ func (s *Store) read(ctx context.Context, r Reader, count int, block time.Durati
 // refused is why a read was refused. The client does not look into raw replies: it
 // is shown the same trouble by a command that changes nothing, so that it leaves a
 // connection to what is no master any more.
-func (s *Store) refused(ctx context.Context, r Reader, text string) error {
+func (s Streams) refused(ctx context.Context, r Reader, text string) error {
 	if !strings.HasPrefix(text, "NOGROUP") {
 		for _, tenant := range r.Tenants {
-			if err := s.rdb.XGroupCreateConsumer(ctx, s.keys.Stream(tenant), r.Group, r.Consumer).Err(); err != nil {
+			if err := s.store.rdb.XGroupCreateConsumer(ctx, s.store.keys.Stream(tenant), r.Group, r.Consumer).Err(); err != nil {
 				return err
 			}
 		}
@@ -180,7 +180,7 @@ func (s *Store) refused(ctx context.Context, r Reader, text string) error {
 }
 
 // Acknowledge acknowledges what a reader is done with.
-func (s *Store) Acknowledge(ctx context.Context, r Reader) error {
+func (s Streams) Acknowledge(ctx context.Context, r Reader) error {
 	if len(r.Handled) == 0 {
 		return nil
 	}
@@ -190,15 +190,106 @@ func (s *Store) Acknowledge(ctx context.Context, r Reader) error {
 	return failed("acknowledge", q.send(ctx))
 }
 
-// Publish appends an event to its tenant's stream; a command of an operator even if Redis
-// is full.
-func (s *Store) Publish(ctx context.Context, e event.Event) error {
-	if err := CheckTenant(e.Tenant); err != nil {
-		return err
+// Streams reads, claims and acknowledges entries of streams.
+type Streams struct{ store *Store }
+
+// NewStreams returns the streams of a Store.
+func NewStreams(s *Store) Streams { return Streams{s} }
+
+//nolint:gochecknoglobals // constants that go-redis wraps
+var (
+	replyScript       = script("mine", "event", "reply")
+	acknowledgeScript = script("owns", "acknowledge")
+	claimScript       = script("even_if_full", "claim")
+	renewScript       = script("renew")
+	deadLetterScript  = script("owns", "dead_letter")
+	replayScript      = script("even_if_full", "replay")
+	retryScript       = script("even_if_full", "owns", "wake", "retry")
+	replayTimerScript = script("even_if_full", "wake", "replay_timer")
+	briefScript       = script("brief")
+	trimScript        = script("stream_info", "trim")
+	sweepScript       = script("stream_info", "sweep")
+)
+
+// Trim shortens a tenant's stream to about keep entries, and never to less. An
+// entry goes when it is older than age by Redis' clock and when every group, also
+// one that is not of ours, has read and acknowledged it and all before it. Nothing
+// goes unless all of the groups are there; without names these are the services' own.
+func (s Streams) Trim(ctx context.Context, tenant string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
+	return s.TrimAll(ctx, []string{tenant}, keep, age, groups...)
+}
+
+// TrimAll does that for many tenants, each as if it were alone.
+func (s Streams) TrimAll(ctx context.Context, tenants []string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
+	if len(groups) == 0 {
+		groups = []string{WorkerGroup, ExecutorGroup, TimerGroup}
 	}
-	if operated(e.Type) {
-		return failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, anys(s.fields(e))...)...))
+	args := append([]any{max(keep, 0), max(age, 0).Milliseconds()}, anys(groups)...)
+	var streams []string
+	for _, tenant := range tenants {
+		if err := CheckTenant(tenant); err != nil {
+			return 0, err
+		}
+		streams = append(streams, s.store.keys.Stream(tenant))
 	}
-	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(e.Tenant), Values: s.fields(e)}).Err()
-	return failed("publish", err)
+	err = s.onEach(ctx, trimScript, streams, args, func(stream string, reply *redis.Cmd) error {
+		n, err := reply.Int64()
+		removed += n
+		return failed("trim "+stream, err)
+	})
+	return removed, err
+}
+
+// onEach runs a script on each of many keys, a number of them in one round trip, and
+// shows done what became of each. All errors come together.
+func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string, args []any, done func(key string, reply *redis.Cmd) error) error {
+	var errs []error
+	for page := range slices.Chunk(keys, together) {
+		replies, err := s.each(ctx, script, page, args)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		for i, key := range page {
+			err := done(key, replies[i])
+			if errs = append(errs, err); Temporary(err) {
+				return errors.Join(errs...)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// each runs a script on each of some keys in one round trip, or in a second one if
+// Redis does not know it yet. An error is that it cannot get to know it.
+func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, args []any) ([]*redis.Cmd, error) {
+	replies := make([]*redis.Cmd, len(keys))
+	for known := false; ; known = true {
+		pipe := s.store.rdb.Pipeline()
+		for i, key := range keys {
+			replies[i] = script.EvalSha(ctx, pipe, []string{key}, args...)
+		}
+		if _, err := pipe.Exec(ctx); !redis.HasErrorPrefix(err, "NOSCRIPT") || known {
+			return replies, nil // each says what is wrong with it
+		}
+		if err := script.Load(ctx, s.store.rdb).Err(); err != nil {
+			return nil, failed("load a script", err)
+		}
+	}
+}
+
+// SweepConsumers removes the consumers of a group that have nothing pending and
+// have not asked for anything for so long: processes that are gone. One that comes
+// back after all is made again by its next read.
+func (s Streams) SweepConsumers(ctx context.Context, tenants []string, group string, idle time.Duration) error {
+	var streams []string
+	for _, tenant := range tenants {
+		if err := CheckTenant(tenant); err != nil {
+			return err
+		}
+		streams = append(streams, s.store.keys.Stream(tenant))
+	}
+	args := []any{group, max(idle, 0).Milliseconds()}
+	return s.onEach(ctx, sweepScript, streams, args, func(stream string, reply *redis.Cmd) error {
+		return failed("remove consumers of "+group+" of "+stream, reply.Err())
+	})
 }

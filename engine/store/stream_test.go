@@ -46,7 +46,7 @@ var messages = []check{
 			if m.Tenant != tenant || m.Group != group || m.Consumer != "c1" || m.Attempt != 0 || m.Read.IsZero() {
 				t.Errorf("message %+v", m)
 			}
-			msgs, now, err := w.Read(t.Context(), reader(group, "c2"), 10, 0)
+			msgs, now, err := store.NewStreams(w.Store).Read(t.Context(), reader(group, "c2"), 10, 0)
 			must(t, err)
 			if len(msgs) != 0 || now.IsZero() {
 				t.Errorf("read again: %v at %v", msgs, now)
@@ -88,13 +88,13 @@ var messages = []check{
 		if m.Err == nil {
 			t.Fatal("no error")
 		}
-		mine(t, true)(w.Retry(t.Context(), m, -time.Hour))
+		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, -time.Hour))
 		w.fireAll(t)
 		m = w.read(t, store.WorkerGroup, "w1")
 		if m.Attempt != 1 || m.Err == nil {
 			t.Errorf("delivered again as attempt %d, %v", m.Attempt, m.Err)
 		}
-		mine(t, true)(w.DeadLetter(t.Context(), m, event.Dead{Reason: m.Err.Error(), Attempts: 2}, nil))
+		mine(t, true)(store.NewStreams(w.Store).DeadLetter(t.Context(), m, event.Dead{Reason: m.Err.Error(), Attempts: 2}, nil))
 		if deadLetters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val(); len(deadLetters) != 1 {
 			t.Errorf("dead letters %v, want 1", deadLetters)
 		}
@@ -106,33 +106,33 @@ var messages = []check{
 			t.Errorf("read %v, want a", m)
 		}
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
-		msgs, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
 		if err != nil || len(msgs) != 0 {
 			t.Errorf("read %v, %v, want nothing", msgs, err)
 		}
-		must(t, w.Groups(t.Context(), tenant))
-		must(t, w.Groups(t.Context(), tenant))
+		must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
+		must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
 	}},
 	{"a message of a stream that is gone is nobody's", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", event.TimerScheduled), store.TimerGroup, "t1")
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
-		mine(t, false)(w.Schedule(t.Context(), m, timer(0)))
+		mine(t, false)(store.NewTimers(w.Store).Schedule(t.Context(), m, timer(0)))
 		w.commit(t, step(0, &m), store.Fenced)
 	}},
 	{"several tenants are read at once", func(t *testing.T, w *environment) {
-		must(t, w.Groups(t.Context(), "beta"))
+		must(t, store.NewStreams(w.Store).Groups(t.Context(), "beta"))
 		a, b := happened("a", "com.x"), happened("b", "com.x")
 		b.Tenant = "beta"
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
 		r := store.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant, "beta"}}
-		msgs, _, err := w.Read(t.Context(), r, 10, 0)
+		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		if len(msgs) != 2 || msgs[0].Tenant != tenant || msgs[1].Tenant != "beta" {
 			t.Fatalf("read %v", msgs)
 		}
 		r.Handled = []store.Handled{{tenant, msgs[0].ID}, {"beta", msgs[1].ID}}
-		_, _, err = w.Read(t.Context(), r, 10, 0)
+		_, _, err = store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		if n := w.pending(t, store.WorkerGroup); n != 0 {
 			t.Errorf("%d pending", n)
@@ -144,13 +144,13 @@ var messages = []check{
 var wants = []check{
 	{"events that are not wanted are not read", func(t *testing.T, w *environment) {
 		a, b := happened("a", "com.a"), happened("b", "com.b")
-		must(t, w.Groups(t.Context(), tenant))
+		must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
 		var notes store.Notes
 		r := reader(store.WorkerGroup, "w1")
 		r.Wants, r.Notes = func(typ event.Type) bool { return typ == "com.b" }, &notes
-		msgs, _, err := w.Read(t.Context(), r, 10, 0)
+		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		unwanted := notes.Unwanted
 		if len(msgs) != 1 || len(unwanted) != 1 || unwanted[0].Tenant != tenant || unwanted[0].ID == "" {
@@ -163,7 +163,7 @@ var wants = []check{
 			t.Error(diff)
 		}
 		r.Handled = unwanted
-		must(t, w.Acknowledge(t.Context(), r))
+		must(t, store.NewStreams(w.Store).Acknowledge(t.Context(), r))
 		if n := w.pending(t, store.WorkerGroup); n != 1 {
 			t.Errorf("%d pending, want 1", n)
 		}
@@ -176,11 +176,11 @@ var wants = []check{
 			e := happened("of "+strconv.Itoa(size), "com.a")
 			e.Data = []byte(`"` + strings.Repeat(strconv.Itoa(size%7), size) + `"`)
 			must(t, w.Publish(t.Context(), e))
-			msgs, _, err := w.Read(t.Context(), r, 10, 0)
+			msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
 			must(t, err)
 			all = append(all, msgs...)
 		}
-		msgs, _, err := w.Read(t.Context(), r, 10, time.Millisecond)
+		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, time.Millisecond)
 		if err != nil || len(msgs) != 0 || len(all) != 4 {
 			t.Fatalf("%d messages, and then %v, %v", len(all), msgs, err)
 		}
@@ -191,7 +191,7 @@ var wants = []check{
 			}
 		}
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.WorkerGroup).Err())
-		if msgs, _, err = w.Read(t.Context(), r, 10, 0); err != nil || len(msgs) != 4 {
+		if msgs, _, err = store.NewStreams(w.Store).Read(t.Context(), r, 10, 0); err != nil || len(msgs) != 4 {
 			t.Errorf("of a group that was gone: %d messages, %v", len(msgs), err)
 		}
 	}},
@@ -202,7 +202,7 @@ var deliveries = []check{
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		now, err := w.Now(t.Context())
 		must(t, err)
-		got, wake, err := w.ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
+		got, wake, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
 		must(t, err)
 		if left := wake.Sub(now); len(got) != 0 || left <= 59*time.Minute || left > time.Hour {
 			t.Errorf("claimed %v, look again in %v, want nothing and an hour", got, left)
@@ -211,8 +211,8 @@ var deliveries = []check{
 		if diff := cmp.Diff(m.Event, stolen.Event); diff != "" || stolen.Consumer != "thief" {
 			t.Error(diff, stolen.Consumer)
 		}
-		must(t, w.AcknowledgeOwned(t.Context(), stolen))
-		got, wake, err = w.ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
+		must(t, store.NewStreams(w.Store).AcknowledgeOwned(t.Context(), stolen))
+		got, wake, err = store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
 		if err != nil || len(got) != 0 || !wake.IsZero() {
 			t.Errorf("claimed %v, %v, %v, want never", got, wake, err)
 		}
@@ -220,29 +220,29 @@ var deliveries = []check{
 	{"renewing keeps a message, but not one that is another's", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		w.age(t, time.Minute, m)
-		lost(t, 0)(w.Renew(t.Context(), m))
+		lost(t, 0)(store.NewStreams(w.Store).Renew(t.Context(), m))
 		now, _ := w.Now(t.Context())
-		got, _, err := w.ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
+		got, _, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		if err != nil || len(got) != 0 {
 			t.Fatalf("claimed %v, %v", got, err)
 		}
 		stolen := w.steal(t, m)
-		lost(t, 1)(w.Renew(t.Context(), m))
-		mine(t, false)(w.Reply(t.Context(), m, happened("r", event.TaskCompleted)))
-		mine(t, true)(w.Reply(t.Context(), stolen, happened("r", event.TaskCompleted)))
+		lost(t, 1)(store.NewStreams(w.Store).Renew(t.Context(), m))
+		mine(t, false)(store.NewStreams(w.Store).Reply(t.Context(), m, happened("r", event.TaskCompleted)))
+		mine(t, true)(store.NewStreams(w.Store).Reply(t.Context(), stolen, happened("r", event.TaskCompleted)))
 	}},
 	{"an orphan behind hundreds of living messages is found", func(t *testing.T, w *environment) {
 		const alive = 1200
 		for i := range alive + 1 {
 			must(t, w.Publish(t.Context(), happened(fmt.Sprint("m", i), "com.x")))
 		}
-		long, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "alive"), alive, 0)
+		long, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "alive"), alive, 0)
 		must(t, err)
 		abandoned := w.read(t, store.WorkerGroup, "dead")
 		w.age(t, time.Minute, abandoned)
-		lost(t, 0)(w.Renew(t.Context(), long...))
+		lost(t, 0)(store.NewStreams(w.Store).Renew(t.Context(), long...))
 		now, _ := w.Now(t.Context())
-		got, _, err := w.ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
+		got, _, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		must(t, err)
 		if len(got) != 1 || got[0].ID != abandoned.ID {
 			t.Errorf("claimed %d messages, want the orphan", len(got))
@@ -258,16 +258,16 @@ var deliveries = []check{
 			if diff := cmp.Diff(e, m.Event); diff != "" {
 				t.Fatal(diff)
 			}
-			mine(t, true)(w.Retry(t.Context(), m, -time.Second))
-			mine(t, false)(w.Retry(t.Context(), m, 0))
+			mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, -time.Second))
+			mine(t, false)(store.NewStreams(w.Store).Retry(t.Context(), m, 0))
 			w.fireAll(t)
 			m = w.read(t, store.WorkerGroup, "w1")
 		}
 	}},
 	{"putting off waits for its delay", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
-		mine(t, true)(w.Retry(t.Context(), m, time.Hour))
-		due, next, now, err := w.Due(t.Context(), tenant, 10)
+		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, time.Hour))
+		due, next, now, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 10)
 		must(t, err)
 		if wait := next.Sub(now); len(due) != 0 || wait < 59*time.Minute || wait > time.Hour+time.Millisecond {
 			t.Errorf("due %v, next in %v, want in an hour", due, wait)
@@ -283,13 +283,13 @@ var deliveries = []check{
 	{"a dead letter has the whole entry and why", func(t *testing.T, w *environment) {
 		w.raw(t, "type", "com.x", "id", "a", "odd", "\xff\x00", "data", "{")
 		m := w.read(t, store.WorkerGroup, "w1")
-		mine(t, true)(w.Retry(t.Context(), m, -time.Second))
+		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, -time.Second))
 		w.fireAll(t)
 		m = w.read(t, store.WorkerGroup, "w1")
 		failureEvent := m.FailureEvent(event.EventDead, event.Dead{Reason: "bad", Attempts: 2, Service: "worker-service"})
 		d := event.Dead{Reason: "bad", Attempts: 2, Service: "worker-service"}
-		mine(t, true)(w.DeadLetter(t.Context(), m, d, []event.Event{failureEvent}))
-		mine(t, false)(w.DeadLetter(t.Context(), m, d, nil))
+		mine(t, true)(store.NewStreams(w.Store).DeadLetter(t.Context(), m, d, []event.Event{failureEvent}))
+		mine(t, false)(store.NewStreams(w.Store).DeadLetter(t.Context(), m, d, nil))
 		deadLetters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
 		if len(deadLetters) != 1 {
 			t.Fatalf("letters %v", deadLetters)
@@ -324,7 +324,7 @@ var deliveries = []check{
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		must(t, w.rdb.Set(t.Context(), deadKey, "mine", 0).Err())
 		err := w.unchanged(t, func() error {
-			_, err := w.DeadLetter(t.Context(), m, event.Dead{}, []event.Event{happened("b", "com.x")})
+			_, err := store.NewStreams(w.Store).DeadLetter(t.Context(), m, event.Dead{}, []event.Event{happened("b", "com.x")})
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || w.pending(t, store.WorkerGroup) != 1 {

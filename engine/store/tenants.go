@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -52,14 +53,11 @@ func (s *Store) know(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// RemoveTenant removes all keys and timers of a tenant. Nobody may work for it any more:
-// what is written meanwhile may stay.
+// RemoveTenant removes all keys of a tenant, but for its timers: they must have gone before, since
+// one that fires writes the stream again. Nothing may work for the tenant any more: what is written
+// meanwhile may stay.
 func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	if err := CheckTenant(tenant); err != nil {
-		return err
-	}
-	// Timers go first, since one that fires writes the stream again.
-	if err := s.removeTimers(ctx, tenant); err != nil {
 		return err
 	}
 	for cursor := uint64(0); ; {
@@ -78,31 +76,40 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	return failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
 }
 
-func (s *Store) removeTimers(ctx context.Context, tenant string) error {
-	now, err := s.Now(ctx)
-	if err != nil {
-		return err
-	}
-	for cursor := uint64(0); ; {
-		// Members and scores, one after the other.
-		page, next, err := s.rdb.ZScan(ctx, s.keys.Timers(tenant), cursor, `*"`+tenant+`"*`, scanCount).Result()
-		if err != nil {
-			return failed("look for the timers of tenant "+tenant, err)
-		}
-		for pair := range slices.Chunk(page, 2) {
-			if p := pendingOf(redis.Z{Member: pair[0]}, now); p.Tenant == tenant {
-				if _, err := s.CancelTimer(ctx, p, ""); err != nil {
-					return err
-				}
-			}
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
-}
-
 // nobody reports whether Redis says that there is no group, or no stream.
 func nobody(err redis.Error) bool {
 	return strings.HasPrefix(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
+}
+
+func sorted(in []string) []string {
+	slices.Sort(in)
+	return in
+}
+
+// The ends of the names of keys that are looked for.
+const (
+	otherSuffix = ":events"
+	deadSuffix  = ":events:dlq"
+)
+
+// scanCount is about how many keys one look takes in.
+const scanCount = 1000
+
+// streams finds the streams whose names match a pattern, sorted.
+func (s *Store) streams(ctx context.Context, pattern string, looks int) (found []string, complete bool, err error) {
+	seen := map[string]bool{}
+	for cursor := uint64(0); looks > 0; looks-- {
+		keys, next, err := s.rdb.ScanType(ctx, cursor, pattern, scanCount, "stream").Result()
+		if err != nil {
+			return nil, false, failed("look for streams", err)
+		}
+		for _, key := range keys {
+			seen[key] = true
+		}
+		if cursor = next; cursor == 0 {
+			complete = true
+			break
+		}
+	}
+	return slices.Sorted(maps.Keys(seen)), complete, nil
 }

@@ -19,7 +19,7 @@ import (
 func BenchmarkTimers(b *testing.B) {
 	rdb := redistest.Start(b)
 	st := store.New(rdb, store.Options{})
-	if err := st.Groups(b.Context(), tenant); err != nil {
+	if err := store.NewStreams(st).Groups(b.Context(), tenant); err != nil {
 		b.Fatal(err)
 	}
 	var read, set, fire float64
@@ -31,17 +31,17 @@ func BenchmarkTimers(b *testing.B) {
 		read += redisWork(b, rdb, func(ctx context.Context) error {
 			requests := readTimers(ctx, b, st)
 			set += redisWork(b, rdb, func(ctx context.Context) error {
-				_, _, err := st.ApplyTimers(ctx, requests...)
+				_, _, err := store.NewTimers(st).ApplyTimers(ctx, requests...)
 				return err
 			})
 			return nil
 		})
-		look, err := st.Look(b.Context(), tenant, batch)
+		look, err := store.NewTimers(st).Look(b.Context(), tenant, batch)
 		if err != nil || len(look.Due) != batch {
 			b.Fatal(len(look.Due), err)
 		}
 		fire += redisWork(b, rdb, func(ctx context.Context) error {
-			_, _, err := st.FireAndLook(ctx, tenant, look, batch)
+			_, _, err := store.NewTimers(st).FireAndLook(ctx, tenant, look, batch)
 			return err
 		})
 		if n%1000 == 0 {
@@ -85,7 +85,7 @@ func readTimers(ctx context.Context, b *testing.B, st *store.Store) []store.Time
 	b.Helper()
 	var out []store.TimerRequest
 	for len(out) < batch {
-		msgs, _, err := st.Read(ctx, reader(store.TimerGroup, "t1"), batch, 0)
+		msgs, _, err := store.NewStreams(st).Read(ctx, reader(store.TimerGroup, "t1"), batch, 0)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func waiting(t *testing.T, w *environment) event.Timer {
 	w.commit(t, step(0, nil), store.Committed)
 	at := reminder("", 0)
 	at.Kind = event.WaitTimer
-	mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+	mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 	return at
 }
 
@@ -50,7 +50,7 @@ var timerChanges = []check{
 		at.MovedTo = at.FireAt.Add(time.Hour)
 		w.move(t, at.MovedTo)
 		w.wantNoted(t, 2, event.TimerScheduled, at)
-		if done, err := w.CancelTimer(t.Context(), w.only(t), "ada"); !done || err != nil {
+		if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), w.only(t), "ada"); !done || err != nil {
 			t.Fatal(done, err)
 		}
 		w.wantNoted(t, 3, event.TimerCancelled, at)
@@ -66,10 +66,10 @@ var timerChanges = []check{
 		waiting(t, w)
 		p := w.only(t)
 		must(t, w.rdb.Del(t.Context(), timersKey).Err())
-		if done, err := w.CancelTimer(t.Context(), p, "ada"); done || err != nil {
+		if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), p, "ada"); done || err != nil {
 			t.Error(done, err)
 		}
-		if _, done, err := w.MoveTimer(t.Context(), p, p.Moment(), "ada"); done || err != nil {
+		if _, done, err := store.NewTimers(w.Store).MoveTimer(t.Context(), p, p.Moment(), "ada"); done || err != nil {
 			t.Error(done, err)
 		}
 		if n := w.rdb.XLen(t.Context(), historyKey).Val(); n != 1 {
@@ -82,7 +82,7 @@ var timerChanges = []check{
 		c := step(1, nil)
 		c.Status, c.Ended = "faulted", true
 		w.commit(t, c, store.Committed)
-		if done, err := w.CancelTimer(t.Context(), p, "ada"); !done || err != nil {
+		if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), p, "ada"); !done || err != nil {
 			t.Error(done, err)
 		}
 		if n := w.rdb.XLen(t.Context(), historyKey).Val(); n != 2 {
@@ -94,19 +94,22 @@ var timerChanges = []check{
 		p := w.only(t)
 		must(t, w.rdb.Del(t.Context(), historyKey).Err())
 		must(t, w.rdb.Set(t.Context(), historyKey, "mine", 0).Err())
-		if err := w.unchanged(t, func() error { _, err := w.CancelTimer(t.Context(), p, "ada"); return err }); err == nil {
+		if err := w.unchanged(t, func() error { _, err := store.NewTimers(w.Store).CancelTimer(t.Context(), p, "ada"); return err }); err == nil {
 			t.Error("it was cancelled")
 		}
-		if err := w.unchanged(t, func() error { _, _, err := w.MoveTimer(t.Context(), p, at.FireAt, "ada"); return err }); err == nil {
+		if err := w.unchanged(t, func() error {
+			_, _, err := store.NewTimers(w.Store).MoveTimer(t.Context(), p, at.FireAt, "ada")
+			return err
+		}); err == nil {
 			t.Error("it was moved")
 		}
 	}},
 	{"an event says which operator fired its timer", func(t *testing.T, w *environment) {
 		waiting(t, w)
-		if done, err := w.FireNow(t.Context(), w.only(t), "ada"); !done || err != nil {
+		if done, err := store.NewTimers(w.Store).FireNow(t.Context(), w.only(t), "ada"); !done || err != nil {
 			t.Fatal(done, err)
 		}
-		msgs, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
 		must(t, err)
 		var f event.Fired
 		must(t, json.Unmarshal(msgs[len(msgs)-1].Event.Data, &f))
@@ -124,21 +127,21 @@ var timerChanges = []check{
 				version++
 			}
 			before := w.only(t)
-			if done, err := w.CancelTimer(t.Context(), before, "ada"); !done || err != nil {
+			if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), before, "ada"); !done || err != nil {
 				t.Fatal(done, err)
 			}
-			found, err := w.Armed(t.Context(), []event.Timer{at})
+			found, err := store.NewTimers(w.Store).Armed(t.Context(), []event.Timer{at})
 			must(t, err)
 			if found[0].ID != "" {
 				t.Errorf("moved %v: it is found as %s", moved, found[0].ID)
 			}
 			x := store.Execution{Tenant: tenant, ID: execution, Version: version}
 			again := store.Restoration{Timers: []event.Timer{at}, Listen: []string{"com.paid"}}
-			if got, err := w.Restore(t.Context(), x, again, "ada"); got != store.Conflict || err != nil || w.timers(t) != 0 {
+			if got, err := store.NewTimers(w.Store).Restore(t.Context(), x, again, "ada"); got != store.Conflict || err != nil || w.timers(t) != 0 {
 				t.Fatalf("moved %v: of an old version it is %v, %v", moved, got, err)
 			}
 			x.Version++
-			if got, err := w.Restore(t.Context(), x, again, "ada"); got != store.Committed || err != nil {
+			if got, err := store.NewTimers(w.Store).Restore(t.Context(), x, again, "ada"); got != store.Committed || err != nil {
 				t.Fatalf("moved %v: %v, %v", moved, got, err)
 			}
 			w.wantNoted(t, x.Version+2, event.TimerScheduled, at)
@@ -150,7 +153,7 @@ var timerChanges = []check{
 				t.Error("it is not listed as a listener")
 			}
 			x.Version += 2
-			if got, err := w.Restore(t.Context(), x, store.Restoration{Timers: again.Timers}, "ada"); got != store.Committed || err != nil || w.timers(t) != 1 {
+			if got, err := store.NewTimers(w.Store).Restore(t.Context(), x, store.Restoration{Timers: again.Timers}, "ada"); got != store.Committed || err != nil || w.timers(t) != 1 {
 				t.Errorf("moved %v: once more it is %v, %v", moved, got, err)
 			}
 			w.wantNoted(t, x.Version, event.TimerScheduled, at)

@@ -28,7 +28,7 @@ func reminder(key string, after time.Duration) event.Timer {
 // asked is the message that asks for a timer, or to take it back.
 func (w *environment) asked(t *testing.T, typ event.Type, about event.Timer) store.Message {
 	t.Helper()
-	_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
+	_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
 	must(t, err)
 	e := happened("asked", typ)
 	e.Data = event.Encode(about)
@@ -38,7 +38,7 @@ func (w *environment) asked(t *testing.T, typ event.Type, about event.Timer) sto
 // set are the moments of all timers, after the one of a reminder.
 func (w *environment) set(t *testing.T) []time.Duration {
 	t.Helper()
-	found, next, err := w.Timers(t.Context(), store.TimerFilter{}, "", 100)
+	found, next, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 100)
 	must(t, err)
 	if next != "" {
 		t.Errorf("there are more behind %s", next)
@@ -61,7 +61,7 @@ func (w *environment) wantSet(t *testing.T, want ...time.Duration) {
 // only is the one timer that is set.
 func (w *environment) only(t *testing.T) store.Pending {
 	t.Helper()
-	found, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 10)
+	found, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 10)
 	must(t, err)
 	if len(found) != 1 {
 		t.Fatalf("timers %v, want one", found)
@@ -74,22 +74,22 @@ var keyedTimers = []check{
 		for _, one := range []event.Timer{
 			reminder("a", time.Hour), reminder("b", time.Hour), reminder("a", time.Minute), reminder("", 0), reminder("", time.Second),
 		} {
-			mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
 		}
 		w.wantSet(t, 0, time.Second, time.Minute, time.Hour)
 	}},
 	{"an older setting that comes late does not replace a newer one", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", time.Minute)
 		omitted := w.asked(t, event.TimerScheduled, old)
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
-		mine(t, true)(w.Schedule(t.Context(), omitted, old))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), omitted, old))
 		w.wantSet(t, time.Minute)
 	}},
 	{"an older setting that was put off does not replace a newer one", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", time.Minute)
 		omitted := w.asked(t, event.TimerScheduled, old)
-		mine(t, true)(w.Retry(t.Context(), omitted, -time.Hour))
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
+		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), omitted, -time.Hour))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
 		if n := len(w.fireAll(t)); n != 1 {
 			t.Fatalf("%d deliveries, want 1", n)
 		}
@@ -97,36 +97,36 @@ var keyedTimers = []check{
 		if again.ID == omitted.ID || again.Attempt != 1 || len(again.Event.Ext) != 0 {
 			t.Fatalf("delivered again as %+v", again)
 		}
-		mine(t, true)(w.Schedule(t.Context(), again, old))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), again, old))
 		w.wantSet(t, time.Minute)
 	}},
 	{"a key takes its timer back, whatever is set later", func(t *testing.T, w *environment) {
 		one := reminder("a", time.Hour)
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
 		omitted := w.asked(t, event.TimerScheduled, one)
 		bare := event.Timer{Tenant: tenant, Execution: one.Execution, TaskID: one.TaskID, Kind: event.WaitTimer, Key: "a"}
 		cancelled := w.asked(t, event.TimerCancelled, bare)
-		mine(t, true)(w.Unschedule(t.Context(), cancelled, bare))
+		mine(t, true)(store.NewTimers(w.Store).Unschedule(t.Context(), cancelled, bare))
 		w.wantSet(t)
-		mine(t, true)(w.Schedule(t.Context(), omitted, one))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), omitted, one))
 		w.wantSet(t)
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
 		w.wantSet(t, time.Hour)
 	}},
 	{"taking a key back late leaves what was set since", func(t *testing.T, w *environment) {
 		one := reminder("a", time.Hour)
 		omitted := w.asked(t, event.TimerCancelled, one)
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
-		mine(t, true)(w.Unschedule(t.Context(), omitted, one))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+		mine(t, true)(store.NewTimers(w.Store).Unschedule(t.Context(), omitted, one))
 		w.wantSet(t, time.Hour)
 	}},
 	{"an older setting does not come back once the newer one has fired", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", 0)
 		newer.FireAt = timer(0).FireAt
 		omitted := w.asked(t, event.TimerScheduled, old)
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
 		w.fireAll(t)
-		mine(t, true)(w.Schedule(t.Context(), omitted, old))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), omitted, old))
 		w.wantSet(t)
 		if n := w.rdb.HLen(t.Context(), timerKeysKey).Val(); n != 1 {
 			t.Errorf("%d keys are kept, want 1", n)
@@ -135,8 +135,8 @@ var keyedTimers = []check{
 	{"what is kept of keys without a timer goes after an hour", func(t *testing.T, w *environment) {
 		for i := range 30 {
 			one := reminder(fmt.Sprint("k", i), time.Hour)
-			mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
-			done, err := w.CancelTimer(t.Context(), w.only(t), "ada")
+			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+			done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), w.only(t), "ada")
 			if err != nil || !done {
 				t.Fatalf("dropped %v, %v", done, err)
 			}
@@ -153,7 +153,7 @@ var keyedTimers = []check{
 			for i := range 2 {
 				one := reminder("attempt", time.Duration(i)*time.Second)
 				one.Kind = kind
-				mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+				mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
 			}
 		}
 		if n, keys := w.timers(t), w.rdb.Exists(t.Context(), timerKeysKey).Val(); n != 4 || keys != 0 {
@@ -165,7 +165,7 @@ var keyedTimers = []check{
 // move sets the only timer for another moment.
 func (w *environment) move(t *testing.T, to time.Time) store.Pending {
 	t.Helper()
-	moved, done, err := w.MoveTimer(t.Context(), w.only(t), to, "ada")
+	moved, done, err := store.NewTimers(w.Store).MoveTimer(t.Context(), w.only(t), to, "ada")
 	must(t, err)
 	if !done || !moved.Moment().Equal(to) {
 		t.Fatalf("moved %v to %v, want %v", done, moved.Moment(), to)
@@ -178,15 +178,15 @@ var movedTimers = []check{
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		to := time.Date(2021, 6, 1, 0, 0, 0, 0, time.UTC)
 		moved := w.move(t, to)
-		if again, err := w.Timer(t.Context(), tenant, moved.ID); err != nil || again.Member != moved.Member {
+		if again, err := store.NewTimers(w.Store).Timer(t.Context(), tenant, moved.ID); err != nil || again.Member != moved.Member {
 			t.Errorf("found %v, %v, want %v", again.Member, err, moved.Member)
 		}
 		w.fireAll(t)
-		msgs, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.Type != event.TimerFired {
@@ -205,7 +205,7 @@ var movedTimers = []check{
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		w.move(t, at.FireAt.Add(time.Minute))
 		c := step(3, nil)
@@ -221,7 +221,7 @@ var movedTimers = []check{
 	{"notes of moved timers go with the execution", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		c := step(2, nil)
 		c.Status, c.Ended = "completed", true
@@ -235,9 +235,9 @@ var movedTimers = []check{
 	{"a moved timer is taken back by who set it, with a key or without", func(t *testing.T, w *environment) {
 		for _, key := range []string{"", "a"} {
 			at := reminder(key, 0)
-			mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 			w.move(t, at.FireAt.Add(time.Hour))
-			mine(t, true)(w.Unschedule(t.Context(), w.asked(t, event.TimerCancelled, at), at))
+			mine(t, true)(store.NewTimers(w.Store).Unschedule(t.Context(), w.asked(t, event.TimerCancelled, at), at))
 			w.wantSet(t)
 		}
 		if n := w.rdb.Exists(t.Context(), executionKey).Val(); n != 0 {
@@ -246,22 +246,22 @@ var movedTimers = []check{
 	}},
 	{"a moved keyed timer is replaced by a newer setting", func(t *testing.T, w *environment) {
 		at := reminder("a", 0)
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		at.FireAt = at.FireAt.Add(time.Second)
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		w.wantSet(t, time.Second)
 	}},
 	{"a timer that is gone is not moved", func(t *testing.T, w *environment) {
 		at := reminder("", 0)
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		p := w.only(t)
 		for _, want := range []bool{true, false} {
-			if done, err := w.CancelTimer(t.Context(), p, "ada"); done != want || err != nil {
+			if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), p, "ada"); done != want || err != nil {
 				t.Errorf("dropped %v, %v, want %v", done, err, want)
 			}
 		}
-		if _, done, err := w.MoveTimer(t.Context(), p, at.FireAt, "ada"); done || err != nil || w.timers(t) != 0 {
+		if _, done, err := store.NewTimers(w.Store).MoveTimer(t.Context(), p, at.FireAt, "ada"); done || err != nil || w.timers(t) != 0 {
 			t.Errorf("moved %v, %v", done, err)
 		}
 	}},
@@ -279,15 +279,15 @@ var movedTimers = []check{
 	{"a timer is fired before its time, once", func(t *testing.T, w *environment) {
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
-		mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
 		p := w.only(t)
 		for _, want := range []bool{true, false} {
-			if done, err := w.FireNow(t.Context(), p, "ada"); done != want || err != nil {
+			if done, err := store.NewTimers(w.Store).FireNow(t.Context(), p, "ada"); done != want || err != nil {
 				t.Errorf("fired %v, %v, want %v", done, err, want)
 			}
 		}
 		var types []event.Type
-		msgs, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
 		must(t, err)
 		for _, m := range msgs {
 			types = append(types, m.Event.Type)
@@ -307,7 +307,7 @@ var listings = []check{
 			members = append(members, redis.Z{Score: float64(at.FireAt.Unix()), Member: string(event.Encode(at))})
 		}
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, members...).Err())
-		all, next, err := w.Timers(t.Context(), store.TimerFilter{}, "", 1000)
+		all, next, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 1000)
 		must(t, err)
 		if len(all) != 57 || next != "" {
 			t.Fatalf("%d timers, then %q", len(all), next)
@@ -315,7 +315,7 @@ var listings = []check{
 		for _, size := range []int{1, 7, 56, 57} {
 			var ids []string
 			for after := ""; ; {
-				page, next, err := w.Timers(t.Context(), store.TimerFilter{Execution: execution}, after, size)
+				page, next, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{Execution: execution}, after, size)
 				must(t, err)
 				for _, p := range page {
 					ids = append(ids, p.ID)
@@ -328,11 +328,11 @@ var listings = []check{
 				t.Errorf("in pages of %d: %d ids", size, len(ids))
 			}
 		}
-		done, err := w.CancelTimer(t.Context(), all[30], "ada")
+		done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), all[30], "ada")
 		if err != nil || !done {
 			t.Fatal(done, err)
 		}
-		rest, _, err := w.Timers(t.Context(), store.TimerFilter{}, all[30].ID, 100)
+		rest, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, all[30].ID, 100)
 		if err != nil || len(rest) < 26 {
 			t.Errorf("behind one that is gone there are %d, %v", len(rest), err)
 		}
@@ -360,7 +360,7 @@ var listings = []check{
 			{store.TimerFilter{Kind: event.WaitTimer}, 2},
 			{store.TimerFilter{Until: timer(90 * time.Minute).FireAt}, 3},
 		} {
-			if found, _, err := w.Timers(t.Context(), c.filter, "", 100); err != nil || len(found) != c.want {
+			if found, _, err := store.NewTimers(w.Store).Timers(t.Context(), c.filter, "", 100); err != nil || len(found) != c.want {
 				t.Errorf("%+v: %d timers, %v, want %d", c.filter, len(found), err, c.want)
 			}
 		}
@@ -373,13 +373,13 @@ var listings = []check{
 		for i, at := range times {
 			one := timer(0)
 			one.FireAt, one.TaskID = at, fmt.Sprint("/do/", i)
-			mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
 		}
-		all, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 100)
+		all, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 100)
 		must(t, err)
 		for _, p := range all {
 			for _, id := range []string{p.ID, strings.ToUpper(p.ID), p.ID[:len(p.ID)-4]} {
-				if found, err := w.Timer(t.Context(), tenant, id); err != nil || found.Member != p.Member {
+				if found, err := store.NewTimers(w.Store).Timer(t.Context(), tenant, id); err != nil || found.Member != p.Member {
 					t.Errorf("%s is %v, %v, want %v", id, found.Member, err, p.Member)
 				}
 			}
@@ -389,22 +389,22 @@ var listings = []check{
 		for i := range 40 {
 			one := reminder("", 0)
 			one.TaskID = fmt.Sprint("/do/", i)
-			mine(t, true)(w.Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
 		}
-		all, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 100)
+		all, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 100)
 		must(t, err)
 		first, hash, _ := strings.Cut(all[0].ID, "-")
 		for id, want := range map[string]error{
 			"junk": store.ErrNotFound, "no/id": store.ErrName, "": store.ErrName, first + "-": store.ErrName, "!-0": store.ErrName,
 			first + "-zz": store.ErrNotFound, "0-" + hash: store.ErrNotFound,
 		} {
-			if _, err := w.Timer(t.Context(), tenant, id); !errors.Is(err, want) {
+			if _, err := store.NewTimers(w.Store).Timer(t.Context(), tenant, id); !errors.Is(err, want) {
 				t.Errorf("%q: %v, want %v", id, err, want)
 			}
 		}
 		ambiguous := false
 		for _, digit := range "0123456789abcdef" {
-			_, err := w.Timer(t.Context(), tenant, first+"-"+string(digit))
+			_, err := store.NewTimers(w.Store).Timer(t.Context(), tenant, first+"-"+string(digit))
 			ambiguous = ambiguous || errors.Is(err, store.ErrAmbiguous)
 		}
 		if !ambiguous {
@@ -436,17 +436,17 @@ var listings = []check{
 		}
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:workflow:text:events", "no stream", 0).Err())
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:beta:workflow:b:events", Values: []string{"event", "{}"}}).Err())
-		streams, complete, err := w.OtherStreams(t.Context(), "*", 10)
+		streams, complete, err := store.NewView(w.Store).OtherStreams(t.Context(), "*", 10)
 		must(t, err)
 		if len(streams) != 2 || !complete || streams[0] != (store.OtherStream{Key: key, Tenant: "acme", Workflow: "orders"}) {
 			t.Fatalf("streams %+v, %v", streams, complete)
 		}
-		found, err := w.Unregistered(t.Context(), streams[0], 1000)
+		found, err := store.NewView(w.Store).Unregistered(t.Context(), streams[0], 1000)
 		must(t, err)
 		if len(found) != 1 || !found[0].FireAt.Equal(future.FireAt) || found[0].Stream != key || found[0].Entry == "" {
 			t.Errorf("found %+v", found)
 		}
-		if found, err := w.Unregistered(t.Context(), streams[1], 1000); err != nil || len(found) != 0 {
+		if found, err := store.NewView(w.Store).Unregistered(t.Context(), streams[1], 1000); err != nil || len(found) != 0 {
 			t.Errorf("found %+v, %v in a stream without any", found, err)
 		}
 	}},

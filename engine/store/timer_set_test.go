@@ -22,7 +22,7 @@ type ask struct {
 // wishes publishes what asks for timers, and reads it all at once.
 func (w *environment) wishes(t *testing.T, asks ...ask) (out []store.TimerRequest) {
 	t.Helper()
-	_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // what is there already
+	_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // what is there already
 	must(t, err)
 	for i, a := range asks {
 		e := happened(fmt.Sprint("asked", i), event.TimerScheduled)
@@ -32,7 +32,7 @@ func (w *environment) wishes(t *testing.T, asks ...ask) (out []store.TimerReques
 		e.Tenant, e.Data = tenant, event.Encode(a.timer)
 		must(t, w.Publish(t.Context(), e))
 	}
-	msgs, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t1"), 10_000, 0)
+	msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 10_000, 0)
 	must(t, err)
 	if len(msgs) != len(asks) {
 		t.Fatalf("read %d messages, want %d", len(msgs), len(asks))
@@ -46,7 +46,7 @@ func (w *environment) wishes(t *testing.T, asks ...ask) (out []store.TimerReques
 // appliedTimer grants wishes, and is what became of each: "+" done, "-" another's, "!" wrong.
 func (w *environment) appliedTimer(t *testing.T, requests []store.TimerRequest) string {
 	t.Helper()
-	out, now, err := w.ApplyTimers(t.Context(), requests...)
+	out, now, err := store.NewTimers(w.Store).ApplyTimers(t.Context(), requests...)
 	must(t, err)
 	if later, err := w.Now(t.Context()); err != nil || now.IsZero() || now.After(later) {
 		t.Errorf("granted at %v, before %v: %v", now, later, err)
@@ -82,7 +82,7 @@ var requestGroups = []check{
 		if got := w.appliedTimer(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour), foreign("p-3", -time.Second))); got != "+++" {
 			t.Errorf("granted %s", got)
 		}
-		found, _, err := w.Timers(t.Context(), store.TimerFilter{}, "", 10)
+		found, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 10)
 		must(t, err)
 		if len(found) != 2 || found[0].Execution != "p-3" || found[1].Execution != "p-2" {
 			t.Errorf("set are %v, want those of p-3 and p-2", found)
@@ -159,7 +159,7 @@ var requestGroups = []check{
 		for _, other := range []string{"before", "behind", "nothing"} {
 			if other == "before" { // as many as were asked for are the consumer's
 				must(t, w.Publish(t.Context(), happened("other", event.TaskCompleted)))
-				_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+				_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 				must(t, err)
 			}
 			var asks []ask
@@ -169,7 +169,7 @@ var requestGroups = []check{
 			all, before := w.wishes(t, asks...), w.pending(t, store.TimerGroup)
 			if other == "behind" {
 				must(t, w.Publish(t.Context(), happened("other", event.TaskCompleted)))
-				_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+				_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 				must(t, err)
 				before++
 			}
@@ -229,7 +229,7 @@ var requestGroups = []check{
 		bad.Execution = "bad"
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:execution:bad", "mine", 0).Err())
 		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: bad}, ask{timer: timer(time.Second)}, ask{timer: bad, back: true})
-		out, _, err := w.ApplyTimers(t.Context(), all...)
+		out, _, err := store.NewTimers(w.Store).ApplyTimers(t.Context(), all...)
 		must(t, err)
 		if !out[0].Mine || out[0].Err != nil || out[1].Err == nil || out[2].Err != nil || out[3].Err == nil {
 			t.Errorf("granted %v", out)
@@ -256,7 +256,7 @@ var requestGroups = []check{
 		}
 	}},
 	{"each tenant's wishes are its own", func(t *testing.T, w *environment) {
-		must(t, w.Groups(t.Context(), "other"))
+		must(t, store.NewStreams(w.Store).Groups(t.Context(), "other"))
 		var asked []store.TimerRequest
 		for i := range 4 {
 			e := happened(fmt.Sprint("o", i), event.TimerScheduled)
@@ -265,7 +265,7 @@ var requestGroups = []check{
 		}
 		r := reader(store.TimerGroup, "t1")
 		r.Tenants = append(r.Tenants, "other")
-		msgs, _, err := w.Read(t.Context(), r, 10, 0)
+		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		for i, m := range msgs {
 			one := timer(time.Duration(i))

@@ -25,7 +25,7 @@ func timer(after time.Duration) event.Timer {
 // scheduled is the message that asks for a timer.
 func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 	t.Helper()
-	_, _, err := w.Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
+	_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
 	must(t, err)
 	e := happened("t/"+asked.FireAt.String(), event.TimerScheduled)
 	e.Data = event.Encode(asked)
@@ -35,9 +35,9 @@ func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 // fireAll fires what is due, and is what Due said.
 func (w *environment) fireAll(t *testing.T) []store.Due {
 	t.Helper()
-	due, _, _, err := w.Due(t.Context(), tenant, 100)
+	due, _, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 100)
 	must(t, err)
-	n, err := w.Fire(t.Context(), tenant, due)
+	n, err := store.NewTimers(w.Store).Fire(t.Context(), tenant, due)
 	must(t, err)
 	if n != len(due) {
 		t.Fatalf("fired %d of %d", n, len(due))
@@ -54,9 +54,9 @@ var timers = []check{
 	{"a timer is set once, under its moment", func(t *testing.T, w *environment) {
 		want := timer(0)
 		m := w.scheduled(t, want)
-		mine(t, true)(w.Schedule(t.Context(), m, want))
-		mine(t, false)(w.Schedule(t.Context(), m, want))
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, want), want))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), m, want))
+		mine(t, false)(store.NewTimers(w.Store).Schedule(t.Context(), m, want))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, want), want))
 		all := w.rdb.ZRangeWithScores(t.Context(), timersKey, 0, -1).Val()
 		if len(all) != 1 || w.pending(t, store.TimerGroup) != 0 {
 			t.Fatalf("timers %v, %d messages pending", all, w.pending(t, store.TimerGroup))
@@ -74,8 +74,8 @@ var timers = []check{
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
 		w.commit(t, c, store.Committed)
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(time.Second)), timer(time.Second)))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(time.Second)), timer(time.Second)))
 		if n := w.timers(t); n != 1 {
 			t.Errorf("%d timers, want the other one alone", n)
 		}
@@ -86,7 +86,7 @@ var timers = []check{
 		}
 	}},
 	{"a timer taken back after it was set leaves nothing", func(t *testing.T, w *environment) {
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
 		w.commit(t, c, store.Committed)
@@ -98,20 +98,20 @@ var timers = []check{
 		c := step(0, nil)
 		c.Status, c.Ended = "faulted", true
 		w.commit(t, c, store.Committed)
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
 		if n := w.timers(t); n != 0 {
 			t.Errorf("%d timers, want none", n)
 		}
 	}},
 	{"taking a timer out asks for the message's owner", func(t *testing.T, w *environment) {
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
 		m := w.sent(t, happened("c", event.TimerCancelled), store.TimerGroup, "t1")
 		stolen := w.steal(t, m)
-		mine(t, false)(w.Unschedule(t.Context(), m, timer(0)))
+		mine(t, false)(store.NewTimers(w.Store).Unschedule(t.Context(), m, timer(0)))
 		if w.timers(t) != 1 {
 			t.Error("a message that is another's took the timer out")
 		}
-		mine(t, true)(w.Unschedule(t.Context(), stolen, timer(0)))
+		mine(t, true)(store.NewTimers(w.Store).Unschedule(t.Context(), stolen, timer(0)))
 		if w.timers(t) != 0 || w.pending(t, store.TimerGroup) != 0 {
 			t.Error("the timer is still there")
 		}
@@ -119,7 +119,7 @@ var timers = []check{
 	{"a timer that cannot be filed leaves the message", func(t *testing.T, w *environment) {
 		m := w.scheduled(t, timer(0))
 		must(t, w.rdb.Set(t.Context(), timersKey, "mine", 0).Err())
-		err := w.unchanged(t, func() error { _, err := w.Schedule(t.Context(), m, timer(0)); return err })
+		err := w.unchanged(t, func() error { _, err := store.NewTimers(w.Store).Schedule(t.Context(), m, timer(0)); return err })
 		if err == nil || w.pending(t, store.TimerGroup) != 1 {
 			t.Errorf("error %v, %d pending", err, w.pending(t, store.TimerGroup))
 		}
@@ -130,18 +130,18 @@ var firings = []check{
 	{"what is due fires once, in order, and says when", func(t *testing.T, w *environment) {
 		for _, after := range []time.Duration{2 * time.Second, 0, time.Second} {
 			at := timer(after)
-			mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, at), at))
+			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, at), at))
 		}
-		due, next, now, err := w.Due(t.Context(), tenant, 2)
+		due, next, now, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 2)
 		must(t, err)
 		if len(due) != 2 || next.After(now) || next.IsZero() {
 			t.Fatalf("due %v, next %v at %v: want two, and more at once", due, next, now)
 		}
 		for range 2 {
-			_, err = w.Fire(t.Context(), tenant, due)
+			_, err = store.NewTimers(w.Store).Fire(t.Context(), tenant, due)
 			must(t, err)
 		}
-		msgs, _, err := w.Read(t.Context(), reader(store.WorkerGroup, "w1"), 100, 0)
+		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 100, 0)
 		must(t, err)
 		var fired []string
 		for _, m := range msgs {
@@ -168,14 +168,14 @@ var firings = []check{
 		must(t, err)
 		omitted := timer(0)
 		omitted.FireAt = now.Add(time.Hour)
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, omitted), omitted))
-		due, next, _, err := w.Due(t.Context(), tenant, 10)
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, omitted), omitted))
+		due, next, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 10)
 		must(t, err)
 		if len(due) != 0 || next.Before(omitted.FireAt) || next.Sub(omitted.FireAt) > time.Microsecond {
 			t.Errorf("due %v, next %v, want %v", due, next, omitted.FireAt)
 		}
 		member := w.rdb.ZRange(t.Context(), timersKey, 0, 0).Val()[0]
-		n, err := w.Fire(t.Context(), tenant, []store.Due{{Timer: omitted, Member: member}})
+		n, err := store.NewTimers(w.Store).Fire(t.Context(), tenant, []store.Due{{Timer: omitted, Member: member}})
 		if err != nil || n != 0 || w.timers(t) != 1 {
 			t.Errorf("fired %d, %v, %d left", n, err, w.timers(t))
 		}
@@ -185,7 +185,7 @@ var firings = []check{
 			t.Skip("the clock of a real Redis does not stand still")
 		}
 		at := timer(0) // …789 ns: due in the microsecond after the one it lies in
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, at), at))
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, at), at))
 		for _, c := range []struct {
 			now  time.Time
 			want int
@@ -194,7 +194,7 @@ var firings = []check{
 			{at.FireAt.Truncate(time.Microsecond).Add(time.Microsecond), 1},
 		} {
 			w.mini.SetTime(c.now)
-			if due, _, _, err := w.Due(t.Context(), tenant, 10); err != nil || len(due) != c.want {
+			if due, _, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 10); err != nil || len(due) != c.want {
 				t.Errorf("at %v %d are due, want %d", c.now, len(due), c.want)
 			}
 		}
@@ -214,7 +214,7 @@ var firings = []check{
 			f := timer(0)
 			f.FireAt = at
 			m := w.sent(t, happened("s", event.TimerScheduled), store.TimerGroup, "t1")
-			mine(t, true)(w.Schedule(t.Context(), m, f))
+			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), m, f))
 			score := w.rdb.ZRangeWithScores(t.Context(), timersKey, 0, 0).Val()[0].Score
 			if scoreBefore(score, at) {
 				t.Errorf("score %.9f is before %v (%d.%09d)", score, at, at.Unix(), at.Nanosecond())
@@ -225,10 +225,10 @@ var firings = []check{
 		for i := range 5 {
 			far := timer(0)
 			far.FireAt = time.Date(2500, 1, 1, 0, 0, i, 0, time.UTC)
-			mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, far), far))
+			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, far), far))
 		}
-		mine(t, true)(w.Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
-		if due, _, _, err := w.Due(t.Context(), tenant, 2); err != nil || len(due) != 1 {
+		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		if due, _, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 2); err != nil || len(due) != 1 {
 			t.Errorf("due %v, %v, want one", due, err)
 		}
 	}},
@@ -269,9 +269,9 @@ var firings = []check{
 		for i, one := range []event.Timer{bad, timer(time.Second)} {
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: string(event.Encode(one))}).Err())
 		}
-		due, _, _, err := w.Due(t.Context(), tenant, 10)
+		due, _, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 10)
 		must(t, err)
-		n, err := w.Fire(t.Context(), tenant, due)
+		n, err := store.NewTimers(w.Store).Fire(t.Context(), tenant, due)
 		if n != 1 || w.timers(t) != 1 {
 			t.Errorf("fired %d, %v; %d timers left, want 1 and 1", n, err, w.timers(t))
 		}
@@ -279,17 +279,17 @@ var firings = []check{
 	{"in a cluster every key of a script is in one slot", func(t *testing.T, w *environment) {
 		st := store.New(w.rdb, store.Options{Cluster: true})
 		both := []string{"a", "b"}
-		if own, all := st.TimerIndexes(both), w.TimerIndexes(both); len(own) != 2 || len(all) != 1 {
+		if own, all := store.NewTimers(st).TimerIndexes(both), store.NewTimers(w.Store).TimerIndexes(both); len(own) != 2 || len(all) != 1 {
 			t.Errorf("shelves %v and %v", own, all)
 		}
-		must(t, st.Groups(t.Context(), tenant))
+		must(t, store.NewStreams(st).Groups(t.Context(), tenant))
 		must(t, st.Start(t.Context(), happened("s", event.ExecutionStarted)))
-		msgs, _, err := st.Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+		msgs, _, err := store.NewStreams(st).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 		must(t, err)
-		mine(t, true)(st.Schedule(t.Context(), msgs[0], timer(0)))
-		due, _, _, err := st.Due(t.Context(), tenant, 10)
+		mine(t, true)(store.NewTimers(st).Schedule(t.Context(), msgs[0], timer(0)))
+		due, _, _, err := store.NewTimers(st).Due(t.Context(), tenant, 10)
 		must(t, err)
-		if n, err := st.Fire(t.Context(), tenant, due); n != 1 || err != nil {
+		if n, err := store.NewTimers(st).Fire(t.Context(), tenant, due); n != 1 || err != nil {
 			t.Errorf("fired %d, %v", n, err)
 		}
 		for _, key := range w.rdb.Keys(t.Context(), "*").Val() {

@@ -37,7 +37,7 @@ func newBench(b testing.TB, services int) *bench {
 	}
 	b.Cleanup(func() { _ = rdb.Close() })
 	st := store.New(rdb, store.Options{})
-	if err := st.Groups(b.Context(), tenant, store.TimerGroup); err != nil {
+	if err := store.NewStreams(st).Groups(b.Context(), tenant, store.TimerGroup); err != nil {
 		b.Fatal(err)
 	}
 	opts := timer.Defaults()

@@ -20,7 +20,7 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 		return s.watch.clock(), false, nil
 	}
 	var next time.Time
-	for _, tenant := range s.store.TimerIndexes(s.opts.Tenants.Names()) {
+	for _, tenant := range s.timers.TimerIndexes(s.opts.Tenants.Names()) {
 		look, wrong := s.fireOn(ctx, tenant)
 		if wrong != nil {
 			s.consumer.Tell(delivery.Activity{What: delivery.Unfired, Err: wrong})
@@ -43,15 +43,15 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 	look, known := s.ahead[tenant]
 	delete(s.ahead, tenant)
 	if !known {
-		if look, err = s.store.Look(ctx, tenant, s.batchFor(0)); err != nil {
+		if look, err = s.timers.Look(ctx, tenant, s.batchFor(0)); err != nil {
 			return look, err
 		}
 	}
 	for len(look.Misplaced) > 0 && len(look.Due) == 0 { // they precede due timers
-		if err := s.store.Place(ctx, tenant, look.Misplaced); err != nil {
+		if err := s.timers.Place(ctx, tenant, look.Misplaced); err != nil {
 			return look, err
 		}
-		if look, err = s.store.Look(ctx, tenant, s.batchFor(0)); err != nil {
+		if look, err = s.timers.Look(ctx, tenant, s.batchFor(0)); err != nil {
 			return look, err
 		}
 	}
@@ -60,7 +60,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, e
 	}
 	look.Group = s.opts.Group
 	s.consumer.Tell(delivery.Activity{What: delivery.Firing, At: look.Now})
-	fired, after, err := s.store.FireAndLook(ctx, tenant, look, s.batchFor(len(look.Due)))
+	fired, after, err := s.timers.FireAndLook(ctx, tenant, look, s.batchFor(len(look.Due)))
 	if err == nil && fired == len(look.Due) {
 		s.fired(look) // otherwise another process fired some of them; which ones is unknown
 	}

@@ -25,7 +25,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	if len(requests) == 0 {
 		return nil
 	}
-	applied, now, err := s.store.ApplyTimers(ctx, requests...)
+	applied, now, err := s.timers.ApplyTimers(ctx, requests...)
 	if err != nil {
 		return err
 	}

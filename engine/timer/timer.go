@@ -16,7 +16,7 @@ import (
 // Service is one timer service. Several may run concurrently, in one process or in many.
 type Service struct {
 	consumer *delivery.Consumer
-	store    *store.Store
+	timers   store.Timers
 	opts     Options
 	watch    *Watch
 
@@ -74,7 +74,7 @@ func New(st *store.Store, opts Options) (*Service, error) {
 		opts.Watch = NewWatch()
 	}
 	opts.Watch.join()
-	return &Service{consumer: consumer, store: st, opts: opts, watch: opts.Watch, ahead: map[string]store.Look{}}, nil
+	return &Service{consumer: consumer, timers: store.NewTimers(st), opts: opts, watch: opts.Watch, ahead: map[string]store.Look{}}, nil
 }
 
 // claims is how often during a lease an idle service looks for abandoned entries.

@@ -43,7 +43,7 @@ func newEnvironment(t *testing.T) *environment {
 	must(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
 	w := &environment{st: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
-	must(t, w.st.Groups(t.Context(), tenant))
+	must(t, store.NewStreams(w.st).Groups(t.Context(), tenant))
 	return w
 }
 
@@ -262,7 +262,7 @@ func TestStepTakesOver(t *testing.T) {
 	w := newEnvironment(t)
 	w.send(t, event.TimerScheduled, at(time.Hour))
 	dead := store.Reader{Group: store.TimerGroup, Consumer: "dead", Tenants: []string{tenant}}
-	if msgs, _, err := w.st.Read(t.Context(), dead, 1, 0); err != nil || len(msgs) != 1 {
+	if msgs, _, err := store.NewStreams(w.st).Read(t.Context(), dead, 1, 0); err != nil || len(msgs) != 1 {
 		t.Fatal(msgs, err)
 	}
 	s := w.service(t, "t1")
@@ -328,7 +328,7 @@ func TestStepOnRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t)
 	w := &environment{st: store.New(rdb, store.Options{}), rdb: rdb}
-	must(t, w.st.Groups(t.Context(), tenant))
+	must(t, store.NewStreams(w.st).Groups(t.Context(), tenant))
 	opts := timer.Defaults()
 	opts.Consumer, opts.Tenants = "t1", delivery.NewTenantSet(tenant)
 	s, err := timer.New(w.st, opts)

@@ -21,7 +21,7 @@ func TestServicesWakeForWhatIsSet(t *testing.T) {
 	w.send(t, event.TimerScheduled, `{"task_id":"/do/0/wait","kind":"wait","fire_at":"`+due.Format(time.RFC3339Nano)+`"}`)
 	worker := store.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant}}
 	for {
-		msgs, now, err := w.st.Read(t.Context(), worker, 10, time.Second)
+		msgs, now, err := store.NewStreams(w.st).Read(t.Context(), worker, 10, time.Second)
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.Type != event.TimerFired {

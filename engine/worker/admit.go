@@ -33,7 +33,7 @@ func (r *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if since := now.Sub(r.looked); since < 0 || since >= lookEvery {
-		if r.used, r.most, err = st.MemoryUse(ctx); err != nil {
+		if r.used, r.most, err = store.NewView(st).MemoryUse(ctx); err != nil {
 			return nil, err
 		}
 		r.looked = now

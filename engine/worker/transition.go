@@ -98,7 +98,7 @@ func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error {
 	if !ack {
 		return nil
 	}
-	return s.store.AcknowledgeOwned(ctx, m)
+	return store.NewStreams(s.store).AcknowledgeOwned(ctx, m)
 }
 
 // pass commits that an event changes nothing. If the state was outdated, the commit

@@ -141,7 +141,7 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if err = cmp.Or(err, untaken); err != nil {
 		return err
 	}
-	return s.store.AcknowledgeOwned(ctx, m)
+	return store.NewStreams(s.store).AcknowledgeOwned(ctx, m)
 }
 
 // reject delivers an event again later, or dead-letters it and faults its execution.

@@ -16,7 +16,7 @@ func TestMemoryTrims(t *testing.T) {
 	m, client := openMemory(t)
 	m.Node = 1
 	st := store.New(client, store.Options{})
-	if err := st.Groups(ctx, "acme"); err != nil {
+	if err := store.NewStreams(st).Groups(ctx, "acme"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {
@@ -26,24 +26,24 @@ func TestMemoryTrims(t *testing.T) {
 	}
 	m.SetTime(memoryStart.Add(time.Hour))
 	for group, count := range map[string]int{store.WorkerGroup: 10, store.ExecutorGroup: 6, store.TimerGroup: 10} {
-		msgs, _, err := st.Read(ctx, store.Reader{Group: group, Consumer: "c", Tenants: []string{"acme"}}, count, 0)
+		msgs, _, err := store.NewStreams(st).Read(ctx, store.Reader{Group: group, Consumer: "c", Tenants: []string{"acme"}}, count, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range msgs {
-			if err := st.AcknowledgeOwned(ctx, m); err != nil {
+			if err := store.NewStreams(st).AcknowledgeOwned(ctx, m); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if n, err := st.Trim(ctx, "acme", 2, time.Minute); n != 5 || err != nil {
+	if n, err := store.NewStreams(st).Trim(ctx, "acme", 2, time.Minute); n != 5 || err != nil {
 		t.Errorf("trimmed %d, %v, want 5", n, err)
 	}
-	found, err := st.Streams(ctx, []string{"acme"})
+	found, err := store.NewView(st).Streams(ctx, []string{"acme"})
 	if err != nil || found[0].Length != 5 || found[0].Groups[0].Name != store.ExecutorGroup || found[0].Groups[0].Lag != 4 {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	if err := st.SweepConsumers(ctx, []string{"acme"}, store.WorkerGroup, 0); err != nil {
+	if err := store.NewStreams(st).SweepConsumers(ctx, []string{"acme"}, store.WorkerGroup, 0); err != nil {
 		t.Error(err)
 	}
 }

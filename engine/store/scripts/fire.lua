@@ -20,9 +20,9 @@
 local timers, told, n, group = KEYS[1], ARGV[1], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
 if tonumber(time[1]) * 1000000 + tonumber(time[2]) < tonumber(ARGV[2]) then return {0, ''} end
-local first, stands = #KEYS + 2, {}
+local first, positions = #KEYS + 2, {}
 for i = 4, #KEYS do
-  if group ~= '' then stands[i - 3] = standing(KEYS[i], group) end
+  if group ~= '' then positions[i - 3] = position(KEYS[i], group) end
 end
 local there = redis.call('ZMSCORE', timers, unpack(ARGV, first, first + n - 1))
 local at, fired, noted, wrong = first + n, {}, {}, ''
@@ -38,7 +38,7 @@ for i = 1, n do
     else
       identity = ARGV[at + 1]
       entry = redis.pcall('XADD', KEYS[3 - stream], '*', unpack(ARGV, at + 3, last))
-      stands[-stream] = nil
+      positions[-stream] = nil
     end
     local member = ARGV[first + i - 1]
     if type(entry) == 'table' and entry['err'] then
@@ -46,16 +46,16 @@ for i = 1, n do
     else
       fired[#fired + 1] = member
       if identity and identity ~= '' then noted[#noted + 1] = {identity, member} end
-      local stand = stands[stream]
-      if stand then stand.last, stand.more = entry, stand.more + 1 end
+      local found = positions[stream]
+      if found then found.last, found.more = entry, found.more + 1 end
     end
   end
   at = last + 1
 end
 if #fired > 0 then redis.call('ZREM', timers, unpack(fired)) end
 for i = 4, #KEYS do
-  local stand = stands[i - 3]
-  if stand and stand.last then skip(KEYS[i], group, stand) end
+  local found = positions[i - 3]
+  if found and found.last then advance(KEYS[i], group, found) end
 end
 for i = 1, #noted do settle(KEYS[2], KEYS[3], noted[i][1], noted[i][2]) end
 return {#fired, wrong}

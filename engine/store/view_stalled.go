@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,10 +39,10 @@ type Next map[ofTenant]bool
 type ofTenant struct{ tenant, id string }
 
 // Next looks at the timers of tenants.
-func (s *Store) Next(ctx context.Context, tenants []string) (Next, error) {
+func (s View) Next(ctx context.Context, tenants []string) (Next, error) {
 	out := Next{}
-	for _, tenant := range s.TimerIndexes(tenants) {
-		timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostBusy-1).Result()
+	for _, tenant := range NewTimers(s.store).TimerIndexes(tenants) {
+		timers, err := s.store.rdb.ZRangeWithScores(ctx, s.store.keys.Timers(tenant), 0, mostBusy-1).Result()
 		if err != nil {
 			return nil, failed("look at the timers", err)
 		}
@@ -57,12 +58,12 @@ func (s *Store) Next(ctx context.Context, tenants []string) (Next, error) {
 // nothing is under way: no event is unread or pending in any group and none of the
 // next timers is theirs, and their history has said nothing for so long. Those
 // that wait are not judged: they may wait for an event that anybody may send.
-func (s *Store) Stalled(ctx context.Context, tenant string, how Seeking) (Stalled, error) {
+func (s View) Stalled(ctx context.Context, tenant string, how Seeking) (Stalled, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return Stalled{}, err
 	}
-	pipe := s.rdb.Pipeline()
-	open := s.keys.Executions(tenant, openIndex)
+	pipe := s.store.rdb.Pipeline()
+	open := s.store.keys.Executions(tenant, openIndex)
 	clock, count := pipe.Time(ctx), pipe.ZCard(ctx, open)
 	oldest := pipe.ZRange(ctx, open, 0, int64(how.Most)-1)
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -93,7 +94,7 @@ func (s *Store) Stalled(ctx context.Context, tenant string, how Seeking) (Stalle
 var errBusy = errors.New("the services have much to do")
 
 // busy are the executions for which something is under way.
-func (s *Store) busy(ctx context.Context, tenant string) (map[string]bool, error) {
+func (s View) busy(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
 	streams, err := s.Streams(ctx, []string{tenant})
 	if err != nil {
@@ -112,16 +113,16 @@ func (s *Store) busy(ctx context.Context, tenant string) (map[string]bool, error
 }
 
 // underWay adds the executions of a group's unread and pending events.
-func (s *Store) underWay(ctx context.Context, tenant string, group Group, out map[string]bool) error {
-	key := s.keys.Stream(tenant)
-	pipe := s.rdb.Pipeline()
+func (s View) underWay(ctx context.Context, tenant string, group Group, out map[string]bool) error {
+	key := s.store.keys.Stream(tenant)
+	pipe := s.store.rdb.Pipeline()
 	var entries []*redis.XMessageSliceCmd
 	if group.Lag > 0 {
 		entries = append(entries, pipe.XRangeN(ctx, key, "("+group.Delivered, "+", mostBusy))
 	}
 	if group.Pending > 0 {
 		args := &redis.XPendingExtArgs{Stream: key, Group: group.Name, Start: "-", End: "+", Count: mostBusy}
-		pending, err := s.rdb.XPendingExt(ctx, args).Result()
+		pending, err := s.store.rdb.XPendingExt(ctx, args).Result()
 		if err != nil {
 			return err
 		}
@@ -144,14 +145,14 @@ func (s *Store) underWay(ctx context.Context, tenant string, group Group, out ma
 
 // silent are those of some executions that are at work and whose history has said
 // nothing since a moment.
-func (s *Store) silent(ctx context.Context, tenant string, ids []string, since time.Time) (out []string, err error) {
+func (s View) silent(ctx context.Context, tenant string, ids []string, since time.Time) (out []string, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	pipe := s.rdb.Pipeline()
+	pipe := s.store.rdb.Pipeline()
 	known := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		known[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "status", "created")
+		known[i] = pipe.HMGet(ctx, s.store.keys.Execution(tenant, id), "status", "created")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, failed("look at open executions", err)
@@ -162,7 +163,7 @@ func (s *Store) silent(ctx context.Context, tenant string, ids []string, since t
 			continue
 		}
 		last := moment(fields.text(1))
-		entries, err := s.rdb.XRevRangeN(ctx, s.keys.history(tenant, id), "+", "-", 1).Result()
+		entries, err := s.store.rdb.XRevRangeN(ctx, s.store.keys.history(tenant, id), "+", "-", 1).Result()
 		if err != nil {
 			return nil, failed("look at the history of "+id, err)
 		}
@@ -182,11 +183,11 @@ var ErrUnsure = errors.New("it cannot be told what is under way")
 
 // PutOff returns the executions of which an event is put off, however many timers there are
 // before it: it looks at all of them.
-func (s *Store) PutOff(ctx context.Context, tenant string) (map[string]bool, error) {
+func (s View) PutOff(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
 	match := "*\"kind\":\"" + string(event.DeliveryTimer) + "\"*"
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		found, next, err := s.rdb.ZScan(ctx, s.keys.Timers(tenant), cursor, match, scanCount).Result()
+		found, next, err := s.store.rdb.ZScan(ctx, s.store.keys.Timers(tenant), cursor, match, scanCount).Result()
 		if err != nil {
 			return nil, failed("look at the timers", err)
 		}
@@ -204,7 +205,7 @@ func (s *Store) PutOff(ctx context.Context, tenant string) (map[string]bool, err
 // one that is unread, pending, or put off. An execution that needs something which is not
 // there, before and after a look at this, has lost it. The error wraps ErrUnsure where
 // there is too much to look through, or where a service has never read here.
-func (s *Store) UnderWay(ctx context.Context, tenant string) (map[string]bool, error) {
+func (s View) UnderWay(ctx context.Context, tenant string) (map[string]bool, error) {
 	streams, err := s.Streams(ctx, []string{tenant})
 	if err != nil {
 		return nil, err
@@ -227,7 +228,7 @@ func (s *Store) UnderWay(ctx context.Context, tenant string) (map[string]bool, e
 	if found < len(own) {
 		return nil, fmt.Errorf("%w: not every service has read the events of tenant %s", ErrUnsure, tenant)
 	}
-	timers, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostBusy-1).Result()
+	timers, err := s.store.rdb.ZRangeWithScores(ctx, s.store.keys.Timers(tenant), 0, mostBusy-1).Result()
 	if err != nil {
 		return nil, failed("look at the timers", err)
 	}
@@ -237,4 +238,82 @@ func (s *Store) UnderWay(ctx context.Context, tenant string) (map[string]bool, e
 		}
 	}
 	return out, nil
+}
+
+// Unlisted are the executions of tenants that stand in no list, as those of old
+// deployments: they are carried on when something happens to them, but nobody sees
+// them. It looks at all keys, at most so many times at a thousand; complete says
+// whether that was enough.
+func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found map[string][]string, complete bool, err error) {
+	if len(tenants) == 0 {
+		return nil, true, nil
+	}
+	wanted := map[string]bool{}
+	for _, tenant := range tenants {
+		if err := CheckTenant(tenant); err != nil {
+			return nil, false, err
+		}
+		wanted[tenant] = true
+	}
+	pattern := s.store.keys.Execution("*", "*")
+	if len(tenants) == 1 {
+		pattern = s.store.keys.Execution(tenants[0], "*")
+	}
+	found = map[string][]string{}
+	for cursor := uint64(0); looks > 0; looks-- {
+		names, next, err := s.store.rdb.ScanType(ctx, cursor, pattern, scanCount, "hash").Result()
+		if err != nil {
+			return nil, false, failed("look for executions", err)
+		}
+		if err := s.unlisted(ctx, s.named(names, wanted), found); err != nil {
+			return nil, false, failed("look for executions", err)
+		}
+		if cursor = next; cursor == 0 {
+			complete = true
+			break
+		}
+	}
+	for tenant, ids := range found {
+		found[tenant] = slices.Compact(sorted(ids))
+	}
+	return found, complete, nil
+}
+
+// named are the executions that keys are of, as far as they are of tenants that matter.
+func (s View) named(names []string, wanted map[string]bool) (out []ofTenant) {
+	for _, name := range names {
+		tenant, id, _ := strings.Cut(strings.TrimPrefix(name, "tenant:"), ":execution:")
+		if tenant = strings.Trim(tenant, "{}"); wanted[tenant] && name == s.store.keys.Execution(tenant, id) {
+			out = append(out, ofTenant{tenant, id})
+		}
+	}
+	return out
+}
+
+// unlisted adds those of some executions that do not stand where their status belongs.
+func (s View) unlisted(ctx context.Context, all []ofTenant, found map[string][]string) error {
+	if len(all) == 0 {
+		return nil
+	}
+	pipe := s.store.rdb.Pipeline()
+	statuses := make([]*redis.StringCmd, len(all))
+	for i, x := range all {
+		statuses[i] = pipe.HGet(ctx, s.store.keys.Execution(x.tenant, x.id), "status")
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	listed := make([]*redis.FloatCmd, len(all))
+	for i, x := range all {
+		listed[i] = pipe.ZScore(ctx, s.store.keys.Executions(x.tenant, indexOf(statuses[i].Val())), x.id)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	for i, x := range all {
+		if statuses[i].Val() != "" && errors.Is(listed[i].Err(), redis.Nil) {
+			found[x.tenant] = append(found[x.tenant], x.id)
+		}
+	}
+	return nil
 }

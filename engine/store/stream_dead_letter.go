@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,13 +66,13 @@ func (q DeadLetterQuery) At(next string) DeadLetterQuery {
 // DeadLetters reads a page of dead letters, the newest first. Of a stream that holds
 // other events too these are left out, so that there may be fewer than Count. The
 // id at which to go on comes with them, "" at the end.
-func (s *Store) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters []DeadLetter, next string, err error) {
+func (s Streams) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters []DeadLetter, next string, err error) {
 	if err := CheckTenant(q.Tenant); err != nil {
 		return nil, "", err
 	}
 	stream := q.Stream
 	if stream == "" {
-		stream = s.keys.DeadLetters(q.Tenant)
+		stream = s.store.keys.DeadLetters(q.Tenant)
 	}
 	entries, err := s.entries(ctx, stream, q)
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *Store) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters
 }
 
 // Letter returns the dead letter with an id, or ErrNotFound.
-func (s *Store) Letter(ctx context.Context, tenant, stream, id string) (DeadLetter, error) {
+func (s Streams) Letter(ctx context.Context, tenant, stream, id string) (DeadLetter, error) {
 	ms, seq, _ := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
 	if _, wrong := strconv.ParseUint(seq, 10, 64); err != nil || wrong != nil {
@@ -117,7 +118,7 @@ type entry struct {
 }
 
 // entries reads entries as they stand: go-redis' own form has no order.
-func (s *Store) entries(ctx context.Context, stream string, q DeadLetterQuery) ([]entry, error) {
+func (s Streams) entries(ctx context.Context, stream string, q DeadLetterQuery) ([]entry, error) {
 	from, to := q.From, q.To
 	if from == "" {
 		from = "-"
@@ -131,9 +132,9 @@ func (s *Store) entries(ctx context.Context, stream string, q DeadLetterQuery) (
 	}
 	var ask *redis.Cmd
 	if q.Brief {
-		ask = briefScript.Run(ctx, s.rdb, []string{stream}, append([]any{longData}, args...)...)
+		ask = briefScript.Run(ctx, s.store.rdb, []string{stream}, append([]any{longData}, args...)...)
 	} else {
-		ask = s.rdb.Do(ctx, args...)
+		ask = s.store.rdb.Do(ctx, args...)
 	}
 	reply, err := ask.Slice()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -157,19 +158,9 @@ func (s *Store) entries(ctx context.Context, stream string, q DeadLetterQuery) (
 	return out, nil
 }
 
-// idTime is when an entry was written.
-func idTime(id string) time.Time {
-	ms, _, _ := strings.Cut(id, "-")
-	n, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(n).UTC()
-}
-
 // deadLetterOf separates the original event from the fields that the dead letter adds. An event
 // may have attributes of the same names: these come first.
-func (s *Store) deadLetterOf(e entry) (DeadLetter, bool) {
+func (s Streams) deadLetterOf(e entry) (DeadLetter, bool) {
 	own, names := map[string]string{}, deadLetterFields()
 	var fields []string
 	for i := len(e.fields) - 2; i >= 0; i -= 2 {
@@ -194,7 +185,7 @@ func (s *Store) deadLetterOf(e entry) (DeadLetter, bool) {
 		return l, true
 	}
 	l.Fields = unpacked(fields)
-	l.read(s)
+	l.read(s.store)
 	return l, true
 }
 
@@ -224,14 +215,14 @@ func (l *DeadLetter) read(s *Store) {
 // Replay publishes the event of a dead letter again, byte for byte and with the count of
 // its replays, or sets its timer again, and deletes the dead letter. It happens once, even if
 // several callers try; Replay reports false if the dead letter is gone.
-func (s *Store) Replay(ctx context.Context, l DeadLetter) (bool, error) {
+func (s Streams) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 	if l.Err != nil {
 		return false, fmt.Errorf("dead letter %s cannot be replayed: %w", l.ID, l.Err)
 	}
 	if l.Timer != "" {
 		d := dueOf(redis.Z{Member: l.Timer}, l.LastFailure)
-		keys := []string{l.Stream, s.keys.Timers(d.Tenant), s.keys.Stream(d.Tenant)}
-		n, err := replayTimerScript.Run(ctx, s.rdb, keys, append([]any{l.ID, formatScore(d.Timer.Due()), l.Timer}, s.news(d.Timer)...)...).Int()
+		keys := []string{l.Stream, s.store.keys.Timers(d.Tenant), s.store.keys.Stream(d.Tenant)}
+		n, err := replayTimerScript.Run(ctx, s.store.rdb, keys, append([]any{l.ID, formatScore(d.Timer.Due()), l.Timer}, NewTimers(s.store).news(d.Timer)...)...).Int()
 		return n == 1, failed("replay", err)
 	}
 	fields := make([]string, 0, len(l.Fields)+2)
@@ -241,19 +232,126 @@ func (s *Store) Replay(ctx context.Context, l DeadLetter) (bool, error) {
 		}
 	}
 	fields = append(fields, event.ReplayAttribute, strconv.Itoa(l.Replayed+1))
-	n, err := replayScript.Run(ctx, s.rdb, []string{l.Stream, s.keys.Stream(l.Tenant)}, append([]any{l.ID}, anys(fields)...)...).Int()
+	n, err := replayScript.Run(ctx, s.store.rdb, []string{l.Stream, s.store.keys.Stream(l.Tenant)}, append([]any{l.ID}, anys(fields)...)...).Int()
 	return n == 1, failed("replay", err)
 }
 
 // Drop deletes dead letters and returns how many still existed.
-func (s *Store) Drop(ctx context.Context, deadLetters ...DeadLetter) (int, error) {
+func (s Streams) Drop(ctx context.Context, deadLetters ...DeadLetter) (int, error) {
 	n := 0
 	for _, l := range deadLetters {
-		gone, err := s.rdb.XDel(ctx, l.Stream, l.ID).Result()
+		gone, err := s.store.rdb.XDel(ctx, l.Stream, l.ID).Result()
 		if err != nil {
 			return n, failed("drop", err)
 		}
 		n += int(gone)
 	}
 	return n, nil
+}
+
+// DeadLetter moves a message to the dead letters and publishes events about it. It reports
+// false, and does nothing, if the message is not the consumer's any more.
+func (s Streams) DeadLetter(ctx context.Context, m Message, d event.Dead, publish []event.Event) (mine bool, err error) {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	deadLetter := s.store.deadLetterArgs(m, d, now)
+	args := append([]any{m.Group, m.ID, m.Consumer, len(deadLetter)}, deadLetter...)
+	for _, e := range publish {
+		args = s.store.appendEvent(args, &e, "", false)
+	}
+	keys := []string{s.store.keys.Stream(m.Tenant), s.store.keys.DeadLetters(m.Tenant)}
+	n, err := deadLetterScript.Run(ctx, s.store.rdb, keys, args...).Int()
+	return n == 1, failed("bury", err)
+}
+
+// eventOf reads an entry as an event, also one that stands in a single field as
+// JSON, as some producers write it.
+func (s Streams) eventOf(e entry) (event.Event, error) {
+	fields := object(e.fields)
+	if fields["type"] == "" {
+		for _, name := range []string{"event", "data", "payload"} {
+			if inner := attributes([]byte(fields[name])); inner["type"] != "" {
+				fields = inner
+				break
+			}
+		}
+	}
+	out, err := event.FromFields(listed(fields))
+	s.store.sealer.unsealEvent(&out)
+	return out, err
+}
+
+// deadLetterOfEvent reads an event that tells of a dead letter; false if it tells of
+// something else.
+func (s Streams) deadLetterOfEvent(e entry) (DeadLetter, bool) {
+	reported, err := s.eventOf(e)
+	switch reported.Type {
+	case event.EventDead, event.TaskDead, event.TimerDead:
+	default:
+		return DeadLetter{}, false
+	}
+	data := attributes(reported.Data)
+	first := func(names ...string) string {
+		for _, name := range names {
+			if data[name] != "" {
+				return data[name]
+			}
+		}
+		return ""
+	}
+	l := DeadLetter{
+		Reason: first("reason", "error"), Service: first("service"), LastFailure: reported.Time, FirstFailure: reported.Time,
+		Err: err,
+	}
+	l.Attempts, _ = strconv.Atoi(first("attempts")) // 0 says that it is not known
+	l.Fields = listed(attributes([]byte(first("original", "original_event", "event"))))
+	l.read(s.store)
+	if l.Err == nil && l.Event.Type == "" {
+		l.Err = errors.New("the original event is not in it")
+	}
+	if l.Event.Execution == "" {
+		l.Event.Execution, l.Event.Workflow, l.Event.Task = reported.Execution, reported.Workflow, reported.Task
+	}
+	return l, true
+}
+
+// attributes are the members of a JSON object as the fields of an entry: texts
+// as they are, all else as JSON. It is empty if the text is no object.
+func attributes(text []byte) map[string]string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return nil
+	}
+	out := make(map[string]string, len(members))
+	for name, value := range members {
+		var plain string
+		if json.Unmarshal(value, &plain) != nil {
+			plain = string(value)
+		}
+		out[name] = plain
+	}
+	return out
+}
+
+// neighbour is the id next to one of an entry, behind it or before it.
+func neighbour(id string, behind bool) string {
+	ms, seq, _ := strings.Cut(id, "-")
+	m, err := strconv.ParseUint(ms, 10, 64)
+	n, wrong := strconv.ParseUint(seq, 10, 64)
+	if err != nil || wrong != nil {
+		return id
+	}
+	switch {
+	case behind && n == math.MaxUint64:
+		m, n = m+1, 0
+	case behind:
+		n++
+	case n > 0:
+		n--
+	case m > 0:
+		m, n = m-1, math.MaxUint64
+	}
+	return fmt.Sprintf("%d-%d", m, n)
 }

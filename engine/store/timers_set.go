@@ -25,16 +25,16 @@ type AppliedTimer struct {
 }
 
 // Schedule sets a timer, as a message asks. See ApplyTimers.
-func (s *Store) Schedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
+func (s Timers) Schedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
 	return s.applyOne(ctx, TimerRequest{Message: &m, Timer: t})
 }
 
 // Unschedule takes a timer out, as a message asks. See ApplyTimers.
-func (s *Store) Unschedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
+func (s Timers) Unschedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
 	return s.applyOne(ctx, TimerRequest{Message: &m, Timer: t, Back: true})
 }
 
-func (s *Store) applyOne(ctx context.Context, w TimerRequest) (mine bool, err error) {
+func (s Timers) applyOne(ctx context.Context, w TimerRequest) (mine bool, err error) {
 	out, _, err := s.ApplyTimers(ctx, w)
 	if err != nil {
 		return false, err
@@ -50,7 +50,7 @@ func (s *Store) applyOne(ctx context.Context, w TimerRequest) (mine bool, err er
 // later. Of those with a key the one of that key is taken out, whatever else is
 // said of it, unless it was set later. What concerns one message alone is said of
 // that; with an error nothing is known of any. The time is Redis' own.
-func (s *Store) ApplyTimers(ctx context.Context, requests ...TimerRequest) (out []AppliedTimer, now time.Time, err error) {
+func (s Timers) ApplyTimers(ctx context.Context, requests ...TimerRequest) (out []AppliedTimer, now time.Time, err error) {
 	out = make([]AppliedTimer, len(requests))
 	for _, tenant := range tenantsOf(requests) {
 		for part := range slices.Chunk(places(requests, tenant), mostRequests) {
@@ -88,9 +88,9 @@ func tenantsOf(requests []TimerRequest) (all []string) {
 }
 
 // applyTimers applies the requests at some places, all of which are of one tenant.
-func (s *Store) applyTimers(ctx context.Context, tenant string, places []int, requests []TimerRequest, out []AppliedTimer) (now time.Time, err error) {
+func (s Timers) applyTimers(ctx context.Context, tenant string, places []int, requests []TimerRequest, out []AppliedTimer) (now time.Time, err error) {
 	const keys, arguments, each, texts = 5, 4, 8, 5 // before those of the messages, and of each message
-	h, first := s.keysFor(tenant), &requests[places[0]]
+	h, first := s.store.keysFor(tenant), &requests[places[0]]
 	l := textList{
 		list: append(make([]any, beforeKeys, beforeKeys+keys+arguments+each*len(places)),
 			&h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys, &h.askedTimers),
@@ -104,7 +104,7 @@ func (s *Store) applyTimers(ctx context.Context, tenant string, places []int, re
 		} else if compareIDs(r.ID, to) > 0 {
 			to = r.ID
 		}
-		l.add(s.keysFor(r.Timer.Tenant).executions + r.Timer.Execution)
+		l.add(s.store.keysFor(r.Timer.Tenant).executions + r.Timer.Execution)
 	}
 	l.list = append(l.list, &first.Group, &first.Consumer)
 	l.add(from, to)
@@ -121,7 +121,7 @@ func (s *Store) applyTimers(ctx context.Context, tenant string, places []int, re
 		l.list = append(l.list, &r.Text)
 		l.add(tombstone(r.Timer), identity(r.Timer), r.order())
 	}
-	reply, err := s.call(ctx, setTimersScript, keys+len(places), l.list).StringSlice()
+	reply, err := s.store.call(ctx, setTimersScript, keys+len(places), l.list).StringSlice()
 	if err != nil {
 		return now, err
 	}

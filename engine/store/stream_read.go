@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -24,13 +25,13 @@ type reading struct {
 	out    []Message
 }
 
-func (s *Store) reading(r Reader) *reading {
-	q, ok := s.memory.readings.Get().(*reading)
+func (s Streams) reading(r Reader) *reading {
+	q, ok := s.store.memory.readings.Get().(*reading)
 	if !ok {
 		q = &reading{}
 		q.entry.fields = q.few[:0]
 	}
-	q.store, q.reader = s, r
+	q.store, q.reader = s.store, r
 	return q
 }
 
@@ -117,9 +118,9 @@ func (q *reading) stream(tenant string, entries int) {
 		m := &q.out[len(q.out)-1]
 		switch omitted := q.buffer.omitted(&q.entry); {
 		case omitted == 0:
-			q.store.entered(m, &q.reader, &q.entry)
+			NewStreams(q.store).entered(m, &q.reader, &q.entry)
 		case omitted > mostValue:
-			q.store.entered(m, &q.reader, &q.entry)
+			NewStreams(q.store).entered(m, &q.reader, &q.entry)
 			m.Err = errValue(omitted)
 		default:
 			*m = Message{
@@ -155,4 +156,96 @@ func refusal(text []byte) string {
 		return ""
 	}
 	return strings.TrimSpace(string(text[1:]))
+}
+
+// Load reads omitted messages as far as there is memory for them, and returns the rest in
+// left. Messages that are gone from the stream are handled.
+func (s Streams) Load(ctx context.Context, r Reader, omitted []Message) (msgs, left []Message, handled []Handled, now time.Time, err error) {
+	if now, err = s.store.Now(ctx); err != nil {
+		return nil, omitted, nil, now, err
+	}
+	for size := 0; len(omitted) > 0 && size < largeBudget; omitted = omitted[1:] {
+		m := omitted[0]
+		text, err := s.loadInto(ctx, &r, &m, now)
+		if err != nil {
+			return msgs, omitted, handled, now, err
+		}
+		if text == 0 {
+			handled = append(handled, Handled{m.Tenant, m.ID})
+			continue
+		}
+		size += text
+		msgs = append(msgs, m)
+	}
+	return msgs, omitted, handled, now, nil
+}
+
+// loadInto reads one late message, and returns how long it is; 0 if it is gone.
+func (s Streams) loadInto(ctx context.Context, r *Reader, m *Message, now time.Time) (int, error) {
+	in := s.store.memory.bufferPool.take()
+	defer s.store.memory.bufferPool.back(in)
+	read := in.prompt(ctx, []any{"xrange", &s.store.keysFor(m.Tenant).stream, &m.ID, &m.ID})
+	if err := s.store.rdb.Process(ctx, read); err != nil {
+		return 0, failed("read an entry", err)
+	}
+	reply := reply{text: in.reply()}
+	if why := refusal(reply.text); why != "" || reply.list() < 1 {
+		return 0, nil // a read of the stream says what is wrong
+	}
+	var few [fewSpans]span
+	entry := rawEntry{fields: few[:0]}
+	if reply.entry(&entry); reply.bad {
+		return 0, failed("read an entry", errReply)
+	}
+	*m = Message{Tenant: m.Tenant, Read: now}
+	s.entered(m, r, &entry)
+	return len(reply.text), nil
+}
+
+// entered makes of m the message that an entry is. Its fields are made again when
+// somebody asks for them.
+func (s Streams) entered(m *Message, r *Reader, entry *rawEntry) {
+	fields, id, text := entry.texts()
+	if len(fields)/2 > mostFields {
+		*m = s.message(*r, m.Tenant, id, sortFields(fields), m.Read)
+		return
+	}
+	m.Group, m.Consumer, m.ID, m.text = r.Group, r.Consumer, id, text
+	if s.store.sealer == nil {
+		m.data = dataOf(fields)
+	}
+	s.understand(m, fields)
+}
+
+// message reads an entry of these fields, in the order of their names. One that is
+// no event comes with the reason.
+func (s Streams) message(r Reader, tenant, id string, fields []string, now time.Time) Message {
+	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, fields: fields, Read: now}
+	s.understand(&m, fields)
+	if n := len(fields) / 2; n > mostFields {
+		m.Err = fmt.Errorf("the entry has %d fields, more than %d", n, mostFields)
+		m.Event.Ext = nil
+		// No script takes that many arguments: from here on they are one field.
+		m.fields = []string{packedField, string(event.Encode(object(fields)))}
+	}
+	return m
+}
+
+// understand reads the event of an entry; of fields of one name the last one counts.
+func (s Streams) understand(m *Message, fields []string) {
+	if m.Event, m.Err = s.store.attributes(fields); m.Err == nil && !m.scan() {
+		m.Err = checkData(&m.Event)
+	}
+	m.Event.Tenant = m.Tenant // whatever the sender says
+	m.recall()
+}
+
+// dataOf is the field of an event's data.
+func dataOf(fields []string) (data string) {
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == "data" {
+			data = fields[i+1]
+		}
+	}
+	return data
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,14 +47,14 @@ type Delivery struct {
 
 // Streams are those of some tenants, in one round trip. Those that cannot be read
 // are left out, and are in the error.
-func (s *Store) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
-	pipe := s.rdb.Pipeline()
+func (s View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
+	pipe := s.store.rdb.Pipeline()
 	replies := make([]*redis.Cmd, 0, len(tenants))
 	for _, tenant := range tenants {
 		if err := CheckTenant(tenant); err != nil {
 			return nil, err
 		}
-		replies = append(replies, streamScript.Eval(ctx, pipe, []string{s.keys.Stream(tenant), s.keys.DeadLetters(tenant)}))
+		replies = append(replies, streamScript.Eval(ctx, pipe, []string{s.store.keys.Stream(tenant), s.store.keys.DeadLetters(tenant)}))
 	}
 	if len(replies) == 0 {
 		return nil, nil
@@ -68,7 +69,7 @@ func (s *Store) Streams(ctx context.Context, tenants []string) ([]Stream, error)
 			continue
 		}
 		one := streamOf(fields)
-		one.Tenant, one.Key = tenants[i], s.keys.Stream(tenants[i])
+		one.Tenant, one.Key = tenants[i], s.store.keys.Stream(tenants[i])
 		out = append(out, one)
 	}
 	return out, errors.Join(errs...)
@@ -111,12 +112,12 @@ func streamOf(l list) Stream {
 
 // Unclaimed is the first pending entry of a group that nobody has touched for so
 // long; "" if there is none.
-func (s *Store) Unclaimed(ctx context.Context, tenant, group string, idle time.Duration) (Delivery, error) {
+func (s View) Unclaimed(ctx context.Context, tenant, group string, idle time.Duration) (Delivery, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return Delivery{}, err
 	}
-	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: pendingLook}
-	found, err := s.rdb.XPendingExt(ctx, args).Result()
+	args := &redis.XPendingExtArgs{Stream: s.store.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: pendingLook}
+	found, err := s.store.rdb.XPendingExt(ctx, args).Result()
 	if err != nil {
 		return Delivery{}, failed("look at what is pending", err)
 	}
@@ -141,14 +142,14 @@ type TimerIndex struct {
 }
 
 // Overdue counts the timers of some tenants, and those overdue for longer than grace.
-func (s *Store) Overdue(ctx context.Context, tenants []string, grace time.Duration) ([]TimerIndex, error) {
+func (s View) Overdue(ctx context.Context, tenants []string, grace time.Duration) ([]TimerIndex, error) {
 	var out []TimerIndex
 	seen := map[string]bool{}
 	for _, tenant := range tenants {
 		if err := CheckTenant(tenant); err != nil {
 			return nil, err
 		}
-		key := s.keys.Timers(tenant)
+		key := s.store.keys.Timers(tenant)
 		if seen[key] {
 			continue
 		}
@@ -162,8 +163,8 @@ func (s *Store) Overdue(ctx context.Context, tenants []string, grace time.Durati
 	return out, nil
 }
 
-func (s *Store) index(ctx context.Context, key string, grace time.Duration) (TimerIndex, error) {
-	pipe := s.rdb.Pipeline()
+func (s View) index(ctx context.Context, key string, grace time.Duration) (TimerIndex, error) {
+	pipe := s.store.rdb.Pipeline()
 	clock, count, first := pipe.Time(ctx), pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, 0, 0)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return TimerIndex{}, err
@@ -174,6 +175,107 @@ func (s *Store) index(ctx context.Context, key string, grace time.Duration) (Tim
 	}
 	until := strconv.FormatFloat(float64(index.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
 	var err error
-	index.Overdue, err = s.rdb.ZCount(ctx, key, "-inf", until).Result()
+	index.Overdue, err = s.store.rdb.ZCount(ctx, key, "-inf", until).Result()
 	return index, err
+}
+
+// View reads what operators see.
+type View struct{ store *Store }
+
+// NewView returns a View of a Store.
+func NewView(s *Store) View { return View{s} }
+
+//nolint:gochecknoglobals // constants that go-redis wraps
+var (
+	latestScript  = script("latest")
+	glanceScript  = script("stream_info", "glance")
+	pendingScript = script("pending")
+	streamScript  = script("stream_info", "stream")
+)
+
+// Unserved are those of some services, by their groups, that no process runs for a tenant.
+// A consumer that has read lately and whose process has not registered counts too: that is
+// an earlier version of flunq, or another program.
+func (s View) Unserved(ctx context.Context, tenant string, groups map[string]string) (missing []string, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	all, now, err := s.store.Processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, service := range slices.Sorted(maps.Keys(groups)) {
+		if slices.ContainsFunc(all, func(p Process) bool { return p.Alive(now) && p.Runs(service, tenant) }) {
+			continue
+		}
+		reply, err := s.store.rdb.XInfoConsumers(ctx, s.store.keys.Stream(tenant), groups[service]).Result()
+		if said, ok := errors.AsType[redis.Error](err); err != nil && (!ok || !nobody(said)) {
+			return nil, failed("look for consumers", err)
+		}
+		consumers := make([]Consumer, 0, len(reply))
+		for _, c := range reply {
+			consumers = append(consumers, Consumer{Name: c.Name, Idle: c.Idle})
+		}
+		if _, read := UnknownReader(all, consumers); !read {
+			missing = append(missing, service)
+		}
+	}
+	return missing, nil
+}
+
+// UnknownReader is the consumer that has read last, of those that belong to no process that
+// has registered and have read within the last minute.
+func UnknownReader(all []Process, consumers []Consumer) (last Consumer, found bool) {
+	known := map[string]bool{}
+	for i := range all {
+		for _, service := range all[i].Services {
+			for _, name := range service.Consumers {
+				known[name] = true
+			}
+		}
+	}
+	for _, c := range consumers {
+		if !known[c.Name] && c.Idle >= 0 && c.Idle <= readLately && (!found || c.Idle < last.Idle) {
+			last, found = c, true
+		}
+	}
+	return last, found
+}
+
+// readLately is how long ago a consumer that has not registered may have read.
+const readLately = time.Minute
+
+// Sizes are about how many bytes the histories of executions take in Redis; -1 where it
+// does not say.
+func (s View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
+	const few = 1 // entries that Redis looks at
+	pipe := s.store.rdb.Pipeline()
+	out := make([]int64, len(ids))
+	for _, id := range ids {
+		pipe.MemoryUsage(ctx, s.store.keys.history(tenant, id), few)
+	}
+	replies, _ := pipe.Exec(ctx) // what was refused is unknown
+	for i := range out {
+		out[i] = -1
+		if size, ok := replies[i].(interface{ Result() (int64, error) }); ok {
+			if n, err := size.Result(); err == nil {
+				out[i] = n
+			}
+		}
+	}
+	return out
+}
+
+// MemoryUse is how many bytes Redis uses, and may use; 0 if it may use all there is, or
+// does not say.
+func (s View) MemoryUse(ctx context.Context) (used, most int64, err error) {
+	info, err := s.store.rdb.Info(ctx, "memory").Result()
+	if _, refused := errors.AsType[redis.Error](err); refused {
+		return 0, 0, nil // one that does not say may use all
+	}
+	if err != nil {
+		return 0, 0, failed("ask for the memory", err)
+	}
+	v := ReadServer(info, nil)
+	return v.Used, max(v.Limit, 0), nil
 }

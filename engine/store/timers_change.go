@@ -19,7 +19,7 @@ import (
 // FireNow publishes a timer, due or not, and takes it out. The event says by whom; it is
 // an entry of the history once the execution takes it. FireNow reports false if the timer
 // is gone.
-func (s *Store) FireNow(ctx context.Context, p Pending, by string) (bool, error) {
+func (s Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error) {
 	if p.Err != nil {
 		return false, p.Err
 	}
@@ -30,23 +30,23 @@ func (s *Store) FireNow(ctx context.Context, p Pending, by string) (bool, error)
 
 // CancelTimer takes a timer out, whatever may wait for it. It reports false if the timer
 // is gone.
-func (s *Store) CancelTimer(ctx context.Context, p Pending, by string) (bool, error) {
+func (s Timers) CancelTimer(ctx context.Context, p Pending, by string) (bool, error) {
 	keys := []string{
-		s.keys.Timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
-		s.keys.Execution(p.Tenant, p.Execution), s.keys.history(p.Tenant, p.Execution),
+		s.store.keys.Timers(p.Tenant), s.store.keys.timerKeys(p.Tenant), s.store.keys.forgottenKeys(p.Tenant),
+		s.store.keys.Execution(p.Tenant, p.Execution), s.store.keys.history(p.Tenant, p.Execution),
 	}
 	args := []any{p.Member, "", ""}
 	if p.Err == nil {
 		args[1], args[2] = noted(p.Timer), "moved:"+tombstone(p.Timer)
 		args = append(args, s.changed(event.TimerCancelled, p.Timer, p.now, by)...)
 	}
-	n, err := cancelTimerScript.Run(ctx, s.rdb, keys, args...).Int()
+	n, err := cancelTimerScript.Run(ctx, s.store.rdb, keys, args...).Int()
 	return n == 1, failed("cancel a timer", err)
 }
 
 // MoveTimer sets a timer for another moment, at which it is still the same one to its
 // execution, and returns what it has become. It reports false if the timer is gone.
-func (s *Store) MoveTimer(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {
+func (s Timers) MoveTimer(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {
 	if p.Err != nil {
 		return p, false, p.Err
 	}
@@ -56,13 +56,13 @@ func (s *Store) MoveTimer(ctx context.Context, p Pending, to time.Time, by strin
 		return p, false, fmt.Errorf("move timer %s: its JSON has no end to write moved_to to", p.ID)
 	}
 	keys := []string{
-		s.keys.Timers(p.Tenant), s.keys.timerKeys(p.Tenant), s.keys.forgottenKeys(p.Tenant),
-		s.keys.Execution(p.Tenant, p.Execution), s.keys.Stream(p.Tenant), s.keys.history(p.Tenant, p.Execution),
+		s.store.keys.Timers(p.Tenant), s.store.keys.timerKeys(p.Tenant), s.store.keys.forgottenKeys(p.Tenant),
+		s.store.keys.Execution(p.Tenant, p.Execution), s.store.keys.Stream(p.Tenant), s.store.keys.history(p.Tenant, p.Execution),
 	}
 	news := s.news(moved.Timer)
 	args := append([]any{p.Member, formatScore(to), text, identity(p.Timer), noOrder(), tombstone(p.Timer), len(news)}, news...)
 	args = append(args, s.changed(event.TimerScheduled, moved.Timer, p.now, by)...)
-	n, err := moveTimerScript.Run(ctx, s.rdb, keys, args...).Int()
+	n, err := moveTimerScript.Run(ctx, s.store.rdb, keys, args...).Int()
 	return moved, n == 1, failed("move a timer", err)
 }
 
@@ -91,17 +91,17 @@ func (r Restoration) Empty() bool { return len(r.Timers)+len(r.Listen)+len(r.Req
 // and sends its lost requests again: all of it, or nothing and Conflict if the execution
 // has another version than the one by which it was found out. A timer that is set is not
 // set twice. What is due fires at once.
-func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by string) (Outcome, error) {
+func (s Timers) Restore(ctx context.Context, x Execution, r Restoration, by string) (Outcome, error) {
 	if err := checkExecution(x.Tenant, x.ID); err != nil {
 		return Conflict, err
 	}
-	now, err := s.Now(ctx)
+	now, err := s.store.Now(ctx)
 	if err != nil {
 		return Conflict, err
 	}
-	keys := []string{s.keys.Timers(x.Tenant), s.keys.Execution(x.Tenant, x.ID), s.keys.history(x.Tenant, x.ID), s.keys.Stream(x.Tenant)}
+	keys := []string{s.store.keys.Timers(x.Tenant), s.store.keys.Execution(x.Tenant, x.ID), s.store.keys.history(x.Tenant, x.ID), s.store.keys.Stream(x.Tenant)}
 	for _, typ := range r.Listen {
-		keys = append(keys, s.keys.Listeners(x.Tenant, typ))
+		keys = append(keys, s.store.keys.Listeners(x.Tenant, typ))
 	}
 	var note []any
 	if len(r.Listen)+len(r.Requests) > 0 {
@@ -109,7 +109,7 @@ func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by stri
 		for _, e := range r.Requests {
 			restored.Requests = append(restored.Requests, e.Task)
 		}
-		note = s.note(event.Event{
+		note = s.store.note(event.Event{
 			Type: event.ExecutionRestored, Time: now, Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID,
 			Data: event.Encode(restored),
 		})
@@ -117,7 +117,7 @@ func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by stri
 	args := append([]any{x.Version, x.ID, len(r.Requests), len(note)}, note...)
 	for _, e := range r.Requests {
 		e.Time = now
-		fields := anys(s.fields(e))
+		fields := anys(s.store.fields(e))
 		args = append(append(args, len(fields)), fields...)
 	}
 	for _, t := range r.Timers {
@@ -131,7 +131,7 @@ func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by stri
 		}
 		args = append(append(args, len(news)), news...)
 	}
-	n, err := restoreScript.Run(ctx, s.rdb, keys, args...).Int()
+	n, err := restoreScript.Run(ctx, s.store.rdb, keys, args...).Int()
 	if err != nil || n != 1 {
 		return Conflict, failed("restore execution "+x.ID, err)
 	}
@@ -139,8 +139,8 @@ func (s *Store) Restore(ctx context.Context, x Execution, r Restoration, by stri
 }
 
 // changed are the fields of the entry about a change of a timer.
-func (s *Store) changed(typ event.Type, t event.Timer, now time.Time, by string) []any {
-	return s.note(event.Event{
+func (s Timers) changed(typ event.Type, t event.Timer, now time.Time, by string) []any {
+	return s.store.note(event.Event{
 		Type: typ, Time: now, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
 		Data: event.Encode(event.TimerChange{Timer: t, By: operator(by)}),
 	})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,8 +94,8 @@ func (f TimerFilter) hopeless(member string) bool {
 // Timers are up to limit timers behind the one of an id ("" for the first), in
 // the order in which they fire; next is the id to go on behind, "" when there are
 // no more. On a cluster the filter has to name a tenant.
-func (s *Store) Timers(ctx context.Context, f TimerFilter, after string, limit int) (found []Pending, next string, err error) {
-	now, err := s.Now(ctx)
+func (s Timers) Timers(ctx context.Context, f TimerFilter, after string, limit int) (found []Pending, next string, err error) {
+	now, err := s.store.Now(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -121,8 +122,8 @@ func (s *Store) Timers(ctx context.Context, f TimerFilter, after string, limit i
 }
 
 // checkTimerIndex says when it is not known which set of timers is meant.
-func (s *Store) checkTimerIndex(tenant string) error {
-	if tenant == "" && !s.keys.cluster {
+func (s Timers) checkTimerIndex(tenant string) error {
+	if tenant == "" && !s.store.keys.cluster {
 		return nil
 	}
 	return CheckTenant(tenant)
@@ -163,7 +164,7 @@ type place struct {
 
 // start is the place behind an id. If its timer is gone, the others of its
 // microsecond come once more.
-func (s *Store) start(ctx context.Context, tenant, after string) (*place, error) {
+func (s Timers) start(ctx context.Context, tenant, after string) (*place, error) {
 	if after == "" {
 		return &place{score: math.Inf(-1), micro: math.MinInt64}, nil
 	}
@@ -197,9 +198,9 @@ func (p *place) pass(entries []redis.Z) {
 	}
 }
 
-func (s *Store) timersFrom(ctx context.Context, tenant string, from *place, until string, count int64) ([]redis.Z, error) {
+func (s Timers) timersFrom(ctx context.Context, tenant string, from *place, until string, count int64) ([]redis.Z, error) {
 	by := &redis.ZRangeBy{Min: strconv.FormatFloat(from.score, 'g', -1, 64), Max: until, Offset: from.offset, Count: count}
-	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.Timers(tenant), by).Result()
+	entries, err := s.store.rdb.ZRangeByScoreWithScores(ctx, s.store.keys.Timers(tenant), by).Result()
 	return entries, failed("list the timers", err)
 }
 
@@ -219,7 +220,7 @@ func parseTimerID(id string) (micro int64, err error) {
 
 // Timer finds a timer by its id, of which the end may be missing: ErrNotFound
 // if there is none, ErrAmbiguous if there are several. Tenant matters on a cluster only.
-func (s *Store) Timer(ctx context.Context, tenant, id string) (Pending, error) {
+func (s Timers) Timer(ctx context.Context, tenant, id string) (Pending, error) {
 	var none Pending
 	if err := s.checkTimerIndex(tenant); err != nil {
 		return none, err
@@ -242,8 +243,8 @@ func (s *Store) Timer(ctx context.Context, tenant, id string) (Pending, error) {
 }
 
 // timersOf are the timers of a microsecond whose ids begin with a text.
-func (s *Store) timersOf(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
-	now, err := s.Now(ctx)
+func (s Timers) timersOf(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
+	now, err := s.store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -261,4 +262,115 @@ func (s *Store) timersOf(ctx context.Context, tenant string, micro int64, prefix
 		}
 		from.pass(entries)
 	}
+}
+
+// TimerQuery says which timers a page shows.
+type TimerQuery struct {
+	Tenant string
+	After  string // go on behind this cursor
+	Limit  int
+	Back   bool // those before the cursor that are next to it; the last of all without one
+	Looks  int  // how many timers are looked at, at most
+
+	// Hopeless reports of a timer's text, as it stands, that it is not meant for
+	// sure; Pass whether the timer is meant. Nil are those that let all pass.
+	Hopeless func(text string) bool
+	Pass     func(Pending) bool
+}
+
+// TimerPage is a part of a list of timers.
+type TimerPage struct {
+	Timers []Pending
+	Next   string // cursor to go on behind; "" at the end
+	Looked int
+}
+
+// Cursor is the place of a timer among the others.
+func (p Pending) Cursor() string { return cursorOf(p.score, p.Member) }
+
+func cursorOf(score float64, member string) string {
+	return strconv.FormatFloat(score, 'g', -1, 64) + " " + member
+}
+
+// TimerPage reads timers in the order in which they fire; what one costs does not
+// depend on how many there are. There may be fewer than the limit although more
+// follow, since a bounded number is looked at.
+func (s Timers) TimerPage(ctx context.Context, q TimerQuery) (page TimerPage, err error) {
+	if err := CheckTenant(q.Tenant); err != nil {
+		return page, err
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return page, err
+	}
+	for size := min(q.Limit, mostAtOnce-1) + 1; ; size = mostAtOnce {
+		entries, err := s.timersBehind(ctx, q, size)
+		if err != nil {
+			return page, err
+		}
+		full := page.take(q, entries, now)
+		if !full && len(entries) < size {
+			page.Next = ""
+		}
+		if full || page.Next == "" || page.Looked >= q.Looks {
+			if q.Back {
+				slices.Reverse(page.Timers)
+			}
+			return page, nil
+		}
+		q.After = page.Next
+	}
+}
+
+// take adds those timers that are meant, and reports whether there is no room for more.
+func (page *TimerPage) take(q TimerQuery, entries []redis.Z, now time.Time) (full bool) {
+	f := TimerFilter{Tenant: q.Tenant}
+	for _, entry := range entries {
+		if len(page.Timers) == q.Limit {
+			return true
+		}
+		text, _ := entry.Member.(string) // go-redis reads nothing else
+		page.Looked++
+		page.Next = cursorOf(entry.Score, text)
+		if f.hopeless(text) || q.Hopeless != nil && q.Hopeless(text) {
+			continue
+		}
+		if p := pendingOf(entry, now); f.Passes(p) && (q.Pass == nil || q.Pass(p)) {
+			page.Timers = append(page.Timers, p)
+		}
+	}
+	return false
+}
+
+func (s Timers) timersBehind(ctx context.Context, q TimerQuery, count int) ([]redis.Z, error) {
+	key := s.store.keys.Timers(q.Tenant)
+	if q.After == "" {
+		read := s.store.rdb.ZRangeWithScores
+		if q.Back {
+			read = s.store.rdb.ZRevRangeWithScores
+		}
+		entries, err := read(ctx, key, 0, int64(count)-1).Result()
+		return entries, failed("list the timers", err)
+	}
+	score, member, _ := strings.Cut(q.After, " ")
+	way := "on"
+	if q.Back {
+		way = "back"
+	}
+	reply, err := timersFromScript.Run(ctx, s.store.rdb, []string{key}, score, member, count, way).Slice()
+	if err != nil {
+		return nil, failed("list the timers", err)
+	}
+	entries := make([]redis.Z, 0, len(reply)/2)
+	for l := list(reply); len(l) > 1; l = l[2:] {
+		at, err := strconv.ParseFloat(l.text(1), 64)
+		if err != nil {
+			at = math.Inf(1)
+		}
+		entries = append(entries, redis.Z{Score: at, Member: l.text(0)})
+	}
+	if q.Back {
+		slices.Reverse(entries)
+	}
+	return entries, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,18 +47,18 @@ type Look struct {
 
 // Due finds up to limit timers whose time has come by Redis' clock, the longest
 // due first, and when the next one is due after them; zero if there is none.
-func (s *Store) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
+func (s Timers) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
 	look, err := s.Look(ctx, tenant, limit)
 	return look.Due, look.Next, look.Now, err
 }
 
 // Look finds up to limit timers whose time has come by Redis' clock, the longest
 // due first.
-func (s *Store) Look(ctx context.Context, tenant string, limit int) (Look, error) {
+func (s Timers) Look(ctx context.Context, tenant string, limit int) (Look, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return Look{}, err
 	}
-	trip := s.roundTrip()
+	trip := s.store.roundTrip()
 	defer trip.end()
 	l := s.look(ctx, trip, tenant, limit)
 	if err := trip.send(ctx); err != nil {
@@ -75,17 +76,17 @@ type looking struct {
 }
 
 // look asks for the timers that have been due for longest.
-func (s *Store) look(ctx context.Context, trip *roundTrip, tenant string, limit int) looking {
-	entries := redis.NewZSliceCmd(ctx, trip.list("zrange", &s.keysFor(tenant).timers, 0, limit, "withscores")...)
+func (s Timers) look(ctx context.Context, trip *roundTrip, tenant string, limit int) looking {
+	entries := redis.NewZSliceCmd(ctx, trip.list("zrange", &s.store.keysFor(tenant).timers, 0, limit, "withscores")...)
 	trip.add(entries)
 	return looking{first: limit, entries: entries, clock: trip.time(ctx)}
 }
 
 // lookAround asks for these, and as well for those that have become due only just.
 // Where many are due at once they would wait for all that have been for longer.
-func (s *Store) lookAround(ctx context.Context, trip *roundTrip, tenant string, limit int, now time.Time) looking {
+func (s Timers) lookAround(ctx context.Context, trip *roundTrip, tenant string, limit int, now time.Time) looking {
 	latest := redis.NewZSliceCmd(ctx, trip.list(
-		"zrevrangebyscore", &s.keysFor(tenant).timers, formatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
+		"zrevrangebyscore", &s.store.keysFor(tenant).timers, formatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
 	trip.add(latest)
 	l := s.look(ctx, trip, tenant, limit-limit/2)
 	l.latest = latest
@@ -93,7 +94,7 @@ func (s *Store) lookAround(ctx context.Context, trip *roundTrip, tenant string, 
 }
 
 // lookAfter asks for the one or the other, by what was seen before.
-func (s *Store) lookAfter(ctx context.Context, trip *roundTrip, tenant string, seen Look, limit int) looking {
+func (s Timers) lookAfter(ctx context.Context, trip *roundTrip, tenant string, seen Look, limit int) looking {
 	if seen.More && limit > 1 && len(seen.Due) >= limit {
 		return s.lookAround(ctx, trip, tenant, limit, seen.Now)
 	}
@@ -129,8 +130,8 @@ func (l looking) read() Look {
 }
 
 // Place gives timers the scores that they should have. Those that are gone stay so.
-func (s *Store) Place(ctx context.Context, tenant string, timers []redis.Z) error {
-	return failed("place timers", s.rdb.ZAddXX(ctx, s.keysFor(tenant).timers, timers...).Err())
+func (s Timers) Place(ctx context.Context, tenant string, timers []redis.Z) error {
+	return failed("place timers", s.store.rdb.ZAddXX(ctx, s.store.keysFor(tenant).timers, timers...).Err())
 }
 
 // earliest is the earlier of two times; a zero known time is ignored.
@@ -205,7 +206,7 @@ func scored(seconds float64) time.Time {
 // is gone meanwhile stays as it is, and so do all if one is not due by Redis' clock
 // after all; what cannot be a timer goes to the dead letters of tenant. With an
 // error some of them may have fired.
-func (s *Store) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
+func (s Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
 	if err := CheckTenant(tenant); err != nil || len(due) == 0 {
 		return 0, err
 	}
@@ -217,20 +218,20 @@ func dueMicros(d *Due) int64 { return micros(d.Due()) }
 // FireAndLook does what Fire does, and in the same round trip what Look does. If
 // more than limit were due at the last look, half of what this one shows are those
 // that have become due last: a crowd keeps nobody else waiting.
-func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
+func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
 	if err := CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
 	keys, list := s.firing(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
-		trip := s.roundTrip()
+		trip := s.store.roundTrip()
 		defer trip.end() // there are two of them at most
 		reply := callOf(ctx, fireScript, keys, list)
 		trip.add(reply)
 		l := s.lookAfter(ctx, trip, tenant, seen, limit)
 		err := trip.send(ctx)
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			err = fireScript.Load(ctx, s.rdb).Err()
+			err = fireScript.Load(ctx, s.store.rdb).Err()
 			if err == nil {
 				continue
 			}
@@ -244,9 +245,9 @@ func (s *Store) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 }
 
 // fire publishes timers from a microsecond on that each has.
-func (s *Store) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
+func (s Timers) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
 	keys, list := s.firing(tenant, "", due, from)
-	return firedOf(s.call(ctx, fireScript, keys, list))
+	return firedOf(s.store.call(ctx, fireScript, keys, list))
 }
 
 // firedOf reads what fireScript replies.
@@ -260,4 +261,133 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 		err = failed("fire", errors.New(wrong))
 	}
 	return int(n), err
+}
+
+// firing is the call of fireScript for timers which are due from a microsecond on that
+// each has: how many keys it has, and these with the arguments.
+func (s Timers) firing(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
+	const own, reported, each = 3, 4, 6 // keys, and arguments of all timers and of most
+	f := &firing{store: s.store, streams: map[string]int{}}
+	f.list, f.texts = make([]any, 0, each*len(due)), make([]string, 0, 2+2*len(due))
+	latest := int64(math.MinInt64)
+	for i := range due {
+		d := &due[i]
+		latest = max(latest, from(d))
+		if d.Err != nil {
+			f.entry(s.store.keys.DeadLetters(tenant), "", "", s.deadLetter(d))
+		} else {
+			f.timer(d)
+		}
+	}
+	h, keys, all := s.store.keysFor(tenant), own+len(f.to), f.list
+	f.list = append(make([]any, beforeKeys, beforeKeys+keys+reported+len(f.to)+len(due)+len(all)), &h.timers, &h.timerKeys, &h.forgottenKeys)
+	for i := range f.to {
+		f.list = append(f.list, &f.to[i].key)
+	}
+	at := ""
+	if len(due) > 0 {
+		at = due[0].now.Format(time.RFC3339Nano)
+	}
+	f.add(at)
+	f.list = append(f.list, latest, len(due))
+	f.add(group)
+	for i := range f.to {
+		f.list = append(f.list, &f.to[i].tenant)
+	}
+	for i := range due {
+		f.list = append(f.list, &due[i].Member)
+	}
+	return keys, append(f.list, all...)
+}
+
+// firing is what fireScript is told of each timer.
+type firing struct {
+	textList
+
+	store   *Store
+	streams map[string]int // their numbers
+	to      []target
+
+	last       string // tenant of the timer before …
+	lastStream int    // … and the number of its stream
+}
+
+// target is a stream that is published to.
+type target struct{ key, tenant string }
+
+// stream is the number of a stream.
+func (f *firing) stream(key, tenant string) int {
+	n, known := f.streams[key]
+	if !known {
+		f.to = append(f.to, target{key, tenant})
+		n = len(f.to)
+		f.streams[key] = n
+	}
+	return n
+}
+
+// of is the number of a tenant's stream.
+func (f *firing) of(tenant string) int {
+	if f.lastStream == 0 || tenant != f.last {
+		f.last, f.lastStream = tenant, f.stream(f.store.keysFor(tenant).stream, tenant)
+	}
+	return f.lastStream
+}
+
+// entry adds a timer that publishes just these fields.
+func (f *firing) entry(key, tenant, name string, fields []string) {
+	f.list = append(f.list, -f.stream(key, tenant), name, len(fields))
+	f.add(fields...)
+}
+
+// timer adds a timer: a delivery publishes the entry that is to be delivered again,
+// all others TimerFired.
+func (f *firing) timer(d *Due) {
+	name := noted(d.Timer)
+	switch {
+	case d.again != nil:
+		f.entry(f.store.keysFor(d.Tenant).stream, d.Tenant, name, listed(d.again))
+	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
+		f.entry(f.store.keysFor(d.Tenant).stream, d.Tenant, name, f.store.fields(event.Event{
+			ID: d.eventID(), Source: "/flunq/timer", Type: event.TimerFired, Time: d.now,
+			Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID, Data: json.RawMessage(d.firedText()),
+		}))
+	default:
+		data := d.firedText()
+		if f.store.sealer != nil {
+			data = string(f.store.sealer.Seal(json.RawMessage(data)))
+		}
+		f.list = append(f.list, f.of(d.Tenant))
+		f.add(d.eventID())
+		f.list = append(f.list, &d.Workflow, &d.Execution, &d.TaskID)
+		f.add(data)
+	}
+}
+
+// eventID is that of the event that the timer publishes.
+func (d *Due) eventID() string {
+	out := make([]byte, 0, 128)
+	out = append(append(append(append(append(append(out, d.Execution...), d.TaskID...), '/'), d.Kind...), d.Key...), '/')
+	return string(strconv.AppendInt(out, d.FireAt.UnixNano(), 10))
+}
+
+// firedText is the data of TimerFired.
+func (d *Due) firedText() string {
+	if !d.plain || d.by != "" {
+		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.now, By: d.by})
+	}
+	const layout = time.RFC3339Nano
+	out := append(make([]byte, 0, 384), d.Member[:len(d.Member)-1]...)
+	out = d.Due().AppendFormat(append(out, `,"scheduled_for":"`...), layout)
+	out = d.now.AppendFormat(append(out, `","fired_at":"`...), layout)
+	return string(append(out, `"}`...))
+}
+
+// deadLetter is the dead letter of what cannot be a timer.
+func (s Timers) deadLetter(d *Due) []string {
+	at := d.now.Format(time.RFC3339Nano)
+	return []string{
+		"timer", d.Member, "reason", d.Err.Error(), "attempts", "1", "service", TimerGroup,
+		"first_failure", at, "last_failure", at,
+	}
 }

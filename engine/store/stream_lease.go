@@ -1,0 +1,375 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// claim is what to take over.
+type claim struct {
+	tenant, first string
+	lease         time.Duration
+	count         int
+}
+
+// poisonCrashes is the crash count of a poison candidate: further crashes count only if the
+// entry was handled in isolation.
+const poisonCrashes = 2
+
+// handedBack is the idle time that Release gives to an entry.
+const handedBack = 24 * time.Hour
+
+// claim takes over entries that have been idle for a lease.
+func (s Streams) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]Message, error) {
+	keys := []string{s.store.keys.Stream(c.tenant), s.store.keys.crashes(c.tenant)}
+	reply, err := claimScript.Run(ctx, s.store.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
+		handedBack.Milliseconds(), c.first, c.count, poisonCrashes, largeBudget, mostValue).Slice()
+	if err != nil {
+		return nil, failed("claim", err)
+	}
+	out := make([]Message, 0, len(reply))
+	for _, item := range reply {
+		id, fields, crashes, left, ok := claimed(item)
+		if !ok {
+			return nil, failed("claim", fmt.Errorf("the reply has %v", item))
+		}
+		m := s.message(r, c.tenant, id, fields, now)
+		m.Claimed, m.Crashes = true, crashes
+		if left > 0 {
+			m.Err = errValue(left)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// claimed reads an entry as the script returns it.
+func claimed(item any) (id string, fields []string, crashes, left int, ok bool) {
+	parts, _ := item.([]any)
+	if len(parts) != 4 {
+		return "", nil, 0, 0, false
+	}
+	id, ok = parts[0].(string)
+	count, _ := parts[1].(string)
+	crashes, err := strconv.Atoi(count)
+	bytes, _ := parts[3].(string)
+	left, wrong := strconv.Atoi(bytes)
+	values, _ := parts[2].([]any)
+	for _, v := range values {
+		text, _ := v.(string)
+		fields = append(fields, text)
+	}
+	return id, sortFields(fields), crashes, left, ok && err == nil && wrong == nil
+}
+
+// MarkIsolated records that a poison candidate is about to be handled in isolation, so
+// that a crash of its consumer counts against it.
+func (s Streams) MarkIsolated(ctx context.Context, m Message) error {
+	err := s.store.rdb.HSet(ctx, s.store.keys.crashes(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
+	return failed("mark a suspect", err)
+}
+
+// Renew keeps messages from being claimed for another lease, as far as they are
+// still the consumer's. Those that are not come back: they are another's now, or
+// were acknowledged.
+func (s Streams) Renew(ctx context.Context, msgs ...Message) (lost []Message, err error) {
+	return s.setIdle(ctx, 0, msgs)
+}
+
+// Release hands messages back: any consumer of the group may claim them at once.
+func (s Streams) Release(ctx context.Context, msgs ...Message) error {
+	_, err := s.setIdle(ctx, handedBack, msgs)
+	return err
+}
+
+// ByOwner parts messages by whose they are: those of one part are renewed at once.
+func ByOwner(msgs []Message) (parts [][]Message) {
+	type owner struct{ tenant, group, consumer string }
+	places := map[owner]int{}
+	for _, m := range msgs {
+		o := owner{m.Tenant, m.Group, m.Consumer}
+		at, known := places[o]
+		if !known {
+			at = len(parts)
+			places[o], parts = at, append(parts, nil)
+		}
+		parts[at] = append(parts[at], m)
+	}
+	return parts
+}
+
+func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []Message) (lost []Message, err error) {
+	for _, part := range ByOwner(msgs) {
+		args := []any{part[0].Group, part[0].Consumer, idle.Milliseconds()}
+		for _, m := range part {
+			args = append(args, m.ID)
+		}
+		ids, err := renewScript.Run(ctx, s.store.rdb, []string{s.store.keys.Stream(part[0].Tenant)}, args...).StringSlice()
+		if err != nil {
+			return lost, failed("renew or release a lease", err)
+		}
+		for _, m := range part {
+			if slices.Contains(ids, m.ID) {
+				lost = append(lost, m)
+			}
+		}
+	}
+	return lost, nil
+}
+
+// ClaimAbandoned looks at what was delivered and not acknowledged: what its consumer
+// has left alone for a lease is delivered to this one. If there is nothing to
+// take, wake says when there may be; zero means that nothing is pending at all.
+func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []Message, wake time.Time, err error) {
+	var errs []error
+	for tenants := range slices.Chunk(r.Tenants, together) {
+		looks, err := s.pending(ctx, tenants, r.Group)
+		if err != nil {
+			return out, wake, errors.Join(append(errs, err)...)
+		}
+		for i, w := range looks {
+			first, oldest, err := s.firstAbandoned(ctx, w, lease)
+			if first != "" {
+				var msgs []Message
+				msgs, err = s.claim(ctx, r, claim{tenants[i], first, lease, count}, now)
+				out = append(out, msgs...)
+			} else if at := now.Add(lease - oldest); err == nil && oldest >= 0 && (wake.IsZero() || at.Before(wake)) {
+				wake = at
+			}
+			if errs = append(errs, err); Temporary(err) {
+				return out, wake, errors.Join(errs...)
+			}
+		}
+	}
+	return out, wake, errors.Join(errs...)
+}
+
+// together is how many tenants are looked at in one round trip.
+const together = 100
+
+// waiting is the beginning of what is pending of a stream.
+type waiting struct {
+	args    redis.XPendingExtArgs
+	entries *redis.XPendingExtCmd
+}
+
+// pendingLook is how much of what is pending is looked at.
+const pendingLook = 100
+
+// pending looks at what is pending of some tenants. What is wrong with one of them
+// is told by leftAlone.
+func (s Streams) pending(ctx context.Context, tenants []string, group string) ([]waiting, error) {
+	out := make([]waiting, len(tenants))
+	pipe := s.store.rdb.Pipeline()
+	for i, tenant := range tenants {
+		out[i].args = redis.XPendingExtArgs{Stream: s.store.keys.Stream(tenant), Group: group, Start: "-", End: "+", Count: pendingLook}
+		out[i].entries = pipe.XPendingExt(ctx, &out[i].args)
+	}
+	_, err := pipe.Exec(ctx)
+	reported := func(w waiting) bool { return w.entries.Err() != nil }
+	if err != nil && !slices.ContainsFunc(out, reported) {
+		return nil, failed("look at what is pending", err) // it went out to nobody
+	}
+	return out, nil
+}
+
+// firstAbandoned finds the first entry that nobody has touched for a lease; "" if
+// there is none. Then oldest says for how long one has been left alone, negative
+// if nothing is pending.
+func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Duration) (first string, oldest time.Duration, err error) {
+	entries, err := w.entries.Result()
+	if err != nil {
+		return "", 0, failed("look at what is pending", err)
+	}
+	oldest = -1
+	for _, entry := range entries {
+		if entry.Idle >= lease {
+			return entry.ID, entry.Idle, nil
+		}
+		oldest = max(oldest, entry.Idle)
+	}
+	if len(entries) < pendingLook {
+		return "", oldest, nil
+	}
+	// These are at work. Redis itself looks through those behind them.
+	w.args.Idle, w.args.Count = lease, 1
+	if entries, err = s.store.rdb.XPendingExt(ctx, &w.args).Result(); err != nil || len(entries) == 0 {
+		return "", oldest, failed("look at what is pending", err)
+	}
+	return entries[0].ID, entries[0].Idle, nil
+}
+
+// ForgetCrashes drops what was noted of messages of tenants that are not pending any
+// more.
+func (s Streams) ForgetCrashes(ctx context.Context, tenants ...string) error {
+	for page := range slices.Chunk(tenants, together) {
+		notes := make([]*redis.IntCmd, len(page))
+		pipe := s.store.rdb.Pipeline()
+		for i, tenant := range page {
+			notes[i] = pipe.HLen(ctx, s.store.keys.crashes(tenant))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return failed("count the deaths", err)
+		}
+		for i, tenant := range page {
+			if notes[i].Val() == 0 {
+				continue
+			}
+			if err := s.forgetCrashes(ctx, tenant); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s Streams) forgetCrashes(ctx context.Context, tenant string) error {
+	key := s.store.keys.crashes(tenant)
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		var pairs []string
+		var err error
+		if pairs, cursor, err = s.store.rdb.HScan(ctx, key, cursor, "", scanCount).Result(); err != nil {
+			return failed("read the deaths", err)
+		}
+		for i := 0; i < len(pairs); i += 2 { // a name, and then its value
+			if err := s.forgetDeath(ctx, tenant, key, pairs[i]); err != nil {
+				return failed("forget the deaths", err)
+			}
+		}
+	}
+	return nil
+}
+
+// forgetDeath drops what was noted under one name, if that message is not pending.
+func (s Streams) forgetDeath(ctx context.Context, tenant, key, name string) error {
+	parts := strings.Fields(strings.TrimPrefix(name, "alone "))
+	if len(parts) != 2 {
+		return nil
+	}
+	args := &redis.XPendingExtArgs{Stream: s.store.keys.Stream(tenant), Group: parts[0], Start: parts[1], End: parts[1], Count: 1}
+	pending, err := s.store.rdb.XPendingExt(ctx, args).Result()
+	if err == nil && len(pending) == 0 {
+		err = s.store.rdb.HDel(ctx, key, name).Err()
+	}
+	return err //nolint:wrapcheck // forgetDeaths says what was being done
+}
+
+// Retry puts a message off: after delay it is delivered again, as an event of the
+// same id. It reports false, and does nothing, if the message is not the
+// consumer's any more.
+func (s Streams) Retry(ctx context.Context, m Message, delay time.Duration) (mine bool, err error) {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	fields := object(m.Fields())
+	fields[event.AttemptAttribute] = strconv.Itoa(m.Attempt + 1)
+	if fields[firstFailureField] == "" {
+		fields[firstFailureField] = now.Format(time.RFC3339Nano)
+	}
+	if fields[firstEntryField] == "" {
+		fields[firstEntryField] = m.ID
+	}
+	t := event.Timer{
+		Tenant: m.Tenant, Workflow: m.Event.Workflow, Execution: m.Event.Execution, TaskID: m.Event.Task,
+		FireAt: now.Add(delay), DurationMS: delay.Milliseconds(), Kind: event.DeliveryTimer, Key: m.ID,
+		Event: event.Encode(fields),
+	}
+	keys := []string{s.store.keys.Stream(m.Tenant), s.store.keys.Timers(m.Tenant)}
+	args := append([]any{m.Group, m.ID, m.Consumer, formatScore(t.FireAt), member(t)}, NewTimers(s.store).news(t)...)
+	n, err := retryScript.Run(ctx, s.store.rdb, keys, args...).Int()
+	return n == 1, failed("put a message off", err)
+}
+
+// Answer is a message and the event that it is answered with.
+type Answer struct {
+	Message *Message
+	Event   *event.Event
+}
+
+// How much one replyScript is given to do: Redis does nothing else meanwhile.
+const (
+	mostAnswers = 100
+	mostData    = 1 << 20
+)
+
+// Reply answers a message with an event. It reports false, and does nothing, if
+// the message is not the consumer's any more.
+func (s Streams) Reply(ctx context.Context, m Message, e event.Event) (mine bool, err error) {
+	given, err := s.Replies(ctx, []Answer{{&m, &e}})
+	return given[0], err
+}
+
+// Replies answers messages that were delivered to one consumer, all of one tenant,
+// and reports of each whether the answer was given: one that is not the consumer's
+// any more is left out. With an error those that were not given may be given again;
+// one that was given after all is left out then.
+func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) {
+	given := make([]bool, len(answers))
+	for from := 0; from < len(answers); {
+		n, data := 0, 0
+		for _, a := range answers[from:] {
+			if n == mostAnswers || n > 0 && data+len(a.Event.Data) > mostData {
+				break
+			}
+			n, data = n+1, data+len(a.Event.Data)
+		}
+		if err := s.replies(ctx, answers[from:from+n], given[from:]); err != nil {
+			return given, failed("reply", err)
+		}
+		from += n
+	}
+	return given, nil
+}
+
+// replies has one script answer, and notes which answers were given.
+func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) error {
+	m := answers[0].Message
+	first, last := m.ID, m.ID
+	for _, a := range answers[1:] {
+		if compareIDs(a.Message.ID, first) < 0 {
+			first = a.Message.ID
+		}
+		if compareIDs(a.Message.ID, last) > 0 {
+			last = a.Message.ID
+		}
+	}
+	args := make([]any, 0, replyArguments+len(answers)*(1+eventArguments))
+	args = append(args, m.Group, m.Consumer, m.Tenant, first, last, lookedAt(len(answers)))
+	for _, a := range answers {
+		args = s.store.appendEvent(append(args, &a.Message.ID), a.Event, m.Tenant, false)
+	}
+	out, err := replyScript.Run(ctx, s.store.rdb, []string{s.store.keys.Stream(m.Tenant)}, args...).Slice()
+	if err != nil {
+		return err
+	}
+	if len(out) != 1+len(answers) {
+		return errReply
+	}
+	for i, was := range out[1:] {
+		_, given[i] = was.(string)
+	}
+	if wrong, _ := out[0].(string); wrong != "" {
+		return errors.New(wrong)
+	}
+	return nil
+}
+
+// replyArguments are those of a replyScript before its answers.
+const replyArguments = 6
+
+// AcknowledgeOwned acknowledges a message that means nothing more, as far as it is still the
+// consumer's: one that is another's by now may mean something to it.
+func (s Streams) AcknowledgeOwned(ctx context.Context, m Message) error {
+	err := acknowledgeScript.Run(ctx, s.store.rdb, []string{s.store.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
+	return failed("acknowledge", err)
+}
