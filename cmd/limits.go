@@ -37,6 +37,7 @@ Of one JSON value (error: that of the task):
 Of one entry of a stream (a dead letter, without the value):
   event-value           64 MiB     of one field, such as an event's data; a
                                    longer value is dropped when it is read
+  event-fields          1,000      fields
 
 Of one execution (error: runtime, 500, which names the next task):
   LIMIT_HISTORY         700,000    entries of its history, 2 or 3 for each task

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -30,6 +31,7 @@ type meter struct {
 	gone   bool      // an update marked a value as deleted
 	iter   gojq.Iter // gojq's machine, once it runs
 	due    int       // steps until its next inspection
+	looks  int       // inspections so far
 	failed error     // why it was stopped, if not for its steps
 
 	patterns map[[2]string]*regex // those that it has used
@@ -51,8 +53,15 @@ func (m *meter) Done() <-chan struct{} {
 		m.stop(err)
 		return over()
 	}
+	if m.looks++; m.looks%yieldAfter == 0 {
+		runtime.Gosched()
+	}
 	return nil
 }
+
+// yieldAfter is the number of inspections, some hundred microseconds of work, after which an
+// evaluation lets other goroutines run. The runtime would wait for 10 ms.
+const yieldAfter = 64
 
 // stop ends the evaluation at its next step.
 func (m *meter) stop(err error) {

@@ -25,11 +25,12 @@ type Message struct {
 	Replay                  int       // how often it was brought back from the dead letters
 	Read                    time.Time // Redis' time of the delivery
 
-	fields  []string     // of the entry …
-	text    string       // … or their text: few are asked for them
-	data    string       // of the event, as it stands in that text
-	timer   *event.Timer // that the data is, if it stands there as the engine writes it
-	omitted bool         // nothing is known of it but its id
+	fields  []string        // of the entry …
+	text    string          // … or their text: few are asked for them
+	data    string          // of the event, as it stands in that text
+	timer   *event.Timer    // that the data is, if it stands there as the engine writes it
+	packed  func() []string // the fields, if there are too many
+	omitted bool            // nothing is known of it but its id
 }
 
 // Timer is the timer that its data is, as the engine writes one; nil if it is none, or
@@ -38,6 +39,9 @@ func (m *Message) Timer() *event.Timer { return m.timer }
 
 // Fields are those of the entry as it stands, in the order of their names.
 func (m Message) Fields() []string {
+	if m.packed != nil {
+		return m.packed()
+	}
 	if m.fields == nil && m.text != "" {
 		return fieldsOf(m.text)
 	}

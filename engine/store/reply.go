@@ -164,14 +164,17 @@ func (e *rawEntry) texts() (fields []string, id, text string) {
 }
 
 // fieldsOf are the fields that the text of an entry has, in the order of their names.
-func fieldsOf(text string) []string {
+func fieldsOf(text string) []string { return sortFields(fieldsAsSent(text)) }
+
+// fieldsAsSent returns the fields of the text of an entry, in its order.
+func fieldsAsSent(text string) []string {
 	in := reply{text: []byte(text)}
 	e := rawEntry{reply: &in, whole: span{0, len(text)}}
 	for in.at < len(text) && !in.bad {
 		e.fields = append(e.fields, in.bulk())
 	}
 	fields, _, _ := e.texts()
-	return sortFields(fields)
+	return fields
 }
 
 // sortFields puts fields into the order of their names; of those of one name only

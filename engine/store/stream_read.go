@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -206,11 +207,14 @@ func (s Streams) loadInto(ctx context.Context, r *Reader, m *Message, now time.T
 // somebody asks for them.
 func (s Streams) entered(m *Message, r *Reader, entry *rawEntry) {
 	fields, id, text := entry.texts()
-	if len(fields)/2 > mostFields {
-		*m = s.message(*r, m.Tenant, id, sortFields(fields), m.Read)
+	m.Group, m.Consumer, m.ID, m.text = r.Group, r.Consumer, id, text
+	if n := len(fields) / 2; n > mostFields {
+		s.understand(m, fields)
+		m.refuse(n)
+		// Only the service that gives the entry up needs its fields.
+		m.packed = sync.OnceValue(func() []string { return pack(object(fieldsAsSent(text))) })
 		return
 	}
-	m.Group, m.Consumer, m.ID, m.text = r.Group, r.Consumer, id, text
 	if s.store.sealer == nil {
 		m.data = dataOf(fields)
 	}
@@ -223,12 +227,21 @@ func (s Streams) message(r Reader, tenant, id string, fields []string, now time.
 	m := Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, fields: fields, Read: now}
 	s.understand(&m, fields)
 	if n := len(fields) / 2; n > mostFields {
-		m.Err = fmt.Errorf("the entry has %d fields, more than %d", n, mostFields)
-		m.Event.Ext = nil
-		// No script takes that many arguments: from here on they are one field.
-		m.fields = []string{packedField, string(event.Encode(object(fields)))}
+		m.refuse(n)
+		m.fields = pack(object(fields))
 	}
 	return m
+}
+
+// refuse notes that the entry has n fields, too many to be an event.
+func (m *Message) refuse(n int) {
+	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", n, mostFields)
+	m.Event.Ext = nil
+}
+
+// pack returns fields as one field: no script takes that many arguments.
+func pack(fields map[string]string) []string {
+	return []string{packedField, string(event.Encode(fields))}
 }
 
 // understand reads the event of an entry; of fields of one name the last one counts.

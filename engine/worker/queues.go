@@ -3,6 +3,7 @@ package worker
 import (
 	"slices"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -62,8 +63,40 @@ func (q *queues) put(msgs []store.Message) {
 		} else {
 			q.of[tenant] = slices.Clip(msgs[:n])
 		}
+		if slices.ContainsFunc(msgs[:n], command) {
+			q.of[tenant] = commandsFirst(q.of[tenant])
+		}
 		msgs = msgs[n:]
 	}
+}
+
+// command reports whether an operator wants an execution to end or to pause.
+func command(m store.Message) bool {
+	switch m.Event.Type {
+	case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
+		return true
+	default:
+		return false
+	}
+}
+
+// commandsFirst returns messages with the commands before all others, so that they need not
+// wait for what other executions compute. A command stays behind the start or the retry
+// of its execution.
+func commandsFirst(msgs []store.Message) []store.Message {
+	started := map[string]bool{}
+	var first, rest []store.Message
+	for _, m := range msgs {
+		if command(m) && !started[m.Event.Execution] {
+			first = append(first, m)
+			continue
+		}
+		if t := m.Event.Type; t == event.ExecutionStarted || t == event.ExecutionRetried {
+			started[m.Event.Execution] = true
+		}
+		rest = append(rest, m)
+	}
+	return append(first, rest...)
 }
 
 // back puts messages of one tenant in front of its queue and makes it that tenant's turn.

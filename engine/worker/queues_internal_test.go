@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -38,6 +39,24 @@ func TestTenantsTakeTurns(t *testing.T) {
 	}
 	if got, want := strings.Join(order, ", "), "a1 a2, b1, c1 c2, a3 a4"; got != want || q.size != 0 {
 		t.Errorf("the turns are %s, %d are left, want %s", got, q.size, want)
+	}
+}
+
+// Commands come before all else of their tenant, in their order, but behind the start and
+// the retry of their executions.
+func TestCommandsComeFirst(t *testing.T) {
+	t.Parallel()
+	of := func(id, execution string, kind event.Type) store.Message {
+		return store.Message{Tenant: "a", ID: id, Event: event.Event{Type: kind, Execution: execution}}
+	}
+	var q queues
+	q.put(append(messages("b0"), of("1", "x", event.TaskCompleted), of("2", "y", event.ExecutionStarted), of("3", "z", event.ExecutionRetried)))
+	q.put([]store.Message{
+		of("4", "x", event.ExecutionSuspended), of("5", "y", event.ExecutionCancelled), of("6", "z", event.ExecutionCancelled),
+		of("7", "w", event.ExecutionCancelled), of("8", "x", event.ExecutionResumed),
+	})
+	if got, want := text(q.all()), "b0 a4 a7 a8 a1 a2 a3 a5 a6"; got != want || q.size != 9 {
+		t.Errorf("%d messages wait: %s, want %s", q.size, got, want)
 	}
 }
 

@@ -23,6 +23,7 @@ type round struct {
 	definitions map[string]*execution  // the state that new executions start from, by name and version
 	commits     []store.Commit
 	planned     []*store.Message // the message that each commit answers
+	bytes       int              // of the data in these commits' histories
 	arena       arena            // memory of these commits
 	refused     []store.Message  // messages for which Redis has no memory
 	full        error            // the error of Redis then; nil if it has memory
@@ -39,7 +40,7 @@ func (r *round) end() {
 	clear(r.definitions)
 	clear(r.commits)
 	clear(r.planned)
-	r.batch, r.commits, r.planned = nil, r.commits[:0], r.planned[:0]
+	r.batch, r.commits, r.planned, r.bytes = nil, r.commits[:0], r.planned[:0], 0
 	r.refused, r.full = nil, nil
 }
 
@@ -62,7 +63,7 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 		if err != nil {
 			return r.left(from), r.broken(r.left(from), err)
 		}
-		if !planned || s.over() {
+		if !planned || s.over() || r.bytes > chunkBytes {
 			if err := r.flush(ctx); err != nil {
 				return r.left(from), r.broken(r.left(from), err)
 			}
@@ -285,6 +286,9 @@ func (r *round) draft(x *execution, m *store.Message, before int64, d step) (las
 	}
 	r.arena.used(d.Decision)
 	r.commits, r.planned = append(r.commits, c), append(r.planned, m)
+	for i := range c.History {
+		r.bytes += len(c.History[i].Data)
+	}
 	return last, true
 }
 
@@ -334,7 +338,7 @@ func (r *round) flush(ctx context.Context) error {
 	}
 	commits, planned := r.commits, r.planned
 	defer clear(commits)
-	r.commits, r.planned = r.commits[:0], r.planned[:0]
+	r.commits, r.planned, r.bytes = r.commits[:0], r.planned[:0], 0
 	done, err := r.store.CommitAll(ctx, commits)
 	if store.Full(err) {
 		done, err = slices.Repeat([]store.Committing{{Err: err}}, len(commits)), nil
