@@ -178,12 +178,14 @@ func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, en
 // read reads new events and acknowledges handled ones in the same round trip.
 func (d *Consumer) read(ctx context.Context, r store.Reader, count int, block time.Duration) (Fetched, error) {
 	r.Handled = d.handled.clear()
+	count = d.share.bounded(count)
+	r.Notes.Bytes = 0
 	msgs, now, err := d.streams.Read(ctx, r, count, block)
 	if err != nil {
 		d.handled.back(r.Handled)
 		r.Notes.Found = nil
 	}
-	d.share.saw(r.Notes.Found, count)
+	d.share.saw(r.Notes.Found, count, r.Notes.Bytes)
 	f := Fetched{Messages: d.omitted.put(msgs), Now: now, Wake: now, Tenants: len(r.Notes.Found)}
 	for _, found := range r.Notes.Found {
 		f.Events += found.Events

@@ -86,6 +86,7 @@ func (r *Reader) found(tenant string, entries int) {
 type Notes struct {
 	Unwanted []Handled // events of other types
 	Found    []Found   // in the order of the tenants that had something
+	Bytes    int       // of the reply
 
 	one [1]Found // as it is mostly
 }

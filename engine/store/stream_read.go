@@ -89,6 +89,9 @@ func (q *reading) ask(ctx context.Context, count int, block time.Duration) {
 // delivered reads the reply of XREADGROUP.
 func (q *reading) delivered(now time.Time) ([]Message, error) {
 	q.in, q.now = reply{text: q.buffer.reply()}, now
+	if q.reader.Notes != nil {
+		q.reader.Notes.Bytes = len(q.in.text)
+	}
 	asked := streamsOf{store: q.store, tenants: q.reader.Tenants}
 	for streams := q.in.streams(); streams > 0; streams-- {
 		name, n := q.in.stream()
