@@ -120,7 +120,7 @@ type Redactor struct {
 	mu      sync.Mutex
 	secrets []string
 	ready   int                 // how many of the secrets whole and pieces have
-	whole   []string            // texts to look for, in small letters, the longest first
+	whole   map[string][]string // texts to look for, in small letters, by their first ShortestSecret bytes, the longest first
 	pieces  map[string]struct{} // of secrets, in small letters
 }
 
@@ -161,16 +161,24 @@ func (r *Redactor) AddWhole(text string) {
 // find makes the redactor look for a text; false if it does so already.
 func (r *Redactor) find(text string) (added bool) {
 	text = small(text)
-	at, found := slices.BinarySearchFunc(r.whole, text, func(a, b string) int {
+	if len(text) < ShortestSecret {
+		return false
+	}
+	start := text[:ShortestSecret]
+	at, found := slices.BinarySearchFunc(r.whole[start], text, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(b) - len(a)
 		}
 		return strings.Compare(a, b)
 	})
-	if !found {
-		r.whole = slices.Insert(r.whole, at, text)
+	if found {
+		return false
 	}
-	return !found
+	if r.whole == nil {
+		r.whole = map[string][]string{}
+	}
+	r.whole[start] = slices.Insert(r.whole[start], at, text)
+	return true
 }
 
 // prepare finds out what to look for. It waits until there is a text to be redacted:
@@ -184,7 +192,7 @@ func (r *Redactor) prepare() {
 			r.find(form)
 			form = small(form)
 			for i := 0; i+piece <= len(form); i++ {
-				if part := form[i : i+piece]; telling(part) {
+				if part := form[i : i+piece]; distinctive(part) {
 					r.pieces[part] = struct{}{}
 				}
 			}
@@ -193,8 +201,8 @@ func (r *Redactor) prepare() {
 	r.ready = len(r.secrets)
 }
 
-// telling reports whether a piece is more than what escapes and separates.
-func telling(part string) bool {
+// distinctive reports whether a piece is more than what escapes and separates.
+func distinctive(part string) bool {
 	n := 0
 	for _, c := range []byte(part) {
 		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c >= 0x80 {
@@ -213,7 +221,12 @@ func (r *Redactor) Holds(text string) bool {
 	defer r.mu.Unlock()
 	r.prepare()
 	text = small(text)
-	return slices.ContainsFunc(r.whole, func(secret string) bool { return strings.Contains(text, secret) })
+	for _, some := range r.whole {
+		if slices.ContainsFunc(some, func(secret string) bool { return strings.Contains(text, secret) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // Redact is a text with asterisks in the place of secrets and of their pieces.
@@ -251,7 +264,10 @@ func (r *Redactor) secretAt(text string) (n int) {
 		}
 		n = i + piece
 	}
-	for _, secret := range r.whole {
+	if len(text) < ShortestSecret {
+		return n
+	}
+	for _, secret := range r.whole[text[:ShortestSecret]] {
 		if len(secret) > n && strings.HasPrefix(text, secret) {
 			return len(secret)
 		}
