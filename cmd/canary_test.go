@@ -259,7 +259,7 @@ func background(t *testing.T, out *log, args ...string) (stop func()) {
 func TestCanaries(t *testing.T) {
 	t.Parallel()
 	hunter := canaryHunter{t, canaryPieces()}
-	world, dir, data := echo(t), t.TempDir(), t.TempDir()
+	origin, dir, data := echo(t), t.TempDir(), t.TempDir()
 	secrets, err := json.Marshal(canaries)
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestCanaries(t *testing.T) {
 	vault := written(t, "secrets.yaml", string(secrets))
 	files := map[string]string{}
 	for name := range canaries {
-		for doc, text := range hostile(name, world) {
+		for doc, text := range hostile(name, origin) {
 			files[doc] = filepath.Join(dir, doc+".yaml")
 			if err := os.WriteFile(files[doc], []byte(text), 0o600); err != nil {
 				t.Fatal(err)

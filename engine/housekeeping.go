@@ -136,7 +136,7 @@ func (h *housekeeping) made(ctx context.Context, now time.Time) ([]string, error
 // tidy trims streams and removes idle consumers.
 func (h *housekeeping) tidy(ctx context.Context, now time.Time) error {
 	tenants := h.tenantSet.Names()
-	_, err := store.NewStreams(h.store).TrimAll(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)
+	_, err := store.NewStreams(h.store).Trim(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)
 	errs := []error{err, store.NewStreams(h.store).ForgetCrashes(ctx, tenants...)}
 	if now.Sub(h.cleaned) >= seekEvery {
 		h.cleaned = now

@@ -82,7 +82,7 @@ func (e *Engine) Release(ctx context.Context) error {
 	}
 	if e.opts.Timers > 0 {
 		for _, tenant := range store.NewTimers(e.Store).TimerIndexes(e.tenantSet.Names()) {
-			errs = append(errs, store.NewTimers(e.Store).Rouse(ctx, tenant))
+			errs = append(errs, store.NewTimers(e.Store).WakeService(ctx, tenant))
 		}
 	}
 	return errors.Join(errs...)

@@ -122,22 +122,6 @@ func (v *historyView) current() Event {
 	return v.events[v.cursor]
 }
 
-// show goes to an event.
-func (v *historyView) show(version int64) {
-	if version <= 0 || v.typed != "" {
-		return
-	}
-	v.follow = false
-	for i := range v.events {
-		if v.events[i].Version == version {
-			v.cursor = i
-			v.clamp()
-			return
-		}
-	}
-	v.jump(version)
-}
-
 // jump requests a window around an event.
 func (v *historyView) jump(version int64) {
 	v.turn++

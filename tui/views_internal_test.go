@@ -145,7 +145,7 @@ func TestHistoryPages(t *testing.T) {
 	s.events = append(s.events, Event{Version: 20_001})
 	v.feed(s.events[20_000:])
 	check("while it grows", 2)
-	v.show(7777)
+	v.jump(7777)
 	check("shown", 7777)
 	v.end()
 	check("the end", 20_001)

@@ -79,6 +79,20 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 	return &Remote{Redis: rdb, Store: store.New(rdb, store.Options{}), Tenant: p.tenant.Value}, nil
 }
 
+// ConnectWithTime connects and returns the time of Redis' clock, by which timers and ages count.
+func (t *Target) ConnectWithTime(ctx context.Context) (*Remote, time.Time, error) {
+	r, err := t.Connect(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		r.Close()
+		return nil, time.Time{}, err
+	}
+	return r, now, nil
+}
+
 // Silence keeps go-redis from logging to stderr: its errors are returned and reported.
 func Silence() { redis.SetLogger(QuietLogger{}) }
 

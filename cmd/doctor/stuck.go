@@ -111,7 +111,7 @@ func (d *doctor) kept(ctx context.Context, tenant string) {
 		d.add(f)
 		return
 	}
-	f.Text += "; nobody removes any"
+	f.Text += "; no process removes any"
 	if finished >= manyKept || d.server.Limit > 0 && size*finished > d.server.Limit/4 {
 		f.State = isDoubtful
 		f.Remedy = "flunq serve --keep-finished 30d removes those that ended longer ago (KEEP_FINISHED); KEEP_FINISHED_COUNT bounds how many there are"

@@ -71,15 +71,11 @@ func (l *deadLetterListing) run(ctx context.Context) error {
 	if l.limit < 0 {
 		return cli.Misusef("--limit %d: want 0 or more", l.limit)
 	}
-	r, err := l.target.Connect(ctx)
+	r, now, err := l.target.ConnectWithTime(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	now, err := r.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
 	found, err := l.filter.newest(ctx, r, now, l.after, l.limit)
 	if err != nil {
 		return err

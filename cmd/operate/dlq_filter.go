@@ -114,7 +114,7 @@ func sourceOf(r *cli.Remote, ref string) (source deadLetterSource, id string) {
 // findDeadLetter finds a dead letter by the name that deadLetterRef gives it.
 func findDeadLetter(ctx context.Context, r *cli.Remote, ref string) (store.DeadLetter, error) {
 	source, id := sourceOf(r, ref)
-	l, err := store.NewStreams(r.Store).Letter(ctx, source.tenant, source.stream, id)
+	l, err := store.NewStreams(r.Store).FindDeadLetter(ctx, source.tenant, source.stream, id)
 	return l, cli.BadID(err)
 }
 

@@ -128,15 +128,11 @@ func (t *deadLetterChange) run(ctx context.Context, refs []string) error {
 	if err != nil {
 		return err
 	}
-	r, err := t.target.Connect(ctx)
+	r, now, err := t.target.ConnectWithTime(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	now, err := r.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
 	simulate := t.trial != nil && t.trial.simulate
 	if simulate {
 		if err := t.trial.begin(ctx, t.filter); err != nil {

@@ -54,15 +54,11 @@ type deadLetterPage struct {
 }
 
 func showDeadLetter(ctx context.Context, t *cli.Target, format *cli.Choice, ref string) error {
-	r, err := t.Connect(ctx)
+	r, now, err := t.ConnectWithTime(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	now, err := r.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
 	l, err := findDeadLetter(ctx, r, ref)
 	if err != nil {
 		return err

@@ -73,15 +73,11 @@ func (l *executionListing) run(ctx context.Context) error {
 	if l.limit < 0 {
 		return cli.Misusef("--limit %d: want 0 or more", l.limit)
 	}
-	r, err := l.target.Connect(ctx)
+	r, now, err := l.target.ConnectWithTime(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	now, err := r.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
 	query, err := l.query(now)
 	if err != nil {
 		return err

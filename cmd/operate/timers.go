@@ -91,15 +91,11 @@ func (l *timerListing) run(ctx context.Context) error {
 	if l.overdue && l.due != "" {
 		return cli.Misusef("--overdue and --due exclude each other")
 	}
-	r, err := l.target.Connect(ctx)
+	r, now, err := l.target.ConnectWithTime(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	now, err := r.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
 	filter, err := l.filter(r, now)
 	if err != nil {
 		return err

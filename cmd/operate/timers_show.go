@@ -40,15 +40,11 @@ type timerPage struct {
 }
 
 func showTimer(ctx context.Context, t *cli.Target, format *cli.Choice, id string) error {
-	r, err := t.Connect(ctx)
+	r, now, err := t.ConnectWithTime(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	now, err := r.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
 	p, err := findTimer(ctx, r, id)
 	if err != nil {
 		return err

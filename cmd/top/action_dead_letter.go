@@ -20,7 +20,7 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared
 	}
 	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "dead letter"), l.opts.Tenant), done: done, what: "dead letter"}
 	for _, id := range a.IDs {
-		deadLetter, err := store.NewStreams(l.store).Letter(ctx, l.opts.Tenant, "", id)
+		deadLetter, err := store.NewStreams(l.store).FindDeadLetter(ctx, l.opts.Tenant, "", id)
 		var status string
 		if err == nil {
 			status, err = actions.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)

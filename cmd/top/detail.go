@@ -76,7 +76,7 @@ func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
 }
 
 func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err error) {
-	deadLetter, err := store.NewStreams(l.store).Letter(ctx, l.opts.Tenant, "", id)
+	deadLetter, err := store.NewStreams(l.store).FindDeadLetter(ctx, l.opts.Tenant, "", id)
 	if err != nil {
 		return d, err
 	}

@@ -2,9 +2,13 @@ package executor
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -265,4 +269,192 @@ func (b *Breakers) States() []BreakerState {
 		return cmp.Or(strings.Compare(a.Host, b.Host), strings.Compare(a.Tenant, b.Tenant))
 	})
 	return out
+}
+
+// Attempt is a call that the breakers allowed. Only the first outcome that is reported
+// counts; a nil Attempt ignores all.
+type Attempt struct {
+	of    *Breakers
+	to    Target
+	epoch uint64 // of the host's breaker
+	ended bool
+}
+
+// Failure is a failed call that its host is to blame for.
+type Failure struct {
+	Reason     string        // short and without secrets; other workflows see it
+	RetryAfter time.Duration // how long the host asks callers to wait; 0 if unknown
+	Private    bool          // the host's name contains a secret
+}
+
+// Succeed reports that the host answered.
+func (a *Attempt) Succeed() {
+	a.end(func(b *Breakers, h *breaker) {
+		switch {
+		case h == nil || h.epoch != a.epoch:
+		case h.circuit == HalfOpen:
+			b.turn(h, Closed)
+		case h.epoch == 0: // it never opened, so there are no late outcomes to tell apart
+			delete(b.hosts, a.to)
+		default:
+			h.failures, h.reason = 0, ""
+		}
+	})
+}
+
+// Cancel reports that the caller did not wait for the answer.
+func (a *Attempt) Cancel() {
+	a.end(func(_ *Breakers, h *breaker) {
+		if h != nil && h.epoch == a.epoch && h.circuit == HalfOpen {
+			h.probes--
+		}
+	})
+}
+
+// Fail reports that the host did not answer or cannot serve.
+func (a *Attempt) Fail(f Failure) {
+	a.end(func(b *Breakers, h *breaker) {
+		if h == nil && a.epoch == 0 {
+			b.reserve()
+			h = &breaker{circuit: Closed}
+			b.hosts[a.to] = h
+		}
+		if h == nil {
+			return
+		}
+		h.private = h.private || f.Private
+		if h.epoch == a.epoch {
+			h.failures, h.reason, h.changed = h.failures+1, f.Reason, b.clock
+			if h.circuit == HalfOpen || h.failures >= b.opts.Failures {
+				b.turn(h, Open)
+			}
+		}
+		if h.circuit == Open && f.RetryAfter > 0 {
+			b.lengthen(h, f.RetryAfter)
+		}
+	})
+}
+
+// end applies the first outcome of an attempt to its host's breaker, nil if there is
+// none.
+func (a *Attempt) end(outcome func(*Breakers, *breaker)) {
+	if a == nil {
+		return
+	}
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	if !a.ended {
+		a.ended = true
+		outcome(a.of, a.of.hosts[a.to])
+	}
+}
+
+// lengthen extends the pause as the host asked, within bounds.
+func (b *Breakers) lengthen(h *breaker, wanted time.Duration) {
+	wanted = min(wanted, b.opts.Longest)
+	if until := earlier(b.clock.Add(wanted), h.opened.Add(b.opts.Longest)); until.After(h.until) {
+		h.until = until
+	}
+}
+
+// guarded sends a request if its host's breaker allows it.
+func (r *run) guarded(req *http.Request) (res *http.Response, err error) {
+	host := hostOf(req.URL)
+	attempt, err := r.Breakers.Begin(Target{r.origin.Tenant, host}, r.origin.Now)
+	switch {
+	case err != nil:
+		return nil, err
+	case attempt == nil:
+		return r.Transport.RoundTrip(req) //nolint:wrapcheck // it is the transport's error
+	}
+	defer func() {
+		if res == nil { // after a panic, nothing else has reported an outcome
+			attempt.Cancel()
+		}
+	}()
+	v := &verdict{run: r, request: req, attempt: attempt, private: r.redactValue(host) != host}
+	if res, err = r.Transport.RoundTrip(req); err != nil {
+		v.broken(err)
+		return nil, err //nolint:wrapcheck // likewise
+	}
+	v.answered(res)
+	return res, nil
+}
+
+// verdict determines the outcome of a call for its host.
+type verdict struct {
+	run     *run
+	request *http.Request
+	attempt *Attempt
+	private bool // the host's name contains a secret
+}
+
+// broken handles a missing or incomplete answer. A request that was not sent, or whose
+// answer nobody waited for, says nothing about the host.
+func (v *verdict) broken(err error) {
+	_, forbidden := errors.AsType[*closedNetworkError](err)
+	if forbidden || errors.Is(err, errNoSlot) || errors.Is(v.request.Context().Err(), context.Canceled) {
+		v.attempt.Cancel()
+		return
+	}
+	v.fail(reason(err), 0)
+}
+
+func (v *verdict) fail(text string, after time.Duration) {
+	const longest = 200
+	v.attempt.Fail(Failure{shortened(printable(v.run.redactValue(text)), longest), after, v.private})
+}
+
+// answered handles the start of an answer: a status that reports an overload or a server
+// error is a failure; any other is a success once the body is read.
+func (v *verdict) answered(res *http.Response) {
+	switch status := res.StatusCode; {
+	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
+		v.fail("answered "+statusLine(status), retryAfter(res, v.run.origin.Now))
+	case res.Body == nil:
+		v.attempt.Succeed()
+	default:
+		res.Body = &verdictBody{res.Body, v}
+	}
+}
+
+// verdictBody is a body whose end decides the outcome.
+type verdictBody struct {
+	io.ReadCloser
+	verdict *verdict
+}
+
+// Read reports a failure if the body breaks off.
+func (j *verdictBody) Read(p []byte) (int, error) {
+	n, err := j.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		j.verdict.broken(err)
+	}
+	return n, err //nolint:wrapcheck // it is the body's error
+}
+
+// Close reports a success: the caller read as much as it wanted.
+func (j *verdictBody) Close() error {
+	j.verdict.attempt.Succeed()
+	return j.ReadCloser.Close() //nolint:wrapcheck // likewise
+}
+
+// retryAfter returns how long an answer asks callers to wait: a number of seconds, or a
+// date relative to the answer's own.
+func retryAfter(res *http.Response, now time.Time) time.Duration {
+	if res.StatusCode != http.StatusServiceUnavailable && res.StatusCode != http.StatusTooManyRequests {
+		return 0
+	}
+	text := strings.TrimSpace(res.Header.Get("Retry-After"))
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return time.Duration(max(seconds, 0)) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(res.Header.Get("Date")); err == nil {
+		now = date
+	}
+	return max(at.Sub(now), 0)
 }

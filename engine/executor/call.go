@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // Caller performs calls to other systems.
@@ -127,4 +132,96 @@ func validation(format string, args ...any) *event.Problem {
 
 func communication(format string, args ...any) *event.Problem {
 	return event.NewProblem(event.Communication, fmt.Sprintf(format, args...))
+}
+
+// Limits bound what a call may cost. A zero member means its default.
+type Limits struct {
+	// Timeout bounds one request from dialling to the last byte of the answer.
+	// NewTransport enforces it. Default 60 s; simulated 1 s to 120 s.
+	Timeout time.Duration
+
+	// Body is the maximum size of a response in bytes, decompressed. Default 10 MiB;
+	// simulated 1 KiB to 16 MiB.
+	Body int64
+
+	// Document is the maximum size of an OpenAPI document in bytes. Default 10 MiB;
+	// simulated 64 KiB to 16 MiB.
+	Document int64
+
+	// Headers is the maximum size of a response's headers in bytes. Default 64 KiB;
+	// simulated 4 KiB to 1 MiB.
+	Headers int64
+
+	// Redirects is how many redirects of one request are followed. Default 10; simulated
+	// 1 to 20.
+	Redirects int
+
+	// AllowLoopback permits calls to this machine; AllowPrivate permits calls to private,
+	// link-local and other networks that are not the public internet.
+	AllowLoopback, AllowPrivate bool
+}
+
+// DefaultLimits are the limits of an ordinary deployment.
+func DefaultLimits() Limits { return Limits{}.filled() }
+
+// filled replaces zero members with their defaults.
+func (l Limits) filled() Limits {
+	if l.Timeout <= 0 {
+		l.Timeout = time.Minute
+	}
+	if l.Body <= 0 {
+		l.Body = 10 << 20
+	}
+	if l.Document <= 0 {
+		l.Document = 10 << 20
+	}
+	if l.Headers <= 0 {
+		l.Headers = 64 << 10
+	}
+	if l.Redirects <= 0 {
+		l.Redirects = 10
+	}
+	return l
+}
+
+// printable returns text on one line, without characters that control a terminal.
+func printable(text string) string {
+	var out strings.Builder
+	space := false
+	for _, r := range text {
+		switch {
+		case r == utf8.RuneError, unicode.Is(unicode.Cf, r):
+		case unicode.IsSpace(r):
+			space = true
+		case unicode.IsControl(r):
+		default:
+			if space && out.Len() > 0 {
+				out.WriteByte(' ')
+			}
+			space = false
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+// shortened cuts text to at most limit bytes, between two characters.
+func shortened(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const ellipsis = "…"
+	cut := limit - len(ellipsis)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + ellipsis
+}
+
+// didYouMean returns a suggestion for the end of a message, if a known name is similar.
+func didYouMean(name string, known []string) string {
+	if found := spelling.Word(name, known); found != "" {
+		return fmt.Sprintf(" (did you mean %q?)", found)
+	}
+	return ""
 }

@@ -77,7 +77,7 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.inbox.begun(j, cancel)
-	defer func() { j.room.release() }()
+	defer func() { j.reserved.release() }()
 	j.err = s.inbox.consumer.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
 	if errors.Is(context.Cause(ctx), errLost) {
 		j.undone, j.err = j.err != nil, nil
@@ -153,9 +153,9 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
 	from := Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
-	j.room = s.opts.Caller.reserve(from)
-	defer j.room.decoded()
-	output, made, err := s.opts.Caller.perform(ctx, task, scope, from, j.room)
+	j.reserved = s.opts.Caller.reserve(from)
+	defer j.reserved.decoded()
+	output, made, err := s.opts.Caller.perform(ctx, task, scope, from, j.reserved)
 	c.Call = made
 	if err == nil {
 		err = s.opts.Limits.Output(output)

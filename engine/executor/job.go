@@ -2,9 +2,11 @@ package executor
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
@@ -18,7 +20,7 @@ type job struct {
 	reply  *event.Event     // the event that reports the result
 	err    error            // why the reply could not be sent
 
-	room *reservation // memory for the answer, until the reply is sent
+	reserved *reservation // memory for the answer, until the reply is sent
 
 	cancel   context.CancelCauseFunc
 	lost     bool // another executor has the request: end early
@@ -44,3 +46,37 @@ func (j *job) report(now time.Time) {
 type address struct{ tenant, id string }
 
 func addressOf(m *store.Message) address { return address{m.Tenant, m.ID} }
+
+// compute carries out tasks that need nothing from outside, one after another, and
+// reports them together. A task with an error is handled again by itself.
+func (s *Service) compute(ctx context.Context, j *job) error {
+	var batch, others []*job
+	data := 0
+	for ; j != nil; j = s.inbox.another(len(batch), data) {
+		s.inbox.consumer.Tell(delivery.Activity{What: delivery.Began, Message: j.message})
+		if j.err = s.perform(ctx, j); j.err != nil {
+			others = append(others, j)
+			continue
+		}
+		// Computing takes next to no time: the task is done when its request was read,
+		// and never before it was requested.
+		at := j.message.Read
+		if asked := j.message.Event.Time; at.Before(asked) {
+			at = asked
+		}
+		j.report(at)
+		batch = append(batch, j)
+		data += len(j.reply.Data)
+	}
+	err := s.inbox.out.send(ctx, batch)
+	all := slices.Concat(batch, others)
+	for _, j := range all {
+		activity := delivery.Activity{What: delivery.Done, Message: j.message}
+		if j.err != nil {
+			activity.What, activity.Err = delivery.Broken, j.err
+		}
+		s.inbox.consumer.Tell(activity)
+	}
+	s.inbox.done(all...)
+	return err
+}

@@ -204,7 +204,7 @@ func FuzzCodec(f *testing.F) {
 		if err != nil || string(theirs) != string(encoded) {
 			t.Errorf("gojq writes %s, we %s", theirs, encoded)
 		}
-		if size := expr.Size(v); size > 16*len(encoded)+16 || len(encoded) > 8*size {
+		if size := sizeOf(v); size > 16*len(encoded)+16 || len(encoded) > 8*size {
 			t.Errorf("size of %s is %d", encoded, size)
 		}
 	})

@@ -13,12 +13,6 @@ const (
 // errTooLarge is shown to users as it is.
 var errTooLarge = fmt.Errorf("the result is larger than %d MiB (limit expression-result)", maxResult>>20)
 
-// Size estimates the number of bytes that Encode returns.
-func Size(v any) int {
-	size, _ := Measure(v)
-	return size
-}
-
 // Measure estimates the number of bytes that Encode returns, and the memory of v in bytes.
 func Measure(v any) (size, memory int) {
 	const all = int(^uint(0) >> 1)

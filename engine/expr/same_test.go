@@ -500,8 +500,8 @@ func FuzzEval(f *testing.F) {
 			return
 		}
 		v, err := p.Eval(scope(dot))
-		if err == nil && expr.Size(v) > 32<<20 {
-			t.Errorf("%s: a result of %d bytes", src, expr.Size(v))
+		if err == nil && sizeOf(v) > 32<<20 {
+			t.Errorf("%s: a result of %d bytes", src, sizeOf(v))
 		}
 		if after := string(expr.Encode(dot)); before != after {
 			t.Errorf("%s changed its input from %s to %s", src, before, after)

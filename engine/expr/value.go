@@ -1,7 +1,5 @@
 package expr
 
-import "errors"
-
 // Value is data in a workflow document: a literal, an expression, or an object or list
 // that contains expressions. The zero Value is the literal null; a nil *Value is absent
 // from the document.
@@ -11,7 +9,6 @@ type Value struct {
 	fields  []Field
 	items   []*Value
 	kind    kind
-	loose   bool // text that fails to evaluate yields itself, as literal
 }
 
 // Field is one member of an object Value, in document order.
@@ -34,11 +31,6 @@ func Literal(v any) *Value { return &Value{literal: v} }
 
 // Computed returns a Value that a program yields.
 func Computed(p *Program) *Value { return &Value{kind: programKind, program: p} }
-
-// Loose returns a Value that a program yields, or the text itself if the program fails.
-func Loose(p *Program, text string) *Value {
-	return &Value{kind: programKind, program: p, literal: text, loose: true}
-}
 
 // Object returns an object Value of fields, a literal if all of them are.
 func Object(fields []Field) *Value {
@@ -78,11 +70,7 @@ func (v *Value) Program() *Program { return v.program }
 func (v *Value) Eval(s *Scope) (any, error) {
 	switch v.kind {
 	case programKind:
-		data, err := v.program.Eval(s)
-		if v.loose && err != nil {
-			return v.itself(err)
-		}
-		return data, err
+		return v.program.Eval(s)
 	case objectKind:
 		out := make(map[string]any, len(v.fields))
 		for _, f := range v.fields {
@@ -106,14 +94,6 @@ func (v *Value) Eval(s *Scope) (any, error) {
 	default:
 		return v.literal, nil
 	}
-}
-
-// itself returns the text of a loose Value whose program failed.
-func (v *Value) itself(err error) (any, error) {
-	if failure := (*Failure)(nil); errors.As(err, &failure) {
-		return v.literal, nil
-	}
-	return nil, err
 }
 
 // Programs yields the programs inside, in document order.

@@ -63,7 +63,7 @@ var deadLetters = []check{
 			l.SourceStream != streamKey || l.LastFailure.IsZero() || l.FirstFailure.IsZero() || l.Replayed != 0 || l.Err != nil {
 			t.Errorf("letter %+v", l)
 		}
-		if found, err := store.NewStreams(w.Store).Letter(t.Context(), tenant, "", l.ID); err != nil || !slices.Equal(found.Fields, m.Fields()) {
+		if found, err := store.NewStreams(w.Store).FindDeadLetter(t.Context(), tenant, "", l.ID); err != nil || !slices.Equal(found.Fields, m.Fields()) {
 			t.Errorf("found %+v, %v, want the fields %v", found, err, m.Fields())
 		}
 	}},
@@ -147,10 +147,10 @@ var deadLetters = []check{
 		if n, err := store.NewStreams(w.Store).Drop(t.Context(), all[3], all[4]); n != 2 || err != nil || len(w.deadLetters(t)) != 23 {
 			t.Errorf("dropped %d, %v", n, err)
 		}
-		if _, err := store.NewStreams(w.Store).Letter(t.Context(), tenant, "", all[3].ID); !errors.Is(err, store.ErrNotFound) {
+		if _, err := store.NewStreams(w.Store).FindDeadLetter(t.Context(), tenant, "", all[3].ID); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a dropped letter: %v", err)
 		}
-		if _, err := store.NewStreams(w.Store).Letter(t.Context(), tenant, "", "-"); !errors.Is(err, store.ErrName) {
+		if _, err := store.NewStreams(w.Store).FindDeadLetter(t.Context(), tenant, "", "-"); !errors.Is(err, store.ErrName) {
 			t.Errorf("no id: %v", err)
 		}
 	}},

@@ -86,7 +86,7 @@ var manies = []check{
 		if got, want := tenantsOf(claimed), []string{"a", "c", "t150"}; !slices.Equal(got, want) || err == nil {
 			t.Errorf("%v is claimed, %v, want %v and an error", got, err, want)
 		}
-		if _, err := store.NewStreams(w.Store).TrimAll(t.Context(), tenants, 0, 0); err == nil {
+		if _, err := store.NewStreams(w.Store).Trim(t.Context(), tenants, 0, 0); err == nil {
 			t.Error("who cannot be trimmed is not told")
 		}
 	}},

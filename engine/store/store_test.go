@@ -96,6 +96,34 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// schedule sets a timer, as a message asks.
+func schedule(t *testing.T, st *store.Store, m store.Message, timer event.Timer) (mine bool, err error) {
+	t.Helper()
+	return applied(t, st, store.TimerRequest{Message: &m, Timer: timer})
+}
+
+// unschedule removes a timer, as a message asks.
+func unschedule(t *testing.T, st *store.Store, m store.Message, timer event.Timer) (mine bool, err error) {
+	t.Helper()
+	return applied(t, st, store.TimerRequest{Message: &m, Timer: timer, Back: true})
+}
+
+func applied(t *testing.T, st *store.Store, request store.TimerRequest) (mine bool, err error) {
+	t.Helper()
+	out, _, err := store.NewTimers(st).ApplyTimers(t.Context(), request)
+	if err != nil {
+		return false, err
+	}
+	return out[0].Mine, out[0].Err
+}
+
+// reply answers a message with an event.
+func reply(t *testing.T, st *store.Store, m store.Message, e event.Event) (mine bool, err error) {
+	t.Helper()
+	given, err := store.NewStreams(st).Replies(t.Context(), []store.Answer{{Message: &m, Event: &e}})
+	return given[0], err
+}
+
 // mine fails the test unless the message was the consumer's.
 func mine(t *testing.T, want bool) func(bool, error) {
 	return func(got bool, err error) {

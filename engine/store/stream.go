@@ -212,16 +212,12 @@ var (
 	sweepScript       = script("stream_info", "sweep")
 )
 
-// Trim shortens a tenant's stream to about keep entries, and never to less. An
-// entry goes when it is older than age by Redis' clock and when every group, also
-// one that is not of ours, has read and acknowledged it and all before it. Nothing
-// goes unless all of the groups are there; without names these are the services' own.
-func (s Streams) Trim(ctx context.Context, tenant string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
-	return s.TrimAll(ctx, []string{tenant}, keep, age, groups...)
-}
-
-// TrimAll does that for many tenants, each as if it were alone.
-func (s Streams) TrimAll(ctx context.Context, tenants []string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
+// Trim shortens the streams of tenants to about keep entries each, and never to fewer. An
+// entry goes when it is older than age by Redis' clock and every group, also one that is not
+// ours, has read and acknowledged it and all before it. Nothing goes from a stream that lacks
+// one of the groups; without names these are the services' own. It returns the number of
+// entries removed.
+func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
 	if len(groups) == 0 {
 		groups = []string{WorkerGroup, ExecutorGroup, TimerGroup}
 	}

@@ -94,8 +94,8 @@ func (s Streams) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetter
 	return deadLetters, next, nil
 }
 
-// Letter returns the dead letter with an id, or ErrNotFound.
-func (s Streams) Letter(ctx context.Context, tenant, stream, id string) (DeadLetter, error) {
+// FindDeadLetter returns the dead letter with an id, or ErrNotFound.
+func (s Streams) FindDeadLetter(ctx context.Context, tenant, stream, id string) (DeadLetter, error) {
 	ms, seq, _ := strings.Cut(id, "-")
 	_, err := strconv.ParseUint(ms, 10, 64)
 	if _, wrong := strconv.ParseUint(seq, 10, 64); err != nil || wrong != nil {

@@ -302,13 +302,6 @@ const (
 	mostData    = 1 << 20
 )
 
-// Reply answers a message with an event. It reports false, and does nothing, if
-// the message is not the consumer's any more.
-func (s Streams) Reply(ctx context.Context, m Message, e event.Event) (mine bool, err error) {
-	given, err := s.Replies(ctx, []Answer{{&m, &e}})
-	return given[0], err
-}
-
 // Replies answers messages that were delivered to one consumer, all of one tenant,
 // and reports of each whether the answer was given: one that is not the consumer's
 // any more is left out. With an error those that were not given may be given again;

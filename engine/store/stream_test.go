@@ -116,7 +116,7 @@ var messages = []check{
 	{"a message of a stream that is gone is nobody's", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", event.TimerScheduled), store.TimerGroup, "t1")
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
-		mine(t, false)(store.NewTimers(w.Store).Schedule(t.Context(), m, timer(0)))
+		mine(t, false)(schedule(t, w.Store, m, timer(0)))
 		w.commit(t, step(0, &m), store.Fenced)
 	}},
 	{"several tenants are read at once", func(t *testing.T, w *environment) {
@@ -228,8 +228,8 @@ var deliveries = []check{
 		}
 		stolen := w.steal(t, m)
 		lost(t, 1)(store.NewStreams(w.Store).Renew(t.Context(), m))
-		mine(t, false)(store.NewStreams(w.Store).Reply(t.Context(), m, happened("r", event.TaskCompleted)))
-		mine(t, true)(store.NewStreams(w.Store).Reply(t.Context(), stolen, happened("r", event.TaskCompleted)))
+		mine(t, false)(reply(t, w.Store, m, happened("r", event.TaskCompleted)))
+		mine(t, true)(reply(t, w.Store, stolen, happened("r", event.TaskCompleted)))
 	}},
 	{"an orphan behind hundreds of living messages is found", func(t *testing.T, w *environment) {
 		const alive = 1200

@@ -18,7 +18,7 @@ func waiting(t *testing.T, w *environment) event.Timer {
 	w.commit(t, step(0, nil), store.Committed)
 	at := reminder("", 0)
 	at.Kind = event.WaitTimer
-	mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+	mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 	return at
 }
 

@@ -193,8 +193,8 @@ var looks = []check{
 		}
 	}},
 	{"services can be roused, where there is a stream", func(t *testing.T, w *environment) {
-		must(t, store.NewTimers(w.Store).Rouse(t.Context(), tenant))
-		must(t, store.NewTimers(w.Store).Rouse(t.Context(), "nobody"))
+		must(t, store.NewTimers(w.Store).WakeService(t.Context(), tenant))
+		must(t, store.NewTimers(w.Store).WakeService(t.Context(), "nobody"))
 		if reported, there := w.reported(t), w.rdb.Exists(t.Context(), "tenant:nobody:events").Val(); reported != 1 || there != 0 {
 			t.Errorf("told %d times; the stream of nobody: %d", reported, there)
 		}

@@ -74,22 +74,22 @@ var keyedTimers = []check{
 		for _, one := range []event.Timer{
 			reminder("a", time.Hour), reminder("b", time.Hour), reminder("a", time.Minute), reminder("", 0), reminder("", time.Second),
 		} {
-			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
 		}
 		w.wantSet(t, 0, time.Second, time.Minute, time.Hour)
 	}},
 	{"an older setting that comes late does not replace a newer one", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", time.Minute)
 		omitted := w.asked(t, event.TimerScheduled, old)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), omitted, old))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, newer), newer))
+		mine(t, true)(schedule(t, w.Store, omitted, old))
 		w.wantSet(t, time.Minute)
 	}},
 	{"an older setting that was put off does not replace a newer one", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", time.Minute)
 		omitted := w.asked(t, event.TimerScheduled, old)
 		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), omitted, -time.Hour))
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, newer), newer))
 		if n := len(w.fireAll(t)); n != 1 {
 			t.Fatalf("%d deliveries, want 1", n)
 		}
@@ -97,36 +97,36 @@ var keyedTimers = []check{
 		if again.ID == omitted.ID || again.Attempt != 1 || len(again.Event.Ext) != 0 {
 			t.Fatalf("delivered again as %+v", again)
 		}
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), again, old))
+		mine(t, true)(schedule(t, w.Store, again, old))
 		w.wantSet(t, time.Minute)
 	}},
 	{"a key takes its timer back, whatever is set later", func(t *testing.T, w *environment) {
 		one := reminder("a", time.Hour)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
 		omitted := w.asked(t, event.TimerScheduled, one)
 		bare := event.Timer{Tenant: tenant, Execution: one.Execution, TaskID: one.TaskID, Kind: event.WaitTimer, Key: "a"}
 		cancelled := w.asked(t, event.TimerCancelled, bare)
-		mine(t, true)(store.NewTimers(w.Store).Unschedule(t.Context(), cancelled, bare))
+		mine(t, true)(unschedule(t, w.Store, cancelled, bare))
 		w.wantSet(t)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), omitted, one))
+		mine(t, true)(schedule(t, w.Store, omitted, one))
 		w.wantSet(t)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
 		w.wantSet(t, time.Hour)
 	}},
 	{"taking a key back late leaves what was set since", func(t *testing.T, w *environment) {
 		one := reminder("a", time.Hour)
 		omitted := w.asked(t, event.TimerCancelled, one)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
-		mine(t, true)(store.NewTimers(w.Store).Unschedule(t.Context(), omitted, one))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
+		mine(t, true)(unschedule(t, w.Store, omitted, one))
 		w.wantSet(t, time.Hour)
 	}},
 	{"an older setting does not come back once the newer one has fired", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", 0)
 		newer.FireAt = timer(0).FireAt
 		omitted := w.asked(t, event.TimerScheduled, old)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, newer), newer))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, newer), newer))
 		w.fireAll(t)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), omitted, old))
+		mine(t, true)(schedule(t, w.Store, omitted, old))
 		w.wantSet(t)
 		if n := w.rdb.HLen(t.Context(), timerKeysKey).Val(); n != 1 {
 			t.Errorf("%d keys are kept, want 1", n)
@@ -135,7 +135,7 @@ var keyedTimers = []check{
 	{"what is kept of keys without a timer goes after an hour", func(t *testing.T, w *environment) {
 		for i := range 30 {
 			one := reminder(fmt.Sprint("k", i), time.Hour)
-			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
 			done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), w.only(t), "ada")
 			if err != nil || !done {
 				t.Fatalf("dropped %v, %v", done, err)
@@ -153,7 +153,7 @@ var keyedTimers = []check{
 			for i := range 2 {
 				one := reminder("attempt", time.Duration(i)*time.Second)
 				one.Kind = kind
-				mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+				mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
 			}
 		}
 		if n, keys := w.timers(t), w.rdb.Exists(t.Context(), timerKeysKey).Val(); n != 4 || keys != 0 {
@@ -178,7 +178,7 @@ var movedTimers = []check{
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		to := time.Date(2021, 6, 1, 0, 0, 0, 0, time.UTC)
 		moved := w.move(t, to)
@@ -205,7 +205,7 @@ var movedTimers = []check{
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		w.move(t, at.FireAt.Add(time.Minute))
 		c := step(3, nil)
@@ -221,7 +221,7 @@ var movedTimers = []check{
 	{"notes of moved timers go with the execution", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		c := step(2, nil)
 		c.Status, c.Ended = "completed", true
@@ -235,9 +235,9 @@ var movedTimers = []check{
 	{"a moved timer is taken back by who set it, with a key or without", func(t *testing.T, w *environment) {
 		for _, key := range []string{"", "a"} {
 			at := reminder(key, 0)
-			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 			w.move(t, at.FireAt.Add(time.Hour))
-			mine(t, true)(store.NewTimers(w.Store).Unschedule(t.Context(), w.asked(t, event.TimerCancelled, at), at))
+			mine(t, true)(unschedule(t, w.Store, w.asked(t, event.TimerCancelled, at), at))
 			w.wantSet(t)
 		}
 		if n := w.rdb.Exists(t.Context(), executionKey).Val(); n != 0 {
@@ -246,15 +246,15 @@ var movedTimers = []check{
 	}},
 	{"a moved keyed timer is replaced by a newer setting", func(t *testing.T, w *environment) {
 		at := reminder("a", 0)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		at.FireAt = at.FireAt.Add(time.Second)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 		w.wantSet(t, time.Second)
 	}},
 	{"a timer that is gone is not moved", func(t *testing.T, w *environment) {
 		at := reminder("", 0)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 		p := w.only(t)
 		for _, want := range []bool{true, false} {
 			if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), p, "ada"); done != want || err != nil {
@@ -279,7 +279,7 @@ var movedTimers = []check{
 	{"a timer is fired before its time, once", func(t *testing.T, w *environment) {
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 		p := w.only(t)
 		for _, want := range []bool{true, false} {
 			if done, err := store.NewTimers(w.Store).FireNow(t.Context(), p, "ada"); done != want || err != nil {
@@ -373,7 +373,7 @@ var listings = []check{
 		for i, at := range times {
 			one := timer(0)
 			one.FireAt, one.TaskID = at, fmt.Sprint("/do/", i)
-			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
 		}
 		all, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 100)
 		must(t, err)
@@ -389,7 +389,7 @@ var listings = []check{
 		for i := range 40 {
 			one := reminder("", 0)
 			one.TaskID = fmt.Sprint("/do/", i)
-			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
 		}
 		all, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 100)
 		must(t, err)

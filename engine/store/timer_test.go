@@ -54,9 +54,9 @@ var timers = []check{
 	{"a timer is set once, under its moment", func(t *testing.T, w *environment) {
 		want := timer(0)
 		m := w.scheduled(t, want)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), m, want))
-		mine(t, false)(store.NewTimers(w.Store).Schedule(t.Context(), m, want))
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, want), want))
+		mine(t, true)(schedule(t, w.Store, m, want))
+		mine(t, false)(schedule(t, w.Store, m, want))
+		mine(t, true)(schedule(t, w.Store, w.scheduled(t, want), want))
 		all := w.rdb.ZRangeWithScores(t.Context(), timersKey, 0, -1).Val()
 		if len(all) != 1 || w.pending(t, store.TimerGroup) != 0 {
 			t.Fatalf("timers %v, %d messages pending", all, w.pending(t, store.TimerGroup))
@@ -74,8 +74,8 @@ var timers = []check{
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
 		w.commit(t, c, store.Committed)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(time.Second)), timer(time.Second)))
+		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(time.Second)), timer(time.Second)))
 		if n := w.timers(t); n != 1 {
 			t.Errorf("%d timers, want the other one alone", n)
 		}
@@ -86,7 +86,7 @@ var timers = []check{
 		}
 	}},
 	{"a timer taken back after it was set leaves nothing", func(t *testing.T, w *environment) {
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(0)), timer(0)))
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
 		w.commit(t, c, store.Committed)
@@ -98,20 +98,20 @@ var timers = []check{
 		c := step(0, nil)
 		c.Status, c.Ended = "faulted", true
 		w.commit(t, c, store.Committed)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(0)), timer(0)))
 		if n := w.timers(t); n != 0 {
 			t.Errorf("%d timers, want none", n)
 		}
 	}},
 	{"taking a timer out asks for the message's owner", func(t *testing.T, w *environment) {
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(0)), timer(0)))
 		m := w.sent(t, happened("c", event.TimerCancelled), store.TimerGroup, "t1")
 		stolen := w.steal(t, m)
-		mine(t, false)(store.NewTimers(w.Store).Unschedule(t.Context(), m, timer(0)))
+		mine(t, false)(unschedule(t, w.Store, m, timer(0)))
 		if w.timers(t) != 1 {
 			t.Error("a message that is another's took the timer out")
 		}
-		mine(t, true)(store.NewTimers(w.Store).Unschedule(t.Context(), stolen, timer(0)))
+		mine(t, true)(unschedule(t, w.Store, stolen, timer(0)))
 		if w.timers(t) != 0 || w.pending(t, store.TimerGroup) != 0 {
 			t.Error("the timer is still there")
 		}
@@ -119,7 +119,7 @@ var timers = []check{
 	{"a timer that cannot be filed leaves the message", func(t *testing.T, w *environment) {
 		m := w.scheduled(t, timer(0))
 		must(t, w.rdb.Set(t.Context(), timersKey, "mine", 0).Err())
-		err := w.unchanged(t, func() error { _, err := store.NewTimers(w.Store).Schedule(t.Context(), m, timer(0)); return err })
+		err := w.unchanged(t, func() error { _, err := schedule(t, w.Store, m, timer(0)); return err })
 		if err == nil || w.pending(t, store.TimerGroup) != 1 {
 			t.Errorf("error %v, %d pending", err, w.pending(t, store.TimerGroup))
 		}
@@ -130,7 +130,7 @@ var firings = []check{
 	{"what is due fires once, in order, and says when", func(t *testing.T, w *environment) {
 		for _, after := range []time.Duration{2 * time.Second, 0, time.Second} {
 			at := timer(after)
-			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, at), at))
+			mine(t, true)(schedule(t, w.Store, w.scheduled(t, at), at))
 		}
 		due, next, now, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 2)
 		must(t, err)
@@ -168,7 +168,7 @@ var firings = []check{
 		must(t, err)
 		omitted := timer(0)
 		omitted.FireAt = now.Add(time.Hour)
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, omitted), omitted))
+		mine(t, true)(schedule(t, w.Store, w.scheduled(t, omitted), omitted))
 		due, next, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 10)
 		must(t, err)
 		if len(due) != 0 || next.Before(omitted.FireAt) || next.Sub(omitted.FireAt) > time.Microsecond {
@@ -185,7 +185,7 @@ var firings = []check{
 			t.Skip("the clock of a real Redis does not stand still")
 		}
 		at := timer(0) // …789 ns: due in the microsecond after the one it lies in
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, at), at))
+		mine(t, true)(schedule(t, w.Store, w.scheduled(t, at), at))
 		for _, c := range []struct {
 			now  time.Time
 			want int
@@ -214,7 +214,7 @@ var firings = []check{
 			f := timer(0)
 			f.FireAt = at
 			m := w.sent(t, happened("s", event.TimerScheduled), store.TimerGroup, "t1")
-			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), m, f))
+			mine(t, true)(schedule(t, w.Store, m, f))
 			score := w.rdb.ZRangeWithScores(t.Context(), timersKey, 0, 0).Val()[0].Score
 			if scoreBefore(score, at) {
 				t.Errorf("score %.9f is before %v (%d.%09d)", score, at, at.Unix(), at.Nanosecond())
@@ -225,9 +225,9 @@ var firings = []check{
 		for i := range 5 {
 			far := timer(0)
 			far.FireAt = time.Date(2500, 1, 1, 0, 0, i, 0, time.UTC)
-			mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, far), far))
+			mine(t, true)(schedule(t, w.Store, w.scheduled(t, far), far))
 		}
-		mine(t, true)(store.NewTimers(w.Store).Schedule(t.Context(), w.scheduled(t, timer(0)), timer(0)))
+		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(0)), timer(0)))
 		if due, _, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 2); err != nil || len(due) != 1 {
 			t.Errorf("due %v, %v, want one", due, err)
 		}
@@ -286,7 +286,7 @@ var firings = []check{
 		must(t, st.Start(t.Context(), happened("s", event.ExecutionStarted)))
 		msgs, _, err := store.NewStreams(st).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 		must(t, err)
-		mine(t, true)(store.NewTimers(st).Schedule(t.Context(), msgs[0], timer(0)))
+		mine(t, true)(schedule(t, st, msgs[0], timer(0)))
 		due, _, _, err := store.NewTimers(st).Due(t.Context(), tenant, 10)
 		must(t, err)
 		if n, err := store.NewTimers(st).Fire(t.Context(), tenant, due); n != 1 || err != nil {

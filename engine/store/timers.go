@@ -22,9 +22,9 @@ func (s Timers) news(t event.Timer) []any {
 	}))
 }
 
-// Rouse makes a timer service look at the timers of a tenant, after the service that knew
+// WakeService makes a timer service look at the timers of a tenant, after the service that knew
 // the next one has crashed.
-func (s Timers) Rouse(ctx context.Context, tenant string) error {
+func (s Timers) WakeService(ctx context.Context, tenant string) error {
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s Timers) Rouse(ctx context.Context, tenant string) error {
 	e := event.Event{
 		ID: "timers/" + strconv.FormatInt(now.UnixMicro(), 10), Source: "/flunq/store", Type: event.TimerSet, Time: now, Tenant: tenant,
 	}
-	// Where there is no stream, nobody reads.
+	// Without a stream, no service waits.
 	err = s.store.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.store.keys.Stream(tenant), NoMkStream: true, Values: s.store.fields(e)}).Err()
 	if errors.Is(err, redis.Nil) {
 		err = nil

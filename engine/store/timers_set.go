@@ -24,24 +24,6 @@ type AppliedTimer struct {
 	Err  error // why it cannot be done; then the message is still pending
 }
 
-// Schedule sets a timer, as a message asks. See ApplyTimers.
-func (s Timers) Schedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
-	return s.applyOne(ctx, TimerRequest{Message: &m, Timer: t})
-}
-
-// Unschedule takes a timer out, as a message asks. See ApplyTimers.
-func (s Timers) Unschedule(ctx context.Context, m Message, t event.Timer) (mine bool, err error) {
-	return s.applyOne(ctx, TimerRequest{Message: &m, Timer: t, Back: true})
-}
-
-func (s Timers) applyOne(ctx context.Context, w TimerRequest) (mine bool, err error) {
-	out, _, err := s.ApplyTimers(ctx, w)
-	if err != nil {
-		return false, err
-	}
-	return out[0].Mine, out[0].Err
-}
-
 // ApplyTimers sets timers and takes them back, as messages of one consumer ask, those of
 // each tenant in their order and at once.
 //

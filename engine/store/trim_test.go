@@ -91,7 +91,7 @@ func (w *environment) left(t *testing.T) []string {
 func (w *environment) trim(t *testing.T, keep int, age time.Duration, want int, groups ...string) {
 	t.Helper()
 	before := w.left(t)
-	n, err := store.NewStreams(w.Store).Trim(t.Context(), tenant, keep, age, groups...)
+	n, err := store.NewStreams(w.Store).Trim(t.Context(), []string{tenant}, keep, age, groups...)
 	must(t, err)
 	after := w.left(t)
 	if int(n) != want || !slices.Equal(after, before[want:]) {
@@ -173,15 +173,15 @@ var trims = []check{
 	}},
 	{"a stream that is not there is short", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
-		n, err := store.NewStreams(w.Store).Trim(t.Context(), tenant, 0, 0)
+		n, err := store.NewStreams(w.Store).Trim(t.Context(), []string{tenant}, 0, 0)
 		if n != 0 || err != nil {
 			t.Errorf("got %d, %v", n, err)
 		}
-		if _, err := store.NewStreams(w.Store).Trim(t.Context(), "No!", 0, 0); !errors.Is(err, store.ErrName) {
+		if _, err := store.NewStreams(w.Store).Trim(t.Context(), []string{"No!"}, 0, 0); !errors.Is(err, store.ErrName) {
 			t.Errorf("error %v, want ErrName", err)
 		}
 		must(t, w.rdb.Set(t.Context(), streamKey, "x", 0).Err())
-		if _, err := store.NewStreams(w.Store).Trim(t.Context(), tenant, 0, 0); err == nil {
+		if _, err := store.NewStreams(w.Store).Trim(t.Context(), []string{tenant}, 0, 0); err == nil {
 			t.Error("a text was trimmed")
 		}
 	}},
@@ -255,7 +255,7 @@ func (w *environment) anyOrder(t *testing.T, random *rand.Rand) {
 			w.done(t, group, held[group][:n]...)
 			held[group] = held[group][n:]
 		default:
-			_, err := store.NewStreams(w.Store).Trim(t.Context(), tenant, random.IntN(5), 0)
+			_, err := store.NewStreams(w.Store).Trim(t.Context(), []string{tenant}, random.IntN(5), 0)
 			must(t, err)
 		}
 	}
@@ -302,7 +302,7 @@ func TestTrimIsNotHeard(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	rdb.AddHook(unheard{})
 	st := store.New(rdb, store.Options{})
-	if _, err := store.NewStreams(st).Trim(t.Context(), tenant, 0, 0); !store.Temporary(err) || strings.Contains(err.Error(), "NOSCRIPT") {
+	if _, err := store.NewStreams(st).Trim(t.Context(), []string{tenant}, 0, 0); !store.Temporary(err) || strings.Contains(err.Error(), "NOSCRIPT") {
 		t.Errorf("error %v, want that of the connection", err)
 	}
 }

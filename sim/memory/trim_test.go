@@ -36,7 +36,7 @@ func TestMemoryTrims(t *testing.T) {
 			}
 		}
 	}
-	if n, err := store.NewStreams(st).Trim(ctx, "acme", 2, time.Minute); n != 5 || err != nil {
+	if n, err := store.NewStreams(st).Trim(ctx, []string{"acme"}, 2, time.Minute); n != 5 || err != nil {
 		t.Errorf("trimmed %d, %v, want 5", n, err)
 	}
 	found, err := store.NewView(st).Streams(ctx, []string{"acme"})
