@@ -126,6 +126,15 @@ func (d *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake tim
 	return f.Now, f.Wake, err
 }
 
+// Commands takes operators' commands that wait behind other messages of the tenants.
+func (d *Consumer) Commands(ctx context.Context, tenants []string) ([]store.Message, error) {
+	msgs, err := d.streams.TakeCommands(ctx, d.reader(), tenants)
+	return msgs, d.reported(err)
+}
+
+// Late returns the tenants with large messages that are still to be loaded.
+func (d *Consumer) Late() []string { return d.omitted.tenants() }
+
 // Empty reports whether the buffer is empty.
 func (d *Consumer) Empty() bool {
 	return len(d.buffer.Ahead()) == 0

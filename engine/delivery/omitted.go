@@ -50,6 +50,14 @@ func (l *omittedMessages) take(enough []string) (msgs []store.Message) {
 	return msgs
 }
 
+// tenants returns whose messages are kept.
+func (l *omittedMessages) tenants() (out []string) {
+	for _, m := range l.buffered() {
+		out = append(out, m.Tenant)
+	}
+	return out
+}
+
 func (l *omittedMessages) buffered() []store.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()

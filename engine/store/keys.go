@@ -80,6 +80,9 @@ func (k Keys) Tenant(name string) string {
 // Stream is the stream of a tenant's events.
 func (k Keys) Stream(tenant string) string { return k.Tenant(tenant) + ":events" }
 
+// commands is the sorted set of operators' commands that workers may not have read.
+func (k Keys) commands(tenant string) string { return k.Stream(tenant) + ":commands" }
+
 // DeadLetters is the stream of a tenant's dead letters.
 func (k Keys) DeadLetters(tenant string) string { return k.Tenant(tenant) + ":events:dlq" }
 

@@ -107,6 +107,9 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 	if err := CheckTenant(e.Tenant); err != nil {
 		return err
 	}
+	if ahead(e.Type) {
+		return s.command(ctx, e)
+	}
 	if operated(e.Type) {
 		return failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, anys(s.fields(e))...)...))
 	}

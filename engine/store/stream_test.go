@@ -320,6 +320,52 @@ var deliveries = []check{
 			t.Errorf("the worker is told %+v of %v", reported, original)
 		}
 	}},
+	{"a worker takes commands before what stands before them", func(t *testing.T, w *environment) {
+		streams := store.NewStreams(w.Store)
+		taken := func(want ...string) (msgs []store.Message) {
+			t.Helper()
+			msgs, err := streams.TakeCommands(t.Context(), reader(store.WorkerGroup, "w1"), []string{"other", tenant})
+			must(t, err)
+			var got []string
+			for _, m := range msgs {
+				got = append(got, m.Event.ID)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("took %v, want %v", got, want)
+			}
+			return msgs
+		}
+		for i := range 5 {
+			must(t, w.Publish(t.Context(), happened(strconv.Itoa(i), "com.x")))
+		}
+		must(t, streams.Groups(t.Context(), tenant))
+		taken()
+		for id, typ := range map[string]event.Type{"resume": event.ExecutionResumed, "cancel": event.ExecutionCancelled} {
+			must(t, w.Publish(t.Context(), happened(id, typ)))
+		}
+		taken() // its execution has not begun
+		c := step(0, nil)
+		c.Publish = nil
+		w.commit(t, c, store.Committed)
+		m := taken("cancel")[0]
+		taken()
+		c = step(1, &m)
+		c.Publish = nil
+		w.commit(t, c, store.Committed)
+		if n := w.pending(t, store.WorkerGroup); n != 0 {
+			t.Errorf("%d messages are pending", n)
+		}
+		must(t, w.Publish(t.Context(), happened("read", event.ExecutionCancelled)))
+		msgs, _, err := streams.Read(t.Context(), reader(store.WorkerGroup, "w2"), 10, 0)
+		must(t, err)
+		if len(msgs) != 8 {
+			t.Errorf("read %d messages in their places, want 8", len(msgs))
+		}
+		taken() // what has been read
+		if n := w.rdb.Exists(t.Context(), "tenant:acme:events:commands").Val(); n != 0 {
+			t.Error("commands stay in the list")
+		}
+	}},
 	{"a dead letter that cannot be written leaves the message", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		must(t, w.rdb.Set(t.Context(), deadKey, "mine", 0).Err())

@@ -27,7 +27,8 @@ type Inbox struct {
 	reading    bool              // one worker reads for all of them
 	looked     bool              // the tenants without enough were read since a batch was done
 	changed    chan struct{}
-	awaited    bool // a worker waits for changed
+	awaited    bool      // a worker waits for changed
+	ahead      time.Time // when commands were looked for last
 }
 
 // NewInbox returns the inbox of one process.
@@ -151,6 +152,40 @@ func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake
 	}
 	return nil, f.Wake, err
 }
+
+// lookAhead fetches operators' commands that wait in the streams of tenants with work
+// behind what this process has not read yet.
+func (b *Inbox) lookAhead(ctx context.Context, now time.Time) {
+	tenants := b.behind(now)
+	if len(tenants) == 0 {
+		return
+	}
+	msgs, _ := b.consumer.Commands(ctx, tenants) // without them, commands are read in their places
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting.put(msgs)
+	b.broadcast()
+}
+
+// behind returns the tenants with work, if it is time to look for commands again.
+func (b *Inbox) behind(now time.Time) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	tenants := slices.Clone(b.waiting.turns)
+	for _, batch := range b.batches {
+		tenants = append(tenants, batch[0].Tenant)
+	}
+	tenants = append(tenants, b.consumer.Late()...)
+	if since := now.Sub(b.ahead); len(tenants) == 0 || since >= 0 && since < aheadEvery {
+		return nil
+	}
+	b.ahead = now
+	slices.Sort(tenants)
+	return slices.Compact(tenants)
+}
+
+// aheadEvery is how often a process with work looks for commands.
+const aheadEvery = 200 * time.Millisecond
 
 // pick takes the next batch that may begin. Tenants take turns. While several tenants
 // have work, each has at most one batch in progress: commands of a second one would delay

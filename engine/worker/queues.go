@@ -108,6 +108,9 @@ func (q *queues) back(msgs []store.Message) {
 	q.add(tenant, len(msgs))
 	q.weigh(tenant, msgs)
 	q.of[tenant] = append(slices.Clone(msgs), q.of[tenant]...)
+	if slices.ContainsFunc(q.of[tenant], command) {
+		q.of[tenant] = commandsFirst(q.of[tenant])
+	}
 	q.turns = append([]string{tenant}, slices.DeleteFunc(q.turns, func(t string) bool { return t == tenant })...)
 }
 

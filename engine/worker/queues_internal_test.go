@@ -58,6 +58,10 @@ func TestCommandsComeFirst(t *testing.T) {
 	if got, want := text(q.all()), "b0 a4 a7 a8 a1 a2 a3 a5 a6"; got != want || q.size != 9 {
 		t.Errorf("%d messages wait: %s, want %s", q.size, got, want)
 	}
+	q.back([]store.Message{of("9", "v", event.TaskCompleted)})
+	if got, want := text(q.all()), "a4 a7 a8 a9 a1 a2 a3 a5 a6 b0"; got != want {
+		t.Errorf("%s wait after what came back, want %s", got, want)
+	}
 }
 
 // Messages that are put back come first, before the rest of their tenant.

@@ -81,6 +81,10 @@ func New(st *store.Store, documents *definitions.Cache, cache *Cache, inbox *Inb
 // at once for a time in the past, and for the zero time only when something is written to
 // a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
+	if s.opts.Clock != nil {
+		s.began = s.opts.Clock()
+		s.inbox.lookAhead(ctx, s.began)
+	}
 	batch, wake, err := s.inbox.take(ctx)
 	if err != nil || len(batch) == 0 {
 		return wake, err

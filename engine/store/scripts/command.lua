@@ -1,0 +1,20 @@
+-- Appends the command of an operator to a stream, and lists it, so that a worker finds it before it
+-- has read all that stands before it in the stream.
+--
+-- KEYS[1]   stream of the tenant
+-- KEYS[2]   commands that workers may not have read: "<entry id> <execution>", by the time of the entry
+-- ARGV[1]   execution
+-- ARGV[2]   seconds after which the list is dropped
+-- ARGV[3…]  fields of the event
+--
+-- Returns the id of the entry.
+
+local stream, commands = KEYS[1], KEYS[2]
+local execution, keep = ARGV[1], tonumber(ARGV[2])
+
+local id = redis.call('XADD', stream, '*', unpack(ARGV, 3))
+-- The list only saves time: without it the command has its effect later.
+if type(redis.pcall('ZADD', commands, string.match(id, '^%d+'), id .. ' ' .. execution)) == 'number' then
+  redis.call('EXPIRE', commands, keep)
+end
+return id
