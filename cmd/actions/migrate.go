@@ -11,11 +11,11 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
 )
 
@@ -42,7 +42,7 @@ type Migration struct {
 	Task        string   `json:"task,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
 
-	At *dsl.Pos `json:"-"` // of the task in the new document
+	At *yaml.Pos `json:"-"` // of the task in the new document
 }
 
 // The results of a Migration.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim/spec"
 )
 
@@ -46,12 +46,12 @@ func (b *batch) annotateMistakes(f *testFile) {
 }
 
 // allMistakes returns the mistakes of a file and of the files that it needs.
-func allMistakes(err error) []dsl.Mistake {
+func allMistakes(err error) []yaml.Mistake {
 	switch found := err.(type) { //nolint:errorlint // only the join itself counts
-	case *dsl.Mistakes:
+	case *yaml.Mistakes:
 		return found.List
 	case interface{ Unwrap() []error }:
-		var all []dsl.Mistake
+		var all []yaml.Mistake
 		for _, one := range found.Unwrap() {
 			all = append(all, allMistakes(one)...)
 		}

@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/run"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/spec"
 )
@@ -99,8 +100,8 @@ func (c *testCase) virtual() time.Duration {
 func (b *batch) load(files []string) error {
 	loader := spec.NewLoader(b.read)
 	if !b.sh.Quiet {
-		loader.Warned = func(source []byte, warnings []dsl.Warning) {
-			dsl.RenderWarnings(b.sh.Err, source, warnings, b.sh.ErrColor())
+		loader.Warned = func(source []byte, warnings []yaml.Warning) {
+			yaml.RenderWarnings(b.sh.Err, source, warnings, b.sh.ErrColor())
 		}
 	}
 	for _, name := range files {
@@ -109,7 +110,7 @@ func (b *batch) load(files []string) error {
 		b.loaded(f)
 		b.files = append(b.files, f)
 		if f.err != nil {
-			if !errors.Is(f.err, dsl.ErrInvalid) {
+			if _, ok := errors.AsType[*yaml.Mistakes](f.err); !ok {
 				return cli.Fail(cli.ExitMisuse, f.err)
 			}
 			continue

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // NewValidateCommand returns the command flunq validate.
@@ -117,7 +118,7 @@ func (v *validation) check(name string, source []byte) {
 	}
 	cli.ExplainMistakes(v.sh, err)
 	if v.strict || !v.sh.Quiet {
-		dsl.RenderWarnings(v.sh.Err, source, warnings, v.sh.ErrColor())
+		yaml.RenderWarnings(v.sh.Err, source, warnings, v.sh.ErrColor())
 	}
 	if v.sh.Quiet {
 		return

@@ -15,12 +15,13 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/spelling"
+	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -69,11 +70,11 @@ func otherKind(name string, text []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte(`{"record":"header"`)) {
 		return Misusef("%s is a recording: flunq replay %s", name, name)
 	}
-	var top map[string]yaml.Node
+	var top map[string]yaml3.Node
 	if len(text) > DocumentLimit>>6 {
 		return nil
 	}
-	_ = yaml.Unmarshal(text, &top) // a file that does not parse is none of these
+	_ = yaml3.Unmarshal(text, &top) // a file that does not parse is none of these
 	if len(top) == 0 {
 		return nil
 	}
@@ -82,7 +83,7 @@ func otherKind(name string, text []byte) error {
 			return nil
 		}
 	}
-	if tests, is := top["tests"]; is && tests.Kind == yaml.SequenceNode {
+	if tests, is := top["tests"]; is && tests.Kind == yaml3.SequenceNode {
 		return Misusef("%s is a test file: flunq test %s", name, name)
 	}
 	for key := range top {
@@ -212,7 +213,7 @@ type Document struct {
 }
 
 // TaskOf returns the position of the expression that failed, or of the task.
-func (d Document) TaskOf(p *event.Problem) (at dsl.Pos, ok bool) {
+func (d Document) TaskOf(p *event.Problem) (at yaml.Pos, ok bool) {
 	if d.Def == nil {
 		return at, false
 	}
@@ -254,7 +255,7 @@ func StoredDocument(name, text string) Document {
 // ParseDocument checks a document, and prints its mistakes as validate does.
 func ParseDocument(sh *Shell, name string, text []byte) (Document, error) {
 	def, warnings, err := dsl.Parse(name, text)
-	if mistakes, ok := errors.AsType[*dsl.Mistakes](err); ok {
+	if mistakes, ok := errors.AsType[*yaml.Mistakes](err); ok {
 		mistakes.Render(sh.Err, sh.ErrColor())
 		return Document{}, Reported(ExitInvalid)
 	}
@@ -262,7 +263,7 @@ func ParseDocument(sh *Shell, name string, text []byte) (Document, error) {
 		return Document{}, err
 	}
 	if !sh.Quiet {
-		dsl.RenderWarnings(sh.Err, text, warnings, sh.ErrColor())
+		yaml.RenderWarnings(sh.Err, text, warnings, sh.ErrColor())
 	}
 	return Document{Name: name, Text: text, Def: def}, nil
 }
@@ -330,13 +331,13 @@ func ReadSecrets(ctx context.Context, sh *Shell, file string) (map[string]any, e
 
 // MissingSecrets returns the secrets that a document names but that are not given, each with its
 // position; nil if there are none.
-func MissingSecrets(def *dsl.Definition, name string, given map[string]any, file string) *dsl.Mistakes {
-	var list []dsl.Mistake
+func MissingSecrets(def *dsl.Definition, name string, given map[string]any, file string) *yaml.Mistakes {
+	var list []yaml.Mistake
 	for _, use := range def.Secrets {
 		if _, ok := given[use.Name]; ok {
 			continue
 		}
-		m := dsl.Mistake{Pos: use.Pos, File: cmp.Or(name, def.ID()), Message: fmt.Sprintf("there is no secret %q", use.Name)}
+		m := yaml.Mistake{Pos: use.Pos, File: cmp.Or(name, def.ID()), Message: fmt.Sprintf("there is no secret %q", use.Name)}
 		known := slices.Sorted(maps.Keys(given))
 		switch guess := spelling.Word(use.Name, known); {
 		case file == "":
@@ -353,11 +354,11 @@ func MissingSecrets(def *dsl.Definition, name string, given map[string]any, file
 	if list == nil {
 		return nil
 	}
-	return dsl.NewMistakes(def.Source, list)
+	return yaml.NewMistakes(def.Source, list)
 }
 
 // Place returns the position of a task in the document.
-func (d Document) Place(ref string) (at dsl.Pos, ok bool) {
+func (d Document) Place(ref string) (at yaml.Pos, ok bool) {
 	if d.Def == nil {
 		return at, false
 	}
@@ -369,7 +370,7 @@ func (d Document) Place(ref string) (at dsl.Pos, ok bool) {
 }
 
 // Frame prints a line of the document, with a mark below the column.
-func (d Document) Frame(w io.Writer, on bool, at dsl.Pos) {
+func (d Document) Frame(w io.Writer, on bool, at yaml.Pos) {
 	line, ok := d.Line(at.Line)
 	if !ok {
 		return
@@ -422,7 +423,7 @@ func MistakeNotes(err error) []Note {
 	if err == nil {
 		return notes
 	}
-	found, ok := errors.AsType[*dsl.Mistakes](err)
+	found, ok := errors.AsType[*yaml.Mistakes](err)
 	if !ok {
 		return append(notes, Note{Line: 1, Column: 1, Message: err.Error()})
 	}
@@ -433,7 +434,7 @@ func MistakeNotes(err error) []Note {
 }
 
 // WarningNotes returns warnings as they stand in the JSON output.
-func WarningNotes(warnings []dsl.Warning) []Note {
+func WarningNotes(warnings []yaml.Warning) []Note {
 	notes := []Note{}
 	for _, w := range warnings {
 		notes = append(notes, Note{w.Line, w.Column, w.Message, w.Suggestion})
@@ -443,7 +444,7 @@ func WarningNotes(warnings []dsl.Warning) []Note {
 
 // ExplainMistakes prints the mistakes in a document and their positions.
 func ExplainMistakes(sh *Shell, err error) {
-	if found, ok := errors.AsType[*dsl.Mistakes](err); ok {
+	if found, ok := errors.AsType[*yaml.Mistakes](err); ok {
 		found.Render(sh.Err, sh.ErrColor())
 		return
 	}

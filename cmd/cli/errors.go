@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // errReported stands for an error that the user has already seen.
@@ -159,13 +159,16 @@ const (
 // ExitCode is the only mapping from errors to exit codes. A code attached by fail takes precedence
 // over that of the wrapped error.
 func ExitCode(err error) int {
-	var marked *failure
+	var (
+		marked  *failure
+		invalid *yaml.Mistakes
+	)
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &marked):
 		return marked.code
-	case errors.Is(err, dsl.ErrInvalid):
+	case errors.As(err, &invalid):
 		return ExitInvalid
 	default:
 		return ExitFailed

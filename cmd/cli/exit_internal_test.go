@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // Each kind of error has its exit code, however deep it is wrapped.
@@ -22,7 +22,7 @@ func TestExitCode(t *testing.T) {
 		{Misusef("no such flag"), 2},
 		{Fail(ExitFaulted, plain), 3},
 		{Fail(ExitUnexpected, plain), 4},
-		{fmt.Errorf("order.yaml: %w", dsl.ErrInvalid), 5},
+		{fmt.Errorf("order.yaml: %w", &yaml.Mistakes{}), 5},
 		{Reported(ExitInvalid), 5},
 		{fmt.Errorf("run: %w", Fail(ExitUnreachable, plain)), 6},
 		{Fail(ExitLimit, plain), 7},

@@ -22,6 +22,7 @@ import (
 	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/worker"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // starter is one run of the command start.
@@ -248,7 +249,7 @@ func (s *starter) resolve(ctx context.Context, r *cli.Remote, given string, sour
 		return source, cli.Fail(cli.ExitInvalid, fmt.Errorf("workflow %s:%s is registered with a text that this flunq cannot read", found.Workflow, found.Version))
 	}
 	if !s.sh.Quiet {
-		dsl.RenderWarnings(s.sh.Err, source.Text, source.Def.CannotRun, s.sh.ErrColor())
+		yaml.RenderWarnings(s.sh.Err, source.Text, source.Def.CannotRun, s.sh.ErrColor())
 	}
 	return source, nil
 }

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
 	"flunq.io/flunq/sim/spec"
@@ -75,7 +76,7 @@ func (s *searcher) subjects(ctx context.Context, base search.Search) ([]subject,
 	}
 	read := func(file string) ([]byte, error) { return cli.ReadDocument(ctx, s.sh, file) }
 	suite, _, err := spec.NewLoader(read).Load(s.test)
-	if mistakes, ok := errors.AsType[*dsl.Mistakes](err); ok {
+	if mistakes, ok := errors.AsType[*yaml.Mistakes](err); ok {
 		mistakes.Render(s.sh.Err, s.sh.ErrColor())
 		return nil, cli.Reported(cli.ExitInvalid)
 	}

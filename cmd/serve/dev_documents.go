@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // documents keeps the documents of a folder registered.
@@ -100,7 +101,7 @@ func (d *documents) register(ctx context.Context, file string, text []byte) {
 		return
 	}
 	if !d.sh.Quiet {
-		dsl.RenderWarnings(d.sh.Err, text, warnings, d.sh.ErrColor())
+		yaml.RenderWarnings(d.sh.Err, text, warnings, d.sh.ErrColor())
 	}
 	name := def.ID() + ":" + def.Document.Version
 	if _, err := d.store.Define(ctx, d.tenant, def.ID(), def.Document.Version, string(def.Source)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/yaml"
 )
 
 func protocols() []string { return []string{"http", "openapi", "grpc", "asyncapi", "a2a", "mcp"} }
@@ -13,13 +14,13 @@ func protocols() []string { return []string{"http", "openapi", "grpc", "asyncapi
 var cataloged = regexp.MustCompile(`^[^\s:@]+:[^\s:@]+@([^\s:@]+)$`)
 
 // call parses a call task.
-func (p *parser) call(t *Task, n *node, s scope) {
+func (p *parser) call(t *Task, n *yaml.Node, s scope) {
 	t.Call = &CallTask{}
-	callee, ok := p.text(n.get("call"), "call")
+	callee, ok := p.text(n.Get("call"), "call")
 	if !ok {
 		return
 	}
-	with := n.get("with")
+	with := n.Get("with")
 	if !slices.Contains(protocols(), callee) {
 		p.callFunction(t, n, callee, s)
 		return
@@ -27,7 +28,7 @@ func (p *parser) call(t *Task, n *node, s scope) {
 	t.Call.Protocol = callee
 	if with == nil {
 		if !p.misspelt(n, "with", append(commonKeys(), "call", "with")) {
-			p.mistake(n.Pos, "add `with: …`", "task %s: call: %s has no with", quote(t.Name), callee)
+			p.Mistake(n.Pos, "add `with: …`", "task %s: call: %s has no with", yaml.Quote(t.Name), callee)
 		}
 		return
 	}
@@ -48,23 +49,23 @@ func (p *parser) call(t *Task, n *node, s scope) {
 		p.callMCP(with, s)
 	}
 	t.Unsupported = "call: " + callee
-	p.cannotRun(n.get("call").Pos, t.Unsupported, instead(callee))
+	p.cannotRun(n.Get("call").Pos, t.Unsupported, instead(callee))
 	t.Call.With = p.valueWithoutNotes(with, s)
 }
 
 // valueWithoutNotes parses data whose expressions were checked before, without reporting
 // anything.
-func (p *parser) valueWithoutNotes(n *node, s scope) *expr.Value {
-	said := p.notes
-	p.notes = &notes{said: map[Mistake]bool{}}
-	defer func() { p.notes = said }()
+func (p *parser) valueWithoutNotes(n *yaml.Node, s scope) *expr.Value {
+	said := p.Collector
+	p.Collector = yaml.NewCollector("")
+	defer func() { p.Collector = said }()
 	return p.value(n, s)
 }
 
 // callFunction parses a call of a function that use.functions or a catalog defines.
-func (p *parser) callFunction(t *Task, n *node, callee string, s scope) {
+func (p *parser) callFunction(t *Task, n *yaml.Node, callee string, s scope) {
 	t.Call.Protocol = "function"
-	if with := n.get("with"); with != nil {
+	if with := n.Get("with"); with != nil {
 		p.mapOf(with, "with")
 		t.Call.With = p.value(with, s)
 	}
@@ -72,119 +73,119 @@ func (p *parser) callFunction(t *Task, n *node, callee string, s scope) {
 		t.Call.Function = f
 		return
 	}
-	at := n.get("call").Pos
+	at := n.Get("call").Pos
 	if strings.Contains(callee, "://") {
 		t.Unsupported = "call: " + callee + " (catalog)"
-		p.cannotRun(at, "call: "+short(callee),
-			"define the function in use.functions; to send a request, write call: http, with: {method: get, endpoint: "+cut(callee, 200)+"}")
+		p.cannotRun(at, "call: "+yaml.Short(callee),
+			"define the function in use.functions; to send a request, write call: http, with: {method: get, endpoint: "+yaml.Cut(callee, 200)+"}")
 		return
 	}
 	if m := cataloged.FindStringSubmatch(callee); m != nil {
 		if _, known := p.shared.catalogs.find(m[1]); !known && m[1] != "default" {
-			p.mistake(at, reference(m[1], "use.catalogs", p.shared.catalogs.names), "unknown catalog %s", quote(m[1]))
+			p.Mistake(at, reference(m[1], "use.catalogs", p.shared.catalogs.names), "unknown catalog %s", yaml.Quote(m[1]))
 		}
 		t.Unsupported = "call: " + callee + " (catalog)"
-		p.cannotRun(at, "call: "+short(callee), instead("catalog"))
+		p.cannotRun(at, "call: "+yaml.Short(callee), instead("catalog"))
 		return
 	}
 	suggestion := p.guess(callee, slices.Concat(protocols(), p.shared.functions))
 	if closest(callee, slices.Concat(protocols(), p.shared.functions)) == "" && suggestion != "" {
 		suggestion += "; or define it in use.functions"
 	}
-	p.mistake(at, suggestion, "unknown call %s", quote(callee))
+	p.Mistake(at, suggestion, "unknown call %s", yaml.Quote(callee))
 }
 
-func (p *parser) callHTTP(n *node, s scope) *HTTPCall {
+func (p *parser) callHTTP(n *yaml.Node, s scope) *HTTPCall {
 	c := &HTTPCall{}
 	if !p.object(n, "with of call: http", keys("method", "endpoint", "headers", "body", "query", "output", "redirect").
 		need("method", "endpoint")) {
 		return c
 	}
-	c.Method = p.textOrExpression(n.get("method"), "method", s)
-	p.method(n.get("method"))
-	c.Endpoint = p.endpoint(n.get("endpoint"), "endpoint", s)
-	p.target(n.get("endpoint"), "endpoint", s)
-	c.Headers = p.pairs(n.get("headers"), "headers", s)
-	c.Body = p.value(n.get("body"), s)
-	c.Query = p.pairs(n.get("query"), "query", s)
+	c.Method = p.textOrExpression(n.Get("method"), "method", s)
+	p.method(n.Get("method"))
+	c.Endpoint = p.endpoint(n.Get("endpoint"), "endpoint", s)
+	p.target(n.Get("endpoint"), "endpoint", s)
+	c.Headers = p.pairs(n.Get("headers"), "headers", s)
+	c.Body = p.value(n.Get("body"), s)
+	c.Query = p.pairs(n.Get("query"), "query", s)
 	c.Output, c.Redirect = p.answer(n)
 	return c
 }
 
 // answer parses what to do with a response.
-func (p *parser) answer(n *node) (output string, redirect bool) {
-	output = p.word(n.get("output"), "output", "content", "content", "response", "raw")
-	return output, p.flag(n.get("redirect"), "redirect")
+func (p *parser) answer(n *yaml.Node) (output string, redirect bool) {
+	output = p.word(n.Get("output"), "output", "content", "content", "response", "raw")
+	return output, p.flag(n.Get("redirect"), "redirect")
 }
 
 // pairs parses headers or a query: a map of scalars, or one expression.
-func (p *parser) pairs(n *node, what string, s scope) *expr.Value {
+func (p *parser) pairs(n *yaml.Node, what string, s scope) *expr.Value {
 	if n == nil {
 		return nil
 	}
-	if whole(n.text()).is {
+	if whole(n.Text()).is {
 		return p.value(n, s)
 	}
 	for _, f := range p.mapOf(n, what) {
-		switch f.value.shape {
-		case null, list, object:
-			p.wrong(f.value, what+"."+short(f.key), "text")
+		switch f.Value.Shape {
+		case yaml.Null, yaml.List, yaml.Object:
+			p.wrong(f.Value, what+"."+yaml.Short(f.Key), "text")
 		default:
 		}
 	}
 	return p.value(n, s)
 }
 
-func (p *parser) callOpenAPI(n *node, s scope) *OpenAPICall {
+func (p *parser) callOpenAPI(n *yaml.Node, s scope) *OpenAPICall {
 	c := &OpenAPICall{}
 	if !p.object(n, "with of call: openapi", keys("document", "operationId", "parameters", "authentication", "output", "redirect").
 		need("document", "operationId")) {
 		return c
 	}
-	c.Document = p.externalResource(n.get("document"), "document", s)
-	p.target(n.get("document").get("endpoint"), "document.endpoint", s)
-	c.OperationID = p.textOrExpression(n.get("operationId"), "operationId", s)
-	p.mapOf(n.get("parameters"), "parameters")
-	c.Parameters = p.value(n.get("parameters"), s)
-	c.Authentication = p.authentication(n.get("authentication"), s)
+	c.Document = p.externalResource(n.Get("document"), "document", s)
+	p.target(n.Get("document").Get("endpoint"), "document.endpoint", s)
+	c.OperationID = p.textOrExpression(n.Get("operationId"), "operationId", s)
+	p.mapOf(n.Get("parameters"), "parameters")
+	c.Parameters = p.value(n.Get("parameters"), s)
+	c.Authentication = p.authentication(n.Get("authentication"), s)
 	c.Output, c.Redirect = p.answer(n)
 	return c
 }
 
 // externalResource parses the location of a document.
-func (p *parser) externalResource(n *node, what string, s scope) (e Endpoint) {
+func (p *parser) externalResource(n *yaml.Node, what string, s scope) (e Endpoint) {
 	if n == nil {
 		return e
 	}
-	if n.shape == text {
-		p.mistake(n.Pos, "write it as {endpoint: …}", "%s: want a map, this is text", what)
+	if n.Shape == yaml.Text {
+		p.Mistake(n.Pos, "write it as {endpoint: …}", "%s: want a map, this is text", what)
 		return e
 	}
 	if !p.object(n, what, keys("name", "endpoint").need("endpoint")) {
 		return e
 	}
-	p.text(n.get("name"), what+".name")
-	return p.endpoint(n.get("endpoint"), what+".endpoint", s)
+	p.text(n.Get("name"), what+".name")
+	return p.endpoint(n.Get("endpoint"), what+".endpoint", s)
 }
 
 // endpoint parses a URI, or a map that contains one.
-func (p *parser) endpoint(n *node, what string, s scope) (e Endpoint) {
+func (p *parser) endpoint(n *yaml.Node, what string, s scope) (e Endpoint) {
 	switch {
 	case n == nil:
 		return e
-	case n.shape != object || unquotedTemplate(n) != "" && n.get("uri") == nil:
+	case n.Shape != yaml.Object || unquotedTemplate(n) != "" && n.Get("uri") == nil:
 		e.URI = p.uri(n, what, s)
 		return e
 	}
 	if p.object(n, what, keys("uri", "authentication").need("uri")) {
-		e.URI = p.uri(n.get("uri"), what+".uri", s)
-		e.Authentication = p.authentication(n.get("authentication"), s)
+		e.URI = p.uri(n.Get("uri"), what+".uri", s)
+		e.Authentication = p.authentication(n.Get("authentication"), s)
 	}
 	return e
 }
 
 // uri parses a URI, a URI template or an expression. It returns nil for a nil node.
-func (p *parser) uri(n *node, what string, s scope) *expr.Value {
+func (p *parser) uri(n *yaml.Node, what string, s scope) *expr.Value {
 	if n == nil {
 		return nil
 	}
@@ -194,16 +195,16 @@ func (p *parser) uri(n *node, what string, s scope) *expr.Value {
 	}
 	_, mixed := interpolation(src)
 	switch {
-	case whole(src).is, strings.HasPrefix(src, "${") && !closes(src), mixed && p.loose:
+	case whole(src).is, strings.HasPrefix(src, "${") && !yaml.HasClosingBrace(src), mixed && p.loose:
 	case mixed:
 		rewritten, _ := interpolation(src)
-		p.mistake(n.Pos, "write it as '${ "+cut(rewritten, 200)+" }', or as a template: https://host/{name}",
+		p.Mistake(n.Pos, "write it as '${ "+yaml.Cut(rewritten, 200)+" }', or as a template: https://host/{name}",
 			"%s: the ${ } inside of longer text is not evaluated", what)
 		return expr.Literal(src)
 	case src == "":
-		p.mistake(n.Pos, "", "%s is empty", what)
+		p.Mistake(n.Pos, "", "%s is empty", what)
 	case strings.ContainsAny(src, " \t\r\n\v\f"):
-		p.mistake(n.Pos, "", "%s: %s is not a URI: it has spaces", what, quote(src))
+		p.Mistake(n.Pos, "", "%s: %s is not a URI: it has spaces", what, yaml.Quote(src))
 	default:
 		// Even in loose mode a plain URI is literal.
 		return expr.Literal(src)
@@ -213,160 +214,160 @@ func (p *parser) uri(n *node, what string, s scope) *expr.Value {
 
 var hostPattern = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-.]{0,61}[a-zA-Z0-9])?$`)
 
-func (p *parser) callGRPC(n *node, s scope) {
+func (p *parser) callGRPC(n *yaml.Node, s scope) {
 	if !p.object(n, "with of call: grpc", keys("proto", "service", "method", "arguments").need("proto", "service", "method")) {
 		return
 	}
-	p.externalResource(n.get("proto"), "proto", s)
-	p.textOrExpression(n.get("method"), "method", s)
-	p.data(n.get("arguments"), "arguments", s)
-	service := n.get("service")
+	p.externalResource(n.Get("proto"), "proto", s)
+	p.textOrExpression(n.Get("method"), "method", s)
+	p.data(n.Get("arguments"), "arguments", s)
+	service := n.Get("service")
 	if service == nil || !p.object(service, "service", keys("name", "host", "port", "authentication").need("name", "host")) {
 		return
 	}
-	p.textOrExpression(service.get("name"), "service.name", s)
-	if host, ok := p.text(service.get("host"), "service.host"); ok && !hostPattern.MatchString(host) {
-		p.mistake(service.get("host").Pos, "host: api.example.com", "service.host: %s is not a host name", quote(host))
+	p.textOrExpression(service.Get("name"), "service.name", s)
+	if host, ok := p.text(service.Get("host"), "service.host"); ok && !hostPattern.MatchString(host) {
+		p.Mistake(service.Get("host").Pos, "host: api.example.com", "service.host: %s is not a host name", yaml.Quote(host))
 	}
-	p.whole(service.get("port"), "service.port", 0, 65535)
-	p.authentication(service.get("authentication"), s)
+	p.whole(service.Get("port"), "service.port", 0, 65535)
+	p.authentication(service.Get("authentication"), s)
 }
 
-func (p *parser) callA2A(n *node, s scope) {
+func (p *parser) callA2A(n *yaml.Node, s scope) {
 	if !p.object(n, "with of call: a2a", keys("agentCard", "server", "method", "parameters").need("method")) {
 		return
 	}
-	p.word(n.get("method"), "method", "", "message/send", "message/stream", "tasks/get", "tasks/list", "tasks/cancel",
+	p.word(n.Get("method"), "method", "", "message/send", "message/stream", "tasks/get", "tasks/list", "tasks/cancel",
 		"tasks/resubscribe", "tasks/pushNotificationConfig/set", "tasks/pushNotificationConfig/get",
 		"tasks/pushNotificationConfig/list", "tasks/pushNotificationConfig/delete", "agent/getAuthenticatedExtendedCard")
-	if card := n.get("agentCard"); card != nil {
+	if card := n.Get("agentCard"); card != nil {
 		p.externalResource(card, "agentCard", s)
 	}
-	if server := n.get("server"); server != nil {
+	if server := n.Get("server"); server != nil {
 		p.endpoint(server, "server", s)
 	}
-	parameters := n.get("parameters")
-	if parameters != nil && parameters.shape == object && len(parameters.fields) == 0 {
-		p.mistake(parameters.Pos, "leave it out", "parameters is empty")
+	parameters := n.Get("parameters")
+	if parameters != nil && parameters.Shape == yaml.Object && len(parameters.Fields) == 0 {
+		p.Mistake(parameters.Pos, "leave it out", "parameters is empty")
 	}
 	p.mapOrText(parameters, "parameters", s)
 }
 
 // mapOrText checks that a value is a map or a string.
-func (p *parser) mapOrText(n *node, what string, s scope) {
+func (p *parser) mapOrText(n *yaml.Node, what string, s scope) {
 	if n == nil {
 		return
 	}
-	if n.shape != text {
+	if n.Shape != yaml.Text {
 		p.mapOf(n, what)
 	}
 	p.value(n, s)
 }
 
-func (p *parser) callMCP(n *node, s scope) {
+func (p *parser) callMCP(n *yaml.Node, s scope) {
 	known := keys("protocolVersion", "method", "parameters", "timeout", "transport", "client").need("method", "transport")
 	if !p.object(n, "with of call: mcp", known.others()) {
 		return
 	}
-	p.textOrExpression(n.get("protocolVersion"), "protocolVersion", s)
-	p.word(n.get("method"), "method", "", "tools/list", "tools/call", "prompts/list", "prompts/get",
+	p.textOrExpression(n.Get("protocolVersion"), "protocolVersion", s)
+	p.word(n.Get("method"), "method", "", "tools/list", "tools/call", "prompts/list", "prompts/get",
 		"resources/list", "resources/read", "resources/templates/list")
-	p.mapOrText(n.get("parameters"), "parameters", s)
-	p.duration(n.get("timeout"), "timeout", s)
-	if transport := n.get("transport"); transport != nil {
+	p.mapOrText(n.Get("parameters"), "parameters", s)
+	p.duration(n.Get("timeout"), "timeout", s)
+	if transport := n.Get("transport"); transport != nil {
 		p.transport(transport, s)
 	}
-	client := n.get("client")
+	client := n.Get("client")
 	if client != nil && p.object(client, "client", keys("name", "version", "description").need("name", "version").others()) {
-		p.textOrExpression(client.get("name"), "client.name", s)
-		p.textOrExpression(client.get("version"), "client.version", s)
+		p.textOrExpression(client.Get("name"), "client.name", s)
+		p.textOrExpression(client.Get("version"), "client.version", s)
 	}
 }
 
-func (p *parser) transport(n *node, s scope) {
+func (p *parser) transport(n *yaml.Node, s scope) {
 	if !p.object(n, "transport", keys("http", "stdio", "options").others()) {
 		return
 	}
-	web, stdio := n.get("http"), n.get("stdio")
+	web, stdio := n.Get("http"), n.Get("stdio")
 	if (web == nil) == (stdio == nil) {
-		p.mistake(n.Pos, "add http: {endpoint: …} or stdio: {command: …}", "transport wants exactly one of http and stdio")
+		p.Mistake(n.Pos, "add http: {endpoint: …} or stdio: {command: …}", "transport wants exactly one of http and stdio")
 	}
 	if web != nil && p.object(web, "transport.http", keys("endpoint", "headers").need("endpoint").others()) {
-		p.endpoint(web.get("endpoint"), "transport.http.endpoint", s)
-		p.textMap(web.get("headers"), "transport.http.headers", s)
+		p.endpoint(web.Get("endpoint"), "transport.http.endpoint", s)
+		p.textMap(web.Get("headers"), "transport.http.headers", s)
 	}
 	if stdio != nil && p.object(stdio, "transport.stdio", keys("command", "arguments", "environment").need("command").others()) {
-		p.textOrExpression(stdio.get("command"), "transport.stdio.command", s)
-		p.arguments(stdio.get("arguments"), "transport.stdio.arguments", s)
-		p.textMap(stdio.get("environment"), "transport.stdio.environment", s)
+		p.textOrExpression(stdio.Get("command"), "transport.stdio.command", s)
+		p.arguments(stdio.Get("arguments"), "transport.stdio.arguments", s)
+		p.textMap(stdio.Get("environment"), "transport.stdio.environment", s)
 	}
-	p.textMap(n.get("options"), "transport.options", s)
+	p.textMap(n.Get("options"), "transport.options", s)
 }
 
 // textMap checks that a value is a map of strings.
-func (p *parser) textMap(n *node, what string, s scope) {
+func (p *parser) textMap(n *yaml.Node, what string, s scope) {
 	for _, f := range p.mapOf(n, what) {
-		p.textOrExpression(f.value, what+"."+short(f.key), s)
+		p.textOrExpression(f.Value, what+"."+yaml.Short(f.Key), s)
 	}
 }
 
-func (p *parser) callAsyncAPI(t *Task, n *node, s scope) {
+func (p *parser) callAsyncAPI(t *Task, n *yaml.Node, s scope) {
 	if !p.object(n, "with of call: asyncapi", keys("document", "channel", "operation", "server", "protocol", "message",
 		"subscription", "authentication").need("document")) {
 		return
 	}
 	p.exactlyOne(n, "channel", "operation")
 	p.exactlyOne(n, "message", "subscription")
-	p.externalResource(n.get("document"), "document", s)
-	p.textOrExpression(n.get("channel"), "channel", s)
-	p.textOrExpression(n.get("operation"), "operation", s)
-	p.word(n.get("protocol"), "protocol", "", "amqp", "amqp1", "anypointmq", "googlepubsub", "http", "ibmmq", "jms", "kafka",
+	p.externalResource(n.Get("document"), "document", s)
+	p.textOrExpression(n.Get("channel"), "channel", s)
+	p.textOrExpression(n.Get("operation"), "operation", s)
+	p.word(n.Get("protocol"), "protocol", "", "amqp", "amqp1", "anypointmq", "googlepubsub", "http", "ibmmq", "jms", "kafka",
 		"mercure", "mqtt", "mqtt5", "nats", "pulsar", "redis", "sns", "solace", "sqs", "stomp", "ws")
-	p.authentication(n.get("authentication"), s)
-	if server := n.get("server"); server != nil && p.object(server, "server", keys("name", "variables").need("name")) {
-		p.textOrExpression(server.get("name"), "server.name", s)
-		p.data(server.get("variables"), "server.variables", s)
+	p.authentication(n.Get("authentication"), s)
+	if server := n.Get("server"); server != nil && p.object(server, "server", keys("name", "variables").need("name")) {
+		p.textOrExpression(server.Get("name"), "server.name", s)
+		p.data(server.Get("variables"), "server.variables", s)
 	}
-	if message := n.get("message"); message != nil && p.object(message, "message", keys("payload", "headers")) {
-		p.data(message.get("payload"), "message.payload", s)
-		p.data(message.get("headers"), "message.headers", s)
+	if message := n.Get("message"); message != nil && p.object(message, "message", keys("payload", "headers")) {
+		p.data(message.Get("payload"), "message.payload", s)
+		p.data(message.Get("headers"), "message.headers", s)
 	}
-	if subscription := n.get("subscription"); subscription != nil {
+	if subscription := n.Get("subscription"); subscription != nil {
 		p.subscription(t, subscription, s)
 	}
 }
 
-func (p *parser) exactlyOne(n *node, one, other string) {
-	a, b := n.get(one), n.get(other)
+func (p *parser) exactlyOne(n *yaml.Node, one, other string) {
+	a, b := n.Get(one), n.Get(other)
 	switch {
 	case a == nil && b == nil:
-		p.mistake(n.Pos, "add one", "want one of %s and %s", one, other)
+		p.Mistake(n.Pos, "add one", "want one of %s and %s", one, other)
 	case a != nil && b != nil:
-		p.mistake(b.Pos, "keep one", "here are both %s and %s", one, other)
+		p.Mistake(b.Pos, "keep one", "here are both %s and %s", one, other)
 	}
 }
 
-func (p *parser) subscription(t *Task, n *node, s scope) {
+func (p *parser) subscription(t *Task, n *yaml.Node, s scope) {
 	if !p.object(n, "subscription", keys("filter", "consume", "foreach").need("consume")) {
 		return
 	}
-	p.expression(n.get("filter"), "subscription.filter", s)
-	if consume := n.get("consume"); consume != nil && p.object(consume, "consume", keys("for", "amount", "while", "until")) {
+	p.expression(n.Get("filter"), "subscription.filter", s)
+	if consume := n.Get("consume"); consume != nil && p.object(consume, "consume", keys("for", "amount", "while", "until")) {
 		found := 0
 		for _, name := range []string{"amount", "while", "until"} {
-			if consume.get(name) != nil {
+			if consume.Get(name) != nil {
 				found++
 			}
 		}
 		if found != 1 {
-			p.mistake(consume.Pos, "add `amount: 1`", "consume wants exactly one of amount, while, until")
+			p.Mistake(consume.Pos, "add `amount: 1`", "consume wants exactly one of amount, while, until")
 		}
-		p.duration(consume.get("for"), "consume.for", s)
-		p.whole(consume.get("amount"), "consume.amount", 1, 1<<31-1)
-		p.expression(consume.get("while"), "consume.while", s)
-		p.expression(consume.get("until"), "consume.until", s)
+		p.duration(consume.Get("for"), "consume.for", s)
+		p.whole(consume.Get("amount"), "consume.amount", 1, 1<<31-1)
+		p.expression(consume.Get("while"), "consume.while", s)
+		p.expression(consume.Get("until"), "consume.until", s)
 	}
-	if each := n.get("foreach"); each != nil {
+	if each := n.Get("foreach"); each != nil {
 		p.foreach(each, t, t.Ref+"/with/subscription/foreach/do", s)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // Duration is a calendar duration: months differ in length, so Months are counted
@@ -191,7 +192,7 @@ func durationOfMap(m map[string]any) (Duration, *durationError) {
 	known := durationKeys()
 	for _, key := range slices.Sorted(mapsKeys(m)) {
 		if !slices.Contains(known, key) {
-			return Duration{}, &durationError{key, "unknown key " + quote(key) + " in a duration", didYouMean(key, known)}
+			return Duration{}, &durationError{key, "unknown key " + yaml.Quote(key) + " in a duration", didYouMean(key, known)}
 		}
 	}
 	var total amounts
@@ -266,7 +267,7 @@ var (
 func durationOfText(s string) (Duration, *durationError) {
 	const longest = 200
 	if len(s) > longest {
-		return Duration{}, &durationError{"", quote(s) + " is not a duration", ""}
+		return Duration{}, &durationError{"", yaml.Quote(s) + " is not a duration", ""}
 	}
 	if d, ok := plainISO(s); ok {
 		return d, nil
@@ -283,13 +284,13 @@ func durationOfText(s string) (Duration, *durationError) {
 		return Duration{Until: t}, nil
 	}
 	if strings.HasPrefix(strings.TrimSpace(s), "-") || strings.Contains(s, "P-") {
-		return Duration{}, &durationError{"", quote(s) + " is negative", "a duration cannot lead into the past"}
+		return Duration{}, &durationError{"", yaml.Quote(s) + " is negative", "a duration cannot lead into the past"}
 	}
 	suggestion := "write it as PT5S (5 seconds), PT10M (10 minutes) or P1D (1 day)"
 	if mended := suggestDuration(s); mended != "" {
 		suggestion = "write it as " + mended
 	}
-	return Duration{}, &durationError{"", quote(s) + " is not an ISO 8601 duration", suggestion}
+	return Duration{}, &durationError{"", yaml.Quote(s) + " is not an ISO 8601 duration", suggestion}
 }
 
 // plainISO parses the most common durations: whole amounts of few digits.
@@ -383,50 +384,50 @@ func inISO(amount, unit string) string {
 
 // duration parses a duration. If moments is true, a timestamp is valid too. It returns nil
 // for a nil node.
-func (p *parser) duration(n *node, what string, s scope, moments ...bool) *expr.Value {
+func (p *parser) duration(n *yaml.Node, what string, s scope, moments ...bool) *expr.Value {
 	if n == nil {
 		return nil
 	}
-	if inner := whole(n.text()); inner.is {
+	if inner := whole(n.Text()); inner.is {
 		return computed(p.compile(n, inner, s))
 	}
-	if strings.HasPrefix(strings.TrimSpace(n.text()), "${") {
+	if strings.HasPrefix(strings.TrimSpace(n.Text()), "${") {
 		p.unclosed(n)
 		return nil
 	}
-	if n.shape == object && !p.durationMap(n, what) {
+	if n.Shape == yaml.Object && !p.durationMap(n, what) {
 		return nil
 	}
-	d, wrong := readDuration(n.data)
+	d, wrong := readDuration(n.Data)
 	switch {
 	case wrong != nil:
-		p.mistake(n.Pos, wrong.suggestion, "%s: %s", what, wrong.message)
+		p.Mistake(n.Pos, wrong.suggestion, "%s: %s", what, wrong.message)
 	case d.Go:
-		p.warn(n.Pos, "write it as "+d.String(), "%s: %s is how Go writes durations: other runtimes do not know it", what, quote(n.text()))
+		p.Warn(n.Pos, "write it as "+d.String(), "%s: %s is how Go writes durations: other runtimes do not know it", what, yaml.Quote(n.Text()))
 	case !d.Until.IsZero() && len(moments) == 0:
-		p.mistake(n.Pos, "write it as PT5S", "%s: %s is a moment, want a duration", what, quote(n.text()))
+		p.Mistake(n.Pos, "write it as PT5S", "%s: %s is a moment, want a duration", what, yaml.Quote(n.Text()))
 	}
-	return expr.Literal(n.data)
+	return expr.Literal(n.Data)
 }
 
 // durationMap checks each member of a duration, so that all mistakes are reported.
-func (p *parser) durationMap(n *node, what string) bool {
-	fine := len(n.fields) > 0
+func (p *parser) durationMap(n *yaml.Node, what string) bool {
+	fine := len(n.Fields) > 0
 	if !fine {
-		p.mistake(n.Pos, "write it as {seconds: 5}", "%s: the duration is empty", what)
+		p.Mistake(n.Pos, "write it as {seconds: 5}", "%s: the duration is empty", what)
 	}
-	for _, f := range n.fields {
-		if whole(f.value.text()).is {
-			p.mistake(f.value.Pos, "compute all of it: ${ \"PT\\(…)S\" }", "%s: %s cannot be an expression", what, short(f.key))
+	for _, f := range n.Fields {
+		if whole(f.Value.Text()).is {
+			p.Mistake(f.Value.Pos, "compute all of it: ${ \"PT\\(…)S\" }", "%s: %s cannot be an expression", what, yaml.Short(f.Key))
 			fine = false
 			continue
 		}
-		if _, wrong := durationOfMap(map[string]any{f.key: f.value.data}); wrong != nil {
-			at := f.value.Pos
-			if !slices.Contains(durationKeys(), f.key) {
-				at = f.pos
+		if _, wrong := durationOfMap(map[string]any{f.Key: f.Value.Data}); wrong != nil {
+			at := f.Value.Pos
+			if !slices.Contains(durationKeys(), f.Key) {
+				at = f.Pos
 			}
-			p.mistake(at, wrong.suggestion, "%s: %s", what, wrong.message)
+			p.Mistake(at, wrong.suggestion, "%s: %s", what, wrong.message)
 			fine = false
 		}
 	}

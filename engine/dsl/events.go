@@ -6,27 +6,28 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // emit parses the event to emit.
-func (p *parser) emit(t *Task, n *node, s scope) {
+func (p *parser) emit(t *Task, n *yaml.Node, s scope) {
 	t.Emit = expr.Literal(map[string]any{})
 	if !p.object(n, "emit", keys("event").need("event").under("event", "with").under("event: with", eventKeys().known...)) {
 		return
 	}
-	event := n.get("event")
+	event := n.Get("event")
 	if event == nil || !p.object(event, "emit.event", keys("with").need("with").others().under("with", eventKeys().known...)) {
 		return
 	}
-	with := event.get("with")
+	with := event.Get("with")
 	if with == nil || !p.object(with, "emit.event.with", eventKeys().need("type").others()) {
 		return
 	}
 	p.attributes(with, s)
 	t.Emit = p.value(with, s)
-	if at := with.get("time"); at != nil && at.shape == text && !whole(at.text()).is {
-		if _, err := time.Parse(time.RFC3339Nano, at.text()); err != nil {
-			p.mistake(at.Pos, "write it as 2026-01-31T08:00:00Z", "time: %s is not an RFC 3339 timestamp", quote(at.text()))
+	if at := with.Get("time"); at != nil && at.Shape == yaml.Text && !whole(at.Text()).is {
+		if _, err := time.Parse(time.RFC3339Nano, at.Text()); err != nil {
+			p.Mistake(at.Pos, "write it as 2026-01-31T08:00:00Z", "time: %s is not an RFC 3339 timestamp", yaml.Quote(at.Text()))
 		}
 	}
 }
@@ -36,56 +37,56 @@ func eventKeys() members {
 }
 
 // attributes checks the standard attributes of an event.
-func (p *parser) attributes(n *node, s scope) {
+func (p *parser) attributes(n *yaml.Node, s scope) {
 	for _, name := range []string{"id", "type", "time", "subject", "datacontenttype"} {
-		p.text(n.get(name), name)
+		p.text(n.Get(name), name)
 	}
 	for _, name := range []string{"source", "dataschema"} {
-		p.uri(n.get(name), name, s)
+		p.uri(n.Get(name), name, s)
 	}
 }
 
 // listen parses a listen task.
-func (p *parser) listen(t *Task, n *node, local scope) {
+func (p *parser) listen(t *Task, n *yaml.Node, local scope) {
 	t.Listen = &ListenTask{Read: "data"}
-	own := n.get("listen")
+	own := n.Get("listen")
 	if p.object(own, "listen", keys("to", "read").need("to").under("to", "all", "any", "one", "until")) {
-		t.Listen.Read = p.word(own.get("read"), "listen.read", "data", "data", "envelope", "raw")
-		if to := own.get("to"); to != nil {
+		t.Listen.Read = p.word(own.Get("read"), "listen.read", "data", "data", "envelope", "raw")
+		if to := own.Get("to"); to != nil {
 			t.Listen.To = p.consumption(to, "listen.to", local.during(), false)
 		}
 	}
-	if each := n.get("foreach"); each != nil {
+	if each := n.Get("foreach"); each != nil {
 		t.Listen.Foreach = p.foreach(each, t, t.Ref+"/foreach/do", local)
 	}
 }
 
 // foreach parses what to do with each event.
-func (p *parser) foreach(n *node, t *Task, ref string, local scope) *Foreach {
+func (p *parser) foreach(n *yaml.Node, t *Task, ref string, local scope) *Foreach {
 	f := &Foreach{Item: "item", At: "index"}
 	if !p.object(n, "foreach", keys("item", "at", "do", "output", "export")) {
 		return f
 	}
 	lack := func(construct string) { t.Unsupported = construct }
-	f.Item = p.variable(n.get("item"), "foreach.item", "item")
-	f.At = p.variable(n.get("at"), "foreach.at", "index")
+	f.Item = p.variable(n.Get("item"), "foreach.item", "item")
+	f.At = p.variable(n.Get("at"), "foreach.at", "index")
 	inner := local.with(f.Item, f.At)
-	if do := n.get("do"); do != nil {
+	if do := n.Get("do"); do != nil {
 		f.Do = p.taskList(do, "foreach.do", place{ref: ref, local: inner})
 	}
-	f.Output = p.output(n.get("output"), "foreach.output", inner.during(), lack)
-	f.Export = p.export(n.get("export"), "foreach.export", inner.exported(), lack)
+	f.Output = p.output(n.Get("output"), "foreach.output", inner.during(), lack)
+	f.Export = p.export(n.Get("export"), "foreach.export", inner.exported(), lack)
 	return f
 }
 
 // consumption parses which events to consume. If ended is true, it is itself the until of
 // another consumption, and cannot have one.
-func (p *parser) consumption(n *node, what string, s scope, ended bool) (c Consumption) {
+func (p *parser) consumption(n *yaml.Node, what string, s scope, ended bool) (c Consumption) {
 	known := keys("all", "any", "one", "until")
 	if ended {
 		known = keys("all", "any", "one")
-		if until := n.get("until"); until != nil {
-			p.mistake(until.Pos, "remove it", "%s: the end of a consumption has no until of its own", what)
+		if until := n.Get("until"); until != nil {
+			p.Mistake(until.Pos, "remove it", "%s: the end of a consumption has no until of its own", what)
 			known = keys("all", "any", "one", "until")
 		}
 	}
@@ -94,7 +95,7 @@ func (p *parser) consumption(n *node, what string, s scope, ended bool) (c Consu
 	}
 	found := 0
 	for _, mode := range []string{"all", "any", "one"} {
-		m := n.get(mode)
+		m := n.Get(mode)
 		if m == nil {
 			continue
 		}
@@ -103,14 +104,14 @@ func (p *parser) consumption(n *node, what string, s scope, ended bool) (c Consu
 		c.Filters = p.filters(m, mode, s)
 	}
 	if found != 1 && !p.misspelt(n, "one", known.known) && !p.misspelt(n, "any", known.known) && !p.misspelt(n, "all", known.known) {
-		p.mistake(n.Pos, "write it as one: {with: {type: …}}", "%s wants exactly one of all, any, one", what)
+		p.Mistake(n.Pos, "write it as one: {with: {type: …}}", "%s wants exactly one of all, any, one", what)
 	}
-	until := n.get("until")
+	until := n.Get("until")
 	switch {
 	case until == nil || ended:
 	case c.Mode != "any" && c.Mode != "":
-		p.mistake(until.Pos, "remove it, or use any", "%s: until has no meaning with %s", what, c.Mode)
-	case until.shape == object:
+		p.Mistake(until.Pos, "remove it, or use any", "%s: until has no meaning with %s", what, c.Mode)
+	case until.Shape == yaml.Object:
 		end := p.consumption(until, what+".until", s, true)
 		c.UntilEvent = &end
 	default:
@@ -119,10 +120,10 @@ func (p *parser) consumption(n *node, what string, s scope, ended bool) (c Consu
 	return c
 }
 
-func (p *parser) filters(n *node, mode string, s scope) []EventFilter {
+func (p *parser) filters(n *yaml.Node, mode string, s scope) []EventFilter {
 	if mode == "one" {
-		if n.shape == list {
-			p.mistake(n.Pos, "write it as one: {with: …}, or use any", "one: want a single filter, this is a list")
+		if n.Shape == yaml.List {
+			p.Mistake(n.Pos, "write it as one: {with: …}, or use any", "one: want a single filter, this is a list")
 			return nil
 		}
 		return []EventFilter{p.filter(n, s)}
@@ -135,32 +136,32 @@ func (p *parser) filters(n *node, mode string, s scope) []EventFilter {
 }
 
 // filter parses an event filter.
-func (p *parser) filter(n *node, s scope) (f EventFilter) {
+func (p *parser) filter(n *yaml.Node, s scope) (f EventFilter) {
 	if !p.object(n, "an event filter", keys("with", "correlate").need("with").under("with", eventKeys().known...)) {
 		return f
 	}
-	if with := n.get("with"); with != nil && p.object(with, "with", eventKeys().others()) {
-		if len(with.fields) == 0 {
-			p.mistake(with.Pos, "add `type: …`", "with is empty: it would match every event")
+	if with := n.Get("with"); with != nil && p.object(with, "with", eventKeys().others()) {
+		if len(with.Fields) == 0 {
+			p.Mistake(with.Pos, "add `type: …`", "with is empty: it would match every event")
 		}
 		p.attributes(with, s)
-		for _, a := range with.fields {
-			f.With = append(f.With, expr.Field{Key: a.key, Value: p.value(a.value, s)})
+		for _, a := range with.Fields {
+			f.With = append(f.With, expr.Field{Key: a.Key, Value: p.value(a.Value, s)})
 		}
 	}
-	for _, key := range p.mapOf(n.get("correlate"), "correlate") {
+	for _, key := range p.mapOf(n.Get("correlate"), "correlate") {
 		f.Correlate = append(f.Correlate, p.correlation(key, s))
 	}
 	return f
 }
 
-func (p *parser) correlation(f field, s scope) Correlation {
-	c := Correlation{Key: f.key}
-	if !p.object(f.value, "correlate."+short(f.key), keys("from", "expect").need("from").others()) {
+func (p *parser) correlation(f yaml.Field, s scope) Correlation {
+	c := Correlation{Key: f.Key}
+	if !p.object(f.Value, "correlate."+yaml.Short(f.Key), keys("from", "expect").need("from").others()) {
 		return c
 	}
-	c.From = p.expression(f.value.get("from"), "from", s)
-	expect := f.value.get("expect")
+	c.From = p.expression(f.Value.Get("from"), "from", s)
+	expect := f.Value.Get("expect")
 	src, ok := p.text(expect, "expect")
 	if !ok {
 		return c
@@ -177,29 +178,29 @@ func (p *parser) correlation(f field, s scope) Correlation {
 var cronField = regexp.MustCompile(`^[0-9A-Za-z*/,?#-]+$`)
 
 // schedule validates the workflow's schedule.
-func (p *parser) schedule(n *node) {
-	p.def.Schedule = expr.Literal(n.data)
+func (p *parser) schedule(n *yaml.Node) {
+	p.def.Schedule = expr.Literal(n.Data)
 	if !p.object(n, "schedule", keys("every", "cron", "after", "on", "read")) {
 		return
 	}
 	s := workflowInput()
-	p.duration(n.get("every"), "every", s)
-	p.duration(n.get("after"), "after", s)
-	if cron := n.get("cron"); cron != nil {
+	p.duration(n.Get("every"), "every", s)
+	p.duration(n.Get("after"), "after", s)
+	if cron := n.Get("cron"); cron != nil {
 		p.cron(cron)
 	}
-	if on := n.get("on"); on != nil {
+	if on := n.Get("on"); on != nil {
 		p.consumption(on, "on", s, false)
 	}
-	if read := n.get("read"); read != nil {
+	if read := n.Get("read"); read != nil {
 		p.word(read, "read", "data", "data", "envelope", "raw")
-		if n.get("on") == nil {
-			p.mistake(read.Pos, "remove it, or add `on: …`", "read has no meaning without on")
+		if n.Get("on") == nil {
+			p.Mistake(read.Pos, "remove it, or add `on: …`", "read has no meaning without on")
 		}
 	}
 }
 
-func (p *parser) cron(n *node) {
+func (p *parser) cron(n *yaml.Node) {
 	s, ok := p.text(n, "cron")
 	if !ok {
 		return
@@ -210,7 +211,7 @@ func (p *parser) cron(n *node) {
 		fine = fine && cronField.MatchString(part)
 	}
 	if !fine {
-		p.mistake(n.Pos, "write five fields: '0 8 * * 1' is Mondays at 8:00 (minute, hour, day, month, weekday)",
-			"cron: %s has not the five fields of a cron expression", quote(s))
+		p.Mistake(n.Pos, "write five fields: '0 8 * * 1' is Mondays at 8:00 (minute, hour, day, month, weekday)",
+			"cron: %s has not the five fields of a cron expression", yaml.Quote(s))
 	}
 }

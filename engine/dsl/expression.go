@@ -8,14 +8,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
-
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // expression compiles a field that is an expression, with or without ${ }. It returns nil
 // for a nil node.
-func (p *parser) expression(n *node, what string, s scope) *expr.Program {
+func (p *parser) expression(n *yaml.Node, what string, s scope) *expr.Program {
 	src, ok := p.text(n, what)
 	if !ok {
 		return nil
@@ -32,7 +31,7 @@ func (p *parser) expression(n *node, what string, s scope) *expr.Program {
 }
 
 // condition compiles an expression used as a condition. It returns nil for a nil node.
-func (p *parser) condition(n *node, what string, s scope) *expr.Program {
+func (p *parser) condition(n *yaml.Node, what string, s scope) *expr.Program {
 	program := p.expression(n, what, s)
 	if program != nil {
 		p.warnDoubts(n, program.ConditionDoubts())
@@ -41,21 +40,21 @@ func (p *parser) condition(n *node, what string, s scope) *expr.Program {
 }
 
 // warnDoubts warns of parts of an expression that its author may not have meant.
-func (p *parser) warnDoubts(n *node, doubts []expr.Doubt) {
-	offset := whole(n.text()).offset
+func (p *parser) warnDoubts(n *yaml.Node, doubts []expr.Doubt) {
+	offset := whole(n.Text()).offset
 	for _, d := range doubts {
-		p.warn(p.posWithin(n, offset+d.Offset), d.Suggestion, "%s", d.Message)
+		p.Warn(p.posWithin(n, offset+d.Offset), d.Suggestion, "%s", d.Message)
 	}
 }
 
 // template parses a field that is an expression, or a map that contains expressions.
-func (p *parser) template(n *node, what string, s scope) *expr.Value {
+func (p *parser) template(n *yaml.Node, what string, s scope) *expr.Value {
 	switch {
 	case n == nil:
 		return nil
-	case n.shape == object:
+	case n.Shape == yaml.Object:
 		return p.value(n, s)
-	case n.shape != text:
+	case n.Shape != yaml.Text:
 		p.wrong(n, what, "an expression or a map")
 		return nil
 	}
@@ -71,44 +70,44 @@ func computed(program *expr.Program) *expr.Value {
 
 // value parses data in which strings of the form ${ … } are expressions. It returns nil
 // only for a nil node.
-func (p *parser) value(n *node, s scope) *expr.Value {
+func (p *parser) value(n *yaml.Node, s scope) *expr.Value {
 	if n == nil {
 		return nil
 	}
-	switch n.shape {
-	case object:
-		if name := unquotedTemplate(n); name != "" && spacedKey(n.fields[0].key) != "" {
-			p.warn(n.Pos, "write a space after the colon: {"+spacedKey(n.fields[0].key)+"}", "this is a map with the empty key %s", quote(n.fields[0].key))
+	switch n.Shape {
+	case yaml.Object:
+		if name := unquotedTemplate(n); name != "" && yaml.SpacedKey(n.Fields[0].Key) != "" {
+			p.Warn(n.Pos, "write a space after the colon: {"+yaml.SpacedKey(n.Fields[0].Key)+"}", "this is a map with the empty key %s", yaml.Quote(n.Fields[0].Key))
 		} else if name != "" {
-			p.warn(n.Pos, "to have the text, quote it: \""+name+"\"", "this is a map with the empty key %s", quote(n.fields[0].key))
+			p.Warn(n.Pos, "to have the text, quote it: \""+name+"\"", "this is a map with the empty key %s", yaml.Quote(n.Fields[0].Key))
 		}
-		fields := make([]expr.Field, len(n.fields))
-		for i, f := range n.fields {
-			fields[i] = expr.Field{Key: f.key, Value: p.value(f.value, s)}
+		fields := make([]expr.Field, len(n.Fields))
+		for i, f := range n.Fields {
+			fields[i] = expr.Field{Key: f.Key, Value: p.value(f.Value, s)}
 		}
 		return expr.Object(fields)
-	case list:
-		items := make([]*expr.Value, len(n.items))
-		for i, item := range n.items {
+	case yaml.List:
+		items := make([]*expr.Value, len(n.Items))
+		for i, item := range n.Items {
 			items[i] = p.value(item, s)
 		}
 		return expr.List(items)
-	case text:
+	case yaml.Text:
 		return p.textValue(n, s)
 	default:
-		return expr.Literal(n.data)
+		return expr.Literal(n.Data)
 	}
 }
 
-func (p *parser) textValue(n *node, s scope) *expr.Value {
-	src := n.text()
+func (p *parser) textValue(n *yaml.Node, s scope) *expr.Value {
+	src := n.Text()
 	if inner := whole(src); inner.is {
 		if program := p.compile(n, inner, s); program != nil {
 			return expr.Computed(program)
 		}
 		return expr.Literal(nil)
 	}
-	if strings.HasPrefix(strings.TrimSpace(src), "${") && !closes(src) {
+	if strings.HasPrefix(strings.TrimSpace(src), "${") && !yaml.HasClosingBrace(src) {
 		p.unclosed(n)
 		return expr.Literal(src)
 	}
@@ -121,7 +120,7 @@ func (p *parser) textValue(n *node, s scope) *expr.Value {
 	case p.loose:
 		return p.looseValue(src, s)
 	case mixed:
-		p.warn(n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(cut(rewritten, 200), "'", "''")+" }'",
+		p.Warn(n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(yaml.Cut(rewritten, 200), "'", "''")+" }'",
 			"the ${ } inside of longer text is not evaluated")
 	default:
 		p.plainText(n, src, s)
@@ -161,9 +160,9 @@ func (p *parser) overBudget(size int) bool {
 }
 
 // compile compiles an expression, and reports its mistakes at their positions.
-func (p *parser) compile(n *node, src inside, s scope) *expr.Program {
+func (p *parser) compile(n *yaml.Node, src inside, s scope) *expr.Program {
 	if p.overBudget(len(src.source)) {
-		p.mistake(n.Pos, "", "the expressions of the document have more than %d bytes together", MaxCompiled)
+		p.Mistake(n.Pos, "", "the expressions of the document have more than %d bytes together", MaxCompiled)
 		return nil
 	}
 	program, err := expr.Compile(src.source, s.has)
@@ -171,7 +170,7 @@ func (p *parser) compile(n *node, src inside, s scope) *expr.Program {
 		program, err = expr.Compile(current, s.has)
 	}
 	if err == nil {
-		if src.is || src.source == n.text() {
+		if src.is || src.source == n.Text() {
 			p.warnDoubts(n, program.Doubts())
 		}
 		for _, name := range program.Secrets() {
@@ -198,7 +197,7 @@ func each(err error) []error {
 	return []error{err}
 }
 
-func (p *parser) unknownVariable(n *node, src inside, name string, s scope) {
+func (p *parser) unknownVariable(n *yaml.Node, src inside, name string, s scope) {
 	offset := variableAt(src.source, name)
 	at := n.Pos
 	if offset >= 0 {
@@ -214,7 +213,7 @@ func (p *parser) unknownVariable(n *node, src inside, name string, s scope) {
 	if scope(nil).exported().has(name) {
 		message = "the variable %s has no value here"
 	}
-	p.mistake(at, p.guess("$"+name, candidates), message, quote("$"+name))
+	p.Mistake(at, p.guess("$"+name, candidates), message, yaml.Quote("$"+name))
 }
 
 // variableAt returns the index at which an expression names a variable, or -1.
@@ -236,32 +235,32 @@ func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-func (p *parser) badExpression(n *node, src inside, err error) {
+func (p *parser) badExpression(n *yaml.Node, src inside, err error) {
 	offset, message, suggestion := 0, err.Error(), ""
 	if syntax, ok := errors.AsType[*expr.SyntaxError](err); ok {
 		offset = min(max(syntax.Offset, 0), len(src.source))
 		message, suggestion = syntax.Message, syntax.Suggestion
 	}
-	if n.comment != "" && suggestion == "" {
+	if n.Comment != "" && suggestion == "" {
 		suggestion = "everything after # is a comment: quote the value if that was not meant"
 	}
-	p.mistake(p.posWithin(n, src.offset+offset), suggestion, "the expression %s is wrong: %s", quote(src.source), message)
+	p.Mistake(p.posWithin(n, src.offset+offset), suggestion, "the expression %s is wrong: %s", yaml.Quote(src.source), message)
 }
 
 // unclosed reports an expression without its closing brace.
-func (p *parser) unclosed(n *node) {
-	if n.comment != "" {
-		p.mistake(n.Pos, "everything after # is a comment: quote the value", "the expression %s is cut off by a comment", quote(n.text()))
+func (p *parser) unclosed(n *yaml.Node) {
+	if n.Comment != "" {
+		p.Mistake(n.Pos, "everything after # is a comment: quote the value", "the expression %s is cut off by a comment", yaml.Quote(n.Text()))
 		return
 	}
-	p.mistake(n.Pos, "close it: ${ … }", "the expression %s is not closed", quote(n.text()))
+	p.Mistake(n.Pos, "close it: ${ … }", "the expression %s is not closed", yaml.Quote(n.Text()))
 }
 
 // posWithin returns the position in the document of a byte of a node's text, in whatever
 // YAML style the text is written. If it cannot be found, it is the position of the node.
-func (p *parser) posWithin(n *node, offset int) Pos {
-	value := n.text()
-	if offset < 0 || offset > len(value) || p.full() {
+func (p *parser) posWithin(n *yaml.Node, offset int) yaml.Pos {
+	value := n.Text()
+	if offset < 0 || offset > len(value) || p.Full() {
 		return n.Pos
 	}
 	w := p.written(n)
@@ -283,7 +282,7 @@ func (p *parser) posWithin(n *node, offset int) Pos {
 		if next, ok := w.next(); !ok || next != r {
 			return n.Pos
 		}
-		at = Pos{w.at.Line, w.at.Column + w.wide}
+		at = yaml.Pos{Line: w.at.Line, Column: w.at.Column + w.wide}
 	}
 	return at
 }
@@ -296,21 +295,21 @@ type scalarReader struct {
 	quote byte // ' or ", or 0
 	rest  string
 	line  int
-	col   int // column of rest
-	at    Pos // position of the last character
-	wide  int // width of the last character in columns
+	col   int      // column of rest
+	at    yaml.Pos // position of the last character
+	wide  int      // width of the last character in columns
 }
 
-func (p *parser) written(n *node) *scalarReader {
+func (p *parser) written(n *yaml.Node) *scalarReader {
 	w := &scalarReader{p: p, line: n.Line, col: 1, rest: p.line(n.Line)}
-	if n.style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	if n.Style == yaml.Folded {
 		w.rest = ""
 		return w
 	}
 	for w.col < n.Column && w.rest != "" {
 		w.skip(1)
 	}
-	if n.style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 && w.rest != "" && (w.rest[0] == '"' || w.rest[0] == '\'') {
+	if n.Style == yaml.Quoted && w.rest != "" && (w.rest[0] == '"' || w.rest[0] == '\'') {
 		w.quote = w.rest[0]
 		w.skip(1)
 	}
@@ -341,7 +340,7 @@ func (w *scalarReader) next() (rune, bool) {
 			w.skip(1)
 			continue
 		}
-		w.at, w.wide = Pos{w.line, w.col}, 1
+		w.at, w.wide = yaml.Pos{Line: w.line, Column: w.col}, 1
 		if w.quote == '"' && r == '\\' {
 			if r, ok := w.escape(); ok {
 				return r, true
@@ -375,8 +374,8 @@ func (w *scalarReader) escape() (rune, bool) {
 	w.wide = length
 	w.skip(length)
 	text = text[:len(text)-len(w.rest)]
-	var decoded string
-	if err := yaml.Unmarshal([]byte(`"`+text+`"`), &decoded); err != nil {
+	decoded, ok := yaml.Unescape(text)
+	if !ok {
 		return 0, false
 	}
 	r, _ := utf8.DecodeRuneInString(decoded)

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 )
 
-// For any input, Parse returns a definition, or an error that wraps ErrInvalid and can be
+// For any input, Parse returns a definition, or *yaml.Mistakes, which can be
 // rendered.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"../../workflows/*.yaml", "testdata/*.txtar"} {
@@ -27,16 +28,16 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		def, warnings, err := dsl.Parse("f.yaml", src)
-		dsl.RenderWarnings(io.Discard, src, warnings, true)
+		yaml.RenderWarnings(io.Discard, src, warnings, true)
 		if err == nil {
 			if def == nil || len(def.Do) > 0 && def.Do[0] == nil {
 				t.Errorf("Parse(%q) gives %+v without an error", src, def)
 			}
 			return
 		}
-		var mistakes *dsl.Mistakes
-		if !errors.Is(err, dsl.ErrInvalid) || !errors.As(err, &mistakes) {
-			t.Fatalf("Parse(%q) = %v, want *Mistakes that wrap ErrInvalid", src, err)
+		var mistakes *yaml.Mistakes
+		if !errors.As(err, &mistakes) {
+			t.Fatalf("Parse(%q) = %v, want *yaml.Mistakes", src, err)
 		}
 		var shown strings.Builder
 		mistakes.Render(&shown, false)
@@ -51,10 +52,10 @@ func FuzzParse(f *testing.F) {
 // Hostile documents are rejected quickly.
 func TestHostile(t *testing.T) {
 	t.Parallel()
-	big := func(s string) string { return strings.Repeat(s, dsl.MaxSize/len(s)) }
+	big := func(s string) string { return strings.Repeat(s, yaml.MaxSize/len(s)) }
 	numbered := func(format string) string {
 		var b strings.Builder
-		for i := 0; b.Len() < dsl.MaxSize-100; i++ {
+		for i := 0; b.Len() < yaml.MaxSize-100; i++ {
 			fmt.Fprintf(&b, format, i)
 		}
 		return b.String()
@@ -125,11 +126,11 @@ func TestHostile(t *testing.T) {
 			begin := time.Now()
 			_, _, err := dsl.Parse("hostile.yaml", []byte(src))
 			took := time.Since(begin)
-			var mistakes *dsl.Mistakes
+			var mistakes *yaml.Mistakes
 			if !errors.As(err, &mistakes) {
 				t.Fatalf("got %v, want *Mistakes", err)
 			}
-			if len(mistakes.List) > dsl.MaxMistakes+1 {
+			if len(mistakes.List) > yaml.MaxMistakes+1 {
 				t.Errorf("%d mistakes are reported", len(mistakes.List))
 			}
 			first := mistakes.List[0].String()

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 )
 
 var update = flag.Bool("update", false, "rewrite the wanted part of the golden files")
@@ -50,9 +51,9 @@ func TestGolden(t *testing.T) {
 func said(name string, src []byte) string {
 	var b strings.Builder
 	_, warnings, err := dsl.Parse(name, src)
-	if mistakes, ok := errors.AsType[*dsl.Mistakes](err); ok {
+	if mistakes, ok := errors.AsType[*yaml.Mistakes](err); ok {
 		mistakes.Render(&b, false)
 	}
-	dsl.RenderWarnings(&b, src, warnings, false)
+	yaml.RenderWarnings(&b, src, warnings, false)
 	return b.String()
 }

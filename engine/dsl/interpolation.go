@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"flunq.io/flunq/engine/yaml"
 )
 
 // inside is the expression within ${ }.
@@ -21,75 +23,13 @@ func whole(src string) inside {
 	}
 	// "${ .a } and ${ .b }" is not one expression. A malformed one counts as an expression,
 	// so that the compiler can report what is wrong.
-	if end := closing(trimmed[2:]); end >= 0 && 2+end != len(trimmed)-1 && strings.Contains(trimmed[2+end:], "${") {
+	if end := yaml.ClosingBrace(trimmed[2:]); end >= 0 && 2+end != len(trimmed)-1 && strings.Contains(trimmed[2+end:], "${") {
 		return inside{}
 	}
 	inner := trimmed[2 : len(trimmed)-1]
 	source := strings.TrimSpace(inner)
 	offset := strings.Index(src, "${") + 2 + len(inner) - len(strings.TrimLeft(inner, " \t\r\n"))
 	return inside{source, offset, true}
-}
-
-// closes reports whether the first ${ of a text has a closing brace.
-func closes(src string) bool {
-	_, rest, found := strings.Cut(src, "${")
-	return found && closing(rest) >= 0
-}
-
-// closing returns the index of the } that ends an expression, or -1. It skips braces in
-// the expression's strings, objects and comments.
-func closing(src string) int {
-	depth := 0
-	for i := 0; i < len(src); i++ {
-		switch src[i] {
-		case '"':
-			end := stringEnd(src, i)
-			if end < 0 {
-				return -1
-			}
-			i = end
-		case '{':
-			depth++
-		case '}':
-			if depth == 0 {
-				return i
-			}
-			depth--
-		}
-	}
-	return -1
-}
-
-// stringEnd returns the index of the quote that ends the string starting at start,
-// skipping its \( ) interpolations, or -1.
-func stringEnd(src string, start int) int {
-	var parens []int // open parentheses within each enclosing \(
-	inString := true
-	for i := start + 1; i < len(src); i++ {
-		c := src[i]
-		switch {
-		case inString && c == '\\':
-			i++
-			if i < len(src) && src[i] == '(' {
-				parens, inString = append(parens, 0), false
-			}
-		case inString && c == '"':
-			if len(parens) == 0 {
-				return i
-			}
-			inString = false
-		case inString:
-		case c == '"':
-			inString = true
-		case c == '(':
-			parens[len(parens)-1]++
-		case c == ')' && parens[len(parens)-1] > 0:
-			parens[len(parens)-1]--
-		case c == ')':
-			parens, inString = parens[:len(parens)-1], true
-		}
-	}
-	return -1
 }
 
 // interpolation rewrites "Hello ${ .x }!" as the jq string "Hello \(.x)!". mixed reports
@@ -104,7 +44,7 @@ func interpolation(src string) (jq string, mixed bool) {
 		before, rest, found := strings.Cut(src, "${")
 		end := -1
 		if found {
-			end = closing(rest)
+			end = yaml.ClosingBrace(rest)
 		}
 		if end < 0 || strings.TrimSpace(rest[:end]) == "" {
 			b.WriteString(unquoted(src))

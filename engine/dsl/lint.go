@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // cannotRun warns of a construct that this version cannot run.
-func (p *parser) cannotRun(at Pos, construct, instead string) {
-	before := len(p.warnings)
-	p.warn(at, instead, "this version of flunq cannot run %s: the workflow faults when it gets there", strconv.Quote(construct))
-	for _, w := range p.warnings[before:] {
-		p.def.CannotRun = append(p.def.CannotRun, Warning(w))
+func (p *parser) cannotRun(at yaml.Pos, construct, instead string) {
+	before := len(p.Warnings)
+	p.Warn(at, instead, "this version of flunq cannot run %s: the workflow faults when it gets there", strconv.Quote(construct))
+	for _, w := range p.Warnings[before:] {
+		p.def.CannotRun = append(p.def.CannotRun, yaml.Warning(w))
 	}
 }
 
@@ -41,36 +42,26 @@ func instead(construct string) string {
 	}
 }
 
-// keyOf returns the position of a key in a map.
-func (n *node) keyOf(key string) Pos {
-	for _, f := range n.fields {
-		if f.key == key {
-			return f.pos
-		}
-	}
-	return n.Pos
-}
-
 // plainText warns of text that looks like an expression, but is literal.
-func (p *parser) plainText(n *node, src string, s scope) {
+func (p *parser) plainText(n *yaml.Node, src string, s scope) {
 	switch {
-	case n.style == 0 && curlyQuotes.MatchString(src):
+	case n.Style == 0 && curlyQuotes.MatchString(src):
 		inner := []rune(src)
-		p.warn(n.Pos, "write: "+single(string(inner[1:len(inner)-1])), "these quotes are part of the text: YAML knows \" and ' only")
+		p.Warn(n.Pos, "write: "+yaml.InSingleQuotes(string(inner[1:len(inner)-1])), "these quotes are part of the text: YAML knows \" and ' only")
 	case almostExpression.MatchString(src):
 		inner := almostExpression.FindStringSubmatch(src)
-		p.warn(n.Pos, "to have its value, write: "+computing(strings.TrimSpace(inner[1])), "this is the text %s, not the value of an expression", quote(src))
+		p.Warn(n.Pos, "to have its value, write: "+computing(strings.TrimSpace(inner[1])), "this is the text %s, not the value of an expression", yaml.Quote(src))
 	case variablePattern.MatchString(src) && s.has(leadingName(src)):
-		p.warn(n.Pos, "to have its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", quote(src))
+		p.Warn(n.Pos, "to have its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", yaml.Quote(src))
 	case p.resembles(src, s):
-		p.warn(n.Pos, "to have its value, write: "+computing(src), "this is the text %s, not the value of an expression", quote(src))
+		p.Warn(n.Pos, "to have its value, write: "+computing(src), "this is the text %s, not the value of an expression", yaml.Quote(src))
 	case goTemplate.MatchString(src):
-		p.warn(n.Pos, "write: "+interpolated(src, goTemplate), "{{ }} is not filled in: this is plain text")
+		p.Warn(n.Pos, "write: "+interpolated(src, goTemplate), "{{ }} is not filled in: this is plain text")
 	case jqFilling.MatchString(src):
-		p.warn(n.Pos, "write: "+yamlQuoted(`${ "`+src+`" }`), `\( ) is filled in within ${ "…" } only: this is plain text`)
+		p.Warn(n.Pos, "write: "+yamlQuoted(`${ "`+src+`" }`), `\( ) is filled in within ${ "…" } only: this is plain text`)
 	default:
 		if inner := shellFilling.FindStringSubmatch(src); inner != nil && s.has(inner[1]) {
-			p.warn(n.Pos, "write: "+interpolated(src, shellFilling), "%s inside of longer text is not filled in", quote(inner[0]))
+			p.Warn(n.Pos, "write: "+interpolated(src, shellFilling), "%s inside of longer text is not filled in", yaml.Quote(inner[0]))
 		}
 	}
 }
@@ -92,11 +83,13 @@ func (p *parser) resembles(src string, s scope) bool {
 	if !startsPath.MatchString(src) && !usesPath.MatchString(src) || fileEnding.MatchString(src) {
 		return false
 	}
-	return len(p.warnings) < MaxMistakes && !p.overBudget(len(src)) && expr.ReadsData(src, s.has)
+	return len(p.Warnings) < yaml.MaxMistakes && !p.overBudget(len(src)) && expr.ReadsData(src, s.has)
 }
 
 // computing returns text as the expression that it resembles.
-func computing(src string) string { return yamlQuoted("${ " + cut(strings.TrimSpace(src), 200) + " }") }
+func computing(src string) string {
+	return yamlQuoted("${ " + yaml.Cut(strings.TrimSpace(src), 200) + " }")
+}
 
 // yamlQuoted quotes text that YAML would not read as it is.
 func yamlQuoted(src string) string {
@@ -120,7 +113,7 @@ func interpolated(src string, places *regexp.Regexp) string {
 		at = m[1]
 	}
 	b.WriteString(unquoted(src[at:]))
-	return yamlQuoted(`${ "` + cut(b.String(), 200) + `" }`)
+	return yamlQuoted(`${ "` + yaml.Cut(b.String(), 200) + `" }`)
 }
 
 func methods() []string {
@@ -132,12 +125,12 @@ func methods() []string {
 }
 
 // method warns of an unknown HTTP method.
-func (p *parser) method(n *node) {
-	if n == nil || n.shape != text || strings.Contains(n.text(), "${") || slices.Contains(methods(), strings.ToUpper(n.text())) {
+func (p *parser) method(n *yaml.Node) {
+	if n == nil || n.Shape != yaml.Text || strings.Contains(n.Text(), "${") || slices.Contains(methods(), strings.ToUpper(n.Text())) {
 		return
 	}
 	suggestion := "known are GET, POST, PUT, PATCH, DELETE, HEAD and OPTIONS"
-	switch strings.ToLower(n.text()) {
+	switch strings.ToLower(n.Text()) {
 	case "fetch", "read", "retrieve", "load":
 		suggestion = `did you mean "GET"?`
 	case "create", "send", "submit", "add":
@@ -147,11 +140,11 @@ func (p *parser) method(n *node) {
 	case "remove":
 		suggestion = `did you mean "DELETE"?`
 	default:
-		if found := closest(n.text(), methods()[:7]); found != "" {
-			suggestion = "did you mean " + quote(found) + "?"
+		if found := closest(n.Text(), methods()[:7]); found != "" {
+			suggestion = "did you mean " + yaml.Quote(found) + "?"
 		}
 	}
-	p.warn(n.Pos, suggestion, "HTTP has no method %s", quote(n.text()))
+	p.Warn(n.Pos, suggestion, "HTTP has no method %s", yaml.Quote(n.Text()))
 }
 
 var (
@@ -162,36 +155,36 @@ var (
 )
 
 // target warns of an endpoint to which no request can be sent.
-func (p *parser) target(n *node, what string, s scope) {
-	if n != nil && n.shape == object {
-		n = n.get("uri")
+func (p *parser) target(n *yaml.Node, what string, s scope) {
+	if n != nil && n.Shape == yaml.Object {
+		n = n.Get("uri")
 		what += ".uri"
 	}
-	if n == nil || n.shape != text || strings.Contains(n.text(), "${") || n.text() == "" {
+	if n == nil || n.Shape != yaml.Text || strings.Contains(n.Text(), "${") || n.Text() == "" {
 		return
 	}
-	src := n.text()
+	src := n.Text()
 	for _, m := range template.FindAllStringSubmatch(src, -1) {
 		if strings.TrimSpace(m[1]) == "" {
-			p.warn(n.Pos, "write the name of a member of the task's input: "+strings.ReplaceAll(src, m[0], "{id}"),
+			p.Warn(n.Pos, "write the name of a member of the task's input: "+strings.ReplaceAll(src, m[0], "{id}"),
 				"%s: %s names no variable: the task faults", what, m[0])
 			return
 		}
 		if !templateName.MatchString(m[1]) {
-			p.warn(n.Pos, "write: "+interpolated(strings.ReplaceAll(src, m[0], "{{ "+pathOf(m[1])+" }}"), goTemplate),
-				"%s: {%s} stands for the member of the task's input with exactly this name", what, short(m[1]))
+			p.Warn(n.Pos, "write: "+interpolated(strings.ReplaceAll(src, m[0], "{{ "+pathOf(m[1])+" }}"), goTemplate),
+				"%s: {%s} stands for the member of the task's input with exactly this name", what, yaml.Short(m[1]))
 			return
 		}
 	}
 	if strings.Count(src, "{") != strings.Count(src, "}") {
-		p.warn(n.Pos, "close it: https://host/{name}", "%s: a { without its }", what)
+		p.Warn(n.Pos, "close it: https://host/{name}", "%s: a { without its }", what)
 		return
 	}
 	if m := colonSegment.FindStringSubmatch(src); m != nil {
-		p.warn(n.Pos, "write: "+colonSegment.ReplaceAllString(src, "/{$1}"), "%s: :%s is not filled in", what, m[1])
+		p.Warn(n.Pos, "write: "+colonSegment.ReplaceAllString(src, "/{$1}"), "%s: :%s is not filled in", what, m[1])
 	}
 	if variablePattern.MatchString(src) && s.has(leadingName(src)) || p.resembles(src, s) {
-		p.warn(n.Pos, "to have its value, write: "+computing(src), "%s: this is the text %s, not the value of an expression", what, quote(src))
+		p.Warn(n.Pos, "to have its value, write: "+computing(src), "%s: this is the text %s, not the value of an expression", what, yaml.Quote(src))
 		return
 	}
 	p.absolute(n, src, what)
@@ -206,39 +199,39 @@ func pathOf(name string) string {
 }
 
 // absolute warns of a URI without scheme or host, unless a template may provide them.
-func (p *parser) absolute(n *node, src, what string) {
+func (p *parser) absolute(n *yaml.Node, src, what string) {
 	if strings.HasPrefix(src, "{") {
 		return
 	}
 	u, err := url.Parse(template.ReplaceAllString(src, "x"))
 	switch {
 	case err != nil:
-		p.warn(n.Pos, "write it as https://host/path", "%s: %s is not a URI", what, quote(src))
+		p.Warn(n.Pos, "write it as https://host/path", "%s: %s is not a URI", what, yaml.Quote(src))
 	case u.Scheme == "http" || u.Scheme == "https":
 		if u.Hostname() == "" {
-			p.warn(n.Pos, "write it as "+u.Scheme+"://host/path", "%s: %s names no host", what, quote(src))
+			p.Warn(n.Pos, "write it as "+u.Scheme+"://host/path", "%s: %s names no host", what, yaml.Quote(src))
 		}
 	case hostFirst.MatchString(src):
 		scheme := "https"
 		if strings.HasPrefix(src, "localhost") || strings.HasPrefix(src, "127.") {
 			scheme = "http"
 		}
-		p.warn(n.Pos, "write: "+scheme+"://"+src, "%s: %s has no scheme: no request can be sent to it", what, quote(src))
+		p.Warn(n.Pos, "write: "+scheme+"://"+src, "%s: %s has no scheme: no request can be sent to it", what, yaml.Quote(src))
 	case u.Scheme == "":
-		p.warn(n.Pos, "write it with its scheme and host: https://host/"+strings.TrimLeft(src, "/"),
-			"%s: %s is relative: no request can be sent to it", what, quote(src))
+		p.Warn(n.Pos, "write it with its scheme and host: https://host/"+strings.TrimLeft(src, "/"),
+			"%s: %s is relative: no request can be sent to it", what, yaml.Quote(src))
 	default:
-		p.warn(n.Pos, "use http or https", "%s: requests cannot be sent to the scheme %s", what, quote(u.Scheme))
+		p.Warn(n.Pos, "use http or https", "%s: requests cannot be sent to the scheme %s", what, yaml.Quote(u.Scheme))
 	}
 }
 
 // jitter warns of a range whose start is after its end.
-func (p *parser) jitter(n *node, from, to *expr.Value) {
+func (p *parser) jitter(n *yaml.Node, from, to *expr.Value) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	least, ok := fixedDuration(from)
 	most, also := fixedDuration(to)
 	if ok && also && least.From(begin).After(most.From(begin)) {
-		p.warn(n.Pos, fmt.Sprintf("write from: %v, to: %v", most, least), "retry.jitter: from is longer than to")
+		p.Warn(n.Pos, fmt.Sprintf("write from: %v, to: %v", most, least), "retry.jitter: from is longer than to")
 	}
 }
 
@@ -261,11 +254,11 @@ func standardTypes() []string {
 }
 
 // errorType warns of a standard error type that does not exist.
-func (p *parser) errorType(n *node, typ string) {
+func (p *parser) errorType(n *yaml.Node, typ string) {
 	for _, base := range standardBases() {
 		name, is := strings.CutPrefix(typ, base)
 		if is && !slices.Contains(standardTypes(), name) {
-			p.warn(n.Pos, p.guess(name, standardTypes()), "there is no standard error %s", quote(name))
+			p.Warn(n.Pos, p.guess(name, standardTypes()), "there is no standard error %s", yaml.Quote(name))
 			return
 		}
 	}

@@ -6,22 +6,23 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/schema"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // Locate returns the position that a run-time error refers to: that of the expression
 // quoted in its detail, if it is below ref, else that of ref.
-func (d *Definition) Locate(ref, detail string) (at Pos, ok bool) {
+func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
 	source := bytes.TrimPrefix(d.Source, []byte("\ufeff"))
-	p := &parser{notes: &notes{said: map[Mistake]bool{}}, source: source}
-	n := read(p.notes, source)
+	p := &parser{Collector: yaml.NewCollector(""), source: source}
+	n := yaml.Read(p.Collector, source)
 	for segment := range strings.SplitSeq(strings.TrimPrefix(ref, "/"), "/") {
-		at, n = n.step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
+		at, n = n.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
 		if n == nil {
 			return at, false
 		}
 	}
 	if what, sentence, found := strings.Cut(detail, " does not match its schema: "); found {
-		if place, found := n.violated(what, sentence); found {
+		if place, found := violated(n, what, sentence); found {
 			return place, true
 		}
 		return at, true
@@ -40,22 +41,22 @@ func (d *Definition) Locate(ref, detail string) (at Pos, ok bool) {
 
 // violated returns the position of the JSON Schema keyword that rejected data. n holds the
 // schema, what says which of the node's data was validated.
-func (n *node) violated(what, sentence string) (Pos, bool) {
+func violated(n *yaml.Node, what, sentence string) (yaml.Pos, bool) {
 	sentence, _, _ = strings.Cut(sentence, "\n")
 	path, keyword, ok := schema.Keyword(sentence)
 	holder := n
-	if own := n.get(what); own != nil {
+	if own := n.Get(what); own != nil {
 		holder = own
 	}
-	document := holder.get("schema").get("document")
+	document := holder.Get("schema").Get("document")
 	if !ok || document == nil {
-		return Pos{}, false
+		return yaml.Pos{}, false
 	}
 	fits := alternatives(document, document, 0)
 	for _, segment := range path {
-		var next []*node
+		var next []*yaml.Node
 		for _, s := range fits {
-			next = append(next, s.below(segment, document)...)
+			next = append(next, below(s, segment, document)...)
 		}
 		if len(next) == 0 {
 			break
@@ -63,8 +64,8 @@ func (n *node) violated(what, sentence string) (Pos, bool) {
 		fits = next
 	}
 	for _, s := range fits {
-		if s.get(keyword) != nil {
-			return s.keyOf(keyword), true
+		if s.Get(keyword) != nil {
+			return s.KeyPos(keyword), true
 		}
 	}
 	return fits[0].Pos, true
@@ -72,16 +73,16 @@ func (n *node) violated(what, sentence string) (Pos, bool) {
 
 // alternatives returns the schemas that apply to a value along with s: those that it
 // refers to, and those that it combines.
-func alternatives(s, root *node, depth int) []*node {
-	found := []*node{s}
+func alternatives(s, root *yaml.Node, depth int) []*yaml.Node {
+	found := []*yaml.Node{s}
 	if depth > 8 {
 		return found
 	}
-	if ref, ok := strings.CutPrefix(s.get("$ref").text(), "#/"); ok {
+	if ref, ok := strings.CutPrefix(s.Get("$ref").Text(), "#/"); ok {
 		target := root
 		for segment := range strings.SplitSeq(ref, "/") {
 			if target != nil {
-				_, target = target.step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
+				_, target = target.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
 			}
 		}
 		if target != nil {
@@ -89,14 +90,14 @@ func alternatives(s, root *node, depth int) []*node {
 		}
 	}
 	for _, name := range []string{"allOf", "anyOf", "oneOf"} {
-		if m := s.get(name); m != nil {
-			for _, one := range m.items {
+		if m := s.Get(name); m != nil {
+			for _, one := range m.Items {
 				found = append(found, alternatives(one, root, depth+1)...)
 			}
 		}
 	}
 	for _, name := range []string{"then", "else"} {
-		if m := s.get(name); m != nil {
+		if m := s.Get(name); m != nil {
 			found = append(found, alternatives(m, root, depth+1)...)
 		}
 	}
@@ -104,17 +105,17 @@ func alternatives(s, root *node, depth int) []*node {
 }
 
 // below returns the schemas of a member or an item of the value that a schema describes.
-func (n *node) below(segment string, root *node) []*node {
-	var found *node
-	if _, found = n.get("properties").step(segment); found == nil {
-		_, found = n.get("prefixItems").step(segment)
+func below(n *yaml.Node, segment string, root *yaml.Node) []*yaml.Node {
+	var found *yaml.Node
+	if _, found = n.Get("properties").Step(segment); found == nil {
+		_, found = n.Get("prefixItems").Step(segment)
 	}
 	if found == nil {
 		if _, err := strconv.Atoi(segment); err == nil {
-			if found = n.get("items"); found == nil {
-				found = n.get("additionalItems")
+			if found = n.Get("items"); found == nil {
+				found = n.Get("additionalItems")
 			}
-		} else if found = n.get("additionalProperties"); found != nil && found.shape != object {
+		} else if found = n.Get("additionalProperties"); found != nil && found.Shape != yaml.Object {
 			found = nil
 		}
 	}
@@ -124,41 +125,26 @@ func (n *node) below(segment string, root *node) []*node {
 	return alternatives(found, root, 0)
 }
 
-// step returns the member of a map or a list that a segment of a JSON pointer names, and
-// the position of its key.
-func (n *node) step(segment string) (Pos, *node) {
-	if n == nil {
-		return Pos{}, nil
-	}
-	if i, err := strconv.Atoi(segment); err == nil && i >= 0 && i < len(n.items) {
-		return n.items[i].Pos, n.items[i]
-	}
-	if member := n.get(segment); member != nil {
-		return n.keyOf(segment), member
-	}
-	return Pos{}, nil
-}
-
 // find returns the position of an expression in a value or below it.
-func (p *parser) find(n *node, expression string) (Pos, bool) {
-	if n.shape == text {
-		inner := whole(n.text())
+func (p *parser) find(n *yaml.Node, expression string) (yaml.Pos, bool) {
+	if n.Shape == yaml.Text {
+		inner := whole(n.Text())
 		if !inner.is {
-			inner = inside{source: n.text()}
+			inner = inside{source: n.Text()}
 		}
 		if strings.HasPrefix(inner.source, expression) {
 			return p.posWithin(n, inner.offset), true
 		}
 	}
-	for _, item := range n.items {
+	for _, item := range n.Items {
 		if at, found := p.find(item, expression); found {
 			return at, true
 		}
 	}
-	for _, f := range n.fields {
-		if at, found := p.find(f.value, expression); found {
+	for _, f := range n.Fields {
+		if at, found := p.find(f.Value, expression); found {
 			return at, true
 		}
 	}
-	return Pos{}, false
+	return yaml.Pos{}, false
 }

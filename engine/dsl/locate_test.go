@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // A run-time error is located at its expression, else at the task that failed.
@@ -24,14 +25,14 @@ do:
 	}
 	for _, tt := range []struct {
 		ref, detail string
-		want        dsl.Pos
+		want        yaml.Pos
 		ok          bool
 	}{
-		{"/do/0/a", `expression "\"a\"\n   + .n": cannot add`, dsl.Pos{Line: 8, Column: 14}, true},
-		{"/do/0/a", `expression ".n + 1": cannot add`, dsl.Pos{Line: 5, Column: 11}, true},
-		{"/do/0/a", "something else", dsl.Pos{Line: 4, Column: 5}, true},
-		{"/input/from", `expression ".order": no`, dsl.Pos{Line: 2, Column: 15}, true},
-		{"/do/7/z", "", dsl.Pos{}, false},
+		{"/do/0/a", `expression "\"a\"\n   + .n": cannot add`, yaml.Pos{Line: 8, Column: 14}, true},
+		{"/do/0/a", `expression ".n + 1": cannot add`, yaml.Pos{Line: 5, Column: 11}, true},
+		{"/do/0/a", "something else", yaml.Pos{Line: 4, Column: 5}, true},
+		{"/input/from", `expression ".order": no`, yaml.Pos{Line: 2, Column: 15}, true},
+		{"/do/7/z", "", yaml.Pos{}, false},
 	} {
 		if at, ok := def.Locate(tt.ref, tt.detail); at != tt.want || ok != tt.ok {
 			t.Errorf("Locate(%s, %s) = %v %t, want %v %t", tt.ref, tt.detail, at, ok, tt.want, tt.ok)
@@ -62,13 +63,13 @@ do:
 `)
 	for _, tt := range []struct {
 		ref, detail string
-		want        dsl.Pos
+		want        yaml.Pos
 	}{
-		{"/input", "the workflow's input does not match its schema: .items[2].qty is -1, want minimum 0", dsl.Pos{Line: 7, Column: 50}},
-		{"/input", "the workflow's input does not match its schema: it lacks the property \"id\"\nmore", dsl.Pos{Line: 5, Column: 7}},
-		{"/input", "the workflow's input does not match its schema: .either has 3 characters, want maxLength 2", dsl.Pos{Line: 12, Column: 16}},
-		{"/input", "the workflow's input does not match its schema: .either.x is 2, want const 1", dsl.Pos{Line: 13, Column: 53}},
-		{"/do/0/a", "output does not match its schema: .\"a b\" is 2, want enum 1", dsl.Pos{Line: 17, Column: 57}},
+		{"/input", "the workflow's input does not match its schema: .items[2].qty is -1, want minimum 0", yaml.Pos{Line: 7, Column: 50}},
+		{"/input", "the workflow's input does not match its schema: it lacks the property \"id\"\nmore", yaml.Pos{Line: 5, Column: 7}},
+		{"/input", "the workflow's input does not match its schema: .either has 3 characters, want maxLength 2", yaml.Pos{Line: 12, Column: 16}},
+		{"/input", "the workflow's input does not match its schema: .either.x is 2, want const 1", yaml.Pos{Line: 13, Column: 53}},
+		{"/do/0/a", "output does not match its schema: .\"a b\" is 2, want enum 1", yaml.Pos{Line: 17, Column: 57}},
 	} {
 		if at, ok := def.Locate(tt.ref, tt.detail); !ok || at != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.detail, at, tt.want)

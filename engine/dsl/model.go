@@ -5,10 +5,8 @@ import (
 
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/schema"
+	"flunq.io/flunq/engine/yaml"
 )
-
-// Pos is a position in a document. Lines and columns start at 1.
-type Pos struct{ Line, Column int }
 
 // Definition is a validated workflow document.
 type Definition struct {
@@ -21,10 +19,10 @@ type Definition struct {
 	Schedule *expr.Value // validated, not executed yet; nil if the document has none
 	Loose    bool        // evaluate.mode is loose
 
-	Extensions  bool          // use.extensions is not empty, which flunq cannot run
-	Unsupported []Unsupported // constructs of the document itself; a task's is in Task.Unsupported
-	CannotRun   []Warning     // positions of all unsupported constructs, including those of tasks
-	Secrets     []SecretUse   // secrets named in use.secrets, authentications and expressions
+	Extensions  bool           // use.extensions is not empty, which flunq cannot run
+	Unsupported []Unsupported  // constructs of the document itself; a task's is in Task.Unsupported
+	CannotRun   []yaml.Warning // positions of all unsupported constructs, including those of tasks
+	Secrets     []SecretUse    // secrets named in use.secrets, authentications and expressions
 
 	Source []byte // the document's text
 	Raw    any    // the document as data, for $workflow.definition
@@ -34,7 +32,7 @@ type Definition struct {
 
 // SecretUse is the first use of a secret in a document.
 type SecretUse struct {
-	Pos
+	yaml.Pos
 	Name string
 }
 
@@ -141,8 +139,8 @@ const (
 type Task struct {
 	Name string
 	Kind Kind
-	Ref  string // JSON pointer into the document, "/do/0/name"
-	Pos  Pos    // position of its name
+	Ref  string   // JSON pointer into the document, "/do/0/name"
+	Pos  yaml.Pos // position of its name
 
 	If      *expr.Program
 	Input   Input
@@ -290,7 +288,7 @@ type SwitchCase struct {
 	Name string
 	When *expr.Program
 	Then string
-	Pos  Pos
+	Pos  yaml.Pos
 }
 
 // TryTask catches errors of its body.

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"flunq.io/flunq/engine/spelling"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // members describes the keys that a map of the document may have.
@@ -51,8 +50,8 @@ func (m members) others() members {
 
 // object checks that a value is a map with the expected keys; what names it in mistakes.
 // It reports whether the members are worth parsing.
-func (p *parser) object(n *node, what string, m members) bool {
-	if n.shape != object {
+func (p *parser) object(n *yaml.Node, what string, m members) bool {
+	if n.Shape != yaml.Object {
 		p.wrong(n, what, "a map")
 		return false
 	}
@@ -61,28 +60,28 @@ func (p *parser) object(n *node, what string, m members) bool {
 		free = m.known
 	}
 	var slips []string // keys that are present under a misspelt name
-	for i, f := range n.fields {
-		if slices.Contains(m.known, f.key) {
+	for i, f := range n.Fields {
+		if slices.Contains(m.known, f.Key) {
 			continue
 		}
-		parent, _, _ := strings.Cut(m.below[f.key], ":")
-		slips = append(slips, closest(f.key, free), parent)
+		parent, _, _ := strings.Cut(m.below[f.Key], ":")
+		slips = append(slips, closest(f.Key, free), parent)
 		p.unknownKey(f, what, m, free)
 		if parent != "" {
 			continue
 		}
-		meant := closest(f.key, free)
+		meant := closest(f.Key, free)
 		if slices.Contains(kindKeys(), meant) || meant == "use" {
-			meant = spelling.Word(f.key, free)
+			meant = spelling.Word(f.Key, free)
 		}
-		if meant != "" && !m.open && n.get(meant) == nil {
-			n.fields[i].key = meant // so that mistakes in its value are reported too
+		if meant != "" && !m.open && n.Get(meant) == nil {
+			n.Fields[i].Key = meant // so that mistakes in its value are reported too
 		}
 	}
-	n.moveDown(m.below)
+	moveDown(n, m.below)
 	for _, name := range m.required {
-		if slices.Contains(free, name) && n.get(name) == nil && !slices.Contains(slips, name) {
-			p.mistake(n.Pos, fmt.Sprintf("add `%s: …`", name), "%s has no %s", what, name)
+		if slices.Contains(free, name) && n.Get(name) == nil && !slices.Contains(slips, name) {
+			p.Mistake(n.Pos, fmt.Sprintf("add `%s: …`", name), "%s has no %s", what, name)
 		}
 	}
 	return true
@@ -90,112 +89,112 @@ func (p *parser) object(n *node, what string, m members) bool {
 
 // moveDown moves keys under the key that they belong to, so that mistakes in their values
 // are reported too.
-func (n *node) moveDown(below map[string]string) {
-	for _, f := range n.fields {
-		parent := below[f.key]
+func moveDown(n *yaml.Node, below map[string]string) {
+	for _, f := range n.Fields {
+		parent := below[f.Key]
 		if parent == "" || strings.Contains(parent, ":") {
 			continue
 		}
-		under := n.get(parent)
+		under := n.Get(parent)
 		if under == nil {
-			under = &node{Pos: f.pos, shape: object, data: map[string]any{}}
-			n.fields = append(slices.Clip(n.fields), field{parent, f.pos, under})
+			under = &yaml.Node{Pos: f.Pos, Shape: yaml.Object, Data: map[string]any{}}
+			n.Fields = append(slices.Clip(n.Fields), yaml.Field{Key: parent, Pos: f.Pos, Value: under})
 		}
-		if under.shape == object && under.get(f.key) == nil {
-			under.fields = append(slices.Clip(under.fields), f)
+		if under.Shape == yaml.Object && under.Get(f.Key) == nil {
+			under.Fields = append(slices.Clip(under.Fields), f)
 		}
 	}
 }
 
 // misspelt reports whether a key is present under a misspelt name, which has been
 // reported.
-func (p *parser) misspelt(n *node, name string, known []string) bool {
+func (p *parser) misspelt(n *yaml.Node, name string, known []string) bool {
 	free := absent(n, known)
-	return slices.ContainsFunc(n.fields, func(f field) bool {
-		return !slices.Contains(known, f.key) && closest(f.key, free) == name
+	return slices.ContainsFunc(n.Fields, func(f yaml.Field) bool {
+		return !slices.Contains(known, f.Key) && closest(f.Key, free) == name
 	})
 }
 
 // absent returns the known keys that a map does not have.
-func absent(n *node, known []string) []string {
+func absent(n *yaml.Node, known []string) []string {
 	var out []string
 	for _, k := range known {
-		if n.get(k) == nil {
+		if n.Get(k) == nil {
 			out = append(out, k)
 		}
 	}
 	return out
 }
 
-func (p *parser) unknownKey(f field, what string, m members, free []string) {
-	if parent := m.below[f.key]; parent != "" {
-		p.mistake(f.pos, "put it under `"+parent+":`", "unknown key %s in %s", quote(f.key), what)
+func (p *parser) unknownKey(f yaml.Field, what string, m members, free []string) {
+	if parent := m.below[f.Key]; parent != "" {
+		p.Mistake(f.Pos, "put it under `"+parent+":`", "unknown key %s in %s", yaml.Quote(f.Key), what)
 		return
 	}
 	if !m.open {
-		if hint := closest(f.key, m.hints); hint != "" && closest(f.key, free) == "" {
+		if hint := closest(f.Key, m.hints); hint != "" && closest(f.Key, free) == "" {
 			free = m.hints
 		}
-		p.mistake(f.pos, p.guessKey(f.key, free, m.known), "unknown key %s in %s", quote(f.key), what)
+		p.Mistake(f.Pos, p.guessKey(f.Key, free, m.known), "unknown key %s in %s", yaml.Quote(f.Key), what)
 		return
 	}
-	if found := closest(f.key, free); found != "" {
+	if found := closest(f.Key, free); found != "" {
 		if slices.Equal(m.known, eventKeys().known) {
-			p.warn(f.pos, p.guessKey(f.key, free, m.known), "CloudEvents have no attribute %s: it is taken for an extension", quote(f.key))
+			p.Warn(f.Pos, p.guessKey(f.Key, free, m.known), "CloudEvents have no attribute %s: it is taken for an extension", yaml.Quote(f.Key))
 			return
 		}
-		p.warn(f.pos, p.guessKey(f.key, free, m.known), "%s is not a known key of %s: it is ignored", quote(f.key), what)
+		p.Warn(f.Pos, p.guessKey(f.Key, free, m.known), "%s is not a known key of %s: it is ignored", yaml.Quote(f.Key), what)
 	}
 }
 
 // wrong reports a value of the wrong type.
-func (p *parser) wrong(n *node, what, want string) {
+func (p *parser) wrong(n *yaml.Node, what, want string) {
 	suggestion := ""
 	switch {
-	case want == "a map" && spacedKey(n.text()) != "":
-		suggestion = "write a space after the colon: " + spacedKey(n.text())
-	case strings.HasPrefix(want, "text") && n.shape == object && unquotedTemplate(n) != "":
+	case want == "a map" && yaml.SpacedKey(n.Text()) != "":
+		suggestion = "write a space after the colon: " + yaml.SpacedKey(n.Text())
+	case strings.HasPrefix(want, "text") && n.Shape == yaml.Object && unquotedTemplate(n) != "":
 		suggestion = "quote it: \"" + unquotedTemplate(n) + "\""
-	case strings.HasPrefix(want, "text") && (n.shape == number || n.shape == boolean):
-		suggestion = fmt.Sprintf("quote it: \"%v\"", n.data)
-	case n.shape == text && looksPlain(n, want):
+	case strings.HasPrefix(want, "text") && (n.Shape == yaml.Number || n.Shape == yaml.Boolean):
+		suggestion = fmt.Sprintf("quote it: \"%v\"", n.Data)
+	case n.Shape == yaml.Text && looksPlain(n, want):
 		suggestion = "remove the quotes"
-	case n.shape != null:
+	case n.Shape != yaml.Null:
 		suggestion = form(n, what)
 	}
-	p.mistake(n.Pos, suggestion, "%s: want %s, this is %s", what, want, n.shape)
+	p.Mistake(n.Pos, suggestion, "%s: want %s, this is %s", what, want, n.Shape)
 }
 
 // form suggests how to write a plain value where a map or a list is expected.
-func form(n *node, what string) string {
+func form(n *yaml.Node, what string) string {
 	plain := func(format, example string) string {
-		if n.shape == text || n.shape == number {
-			example = cut(strings.TrimSpace(fmt.Sprint(n.data)), 100)
+		if n.Shape == yaml.Text || n.Shape == yaml.Number {
+			example = yaml.Cut(strings.TrimSpace(fmt.Sprint(n.Data)), 100)
 		}
 		if strings.ContainsAny(example, "{}[]") {
-			example = single(example)
+			example = yaml.InSingleQuotes(example)
 		}
 		return "write it as " + fmt.Sprintf(format, example)
 	}
 	section := what[strings.LastIndexByte(what, '.')+1:]
 	switch {
-	case what == "switch" && n.shape == object:
+	case what == "switch" && n.Shape == yaml.Object:
 		return "put `- ` before each case"
-	case (what == "any" || what == "all") && n.shape == object:
+	case (what == "any" || what == "all") && n.Shape == yaml.Object:
 		return "put `- ` before each filter"
-	case what == "redirect" && n.shape == text:
+	case what == "redirect" && n.Shape == yaml.Text:
 		return "write true or false"
-	case (section == "headers" || section == "query") && (n.shape == text || n.shape == list):
+	case (section == "headers" || section == "query") && (n.Shape == yaml.Text || n.Shape == yaml.List):
 		return "write it as {name: value}"
-	case what == "use.secrets" && n.shape == text:
+	case what == "use.secrets" && n.Shape == yaml.Text:
 		return plain("[%s]", "…")
-	case strings.HasPrefix(what, "use.") && n.shape == list:
+	case strings.HasPrefix(what, "use.") && n.Shape == yaml.List:
 		return "write each as `name: {…}`, without the `- ` before it"
-	case what == "timeout" && n.shape != object:
+	case what == "timeout" && n.Shape != yaml.Object:
 		return plain("{after: %s}", "PT5M")
-	case what == "fork" && n.shape == list:
+	case what == "fork" && n.Shape == yaml.List:
 		return "write the list under `branches:`"
-	case n.shape == object:
+	case n.Shape == yaml.Object:
 		return ""
 	case section == "export" || section == "output":
 		return plain("{as: %s}", "…")
@@ -230,12 +229,12 @@ func form(n *node, what string) string {
 }
 
 // looksPlain reports whether text is a quoted number or boolean.
-func looksPlain(n *node, want string) bool {
+func looksPlain(n *yaml.Node, want string) bool {
 	switch want {
 	case "true or false":
-		return n.text() == "true" || n.text() == "false"
+		return n.Text() == "true" || n.Text() == "false"
 	case "a whole number":
-		return wholePattern.MatchString(n.text())
+		return yaml.IsWhole(n.Text())
 	default:
 		return false
 	}
@@ -243,53 +242,53 @@ func looksPlain(n *node, want string) bool {
 
 // unquotedTemplate returns the text that was meant by {name} without quotes, which YAML
 // reads as a map; "" if it is none.
-func unquotedTemplate(n *node) string {
-	if len(n.fields) != 1 || n.style&yaml.FlowStyle == 0 || n.fields[0].value.shape != null || !n.fields[0].value.implied {
+func unquotedTemplate(n *yaml.Node) string {
+	if len(n.Fields) != 1 || n.Style != yaml.Flow || n.Fields[0].Value.Shape != yaml.Null || !n.Fields[0].Value.Implied {
 		return ""
 	}
-	return "{" + n.fields[0].key + "}"
+	return "{" + n.Fields[0].Key + "}"
 }
 
 // text checks that a value is a string. A nil node is none, without a mistake.
-func (p *parser) text(n *node, what string) (string, bool) {
+func (p *parser) text(n *yaml.Node, what string) (string, bool) {
 	if n == nil {
 		return "", false
 	}
-	if n.shape != text {
+	if n.Shape != yaml.Text {
 		p.wrong(n, what, "text")
 		return "", false
 	}
-	return n.text(), true
+	return n.Text(), true
 }
 
 // filled checks that a value is a non-empty string.
-func (p *parser) filled(n *node, what string) string {
+func (p *parser) filled(n *yaml.Node, what string) string {
 	s, ok := p.text(n, what)
 	if ok && strings.TrimSpace(s) == "" {
-		p.mistake(n.Pos, "", "%s is empty", what)
+		p.Mistake(n.Pos, "", "%s is empty", what)
 	}
 	return s
 }
 
 // word checks that a value is one of words. It returns fallback for a nil node.
-func (p *parser) word(n *node, what, fallback string, words ...string) string {
+func (p *parser) word(n *yaml.Node, what, fallback string, words ...string) string {
 	s, ok := p.text(n, what)
 	if !ok {
 		return fallback
 	}
 	if !slices.Contains(words, s) {
-		p.mistake(n.Pos, p.guess(s, words), "%s: %s is none of %s", what, quote(s), strings.Join(words, ", "))
+		p.Mistake(n.Pos, p.guess(s, words), "%s: %s is none of %s", what, yaml.Quote(s), strings.Join(words, ", "))
 		return fallback
 	}
 	return s
 }
 
 // flag checks that a value is a boolean. It returns false for a nil node.
-func (p *parser) flag(n *node, what string) bool {
+func (p *parser) flag(n *yaml.Node, what string) bool {
 	if n == nil {
 		return false
 	}
-	b, ok := n.data.(bool)
+	b, ok := n.Data.(bool)
 	if !ok {
 		p.wrong(n, what, "true or false")
 	}
@@ -297,17 +296,17 @@ func (p *parser) flag(n *node, what string) bool {
 }
 
 // whole checks that a value is a whole number between low and high.
-func (p *parser) whole(n *node, what string, low, high int) int {
+func (p *parser) whole(n *yaml.Node, what string, low, high int) int {
 	if n == nil {
 		return 0
 	}
-	i, ok := wholeNumber(n.data)
+	i, ok := wholeNumber(n.Data)
 	if !ok {
 		p.wrong(n, what, "a whole number")
 		return 0
 	}
 	if i < low || i > high {
-		p.mistake(n.Pos, "", "%s is %d, want %d to %d", what, i, low, high)
+		p.Mistake(n.Pos, "", "%s is %d, want %d to %d", what, i, low, high)
 		return 0
 	}
 	return i
@@ -326,19 +325,19 @@ func wholeNumber(v any) (int, bool) {
 }
 
 // list checks that a value is a list, and returns its items.
-func (p *parser) list(n *node, what string) []*node {
+func (p *parser) list(n *yaml.Node, what string) []*yaml.Node {
 	if n == nil {
 		return nil
 	}
-	if n.shape != list {
+	if n.Shape != yaml.List {
 		p.wrong(n, what, "a list")
 		return nil
 	}
-	return n.items
+	return n.Items
 }
 
 // texts checks that a value is a list of strings, and returns them.
-func (p *parser) texts(n *node, what string) []string {
+func (p *parser) texts(n *yaml.Node, what string) []string {
 	var out []string
 	for _, item := range p.list(n, what) {
 		if s, ok := p.text(item, what); ok {
@@ -349,13 +348,13 @@ func (p *parser) texts(n *node, what string) []string {
 }
 
 // mapOf checks that a value is a map, and returns its members.
-func (p *parser) mapOf(n *node, what string) []field {
+func (p *parser) mapOf(n *yaml.Node, what string) []yaml.Field {
 	if n == nil {
 		return nil
 	}
-	if n.shape != object {
+	if n.Shape != yaml.Object {
 		p.wrong(n, what, "a map")
 		return nil
 	}
-	return n.fields
+	return n.Fields
 }

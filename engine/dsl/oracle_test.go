@@ -13,9 +13,10 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // For any mutation, Parse rejects what the official schema rejects, and accepts what it
@@ -26,7 +27,7 @@ func TestOracle(t *testing.T) {
 	var checked, refused int
 	for _, file := range examples(t, false) {
 		var doc any
-		if err := yaml.Unmarshal(load(t, file), &doc); err != nil {
+		if err := yaml3.Unmarshal(load(t, file), &doc); err != nil {
 			t.Fatal(err)
 		}
 		mutate(plain(doc), "", func(what string, mutant any) {
@@ -74,7 +75,7 @@ func ruledIn(what, _ string) bool {
 // ruledOut reports mistakes in documents that the schema accepts: it cannot express them,
 // or Parse deliberately rejects them.
 func ruledOut(err error) bool {
-	var mistakes *dsl.Mistakes
+	var mistakes *yaml.Mistakes
 	if !errors.As(err, &mistakes) {
 		return false
 	}
@@ -145,7 +146,7 @@ func plain(v any) any {
 func oracle(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	var doc any
-	if err := yaml.Unmarshal(load(t, filepath.Join(spec(t), "schema", name)), &doc); err != nil {
+	if err := yaml3.Unmarshal(load(t, filepath.Join(spec(t), "schema", name)), &doc); err != nil {
 		t.Fatal(err)
 	}
 	c := jsonschema.NewCompiler()

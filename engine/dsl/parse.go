@@ -5,24 +5,29 @@ package dsl
 
 import (
 	"bytes"
+
+	"flunq.io/flunq/engine/yaml"
 )
 
 // Parse parses a workflow document in YAML or JSON. An error is a *Mistakes that lists
 // every mistake. The name is the file name that mistakes show.
-func Parse(name string, src []byte) (*Definition, []Warning, error) {
+func Parse(name string, src []byte) (*Definition, []yaml.Warning, error) {
 	source := bytes.TrimPrefix(src, []byte("\ufeff"))
 	p := &parser{
-		notes:  &notes{file: name, said: map[Mistake]bool{}},
-		source: source,
-		def:    &Definition{Source: src, tasks: map[string]*Task{}},
-		shared: newShared(),
+		Collector: yaml.NewCollector(name, languageKeys()...),
+		source:    source,
+		def:       &Definition{Source: src, tasks: map[string]*Task{}},
+		shared:    newShared(),
 
 		endless: map[*Task]bool{},
 	}
-	if root := read(p.notes, source); root != nil {
+	switch root := yaml.Read(p.Collector, source); {
+	case root != nil:
 		p.document(root)
+	case len(p.Mistakes) == 0:
+		p.Mistake(yaml.Pos{Line: 1, Column: 1}, "begin with `document:` and `do:`", "the document is empty")
 	}
-	warnings, err := p.result(source)
+	warnings, err := p.Result(source)
 	if err != nil {
 		return nil, warnings, err
 	}
@@ -31,7 +36,7 @@ func Parse(name string, src []byte) (*Definition, []Warning, error) {
 
 // parser walks the tree of a document.
 type parser struct {
-	*notes
+	*yaml.Collector
 	source   []byte
 	lines    [][]byte // lines of source, split on first use
 	def      *Definition
@@ -41,34 +46,16 @@ type parser struct {
 
 	jumps  []jump              // targets of then, checked once all tasks are known
 	places map[string][]string // task name → references of the tasks with that name
-	bases  map[string]Pos      // base URIs of standard error types → first use
+	bases  map[string]yaml.Pos // base URIs of standard error types → first use
 	base   string              // the base URI used first
 
 	timed   bool           // the workflow has a timeout
 	endless map[*Task]bool // lists whose end is never reached, by their first task
 }
 
-// Limits of a document. Each is far above what people write, and low enough that a hostile
-// document is rejected in well under a second.
-const (
-	// MaxSize is the size of a document's text in bytes.
-	MaxSize = 1 << 20
-	// MaxDepth is the nesting depth of lists and maps.
-	MaxDepth = 100
-	// MaxNodes is the number of values in a document, including those that aliases repeat.
-	MaxNodes = 50_000
-	// MaxKeys is the number of keys of one map.
-	MaxKeys = 10_000
-	// MaxAliases is the number of YAML aliases (*name) in a document.
-	MaxAliases = 1_000
-	// MaxDigits is the length of a whole number.
-	MaxDigits = 400
-	// MaxCompiled is the size of all expressions in bytes. Those of shared policies count
-	// once per use.
-	MaxCompiled = 2 << 20
-	// MaxMistakes is the number of mistakes, and of warnings, reported for one document.
-	MaxMistakes = 200
-)
+// MaxCompiled is the size of all expressions of a document in bytes. Those of shared policies count
+// once per use.
+const MaxCompiled = 2 << 20
 
 // ParseData parses plain data (an input, a file of secrets) in JSON or YAML, by the rules
 // for data inside documents. It returns nil for an empty src. An error is a *Mistakes.
@@ -77,13 +64,13 @@ func ParseData(name string, src []byte) (any, error) {
 	if len(bytes.TrimSpace(source)) == 0 {
 		return nil, nil
 	}
-	p := &parser{notes: &notes{file: name, said: map[Mistake]bool{}}}
-	root := read(p.notes, source)
-	if _, err := p.result(source); err != nil {
+	p := &parser{Collector: yaml.NewCollector(name, languageKeys()...)}
+	root := yaml.Read(p.Collector, source)
+	if _, err := p.Result(source); err != nil {
 		return nil, err
 	}
 	if root == nil {
 		return nil, nil
 	}
-	return root.data, nil
+	return root.Data, nil
 }

@@ -1,6 +1,10 @@
 package dsl
 
-import "slices"
+import (
+	"slices"
+
+	"flunq.io/flunq/engine/yaml"
+)
 
 // leaving stands for the end of a list.
 const leaving = -1
@@ -8,7 +12,7 @@ const leaving = -1
 // reach warns of tasks of a list that are never reached, and of cycles that never end. It
 // records in p.endless whether the end of the list is reachable; fields are the tasks as
 // written.
-func (p *parser) reach(list TaskList, fields []field, branches bool) {
+func (p *parser) reach(list TaskList, fields []yaml.Field, branches bool) {
 	if len(list) == 0 {
 		return
 	}
@@ -28,8 +32,8 @@ func (p *parser) reach(list TaskList, fields []field, branches bool) {
 		}
 		ways[i] = to
 		if t.Then == t.Name && t.If == nil && !p.timed && t.Timeout == nil && t.Kind != Switch && t.Kind != Raise {
-			p.warn(fields[i].value.get("then").Pos, "branch with a switch, or give the workflow a timeout",
-				"the task %s leads back to itself: it never ends", quote(t.Name))
+			p.Warn(fields[i].Value.Get("then").Pos, "branch with a switch, or give the workflow a timeout",
+				"the task %s leads back to itself: it never ends", yaml.Quote(t.Name))
 		}
 	}
 	reached := make([]bool, len(list)+1)
@@ -39,7 +43,7 @@ func (p *parser) reach(list TaskList, fields []field, branches bool) {
 		if reached[i] {
 			continue
 		}
-		p.warn(t.Pos, "lead to it with `then: "+short(t.Name)+"`, or remove it", "the task %s is never reached", quote(t.Name))
+		p.Warn(t.Pos, "lead to it with `then: "+yaml.Short(t.Name)+"`, or remove it", "the task %s is never reached", yaml.Quote(t.Name))
 		walk(ways, i, reached)
 	}
 	p.warnCycles(list, fields, ways, index)
@@ -138,7 +142,7 @@ func (p *parser) neverEnds(t *Task) bool {
 }
 
 // warnCycles warns of tasks that lead only to each other, at the jump back.
-func (p *parser) warnCycles(list TaskList, fields []field, ways [][]int, index map[string]int) {
+func (p *parser) warnCycles(list TaskList, fields []yaml.Field, ways [][]int, index map[string]int) {
 	const many = 500 // each jump back is followed
 	if p.timed || len(list) > many {
 		return
@@ -157,8 +161,8 @@ func (p *parser) warnCycles(list TaskList, fields []field, ways [][]int, index m
 			}
 		}
 		if !free {
-			p.warn(fields[i].value.get("then").Pos, "leave the circle with a switch, or give the workflow a timeout",
-				"the tasks from %s to %s go round and round: the workflow never ends", quote(list[target].Name), quote(t.Name))
+			p.Warn(fields[i].Value.Get("then").Pos, "leave the circle with a switch, or give the workflow a timeout",
+				"the tasks from %s to %s go round and round: the workflow never ends", yaml.Quote(list[target].Name), yaml.Quote(t.Name))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/spelling"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // place is the position of a task in the workflow.
@@ -31,6 +32,12 @@ func kindKeys() []string {
 	return []string{"call", "do", "emit", "for", "fork", "inject", "listen", "raise", "run", "set", "switch", "try", "wait"}
 }
 
+// languageKeys returns the keys of the language after which a missing colon is recognized.
+func languageKeys() []string {
+	return slices.Concat(kindKeys(), commonKeys(),
+		[]string{"with", "catch", "while", "foreach", "document", "use", "dsl", "namespace", "name", "version", "method", "endpoint", "when", "in", "each"})
+}
+
 // companionKeys returns the keys that go with the key of a kind.
 func companionKeys(kind string) []string {
 	switch kind {
@@ -48,25 +55,25 @@ func companionKeys(kind string) []string {
 }
 
 // tasks parses a list of tasks. A nil node is an empty list.
-func (p *parser) tasks(n *node, what, ref string, local scope) TaskList {
+func (p *parser) tasks(n *yaml.Node, what, ref string, local scope) TaskList {
 	return p.taskList(n, what, place{ref: ref, local: local})
 }
 
 // taskList is like tasks, for a list at a place; at.ref is the list's reference.
-func (p *parser) taskList(n *node, what string, at place) TaskList {
+func (p *parser) taskList(n *yaml.Node, what string, at place) TaskList {
 	if n == nil {
 		return nil
 	}
 	fields, refs := p.taskFields(n, what, at.ref)
-	known := len(p.mistakes)
-	at.siblings = &siblings{known: make(map[string]Pos, len(fields))}
+	known := len(p.Mistakes)
+	at.siblings = &siblings{known: make(map[string]yaml.Pos, len(fields))}
 	for _, f := range fields {
-		if pos, twice := at.siblings.known[f.key]; twice {
-			p.mistake(f.pos, "give it another name", "a task %s is in this list already: on line %d", quote(f.key), pos.Line)
+		if pos, twice := at.siblings.known[f.Key]; twice {
+			p.Mistake(f.Pos, "give it another name", "a task %s is in this list already: on line %d", yaml.Quote(f.Key), pos.Line)
 			continue
 		}
-		at.siblings.known[f.key] = f.pos
-		at.siblings.names = append(at.siblings.names, f.key)
+		at.siblings.known[f.Key] = f.Pos
+		at.siblings.names = append(at.siblings.names, f.Key)
 	}
 	out := make(TaskList, 0, len(fields))
 	for i, f := range fields {
@@ -75,85 +82,85 @@ func (p *parser) taskList(n *node, what string, at place) TaskList {
 		p.task(t, f, at)
 		out = append(out, t)
 	}
-	if len(p.mistakes) == known { // a mistake in an if, when or then would make this analysis wrong
+	if len(p.Mistakes) == known { // a mistake in an if, when or then would make this analysis wrong
 		p.reach(out, fields, at.branch)
 	}
 	return out
 }
 
 // taskFields returns the names and bodies of a list's tasks, and their references.
-func (p *parser) taskFields(n *node, what, ref string) (fields []field, refs []string) {
-	if n.shape != list {
-		if n.shape == object && membersOnly(n.fields) {
-			p.mistake(n.Pos, fmt.Sprintf("write a list with a name for the task: `- name: {%s: …}`", short(n.fields[0].key)),
+func (p *parser) taskFields(n *yaml.Node, what, ref string) (fields []yaml.Field, refs []string) {
+	if n.Shape != yaml.List {
+		if n.Shape == yaml.Object && membersOnly(n.Fields) {
+			p.Mistake(n.Pos, fmt.Sprintf("write a list with a name for the task: `- name: {%s: …}`", yaml.Short(n.Fields[0].Key)),
 				"%s: want a list of tasks, this is the body of one", what)
-			return []field{{"?", n.Pos, n}}, []string{pointer(pointer(ref, "0"), "?")}
+			return []yaml.Field{{Key: "?", Pos: n.Pos, Value: n}}, []string{pointer(pointer(ref, "0"), "?")}
 		}
-		p.mistake(n.Pos, "put `- ` before each task", "%s: want a list of tasks, each `- name: {…}`; this is %s", what, n.shape)
-		for i, f := range n.fields {
-			fields, refs = append(fields, f), append(refs, pointer(pointer(ref, strconv.Itoa(i)), f.key))
+		p.Mistake(n.Pos, "put `- ` before each task", "%s: want a list of tasks, each `- name: {…}`; this is %s", what, n.Shape)
+		for i, f := range n.Fields {
+			fields, refs = append(fields, f), append(refs, pointer(pointer(ref, strconv.Itoa(i)), f.Key))
 		}
 		return fields, refs
 	}
-	for i, item := range n.items {
+	for i, item := range n.Items {
 		for _, f := range p.taskItem(item) {
 			fields = append(fields, f)
-			refs = append(refs, pointer(pointer(ref, strconv.Itoa(i)), f.key))
+			refs = append(refs, pointer(pointer(ref, strconv.Itoa(i)), f.Key))
 		}
 	}
 	return fields, refs
 }
 
 // taskItem checks one item of a list of tasks, and returns what can be parsed as a task.
-func (p *parser) taskItem(n *node) []field {
+func (p *parser) taskItem(n *yaml.Node) []yaml.Field {
 	switch {
-	case n.shape == text && n.style == 0:
-		p.mistake(n.Pos, fmt.Sprintf("write it as `- %s: {…}`", short(n.text())), "a task item wants a name and what to do, this is text")
+	case n.Shape == yaml.Text && n.Style == 0:
+		p.Mistake(n.Pos, fmt.Sprintf("write it as `- %s: {…}`", yaml.Short(n.Text())), "a task item wants a name and what to do, this is text")
 		return nil
-	case n.shape != object:
-		p.mistake(n.Pos, "write it as `- name: {…}`", "a task item wants a name and what to do, this is %s", n.shape)
+	case n.Shape != yaml.Object:
+		p.Mistake(n.Pos, "write it as `- name: {…}`", "a task item wants a name and what to do, this is %s", n.Shape)
 		return nil
-	case len(n.fields) == 0:
-		p.mistake(n.Pos, "write it as `- name: {…}`", "a task item without a name")
+	case len(n.Fields) == 0:
+		p.Mistake(n.Pos, "write it as `- name: {…}`", "a task item without a name")
 		return nil
 	case unnamed(n):
-		p.mistake(n.Pos, fmt.Sprintf("write a name before it: `- name: {%s: …}`", short(n.fields[0].key)), "this task has no name")
-		return []field{{"?", n.Pos, n}}
-	case len(n.fields) == 1:
-		return n.fields
+		p.Mistake(n.Pos, fmt.Sprintf("write a name before it: `- name: {%s: …}`", yaml.Short(n.Fields[0].Key)), "this task has no name")
+		return []yaml.Field{{Key: "?", Pos: n.Pos, Value: n}}
+	case len(n.Fields) == 1:
+		return n.Fields
 	}
-	second := n.fields[1]
-	first := n.fields[0]
-	if first.value.shape == null && membersOnly(n.fields[1:]) {
-		p.mistake(second.pos, "indent it, so that it belongs to "+quote(first.key),
-			"a task item has exactly one name: %s stands beside %s, not below it", quote(second.key), quote(first.key))
+	second := n.Fields[1]
+	first := n.Fields[0]
+	if first.Value.Shape == yaml.Null && membersOnly(n.Fields[1:]) {
+		p.Mistake(second.Pos, "indent it, so that it belongs to "+yaml.Quote(first.Key),
+			"a task item has exactly one name: %s stands beside %s, not below it", yaml.Quote(second.Key), yaml.Quote(first.Key))
 		body := *n
-		body.fields = n.fields[1:]
-		return []field{{first.key, first.pos, &body}}
+		body.Fields = n.Fields[1:]
+		return []yaml.Field{{Key: first.Key, Pos: first.Pos, Value: &body}}
 	}
-	p.mistake(second.pos, fmt.Sprintf("begin a new item: `- %s: …`, or indent it", short(second.key)),
-		"a task item has exactly one name: here are %s and %s", quote(first.key), quote(second.key))
-	return slices.DeleteFunc(slices.Clone(n.fields), func(f field) bool { return f.value.shape != object })
+	p.Mistake(second.Pos, fmt.Sprintf("begin a new item: `- %s: …`, or indent it", yaml.Short(second.Key)),
+		"a task item has exactly one name: here are %s and %s", yaml.Quote(first.Key), yaml.Quote(second.Key))
+	return slices.DeleteFunc(slices.Clone(n.Fields), func(f yaml.Field) bool { return f.Value.Shape != yaml.Object })
 }
 
 // unnamed reports whether an item is a task's body without its name.
-func unnamed(n *node) bool {
-	if !membersOnly(n.fields) {
+func unnamed(n *yaml.Node) bool {
+	if !membersOnly(n.Fields) {
 		return false
 	}
-	only := n.fields[0]
-	isKind := func(f field) bool { return slices.Contains(kindKeys(), f.key) }
-	return len(n.fields) > 1 || only.value.shape != object || !slices.ContainsFunc(only.value.fields, isKind)
+	only := n.Fields[0]
+	isKind := func(f yaml.Field) bool { return slices.Contains(kindKeys(), f.Key) }
+	return len(n.Fields) > 1 || only.Value.Shape != yaml.Object || !slices.ContainsFunc(only.Value.Fields, isKind)
 }
 
 // membersOnly reports whether all keys are members of a task, and one of them is a kind.
-func membersOnly(fields []field) bool {
+func membersOnly(fields []yaml.Field) bool {
 	kinds := 0
 	for _, f := range fields {
 		switch {
-		case slices.Contains(kindKeys(), f.key):
+		case slices.Contains(kindKeys(), f.Key):
 			kinds++
-		case !slices.Contains(commonKeys(), f.key) && f.key != "with" && f.key != "catch" && f.key != "while" && f.key != "foreach":
+		case !slices.Contains(commonKeys(), f.Key) && f.Key != "with" && f.Key != "catch" && f.Key != "while" && f.Key != "foreach":
 			return false
 		}
 	}
@@ -161,20 +168,20 @@ func membersOnly(fields []field) bool {
 }
 
 // task parses a task into t.
-func (p *parser) task(t *Task, f field, at place) {
-	t.Name, t.Ref, t.Pos, t.Raw = f.key, at.ref, f.pos, f.value.data
+func (p *parser) task(t *Task, f yaml.Field, at place) {
+	t.Name, t.Ref, t.Pos, t.Raw = f.Key, at.ref, f.Pos, f.Value.Data
 	if _, twice := p.def.tasks[t.Ref]; !twice {
 		p.def.refs = append(p.def.refs, t.Ref)
 	}
 	p.def.tasks[t.Ref] = t
 	p.indexTask(t)
-	n := f.value
-	if n.shape != object {
-		suggestion := "write it as `" + short(f.key) + ": {set: …}`"
-		if spaced := spacedKey(n.text()); spaced != "" {
+	n := f.Value
+	if n.Shape != yaml.Object {
+		suggestion := "write it as `" + yaml.Short(f.Key) + ": {set: …}`"
+		if spaced := yaml.SpacedKey(n.Text()); spaced != "" {
 			suggestion = "write a space after the colon: " + spaced
 		}
-		p.mistake(n.Pos, suggestion, "task %s: want a map with what to do, this is %s", quote(f.key), n.shape)
+		p.Mistake(n.Pos, suggestion, "task %s: want a map with what to do, this is %s", yaml.Quote(f.Key), n.Shape)
 		return
 	}
 	kind := p.kind(n, t)
@@ -191,18 +198,18 @@ func (p *parser) indexTask(t *Task) {
 }
 
 // kind returns the kind of a task, and checks its keys.
-func (p *parser) kind(n *node, t *Task) string {
+func (p *parser) kind(n *yaml.Node, t *Task) string {
 	var kinds []string
 	allowed := commonKeys()
 	for _, k := range kindKeys() {
-		if n.get(k) == nil || k == "do" && n.get("for") != nil {
+		if n.Get(k) == nil || k == "do" && n.Get("for") != nil {
 			continue
 		}
 		kinds = append(kinds, k)
 		allowed = append(allowed, k)
 		allowed = append(allowed, companionKeys(k)...)
 	}
-	what := "task " + quote(t.Name)
+	what := "task " + yaml.Quote(t.Name)
 	if len(kinds) == 0 {
 		return p.noKind(n, what)
 	}
@@ -210,7 +217,7 @@ func (p *parser) kind(n *node, t *Task) string {
 	if slices.Contains(kinds, "call") {
 		m = m.under("with", "method", "endpoint", "uri", "url", "headers", "body", "query", "document", "operationId", "parameters", "redirect")
 	}
-	if slices.Contains(kinds, "for") || slices.Contains(kinds, "do") && n.get("in") != nil {
+	if slices.Contains(kinds, "for") || slices.Contains(kinds, "do") && n.Get("in") != nil {
 		m = m.under("for", "each", "in", "at")
 	}
 	if slices.Contains(kinds, "try") {
@@ -218,61 +225,61 @@ func (p *parser) kind(n *node, t *Task) string {
 	}
 	p.object(n, what, m)
 	if len(kinds) > 1 {
-		p.mistake(t.Pos, "make two tasks of it", "%s does two things: %s", what, strings.Join(kinds, " and "))
+		p.Mistake(t.Pos, "make two tasks of it", "%s does two things: %s", what, strings.Join(kinds, " and "))
 	}
 	return kinds[0]
 }
 
 // noKind reports a task without a kind. If a misspelt key is the only mistake, it returns
 // the kind that was meant.
-func (p *parser) noKind(n *node, what string) string {
+func (p *parser) noKind(n *yaml.Node, what string) string {
 	all := slices.Concat(kindKeys(), commonKeys(), []string{"with", "while", "foreach", "catch"})
 	misspelt := false
 	kind := ""
-	for i, f := range n.fields {
-		if slices.Contains(all, f.key) {
+	for i, f := range n.Fields {
+		if slices.Contains(all, f.Key) {
 			continue
 		}
-		p.mistake(f.pos, p.guessKey(f.key, slices.Concat(kindKeys(), commonKeys()), slices.Concat(kindKeys(), commonKeys())),
-			"unknown key %s in %s", quote(f.key), what)
-		misspelt = misspelt || slices.Contains(kindKeys(), closest(f.key, all))
-		if meant := spelling.Word(f.key, kindKeys()); meant != "" && kind == "" && f.value.shape != null {
+		p.Mistake(f.Pos, p.guessKey(f.Key, slices.Concat(kindKeys(), commonKeys()), slices.Concat(kindKeys(), commonKeys())),
+			"unknown key %s in %s", yaml.Quote(f.Key), what)
+		misspelt = misspelt || slices.Contains(kindKeys(), closest(f.Key, all))
+		if meant := spelling.Word(f.Key, kindKeys()); meant != "" && kind == "" && f.Value.Shape != yaml.Null {
 			kind = meant
-			n.fields[i].key = meant // so that mistakes in its value are reported too
+			n.Fields[i].Key = meant // so that mistakes in its value are reported too
 		}
 	}
 	if !misspelt {
-		p.mistake(n.Pos, "add one of "+strings.Join(kindKeys(), ", "), "%s does nothing", what)
+		p.Mistake(n.Pos, "add one of "+strings.Join(kindKeys(), ", "), "%s does nothing", what)
 	}
 	return kind
 }
 
 // common parses the members that every task may have.
-func (p *parser) common(t *Task, n *node, at place) {
+func (p *parser) common(t *Task, n *yaml.Node, at place) {
 	lack := func(construct string) { t.Unsupported = construct }
 	before, during := at.local.before(), at.local.during()
-	t.If = p.condition(n.get("if"), "if", before)
-	t.Input = p.input(n.get("input"), "input", before, lack)
-	t.Output = p.output(n.get("output"), "output", during, lack)
-	t.Export = p.export(n.get("export"), "export", at.local.exported(), lack)
-	t.Timeout = p.timeout(n.get("timeout"), during)
-	p.mapOf(n.get("metadata"), "metadata")
-	then := n.get("then")
+	t.If = p.condition(n.Get("if"), "if", before)
+	t.Input = p.input(n.Get("input"), "input", before, lack)
+	t.Output = p.output(n.Get("output"), "output", during, lack)
+	t.Export = p.export(n.Get("export"), "export", at.local.exported(), lack)
+	t.Timeout = p.timeout(n.Get("timeout"), during)
+	p.mapOf(n.Get("metadata"), "metadata")
+	then := n.Get("then")
 	t.Then = p.then(then, at)
-	if then != nil && n.get("if") != nil && t.Then != Continue {
-		p.warn(then.Pos, "where that matters, branch with a switch",
+	if then != nil && n.Get("if") != nil && t.Then != Continue {
+		p.Warn(then.Pos, "where that matters, branch with a switch",
 			"the then of a task that its if skips does not apply here; other runtimes follow it")
 	}
 	if at.looped && t.Then == Exit {
-		p.warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends this turn, not the loop")
+		p.Warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends this turn, not the loop")
 	}
 }
 
 // body parses the members of a task's kind.
-func (p *parser) body(t *Task, n *node, at place, kind string) {
+func (p *parser) body(t *Task, n *yaml.Node, at place, kind string) {
 	t.Kind = Kind(kind)
 	during := at.local.during()
-	own := n.get(kind)
+	own := n.Get(kind)
 	switch t.Kind {
 	case Call:
 		p.call(t, n, during)
@@ -285,7 +292,7 @@ func (p *parser) body(t *Task, n *node, at place, kind string) {
 	case Fork:
 		p.fork(t, own, at.local)
 	case Inject:
-		if own.shape != object {
+		if own.Shape != yaml.Object {
 			p.wrong(own, "inject", "a map of data")
 		}
 		t.Inject = p.value(own, during)
@@ -306,11 +313,11 @@ func (p *parser) body(t *Task, n *node, at place, kind string) {
 	}
 }
 
-func (p *parser) set(t *Task, n *node, s scope) {
+func (p *parser) set(t *Task, n *yaml.Node, s scope) {
 	switch {
-	case n.shape == object && len(n.fields) == 0:
-		p.mistake(n.Pos, "write what to set: {name: value}", "set is empty")
-	case n.shape != object && n.shape != text:
+	case n.Shape == yaml.Object && len(n.Fields) == 0:
+		p.Mistake(n.Pos, "write what to set: {name: value}", "set is empty")
+	case n.Shape != yaml.Object && n.Shape != yaml.Text:
 		p.wrong(n, "set", "a map of data, or an expression")
 	}
 	t.Set = p.value(n, s)

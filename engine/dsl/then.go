@@ -3,11 +3,13 @@ package dsl
 import (
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/yaml"
 )
 
 // jump is a then that names a task.
 type jump struct {
-	Pos
+	yaml.Pos
 	to       string
 	siblings *siblings
 	branch   bool
@@ -16,7 +18,7 @@ type jump struct {
 // siblings holds the names of the tasks of one list.
 type siblings struct {
 	names []string
-	known map[string]Pos // position of the first task with each name
+	known map[string]yaml.Pos // position of the first task with each name
 }
 
 func (s *siblings) has(name string) bool {
@@ -28,7 +30,7 @@ func (s *siblings) has(name string) bool {
 }
 
 // then parses a flow directive. Its target is checked once all tasks are known.
-func (p *parser) then(n *node, at place) string {
+func (p *parser) then(n *yaml.Node, at place) string {
 	to, ok := p.text(n, "then")
 	if !ok {
 		return ""
@@ -46,12 +48,12 @@ func (p *parser) checkJumps() {
 	for _, j := range p.jumps {
 		if j.siblings.has(j.to) {
 			if j.branch {
-				p.mistake(j.Pos, "put both into a do task, which is one branch", "branches run side by side: then cannot lead from one to another")
+				p.Mistake(j.Pos, "put both into a do task, which is one branch", "branches run side by side: then cannot lead from one to another")
 			}
 			continue
 		}
-		if p.full() {
-			p.more++
+		if p.Full() {
+			p.Omit()
 			continue
 		}
 		candidates := []string{Continue, Exit, End}
@@ -59,48 +61,48 @@ func (p *parser) checkJumps() {
 			candidates = slices.Concat(j.siblings.names, candidates)
 		}
 		if elsewhere := p.places[j.to]; len(elsewhere) > 0 {
-			p.mistake(j.Pos, "then can lead to a task of its own list only: "+strings.Join(quoted(candidates[max(0, len(candidates)-20):]), ", "),
-				"the task %s is in another list: %s", quote(j.to), elsewhere[0])
+			p.Mistake(j.Pos, "then can lead to a task of its own list only: "+strings.Join(shortened(candidates[max(0, len(candidates)-20):]), ", "),
+				"the task %s is in another list: %s", yaml.Quote(j.to), elsewhere[0])
 			continue
 		}
-		p.mistake(j.Pos, p.guess(j.to, candidates), "then: no task %s in this list", quote(j.to))
+		p.Mistake(j.Pos, p.guess(j.to, candidates), "then: no task %s in this list", yaml.Quote(j.to))
 	}
 }
 
 // cases parses a switch task.
-func (p *parser) cases(t *Task, n *node, at place) {
+func (p *parser) cases(t *Task, n *yaml.Node, at place) {
 	items := p.list(n, "switch")
-	if n.shape == list && len(items) == 0 {
-		p.mistake(n.Pos, "add a case: `- name: {when: …, then: …}`", "switch has no cases")
+	if n.Shape == yaml.List && len(items) == 0 {
+		p.Mistake(n.Pos, "add a case: `- name: {when: …, then: …}`", "switch has no cases")
 	}
 	var fallback *SwitchCase
 	for _, item := range items {
-		if item.shape != object || len(item.fields) != 1 {
-			p.mistake(item.Pos, "write it as `- name: {when: …, then: …}`", "a case has exactly one name, with when and then below it")
+		if item.Shape != yaml.Object || len(item.Fields) != 1 {
+			p.Mistake(item.Pos, "write it as `- name: {when: …, then: …}`", "a case has exactly one name, with when and then below it")
 			continue
 		}
-		f := item.fields[0]
-		if !p.object(f.value, "case "+quote(f.key), keys("when", "then").need("then")) {
+		f := item.Fields[0]
+		if !p.object(f.Value, "case "+yaml.Quote(f.Key), keys("when", "then").need("then")) {
 			continue
 		}
 		c := p.switchCase(f, at)
 		t.Switch = append(t.Switch, c)
 		switch {
-		case f.value.get("when") != nil:
+		case f.Value.Get("when") != nil:
 		case fallback != nil:
-			p.mistake(f.pos, "add `when: …`", "a second case without when: the default is on line %d", fallback.Pos.Line)
+			p.Mistake(f.Pos, "add `when: …`", "a second case without when: the default is on line %d", fallback.Pos.Line)
 		default:
 			fallback = &c
 		}
 	}
 }
 
-func (p *parser) switchCase(f field, at place) SwitchCase {
-	then := f.value.get("then")
-	c := SwitchCase{Name: f.key, Pos: f.pos, Then: p.then(then, at)}
-	c.When = p.condition(f.value.get("when"), "when", at.local.during())
+func (p *parser) switchCase(f yaml.Field, at place) SwitchCase {
+	then := f.Value.Get("then")
+	c := SwitchCase{Name: f.Key, Pos: f.Pos, Then: p.then(then, at)}
+	c.When = p.condition(f.Value.Get("when"), "when", at.local.during())
 	if at.looped && c.Then == Exit {
-		p.warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends this turn, not the loop")
+		p.Warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends this turn, not the loop")
 	}
 	return c
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/sim/nodes"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // Event is a CloudEvent that arrives from outside.
@@ -52,35 +52,35 @@ func (e Event) Event(place int, at time.Time) event.Event {
 	return out
 }
 
-func readEvent(r *nodes.Reader, n *yaml.Node) Event {
+func readEvent(r *yaml.Reader, n *yaml3.Node) Event {
 	var e Event
-	text := func(name string, to *string) func(*yaml.Node) {
-		return func(n *yaml.Node) { *to = r.Text(n, name) }
+	text := func(name string, to *string) func(*yaml3.Node) {
+		return func(n *yaml3.Node) { *to = r.Text(n, name) }
 	}
-	known := nodes.Fields{
-		"after":           func(n *yaml.Node) { e.After = r.Delay(n, "after") },
+	known := yaml.Fields{
+		"after":           func(n *yaml3.Node) { e.After = Delay(r, n, "after") },
 		"id":              text("id", &e.ID),
 		"type":            text("type", &e.Type),
 		"source":          text("source", &e.Source),
 		"subject":         text("subject", &e.Subject),
 		"datacontenttype": text("datacontenttype", &e.DataContentType),
 		"dataschema":      text("dataschema", &e.DataSchema),
-		"data":            func(n *yaml.Node) { e.Data, e.HasData = r.Data(n), true },
-		"specversion": func(n *yaml.Node) {
+		"data":            func(n *yaml3.Node) { e.Data, e.HasData = r.Data(n), true },
+		"specversion": func(n *yaml3.Node) {
 			if n.Value != event.SpecVersion {
-				r.Errorf(n, "specversion is %s, want %q", nodes.Spelled(n), event.SpecVersion)
+				r.Errorf(n, "specversion is %s, want %q", yaml.Spelled(n), event.SpecVersion)
 			}
 		},
-		"time": func(n *yaml.Node) {
+		"time": func(n *yaml3.Node) {
 			t, err := time.Parse(time.RFC3339Nano, n.Value)
 			if err != nil {
-				r.Errorf(n, "time is %s, want one such as 2026-01-31T08:00:00Z", nodes.Spelled(n))
+				r.Errorf(n, "time is %s, want one such as 2026-01-31T08:00:00Z", yaml.Spelled(n))
 			}
 			e.Time = t
 		},
 	}
 	typed := false
-	r.Object(n, "event", known, func(key, value *yaml.Node) {
+	r.Object(n, "event", known, func(key, value *yaml3.Node) {
 		// A misspelled name would otherwise be accepted as an extension.
 		if guess := known.Nearest(key.Value); guess != "" {
 			r.Errorf(key, "event has no attribute %q, did you mean %q?", key.Value, guess)
@@ -89,14 +89,14 @@ func readEvent(r *nodes.Reader, n *yaml.Node) Event {
 		}
 		readExtension(r, &e, key, value)
 	})
-	if e.Type == "" && !typed && n.Kind == yaml.MappingNode {
+	if e.Type == "" && !typed && n.Kind == yaml3.MappingNode {
 		r.Errorf(n, "event has no type")
 	}
 	return e
 }
 
 // readExtension reads a further attribute.
-func readExtension(r *nodes.Reader, e *Event, key, value *yaml.Node) {
+func readExtension(r *yaml.Reader, e *Event, key, value *yaml3.Node) {
 	name := key.Value
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		r.Errorf(key, "attribute %q: want a name of lower-case letters and digits", name)

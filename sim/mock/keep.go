@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
-	"flunq.io/flunq/sim/nodes"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // State holds the values that mocks keep, by mock and URL.
@@ -75,21 +75,21 @@ const (
 
 // readKeep reads keep: either the initial state, or its scope and the state. A state that
 // happens to have a member "scope" is recognized by the value of that member.
-func readKeep(r *nodes.Reader, n *yaml.Node) (state any, shared bool) {
+func readKeep(r *yaml.Reader, n *yaml3.Node) (state any, shared bool) {
 	scope, single := scopeIn(n)
 	known := scope == scopeExecution || scope == scopeShared
-	meant := nodes.Fields{scopeExecution: nil, scopeShared: nil}.Nearest(scope)
+	meant := yaml.Fields{scopeExecution: nil, scopeShared: nil}.Nearest(scope)
 	if !known && (!single || meant == "") {
 		return r.Data(n), false
 	}
-	r.Object(n, "keep", nodes.Fields{
-		"scope": func(n *yaml.Node) {
+	r.Object(n, "keep", yaml.Fields{
+		"scope": func(n *yaml3.Node) {
 			if !known {
-				r.Errorf(n, "scope is %s, want execution or shared; did you mean %s?", nodes.Spelled(n), meant)
+				r.Errorf(n, "scope is %s, want execution or shared; did you mean %s?", yaml.Spelled(n), meant)
 			}
 		},
-		"state": func(n *yaml.Node) { state = r.Data(n) },
-	}, func(key, _ *yaml.Node) {
+		"state": func(n *yaml3.Node) { state = r.Data(n) },
+	}, func(key, _ *yaml3.Node) {
 		r.Errorf(key, "keep has a scope and %q: want {scope: %s, state: {…}}, with the whole state in state", key.Value, scope)
 	})
 	return state, scope == scopeShared
@@ -97,11 +97,11 @@ func readKeep(r *nodes.Reader, n *yaml.Node) (state any, shared bool) {
 
 // scopeIn returns the scope that an object names, and whether it has no members other
 // than scope and state.
-func scopeIn(n *yaml.Node) (scope string, single bool) {
-	if n.Kind == yaml.AliasNode {
+func scopeIn(n *yaml3.Node) (scope string, single bool) {
+	if n.Kind == yaml3.AliasNode {
 		n = n.Alias
 	}
-	if n.Kind != yaml.MappingNode {
+	if n.Kind != yaml3.MappingNode {
 		return "", false
 	}
 	single = true

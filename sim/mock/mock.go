@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
-	"flunq.io/flunq/sim/nodes"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // Set replaces the services that a workflow calls, and sends it events. It never changes
@@ -71,7 +72,7 @@ func (m *Set) Shared() bool {
 // Parse reads a mocks file in YAML or JSON. Its error lists all mistakes with their
 // positions, each on a line that begins with name.
 func Parse(name string, src []byte) (*Set, error) {
-	r := nodes.New(name, src)
+	r := yaml.NewReader(name, src)
 	m := Read(r, r.Root())
 	if err := r.Err(); err != nil {
 		return nil, err
@@ -81,29 +82,29 @@ func Parse(name string, src []byte) (*Set, error) {
 
 // Read reads mocks that are part of another file; r collects their mistakes. A nil node
 // is an empty set.
-func Read(r *nodes.Reader, n *yaml.Node) *Set {
+func Read(r *yaml.Reader, n *yaml3.Node) *Set {
 	m := &Set{}
 	if n != nil && n.ShortTag() != "!!null" {
-		r.Object(n, "mocks", nodes.Fields{
-			"http":   r.Each("http", func(n *yaml.Node) { m.HTTP = append(m.HTTP, readHTTP(r, n)) }),
-			"events": r.Each("events", func(n *yaml.Node) { m.Events = append(m.Events, readEvent(r, n)) }),
+		r.Object(n, "mocks", yaml.Fields{
+			"http":   r.Each("http", func(n *yaml3.Node) { m.HTTP = append(m.HTTP, readHTTP(r, n)) }),
+			"events": r.Each("events", func(n *yaml3.Node) { m.Events = append(m.Events, readEvent(r, n)) }),
 		}, nil)
 	}
 	return m
 }
 
-func readHTTP(r *nodes.Reader, n *yaml.Node) HTTP {
+func readHTTP(r *yaml.Reader, n *yaml3.Node) HTTP {
 	var mock HTTP
-	r.Object(n, "http mock", nodes.Fields{
-		"match": func(n *yaml.Node) { mock.Match = readMatch(r, n) },
-		"respond": func(n *yaml.Node) {
-			if n.Kind == yaml.MappingNode {
+	r.Object(n, "http mock", yaml.Fields{
+		"match": func(n *yaml3.Node) { mock.Match = readMatch(r, n) },
+		"respond": func(n *yaml3.Node) {
+			if n.Kind == yaml3.MappingNode {
 				mock.Respond = append(mock.Respond, readResponse(r, n))
 				return
 			}
-			r.Each("respond", func(n *yaml.Node) { mock.Respond = append(mock.Respond, readResponse(r, n)) })(n)
+			r.Each("respond", func(n *yaml3.Node) { mock.Respond = append(mock.Respond, readResponse(r, n)) })(n)
 		},
-		"keep": func(n *yaml.Node) { mock.Keep, mock.Shared = readKeep(r, n); mock.Keeps = true },
+		"keep": func(n *yaml3.Node) { mock.Keep, mock.Shared = readKeep(r, n); mock.Keeps = true },
 	}, nil)
 	if len(mock.Respond) == 0 {
 		mock.Respond = []Response{{Status: 200}}
@@ -111,7 +112,7 @@ func readHTTP(r *nodes.Reader, n *yaml.Node) HTTP {
 	return mock
 }
 
-func readMatch(r *nodes.Reader, n *yaml.Node) Match {
+func readMatch(r *yaml.Reader, n *yaml3.Node) Match {
 	var m Match
 	r.Object(n, "match", MatchFields(r, &m), nil)
 	return m
@@ -119,49 +120,49 @@ func readMatch(r *nodes.Reader, n *yaml.Node) Match {
 
 // MatchFields returns the readers of a match's members, which set m. The caller may add
 // further members.
-func MatchFields(r *nodes.Reader, m *Match) nodes.Fields {
-	return nodes.Fields{
-		"method": func(n *yaml.Node) { m.Method = strings.ToUpper(r.Text(n, "method")) },
-		"url": func(n *yaml.Node) {
+func MatchFields(r *yaml.Reader, m *Match) yaml.Fields {
+	return yaml.Fields{
+		"method": func(n *yaml3.Node) { m.Method = strings.ToUpper(r.Text(n, "method")) },
+		"url": func(n *yaml3.Node) {
 			m.URL = r.Text(n, "url")
 			if m.URL != "" && m.URL[0] != '*' && !strings.Contains(m.URL, "://") {
 				r.Errorf(n, "url %q matches no request: want a whole URL such as https://host/path, or */path", m.URL)
 			}
 		},
-		"task": func(n *yaml.Node) {
+		"task": func(n *yaml3.Node) {
 			m.Task = r.Text(n, "task")
 			if m.Task != "" && m.Task[0] != '/' && m.Task[0] != '*' {
 				r.Errorf(n, "task %q is not a reference: want one such as /do/0/%s, or */%s", m.Task, m.Task, m.Task)
 			}
 		},
-		"query": func(n *yaml.Node) {
+		"query": func(n *yaml3.Node) {
 			m.Query = map[string][]string{}
-			r.Object(n, "query", nil, func(key, value *yaml.Node) { m.Query[key.Value] = r.Texts(value, key.Value) })
+			r.Object(n, "query", nil, func(key, value *yaml3.Node) { m.Query[key.Value] = r.Texts(value, key.Value) })
 		},
-		"headers": func(n *yaml.Node) { m.Headers = r.TextMap(n, "headers") },
-		"body":    func(n *yaml.Node) { m.Body, m.HasBody = r.Data(n), true },
+		"headers": func(n *yaml3.Node) { m.Headers = r.TextMap(n, "headers") },
+		"body":    func(n *yaml3.Node) { m.Body, m.HasBody = r.Data(n), true },
 	}
 }
 
-func readResponse(r *nodes.Reader, n *yaml.Node) Response {
+func readResponse(r *yaml.Reader, n *yaml3.Node) Response {
 	resp := Response{Status: 200}
 	answers := false
-	answer := func(read func(n *yaml.Node)) func(n *yaml.Node) {
-		return func(n *yaml.Node) { answers = true; read(n) }
+	answer := func(read func(n *yaml3.Node)) func(n *yaml3.Node) {
+		return func(n *yaml3.Node) { answers = true; read(n) }
 	}
-	r.Object(n, "respond", nodes.Fields{
-		"status": answer(func(n *yaml.Node) {
+	r.Object(n, "respond", yaml.Fields{
+		"status": answer(func(n *yaml3.Node) {
 			status, ok := r.Data(n).(int)
 			if !ok || status < 200 || status > 599 {
-				r.Errorf(n, "status is %s, want a number from 200 to 599", nodes.Spelled(n))
+				r.Errorf(n, "status is %s, want a number from 200 to 599", yaml.Spelled(n))
 				return
 			}
 			resp.Status = status
 		}),
-		"headers": answer(func(n *yaml.Node) { resp.Headers = r.TextMap(n, "headers") }),
-		"body":    answer(func(n *yaml.Node) { resp.Body, resp.HasBody = r.Data(n), true }),
-		"latency": func(n *yaml.Node) { resp.Latency = r.Delay(n, "latency") },
-		"error": func(n *yaml.Node) {
+		"headers": answer(func(n *yaml3.Node) { resp.Headers = r.TextMap(n, "headers") }),
+		"body":    answer(func(n *yaml3.Node) { resp.Body, resp.HasBody = r.Data(n), true }),
+		"latency": func(n *yaml3.Node) { resp.Latency = Delay(r, n, "latency") },
+		"error": func(n *yaml3.Node) {
 			if resp.Error = r.Text(n, "error"); resp.Error == "" {
 				r.Errorf(n, "error has no text: want one such as connection refused")
 			}
@@ -210,4 +211,17 @@ func jsonText(v any) string {
 		panic(fmt.Sprintf("mock: %T in mocks: %v", v, err))
 	}
 	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// Delay reads a duration of a fixed length.
+func Delay(r *yaml.Reader, n *yaml3.Node, what string) time.Duration {
+	d, err := dsl.ParseDuration(r.Data(n))
+	switch {
+	case err != nil:
+		r.Errorf(n, "%s: %v", what, err)
+	case d.Months != 0 || !d.Until.IsZero():
+		r.Errorf(n, "%s: %v has no fixed length, want days or less", what, d)
+	}
+	begin := time.Unix(0, 0)
+	return d.From(begin).Sub(begin)
 }

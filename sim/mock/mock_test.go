@@ -85,8 +85,8 @@ event: []
 	want := `m.yaml:3:13: match has no key "methd", did you mean "method"?
 m.yaml:3:30: url "/pets" matches no request: want a whole URL such as https://host/path, or */path
 m.yaml:3:43: task "getPet" is not a reference: want one such as /do/0/getPet, or */getPet
-m.yaml:4:23: status is "99", want a number from 200 to 599
 m.yaml:4:14: respond has an error and an answer: want error alone, or status, headers and body
+m.yaml:4:23: status is "99", want a number from 200 to 599
 m.yaml:5:12: match is "yes", want a map
 m.yaml:6:5: http mock has no key "respons", did you mean "respond"?
 m.yaml:7:24: latency: 5 is not a duration: a unit is missing (for seconds, write: PT5S)
@@ -118,7 +118,7 @@ func TestParseSyntax(t *testing.T) {
 		"http: []\n---\nhttp: []\n":      "m.yaml:2:1: a second document begins here",
 		"- 1\n":                          "m.yaml:1:1: mocks is a list, want a map",
 		"http: {}\n":                     "m.yaml:1:7: http is a map, want a list",
-		"http:\n- respond: {body: .nan}": `m.yaml:2:19: ".nan": JSON has no such number`,
+		"http:\n- respond: {body: .nan}": "m.yaml:2:19: .nan is not a number in JSON",
 		bomb:                             "too large: more than 200000 values",
 	} {
 		_, err := mock.Parse("m.yaml", []byte(src))

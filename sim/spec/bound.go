@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/sim/nodes"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // bound is a number, or a comparison with one.
@@ -58,8 +58,8 @@ func (b bound) holds(sign int) bool {
 }
 
 // durations reads a duration, a comparison with one, or a list of these.
-func durations(r *nodes.Reader, n *yaml.Node, what string) []bound {
-	if n.Kind == yaml.MappingNode {
+func durations(r *yaml.Reader, n *yaml3.Node, what string) []bound {
+	if n.Kind == yaml3.MappingNode {
 		d, err := dsl.ParseDuration(r.Data(n))
 		if err != nil {
 			r.Errorf(n, "%s: %v", what, err)
@@ -79,7 +79,7 @@ func durations(r *nodes.Reader, n *yaml.Node, what string) []bound {
 }
 
 // counts reads a count, a comparison with one, or a list of these.
-func counts(r *nodes.Reader, n *yaml.Node, what string) []bound {
+func counts(r *yaml.Reader, n *yaml3.Node, what string) []bound {
 	var out []bound
 	for _, text := range r.Texts(n, what) {
 		b := split(text)

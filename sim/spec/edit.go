@@ -1,7 +1,7 @@
 package spec
 
 import (
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
@@ -12,8 +12,8 @@ import (
 type edit struct {
 	op    operation
 	file  string
-	node  *yaml.Node // the value to replace or to remove, or the map for a new member
-	at    *yaml.Node // the member's key, for swap and remove
+	node  *yaml3.Node // the value to replace or to remove, or the map for a new member
+	at    *yaml3.Node // the member's key, for swap and remove
 	key   string
 	value any
 }
@@ -27,9 +27,9 @@ const (
 	remove                   // a member
 )
 
-func (j *checker) at(n *yaml.Node) Place { return Place{j.suite.File, n.Line, n.Column} }
+func (j *checker) at(n *yaml3.Node) Place { return Place{j.suite.File, n.Line, n.Column} }
 
-func (j *checker) replace(n *yaml.Node, value any) edit {
+func (j *checker) replace(n *yaml3.Node, value any) edit {
 	return edit{op: replace, file: j.suite.File, node: n, value: value}
 }
 
@@ -96,8 +96,8 @@ func (j *checker) short() any {
 }
 
 // memberOf returns the key and value of a member of a map.
-func memberOf(n *yaml.Node, key string) (at, value *yaml.Node) {
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+func memberOf(n *yaml3.Node, key string) (at, value *yaml3.Node) {
+	for i := 0; n.Kind == yaml3.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			return n.Content[i], n.Content[i+1]
 		}

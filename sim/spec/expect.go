@@ -4,19 +4,19 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/spelling"
+	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim/mock"
-	"flunq.io/flunq/sim/nodes"
 )
 
 // Expect is what a case expects of a run. Missing members are not checked, except that
 // the workflow must complete unless an error is expected.
 type Expect struct {
-	node     *yaml.Node // nil: nothing is expected
-	status   *yaml.Node
+	node     *yaml3.Node // nil: nothing is expected
+	status   *yaml3.Node
 	output   *part
 	problem  *part
 	elapsed  []bound
@@ -24,12 +24,12 @@ type Expect struct {
 	hasNone  bool // an empty list of requests: no request may be made
 	events   *part
 
-	elapsedAt, tasks, requestsAt *yaml.Node
+	elapsedAt, tasks, requestsAt *yaml3.Node
 }
 
 // request is an expected request.
 type request struct {
-	node, timesAt *yaml.Node
+	node, timesAt *yaml3.Node
 	match         mock.Match
 	times         []bound // empty: at least once
 }
@@ -51,35 +51,35 @@ func statuses() []string {
 }
 
 // expect reads the expectations; n may be nil.
-func (r *reading) expect(n *yaml.Node) Expect {
+func (r *reading) expect(n *yaml3.Node) Expect {
 	var e Expect
 	if n == nil {
 		return e
 	}
 	e.node = n
-	r.Object(n, "expect", nodes.Fields{
-		"status": func(n *yaml.Node) {
+	r.Object(n, "expect", yaml.Fields{
+		"status": func(n *yaml3.Node) {
 			e.status = n
 			if !slices.Contains(statuses(), n.Value) {
-				r.Errorf(n, "status is %s, %s", nodes.Spelled(n), hint(n.Value, statuses()))
+				r.Errorf(n, "status is %s, %s", yaml.Spelled(n), hint(n.Value, statuses()))
 			}
 		},
-		"output": func(n *yaml.Node) { e.output = r.partOrFile(n) },
-		"error":  func(n *yaml.Node) { e.problem = r.problem(n) },
-		"elapsed": func(n *yaml.Node) {
+		"output": func(n *yaml3.Node) { e.output = r.partOrFile(n) },
+		"error":  func(n *yaml3.Node) { e.problem = r.problem(n) },
+		"elapsed": func(n *yaml3.Node) {
 			e.elapsed, e.elapsedAt = durations(r.Reader, n, "elapsed"), n
 		},
-		"tasks": func(n *yaml.Node) {
+		"tasks": func(n *yaml3.Node) {
 			e.tasks = n
-			r.Each("tasks", func(n *yaml.Node) { r.task(n) })(n)
+			r.Each("tasks", func(n *yaml3.Node) { r.task(n) })(n)
 		},
-		"requests": func(n *yaml.Node) {
+		"requests": func(n *yaml3.Node) {
 			e.requestsAt, e.hasNone = n, len(n.Content) == 0
-			r.Each("requests", func(n *yaml.Node) { e.requests = append(e.requests, r.request(n)) })(n)
+			r.Each("requests", func(n *yaml3.Node) { e.requests = append(e.requests, r.request(n)) })(n)
 		},
-		"events": func(n *yaml.Node) {
+		"events": func(n *yaml3.Node) {
 			if e.events = r.partOrFile(n); !e.events.isList() {
-				r.Errorf(n, "events is %s, want a list", nodes.Spelled(n))
+				r.Errorf(n, "events is %s, want a list", yaml.Spelled(n))
 			}
 		},
 	}, nil)
@@ -97,7 +97,7 @@ func hint(word string, all []string) string {
 }
 
 // partOrFile reads a part, or the file that "@FILE" names.
-func (r *reading) partOrFile(n *yaml.Node) *part {
+func (r *reading) partOrFile(n *yaml3.Node) *part {
 	here := reader{r.Reader, r.suite.File}
 	name, ok := fileName(n)
 	if !ok {
@@ -119,7 +119,7 @@ func (r *reading) partOrFile(n *yaml.Node) *part {
 }
 
 // problem reads an error: any part of it, or only its type.
-func (r *reading) problem(n *yaml.Node) *part {
+func (r *reading) problem(n *yaml3.Node) *part {
 	p := r.partOrFile(n)
 	if p.program != nil {
 		return p
@@ -140,7 +140,7 @@ func (r *reading) problem(n *yaml.Node) *part {
 }
 
 // task checks that the workflow has a task.
-func (r *reading) task(n *yaml.Node) {
+func (r *reading) task(n *yaml3.Node) {
 	name := r.Text(n, "task")
 	if r.suite.Workflow == nil || name == "" {
 		return
@@ -159,10 +159,10 @@ func (r *reading) task(n *yaml.Node) {
 	r.Errorf(n, "no task %q in %s, %s", name, r.suite.Workflow.File, hint(name, names))
 }
 
-func (r *reading) request(n *yaml.Node) request {
+func (r *reading) request(n *yaml3.Node) request {
 	q := request{node: n}
 	fields := mock.MatchFields(r.Reader, &q.match)
-	fields["times"] = func(n *yaml.Node) { q.times, q.timesAt = counts(r.Reader, n, "times"), n }
+	fields["times"] = func(n *yaml3.Node) { q.times, q.timesAt = counts(r.Reader, n, "times"), n }
 	r.Object(n, "a request", fields, nil)
 	return q
 }

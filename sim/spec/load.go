@@ -4,17 +4,17 @@ import (
 	"errors"
 	"path/filepath"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim/mock"
-	"flunq.io/flunq/sim/nodes"
 )
 
 // Loader reads test files. Files that several of them name are read and checked once.
 type Loader struct {
 	// Warned, if set, is called once for each document with warnings.
-	Warned func(source []byte, warnings []dsl.Warning)
+	Warned func(source []byte, warnings []yaml.Warning)
 
 	read      func(file string) ([]byte, error)
 	documents map[string]*loaded
@@ -31,8 +31,8 @@ type loaded struct {
 type tree struct {
 	file   string
 	source []byte
-	reader *nodes.Reader
-	root   *yaml.Node
+	reader *yaml.Reader
+	root   *yaml3.Node
 	err    error
 
 	value *any
@@ -74,7 +74,7 @@ func (l *Loader) Load(file string) (s *Suite, files []string, err error) {
 		return nil, []string{file}, err
 	}
 	r := &reading{
-		Reader: nodes.New(file, source), loader: l, folder: filepath.Dir(file), files: []string{file},
+		Reader: yaml.NewReader(file, source), loader: l, folder: filepath.Dir(file), files: []string{file},
 		suite: &Suite{File: file, trees: map[string]*tree{}},
 	}
 	if root := r.Root(); root != nil {
@@ -82,7 +82,7 @@ func (l *Loader) Load(file string) (s *Suite, files []string, err error) {
 		r.suite.trees[file] = &tree{file: file, source: source, root: root}
 		r.file(root)
 	} else if r.Err() == nil {
-		r.Errorf(&yaml.Node{Line: 1, Column: 1}, "the file is empty: want workflow and tests")
+		r.Errorf(&yaml3.Node{Line: 1, Column: 1}, "the file is empty: want workflow and tests")
 	}
 	if err := errors.Join(append([]error{r.Err()}, r.errs...)...); err != nil {
 		return nil, r.files, err
@@ -124,7 +124,7 @@ func (l *Loader) tree(file string) *tree {
 	if known.source, known.err = l.read(file); known.err != nil {
 		return known
 	}
-	known.reader = nodes.New(file, known.source)
+	known.reader = yaml.NewReader(file, known.source)
 	known.root = known.reader.Root()
 	known.err = known.reader.Err()
 	return known

@@ -7,18 +7,18 @@ import (
 	"strconv"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/sim/nodes"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // part is an expected value with the positions of its parts: a map matches a part of the
 // actual one, a list the whole. A text ${ … } matches if the expression is true.
 type part struct {
 	file    string
-	node    *yaml.Node
+	node    *yaml3.Node
 	fields  []field
 	items   []*part
 	value   any // of a scalar
@@ -27,27 +27,27 @@ type part struct {
 
 // field is a member of a map.
 type field struct {
-	key *yaml.Node
+	key *yaml3.Node
 	*part
 }
 
 // reader reads parts of one file.
 type reader struct {
-	*nodes.Reader
+	*yaml.Reader
 	file string
 }
 
 // part reads an expected value.
-func (r reader) part(n *yaml.Node) *part {
-	if n.Kind == yaml.AliasNode {
+func (r reader) part(n *yaml3.Node) *part {
+	if n.Kind == yaml3.AliasNode {
 		n = n.Alias
 	}
 	p := &part{file: r.file, node: n}
 	switch n.Kind {
-	case yaml.MappingNode:
-		r.Object(n, "data", nil, func(key, value *yaml.Node) { p.fields = append(p.fields, field{key, r.part(value)}) })
-	case yaml.SequenceNode:
-		r.Each("data", func(n *yaml.Node) { p.items = append(p.items, r.part(n)) })(n)
+	case yaml3.MappingNode:
+		r.Object(n, "data", nil, func(key, value *yaml3.Node) { p.fields = append(p.fields, field{key, r.part(value)}) })
+	case yaml3.SequenceNode:
+		r.Each("data", func(n *yaml3.Node) { p.items = append(p.items, r.part(n)) })(n)
 	default:
 		p.value = r.Data(n)
 		p.program = r.program(n, p.value)
@@ -56,7 +56,7 @@ func (r reader) part(n *yaml.Node) *part {
 }
 
 // program returns the expression in a text, nil if it is none.
-func (r reader) program(n *yaml.Node, v any) *expr.Program {
+func (r reader) program(n *yaml3.Node, v any) *expr.Program {
 	text, ok := v.(string)
 	source, isOpen := strings.CutPrefix(strings.TrimSpace(text), "${")
 	source, isClosed := strings.CutSuffix(source, "}")
@@ -71,8 +71,8 @@ func (r reader) program(n *yaml.Node, v any) *expr.Program {
 }
 
 // isMap and isList are true for empty ones, too.
-func (p *part) isMap() bool  { return p.node.Kind == yaml.MappingNode }
-func (p *part) isList() bool { return p.node.Kind == yaml.SequenceNode }
+func (p *part) isMap() bool  { return p.node.Kind == yaml3.MappingNode }
+func (p *part) isList() bool { return p.node.Kind == yaml3.SequenceNode }
 
 // data returns the part as data.
 func (p *part) data() any {

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
 )
@@ -42,15 +42,15 @@ type key struct{ kind, ref, name string }
 // survey lists the points of a document in order.
 type survey struct {
 	def    *dsl.Definition
-	root   *yaml.Node // nil: only the positions of tasks are known
+	root   *yaml3.Node // nil: only the positions of tasks are known
 	points []*Point
 	index  map[key]*Point
 }
 
 func newSurvey(def *dsl.Definition) *survey {
 	s := &survey{def: def, index: map[key]*Point{}}
-	var doc yaml.Node
-	if yaml.Unmarshal(def.Source, &doc) == nil && len(doc.Content) == 1 {
+	var doc yaml3.Node
+	if yaml3.Unmarshal(def.Source, &doc) == nil && len(doc.Content) == 1 {
 		s.root = doc.Content[0]
 	}
 	if def.Timeout != nil {
@@ -188,8 +188,8 @@ func wayTo(kind, name string) []string {
 }
 
 // item finds a named member among the items of a list.
-func item(n *yaml.Node, name string) (at, value *yaml.Node) {
-	if n.Kind != yaml.SequenceNode {
+func item(n *yaml3.Node, name string) (at, value *yaml3.Node) {
+	if n.Kind != yaml3.SequenceNode {
 		return nil, nil
 	}
 	for _, one := range n.Content {
@@ -201,19 +201,19 @@ func item(n *yaml.Node, name string) (at, value *yaml.Node) {
 }
 
 // resolve follows a JSON pointer to a value and its key, if it has one.
-func resolve(n *yaml.Node, pointer string) (at, value *yaml.Node) {
+func resolve(n *yaml3.Node, pointer string) (at, value *yaml3.Node) {
 	value = n
 	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		if pointer == "" {
 			break
 		}
-		if value != nil && value.Kind == yaml.AliasNode {
+		if value != nil && value.Kind == yaml3.AliasNode {
 			value = value.Alias
 		}
 		switch {
 		case value == nil:
 			return nil, nil
-		case value.Kind == yaml.SequenceNode:
+		case value.Kind == yaml3.SequenceNode:
 			i, err := strconv.Atoi(step)
 			if err != nil || i < 0 || i >= len(value.Content) {
 				return nil, nil
@@ -226,9 +226,9 @@ func resolve(n *yaml.Node, pointer string) (at, value *yaml.Node) {
 	return at, value
 }
 
-func lastLine(n *yaml.Node) int {
+func lastLine(n *yaml3.Node) int {
 	last := n.Line
-	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	if n.Style&(yaml3.LiteralStyle|yaml3.FoldedStyle) != 0 {
 		last += strings.Count(strings.TrimRight(n.Value, "\n"), "\n") + 1
 	}
 	for _, child := range n.Content {

@@ -10,18 +10,17 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
-	"flunq.io/flunq/sim/nodes"
 )
 
 // reading is the state of reading a test file.
 type reading struct {
-	*nodes.Reader
+	*yaml.Reader
 	loader *Loader
 	folder string
 	suite  *Suite
@@ -31,27 +30,27 @@ type reading struct {
 
 // file reads the whole file, starting with the settings for all cases, in whatever order
 // they are written.
-func (r *reading) file(root *yaml.Node) {
+func (r *reading) file(root *yaml3.Node) {
 	shared := settings{Case: Case{Seeds: []uint64{1}, Start: sim.Epoch(), suite: r.suite}}
-	var workflow, tests *yaml.Node
+	var workflow, tests *yaml3.Node
 	fields := r.settings(&shared)
-	fields["workflow"] = func(n *yaml.Node) { workflow = n }
-	fields["with"] = r.Each("with", func(n *yaml.Node) {
+	fields["workflow"] = func(n *yaml3.Node) { workflow = n }
+	fields["with"] = r.Each("with", func(n *yaml3.Node) {
 		if d := r.document(n, r.Text(n, "with")); d != nil {
 			r.suite.With = append(r.suite.With, d)
 		}
 	})
-	fields["tests"] = func(n *yaml.Node) { tests = n }
+	fields["tests"] = func(n *yaml3.Node) { tests = n }
 	r.Object(root, "a test file", fields, nil)
 	r.workflow(root, workflow)
 	if tests == nil {
-		if root.Kind == yaml.MappingNode {
+		if root.Kind == yaml3.MappingNode {
 			r.Errorf(root, "the file has no tests: want a list of cases below tests")
 		}
 		return
 	}
 	seen := map[string]int{}
-	r.Each("tests", func(n *yaml.Node) {
+	r.Each("tests", func(n *yaml3.Node) {
 		c := r.testCase(n, shared)
 		if line, twice := seen[c.Name]; twice && c.Name != "" {
 			r.Errorf(n, "a second test with the name %q: the first is on line %d", c.Name, line)
@@ -62,7 +61,7 @@ func (r *reading) file(root *yaml.Node) {
 }
 
 // workflow finds the document: the named one, or else the one beside the file.
-func (r *reading) workflow(root, n *yaml.Node) {
+func (r *reading) workflow(root, n *yaml3.Node) {
 	name, at := beside(filepath.Base(r.suite.File)), root
 	if n != nil {
 		name, at = r.Text(n, "workflow"), n
@@ -94,7 +93,7 @@ func (r *reading) path(name string) string {
 	return name
 }
 
-func (r *reading) document(n *yaml.Node, name string) *Document {
+func (r *reading) document(n *yaml3.Node, name string) *Document {
 	if name == "" {
 		return nil
 	}
@@ -107,8 +106,8 @@ func (r *reading) document(n *yaml.Node, name string) *Document {
 
 // named records a failure of a file that the test file names: its mistakes, or that it
 // cannot be read.
-func (r *reading) named(n *yaml.Node, err error) {
-	if errors.Is(err, dsl.ErrInvalid) {
+func (r *reading) named(n *yaml3.Node, err error) {
+	if _, ok := errors.AsType[*yaml.Mistakes](err); ok {
 		if !slices.Contains(r.errs, err) {
 			r.errs = append(r.errs, err)
 		}
@@ -118,7 +117,7 @@ func (r *reading) named(n *yaml.Node, err error) {
 }
 
 // tree reads a data file that the test file names; nil if it fails.
-func (r *reading) tree(n *yaml.Node, name string) *tree {
+func (r *reading) tree(n *yaml3.Node, name string) *tree {
 	t := r.loader.tree(r.path(name))
 	if t.err != nil {
 		r.named(n, t.err)
@@ -134,25 +133,25 @@ type settings struct {
 	hasEvents bool // true even for an empty list
 }
 
-func (r *reading) settings(s *settings) nodes.Fields {
-	return nodes.Fields{
-		"input":   func(n *yaml.Node) { s.Input = expr.Encode(r.dataOrFile(n)) },
-		"mocks":   func(n *yaml.Node) { r.mocks(n, s) },
-		"secrets": func(n *yaml.Node) { r.secrets(n, s) },
-		"seed":    func(n *yaml.Node) { s.Seeds = []uint64{r.number(n, "seed")} },
-		"seeds":   func(n *yaml.Node) { s.Seeds = r.seeds(n) },
-		"start": func(n *yaml.Node) {
+func (r *reading) settings(s *settings) yaml.Fields {
+	return yaml.Fields{
+		"input":   func(n *yaml3.Node) { s.Input = expr.Encode(r.dataOrFile(n)) },
+		"mocks":   func(n *yaml3.Node) { r.mocks(n, s) },
+		"secrets": func(n *yaml3.Node) { r.secrets(n, s) },
+		"seed":    func(n *yaml3.Node) { s.Seeds = []uint64{r.number(n, "seed")} },
+		"seeds":   func(n *yaml3.Node) { s.Seeds = r.seeds(n) },
+		"start": func(n *yaml3.Node) {
 			start, err := time.Parse(time.RFC3339Nano, n.Value)
 			if err != nil {
-				r.Errorf(n, "start is %s, want a time such as 2026-01-31T08:00:00Z", nodes.Spelled(n))
+				r.Errorf(n, "start is %s, want a time such as 2026-01-31T08:00:00Z", yaml.Spelled(n))
 			}
 			s.Start = start.UTC()
 		},
-		"until": func(n *yaml.Node) { s.Until = r.Delay(n, "until") },
-		"network": func(n *yaml.Node) {
+		"until": func(n *yaml3.Node) { s.Until = mock.Delay(r.Reader, n, "until") },
+		"network": func(n *yaml3.Node) {
 			on, ok := r.Data(n).(bool)
 			if !ok {
-				r.Errorf(n, "network is %s, want true or false", nodes.Spelled(n))
+				r.Errorf(n, "network is %s, want true or false", yaml.Spelled(n))
 			}
 			s.Network = on
 		},
@@ -160,7 +159,7 @@ func (r *reading) settings(s *settings) nodes.Fields {
 }
 
 // dataOrFile reads data, or the file that "@FILE" names.
-func (r *reading) dataOrFile(n *yaml.Node) any {
+func (r *reading) dataOrFile(n *yaml3.Node) any {
 	name, ok := fileName(n)
 	if !ok {
 		return r.Data(n)
@@ -177,8 +176,8 @@ func (r *reading) dataOrFile(n *yaml.Node) any {
 }
 
 // fileName returns the name in a text of the form "@FILE".
-func fileName(n *yaml.Node) (string, bool) {
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+func fileName(n *yaml3.Node) (string, bool) {
+	if n.Kind != yaml3.ScalarNode || n.ShortTag() != "!!str" {
 		return "", false
 	}
 	name, ok := strings.CutPrefix(n.Value, "@")
@@ -186,8 +185,8 @@ func fileName(n *yaml.Node) (string, bool) {
 }
 
 // mocks reads mocks, or the name of their file.
-func (r *reading) mocks(n *yaml.Node, s *settings) {
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+func (r *reading) mocks(n *yaml3.Node, s *settings) {
+	if n.Kind != yaml3.ScalarNode || n.ShortTag() != "!!str" {
 		s.ownMocks, s.hasEvents = mock.Read(r.Reader, n), member(n, "events") != nil
 		return
 	}
@@ -203,8 +202,8 @@ func (r *reading) mocks(n *yaml.Node, s *settings) {
 }
 
 // member returns the value of a key in a map, nil if there is none.
-func member(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+func member(n *yaml3.Node, key string) *yaml3.Node {
+	for i := 0; n.Kind == yaml3.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			return n.Content[i+1]
 		}
@@ -214,9 +213,9 @@ func member(n *yaml.Node, key string) *yaml.Node {
 
 // secrets reads secrets, or the name of their file. They are added to those of the whole
 // file.
-func (r *reading) secrets(n *yaml.Node, s *settings) {
+func (r *reading) secrets(n *yaml3.Node, s *settings) {
 	var v any
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
+	if n.Kind == yaml3.ScalarNode && n.ShortTag() == "!!str" {
 		t := r.tree(n, strings.TrimPrefix(n.Value, "@"))
 		if t == nil {
 			return
@@ -231,7 +230,7 @@ func (r *reading) secrets(n *yaml.Node, s *settings) {
 	}
 	own, ok := v.(map[string]any)
 	if !ok {
-		r.Errorf(n, "secrets is %s, want a map by name, or the name of a file with one", nodes.Spelled(n))
+		r.Errorf(n, "secrets is %s, want a map by name, or the name of a file with one", yaml.Spelled(n))
 		return
 	}
 	all := maps.Clone(s.Secrets)
@@ -242,10 +241,10 @@ func (r *reading) secrets(n *yaml.Node, s *settings) {
 	s.Secrets = all
 }
 
-func (r *reading) number(n *yaml.Node, what string) uint64 {
+func (r *reading) number(n *yaml3.Node, what string) uint64 {
 	v, err := strconv.ParseUint(n.Value, 10, 64)
 	if err != nil {
-		r.Errorf(n, "%s is %s, want a whole number", what, nodes.Spelled(n))
+		r.Errorf(n, "%s is %s, want a whole number", what, yaml.Spelled(n))
 	}
 	return v
 }
@@ -254,10 +253,10 @@ func (r *reading) number(n *yaml.Node, what string) uint64 {
 const maxSeeds = 10_000
 
 // seeds reads a list of numbers, or a range such as 1:20.
-func (r *reading) seeds(n *yaml.Node) []uint64 {
+func (r *reading) seeds(n *yaml3.Node) []uint64 {
 	var out []uint64
-	if n.Kind == yaml.SequenceNode {
-		r.Each("seeds", func(n *yaml.Node) { out = append(out, r.number(n, "seed")) })(n)
+	if n.Kind == yaml3.SequenceNode {
+		r.Each("seeds", func(n *yaml3.Node) { out = append(out, r.number(n, "seed")) })(n)
 	} else if m := regexp.MustCompile(`^(\d{1,15}):(\d{1,15})$`).FindStringSubmatch(n.Value); m != nil {
 		from, _ := strconv.ParseUint(m[1], 10, 64) // the pattern limits the number of digits
 		to, _ := strconv.ParseUint(m[2], 10, 64)
@@ -272,20 +271,20 @@ func (r *reading) seeds(n *yaml.Node) []uint64 {
 	return out
 }
 
-func (r *reading) testCase(n *yaml.Node, shared settings) *Case {
+func (r *reading) testCase(n *yaml3.Node, shared settings) *Case {
 	own := shared
 	own.ownMocks, own.hasEvents = nil, false
 	own.Name, own.node = "", n
 	own.At = Place{r.suite.File, n.Line, n.Column}
 	fields := r.settings(&own)
-	fields["name"] = func(n *yaml.Node) {
+	fields["name"] = func(n *yaml3.Node) {
 		own.Name = r.Text(n, "name")
 		own.At = Place{r.suite.File, n.Line, n.Column}
 	}
-	var expect *yaml.Node
-	fields["expect"] = func(n *yaml.Node) { expect = n }
+	var expect *yaml3.Node
+	fields["expect"] = func(n *yaml3.Node) { expect = n }
 	r.Object(n, "a test", fields, nil)
-	if own.Name == "" && n.Kind == yaml.MappingNode {
+	if own.Name == "" && n.Kind == yaml3.MappingNode {
 		r.Errorf(n, "the test has no name")
 	}
 	own.Mocks = together(own, shared)

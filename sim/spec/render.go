@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/expr"
 )
@@ -18,31 +18,31 @@ import (
 const flowWidth = 80
 
 // node returns a value as YAML.
-func node(v any, style yaml.Style) *yaml.Node {
+func node(v any, style yaml3.Style) *yaml3.Node {
 	switch v := v.(type) {
 	case map[string]any:
-		n := &yaml.Node{Kind: yaml.MappingNode, Style: style}
+		n := &yaml3.Node{Kind: yaml3.MappingNode, Style: style}
 		for _, key := range order(v) {
 			n.Content = append(n.Content, node(key, style), node(v[key], style))
 		}
 		return n
 	case []any:
-		n := &yaml.Node{Kind: yaml.SequenceNode, Style: style}
+		n := &yaml3.Node{Kind: yaml3.SequenceNode, Style: style}
 		for _, item := range v {
 			n.Content = append(n.Content, node(item, style))
 		}
 		return n
 	case *big.Int:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: v.String()}
+		return &yaml3.Node{Kind: yaml3.ScalarNode, Tag: "!!int", Value: v.String()}
 	case string:
-		n := &yaml.Node{}
+		n := &yaml3.Node{}
 		n.SetString(v)
-		if style == yaml.FlowStyle && strings.Contains(v, "\n") {
-			n.Style = yaml.DoubleQuotedStyle
+		if style == yaml3.FlowStyle && strings.Contains(v, "\n") {
+			n.Style = yaml3.DoubleQuotedStyle
 		}
 		return n
 	default:
-		n := &yaml.Node{}
+		n := &yaml3.Node{}
 		if err := n.Encode(v); err != nil {
 			panic(fmt.Sprintf("spec: %T in an outcome: %v", v, err))
 		}
@@ -60,16 +60,16 @@ func order(v map[string]any) []string {
 }
 
 // flow returns a value in one line.
-func flow(v any) string { return encoded(node(v, yaml.FlowStyle)) }
+func flow(v any) string { return encoded(node(v, yaml3.FlowStyle)) }
 
 // block returns a value over several lines, all but the first indented.
 func block(v any, indent int) string {
 	return strings.ReplaceAll(encoded(node(v, 0)), "\n", "\n"+strings.Repeat(" ", indent))
 }
 
-func encoded(n *yaml.Node) string {
+func encoded(n *yaml3.Node) string {
 	var out bytes.Buffer
-	enc := yaml.NewEncoder(&out)
+	enc := yaml3.NewEncoder(&out)
 	enc.SetIndent(2)
 	if err := enc.Encode(n); err != nil {
 		panic(fmt.Sprintf("spec: write YAML: %v", err))

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim/mock"
@@ -20,7 +20,7 @@ type Suite struct {
 	Cases    []*Case
 
 	trees map[string]*tree // the files that contain expectations
-	root  *yaml.Node
+	root  *yaml3.Node
 }
 
 // Document is a workflow document and its file.
@@ -50,7 +50,7 @@ type Case struct {
 	Expect  Expect
 
 	suite *Suite
-	node  *yaml.Node
+	node  *yaml3.Node
 }
 
 // Suite returns the test file of the case.

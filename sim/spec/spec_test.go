@@ -216,8 +216,8 @@ order.test.yaml:5:5: a test has no key "inputs", did you mean "input"?
 order.test.yaml:6:12: seeds: want a list of 1 to 10000 numbers, or a range such as 1:20
 order.test.yaml:7:12: start is "today", want a time such as 2026-01-31T08:00:00Z
 order.test.yaml:8:14: network is "please", want true or false
-order.test.yaml:10:15: status is "complete", did you mean "completed"?
 order.test.yaml:10:7: expect has an output and an error: want one, a run has not both
+order.test.yaml:10:15: status is "complete", did you mean "completed"?
 order.test.yaml:11:15: no task "dne" in order.yaml, did you mean "done"?
 order.test.yaml:11:20: no task /do/9/x in order.yaml
 order.test.yaml:12:15: jq has no function foo (for the member, write .foo; for the text, write "foo")

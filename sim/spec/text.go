@@ -6,24 +6,24 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 )
 
-// text is the source of a YAML file with the positions of its nodes.
+// text is the source of a YAML file with the positions of its yaml.
 type text struct {
 	source []byte
-	lines  []int                   // offset of each line
-	above  map[*yaml.Node]position // position of each node
+	lines  []int                    // offset of each line
+	above  map[*yaml3.Node]position // position of each node
 }
 
 // position describes the context of a node.
 type position struct {
 	inFlow bool
-	key    *yaml.Node // nil: it is a list item or the root
+	key    *yaml3.Node // nil: it is a list item or the root
 }
 
-func newText(source []byte, root *yaml.Node) *text {
-	t := &text{source: source, lines: []int{0}, above: map[*yaml.Node]position{}}
+func newText(source []byte, root *yaml3.Node) *text {
+	t := &text{source: source, lines: []int{0}, above: map[*yaml3.Node]position{}}
 	for i, c := range source {
 		if c == '\n' {
 			t.lines = append(t.lines, i+1)
@@ -33,12 +33,12 @@ func newText(source []byte, root *yaml.Node) *text {
 	return t
 }
 
-func (t *text) walk(n *yaml.Node, at position) {
+func (t *text) walk(n *yaml3.Node, at position) {
 	t.above[n] = at
-	inner := position{inFlow: at.inFlow || n.Style&yaml.FlowStyle != 0}
+	inner := position{inFlow: at.inFlow || n.Style&yaml3.FlowStyle != 0}
 	for i, child := range n.Content {
 		inner.key = nil
-		if n.Kind == yaml.MappingNode && i%2 == 1 {
+		if n.Kind == yaml3.MappingNode && i%2 == 1 {
 			inner.key = n.Content[i-1]
 		}
 		t.walk(child, inner)
@@ -46,7 +46,7 @@ func (t *text) walk(n *yaml.Node, at position) {
 }
 
 // offset returns where a node begins. Columns count characters, not bytes.
-func (t *text) offset(n *yaml.Node) int {
+func (t *text) offset(n *yaml3.Node) int {
 	at := t.lines[min(n.Line-1, len(t.lines)-1)]
 	if n.Line == 1 && bytes.HasPrefix(t.source, []byte("\ufeff")) {
 		at += len("\ufeff")
@@ -62,15 +62,15 @@ func (t *text) offset(n *yaml.Node) int {
 var errPlace = errors.New("it is written in a way that cannot be changed without losing its form")
 
 // extent returns where a node begins and ends.
-func (t *text) extent(n *yaml.Node) (from, to int, err error) {
+func (t *text) extent(n *yaml3.Node) (from, to int, err error) {
 	from = t.offset(n)
 	switch {
-	case n.Anchor != "" || n.Kind == yaml.AliasNode || n.Style&yaml.TaggedStyle != 0:
+	case n.Anchor != "" || n.Kind == yaml3.AliasNode || n.Style&yaml3.TaggedStyle != 0:
 		return 0, 0, errPlace
-	case n.Kind == yaml.ScalarNode:
+	case n.Kind == yaml3.ScalarNode:
 		to, err = t.scalarEnd(n, from)
 		return from, to, err
-	case n.Style&yaml.FlowStyle != 0 || len(n.Content) == 0:
+	case n.Style&yaml3.FlowStyle != 0 || len(n.Content) == 0:
 		to, err = t.flowEnd(from)
 		return from, to, err
 	default:
@@ -142,11 +142,11 @@ func (t *text) lineEnd(from int) int {
 	return len(t.source)
 }
 
-func (t *text) scalarEnd(n *yaml.Node, from int) (int, error) {
+func (t *text) scalarEnd(n *yaml3.Node, from int) (int, error) {
 	switch {
-	case n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+	case n.Style&(yaml3.DoubleQuotedStyle|yaml3.SingleQuotedStyle) != 0:
 		return t.quoteEnd(from)
-	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+	case n.Style&(yaml3.LiteralStyle|yaml3.FoldedStyle) != 0:
 		return t.blockEnd(n, from), nil
 	case n.Value == "":
 		return from, nil
@@ -159,7 +159,7 @@ func (t *text) scalarEnd(n *yaml.Node, from int) (int, error) {
 
 // blockEnd finds the end of a text after | or >: the last line that is indented deeper
 // than its key.
-func (t *text) blockEnd(n *yaml.Node, from int) int {
+func (t *text) blockEnd(n *yaml3.Node, from int) int {
 	deep := 0
 	if key := t.above[n].key; key != nil {
 		deep = key.Column - 1

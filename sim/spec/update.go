@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/sim/nodes"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // splice is a replacement of a part of a file's text.
@@ -108,11 +108,11 @@ func (t *text) member(e edit, indent int, inFlow bool) string {
 func (t *text) insertion(e edit) (splice, error) {
 	n := e.node
 	from, to, err := t.extent(n)
-	isFlow := n.Style&yaml.FlowStyle != 0
+	isFlow := n.Style&yaml3.FlowStyle != 0
 	switch {
 	case err != nil:
 		return splice{}, err
-	case n.Kind != yaml.MappingNode || len(n.Content) == 0:
+	case n.Kind != yaml3.MappingNode || len(n.Content) == 0:
 		return splice{from, to, flow(map[string]any{e.key: e.value})}, nil
 	case e.key == "expect" && isFlow:
 		_, last, err := t.extent(n.Content[len(n.Content)-1])
@@ -160,14 +160,14 @@ func (t *text) replacement(e edit, isJSON bool) (splice, error) {
 		return splice{}, err
 	}
 	at := t.above[n]
-	isBlock := n.Kind != yaml.ScalarNode && n.Style&yaml.FlowStyle == 0 && len(n.Content) > 0
+	isBlock := n.Kind != yaml3.ScalarNode && n.Style&yaml3.FlowStyle == 0 && len(n.Content) > 0
 	line := flow(e.value)
 	switch {
 	case isJSON:
 		begin := t.lines[n.Line-1]
 		indent := len(t.source[begin:]) - len(strings.TrimLeft(string(t.source[begin:]), " "))
 		return splice{from, to, asJSON(e.value, string(t.source[from:to]), indent)}, nil
-	case at.inFlow || n.Style&yaml.FlowStyle != 0:
+	case at.inFlow || n.Style&yaml3.FlowStyle != 0:
 		return splice{from, to, line}, nil
 	case isBlock && isCollection(e.value):
 		return splice{from, to, block(e.value, n.Column-1)}, nil
@@ -215,8 +215,8 @@ func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read fun
 }
 
 // unexpected returns a test file as data without its expectations.
-func unexpected(root *yaml.Node) any {
-	v := nodes.New("", nil).Data(root)
+func unexpected(root *yaml3.Node) any {
+	v := yaml.NewReader("", nil).Data(root)
 	file, ok := v.(map[string]any)
 	if !ok {
 		return v

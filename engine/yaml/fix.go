@@ -1,4 +1,4 @@
-package dsl
+package yaml
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 )
 
 // The YAML parser stops at its first error, and reports its line at most. A text that it
@@ -29,7 +29,8 @@ type shift struct{ column, by int } // the text from column on has moved by this
 // fixer corrects the YAML of a document where it can.
 type fixer struct {
 	lines    []string // lines of the copy
-	levels   []level  // the open maps and lists, outermost first
+	keys     []string
+	levels   []level // the open maps and lists, outermost first
 	mistakes []yamlMistake
 	shifts   map[int][]shift
 	vague    map[int]bool // lines whose meaning is uncertain after a fix: no further mistakes are reported there
@@ -60,9 +61,10 @@ const (
 	maxProven = 128 << 10 // largest text in bytes for which neededFixes runs
 )
 
-// fixYAML scans a text, and corrects its mistakes except those at some positions.
-func fixYAML(source []byte, except map[Pos]bool) *fixer {
-	m := &fixer{shifts: map[int][]shift{}, vague: map[int]bool{}, except: except}
+// fixYAML scans a text, and corrects its mistakes except those at some positions. keys are
+// the words after which a colon may be missing.
+func fixYAML(source []byte, keys []string, except map[Pos]bool) *fixer {
+	m := &fixer{keys: keys, shifts: map[int][]shift{}, vague: map[int]bool{}, except: except}
 	for line := range strings.Lines(string(source)) {
 		m.lines = append(m.lines, strings.TrimRight(line, "\r\n"))
 	}
@@ -131,7 +133,7 @@ func (m *fixer) quoteValue(line, from, to int, value string) {
 }
 
 // resolve sets the positions of the copy's nodes to those in the document.
-func (m *fixer) resolve(n *yaml.Node) {
+func (m *fixer) resolve(n *yaml3.Node) {
 	n.Column = m.original(n.Line, n.Column)
 	for _, child := range n.Content {
 		m.resolve(child)
@@ -336,12 +338,12 @@ func (m *fixer) content(i, at int) int {
 		at = next
 	}
 	if tight := m.lines[i][at:]; tightItem.MatchString(tight) && (m.listAt(at) || m.opened() && plainKey.MatchString(tight)) &&
-		m.found(i, at, "write a space after the dash: - "+cut(tight[1:], 60), "a list item begins with a dash and a space") {
+		m.found(i, at, "write a space after the dash: - "+Cut(tight[1:], 60), "a list item begins with a dash and a space") {
 		m.replace(i, at, at+1, "- ")
 		return m.content(i, at)
 	}
 	if tight := tightFlow.FindStringSubmatch(m.lines[i][at:]); tight != nil && m.found(i, at+len(tight[1]),
-		"write a space after the colon: "+cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
+		"write a space after the colon: "+Cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
 		m.replace(i, at+len(tight[1]), at+len(tight[1])+1, ": ")
 	}
 	key := plainKey.FindStringSubmatchIndex(m.lines[i][at:])
@@ -378,7 +380,7 @@ func (m *fixer) keyless(i, at int) []int {
 	}
 	if tight := tightKey.FindStringSubmatch(rest); tight != nil && m.expectsKey(i, at) {
 		colon := at + len(tight[1])
-		if m.found(i, colon, "write a space after the colon: "+cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
+		if m.found(i, colon, "write a space after the colon: "+Cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
 			m.replace(i, colon, colon+1, ": ")
 			return find()
 		}
@@ -388,34 +390,28 @@ func (m *fixer) keyless(i, at int) []int {
 	}
 	word := loneWord.FindStringSubmatch(rest)
 	if word == nil {
-		if word = twoWords.FindStringSubmatch(rest); word == nil || !known(word[1]) {
+		if word = twoWords.FindStringSubmatch(rest); word == nil || !slices.Contains(m.keys, word[1]) {
 			return nil
 		}
 	}
 	end := at + len(word[1])
-	if m.found(i, end, "write: "+word[1]+":", "the colon after %s is missing", quote(word[1])) {
+	if m.found(i, end, "write: "+word[1]+":", "the colon after %s is missing", Quote(word[1])) {
 		m.replace(i, end, end+min(1, len(word[2])), ": ")
 		return find()
 	}
 	return nil
 }
 
-// spacedKey returns text that was meant as a key and a value, with the missing space
+// SpacedKey returns text that was meant as a key and a value, with the missing space
 // inserted; or "".
-func spacedKey(text string) string {
+func SpacedKey(text string) string {
 	if tight := tightKey.FindStringSubmatch(text); tight != nil && !strings.ContainsAny(text, "\n") {
-		return cut(tight[1]+": "+tight[2], 60)
+		return Cut(tight[1]+": "+tight[2], 60)
 	}
 	if key, value, wide := strings.Cut(text, "："); wide && !strings.ContainsAny(text, "\n") {
-		return cut(key+": "+strings.TrimSpace(value), 60)
+		return Cut(key+": "+strings.TrimSpace(value), 60)
 	}
 	return ""
-}
-
-// known reports whether a word is a key of the language.
-func known(word string) bool {
-	return slices.Contains(slices.Concat(kindKeys(), commonKeys(),
-		[]string{"with", "catch", "while", "foreach", "document", "use", "dsl", "namespace", "name", "version", "method", "endpoint", "when", "in", "each"}), word)
 }
 
 // expectsKey reports whether a key must be at this position: next to other keys, or above
@@ -515,13 +511,15 @@ func (m *fixer) plain(i, from int) {
 	if colon < 0 {
 		return
 	}
-	if m.found(i, from+colon, "quote the value: "+single(value), "a second `: ` in one line, in a value without quotes") {
+	if m.found(i, from+colon, "quote the value: "+InSingleQuotes(value), "a second `: ` in one line, in a value without quotes") {
 		m.quoteValue(i, from, from+len(value), value)
 	}
 }
 
-// single returns text in single quotes.
-func single(value string) string { return "'" + strings.ReplaceAll(cut(value, 200), "'", "''") + "'" }
+// InSingleQuotes returns text in single quotes.
+func InSingleQuotes(value string) string {
+	return "'" + strings.ReplaceAll(Cut(value, 200), "'", "''") + "'"
+}
 
 var anchorName = regexp.MustCompile(`^\*([\w-]+)$`)
 
@@ -576,13 +574,13 @@ func (m *fixer) innerQuote(i, from, end int) {
 	inner := strings.TrimPrefix(value, text[from:from+1])
 	whole := strings.HasSuffix(inner, text[from:from+1])
 	inner = strings.TrimSuffix(inner, text[from:from+1])
-	suggestion := "put quotes around the whole value: " + single(value)
+	suggestion := "put quotes around the whole value: " + InSingleQuotes(value)
 	message := "the text in quotes ends here, but the line goes on"
 	switch {
 	case whole && text[from] == '"':
-		suggestion, message = "put single quotes around it: "+single(inner), "a double quote inside of double quotes"
+		suggestion, message = "put single quotes around it: "+InSingleQuotes(inner), "a double quote inside of double quotes"
 	case whole:
-		suggestion, message = "write it twice: "+single(inner), "a single quote inside of single quotes"
+		suggestion, message = "write it twice: "+InSingleQuotes(inner), "a single quote inside of single quotes"
 	default:
 		inner = value
 	}
@@ -604,7 +602,7 @@ func (m *fixer) escapes(i, from, end int) {
 		}
 		inner := text[from+1 : end]
 		_, size := utf8.DecodeRuneInString(text[at+1:])
-		if m.found(i, at, "put single quotes around it: "+single(inner), "YAML does not know %s in double quotes", text[at:at+1+size]) {
+		if m.found(i, at, "put single quotes around it: "+InSingleQuotes(inner), "YAML does not know %s in double quotes", text[at:at+1+size]) {
 			m.quoteValue(i, from, end+1, inner)
 		}
 		return
@@ -641,7 +639,7 @@ func (m *fixer) unclosedQuote(i, from, base int) int {
 			return j
 		}
 	}
-	if m.found(i, from, "close it: "+cut(strings.TrimSpace(m.lines[i][from:]), 100)+quote, "this quote is never closed") {
+	if m.found(i, from, "close it: "+Cut(strings.TrimSpace(m.lines[i][from:]), 100)+quote, "this quote is never closed") {
 		m.lines[i] = strings.TrimRight(m.lines[i], " \t") + quote
 	}
 	return i

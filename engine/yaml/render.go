@@ -1,4 +1,4 @@
-package dsl
+package yaml
 
 import (
 	"bytes"

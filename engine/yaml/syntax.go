@@ -1,4 +1,4 @@
-package dsl
+package yaml
 
 import (
 	"bytes"
@@ -12,32 +12,33 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
+	yaml3 "gopkg.in/yaml.v3"
 )
 
-// read parses a document's text into a tree. It returns nil if it reports why it cannot.
-func read(notes *notes, source []byte) *node {
+// Read parses a text into a tree. It returns nil if there is none, or if it reports why it
+// cannot.
+func Read(collector *Collector, source []byte) *Node {
 	switch {
 	case len(source) > MaxSize:
-		notes.mistake(Pos{1, 1}, "", "the document has %d bytes, the most is %d", len(source), MaxSize)
+		collector.Mistake(Pos{1, 1}, "", "the document has %d bytes, the most is %d", len(source), MaxSize)
 		return nil
 	case !utf8.Valid(source):
 		at := first(source, func(r rune, size int) bool { return r == utf8.RuneError && size == 1 })
-		notes.mistake(at, "save the file as UTF-8", "the text is not UTF-8")
+		collector.Mistake(at, "save the file as UTF-8", "the text is not UTF-8")
 		return nil
 	case bytes.ContainsFunc(source, control):
 		at := first(source, func(r rune, _ int) bool { return control(r) })
-		notes.mistake(at, `write it as an escape in double quotes: "\x1b"`, "here is a control character")
+		collector.Mistake(at, `write it as an escape in double quotes: "\x1b"`, "here is a control character")
 		return nil
 	case bytes.HasPrefix(leading(source), []byte("%TAG")):
-		notes.mistake(Pos{1, 1}, "remove it", "a %%TAG directive is not supported")
+		collector.Mistake(Pos{1, 1}, "remove it", "a %%TAG directive is not supported")
 		return nil
 	}
-	y := syntax(notes, pairs(source))
+	y := Root(collector, pairs(source))
 	if y == nil {
 		return nil
 	}
-	t := &treeBuilder{notes: notes, open: map[*yaml.Node]bool{}}
+	t := newTreeBuilder(collector, MaxNodes, MaxAliases)
 	root := t.build(y, 1)
 	if t.full {
 		return nil
@@ -102,43 +103,24 @@ func pairs(source []byte) []byte {
 	})
 }
 
-// YAML parses the one document of a file that is no workflow. root is nil if the document
-// is empty or cannot be parsed.
-func YAML(name string, source []byte) (root *yaml.Node, mistakes []Mistake) {
-	notes := &notes{file: name, said: map[Mistake]bool{}}
+// Root returns the root of the one document in a YAML or JSON text: nil if there is none, or
+// if c has the reason.
+func Root(c *Collector, source []byte) *yaml3.Node {
 	documents, err := decode(source)
 	if err != nil {
-		documents = decodeFixed(notes, source, err)
+		documents = decodeFixed(c, source, err)
 	}
 	if len(documents) > 1 {
-		notes.mistake(posOf(documents[1]), "remove it, or put it into a file of its own", "a second document begins here")
+		c.Mistake(posOf(documents[1]), "put each document into a file of its own", "a second document begins here")
 	}
 	if len(documents) > 0 && len(documents[0].Content) > 0 {
-		root = documents[0].Content[0]
-	}
-	return root, notes.mistakes
-}
-
-// syntax returns the root of the one document in a YAML text.
-func syntax(notes *notes, source []byte) *yaml.Node {
-	documents, err := decode(source)
-	if err != nil {
-		documents = decodeFixed(notes, source, err)
-	}
-	if len(documents) > 1 {
-		notes.mistake(posOf(documents[1]), "put each workflow into a file of its own", "a second document begins here")
-	}
-	switch {
-	case len(documents) > 0 && len(documents[0].Content) > 0:
 		return documents[0].Content[0]
-	case len(notes.mistakes) == 0:
-		notes.mistake(Pos{1, 1}, "begin with `document:` and `do:`", "the document is empty")
 	}
 	return nil
 }
 
 // decode parses the documents of a YAML text, at most the first few.
-func decode(source []byte) (documents []*yaml.Node, err error) {
+func decode(source []byte) (documents []*yaml3.Node, err error) {
 	// A panic of the YAML library counts as a mistake in the document.
 	defer func() {
 		if r := recover(); r != nil {
@@ -146,9 +128,9 @@ func decode(source []byte) (documents []*yaml.Node, err error) {
 		}
 	}()
 	const many = 5
-	decoder := yaml.NewDecoder(bytes.NewReader(source))
+	decoder := yaml3.NewDecoder(bytes.NewReader(source))
 	for len(documents) < many {
-		n := &yaml.Node{}
+		n := &yaml3.Node{}
 		if err := decoder.Decode(n); errors.Is(err, io.EOF) {
 			return documents, nil
 		} else if err != nil {
@@ -161,29 +143,29 @@ func decode(source []byte) (documents []*yaml.Node, err error) {
 
 // decodeFixed parses the documents of a text that the YAML parser rejects, after
 // correcting what it can. It reports each mistake that it finds.
-func decodeFixed(notes *notes, source []byte, refused error) []*yaml.Node {
-	m := fixYAML(source, nil)
+func decodeFixed(collector *Collector, source []byte, refused error) []*yaml3.Node {
+	m := fixYAML(source, collector.keys, nil)
 	documents, err := decode(m.text())
 	if len(source) <= maxProven && len(m.mistakes) > 0 {
 		m = neededFixes(m, source, err)
 		documents, err = decode(m.text())
 	}
 	for _, s := range m.mistakes {
-		notes.mistake(s.Pos, s.suggestion, "%s", s.message)
+		collector.Mistake(s.Pos, s.suggestion, "%s", s.message)
 	}
 	if len(m.mistakes) == 0 {
 		err = refused
 	}
 	if err != nil {
 		if line, _ := yamlError(err); !slices.ContainsFunc(m.mistakes, func(s yamlMistake) bool { return s.Line >= line-1 }) {
-			syntaxMistake(notes, source, err)
+			syntaxMistake(collector, source, err)
 		}
 		return nil
 	}
 	for _, d := range documents {
 		m.resolve(d)
 	}
-	notes.muted = m.vague
+	collector.muted = m.vague
 	return documents
 }
 
@@ -193,7 +175,7 @@ func neededFixes(m *fixer, source []byte, err error) *fixer {
 	except := map[Pos]bool{}
 	for _, s := range m.mistakes {
 		except[s.Pos] = true
-		other := fixYAML(source, except)
+		other := fixYAML(source, m.keys, except)
 		_, without := decode(other.text())
 		line, _ := yamlError(without)
 		// If other mistakes appear without it, it is needed as well: it comes first.
@@ -204,7 +186,7 @@ func neededFixes(m *fixer, source []byte, err error) *fixer {
 			delete(except, s.Pos)
 		}
 	}
-	return fixYAML(source, except)
+	return fixYAML(source, m.keys, except)
 }
 
 var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
@@ -224,7 +206,7 @@ func yamlError(err error) (line int, said string) {
 }
 
 // syntaxMistake reports an error of the YAML parser in plain words.
-func syntaxMistake(notes *notes, source []byte, err error) {
+func syntaxMistake(collector *Collector, source []byte, err error) {
 	line, said := yamlError(err)
 	if name, ok := strings.CutPrefix(said, "unknown anchor '"); ok {
 		alias := "*" + strings.TrimSuffix(name, "' referenced")
@@ -235,7 +217,7 @@ func syntaxMistake(notes *notes, source []byte, err error) {
 				break
 			}
 		}
-		notes.mistake(at, "define it above: &name; or quote the value", "there is no anchor &%s above", alias[1:])
+		collector.Mistake(at, "define it above: &name; or quote the value", "there is no anchor &%s above", alias[1:])
 		return
 	}
 	line = min(line, bytes.Count(source, []byte("\n"))+1)
@@ -249,7 +231,7 @@ func syntaxMistake(notes *notes, source []byte, err error) {
 	if i := strings.IndexByte(shown, '\t'); i >= 0 && strings.Contains(message, "tab") {
 		column = 1 + utf8.RuneCountInString(shown[:i])
 	}
-	notes.mistake(Pos{line, column}, suggestion, "%s", message)
+	collector.Mistake(Pos{line, column}, suggestion, "%s", message)
 }
 
 // plainWords translates an error of the YAML parser, given the line that it refers to.

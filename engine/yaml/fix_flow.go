@@ -1,4 +1,4 @@
-package dsl
+package yaml
 
 import (
 	"slices"
@@ -98,9 +98,9 @@ func (f *flowReader) behind(line, at, first, from int) int {
 		return line
 	}
 	value := bare(m.lines[line][from:])
-	suggestion := "quote it, if it is text: " + single(value)
+	suggestion := "quote it, if it is text: " + InSingleQuotes(value)
 	if strings.ContainsAny(value, ".$") {
-		suggestion = "quote the expression: " + single("${ "+value+" }")
+		suggestion = "quote the expression: " + InSingleQuotes("${ "+value+" }")
 	}
 	at += len(m.lines[line][at:]) - len(strings.TrimLeft(m.lines[line][at:], " \t"))
 	if m.found(line, at, suggestion, "the line goes on behind the closing %s", m.lines[line][at-1-spaces(m.lines[line][:at]):at-spaces(m.lines[line][:at])]) {
@@ -187,17 +187,17 @@ func closersIn(text string) int { return strings.Count(text, "}") + strings.Coun
 // noValue reports whether a word cannot be a value because of its first character.
 func (m *fixer) noValue(line, at int, value string) bool {
 	if value[0] != '*' {
-		return m.found(line, at, "quote it: "+single(value), "a value cannot begin with %c", value[0])
+		return m.found(line, at, "quote it: "+InSingleQuotes(value), "a value cannot begin with %c", value[0])
 	}
 	name := anchorName.FindStringSubmatch(value)
 	switch {
 	case name == nil:
-		return m.found(line, at, "quote it: "+single(value), "a value cannot begin with *, unless it is the name of an anchor")
+		return m.found(line, at, "quote it: "+InSingleQuotes(value), "a value cannot begin with *, unless it is the name of an anchor")
 	case m.anchored(line, name[1]):
 		return false
 	}
 	m.vague[line+1] = true
-	return m.found(line, at, "define it above: &"+name[1]+"; or quote the value: "+single(value), "there is no anchor &%s above", name[1])
+	return m.found(line, at, "define it above: &"+name[1]+"; or quote the value: "+InSingleQuotes(value), "there is no anchor &%s above", name[1])
 }
 
 // anchored reports whether an anchor with this name is defined up to a line.
@@ -232,7 +232,7 @@ func (f *flowReader) inner(line, at, end int) int {
 	m := f.m
 	text := m.lines[line]
 	inner := text[at+1 : end]
-	if !strings.HasPrefix(strings.TrimSpace(inner), "${") || closes(inner) || text[at] != '"' {
+	if !strings.HasPrefix(strings.TrimSpace(inner), "${") || HasClosingBrace(inner) || text[at] != '"' {
 		if text[at] == '"' {
 			before := len(m.lines[line])
 			m.escapes(line, at, end)
@@ -241,10 +241,10 @@ func (f *flowReader) inner(line, at, end int) int {
 		return end + 1
 	}
 	dollar := at + 1 + strings.Index(inner, "${")
-	brace := closing(text[dollar+2:])
+	brace := ClosingBrace(text[dollar+2:])
 	last := dollar + 2 + brace + 1
 	if brace < 0 || last >= len(text) || text[last] != '"' ||
-		!m.found(line, end, "put single quotes around it: "+single(text[at+1:last]), "a double quote inside of double quotes") {
+		!m.found(line, end, "put single quotes around it: "+InSingleQuotes(text[at+1:last]), "a double quote inside of double quotes") {
 		return end + 1
 	}
 	value := text[at+1 : last]
@@ -257,13 +257,13 @@ func (f *flowReader) word(line, at int) int {
 	m := f.m
 	text := m.lines[line]
 	if strings.HasPrefix(text[at:], "${") {
-		end := closing(text[at+2:])
+		end := ClosingBrace(text[at+2:])
 		if end < 0 {
 			f.given = true
 			return len(text)
 		}
 		value := text[at : at+2+end+1]
-		if m.found(line, at, "quote it: "+single(value), "an expression inside of %c %s needs quotes", f.open[len(f.open)-1].bracket,
+		if m.found(line, at, "quote it: "+InSingleQuotes(value), "an expression inside of %c %s needs quotes", f.open[len(f.open)-1].bracket,
 			closingOf(f.open[len(f.open)-1].bracket)) {
 			m.quoteValue(line, at, at+len(value), value)
 			return at + 2 + len(strings.ReplaceAll(value, "'", "''"))
