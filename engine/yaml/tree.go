@@ -38,11 +38,12 @@ const (
 	MaxMistakes = 200
 )
 
-// shape is the type of a value in a document.
-type shape int
+// Shape is the type of a value in a document: that of its JSON.
+type Shape int
 
+// The shapes.
 const (
-	Null shape = iota
+	Null Shape = iota
 	Boolean
 	Number
 	Text
@@ -51,21 +52,22 @@ const (
 )
 
 // String names a shape as mistakes do.
-func (s shape) String() string {
+func (s Shape) String() string {
 	return [...]string{"nothing", "a boolean", "a number", "text", "a list", "a map"}[s]
 }
 
-// style is how a value is written.
-type style int
+// Style is how a value is written.
+type Style int
 
+// The styles.
 const (
-	plain  style = iota // a scalar without quotes, or a list or a map by indentation
+	Plain  Style = iota // a scalar without quotes, or a list or a map by indentation
 	Quoted              // in single or double quotes
 	Folded              // a scalar after | or >
 	Flow                // a list or a map in brackets
 )
 
-func styleOf(y *yaml3.Node) style {
+func styleOf(y *yaml3.Node) Style {
 	switch {
 	case y.Style&yaml3.FlowStyle != 0:
 		return Flow
@@ -74,7 +76,7 @@ func styleOf(y *yaml3.Node) style {
 	case y.Style&(yaml3.DoubleQuotedStyle|yaml3.SingleQuotedStyle) != 0:
 		return Quoted
 	default:
-		return plain
+		return Plain
 	}
 }
 
@@ -82,11 +84,11 @@ func styleOf(y *yaml3.Node) style {
 // by the rules of YAML 1.2 and JSON.
 type Node struct {
 	Pos
-	Shape   shape
+	Shape   Shape
 	Data    any
 	Items   []*Node
 	Fields  []Field
-	Style   style
+	Style   Style
 	Comment string // the comment on the same line
 	Implied bool   // null because nothing was written
 }
@@ -345,6 +347,7 @@ func (t *treeBuilder) tagged(n *Node, y *yaml3.Node, want string) {
 	}
 }
 
+// Quote returns a name or a text in double quotes, shortened for a message.
 func Quote(s string) string { return fmt.Sprintf("%q", Short(s)) }
 
 // Short truncates a long name or text for a message.
@@ -390,7 +393,7 @@ func (t *treeBuilder) scalar(n *Node, y *yaml3.Node) {
 
 // taggedScalar parses a value with an explicit tag.
 func (t *treeBuilder) taggedScalar(n *Node, y *yaml3.Node) {
-	var want shape
+	var want Shape
 	switch y.Tag {
 	case "!!str":
 		return
