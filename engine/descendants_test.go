@@ -10,12 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
 // An execution that starts others endlessly faults with an error that names the limit.
-// None of its descendants stays open or counted.
+// None of its descendants stays open or counted, and none begins afterwards.
 func TestDescendantsAreLimited(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
@@ -43,6 +45,7 @@ do:
 		if err := e.Start(t.Context(), "a", "x", def, nil); err != nil {
 			t.Fatal(err)
 		}
+	wait:
 		for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 			x, err := e.Store.Execution(t.Context(), "a", "x")
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -56,10 +59,29 @@ do:
 				if !strings.Contains(string(x.Error), "LIMIT_DESCENDANTS") {
 					t.Errorf("the error is %s, want one that names the limit", x.Error)
 				}
-				return
+				break wait
 			}
 			if time.Now().After(until) {
 				t.Fatalf("it is %q, and %d are open below it", x.Status, left)
+			}
+		}
+		late := event.Started{Namespace: "test", Name: "bomb", Version: "1.0.0", Parent: "x", ParentTask: "/do/0/f/run", Depth: 1}
+		if err := e.Store.Publish(t.Context(), event.Event{
+			ID: "late", Source: decide.Source, Type: event.ExecutionStarted, Time: time.Now(),
+			Tenant: "a", Workflow: "test.bomb", Execution: "x.99", Data: event.Encode(late),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+			x, err := e.Store.Execution(t.Context(), "a", "x.99")
+			if err == nil && x.Status == "faulted" {
+				if !strings.Contains(string(x.Error), "has ended") {
+					t.Errorf("the error of a child that begins after its parent is %s", x.Error)
+				}
+				return
+			}
+			if time.Now().After(until) {
+				t.Fatalf("the child of an ended parent is %q, %v", x.Status, err)
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -33,6 +34,19 @@ const (
 func (sh *Shell) BoundMemory(ctx context.Context) {
 	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
 		go bound(ctx, servingMemory, servingFactor, servingHeadroom)
+	}
+}
+
+// spareProcessors is how many goroutines may run at once beyond the number of processors.
+const spareProcessors = 4
+
+// SpareProcessors keeps goroutines that wait for Redis from waiting for those that compute.
+// The Go runtime looks at the network when one of its processors has nothing to do, and
+// otherwise every 10 ms; with a few more of them than the machine has, the operating system
+// decides who runs. GOMAXPROCS in the environment takes precedence.
+func (sh *Shell) SpareProcessors() {
+	if sh.Env("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcessors)
 	}
 }
 

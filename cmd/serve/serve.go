@@ -69,6 +69,7 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		sh.RelaxGC()
 		sh.BoundMemory(c.Context())
+		sh.SpareProcessors()
 		s.httpGiven = c.Flags().Changed("http")
 		return s.run(c.Context())
 	}

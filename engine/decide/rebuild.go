@@ -102,6 +102,16 @@ func StartedRoot(e event.Event) string {
 	return rootOf(e.Execution, started.Depth)
 }
 
+// StartedParent returns the execution that waits for the one that an ExecutionStarted
+// starts; "" if there is none.
+func StartedParent(e event.Event) string {
+	started, err := startedOf(e)
+	if err != nil {
+		return ""
+	}
+	return started.Parent
+}
+
 // RootOf returns what StartedRoot does, for an execution that has started.
 func (s *State) RootOf() string { return rootOf(s.Execution, s.Depth) }
 

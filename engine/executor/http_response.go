@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 )
 
@@ -115,17 +114,8 @@ func (r *run) read(ctx context.Context, res *http.Response, limit int64) ([]byte
 	if known {
 		data.Grow(int(size) + bytes.MinRead)
 	}
-	_, err = data.ReadFrom(polite{body})
+	err = r.reserved.fill(data, body)
 	return upTo(data.Bytes(), limit, err)
-}
-
-// polite lets other goroutines run after each read. The runtime would let a reader whose
-// server is fast keep a processor for 10 ms, and there may be many such readers.
-type polite struct{ io.Reader }
-
-func (p polite) Read(into []byte) (int, error) {
-	runtime.Gosched()
-	return p.Reader.Read(into)
 }
 
 // upTo cuts data at a limit.

@@ -1,9 +1,13 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Memory bounds the bytes that large answers take in a process while they are read and
@@ -12,6 +16,7 @@ import (
 // gets at most half.
 type Memory struct {
 	reading, decoding *quota
+	readers           atomic.Int32 // of large answers
 }
 
 // NewMemory returns a Memory of size bytes for answers and as many for decoding them, at
@@ -19,7 +24,7 @@ type Memory struct {
 func NewMemory(size int) *Memory {
 	const least = 32 << 20
 	size = max(size, least)
-	return &Memory{newQuota(size), newQuota(size)}
+	return &Memory{reading: newQuota(size), decoding: newQuota(size)}
 }
 
 // small is the size up to which answers are not counted.
@@ -129,6 +134,36 @@ func (h *reservation) read(ctx context.Context, n int) error {
 	got, err := h.memory.reading.reserve(ctx, h.tenant, n)
 	h.reading += got
 	return err
+}
+
+// fill reads a large answer. It pauses after each portion, for longer while others are read
+// too: answers of fast servers would keep the processors busy while all else in the
+// process waits.
+func (h *reservation) fill(data *bytes.Buffer, body io.Reader) error {
+	if h.memory != nil {
+		h.memory.readers.Add(1)
+		defer h.memory.readers.Add(-1)
+		body = &pacedReader{body: body, readers: &h.memory.readers}
+	}
+	_, err := data.ReadFrom(body)
+	return err //nolint:wrapcheck // the caller says what it was for
+}
+
+type pacedReader struct {
+	body    io.Reader
+	readers *atomic.Int32
+	since   int // bytes read since the last pause
+}
+
+func (p *pacedReader) Read(into []byte) (int, error) {
+	const portion, pause = 256 << 10, time.Millisecond
+	if p.since >= portion {
+		p.since = 0
+		time.Sleep(pause * time.Duration(p.readers.Load())) //nolint:forbidigo // lets others run, and reads no clock
+	}
+	n, err := p.body.Read(into[:min(len(into), portion)])
+	p.since += n
+	return n, err
 }
 
 // decode reserves memory for decoding an answer of n bytes.

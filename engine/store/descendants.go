@@ -7,21 +7,29 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Descendants is how many executions are open below one that no other has begun. Where
-// there are limit of them or more, those that are not open any more are looked for: one
-// that was given up is still listed.
-func (s *Store) Descendants(ctx context.Context, tenant, root string, limit int) (int, error) {
+// Descendants is how many executions are open below one that no other has begun, and
+// whether one of them, the parent of another that is to begin, has ended; "" is none.
+// Where there are limit of them or more, those that are not open any more are looked
+// for: one that was given up is still listed.
+func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, limit int) (count int, parentEnded bool, err error) {
 	if err := checkExecution(tenant, root); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	key := s.keys.descendants(tenant, root)
-	open, err := s.rdb.SCard(ctx, key).Result()
+	counting := s.rdb.Pipeline()
+	size := counting.SCard(ctx, key)
+	if parent != "" {
+		status := counting.HGet(ctx, s.keys.Execution(tenant, parent), "status")
+		defer func() { parentEnded = status.Err() == nil && indexOf(status.Val()) != openIndex }()
+	}
+	_, _ = counting.Exec(ctx) // a parent that is gone is no error
+	open, err := size.Result()
 	if err != nil || open < int64(limit) {
-		return int(open), failed("count the executions below "+root, err)
+		return int(open), false, failed("count the executions below "+root, err)
 	}
 	ids, err := s.rdb.SRandMemberN(ctx, key, looksWhenFull).Result()
 	if err != nil {
-		return int(open), failed("look at the executions below "+root, err)
+		return int(open), false, failed("look at the executions below "+root, err)
 	}
 	pipe := s.rdb.Pipeline()
 	statuses := make([]*redis.StringCmd, len(ids))
@@ -36,10 +44,10 @@ func (s *Store) Descendants(ctx context.Context, tenant, root string, limit int)
 		}
 	}
 	if len(gone) == 0 {
-		return int(open), nil
+		return int(open), false, nil
 	}
 	err = s.rdb.SRem(ctx, key, gone...).Err()
-	return int(open) - len(gone), failed("forget executions below "+root, err)
+	return int(open) - len(gone), false, failed("forget executions below "+root, err)
 }
 
 // looksWhenFull is how many members of a full set are compared with the executions.

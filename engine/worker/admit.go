@@ -145,7 +145,12 @@ func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*eve
 	if s.opts.Descendants == 0 || root == "" {
 		return nil, nil
 	}
-	open, err := s.store.Descendants(ctx, tenant, root, s.opts.Descendants)
+	parent := decide.StartedParent(e)
+	open, parentEnded, err := s.store.Descendants(ctx, tenant, root, parent, s.opts.Descendants)
+	if err == nil && parentEnded {
+		// Its cancellation is on its way, behind all that the tenant has published before.
+		return event.NewProblem(event.Runtime, "execution "+parent+", which started this one, has ended"), nil
+	}
 	if err != nil || open < s.opts.Descendants {
 		return nil, err
 	}
