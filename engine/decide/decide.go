@@ -112,20 +112,6 @@ type Decision struct {
 	Cancel   []event.Timer // timers to cancel
 	Listen   []string      // event types to subscribe to; "*" is any type
 	Unlisten []string      // event types to unsubscribe from
-
-	arena arena // memory for the data of its events
-}
-
-// Next returns an empty decision that uses the unused capacity of this one's slices and
-// arena.
-func (d *Decision) Next() Decision {
-	return Decision{History: d.History[len(d.History):], Publish: d.Publish[len(d.Publish):], arena: d.arena}
-}
-
-// WithBuffers returns an empty decision that appends to the given slices, from their
-// start, and shares the arena of this one.
-func (d *Decision) WithBuffers(history, publish []event.Event) Decision {
-	return Decision{History: history[:0], Publish: publish[:0], arena: d.arena}
 }
 
 // listen subscribes to types. A type unsubscribed from in the same decision stays

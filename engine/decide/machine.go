@@ -13,7 +13,6 @@ type machine struct {
 	nextStep    int    // index of the next step to run; those before it have run
 	retrySuffix string // marks the next run to start as a retried one
 	computeView view   // reused for each task that Advance computes
-	ids         serials
 }
 
 // machine prepares the State's machine for a transition.

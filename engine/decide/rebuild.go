@@ -25,7 +25,6 @@ func Rebuild(env *Env, history []event.Event) (*State, error) {
 // Replay applies the next part of a history. Events that decisions made must equal those
 // that are decided again; any other event is a Divergence.
 func (s *State) Replay(env *Env, history []event.Event) error {
-	var buffer Decision // reused: a decision has been compared before the next one is made
 	for _, e := range history {
 		version := s.Version - int64(len(s.expected)) + 1
 		if len(s.expected) > 0 {
@@ -38,7 +37,7 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 		if s.abandoned(env, e) {
 			continue
 		}
-		d := Decision{History: buffer.History[:0], Publish: buffer.Publish[:0], arena: buffer.arena}
+		var d Decision
 		applied, err := s.Apply(env, e, &d)
 		if err != nil {
 			return fmt.Errorf("version %d: %w", version, err)
@@ -46,7 +45,7 @@ func (s *State) Replay(env *Env, history []event.Event) error {
 		if !applied {
 			return &Divergence{Version: version, Got: e}
 		}
-		s.expected, buffer = d.History[1:], d
+		s.expected = d.History[1:]
 	}
 	return nil
 }

@@ -18,45 +18,13 @@ func (m *machine) event(typ event.Type, task string, data []byte) event.Event {
 	return event.Event{
 		ID:     m.serial(),
 		Source: Source, Type: typ, Time: m.Now,
-		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Task: task, Data: m.d.arena.keep(data),
+		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Task: task, Data: data,
 	}
 }
-
-// serials holds the ids of the next events, as substrings of one text: one allocation
-// makes several.
-type serials struct {
-	version int64 // version of the first id
-	text    string
-}
-
-// The number of ids to make at once, in a short and in a long history.
-const (
-	fewIDs  = 4
-	manyIDs = 16
-)
 
 // serial returns the id of the next entry of the history.
 func (m *machine) serial() string {
-	version := m.Version + 1
-	if m.ids.text == "" || m.ids.version != version {
-		count := int64(fewIDs)
-		if len(m.d.History) >= few {
-			count = manyIDs
-		}
-		var buffer [512]byte
-		text := buffer[:0]
-		for v := version; v < version+count; v++ {
-			text = strconv.AppendInt(append(append(text, m.Execution...), '/'), v, 10)
-		}
-		m.ids = serials{version, string(text)}
-	}
-	length := len(m.Execution) + 2
-	for v := version; v >= 10; v /= 10 {
-		length++
-	}
-	id := m.ids.text[:length]
-	m.ids = serials{version + 1, m.ids.text[length:]}
-	return id
+	return m.Execution + "/" + strconv.FormatInt(m.Version+1, 10)
 }
 
 // record appends an event to the history.
@@ -101,7 +69,7 @@ func (m *machine) recordFailed(n *Node, p *event.Problem) {
 func (m *machine) taskMembers(n *Node, buffer int) []byte {
 	const names = 48
 	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + buffer
-	dst := append(m.d.arena.reserve(size), `{"task_id":`...)
+	dst := append(make([]byte, 0, size), `{"task_id":`...)
 	dst = expr.AppendText(dst, n.id)
 	dst = append(dst, `,"task_name":`...)
 	dst = expr.AppendText(dst, n.task.Name)

@@ -108,7 +108,7 @@ func (m *machine) requested(n *Node) ([]byte, error) {
 	if n.task.Kind == dsl.Call && m.Nonce != "" {
 		data = expr.AppendText(append(data, `,"nonce":`...), m.Nonce)
 	}
-	return m.d.arena.keep(append(data, '}')), nil
+	return append(data, '}'), nil
 }
 
 // onCompleted applies the result of a requested task.

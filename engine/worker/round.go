@@ -24,7 +24,6 @@ type round struct {
 	commits     []store.Commit
 	planned     []*store.Message // the message that each commit answers
 	bytes       int              // of the data in these commits' histories
-	arena       arena            // memory of these commits
 	refused     []store.Message  // messages for which Redis has no memory
 	full        error            // the error of Redis then; nil if it has memory
 }
@@ -50,7 +49,6 @@ func (r *round) end() {
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	r := s.round
 	r.batch = batch
-	r.arena.fresh(s.opts)
 	defer r.end()
 	if err := r.gather(ctx); err != nil {
 		return batch, r.broken(batch, err)
@@ -235,7 +233,7 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 	delete(r.executions, key) // until the decision is known to be valid
 	base := x.state.Version
 	before := base
-	d := r.arena.decision()
+	var d decide.Decision
 	if _, err := apply(x, m.Event, &d); err != nil {
 		return false, r.redis(ctx, err)
 	}
@@ -255,7 +253,7 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 		if r.executions[key] == nil {
 			return true, nil // flush has handled it by itself
 		}
-		base, d = x.state.Version, r.arena.decision()
+		base, d = x.state.Version, decide.Decision{}
 	}
 }
 
@@ -284,7 +282,6 @@ func (r *round) draft(x *execution, m *store.Message, before int64, d step) (las
 	if err != nil {
 		return false, false
 	}
-	r.arena.used(d.Decision)
 	r.commits, r.planned = append(r.commits, c), append(r.planned, m)
 	for i := range c.History {
 		r.bytes += len(c.History[i].Data)
@@ -352,7 +349,6 @@ func (r *round) flush(ctx context.Context) error {
 			retry = append(retry, planned[i])
 		}
 	}
-	r.arena.fresh(r.opts)
 	for _, m := range retry {
 		if err := r.single(ctx, m); err != nil {
 			return err
