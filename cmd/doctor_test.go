@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // diagnosis is what doctor says of a Redis, as far as tests look at it.
@@ -101,7 +102,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	ctx := t.Context()
 	rdb := server.Client(t)
 	st := store.New(rdb, store.Options{})
-	if err := store.NewStreams(st).Groups(ctx, "default"); err != nil {
+	if err := stream.New(st).Groups(ctx, "default"); err != nil {
 		t.Fatal(err)
 	}
 	if err := st.Publish(ctx, event.Event{ID: "1", Type: "com.x", Tenant: "default", Time: time.Now()}); err != nil {
@@ -154,12 +155,12 @@ func TestDoctorSeesProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
-		msgs, _, err := store.NewStreams(st).Read(ctx, store.Reader{Group: group, Consumer: "c", Tenants: []string{"default"}}, 10, 0)
+		msgs, _, err := stream.New(st).Read(ctx, stream.Reader{Group: group, Consumer: "c", Tenants: []string{"default"}}, 10, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range msgs {
-			if err := store.NewStreams(st).AcknowledgeOwned(ctx, m); err != nil {
+			if err := stream.New(st).AcknowledgeOwned(ctx, m); err != nil {
 				t.Fatal(err)
 			}
 		}

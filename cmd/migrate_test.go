@@ -14,10 +14,11 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // looping is a document that is at work all the time, in tasks that the worker computes
@@ -102,7 +103,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 			if m.Result == actions.Migrated {
 				moved[id]++
 			}
-			if inspect.Ended(x.Status) {
+			if examine.Ended(x.Status) {
 				delete(open, id)
 			}
 		}
@@ -134,7 +135,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 		}
 		last := versions[0]
 		var history []event.Event
-		if err := inspect.EachPage(ctx, e.Store, x, 0, func(page []event.Event) error { history = append(history, page...); return nil }); err != nil {
+		if err := examine.EachPage(ctx, e.Store, x, 0, func(page []event.Event) error { history = append(history, page...); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for _, one := range history {
@@ -153,7 +154,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	deadLetters, _, err := store.NewStreams(e.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: "default", Count: 1})
+	deadLetters, _, err := stream.New(e.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: "default", Range: store.Range{Count: 1}})
 	if err != nil || len(deadLetters) > 0 {
 		t.Errorf("dead letters: %v, %v", deadLetters, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/cmd"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/redistest"
 )
 
@@ -85,7 +86,7 @@ func TestMockedRunOnRedis(t *testing.T) {
 	}()
 	st := store.New(rdb, store.Options{})
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		missing, err := store.NewView(st).Unserved(ctx, "default", map[string]string{"worker": store.WorkerGroup})
+		missing, err := inspect.New(st).Unserved(ctx, "default", map[string]string{"worker": store.WorkerGroup})
 		if err == nil && len(missing) == 0 {
 			break
 		}

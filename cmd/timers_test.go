@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // redisKey is under which a script finds its Redis.
@@ -105,11 +106,11 @@ func TestTimersOfAMillion(t *testing.T) {
 		}
 	}
 	st := store.New(rdb, store.Options{})
-	for name, filter := range map[string]store.TimerFilter{
+	for name, filter := range map[string]timers.Filter{
 		"next 20": {Tenant: "default"}, "of one execution": {Execution: "order-0999999"}, "of another tenant": {Tenant: "acme"},
 	} {
 		began := time.Now()
-		found, next, err := store.NewTimers(st).Timers(t.Context(), filter, "", 20)
+		found, next, err := timers.New(st).List(t.Context(), filter, "", 20)
 		t.Logf("%s: %d found in %v", name, len(found), time.Since(began))
 		if took := time.Since(began); err != nil || filter.Tenant == "default" && (took > 100*time.Millisecond || next == "") {
 			t.Errorf("%s took %v, %v", name, took, err)

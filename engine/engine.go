@@ -31,6 +31,8 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/engine/timer"
 	"flunq.io/flunq/engine/worker"
 )
@@ -88,7 +90,7 @@ type Options struct {
 	// 1 to 100; 0: all of it. Simulated 0.
 	RedisPercent int
 
-	Memory *store.Memory // used by the stores, shared with other engines; nil: its own
+	Memory *wire.Memory // used by the stores, shared with other engines; nil: its own
 
 	// Observe, if set, receives what this process' workers committed, in order, in a
 	// slice that it must not keep. Activity receives what its services do.
@@ -338,7 +340,7 @@ func (e *Engine) groups() []string {
 // Prepare creates the consumer groups of the services.
 func (e *Engine) Prepare(ctx context.Context) error {
 	for _, tenant := range e.tenantSet.Names() {
-		if err := store.NewStreams(e.Store).Groups(ctx, tenant, e.groups()...); err != nil {
+		if err := stream.New(e.Store).Groups(ctx, tenant, e.groups()...); err != nil {
 			return err
 		}
 	}

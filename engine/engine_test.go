@@ -19,6 +19,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 const tenant = "default"
@@ -182,8 +183,8 @@ func TestDeadProcess(t *testing.T) {
 		living := newEngine(t, rdb, "living")
 		def := start(t, living, "x", counting, "{}")
 		for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
-			dead := store.Reader{Group: group, Consumer: "dead", Tenants: []string{tenant}}
-			if _, _, err := store.NewStreams(living.Store).Read(t.Context(), dead, 100, 0); err != nil {
+			dead := stream.Reader{Group: group, Consumer: "dead", Tenants: []string{tenant}}
+			if _, _, err := stream.New(living.Store).Read(t.Context(), dead, 100, 0); err != nil {
 				t.Fatal(err)
 			}
 		}

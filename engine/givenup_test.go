@@ -12,7 +12,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // An execution that is given up because its message crashes processes leaves nothing: no
@@ -51,9 +51,9 @@ do:
 `, `{"kind": "never"}`)
 	const listeners = "tenant:" + tenant + ":listen:com.example.never"
 	until(t, "it waits", func() bool {
-		timers, _, err := store.NewTimers(e.Store).Timers(t.Context(), store.TimerFilter{Tenant: tenant}, "", 10)
+		set, _, err := timers.New(e.Store).List(t.Context(), timers.Filter{Tenant: tenant}, "", 10)
 		listed, listErr := rdb.SIsMember(t.Context(), listeners, "x").Result()
-		return err == nil && listErr == nil && len(timers) == 3 && listed
+		return err == nil && listErr == nil && len(set) == 3 && listed
 	})
 	stop()
 

@@ -7,6 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // Retention says how much of the streams is kept after all groups have handled it, and
@@ -115,7 +116,7 @@ func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 		names = append(names, more...)
 	}
 	for _, tenant := range h.tenantSet.Add(names...) {
-		err = errors.Join(err, store.NewStreams(h.store).Groups(ctx, tenant, h.groups...))
+		err = errors.Join(err, stream.New(h.store).Groups(ctx, tenant, h.groups...))
 	}
 	return err
 }
@@ -136,12 +137,12 @@ func (h *housekeeping) made(ctx context.Context, now time.Time) ([]string, error
 // tidy trims streams and removes idle consumers.
 func (h *housekeeping) tidy(ctx context.Context, now time.Time) error {
 	tenants := h.tenantSet.Names()
-	_, err := store.NewStreams(h.store).Trim(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)
-	errs := []error{err, store.NewStreams(h.store).ForgetCrashes(ctx, tenants...)}
+	_, err := stream.New(h.store).Trim(ctx, tenants, h.retention.Entries, h.retention.Age, h.groups...)
+	errs := []error{err, stream.New(h.store).ForgetCrashes(ctx, tenants...)}
 	if now.Sub(h.cleaned) >= seekEvery {
 		h.cleaned = now
 		for _, group := range h.groups {
-			errs = append(errs, store.NewStreams(h.store).SweepConsumers(ctx, tenants, group, idleAfter))
+			errs = append(errs, stream.New(h.store).SweepConsumers(ctx, tenants, group, idleAfter))
 		}
 	}
 	return errors.Join(errs...)

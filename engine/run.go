@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/delivery"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 const (
@@ -78,11 +79,11 @@ func (e *Engine) Release(ctx context.Context) error {
 		if h.Finish != nil {
 			errs = append(errs, h.Finish(ctx))
 		}
-		errs = append(errs, store.NewStreams(e.Store).Release(ctx, h.Held()...))
+		errs = append(errs, stream.New(e.Store).Release(ctx, h.Held()...))
 	}
 	if e.opts.Timers > 0 {
-		for _, tenant := range store.NewTimers(e.Store).TimerIndexes(e.tenantSet.Names()) {
-			errs = append(errs, store.NewTimers(e.Store).WakeService(ctx, tenant))
+		for _, tenant := range timers.New(e.Store).Indexes(e.tenantSet.Names()) {
+			errs = append(errs, timers.New(e.Store).WakeService(ctx, tenant))
 		}
 	}
 	return errors.Join(errs...)

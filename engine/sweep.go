@@ -9,15 +9,17 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // sweep compares what open executions wait for with what Redis has, and restores what was
 // lost: timers, entries of listeners, requests. One process at a time does so.
 type sweep struct {
 	store     *store.Store
-	examiner  *inspect.Examiner
+	examiner  *examine.Examiner
 	tenantSet *delivery.TenantSet
 	observe   delivery.Observer
 	name      string
@@ -41,7 +43,7 @@ const (
 
 func (e *Engine) addSweep() {
 	s := &sweep{
-		store: e.Store, examiner: &inspect.Examiner{Store: e.Store, Definitions: e.Definitions}, tenantSet: e.tenantSet,
+		store: e.Store, examiner: &examine.Examiner{Store: e.Store, Definitions: e.Definitions}, tenantSet: e.tenantSet,
 		observe: e.opts.Activity, name: "sweep-" + e.opts.Process, every: e.opts.Sweep, known: map[string]bool{},
 	}
 	e.add(Service{Group: "sweep", Name: s.name, Step: s.Step, Every: e.opts.Sweep})
@@ -85,7 +87,7 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 	for i, x := range open {
 		ids[i] = x.ID
 	}
-	sizes := store.NewView(s.store).Sizes(ctx, tenant, ids)
+	sizes := inspect.New(s.store).Sizes(ctx, tenant, ids)
 	for len(open) > 0 {
 		n, bytes := 0, int64(0)
 		for n < len(open) && (n == 0 || bytes+sizes[n] <= sweptBytes) {
@@ -110,23 +112,23 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 }
 
 // mend restores what an execution lacks, except timers that an operator has cancelled.
-func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o inspect.Outlook) error {
+func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o examine.Outlook) error {
 	r := o.Missing
 	r.Timers = slices.DeleteFunc(slices.Clone(r.Timers), func(t event.Timer) bool {
-		return slices.ContainsFunc(o.Timers, func(n inspect.Needed) bool {
+		return slices.ContainsFunc(o.Timers, func(n examine.Needed) bool {
 			return n.CancelledBy != "" && n.TaskID == t.TaskID && n.Kind == t.Kind && n.Key == t.Key && n.FireAt.Equal(t.FireAt)
 		})
 	})
 	switch {
 	case !r.Empty():
-		outcome, err := store.NewTimers(s.store).Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: o.Version, Workflow: x.Workflow}, r, sweepOperator)
+		outcome, err := timers.New(s.store).Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: o.Version, Workflow: x.Workflow}, r, sweepOperator)
 		if err != nil || outcome != store.Committed {
 			return err // it has advanced meanwhile
 		}
 		s.tell(delivery.Restored, tenant, x, len(r.Timers)+len(r.Listen)+len(r.Requests), nil)
 	case o.Damage != "":
 		s.report(tenant, x, errors.New(o.Damage))
-	case len(o.Stuck) > 0 && !slices.ContainsFunc(o.Timers, func(n inspect.Needed) bool { return n.CancelledBy != "" }):
+	case len(o.Stuck) > 0 && !slices.ContainsFunc(o.Timers, func(n examine.Needed) bool { return n.CancelledBy != "" }):
 		s.report(tenant, x, errors.New(o.Stuck[0]))
 	}
 	return nil

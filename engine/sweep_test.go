@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // What Redis has lost of what executions wait for is restored, once; what an operator has
@@ -35,13 +36,13 @@ func TestSweep(t *testing.T) {
 		begin(t, deaf, "limited", "timeout: {after: {hours: 1}}\ndo: [{hear: {listen: {to: {one: {with: {type: com.paid}}}}}}]\n")
 		begin(t, deaf, "listens", "do: [{hear: {listen: {to: {one: {with: {type: com.paid}}}}}}]\n")
 		begin(t, deaf, "calls", "do: [{ask: {call: http, with: {method: get, endpoint: '"+server.URL+"'}}}]\n")
-		var timers []store.Pending
+		var set []timers.Pending
 		until(t, "the timers are set and the listeners listed", func() bool {
-			timers = armed(t, deaf, "cancelled")
+			set = armed(t, deaf, "cancelled")
 			listed, err := deaf.Store.Listeners(ctx, tenant, "com.paid")
-			return err == nil && len(timers) == 1 && len(listed) == 2 && len(armed(t, deaf, "limited"))+len(armed(t, deaf, "waits")) == 2
+			return err == nil && len(set) == 1 && len(listed) == 2 && len(armed(t, deaf, "limited"))+len(armed(t, deaf, "waits")) == 2
 		})
-		if gone, err := store.NewTimers(deaf.Store).CancelTimer(ctx, timers[0], "ada"); !gone || err != nil {
+		if gone, err := timers.New(deaf.Store).Cancel(ctx, set[0], "ada"); !gone || err != nil {
 			t.Fatal(gone, err)
 		}
 		until(t, "the call is requested", func() bool {
@@ -85,7 +86,7 @@ func TestSweep(t *testing.T) {
 		if err := e.Store.Publish(ctx, event.Event{ID: "p", Source: "/shop", Type: "com.paid", Tenant: tenant, Data: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
-		if fired, err := store.NewTimers(e.Store).FireNow(ctx, armed(t, e, "waits")[0], "ada"); !fired || err != nil {
+		if fired, err := timers.New(e.Store).FireNow(ctx, armed(t, e, "waits")[0], "ada"); !fired || err != nil {
 			t.Fatal(fired, err)
 		}
 		ends(t, e, tenant, "waits")
@@ -113,7 +114,7 @@ func TestHistoryGone(t *testing.T) {
 			return err == nil && len(listed) == 3 && len(armed(t, e, "x")) == 1
 		})
 		rdb.Del(ctx, "tenant:default:execution:x:history", "tenant:default:execution:b:history")
-		if fired, err := store.NewTimers(e.Store).FireNow(ctx, armed(t, e, "x")[0], "ada"); !fired || err != nil {
+		if fired, err := timers.New(e.Store).FireNow(ctx, armed(t, e, "x")[0], "ada"); !fired || err != nil {
 			t.Fatal(fired, err)
 		}
 		if err := e.Store.Publish(ctx, event.Event{ID: "p", Source: "/shop", Type: "com.paid", Tenant: tenant, Data: []byte("{}")}); err != nil {
@@ -161,9 +162,9 @@ func sweeping(t *testing.T, rdb *redis.Client, process string, change func(*engi
 }
 
 // armed returns the timers of an execution.
-func armed(t *testing.T, e *engine.Engine, id string) []store.Pending {
+func armed(t *testing.T, e *engine.Engine, id string) []timers.Pending {
 	t.Helper()
-	all, _, err := store.NewTimers(e.Store).Timers(t.Context(), store.TimerFilter{Tenant: tenant, Execution: id}, "", 10)
+	all, _, err := timers.New(e.Store).List(t.Context(), timers.Filter{Tenant: tenant, Execution: id}, "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}

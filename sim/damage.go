@@ -8,6 +8,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // damage overwrites the history of an execution, as another program might. Until mend
@@ -61,15 +62,15 @@ func (w *simulation) mend(ctx context.Context, id string) error {
 	if err := w.restoreKey(ctx, w.keyOf(id)+":history"); err != nil {
 		return err
 	}
-	deadLetters, _, err := store.NewStreams(w.engine.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: w.tenantOf(id), Count: 100}) //nolint:mnd // more than there are
+	deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: w.tenantOf(id), Range: store.Range{Count: 100}}) //nolint:mnd // more than there are
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(deadLetters, func(a, b store.DeadLetter) int {
+	slices.SortFunc(deadLetters, func(a, b stream.DeadLetter) int {
 		return cmp.Compare(mix(w.cfg.Seed, hashed(a.ID), 0), mix(w.cfg.Seed, hashed(b.ID), 0))
 	})
 	for _, l := range deadLetters {
-		again, err := store.NewStreams(w.engine.Store).Replay(ctx, l)
+		again, err := stream.New(w.engine.Store).Replay(ctx, l)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,9 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 	cases "flunq.io/flunq/sim/spec"
@@ -199,7 +201,7 @@ func (o *operated) idle(t *testing.T) bool {
 	o.mu.Lock()
 	answers := len(o.answers)
 	o.mu.Unlock()
-	streams, err := store.NewView(o.engine.Store).Streams(t.Context(), []string{o.tenant})
+	streams, err := inspect.New(o.engine.Store).Streams(t.Context(), []string{o.tenant})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,19 +216,19 @@ func (o *operated) idle(t *testing.T) bool {
 // pass makes time pass until the next thing happens, and reports whether there is any.
 func (o *operated) pass(t *testing.T) bool {
 	t.Helper()
-	timers, _, err := store.NewTimers(o.engine.Store).Timers(t.Context(), store.TimerFilter{Tenant: o.tenant}, "", 1000)
+	set, _, err := timers.New(o.engine.Store).List(t.Context(), timers.Filter{Tenant: o.tenant}, "", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	moment := func(p store.Pending) time.Duration {
+	moment := func(p timers.Pending) time.Duration {
 		if _, known := o.due[p.Member]; !known {
 			o.due[p.Member] = o.now + time.Duration(p.DurationMS)*time.Millisecond
 		}
 		return o.due[p.Member]
 	}
-	slices.SortStableFunc(timers, func(a, b store.Pending) int { return int(moment(a) - moment(b)) })
+	slices.SortStableFunc(set, func(a, b timers.Pending) int { return int(moment(a) - moment(b)) })
 	slices.SortStableFunc(o.answers, func(a, b *pending) int { return int(a.at - b.at) })
 	next, do := time.Duration(-1), func() {}
 	sooner := func(at time.Duration, what func()) {
@@ -249,9 +251,9 @@ func (o *operated) pass(t *testing.T) bool {
 			}
 		})
 	}
-	if len(timers) > 0 {
-		sooner(moment(timers[0]), func() {
-			if _, err := store.NewTimers(o.engine.Store).FireNow(t.Context(), timers[0], "ada"); err != nil {
+	if len(set) > 0 {
+		sooner(moment(set[0]), func() {
+			if _, err := timers.New(o.engine.Store).FireNow(t.Context(), set[0], "ada"); err != nil {
 				t.Error(err)
 			}
 		})

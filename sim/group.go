@@ -39,8 +39,8 @@ func (w *simulation) consumerGroup(s engine.Service) *consumerGroup {
 	return t
 }
 
-// timers is the key of the sorted set of all tenants' timers.
-var timers = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
+// timersKey is the key of the sorted set of all tenants' timers.
+var timersKey = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
 
 // added is called for each new stream entry or sorted-set member in Redis, and wakes the
 // services that it concerns.
@@ -50,7 +50,7 @@ func (w *simulation) added(key string, fields []string) {
 		w.youngest = key
 		w.published(typeOf(fields))
 		w.fired(fields)
-	case key == timers:
+	case key == timersKey:
 		for _, t := range w.groups {
 			// The service that sets a timer knows about it. Other services learn of it
 			// from an event, which services of a lazy simulation do not read.
@@ -189,7 +189,7 @@ func (w *simulation) allDone(s *service) (until time.Time, ok bool) {
 		return until, false
 	}
 	if t.fires() {
-		if until = w.memory.First(timers); !until.IsZero() && !until.After(w.clock.now) {
+		if until = w.memory.First(timersKey); !until.IsZero() && !until.After(w.clock.now) {
 			return until, false
 		}
 	}
@@ -268,7 +268,7 @@ func (w *simulation) wakeSubstitute(of *service) {
 // The clock does not advance for such services, since it would advance for ever.
 func (w *simulation) onlyTidies(s *service) bool {
 	return s.consumerGroup.group == housekeeping || w.lazy && s.consumerGroup.group == renewal && !w.busy(s.process) ||
-		s.waits && w.memory.First(timers).IsZero() && !w.hasPending(s.consumerGroup)
+		s.waits && w.memory.First(timersKey).IsZero() && !w.hasPending(s.consumerGroup)
 }
 
 // hasPending reports whether the group has unacknowledged events.

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // historyAudit checks a history against rules that hold for every history. It uses only the
@@ -68,7 +68,7 @@ func (l *historyAudit) take(e event.Event) {
 	if e.Type != event.TimerCancelled {
 		l.tidy()
 	}
-	if (e.Type == event.TaskRequested || e.Type == event.TimerScheduled) && e.Source != store.OperatorSource {
+	if (e.Type == event.TaskRequested || e.Type == event.TimerScheduled) && e.Source != timers.OperatorSource {
 		l.dated(e)
 	}
 	switch e.Type {

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // The keys of the timers for the attempts of a try.
@@ -28,7 +28,7 @@ func (l *historyAudit) timer(e event.Event, t event.Timer) {
 	key := slot(t) + " " + t.FireAt.String()
 	_, known := l.timers[key]
 	switch {
-	case e.Type == event.TimerScheduled && e.Source == store.OperatorSource: // it was moved, or restored
+	case e.Type == event.TimerScheduled && e.Source == timers.OperatorSource: // it was moved, or restored
 		l.timers[key] = t
 		return
 	case e.Type == event.TimerScheduled:

@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // listening checks that each open listen task is on the lists of listeners for the types
@@ -37,7 +38,7 @@ func (w *simulation) listening(ctx context.Context, id string, env *decide.Env, 
 
 // armed checks that the timers that an execution waits for exist.
 func (w *simulation) armed(ctx context.Context, id string, needed []event.Timer, broken reportFunc) {
-	there, err := store.NewTimers(w.engine.Store).Armed(ctx, needed)
+	there, err := timers.New(w.engine.Store).Armed(ctx, needed)
 	for i, t := range there {
 		if err == nil && t.ID == "" {
 			broken("a timer that is waited for is there", id, "the %s timer of %s for %v is not", t.Kind, RunName(t.TaskID), needed[i].FireAt)

@@ -8,7 +8,7 @@ func mutants() []mutant {
 		{"a suspect after one death", "delivery PoisonCandidate >= 1 operand 2", replaced("1"), "what kills five is given up", 0},
 		{"Retry-After is ignored", "executor retryAfter if 1", always, "a host that says when is left alone until then", 0},
 		{"moved timers are not", "event Timer.Due if 1", always, "timers that an operator moves", 0},
-		{"timers of one key have no order", "store Message.order call 6 arg 1", zeroed, "of timers with one key the last counts", 0},
+		{"timers of one key have no order", "store Message.Order call 6 arg 1", zeroed, "of timers with one key the last counts", 0},
 
 		{"nobody watches for who has stopped", ". Engine.Release if 2", never, "the next timer is known to others when who knows it stops", 25},
 
@@ -79,7 +79,7 @@ func mutants() []mutant {
 		{"a status is any status", "decide matchesProblem == 2", always, "", 1},
 		{"retry.when is ignored", "decide machine.retry if 2", never, "", 25},
 		{"what fails while it is handled is caught again", "decide machine.handle assign 2 value 1", never, "", 2},
-		{"a claim comes late", "store Streams.firstAbandoned >= 1 operand 2", scaled("3"), "what kills five is given up", 0},
+		{"a claim comes late", "store/stream Streams.firstAbandoned >= 1 operand 2", scaled("3"), "what kills five is given up", 0},
 		{"a lease is renewed too late", "delivery Renewal.Step / 1", scaled("4"), "what takes longer than a lease is done once", 2},
 		{"an old state says that an event means nothing", "worker Service.try return 4", preceded("@{return 2}"), "", 27},
 		{"what an event has begun is left", "worker Service.handOn && 1 operand 1", always, "what an event has begun is gone on with", 2},
@@ -111,6 +111,6 @@ func mutants() []mutant {
 
 		{"a request is known by its number alone", "executor addressOf literal 1 value 1", zeroed, "tenants that do the same have nothing of one another", 0},
 		{"a state is kept by its id alone", "worker Cache.take literal 1 value 1; worker Cache.put literal 1 value 1", zeroed, "tenants have executions of the same ids", 1},
-		{"leases are those of one tenant", "store ByOwner literal 2 value 1", zeroed, "tenants have nothing of one another", 0},
+		{"leases are those of one tenant", "store/stream ByOwner literal 2 value 1", zeroed, "tenants have nothing of one another", 0},
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 const (
@@ -104,7 +104,7 @@ func (w *simulation) quiet(group string) bool {
 
 // delayed reports whether a failed delivery is scheduled for another try.
 func (w *simulation) delayed() bool {
-	return slices.ContainsFunc(w.memory.Members(timers), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
+	return slices.ContainsFunc(w.memory.Members(timersKey), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
 // unmetNeeds returns one line for each thing that an execution waits for and that no service
@@ -112,7 +112,7 @@ func (w *simulation) delayed() bool {
 func (w *simulation) unmetNeeds(ctx context.Context, past *pastState, performing bool) (all []string) {
 	id := w.label(past.state.Tenant, past.state.Execution)
 	needs := past.state.Needs(past.env)
-	there, err := store.NewTimers(w.engine.Store).Armed(ctx, needs.Timers)
+	there, err := timers.New(w.engine.Store).Armed(ctx, needs.Timers)
 	for i, t := range there {
 		if err == nil && t.ID == "" && past.state.CancelledBy(needs.Timers[i]) == "" {
 			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service had to set it, or fire it", RunName(needs.Timers[i].TaskID), needs.Timers[i].Kind, needs.Timers[i].Due().Format(time.RFC3339Nano)))
@@ -157,7 +157,7 @@ func (w *simulation) useless(id string, needed []event.Timer) {
 		return
 	}
 	own := fmt.Sprintf(`"execution_id":%q`, w.idOf(id))
-	for _, member := range w.memory.Members(timers) {
+	for _, member := range w.memory.Members(timersKey) {
 		if !strings.Contains(member, own) {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // Act is what an operator does to an execution, if the execution exists by then.
@@ -160,7 +161,7 @@ func (w *simulation) resumeAndRetry(ctx context.Context) (bool, error) {
 func (w *simulation) holds(ctx context.Context, id string) {
 	const rule = "an execution that has faulted holds nothing"
 	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, w.tenantOf(id))
-	for _, timer := range w.memory.Members(timers) {
+	for _, timer := range w.memory.Members(timersKey) {
 		if strings.HasPrefix(timer, own) && strings.Contains(timer, fmt.Sprintf(`"execution_id":%q`, w.idOf(id))) {
 			w.report(rule, id, "its timer is left: "+timer)
 		}
@@ -246,7 +247,7 @@ const rulePoison = "a poison message is dead-lettered once"
 // it should be. along: a poison message explains it, because it cancels an execution that
 // the poison message would have started, or because another service of the crashing
 // process handled it in isolation.
-func (w *simulation) explainedByPoison(tenant string, l store.DeadLetter) (own, along bool) {
+func (w *simulation) explainedByPoison(tenant string, l stream.DeadLetter) (own, along bool) {
 	for _, v := range w.poison.all {
 		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
 			w.poison.alsoDeadLettered, along = true, true
@@ -291,7 +292,7 @@ func (w *simulation) replay(ctx context.Context) (found bool, err error) {
 		return false, nil
 	}
 	for _, tenant := range w.tenants {
-		deadLetters, _, err := store.NewStreams(w.engine.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: tenant, Count: 10})
+		deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
 		if err != nil {
 			return found, err
 		}
@@ -299,7 +300,7 @@ func (w *simulation) replay(ctx context.Context) (found bool, err error) {
 			if own, _ := w.explainedByPoison(tenant, l); !own {
 				continue
 			}
-			if again, err := store.NewStreams(w.engine.Store).Replay(ctx, l); err != nil || !again {
+			if again, err := stream.New(w.engine.Store).Replay(ctx, l); err != nil || !again {
 				return found, err
 			}
 			w.operators.replayed++

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // walk follows the history of one execution. It makes each decision again and applies
@@ -161,7 +161,7 @@ func (w *walk) take(e event.Event) {
 func incoming(e event.Event) bool {
 	switch e.Type {
 	case event.TimerScheduled, event.TimerCancelled:
-		return e.Source == store.OperatorSource
+		return e.Source == timers.OperatorSource
 	case event.TaskRequested, event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		return false
 	default:

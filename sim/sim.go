@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -211,7 +211,7 @@ func (w *simulation) options(p *process) engine.Options {
 // memories are the buffers of the Stores of all simulations.
 //
 //nolint:gochecknoglobals // pools of empty buffers
-var memories store.Memory
+var memories wire.Memory
 
 // callsOut reports whether tasks may go to an executor.
 func (cfg Config) callsOut() bool {

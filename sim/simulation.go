@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/sim/memory"
 	"flunq.io/flunq/sim/mock"
 )
@@ -109,7 +110,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	if cfg.bug != nil {
 		w.memory.Tamper = cfg.bug.script
 	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the other simulations meet a Redis that knows no script
-		known, err := scripts()
+		known, err := engineScripts()
 		if err != nil {
 			return nil, err
 		}
@@ -128,14 +129,14 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	return w, nil
 }
 
-// scripts returns the compiled scripts of the engine, as a Redis knows them that the
+// engineScripts returns the compiled scripts of the engine, as a Redis knows them that the
 // engine has used before.
 //
 //nolint:gochecknoglobals // compiled once for all simulations; never changes
-var scripts = sync.OnceValues(func() (*memory.Scripts, error) {
+var engineScripts = sync.OnceValues(func() (*memory.Scripts, error) {
 	from := memory.New(Epoch())
 	client := from.Client()
-	for _, script := range store.Scripts() {
+	for _, script := range scripts.All() {
 		if err := script.Load(context.Background(), client).Err(); err != nil { //nolint:forbidigo // loading does not block
 			return nil, fmt.Errorf("load the scripts: %w", err)
 		}

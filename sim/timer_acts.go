@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // changed is an operator's change that must appear in the history of an execution.
@@ -24,8 +25,8 @@ const operatorName = "ada"
 
 // changeTimer moves, fires or cancels one of the timers of an execution, if it has any.
 func (w *simulation) changeTimer(ctx context.Context, what ActKind, id string) error {
-	all, _, err := store.NewTimers(w.engine.Store).Timers(ctx, store.TimerFilter{Tenant: w.tenantOf(id), Execution: w.idOf(id)}, "", 100) //nolint:mnd // more than there are
-	all = slices.DeleteFunc(all, func(p store.Pending) bool { return p.Kind == event.DeliveryTimer })
+	all, _, err := timers.New(w.engine.Store).List(ctx, timers.Filter{Tenant: w.tenantOf(id), Execution: w.idOf(id)}, "", 100) //nolint:mnd // more than there are
+	all = slices.DeleteFunc(all, func(p timers.Pending) bool { return p.Kind == event.DeliveryTimer })
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -38,12 +39,12 @@ func (w *simulation) changeTimer(ctx context.Context, what ActKind, id string) e
 		left := max(p.Due.Due().Sub(w.clock.now), 0)
 		to := w.clock.now.Add(time.Duration((n >> 8) % uint64(2*left+time.Hour))) //nolint:gosec // never negative
 		typ = event.TimerScheduled
-		_, done, err = store.NewTimers(w.engine.Store).MoveTimer(ctx, p, to, operatorName)
+		_, done, err = timers.New(w.engine.Store).Move(ctx, p, to, operatorName)
 	case Fire:
-		_, err = store.NewTimers(w.engine.Store).FireNow(ctx, p, operatorName)
+		_, err = timers.New(w.engine.Store).FireNow(ctx, p, operatorName)
 	case CancelTimer:
 		typ = event.TimerCancelled
-		done, err = store.NewTimers(w.engine.Store).CancelTimer(ctx, p, operatorName)
+		done, err = timers.New(w.engine.Store).Cancel(ctx, p, operatorName)
 	default:
 		panic(fmt.Sprintf("%v is nothing that is done to a timer", what))
 	}
@@ -66,11 +67,11 @@ func (w *simulation) restore(ctx context.Context, id string, still bool) (found 
 		return false, err
 	}
 	needs := past.state.Needs(past.env)
-	there, err := store.NewTimers(w.engine.Store).Armed(ctx, needs.Timers)
+	there, err := timers.New(w.engine.Store).Armed(ctx, needs.Timers)
 	if err != nil {
 		return false, err
 	}
-	var missing store.Restoration
+	var missing timers.Restoration
 	for i, t := range needs.Timers {
 		if there[i].ID == "" {
 			missing.Timers = append(missing.Timers, t)
@@ -87,7 +88,7 @@ func (w *simulation) restore(ctx context.Context, id string, still bool) (found 
 	if still && (len(missing.Listen) > 0 || !slices.ContainsFunc(w.operators.changed, func(c changed) bool { return c.execution == id && c.typ == event.TimerCancelled })) {
 		w.report("what an execution waits for is there", id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
 	}
-	outcome, err := store.NewTimers(w.engine.Store).Restore(ctx, x, missing, operatorName)
+	outcome, err := timers.New(w.engine.Store).Restore(ctx, x, missing, operatorName)
 	if err == nil && outcome == store.Committed {
 		for _, t := range missing.Timers {
 			w.operators.changed = append(w.operators.changed, changed{id, event.TimerScheduled, t.TaskID})
@@ -130,7 +131,7 @@ func (w *simulation) migrate(ctx context.Context, id string) error {
 	}
 	var d decide.Decision
 	e := event.Event{
-		ID: fmt.Sprintf("%s/migrate/%d", x.ID, w.operators.acts), Source: store.OperatorSource, Type: event.ExecutionMigrated, Time: w.clock.now,
+		ID: fmt.Sprintf("%s/migrate/%d", x.ID, w.operators.acts), Source: timers.OperatorSource, Type: event.ExecutionMigrated, Time: w.clock.now,
 		Tenant: tenant, Workflow: x.Workflow, Execution: x.ID,
 		Data: event.Encode(event.Migrated{Definition: hash, Version: old.Document.Version, From: x.Definition, FromVersion: old.Document.Version, By: operatorName}),
 	}
@@ -160,7 +161,7 @@ func (w *simulation) checkActs(ends []End, broken reportFunc) {
 	left := slices.Clone(w.operators.changed)
 	for _, end := range ends {
 		for _, e := range end.History {
-			if e.Source != store.OperatorSource {
+			if e.Source != timers.OperatorSource {
 				continue
 			}
 			is := changed{end.ID, e.Type, e.Task}

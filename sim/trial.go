@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -300,7 +301,7 @@ func (w *simulation) leftovers(ctx context.Context, broken reportFunc) error {
 		broken("every execution ends", "", "%d have not", open)
 		return nil // an execution that has not ended may wait for something
 	}
-	if n := len(w.memory.Members(timers)); n > 0 {
+	if n := len(w.memory.Members(timersKey)); n > 0 {
 		broken("no timer is left", "", "%d are", n)
 	}
 	if w.brief() {
@@ -333,7 +334,7 @@ func (w *simulation) undone(broken reportFunc) {
 func (w *simulation) deadLetters(ctx context.Context, t *Trial, broken reportFunc) error {
 	reported := 0
 	for _, tenant := range w.tenants {
-		deadLetters, _, err := store.NewStreams(w.engine.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: tenant, Count: 10})
+		deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // cornerWorkloads find planted bugs that nothing else found.
@@ -245,7 +245,7 @@ func keyedTimer(key string, days int) event.Timer {
 
 // move moves the timers of a task, as 'flunq timers reschedule' does.
 func (a act) move(ctx context.Context, w *simulation) error {
-	pending, _, err := store.NewTimers(w.engine.Store).Timers(ctx, store.TimerFilter{Tenant: w.cfg.Tenant, Execution: a.execution}, "", 1000)
+	pending, _, err := timers.New(w.engine.Store).List(ctx, timers.Filter{Tenant: w.cfg.Tenant, Execution: a.execution}, "", 1000)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (a act) move(ctx context.Context, w *simulation) error {
 		if p.TaskID != a.task {
 			continue
 		}
-		if _, _, err := store.NewTimers(w.engine.Store).MoveTimer(ctx, p, w.cfg.Start.Add(a.moved), "ada"); err != nil {
+		if _, _, err := timers.New(w.engine.Store).Move(ctx, p, w.cfg.Start.Add(a.moved), "ada"); err != nil {
 			return err
 		}
 	}

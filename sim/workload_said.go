@@ -8,6 +8,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // saidWorkloads are about what executions receive: events, and requests of parents and
@@ -137,13 +138,13 @@ func twins(l workload) workload {
 
 // replays replays all dead letters twice, as two operators do at the same time.
 func (a act) replays(ctx context.Context, w *simulation) error {
-	deadLetters, _, err := store.NewStreams(w.engine.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: w.cfg.Tenant, Count: 10})
+	deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: w.cfg.Tenant, Range: store.Range{Count: 10}})
 	if err != nil {
 		return err
 	}
 	for _, l := range deadLetters {
 		for n := range 2 {
-			again, err := store.NewStreams(w.engine.Store).Replay(ctx, l)
+			again, err := stream.New(w.engine.Store).Replay(ctx, l)
 			if err != nil {
 				return err
 			}

@@ -12,9 +12,10 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
 )
@@ -80,7 +81,7 @@ func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version strin
 		if ready, err := m.before(ctx, x, hash, &from, &out); !ready || err != nil {
 			return out, err
 		}
-		err = inspect.EachPage(ctx, m.Store, x, to.read, func(events []event.Event) error {
+		err = examine.EachPage(ctx, m.Store, x, to.read, func(events []event.Event) error {
 			if known := from.read - to.read; known < int64(len(events)) {
 				if err := from.replay(events[max(known, 0):]); err != nil {
 					return err
@@ -119,13 +120,13 @@ func (s *side) replay(events []event.Event) error {
 // if the execution cannot be migrated, or need not be.
 func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, from *side, out *Migration) (ready bool, err error) {
 	switch {
-	case m.From != "" && (x.Status == string(decide.Pending) || inspect.Ended(x.Status)):
+	case m.From != "" && (x.Status == string(decide.Pending) || examine.Ended(x.Status)):
 		out.Result = Skipped
 		return false, nil
 	case x.Status == string(decide.Pending) || x.Version == 0:
 		out.Reason = "it has not begun, and begins with the version that it was started with"
 		return false, nil
-	case inspect.Ended(x.Status):
+	case examine.Ended(x.Status):
 		out.Reason = "it has ended: it is " + x.Status
 		return false, nil
 	case from.hash == x.Definition && from.state != nil:
@@ -144,7 +145,7 @@ func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, f
 		out.Result = Unchanged
 		return false, nil
 	}
-	from.state, err = inspect.State(ctx, m.Store, m.Definitions, x)
+	from.state, err = examine.State(ctx, m.Store, m.Definitions, x)
 	if _, diverges := errors.AsType[*decide.Divergence](err); diverges {
 		return false, fmt.Errorf("rebuild execution %s with its own document: %w; where that uses secrets, give --secrets", x.ID, err)
 	}
@@ -155,7 +156,7 @@ func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, f
 // changes nothing.
 func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, from, to side, out *Migration) (done bool, err error) {
 	e := event.Event{
-		ID: x.ID + "/migrate/" + strings.ToLower(rand.Text()), Source: store.OperatorSource, Type: event.ExecutionMigrated, Time: now,
+		ID: x.ID + "/migrate/" + strings.ToLower(rand.Text()), Source: timers.OperatorSource, Type: event.ExecutionMigrated, Time: now,
 		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID,
 		Data: event.Encode(event.Migrated{
 			Definition: to.hash, Version: out.ToVersion, From: from.hash, FromVersion: out.FromVersion, Reason: m.Reason, By: m.By,

@@ -9,7 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -44,7 +44,7 @@ func (s Signal) Refuse(x store.Execution) error {
 	switch {
 	case slices.Contains(s.States, x.Status):
 		return nil
-	case inspect.Ended(x.Status) && s.Verb != "retry", string(already[s.Verb]) == x.Status:
+	case examine.Ended(x.Status) && s.Verb != "retry", string(already[s.Verb]) == x.Status:
 		return fmt.Errorf("execution %s is %s already", x.ID, x.Status)
 	default:
 		return fmt.Errorf("execution %s is %s: to %s it, it must be %s", x.ID, x.Status, s.Verb, oneOf(s.States))

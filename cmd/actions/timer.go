@@ -8,8 +8,9 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // Status returns the status of an execution, "" if it is unknown.
@@ -25,7 +26,7 @@ func Status(ctx context.Context, st *store.Store, tenant, id string) (string, er
 }
 
 // Consequence describes what firing a timer does, given the status of its execution.
-func Consequence(p store.Pending, status string) string {
+func Consequence(p timers.Pending, status string) string {
 	switch {
 	case p.Err != nil:
 		return "it cannot fire, and goes to the dead letters when it is due"
@@ -33,7 +34,7 @@ func Consequence(p store.Pending, status string) string {
 		return "an event is delivered once more"
 	case status == "":
 		return "an event is published; no execution here is known to wait for it"
-	case inspect.Ended(status):
+	case examine.Ended(status):
 		return "an event is published, but the execution has ended"
 	case p.Keyed():
 		return "an event is published"
@@ -48,8 +49,8 @@ func Consequence(p store.Pending, status string) string {
 
 // Loss describes what is lost with a timer, and reports whether an execution needs it or an event
 // would be lost.
-func Loss(ctx context.Context, e *inspect.Examiner, p store.Pending, status string) (loss string, needed bool, err error) {
-	if p.Err == nil && p.Kind == event.TimeoutTimer && status != "" && !inspect.Ended(status) {
+func Loss(ctx context.Context, e *examine.Examiner, p timers.Pending, status string) (loss string, needed bool, err error) {
+	if p.Err == nil && p.Kind == event.TimeoutTimer && status != "" && !examine.Ended(status) {
 		return limitLoss(ctx, e, p)
 	}
 	loss, needed = lossOf(p, status)
@@ -58,7 +59,7 @@ func Loss(ctx context.Context, e *inspect.Examiner, p store.Pending, status stri
 
 // limitLoss describes what is lost with a time limit: a task that waits for others may have no
 // other limit.
-func limitLoss(ctx context.Context, e *inspect.Examiner, p store.Pending) (loss string, needed bool, err error) {
+func limitLoss(ctx context.Context, e *examine.Examiner, p timers.Pending) (loss string, needed bool, err error) {
 	stuck, known, err := e.Without(ctx, p.Tenant, p.Execution, p.Timer)
 	if err != nil {
 		return "", false, err
@@ -78,13 +79,13 @@ func limitLoss(ctx context.Context, e *inspect.Examiner, p store.Pending) (loss 
 	return loss, false, nil
 }
 
-func lossOf(p store.Pending, status string) (loss string, needed bool) {
+func lossOf(p timers.Pending, status string) (loss string, needed bool) {
 	switch {
 	case p.Err != nil:
 		return "it could not anyway", false
 	case p.Kind == event.DeliveryTimer:
 		return "it holds the only copy of an event that is to be delivered again", true
-	case p.Keyed() || status == "" || inspect.Ended(status):
+	case p.Keyed() || status == "" || examine.Ended(status):
 		return "no execution here waits for it", false
 	default:
 		return "execution " + p.Execution + " would wait for ever", true

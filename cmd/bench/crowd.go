@@ -11,7 +11,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // crowd measures the latency of one-task workflows while another tenant has many under way, and
@@ -46,7 +46,7 @@ func (s *stage) beside(ctx context.Context, def *dsl.Definition, crowd int, name
 	}
 	others := *s
 	others.tenant = s.tenant + crowdSuffix
-	if err := store.NewStreams(others.store).Groups(ctx, others.tenant); err != nil {
+	if err := stream.New(others.store).Groups(ctx, others.tenant); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(s.define(ctx, def), others.start(ctx, def, crowd)); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // stage is a running scenario, with a tenant of its own.
@@ -67,7 +68,7 @@ func (s *stage) fresh(ctx context.Context) error {
 	}
 	// A new store, since the tenant must be registered again.
 	s.store = store.New(s.rdb, store.Options{})
-	return store.NewStreams(s.store).Groups(ctx, s.tenant)
+	return stream.New(s.store).Groups(ctx, s.tenant)
 }
 
 // clear removes everything that the stage has written, and nothing else.

@@ -15,8 +15,8 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -45,13 +45,13 @@ type Remote struct {
 	Store  *store.Store
 	Tenant string
 
-	examines *inspect.Examiner
+	examines *examine.Examiner
 }
 
 // Examiner returns an examiner of what executions wait for.
-func (r *Remote) Examiner() *inspect.Examiner {
+func (r *Remote) Examiner() *examine.Examiner {
 	if r.examines == nil {
-		r.examines = &inspect.Examiner{Store: r.Store, Definitions: definitions.New(r.Store, decide.Options{Version: Version().Version})}
+		r.examines = &examine.Examiner{Store: r.Store, Definitions: definitions.New(r.Store, decide.Options{Version: Version().Version})}
 	}
 	return r.examines
 }

@@ -13,6 +13,7 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 )
 
 // fewNewest is the number of executions that are read for completion and suggestions.
@@ -129,7 +130,7 @@ func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string)
 	}
 	groups := set.Groups()
 	maps.DeleteFunc(groups, func(service, _ string) bool { return !slices.Contains(services, service) })
-	missing, err := store.NewView(r.Store).Unserved(ctx, r.Tenant, groups)
+	missing, err := inspect.New(r.Store).Unserved(ctx, r.Tenant, groups)
 	if err != nil || len(missing) == 0 {
 		return err
 	}

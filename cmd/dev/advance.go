@@ -13,6 +13,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 const (
@@ -100,11 +101,11 @@ func (m *mover) settle(ctx context.Context) (next time.Time, err error) {
 // fire fires due timers, like a timer service that never sleeps, and returns when the next one is
 // due.
 func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
-	due, next, now, err := store.NewTimers(m.store).Due(ctx, anybody, atOnce)
+	due, next, now, err := timers.New(m.store).Due(ctx, anybody, atOnce)
 	if err != nil || len(due) == 0 {
 		return next, err
 	}
-	if _, err := store.NewTimers(m.store).Fire(ctx, anybody, due); err != nil {
+	if _, err := timers.New(m.store).Fire(ctx, anybody, due); err != nil {
 		return next, err
 	}
 	for _, d := range due {
@@ -141,7 +142,7 @@ func (m *mover) busy(ctx context.Context) (next time.Time, what string, err erro
 	if err != nil {
 		return next, "", err
 	}
-	due, next, _, err := store.NewTimers(m.store).Due(ctx, anybody, 1)
+	due, next, _, err := timers.New(m.store).Due(ctx, anybody, 1)
 	if err != nil {
 		return next, "", err
 	}

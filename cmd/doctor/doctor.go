@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 )
 
 // health is the verdict of a check.
@@ -183,7 +184,7 @@ func (d *doctor) findTenants(ctx context.Context) {
 	if err != nil {
 		d.blind("tenants", "", err)
 	}
-	dead, err := store.NewView(d.remote.Store).DeadTenants(ctx)
+	dead, err := inspect.New(d.remote.Store).DeadTenants(ctx)
 	if err != nil {
 		d.blind("tenants", "", err)
 	}

@@ -12,13 +12,14 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 )
 
 // services returns the names of the services, in the order in which events pass through them.
 func services() []string { return []string{"worker", "executor", "timer"} }
 
 // running checks which processes run the services, and for which tenants.
-func (d *doctor) running(ctx context.Context, streams []store.Stream) {
+func (d *doctor) running(ctx context.Context, streams []inspect.Stream) {
 	all, now, err := d.remote.Store.Processes(ctx)
 	if err != nil {
 		d.blind("processes", "", err)
@@ -150,7 +151,7 @@ func (d *doctor) describe(p *store.Process) string {
 func since(t time.Duration) string { return history.Duration(max(t, 0).Round(time.Second)) }
 
 // served checks which services run for a tenant.
-func (d *doctor) served(s store.Stream) {
+func (d *doctor) served(s inspect.Stream) {
 	var missing []string
 	worst := isDoubtful
 	var waiting strings.Builder
@@ -158,7 +159,7 @@ func (d *doctor) served(s store.Stream) {
 		groups := d.groupsOf(service, s.Tenant)
 		if len(groups) == 0 {
 			group := d.settings.Groups()[service]
-			if c, read := store.UnknownReader(d.processes, consumersOf(s, group)); read {
+			if c, read := inspect.UnknownReader(d.processes, consumersOf(s, group)); read {
 				d.add(finding{
 					Check: "services", State: isUnknown, Tenant: s.Tenant,
 					Text: fmt.Sprintf("no process has registered that runs the %s, but %s has read with %s %s ago: an earlier version of flunq, or another program",
@@ -210,7 +211,7 @@ func (d *doctor) groupsOf(service, tenant string) (groups []string) {
 	return groups
 }
 
-func consumersOf(s store.Stream, group string) []store.Consumer {
+func consumersOf(s inspect.Stream, group string) []inspect.Consumer {
 	for _, g := range s.Groups {
 		if g.Name == group {
 			return g.Consumers
@@ -220,7 +221,7 @@ func consumersOf(s store.Stream, group string) []store.Consumer {
 }
 
 // waitingFor returns the number of events of a stream that a group has not acknowledged.
-func waitingFor(s store.Stream, group string) int64 {
+func waitingFor(s inspect.Stream, group string) int64 {
 	for _, g := range s.Groups {
 		if g.Name == group {
 			return g.Lag + g.Pending
@@ -250,9 +251,9 @@ func (d *doctor) lastOf(service, tenant string) string {
 
 // groupsExist checks for groups that processes should have created. They discover a new tenant
 // within seconds.
-func (d *doctor) groupsExist(s store.Stream, service string, groups []string) {
+func (d *doctor) groupsExist(s inspect.Stream, service string, groups []string) {
 	for _, group := range groups {
-		known := slices.ContainsFunc(s.Groups, func(g store.Group) bool { return g.Name == group })
+		known := slices.ContainsFunc(s.Groups, func(g inspect.Group) bool { return g.Name == group })
 		waited := d.at.Sub(entryTime(s.First))
 		if known || s.Length == 0 || waited < newTenant {
 			continue
@@ -286,7 +287,7 @@ func entryTime(id string) time.Time {
 
 // otherReaders checks for groups of other programs that are no longer read: streams are not trimmed
 // beyond what those have read.
-func (d *doctor) otherReaders(streams []store.Stream) {
+func (d *doctor) otherReaders(streams []inspect.Stream) {
 	if d.server.Version == "" {
 		return // miniredis does not report when a consumer last read
 	}

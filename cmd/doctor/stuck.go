@@ -6,8 +6,8 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -39,7 +39,7 @@ func (d *doctor) stuckOf(ctx context.Context, tenant string) (looked int, err er
 }
 
 // stuckFinding reports the executions that are stuck, and those that have lost a time limit.
-func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]inspect.Outlook, more bool) {
+func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]examine.Outlook, more bool) {
 	var stuck, unlimited, damaged []string
 	restorable := false
 	for _, x := range open {

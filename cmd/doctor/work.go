@@ -11,9 +11,12 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 const (
@@ -28,7 +31,7 @@ const (
 
 // lookAtWork checks the streams, timers and executions in Redis.
 func (d *doctor) lookAtWork(ctx context.Context) {
-	streams, err := store.NewView(d.remote.Store).Streams(ctx, d.tenants)
+	streams, err := inspect.New(d.remote.Store).Streams(ctx, d.tenants)
 	if err != nil {
 		d.say("streams", isBad, "not every stream can be read: "+err.Error(), "see with TYPE what stands under the name of the stream, and rename it")
 	}
@@ -58,7 +61,7 @@ func (d *doctor) sumUp(check, text, how string) {
 }
 
 // unclaimed looks for messages that were read but never acknowledged or claimed.
-func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
+func (d *doctor) unclaimed(ctx context.Context, streams []inspect.Stream) {
 	idle, pending := 10*d.settings.Lease, int64(0)
 	for _, s := range streams {
 		for _, g := range s.Groups {
@@ -66,7 +69,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
 			if g.Pending == 0 {
 				continue
 			}
-			p, err := store.NewView(d.remote.Store).Unclaimed(ctx, s.Tenant, g.Name, idle)
+			p, err := inspect.New(d.remote.Store).Unclaimed(ctx, s.Tenant, g.Name, idle)
 			if err != nil {
 				d.blind("pending", s.Tenant, err)
 				continue
@@ -88,7 +91,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []store.Stream) {
 }
 
 // lag looks for groups that fall behind.
-func (d *doctor) lag(streams []store.Stream) {
+func (d *doctor) lag(streams []inspect.Stream) {
 	unread := int64(0)
 	for _, s := range streams {
 		for _, g := range s.Groups {
@@ -114,14 +117,14 @@ func (d *doctor) lag(streams []store.Stream) {
 
 // timers looks for overdue timers, as 'flunq timers ls --overdue' lists them.
 func (d *doctor) timers(ctx context.Context) {
-	sets, err := store.NewView(d.remote.Store).Overdue(ctx, d.tenants[:1], 0)
+	sets, err := inspect.New(d.remote.Store).Overdue(ctx, d.tenants[:1], 0)
 	if err != nil {
 		d.blind("timers", "", err)
 		return
 	}
 	set := sets[0] // over all tenants
 	f := finding{Check: "timers", State: isFine, Text: history.Count(int(set.Count), "timer")}
-	filter, list := store.TimerFilter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant
+	filter, list := timers.Filter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant
 	if d.everyone {
 		filter.Tenant, list = "", "flunq timers ls --overdue -A"
 	} else if set.Count > 0 {
@@ -131,7 +134,7 @@ func (d *doctor) timers(ctx context.Context) {
 	if !d.everyone {
 		most = mostCounted
 	}
-	due, next, err := store.NewTimers(d.remote.Store).Timers(ctx, filter, "", most)
+	due, next, err := timers.New(d.remote.Store).List(ctx, filter, "", most)
 	if err != nil {
 		d.blind("timers", "", err)
 		return
@@ -164,13 +167,13 @@ func (d *doctor) timers(ctx context.Context) {
 }
 
 // deadLetters looks for dead letters.
-func (d *doctor) deadLetters(ctx context.Context, streams []store.Stream) {
+func (d *doctor) deadLetters(ctx context.Context, streams []inspect.Stream) {
 	for _, s := range streams {
 		if s.Dead == 0 {
 			continue
 		}
 		f := finding{Check: "dead letters", State: isDoubtful, Tenant: s.Tenant, Text: history.Count(int(s.Dead), "dead letter")}
-		newest, _, err := store.NewStreams(d.remote.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: s.Tenant, Count: 1})
+		newest, _, err := stream.New(d.remote.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: s.Tenant, Range: store.Range{Count: 1}})
 		if err == nil && len(newest) > 0 {
 			f.Text += ", the newest: " + newest[0].Reason
 		}
@@ -182,7 +185,7 @@ func (d *doctor) deadLetters(ctx context.Context, streams []store.Stream) {
 
 // stalled looks for executions without progress.
 func (d *doctor) stalled(ctx context.Context) {
-	next, err := store.NewView(d.remote.Store).Next(ctx, d.tenants)
+	next, err := inspect.New(d.remote.Store).Next(ctx, d.tenants)
 	if err != nil {
 		d.blind("next step", "", err)
 		return
@@ -192,8 +195,8 @@ func (d *doctor) stalled(ctx context.Context) {
 	}
 }
 
-func (d *doctor) stalledOf(ctx context.Context, tenant string, next store.Next) {
-	found, err := store.NewView(d.remote.Store).Stalled(ctx, tenant, store.Seeking{Most: mostOpen, Quiet: quietAfter, Next: next})
+func (d *doctor) stalledOf(ctx context.Context, tenant string, next inspect.Next) {
+	found, err := inspect.New(d.remote.Store).Stalled(ctx, tenant, inspect.Seeking{Most: mostOpen, Quiet: quietAfter, Next: next})
 	found.Found = slices.DeleteFunc(found.Found, func(id string) bool { return d.waits(ctx, tenant, id) })
 	f := finding{Check: "next step", Tenant: tenant, Examples: found.Found}
 	switch {
@@ -221,7 +224,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 	if err != nil {
 		return false
 	}
-	state, err := inspect.State(ctx, d.remote.Store, definitions.New(d.remote.Store, decide.Options{Version: cli.Version().Version}), x)
+	state, err := examine.State(ctx, d.remote.Store, definitions.New(d.remote.Store, decide.Options{Version: cli.Version().Version}), x)
 	if err != nil {
 		return false
 	}
@@ -233,7 +236,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 			continue
 		}
 		child, err := d.remote.Store.Execution(ctx, tenant, n.Child)
-		if err == nil && !inspect.Ended(child.Status) {
+		if err == nil && !examine.Ended(child.Status) {
 			return true
 		}
 	}
@@ -242,7 +245,7 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 
 // unlisted looks for executions that are missing from the index of ps.
 func (d *doctor) unlisted(ctx context.Context) {
-	found, complete, err := store.NewView(d.remote.Store).Unlisted(ctx, d.tenants, keyScans)
+	found, complete, err := inspect.New(d.remote.Store).Unlisted(ctx, d.tenants, keyScans)
 	if err != nil {
 		d.blind("unlisted", "", err)
 		return
@@ -274,7 +277,7 @@ func (d *doctor) others(ctx context.Context) {
 	if d.everyone {
 		tenant, everyone = "*", " -A"
 	}
-	found, complete, err := store.NewView(d.remote.Store).OtherStreams(ctx, tenant, keyScans)
+	found, complete, err := inspect.New(d.remote.Store).OtherStreams(ctx, tenant, keyScans)
 	if err != nil {
 		d.blind("other streams", "", err)
 		return

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // NewDeadLettersCommand returns the command flunq dlq.
@@ -116,7 +116,7 @@ type deadLetterRow struct {
 	Problem   string     `json:"problem,omitempty"` // why it cannot be replayed
 }
 
-func deadLetterRowOf(r *cli.Remote, l store.DeadLetter, now time.Time) deadLetterRow {
+func deadLetterRowOf(r *cli.Remote, l stream.DeadLetter, now time.Time) deadLetterRow {
 	row := deadLetterRow{
 		ID: deadLetterRef(r, l), Tenant: l.Tenant, Stream: l.Stream, DiedAt: l.Died, AgeMS: now.Sub(l.Died).Milliseconds(),
 		Service: l.Service, Reason: l.Reason, Attempts: l.Attempts, Replays: l.Replayed, Type: l.Event.Type,

@@ -11,6 +11,8 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // deadLetterFilter selects dead letters.
@@ -36,7 +38,7 @@ func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
 }
 
 // passes reports whether a dead letter is selected, except by its time.
-func (w *deadLetterFilter) passes(l store.DeadLetter) bool {
+func (w *deadLetterFilter) passes(l stream.DeadLetter) bool {
 	return (w.service == "" || strings.TrimSuffix(w.service, "-service") == strings.TrimSuffix(l.Service, "-service")) &&
 		strings.Contains(strings.ToLower(l.Reason), strings.ToLower(w.reason)) &&
 		(w.workflow == "" || w.workflow == l.Event.Workflow) &&
@@ -71,7 +73,7 @@ func (w *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources 
 	tenants, pattern := []string{r.Tenant}, r.Tenant
 	if w.everyone {
 		pattern = ""
-		if tenants, err = store.NewView(r.Store).DeadTenants(ctx); err != nil {
+		if tenants, err = inspect.New(r.Store).DeadTenants(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -87,7 +89,7 @@ func (w *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources 
 
 // deadLetterRef returns the name of a dead letter on the command line: its id, prefixed with the
 // tenant if that is not the command's, or with its stream.
-func deadLetterRef(r *cli.Remote, l store.DeadLetter) string {
+func deadLetterRef(r *cli.Remote, l stream.DeadLetter) string {
 	switch {
 	case strings.Contains(l.Stream, ":workflow:"):
 		return l.Stream + "/" + l.ID
@@ -112,14 +114,14 @@ func sourceOf(r *cli.Remote, ref string) (source deadLetterSource, id string) {
 }
 
 // findDeadLetter finds a dead letter by the name that deadLetterRef gives it.
-func findDeadLetter(ctx context.Context, r *cli.Remote, ref string) (store.DeadLetter, error) {
+func findDeadLetter(ctx context.Context, r *cli.Remote, ref string) (stream.DeadLetter, error) {
 	source, id := sourceOf(r, ref)
-	l, err := store.NewStreams(r.Store).FindDeadLetter(ctx, source.tenant, source.stream, id)
+	l, err := stream.New(r.Store).FindDeadLetter(ctx, source.tenant, source.stream, id)
 	return l, cli.BadID(err)
 }
 
 // newest returns the selected dead letters after a given one, newest first, and at most limit+1.
-func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.Time, after string, limit int) ([]store.DeadLetter, error) {
+func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.Time, after string, limit int) ([]stream.DeadLetter, error) {
 	from, to, err := w.span(now)
 	if err != nil {
 		return nil, err
@@ -133,11 +135,11 @@ func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 	if err != nil {
 		return nil, err
 	}
-	var found []store.DeadLetter
+	var found []stream.DeadLetter
 	for _, source := range sources {
 		here := 0
-		q := store.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, From: from, To: to}
-		err := w.each(ctx, r, q, entries, func(l store.DeadLetter) bool {
+		q := stream.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, Range: store.Range{From: from, To: to}}
+		err := w.each(ctx, r, q, entries, func(l stream.DeadLetter) bool {
 			if after == "" || newerFirst(behind, l) {
 				found = append(found, l)
 				here++
@@ -156,16 +158,16 @@ func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 }
 
 // deadLetterAfter returns the position in a listing that an id stands for.
-func deadLetterAfter(r *cli.Remote, after string) (store.DeadLetter, error) {
+func deadLetterAfter(r *cli.Remote, after string) (stream.DeadLetter, error) {
 	source, id := sourceOf(r, after)
 	if strings.Trim(id, "0123456789-") != "" {
-		return store.DeadLetter{}, cli.Misusef("--after %q: want the id of a dead letter", after)
+		return stream.DeadLetter{}, cli.Misusef("--after %q: want the id of a dead letter", after)
 	}
-	return store.DeadLetter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
+	return stream.DeadLetter{Tenant: source.tenant, Stream: source.stream, ID: id}, nil
 }
 
 // byAge sorts dead letters, newest first.
-func byAge(a, b store.DeadLetter) int {
+func byAge(a, b stream.DeadLetter) int {
 	if newerFirst(a, b) {
 		return -1
 	}
@@ -173,7 +175,7 @@ func byAge(a, b store.DeadLetter) int {
 }
 
 // newerFirst reports whether a comes before b in a listing.
-func newerFirst(a, b store.DeadLetter) bool {
+func newerFirst(a, b stream.DeadLetter) bool {
 	if a.ID != b.ID {
 		return earlierID(b.ID, a.ID)
 	}
@@ -181,7 +183,7 @@ func newerFirst(a, b store.DeadLetter) bool {
 }
 
 // placeOf distinguishes dead letters with the same id.
-func placeOf(l store.DeadLetter) string {
+func placeOf(l stream.DeadLetter) string {
 	if strings.Contains(l.Stream, ":workflow:") {
 		return l.Stream
 	}
@@ -212,9 +214,9 @@ func shorter(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a
 
 // each calls f with the selected dead letters of a stream until f has enough. In a stream of the
 // other key scheme it reads a limited number of entries.
-func (w *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q store.DeadLetterQuery, entries int, f func(store.DeadLetter) bool) error {
+func (w *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q stream.DeadLetterQuery, entries int, f func(stream.DeadLetter) bool) error {
 	for q.Count = 200; ; {
-		deadLetters, next, err := store.NewStreams(r.Store).DeadLetters(ctx, q)
+		deadLetters, next, err := stream.New(r.Store).DeadLetters(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -227,6 +229,6 @@ func (w *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q store.Dead
 		if next == "" || q.Stream != "" && entries <= 0 {
 			return nil
 		}
-		q = q.At(next)
+		q.Range = q.At(next)
 	}
 }

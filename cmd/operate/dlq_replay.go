@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // deadLetterChange is one run of a command that replays or drops dead letters.
@@ -29,7 +30,7 @@ type deadLetterChange struct {
 	limit   int
 	rate    string
 
-	do func(ctx context.Context, r *cli.Remote, l store.DeadLetter) (bool, error)
+	do func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error)
 }
 
 // changedDeadLetter is the result for one dead letter, in the JSON output.
@@ -84,8 +85,8 @@ func (t *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 
 func newDeadLettersReplayCommand(sh *cli.Shell) *cobra.Command {
 	t := &deadLetterChange{sh: sh, verb: "replay", trial: &deadLetterTrial{sh: sh}}
-	t.do = func(ctx context.Context, r *cli.Remote, l store.DeadLetter) (bool, error) {
-		return store.NewStreams(r.Store).Replay(ctx, l)
+	t.do = func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error) {
+		return stream.New(r.Store).Replay(ctx, l)
 	}
 	c := t.flags(&cobra.Command{
 		Use:   "replay ID…|--all",
@@ -109,8 +110,8 @@ would not complete. --mocks answers calls; other calls are refused.`,
 
 func newDeadLettersDropCommand(sh *cli.Shell) *cobra.Command {
 	t := &deadLetterChange{sh: sh, verb: "drop"}
-	t.do = func(ctx context.Context, r *cli.Remote, l store.DeadLetter) (bool, error) {
-		n, err := store.NewStreams(r.Store).Drop(ctx, l)
+	t.do = func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error) {
+		n, err := stream.New(r.Store).Drop(ctx, l)
 		return n == 1, err
 	}
 	return t.flags(&cobra.Command{
@@ -170,11 +171,11 @@ func (t *deadLetterChange) agreed(ctx context.Context, rows []changedDeadLetter)
 }
 
 // chosen returns the dead letters that the arguments and flags select.
-func (t *deadLetterChange) chosen(ctx context.Context, r *cli.Remote, now time.Time, refs []string) ([]store.DeadLetter, error) {
+func (t *deadLetterChange) chosen(ctx context.Context, r *cli.Remote, now time.Time, refs []string) ([]stream.DeadLetter, error) {
 	if t.all {
 		return t.filter.oldest(ctx, r, now, t.limit)
 	}
-	var found []store.DeadLetter
+	var found []stream.DeadLetter
 	var wrong []error
 	for _, ref := range refs {
 		l, err := findDeadLetter(ctx, r, ref)
@@ -191,7 +192,7 @@ func (t *deadLetterChange) chosen(ctx context.Context, r *cli.Remote, now time.T
 }
 
 // oldest returns the selected dead letters, oldest first, up to limit.
-func (w *deadLetterFilter) oldest(ctx context.Context, r *cli.Remote, now time.Time, limit int) ([]store.DeadLetter, error) {
+func (w *deadLetterFilter) oldest(ctx context.Context, r *cli.Remote, now time.Time, limit int) ([]stream.DeadLetter, error) {
 	from, to, err := w.span(now)
 	if err != nil {
 		return nil, err
@@ -200,10 +201,10 @@ func (w *deadLetterFilter) oldest(ctx context.Context, r *cli.Remote, now time.T
 	if err != nil {
 		return nil, err
 	}
-	var found []store.DeadLetter
+	var found []stream.DeadLetter
 	for _, source := range sources {
-		q := store.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, From: from, To: to, Oldest: true}
-		err := w.each(ctx, r, q, entries, func(l store.DeadLetter) bool {
+		q := stream.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, Range: store.Range{From: from, To: to, Oldest: true}}
+		err := w.each(ctx, r, q, entries, func(l stream.DeadLetter) bool {
 			found = append(found, l)
 			return limit == 0 || len(found) < limit
 		})
@@ -229,7 +230,7 @@ func pauseOf(rate string) (time.Duration, error) {
 }
 
 // apply changes the dead letters one by one, and continues after errors.
-func (t *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []store.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
+func (t *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
 	var wrong []error
 	for i, l := range deadLetters {
 		if i > 0 && pause > 0 {

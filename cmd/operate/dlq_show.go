@@ -16,9 +16,10 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 func newDeadLetterShowCommand(sh *cli.Shell) *cobra.Command {
@@ -75,7 +76,7 @@ func showDeadLetter(ctx context.Context, t *cli.Target, format *cli.Choice, ref 
 	return nil
 }
 
-func deadLetterPageOf(l store.DeadLetter, row deadLetterRow, status string) deadLetterPage {
+func deadLetterPageOf(l stream.DeadLetter, row deadLetterRow, status string) deadLetterPage {
 	page := deadLetterPage{
 		deadLetterRow: row, FirstFailure: l.FirstFailure, LastFailure: l.LastFailure, SourceStream: l.SourceStream,
 		SourceID: l.SourceID, ExecutionStatus: status, Advice: advice(l, status, row.ID), Fields: map[string]string{},
@@ -97,13 +98,13 @@ func deadLetterPageOf(l store.DeadLetter, row deadLetterRow, status string) dead
 }
 
 // advice tells what an operator can do about a dead letter.
-func advice(l store.DeadLetter, status, ref string) string {
+func advice(l stream.DeadLetter, status, ref string) string {
 	switch {
 	case l.Err != nil:
 		return "it cannot be brought back: flunq dlq drop " + ref
 	case status == "faulted":
 		return "the execution has faulted, and replaying changes nothing for it: flunq retry " + l.Event.Execution
-	case inspect.Ended(status):
+	case examine.Ended(status):
 		return "the execution has ended (" + status + "), and replaying changes nothing for it"
 	case l.Event.Execution != "" && status == "":
 		return "its execution is not known here; to try again: flunq dlq replay " + ref
@@ -206,7 +207,7 @@ func completeDeadLetters(t *cli.Target) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer r.Close()
-		deadLetters, _, err := store.NewStreams(r.Store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: r.Tenant, Count: 50})
+		deadLetters, _, err := stream.New(r.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: r.Tenant, Range: store.Range{Count: 50}})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

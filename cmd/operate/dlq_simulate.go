@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
@@ -70,7 +71,7 @@ func (t *deadLetterTrial) begin(ctx context.Context, w *deadLetterFilter) (err e
 }
 
 // run simulates each dead letter and prints the verdicts.
-func (t *deadLetterTrial) run(ctx context.Context, r *cli.Remote, deadLetters []store.DeadLetter, format *cli.Choice) error {
+func (t *deadLetterTrial) run(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, format *cli.Choice) error {
 	cfg, err := t.config(ctx)
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ const (
 )
 
 // verdict simulates the execution of a dead letter, once for all dead letters of that execution.
-func (t *deadLetterTrial) verdict(ctx context.Context, r *cli.Remote, l store.DeadLetter, cfg sim.Config) (deadLetterVerdict, error) {
+func (t *deadLetterTrial) verdict(ctx context.Context, r *cli.Remote, l stream.DeadLetter, cfg sim.Config) (deadLetterVerdict, error) {
 	id := l.Event.Execution
 	if id == "" {
 		return deadLetterVerdict{Would: wouldUnknown, Detail: "the event belongs to no execution"}, nil

@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/tui"
@@ -108,7 +108,7 @@ func (h *historyPrinter) tell(ctx context.Context, r *cli.Remote, x store.Execut
 		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
 	}
 	for {
-		events, err := r.Store.History(ctx, x.Tenant, x.ID, at, inspect.HistoryPage)
+		events, err := r.Store.History(ctx, x.Tenant, x.ID, at, examine.HistoryPage)
 		if err != nil {
 			return err
 		}
@@ -117,8 +117,8 @@ func (h *historyPrinter) tell(ctx context.Context, r *cli.Remote, x store.Execut
 		}
 		at += int64(len(events))
 		switch {
-		case len(events) == inspect.HistoryPage:
-		case !h.follow, len(events) == 0 && inspect.Ended(x.Status):
+		case len(events) == examine.HistoryPage:
+		case !h.follow, len(events) == 0 && examine.Ended(x.Status):
 			return nil
 		default:
 			if x, err = h.wait(ctx, r, x, at); err != nil {
@@ -131,7 +131,7 @@ func (h *historyPrinter) tell(ctx context.Context, r *cli.Remote, x store.Execut
 // wait waits until an execution has a later version or has ended.
 func (*historyPrinter) wait(ctx context.Context, r *cli.Remote, x store.Execution, version int64) (store.Execution, error) {
 	return (&cli.WaitFlags{}).Until(ctx, r, x.ID, func(now store.Execution) bool {
-		return now.Version > version || inspect.Ended(now.Status)
+		return now.Version > version || examine.Ended(now.Status)
 	})
 }
 

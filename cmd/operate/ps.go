@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -323,7 +323,7 @@ func rows(ctx context.Context, r *cli.Remote, found []store.Execution, now time.
 	for _, x := range found {
 		byTenant[x.Tenant] = append(byTenant[x.Tenant], x)
 	}
-	outlooks := map[string]map[string]inspect.Outlook{}
+	outlooks := map[string]map[string]examine.Outlook{}
 	for tenant, of := range byTenant {
 		if outlooks[tenant], err = r.Examiner().Examine(ctx, tenant, of); err != nil {
 			return nil, err

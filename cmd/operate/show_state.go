@@ -11,9 +11,11 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // pageOf reads everything that show prints.
@@ -90,10 +92,10 @@ func (p *executionPage) readChildren(ctx context.Context, r *cli.Remote, x store
 // readOpen determines what is under way: from the state, or from the history if the state cannot be
 // rebuilt (it may depend on secrets, which are unknown here).
 func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
-	if inspect.Ended(x.Status) || x.Version == 0 {
+	if examine.Ended(x.Status) || x.Version == 0 {
 		return nil
 	}
-	state, err := inspect.State(ctx, r.Store, definitions.New(r.Store, decide.Options{Version: cli.Version().Version}), x)
+	state, err := examine.State(ctx, r.Store, definitions.New(r.Store, decide.Options{Version: cli.Version().Version}), x)
 	switch {
 	case err == nil:
 		p.takeState(state, now)
@@ -103,7 +105,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 	default:
 		p.Problem = fmt.Sprintf("its state cannot be worked out here (%v); tasks and timers are those that the history leaves open", err)
 		var trail actions.Trail
-		if err := inspect.EachPage(ctx, r.Store, x, 0, trail.Take); err != nil {
+		if err := examine.EachPage(ctx, r.Store, x, 0, trail.Take); err != nil {
 			return err
 		}
 		for _, t := range trail.Tasks {
@@ -118,10 +120,10 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 
 // readTrail adds the timers that a history leaves open.
 func (p *executionPage) readTrail(ctx context.Context, r *cli.Remote, x store.Execution, trail actions.Trail, now time.Time) error {
-	busy, unsure := store.NewView(r.Store).UnderWay(ctx, x.Tenant)
-	set, err := store.NewTimers(r.Store).Armed(ctx, trail.Timers)
+	busy, unsure := inspect.New(r.Store).UnderWay(ctx, x.Tenant)
+	set, err := timers.New(r.Store).Armed(ctx, trail.Timers)
 	for _, one := range set {
-		needed := inspect.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}
+		needed := examine.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}
 		p.Timers = append(p.Timers, neededRow(needed, now))
 	}
 	slices.SortStableFunc(p.Timers, func(a, b timerRow) int { return a.Due.Compare(b.Due) })

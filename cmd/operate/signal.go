@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -50,7 +50,7 @@ func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
 func NewCancelCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
 		sh: sh, Signal: actions.Signals()["cancel"],
-		reached: func(_, now store.Execution) bool { return inspect.Ended(now.Status) },
+		reached: func(_, now store.Execution) bool { return examine.Ended(now.Status) },
 	}
 	c := s.flags(&cobra.Command{
 		Use:   "cancel ID…",
@@ -213,7 +213,7 @@ func (s *signalCommand) await(ctx context.Context, r *cli.Remote, found []store.
 	var wrong []error
 	for i, before := range found {
 		x, err := s.patience.Until(ctx, r, before.ID, func(now store.Execution) bool {
-			return s.reached(before, now) || inspect.Ended(now.Status) && now.Version > before.Version
+			return s.reached(before, now) || examine.Ended(now.Status) && now.Version > before.Version
 		})
 		printed[i].Status = x.Status
 		switch {

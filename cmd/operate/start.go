@@ -18,9 +18,10 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/worker"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -128,7 +129,7 @@ func checkLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
 	if err != nil {
 		return err
 	}
-	used, most, err := store.NewView(r.Store).MemoryUse(ctx)
+	used, most, err := inspect.New(r.Store).MemoryUse(ctx)
 	if err == nil && most > 0 && limits.RedisPercent > 0 && used > most/100*int64(limits.RedisPercent) {
 		return cli.Fail(cli.ExitLimit, errors.New(worker.FullText(used, most, limits.RedisPercent)))
 	}
@@ -259,7 +260,7 @@ func (s *starter) await(ctx context.Context, r *cli.Remote, id string, source cl
 	if s.format.String() == "text" {
 		s.sh.Hint("execution %s", id)
 	}
-	x, err := s.patience.Until(ctx, r, id, func(x store.Execution) bool { return inspect.Ended(x.Status) })
+	x, err := s.patience.Until(ctx, r, id, func(x store.Execution) bool { return examine.Ended(x.Status) })
 	if err != nil && x.Status != "" && s.format.String() != "text" {
 		return errors.Join(s.print(startedRow{ID: id, Status: x.Status}), err)
 	}

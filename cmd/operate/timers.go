@@ -12,9 +12,10 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // NewTimersCommand returns the command flunq timers.
@@ -104,7 +105,7 @@ func (l *timerListing) run(ctx context.Context) error {
 	if limit == 0 {
 		limit = math.MaxInt
 	}
-	found, next, err := store.NewTimers(r.Store).Timers(ctx, filter, l.after, limit)
+	found, next, err := timers.New(r.Store).List(ctx, filter, l.after, limit)
 	if err != nil {
 		return cli.BadID(err)
 	}
@@ -122,8 +123,8 @@ func (l *timerListing) run(ctx context.Context) error {
 }
 
 // filter builds the filter from the flags.
-func (l *timerListing) filter(r *cli.Remote, now time.Time) (store.TimerFilter, error) {
-	f := store.TimerFilter{Tenant: r.Tenant, Workflow: l.workflow, Execution: l.execution, Kind: event.TimerKind(l.kind)}
+func (l *timerListing) filter(r *cli.Remote, now time.Time) (timers.Filter, error) {
+	f := timers.Filter{Tenant: r.Tenant, Workflow: l.workflow, Execution: l.execution, Kind: event.TimerKind(l.kind)}
 	if l.everyone {
 		f.Tenant = ""
 	}
@@ -149,7 +150,7 @@ const (
 )
 
 // unregistered returns the timers that no service will fire; they follow on the last page.
-func (l *timerListing) unregistered(ctx context.Context, r *cli.Remote, f store.TimerFilter) ([]store.Pending, error) {
+func (l *timerListing) unregistered(ctx context.Context, r *cli.Remote, f timers.Filter) ([]timers.Pending, error) {
 	if l.overdue || l.after != "" {
 		return nil, nil
 	}
@@ -157,9 +158,9 @@ func (l *timerListing) unregistered(ctx context.Context, r *cli.Remote, f store.
 	if err != nil {
 		return nil, err
 	}
-	var found []store.Pending
+	var found []timers.Pending
 	for _, stream := range streams {
-		lost, err := store.NewView(r.Store).Unregistered(ctx, stream, entries)
+		lost, err := inspect.New(r.Store).Unregistered(ctx, stream, entries)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +175,7 @@ func (l *timerListing) unregistered(ctx context.Context, r *cli.Remote, f store.
 
 // otherStreams finds the streams of another key scheme, and returns how many events of each to
 // read; without all, both are bounded.
-func otherStreams(ctx context.Context, r *cli.Remote, tenant string, all bool) ([]store.OtherStream, int, error) {
+func otherStreams(ctx context.Context, r *cli.Remote, tenant string, all bool) ([]inspect.OtherStream, int, error) {
 	looks, entries := fewLooks, fewEntries
 	if all {
 		looks, entries = allLooks, math.MaxInt
@@ -182,7 +183,7 @@ func otherStreams(ctx context.Context, r *cli.Remote, tenant string, all bool) (
 	if tenant == "" {
 		tenant = "*"
 	}
-	streams, _, err := store.NewView(r.Store).OtherStreams(ctx, tenant, looks)
+	streams, _, err := inspect.New(r.Store).OtherStreams(ctx, tenant, looks)
 	return streams, entries, err
 }
 
@@ -219,7 +220,7 @@ const (
 	timerUnset        = "not set yet"
 )
 
-func timerRowOf(p store.Pending, now time.Time) timerRow {
+func timerRowOf(p timers.Pending, now time.Time) timerRow {
 	row := timerRow{
 		ID: p.ID, State: timerWaiting, Due: p.Moment().UTC(), Kind: p.Kind, Tenant: p.Tenant, Workflow: p.Workflow,
 		Execution: p.Execution, Task: p.TaskID, TaskName: p.TaskName, Key: p.Key, FireAt: p.FireAt.UTC(),
@@ -241,7 +242,7 @@ func timerRowOf(p store.Pending, now time.Time) timerRow {
 }
 
 // neededRow is a timer that an execution needs.
-func neededRow(needed inspect.Needed, now time.Time) timerRow {
+func neededRow(needed examine.Needed, now time.Time) timerRow {
 	row := timerRowOf(needed.Pending, now)
 	switch {
 	case needed.ID != "":
@@ -291,7 +292,7 @@ func (t timerRow) kind() string {
 	}
 }
 
-func (l *timerListing) print(found []store.Pending, now time.Time) error {
+func (l *timerListing) print(found []timers.Pending, now time.Time) error {
 	rows := make([]timerRow, 0, len(found))
 	for _, p := range found {
 		if row := timerRowOf(p, now); row.ID != "" || l.format.String() != "ids" {
@@ -333,7 +334,7 @@ func completeTimers(t *cli.Target) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer r.Close()
-		found, _, err := store.NewTimers(r.Store).Timers(ctx, store.TimerFilter{Tenant: r.Tenant}, "", 50)
+		found, _, err := timers.New(r.Store).List(ctx, timers.Filter{Tenant: r.Tenant}, "", 50)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // timerChange is one run of a command that changes timers.
@@ -27,8 +28,8 @@ type timerChange struct {
 	now     time.Time
 
 	// plan describes what will happen to a timer, or returns why it must not; do carries it out.
-	plan func(ctx context.Context, r *cli.Remote, p store.Pending) (string, error)
-	do   func(ctx context.Context, r *cli.Remote, p store.Pending) (changed store.Pending, done bool, err error)
+	plan func(ctx context.Context, r *cli.Remote, p timers.Pending) (string, error)
+	do   func(ctx context.Context, r *cli.Remote, p timers.Pending) (changed timers.Pending, done bool, err error)
 }
 
 // changedTimer is the result for one timer, in the JSON output.
@@ -54,15 +55,15 @@ func (t *timerChange) flags(c *cobra.Command) *cobra.Command {
 
 func newTimersFireCommand(sh *cli.Shell) *cobra.Command {
 	t := &timerChange{sh: sh, verb: "fire"}
-	t.plan = func(ctx context.Context, r *cli.Remote, p store.Pending) (string, error) {
+	t.plan = func(ctx context.Context, r *cli.Remote, p timers.Pending) (string, error) {
 		if p.Err != nil {
 			return "", fmt.Errorf("timer %s cannot fire: %w; 'flunq timers cancel %s' takes it out", p.ID, p.Err, p.ID)
 		}
 		status, err := actions.Status(ctx, r.Store, p.Tenant, p.Execution)
 		return "fires now: " + actions.Consequence(p, status), err
 	}
-	t.do = func(ctx context.Context, r *cli.Remote, p store.Pending) (store.Pending, bool, error) {
-		done, err := store.NewTimers(r.Store).FireNow(ctx, p, t.as.name(t.sh))
+	t.do = func(ctx context.Context, r *cli.Remote, p timers.Pending) (timers.Pending, bool, error) {
+		done, err := timers.New(r.Store).FireNow(ctx, p, t.as.name(t.sh))
 		return p, done, err
 	}
 	return t.flags(&cobra.Command{
@@ -79,7 +80,7 @@ does both or neither. An execution that waits for one continues.`,
 func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 	t := &timerChange{sh: sh, verb: "cancel"}
 	var force bool
-	t.plan = func(ctx context.Context, r *cli.Remote, p store.Pending) (string, error) {
+	t.plan = func(ctx context.Context, r *cli.Remote, p timers.Pending) (string, error) {
 		status, err := actions.Status(ctx, r.Store, p.Tenant, p.Execution)
 		if err != nil {
 			return "", err
@@ -93,8 +94,8 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 		}
 		return "never fires: " + loss, nil
 	}
-	t.do = func(ctx context.Context, r *cli.Remote, p store.Pending) (store.Pending, bool, error) {
-		done, err := store.NewTimers(r.Store).CancelTimer(ctx, p, t.as.name(t.sh))
+	t.do = func(ctx context.Context, r *cli.Remote, p timers.Pending) (timers.Pending, bool, error) {
+		done, err := timers.New(r.Store).Cancel(ctx, p, t.as.name(t.sh))
 		return p, done, err
 	}
 	c := t.flags(&cobra.Command{
@@ -115,8 +116,8 @@ execution, cancel that. 'flunq timers restore EXECUTION' recreates timers.`,
 func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
 	t := &timerChange{sh: sh, verb: "reschedule"}
 	var to, in, by string
-	when := func(p store.Pending) (time.Time, error) { return t.moment(p, to, in, by) }
-	t.plan = func(_ context.Context, _ *cli.Remote, p store.Pending) (string, error) {
+	when := func(p timers.Pending) (time.Time, error) { return t.moment(p, to, in, by) }
+	t.plan = func(_ context.Context, _ *cli.Remote, p timers.Pending) (string, error) {
 		if p.Err != nil {
 			return "", fmt.Errorf("timer %s cannot be moved: %w", p.ID, p.Err)
 		}
@@ -130,12 +131,12 @@ func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
 		}
 		return plan, nil
 	}
-	t.do = func(ctx context.Context, r *cli.Remote, p store.Pending) (store.Pending, bool, error) {
+	t.do = func(ctx context.Context, r *cli.Remote, p timers.Pending) (timers.Pending, bool, error) {
 		at, err := when(p)
 		if err != nil {
 			return p, false, err
 		}
-		return store.NewTimers(r.Store).MoveTimer(ctx, p, at, t.as.name(t.sh))
+		return timers.New(r.Store).Move(ctx, p, at, t.as.name(t.sh))
 	}
 	c := t.flags(&cobra.Command{
 		Use:     "reschedule ID",
@@ -162,7 +163,7 @@ and is printed. A timer that is moved to the past fires at once.`,
 func count01(text string) int { return min(len(text), 1) }
 
 // moment computes the new time from the flags of reschedule.
-func (t *timerChange) moment(p store.Pending, to, in, by string) (time.Time, error) {
+func (t *timerChange) moment(p timers.Pending, to, in, by string) (time.Time, error) {
 	if to != "" {
 		at, err := time.Parse(time.RFC3339Nano, to)
 		if err != nil {
@@ -218,7 +219,7 @@ func (t *timerChange) run(ctx context.Context, ids []string) error {
 }
 
 // prepare finds the timers and describes what will happen to each.
-func (t *timerChange) prepare(ctx context.Context, r *cli.Remote, ids []string) (found []store.Pending, changes []changedTimer, err error) {
+func (t *timerChange) prepare(ctx context.Context, r *cli.Remote, ids []string) (found []timers.Pending, changes []changedTimer, err error) {
 	var wrong []error
 	for _, id := range ids {
 		p, err := findTimer(ctx, r, id)
@@ -239,7 +240,7 @@ func (t *timerChange) prepare(ctx context.Context, r *cli.Remote, ids []string) 
 	return found, changes, errors.Join(wrong...)
 }
 
-func (t *timerChange) apply(ctx context.Context, r *cli.Remote, found []store.Pending, changes []changedTimer) error {
+func (t *timerChange) apply(ctx context.Context, r *cli.Remote, found []timers.Pending, changes []changedTimer) error {
 	var wrong []error
 	for i, p := range found {
 		changed, done, err := t.do(ctx, r, p)

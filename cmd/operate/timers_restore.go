@@ -11,9 +11,10 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // restoring is one run of timers restore.
@@ -104,13 +105,13 @@ func (t *restoring) run(ctx context.Context, ids []string) error {
 }
 
 // plan determines what an execution needs that is missing.
-func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, o inspect.Outlook, err error) {
+func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, o examine.Outlook, err error) {
 	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}, Requests: []string{}}
 	x, err := cli.FindExecution(ctx, r, id)
 	if err != nil {
 		return plan, o, err
 	}
-	if inspect.Ended(x.Status) {
+	if examine.Ended(x.Status) {
 		return plan, o, fmt.Errorf("execution %s is %s: it waits for nothing", id, x.Status)
 	}
 	now, err := r.Store.Now(ctx)
@@ -160,7 +161,7 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 func (t *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan restored, err error) {
 	const most = 10 // retries if the execution moves on meanwhile
 	for range most {
-		var o inspect.Outlook
+		var o examine.Outlook
 		if plan, o, err = t.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
 			return plan, err
 		}
@@ -168,7 +169,7 @@ func (t *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan
 		if len(o.Timers) > 0 {
 			x.Workflow = o.Timers[0].Workflow
 		}
-		outcome, err := store.NewTimers(r.Store).Restore(ctx, x, o.Missing, t.as.name(t.sh))
+		outcome, err := timers.New(r.Store).Restore(ctx, x, o.Missing, t.as.name(t.sh))
 		if err != nil {
 			return plan, err
 		}

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 func newTimersShowCommand(sh *cli.Shell) *cobra.Command {
@@ -64,8 +65,8 @@ func showTimer(ctx context.Context, t *cli.Target, format *cli.Choice, id string
 }
 
 // findTimer finds a timer by its id or a prefix; the error explains what is wrong with the id.
-func findTimer(ctx context.Context, r *cli.Remote, id string) (store.Pending, error) {
-	p, err := store.NewTimers(r.Store).Timer(ctx, r.Tenant, id)
+func findTimer(ctx context.Context, r *cli.Remote, id string) (timers.Pending, error) {
+	p, err := timers.New(r.Store).Find(ctx, r.Tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return p, fmt.Errorf("%w; 'flunq timers ls' lists those there are", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // NewWorkflowsCommand returns the command flunq workflows.
@@ -192,7 +193,7 @@ func namesake(ctx context.Context, r *cli.Remote, name string) ([]store.Workflow
 		}
 		return nil, fmt.Errorf("workflow %s is not registered%s ('flunq workflows ls' lists those that are)", name, meant)
 	default:
-		return nil, fmt.Errorf("workflow %s is %w: there is %s and %s", name, store.ErrAmbiguous, same[0].ID, same[1].ID)
+		return nil, fmt.Errorf("workflow %s is %w: there is %s and %s", name, timers.ErrAmbiguous, same[0].ID, same[1].ID)
 	}
 }
 

@@ -16,9 +16,11 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/sim"
 )
 
@@ -68,7 +70,7 @@ func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if cfg.Tenant != r.tenant {
-		err := store.NewTimers(st).RemoveTenant(ctx, cfg.Tenant)
+		err := timers.New(st).RemoveTenant(ctx, cfg.Tenant)
 		if err == nil {
 			err = st.RemoveTenant(ctx, cfg.Tenant)
 		}
@@ -82,12 +84,12 @@ func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 	}
 	x, err := st.Execution(ctx, cfg.Tenant, cfg.ID)
 	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && inspect.Ended(x.Status):
+	case errors.Is(err, store.ErrNotFound) || err == nil && examine.Ended(x.Status):
 		return nil
 	case err != nil:
 		return err
 	}
-	missing, err := store.NewView(st).Unserved(ctx, cfg.Tenant, map[string]string{"worker": store.WorkerGroup})
+	missing, err := inspect.New(st).Unserved(ctx, cfg.Tenant, map[string]string{"worker": store.WorkerGroup})
 	if err != nil {
 		return err
 	}

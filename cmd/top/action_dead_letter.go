@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/tui"
 )
 
@@ -20,7 +21,7 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared
 	}
 	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "dead letter"), l.opts.Tenant), done: done, what: "dead letter"}
 	for _, id := range a.IDs {
-		deadLetter, err := store.NewStreams(l.store).FindDeadLetter(ctx, l.opts.Tenant, "", id)
+		deadLetter, err := stream.New(l.store).FindDeadLetter(ctx, l.opts.Tenant, "", id)
 		var status string
 		if err == nil {
 			status, err = actions.Status(ctx, l.store, deadLetter.Tenant, deadLetter.Event.Execution)
@@ -43,7 +44,7 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared
 }
 
 // whatDied describes a dead letter.
-func whatDied(l store.DeadLetter) string {
+func whatDied(l stream.DeadLetter) string {
 	what := strings.TrimPrefix(string(l.Event.Type), event.Prefix)
 	if l.Event.Execution != "" {
 		what += " of " + l.Event.Execution
@@ -51,18 +52,18 @@ func whatDied(l store.DeadLetter) string {
 	return strings.TrimSpace(l.ID + " " + what)
 }
 
-func (l *Live) replayDeadLetter(deadLetter store.DeadLetter, status string) plannedAction {
+func (l *Live) replayDeadLetter(deadLetter stream.DeadLetter, status string) plannedAction {
 	return plannedAction{id: deadLetter.ID, line: whatDied(deadLetter) + ": " + outlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
-		return once("replayed "+whatDied(deadLetter), func() (bool, error) { return store.NewStreams(l.store).Replay(ctx, deadLetter) })
+		return once("replayed "+whatDied(deadLetter), func() (bool, error) { return stream.New(l.store).Replay(ctx, deadLetter) })
 	}}
 }
 
-func (l *Live) dropDeadLetter(deadLetter store.DeadLetter) plannedAction {
+func (l *Live) dropDeadLetter(deadLetter stream.DeadLetter) plannedAction {
 	return plannedAction{
 		id: deadLetter.ID, line: whatDied(deadLetter) + ": it is lost, and cannot be brought back", danger: true,
 		do: func(ctx context.Context) (string, error) {
 			return once("dropped "+whatDied(deadLetter), func() (bool, error) {
-				n, err := store.NewStreams(l.store).Drop(ctx, deadLetter)
+				n, err := stream.New(l.store).Drop(ctx, deadLetter)
 				return n == 1, err
 			})
 		},

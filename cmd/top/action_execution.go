@@ -12,9 +12,10 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/tui"
 )
 
@@ -65,7 +66,7 @@ func (l *Live) signal(ctx context.Context, signal actions.Signal, x store.Execut
 
 // unserved warns if no process runs the services that the action needs.
 func (l *Live) unserved(ctx context.Context) ([]string, error) {
-	missing, err := store.NewView(l.store).Unserved(ctx, l.opts.Tenant, map[string]string{"worker": l.opts.Worker})
+	missing, err := inspect.New(l.store).Unserved(ctx, l.opts.Tenant, map[string]string{"worker": l.opts.Worker})
 	if err != nil || len(missing) == 0 {
 		return nil, err
 	}
@@ -151,7 +152,7 @@ func (l *Live) record(ctx context.Context, x store.Execution, file string) (err 
 	if err != nil {
 		return err
 	}
-	if err := inspect.EachPage(ctx, l.store, x, 0, func(events []event.Event) error { return rec.Add(events) }); err != nil {
+	if err := examine.EachPage(ctx, l.store, x, 0, func(events []event.Event) error { return rec.Add(events) }); err != nil {
 		return err
 	}
 	problem, err := actions.Problem(x)

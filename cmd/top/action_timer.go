@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
@@ -29,14 +30,14 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 			return p, err
 		}
 		done = "rescheduled"
-		plan = func(_ context.Context, t store.Pending, _ string) (plannedAction, error) {
+		plan = func(_ context.Context, t timers.Pending, _ string) (plannedAction, error) {
 			return l.move(t, when(t), now)
 		}
 	default:
 	}
 	p = prepared{head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "timer"), l.opts.Tenant), done: done, what: "timer"}
 	for _, id := range a.IDs {
-		t, err := store.NewTimers(l.store).Timer(ctx, l.opts.Tenant, id)
+		t, err := timers.New(l.store).Find(ctx, l.opts.Tenant, id)
 		var status string
 		if err == nil {
 			status, err = actions.Status(ctx, l.store, t.Tenant, t.Execution)
@@ -59,26 +60,26 @@ func (l *Live) prepareTimers(ctx context.Context, a tui.Action) (p prepared, err
 }
 
 // nameOf describes a timer.
-func nameOf(t store.Pending) string {
+func nameOf(t timers.Pending) string {
 	if t.Err != nil {
 		return "timer " + t.ID
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s of %s", t.Kind, strings.TrimSpace(t.Execution+" "+t.TaskID)))
 }
 
-func (l *Live) fire(_ context.Context, t store.Pending, status string) (plannedAction, error) {
+func (l *Live) fire(_ context.Context, t timers.Pending, status string) (plannedAction, error) {
 	if t.Err != nil {
 		return plannedAction{}, fmt.Errorf("timer %s cannot fire: %w; cancelling takes it out", t.ID, t.Err)
 	}
 	return plannedAction{
 		line: "fires now: " + actions.Consequence(t, status),
 		do: func(ctx context.Context) (string, error) {
-			return once("fired the "+nameOf(t), func() (bool, error) { return store.NewTimers(l.store).FireNow(ctx, t, l.opts.Operator) })
+			return once("fired the "+nameOf(t), func() (bool, error) { return timers.New(l.store).FireNow(ctx, t, l.opts.Operator) })
 		},
 	}, nil
 }
 
-func (l *Live) drop(ctx context.Context, t store.Pending, status string) (plannedAction, error) {
+func (l *Live) drop(ctx context.Context, t timers.Pending, status string) (plannedAction, error) {
 	loss, needed, err := actions.Loss(ctx, l.looks, t, status)
 	if err != nil {
 		return plannedAction{}, err
@@ -87,7 +88,7 @@ func (l *Live) drop(ctx context.Context, t store.Pending, status string) (planne
 		line:   "never fires: " + loss,
 		danger: true,
 		do: func(ctx context.Context) (string, error) {
-			return once("cancelled the "+nameOf(t), func() (bool, error) { return store.NewTimers(l.store).CancelTimer(ctx, t, l.opts.Operator) })
+			return once("cancelled the "+nameOf(t), func() (bool, error) { return timers.New(l.store).Cancel(ctx, t, l.opts.Operator) })
 		},
 	}
 	if needed {
@@ -96,7 +97,7 @@ func (l *Live) drop(ctx context.Context, t store.Pending, status string) (planne
 	return d, nil
 }
 
-func (l *Live) move(t store.Pending, at, now time.Time) (plannedAction, error) {
+func (l *Live) move(t timers.Pending, at, now time.Time) (plannedAction, error) {
 	if t.Err != nil {
 		return plannedAction{}, fmt.Errorf("timer %s cannot be moved: %w", t.ID, t.Err)
 	}
@@ -106,7 +107,7 @@ func (l *Live) move(t store.Pending, at, now time.Time) (plannedAction, error) {
 	}
 	return plannedAction{line: line, do: func(ctx context.Context) (string, error) {
 		return once("the "+nameOf(t)+" is due at "+instant(at), func() (bool, error) {
-			_, done, err := store.NewTimers(l.store).MoveTimer(ctx, t, at, l.opts.Operator)
+			_, done, err := timers.New(l.store).Move(ctx, t, at, l.opts.Operator)
 			return done, err
 		})
 	}}, nil
@@ -123,10 +124,10 @@ func once(said string, try func() (bool, error)) (string, error) {
 
 // momentOf parses a new due time: a time, a duration from now, or with a sign one from the current
 // due time.
-func momentOf(text string, now time.Time) (func(store.Pending) time.Time, error) {
+func momentOf(text string, now time.Time) (func(timers.Pending) time.Time, error) {
 	text = strings.TrimSpace(text)
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return func(store.Pending) time.Time { return at.UTC() }, nil
+		return func(timers.Pending) time.Time { return at.UTC() }, nil
 	}
 	earlier, back := strings.CutPrefix(text, "-")
 	later, on := strings.CutPrefix(text, "+")
@@ -140,7 +141,7 @@ func momentOf(text string, now time.Time) (func(store.Pending) time.Time, error)
 	if err != nil || !d.Until.IsZero() {
 		return nil, errors.New("when? Want a duration from now (10m, 2d), one from when it is due (+1h, -30m), or a time (2026-01-01T00:00:00Z)")
 	}
-	return func(t store.Pending) time.Time {
+	return func(t timers.Pending) time.Time {
 		due := t.Moment()
 		switch {
 		case back:

@@ -9,8 +9,8 @@ import (
 
 	"flunq.io/flunq/cmd/top"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
@@ -46,7 +46,7 @@ func crowd(b *testing.B) tui.Source {
 			at = midnight.Add(-time.Duration(i) * time.Second)
 		}
 		timer := event.Timer{Tenant: "default", Workflow: "shop.order", Execution: fmt.Sprintf("order-%06d", i%manyExecutions), TaskID: fmt.Sprintf("/do/%d/rest", i), FireAt: at, Kind: event.WaitTimer}
-		_, score := store.TimerID(timer)
+		_, score := timers.ID(timer)
 		pipe.ZAdd(b.Context(), "flunq:timers:all", redis.Z{Score: score, Member: string(event.Encode(timer))})
 		if i%1000 == 999 {
 			flush()

@@ -11,9 +11,11 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/engine/inspect"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
@@ -41,7 +43,7 @@ func facts(all ...[2]string) (out [][2]string) {
 }
 
 func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
-	p, err := store.NewTimers(l.store).Timer(ctx, l.opts.Tenant, id)
+	p, err := timers.New(l.store).Find(ctx, l.opts.Tenant, id)
 	if err != nil {
 		return d, err
 	}
@@ -76,7 +78,7 @@ func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
 }
 
 func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err error) {
-	deadLetter, err := store.NewStreams(l.store).FindDeadLetter(ctx, l.opts.Tenant, "", id)
+	deadLetter, err := stream.New(l.store).FindDeadLetter(ctx, l.opts.Tenant, "", id)
 	if err != nil {
 		return d, err
 	}
@@ -119,13 +121,13 @@ func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err err
 }
 
 // outlook tells whether replaying a dead letter can succeed.
-func outlook(l store.DeadLetter, status string) string {
+func outlook(l stream.DeadLetter, status string) string {
 	switch {
 	case l.Err != nil:
 		return "it cannot be brought back: " + l.Err.Error()
 	case status == string(tui.Faulted):
 		return "the execution has faulted, and replaying changes nothing for it: retry the execution"
-	case inspect.Ended(status):
+	case examine.Ended(status):
 		return "the execution has ended (" + status + "), and replaying changes nothing for it"
 	case l.Event.Execution != "" && status == "":
 		return "it goes back to its stream; its execution is not known here"
@@ -135,7 +137,7 @@ func outlook(l store.DeadLetter, status string) string {
 }
 
 func (l *Live) event(ctx context.Context, id string) (d tui.Detail, err error) {
-	p, err := store.NewView(l.store).Event(ctx, l.opts.Tenant, id)
+	p, err := inspect.New(l.store).Event(ctx, l.opts.Tenant, id)
 	if err != nil {
 		return d, err
 	}

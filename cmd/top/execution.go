@@ -15,8 +15,10 @@ import (
 	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
@@ -48,7 +50,7 @@ func (l *Live) execution(ctx context.Context, id string) (out tui.Execution, err
 	for _, child := range children {
 		out.Children = append(out.Children, executionRow(child))
 	}
-	if !inspect.Ended(x.Status) && x.Version > 0 {
+	if !examine.Ended(x.Status) && x.Version > 0 {
 		err = l.open(ctx, x, &out)
 	}
 	return out, err
@@ -107,7 +109,7 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 	if going.problem == nil {
 		return l.outlook(ctx, x, now, out)
 	}
-	set, err := store.NewTimers(l.store).Armed(ctx, going.timers)
+	set, err := timers.New(l.store).Armed(ctx, going.timers)
 	for _, p := range set {
 		if p.ID != "" {
 			out.Timers = append(out.Timers, timerRow(p, now))
@@ -146,11 +148,11 @@ const latestEvents = 24
 
 // Standings returns the position of executions, from the ends of their histories.
 func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, error) {
-	problems, err := store.NewView(l.store).Problems(ctx, l.opts.Tenant, ids...)
+	problems, err := inspect.New(l.store).Problems(ctx, l.opts.Tenant, ids...)
 	if err != nil {
 		return nil, lost(ctx, err)
 	}
-	latest, err := store.NewView(l.store).Latest(ctx, l.opts.Tenant, latestEvents, ids...)
+	latest, err := inspect.New(l.store).Latest(ctx, l.opts.Tenant, latestEvents, ids...)
 	if err != nil {
 		return nil, lost(ctx, err)
 	}

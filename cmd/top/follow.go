@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -57,7 +57,7 @@ func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (goi
 
 // read reads an execution from its start.
 func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
-	state, err := inspect.State(ctx, l.store, l.lib, x)
+	state, err := examine.State(ctx, l.store, l.lib, x)
 	if err == nil {
 		return &followed{version: state.Version, state: state}, nil
 	}
@@ -78,7 +78,7 @@ func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) erro
 		}
 		take = func(events []event.Event) error { return f.state.Replay(env, events) }
 	}
-	if err := inspect.EachPage(ctx, l.store, x, f.version, take); err != nil {
+	if err := examine.EachPage(ctx, l.store, x, f.version, take); err != nil {
 		return err
 	}
 	f.version = max(f.version, x.Version)

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
-	"flunq.io/flunq/engine/inspect"
+	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/tui"
 )
@@ -51,7 +51,7 @@ type Live struct {
 	known  tenants
 	docs   documents
 	follow follower
-	looks  *inspect.Examiner
+	looks  *examine.Examiner
 }
 
 // patience is how long one answer of Redis may take.
@@ -69,7 +69,7 @@ func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, erro
 		opts: opts, store: st, lib: definitions.New(st, decide.Options{Version: opts.Version}),
 		mild: server.Version == "",
 	}
-	l.looks = &inspect.Examiner{Store: l.store, Definitions: l.lib}
+	l.looks = &examine.Examiner{Store: l.store, Definitions: l.lib}
 	var now dev.Clock
 	switch err := actions.AskClock(ctx, rdb, &now, "SHOW"); {
 	case errors.Is(err, actions.ErrClock):

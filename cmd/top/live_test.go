@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
@@ -195,7 +196,7 @@ func TestPageOfTimers(t *testing.T) {
 	now := must(w.store.Now(t.Context()))(t)
 	add := func(of, execution string, kind event.TimerKind, in time.Duration) {
 		timer := event.Timer{Tenant: of, Workflow: "test.nap", Execution: execution, TaskID: "/do/0/rest", FireAt: now.Add(in), Kind: kind}
-		_, score := store.TimerID(timer)
+		_, score := timers.ID(timer)
 		if err := w.rdb.ZAdd(t.Context(), "flunq:timers:all", redis.Z{Score: score, Member: string(event.Encode(timer))}).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -226,8 +227,8 @@ func TestPageOfTimers(t *testing.T) {
 		t.Errorf("it was looked up to %v, %v", first.Until, first.Rows[19].At)
 	}
 	last := half.Rows[39]
-	p := must(store.NewTimers(w.store).Timer(t.Context(), tenant, last.ID))(t)
-	must(store.NewTimers(w.store).CancelTimer(t.Context(), p, "ada"))(t)
+	p := must(timers.New(w.store).Find(t.Context(), tenant, last.ID))(t)
+	must(timers.New(w.store).Cancel(t.Context(), p, "ada"))(t)
 	if rest := w.all(tui.Query{Table: tui.Timers, After: half.Next, Limit: 100}); len(rest) != 22 || rest[0].Execution == last.Execution {
 		t.Errorf("behind a timer that is gone: %d rows %v", len(rest), rest[0])
 	}

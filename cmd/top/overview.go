@@ -13,6 +13,9 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
@@ -32,7 +35,7 @@ func (l *Live) Overview(ctx context.Context) (tui.Overview, error) {
 
 func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
 	since := l.sample.since()
-	g, err := store.NewView(l.store).Glance(ctx, l.opts.Tenant, since)
+	g, err := inspect.New(l.store).Glance(ctx, l.opts.Tenant, since)
 	if err != nil {
 		return tui.Overview{}, err
 	}
@@ -54,7 +57,7 @@ func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
 
 // due adds the timers that fire next.
 func (l *Live) due(ctx context.Context, o *tui.Overview) error {
-	page, err := store.NewTimers(l.store).TimerPage(ctx, store.TimerQuery{Tenant: l.opts.Tenant, Limit: fewDue, Looks: mostLooks})
+	page, err := timers.New(l.store).Page(ctx, timers.Query{Tenant: l.opts.Tenant, Limit: fewDue, Looks: mostLooks})
 	for _, p := range page.Timers {
 		o.Due = append(o.Due, timerRow(p, o.Now))
 	}
@@ -66,7 +69,7 @@ func (l *Live) due(ctx context.Context, o *tui.Overview) error {
 
 // running adds the tasks that executors are working on.
 func (l *Live) running(ctx context.Context, o *tui.Overview) error {
-	running, err := store.NewView(l.store).PendingEntries(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
+	running, err := inspect.New(l.store).PendingEntries(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
 	tasks := int64(0)
 	for _, h := range running {
 		if h.Event.Type != event.TaskRequested {
@@ -93,7 +96,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	if err != nil {
 		return err
 	}
-	problems, err := store.NewView(l.store).Problems(ctx, l.opts.Tenant, idsOf(known)...)
+	problems, err := inspect.New(l.store).Problems(ctx, l.opts.Tenant, idsOf(known)...)
 	if err != nil {
 		return err
 	}
@@ -102,7 +105,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 		row.Kind, row.Execution, row.Note = "execution", x.ID, problems[i]
 		o.Failed = append(o.Failed, row)
 	}
-	deadLetters, _, err := store.NewStreams(l.store).DeadLetters(ctx, store.DeadLetterQuery{Tenant: l.opts.Tenant, Count: fewFailed, Brief: true})
+	deadLetters, _, err := stream.New(l.store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: l.opts.Tenant, Range: store.Range{Count: fewFailed, Brief: true}})
 	for _, deadLetter := range deadLetters {
 		o.Failed = append(o.Failed, deadLetterRow(deadLetter))
 	}
@@ -158,7 +161,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	if err != nil {
 		return err
 	}
-	streams, err := store.NewView(l.store).Streams(ctx, []string{l.opts.Tenant})
+	streams, err := inspect.New(l.store).Streams(ctx, []string{l.opts.Tenant})
 	if err != nil {
 		return err
 	}
@@ -182,7 +185,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 		if slices.ContainsFunc(o.Services, func(s tui.Service) bool { return s.Name == name }) {
 			continue
 		}
-		s := l.service(store.Group{Name: group}, services, processes, now)
+		s := l.service(inspect.Group{Name: group}, services, processes, now)
 		if s.Alive == 0 {
 			s.Note = "has never read here"
 		}
@@ -248,7 +251,7 @@ func rank(name string) int {
 
 // service describes one service, or the group of another reader. A consumer is alive if its
 // registered process is; without a registration, its last read counts.
-func (l *Live) service(g store.Group, services map[string]string, processes []store.Process, now time.Time) tui.Service {
+func (l *Live) service(g inspect.Group, services map[string]string, processes []store.Process, now time.Time) tui.Service {
 	s := tui.Service{Name: cmp.Or(services[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
 	workers := map[string]tui.Worker{}
 	for _, c := range g.Consumers {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
@@ -98,12 +101,12 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	if err != nil {
 		return page, err
 	}
-	query := store.TimerQuery{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Back: q.Back, Looks: deepLooks / 2}
+	query := timers.Query{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Back: q.Back, Looks: deepLooks / 2}
 	if !q.Filter.Empty() {
 		query.Hopeless = func(text string) bool { return hopeless(q.Filter, text) }
-		query.Pass = func(p store.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
+		query.Pass = func(p timers.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
 	}
-	found, err := store.NewTimers(l.store).TimerPage(ctx, query)
+	found, err := timers.New(l.store).Page(ctx, query)
 	for _, p := range found.Timers {
 		page.Rows = append(page.Rows, timerRow(p, now))
 	}
@@ -126,8 +129,8 @@ func hopeless(f tui.Filter, text string) bool {
 }
 
 func (l *Live) deadLetters(ctx context.Context, q tui.Query) (page tui.Page, err error) {
-	return stream(q, func(after string) (rows []tui.Row, more bool, err error) {
-		deadLetters, next, err := store.NewStreams(l.store).DeadLetters(ctx, l.entries(q, after))
+	return streamPage(q, func(after string) (rows []tui.Row, more bool, err error) {
+		deadLetters, next, err := stream.New(l.store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: l.opts.Tenant, Range: entries(q, after)})
 		for _, deadLetter := range deadLetters {
 			rows = append(rows, deadLetterRow(deadLetter))
 		}
@@ -136,8 +139,8 @@ func (l *Live) deadLetters(ctx context.Context, q tui.Query) (page tui.Page, err
 }
 
 func (l *Live) events(ctx context.Context, q tui.Query) (page tui.Page, err error) {
-	return stream(q, func(after string) (rows []tui.Row, more bool, err error) {
-		found, next, err := store.NewView(l.store).Events(ctx, l.entries(q, after))
+	return streamPage(q, func(after string) (rows []tui.Row, more bool, err error) {
+		found, next, err := inspect.New(l.store).Events(ctx, l.opts.Tenant, entries(q, after))
 		for _, p := range found {
 			rows = append(rows, eventRow(p))
 		}
@@ -145,9 +148,9 @@ func (l *Live) events(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	})
 }
 
-// entries returns the query for the next entries of a stream; a table begins with the newest.
-func (l *Live) entries(q tui.Query, after string) store.DeadLetterQuery {
-	query := store.DeadLetterQuery{Tenant: l.opts.Tenant, Count: q.Limit, Brief: true, Oldest: q.Back}
+// entries returns the range of the next entries of a stream; a table begins with the newest.
+func entries(q tui.Query, after string) store.Range {
+	query := store.Range{Count: q.Limit, Brief: true, Oldest: q.Back}
 	if !q.Filter.Empty() {
 		query.Count = streamAtOnce
 	}
@@ -157,8 +160,8 @@ func (l *Live) entries(q tui.Query, after string) store.DeadLetterQuery {
 	return query
 }
 
-// stream fills a page with the rows of a stream that pass the filter.
-func stream(q tui.Query, read func(after string) (rows []tui.Row, more bool, err error)) (page tui.Page, err error) {
+// streamPage fills a page with the rows of a stream that pass the filter.
+func streamPage(q tui.Query, read func(after string) (rows []tui.Row, more bool, err error)) (page tui.Page, err error) {
 	page.Next = q.After
 	if q.Back {
 		defer func() { slices.Reverse(page.Rows) }()

@@ -5,6 +5,9 @@ import (
 
 	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
@@ -18,7 +21,7 @@ func executionRow(x store.Execution) tui.Row {
 // late is how late a timer must be to count as overdue: before that, it is about to fire.
 const late = time.Second
 
-func timerRow(p store.Pending, now time.Time) tui.Row {
+func timerRow(p timers.Pending, now time.Time) tui.Row {
 	row := tui.Row{
 		ID: p.ID, Cursor: p.Cursor(), State: tui.Waiting, Kind: string(p.Kind), Workflow: p.Workflow,
 		Execution: p.Execution, Task: p.TaskID, Note: p.Key, At: p.Moment().UTC(),
@@ -35,14 +38,14 @@ func timerRow(p store.Pending, now time.Time) tui.Row {
 	return row
 }
 
-func deadLetterRow(l store.DeadLetter) tui.Row {
+func deadLetterRow(l stream.DeadLetter) tui.Row {
 	return tui.Row{
 		ID: l.ID, Cursor: l.ID, State: tui.Dead, Kind: describe.Type(l.Event.Type), Workflow: l.Event.Workflow,
 		Execution: l.Event.Execution, Task: l.Event.Task, Note: l.Reason, At: l.Died, Count: int64(l.Attempts),
 	}
 }
 
-func eventRow(p store.Published) tui.Row {
+func eventRow(p inspect.Published) tui.Row {
 	row := tui.Row{
 		ID: p.ID, Cursor: p.ID, Kind: describe.Type(p.Event.Type), Workflow: p.Event.Workflow,
 		Execution: p.Event.Execution, Task: p.Event.Task, Note: describe.Brief(p.Event), At: p.At,

@@ -10,7 +10,7 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/dev"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
 
@@ -39,7 +39,7 @@ func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 		return tui.Clock{}, err
 	}
 	clock := tui.Clock{Moves: true, Paused: now.Paused, Speed: 1, Start: v.start}
-	page, err := store.NewTimers(v.store).TimerPage(ctx, store.TimerQuery{Tenant: v.opts.Tenant, Limit: fewDue, Looks: mostLooks})
+	page, err := timers.New(v.store).Page(ctx, timers.Query{Tenant: v.opts.Tenant, Limit: fewDue, Looks: mostLooks})
 	for _, p := range page.Timers {
 		clock.Marks = append(clock.Marks, p.Moment().UTC())
 	}
@@ -88,9 +88,9 @@ func (v *Virtual) target(ctx context.Context, m tui.Move, now time.Time) (time.T
 	case tui.Seek:
 		to = m.To
 	case tui.NextTimer:
-		page, err := store.NewTimers(v.store).TimerPage(ctx, store.TimerQuery{
+		page, err := timers.New(v.store).Page(ctx, timers.Query{
 			Tenant: v.opts.Tenant, Limit: 1, Looks: deepLooks,
-			Pass: func(p store.Pending) bool { return p.Err == nil && p.Moment().After(now) },
+			Pass: func(p timers.Pending) bool { return p.Err == nil && p.Moment().After(now) },
 		})
 		if err != nil {
 			return to, err

@@ -11,13 +11,14 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // Consumer reads, claims and acknowledges messages for one service instance, and
 // dead-letters those it cannot handle.
 type Consumer struct {
 	Store   *store.Store
-	streams store.Streams
+	streams stream.Streams
 	opts    Options
 	buffer  Buffer
 	handled handled
@@ -86,12 +87,12 @@ func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
 	if opts.Isolation == nil {
 		opts.Isolation = &Isolation{}
 	}
-	return &Consumer{Store: st, streams: store.NewStreams(st), opts: opts}, nil
+	return &Consumer{Store: st, streams: stream.New(st), opts: opts}, nil
 }
 
 // reader returns the reader for all tenants known so far.
-func (d *Consumer) reader() store.Reader {
-	return store.Reader{
+func (d *Consumer) reader() stream.Reader {
+	return stream.Reader{
 		Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants,
 		Often: d.opts.Block > 0,
 	}
@@ -155,7 +156,7 @@ type Fetched struct {
 // Fetch reads up to count new events of each tenant and blocks for up to block. If there
 // are none, it claims abandoned entries. It leaves out the tenants in enough.
 func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, enough ...string) (Fetched, error) {
-	var notes store.Notes
+	var notes stream.Notes
 	r := d.reader()
 	r.Notes = &notes
 	defer func() { d.handled.add(notes.Unwanted) }()
@@ -185,7 +186,7 @@ func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, en
 }
 
 // read reads new events and acknowledges handled ones in the same round trip.
-func (d *Consumer) read(ctx context.Context, r store.Reader, count int, block time.Duration) (Fetched, error) {
+func (d *Consumer) read(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
 	r.Handled = d.handled.clear()
 	count = d.share.bounded(count)
 	r.Notes.Bytes = 0
@@ -204,7 +205,7 @@ func (d *Consumer) read(ctx context.Context, r store.Reader, count int, block ti
 
 // readSome reads some of the tenants, and blocks no longer than until all are to be read
 // again.
-func (d *Consumer) readSome(ctx context.Context, r store.Reader, count int, patience time.Duration) (Fetched, error) {
+func (d *Consumer) readSome(ctx context.Context, r stream.Reader, count int, patience time.Duration) (Fetched, error) {
 	if d.opts.Alarm != nil {
 		defer d.opts.Alarm(patience)()
 	}
@@ -214,7 +215,7 @@ func (d *Consumer) readSome(ctx context.Context, r store.Reader, count int, pati
 }
 
 // claim adds abandoned entries to what was fetched.
-func (d *Consumer) claim(ctx context.Context, r store.Reader, count int, f Fetched) (Fetched, error) {
+func (d *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetched) (Fetched, error) {
 	d.claimed = f.Now
 	abandoned, wake, err := d.streams.ClaimAbandoned(ctx, r, d.opts.Lease, count, f.Now)
 	last := ""

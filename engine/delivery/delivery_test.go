@@ -12,6 +12,8 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 const tenant = "acme"
@@ -42,7 +44,7 @@ func newConsumerWith(t *testing.T, isolation *delivery.Isolation) *consumer {
 	opts.Observe = func(a delivery.Activity) { d.activities = append(d.activities, a) }
 	d.Consumer, err = delivery.NewConsumer(store.New(rdb, store.Options{}), opts)
 	must(t, err)
-	must(t, store.NewStreams(d.Store).Groups(t.Context(), tenant))
+	must(t, stream.New(d.Store).Groups(t.Context(), tenant))
 	return d
 }
 
@@ -145,9 +147,9 @@ func (d *consumer) fire(t *testing.T, within time.Duration) {
 	now, err := d.Store.Now(t.Context())
 	must(t, err)
 	d.mini.SetTime(now.Add(within))
-	due, _, _, err := store.NewTimers(d.Store).Due(t.Context(), tenant, 10)
+	due, _, _, err := timers.New(d.Store).Due(t.Context(), tenant, 10)
 	must(t, err)
-	if n, err := store.NewTimers(d.Store).Fire(t.Context(), tenant, due); err != nil || n != 1 {
+	if n, err := timers.New(d.Store).Fire(t.Context(), tenant, due); err != nil || n != 1 {
 		t.Fatalf("%d messages are due within %v, want 1: %v", n, within, err)
 	}
 }
@@ -231,7 +233,7 @@ func TestBroken(t *testing.T) {
 			return context.DeadlineExceeded
 		}
 		handled = append(handled, m.Event.ID)
-		return store.NewStreams(d.Store).AcknowledgeOwned(ctx, m)
+		return stream.New(d.Store).AcknowledgeOwned(ctx, m)
 	}
 	if err := d.work(t, handle); !errors.Is(err, context.DeadlineExceeded) || len(d.Held()) != 2 {
 		t.Fatalf("%v, %d held", err, len(d.Held()))

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // ErrBusy says that other messages have to finish first: the caller repeats the step a
@@ -84,18 +85,18 @@ func (s *Buffer) Held() []store.Message {
 // handled is what to acknowledge with the next read.
 type handled struct {
 	mu      sync.Mutex
-	entries []store.Handled
+	entries []stream.Handled
 }
 
 func (s *handled) put(msgs []store.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range msgs {
-		s.entries = append(s.entries, store.Handled{Tenant: msgs[i].Tenant, ID: msgs[i].ID})
+		s.entries = append(s.entries, stream.Handled{Tenant: msgs[i].Tenant, ID: msgs[i].ID})
 	}
 }
 
-func (s *handled) add(entries []store.Handled) {
+func (s *handled) add(entries []stream.Handled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.entries) == 0 {
@@ -106,13 +107,13 @@ func (s *handled) add(entries []store.Handled) {
 }
 
 // back puts back what could not be acknowledged.
-func (s *handled) back(entries []store.Handled) {
+func (s *handled) back(entries []stream.Handled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries = append(entries, s.entries...)
 }
 
-func (s *handled) clear() []store.Handled {
+func (s *handled) clear() []stream.Handled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entries := s.entries
@@ -121,7 +122,7 @@ func (s *handled) clear() []store.Handled {
 }
 
 // buffered returns messages with the fields needed to release them.
-func (s *handled) buffered(r store.Reader) []store.Message {
+func (s *handled) buffered(r stream.Reader) []store.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []store.Message

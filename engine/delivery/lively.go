@@ -3,14 +3,14 @@ package delivery
 import (
 	"time"
 
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // lively remembers the tenants that had events when all were last read. The cost of
 // reading all tenants grows with their number, even if only one has events; so if there
 // are many, all are read now and then, and only these in between.
 type lively struct {
-	found []store.Found
+	found []stream.Found
 	asked time.Time // when all were last read, by Redis' clock
 	now   time.Time
 }
@@ -34,7 +34,7 @@ func (l *lively) next(all []string, block time.Duration) (some []string, patienc
 }
 
 // saw records a read of all tenants.
-func (l *lively) saw(found []store.Found, now time.Time) {
+func (l *lively) saw(found []stream.Found, now time.Time) {
 	l.found, l.asked, l.now = found, now, now
 }
 

@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // noon is when the tests begin.
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 // events returns some events of each tenant.
-func events(each int, tenants ...string) (found []store.Found) {
+func events(each int, tenants ...string) (found []stream.Found) {
 	for _, tenant := range tenants {
-		found = append(found, store.Found{Tenant: tenant, Events: each})
+		found = append(found, stream.Found{Tenant: tenant, Events: each})
 	}
 	return found
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // omittedMessages are large messages that were delivered without their content and are to
@@ -17,14 +18,14 @@ type omittedMessages struct {
 
 // put removes omitted messages from what was read and keeps them.
 func (l *omittedMessages) put(msgs []store.Message) []store.Message {
-	omitted := func(m store.Message) bool { return m.Omitted() }
+	omitted := func(m store.Message) bool { return m.Omitted }
 	if !slices.ContainsFunc(msgs, omitted) {
 		return msgs
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range msgs {
-		if msgs[i].Omitted() {
+		if msgs[i].Omitted {
 			l.msgs = append(l.msgs, msgs[i])
 		}
 	}
@@ -66,7 +67,7 @@ func (l *omittedMessages) buffered() []store.Message {
 
 // load loads the next omitted messages of a tenant that is not in enough, and reports
 // whether there were any.
-func (d *Consumer) load(ctx context.Context, r store.Reader, enough []string) (f Fetched, ok bool, err error) {
+func (d *Consumer) load(ctx context.Context, r stream.Reader, enough []string) (f Fetched, ok bool, err error) {
 	omitted := d.omitted.take(enough)
 	if len(omitted) == 0 {
 		return f, false, nil

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // ask is how much to read, how long to block, and which tenants to leave out.
@@ -17,7 +17,7 @@ type ask struct {
 
 // fetchOthers reads the tenants that are not in enough. It claims their abandoned entries
 // only if it may block; otherwise there is other work to do.
-func (d *Consumer) fetchOthers(ctx context.Context, r store.Reader, a ask) (Fetched, error) {
+func (d *Consumer) fetchOthers(ctx context.Context, r stream.Reader, a ask) (Fetched, error) {
 	has := func(tenant string) bool { return slices.Contains(a.enough, tenant) }
 	others := slices.DeleteFunc(slices.Clone(r.Tenants), has)
 	some, patience := d.busy.next(r.Tenants, d.opts.Block)
@@ -41,7 +41,7 @@ func (d *Consumer) fetchOthers(ctx context.Context, r store.Reader, a ask) (Fetc
 	}
 	found := slices.Clone(r.Notes.Found)
 	for _, tenant := range a.enough { // they have events as well
-		found = append(found, store.Found{Tenant: tenant})
+		found = append(found, stream.Found{Tenant: tenant})
 	}
 	d.busy.saw(found, f.Now)
 	if err != nil || !waits || !d.opts.Reclaim || d.claimedLately(f.Now, len(r.Tenants), f.Events > 0) {

@@ -3,7 +3,7 @@ package delivery
 import (
 	"sync"
 
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // portion is how many events of each tenant to read at once. With many tenants it starts
@@ -43,7 +43,7 @@ func (p *portion) of(tenants, most int) int {
 }
 
 // saw records a read of up to count events of each tenant, whose reply had so many bytes.
-func (p *portion) saw(found []store.Found, count, bytes int) {
+func (p *portion) saw(found []stream.Found, count, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // Holder is a service that holds messages.
@@ -49,8 +50,8 @@ func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 // renew renews what a service holds. It reports lost messages after each tenant, not only
 // when Redis has been asked about all tenants.
 func (r *Renewal) renew(ctx context.Context, h Holder, buffered []store.Message) error {
-	for _, part := range store.ByOwner(buffered) {
-		lost, err := store.NewStreams(r.store).Renew(ctx, part...)
+	for _, part := range stream.ByOwner(buffered) {
+		lost, err := stream.New(r.store).Renew(ctx, part...)
 		if len(lost) > 0 && h.Lost != nil {
 			h.Lost(lost)
 		}

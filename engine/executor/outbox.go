@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // outbox sends the results of tasks. While one executor sends, others wait; one of them
@@ -101,11 +102,11 @@ func (o *outbox) deliver(ctx context.Context, jobs []*job) {
 // answer sends the replies of one tenant. It is no error if a request belongs to another
 // consumer now.
 func (o *outbox) answer(ctx context.Context, jobs []*job) {
-	answers := make([]store.Answer, len(jobs))
+	answers := make([]stream.Answer, len(jobs))
 	for i, j := range jobs {
-		answers[i] = store.Answer{Message: &j.message, Event: j.reply}
+		answers[i] = stream.Answer{Message: &j.message, Event: j.reply}
 	}
-	sent, err := store.NewStreams(o.store).Replies(ctx, answers)
+	sent, err := stream.New(o.store).Replies(ctx, answers)
 	for i, j := range jobs {
 		j.err = nil
 		if !sent[i] {

@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // counter counts the scripts and the requests for the time, and delays the first script.
@@ -75,17 +76,17 @@ func groupCommit(t *testing.T, rdb *redis.Client) {
 	ctx := t.Context()
 	st := store.New(rdb, store.Options{})
 	tenants := []string{"a", "b"}
-	r := store.Reader{Group: store.ExecutorGroup, Consumer: "e", Tenants: tenants}
+	r := stream.Reader{Group: store.ExecutorGroup, Consumer: "e", Tenants: tenants}
 	for _, tenant := range tenants {
-		check(t, store.NewStreams(st).Groups(ctx, tenant))
+		check(t, stream.New(st).Groups(ctx, tenant))
 		for i := range n {
 			check(t, st.Publish(ctx, event.Event{ID: fmt.Sprint(tenant, i), Source: "/test", Type: event.TaskRequested, Tenant: tenant}))
 		}
 	}
-	msgs, _, err := store.NewStreams(st).Read(ctx, r, n, 0)
+	msgs, _, err := stream.New(st).Read(ctx, r, n, 0)
 	check(t, err)
 	warm, msgs := msgs[0], msgs[1:]
-	if _, err := store.NewStreams(st).Replies(ctx, []store.Answer{{Message: &warm, Event: &event.Event{ID: "warm", Source: "/test", Type: event.TaskCompleted, Tenant: "a"}}}); err != nil {
+	if _, err := stream.New(st).Replies(ctx, []stream.Answer{{Message: &warm, Event: &event.Event{ID: "warm", Source: "/test", Type: event.TaskCompleted, Tenant: "a"}}}); err != nil {
 		t.Fatal(err) // so that Redis has the script
 	}
 	check(t, rdb.Set(ctx, "tenant:b:events", "no stream", 0).Err()) // replies to b fail
@@ -137,9 +138,9 @@ func TestSendAgain(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: mini.Addr(), MaxRetries: -1, DisableIdentity: true})
 	t.Cleanup(func() { rdb.Close() })
 	st := store.New(rdb, store.Options{})
-	check(t, store.NewStreams(st).Groups(t.Context(), "a"))
+	check(t, stream.New(st).Groups(t.Context(), "a"))
 	check(t, st.Publish(t.Context(), event.Event{ID: "q", Source: "/test", Type: event.TaskRequested, Tenant: "a"}))
-	msgs, _, err := store.NewStreams(st).Read(t.Context(), store.Reader{Group: store.ExecutorGroup, Consumer: "e", Tenants: []string{"a"}}, 10, 0)
+	msgs, _, err := stream.New(st).Read(t.Context(), stream.Reader{Group: store.ExecutorGroup, Consumer: "e", Tenants: []string{"a"}}, 10, 0)
 	check(t, err)
 	j := &job{message: msgs[0], result: &event.Completed{}}
 	o := &outbox{store: st}

@@ -26,6 +26,7 @@ import (
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 const (
@@ -91,7 +92,7 @@ func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.O
 	tapped.AddHook(&s.tap)
 	t.Cleanup(func() { tapped.Close() })
 	s.store = store.New(tapped, store.Options{})
-	must(t, store.NewStreams(s.store).Groups(t.Context(), tenant))
+	must(t, stream.New(s.store).Groups(t.Context(), tenant))
 	def, _, err := dsl.Parse("wf.yaml", []byte(document))
 	must(t, err)
 	lib := definitions.New(s.store, decide.Options{Remote: true, Limits: decide.DefaultLimits()})

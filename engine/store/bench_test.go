@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // meter counts the bytes of the arguments that go to Redis.
@@ -42,7 +43,7 @@ func BenchmarkCommit(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			rdb := open(b)
 			st := store.New(rdb, store.Options{})
-			if err := store.NewStreams(st).Groups(b.Context(), tenant); err != nil {
+			if err := stream.New(st).Groups(b.Context(), tenant); err != nil {
 				b.Fatal(err)
 			}
 			var m meter
@@ -78,14 +79,14 @@ func delivered(b *testing.B, st *store.Store, n int64) store.Message {
 		b.Fatal(err)
 	}
 	for {
-		msgs, _, err := store.NewStreams(st).Read(b.Context(), reader(store.WorkerGroup, "w1"), 1, 0)
+		msgs, _, err := stream.New(st).Read(b.Context(), reader(store.WorkerGroup, "w1"), 1, 0)
 		if err != nil || len(msgs) != 1 {
 			b.Fatal(msgs, err)
 		}
 		if msgs[0].Event.ID == e.ID {
 			return msgs[0]
 		}
-		if err := store.NewStreams(st).AcknowledgeOwned(b.Context(), msgs[0]); err != nil {
+		if err := stream.New(st).AcknowledgeOwned(b.Context(), msgs[0]); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Commit is one transition of an execution.
@@ -106,7 +107,7 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 
 // check says what the script could only find out half way through.
 func (c *Commit) check(b *commitBatch) error {
-	if err := checkExecution(c.Tenant, c.Execution); err != nil {
+	if err := CheckIDs(c.Tenant, c.Execution); err != nil {
 		return err
 	}
 	if c.Tenant != b.tenant {
@@ -117,8 +118,8 @@ func (c *Commit) check(b *commitBatch) error {
 	}
 	for _, events := range [][]event.Event{c.History, c.Publish} {
 		for _, e := range events {
-			if n := len(e.Ext); n >= mostFields {
-				return fmt.Errorf("commit %s: event %s has %d further attributes, want less than %d", c.Execution, e.ID, n, mostFields)
+			if n := len(e.Ext); n >= MostFields {
+				return fmt.Errorf("commit %s: event %s has %d further attributes, want less than %d", c.Execution, e.ID, n, MostFields)
 			}
 		}
 	}
@@ -145,18 +146,18 @@ const (
 type commitBatch struct {
 	store           *Store
 	tenant          string
-	where           *keysOfTenant
+	where           *TenantKeys
 	group, consumer string   // whose messages are answered; empty: there are none
 	names           []string // of the executions, for errors
 	refused         []error  // why one is not given to the script; nil if it is
 	keys            []string // of the executions
 	args            []any    // of the transitions
-	first, last     string   // of the entries that are answered
+	answered        IDRange  // the entries that are answered
 	deadLetter      []any    // of the message that the only transition answers; none if it is not given up
 }
 
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
-	b := &commitBatch{store: s, tenant: commits[0].Tenant, where: s.keysFor(commits[0].Tenant)}
+	b := &commitBatch{store: s, tenant: commits[0].Tenant, where: s.TenantKeys(commits[0].Tenant)}
 	size := 0
 	for i := range commits {
 		size += transitionArguments + eventArguments*(len(commits[i].History)+len(commits[i].Publish))
@@ -191,16 +192,6 @@ func (b *commitBatch) fits(c *Commit) bool {
 	return len(b.names) == 0 || len(b.names) < mostTransitions && len(b.args)+eventArguments*n < mostArguments
 }
 
-// answers widens the range of the entries that the batch answers.
-func (b *commitBatch) answers(entry string) {
-	if b.first == "" || compareIDs(entry, b.first) < 0 {
-		b.first = entry
-	}
-	if b.last == "" || compareIDs(entry, b.last) > 0 {
-		b.last = entry
-	}
-}
-
 // errLost is why a transition is not tried.
 var errLost = errors.New("an earlier one failed")
 
@@ -219,7 +210,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	entry, index := any(""), 0
 	if c.Message != nil {
 		entry = &c.Message.ID
-		b.answers(c.Message.ID)
+		b.answered.Add(c.Message.ID)
 	}
 	if c.Ended {
 		index = indexKey(c.Status)
@@ -231,11 +222,11 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	b.addFields(c)
 	b.args[fields-4] = len(b.args) - fields
 	for i := range c.History {
-		b.args = b.store.appendEvent(b.args, &c.History[i], c.Tenant, true)
+		b.args = b.store.AppendEvent(b.args, &c.History[i], c.Tenant, true)
 	}
 	b.publish(c)
 	for _, t := range c.Cancel {
-		b.args = append(b.args, member(t), tombstone(t))
+		b.args = append(b.args, event.TimerText(&t), Tombstone(t))
 	}
 	b.args[head] = len(b.args) - head
 	return true
@@ -292,7 +283,7 @@ func (b *commitBatch) publish(c *Commit) {
 		e := &c.Publish[i]
 		n := c.written(e, from)
 		if n < 0 {
-			b.args = b.store.appendEvent(b.args, e, c.Tenant, false)
+			b.args = b.store.AppendEvent(b.args, e, c.Tenant, false)
 			continue
 		}
 		from = n + 1
@@ -319,12 +310,12 @@ func (c *Commit) written(e *event.Event, from int) int {
 // list is all keys and arguments, behind space for what stands before them.
 func (b *commitBatch) list() []any {
 	h := b.where
-	all := append(make([]any, 0, beforeKeys+tenantKeys+len(b.keys)+batchArguments+len(b.deadLetter)+len(b.args)),
-		nil, nil, nil, &h.stream, &h.timers, &h.open, &h.faulted, &h.completed, &h.cancelled)
+	all := append(make([]any, 0, wire.BeforeKeys+tenantKeys+len(b.keys)+batchArguments+len(b.deadLetter)+len(b.args)),
+		nil, nil, nil, &h.Stream, &h.Timers, &h.Open, &h.Faulted, &h.Completed, &h.Cancelled)
 	for i := range b.keys {
 		all = append(all, &b.keys[i])
 	}
-	all = append(all, &b.group, &b.consumer, &b.tenant, &b.first, &b.last, lookedAt(len(b.names)), len(b.deadLetter))
+	all = append(all, &b.group, &b.consumer, &b.tenant, &b.answered.First, &b.answered.Last, PendingCount(len(b.names)), len(b.deadLetter))
 	return append(append(all, b.deadLetter...), b.args...)
 }
 
@@ -332,8 +323,8 @@ func (b *commitBatch) list() []any {
 func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, err error) {
 	var done []any
 	if len(b.args) > 0 {
-		if done, err = b.store.call(ctx, commitScript, tenantKeys+len(b.keys), b.list()).Slice(); err != nil {
-			return nil, failed("commit", err)
+		if done, err = b.store.rdb.Call(ctx, commitScript, tenantKeys+len(b.keys), b.list()).Slice(); err != nil {
+			return nil, Failed("commit", err)
 		}
 	}
 	for i, name := range b.names {
@@ -346,29 +337,29 @@ func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committi
 			continue
 		}
 		if len(done) == 0 {
-			return nil, failed("commit", errReply)
+			return nil, Failed("commit", wire.ErrReply)
 		}
 		switch result := done[0].(type) {
 		case int64:
 			out = append(out, Committing{Outcome: Outcome(result)})
 		case string:
-			out = append(out, Committing{Fenced, failed("commit "+name, errors.New(result))})
+			out = append(out, Committing{Fenced, Failed("commit "+name, errors.New(result))})
 		default:
-			return nil, failed("commit "+name, errReply)
+			return nil, Failed("commit "+name, wire.ErrReply)
 		}
 		done = done[1:]
 	}
 	return out, nil
 }
 
-// deadLetterArgs returns the field names and values of a dead letter.
-func (s *Store) deadLetterArgs(m Message, d event.Dead, now time.Time) []any {
+// DeadLetterArgs returns the fields of a dead letter.
+func (s *Store) DeadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 	last := now.Format(time.RFC3339Nano)
 	first := m.field(firstFailureField)
 	if first == "" {
 		first = last
 	}
-	return append(anys(m.sent()),
+	return append(wire.Args(m.sent()),
 		"reason", string(s.sealer.Seal([]byte(d.Reason))), "attempts", strconv.Itoa(d.Attempts), "service", d.Service,
 		"source_stream", s.keys.Stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)
 }
@@ -377,7 +368,7 @@ func (s *Store) deadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, error) {
 	c.Ack = true
 	b := s.newCommitBatch([]Commit{c})
-	b.deadLetter = s.deadLetterArgs(*c.Message, d, c.Now)
+	b.deadLetter = s.DeadLetterArgs(*c.Message, d, c.Now)
 	b.add(&c, false)
 	b.keys = append(b.keys, s.keys.DeadLetters(c.Tenant))
 	done, err := b.run(ctx, nil)

@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // cpuOf is for how long Redis has worked.
@@ -52,14 +53,14 @@ func (t *transitions) read(b *testing.B) []store.Message {
 	b.Helper()
 	var out []store.Message
 	for len(out) < batch {
-		msgs, _, err := store.NewStreams(t.st).Read(b.Context(), reader(store.WorkerGroup, "w1"), batch, 0)
+		msgs, _, err := stream.New(t.st).Read(b.Context(), reader(store.WorkerGroup, "w1"), batch, 0)
 		if err != nil {
 			b.Fatal(err)
 		}
 		for _, m := range msgs {
 			if m.Event.Type == event.ExecutionStarted || m.Event.Type == event.TaskCompleted {
 				out = append(out, m)
-			} else if err := store.NewStreams(t.st).AcknowledgeOwned(b.Context(), m); err != nil {
+			} else if err := stream.New(t.st).AcknowledgeOwned(b.Context(), m); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -113,7 +114,7 @@ func (t *transitions) ended(b *testing.B) []store.Commit {
 func BenchmarkCommitAll(b *testing.B) {
 	rdb := redistest.Start(b)
 	st := store.New(rdb, store.Options{})
-	if err := store.NewStreams(st).Groups(b.Context(), tenant); err != nil {
+	if err := stream.New(st).Groups(b.Context(), tenant); err != nil {
 		b.Fatal(err)
 	}
 	t := &transitions{st: st}

@@ -14,6 +14,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 func sorted(in []string) []string { return slices.Sorted(slices.Values(in)) }
@@ -75,7 +76,7 @@ var commits = []check{
 		if ids := w.rdb.XRange(t.Context(), historyKey, "-", "+").Val(); ids[0].ID != "1-0" || ids[1].ID != "2-0" {
 			t.Errorf("history entries %v, want 1-0 and 2-0", ids)
 		}
-		published, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 10, 0)
+		published, _, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 10, 0)
 		must(t, err)
 		if len(published) != 2 || cmp.Diff(c.Publish[0], published[1].Event) != "" {
 			t.Errorf("the executors read %v, want what came in and %v", published, c.Publish)
@@ -158,7 +159,7 @@ var commits = []check{
 		if diff := cmp.Diff(append(slices.Clone(c.History), other.History...), history); diff != "" {
 			t.Error(diff)
 		}
-		published, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
+		published, _, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
 		must(t, err)
 		var got []event.Event
 		for _, m := range published {
@@ -206,7 +207,7 @@ var commits = []check{
 		if diff := cmp.Diff(c.History, history); diff != "" {
 			t.Error(diff)
 		}
-		published, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
+		published, _, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), 1000, 0)
 		must(t, err)
 		var got []event.Event
 		for _, m := range published {
@@ -343,9 +344,9 @@ var starts = []check{
 			_, defineErr := w.Define(ctx, bad, "a.b", "1.0.0", "")
 			_, listenErr := w.Listeners(ctx, bad, "a")
 			_, commitErr := w.Commit(ctx, store.Commit{Tenant: bad, Execution: execution})
-			_, _, blockErr := store.NewStreams(w.Store).Read(ctx, store.Reader{Group: "g", Consumer: "c", Tenants: []string{bad}}, 1, 0)
+			_, _, blockErr := stream.New(w.Store).Read(ctx, stream.Reader{Group: "g", Consumer: "c", Tenants: []string{bad}}, 1, 0)
 			for i, err := range []error{
-				store.NewStreams(w.Store).Groups(ctx, bad), w.Publish(ctx, e), w.Start(ctx, e), readErr, historyErr,
+				stream.New(w.Store).Groups(ctx, bad), w.Publish(ctx, e), w.Start(ctx, e), readErr, historyErr,
 				definitionErr, defineErr, listenErr, commitErr, blockErr,
 			} {
 				if !errors.Is(err, store.ErrName) {

@@ -15,18 +15,20 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // dead gives a message up.
 func (w *environment) dead(t *testing.T, m store.Message, reason string) {
 	t.Helper()
-	mine(t, true)(store.NewStreams(w.Store).DeadLetter(t.Context(), m, event.Dead{Reason: reason, Attempts: 3, Service: m.Group}, nil))
+	mine(t, true)(stream.New(w.Store).DeadLetter(t.Context(), m, event.Dead{Reason: reason, Attempts: 3, Service: m.Group}, nil))
 }
 
 // deadLetters are all dead letters of the tenant, the newest first.
-func (w *environment) deadLetters(t *testing.T) []store.DeadLetter {
+func (w *environment) deadLetters(t *testing.T) []stream.DeadLetter {
 	t.Helper()
-	deadLetters, next, err := store.NewStreams(w.Store).DeadLetters(t.Context(), store.DeadLetterQuery{Tenant: tenant, Count: 100})
+	deadLetters, next, err := stream.New(w.Store).DeadLetters(t.Context(), stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 100}})
 	must(t, err)
 	if next != "" {
 		t.Errorf("there are more behind %s", next)
@@ -63,7 +65,7 @@ var deadLetters = []check{
 			l.SourceStream != streamKey || l.LastFailure.IsZero() || l.FirstFailure.IsZero() || l.Replayed != 0 || l.Err != nil {
 			t.Errorf("letter %+v", l)
 		}
-		if found, err := store.NewStreams(w.Store).FindDeadLetter(t.Context(), tenant, "", l.ID); err != nil || !slices.Equal(found.Fields, m.Fields()) {
+		if found, err := stream.New(w.Store).FindDeadLetter(t.Context(), tenant, "", l.ID); err != nil || !slices.Equal(found.Fields, m.Fields()) {
 			t.Errorf("found %+v, %v, want the fields %v", found, err, m.Fields())
 		}
 	}},
@@ -82,7 +84,7 @@ var deadLetters = []check{
 			if l.Replayed != count {
 				t.Errorf("the letter has been replayed %d times, want %d", l.Replayed, count)
 			}
-			replayed(t, true)(store.NewStreams(w.Store).Replay(t.Context(), l))
+			replayed(t, true)(stream.New(w.Store).Replay(t.Context(), l))
 			last := w.rdb.XRevRangeN(t.Context(), streamKey, "+", "-", 1).Val()[0].Values
 			if last[event.ReplayAttribute] != strconv.Itoa(count+1) || len(last) != len(sent)/2+1 {
 				t.Fatalf("entry %v", last)
@@ -104,7 +106,7 @@ var deadLetters = []check{
 		var wait sync.WaitGroup
 		for range 3 {
 			wait.Go(func() {
-				if _, err := store.NewStreams(w.Store).Replay(t.Context(), l); err != nil {
+				if _, err := stream.New(w.Store).Replay(t.Context(), l); err != nil {
 					t.Error(err)
 				}
 			})
@@ -113,8 +115,8 @@ var deadLetters = []check{
 		if n := w.rdb.XLen(t.Context(), streamKey).Val() - before; n != 1 {
 			t.Errorf("it went back %d times", n)
 		}
-		replayed(t, false)(store.NewStreams(w.Store).Replay(t.Context(), l))
-		if n, err := store.NewStreams(w.Store).Drop(t.Context(), l); n != 0 || err != nil {
+		replayed(t, false)(stream.New(w.Store).Replay(t.Context(), l))
+		if n, err := stream.New(w.Store).Drop(t.Context(), l); n != 0 || err != nil {
 			t.Errorf("dropped %d, %v", n, err)
 		}
 	}},
@@ -124,8 +126,8 @@ var deadLetters = []check{
 		}
 		for _, oldest := range []bool{false, true} {
 			var ids []string
-			for q := (store.DeadLetterQuery{Tenant: tenant, Count: 5, Oldest: oldest}); ; {
-				page, next, err := store.NewStreams(w.Store).DeadLetters(t.Context(), q)
+			for q := (stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 5, Oldest: oldest}}); ; {
+				page, next, err := stream.New(w.Store).DeadLetters(t.Context(), q)
 				must(t, err)
 				for _, l := range page {
 					ids = append(ids, l.Event.ID)
@@ -144,13 +146,13 @@ var deadLetters = []check{
 			}
 		}
 		all := w.deadLetters(t)
-		if n, err := store.NewStreams(w.Store).Drop(t.Context(), all[3], all[4]); n != 2 || err != nil || len(w.deadLetters(t)) != 23 {
+		if n, err := stream.New(w.Store).Drop(t.Context(), all[3], all[4]); n != 2 || err != nil || len(w.deadLetters(t)) != 23 {
 			t.Errorf("dropped %d, %v", n, err)
 		}
-		if _, err := store.NewStreams(w.Store).FindDeadLetter(t.Context(), tenant, "", all[3].ID); !errors.Is(err, store.ErrNotFound) {
+		if _, err := stream.New(w.Store).FindDeadLetter(t.Context(), tenant, "", all[3].ID); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a dropped letter: %v", err)
 		}
-		if _, err := store.NewStreams(w.Store).FindDeadLetter(t.Context(), tenant, "", "-"); !errors.Is(err, store.ErrName) {
+		if _, err := stream.New(w.Store).FindDeadLetter(t.Context(), tenant, "", "-"); !errors.Is(err, store.ErrName) {
 			t.Errorf("no id: %v", err)
 		}
 	}},
@@ -169,7 +171,7 @@ var deadLetters = []check{
 			if l.Event.ID != "1" || len(l.Fields) != len(values) {
 				t.Errorf("letter of %d fields: %d, event %s", c.fields, len(l.Fields)/2, l.Event.ID)
 			}
-			done, err := store.NewStreams(w.Store).Replay(t.Context(), l)
+			done, err := stream.New(w.Store).Replay(t.Context(), l)
 			if done != c.back || (err == nil) != c.back {
 				t.Errorf("%d fields: replayed %v, %v", c.fields, done, err)
 			}
@@ -191,16 +193,16 @@ var deadLetters = []check{
 		if l.Timer != "junk" || l.Err == nil || l.Service != store.TimerGroup {
 			t.Errorf("letter %+v", l)
 		}
-		if done, err := store.NewStreams(w.Store).Replay(t.Context(), l); done || err == nil || !strings.Contains(err.Error(), "cannot be replayed") {
+		if done, err := stream.New(w.Store).Replay(t.Context(), l); done || err == nil || !strings.Contains(err.Error(), "cannot be replayed") {
 			t.Errorf("replayed %v, %v", done, err)
 		}
-		_, err := store.NewStreams(w.Store).Drop(t.Context(), l)
+		_, err := stream.New(w.Store).Drop(t.Context(), l)
 		must(t, err)
 		good := string(event.Encode(timer(0)))
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: deadKey, Values: []string{"timer", good, "reason", "x"}}).Err())
 		l = w.deadLetters(t)[0]
-		replayed(t, true)(store.NewStreams(w.Store).Replay(t.Context(), l))
-		replayed(t, false)(store.NewStreams(w.Store).Replay(t.Context(), l))
+		replayed(t, true)(stream.New(w.Store).Replay(t.Context(), l))
+		replayed(t, false)(stream.New(w.Store).Replay(t.Context(), l))
 		if p := w.only(t); p.Member != good || p.Event != nil {
 			t.Errorf("timer %+v", p)
 		}
@@ -219,20 +221,20 @@ var deadLetters = []check{
 		} {
 			must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: values}).Err())
 		}
-		deadLetters, _, err := store.NewStreams(w.Store).DeadLetters(t.Context(), store.DeadLetterQuery{Tenant: tenant, Stream: key, Count: 10})
+		deadLetters, _, err := stream.New(w.Store).DeadLetters(t.Context(), stream.DeadLetterQuery{Tenant: tenant, Stream: key, Range: store.Range{Count: 10}})
 		must(t, err)
 		if len(deadLetters) != 2 {
 			t.Fatalf("letters %+v", deadLetters)
 		}
-		if done, err := store.NewStreams(w.Store).Replay(t.Context(), deadLetters[0]); done || err == nil {
+		if done, err := stream.New(w.Store).Replay(t.Context(), deadLetters[0]); done || err == nil {
 			t.Errorf("one without its original: replayed %v, %v", done, err)
 		}
 		l := deadLetters[1]
 		if l.Reason != "timeout" || l.Attempts != 3 || l.Event.Execution != "x-7" || l.Event.ID != "o" || l.Stream != key {
 			t.Errorf("letter %+v", l)
 		}
-		replayed(t, true)(store.NewStreams(w.Store).Replay(t.Context(), l))
-		replayed(t, false)(store.NewStreams(w.Store).Replay(t.Context(), l))
+		replayed(t, true)(stream.New(w.Store).Replay(t.Context(), l))
+		replayed(t, false)(stream.New(w.Store).Replay(t.Context(), l))
 		m := w.read(t, store.ExecutorGroup, "e1")
 		if m.Event.ID != "o" || string(m.Event.Data) != `{"n":1.50}` || m.Replay != 1 {
 			t.Errorf("brought back %+v", m)
@@ -241,7 +243,7 @@ var deadLetters = []check{
 	{"the tenants with dead letters are known", func(t *testing.T, w *environment) {
 		w.dead(t, w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1"), "no")
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:beta:events:dlq", Values: []string{"reason", "x"}}).Err())
-		if got, err := store.NewView(w.Store).DeadTenants(t.Context()); err != nil || !slices.Equal(got, []string{"acme", "beta"}) {
+		if got, err := inspect.New(w.Store).DeadTenants(t.Context()); err != nil || !slices.Equal(got, []string{"acme", "beta"}) {
 			t.Errorf("tenants %v, %v", got, err)
 		}
 	}},

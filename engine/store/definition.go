@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Define keeps the text of a definition under its version, and says its hash.
@@ -19,7 +21,7 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 	if err := CheckTenant(tenant); err != nil {
 		return "", err
 	}
-	if err := s.know(ctx, tenant); err != nil {
+	if err := s.AddTenant(ctx, tenant); err != nil {
 		return "", err
 	}
 	hash = DefinitionHash(text)
@@ -30,14 +32,14 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 			return "", err
 		}
 		const keys, most = 2, 10 // of these and all texts
-		l := textList{list: make([]any, beforeKeys, beforeKeys+most), texts: make([]string, 0, most)}
-		l.add(key, s.keys.Workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
+		l := wire.TextList{List: make([]any, wire.BeforeKeys, wire.BeforeKeys+most), Texts: make([]string, 0, most)}
+		l.Add(key, s.keys.Workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
 		if latest == "" || newer(version, latest) >= 0 {
-			l.add("latest", version)
+			l.Add("latest", version)
 		}
-		done, err := s.call(ctx, defineScript, keys, l.list).Int()
+		done, err := s.rdb.Call(ctx, defineScript, keys, l.List).Int()
 		if err != nil || done == 1 {
-			return hash, failed("define "+id, err)
+			return hash, Failed("define "+id, err)
 		}
 	}
 }
@@ -94,10 +96,10 @@ func (s *Store) Workflows(ctx context.Context, tenant string) ([]Workflow, error
 	}
 	ids, err := s.members(ctx, s.keys.Workflows(tenant))
 	if err != nil {
-		return nil, failed("list the workflows", err)
+		return nil, Failed("list the workflows", err)
 	}
 	var out []Workflow
-	for page := range slices.Chunk(ids, together) {
+	for page := range slices.Chunk(ids, workflowsAtOnce) {
 		found, err := s.Versions(ctx, tenant, page...)
 		if err != nil {
 			return nil, err
@@ -107,16 +109,19 @@ func (s *Store) Workflows(ctx context.Context, tenant string) ([]Workflow, error
 	return out, nil
 }
 
+// workflowsAtOnce is how many workflows are read in one round trip.
+const workflowsAtOnce = 100
+
 // members reads a set page by page, sorted.
 func (s *Store) members(ctx context.Context, key string) (all []string, err error) {
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var page []string
-		if page, cursor, err = s.rdb.SScan(ctx, key, cursor, "", scanCount).Result(); err != nil {
+		if page, cursor, err = s.rdb.SScan(ctx, key, cursor, "", ScanCount).Result(); err != nil {
 			return nil, err //nolint:wrapcheck // whoever asks says for what
 		}
 		all = append(all, page...)
 	}
-	return slices.Compact(sorted(all)), nil
+	return compacted(all), nil
 }
 
 // Versions reads which versions of workflows there are; those that are not
@@ -131,7 +136,7 @@ func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]W
 		names[i] = pipe.HKeys(ctx, s.keys.Definition(tenant, id))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, failed("read the versions of workflows", err)
+		return nil, Failed("read the versions of workflows", err)
 	}
 	const prefix = "version:"
 	values := make([]*redis.SliceCmd, len(ids))
@@ -141,7 +146,7 @@ func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]W
 		values[i] = pipe.HMGet(ctx, s.keys.Definition(tenant, id), append([]string{"latest"}, kept...)...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, failed("read the versions of workflows", err)
+		return nil, Failed("read the versions of workflows", err)
 	}
 	var out []Workflow
 	for i, id := range ids {
@@ -167,7 +172,7 @@ func (s *Store) field(ctx context.Context, key, name string) (string, error) {
 	case errors.Is(err, redis.Nil):
 		return "", ErrNotFound
 	default:
-		return "", failed("read "+key, err)
+		return "", Failed("read "+key, err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // Where there are limit of them or more, those that are not open any more are looked
 // for: one that was given up is still listed.
 func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, limit int) (count int, parentEnded bool, err error) {
-	if err := checkExecution(tenant, root); err != nil {
+	if err := CheckIDs(tenant, root); err != nil {
 		return 0, false, err
 	}
 	key := s.keys.descendants(tenant, root)
@@ -25,11 +25,11 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	_, _ = counting.Exec(ctx) // a parent that is gone is no error
 	open, err := size.Result()
 	if err != nil || open < int64(limit) {
-		return int(open), false, failed("count the executions below "+root, err)
+		return int(open), false, Failed("count the executions below "+root, err)
 	}
 	ids, err := s.rdb.SRandMemberN(ctx, key, looksWhenFull).Result()
 	if err != nil {
-		return int(open), false, failed("look at the executions below "+root, err)
+		return int(open), false, Failed("look at the executions below "+root, err)
 	}
 	pipe := s.rdb.Pipeline()
 	statuses := make([]*redis.StringCmd, len(ids))
@@ -47,7 +47,7 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 		return int(open), false, nil
 	}
 	err = s.rdb.SRem(ctx, key, gone...).Err()
-	return int(open) - len(gone), false, failed("forget executions below "+root, err)
+	return int(open) - len(gone), false, Failed("forget executions below "+root, err)
 }
 
 // looksWhenFull is how many members of a full set are compared with the executions.
@@ -59,14 +59,14 @@ func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error)
 	if err := CheckTenant(tenant); err != nil {
 		return 0, err
 	}
-	index := s.keysFor(tenant).open
+	index := s.TenantKeys(tenant).Open
 	open, err := s.rdb.ZCard(ctx, index).Result()
 	if err != nil || open < int64(limit) {
-		return int(open), failed("count the open executions", err)
+		return int(open), Failed("count the open executions", err)
 	}
 	ids, err := s.rdb.ZRandMember(ctx, index, looksWhenFull).Result()
 	if err != nil {
-		return int(open), failed("look at the open executions", err)
+		return int(open), Failed("look at the open executions", err)
 	}
 	pipe := s.rdb.Pipeline()
 	exist := make([]*redis.IntCmd, len(ids))
@@ -80,7 +80,7 @@ func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error)
 		}
 		gone, err := unlistScript.Run(ctx, s.rdb, []string{index, s.keys.Execution(tenant, id)}, id).Int64()
 		if err != nil {
-			return int(open), failed("remove "+id+" from the open executions", err)
+			return int(open), Failed("remove "+id+" from the open executions", err)
 		}
 		open -= gone
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Execution is what Redis knows of an execution besides its history.
@@ -29,30 +30,30 @@ type Execution struct {
 
 // Start begins an execution: e is its ExecutionStarted. One of the same id is ErrExists.
 func (s *Store) Start(ctx context.Context, e event.Event) error {
-	if err := checkExecution(e.Tenant, e.Execution); err != nil {
+	if err := CheckIDs(e.Tenant, e.Execution); err != nil {
 		return err
 	}
-	if err := s.know(ctx, e.Tenant); err != nil {
+	if err := s.AddTenant(ctx, e.Tenant); err != nil {
 		return err
 	}
-	const keys, own, fields, each = 3, 6, 8, 40 // of the execution, and room for those of the event
-	l := textList{list: make([]any, beforeKeys, each), texts: make([]string, 0, own)}
-	h := s.keysFor(e.Tenant)
-	key, _ := h.execution(e.Execution)
-	l.add(h.stream, key, h.open)
-	l.list = append(l.list, e.Time.UnixMilli())
-	l.add(e.Execution)
-	l.list = append(l.list, fields, "status", "pending", "version", "0", "workflow")
-	l.add(e.Workflow)
-	l.list = append(l.list, "created")
-	l.add(e.Time.UTC().Format(time.RFC3339Nano))
-	said := s.fields(e)
-	for i := range said {
-		l.list = append(l.list, &said[i])
+	const keys, own, first, each = 3, 6, 8, 40 // of the execution, and room for those of the event
+	l := wire.TextList{List: make([]any, wire.BeforeKeys, each), Texts: make([]string, 0, own)}
+	h := s.TenantKeys(e.Tenant)
+	key := h.Execution(e.Execution)
+	l.Add(h.Stream, key, h.Open)
+	l.List = append(l.List, e.Time.UnixMilli())
+	l.Add(e.Execution)
+	l.List = append(l.List, first, "status", "pending", "version", "0", "workflow")
+	l.Add(e.Workflow)
+	l.List = append(l.List, "created")
+	l.Add(e.Time.UTC().Format(time.RFC3339Nano))
+	fields := s.Fields(e)
+	for i := range fields {
+		l.List = append(l.List, &fields[i])
 	}
-	done, err := s.call(ctx, startScript, keys, l.list).Int()
+	done, err := s.rdb.Call(ctx, startScript, keys, l.List).Int()
 	if err != nil {
-		return failed("start "+e.Execution, err)
+		return Failed("start "+e.Execution, err)
 	}
 	if done == 0 {
 		return fmt.Errorf("execution %s: %w", e.Execution, ErrExists)
@@ -68,12 +69,12 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, er
 	}
 	fields, err := s.rdb.HGetAll(ctx, s.keys.Execution(tenant, id)).Result()
 	if err != nil {
-		return x, failed("read execution "+id, err)
+		return x, Failed("read execution "+id, err)
 	}
 	if len(fields) == 0 {
 		return x, fmt.Errorf("execution %s: %w", id, ErrNotFound)
 	}
-	x.Output, x.Error, x.Snapshot = s.unsealed(fields["output"]), s.unsealed(fields["error"]), s.unsealed(fields["snapshot"])
+	x.Output, x.Error, x.Snapshot = s.Unseal(fields["output"]), s.Unseal(fields["error"]), s.Unseal(fields["snapshot"])
 	return x, x.read(fields)
 }
 
@@ -81,7 +82,7 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, er
 func (x *Execution) read(fields map[string]string) (err error) {
 	x.Workflow, x.Definition, x.Status = fields["workflow"], fields["definition"], fields["status"]
 	x.Parent, x.ParentTask = fields["parent"], fields["parent_task"]
-	x.CreatedAt, x.EndedAt = moment(fields["created"]), moment(fields["ended"])
+	x.CreatedAt, x.EndedAt = wire.Time(fields["created"]), wire.Time(fields["ended"])
 	for name, n := range map[string]*int64{"version": &x.Version, "snapshot_version": &x.SnapshotVersion} {
 		if text := fields[name]; text != "" {
 			if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
@@ -92,20 +93,12 @@ func (x *Execution) read(fields map[string]string) (err error) {
 	return nil
 }
 
-func (s *Store) unsealed(text string) []byte {
+// Unseal puts secrets in the place of their tokens; nil stands for "".
+func (s *Store) Unseal(text string) []byte {
 	if text == "" {
 		return nil
 	}
 	return s.sealer.Unseal([]byte(text))
-}
-
-// moment reads a time that this package wrote; zero if there is none.
-func moment(text string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}
-	}
-	return t
 }
 
 // History reads up to count entries of a history, after a version.
@@ -113,38 +106,43 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	in := s.memory.bufferPool.take()
-	defer s.memory.bufferPool.back(in)
-	entries := in.rangeOf(ctx, s.keys.history(tenant, id), after, count)
+	buffer := s.rdb.Buffer()
+	defer s.rdb.Return(buffer)
+	entries := historyCmd(ctx, buffer, s.keys.History(tenant, id), after, count)
 	if err := s.rdb.Process(ctx, entries); err != nil {
-		return nil, failed("read the history of "+id, err)
+		return nil, Failed("read the history of "+id, err)
 	}
-	return s.history(id, in.reply())
+	return s.history(id, buffer)
 }
 
-// history reads the reply of XRANGE.
-func (s *Store) history(id string, text []byte) ([]event.Event, error) {
-	if why := refusal(text); why != "" {
-		return nil, failed("read the history of "+id, errors.New(why))
+// historyCmd reads up to count entries of a history, after a version.
+func historyCmd(ctx context.Context, into *wire.Buffer, history string, after int64, count int) *wire.Cmd {
+	from := strconv.FormatInt(after+1, 10) + "-0"
+	return into.Cmd(ctx, []any{"xrange", &history, from, "+", "count", count})
+}
+
+// history reads the events in the reply to a historyCmd.
+func (s *Store) history(id string, buffer *wire.Buffer) ([]event.Event, error) {
+	reply := buffer.Reply()
+	if why := reply.Refusal(); why != "" {
+		return nil, Failed("read the history of "+id, errors.New(why))
 	}
-	in := reply{text: text}
-	n := max(in.list(), 0)
+	n := max(reply.List(), 0)
 	out := make([]event.Event, 0, n)
-	var few [fewSpans]span
-	entry := rawEntry{fields: few[:0]}
+	entry := buffer.Entry()
 	for range n {
-		if in.entry(&entry); in.bad {
+		if reply.Entry(entry); reply.Bad() {
 			break
 		}
-		fields, _, _ := entry.texts()
-		e, err := s.decode(fields)
+		fields, _, _ := entry.Texts()
+		e, err := s.Decode(fields)
 		if err != nil {
-			return nil, fmt.Errorf("history of execution %s, entry %s: %w", id, entry.identifier(), err)
+			return nil, fmt.Errorf("history of execution %s, entry %s: %w", id, entry.ID(), err)
 		}
 		out = append(out, e)
 	}
-	if in.bad {
-		return nil, failed("read the history of "+id, errReply)
+	if reply.Bad() {
+		return nil, Failed("read the history of "+id, wire.ErrReply)
 	}
 	return out, nil
 }
@@ -163,16 +161,16 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 		return nil, err
 	}
 	pipe, fields := s.rdb.Pipeline(), make([]*redis.MapStringStringCmd, len(ids))
-	in := s.memory.bufferPool.several(len(ids))
-	defer s.memory.bufferPool.back(in...)
-	entries := make([]*prompt, len(ids))
+	buffers := s.rdb.Buffers(len(ids))
+	defer s.rdb.Return(buffers...)
+	entries := make([]*wire.Cmd, len(ids))
 	for i, id := range ids {
 		fields[i] = pipe.HGetAll(ctx, s.keys.Execution(tenant, id))
-		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, id), 0, most)
+		entries[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, most)
 		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
 	}
-	if _, err := pipe.Exec(ctx); err != nil && Temporary(failed("", err)) {
-		return nil, failed("read executions", err)
+	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
+		return nil, Failed("read executions", err)
 	}
 	var out []Whole
 	for i, id := range ids {
@@ -180,9 +178,9 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 		if fields[i].Err() != nil || len(fields[i].Val()) == 0 || w.read(fields[i].Val()) != nil {
 			continue
 		}
-		w.Output, w.Error = s.unsealed(fields[i].Val()["output"]), s.unsealed(fields[i].Val()["error"])
+		w.Output, w.Error = s.Unseal(fields[i].Val()["output"]), s.Unseal(fields[i].Val()["error"])
 		var err error
-		if w.History, err = s.history(id, in[i].reply()); err == nil && int64(len(w.History)) == w.Version {
+		if w.History, err = s.history(id, buffers[i]); err == nil && int64(len(w.History)) == w.Version {
 			out = append(out, w)
 		}
 	}
@@ -202,20 +200,20 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
-	in := s.memory.bufferPool.several(len(tails))
-	defer s.memory.bufferPool.back(in...)
-	pipe, entries := s.rdb.Pipeline(), make([]*prompt, len(tails))
+	buffers := s.rdb.Buffers(len(tails))
+	defer s.rdb.Return(buffers...)
+	pipe, entries := s.rdb.Pipeline(), make([]*wire.Cmd, len(tails))
 	for i, t := range tails {
-		entries[i] = in[i].rangeOf(ctx, s.keys.history(tenant, t.ID), t.After, most)
+		entries[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, t.ID), t.After, most)
 		_ = pipe.Process(ctx, entries[i]) // Exec says what is wrong
 	}
-	if _, err := pipe.Exec(ctx); err != nil && Temporary(failed("", err)) {
-		return failed("read histories", err)
+	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
+		return Failed("read histories", err)
 	}
 	for i := range tails {
 		t := &tails[i]
 		if t.Err = entries[i].Err(); t.Err == nil {
-			t.History, t.Err = s.history(t.ID, in[i].reply())
+			t.History, t.Err = s.history(t.ID, buffers[i])
 		}
 	}
 	return nil
@@ -224,13 +222,13 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 // eventArguments is how many arguments most events are.
 const eventArguments = 9
 
-// appendEvent appends an event as event.lua has it. In a history it has a task, if only an empty one.
-func (s *Store) appendEvent(args []any, e *event.Event, tenant string, history bool) []any {
+// AppendEvent appends an event as event.lua has it. In a history it has a task, if only an empty one.
+func (s *Store) AppendEvent(args []any, e *event.Event, tenant string, history bool) []any {
 	if usual(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
 		return append(args, "", s.sealer.text(e.ID), s.sealer.text(e.Source), (*string)(&e.Type), e.Time.UTC().Format(time.RFC3339Nano),
 			&e.Workflow, &e.Execution, &e.Task, s.sealer.Seal(e.Data))
 	}
-	fields := anys(s.fields(*e))
+	fields := wire.Args(s.Fields(*e))
 	return append(append(args, len(fields)), fields...)
 }
 
@@ -238,12 +236,4 @@ func (s *Store) appendEvent(args []any, e *event.Event, tenant string, history b
 func usual(e *event.Event, tenant string) bool {
 	return e.Tenant == tenant && e.Execution != "" && e.Workflow != "" && e.ID != "" && e.Source != "" && e.Type != "" &&
 		!e.Time.IsZero() && len(e.Data) > 0
-}
-
-func anys(in []string) []any {
-	out := make([]any, len(in))
-	for i, s := range in {
-		out[i] = s
-	}
-	return out
 }

@@ -71,8 +71,11 @@ func (q ExecutionQuery) indexes() []string {
 	return out
 }
 
+// executionsAtOnce is how many executions are read in one round trip.
+const executionsAtOnce = 1000
+
 // mostLooks is how many executions one page looks at, whatever it finds.
-const mostLooks = 20 * mostAtOnce
+const mostLooks = 20 * executionsAtOnce
 
 // Executions are up to q.Limit executions, the newest first; of those of one
 // millisecond the last by id. Their output, error and state are left out. There may
@@ -88,7 +91,7 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 	}
 	p := &page{query: q}
 	// One more than is asked for says whether there are more.
-	for looked, size := 0, min(q.Limit, mostAtOnce-1)+1; looked < cmp.Or(q.Looks, mostLooks); size = mostAtOnce {
+	for looked, size := 0, min(q.Limit, executionsAtOnce-1)+1; looked < cmp.Or(q.Looks, mostLooks); size = executionsAtOnce {
 		entries, err := m.take(ctx, size)
 		if err != nil || len(entries) == 0 {
 			return p.ordered(), "", err
@@ -150,7 +153,7 @@ func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]E
 	}
 	if len(ids) > 0 {
 		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, failed("read executions", err)
+			return nil, Failed("read executions", err)
 		}
 	}
 	out := make([]Execution, len(ids))
@@ -175,16 +178,16 @@ func (s *Store) Counts(ctx context.Context, tenant string) (c Counts, err error)
 	if err := CheckTenant(tenant); err != nil {
 		return c, err
 	}
-	trip, h := s.roundTrip(), s.keysFor(tenant)
-	defer trip.end()
+	trip, h := s.rdb.Trip(), s.TenantKeys(tenant)
+	defer trip.End()
 	card := func(key *string) *redis.IntCmd {
-		cmd := redis.NewIntCmd(ctx, trip.list("zcard", key)...)
-		trip.add(cmd)
+		cmd := redis.NewIntCmd(ctx, trip.Args("zcard", key)...)
+		trip.Add(cmd)
 		return cmd
 	}
-	open, completed, faulted, cancelled := card(&h.open), card(&h.completed), card(&h.faulted), card(&h.cancelled)
-	if err := trip.send(ctx); err != nil {
-		return c, failed("count executions", err)
+	open, completed, faulted, cancelled := card(&h.Open), card(&h.Completed), card(&h.Faulted), card(&h.Cancelled)
+	if err := trip.Send(ctx); err != nil {
+		return c, Failed("count executions", err)
 	}
 	return Counts{Open: open.Val(), Completed: completed.Val(), Faulted: faulted.Val(), Cancelled: cancelled.Val()}, nil
 }
@@ -312,7 +315,7 @@ func (m *merged) fill(ctx context.Context, n int) error {
 			return nil
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return failed("list executions", err)
+			return Failed("list executions", err)
 		}
 		for sh, reply := range replies {
 			sh.take(reply.Val(), m.follows)

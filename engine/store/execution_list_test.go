@@ -15,6 +15,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // born is when executions of these tests are created, so many milliseconds later.
@@ -251,7 +252,7 @@ var executionLists = []check{
 		e := happened("s", event.ExecutionStarted)
 		e.Tenant = "started"
 		must(t, w.Start(ctx, e))
-		must(t, store.NewStreams(w.Store).Groups(ctx, "grouped"))
+		must(t, stream.New(w.Store).Groups(ctx, "grouped"))
 		e.Tenant = "told"
 		must(t, w.Publish(ctx, e))
 		got, err := w.Tenants(ctx)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Keep says which executions that have ended are kept. Without bounds all are.
@@ -113,7 +115,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Wal
 		cards[i], lists[i] = pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, from[i], from[i]+mostForgotten-1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !redis.IsOOMError(err) {
-		return finishedPage{}, failed("list finished executions", err)
+		return finishedPage{}, Failed("list finished executions", err)
 	}
 	page, total, before := finishedPage{now: clock.Val()}, int64(0), int64(0)
 	for i, reply := range lists {
@@ -164,16 +166,16 @@ func (s *Store) lookAt(ctx context.Context, tenant string, found []finished) err
 		replies[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, f.id), "version", "ended", "parent", "status")
 	}
 	_, err := pipe.Exec(ctx)
-	if err != nil && Temporary(failed("", err)) {
-		return failed("look at finished executions", err)
+	if err != nil && Temporary(Failed("", err)) {
+		return Failed("look at finished executions", err)
 	}
 	for i := range found {
-		fields := list(replies[i].Val())
+		fields := wire.List(replies[i].Val())
 		if replies[i].Err() != nil || len(fields) == 0 {
 			found[i].status = "unreadable"
 			continue
 		}
-		found[i].version, found[i].ended, found[i].parent, found[i].status = fields.text(0), fields.text(1), fields.text(2), fields.text(3)
+		found[i].version, found[i].ended, found[i].parent, found[i].status = fields.Text(0), fields.Text(1), fields.Text(2), fields.Text(3)
 	}
 	return nil
 }
@@ -181,7 +183,7 @@ func (s *Store) lookAt(ctx context.Context, tenant string, found []finished) err
 // doomed are those that are to go, as far as can be seen.
 func (p *finishedPage) doomed(keep Keep) (out []finished) {
 	for _, f := range p.found {
-		ended := moment(f.ended)
+		ended := wire.Time(f.ended)
 		switch {
 		case f.status == "" && f.version == "": // somebody has removed it, and left it in the list
 		case indexOf(f.status) == openIndex, ended.IsZero(), !keep.goes(ended, p.now, f.beyond):
@@ -207,16 +209,16 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 		if f.parent != "" {
 			above = f.parent
 		}
-		keys = append(keys, s.keys.Execution(tenant, f.id), s.keys.history(tenant, f.id), s.keys.Execution(tenant, above))
+		keys = append(keys, s.keys.Execution(tenant, f.id), s.keys.History(tenant, f.id), s.keys.Execution(tenant, above))
 		args = append(args, f.id, f.index+1, f.version, f.ended, f.parent)
 	}
 	reply, err := forgetScript.Run(ctx, s.rdb, keys, args...).Slice()
 	if err != nil {
-		return nil, failed("remove finished executions", err)
+		return nil, Failed("remove finished executions", err)
 	}
 	gone := make(map[string]int64, len(doomed))
 	for i, f := range doomed {
-		gone[f.id] = list(reply).number(i)
+		gone[f.id] = wire.List(reply).Number(i)
 	}
 	return gone, nil
 }
@@ -232,7 +234,7 @@ func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 		return Keep{}, nil
 	}
 	if err != nil {
-		return Keep{}, failed("read what is kept", err)
+		return Keep{}, Failed("read what is kept", err)
 	}
 	age, count, _ := strings.Cut(text, " ")
 	var keep Keep
@@ -267,7 +269,7 @@ func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 		samples = append(samples, pipe.ZRange(ctx, key, 0, weighed/2-1), pipe.ZRange(ctx, key, -weighed/2, -1))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return 0, failed("look at finished executions", err)
+		return 0, Failed("look at finished executions", err)
 	}
 	pipe = s.rdb.Pipeline()
 	var sizes []*redis.IntCmd
@@ -275,14 +277,14 @@ func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	for _, sample := range samples {
 		for _, id := range sample.Val() {
 			text += len(id)
-			sizes = append(sizes, pipe.MemoryUsage(ctx, s.keys.Execution(tenant, id)), pipe.MemoryUsage(ctx, s.keys.history(tenant, id)))
+			sizes = append(sizes, pipe.MemoryUsage(ctx, s.keys.Execution(tenant, id)), pipe.MemoryUsage(ctx, s.keys.History(tenant, id)))
 		}
 	}
 	if len(sizes) == 0 {
 		return 0, nil
 	}
-	if _, err := pipe.Exec(ctx); err != nil && Temporary(failed("", err)) {
-		return 0, failed("weigh finished executions", err)
+	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
+		return 0, Failed("weigh finished executions", err)
 	}
 	sum, all := int64(0), int64(len(sizes)/2)
 	for _, size := range sizes {

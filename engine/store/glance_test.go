@@ -13,34 +13,37 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // glance is how the tenant stands, and what came behind an entry.
-func (w *environment) glance(t *testing.T, since string) store.Glance {
+func (w *environment) glance(t *testing.T, since string) inspect.Glance {
 	t.Helper()
-	g, err := store.NewView(w.Store).Glance(t.Context(), tenant, since)
+	g, err := inspect.New(w.Store).Glance(t.Context(), tenant, since)
 	must(t, err)
 	return g
 }
 
 // pages are all timers of the tenant that pass, page by page, which are the same from
 // end to beginning.
-func (w *environment) pages(t *testing.T, q store.TimerQuery) []store.Pending {
+func (w *environment) pages(t *testing.T, q timers.Query) []timers.Pending {
 	t.Helper()
 	q.Tenant = tenant
 	there := w.pagesOneWay(t, q)
 	q.Back = true
-	same := func(a, b store.Pending) bool { return a.Member == b.Member }
+	same := func(a, b timers.Pending) bool { return a.Member == b.Member }
 	if back := w.pagesOneWay(t, q); q.After == "" && !slices.EqualFunc(there, back, same) {
 		t.Errorf("from the end: %v, want %v", back, there)
 	}
 	return there
 }
 
-func (w *environment) pagesOneWay(t *testing.T, q store.TimerQuery) (out []store.Pending) {
+func (w *environment) pagesOneWay(t *testing.T, q timers.Query) (out []timers.Pending) {
 	t.Helper()
 	for range 1000 {
-		page, err := store.NewTimers(w.Store).TimerPage(t.Context(), q)
+		page, err := timers.New(w.Store).Page(t.Context(), q)
 		must(t, err)
 		if len(page.Timers) > q.Limit {
 			t.Fatalf("a page of %d, want at most %d", len(page.Timers), q.Limit)
@@ -107,7 +110,7 @@ var glances = []check{
 		}
 	}},
 	{"what is pending is told with what it is", func(t *testing.T, w *environment) {
-		held, err := store.NewView(w.Store).PendingEntries(t.Context(), "nobody", store.ExecutorGroup, 5)
+		held, err := inspect.New(w.Store).PendingEntries(t.Context(), "nobody", store.ExecutorGroup, 5)
 		must(t, err)
 		if len(held) != 0 {
 			t.Errorf("nobody holds %v", held)
@@ -115,7 +118,7 @@ var glances = []check{
 		e := happened("e", event.TaskRequested)
 		e.Data = event.Encode(event.Requested{TaskType: "call"})
 		m := w.sent(t, e, store.ExecutorGroup, "c1")
-		held, err = store.NewView(w.Store).PendingEntries(t.Context(), tenant, store.ExecutorGroup, 5)
+		held, err = inspect.New(w.Store).PendingEntries(t.Context(), tenant, store.ExecutorGroup, 5)
 		must(t, err)
 		if len(held) != 1 || held[0].ID != m.ID || held[0].Consumer != "c1" || held[0].Event.Type != event.TaskRequested ||
 			held[0].Event.Execution != e.Execution || string(held[0].Event.Data) != string(e.Data) || held[0].Since.IsZero() {
@@ -130,7 +133,7 @@ var glances = []check{
 		c := step(0, nil)
 		c.History = []event.Event{happened("a", event.TaskRequested), long, happened("c", event.TimerFired)}
 		w.commit(t, c, store.Committed)
-		got, err := store.NewView(w.Store).Latest(t.Context(), tenant, 2, "x-1", "nobody", c.Execution)
+		got, err := inspect.New(w.Store).Latest(t.Context(), tenant, 2, "x-1", "nobody", c.Execution)
 		must(t, err)
 		if len(got) != 3 || len(got[1]) != 0 || len(got[2]) != 2 || len(got[2][0].Data) != 0 ||
 			got[2][0].Type != event.TaskCompleted || got[2][1].Type != event.TimerFired {
@@ -142,7 +145,7 @@ var glances = []check{
 		c := step(0, nil)
 		c.Status, c.Ended, c.Error = "faulted", true, event.Encode(event.Problem{Title: "no tea", Detail: "at all"})
 		w.commit(t, c, store.Committed)
-		got, err := store.NewView(w.Store).Problems(t.Context(), tenant, "x-1", "nobody")
+		got, err := inspect.New(w.Store).Problems(t.Context(), tenant, "x-1", "nobody")
 		must(t, err)
 		if diff := cmp.Diff([]string{"no tea: at all", ""}, got); diff != "" {
 			t.Error(diff)
@@ -161,7 +164,7 @@ var glances = []check{
 		var got []string
 		var longID string
 		for next := ""; ; {
-			found, more, err := store.NewView(w.Store).Events(t.Context(), store.DeadLetterQuery{Tenant: tenant, To: next, Count: 3})
+			found, more, err := inspect.New(w.Store).Events(t.Context(), tenant, store.Range{To: next, Count: 3})
 			must(t, err)
 			for _, p := range found {
 				got = append(got, p.Event.ID+" "+string(p.Event.Data))
@@ -173,7 +176,7 @@ var glances = []check{
 				break
 			}
 		}
-		oldest, more, err := store.NewView(w.Store).Events(t.Context(), store.DeadLetterQuery{Tenant: tenant, Count: 2, Oldest: true})
+		oldest, more, err := inspect.New(w.Store).Events(t.Context(), tenant, store.Range{Count: 2, Oldest: true})
 		must(t, err)
 		if len(oldest) != 2 || oldest[0].Event.ID != "e0" || more == "" {
 			t.Errorf("the oldest: %v, %q", oldest, more)
@@ -182,15 +185,15 @@ var glances = []check{
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		p, err := store.NewView(w.Store).Event(t.Context(), tenant, longID)
+		p, err := inspect.New(w.Store).Event(t.Context(), tenant, longID)
 		must(t, err)
 		if string(p.Event.Data) != long {
 			t.Errorf("%d bytes of data", len(p.Event.Data))
 		}
-		if _, err := store.NewView(w.Store).Event(t.Context(), tenant, "1-1"); !errors.Is(err, store.ErrNotFound) {
+		if _, err := inspect.New(w.Store).Event(t.Context(), tenant, "1-1"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("an event that is gone: %v", err)
 		}
-		if _, err := store.NewView(w.Store).Event(t.Context(), tenant, "what"); !errors.Is(err, store.ErrName) {
+		if _, err := inspect.New(w.Store).Event(t.Context(), tenant, "what"); !errors.Is(err, store.ErrName) {
 			t.Errorf("no id: %v", err)
 		}
 	}},
@@ -199,7 +202,7 @@ var glances = []check{
 		e.Data = []byte(`"` + strings.Repeat("x", 5000) + `"`)
 		w.dead(t, w.sent(t, e, store.WorkerGroup, "c"), "no")
 		for brief, want := range map[bool]int{true: 0, false: 5002} {
-			deadLetters, _, err := store.NewStreams(w.Store).DeadLetters(t.Context(), store.DeadLetterQuery{Tenant: tenant, Brief: brief, Count: 1})
+			deadLetters, _, err := stream.New(w.Store).DeadLetters(t.Context(), stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Brief: brief, Count: 1}})
 			must(t, err)
 			if len(deadLetters) != 1 || deadLetters[0].Reason != "no" || len(deadLetters[0].Event.Data) != want {
 				t.Errorf("brief %v: %+v", brief, deadLetters)
@@ -224,7 +227,7 @@ var glances = []check{
 
 var timerPages = []check{
 	{"timers come page by page, also those of one moment", func(t *testing.T, w *environment) {
-		if got := w.pages(t, store.TimerQuery{Limit: 3, Looks: 100}); len(got) != 0 {
+		if got := w.pages(t, timers.Query{Limit: 3, Looks: 100}); len(got) != 0 {
 			t.Errorf("of nothing: %v", got)
 		}
 		for i := range 20 {
@@ -233,11 +236,11 @@ var timerPages = []check{
 			other := one
 			other.Tenant = "other"
 			for _, set := range []event.Timer{one, other} {
-				_, score := store.TimerID(set)
+				_, score := timers.ID(set)
 				must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: score, Member: string(event.Encode(set))}).Err())
 			}
 		}
-		listed, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{Tenant: tenant}, "", 100)
+		listed, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{Tenant: tenant}, "", 100)
 		must(t, err)
 		var want []string
 		for _, p := range listed {
@@ -245,41 +248,41 @@ var timerPages = []check{
 		}
 		for _, limit := range []int{1, 3, 7, 19, 20, 21, 100} {
 			var got []string
-			for _, p := range w.pages(t, store.TimerQuery{Limit: limit, Looks: 4}) {
+			for _, p := range w.pages(t, timers.Query{Limit: limit, Looks: 4}) {
 				got = append(got, p.ID)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("pages of %d: %s", limit, diff)
 			}
 		}
-		pass := func(p store.Pending) bool { return p.Key == "k07" }
-		if got := w.pages(t, store.TimerQuery{Limit: 5, Looks: 3, Pass: pass}); len(got) != 1 {
+		pass := func(p timers.Pending) bool { return p.Key == "k07" }
+		if got := w.pages(t, timers.Query{Limit: 5, Looks: 3, Pass: pass}); len(got) != 1 {
 			t.Errorf("of a filter: %v", got)
 		}
-		if got := w.pages(t, store.TimerQuery{Limit: 5, Looks: 3, Hopeless: func(string) bool { return true }}); len(got) != 0 {
+		if got := w.pages(t, timers.Query{Limit: 5, Looks: 3, Hopeless: func(string) bool { return true }}); len(got) != 0 {
 			t.Errorf("of what is hopeless: %v", got)
 		}
 	}},
 	{"the place of a timer that is gone is found", func(t *testing.T, w *environment) {
-		var all []store.Pending
+		var all []timers.Pending
 		for i := range 30 {
 			one := timer(time.Duration(i/10) * time.Hour)
 			one.Key, one.Kind = fmt.Sprintf("ké%02d", i), "reminder"
-			_, score := store.TimerID(one)
+			_, score := timers.ID(one)
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: score, Member: string(event.Encode(one))}).Err())
 		}
-		all = w.pages(t, store.TimerQuery{Limit: 100, Looks: 100})
+		all = w.pages(t, timers.Query{Limit: 100, Looks: 100})
 		for i, p := range all {
 			must(t, w.rdb.ZRem(t.Context(), timersKey, p.Member).Err())
-			rest := w.pages(t, store.TimerQuery{Limit: 100, Looks: 100, After: p.Cursor()})
+			rest := w.pages(t, timers.Query{Limit: 100, Looks: 100, After: p.Cursor()})
 			if len(rest) != len(all)-i-1 || len(rest) > 0 && rest[0].ID != all[i+1].ID {
 				t.Fatalf("behind timer %d: %d, want %d", i, len(rest), len(all)-i-1)
 			}
-			before := w.pages(t, store.TimerQuery{Limit: 7, Looks: 100, After: p.Cursor(), Back: true})
+			before := w.pages(t, timers.Query{Limit: 7, Looks: 100, After: p.Cursor(), Back: true})
 			if len(before) != i || i > 0 && before[i-1].ID != all[i-1].ID {
 				t.Fatalf("before timer %d: %d", i, len(before))
 			}
-			_, score := store.TimerID(p.Timer)
+			_, score := timers.ID(p.Timer)
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: score, Member: p.Member}).Err())
 		}
 	}},

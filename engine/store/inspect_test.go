@@ -12,12 +12,13 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 )
 
 // stream is how the tenant's stream stands.
-func (w *environment) stream(t *testing.T) store.Stream {
+func (w *environment) stream(t *testing.T) inspect.Stream {
 	t.Helper()
-	found, err := store.NewView(w.Store).Streams(t.Context(), []string{tenant})
+	found, err := inspect.New(w.Store).Streams(t.Context(), []string{tenant})
 	must(t, err)
 	return found[0]
 }
@@ -32,11 +33,11 @@ func (w *environment) lags(t *testing.T) (out []int64) {
 }
 
 // stalled are the executions without a next step.
-func (w *environment) stalled(t *testing.T) store.Stalled {
+func (w *environment) stalled(t *testing.T) inspect.Stalled {
 	t.Helper()
-	next, err := store.NewView(w.Store).Next(t.Context(), []string{tenant})
+	next, err := inspect.New(w.Store).Next(t.Context(), []string{tenant})
 	must(t, err)
-	out, err := store.NewView(w.Store).Stalled(t.Context(), tenant, store.Seeking{Most: 10, Quiet: 5 * time.Minute, Next: next})
+	out, err := inspect.New(w.Store).Stalled(t.Context(), tenant, inspect.Seeking{Most: 10, Quiet: 5 * time.Minute, Next: next})
 	must(t, err)
 	return out
 }
@@ -47,17 +48,17 @@ var inspections = []check{
 		ids := w.take(t, store.WorkerGroup, 6)
 		w.done(t, store.WorkerGroup, ids[0], ids[1])
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: deadKey, Values: []string{"reason", "x"}}).Err())
-		found, err := store.NewView(w.Store).Streams(t.Context(), []string{"nobody", tenant})
+		found, err := inspect.New(w.Store).Streams(t.Context(), []string{"nobody", tenant})
 		must(t, err)
-		want := []store.Stream{{Tenant: "nobody", Key: "tenant:nobody:events"}, {
+		want := []inspect.Stream{{Tenant: "nobody", Key: "tenant:nobody:events"}, {
 			Tenant: tenant, Key: streamKey, Length: 10, First: "1000-1", Last: "1000-10", Dead: 1,
-			Groups: []store.Group{
+			Groups: []inspect.Group{
 				{Name: store.ExecutorGroup, Delivered: "0-0", Lag: 10},
 				{Name: store.TimerGroup, Delivered: "0-0", Lag: 10},
 				{
 					Name: store.WorkerGroup, Delivered: "1000-6", Pending: 4, Lag: 4,
-					Consumers: []store.Consumer{{Name: "c", Pending: 4}},
-					Oldest:    store.Delivery{ID: "1000-3", Consumer: "c", Count: 1},
+					Consumers: []inspect.Consumer{{Name: "c", Pending: 4}},
+					Oldest:    inspect.Delivery{ID: "1000-3", Consumer: "c", Count: 1},
 				},
 			},
 		}}
@@ -93,20 +94,20 @@ var inspections = []check{
 	}},
 	{"a stream that is none does not hide the others", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Set(t.Context(), "tenant:odd:events", "x", 0).Err())
-		found, err := store.NewView(w.Store).Streams(t.Context(), []string{"odd", tenant})
+		found, err := inspect.New(w.Store).Streams(t.Context(), []string{"odd", tenant})
 		if len(found) != 1 || found[0].Tenant != tenant || err == nil || !strings.Contains(err.Error(), "odd") {
 			t.Errorf("got %v, %v", found, err)
 		}
 	}},
 	{"what nobody claims is found", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("in", "com.x"), store.WorkerGroup, "gone")
-		got, err := store.NewView(w.Store).Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
+		got, err := inspect.New(w.Store).Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
 		must(t, err)
-		if got != (store.Delivery{}) {
+		if got != (inspect.Delivery{}) {
 			t.Errorf("found %v at once", got)
 		}
 		w.age(t, time.Hour, m)
-		got, err = store.NewView(w.Store).Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
+		got, err = inspect.New(w.Store).Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
 		must(t, err)
 		if got.ID != m.ID || got.Consumer != "gone" || got.Idle < time.Hour {
 			t.Errorf("found %v, want %s", got, m.ID)
@@ -119,7 +120,7 @@ var inspections = []check{
 			at := float64(now.Add(-omitted).UnixMicro()) / 1e6
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: at, Member: strconv.Itoa(i)}).Err())
 		}
-		found, err := store.NewView(w.Store).Overdue(t.Context(), []string{tenant, "other"}, 5*time.Minute)
+		found, err := inspect.New(w.Store).Overdue(t.Context(), []string{tenant, "other"}, 5*time.Minute)
 		must(t, err)
 		if len(found) != 1 || found[0].Count != 3 || found[0].Overdue != 1 || found[0].Key != timersKey {
 			t.Errorf("found %+v", found)
@@ -137,7 +138,7 @@ var inspections = []check{
 		if w.mini != nil {
 			w.mini.SetTime(time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC))
 		}
-		want := store.Stalled{Looked: 1, Open: 1, Found: []string{execution}}
+		want := inspect.Stalled{Looked: 1, Open: 1, Found: []string{execution}}
 		if diff := cmp.Diff(want, w.stalled(t)); diff != "" {
 			t.Error(diff)
 		}
@@ -202,7 +203,7 @@ var inspections = []check{
 			{[]string{tenant, "third"}, map[string][]string{tenant: {"old-1", "old-2"}}},
 			{nil, nil},
 		} {
-			got, complete, err := store.NewView(w.Store).Unlisted(t.Context(), of.tenants, 10)
+			got, complete, err := inspect.New(w.Store).Unlisted(t.Context(), of.tenants, 10)
 			must(t, err)
 			if diff := cmp.Diff(of.want, got); diff != "" || !complete {
 				t.Errorf("of %v, %v: %s", of.tenants, complete, diff)

@@ -3,9 +3,12 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"flunq.io/flunq/engine/event"
 )
 
 // The consumer groups of the services.
@@ -54,9 +57,9 @@ func plainName(name string) bool {
 	return name != ""
 }
 
-// checkExecution says what is wrong with a tenant, or with the id of an execution
-// of it: one must not be named like the history of another.
-func checkExecution(tenant, id string) error {
+// CheckIDs says what is wrong with the name of a tenant, or with the id of an execution of it:
+// one must not be named like the history of another.
+func CheckIDs(tenant, id string) error {
 	if id == "" || strings.HasSuffix(id, historySuffix) {
 		return fmt.Errorf("%w: execution %q, want a text that does not end in %s", ErrName, id, historySuffix)
 	}
@@ -80,14 +83,14 @@ func (k Keys) Tenant(name string) string {
 // Stream is the stream of a tenant's events.
 func (k Keys) Stream(tenant string) string { return k.Tenant(tenant) + ":events" }
 
-// commands is the sorted set of operators' commands that workers may not have read.
-func (k Keys) commands(tenant string) string { return k.Stream(tenant) + ":commands" }
+// Commands is the sorted set of operators' commands that workers may not have read.
+func (k Keys) Commands(tenant string) string { return k.Stream(tenant) + ":commands" }
 
 // DeadLetters is the stream of a tenant's dead letters.
 func (k Keys) DeadLetters(tenant string) string { return k.Tenant(tenant) + ":events:dlq" }
 
-// crashes is the hash of how many consumers have died with an entry of the stream.
-func (k Keys) crashes(tenant string) string { return k.Tenant(tenant) + ":events:deaths" }
+// Crashes is the hash of how many consumers have died with an entry of the stream.
+func (k Keys) Crashes(tenant string) string { return k.Tenant(tenant) + ":events:deaths" }
 
 // Timers is the sorted set of the timers that are set, by their due time in Unix
 // milliseconds.
@@ -98,20 +101,20 @@ func (k Keys) Timers(tenant string) string {
 	return "flunq:timers:all"
 }
 
-// timerKeys is the hash of which timer is the one of a key, and forgottenKeys
+// TimerKeys is the hash of which timer is the one of a key, and forgottenKeys
 // the ZSET of the keys there that have none any more.
-func (k Keys) timerKeys(tenant string) string {
+func (k Keys) TimerKeys(tenant string) string {
 	if k.cluster {
 		return "flunq:timers:keys:{" + tenant + "}"
 	}
 	return "flunq:timers:keys"
 }
 
-func (k Keys) forgottenKeys(tenant string) string { return k.timerKeys(tenant) + ":forgotten" }
+func (k Keys) ForgottenKeys(tenant string) string { return k.TimerKeys(tenant) + ":forgotten" }
 
-// askedTimers is the ZSET of the timers that other programs have asked for lately, by their
+// AskedTimers is the ZSET of the timers that other programs have asked for lately, by their
 // hashes.
-func (k Keys) askedTimers(tenant string) string { return k.timerKeys(tenant) + ":asked" }
+func (k Keys) AskedTimers(tenant string) string { return k.TimerKeys(tenant) + ":asked" }
 
 // Definition is the hash of one workflow's versions.
 func (k Keys) Definition(tenant, id string) string {
@@ -120,7 +123,16 @@ func (k Keys) Definition(tenant, id string) string {
 
 // Execution is the hash of an execution.
 func (k Keys) Execution(tenant, id string) string { return k.Tenant(tenant) + ":execution:" + id }
-func (k Keys) history(tenant, id string) string   { return k.Execution(tenant, id) + historySuffix }
+
+// History is the stream of an execution's events.
+func (k Keys) History(tenant, id string) string { return k.Execution(tenant, id) + historySuffix }
+
+// Clustered reports whether the keys are those for a Redis Cluster, on which each tenant has
+// timers of its own.
+func (k Keys) Clustered() bool { return k.cluster }
+
+// Index is the index on which executions of a status stand.
+func (k Keys) Index(tenant, status string) string { return k.Executions(tenant, indexOf(status)) }
 
 // Executions is an index of executions: the sorted set of the ids of those that are open, or
 // that ended with a status, by when they were created in Unix milliseconds.
@@ -156,11 +168,12 @@ func (k Keys) Listeners(tenant, eventType string) string {
 	return k.Tenant(tenant) + ":listen:" + eventType
 }
 
-// keysOfTenant is what each step needs of a tenant: the names of its keys, made once.
-type keysOfTenant struct {
-	stream, timers, timerKeys, forgottenKeys, askedTimers string
-	open, faulted, completed, cancelled                   string // indexes of executions
-	executions                                            string // what the names of executions begin with
+// TenantKeys are the keys of a tenant that each step needs, made once.
+type TenantKeys struct {
+	Stream, Timers, TimerKeys, ForgottenKeys, AskedTimers string
+	Open, Faulted, Completed, Cancelled                   string // indexes of executions
+
+	executions string // how the names of executions begin
 
 	known atomic.Bool // the Store has made the tenant known
 }
@@ -168,42 +181,53 @@ type keysOfTenant struct {
 // tenantKeyCache are those of the tenants that a Store has met.
 type tenantKeyCache struct {
 	mu    sync.RWMutex
-	known map[string]*keysOfTenant
+	known map[string]*TenantKeys
 }
 
-// keysFor is that of a tenant.
-func (s *Store) keysFor(tenant string) *keysOfTenant {
+// TenantKeys returns the keys of a tenant.
+func (s *Store) TenantKeys(tenant string) *TenantKeys {
 	s.tenantKeyCache.mu.RLock()
 	h := s.tenantKeyCache.known[tenant]
 	s.tenantKeyCache.mu.RUnlock()
 	if h == nil {
-		h = s.keys.keysFor(tenant)
+		h = s.keys.ofTenant(tenant)
 		s.tenantKeyCache.add(tenant, h)
 	}
 	return h
 }
 
-func (h *tenantKeyCache) add(tenant string, one *keysOfTenant) {
+func (h *tenantKeyCache) add(tenant string, one *TenantKeys) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.known == nil {
-		h.known = map[string]*keysOfTenant{}
+		h.known = map[string]*TenantKeys{}
 	}
 	h.known[tenant] = one
 }
 
-// keysFor makes the names of a tenant's keys.
-func (k Keys) keysFor(tenant string) *keysOfTenant {
-	return &keysOfTenant{
-		stream: k.Stream(tenant), timers: k.Timers(tenant), timerKeys: k.timerKeys(tenant), forgottenKeys: k.forgottenKeys(tenant), askedTimers: k.askedTimers(tenant),
-		open: k.Executions(tenant, openIndex), faulted: k.Executions(tenant, faultedIndex),
-		completed: k.Executions(tenant, completedIndex), cancelled: k.Executions(tenant, cancelledIndex),
+// ofTenant makes the names of a tenant's keys.
+func (k Keys) ofTenant(tenant string) *TenantKeys {
+	return &TenantKeys{
+		Stream: k.Stream(tenant), Timers: k.Timers(tenant), TimerKeys: k.TimerKeys(tenant), ForgottenKeys: k.ForgottenKeys(tenant), AskedTimers: k.AskedTimers(tenant),
+		Open: k.Executions(tenant, openIndex), Faulted: k.Executions(tenant, faultedIndex),
+		Completed: k.Executions(tenant, completedIndex), Cancelled: k.Executions(tenant, cancelledIndex),
 		executions: k.Execution(tenant, ""),
 	}
 }
 
+// Execution is the hash of an execution.
+func (h *TenantKeys) Execution(id string) string { return h.executions + id }
+
 // execution is the names of an execution's keys, cut from one text.
-func (h *keysOfTenant) execution(id string) (execution, history string) {
+func (h *TenantKeys) execution(id string) (execution, history string) {
 	history = h.executions + id + historySuffix
 	return history[:len(history)-len(historySuffix)], history
+}
+
+// Tombstone is the field of an execution that says that a timer was
+// cancelled before it was set.
+func Tombstone(t event.Timer) string {
+	out := append(append(append(make([]byte, 0, 128), "gone:"...), t.TaskID...), ' ') //nolint:mnd // room for most
+	out = append(append(append(append(out, t.Kind...), ' '), t.Key...), ' ')
+	return string(strconv.AppendInt(out, t.FireAt.UnixNano(), 10))
 }

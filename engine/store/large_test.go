@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // Large entries are read one after the other, and are whole; one that is too large comes
@@ -18,7 +19,7 @@ func TestLargeEntries(t *testing.T) {
 	t.Parallel()
 	ctx, rdb := t.Context(), redistest.Start(t)
 	s := store.New(rdb, store.Options{})
-	if err := store.NewStreams(s).Groups(ctx, "a"); err != nil {
+	if err := stream.New(s).Groups(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	const mib = 1 << 20
@@ -33,18 +34,18 @@ func TestLargeEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var notes store.Notes
-	r := store.Reader{
+	var notes stream.Notes
+	r := stream.Reader{
 		Group: store.WorkerGroup, Consumer: "w", Tenants: []string{"a"}, Often: true, Notes: &notes,
 		Wants: func(typ event.Type) bool { return typ != "other" },
 	}
-	msgs, _, err := store.NewStreams(s).Read(ctx, r, 10, 0)
+	msgs, _, err := stream.New(s).Read(ctx, r, 10, 0)
 	if err != nil || len(msgs) != 5 || len(notes.Unwanted) != 1 {
 		t.Fatalf("%d messages and %d that do not matter, %v; want 5 and 1", len(msgs), len(notes.Unwanted), err)
 	}
 	for i, omitted := range []bool{false, true, false, false, false} {
-		if m := msgs[i]; m.Omitted() != omitted || (m.Err != nil) != (i == 3) {
-			t.Errorf("message %d is late %v, error %v", i, m.Omitted(), m.Err)
+		if m := msgs[i]; m.Omitted != omitted || (m.Err != nil) != (i == 3) {
+			t.Errorf("message %d is late %v, error %v", i, m.Omitted, m.Err)
 		}
 	}
 	if m := msgs[3]; !strings.Contains(m.Err.Error(), "limit event-value") || m.Data() != "67108866 bytes were left out" {
@@ -52,21 +53,21 @@ func TestLargeEntries(t *testing.T) {
 	}
 	gone := msgs[1]
 	gone.ID = "1-1"
-	loaded, left, handled, _, err := store.NewStreams(s).Load(ctx, r, []store.Message{gone, msgs[1]})
+	loaded, left, handled, _, err := stream.New(s).Load(ctx, r, []store.Message{gone, msgs[1]})
 	if err != nil || len(loaded) != 1 || len(left) != 0 || len(handled) != 1 {
 		t.Fatalf("%d are loaded, %d are left, %d are gone, %v", len(loaded), len(left), len(handled), err)
 	}
-	if m := loaded[0]; m.Omitted() || m.ID != msgs[1].ID || m.Data() != `"`+strings.Repeat("c", 20*mib-1)+`"` {
-		t.Errorf("it is late %v, of id %s, with %d bytes", m.Omitted(), m.ID, len(m.Data()))
+	if m := loaded[0]; m.Omitted || m.ID != msgs[1].ID || m.Data() != `"`+strings.Repeat("c", 20*mib-1)+`"` {
+		t.Errorf("it is late %v, of id %s, with %d bytes", m.Omitted, m.ID, len(m.Data()))
 	}
 
-	if err := store.NewStreams(s).Release(ctx, msgs...); err != nil {
+	if err := stream.New(s).Release(ctx, msgs...); err != nil {
 		t.Fatal(err)
 	}
 	r.Consumer = "v"
 	var claimed []int
 	for range 3 {
-		msgs, _, err := store.NewStreams(s).ClaimAbandoned(ctx, r, time.Hour, 10, time.Now())
+		msgs, _, err := stream.New(s).ClaimAbandoned(ctx, r, time.Hour, 10, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // claims takes over everything that has been left alone for a lease.
@@ -15,7 +16,7 @@ func (w *environment) claims(t *testing.T, consumer string) []store.Message {
 	t.Helper()
 	now, err := w.Now(t.Context())
 	must(t, err)
-	msgs, _, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, consumer), 30*time.Second, 10, now)
+	msgs, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, consumer), 30*time.Second, 10, now)
 	must(t, err)
 	return msgs
 }
@@ -62,21 +63,21 @@ var leases = []check{
 			m = w.claims(t, consumer)[0]
 		}
 		for i, consumer := range []string{"w3", "w4", "w5"} {
-			must(t, store.NewStreams(w.Store).MarkIsolated(t.Context(), m))
+			must(t, stream.New(w.Store).MarkIsolated(t.Context(), m))
 			w.age(t, time.Minute, w.pendingMessages(t)...)
 			if m = w.claims(t, consumer)[0]; m.Crashes != 3+i {
 				t.Fatalf("%d deaths, want %d", m.Crashes, 3+i)
 			}
 		}
-		must(t, store.NewStreams(w.Store).AcknowledgeOwned(t.Context(), m))
-		must(t, store.NewStreams(w.Store).ForgetCrashes(t.Context(), tenant))
+		must(t, stream.New(w.Store).AcknowledgeOwned(t.Context(), m))
+		must(t, stream.New(w.Store).ForgetCrashes(t.Context(), tenant))
 		if n := w.rdb.HLen(t.Context(), streamKey+":deaths").Val(); n != 0 {
 			t.Errorf("%d notes of deaths are left", n)
 		}
 	}},
 	{"what was handed back, or is claimed by its own consumer, has seen no death", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w0")
-		must(t, store.NewStreams(w.Store).Release(t.Context(), m))
+		must(t, stream.New(w.Store).Release(t.Context(), m))
 		if got := crashes(w.claims(t, "w1")); len(got) != 1 || got[0] != 0 {
 			t.Fatalf("deaths %v after a release", got)
 		}

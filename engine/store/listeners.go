@@ -15,7 +15,7 @@ func (s *Store) Listeners(ctx context.Context, tenant, eventType string) (all []
 		all = append(all, id)
 		return nil
 	})
-	return slices.Compact(sorted(all)), err
+	return compacted(all), err
 }
 
 // listenerPage is how many of a set are read at once, about.
@@ -35,14 +35,14 @@ func (s *Store) EachListener(ctx context.Context, tenant, eventType string, do f
 			left[i].page = pipe.SScan(ctx, left[i].key, left[i].cursor, "", listenerPage)
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return failed("read who listens for "+eventType, err)
+			return Failed("read who listens for "+eventType, err)
 		}
 		var ids []string
 		for i := range left {
 			page, next := left[i].page.Val()
 			ids, left[i].cursor = append(ids, page...), next
 		}
-		for _, id := range slices.Compact(sorted(ids)) {
+		for _, id := range compacted(ids) {
 			if err := do(id); err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (s *Store) Listed(ctx context.Context, tenant string, listeners []Listener)
 		listed[i] = pipe.SIsMember(ctx, s.keys.Listeners(tenant, l.Type), l.Execution)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, failed("read the lists of listeners", err)
+		return nil, Failed("read the lists of listeners", err)
 	}
 	out := make([]bool, len(listeners))
 	for i := range listed {
@@ -89,9 +89,9 @@ func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, err
 	prefix := s.keys.Listeners(tenant, "")
 	found := map[string]bool{}
 	for cursor, more := uint64(0), !s.keys.cluster; more; more = cursor != 0 {
-		keys, next, err := s.rdb.ScanType(ctx, cursor, prefix+"*", scanCount, "set").Result()
+		keys, next, err := s.rdb.ScanType(ctx, cursor, prefix+"*", ScanCount, "set").Result()
 		if err != nil {
-			return nil, failed("look for what "+id+" listens for", err)
+			return nil, Failed("look for what "+id+" listens for", err)
 		}
 		pipe := s.rdb.Pipeline()
 		listed := make([]*redis.BoolCmd, len(keys))
@@ -100,7 +100,7 @@ func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, err
 		}
 		if len(keys) > 0 {
 			if _, err := pipe.Exec(ctx); err != nil {
-				return nil, failed("look for what "+id+" listens for", err)
+				return nil, Failed("look for what "+id+" listens for", err)
 			}
 		}
 		for i, key := range keys {

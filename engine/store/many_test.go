@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // many is more than one page of anything.
@@ -66,36 +67,36 @@ var manies = []check{
 		for i := range 200 {
 			tenants = append(tenants, fmt.Sprintf("t%03d", i))
 		}
-		r := store.Reader{Group: store.WorkerGroup, Consumer: "c", Tenants: tenants}
+		r := stream.Reader{Group: store.WorkerGroup, Consumer: "c", Tenants: tenants}
 		for _, name := range []string{"a", "c", "t150", "broken"} {
 			w.starting(t, name)
 		}
 		for _, name := range tenants {
-			must(t, store.NewStreams(w.Store).Groups(t.Context(), name))
+			must(t, stream.New(w.Store).Groups(t.Context(), name))
 		}
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		if got, want := tenantsOf(msgs), []string{"a", "broken", "c", "t150"}; !slices.Equal(got, want) {
 			t.Errorf("there is something of %v, want %v", got, want)
 		}
-		must(t, store.NewStreams(w.Store).Release(t.Context(), msgs...))
+		must(t, stream.New(w.Store).Release(t.Context(), msgs...))
 		must(t, w.rdb.Set(t.Context(), "tenant:broken:events", "no stream", 0).Err())
 		now, err := w.Now(t.Context())
 		must(t, err)
-		claimed, _, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), r, 30*time.Second, 10, now)
+		claimed, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), r, 30*time.Second, 10, now)
 		if got, want := tenantsOf(claimed), []string{"a", "c", "t150"}; !slices.Equal(got, want) || err == nil {
 			t.Errorf("%v is claimed, %v, want %v and an error", got, err, want)
 		}
-		if _, err := store.NewStreams(w.Store).Trim(t.Context(), tenants, 0, 0); err == nil {
+		if _, err := stream.New(w.Store).Trim(t.Context(), tenants, 0, 0); err == nil {
 			t.Error("who cannot be trimmed is not told")
 		}
 	}},
 	{"deaths of many are forgotten", func(t *testing.T, w *environment) {
-		must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
+		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 		for i := range many {
 			must(t, w.rdb.HSet(t.Context(), crashesKey, fmt.Sprintf("%s 1-%d", store.WorkerGroup, i), "1").Err())
 		}
-		must(t, store.NewStreams(w.Store).ForgetCrashes(t.Context(), "nobody", tenant))
+		must(t, stream.New(w.Store).ForgetCrashes(t.Context(), "nobody", tenant))
 		if n := w.rdb.HLen(t.Context(), crashesKey).Val(); n != 0 {
 			t.Errorf("%d are left", n)
 		}

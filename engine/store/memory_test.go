@@ -12,6 +12,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Stores that share what they work in, at once, write and read what each was given.
@@ -21,7 +23,7 @@ func TestStoresShareMemory(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
 	var (
-		memory store.Memory
+		memory wire.Memory
 		wg     sync.WaitGroup
 	)
 	for i := range 4 {
@@ -35,7 +37,7 @@ func TestStoresShareMemory(t *testing.T) {
 // begins it, and looks at what has become of them.
 func executeMany(t *testing.T, st *store.Store, tenant string) {
 	t.Helper()
-	if err := store.NewStreams(st).Groups(t.Context(), tenant); err != nil {
+	if err := stream.New(st).Groups(t.Context(), tenant); err != nil {
 		t.Error(err)
 		return
 	}
@@ -47,7 +49,7 @@ func executeMany(t *testing.T, st *store.Store, tenant string) {
 		if err := st.Start(t.Context(), e); err != nil {
 			t.Error(err)
 		}
-		msgs, _, err := store.NewStreams(st).Read(t.Context(), store.Reader{Group: store.WorkerGroup, Consumer: tenant, Tenants: []string{tenant}}, 10, 0)
+		msgs, _, err := stream.New(st).Read(t.Context(), stream.Reader{Group: store.WorkerGroup, Consumer: tenant, Tenants: []string{tenant}}, 10, 0)
 		if err != nil || len(msgs) != 1 {
 			t.Errorf("read %d messages of %s, %v", len(msgs), tenant, err)
 			return

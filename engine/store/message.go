@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
+	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Message is an entry of a stream that was delivered to a consumer.
@@ -24,13 +25,13 @@ type Message struct {
 	Crashes                 int       // consumers that have died with it, as far as that is known
 	Replay                  int       // how often it was brought back from the dead letters
 	Read                    time.Time // Redis' time of the delivery
+	Omitted                 bool      // only its id is known: its values are too large to be read with others
 
-	fields  []string        // of the entry …
-	text    string          // … or their text: few are asked for them
-	data    string          // of the event, as it stands in that text
-	timer   *event.Timer    // that the data is, if it stands there as the engine writes it
-	packed  func() []string // the fields, if there are too many
-	omitted bool            // nothing is known of it but its id
+	fields []string        // of the entry …
+	text   string          // … or their text: few are asked for them
+	data   string          // of the event, as it stands in that text
+	timer  *event.Timer    // that the data is, if it stands there as the engine writes it
+	packed func() []string // the fields, if there are too many
 }
 
 // Timer is the timer that its data is, as the engine writes one; nil if it is none, or
@@ -43,7 +44,7 @@ func (m Message) Fields() []string {
 		return m.packed()
 	}
 	if m.fields == nil && m.text != "" {
-		return fieldsOf(m.text)
+		return wire.SortFields(wire.FieldsOf(m.text))
 	}
 	return m.fields
 }
@@ -60,15 +61,86 @@ func (m *Message) Data() string {
 func (m Message) Same(other Message) bool { return m.ID == other.ID && m.Tenant == other.Tenant }
 
 // Entered is when the message was written to the stream, by Redis' clock.
-func (m Message) Entered() time.Time { return idTime(m.ID) }
+func (m Message) Entered() time.Time { return IDTime(m.ID) }
 
 // FailureEvent is the event that tells the worker of a delivery given up.
 func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
-	dead.Original = event.Encode(object(m.sent()))
+	dead.Original = event.Encode(wire.FieldMap(m.sent()))
 	return event.Event{
 		ID: m.Event.ID + "/dead", Source: "/flunq/" + dead.Service, Type: typ, Time: m.Read, Tenant: m.Tenant,
 		Workflow: m.Event.Workflow, Execution: m.Event.Execution, Task: m.Event.Task, Data: event.Encode(dead),
 	}
+}
+
+// ReadEntry completes m, whose tenant, group, consumer and time are known, by the entry that
+// it is. Its fields are read again when they are needed.
+func (s *Store) ReadEntry(m *Message, entry *wire.Entry) {
+	fields, id, text := entry.Texts()
+	m.ID, m.text = id, text
+	if n := len(fields) / 2; n > MostFields {
+		s.understand(m, fields)
+		m.refuse(n)
+		// Only the service that gives the entry up needs its fields.
+		m.packed = sync.OnceValue(func() []string { return pack(wire.FieldMap(wire.FieldsOf(text))) })
+		return
+	}
+	if s.sealer == nil {
+		m.data = dataOf(fields)
+	}
+	s.understand(m, fields)
+}
+
+// ReadFields completes m, whose id is known too, by the fields of its entry, in the order of
+// their names.
+func (s *Store) ReadFields(m *Message, fields []string) {
+	m.fields = fields
+	s.understand(m, fields)
+	if n := len(fields) / 2; n > MostFields {
+		m.refuse(n)
+		m.fields = pack(wire.FieldMap(fields))
+	}
+}
+
+// refuse notes that the entry has n fields, too many to be an event.
+func (m *Message) refuse(n int) {
+	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", n, MostFields)
+	m.Event.Ext = nil
+}
+
+// pack returns fields as one field: no script takes that many arguments.
+func pack(fields map[string]string) []string {
+	return []string{packedField, string(event.Encode(fields))}
+}
+
+// Unpack returns the fields of an entry that had too many, and others as they are.
+func Unpack(fields []string) []string {
+	all := wire.FieldMap(fields)
+	text, packed := all[packedField]
+	var inner map[string]string
+	if !packed || json.Unmarshal([]byte(text), &inner) != nil {
+		return fields
+	}
+	delete(all, packedField)
+	return append(wire.FieldList(inner), wire.FieldList(all)...)
+}
+
+// understand reads the event of an entry; of fields of one name the last one counts.
+func (s *Store) understand(m *Message, fields []string) {
+	if m.Event, m.Err = s.Attributes(fields); m.Err == nil && !m.scan() {
+		m.Err = checkData(&m.Event)
+	}
+	m.Event.Tenant = m.Tenant // whatever the sender says
+	m.recall()
+}
+
+// dataOf is the field of an event's data.
+func dataOf(fields []string) (data string) {
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == "data" {
+			data = fields[i+1]
+		}
+	}
+	return data
 }
 
 // scan reads the timer of an event about one, if it stands there as the engine writes it.
@@ -83,9 +155,9 @@ func (m *Message) scan() bool {
 	return ok
 }
 
-// mostFields is how many fields an entry may have: scripts take them all at once,
-// and Lua has an end.
-const mostFields = 1000
+// MostFields is how many fields an entry may have: scripts take all of them at once, and Lua
+// takes no more arguments.
+const MostFields = 1000
 
 // Fields that the store adds to entries, besides the attempt.
 const (
@@ -124,6 +196,19 @@ func (m Message) field(name string) (value string) {
 	return value
 }
 
+// Postponed returns the fields with which the message is delivered again, put off at a moment.
+func (m Message) Postponed(now time.Time) map[string]string {
+	fields := wire.FieldMap(m.Fields())
+	fields[event.AttemptAttribute] = strconv.Itoa(m.Attempt + 1)
+	if fields[firstFailureField] == "" {
+		fields[firstFailureField] = now.Format(time.RFC3339Nano)
+	}
+	if fields[firstEntryField] == "" {
+		fields[firstEntryField] = m.ID
+	}
+	return fields
+}
+
 // sent are the fields as they were sent, without what the store has added to
 // put them off.
 func (m Message) sent() []string {
@@ -139,34 +224,17 @@ func (m Message) sent() []string {
 	return out
 }
 
-// object is a list of fields by their names.
-func object(fields []string) map[string]string {
-	out := make(map[string]string, len(fields)/2)
-	for i := 0; i+1 < len(fields); i += 2 {
-		out[fields[i]] = fields[i+1]
-	}
-	return out
-}
-
-// listed is the list of fields of an object, in the order of their names.
-func listed(fields map[string]string) []string {
-	out := make([]string, 0, 2*len(fields))
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		out = append(out, name, fields[name])
-	}
-	return out
-}
-
-func (s *Store) decode(fields []string) (event.Event, error) {
-	e, err := s.attributes(fields)
+// Decode reads an event of the fields of an entry.
+func (s *Store) Decode(fields []string) (event.Event, error) {
+	e, err := s.Attributes(fields)
 	if err == nil {
 		err = checkData(&e)
 	}
 	return e, err
 }
 
-// attributes reads an event, whatever its data is.
-func (s *Store) attributes(fields []string) (event.Event, error) {
+// Attributes reads an event as Decode does, but does not check its data.
+func (s *Store) Attributes(fields []string) (event.Event, error) {
 	e, err := event.FromFields(fields)
 	s.sealer.unsealEvent(&e)
 	return e, err //nolint:wrapcheck // it says which attribute
@@ -180,23 +248,13 @@ func checkData(e *event.Event) error {
 	return nil
 }
 
-// fields are the fields of an event's entry, with its secrets sealed.
-func (s *Store) fields(e event.Event) []string {
+// Fields are the fields of an event's entry, with its secrets sealed.
+func (s *Store) Fields(e event.Event) []string {
 	return s.sealer.sealEvent(e).Fields()
 }
 
-// compareIDs says which of two entries of a stream comes first.
-func compareIDs(a, b string) int {
-	ms, number, _ := strings.Cut(a, "-")
-	otherMS, otherNumber, _ := strings.Cut(b, "-")
-	return cmp.Or(
-		cmp.Compare(len(ms), len(otherMS)), cmp.Compare(ms, otherMS),
-		cmp.Compare(len(number), len(otherNumber)), cmp.Compare(number, otherNumber),
-	)
-}
-
-// idTime is when an entry was written.
-func idTime(id string) time.Time {
+// IDTime is when the entry of a stream with an id was written.
+func IDTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseInt(ms, 10, 64)
 	if err != nil {
@@ -205,11 +263,20 @@ func idTime(id string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// lookedAt is how many pending entries are looked at to find n at once: those of
-// them that are being worked on lie between.
-func lookedAt(n int) int {
-	if n == 1 {
-		return 2 // one more than there can be
+// Order is the moment at which the message asked for a timer, in digits that compare as
+// strings do: that of the entry which its event was at first. For a replayed dead letter that
+// entry is unknown, and the event's own time stands for it.
+func (m Message) Order() string {
+	entry := m.ID
+	if m.Attempt > 0 {
+		entry = cmp.Or(m.field(firstEntryField), entry)
 	}
-	return 2*n + 16
+	ms, seq, _ := strings.Cut(entry, "-")
+	if at := m.Event.Time.UnixMilli(); m.Replay > 0 && at > 0 {
+		ms, seq = strconv.FormatInt(at, 10), ""
+	}
+	return digits(ms) + digits(seq)
 }
+
+// digits pads a number to 20 digits.
+func digits(n string) string { return strings.Repeat("0", max(20-len(n), 0)) + n }

@@ -95,20 +95,20 @@ func (s *Store) Register(ctx context.Context, p *Process) error {
 	if p.Started.IsZero() {
 		p.Started = now
 	}
-	return failed("register the process", s.writeEvenIfFull(ctx, "hset", s.keys.processes(), p.Name, event.Encode(p)))
+	return Failed("register the process", s.writeEvenIfFull(ctx, "hset", s.keys.processes(), p.Name, event.Encode(p)))
 }
 
 // SignOff notes that a process has stopped.
 func (s *Store) SignOff(ctx context.Context, p *Process) error {
 	if p.Transient {
-		return failed("sign the process off", s.rdb.HDel(ctx, s.keys.processes(), p.Name).Err())
+		return Failed("sign the process off", s.rdb.HDel(ctx, s.keys.processes(), p.Name).Err())
 	}
 	now, err := s.Now(ctx)
 	if err != nil {
 		return err
 	}
 	p.Stopped = now
-	return failed("sign the process off", s.writeEvenIfFull(ctx, "hset", s.keys.processes(), p.Name, event.Encode(p)))
+	return Failed("sign the process off", s.writeEvenIfFull(ctx, "hset", s.keys.processes(), p.Name, event.Encode(p)))
 }
 
 // Processes are those that have registered, by their start, and the time of Redis. Those
@@ -117,7 +117,7 @@ func (s *Store) Processes(ctx context.Context) (all []Process, now time.Time, er
 	pipe := s.rdb.Pipeline()
 	clock, entries := pipe.Time(ctx), pipe.HGetAll(ctx, s.keys.processes())
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, now, failed("read which processes run", err)
+		return nil, now, Failed("read which processes run", err)
 	}
 	for name, text := range entries.Val() {
 		var p Process
@@ -144,7 +144,7 @@ func (s *Store) ForgetProcesses(ctx context.Context) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return failed("forget processes", s.rdb.HDel(ctx, s.keys.processes(), gone...).Err())
+	return Failed("forget processes", s.rdb.HDel(ctx, s.keys.processes(), gone...).Err())
 }
 
 // LastSeen is when the process last said anything.
@@ -159,5 +159,5 @@ func (p *Process) LastSeen() time.Time {
 // a period: it does it then, and the others leave it.
 func (s *Store) Turn(ctx context.Context, what string, period time.Duration) (bool, error) {
 	mine, err := s.rdb.SetNX(ctx, s.keys.turn(what), "1", period).Result()
-	return mine, failed("ask whose turn it is", err)
+	return mine, Failed("ask whose turn it is", err)
 }

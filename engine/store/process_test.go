@@ -7,6 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 )
 
 // services are the groups of the services by name.
@@ -28,7 +29,7 @@ func process(name string, running ...string) *store.Process {
 // unserved wants just these services to be missing for a tenant.
 func (w *environment) unserved(t *testing.T, tenant string, want ...string) {
 	t.Helper()
-	if got, err := store.NewView(w.Store).Unserved(t.Context(), tenant, services()); err != nil || !slices.Equal(got, want) {
+	if got, err := inspect.New(w.Store).Unserved(t.Context(), tenant, services()); err != nil || !slices.Equal(got, want) {
 		t.Errorf("unserved for %s: %v, %v, want %v", tenant, got, err, want)
 	}
 }

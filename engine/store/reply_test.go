@@ -12,16 +12,17 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // requests are n messages of an executor, and the answers to them.
-func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out []store.Answer) {
+func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out []stream.Answer) {
 	t.Helper()
 	for i := range n {
 		e := happened(fmt.Sprint("q", i), event.TaskRequested)
 		must(t, w.Publish(t.Context(), e))
 	}
-	msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), n, 0)
+	msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), n, 0)
 	must(t, err)
 	for _, m := range msgs {
 		out = append(out, answer(m))
@@ -29,10 +30,10 @@ func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out [
 	return msgs, out
 }
 
-func answer(m store.Message) store.Answer {
+func answer(m store.Message) stream.Answer {
 	e := happened(m.Event.ID+"/done", event.TaskCompleted)
 	e.Task = "/do/0/t"
-	return store.Answer{Message: &m, Event: &e}
+	return stream.Answer{Message: &m, Event: &e}
 }
 
 // replies are the ids of the answers on the stream, in order.
@@ -69,7 +70,7 @@ func (w *environment) wantReplies(t *testing.T, want ...string) {
 var answers = []check{
 	{"messages are answered together, in their order", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 3)
-		given(t, true, true, true)(store.NewStreams(w.Store).Replies(t.Context(), all))
+		given(t, true, true, true)(stream.New(w.Store).Replies(t.Context(), all))
 		w.wantReplies(t, "q0/done", "q1/done", "q2/done")
 		if n := w.pending(t, store.ExecutorGroup); n != 0 {
 			t.Errorf("%d pending", n)
@@ -77,19 +78,19 @@ var answers = []check{
 	}},
 	{"answers stand for themselves: what is not mine is left out", func(t *testing.T, w *environment) {
 		msgs, all := w.requests(t, 5)
-		must(t, store.NewStreams(w.Store).AcknowledgeOwned(t.Context(), msgs[3]))
+		must(t, stream.New(w.Store).AcknowledgeOwned(t.Context(), msgs[3]))
 		w.age(t, 0, msgs[1])
 		now, err := w.Now(t.Context())
 		must(t, err)
-		claimed, _, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.ExecutorGroup, "thief"), 0, 1, now) // the first
+		claimed, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.ExecutorGroup, "thief"), 0, 1, now) // the first
 		must(t, err)
 		if len(claimed) != 1 || claimed[0].ID != msgs[0].ID {
 			t.Fatalf("the thief got %v", claimed)
 		}
-		given(t, false, true, true, false, true)(store.NewStreams(w.Store).Replies(t.Context(), all))
+		given(t, false, true, true, false, true)(stream.New(w.Store).Replies(t.Context(), all))
 		w.wantReplies(t, "q1/done", "q2/done", "q4/done")
-		given(t, false, false, false, false, false)(store.NewStreams(w.Store).Replies(t.Context(), all))
-		given(t, true)(store.NewStreams(w.Store).Replies(t.Context(), []store.Answer{answer(claimed[0])}))
+		given(t, false, false, false, false, false)(stream.New(w.Store).Replies(t.Context(), all))
+		given(t, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{answer(claimed[0])}))
 		w.wantReplies(t, "q1/done", "q2/done", "q4/done", "q0/done")
 	}},
 	{"an answer is what it would be if it were published", func(t *testing.T, w *environment) {
@@ -100,7 +101,7 @@ var answers = []check{
 		all[4].Event.Ext = map[string]string{"more": "1"}
 		all[5].Event.Data = nil
 		all[6].Event.Time = all[6].Event.Time.Add(time.Second).In(time.FixedZone("there", 3600))
-		given(t, true, true, true, true, true, true, true)(store.NewStreams(w.Store).Replies(t.Context(), all))
+		given(t, true, true, true, true, true, true, true)(stream.New(w.Store).Replies(t.Context(), all))
 		got, err := w.rdb.XRevRangeN(t.Context(), streamKey, "+", "-", 7).Result()
 		must(t, err)
 		slices.Reverse(got)
@@ -118,14 +119,14 @@ var answers = []check{
 	}},
 	{"a message is answered once, whatever the order of the answers", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 2)
-		given(t, true, true, false)(store.NewStreams(w.Store).Replies(t.Context(), []store.Answer{all[1], all[0], all[1]}))
+		given(t, true, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[1], all[0], all[1]}))
 		w.wantReplies(t, "q1/done", "q0/done")
 	}},
 	{"answers to messages far apart", func(t *testing.T, w *environment) {
 		const n = 150 // so much is pending between them that it is not looked through
 		_, all := w.requests(t, n)
-		given(t, true, true, true)(store.NewStreams(w.Store).Replies(t.Context(), []store.Answer{all[0], all[n/2], all[n-1]}))
-		given(t, false, true, false)(store.NewStreams(w.Store).Replies(t.Context(), []store.Answer{all[0], all[n-2], all[n-1]}))
+		given(t, true, true, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[0], all[n/2], all[n-1]}))
+		given(t, false, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[0], all[n-2], all[n-1]}))
 		if got := w.pending(t, store.ExecutorGroup); got != n-4 {
 			t.Errorf("%d pending, want %d", got, n-4)
 		}
@@ -133,7 +134,7 @@ var answers = []check{
 	{"more answers than one script takes", func(t *testing.T, w *environment) {
 		const n = 250
 		_, all := w.requests(t, n)
-		got, err := store.NewStreams(w.Store).Replies(t.Context(), all)
+		got, err := stream.New(w.Store).Replies(t.Context(), all)
 		must(t, err)
 		if slices.Contains(got, false) || len(w.replies(t)) != n || w.pending(t, store.ExecutorGroup) != 0 {
 			t.Errorf("%v; %d replies", got, len(w.replies(t)))
@@ -142,7 +143,7 @@ var answers = []check{
 	{"a message of a group that is gone is not answered", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 2)
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.ExecutorGroup).Err())
-		given(t, false, false)(store.NewStreams(w.Store).Replies(t.Context(), all))
+		given(t, false, false)(stream.New(w.Store).Replies(t.Context(), all))
 		w.wantReplies(t)
 	}},
 	{"what cannot be written is told, and what was is acknowledged", func(t *testing.T, w *environment) {
@@ -152,7 +153,7 @@ var answers = []check{
 		_, all := w.requests(t, 3)
 		const last = "18446744073709551615-18446744073709551613" // two more, and the stream is full
 		must(t, w.rdb.Do(t.Context(), "XSETID", streamKey, last).Err())
-		got, err := store.NewStreams(w.Store).Replies(t.Context(), all)
+		got, err := stream.New(w.Store).Replies(t.Context(), all)
 		if err == nil || !slices.Equal(got, []bool{true, true, false}) {
 			t.Errorf("given %v, %v", got, err)
 		}
@@ -164,11 +165,11 @@ var answers = []check{
 	{"a stream that is none is told", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 1)
 		must(t, w.rdb.Set(t.Context(), streamKey, "x", 0).Err())
-		if got, err := store.NewStreams(w.Store).Replies(t.Context(), all); err == nil || got[0] || store.Temporary(err) {
+		if got, err := stream.New(w.Store).Replies(t.Context(), all); err == nil || got[0] || store.Temporary(err) {
 			t.Errorf("given %v, %v", got, err)
 		}
 	}},
-	{"no answers are none", func(t *testing.T, w *environment) { given(t)(store.NewStreams(w.Store).Replies(t.Context(), nil)) }},
+	{"no answers are none", func(t *testing.T, w *environment) { given(t)(stream.New(w.Store).Replies(t.Context(), nil)) }},
 }
 
 // What answers cost Redis, and who gives them, when there are many of them.
@@ -176,14 +177,14 @@ func BenchmarkReplies(b *testing.B) {
 	const batch = 100
 	rdb := redistest.Start(b)
 	w := &environment{Store: store.New(rdb, store.Options{}), rdb: rdb}
-	must(b, store.NewStreams(w.Store).Groups(b.Context(), tenant))
+	must(b, stream.New(w.Store).Groups(b.Context(), tenant))
 	must(b, rdb.ConfigResetStat(b.Context()).Err())
 	n := 0
 	for b.Loop() {
 		b.StopTimer()
 		_, all := w.requests(b, batch)
 		b.StartTimer()
-		if _, err := store.NewStreams(w.Store).Replies(b.Context(), all); err != nil {
+		if _, err := stream.New(w.Store).Replies(b.Context(), all); err != nil {
 			b.Fatal(err)
 		}
 		n += batch

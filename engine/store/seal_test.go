@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 const mark = "\ue000"
@@ -35,7 +36,7 @@ var secretsKept = []check{
 		sent := happened("p", "com.acme.told")
 		sent.Source, sent.Ext, sent.Data = "/shop/hunter22", map[string]string{"subject": "of hunter22"}, []byte(`{"n":1234567,"ok":true,"text":"2345 true"}`)
 		must(t, st.Start(ctx, happened("a", event.ExecutionStarted)))
-		msgs, _, err := store.NewStreams(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		msgs, _, err := stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
 		must(t, err)
 		c := step(0, &msgs[0])
 		c.Publish = []event.Event{sent}
@@ -47,7 +48,7 @@ var secretsKept = []check{
 		if strings.Contains(dump, "hunter22") || !strings.Contains(dump, `{\"n\":1234567,\"ok\":true,`) && !strings.Contains(dump, `{"n":1234567,"ok":true,`) {
 			t.Errorf("Redis holds %s", dump)
 		}
-		msgs, _, err = store.NewStreams(st).Read(ctx, reader(store.WorkerGroup, "w1"), 2, 0)
+		msgs, _, err = stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 2, 0)
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.Source != sent.Source || m.Event.Ext["subject"] != sent.Ext["subject"] || string(m.Event.Data) != string(sent.Data) {
@@ -64,7 +65,7 @@ var secretsKept = []check{
 		e := happened("a", event.ExecutionStarted)
 		e.Data = event.Encode(map[string]any{"all": hidden, "raw": json.RawMessage(event.Encode(hidden))})
 		must(t, st.Start(ctx, e))
-		msgs, _, err := store.NewStreams(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		msgs, _, err := stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
 		must(t, err)
 		c := step(0, &msgs[0])
 		c.History, c.Publish = []event.Event{e}, []event.Event{e}
@@ -72,17 +73,17 @@ var secretsKept = []check{
 		if got, err := st.Commit(ctx, c); got != store.Committed || err != nil {
 			t.Fatal(got, err)
 		}
-		msgs, _, err = store.NewStreams(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+		msgs, _, err = stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
 		must(t, err)
 		for _, reason := range hidden {
-			mine(t, true)(store.NewStreams(st).Retry(ctx, msgs[0], -1))
+			mine(t, true)(stream.New(st).Retry(ctx, msgs[0], -1))
 			w.fireAll(t)
-			msgs, _, err = store.NewStreams(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
+			msgs, _, err = stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
 			must(t, err)
 			_ = reason
 		}
 		d := event.Dead{Reason: "cannot use " + strings.Join(hidden, " or ")}
-		mine(t, true)(store.NewStreams(st).DeadLetter(ctx, msgs[0], d, []event.Event{msgs[0].FailureEvent(event.EventDead, d)}))
+		mine(t, true)(stream.New(st).DeadLetter(ctx, msgs[0], d, []event.Event{msgs[0].FailureEvent(event.EventDead, d)}))
 		dump := w.dump(t)
 		for _, secret := range hidden {
 			for _, form := range []string{secret, inner(secret, true), inner(secret, false)} {

@@ -61,7 +61,7 @@ func (s *Store) Server(ctx context.Context) (Server, error) {
 	_, _ = pipe.Exec(ctx) // what was refused is unknown
 	for _, err := range []error{info.Err(), clock.Err()} {
 		if _, refused := errors.AsType[redis.Error](err); err != nil && !refused {
-			return Server{}, failed("ask about the server", err)
+			return Server{}, Failed("ask about the server", err)
 		}
 	}
 	config := map[string]string{}

@@ -1,6 +1,6 @@
-// Package store keeps histories, streams, timers and dead letters in Redis. It
-// is the only one that knows a key or a script; each change of an execution is
-// one script, so that there is no moment between two commands.
+// Package store keeps executions, their histories and definitions in Redis. Each change of an
+// execution is one script, so it happens completely or not at all. Keys names every key, also
+// those that the packages built on this one work with: stream, timers and inspect.
 package store
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Errors that callers tell apart.
@@ -24,12 +25,10 @@ var (
 
 // Store is what the services share, on one Redis.
 type Store struct {
-	rdb            redis.UniversalClient
+	rdb            *wire.Client
 	keys           Keys
 	tenantKeyCache tenantKeyCache
 	sealer         *Sealer
-	memory         *Memory
-	pipes          pipes
 	block          time.Duration // the longest that a read waits
 }
 
@@ -39,7 +38,7 @@ type Options struct {
 	Secrets map[string]any // sealed wherever they appear in what is written
 
 	// Memory is what the Store works in; nil: its own.
-	Memory *Memory
+	Memory *wire.Memory
 
 	// Block is the longest that a read waits, whatever it is asked for; 5 s if 0, which is
 	// what the clients of Open are made for.
@@ -48,14 +47,32 @@ type Options struct {
 
 // New is a Store on an open client.
 func New(rdb redis.UniversalClient, opts Options) *Store {
-	memory := opts.Memory
-	if memory == nil {
-		memory = new(Memory)
-	}
 	return &Store{
-		rdb: rdb, keys: Keys{cluster: opts.Cluster}, sealer: NewSealer(opts.Secrets), memory: memory, block: cmp.Or(opts.Block, longestBlock),
+		rdb: wire.NewClient(rdb, opts.Memory), keys: Keys{cluster: opts.Cluster},
+		sealer: NewSealer(opts.Secrets), block: cmp.Or(opts.Block, longestBlock),
 	}
 }
+
+// Redis is the client that the Store works with.
+func (s *Store) Redis() *wire.Client { return s.rdb }
+
+// Keys are the names of the Store's keys.
+func (s *Store) Keys() Keys { return s.keys }
+
+// SealText puts tokens in the place of secrets in JSON text.
+func (s *Store) SealText(text string) string {
+	if s.sealer == nil {
+		return text
+	}
+	return string(s.sealer.Seal([]byte(text)))
+}
+
+// MaxBlock is the longest that a read may wait.
+func (s *Store) MaxBlock() time.Duration { return s.block }
+
+// longestBlock is how long a read waits at most, unless the options say otherwise: a
+// connection that is silent for much longer is taken to be broken.
+const longestBlock = 5 * time.Second
 
 // failure is an error that Redis is to blame for, or the way to it.
 type failure struct {
@@ -66,8 +83,8 @@ type failure struct {
 func (f *failure) Error() string { return "redis: " + f.op + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// failed wraps an error of an operation; nil stays nil.
-func failed(op string, err error) error {
+// Failed wraps an error of Redis, or of the way to it, with what was being done; nil stays nil.
+func Failed(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -98,7 +115,7 @@ func lasting(err error) bool {
 // Now is Redis' own time, by which all services agree.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.rdb.Time(ctx).Result()
-	return now.UTC(), failed("read the time", err)
+	return now.UTC(), Failed("read the time", err)
 }
 
 // Publish appends an event to its tenant's stream; a command of an operator even if Redis
@@ -111,8 +128,8 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 		return s.command(ctx, e)
 	}
 	if operated(e.Type) {
-		return failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, anys(s.fields(e))...)...))
+		return Failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, wire.Args(s.Fields(e))...)...))
 	}
-	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(e.Tenant), Values: s.fields(e)}).Err()
-	return failed("publish", err)
+	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(e.Tenant), Values: s.Fields(e)}).Err()
+	return Failed("publish", err)
 }

@@ -13,6 +13,8 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // check is a promise of the store, kept on every kind of Redis.
@@ -35,7 +37,7 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	var all []check
 	for _, some := range [][]check{
-		commits, starts, messages, answers, leases, wants, deliveries, timers, firings, definitions, secretsKept,
+		commits, starts, messages, answers, leases, wants, deliveries, timerPromises, firings, definitions, secretsKept,
 		keyedTimers, movedTimers, timerChanges, listings, deadLetters, executionLists, trims, inspections, glances, timerPages, requestGroups, looks, forgettings, manies, givingsUp, processes,
 	} {
 		all = append(all, some...)
@@ -73,7 +75,7 @@ func TestStore(t *testing.T) {
 func newEnvironment(t *testing.T, rdb *redis.Client, mini *miniredis.Miniredis) *environment {
 	t.Helper()
 	w := &environment{Store: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
-	must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
+	must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 	return w
 }
 
@@ -99,18 +101,18 @@ func must(t testing.TB, err error) {
 // schedule sets a timer, as a message asks.
 func schedule(t *testing.T, st *store.Store, m store.Message, timer event.Timer) (mine bool, err error) {
 	t.Helper()
-	return applied(t, st, store.TimerRequest{Message: &m, Timer: timer})
+	return applied(t, st, timers.Request{Message: &m, Timer: timer})
 }
 
 // unschedule removes a timer, as a message asks.
 func unschedule(t *testing.T, st *store.Store, m store.Message, timer event.Timer) (mine bool, err error) {
 	t.Helper()
-	return applied(t, st, store.TimerRequest{Message: &m, Timer: timer, Back: true})
+	return applied(t, st, timers.Request{Message: &m, Timer: timer, Back: true})
 }
 
-func applied(t *testing.T, st *store.Store, request store.TimerRequest) (mine bool, err error) {
+func applied(t *testing.T, st *store.Store, request timers.Request) (mine bool, err error) {
 	t.Helper()
-	out, _, err := store.NewTimers(st).ApplyTimers(t.Context(), request)
+	out, _, err := timers.New(st).Apply(t.Context(), request)
 	if err != nil {
 		return false, err
 	}
@@ -120,7 +122,7 @@ func applied(t *testing.T, st *store.Store, request store.TimerRequest) (mine bo
 // reply answers a message with an event.
 func reply(t *testing.T, st *store.Store, m store.Message, e event.Event) (mine bool, err error) {
 	t.Helper()
-	given, err := store.NewStreams(st).Replies(t.Context(), []store.Answer{{Message: &m, Event: &e}})
+	given, err := stream.New(st).Replies(t.Context(), []stream.Answer{{Message: &m, Event: &e}})
 	return given[0], err
 }
 
@@ -135,8 +137,8 @@ func mine(t *testing.T, want bool) func(bool, error) {
 	}
 }
 
-func reader(group, consumer string) store.Reader {
-	return store.Reader{Group: group, Consumer: consumer, Tenants: []string{tenant}}
+func reader(group, consumer string) stream.Reader {
+	return stream.Reader{Group: group, Consumer: consumer, Tenants: []string{tenant}}
 }
 
 // sent publishes an event, and is its delivery to a consumer.
@@ -150,7 +152,7 @@ func (w *environment) sent(t *testing.T, e event.Event, group, consumer string) 
 // read is the one entry that a consumer finds.
 func (w *environment) read(t *testing.T, group, consumer string) store.Message {
 	t.Helper()
-	msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(group, consumer), 10, 0)
+	msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(group, consumer), 10, 0)
 	must(t, err)
 	msgs = slices.DeleteFunc(msgs, func(m store.Message) bool { return m.Event.Type == event.TimerSet })
 	if len(msgs) != 1 {
@@ -179,7 +181,7 @@ func (w *environment) steal(t *testing.T, m store.Message) store.Message {
 	w.age(t, time.Minute, m)
 	now, err := w.Now(t.Context())
 	must(t, err)
-	got, _, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(m.Group, "thief"), 30*time.Second, 10, now)
+	got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(m.Group, "thief"), 30*time.Second, 10, now)
 	must(t, err)
 	if len(got) != 1 || got[0].ID != m.ID {
 		t.Fatalf("the thief got %v, want %s", got, m.ID)

@@ -14,6 +14,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // lost wants so many messages to be another's.
@@ -46,7 +48,7 @@ var messages = []check{
 			if m.Tenant != tenant || m.Group != group || m.Consumer != "c1" || m.Attempt != 0 || m.Read.IsZero() {
 				t.Errorf("message %+v", m)
 			}
-			msgs, now, err := store.NewStreams(w.Store).Read(t.Context(), reader(group, "c2"), 10, 0)
+			msgs, now, err := stream.New(w.Store).Read(t.Context(), reader(group, "c2"), 10, 0)
 			must(t, err)
 			if len(msgs) != 0 || now.IsZero() {
 				t.Errorf("read again: %v at %v", msgs, now)
@@ -88,13 +90,13 @@ var messages = []check{
 		if m.Err == nil {
 			t.Fatal("no error")
 		}
-		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, -time.Hour))
+		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, -time.Hour))
 		w.fireAll(t)
 		m = w.read(t, store.WorkerGroup, "w1")
 		if m.Attempt != 1 || m.Err == nil {
 			t.Errorf("delivered again as attempt %d, %v", m.Attempt, m.Err)
 		}
-		mine(t, true)(store.NewStreams(w.Store).DeadLetter(t.Context(), m, event.Dead{Reason: m.Err.Error(), Attempts: 2}, nil))
+		mine(t, true)(stream.New(w.Store).DeadLetter(t.Context(), m, event.Dead{Reason: m.Err.Error(), Attempts: 2}, nil))
 		if deadLetters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val(); len(deadLetters) != 1 {
 			t.Errorf("dead letters %v, want 1", deadLetters)
 		}
@@ -106,12 +108,12 @@ var messages = []check{
 			t.Errorf("read %v, want a", m)
 		}
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
 		if err != nil || len(msgs) != 0 {
 			t.Errorf("read %v, %v, want nothing", msgs, err)
 		}
-		must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
-		must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
+		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
+		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 	}},
 	{"a message of a stream that is gone is nobody's", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", event.TimerScheduled), store.TimerGroup, "t1")
@@ -120,19 +122,19 @@ var messages = []check{
 		w.commit(t, step(0, &m), store.Fenced)
 	}},
 	{"several tenants are read at once", func(t *testing.T, w *environment) {
-		must(t, store.NewStreams(w.Store).Groups(t.Context(), "beta"))
+		must(t, stream.New(w.Store).Groups(t.Context(), "beta"))
 		a, b := happened("a", "com.x"), happened("b", "com.x")
 		b.Tenant = "beta"
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
-		r := store.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant, "beta"}}
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
+		r := stream.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant, "beta"}}
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		if len(msgs) != 2 || msgs[0].Tenant != tenant || msgs[1].Tenant != "beta" {
 			t.Fatalf("read %v", msgs)
 		}
-		r.Handled = []store.Handled{{tenant, msgs[0].ID}, {"beta", msgs[1].ID}}
-		_, _, err = store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
+		r.Handled = []stream.Handled{{Tenant: tenant, ID: msgs[0].ID}, {Tenant: "beta", ID: msgs[1].ID}}
+		_, _, err = stream.New(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		if n := w.pending(t, store.WorkerGroup); n != 0 {
 			t.Errorf("%d pending", n)
@@ -144,26 +146,26 @@ var messages = []check{
 var wants = []check{
 	{"events that are not wanted are not read", func(t *testing.T, w *environment) {
 		a, b := happened("a", "com.a"), happened("b", "com.b")
-		must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
+		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
-		var notes store.Notes
+		var notes stream.Notes
 		r := reader(store.WorkerGroup, "w1")
 		r.Wants, r.Notes = func(typ event.Type) bool { return typ == "com.b" }, &notes
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		unwanted := notes.Unwanted
 		if len(msgs) != 1 || len(unwanted) != 1 || unwanted[0].Tenant != tenant || unwanted[0].ID == "" {
 			t.Fatalf("read %+v, noted %v, want one each", msgs, unwanted)
 		}
-		if want := []store.Found{{tenant, 2}}; !slices.Equal(notes.Found, want) {
+		if want := []stream.Found{{Tenant: tenant, Events: 2}}; !slices.Equal(notes.Found, want) {
 			t.Errorf("found %v, want %v", notes.Found, want)
 		}
 		if diff := cmp.Diff(b, msgs[0].Event); diff != "" {
 			t.Error(diff)
 		}
 		r.Handled = unwanted
-		must(t, store.NewStreams(w.Store).Acknowledge(t.Context(), r))
+		must(t, stream.New(w.Store).Acknowledge(t.Context(), r))
 		if n := w.pending(t, store.WorkerGroup); n != 1 {
 			t.Errorf("%d pending, want 1", n)
 		}
@@ -176,11 +178,11 @@ var wants = []check{
 			e := happened("of "+strconv.Itoa(size), "com.a")
 			e.Data = []byte(`"` + strings.Repeat(strconv.Itoa(size%7), size) + `"`)
 			must(t, w.Publish(t.Context(), e))
-			msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
+			msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
 			must(t, err)
 			all = append(all, msgs...)
 		}
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, time.Millisecond)
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, time.Millisecond)
 		if err != nil || len(msgs) != 0 || len(all) != 4 {
 			t.Fatalf("%d messages, and then %v, %v", len(all), msgs, err)
 		}
@@ -191,7 +193,7 @@ var wants = []check{
 			}
 		}
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.WorkerGroup).Err())
-		if msgs, _, err = store.NewStreams(w.Store).Read(t.Context(), r, 10, 0); err != nil || len(msgs) != 4 {
+		if msgs, _, err = stream.New(w.Store).Read(t.Context(), r, 10, 0); err != nil || len(msgs) != 4 {
 			t.Errorf("of a group that was gone: %d messages, %v", len(msgs), err)
 		}
 	}},
@@ -202,7 +204,7 @@ var deliveries = []check{
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		now, err := w.Now(t.Context())
 		must(t, err)
-		got, wake, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
+		got, wake, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
 		must(t, err)
 		if left := wake.Sub(now); len(got) != 0 || left <= 59*time.Minute || left > time.Hour {
 			t.Errorf("claimed %v, look again in %v, want nothing and an hour", got, left)
@@ -211,8 +213,8 @@ var deliveries = []check{
 		if diff := cmp.Diff(m.Event, stolen.Event); diff != "" || stolen.Consumer != "thief" {
 			t.Error(diff, stolen.Consumer)
 		}
-		must(t, store.NewStreams(w.Store).AcknowledgeOwned(t.Context(), stolen))
-		got, wake, err = store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
+		must(t, stream.New(w.Store).AcknowledgeOwned(t.Context(), stolen))
+		got, wake, err = stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
 		if err != nil || len(got) != 0 || !wake.IsZero() {
 			t.Errorf("claimed %v, %v, %v, want never", got, wake, err)
 		}
@@ -220,14 +222,14 @@ var deliveries = []check{
 	{"renewing keeps a message, but not one that is another's", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		w.age(t, time.Minute, m)
-		lost(t, 0)(store.NewStreams(w.Store).Renew(t.Context(), m))
+		lost(t, 0)(stream.New(w.Store).Renew(t.Context(), m))
 		now, _ := w.Now(t.Context())
-		got, _, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
+		got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		if err != nil || len(got) != 0 {
 			t.Fatalf("claimed %v, %v", got, err)
 		}
 		stolen := w.steal(t, m)
-		lost(t, 1)(store.NewStreams(w.Store).Renew(t.Context(), m))
+		lost(t, 1)(stream.New(w.Store).Renew(t.Context(), m))
 		mine(t, false)(reply(t, w.Store, m, happened("r", event.TaskCompleted)))
 		mine(t, true)(reply(t, w.Store, stolen, happened("r", event.TaskCompleted)))
 	}},
@@ -236,13 +238,13 @@ var deliveries = []check{
 		for i := range alive + 1 {
 			must(t, w.Publish(t.Context(), happened(fmt.Sprint("m", i), "com.x")))
 		}
-		long, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "alive"), alive, 0)
+		long, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "alive"), alive, 0)
 		must(t, err)
 		abandoned := w.read(t, store.WorkerGroup, "dead")
 		w.age(t, time.Minute, abandoned)
-		lost(t, 0)(store.NewStreams(w.Store).Renew(t.Context(), long...))
+		lost(t, 0)(stream.New(w.Store).Renew(t.Context(), long...))
 		now, _ := w.Now(t.Context())
-		got, _, err := store.NewStreams(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
+		got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		must(t, err)
 		if len(got) != 1 || got[0].ID != abandoned.ID {
 			t.Errorf("claimed %d messages, want the orphan", len(got))
@@ -258,16 +260,16 @@ var deliveries = []check{
 			if diff := cmp.Diff(e, m.Event); diff != "" {
 				t.Fatal(diff)
 			}
-			mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, -time.Second))
-			mine(t, false)(store.NewStreams(w.Store).Retry(t.Context(), m, 0))
+			mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, -time.Second))
+			mine(t, false)(stream.New(w.Store).Retry(t.Context(), m, 0))
 			w.fireAll(t)
 			m = w.read(t, store.WorkerGroup, "w1")
 		}
 	}},
 	{"putting off waits for its delay", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
-		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, time.Hour))
-		due, next, now, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 10)
+		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, time.Hour))
+		due, next, now, err := timers.New(w.Store).Due(t.Context(), tenant, 10)
 		must(t, err)
 		if wait := next.Sub(now); len(due) != 0 || wait < 59*time.Minute || wait > time.Hour+time.Millisecond {
 			t.Errorf("due %v, next in %v, want in an hour", due, wait)
@@ -283,13 +285,13 @@ var deliveries = []check{
 	{"a dead letter has the whole entry and why", func(t *testing.T, w *environment) {
 		w.raw(t, "type", "com.x", "id", "a", "odd", "\xff\x00", "data", "{")
 		m := w.read(t, store.WorkerGroup, "w1")
-		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, -time.Second))
+		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, -time.Second))
 		w.fireAll(t)
 		m = w.read(t, store.WorkerGroup, "w1")
 		failureEvent := m.FailureEvent(event.EventDead, event.Dead{Reason: "bad", Attempts: 2, Service: "worker-service"})
 		d := event.Dead{Reason: "bad", Attempts: 2, Service: "worker-service"}
-		mine(t, true)(store.NewStreams(w.Store).DeadLetter(t.Context(), m, d, []event.Event{failureEvent}))
-		mine(t, false)(store.NewStreams(w.Store).DeadLetter(t.Context(), m, d, nil))
+		mine(t, true)(stream.New(w.Store).DeadLetter(t.Context(), m, d, []event.Event{failureEvent}))
+		mine(t, false)(stream.New(w.Store).DeadLetter(t.Context(), m, d, nil))
 		deadLetters := w.rdb.XRange(t.Context(), deadKey, "-", "+").Val()
 		if len(deadLetters) != 1 {
 			t.Fatalf("letters %v", deadLetters)
@@ -321,7 +323,7 @@ var deliveries = []check{
 		}
 	}},
 	{"a worker takes commands before what stands before them", func(t *testing.T, w *environment) {
-		streams := store.NewStreams(w.Store)
+		streams := stream.New(w.Store)
 		taken := func(want ...string) (msgs []store.Message) {
 			t.Helper()
 			msgs, err := streams.TakeCommands(t.Context(), reader(store.WorkerGroup, "w1"), []string{"other", tenant})
@@ -370,7 +372,7 @@ var deliveries = []check{
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
 		must(t, w.rdb.Set(t.Context(), deadKey, "mine", 0).Err())
 		err := w.unchanged(t, func() error {
-			_, err := store.NewStreams(w.Store).DeadLetter(t.Context(), m, event.Dead{}, []event.Event{happened("b", "com.x")})
+			_, err := stream.New(w.Store).DeadLetter(t.Context(), m, event.Dead{}, []event.Event{happened("b", "com.x")})
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || w.pending(t, store.WorkerGroup) != 1 {

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Tenants are those that somebody has started, defined or prepared something for,
@@ -15,7 +13,7 @@ import (
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	names, err := s.members(ctx, s.keys.Tenants())
 	if err != nil {
-		return nil, failed("read the tenants", err)
+		return nil, Failed("read the tenants", err)
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return CheckTenant(name) != nil }), nil
 }
@@ -23,31 +21,38 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 // TenantCount is how many there are of them, about: it differs when one has come.
 func (s *Store) TenantCount(ctx context.Context) (int64, error) {
 	n, err := s.rdb.SCard(ctx, s.keys.Tenants()).Result()
-	return n, failed("count the tenants", err)
+	return n, Failed("count the tenants", err)
 }
 
 // FindTenants looks through all keys for streams of tenants, also of those that
 // nobody has made known: producers need not.
 func (s *Store) FindTenants(ctx context.Context) ([]string, error) {
-	keys, _, err := s.streams(ctx, "tenant:*"+otherSuffix, math.MaxInt)
+	return s.TenantsWith(ctx, s.keys.Stream)
+}
+
+// TenantsWith looks through all keys for the tenants that have a stream of one kind, of which
+// key is the name.
+func (s *Store) TenantsWith(ctx context.Context, key func(tenant string) string) ([]string, error) {
+	before, after, _ := strings.Cut(key("*"), "*")
+	streams, _, err := s.FindStreams(ctx, before+"*"+after, math.MaxInt)
 	var tenants []string
-	for _, key := range keys {
-		name := strings.Trim(strings.TrimSuffix(strings.TrimPrefix(key, "tenant:"), otherSuffix), "{}")
-		if CheckTenant(name) == nil && key == s.keys.Stream(name) {
+	for _, stream := range streams {
+		name := strings.Trim(strings.TrimSuffix(strings.TrimPrefix(stream, before), after), "{}")
+		if CheckTenant(name) == nil && stream == key(name) {
 			tenants = append(tenants, name)
 		}
 	}
 	return tenants, err
 }
 
-// know notes that there is a tenant, before something is written for it.
-func (s *Store) know(ctx context.Context, tenant string) error {
-	h := s.keysFor(tenant)
+// AddTenant notes that there is a tenant, before something is written for it.
+func (s *Store) AddTenant(ctx context.Context, tenant string) error {
+	h := s.TenantKeys(tenant)
 	if h.known.Load() {
 		return nil
 	}
 	if err := s.rdb.SAdd(ctx, s.keys.Tenants(), tenant).Err(); err != nil {
-		return failed("make a tenant known", err)
+		return Failed("make a tenant known", err)
 	}
 	h.known.Store(true)
 	return nil
@@ -61,47 +66,38 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 		return err
 	}
 	for cursor := uint64(0); ; {
-		keys, next, err := s.rdb.Scan(ctx, cursor, s.keys.Tenant(tenant)+":*", scanCount).Result()
+		keys, next, err := s.rdb.Scan(ctx, cursor, s.keys.Tenant(tenant)+":*", ScanCount).Result()
 		if err == nil && len(keys) > 0 {
 			err = s.rdb.Unlink(ctx, keys...).Err()
 		}
 		if err != nil {
-			return failed("remove the keys of tenant "+tenant, err)
+			return Failed("remove the keys of tenant "+tenant, err)
 		}
 		if cursor = next; cursor == 0 {
 			break
 		}
 	}
-	s.keysFor(tenant).known.Store(false)
-	return failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
+	s.TenantKeys(tenant).known.Store(false)
+	return Failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
 }
 
-// nobody reports whether Redis says that there is no group, or no stream.
-func nobody(err redis.Error) bool {
-	return strings.HasPrefix(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
-}
-
-func sorted(in []string) []string {
+// compacted sorts strings and drops those that are there twice.
+func compacted(in []string) []string {
 	slices.Sort(in)
-	return in
+	return slices.Compact(in)
 }
 
-// The ends of the names of keys that are looked for.
-const (
-	otherSuffix = ":events"
-	deadSuffix  = ":events:dlq"
-)
+// ScanCount is about how many keys, or members of one, Redis looks at in one step of a scan.
+const ScanCount = 1000
 
-// scanCount is about how many keys one look takes in.
-const scanCount = 1000
-
-// streams finds the streams whose names match a pattern, sorted.
-func (s *Store) streams(ctx context.Context, pattern string, looks int) (found []string, complete bool, err error) {
+// FindStreams finds the streams whose names match a pattern, sorted, in at most looks steps of
+// a scan; complete says whether that was enough.
+func (s *Store) FindStreams(ctx context.Context, pattern string, looks int) (found []string, complete bool, err error) {
 	seen := map[string]bool{}
 	for cursor := uint64(0); looks > 0; looks-- {
-		keys, next, err := s.rdb.ScanType(ctx, cursor, pattern, scanCount, "stream").Result()
+		keys, next, err := s.rdb.ScanType(ctx, cursor, pattern, ScanCount, "stream").Result()
 		if err != nil {
-			return nil, false, failed("look for streams", err)
+			return nil, false, Failed("look for streams", err)
 		}
 		for _, key := range keys {
 			seen[key] = true

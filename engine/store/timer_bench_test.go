@@ -12,6 +12,8 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // What Redis has to do for each of a batch of timers: to set them as their events request,
@@ -19,7 +21,7 @@ import (
 func BenchmarkTimers(b *testing.B) {
 	rdb := redistest.Start(b)
 	st := store.New(rdb, store.Options{})
-	if err := store.NewStreams(st).Groups(b.Context(), tenant); err != nil {
+	if err := stream.New(st).Groups(b.Context(), tenant); err != nil {
 		b.Fatal(err)
 	}
 	var read, set, fire float64
@@ -31,17 +33,17 @@ func BenchmarkTimers(b *testing.B) {
 		read += redisWork(b, rdb, func(ctx context.Context) error {
 			requests := readTimers(ctx, b, st)
 			set += redisWork(b, rdb, func(ctx context.Context) error {
-				_, _, err := store.NewTimers(st).ApplyTimers(ctx, requests...)
+				_, _, err := timers.New(st).Apply(ctx, requests...)
 				return err
 			})
 			return nil
 		})
-		look, err := store.NewTimers(st).Look(b.Context(), tenant, batch)
+		look, err := timers.New(st).Look(b.Context(), tenant, batch)
 		if err != nil || len(look.Due) != batch {
 			b.Fatal(len(look.Due), err)
 		}
 		fire += redisWork(b, rdb, func(ctx context.Context) error {
-			_, _, err := store.NewTimers(st).FireAndLook(ctx, tenant, look, batch)
+			_, _, err := timers.New(st).FireAndLook(ctx, tenant, look, batch)
 			return err
 		})
 		if n%1000 == 0 {
@@ -81,11 +83,11 @@ func publishTimers(b *testing.B, rdb *redis.Client, st *store.Store, from int) {
 	}
 }
 
-func readTimers(ctx context.Context, b *testing.B, st *store.Store) []store.TimerRequest {
+func readTimers(ctx context.Context, b *testing.B, st *store.Store) []timers.Request {
 	b.Helper()
-	var out []store.TimerRequest
+	var out []timers.Request
 	for len(out) < batch {
-		msgs, _, err := store.NewStreams(st).Read(ctx, reader(store.TimerGroup, "t1"), batch, 0)
+		msgs, _, err := stream.New(st).Read(ctx, reader(store.TimerGroup, "t1"), batch, 0)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -95,7 +97,7 @@ func readTimers(ctx context.Context, b *testing.B, st *store.Store) []store.Time
 				if err := json.Unmarshal(m.Event.Data, &t); err != nil {
 					b.Fatal(err)
 				}
-				out = append(out, store.TimerRequest{Message: &msgs[i], Timer: t})
+				out = append(out, timers.Request{Message: &msgs[i], Timer: t})
 			}
 		}
 	}

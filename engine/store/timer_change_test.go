@@ -10,6 +10,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // waiting is an execution of version 1 that waits for a timer, which is set.
@@ -36,7 +38,7 @@ func (w *environment) wantNoted(t *testing.T, version int64, typ event.Type, abo
 	var change event.TimerChange
 	e := history[version-1]
 	must(t, json.Unmarshal(e.Data, &change))
-	if e.Type != typ || e.Task != about.TaskID || e.Execution != execution || e.Source != store.OperatorSource || e.Time.IsZero() {
+	if e.Type != typ || e.Task != about.TaskID || e.Execution != execution || e.Source != timers.OperatorSource || e.Time.IsZero() {
 		t.Errorf("the entry is %+v", e)
 	}
 	if change.By != "ada" || !change.FireAt.Equal(about.FireAt) || !change.MovedTo.Equal(about.MovedTo) || change.Kind != about.Kind {
@@ -50,7 +52,7 @@ var timerChanges = []check{
 		at.MovedTo = at.FireAt.Add(time.Hour)
 		w.move(t, at.MovedTo)
 		w.wantNoted(t, 2, event.TimerScheduled, at)
-		if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), w.only(t), "ada"); !done || err != nil {
+		if done, err := timers.New(w.Store).Cancel(t.Context(), w.only(t), "ada"); !done || err != nil {
 			t.Fatal(done, err)
 		}
 		w.wantNoted(t, 3, event.TimerCancelled, at)
@@ -66,10 +68,10 @@ var timerChanges = []check{
 		waiting(t, w)
 		p := w.only(t)
 		must(t, w.rdb.Del(t.Context(), timersKey).Err())
-		if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), p, "ada"); done || err != nil {
+		if done, err := timers.New(w.Store).Cancel(t.Context(), p, "ada"); done || err != nil {
 			t.Error(done, err)
 		}
-		if _, done, err := store.NewTimers(w.Store).MoveTimer(t.Context(), p, p.Moment(), "ada"); done || err != nil {
+		if _, done, err := timers.New(w.Store).Move(t.Context(), p, p.Moment(), "ada"); done || err != nil {
 			t.Error(done, err)
 		}
 		if n := w.rdb.XLen(t.Context(), historyKey).Val(); n != 1 {
@@ -82,7 +84,7 @@ var timerChanges = []check{
 		c := step(1, nil)
 		c.Status, c.Ended = "faulted", true
 		w.commit(t, c, store.Committed)
-		if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), p, "ada"); !done || err != nil {
+		if done, err := timers.New(w.Store).Cancel(t.Context(), p, "ada"); !done || err != nil {
 			t.Error(done, err)
 		}
 		if n := w.rdb.XLen(t.Context(), historyKey).Val(); n != 2 {
@@ -94,11 +96,11 @@ var timerChanges = []check{
 		p := w.only(t)
 		must(t, w.rdb.Del(t.Context(), historyKey).Err())
 		must(t, w.rdb.Set(t.Context(), historyKey, "mine", 0).Err())
-		if err := w.unchanged(t, func() error { _, err := store.NewTimers(w.Store).CancelTimer(t.Context(), p, "ada"); return err }); err == nil {
+		if err := w.unchanged(t, func() error { _, err := timers.New(w.Store).Cancel(t.Context(), p, "ada"); return err }); err == nil {
 			t.Error("it was cancelled")
 		}
 		if err := w.unchanged(t, func() error {
-			_, _, err := store.NewTimers(w.Store).MoveTimer(t.Context(), p, at.FireAt, "ada")
+			_, _, err := timers.New(w.Store).Move(t.Context(), p, at.FireAt, "ada")
 			return err
 		}); err == nil {
 			t.Error("it was moved")
@@ -106,10 +108,10 @@ var timerChanges = []check{
 	}},
 	{"an event says which operator fired its timer", func(t *testing.T, w *environment) {
 		waiting(t, w)
-		if done, err := store.NewTimers(w.Store).FireNow(t.Context(), w.only(t), "ada"); !done || err != nil {
+		if done, err := timers.New(w.Store).FireNow(t.Context(), w.only(t), "ada"); !done || err != nil {
 			t.Fatal(done, err)
 		}
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
 		must(t, err)
 		var f event.Fired
 		must(t, json.Unmarshal(msgs[len(msgs)-1].Event.Data, &f))
@@ -127,21 +129,21 @@ var timerChanges = []check{
 				version++
 			}
 			before := w.only(t)
-			if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), before, "ada"); !done || err != nil {
+			if done, err := timers.New(w.Store).Cancel(t.Context(), before, "ada"); !done || err != nil {
 				t.Fatal(done, err)
 			}
-			found, err := store.NewTimers(w.Store).Armed(t.Context(), []event.Timer{at})
+			found, err := timers.New(w.Store).Armed(t.Context(), []event.Timer{at})
 			must(t, err)
 			if found[0].ID != "" {
 				t.Errorf("moved %v: it is found as %s", moved, found[0].ID)
 			}
 			x := store.Execution{Tenant: tenant, ID: execution, Version: version}
-			again := store.Restoration{Timers: []event.Timer{at}, Listen: []string{"com.paid"}}
-			if got, err := store.NewTimers(w.Store).Restore(t.Context(), x, again, "ada"); got != store.Conflict || err != nil || w.timers(t) != 0 {
+			again := timers.Restoration{Timers: []event.Timer{at}, Listen: []string{"com.paid"}}
+			if got, err := timers.New(w.Store).Restore(t.Context(), x, again, "ada"); got != store.Conflict || err != nil || w.timers(t) != 0 {
 				t.Fatalf("moved %v: of an old version it is %v, %v", moved, got, err)
 			}
 			x.Version++
-			if got, err := store.NewTimers(w.Store).Restore(t.Context(), x, again, "ada"); got != store.Committed || err != nil {
+			if got, err := timers.New(w.Store).Restore(t.Context(), x, again, "ada"); got != store.Committed || err != nil {
 				t.Fatalf("moved %v: %v, %v", moved, got, err)
 			}
 			w.wantNoted(t, x.Version+2, event.TimerScheduled, at)
@@ -153,7 +155,7 @@ var timerChanges = []check{
 				t.Error("it is not listed as a listener")
 			}
 			x.Version += 2
-			if got, err := store.NewTimers(w.Store).Restore(t.Context(), x, store.Restoration{Timers: again.Timers}, "ada"); got != store.Committed || err != nil || w.timers(t) != 1 {
+			if got, err := timers.New(w.Store).Restore(t.Context(), x, timers.Restoration{Timers: again.Timers}, "ada"); got != store.Committed || err != nil || w.timers(t) != 1 {
 				t.Errorf("moved %v: once more it is %v, %v", moved, got, err)
 			}
 			w.wantNoted(t, x.Version, event.TimerScheduled, at)

@@ -9,6 +9,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // overdue sets timers of a tenant, one every second since 2020.
@@ -23,15 +25,15 @@ func (w *environment) overdue(t *testing.T, of string, from, n int) {
 }
 
 // look is what is due.
-func (w *environment) look(t *testing.T, limit int) store.Look {
+func (w *environment) look(t *testing.T, limit int) timers.Look {
 	t.Helper()
-	l, err := store.NewTimers(w.Store).Look(t.Context(), tenant, limit)
+	l, err := timers.New(w.Store).Look(t.Context(), tenant, limit)
 	must(t, err)
 	return l
 }
 
 // seconds are those of timers that are due.
-func seconds(due []store.Due) (out string) {
+func seconds(due []timers.Due) (out string) {
 	for _, d := range due {
 		out += fmt.Sprint(d.FireAt.Sub(timer(0).FireAt).Seconds(), " ")
 	}
@@ -45,19 +47,19 @@ var looks = []check{
 		if !seen.More || seconds(seen.Due) != "0 1 " {
 			t.Fatalf("due %s, more %t", seconds(seen.Due), seen.More)
 		}
-		n, next, err := store.NewTimers(w.Store).FireAndLook(t.Context(), tenant, seen, 10)
+		n, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 10)
 		must(t, err)
 		if n != 2 || seconds(next.Due) != "2 3 4 " || next.More || !next.Next.IsZero() || next.Now.IsZero() {
 			t.Errorf("fired %d; then %s, more %t, next %v", n, seconds(next.Due), next.More, next.Next)
 		}
-		if n, again, err := store.NewTimers(w.Store).FireAndLook(t.Context(), tenant, seen, 10); n != 0 || err != nil || len(again.Due) != 3 {
+		if n, again, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 10); n != 0 || err != nil || len(again.Due) != 3 {
 			t.Errorf("fired %d again, %v; then %s", n, err, seconds(again.Due))
 		}
 	}},
 	{"a crowd keeps nobody waiting who is due only just", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 20)
 		seen := w.look(t, 4)
-		_, next, err := store.NewTimers(w.Store).FireAndLook(t.Context(), tenant, seen, 4)
+		_, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 4)
 		must(t, err)
 		if got := seconds(next.Due); got != "4 5 18 19 " || !next.More || !next.Next.Equal(next.Now) {
 			t.Errorf("then %s, more %t", got, next.More)
@@ -65,7 +67,7 @@ var looks = []check{
 		fired := 4
 		for len(next.Due) > 0 {
 			var n int
-			n, next, err = store.NewTimers(w.Store).FireAndLook(t.Context(), tenant, next, 4)
+			n, next, err = timers.New(w.Store).FireAndLook(t.Context(), tenant, next, 4)
 			must(t, err)
 			fired += n
 		}
@@ -75,7 +77,7 @@ var looks = []check{
 	}},
 	{"a look of one has no halves", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 3)
-		_, next, err := store.NewTimers(w.Store).FireAndLook(t.Context(), tenant, w.look(t, 1), 1)
+		_, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, w.look(t, 1), 1)
 		must(t, err)
 		if got := seconds(next.Due); got != "1 " || !next.More {
 			t.Errorf("then %s, more %t", got, next.More)
@@ -85,7 +87,7 @@ var looks = []check{
 		const n = 1000
 		w.overdue(t, tenant, 0, n)
 		must(t, w.rdb.ScriptFlush(t.Context()).Err())
-		fired, next, err := store.NewTimers(w.Store).FireAndLook(t.Context(), tenant, w.look(t, n), n)
+		fired, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, w.look(t, n), n)
 		must(t, err)
 		if got := w.rdb.XLen(t.Context(), streamKey).Val(); fired != n || got != n || w.timers(t) != 0 || len(next.Due) != 0 {
 			t.Errorf("fired %d, %d events, %d left, then %d", fired, got, w.timers(t), len(next.Due))
@@ -100,13 +102,13 @@ var looks = []check{
 			w.overdue(t, tenant, 0, n)
 			seen := w.look(t, 100)
 			seen.Group = store.TimerGroup
-			if fired, _, err := store.NewTimers(w.Store).FireAndLook(t.Context(), tenant, seen, 100); fired != n || err != nil {
+			if fired, _, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 100); fired != n || err != nil {
 				t.Fatalf("fired %d, %v", fired, err)
 			}
 		}
 		read := func(group string) (n int) {
 			t.Helper()
-			msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(group, "c"), 100, 0)
+			msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(group, "c"), 100, 0)
 			must(t, err)
 			return len(msgs)
 		}
@@ -131,12 +133,12 @@ var looks = []check{
 		}
 		// A delivery is not what it seems: the event may be for the group itself.
 		m := w.sent(t, event.Event{ID: "b", Source: "/test", Type: event.TimerScheduled}, store.TimerGroup, "c")
-		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, -time.Second))
+		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, -time.Second))
 		read(store.TimerGroup)
 		w.overdue(t, tenant, 0, 2)
 		seen := w.look(t, 100)
 		seen.Group = store.TimerGroup
-		if fired, _, err := store.NewTimers(w.Store).FireAndLook(t.Context(), tenant, seen, 100); fired != 3 || err != nil {
+		if fired, _, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 100); fired != 3 || err != nil {
 			t.Fatalf("fired %d, %v", fired, err)
 		}
 		if n := read(store.TimerGroup); n != 3 {
@@ -175,26 +177,26 @@ var looks = []check{
 	}},
 	{"a timer that nobody has asked for by an event is told of, if it is the first", func(t *testing.T, w *environment) {
 		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
-		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, time.Hour))
+		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, time.Hour))
 		if reported := w.reported(t); reported != 1 {
 			t.Errorf("told %d times of the first timer, want once", reported)
 		}
 		m = w.sent(t, happened("b", "com.x"), store.WorkerGroup, "w1")
-		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), m, 2*time.Hour))
+		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, 2*time.Hour))
 		if reported := w.reported(t); reported != 1 {
 			t.Errorf("told of one behind others")
 		}
-		found, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 10)
+		found, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 10)
 		must(t, err)
-		_, done, err := store.NewTimers(w.Store).MoveTimer(t.Context(), found[1], found[0].FireAt.Add(-time.Minute), "ada")
+		_, done, err := timers.New(w.Store).Move(t.Context(), found[1], found[0].FireAt.Add(-time.Minute), "ada")
 		mine(t, true)(done, err)
 		if reported := w.reported(t); reported != 2 {
 			t.Errorf("told %d times, want once more of the one that was moved before the others", reported)
 		}
 	}},
 	{"services can be roused, where there is a stream", func(t *testing.T, w *environment) {
-		must(t, store.NewTimers(w.Store).WakeService(t.Context(), tenant))
-		must(t, store.NewTimers(w.Store).WakeService(t.Context(), "nobody"))
+		must(t, timers.New(w.Store).WakeService(t.Context(), tenant))
+		must(t, timers.New(w.Store).WakeService(t.Context(), "nobody"))
 		if reported, there := w.reported(t), w.rdb.Exists(t.Context(), "tenant:nobody:events").Val(); reported != 1 || there != 0 {
 			t.Errorf("told %d times; the stream of nobody: %d", reported, there)
 		}

@@ -13,6 +13,9 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 const timerKeysKey = "flunq:timers:keys"
@@ -28,7 +31,7 @@ func reminder(key string, after time.Duration) event.Timer {
 // asked is the message that asks for a timer, or to take it back.
 func (w *environment) asked(t *testing.T, typ event.Type, about event.Timer) store.Message {
 	t.Helper()
-	_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
+	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
 	must(t, err)
 	e := happened("asked", typ)
 	e.Data = event.Encode(about)
@@ -38,7 +41,7 @@ func (w *environment) asked(t *testing.T, typ event.Type, about event.Timer) sto
 // set are the moments of all timers, after the one of a reminder.
 func (w *environment) set(t *testing.T) []time.Duration {
 	t.Helper()
-	found, next, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 100)
+	found, next, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 100)
 	must(t, err)
 	if next != "" {
 		t.Errorf("there are more behind %s", next)
@@ -59,9 +62,9 @@ func (w *environment) wantSet(t *testing.T, want ...time.Duration) {
 }
 
 // only is the one timer that is set.
-func (w *environment) only(t *testing.T) store.Pending {
+func (w *environment) only(t *testing.T) timers.Pending {
 	t.Helper()
-	found, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 10)
+	found, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 10)
 	must(t, err)
 	if len(found) != 1 {
 		t.Fatalf("timers %v, want one", found)
@@ -88,7 +91,7 @@ var keyedTimers = []check{
 	{"an older setting that was put off does not replace a newer one", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", time.Minute)
 		omitted := w.asked(t, event.TimerScheduled, old)
-		mine(t, true)(store.NewStreams(w.Store).Retry(t.Context(), omitted, -time.Hour))
+		mine(t, true)(stream.New(w.Store).Retry(t.Context(), omitted, -time.Hour))
 		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, newer), newer))
 		if n := len(w.fireAll(t)); n != 1 {
 			t.Fatalf("%d deliveries, want 1", n)
@@ -136,7 +139,7 @@ var keyedTimers = []check{
 		for i := range 30 {
 			one := reminder(fmt.Sprint("k", i), time.Hour)
 			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
-			done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), w.only(t), "ada")
+			done, err := timers.New(w.Store).Cancel(t.Context(), w.only(t), "ada")
 			if err != nil || !done {
 				t.Fatalf("dropped %v, %v", done, err)
 			}
@@ -163,9 +166,9 @@ var keyedTimers = []check{
 }
 
 // move sets the only timer for another moment.
-func (w *environment) move(t *testing.T, to time.Time) store.Pending {
+func (w *environment) move(t *testing.T, to time.Time) timers.Pending {
 	t.Helper()
-	moved, done, err := store.NewTimers(w.Store).MoveTimer(t.Context(), w.only(t), to, "ada")
+	moved, done, err := timers.New(w.Store).Move(t.Context(), w.only(t), to, "ada")
 	must(t, err)
 	if !done || !moved.Moment().Equal(to) {
 		t.Fatalf("moved %v to %v, want %v", done, moved.Moment(), to)
@@ -182,11 +185,11 @@ var movedTimers = []check{
 		w.move(t, at.FireAt.Add(time.Hour))
 		to := time.Date(2021, 6, 1, 0, 0, 0, 0, time.UTC)
 		moved := w.move(t, to)
-		if again, err := store.NewTimers(w.Store).Timer(t.Context(), tenant, moved.ID); err != nil || again.Member != moved.Member {
+		if again, err := timers.New(w.Store).Find(t.Context(), tenant, moved.ID); err != nil || again.Member != moved.Member {
 			t.Errorf("found %v, %v, want %v", again.Member, err, moved.Member)
 		}
 		w.fireAll(t)
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.Type != event.TimerFired {
@@ -257,11 +260,11 @@ var movedTimers = []check{
 		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 		p := w.only(t)
 		for _, want := range []bool{true, false} {
-			if done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), p, "ada"); done != want || err != nil {
+			if done, err := timers.New(w.Store).Cancel(t.Context(), p, "ada"); done != want || err != nil {
 				t.Errorf("dropped %v, %v, want %v", done, err, want)
 			}
 		}
-		if _, done, err := store.NewTimers(w.Store).MoveTimer(t.Context(), p, at.FireAt, "ada"); done || err != nil || w.timers(t) != 0 {
+		if _, done, err := timers.New(w.Store).Move(t.Context(), p, at.FireAt, "ada"); done || err != nil || w.timers(t) != 0 {
 			t.Errorf("moved %v, %v", done, err)
 		}
 	}},
@@ -282,12 +285,12 @@ var movedTimers = []check{
 		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
 		p := w.only(t)
 		for _, want := range []bool{true, false} {
-			if done, err := store.NewTimers(w.Store).FireNow(t.Context(), p, "ada"); done != want || err != nil {
+			if done, err := timers.New(w.Store).FireNow(t.Context(), p, "ada"); done != want || err != nil {
 				t.Errorf("fired %v, %v, want %v", done, err, want)
 			}
 		}
 		var types []event.Type
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
 		must(t, err)
 		for _, m := range msgs {
 			types = append(types, m.Event.Type)
@@ -307,7 +310,7 @@ var listings = []check{
 			members = append(members, redis.Z{Score: float64(at.FireAt.Unix()), Member: string(event.Encode(at))})
 		}
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, members...).Err())
-		all, next, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 1000)
+		all, next, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 1000)
 		must(t, err)
 		if len(all) != 57 || next != "" {
 			t.Fatalf("%d timers, then %q", len(all), next)
@@ -315,7 +318,7 @@ var listings = []check{
 		for _, size := range []int{1, 7, 56, 57} {
 			var ids []string
 			for after := ""; ; {
-				page, next, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{Execution: execution}, after, size)
+				page, next, err := timers.New(w.Store).List(t.Context(), timers.Filter{Execution: execution}, after, size)
 				must(t, err)
 				for _, p := range page {
 					ids = append(ids, p.ID)
@@ -328,11 +331,11 @@ var listings = []check{
 				t.Errorf("in pages of %d: %d ids", size, len(ids))
 			}
 		}
-		done, err := store.NewTimers(w.Store).CancelTimer(t.Context(), all[30], "ada")
+		done, err := timers.New(w.Store).Cancel(t.Context(), all[30], "ada")
 		if err != nil || !done {
 			t.Fatal(done, err)
 		}
-		rest, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, all[30].ID, 100)
+		rest, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, all[30].ID, 100)
 		if err != nil || len(rest) < 26 {
 			t.Errorf("behind one that is gone there are %d, %v", len(rest), err)
 		}
@@ -349,18 +352,18 @@ var listings = []check{
 		}
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1, Member: "junk"}).Err())
 		for _, c := range []struct {
-			filter store.TimerFilter
+			filter timers.Filter
 			want   int
 		}{
-			{store.TimerFilter{}, 5},
-			{store.TimerFilter{Tenant: "acme"}, 2},
-			{store.TimerFilter{Tenant: "beta", Workflow: "a.b"}, 2},
-			{store.TimerFilter{Execution: "x-1"}, 2},
-			{store.TimerFilter{Execution: `x "1"`}, 1},
-			{store.TimerFilter{Kind: event.WaitTimer}, 2},
-			{store.TimerFilter{Until: timer(90 * time.Minute).FireAt}, 3},
+			{timers.Filter{}, 5},
+			{timers.Filter{Tenant: "acme"}, 2},
+			{timers.Filter{Tenant: "beta", Workflow: "a.b"}, 2},
+			{timers.Filter{Execution: "x-1"}, 2},
+			{timers.Filter{Execution: `x "1"`}, 1},
+			{timers.Filter{Kind: event.WaitTimer}, 2},
+			{timers.Filter{Until: timer(90 * time.Minute).FireAt}, 3},
 		} {
-			if found, _, err := store.NewTimers(w.Store).Timers(t.Context(), c.filter, "", 100); err != nil || len(found) != c.want {
+			if found, _, err := timers.New(w.Store).List(t.Context(), c.filter, "", 100); err != nil || len(found) != c.want {
 				t.Errorf("%+v: %d timers, %v, want %d", c.filter, len(found), err, c.want)
 			}
 		}
@@ -375,11 +378,11 @@ var listings = []check{
 			one.FireAt, one.TaskID = at, fmt.Sprint("/do/", i)
 			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
 		}
-		all, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 100)
+		all, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 100)
 		must(t, err)
 		for _, p := range all {
 			for _, id := range []string{p.ID, strings.ToUpper(p.ID), p.ID[:len(p.ID)-4]} {
-				if found, err := store.NewTimers(w.Store).Timer(t.Context(), tenant, id); err != nil || found.Member != p.Member {
+				if found, err := timers.New(w.Store).Find(t.Context(), tenant, id); err != nil || found.Member != p.Member {
 					t.Errorf("%s is %v, %v, want %v", id, found.Member, err, p.Member)
 				}
 			}
@@ -391,21 +394,21 @@ var listings = []check{
 			one.TaskID = fmt.Sprint("/do/", i)
 			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
 		}
-		all, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 100)
+		all, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 100)
 		must(t, err)
 		first, hash, _ := strings.Cut(all[0].ID, "-")
 		for id, want := range map[string]error{
 			"junk": store.ErrNotFound, "no/id": store.ErrName, "": store.ErrName, first + "-": store.ErrName, "!-0": store.ErrName,
 			first + "-zz": store.ErrNotFound, "0-" + hash: store.ErrNotFound,
 		} {
-			if _, err := store.NewTimers(w.Store).Timer(t.Context(), tenant, id); !errors.Is(err, want) {
+			if _, err := timers.New(w.Store).Find(t.Context(), tenant, id); !errors.Is(err, want) {
 				t.Errorf("%q: %v, want %v", id, err, want)
 			}
 		}
 		ambiguous := false
 		for _, digit := range "0123456789abcdef" {
-			_, err := store.NewTimers(w.Store).Timer(t.Context(), tenant, first+"-"+string(digit))
-			ambiguous = ambiguous || errors.Is(err, store.ErrAmbiguous)
+			_, err := timers.New(w.Store).Find(t.Context(), tenant, first+"-"+string(digit))
+			ambiguous = ambiguous || errors.Is(err, timers.ErrAmbiguous)
 		}
 		if !ambiguous {
 			t.Error("none of 16 beginnings of 40 ids is ambiguous")
@@ -436,17 +439,17 @@ var listings = []check{
 		}
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:workflow:text:events", "no stream", 0).Err())
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:beta:workflow:b:events", Values: []string{"event", "{}"}}).Err())
-		streams, complete, err := store.NewView(w.Store).OtherStreams(t.Context(), "*", 10)
+		streams, complete, err := inspect.New(w.Store).OtherStreams(t.Context(), "*", 10)
 		must(t, err)
-		if len(streams) != 2 || !complete || streams[0] != (store.OtherStream{Key: key, Tenant: "acme", Workflow: "orders"}) {
+		if len(streams) != 2 || !complete || streams[0] != (inspect.OtherStream{Key: key, Tenant: "acme", Workflow: "orders"}) {
 			t.Fatalf("streams %+v, %v", streams, complete)
 		}
-		found, err := store.NewView(w.Store).Unregistered(t.Context(), streams[0], 1000)
+		found, err := inspect.New(w.Store).Unregistered(t.Context(), streams[0], 1000)
 		must(t, err)
 		if len(found) != 1 || !found[0].FireAt.Equal(future.FireAt) || found[0].Stream != key || found[0].Entry == "" {
 			t.Errorf("found %+v", found)
 		}
-		if found, err := store.NewView(w.Store).Unregistered(t.Context(), streams[1], 1000); err != nil || len(found) != 0 {
+		if found, err := inspect.New(w.Store).Unregistered(t.Context(), streams[1], 1000); err != nil || len(found) != 0 {
 			t.Errorf("found %+v, %v in a stream without any", found, err)
 		}
 	}},

@@ -11,6 +11,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // ask is a wish to be: for a timer, or with back to have it taken back.
@@ -20,9 +22,9 @@ type ask struct {
 }
 
 // wishes publishes what asks for timers, and reads it all at once.
-func (w *environment) wishes(t *testing.T, asks ...ask) (out []store.TimerRequest) {
+func (w *environment) wishes(t *testing.T, asks ...ask) (out []timers.Request) {
 	t.Helper()
-	_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // what is there already
+	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // what is there already
 	must(t, err)
 	for i, a := range asks {
 		e := happened(fmt.Sprint("asked", i), event.TimerScheduled)
@@ -32,21 +34,21 @@ func (w *environment) wishes(t *testing.T, asks ...ask) (out []store.TimerReques
 		e.Tenant, e.Data = tenant, event.Encode(a.timer)
 		must(t, w.Publish(t.Context(), e))
 	}
-	msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 10_000, 0)
+	msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 10_000, 0)
 	must(t, err)
 	if len(msgs) != len(asks) {
 		t.Fatalf("read %d messages, want %d", len(msgs), len(asks))
 	}
 	for i := range msgs {
-		out = append(out, store.TimerRequest{Message: &msgs[i], Timer: asks[i].timer, Back: asks[i].back})
+		out = append(out, timers.Request{Message: &msgs[i], Timer: asks[i].timer, Back: asks[i].back})
 	}
 	return out
 }
 
 // appliedTimer grants wishes, and is what became of each: "+" done, "-" another's, "!" wrong.
-func (w *environment) appliedTimer(t *testing.T, requests []store.TimerRequest) string {
+func (w *environment) appliedTimer(t *testing.T, requests []timers.Request) string {
 	t.Helper()
-	out, now, err := store.NewTimers(w.Store).ApplyTimers(t.Context(), requests...)
+	out, now, err := timers.New(w.Store).Apply(t.Context(), requests...)
 	must(t, err)
 	if later, err := w.Now(t.Context()); err != nil || now.IsZero() || now.After(later) {
 		t.Errorf("granted at %v, before %v: %v", now, later, err)
@@ -82,7 +84,7 @@ var requestGroups = []check{
 		if got := w.appliedTimer(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour), foreign("p-3", -time.Second))); got != "+++" {
 			t.Errorf("granted %s", got)
 		}
-		found, _, err := store.NewTimers(w.Store).Timers(t.Context(), store.TimerFilter{}, "", 10)
+		found, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 10)
 		must(t, err)
 		if len(found) != 2 || found[0].Execution != "p-3" || found[1].Execution != "p-2" {
 			t.Errorf("set are %v, want those of p-3 and p-2", found)
@@ -117,7 +119,7 @@ var requestGroups = []check{
 			asks = append(asks, ask{one, h>>5%3 == 0})
 		}
 		for _, one := range w.wishes(t, asks...) {
-			if got := w.appliedTimer(t, []store.TimerRequest{one}); got != "+" {
+			if got := w.appliedTimer(t, []timers.Request{one}); got != "+" {
 				t.Fatalf("granted %s", got)
 			}
 		}
@@ -148,7 +150,7 @@ var requestGroups = []check{
 		if got := w.appliedTimer(t, all); got != "-+-" || w.timers(t) != 1 || w.pending(t, store.TimerGroup) != 1 {
 			t.Errorf("granted %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
 		}
-		if got := w.appliedTimer(t, []store.TimerRequest{{Message: &stolen, Timer: timer(0)}}); got != "+" || w.timers(t) != 2 {
+		if got := w.appliedTimer(t, []timers.Request{{Message: &stolen, Timer: timer(0)}}); got != "+" || w.timers(t) != 2 {
 			t.Errorf("the thief's wish: %s, %d timers", got, w.timers(t))
 		}
 		if got := w.appliedTimer(t, all); got != "---" || w.timers(t) != 2 {
@@ -159,7 +161,7 @@ var requestGroups = []check{
 		for _, other := range []string{"before", "behind", "nothing"} {
 			if other == "before" { // as many as were asked for are the consumer's
 				must(t, w.Publish(t.Context(), happened("other", event.TaskCompleted)))
-				_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+				_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 				must(t, err)
 			}
 			var asks []ask
@@ -169,7 +171,7 @@ var requestGroups = []check{
 			all, before := w.wishes(t, asks...), w.pending(t, store.TimerGroup)
 			if other == "behind" {
 				must(t, w.Publish(t.Context(), happened("other", event.TaskCompleted)))
-				_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+				_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 				must(t, err)
 				before++
 			}
@@ -229,7 +231,7 @@ var requestGroups = []check{
 		bad.Execution = "bad"
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:execution:bad", "mine", 0).Err())
 		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: bad}, ask{timer: timer(time.Second)}, ask{timer: bad, back: true})
-		out, _, err := store.NewTimers(w.Store).ApplyTimers(t.Context(), all...)
+		out, _, err := timers.New(w.Store).Apply(t.Context(), all...)
 		must(t, err)
 		if !out[0].Mine || out[0].Err != nil || out[1].Err == nil || out[2].Err != nil || out[3].Err == nil {
 			t.Errorf("granted %v", out)
@@ -256,8 +258,8 @@ var requestGroups = []check{
 		}
 	}},
 	{"each tenant's wishes are its own", func(t *testing.T, w *environment) {
-		must(t, store.NewStreams(w.Store).Groups(t.Context(), "other"))
-		var asked []store.TimerRequest
+		must(t, stream.New(w.Store).Groups(t.Context(), "other"))
+		var asked []timers.Request
 		for i := range 4 {
 			e := happened(fmt.Sprint("o", i), event.TimerScheduled)
 			e.Tenant = []string{tenant, "other"}[i%2]
@@ -265,12 +267,12 @@ var requestGroups = []check{
 		}
 		r := reader(store.TimerGroup, "t1")
 		r.Tenants = append(r.Tenants, "other")
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), r, 10, 0)
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		for i, m := range msgs {
 			one := timer(time.Duration(i))
 			one.Tenant = m.Tenant
-			asked = append(asked, store.TimerRequest{Message: &msgs[i], Timer: one})
+			asked = append(asked, timers.Request{Message: &msgs[i], Timer: one})
 		}
 		asked[0], asked[2] = asked[2], asked[0] // as claimed ones are among new ones
 		if got := w.appliedTimer(t, asked); got != "++++" || w.timers(t) != 4 || w.pending(t, store.TimerGroup) != 0 {

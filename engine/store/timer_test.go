@@ -12,6 +12,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // timer is one of the execution's, due so long after a moment of the past.
@@ -25,7 +27,7 @@ func timer(after time.Duration) event.Timer {
 // scheduled is the message that asks for a timer.
 func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 	t.Helper()
-	_, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
+	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
 	must(t, err)
 	e := happened("t/"+asked.FireAt.String(), event.TimerScheduled)
 	e.Data = event.Encode(asked)
@@ -33,11 +35,11 @@ func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 }
 
 // fireAll fires what is due, and is what Due said.
-func (w *environment) fireAll(t *testing.T) []store.Due {
+func (w *environment) fireAll(t *testing.T) []timers.Due {
 	t.Helper()
-	due, _, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 100)
+	due, _, _, err := timers.New(w.Store).Due(t.Context(), tenant, 100)
 	must(t, err)
-	n, err := store.NewTimers(w.Store).Fire(t.Context(), tenant, due)
+	n, err := timers.New(w.Store).Fire(t.Context(), tenant, due)
 	must(t, err)
 	if n != len(due) {
 		t.Fatalf("fired %d of %d", n, len(due))
@@ -50,7 +52,7 @@ func (w *environment) timers(t *testing.T) int64 {
 	return w.rdb.ZCard(t.Context(), timersKey).Val()
 }
 
-var timers = []check{
+var timerPromises = []check{
 	{"a timer is set once, under its moment", func(t *testing.T, w *environment) {
 		want := timer(0)
 		m := w.scheduled(t, want)
@@ -132,16 +134,16 @@ var firings = []check{
 			at := timer(after)
 			mine(t, true)(schedule(t, w.Store, w.scheduled(t, at), at))
 		}
-		due, next, now, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 2)
+		due, next, now, err := timers.New(w.Store).Due(t.Context(), tenant, 2)
 		must(t, err)
 		if len(due) != 2 || next.After(now) || next.IsZero() {
 			t.Fatalf("due %v, next %v at %v: want two, and more at once", due, next, now)
 		}
 		for range 2 {
-			_, err = store.NewTimers(w.Store).Fire(t.Context(), tenant, due)
+			_, err = timers.New(w.Store).Fire(t.Context(), tenant, due)
 			must(t, err)
 		}
-		msgs, _, err := store.NewStreams(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 100, 0)
+		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 100, 0)
 		must(t, err)
 		var fired []string
 		for _, m := range msgs {
@@ -169,13 +171,13 @@ var firings = []check{
 		omitted := timer(0)
 		omitted.FireAt = now.Add(time.Hour)
 		mine(t, true)(schedule(t, w.Store, w.scheduled(t, omitted), omitted))
-		due, next, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 10)
+		due, next, _, err := timers.New(w.Store).Due(t.Context(), tenant, 10)
 		must(t, err)
 		if len(due) != 0 || next.Before(omitted.FireAt) || next.Sub(omitted.FireAt) > time.Microsecond {
 			t.Errorf("due %v, next %v, want %v", due, next, omitted.FireAt)
 		}
 		member := w.rdb.ZRange(t.Context(), timersKey, 0, 0).Val()[0]
-		n, err := store.NewTimers(w.Store).Fire(t.Context(), tenant, []store.Due{{Timer: omitted, Member: member}})
+		n, err := timers.New(w.Store).Fire(t.Context(), tenant, []timers.Due{{Timer: omitted, Member: member}})
 		if err != nil || n != 0 || w.timers(t) != 1 {
 			t.Errorf("fired %d, %v, %d left", n, err, w.timers(t))
 		}
@@ -194,7 +196,7 @@ var firings = []check{
 			{at.FireAt.Truncate(time.Microsecond).Add(time.Microsecond), 1},
 		} {
 			w.mini.SetTime(c.now)
-			if due, _, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 10); err != nil || len(due) != c.want {
+			if due, _, _, err := timers.New(w.Store).Due(t.Context(), tenant, 10); err != nil || len(due) != c.want {
 				t.Errorf("at %v %d are due, want %d", c.now, len(due), c.want)
 			}
 		}
@@ -228,7 +230,7 @@ var firings = []check{
 			mine(t, true)(schedule(t, w.Store, w.scheduled(t, far), far))
 		}
 		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(0)), timer(0)))
-		if due, _, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 2); err != nil || len(due) != 1 {
+		if due, _, _, err := timers.New(w.Store).Due(t.Context(), tenant, 2); err != nil || len(due) != 1 {
 			t.Errorf("due %v, %v, want one", due, err)
 		}
 	}},
@@ -269,9 +271,9 @@ var firings = []check{
 		for i, one := range []event.Timer{bad, timer(time.Second)} {
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: string(event.Encode(one))}).Err())
 		}
-		due, _, _, err := store.NewTimers(w.Store).Due(t.Context(), tenant, 10)
+		due, _, _, err := timers.New(w.Store).Due(t.Context(), tenant, 10)
 		must(t, err)
-		n, err := store.NewTimers(w.Store).Fire(t.Context(), tenant, due)
+		n, err := timers.New(w.Store).Fire(t.Context(), tenant, due)
 		if n != 1 || w.timers(t) != 1 {
 			t.Errorf("fired %d, %v; %d timers left, want 1 and 1", n, err, w.timers(t))
 		}
@@ -279,17 +281,17 @@ var firings = []check{
 	{"in a cluster every key of a script is in one slot", func(t *testing.T, w *environment) {
 		st := store.New(w.rdb, store.Options{Cluster: true})
 		both := []string{"a", "b"}
-		if own, all := store.NewTimers(st).TimerIndexes(both), store.NewTimers(w.Store).TimerIndexes(both); len(own) != 2 || len(all) != 1 {
+		if own, all := timers.New(st).Indexes(both), timers.New(w.Store).Indexes(both); len(own) != 2 || len(all) != 1 {
 			t.Errorf("shelves %v and %v", own, all)
 		}
-		must(t, store.NewStreams(st).Groups(t.Context(), tenant))
+		must(t, stream.New(st).Groups(t.Context(), tenant))
 		must(t, st.Start(t.Context(), happened("s", event.ExecutionStarted)))
-		msgs, _, err := store.NewStreams(st).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
+		msgs, _, err := stream.New(st).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 		must(t, err)
 		mine(t, true)(schedule(t, st, msgs[0], timer(0)))
-		due, _, _, err := store.NewTimers(st).Due(t.Context(), tenant, 10)
+		due, _, _, err := timers.New(st).Due(t.Context(), tenant, 10)
 		must(t, err)
-		if n, err := store.NewTimers(st).Fire(t.Context(), tenant, due); n != 1 || err != nil {
+		if n, err := timers.New(st).Fire(t.Context(), tenant, due); n != 1 || err != nil {
 			t.Errorf("fired %d, %v", n, err)
 		}
 		for _, key := range w.rdb.Keys(t.Context(), "*").Val() {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 var serviceGroups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
@@ -91,7 +92,7 @@ func (w *environment) left(t *testing.T) []string {
 func (w *environment) trim(t *testing.T, keep int, age time.Duration, want int, groups ...string) {
 	t.Helper()
 	before := w.left(t)
-	n, err := store.NewStreams(w.Store).Trim(t.Context(), []string{tenant}, keep, age, groups...)
+	n, err := stream.New(w.Store).Trim(t.Context(), []string{tenant}, keep, age, groups...)
 	must(t, err)
 	after := w.left(t)
 	if int(n) != want || !slices.Equal(after, before[want:]) {
@@ -173,15 +174,15 @@ var trims = []check{
 	}},
 	{"a stream that is not there is short", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
-		n, err := store.NewStreams(w.Store).Trim(t.Context(), []string{tenant}, 0, 0)
+		n, err := stream.New(w.Store).Trim(t.Context(), []string{tenant}, 0, 0)
 		if n != 0 || err != nil {
 			t.Errorf("got %d, %v", n, err)
 		}
-		if _, err := store.NewStreams(w.Store).Trim(t.Context(), []string{"No!"}, 0, 0); !errors.Is(err, store.ErrName) {
+		if _, err := stream.New(w.Store).Trim(t.Context(), []string{"No!"}, 0, 0); !errors.Is(err, store.ErrName) {
 			t.Errorf("error %v, want ErrName", err)
 		}
 		must(t, w.rdb.Set(t.Context(), streamKey, "x", 0).Err())
-		if _, err := store.NewStreams(w.Store).Trim(t.Context(), []string{tenant}, 0, 0); err == nil {
+		if _, err := stream.New(w.Store).Trim(t.Context(), []string{tenant}, 0, 0); err == nil {
 			t.Error("a text was trimmed")
 		}
 	}},
@@ -192,7 +193,7 @@ var trims = []check{
 		}
 		for seed := range rounds {
 			must(t, w.rdb.Del(t.Context(), streamKey).Err())
-			must(t, store.NewStreams(w.Store).Groups(t.Context(), tenant))
+			must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 			w.anyOrder(t, rand.New(rand.NewPCG(uint64(seed), 0)))
 		}
 	}},
@@ -201,11 +202,11 @@ var trims = []check{
 		busy := &redis.XReadGroupArgs{Group: store.WorkerGroup, Consumer: "busy", Streams: []string{streamKey, ">"}, Count: 1, Block: -1}
 		must(t, w.rdb.XReadGroup(t.Context(), busy).Err())
 		w.done(t, store.WorkerGroup, w.take(t, store.WorkerGroup, 10)...)
-		must(t, store.NewStreams(w.Store).SweepConsumers(t.Context(), []string{tenant}, store.WorkerGroup, time.Hour))
+		must(t, stream.New(w.Store).SweepConsumers(t.Context(), []string{tenant}, store.WorkerGroup, time.Hour))
 		if got := w.consumers(t); !slices.Equal(got, []string{"busy", "c"}) {
 			t.Errorf("consumers %v, want both", got)
 		}
-		must(t, store.NewStreams(w.Store).SweepConsumers(t.Context(), []string{tenant}, store.WorkerGroup, 0))
+		must(t, stream.New(w.Store).SweepConsumers(t.Context(), []string{tenant}, store.WorkerGroup, 0))
 		want := []string{"busy"}
 		if w.mini != nil { // which does not know since when they are idle
 			want = []string{"busy", "c"}
@@ -216,8 +217,8 @@ var trims = []check{
 		if n := w.pending(t, store.WorkerGroup); n != 1 {
 			t.Errorf("%d pending, want 1", n)
 		}
-		must(t, store.NewStreams(w.Store).SweepConsumers(t.Context(), []string{tenant}, "nobody", 0))
-		must(t, store.NewStreams(w.Store).SweepConsumers(t.Context(), []string{"nobody"}, store.WorkerGroup, 0))
+		must(t, stream.New(w.Store).SweepConsumers(t.Context(), []string{tenant}, "nobody", 0))
+		must(t, stream.New(w.Store).SweepConsumers(t.Context(), []string{"nobody"}, store.WorkerGroup, 0))
 	}},
 }
 
@@ -255,7 +256,7 @@ func (w *environment) anyOrder(t *testing.T, random *rand.Rand) {
 			w.done(t, group, held[group][:n]...)
 			held[group] = held[group][n:]
 		default:
-			_, err := store.NewStreams(w.Store).Trim(t.Context(), []string{tenant}, random.IntN(5), 0)
+			_, err := stream.New(w.Store).Trim(t.Context(), []string{tenant}, random.IntN(5), 0)
 			must(t, err)
 		}
 	}
@@ -302,7 +303,7 @@ func TestTrimIsNotHeard(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	rdb.AddHook(unheard{})
 	st := store.New(rdb, store.Options{})
-	if _, err := store.NewStreams(st).Trim(t.Context(), []string{tenant}, 0, 0); !store.Temporary(err) || strings.Contains(err.Error(), "NOSCRIPT") {
+	if _, err := stream.New(st).Trim(t.Context(), []string{tenant}, 0, 0); !store.Temporary(err) || strings.Contains(err.Error(), "NOSCRIPT") {
 		t.Errorf("error %v, want that of the connection", err)
 	}
 }

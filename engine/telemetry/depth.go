@@ -11,7 +11,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 )
 
 // depth is a collector that queries Redis when it is scraped.
@@ -72,7 +72,7 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 		}
 	}
 	tenants := d.engine.Tenants()
-	indexes, err := store.NewView(d.engine.Store).Overdue(ctx, tenants, time.Second)
+	indexes, err := inspect.New(d.engine.Store).Overdue(ctx, tenants, time.Second)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 	}
 	tell(d.timers, float64(pending))
 	tell(d.overdue, float64(overdue))
-	streams, err := store.NewView(d.engine.Store).Streams(ctx, tenants)
+	streams, err := inspect.New(d.engine.Store).Streams(ctx, tenants)
 	for _, s := range streams {
 		tenant := d.labels.of(s.Tenant)
 		tell(d.length, float64(s.Length), tenant)

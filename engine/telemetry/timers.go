@@ -5,7 +5,7 @@ import (
 
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // registered logs a timer that was set or cancelled.
@@ -39,7 +39,7 @@ func (t *Telemetry) fired(m *meters, a delivery.Activity, now time.Time) {
 
 // timerFields returns the documented fields of a timer.
 func timerFields(timer event.Timer) []any {
-	id, score := store.TimerID(timer)
+	id, score := timers.ID(timer)
 	return []any{
 		"timer_id", id, "fire_at", timer.FireAt.UTC().Format(time.RFC3339Nano),
 		"duration_ms", timer.DurationMS, "redis_score", score,

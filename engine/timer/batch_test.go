@@ -12,6 +12,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // moments returns when the registered timers are due, counted from the start.
@@ -70,17 +72,17 @@ func TestStepSharesWithAClaimer(t *testing.T) {
 	for i := range 6 {
 		w.send(t, event.TimerScheduled, at(time.Duration(i)*time.Hour))
 	}
-	slow := store.Reader{Group: store.TimerGroup, Consumer: "slow", Tenants: []string{tenant}}
-	msgs, _, err := store.NewStreams(w.st).Read(t.Context(), slow, 3, 0)
+	slow := stream.Reader{Group: store.TimerGroup, Consumer: "slow", Tenants: []string{tenant}}
+	msgs, _, err := stream.New(w.st).Read(t.Context(), slow, 3, 0)
 	must(t, err)
 	w.mini.SetTime(start().Add(time.Minute))
 	w.finish(t, w.service(t, "thief")) // reads three and claims three
-	var requests []store.TimerRequest
+	var requests []timers.Request
 	for i := range msgs {
 		one := event.Timer{Tenant: tenant, Execution: "slow", FireAt: start().Add(time.Duration(i) * time.Second), Kind: event.WaitTimer}
-		requests = append(requests, store.TimerRequest{Message: &msgs[i], Timer: one})
+		requests = append(requests, timers.Request{Message: &msgs[i], Timer: one})
 	}
-	out, _, err := store.NewTimers(w.st).ApplyTimers(t.Context(), requests...)
+	out, _, err := timers.New(w.st).Apply(t.Context(), requests...)
 	must(t, err)
 	for _, g := range out {
 		if g.Mine {
@@ -100,7 +102,7 @@ func TestStepIsFair(t *testing.T) {
 	w := newEnvironment(t)
 	s := w.service(t, "t1")
 	const crowd = 2000
-	must(t, store.NewStreams(w.st).Groups(t.Context(), "noisy"))
+	must(t, stream.New(w.st).Groups(t.Context(), "noisy"))
 	for i := range crowd {
 		noisy := event.Timer{Tenant: "noisy", Execution: fmt.Sprint("x", i), FireAt: start().Add(time.Second), Kind: event.WaitTimer}
 		z := redis.Z{Score: float64(noisy.FireAt.Unix()), Member: event.TimerText(&noisy)}

@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/timer"
 )
 
@@ -37,7 +38,7 @@ func newBench(b testing.TB, services int) *bench {
 	}
 	b.Cleanup(func() { _ = rdb.Close() })
 	st := store.New(rdb, store.Options{})
-	if err := store.NewStreams(st).Groups(b.Context(), tenant, store.TimerGroup); err != nil {
+	if err := stream.New(st).Groups(b.Context(), tenant, store.TimerGroup); err != nil {
 		b.Fatal(err)
 	}
 	opts := timer.Defaults()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/delivery"
-	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // fire publishes due timers, unless another service of the process does, and reports
@@ -20,7 +20,7 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 		return s.watch.clock(), false, nil
 	}
 	var next time.Time
-	for _, tenant := range s.timers.TimerIndexes(s.opts.Tenants.Names()) {
+	for _, tenant := range s.timers.Indexes(s.opts.Tenants.Names()) {
 		look, wrong := s.fireOn(ctx, tenant)
 		if wrong != nil {
 			s.consumer.Tell(delivery.Activity{What: delivery.Unfired, Err: wrong})
@@ -39,7 +39,7 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 }
 
 // fireOn publishes the due timers of one index and looks for what is due next.
-func (s *Service) fireOn(ctx context.Context, tenant string) (look store.Look, err error) {
+func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, err error) {
 	look, known := s.ahead[tenant]
 	delete(s.ahead, tenant)
 	if !known {
@@ -79,7 +79,7 @@ func (s *Service) batchFor(due int) int {
 
 // fired adds the tenants of fired timers to the tenant set and reports these timers to
 // the observer.
-func (s *Service) fired(look store.Look) {
+func (s *Service) fired(look timers.Look) {
 	for i, d := range look.Due {
 		if d.Err != nil {
 			continue

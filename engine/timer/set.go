@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // handle takes events through, in order. The errors it returns are Redis', and the events
@@ -15,7 +16,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	requests := s.requests[:0]
 	defer func() { s.requests = requests; clear(requests) }()
 	for i := range msgs {
-		w := store.TimerRequest{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
+		w := timers.Request{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
 		if err := understand(&w); err == nil {
 			requests = append(requests, w)
 		} else if err := s.consumer.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
@@ -25,7 +26,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	if len(requests) == 0 {
 		return nil
 	}
-	applied, now, err := s.timers.ApplyTimers(ctx, requests...)
+	applied, now, err := s.timers.Apply(ctx, requests...)
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 }
 
 // soonest returns when the first of the requested timers is due; zero if none is set.
-func soonest(requests []store.TimerRequest) (at time.Time) {
+func soonest(requests []timers.Request) (at time.Time) {
 	for i := range requests {
 		if w := &requests[i]; !w.Back {
 			at = earlier(at, w.Timer.Due())
@@ -49,7 +50,7 @@ func soonest(requests []store.TimerRequest) (at time.Time) {
 }
 
 // understand reads the timer of a request. An error is the message's own.
-func understand(w *store.TimerRequest) (err error) {
+func understand(w *timers.Request) (err error) {
 	if err := delivery.Poison(*w.Message); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func understand(w *store.TimerRequest) (err error) {
 }
 
 // finish reports an applied request to the observer, or rejects its message.
-func (s *Service) finish(ctx context.Context, w *store.TimerRequest, g store.AppliedTimer) error {
+func (s *Service) finish(ctx context.Context, w *timers.Request, g timers.Applied) error {
 	if g.Err != nil {
 		return s.consumer.Reject(ctx, *w.Message, g.Err, event.TimerDead)
 	}

@@ -11,19 +11,20 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // Service is one timer service. Several may run concurrently, in one process or in many.
 type Service struct {
 	consumer *delivery.Consumer
-	timers   store.Timers
+	timers   timers.Timers
 	opts     Options
 	watch    *Watch
 
-	ahead map[string]store.Look // due and not fired yet, by timer index
-	idle  bool                  // the last read found nothing
+	ahead map[string]timers.Look // due and not fired yet, by timer index
+	idle  bool                   // the last read found nothing
 
-	requests []store.TimerRequest // memory for those of one batch
+	requests []timers.Request // memory for those of one batch
 }
 
 // Options of a Service.
@@ -74,7 +75,7 @@ func New(st *store.Store, opts Options) (*Service, error) {
 		opts.Watch = NewWatch()
 	}
 	opts.Watch.join()
-	return &Service{consumer: consumer, timers: store.NewTimers(st), opts: opts, watch: opts.Watch, ahead: map[string]store.Look{}}, nil
+	return &Service{consumer: consumer, timers: timers.New(st), opts: opts, watch: opts.Watch, ahead: map[string]timers.Look{}}, nil
 }
 
 // claims is how often during a lease an idle service looks for abandoned entries.

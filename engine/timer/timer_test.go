@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/timer"
 )
 
@@ -43,7 +44,7 @@ func newEnvironment(t *testing.T) *environment {
 	must(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
 	w := &environment{st: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
-	must(t, store.NewStreams(w.st).Groups(t.Context(), tenant))
+	must(t, stream.New(w.st).Groups(t.Context(), tenant))
 	return w
 }
 
@@ -261,8 +262,8 @@ func TestStepTakesOver(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	w.send(t, event.TimerScheduled, at(time.Hour))
-	dead := store.Reader{Group: store.TimerGroup, Consumer: "dead", Tenants: []string{tenant}}
-	if msgs, _, err := store.NewStreams(w.st).Read(t.Context(), dead, 1, 0); err != nil || len(msgs) != 1 {
+	dead := stream.Reader{Group: store.TimerGroup, Consumer: "dead", Tenants: []string{tenant}}
+	if msgs, _, err := stream.New(w.st).Read(t.Context(), dead, 1, 0); err != nil || len(msgs) != 1 {
 		t.Fatal(msgs, err)
 	}
 	s := w.service(t, "t1")
@@ -328,7 +329,7 @@ func TestStepOnRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t)
 	w := &environment{st: store.New(rdb, store.Options{}), rdb: rdb}
-	must(t, store.NewStreams(w.st).Groups(t.Context(), tenant))
+	must(t, stream.New(w.st).Groups(t.Context(), tenant))
 	opts := timer.Defaults()
 	opts.Consumer, opts.Tenants = "t1", delivery.NewTenantSet(tenant)
 	s, err := timer.New(w.st, opts)

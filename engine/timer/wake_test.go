@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // A timer that is set while the services sleep fires when it is due, even if they would
@@ -19,9 +20,9 @@ func TestServicesWakeForWhatIsSet(t *testing.T) {
 	must(t, err)
 	due := now.Add(150 * time.Millisecond)
 	w.send(t, event.TimerScheduled, `{"task_id":"/do/0/wait","kind":"wait","fire_at":"`+due.Format(time.RFC3339Nano)+`"}`)
-	worker := store.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant}}
+	worker := stream.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant}}
 	for {
-		msgs, now, err := store.NewStreams(w.st).Read(t.Context(), worker, 10, time.Second)
+		msgs, now, err := stream.New(w.st).Read(t.Context(), worker, 10, time.Second)
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.Type != event.TimerFired {

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/timer"
 )
 
@@ -44,7 +45,7 @@ func services(t *testing.T, services int, block time.Duration) (w *environment, 
 	must(t, err)
 	w, r = &environment{st: store.New(rdb, store.Options{}), rdb: rdb}, &reads{}
 	rdb.AddHook(r)
-	must(t, store.NewStreams(w.st).Groups(t.Context(), tenant))
+	must(t, stream.New(w.st).Groups(t.Context(), tenant))
 	ctx, stop := context.WithCancel(t.Context())
 	watch := timer.NewWatch()
 	var wg sync.WaitGroup
@@ -105,18 +106,18 @@ func TestServicesWakeForWhatIsPutOff(t *testing.T) {
 	t.Parallel()
 	const sleep = time.Minute
 	w, r := services(t, 2, sleep)
-	must(t, store.NewStreams(w.st).Groups(t.Context(), tenant))
+	must(t, stream.New(w.st).Groups(t.Context(), tenant))
 	eventually(t, "they wait", func() bool { return r.waiting.Load() > 0 })
 	must(t, w.st.Publish(t.Context(), event.Event{ID: "e", Source: "/test", Type: "com.x", Tenant: tenant}))
-	worker := store.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant}}
-	msgs, began, err := store.NewStreams(w.st).Read(t.Context(), worker, 1, 0)
+	worker := stream.Reader{Group: store.WorkerGroup, Consumer: "w1", Tenants: []string{tenant}}
+	msgs, began, err := stream.New(w.st).Read(t.Context(), worker, 1, 0)
 	must(t, err)
 	const delay = 150 * time.Millisecond
-	if mine, err := store.NewStreams(w.st).Retry(t.Context(), msgs[0], delay); !mine || err != nil {
+	if mine, err := stream.New(w.st).Retry(t.Context(), msgs[0], delay); !mine || err != nil {
 		t.Fatal(mine, err)
 	}
 	for {
-		msgs, now, err := store.NewStreams(w.st).Read(t.Context(), worker, 10, time.Second)
+		msgs, now, err := stream.New(w.st).Read(t.Context(), worker, 10, time.Second)
 		must(t, err)
 		for _, m := range msgs {
 			if m.Event.ID != "e" {

@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 )
 
 // Headroom tells the workers of one process whether Redis has memory for new executions.
@@ -33,7 +34,7 @@ func (r *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if since := now.Sub(r.looked); since < 0 || since >= lookEvery {
-		if r.used, r.most, err = store.NewView(st).MemoryUse(ctx); err != nil {
+		if r.used, r.most, err = inspect.New(st).MemoryUse(ctx); err != nil {
 			return nil, err
 		}
 		r.looked = now

@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // Inbox reads events for the workers of one process, which share one consumer. Each
@@ -284,7 +285,7 @@ func (b *Inbox) done(batch, rest []store.Message, turn bool) {
 // behind them in the stream are read. It returns those it could not release. Released
 // messages are claimed again when nothing new is left to read.
 func (b *Inbox) release(ctx context.Context, msgs []store.Message) []store.Message {
-	if !b.opts.Reclaim || store.NewStreams(b.consumer.Store).Release(ctx, msgs...) != nil {
+	if !b.opts.Reclaim || stream.New(b.consumer.Store).Release(ctx, msgs...) != nil {
 		return msgs
 	}
 	return nil

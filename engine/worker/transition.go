@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // conflicts is how many commits in a row may lose to other workers before the event is
@@ -98,7 +99,7 @@ func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error {
 	if !ack {
 		return nil
 	}
-	return store.NewStreams(s.store).AcknowledgeOwned(ctx, m)
+	return stream.New(s.store).AcknowledgeOwned(ctx, m)
 }
 
 // pass commits that an event changes nothing. If the state was outdated, the commit

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // Service is one worker. Several may run concurrently, in one process or in many.
@@ -145,7 +146,7 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if err = cmp.Or(err, untaken); err != nil {
 		return err
 	}
-	return store.NewStreams(s.store).AcknowledgeOwned(ctx, m)
+	return stream.New(s.store).AcknowledgeOwned(ctx, m)
 }
 
 // reject delivers an event again later, or dead-letters it and faults its execution.

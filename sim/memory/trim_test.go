@@ -7,6 +7,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 // The simulator's Redis runs the commands that trim and inspect streams.
@@ -16,7 +18,7 @@ func TestMemoryTrims(t *testing.T) {
 	m, client := openMemory(t)
 	m.Node = 1
 	st := store.New(client, store.Options{})
-	if err := store.NewStreams(st).Groups(ctx, "acme"); err != nil {
+	if err := stream.New(st).Groups(ctx, "acme"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {
@@ -26,24 +28,24 @@ func TestMemoryTrims(t *testing.T) {
 	}
 	m.SetTime(memoryStart.Add(time.Hour))
 	for group, count := range map[string]int{store.WorkerGroup: 10, store.ExecutorGroup: 6, store.TimerGroup: 10} {
-		msgs, _, err := store.NewStreams(st).Read(ctx, store.Reader{Group: group, Consumer: "c", Tenants: []string{"acme"}}, count, 0)
+		msgs, _, err := stream.New(st).Read(ctx, stream.Reader{Group: group, Consumer: "c", Tenants: []string{"acme"}}, count, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range msgs {
-			if err := store.NewStreams(st).AcknowledgeOwned(ctx, m); err != nil {
+			if err := stream.New(st).AcknowledgeOwned(ctx, m); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if n, err := store.NewStreams(st).Trim(ctx, []string{"acme"}, 2, time.Minute); n != 5 || err != nil {
+	if n, err := stream.New(st).Trim(ctx, []string{"acme"}, 2, time.Minute); n != 5 || err != nil {
 		t.Errorf("trimmed %d, %v, want 5", n, err)
 	}
-	found, err := store.NewView(st).Streams(ctx, []string{"acme"})
+	found, err := inspect.New(st).Streams(ctx, []string{"acme"})
 	if err != nil || found[0].Length != 5 || found[0].Groups[0].Name != store.ExecutorGroup || found[0].Groups[0].Lag != 4 {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	if err := store.NewStreams(st).SweepConsumers(ctx, []string{"acme"}, store.WorkerGroup, 0); err != nil {
+	if err := stream.New(st).SweepConsumers(ctx, []string{"acme"}, store.WorkerGroup, 0); err != nil {
 		t.Error(err)
 	}
 }

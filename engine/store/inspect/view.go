@@ -1,4 +1,6 @@
-package store
+// Package inspect reads what operators, the doctor and the terminal UI show: how streams, groups,
+// timers and executions stand. It writes nothing, and reads every key of a tenant.
+package inspect
 
 import (
 	"context"
@@ -10,6 +12,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/scripts"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Stream is how the stream of a tenant stands, and who reads it.
@@ -48,13 +56,13 @@ type Delivery struct {
 // Streams are those of some tenants, in one round trip. Those that cannot be read
 // are left out, and are in the error.
 func (s View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
-	pipe := s.store.rdb.Pipeline()
+	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.Cmd, 0, len(tenants))
 	for _, tenant := range tenants {
-		if err := CheckTenant(tenant); err != nil {
+		if err := store.CheckTenant(tenant); err != nil {
 			return nil, err
 		}
-		replies = append(replies, streamScript.Eval(ctx, pipe, []string{s.store.keys.Stream(tenant), s.store.keys.DeadLetters(tenant)}))
+		replies = append(replies, streamScript.Eval(ctx, pipe, []string{s.keys.Stream(tenant), s.keys.DeadLetters(tenant)}))
 	}
 	if len(replies) == 0 {
 		return nil, nil
@@ -65,45 +73,25 @@ func (s View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
 	for i, reply := range replies {
 		fields, err := reply.Slice()
 		if err != nil {
-			errs = append(errs, failed("look at the stream of "+tenants[i], err))
+			errs = append(errs, store.Failed("look at the stream of "+tenants[i], err))
 			continue
 		}
 		one := streamOf(fields)
-		one.Tenant, one.Key = tenants[i], s.store.keys.Stream(tenants[i])
+		one.Tenant, one.Key = tenants[i], s.keys.Stream(tenants[i])
 		out = append(out, one)
 	}
 	return out, errors.Join(errs...)
 }
 
-// list is a reply of a script: what is not there is zero.
-type list []any
-
-func (l list) at(i int) any {
-	if i < len(l) {
-		return l[i]
-	}
-	return nil
-}
-
-func (l list) text(i int) string      { text, _ := l.at(i).(string); return text }
-func (l list) number(i int) int64     { n, _ := l.at(i).(int64); return n }
-func (l list) list(i int) list        { inner, _ := l.at(i).([]any); return inner }
-func (l list) ms(i int) time.Duration { return time.Duration(l.number(i)) * time.Millisecond }
-func (l list) each(f func(inner list)) {
-	for i := range l {
-		f(l.list(i))
-	}
-}
-
-func streamOf(l list) Stream {
-	out := Stream{Length: l.number(0), Dead: l.number(1), First: l.text(2), Last: l.text(3)}
-	l.list(4).each(func(g list) {
-		group := Group{Name: g.text(0), Delivered: g.text(1), Pending: g.number(2), Lag: g.number(3)}
-		g.list(4).each(func(c list) {
-			group.Consumers = append(group.Consumers, Consumer{Name: c.text(0), Pending: c.number(1), Idle: c.ms(2)})
+func streamOf(l wire.List) Stream {
+	out := Stream{Length: l.Number(0), Dead: l.Number(1), First: l.Text(2), Last: l.Text(3)}
+	l.List(4).Each(func(g wire.List) {
+		group := Group{Name: g.Text(0), Delivered: g.Text(1), Pending: g.Number(2), Lag: g.Number(3)}
+		g.List(4).Each(func(c wire.List) {
+			group.Consumers = append(group.Consumers, Consumer{Name: c.Text(0), Pending: c.Number(1), Idle: c.Milliseconds(2)})
 		})
-		p := g.list(5)
-		group.Oldest = Delivery{ID: p.text(0), Consumer: p.text(1), Idle: p.ms(2), Count: p.number(3)}
+		p := g.List(5)
+		group.Oldest = Delivery{ID: p.Text(0), Consumer: p.Text(1), Idle: p.Milliseconds(2), Count: p.Number(3)}
 		out.Groups = append(out.Groups, group)
 	})
 	slices.SortFunc(out.Groups, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
@@ -113,17 +101,17 @@ func streamOf(l list) Stream {
 // Unclaimed is the first pending entry of a group that nobody has touched for so
 // long; "" if there is none.
 func (s View) Unclaimed(ctx context.Context, tenant, group string, idle time.Duration) (Delivery, error) {
-	if err := CheckTenant(tenant); err != nil {
+	if err := store.CheckTenant(tenant); err != nil {
 		return Delivery{}, err
 	}
-	args := &redis.XPendingExtArgs{Stream: s.store.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: pendingLook}
-	found, err := s.store.rdb.XPendingExt(ctx, args).Result()
+	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: mostLooked}
+	found, err := s.rdb.XPendingExt(ctx, args).Result()
 	if err != nil {
-		return Delivery{}, failed("look at what is pending", err)
+		return Delivery{}, store.Failed("look at what is pending", err)
 	}
 	for _, p := range found {
-		if p.Idle >= handedBack { // what it was given when it was handed back does not count
-			p.Idle -= handedBack
+		if p.Idle >= stream.HandedBack { // what it was given when it was handed back does not count
+			p.Idle -= stream.HandedBack
 		}
 		if p.Idle >= idle {
 			return Delivery{ID: p.ID, Consumer: p.Consumer, Idle: p.Idle, Count: p.RetryCount}, nil
@@ -131,6 +119,9 @@ func (s View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 	}
 	return Delivery{}, nil
 }
+
+// mostLooked is how many pending entries Unclaimed looks at.
+const mostLooked = 100
 
 // TimerIndex is a set of timers: one for all tenants, or on a cluster each tenant's.
 type TimerIndex struct {
@@ -146,17 +137,17 @@ func (s View) Overdue(ctx context.Context, tenants []string, grace time.Duration
 	var out []TimerIndex
 	seen := map[string]bool{}
 	for _, tenant := range tenants {
-		if err := CheckTenant(tenant); err != nil {
+		if err := store.CheckTenant(tenant); err != nil {
 			return nil, err
 		}
-		key := s.store.keys.Timers(tenant)
+		key := s.keys.Timers(tenant)
 		if seen[key] {
 			continue
 		}
 		seen[key] = true
 		index, err := s.index(ctx, key, grace)
 		if err != nil {
-			return nil, failed("count the timers", err)
+			return nil, store.Failed("count the timers", err)
 		}
 		out = append(out, index)
 	}
@@ -164,40 +155,44 @@ func (s View) Overdue(ctx context.Context, tenants []string, grace time.Duration
 }
 
 func (s View) index(ctx context.Context, key string, grace time.Duration) (TimerIndex, error) {
-	pipe := s.store.rdb.Pipeline()
+	pipe := s.rdb.Pipeline()
 	clock, count, first := pipe.Time(ctx), pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, 0, 0)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return TimerIndex{}, err
 	}
 	index := TimerIndex{Key: key, Count: count.Val(), Now: clock.Val().UTC()}
 	if entries := first.Val(); len(entries) > 0 {
-		index.Next = scored(entries[0].Score)
+		index.Next = timers.ScoreTime(entries[0].Score)
 	}
 	until := strconv.FormatFloat(float64(index.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
 	var err error
-	index.Overdue, err = s.store.rdb.ZCount(ctx, key, "-inf", until).Result()
+	index.Overdue, err = s.rdb.ZCount(ctx, key, "-inf", until).Result()
 	return index, err
 }
 
 // View reads what operators see.
-type View struct{ store *Store }
+type View struct {
+	store *store.Store
+	rdb   *wire.Client
+	keys  store.Keys
+}
 
-// NewView returns a View of a Store.
-func NewView(s *Store) View { return View{s} }
+// New returns a View of a Store.
+func New(s *store.Store) View { return View{store: s, rdb: s.Redis(), keys: s.Keys()} }
 
 //nolint:gochecknoglobals // constants that go-redis wraps
 var (
-	latestScript  = script("latest")
-	glanceScript  = script("stream_info", "glance")
-	pendingScript = script("pending")
-	streamScript  = script("stream_info", "stream")
+	latestScript  = scripts.New("latest")
+	glanceScript  = scripts.New("stream_info", "glance")
+	pendingScript = scripts.New("pending")
+	streamScript  = scripts.New("stream_info", "stream")
 )
 
 // Unserved are those of some services, by their groups, that no process runs for a tenant.
 // A consumer that has read lately and whose process has not registered counts too: that is
 // an earlier version of flunq, or another program.
 func (s View) Unserved(ctx context.Context, tenant string, groups map[string]string) (missing []string, err error) {
-	if err := CheckTenant(tenant); err != nil {
+	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
 	all, now, err := s.store.Processes(ctx)
@@ -205,12 +200,12 @@ func (s View) Unserved(ctx context.Context, tenant string, groups map[string]str
 		return nil, err
 	}
 	for _, service := range slices.Sorted(maps.Keys(groups)) {
-		if slices.ContainsFunc(all, func(p Process) bool { return p.Alive(now) && p.Runs(service, tenant) }) {
+		if slices.ContainsFunc(all, func(p store.Process) bool { return p.Alive(now) && p.Runs(service, tenant) }) {
 			continue
 		}
-		reply, err := s.store.rdb.XInfoConsumers(ctx, s.store.keys.Stream(tenant), groups[service]).Result()
-		if said, ok := errors.AsType[redis.Error](err); err != nil && (!ok || !nobody(said)) {
-			return nil, failed("look for consumers", err)
+		reply, err := s.rdb.XInfoConsumers(ctx, s.keys.Stream(tenant), groups[service]).Result()
+		if said, ok := errors.AsType[redis.Error](err); err != nil && (!ok || !unread(said)) {
+			return nil, store.Failed("look for consumers", err)
 		}
 		consumers := make([]Consumer, 0, len(reply))
 		for _, c := range reply {
@@ -225,7 +220,7 @@ func (s View) Unserved(ctx context.Context, tenant string, groups map[string]str
 
 // UnknownReader is the consumer that has read last, of those that belong to no process that
 // has registered and have read within the last minute.
-func UnknownReader(all []Process, consumers []Consumer) (last Consumer, found bool) {
+func UnknownReader(all []store.Process, consumers []Consumer) (last Consumer, found bool) {
 	known := map[string]bool{}
 	for i := range all {
 		for _, service := range all[i].Services {
@@ -249,10 +244,10 @@ const readLately = time.Minute
 // does not say.
 func (s View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
 	const few = 1 // entries that Redis looks at
-	pipe := s.store.rdb.Pipeline()
+	pipe := s.rdb.Pipeline()
 	out := make([]int64, len(ids))
 	for _, id := range ids {
-		pipe.MemoryUsage(ctx, s.store.keys.history(tenant, id), few)
+		pipe.MemoryUsage(ctx, s.keys.History(tenant, id), few)
 	}
 	replies, _ := pipe.Exec(ctx) // what was refused is unknown
 	for i := range out {
@@ -269,13 +264,18 @@ func (s View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
 // MemoryUse is how many bytes Redis uses, and may use; 0 if it may use all there is, or
 // does not say.
 func (s View) MemoryUse(ctx context.Context) (used, most int64, err error) {
-	info, err := s.store.rdb.Info(ctx, "memory").Result()
+	info, err := s.rdb.Info(ctx, "memory").Result()
 	if _, refused := errors.AsType[redis.Error](err); refused {
 		return 0, 0, nil // one that does not say may use all
 	}
 	if err != nil {
-		return 0, 0, failed("ask for the memory", err)
+		return 0, 0, store.Failed("ask for the memory", err)
 	}
-	v := ReadServer(info, nil)
+	v := store.ReadServer(info, nil)
 	return v.Used, max(v.Limit, 0), nil
+}
+
+// unread reports whether Redis says that there is no group, or no stream.
+func unread(err redis.Error) bool {
+	return strings.HasPrefix(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
 }

@@ -1,4 +1,4 @@
-package store
+package timers
 
 import (
 	"cmp"
@@ -15,14 +15,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Due is a timer whose time has come.
 type Due struct {
 	event.Timer
-	Member string // as it stands in the ZSET
-	Err    error  // why it cannot fire, if so
-	now    time.Time
+	Member string            // as it stands in the ZSET
+	Err    error             // why it cannot fire, if so
+	Now    time.Time         // of Redis, when it was read
 	again  map[string]string // of a delivery: the fields of the entry
 	by     string            // the operator who fires it before its time; "" if none does
 	plain  bool              // the member is the JSON of the timer as we write it
@@ -55,14 +57,14 @@ func (s Timers) Due(ctx context.Context, tenant string, limit int) (due []Due, n
 // Look finds up to limit timers whose time has come by Redis' clock, the longest
 // due first.
 func (s Timers) Look(ctx context.Context, tenant string, limit int) (Look, error) {
-	if err := CheckTenant(tenant); err != nil {
+	if err := store.CheckTenant(tenant); err != nil {
 		return Look{}, err
 	}
-	trip := s.store.roundTrip()
-	defer trip.end()
+	trip := s.rdb.Trip()
+	defer trip.End()
 	l := s.look(ctx, trip, tenant, limit)
-	if err := trip.send(ctx); err != nil {
-		return Look{}, failed("look for due timers", err)
+	if err := trip.Send(ctx); err != nil {
+		return Look{}, store.Failed("look for due timers", err)
 	}
 	return l.read(), nil
 }
@@ -76,25 +78,25 @@ type looking struct {
 }
 
 // look asks for the timers that have been due for longest.
-func (s Timers) look(ctx context.Context, trip *roundTrip, tenant string, limit int) looking {
-	entries := redis.NewZSliceCmd(ctx, trip.list("zrange", &s.store.keysFor(tenant).timers, 0, limit, "withscores")...)
-	trip.add(entries)
-	return looking{first: limit, entries: entries, clock: trip.time(ctx)}
+func (s Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit int) looking {
+	entries := redis.NewZSliceCmd(ctx, trip.Args("zrange", &s.store.TenantKeys(tenant).Timers, 0, limit, "withscores")...)
+	trip.Add(entries)
+	return looking{first: limit, entries: entries, clock: trip.Time(ctx)}
 }
 
 // lookAround asks for these, and as well for those that have become due only just.
 // Where many are due at once they would wait for all that have been for longer.
-func (s Timers) lookAround(ctx context.Context, trip *roundTrip, tenant string, limit int, now time.Time) looking {
-	latest := redis.NewZSliceCmd(ctx, trip.list(
-		"zrevrangebyscore", &s.store.keysFor(tenant).timers, formatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
-	trip.add(latest)
+func (s Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, limit int, now time.Time) looking {
+	latest := redis.NewZSliceCmd(ctx, trip.Args(
+		"zrevrangebyscore", &s.store.TenantKeys(tenant).Timers, FormatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
+	trip.Add(latest)
 	l := s.look(ctx, trip, tenant, limit-limit/2)
 	l.latest = latest
 	return l
 }
 
 // lookAfter asks for the one or the other, by what was seen before.
-func (s Timers) lookAfter(ctx context.Context, trip *roundTrip, tenant string, seen Look, limit int) looking {
+func (s Timers) lookAfter(ctx context.Context, trip *wire.Trip, tenant string, seen Look, limit int) looking {
 	if seen.More && limit > 1 && len(seen.Due) >= limit {
 		return s.lookAround(ctx, trip, tenant, limit, seen.Now)
 	}
@@ -111,9 +113,9 @@ func (l looking) read() Look {
 		if !out.Next.IsZero() && entry.Score > soon {
 			break // those behind the next one are no earlier
 		}
-		d := dueOf(entry, out.Now)
+		d := DueOf(entry, out.Now)
 		if at := d.dueAt(); at.After(out.Now) {
-			if before(entry.Score, d.Due()) && !scored(entry.Score).After(out.Now) {
+			if before(entry.Score, d.Due()) && !ScoreTime(entry.Score).After(out.Now) {
 				out.Misplaced = append(out.Misplaced, redis.Z{Score: score(d.Due()), Member: d.Member})
 			}
 			out.Next = earliest(out.Next, at)
@@ -131,7 +133,7 @@ func (l looking) read() Look {
 
 // Place gives timers the scores that they should have. Those that are gone stay so.
 func (s Timers) Place(ctx context.Context, tenant string, timers []redis.Z) error {
-	return failed("place timers", s.store.rdb.ZAddXX(ctx, s.store.keysFor(tenant).timers, timers...).Err())
+	return store.Failed("place timers", s.rdb.ZAddXX(ctx, s.store.TenantKeys(tenant).Timers, timers...).Err())
 }
 
 // earliest is the earlier of two times; a zero known time is ignored.
@@ -149,7 +151,7 @@ func (l looking) mix(out *Look, left redis.Z) {
 		return
 	}
 	for _, entry := range slices.Backward(l.latest.Val()) {
-		if d := dueOf(entry, out.Now); !standsBefore(entry, left) && !d.dueAt().After(out.Now) {
+		if d := DueOf(entry, out.Now); !standsBefore(entry, left) && !d.dueAt().After(out.Now) {
 			out.Due = append(out.Due, d)
 		}
 	}
@@ -165,12 +167,12 @@ func standsBefore(a, b redis.Z) bool {
 // dueAt is the first microsecond of Redis' clock at which the timer is due.
 func (d Due) dueAt() time.Time { return time.UnixMicro(micros(d.Due())).UTC() }
 
-func dueOf(entry redis.Z, now time.Time) Due {
+func DueOf(entry redis.Z, now time.Time) Due {
 	text, _ := entry.Member.(string) // go-redis reads nothing else
-	d := Due{Member: text, now: now}
+	d := Due{Member: text, Now: now}
 	d.Err = d.decode(text)
 	if d.FireAt.IsZero() {
-		d.FireAt = scored(entry.Score)
+		d.FireAt = ScoreTime(entry.Score)
 	}
 	if d.Kind == "" {
 		d.Kind = event.WaitTimer
@@ -186,17 +188,17 @@ func (d *Due) decode(text string) (err error) {
 	} else if err := json.Unmarshal([]byte(text), &d.Timer); err != nil {
 		return fmt.Errorf("read the timer: %w", err)
 	}
-	if err := CheckTenant(d.Tenant); err != nil || d.Kind != event.DeliveryTimer {
+	if err := store.CheckTenant(d.Tenant); err != nil || d.Kind != event.DeliveryTimer {
 		return err
 	}
-	if err := json.Unmarshal(d.Event, &d.again); err != nil || len(d.again) == 0 || len(d.again) > mostFields {
+	if err := json.Unmarshal(d.Event, &d.again); err != nil || len(d.again) == 0 || len(d.again) > store.MostFields {
 		return errors.New("read the timer: its event is none")
 	}
 	return nil
 }
 
-// scored is the moment that a score says.
-func scored(seconds float64) time.Time {
+// ScoreTime is the moment that a score says.
+func ScoreTime(seconds float64) time.Time {
 	const end = 1 << 37 // the year 6325; beyond, and below, a number is as good as another
 	whole, fraction := math.Modf(max(-end, min(end, seconds)))
 	return time.Unix(int64(whole), int64(fraction*1e9)).UTC()
@@ -207,7 +209,7 @@ func scored(seconds float64) time.Time {
 // after all; what cannot be a timer goes to the dead letters of tenant. With an
 // error some of them may have fired.
 func (s Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
-	if err := CheckTenant(tenant); err != nil || len(due) == 0 {
+	if err := store.CheckTenant(tenant); err != nil || len(due) == 0 {
 		return 0, err
 	}
 	return s.fire(ctx, tenant, due, dueMicros)
@@ -219,25 +221,25 @@ func dueMicros(d *Due) int64 { return micros(d.Due()) }
 // more than limit were due at the last look, half of what this one shows are those
 // that have become due last: a crowd keeps nobody else waiting.
 func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
-	if err := CheckTenant(tenant); err != nil {
+	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
 	keys, list := s.firing(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
-		trip := s.store.roundTrip()
-		defer trip.end() // there are two of them at most
-		reply := callOf(ctx, fireScript, keys, list)
-		trip.add(reply)
+		trip := s.rdb.Trip()
+		defer trip.End() // there are two of them at most
+		reply := wire.ScriptCmd(ctx, fireScript, keys, list)
+		trip.Add(reply)
 		l := s.lookAfter(ctx, trip, tenant, seen, limit)
-		err := trip.send(ctx)
+		err := trip.Send(ctx)
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			err = fireScript.Load(ctx, s.store.rdb).Err()
+			err = fireScript.Load(ctx, s.rdb).Err()
 			if err == nil {
 				continue
 			}
 		}
 		if err != nil {
-			return 0, next, failed("fire", err)
+			return 0, next, store.Failed("fire", err)
 		}
 		fired, err = firedOf(reply)
 		return fired, l.read(), err
@@ -247,18 +249,18 @@ func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 // fire publishes timers from a microsecond on that each has.
 func (s Timers) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
 	keys, list := s.firing(tenant, "", due, from)
-	return firedOf(s.store.call(ctx, fireScript, keys, list))
+	return firedOf(s.rdb.Call(ctx, fireScript, keys, list))
 }
 
 // firedOf reads what fireScript replies.
 func firedOf(cmd *redis.Cmd) (fired int, err error) {
 	reply, err := cmd.Slice()
 	if err != nil || len(reply) != 2 {
-		return 0, failed("fire", err)
+		return 0, store.Failed("fire", err)
 	}
 	n, _ := reply[0].(int64)
 	if wrong, _ := reply[1].(string); wrong != "" {
-		err = failed("fire", errors.New(wrong))
+		err = store.Failed("fire", errors.New(wrong))
 	}
 	return int(n), err
 }
@@ -268,43 +270,43 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 func (s Timers) firing(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
 	const own, reported, each = 3, 4, 6 // keys, and arguments of all timers and of most
 	f := &firing{store: s.store, streams: map[string]int{}}
-	f.list, f.texts = make([]any, 0, each*len(due)), make([]string, 0, 2+2*len(due))
+	f.List, f.Texts = make([]any, 0, each*len(due)), make([]string, 0, 2+2*len(due))
 	latest := int64(math.MinInt64)
 	for i := range due {
 		d := &due[i]
 		latest = max(latest, from(d))
 		if d.Err != nil {
-			f.entry(s.store.keys.DeadLetters(tenant), "", "", s.deadLetter(d))
+			f.entry(s.keys.DeadLetters(tenant), "", "", s.deadLetter(d))
 		} else {
 			f.timer(d)
 		}
 	}
-	h, keys, all := s.store.keysFor(tenant), own+len(f.to), f.list
-	f.list = append(make([]any, beforeKeys, beforeKeys+keys+reported+len(f.to)+len(due)+len(all)), &h.timers, &h.timerKeys, &h.forgottenKeys)
+	h, keys, all := s.store.TenantKeys(tenant), own+len(f.to), f.List
+	f.List = append(make([]any, wire.BeforeKeys, wire.BeforeKeys+keys+reported+len(f.to)+len(due)+len(all)), &h.Timers, &h.TimerKeys, &h.ForgottenKeys)
 	for i := range f.to {
-		f.list = append(f.list, &f.to[i].key)
+		f.List = append(f.List, &f.to[i].key)
 	}
 	at := ""
 	if len(due) > 0 {
-		at = due[0].now.Format(time.RFC3339Nano)
+		at = due[0].Now.Format(time.RFC3339Nano)
 	}
-	f.add(at)
-	f.list = append(f.list, latest, len(due))
-	f.add(group)
+	f.Add(at)
+	f.List = append(f.List, latest, len(due))
+	f.Add(group)
 	for i := range f.to {
-		f.list = append(f.list, &f.to[i].tenant)
+		f.List = append(f.List, &f.to[i].tenant)
 	}
 	for i := range due {
-		f.list = append(f.list, &due[i].Member)
+		f.List = append(f.List, &due[i].Member)
 	}
-	return keys, append(f.list, all...)
+	return keys, append(f.List, all...)
 }
 
 // firing is what fireScript is told of each timer.
 type firing struct {
-	textList
+	wire.TextList
 
-	store   *Store
+	store   *store.Store
 	streams map[string]int // their numbers
 	to      []target
 
@@ -329,15 +331,15 @@ func (f *firing) stream(key, tenant string) int {
 // of is the number of a tenant's stream.
 func (f *firing) of(tenant string) int {
 	if f.lastStream == 0 || tenant != f.last {
-		f.last, f.lastStream = tenant, f.stream(f.store.keysFor(tenant).stream, tenant)
+		f.last, f.lastStream = tenant, f.stream(f.store.TenantKeys(tenant).Stream, tenant)
 	}
 	return f.lastStream
 }
 
 // entry adds a timer that publishes just these fields.
 func (f *firing) entry(key, tenant, name string, fields []string) {
-	f.list = append(f.list, -f.stream(key, tenant), name, len(fields))
-	f.add(fields...)
+	f.List = append(f.List, -f.stream(key, tenant), name, len(fields))
+	f.Add(fields...)
 }
 
 // timer adds a timer: a delivery publishes the entry that is to be delivered again,
@@ -346,21 +348,18 @@ func (f *firing) timer(d *Due) {
 	name := noted(d.Timer)
 	switch {
 	case d.again != nil:
-		f.entry(f.store.keysFor(d.Tenant).stream, d.Tenant, name, listed(d.again))
+		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, wire.FieldList(d.again))
 	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
-		f.entry(f.store.keysFor(d.Tenant).stream, d.Tenant, name, f.store.fields(event.Event{
-			ID: d.eventID(), Source: "/flunq/timer", Type: event.TimerFired, Time: d.now,
+		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, f.store.Fields(event.Event{
+			ID: d.eventID(), Source: "/flunq/timer", Type: event.TimerFired, Time: d.Now,
 			Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID, Data: json.RawMessage(d.firedText()),
 		}))
 	default:
-		data := d.firedText()
-		if f.store.sealer != nil {
-			data = string(f.store.sealer.Seal(json.RawMessage(data)))
-		}
-		f.list = append(f.list, f.of(d.Tenant))
-		f.add(d.eventID())
-		f.list = append(f.list, &d.Workflow, &d.Execution, &d.TaskID)
-		f.add(data)
+		data := f.store.SealText(d.firedText())
+		f.List = append(f.List, f.of(d.Tenant))
+		f.Add(d.eventID())
+		f.List = append(f.List, &d.Workflow, &d.Execution, &d.TaskID)
+		f.Add(data)
 	}
 }
 
@@ -374,20 +373,20 @@ func (d *Due) eventID() string {
 // firedText is the data of TimerFired.
 func (d *Due) firedText() string {
 	if !d.plain || d.by != "" {
-		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.now, By: d.by})
+		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.Now, By: d.by})
 	}
 	const layout = time.RFC3339Nano
 	out := append(make([]byte, 0, 384), d.Member[:len(d.Member)-1]...)
 	out = d.Due().AppendFormat(append(out, `,"scheduled_for":"`...), layout)
-	out = d.now.AppendFormat(append(out, `","fired_at":"`...), layout)
+	out = d.Now.AppendFormat(append(out, `","fired_at":"`...), layout)
 	return string(append(out, `"}`...))
 }
 
 // deadLetter is the dead letter of what cannot be a timer.
 func (s Timers) deadLetter(d *Due) []string {
-	at := d.now.Format(time.RFC3339Nano)
+	at := d.Now.Format(time.RFC3339Nano)
 	return []string{
-		"timer", d.Member, "reason", d.Err.Error(), "attempts", "1", "service", TimerGroup,
+		"timer", d.Member, "reason", d.Err.Error(), "attempts", "1", "service", store.TimerGroup,
 		"first_failure", at, "last_failure", at,
 	}
 }

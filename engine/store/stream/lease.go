@@ -1,4 +1,4 @@
-package store
+package stream
 
 import (
 	"context"
@@ -12,6 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // claim is what to take over.
@@ -25,27 +28,27 @@ type claim struct {
 // entry was handled in isolation.
 const poisonCrashes = 2
 
-// handedBack is the idle time that Release gives to an entry.
-const handedBack = 24 * time.Hour
+// HandedBack is the idle time that Release gives to an entry.
+const HandedBack = 24 * time.Hour
 
 // claim takes over entries that have been idle for a lease.
-func (s Streams) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]Message, error) {
-	keys := []string{s.store.keys.Stream(c.tenant), s.store.keys.crashes(c.tenant)}
-	reply, err := claimScript.Run(ctx, s.store.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
-		handedBack.Milliseconds(), c.first, c.count, poisonCrashes, largeBudget, mostValue).Slice()
+func (s Streams) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]store.Message, error) {
+	keys := []string{s.keys.Stream(c.tenant), s.keys.Crashes(c.tenant)}
+	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
+		HandedBack.Milliseconds(), c.first, c.count, poisonCrashes, wire.LargeBudget, wire.MostValue).Slice()
 	if err != nil {
-		return nil, failed("claim", err)
+		return nil, store.Failed("claim", err)
 	}
-	out := make([]Message, 0, len(reply))
+	out := make([]store.Message, 0, len(reply))
 	for _, item := range reply {
 		id, fields, crashes, left, ok := claimed(item)
 		if !ok {
-			return nil, failed("claim", fmt.Errorf("the reply has %v", item))
+			return nil, store.Failed("claim", fmt.Errorf("the reply has %v", item))
 		}
-		m := s.message(r, c.tenant, id, fields, now)
-		m.Claimed, m.Crashes = true, crashes
+		m := store.Message{Tenant: c.tenant, Group: r.Group, Consumer: r.Consumer, ID: id, Read: now, Claimed: true, Crashes: crashes}
+		s.store.ReadFields(&m, fields)
 		if left > 0 {
-			m.Err = errValue(left)
+			m.Err = wire.TooLarge(left)
 		}
 		out = append(out, m)
 	}
@@ -68,31 +71,31 @@ func claimed(item any) (id string, fields []string, crashes, left int, ok bool) 
 		text, _ := v.(string)
 		fields = append(fields, text)
 	}
-	return id, sortFields(fields), crashes, left, ok && err == nil && wrong == nil
+	return id, wire.SortFields(fields), crashes, left, ok && err == nil && wrong == nil
 }
 
 // MarkIsolated records that a poison candidate is about to be handled in isolation, so
 // that a crash of its consumer counts against it.
-func (s Streams) MarkIsolated(ctx context.Context, m Message) error {
-	err := s.store.rdb.HSet(ctx, s.store.keys.crashes(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
-	return failed("mark a suspect", err)
+func (s Streams) MarkIsolated(ctx context.Context, m store.Message) error {
+	err := s.rdb.HSet(ctx, s.keys.Crashes(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
+	return store.Failed("mark a suspect", err)
 }
 
 // Renew keeps messages from being claimed for another lease, as far as they are
 // still the consumer's. Those that are not come back: they are another's now, or
 // were acknowledged.
-func (s Streams) Renew(ctx context.Context, msgs ...Message) (lost []Message, err error) {
+func (s Streams) Renew(ctx context.Context, msgs ...store.Message) (lost []store.Message, err error) {
 	return s.setIdle(ctx, 0, msgs)
 }
 
 // Release hands messages back: any consumer of the group may claim them at once.
-func (s Streams) Release(ctx context.Context, msgs ...Message) error {
-	_, err := s.setIdle(ctx, handedBack, msgs)
+func (s Streams) Release(ctx context.Context, msgs ...store.Message) error {
+	_, err := s.setIdle(ctx, HandedBack, msgs)
 	return err
 }
 
 // ByOwner parts messages by whose they are: those of one part are renewed at once.
-func ByOwner(msgs []Message) (parts [][]Message) {
+func ByOwner(msgs []store.Message) (parts [][]store.Message) {
 	type owner struct{ tenant, group, consumer string }
 	places := map[owner]int{}
 	for _, m := range msgs {
@@ -107,15 +110,15 @@ func ByOwner(msgs []Message) (parts [][]Message) {
 	return parts
 }
 
-func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []Message) (lost []Message, err error) {
+func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.Message) (lost []store.Message, err error) {
 	for _, part := range ByOwner(msgs) {
 		args := []any{part[0].Group, part[0].Consumer, idle.Milliseconds()}
 		for _, m := range part {
 			args = append(args, m.ID)
 		}
-		ids, err := renewScript.Run(ctx, s.store.rdb, []string{s.store.keys.Stream(part[0].Tenant)}, args...).StringSlice()
+		ids, err := renewScript.Run(ctx, s.rdb, []string{s.keys.Stream(part[0].Tenant)}, args...).StringSlice()
 		if err != nil {
-			return lost, failed("renew or release a lease", err)
+			return lost, store.Failed("renew or release a lease", err)
 		}
 		for _, m := range part {
 			if slices.Contains(ids, m.ID) {
@@ -129,7 +132,7 @@ func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []Message
 // ClaimAbandoned looks at what was delivered and not acknowledged: what its consumer
 // has left alone for a lease is delivered to this one. If there is nothing to
 // take, wake says when there may be; zero means that nothing is pending at all.
-func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []Message, wake time.Time, err error) {
+func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []store.Message, wake time.Time, err error) {
 	var errs []error
 	for tenants := range slices.Chunk(r.Tenants, together) {
 		looks, err := s.pending(ctx, tenants, r.Group)
@@ -139,13 +142,13 @@ func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Durati
 		for i, w := range looks {
 			first, oldest, err := s.firstAbandoned(ctx, w, lease)
 			if first != "" {
-				var msgs []Message
+				var msgs []store.Message
 				msgs, err = s.claim(ctx, r, claim{tenants[i], first, lease, count}, now)
 				out = append(out, msgs...)
 			} else if at := now.Add(lease - oldest); err == nil && oldest >= 0 && (wake.IsZero() || at.Before(wake)) {
 				wake = at
 			}
-			if errs = append(errs, err); Temporary(err) {
+			if errs = append(errs, err); store.Temporary(err) {
 				return out, wake, errors.Join(errs...)
 			}
 		}
@@ -169,15 +172,15 @@ const pendingLook = 100
 // is told by leftAlone.
 func (s Streams) pending(ctx context.Context, tenants []string, group string) ([]waiting, error) {
 	out := make([]waiting, len(tenants))
-	pipe := s.store.rdb.Pipeline()
+	pipe := s.rdb.Pipeline()
 	for i, tenant := range tenants {
-		out[i].args = redis.XPendingExtArgs{Stream: s.store.keys.Stream(tenant), Group: group, Start: "-", End: "+", Count: pendingLook}
+		out[i].args = redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Count: pendingLook}
 		out[i].entries = pipe.XPendingExt(ctx, &out[i].args)
 	}
 	_, err := pipe.Exec(ctx)
 	reported := func(w waiting) bool { return w.entries.Err() != nil }
 	if err != nil && !slices.ContainsFunc(out, reported) {
-		return nil, failed("look at what is pending", err) // it went out to nobody
+		return nil, store.Failed("look at what is pending", err) // it went out to nobody
 	}
 	return out, nil
 }
@@ -188,7 +191,7 @@ func (s Streams) pending(ctx context.Context, tenants []string, group string) ([
 func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Duration) (first string, oldest time.Duration, err error) {
 	entries, err := w.entries.Result()
 	if err != nil {
-		return "", 0, failed("look at what is pending", err)
+		return "", 0, store.Failed("look at what is pending", err)
 	}
 	oldest = -1
 	for _, entry := range entries {
@@ -202,8 +205,8 @@ func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Durat
 	}
 	// These are at work. Redis itself looks through those behind them.
 	w.args.Idle, w.args.Count = lease, 1
-	if entries, err = s.store.rdb.XPendingExt(ctx, &w.args).Result(); err != nil || len(entries) == 0 {
-		return "", oldest, failed("look at what is pending", err)
+	if entries, err = s.rdb.XPendingExt(ctx, &w.args).Result(); err != nil || len(entries) == 0 {
+		return "", oldest, store.Failed("look at what is pending", err)
 	}
 	return entries[0].ID, entries[0].Idle, nil
 }
@@ -213,12 +216,12 @@ func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Durat
 func (s Streams) ForgetCrashes(ctx context.Context, tenants ...string) error {
 	for page := range slices.Chunk(tenants, together) {
 		notes := make([]*redis.IntCmd, len(page))
-		pipe := s.store.rdb.Pipeline()
+		pipe := s.rdb.Pipeline()
 		for i, tenant := range page {
-			notes[i] = pipe.HLen(ctx, s.store.keys.crashes(tenant))
+			notes[i] = pipe.HLen(ctx, s.keys.Crashes(tenant))
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return failed("count the deaths", err)
+			return store.Failed("count the deaths", err)
 		}
 		for i, tenant := range page {
 			if notes[i].Val() == 0 {
@@ -233,16 +236,16 @@ func (s Streams) ForgetCrashes(ctx context.Context, tenants ...string) error {
 }
 
 func (s Streams) forgetCrashes(ctx context.Context, tenant string) error {
-	key := s.store.keys.crashes(tenant)
+	key := s.keys.Crashes(tenant)
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var pairs []string
 		var err error
-		if pairs, cursor, err = s.store.rdb.HScan(ctx, key, cursor, "", scanCount).Result(); err != nil {
-			return failed("read the deaths", err)
+		if pairs, cursor, err = s.rdb.HScan(ctx, key, cursor, "", store.ScanCount).Result(); err != nil {
+			return store.Failed("read the deaths", err)
 		}
 		for i := 0; i < len(pairs); i += 2 { // a name, and then its value
 			if err := s.forgetDeath(ctx, tenant, key, pairs[i]); err != nil {
-				return failed("forget the deaths", err)
+				return store.Failed("forget the deaths", err)
 			}
 		}
 	}
@@ -255,10 +258,10 @@ func (s Streams) forgetDeath(ctx context.Context, tenant, key, name string) erro
 	if len(parts) != 2 {
 		return nil
 	}
-	args := &redis.XPendingExtArgs{Stream: s.store.keys.Stream(tenant), Group: parts[0], Start: parts[1], End: parts[1], Count: 1}
-	pending, err := s.store.rdb.XPendingExt(ctx, args).Result()
+	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: parts[0], Start: parts[1], End: parts[1], Count: 1}
+	pending, err := s.rdb.XPendingExt(ctx, args).Result()
 	if err == nil && len(pending) == 0 {
-		err = s.store.rdb.HDel(ctx, key, name).Err()
+		err = s.rdb.HDel(ctx, key, name).Err()
 	}
 	return err //nolint:wrapcheck // forgetDeaths says what was being done
 }
@@ -266,33 +269,25 @@ func (s Streams) forgetDeath(ctx context.Context, tenant, key, name string) erro
 // Retry puts a message off: after delay it is delivered again, as an event of the
 // same id. It reports false, and does nothing, if the message is not the
 // consumer's any more.
-func (s Streams) Retry(ctx context.Context, m Message, delay time.Duration) (mine bool, err error) {
+func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration) (mine bool, err error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return false, err
 	}
-	fields := object(m.Fields())
-	fields[event.AttemptAttribute] = strconv.Itoa(m.Attempt + 1)
-	if fields[firstFailureField] == "" {
-		fields[firstFailureField] = now.Format(time.RFC3339Nano)
-	}
-	if fields[firstEntryField] == "" {
-		fields[firstEntryField] = m.ID
-	}
 	t := event.Timer{
 		Tenant: m.Tenant, Workflow: m.Event.Workflow, Execution: m.Event.Execution, TaskID: m.Event.Task,
 		FireAt: now.Add(delay), DurationMS: delay.Milliseconds(), Kind: event.DeliveryTimer, Key: m.ID,
-		Event: event.Encode(fields),
+		Event: event.Encode(m.Postponed(now)),
 	}
-	keys := []string{s.store.keys.Stream(m.Tenant), s.store.keys.Timers(m.Tenant)}
-	args := append([]any{m.Group, m.ID, m.Consumer, formatScore(t.FireAt), member(t)}, NewTimers(s.store).news(t)...)
-	n, err := retryScript.Run(ctx, s.store.rdb, keys, args...).Int()
-	return n == 1, failed("put a message off", err)
+	keys := []string{s.keys.Stream(m.Tenant), s.keys.Timers(m.Tenant)}
+	args := append([]any{m.Group, m.ID, m.Consumer, timers.FormatScore(t.FireAt), event.TimerText(&t)}, timers.New(s.store).SetEvent(t)...)
+	n, err := retryScript.Run(ctx, s.rdb, keys, args...).Int()
+	return n == 1, store.Failed("put a message off", err)
 }
 
 // Answer is a message and the event that it is answered with.
 type Answer struct {
-	Message *Message
+	Message *store.Message
 	Event   *event.Event
 }
 
@@ -317,7 +312,7 @@ func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) 
 			n, data = n+1, data+len(a.Event.Data)
 		}
 		if err := s.replies(ctx, answers[from:from+n], given[from:]); err != nil {
-			return given, failed("reply", err)
+			return given, store.Failed("reply", err)
 		}
 		from += n
 	}
@@ -327,26 +322,22 @@ func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) 
 // replies has one script answer, and notes which answers were given.
 func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) error {
 	m := answers[0].Message
-	first, last := m.ID, m.ID
-	for _, a := range answers[1:] {
-		if compareIDs(a.Message.ID, first) < 0 {
-			first = a.Message.ID
-		}
-		if compareIDs(a.Message.ID, last) > 0 {
-			last = a.Message.ID
-		}
-	}
-	args := make([]any, 0, replyArguments+len(answers)*(1+eventArguments))
-	args = append(args, m.Group, m.Consumer, m.Tenant, first, last, lookedAt(len(answers)))
+	var answered store.IDRange
 	for _, a := range answers {
-		args = s.store.appendEvent(append(args, &a.Message.ID), a.Event, m.Tenant, false)
+		answered.Add(a.Message.ID)
 	}
-	out, err := replyScript.Run(ctx, s.store.rdb, []string{s.store.keys.Stream(m.Tenant)}, args...).Slice()
+	const own, each = 6, 10 // arguments
+	args := make([]any, 0, own+each*len(answers))
+	args = append(args, m.Group, m.Consumer, m.Tenant, answered.First, answered.Last, store.PendingCount(len(answers)))
+	for _, a := range answers {
+		args = s.store.AppendEvent(append(args, &a.Message.ID), a.Event, m.Tenant, false)
+	}
+	out, err := replyScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, args...).Slice()
 	if err != nil {
 		return err
 	}
 	if len(out) != 1+len(answers) {
-		return errReply
+		return wire.ErrReply
 	}
 	for i, was := range out[1:] {
 		_, given[i] = was.(string)
@@ -357,12 +348,9 @@ func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) er
 	return nil
 }
 
-// replyArguments are those of a replyScript before its answers.
-const replyArguments = 6
-
 // AcknowledgeOwned acknowledges a message that means nothing more, as far as it is still the
 // consumer's: one that is another's by now may mean something to it.
-func (s Streams) AcknowledgeOwned(ctx context.Context, m Message) error {
-	err := acknowledgeScript.Run(ctx, s.store.rdb, []string{s.store.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
-	return failed("acknowledge", err)
+func (s Streams) AcknowledgeOwned(ctx context.Context, m store.Message) error {
+	err := acknowledgeScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
+	return store.Failed("acknowledge", err)
 }

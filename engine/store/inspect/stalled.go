@@ -1,4 +1,4 @@
-package store
+package inspect
 
 import (
 	"context"
@@ -11,6 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Stalled are executions that seem to have no next step.
@@ -41,13 +44,13 @@ type ofTenant struct{ tenant, id string }
 // Next looks at the timers of tenants.
 func (s View) Next(ctx context.Context, tenants []string) (Next, error) {
 	out := Next{}
-	for _, tenant := range NewTimers(s.store).TimerIndexes(tenants) {
-		timers, err := s.store.rdb.ZRangeWithScores(ctx, s.store.keys.Timers(tenant), 0, mostBusy-1).Result()
+	for _, tenant := range timers.New(s.store).Indexes(tenants) {
+		next, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostBusy-1).Result()
 		if err != nil {
-			return nil, failed("look at the timers", err)
+			return nil, store.Failed("look at the timers", err)
 		}
-		for _, entry := range timers {
-			d := dueOf(entry, time.Time{})
+		for _, entry := range next {
+			d := timers.DueOf(entry, time.Time{})
 			out[ofTenant{d.Tenant, d.Execution}] = true
 		}
 	}
@@ -59,15 +62,15 @@ func (s View) Next(ctx context.Context, tenants []string) (Next, error) {
 // next timers is theirs, and their history has said nothing for so long. Those
 // that wait are not judged: they may wait for an event that anybody may send.
 func (s View) Stalled(ctx context.Context, tenant string, how Seeking) (Stalled, error) {
-	if err := CheckTenant(tenant); err != nil {
+	if err := store.CheckTenant(tenant); err != nil {
 		return Stalled{}, err
 	}
-	pipe := s.store.rdb.Pipeline()
-	open := s.store.keys.Executions(tenant, openIndex)
+	pipe := s.rdb.Pipeline()
+	open := s.store.TenantKeys(tenant).Open
 	clock, count := pipe.Time(ctx), pipe.ZCard(ctx, open)
 	oldest := pipe.ZRange(ctx, open, 0, int64(how.Most)-1)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return Stalled{}, failed("list open executions", err)
+		return Stalled{}, store.Failed("list open executions", err)
 	}
 	out := Stalled{Looked: len(oldest.Val()), Open: count.Val()}
 	if out.Open == 0 {
@@ -106,7 +109,7 @@ func (s View) busy(ctx context.Context, tenant string) (map[string]bool, error) 
 				errBusy, group.Name, group.Lag, group.Pending)
 		}
 		if err := s.underWay(ctx, tenant, group, out); err != nil {
-			return nil, failed("look at what is under way", err)
+			return nil, store.Failed("look at what is under way", err)
 		}
 	}
 	return out, nil
@@ -114,15 +117,15 @@ func (s View) busy(ctx context.Context, tenant string) (map[string]bool, error) 
 
 // underWay adds the executions of a group's unread and pending events.
 func (s View) underWay(ctx context.Context, tenant string, group Group, out map[string]bool) error {
-	key := s.store.keys.Stream(tenant)
-	pipe := s.store.rdb.Pipeline()
+	key := s.keys.Stream(tenant)
+	pipe := s.rdb.Pipeline()
 	var entries []*redis.XMessageSliceCmd
 	if group.Lag > 0 {
 		entries = append(entries, pipe.XRangeN(ctx, key, "("+group.Delivered, "+", mostBusy))
 	}
 	if group.Pending > 0 {
 		args := &redis.XPendingExtArgs{Stream: key, Group: group.Name, Start: "-", End: "+", Count: mostBusy}
-		pending, err := s.store.rdb.XPendingExt(ctx, args).Result()
+		pending, err := s.rdb.XPendingExt(ctx, args).Result()
 		if err != nil {
 			return err
 		}
@@ -149,27 +152,27 @@ func (s View) silent(ctx context.Context, tenant string, ids []string, since tim
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	pipe := s.store.rdb.Pipeline()
+	pipe := s.rdb.Pipeline()
 	known := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		known[i] = pipe.HMGet(ctx, s.store.keys.Execution(tenant, id), "status", "created")
+		known[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "status", "created")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, failed("look at open executions", err)
+		return nil, store.Failed("look at open executions", err)
 	}
 	for i, id := range ids {
-		fields := list(known[i].Val())
-		if status := fields.text(0); status != "pending" && status != "running" {
+		fields := wire.List(known[i].Val())
+		if status := fields.Text(0); status != "pending" && status != "running" {
 			continue
 		}
-		last := moment(fields.text(1))
-		entries, err := s.store.rdb.XRevRangeN(ctx, s.store.keys.history(tenant, id), "+", "-", 1).Result()
+		last := wire.Time(fields.Text(1))
+		entries, err := s.rdb.XRevRangeN(ctx, s.keys.History(tenant, id), "+", "-", 1).Result()
 		if err != nil {
-			return nil, failed("look at the history of "+id, err)
+			return nil, store.Failed("look at the history of "+id, err)
 		}
 		if len(entries) > 0 {
 			text, _ := entries[0].Values["time"].(string)
-			last = moment(text)
+			last = wire.Time(text)
 		}
 		if last.Before(since) {
 			out = append(out, id)
@@ -187,12 +190,12 @@ func (s View) PutOff(ctx context.Context, tenant string) (map[string]bool, error
 	out := map[string]bool{}
 	match := "*\"kind\":\"" + string(event.DeliveryTimer) + "\"*"
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		found, next, err := s.store.rdb.ZScan(ctx, s.store.keys.Timers(tenant), cursor, match, scanCount).Result()
+		found, next, err := s.rdb.ZScan(ctx, s.keys.Timers(tenant), cursor, match, store.ScanCount).Result()
 		if err != nil {
-			return nil, failed("look at the timers", err)
+			return nil, store.Failed("look at the timers", err)
 		}
 		for i := 0; i+1 < len(found); i += 2 { // members and scores
-			if d := dueOf(redis.Z{Member: found[i]}, time.Time{}); d.Kind == event.DeliveryTimer && d.Tenant == tenant {
+			if d := timers.DueOf(redis.Z{Member: found[i]}, time.Time{}); d.Kind == event.DeliveryTimer && d.Tenant == tenant {
 				out[d.Execution] = true
 			}
 		}
@@ -210,7 +213,7 @@ func (s View) UnderWay(ctx context.Context, tenant string) (map[string]bool, err
 	if err != nil {
 		return nil, err
 	}
-	own := []string{WorkerGroup, ExecutorGroup, TimerGroup}
+	own := []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
 	out, found := map[string]bool{}, 0
 	groups := streams[0].Groups
 	if named := slices.ContainsFunc(groups, func(g Group) bool { return slices.Contains(own, g.Name) }); named {
@@ -221,19 +224,19 @@ func (s View) UnderWay(ctx context.Context, tenant string) (map[string]bool, err
 			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending", ErrUnsure, group.Name, group.Lag, group.Pending)
 		}
 		if err := s.underWay(ctx, tenant, group, out); err != nil {
-			return nil, failed("look at what is under way", err)
+			return nil, store.Failed("look at what is under way", err)
 		}
 		found++
 	}
 	if found < len(own) {
 		return nil, fmt.Errorf("%w: not every service has read the events of tenant %s", ErrUnsure, tenant)
 	}
-	timers, err := s.store.rdb.ZRangeWithScores(ctx, s.store.keys.Timers(tenant), 0, mostBusy-1).Result()
+	next, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostBusy-1).Result()
 	if err != nil {
-		return nil, failed("look at the timers", err)
+		return nil, store.Failed("look at the timers", err)
 	}
-	for _, entry := range timers {
-		if d := dueOf(entry, time.Time{}); d.Kind == event.DeliveryTimer && d.Tenant == tenant {
+	for _, entry := range next {
+		if d := timers.DueOf(entry, time.Time{}); d.Kind == event.DeliveryTimer && d.Tenant == tenant {
 			out[d.Execution] = true
 		}
 	}
@@ -250,23 +253,23 @@ func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 	}
 	wanted := map[string]bool{}
 	for _, tenant := range tenants {
-		if err := CheckTenant(tenant); err != nil {
+		if err := store.CheckTenant(tenant); err != nil {
 			return nil, false, err
 		}
 		wanted[tenant] = true
 	}
-	pattern := s.store.keys.Execution("*", "*")
+	pattern := s.keys.Execution("*", "*")
 	if len(tenants) == 1 {
-		pattern = s.store.keys.Execution(tenants[0], "*")
+		pattern = s.keys.Execution(tenants[0], "*")
 	}
 	found = map[string][]string{}
 	for cursor := uint64(0); looks > 0; looks-- {
-		names, next, err := s.store.rdb.ScanType(ctx, cursor, pattern, scanCount, "hash").Result()
+		names, next, err := s.rdb.ScanType(ctx, cursor, pattern, store.ScanCount, "hash").Result()
 		if err != nil {
-			return nil, false, failed("look for executions", err)
+			return nil, false, store.Failed("look for executions", err)
 		}
 		if err := s.unlisted(ctx, s.named(names, wanted), found); err != nil {
-			return nil, false, failed("look for executions", err)
+			return nil, false, store.Failed("look for executions", err)
 		}
 		if cursor = next; cursor == 0 {
 			complete = true
@@ -274,7 +277,8 @@ func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 		}
 	}
 	for tenant, ids := range found {
-		found[tenant] = slices.Compact(sorted(ids))
+		slices.Sort(ids)
+		found[tenant] = slices.Compact(ids)
 	}
 	return found, complete, nil
 }
@@ -283,7 +287,7 @@ func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 func (s View) named(names []string, wanted map[string]bool) (out []ofTenant) {
 	for _, name := range names {
 		tenant, id, _ := strings.Cut(strings.TrimPrefix(name, "tenant:"), ":execution:")
-		if tenant = strings.Trim(tenant, "{}"); wanted[tenant] && name == s.store.keys.Execution(tenant, id) {
+		if tenant = strings.Trim(tenant, "{}"); wanted[tenant] && name == s.keys.Execution(tenant, id) {
 			out = append(out, ofTenant{tenant, id})
 		}
 	}
@@ -295,17 +299,17 @@ func (s View) unlisted(ctx context.Context, all []ofTenant, found map[string][]s
 	if len(all) == 0 {
 		return nil
 	}
-	pipe := s.store.rdb.Pipeline()
+	pipe := s.rdb.Pipeline()
 	statuses := make([]*redis.StringCmd, len(all))
 	for i, x := range all {
-		statuses[i] = pipe.HGet(ctx, s.store.keys.Execution(x.tenant, x.id), "status")
+		statuses[i] = pipe.HGet(ctx, s.keys.Execution(x.tenant, x.id), "status")
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
 	listed := make([]*redis.FloatCmd, len(all))
 	for i, x := range all {
-		listed[i] = pipe.ZScore(ctx, s.store.keys.Executions(x.tenant, indexOf(statuses[i].Val())), x.id)
+		listed[i] = pipe.ZScore(ctx, s.keys.Index(x.tenant, statuses[i].Val()), x.id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return err

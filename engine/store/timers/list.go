@@ -1,4 +1,4 @@
-package store
+package timers
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // ErrAmbiguous is wrapped by errors about ids that mean more than one thing.
@@ -40,16 +42,16 @@ const hashDigits = 10
 
 // pendingOf names a timer by its score's microsecond and a hash of its member.
 func pendingOf(entry redis.Z, now time.Time) Pending {
-	p := Pending{Due: dueOf(entry, now), score: entry.Score}
+	p := Pending{Due: DueOf(entry, now), score: entry.Score}
 	sum := sha256.Sum256([]byte(p.Member))
 	p.ID = strconv.FormatInt(microsecond(entry.Score), 36) + "-" + hex.EncodeToString(sum[:])[:hashDigits]
 	return p
 }
 
-// TimerID is the id and the score of a timer as the services set it.
-func TimerID(t event.Timer) (id string, at float64) {
+// ID is the id and the score of a timer as the services set it.
+func ID(t event.Timer) (id string, at float64) {
 	at = score(t.Due())
-	return pendingOf(redis.Z{Score: at, Member: member(t)}, time.Time{}).ID, at
+	return pendingOf(redis.Z{Score: at, Member: event.TimerText(&t)}, time.Time{}).ID, at
 }
 
 // microsecond is the one of a score; it never runs back as scores grow.
@@ -65,15 +67,15 @@ func scoresOf(micro int64) (low, high float64) {
 	return seconds - slack, seconds + slack
 }
 
-// TimerFilter says which timers are meant; what is empty means all.
-type TimerFilter struct {
+// Filter says which timers are meant; what is empty means all.
+type Filter struct {
 	Tenant, Workflow, Execution string
 	Kind                        event.TimerKind
 	Until                       time.Time // due then or before
 }
 
 // Passes reports whether a timer is meant, as far as it does not matter when it is due.
-func (f TimerFilter) Passes(p Pending) bool {
+func (f Filter) Passes(p Pending) bool {
 	return (f.Tenant == "" || f.Tenant == p.Tenant) &&
 		(f.Workflow == "" || f.Workflow == p.Workflow) &&
 		(f.Execution == "" || f.Execution == p.Execution) &&
@@ -82,19 +84,19 @@ func (f TimerFilter) Passes(p Pending) bool {
 
 // hopeless reports whether the text of a timer cannot pass, for sure: reading a
 // million of them as JSON takes seconds.
-func (f TimerFilter) hopeless(member string) bool {
+func (f Filter) hopeless(member string) bool {
 	for _, part := range []string{f.Tenant, f.Workflow, f.Execution} {
-		if plainName(part) && !strings.Contains(member, part) && !strings.Contains(member, `\u`) {
+		if part != "" && !strings.Contains(member, part) && !strings.Contains(member, `\u`) && store.CheckExecution(part) == nil {
 			return true
 		}
 	}
 	return false
 }
 
-// Timers are up to limit timers behind the one of an id ("" for the first), in
+// List returns up to limit timers behind the one of an id ("" for the first), in
 // the order in which they fire; next is the id to go on behind, "" when there are
 // no more. On a cluster the filter has to name a tenant.
-func (s Timers) Timers(ctx context.Context, f TimerFilter, after string, limit int) (found []Pending, next string, err error) {
+func (s Timers) List(ctx context.Context, f Filter, after string, limit int) (found []Pending, next string, err error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return nil, "", err
@@ -123,25 +125,25 @@ func (s Timers) Timers(ctx context.Context, f TimerFilter, after string, limit i
 
 // checkTimerIndex says when it is not known which set of timers is meant.
 func (s Timers) checkTimerIndex(tenant string) error {
-	if tenant == "" && !s.store.keys.cluster {
+	if tenant == "" && !s.keys.Clustered() {
 		return nil
 	}
-	return CheckTenant(tenant)
+	return store.CheckTenant(tenant)
 }
 
 // until is the last score that is of interest.
-func (f TimerFilter) until() string {
+func (f Filter) until() string {
 	if f.Until.IsZero() {
 		return "+inf"
 	}
-	return formatScore(f.Until)
+	return FormatScore(f.Until)
 }
 
 // mostAtOnce is how many timers are read at once.
 const mostAtOnce = 1000
 
 // pick adds those of a page that are meant and behind the place.
-func (f TimerFilter) pick(found []Pending, page []redis.Z, from *place, now time.Time) []Pending {
+func (f Filter) pick(found []Pending, page []redis.Z, from *place, now time.Time) []Pending {
 	for _, entry := range page {
 		text, _ := entry.Member.(string) // go-redis reads nothing else
 		if from.reached(entry.Score, text) || f.hopeless(text) {
@@ -172,8 +174,8 @@ func (s Timers) start(ctx context.Context, tenant, after string) (*place, error)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Timer(ctx, tenant, after)
-	if errors.Is(err, ErrNotFound) {
+	p, err := s.Find(ctx, tenant, after)
+	if errors.Is(err, store.ErrNotFound) {
 		low, _ := scoresOf(micro)
 		return &place{score: low, micro: micro}, nil
 	}
@@ -200,8 +202,8 @@ func (p *place) pass(entries []redis.Z) {
 
 func (s Timers) timersFrom(ctx context.Context, tenant string, from *place, until string, count int64) ([]redis.Z, error) {
 	by := &redis.ZRangeBy{Min: strconv.FormatFloat(from.score, 'g', -1, 64), Max: until, Offset: from.offset, Count: count}
-	entries, err := s.store.rdb.ZRangeByScoreWithScores(ctx, s.store.keys.Timers(tenant), by).Result()
-	return entries, failed("list the timers", err)
+	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.Timers(tenant), by).Result()
+	return entries, store.Failed("list the timers", err)
 }
 
 // parseTimerID is the microsecond that an id says.
@@ -213,14 +215,14 @@ func parseTimerID(id string) (micro int64, err error) {
 	}
 	micro, wrong := strconv.ParseInt(text, 36, 64)
 	if ok && hash == "" || wrong != nil {
-		return 0, fmt.Errorf("%w: timer %q, want an id as the list of timers has it", ErrName, id)
+		return 0, fmt.Errorf("%w: timer %q, want an id as the list of timers has it", store.ErrName, id)
 	}
 	return micro, nil
 }
 
-// Timer finds a timer by its id, of which the end may be missing: ErrNotFound
+// Find returns a timer by its id, of which the end may be missing: ErrNotFound
 // if there is none, ErrAmbiguous if there are several. Tenant matters on a cluster only.
-func (s Timers) Timer(ctx context.Context, tenant, id string) (Pending, error) {
+func (s Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 	var none Pending
 	if err := s.checkTimerIndex(tenant); err != nil {
 		return none, err
@@ -234,7 +236,7 @@ func (s Timers) Timer(ctx context.Context, tenant, id string) (Pending, error) {
 	case err != nil:
 		return none, err
 	case len(found) == 0:
-		return none, fmt.Errorf("timer %s: %w: it has fired, or was cancelled or moved", id, ErrNotFound)
+		return none, fmt.Errorf("timer %s: %w: it has fired, or was cancelled or moved", id, store.ErrNotFound)
 	case len(found) > 1:
 		return none, fmt.Errorf("timer %q is %w: %s and %s begin like that", id, ErrAmbiguous, found[0].ID, found[1].ID)
 	default:
@@ -264,8 +266,8 @@ func (s Timers) timersOf(ctx context.Context, tenant string, micro int64, prefix
 	}
 }
 
-// TimerQuery says which timers a page shows.
-type TimerQuery struct {
+// Query says which timers a page shows.
+type Query struct {
 	Tenant string
 	After  string // go on behind this cursor
 	Limit  int
@@ -278,8 +280,8 @@ type TimerQuery struct {
 	Pass     func(Pending) bool
 }
 
-// TimerPage is a part of a list of timers.
-type TimerPage struct {
+// Page is a part of a list of timers.
+type Page struct {
 	Timers []Pending
 	Next   string // cursor to go on behind; "" at the end
 	Looked int
@@ -292,11 +294,11 @@ func cursorOf(score float64, member string) string {
 	return strconv.FormatFloat(score, 'g', -1, 64) + " " + member
 }
 
-// TimerPage reads timers in the order in which they fire; what one costs does not
+// Page reads timers in the order in which they fire; what one costs does not
 // depend on how many there are. There may be fewer than the limit although more
 // follow, since a bounded number is looked at.
-func (s Timers) TimerPage(ctx context.Context, q TimerQuery) (page TimerPage, err error) {
-	if err := CheckTenant(q.Tenant); err != nil {
+func (s Timers) Page(ctx context.Context, q Query) (page Page, err error) {
+	if err := store.CheckTenant(q.Tenant); err != nil {
 		return page, err
 	}
 	now, err := s.store.Now(ctx)
@@ -323,8 +325,8 @@ func (s Timers) TimerPage(ctx context.Context, q TimerQuery) (page TimerPage, er
 }
 
 // take adds those timers that are meant, and reports whether there is no room for more.
-func (page *TimerPage) take(q TimerQuery, entries []redis.Z, now time.Time) (full bool) {
-	f := TimerFilter{Tenant: q.Tenant}
+func (page *Page) take(q Query, entries []redis.Z, now time.Time) (full bool) {
+	f := Filter{Tenant: q.Tenant}
 	for _, entry := range entries {
 		if len(page.Timers) == q.Limit {
 			return true
@@ -342,32 +344,32 @@ func (page *TimerPage) take(q TimerQuery, entries []redis.Z, now time.Time) (ful
 	return false
 }
 
-func (s Timers) timersBehind(ctx context.Context, q TimerQuery, count int) ([]redis.Z, error) {
-	key := s.store.keys.Timers(q.Tenant)
+func (s Timers) timersBehind(ctx context.Context, q Query, count int) ([]redis.Z, error) {
+	key := s.keys.Timers(q.Tenant)
 	if q.After == "" {
-		read := s.store.rdb.ZRangeWithScores
+		read := s.rdb.ZRangeWithScores
 		if q.Back {
-			read = s.store.rdb.ZRevRangeWithScores
+			read = s.rdb.ZRevRangeWithScores
 		}
 		entries, err := read(ctx, key, 0, int64(count)-1).Result()
-		return entries, failed("list the timers", err)
+		return entries, store.Failed("list the timers", err)
 	}
 	score, member, _ := strings.Cut(q.After, " ")
 	way := "on"
 	if q.Back {
 		way = "back"
 	}
-	reply, err := timersFromScript.Run(ctx, s.store.rdb, []string{key}, score, member, count, way).Slice()
+	reply, err := timersFromScript.Run(ctx, s.rdb, []string{key}, score, member, count, way).Slice()
 	if err != nil {
-		return nil, failed("list the timers", err)
+		return nil, store.Failed("list the timers", err)
 	}
 	entries := make([]redis.Z, 0, len(reply)/2)
-	for l := list(reply); len(l) > 1; l = l[2:] {
-		at, err := strconv.ParseFloat(l.text(1), 64)
+	for l := wire.List(reply); len(l) > 1; l = l[2:] {
+		at, err := strconv.ParseFloat(l.Text(1), 64)
 		if err != nil {
 			at = math.Inf(1)
 		}
-		entries = append(entries, redis.Z{Score: at, Member: l.text(0)})
+		entries = append(entries, redis.Z{Score: at, Member: l.Text(0)})
 	}
 	if q.Back {
 		slices.Reverse(entries)

@@ -1,4 +1,7 @@
-package store
+// Package timers sets, cancels, fires, moves and lists timers. No timer fires early by Redis'
+// clock, and none is lost or fires twice. Its keys are the sorted set of timers and what belongs
+// to it; it publishes to tenants' streams.
+package timers
 
 import (
 	"context"
@@ -12,11 +15,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/scripts"
+	"flunq.io/flunq/engine/store/wire"
 )
 
-// news are the fields of the event that tells of a timer which no event has asked for.
-func (s Timers) news(t event.Timer) []any {
-	return anys(s.store.fields(event.Event{
+// SetEvent returns the fields of the event that tells the timer services of a timer which no
+// event has asked for.
+func (s Timers) SetEvent(t event.Timer) []any {
+	return wire.Args(s.store.Fields(event.Event{
 		ID:     t.Execution + t.TaskID + "/" + string(t.Kind) + t.Key + "/set/" + strconv.FormatInt(t.Due().UnixNano(), 10),
 		Source: "/flunq/store", Type: event.TimerSet, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
 	}))
@@ -33,17 +40,17 @@ func (s Timers) WakeService(ctx context.Context, tenant string) error {
 		ID: "timers/" + strconv.FormatInt(now.UnixMicro(), 10), Source: "/flunq/store", Type: event.TimerSet, Time: now, Tenant: tenant,
 	}
 	// Without a stream, no service waits.
-	err = s.store.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.store.keys.Stream(tenant), NoMkStream: true, Values: s.store.fields(e)}).Err()
+	err = s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(tenant), NoMkStream: true, Values: s.store.Fields(e)}).Err()
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}
-	return failed("wake the timer services", err)
+	return store.Failed("wake the timer services", err)
 }
 
-// TimerIndexes is of each set of timers one tenant who has it: all share one, but on
+// Indexes is of each set of timers one tenant who has it: all share one, but on
 // a cluster each has its own.
-func (s Timers) TimerIndexes(tenants []string) []string {
-	if s.store.keys.cluster || len(tenants) == 0 {
+func (s Timers) Indexes(tenants []string) []string {
+	if s.keys.Clustered() || len(tenants) == 0 {
 		return tenants
 	}
 	return tenants[:1]
@@ -57,13 +64,13 @@ func (s Timers) RemoveTenant(ctx context.Context, tenant string) error {
 	}
 	for cursor := uint64(0); ; {
 		// Members and scores, one after the other.
-		page, next, err := s.store.rdb.ZScan(ctx, s.store.keys.Timers(tenant), cursor, `*"`+tenant+`"*`, scanCount).Result()
+		page, next, err := s.rdb.ZScan(ctx, s.keys.Timers(tenant), cursor, `*"`+tenant+`"*`, store.ScanCount).Result()
 		if err != nil {
-			return failed("look for the timers of tenant "+tenant, err)
+			return store.Failed("look for the timers of tenant "+tenant, err)
 		}
 		for pair := range slices.Chunk(page, 2) {
 			if p := pendingOf(redis.Z{Member: pair[0]}, now); p.Tenant == tenant {
-				if _, err := s.CancelTimer(ctx, p, ""); err != nil {
+				if _, err := s.Cancel(ctx, p, ""); err != nil {
 					return err
 				}
 			}
@@ -80,7 +87,7 @@ func identity(t event.Timer) string {
 	if t.Keyed() {
 		return "k" + string(event.Encode([]string{t.Tenant, t.Execution, t.TaskID, t.Key}))
 	}
-	return "m" + string(event.Encode([]string{t.Tenant, t.Execution, tombstone(t)}))
+	return "m" + string(event.Encode([]string{t.Tenant, t.Execution, store.Tombstone(t)}))
 }
 
 // noted is the identity of a timer of which the keys may know, else empty.
@@ -114,7 +121,7 @@ func before(seconds float64, t time.Time) bool {
 	return (seconds-whole)*1e9 < float64(t.Nanosecond())
 }
 
-func formatScore(t time.Time) string { return strconv.FormatFloat(score(t), 'f', -1, 64) }
+func FormatScore(t time.Time) string { return strconv.FormatFloat(score(t), 'f', -1, 64) }
 
 // micros is the first microsecond of Redis' clock at which a timer is due.
 func micros(t time.Time) int64 {
@@ -123,25 +130,29 @@ func micros(t time.Time) int64 {
 }
 
 // Timers sets, fires and changes timers.
-type Timers struct{ store *Store }
+type Timers struct {
+	store *store.Store
+	rdb   *wire.Client
+	keys  store.Keys
+}
 
-// NewTimers returns the timers of a Store.
-func NewTimers(s *Store) Timers { return Timers{s} }
+// New returns the timers of a Store.
+func New(s *store.Store) Timers { return Timers{store: s, rdb: s.Redis(), keys: s.Keys()} }
 
 //nolint:gochecknoglobals // constants that go-redis wraps
 var (
-	setTimersScript   = script("mine", "moved", "timer_keys", "set_timers")
-	fireScript        = script("timer_keys", "unread", "fire")
-	cancelTimerScript = script("even_if_full", "timer_keys", "note", "cancel_timer")
-	moveTimerScript   = script("even_if_full", "wake", "note", "move_timer")
-	restoreScript     = script("even_if_full", "wake", "note", "restore")
-	timersFromScript  = script("timers_from")
+	setTimersScript   = scripts.New("mine", "moved", "timer_keys", "set_timers")
+	fireScript        = scripts.New("timer_keys", "unread", "fire")
+	cancelTimerScript = scripts.New("even_if_full", "timer_keys", "note", "cancel_timer")
+	moveTimerScript   = scripts.New("even_if_full", "wake", "note", "move_timer")
+	restoreScript     = scripts.New("even_if_full", "wake", "note", "restore")
+	timersFromScript  = scripts.New("timers_from")
 )
 
 // asSet is how a timer stands in the ZSET until somebody moves it.
 func asSet(t event.Timer) string {
 	t.MovedTo = time.Time{}
-	return member(t)
+	return event.TimerText(&t)
 }
 
 // Armed finds timers that an execution has set among those that will fire, wherever
@@ -150,27 +161,27 @@ func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 	if len(timers) == 0 {
 		return nil, nil
 	}
-	pipe := s.store.rdb.Pipeline()
+	pipe := s.rdb.Pipeline()
 	scores, moved := make([]*redis.FloatCmd, len(timers)), make([]*redis.SliceCmd, len(timers))
 	for i, t := range timers {
-		if err := CheckTenant(t.Tenant); err != nil {
+		if err := store.CheckTenant(t.Tenant); err != nil {
 			return nil, err
 		}
-		scores[i] = pipe.ZScore(ctx, s.store.keys.Timers(t.Tenant), asSet(t))
-		moved[i] = pipe.HMGet(ctx, s.store.keys.Execution(t.Tenant, t.Execution), "moved:"+tombstone(t))
+		scores[i] = pipe.ZScore(ctx, s.keys.Timers(t.Tenant), asSet(t))
+		moved[i] = pipe.HMGet(ctx, s.keys.Execution(t.Tenant, t.Execution), "moved:"+store.Tombstone(t))
 	}
 	clock := pipe.Time(ctx)
 	// A timer that is not there is redis.Nil.
 	if _, err := pipe.Exec(ctx); err != nil && clock.Err() != nil {
-		return nil, failed("read the timers of an execution", err)
+		return nil, store.Failed("read the timers of an execution", err)
 	}
 	out := make([]Pending, len(timers))
 	var elsewhere []int // those that were moved
 	for i, t := range timers {
-		out[i] = Pending{Due: Due{Timer: t, Member: asSet(t), now: clock.Val().UTC()}}
+		out[i] = Pending{Due: Due{Timer: t, Member: asSet(t), Now: clock.Val().UTC()}}
 		text, _ := moved[i].Val()[0].(string) // nil where it was not moved
 		if scores[i].Err() == nil {
-			out[i] = pendingOf(redis.Z{Score: scores[i].Val(), Member: out[i].Member}, out[i].now)
+			out[i] = pendingOf(redis.Z{Score: scores[i].Val(), Member: out[i].Member}, out[i].Now)
 		} else if text != "" {
 			out[i].Member = text
 			elsewhere = append(elsewhere, i)
@@ -180,16 +191,32 @@ func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 		return out, nil
 	}
 	for _, i := range elsewhere {
-		scores[i] = pipe.ZScore(ctx, s.store.keys.Timers(timers[i].Tenant), out[i].Member)
+		scores[i] = pipe.ZScore(ctx, s.keys.Timers(timers[i].Tenant), out[i].Member)
 	}
 	clock = pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && clock.Err() != nil {
-		return nil, failed("read the moved timers of an execution", err)
+		return nil, store.Failed("read the moved timers of an execution", err)
 	}
 	for _, i := range elsewhere {
 		if scores[i].Err() == nil {
-			out[i] = pendingOf(redis.Z{Score: scores[i].Val(), Member: out[i].Member}, out[i].now)
+			out[i] = pendingOf(redis.Z{Score: scores[i].Val(), Member: out[i].Member}, out[i].Now)
 		}
 	}
 	return out, nil
+}
+
+// IsSet reports whether a timer is among those that will fire.
+func (s Timers) IsSet(ctx context.Context, t event.Timer) (bool, error) {
+	low, high := scoresOf(micros(t.FireAt))
+	by := &redis.ZRangeBy{
+		Min: strconv.FormatFloat(low, 'g', -1, 64), Max: strconv.FormatFloat(high, 'g', -1, 64), Count: 1000,
+	}
+	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.Timers(t.Tenant), by).Result()
+	if err != nil {
+		return false, store.Failed("look for a timer", err)
+	}
+	return slices.ContainsFunc(entries, func(entry redis.Z) bool {
+		d := DueOf(entry, time.Time{})
+		return d.Tenant == t.Tenant && d.Execution == t.Execution && d.TaskID == t.TaskID && d.Key == t.Key
+	}), nil
 }

@@ -1,4 +1,4 @@
-package store
+package timers
 
 import (
 	"cmp"
@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // What operators do to timers. Each change and the entry about it in the history of the
@@ -28,42 +30,42 @@ func (s Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error)
 	return n == 1, err
 }
 
-// CancelTimer takes a timer out, whatever may wait for it. It reports false if the timer
+// Cancel takes a timer out, whatever may wait for it. It reports false if the timer
 // is gone.
-func (s Timers) CancelTimer(ctx context.Context, p Pending, by string) (bool, error) {
+func (s Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error) {
 	keys := []string{
-		s.store.keys.Timers(p.Tenant), s.store.keys.timerKeys(p.Tenant), s.store.keys.forgottenKeys(p.Tenant),
-		s.store.keys.Execution(p.Tenant, p.Execution), s.store.keys.history(p.Tenant, p.Execution),
+		s.keys.Timers(p.Tenant), s.keys.TimerKeys(p.Tenant), s.keys.ForgottenKeys(p.Tenant),
+		s.keys.Execution(p.Tenant, p.Execution), s.keys.History(p.Tenant, p.Execution),
 	}
 	args := []any{p.Member, "", ""}
 	if p.Err == nil {
-		args[1], args[2] = noted(p.Timer), "moved:"+tombstone(p.Timer)
-		args = append(args, s.changed(event.TimerCancelled, p.Timer, p.now, by)...)
+		args[1], args[2] = noted(p.Timer), "moved:"+store.Tombstone(p.Timer)
+		args = append(args, s.changed(event.TimerCancelled, p.Timer, p.Now, by)...)
 	}
-	n, err := cancelTimerScript.Run(ctx, s.store.rdb, keys, args...).Int()
-	return n == 1, failed("cancel a timer", err)
+	n, err := cancelTimerScript.Run(ctx, s.rdb, keys, args...).Int()
+	return n == 1, store.Failed("cancel a timer", err)
 }
 
-// MoveTimer sets a timer for another moment, at which it is still the same one to its
+// Move sets a timer for another moment, at which it is still the same one to its
 // execution, and returns what it has become. It reports false if the timer is gone.
-func (s Timers) MoveTimer(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {
+func (s Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {
 	if p.Err != nil {
 		return p, false, p.Err
 	}
 	text := movedMember(p.Member, to.UTC())
-	moved = pendingOf(redis.Z{Score: score(to), Member: text}, p.now)
+	moved = pendingOf(redis.Z{Score: score(to), Member: text}, p.Now)
 	if moved.Err != nil || !moved.Moment().Equal(to) {
 		return p, false, fmt.Errorf("move timer %s: its JSON has no end to write moved_to to", p.ID)
 	}
 	keys := []string{
-		s.store.keys.Timers(p.Tenant), s.store.keys.timerKeys(p.Tenant), s.store.keys.forgottenKeys(p.Tenant),
-		s.store.keys.Execution(p.Tenant, p.Execution), s.store.keys.Stream(p.Tenant), s.store.keys.history(p.Tenant, p.Execution),
+		s.keys.Timers(p.Tenant), s.keys.TimerKeys(p.Tenant), s.keys.ForgottenKeys(p.Tenant),
+		s.keys.Execution(p.Tenant, p.Execution), s.keys.Stream(p.Tenant), s.keys.History(p.Tenant, p.Execution),
 	}
-	news := s.news(moved.Timer)
-	args := append([]any{p.Member, formatScore(to), text, identity(p.Timer), noOrder(), tombstone(p.Timer), len(news)}, news...)
-	args = append(args, s.changed(event.TimerScheduled, moved.Timer, p.now, by)...)
-	n, err := moveTimerScript.Run(ctx, s.store.rdb, keys, args...).Int()
-	return moved, n == 1, failed("move a timer", err)
+	news := s.SetEvent(moved.Timer)
+	args := append([]any{p.Member, FormatScore(to), text, identity(p.Timer), noOrder(), store.Tombstone(p.Timer), len(news)}, news...)
+	args = append(args, s.changed(event.TimerScheduled, moved.Timer, p.Now, by)...)
+	n, err := moveTimerScript.Run(ctx, s.rdb, keys, args...).Int()
+	return moved, n == 1, store.Failed("move a timer", err)
 }
 
 // movedMember is the text of a timer with another moment at its end: what else
@@ -91,17 +93,17 @@ func (r Restoration) Empty() bool { return len(r.Timers)+len(r.Listen)+len(r.Req
 // and sends its lost requests again: all of it, or nothing and Conflict if the execution
 // has another version than the one by which it was found out. A timer that is set is not
 // set twice. What is due fires at once.
-func (s Timers) Restore(ctx context.Context, x Execution, r Restoration, by string) (Outcome, error) {
-	if err := checkExecution(x.Tenant, x.ID); err != nil {
-		return Conflict, err
+func (s Timers) Restore(ctx context.Context, x store.Execution, r Restoration, by string) (store.Outcome, error) {
+	if err := store.CheckIDs(x.Tenant, x.ID); err != nil {
+		return store.Conflict, err
 	}
 	now, err := s.store.Now(ctx)
 	if err != nil {
-		return Conflict, err
+		return store.Conflict, err
 	}
-	keys := []string{s.store.keys.Timers(x.Tenant), s.store.keys.Execution(x.Tenant, x.ID), s.store.keys.history(x.Tenant, x.ID), s.store.keys.Stream(x.Tenant)}
+	keys := []string{s.keys.Timers(x.Tenant), s.keys.Execution(x.Tenant, x.ID), s.keys.History(x.Tenant, x.ID), s.keys.Stream(x.Tenant)}
 	for _, typ := range r.Listen {
-		keys = append(keys, s.store.keys.Listeners(x.Tenant, typ))
+		keys = append(keys, s.keys.Listeners(x.Tenant, typ))
 	}
 	var note []any
 	if len(r.Listen)+len(r.Requests) > 0 {
@@ -109,7 +111,7 @@ func (s Timers) Restore(ctx context.Context, x Execution, r Restoration, by stri
 		for _, e := range r.Requests {
 			restored.Requests = append(restored.Requests, e.Task)
 		}
-		note = s.store.note(event.Event{
+		note = s.entry(event.Event{
 			Type: event.ExecutionRestored, Time: now, Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID,
 			Data: event.Encode(restored),
 		})
@@ -117,39 +119,39 @@ func (s Timers) Restore(ctx context.Context, x Execution, r Restoration, by stri
 	args := append([]any{x.Version, x.ID, len(r.Requests), len(note)}, note...)
 	for _, e := range r.Requests {
 		e.Time = now
-		fields := anys(s.store.fields(e))
+		fields := wire.Args(s.store.Fields(e))
 		args = append(append(args, len(fields)), fields...)
 	}
 	for _, t := range r.Timers {
 		if t.Tenant != x.Tenant || t.Execution != x.ID {
-			return Conflict, fmt.Errorf("%w: a timer of execution %s cannot be set for %s", ErrName, t.Execution, x.ID)
+			return store.Conflict, fmt.Errorf("%w: a timer of execution %s cannot be set for %s", store.ErrName, t.Execution, x.ID)
 		}
-		note, news := s.changed(event.TimerScheduled, t, now, by), s.news(t)
-		args = append(append(args, formatScore(t.Due()), member(t), "", tombstone(t), len(note)), note...)
+		note, news := s.changed(event.TimerScheduled, t, now, by), s.SetEvent(t)
+		args = append(append(args, FormatScore(t.Due()), event.TimerText(&t), "", store.Tombstone(t), len(note)), note...)
 		if !t.MovedTo.IsZero() {
-			args[len(args)-len(note)-3] = member(t)
+			args[len(args)-len(note)-3] = event.TimerText(&t)
 		}
 		args = append(append(args, len(news)), news...)
 	}
-	n, err := restoreScript.Run(ctx, s.store.rdb, keys, args...).Int()
+	n, err := restoreScript.Run(ctx, s.rdb, keys, args...).Int()
 	if err != nil || n != 1 {
-		return Conflict, failed("restore execution "+x.ID, err)
+		return store.Conflict, store.Failed("restore execution "+x.ID, err)
 	}
-	return Committed, nil
+	return store.Committed, nil
 }
 
 // changed are the fields of the entry about a change of a timer.
 func (s Timers) changed(typ event.Type, t event.Timer, now time.Time, by string) []any {
-	return s.store.note(event.Event{
+	return s.entry(event.Event{
 		Type: typ, Time: now, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
 		Data: event.Encode(event.TimerChange{Timer: t, By: operator(by)}),
 	})
 }
 
-// note is an entry of a history that an operator makes, as annotate wants it.
-func (s *Store) note(e event.Event) []any {
+// entry returns the fields of an operator's entry in a history, as note.lua takes them.
+func (s Timers) entry(e event.Event) []any {
 	e.ID, e.Source = e.Execution+"/", OperatorSource
-	return anys(s.fields(e))[1:] // without the name of the id
+	return wire.Args(s.store.Fields(e))[1:] // without the name of the id
 }
 
 // OperatorSource is the source of events that operators make.

@@ -1,4 +1,4 @@
-package store
+package timers
 
 import (
 	"context"
@@ -8,23 +8,25 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
-// TimerRequest is what a message asks for: that a timer is set, or taken back.
-type TimerRequest struct {
-	*Message
+// Request is what a message asks for: that a timer is set, or taken back.
+type Request struct {
+	*store.Message
 	Timer event.Timer
 	Text  string // of the timer, as event.TimerText has it; "": it is not known yet
 	Back  bool
 }
 
-// AppliedTimer is what became of a request.
-type AppliedTimer struct {
+// Applied is what became of a request.
+type Applied struct {
 	Mine bool  // else the message is not the consumer's any more, and nothing was done
 	Err  error // why it cannot be done; then the message is still pending
 }
 
-// ApplyTimers sets timers and takes them back, as messages of one consumer ask, those of
+// Apply sets timers and takes them back, as messages of one consumer ask, those of
 // each tenant in their order and at once.
 //
 // A timer that was taken back before it was set, or whose execution has ended, is
@@ -32,12 +34,12 @@ type AppliedTimer struct {
 // later. Of those with a key the one of that key is taken out, whatever else is
 // said of it, unless it was set later. What concerns one message alone is said of
 // that; with an error nothing is known of any. The time is Redis' own.
-func (s Timers) ApplyTimers(ctx context.Context, requests ...TimerRequest) (out []AppliedTimer, now time.Time, err error) {
-	out = make([]AppliedTimer, len(requests))
+func (s Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
+	out = make([]Applied, len(requests))
 	for _, tenant := range tenantsOf(requests) {
 		for part := range slices.Chunk(places(requests, tenant), mostRequests) {
-			if now, err = s.applyTimers(ctx, tenant, part, requests, out); err != nil {
-				return nil, now, failed("set timers", err)
+			if now, err = s.apply(ctx, tenant, part, requests, out); err != nil {
+				return nil, now, store.Failed("set timers", err)
 			}
 		}
 	}
@@ -48,7 +50,7 @@ func (s Timers) ApplyTimers(ctx context.Context, requests ...TimerRequest) (out 
 const mostRequests = 1000
 
 // places are those of the requests of a tenant.
-func places(requests []TimerRequest, tenant string) []int {
+func places(requests []Request, tenant string) []int {
 	places := make([]int, 0, len(requests))
 	for i := range requests {
 		if requests[i].Tenant == tenant {
@@ -59,7 +61,7 @@ func places(requests []TimerRequest, tenant string) []int {
 }
 
 // tenantsOf are those of requests, in the order in which they appear.
-func tenantsOf(requests []TimerRequest) (all []string) {
+func tenantsOf(requests []Request) (all []string) {
 	for i := range requests {
 		tenant := requests[i].Tenant
 		if len(all) == 0 || all[len(all)-1] != tenant && !slices.Contains(all, tenant) {
@@ -69,27 +71,23 @@ func tenantsOf(requests []TimerRequest) (all []string) {
 	return all
 }
 
-// applyTimers applies the requests at some places, all of which are of one tenant.
-func (s Timers) applyTimers(ctx context.Context, tenant string, places []int, requests []TimerRequest, out []AppliedTimer) (now time.Time, err error) {
+// apply applies the requests at some places, all of which are of one tenant.
+func (s Timers) apply(ctx context.Context, tenant string, places []int, requests []Request, out []Applied) (now time.Time, err error) {
 	const keys, arguments, each, texts = 5, 4, 8, 5 // before those of the messages, and of each message
-	h, first := s.store.keysFor(tenant), &requests[places[0]]
-	l := textList{
-		list: append(make([]any, beforeKeys, beforeKeys+keys+arguments+each*len(places)),
-			&h.stream, &h.timers, &h.timerKeys, &h.forgottenKeys, &h.askedTimers),
-		texts: make([]string, 0, 2+texts*len(places)),
+	h, first := s.store.TenantKeys(tenant), &requests[places[0]]
+	l := wire.TextList{
+		List: append(make([]any, wire.BeforeKeys, wire.BeforeKeys+keys+arguments+each*len(places)),
+			&h.Stream, &h.Timers, &h.TimerKeys, &h.ForgottenKeys, &h.AskedTimers),
+		Texts: make([]string, 0, 2+texts*len(places)),
 	}
-	from, to := first.ID, first.ID
+	var answered store.IDRange
 	for _, place := range places {
 		r := &requests[place]
-		if compareIDs(r.ID, from) < 0 {
-			from = r.ID
-		} else if compareIDs(r.ID, to) > 0 {
-			to = r.ID
-		}
-		l.add(s.store.keysFor(r.Timer.Tenant).executions + r.Timer.Execution)
+		answered.Add(r.ID)
+		l.Add(s.store.TenantKeys(r.Timer.Tenant).Execution(r.Timer.Execution))
 	}
-	l.list = append(l.list, &first.Group, &first.Consumer)
-	l.add(from, to)
+	l.List = append(l.List, &first.Group, &first.Consumer)
+	l.Add(answered.First, answered.Last)
 	for _, place := range places {
 		r, action := &requests[place], "set"
 		if r.Back {
@@ -98,12 +96,12 @@ func (s Timers) applyTimers(ctx context.Context, tenant string, places []int, re
 		if r.Text == "" {
 			r.Text = event.TimerText(&r.Timer)
 		}
-		l.list = append(l.list, &r.ID, action)
-		l.add(formatScore(r.Timer.Due()))
-		l.list = append(l.list, &r.Text)
-		l.add(tombstone(r.Timer), identity(r.Timer), r.order())
+		l.List = append(l.List, &r.ID, action)
+		l.Add(FormatScore(r.Timer.Due()))
+		l.List = append(l.List, &r.Text)
+		l.Add(store.Tombstone(r.Timer), identity(r.Timer), r.Order())
 	}
-	reply, err := s.store.call(ctx, setTimersScript, keys+len(places), l.list).StringSlice()
+	reply, err := s.rdb.Call(ctx, setTimersScript, keys+len(places), l.List).StringSlice()
 	if err != nil {
 		return now, err
 	}
@@ -111,9 +109,9 @@ func (s Timers) applyTimers(ctx context.Context, tenant string, places []int, re
 }
 
 // applied reads the reply of setTimersScript about the requests at some places.
-func applied(reply []string, places []int, out []AppliedTimer) (now time.Time, err error) {
+func applied(reply []string, places []int, out []Applied) (now time.Time, err error) {
 	if len(reply) < 3 || len(reply[2]) != len(places) {
-		return now, errReply
+		return now, wire.ErrReply
 	}
 	seconds, _ := strconv.ParseInt(reply[0], 10, 64)
 	microseconds, _ := strconv.ParseInt(reply[1], 10, 64)
@@ -121,7 +119,7 @@ func applied(reply []string, places []int, out []AppliedTimer) (now time.Time, e
 	for i, place := range places {
 		out[place].Mine = results[i] != '0'
 		if results[i] == '!' && len(errs) > 0 {
-			out[place].Err = failed("set a timer", errors.New(errs[0]))
+			out[place].Err = store.Failed("set a timer", errors.New(errs[0]))
 			errs = errs[1:]
 		}
 	}

@@ -1,5 +1,5 @@
-// Package inspect works out what executions wait for, and whether Redis has it.
-package inspect
+// Package examine works out what executions wait for, and whether Redis has it.
+package examine
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // Examiner compares what executions wait for with what Redis has. It caches their states,
@@ -40,21 +42,21 @@ type examined struct {
 
 // Outlook is what will become of a running execution.
 type Outlook struct {
-	Version int64             // of the execution
-	Unsure  bool              // something is missing that may be on its way
-	Timers  []Needed          // timers that it waits for, the next one first
-	Missing store.Restoration // what it waits for that is missing and can be restored
-	Stuck   []string          // tasks that nothing will end, one line each
-	Damage  string            // what is wrong with the history; then nothing else is known
+	Version int64              // of the execution
+	Unsure  bool               // something is missing that may be on its way
+	Timers  []Needed           // timers that it waits for, the next one first
+	Missing timers.Restoration // what it waits for that is missing and can be restored
+	Stuck   []string           // tasks that nothing will end, one line each
+	Damage  string             // what is wrong with the history; then nothing else is known
 
 	requested bool // a task was requested and has no result yet
 }
 
 // Needed is a timer that an execution waits for.
 type Needed struct {
-	store.Pending        // without an ID if it is not set
-	CancelledBy   string // the operator who cancelled it, if any
-	Missing       bool   // it is not set, and no event on its way would set it
+	timers.Pending        // without an ID if it is not set
+	CancelledBy    string // the operator who cancelled it, if any
+	Missing        bool   // it is not set, and no event on its way would set it
 }
 
 // How many executions are examined at once, the longest history that is read with others,
@@ -175,8 +177,8 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 		if looks == lastLook {
 			break
 		}
-		busy, err := store.NewView(e.Store).UnderWay(ctx, tenant)
-		if errors.Is(err, store.ErrUnsure) {
+		busy, err := inspect.New(e.Store).UnderWay(ctx, tenant)
+		if errors.Is(err, inspect.ErrUnsure) {
 			return nil
 		}
 		if err != nil {
@@ -188,7 +190,7 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 	}
 	if slices.ContainsFunc(all, func(one examined) bool { return one.state.Requested() }) {
 		// A request that is delayed for long may come after all timers that were read.
-		off, err := store.NewView(e.Store).PutOff(ctx, tenant)
+		off, err := inspect.New(e.Store).PutOff(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -237,7 +239,7 @@ func (one examined) requests() ([]event.Event, error) {
 
 // facts are what Redis has of what an execution needs.
 type facts struct {
-	timers   []store.Pending // in the order of the needs
+	timers   []timers.Pending // in the order of the needs
 	needs    decide.Needs
 	listed   map[string]bool
 	children map[string]bool
@@ -245,18 +247,18 @@ type facts struct {
 
 // facts reads what Redis has of what executions need, in three round trips.
 func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, take func(examined, facts)) error {
-	var timers []event.Timer
+	var wanted []event.Timer
 	var listeners []store.Listener
 	var children []string
 	needs := make([]decide.Needs, len(all))
 	for i, one := range all {
 		needs[i] = one.state.Needs(one.env)
-		timers, children = append(timers, needs[i].Timers...), append(children, needs[i].Children...)
+		wanted, children = append(wanted, needs[i].Timers...), append(children, needs[i].Children...)
 		for _, typ := range needs[i].Listen {
 			listeners = append(listeners, store.Listener{Execution: one.x.ID, Type: typ})
 		}
 	}
-	set, err := store.NewTimers(e.Store).Armed(ctx, timers)
+	set, err := timers.New(e.Store).Armed(ctx, wanted)
 	if err != nil {
 		return err
 	}

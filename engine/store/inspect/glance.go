@@ -1,4 +1,4 @@
-package store
+package inspect
 
 import (
 	"cmp"
@@ -13,6 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Glance is how a tenant stands at a moment, as far as one command can tell.
@@ -39,32 +42,30 @@ const (
 
 // Glance looks at a tenant, and at what its stream has got since an entry; "" is none.
 func (s View) Glance(ctx context.Context, tenant, since string) (Glance, error) {
-	if err := CheckTenant(tenant); err != nil {
+	if err := store.CheckTenant(tenant); err != nil {
 		return Glance{}, err
 	}
 	if since == "" {
 		since = "0"
 	}
-	keys := []string{s.store.keys.Stream(tenant), s.store.keys.DeadLetters(tenant), s.store.keys.Timers(tenant)}
-	for _, name := range []string{openIndex, completedIndex, faultedIndex, cancelledIndex} {
-		keys = append(keys, s.store.keys.Executions(tenant, name))
-	}
-	reply, err := glanceScript.Run(ctx, s.store.rdb, keys, since, glanceEntries, glanceBytes,
+	h := s.store.TenantKeys(tenant)
+	keys := []string{h.Stream, s.keys.DeadLetters(tenant), h.Timers, h.Open, h.Completed, h.Faulted, h.Cancelled}
+	reply, err := glanceScript.Run(ctx, s.rdb, keys, since, glanceEntries, glanceBytes,
 		string(event.TimerFired), string(event.WorkflowFailed)).Slice()
 	if err != nil {
-		return Glance{}, failed("look at tenant "+tenant, err)
+		return Glance{}, store.Failed("look at tenant "+tenant, err)
 	}
-	l := list(reply)
-	seconds, _ := strconv.ParseInt(l.text(0), 10, 64) // TIME has no other form
-	micros, _ := strconv.ParseInt(l.text(1), 10, 64)
+	l := wire.List(reply)
+	seconds, _ := strconv.ParseInt(l.Text(0), 10, 64) // TIME has no other form
+	micros, _ := strconv.ParseInt(l.Text(1), 10, 64)
 	g := Glance{
 		Now:  time.Unix(seconds, micros*1000).UTC(),
-		Open: l.number(2), Completed: l.number(3), Faulted: l.number(4), Cancelled: l.number(5),
-		Dead: l.number(6), Timers: l.number(7), Overdue: l.number(8),
-		Added: l.number(9), Last: l.text(10), Sample: l.number(11), Oldest: idTime(l.text(12)), More: l.number(13) == 1, Fired: l.number(14),
+		Open: l.Number(2), Completed: l.Number(3), Faulted: l.Number(4), Cancelled: l.Number(5),
+		Dead: l.Number(6), Timers: l.Number(7), Overdue: l.Number(8),
+		Added: l.Number(9), Last: l.Text(10), Sample: l.Number(11), Oldest: store.IDTime(l.Text(12)), More: l.Number(13) == 1, Fired: l.Number(14),
 	}
-	for i := range l.list(15) {
-		g.Failed = append(g.Failed, l.list(15).text(i))
+	for i := range l.List(15) {
+		g.Failed = append(g.Failed, l.List(15).Text(i))
 	}
 	return g, nil
 }
@@ -74,23 +75,23 @@ type PendingEntry struct {
 	Delivery
 
 	Event event.Event // without its source and time, and without data that is long
-	Since time.Time   // when the entry was written
+	Since time.Time   // when the Entry was written
 }
 
 // PendingEntries are the first entries that the consumers of a group have at hand, the oldest
 // first; none if there is no such group.
 func (s View) PendingEntries(ctx context.Context, tenant, group string, count int) ([]PendingEntry, error) {
-	if err := CheckTenant(tenant); err != nil {
+	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	reply, err := pendingScript.Run(ctx, s.store.rdb, []string{s.store.keys.Stream(tenant)}, group, count, longData).Slice()
+	reply, err := pendingScript.Run(ctx, s.rdb, []string{s.keys.Stream(tenant)}, group, count, store.LongData).Slice()
 	if err != nil {
-		return nil, failed("look at what is pending", err)
+		return nil, store.Failed("look at what is pending", err)
 	}
 	var out []PendingEntry
-	list(reply).each(func(l list) {
-		h := PendingEntry{Delivery: Delivery{ID: l.text(0), Consumer: l.text(1), Idle: l.ms(2), Count: l.number(3)}, Since: idTime(l.text(0))}
-		h.Event = event.Event{Type: event.Type(l.text(4)), Tenant: tenant, Execution: l.text(5), Workflow: l.text(6), Task: l.text(7), Data: s.store.unsealed(l.text(8))}
+	wire.List(reply).Each(func(l wire.List) {
+		h := PendingEntry{Delivery: Delivery{ID: l.Text(0), Consumer: l.Text(1), Idle: l.Milliseconds(2), Count: l.Number(3)}, Since: store.IDTime(l.Text(0))}
+		h.Event = event.Event{Type: event.Type(l.Text(4)), Tenant: tenant, Execution: l.Text(5), Workflow: l.Text(6), Task: l.Text(7), Data: s.store.Unseal(l.Text(8))}
 		out = append(out, h)
 	})
 	return out, nil
@@ -99,22 +100,22 @@ func (s View) PendingEntries(ctx context.Context, tenant, group string, count in
 // Latest are the newest events of the histories of executions, the oldest of them first;
 // long data is left out. An execution that is not there has none.
 func (s View) Latest(ctx context.Context, tenant string, count int, ids ...string) ([][]event.Event, error) {
-	if err := CheckTenant(tenant); err != nil || len(ids) == 0 {
+	if err := store.CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
 	}
 	keys := make([]string, len(ids))
 	for i, id := range ids {
-		keys[i] = s.store.keys.history(tenant, id)
+		keys[i] = s.keys.History(tenant, id)
 	}
-	reply, err := latestScript.Run(ctx, s.store.rdb, keys, count, longData).Slice()
+	reply, err := latestScript.Run(ctx, s.rdb, keys, count, store.LongData).Slice()
 	if err != nil {
-		return nil, failed("read the ends of histories", err)
+		return nil, store.Failed("read the ends of histories", err)
 	}
 	out := make([][]event.Event, len(ids))
 	for i := range out {
-		entries := list(reply).list(i)
+		entries := wire.List(reply).List(i)
 		for n := range slices.Backward(entries) {
-			e, err := s.store.attributes(texts(entries.list(n)))
+			e, err := s.store.Attributes(entries.List(n).Texts())
 			if err != nil {
 				return nil, fmt.Errorf("history of execution %s: %w", ids[i], err)
 			}
@@ -124,36 +125,27 @@ func (s View) Latest(ctx context.Context, tenant string, count int, ids ...strin
 	return out, nil
 }
 
-// texts are the values of a list.
-func texts(l list) []string {
-	out := make([]string, len(l))
-	for i := range l {
-		out[i] = l.text(i)
-	}
-	return out
-}
-
 // Problems are the errors that executions have ended with, in a line each; "" of one
 // that has none.
 func (s View) Problems(ctx context.Context, tenant string, ids ...string) ([]string, error) {
-	if err := CheckTenant(tenant); err != nil || len(ids) == 0 {
+	if err := store.CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	pipe := s.store.rdb.Pipeline()
+	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		replies[i] = pipe.HMGet(ctx, s.store.keys.Execution(tenant, id), "error")
+		replies[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "error")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, failed("read the errors of executions", err)
+		return nil, store.Failed("read the errors of executions", err)
 	}
 	out := make([]string, len(ids))
 	for i, reply := range replies {
-		text := list(reply.Val()).text(0)
+		text := wire.List(reply.Val()).Text(0)
 		var p event.Problem
 		switch {
 		case text == "":
-		case json.Unmarshal(s.store.unsealed(text), &p) == nil:
+		case json.Unmarshal(s.store.Unseal(text), &p) == nil:
 			out[i] = p.Error()
 		default:
 			out[i] = text
@@ -167,54 +159,48 @@ type Published struct {
 	ID    string
 	At    time.Time // when it was written
 	Event event.Event
-	Err   error // why the entry is no event, if so
+	Err   error // why the Entry is no event, if so
 }
-
-// longData is from how many bytes on data is left out where that was asked for.
-const longData = 2048
 
 // Events are a page of the entries of a tenant's stream, the newest first; long data
 // is left out. The id at which to go on comes with them, "" at the end.
-func (s View) Events(ctx context.Context, q DeadLetterQuery) (found []Published, next string, err error) {
-	if err := CheckTenant(q.Tenant); err != nil {
+func (s View) Events(ctx context.Context, tenant string, r store.Range) (found []Published, next string, err error) {
+	if err := store.CheckTenant(tenant); err != nil {
 		return nil, "", err
 	}
-	q.Brief = true
-	entries, err := NewStreams(s.store).entries(ctx, s.store.keys.Stream(q.Tenant), q)
+	r.Brief = true
+	entries, err := s.store.Entries(ctx, s.keys.Stream(tenant), r)
 	if err != nil {
-		return nil, "", failed("read the events", err)
+		return nil, "", store.Failed("read the events", err)
 	}
 	for _, e := range entries {
 		found = append(found, s.published(e))
 	}
-	if n := len(entries); n > 0 && n == q.Count {
-		next = neighbour(entries[n-1].id, q.Oldest)
-	}
-	return found, next, nil
+	return found, r.Next(entries), nil
 }
 
 // Event is an entry of a tenant's stream with all of its data; ErrNotFound if the
 // stream does not have it any more.
 func (s View) Event(ctx context.Context, tenant, id string) (Published, error) {
-	if err := CheckTenant(tenant); err != nil {
+	if err := store.CheckTenant(tenant); err != nil {
 		return Published{}, err
 	}
-	if idTime(id).IsZero() {
-		return Published{}, fmt.Errorf("%w: event %q, want an id such as 1767225600000-0", ErrName, id)
+	if store.IDTime(id).IsZero() {
+		return Published{}, fmt.Errorf("%w: event %q, want an id such as 1767225600000-0", store.ErrName, id)
 	}
-	entries, err := NewStreams(s.store).entries(ctx, s.store.keys.Stream(tenant), DeadLetterQuery{From: id, To: id, Count: 1})
+	entries, err := s.store.Entries(ctx, s.keys.Stream(tenant), store.Range{From: id, To: id, Count: 1})
 	if err != nil {
-		return Published{}, failed("read an event", err)
+		return Published{}, store.Failed("read an event", err)
 	}
 	if len(entries) == 0 {
-		return Published{}, fmt.Errorf("event %s of tenant %s: %w: the stream was shortened", id, tenant, ErrNotFound)
+		return Published{}, fmt.Errorf("event %s of tenant %s: %w: the stream was shortened", id, tenant, store.ErrNotFound)
 	}
 	return s.published(entries[0]), nil
 }
 
-func (s View) published(e entry) Published {
-	p := Published{ID: e.id, At: idTime(e.id)}
-	p.Event, p.Err = s.store.decode(e.fields)
+func (s View) published(e store.Entry) Published {
+	p := Published{ID: e.ID, At: store.IDTime(e.ID)}
+	p.Event, p.Err = s.store.Decode(e.Fields)
 	return p
 }
 
@@ -222,15 +208,18 @@ func (s View) published(e entry) Published {
 // has one for each workflow.
 type OtherStream struct{ Key, Tenant, Workflow string }
 
+// streamSuffix ends the names of streams.
+const streamSuffix = ":events"
+
 // OtherStreams finds the streams of another key scheme, of a tenant or of all
 // ("*"). It looks at all keys, but at most so many times at a thousand; complete
 // says whether that was enough.
 func (s View) OtherStreams(ctx context.Context, tenant string, looks int) (found []OtherStream, complete bool, err error) {
-	keys, complete, err := s.store.streams(ctx, "tenant:"+tenant+":workflow:*"+otherSuffix, looks)
+	keys, complete, err := s.store.FindStreams(ctx, "tenant:"+tenant+":workflow:*"+streamSuffix, looks)
 	for _, key := range keys {
-		rest := strings.TrimSuffix(strings.TrimPrefix(key, "tenant:"), otherSuffix)
+		rest := strings.TrimSuffix(strings.TrimPrefix(key, "tenant:"), streamSuffix)
 		name, workflow, ok := strings.Cut(rest, ":workflow:")
-		if ok && CheckTenant(name) == nil {
+		if ok && store.CheckTenant(name) == nil {
 			found = append(found, OtherStream{Key: key, Tenant: name, Workflow: workflow})
 		}
 	}
@@ -239,63 +228,55 @@ func (s View) OtherStreams(ctx context.Context, tenant string, looks int) (found
 
 // DeadTenants are the tenants that have dead letters.
 func (s View) DeadTenants(ctx context.Context) ([]string, error) {
-	const all = 1 << 30
-	keys, _, err := s.store.streams(ctx, "tenant:*"+deadSuffix, all)
-	var tenants []string
-	for _, key := range keys {
-		name := strings.Trim(strings.TrimSuffix(strings.TrimPrefix(key, "tenant:"), deadSuffix), "{}")
-		if CheckTenant(name) == nil && key == s.store.keys.DeadLetters(name) {
-			tenants = append(tenants, name)
-		}
-	}
-	return tenants, err
+	return s.store.TenantsWith(ctx, s.keys.DeadLetters)
 }
 
 // Unregistered are the timers that stand in a stream of another key scheme and
 // are yet to come, but that nobody has set: so nobody will fire them. The newest
 // events of the stream are looked at, about so many.
-func (s View) Unregistered(ctx context.Context, other OtherStream, most int) ([]Pending, error) {
+func (s View) Unregistered(ctx context.Context, other OtherStream, most int) ([]timers.Pending, error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var found []Pending
+	var found []timers.Pending
 	known := map[string]bool{} // what has become of timers, told by later events
-	for q := (DeadLetterQuery{Count: 1000}); most > 0; most -= q.Count {
-		entries, err := NewStreams(s.store).entries(ctx, other.Key, q)
+	for r := (store.Range{Count: 1000}); most > 0; most -= r.Count {
+		entries, err := s.store.Entries(ctx, other.Key, r)
 		if err != nil {
-			return nil, failed("read "+other.Key, err)
+			return nil, store.Failed("read "+other.Key, err)
 		}
 		for _, e := range entries {
 			p, ok := s.waiting(e, other, known, now)
 			if !ok {
 				continue
 			}
-			if set, err := s.isSet(ctx, p.Timer); err != nil {
+			if set, err := timers.New(s.store).IsSet(ctx, p.Timer); err != nil {
 				return nil, err
 			} else if !set {
 				found = append(found, p)
 			}
 		}
-		if len(entries) < q.Count {
+		next := r.Next(entries)
+		if next == "" {
 			break
 		}
-		q.To = neighbour(entries[len(entries)-1].id, false)
+		r = r.At(next)
 	}
 	return found, nil
 }
 
 // waiting reads a timer that is yet to come from an entry.
-func (s View) waiting(e entry, other OtherStream, known map[string]bool, now time.Time) (Pending, bool) {
-	reported, err := NewStreams(s.store).eventOf(e)
+func (s View) waiting(e store.Entry, other OtherStream, known map[string]bool, now time.Time) (timers.Pending, bool) {
+	reported, err := s.store.AnyEvent(e)
 	switch reported.Type {
 	case event.TimerScheduled, event.TimerFired, event.TimerCancelled:
 	default:
-		return Pending{}, false
+		return timers.Pending{}, false
 	}
 	var t event.Timer
 	if err != nil || json.Unmarshal(reported.Data, &t) != nil {
-		return Pending{}, false
+		return timers.Pending{}, false
 	}
 	t.Tenant = other.Tenant
 	t.Workflow, t.Execution = cmp.Or(t.Workflow, reported.Workflow), cmp.Or(t.Execution, reported.Execution)
@@ -303,27 +284,11 @@ func (s View) waiting(e entry, other OtherStream, known map[string]bool, now tim
 	if t.FireAt.IsZero() {
 		t.FireAt = reported.Time.Add(time.Duration(t.DurationMS) * time.Millisecond)
 	}
-	name := t.Execution + " " + tombstone(t)
+	name := t.Execution + " " + store.Tombstone(t)
 	if known[name] {
-		return Pending{}, false
+		return timers.Pending{}, false
 	}
 	known[name] = true
-	p := Pending{Due: Due{Timer: t, now: now}, Stream: other.Key, Entry: e.id}
+	p := timers.Pending{Due: timers.Due{Timer: t, Now: now}, Stream: other.Key, Entry: e.ID}
 	return p, reported.Type == event.TimerScheduled && t.FireAt.After(now)
-}
-
-// isSet reports whether a timer is among those that will fire.
-func (s View) isSet(ctx context.Context, t event.Timer) (bool, error) {
-	low, high := scoresOf(micros(t.FireAt))
-	by := &redis.ZRangeBy{
-		Min: strconv.FormatFloat(low, 'g', -1, 64), Max: strconv.FormatFloat(high, 'g', -1, 64), Count: 1000,
-	}
-	entries, err := s.store.rdb.ZRangeByScoreWithScores(ctx, s.store.keys.Timers(t.Tenant), by).Result()
-	if err != nil {
-		return false, failed("look for a timer", err)
-	}
-	return slices.ContainsFunc(entries, func(entry redis.Z) bool {
-		d := dueOf(entry, time.Time{})
-		return d.Tenant == t.Tenant && d.Execution == t.Execution && d.TaskID == t.TaskID && d.Key == t.Key
-	}), nil
 }

@@ -1,4 +1,8 @@
-package store
+// Package stream reads, claims, acknowledges and renews entries of the tenants' streams for
+// consumer groups, puts them off, trims the streams, and keeps dead letters. An entry is lost
+// only when its group has acknowledged it. Its keys are a tenant's stream, its dead letters and
+// the hash of crash counts.
+package stream
 
 import (
 	"context"
@@ -10,19 +14,22 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/scripts"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Groups makes consumer groups on a tenant's stream, by default those of the
 // services, from its beginning; those that exist stay as they are.
 func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) error {
-	if err := CheckTenant(tenant); err != nil {
+	if err := store.CheckTenant(tenant); err != nil {
 		return err
 	}
-	if err := s.store.know(ctx, tenant); err != nil {
+	if err := s.store.AddTenant(ctx, tenant); err != nil {
 		return err
 	}
 	if len(groups) == 0 {
-		groups = []string{WorkerGroup, ExecutorGroup, TimerGroup}
+		groups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
 	}
 	for _, group := range groups {
 		if err := s.group(ctx, tenant, group); err != nil {
@@ -33,13 +40,13 @@ func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) er
 }
 
 func (s Streams) group(ctx context.Context, tenant, group string) error {
-	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.store.keysFor(tenant).stream, &group, "0", "mkstream")
+	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.store.TenantKeys(tenant).Stream, &group, "0", "mkstream")
 	made.SetFirstKeyPos(2) //nolint:mnd // behind the two words
-	err := s.store.rdb.Process(ctx, made)
+	err := s.rdb.Process(ctx, made)
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
 		return nil
 	}
-	return failed("make the group "+group, err)
+	return store.Failed("make the group "+group, err)
 }
 
 // Reader is who reads what: a consumer of a group, the streams of some tenants.
@@ -57,8 +64,12 @@ type Reader struct {
 	Often bool
 }
 
-// wants reports whether a message is made of an event of a type; of what has none it is.
-func (r *Reader) wants(t event.Type) bool { return r.Wants == nil || t == "" || r.Wants(t) }
+// wants reports whether an entry whose field "type" has a value becomes a message. One without a
+// type does.
+func (r *Reader) wants(typ []byte) bool {
+	t := event.TypeOf(typ)
+	return r.Wants == nil || t == "" || r.Wants(t)
+}
 
 // pass notes an entry that does not matter to the reader; more is how many may follow.
 func (r *Reader) pass(entry Handled, more int) {
@@ -100,15 +111,11 @@ type Found struct {
 // Handled is an entry that means nothing more to a group.
 type Handled struct{ Tenant, ID string }
 
-// longestBlock is how long a read waits at most, unless the options say otherwise: a
-// connection that says nothing for much longer is taken to be broken.
-const longestBlock = 5 * time.Second
-
 // Read delivers new entries, up to count of each tenant. It waits up to block
 // for one; with 0 it does not wait. The time is Redis' own after the wait.
-func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
+func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
 	for _, tenant := range r.Tenants {
-		if err := CheckTenant(tenant); err != nil {
+		if err := store.CheckTenant(tenant); err != nil {
 			return nil, time.Time{}, err
 		}
 	}
@@ -117,27 +124,27 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 		// Somebody removed the group or the stream. What was acknowledged is known
 		// to the executions, so reading from the beginning repeats nothing.
 		for _, tenant := range r.Tenants {
-			if wrong := s.group(ctx, tenant, r.Group); wrong != nil && Temporary(wrong) {
+			if wrong := s.group(ctx, tenant, r.Group); wrong != nil && store.Temporary(wrong) {
 				return nil, now, wrong
 			}
 		}
 		out, now, err = s.read(ctx, r, count, block)
 	}
-	if err != nil && len(r.Tenants) > 1 && !Temporary(failed("", err)) {
+	if err != nil && len(r.Tenants) > 1 && !store.Temporary(store.Failed("", err)) {
 		return s.readEach(ctx, r, count)
 	}
-	return out, now, failed("read the stream", err)
+	return out, now, store.Failed("read the stream", err)
 }
 
 // readEach reads tenant after tenant, so that one whose stream is broken keeps
 // nothing from the others. The error comes when there is nothing else.
-func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []Message, now time.Time, err error) {
+func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []store.Message, now time.Time, err error) {
 	for _, tenant := range r.Tenants {
 		one := r
 		one.Tenants = []string{tenant}
 		msgs, at, wrong := s.read(ctx, one, count, 0)
 		if wrong != nil {
-			err = errors.Join(err, failed("read the stream of "+tenant, wrong))
+			err = errors.Join(err, store.Failed("read the stream of "+tenant, wrong))
 			continue
 		}
 		out, now = append(out, msgs...), at
@@ -149,17 +156,18 @@ func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []Messa
 }
 
 // read acknowledges handled messages and reads the streams in one round trip.
-func (s Streams) read(ctx context.Context, r Reader, count int, block time.Duration) ([]Message, time.Time, error) {
+func (s Streams) read(ctx context.Context, r Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
 	q := s.reading(r)
 	defer q.end()
 	q.acknowledge(ctx)
 	q.ask(ctx, count, block)
-	clock := q.time(ctx)
-	if err := q.send(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	clock := q.trip.Time(ctx)
+	if err := q.trip.Send(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, time.Time{}, err
 	}
 	now := clock.Val().UTC()
-	if text := refusal(q.buffer.reply()); text != "" {
+	reply := q.buffer.Reply()
+	if text := reply.Refusal(); text != "" {
 		return nil, now, s.refused(ctx, r, text)
 	}
 	out, err := q.delivered(now)
@@ -172,7 +180,7 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 func (s Streams) refused(ctx context.Context, r Reader, text string) error {
 	if !strings.HasPrefix(text, "NOGROUP") {
 		for _, tenant := range r.Tenants {
-			if err := s.store.rdb.XGroupCreateConsumer(ctx, s.store.keys.Stream(tenant), r.Group, r.Consumer).Err(); err != nil {
+			if err := s.rdb.XGroupCreateConsumer(ctx, s.keys.Stream(tenant), r.Group, r.Consumer).Err(); err != nil {
 				return err
 			}
 		}
@@ -188,28 +196,31 @@ func (s Streams) Acknowledge(ctx context.Context, r Reader) error {
 	q := s.reading(r)
 	defer q.end()
 	q.acknowledge(ctx)
-	return failed("acknowledge", q.send(ctx))
+	return store.Failed("acknowledge", q.trip.Send(ctx))
 }
 
 // Streams reads, claims and acknowledges entries of streams.
-type Streams struct{ store *Store }
+type Streams struct {
+	store *store.Store
+	rdb   *wire.Client
+	keys  store.Keys
+}
 
-// NewStreams returns the streams of a Store.
-func NewStreams(s *Store) Streams { return Streams{s} }
+// New returns the streams of a Store.
+func New(s *store.Store) Streams { return Streams{store: s, rdb: s.Redis(), keys: s.Keys()} }
 
 //nolint:gochecknoglobals // constants that go-redis wraps
 var (
-	replyScript       = script("mine", "event", "reply")
-	acknowledgeScript = script("owns", "acknowledge")
-	claimScript       = script("even_if_full", "claim")
-	renewScript       = script("renew")
-	deadLetterScript  = script("owns", "dead_letter")
-	replayScript      = script("even_if_full", "replay")
-	retryScript       = script("even_if_full", "owns", "wake", "retry")
-	replayTimerScript = script("even_if_full", "wake", "replay_timer")
-	briefScript       = script("brief")
-	trimScript        = script("stream_info", "trim")
-	sweepScript       = script("stream_info", "sweep")
+	replyScript       = scripts.New("mine", "event", "reply")
+	acknowledgeScript = scripts.New("owns", "acknowledge")
+	claimScript       = scripts.New("even_if_full", "claim")
+	renewScript       = scripts.New("renew")
+	deadLetterScript  = scripts.New("owns", "dead_letter")
+	replayScript      = scripts.New("even_if_full", "replay")
+	retryScript       = scripts.New("even_if_full", "owns", "wake", "retry")
+	replayTimerScript = scripts.New("even_if_full", "wake", "replay_timer")
+	trimScript        = scripts.New("stream_info", "trim")
+	sweepScript       = scripts.New("stream_info", "sweep")
 )
 
 // Trim shortens the streams of tenants to about keep entries each, and never to fewer. An
@@ -219,20 +230,20 @@ var (
 // entries removed.
 func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
 	if len(groups) == 0 {
-		groups = []string{WorkerGroup, ExecutorGroup, TimerGroup}
+		groups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
 	}
-	args := append([]any{max(keep, 0), max(age, 0).Milliseconds()}, anys(groups)...)
+	args := append([]any{max(keep, 0), max(age, 0).Milliseconds()}, wire.Args(groups)...)
 	var streams []string
 	for _, tenant := range tenants {
-		if err := CheckTenant(tenant); err != nil {
+		if err := store.CheckTenant(tenant); err != nil {
 			return 0, err
 		}
-		streams = append(streams, s.store.keys.Stream(tenant))
+		streams = append(streams, s.keys.Stream(tenant))
 	}
 	err = s.onEach(ctx, trimScript, streams, args, func(stream string, reply *redis.Cmd) error {
 		n, err := reply.Int64()
 		removed += n
-		return failed("trim "+stream, err)
+		return store.Failed("trim "+stream, err)
 	})
 	return removed, err
 }
@@ -248,7 +259,7 @@ func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string
 		}
 		for i, key := range page {
 			err := done(key, replies[i])
-			if errs = append(errs, err); Temporary(err) {
+			if errs = append(errs, err); store.Temporary(err) {
 				return errors.Join(errs...)
 			}
 		}
@@ -261,15 +272,15 @@ func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string
 func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, args []any) ([]*redis.Cmd, error) {
 	replies := make([]*redis.Cmd, len(keys))
 	for known := false; ; known = true {
-		pipe := s.store.rdb.Pipeline()
+		pipe := s.rdb.Pipeline()
 		for i, key := range keys {
 			replies[i] = script.EvalSha(ctx, pipe, []string{key}, args...)
 		}
 		if _, err := pipe.Exec(ctx); !redis.HasErrorPrefix(err, "NOSCRIPT") || known {
 			return replies, nil // each says what is wrong with it
 		}
-		if err := script.Load(ctx, s.store.rdb).Err(); err != nil {
-			return nil, failed("load a script", err)
+		if err := script.Load(ctx, s.rdb).Err(); err != nil {
+			return nil, store.Failed("load a script", err)
 		}
 	}
 }
@@ -280,13 +291,13 @@ func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, 
 func (s Streams) SweepConsumers(ctx context.Context, tenants []string, group string, idle time.Duration) error {
 	var streams []string
 	for _, tenant := range tenants {
-		if err := CheckTenant(tenant); err != nil {
+		if err := store.CheckTenant(tenant); err != nil {
 			return err
 		}
-		streams = append(streams, s.store.keys.Stream(tenant))
+		streams = append(streams, s.keys.Stream(tenant))
 	}
 	args := []any{group, max(idle, 0).Milliseconds()}
 	return s.onEach(ctx, sweepScript, streams, args, func(stream string, reply *redis.Cmd) error {
-		return failed("remove consumers of "+group+" of "+stream, reply.Err())
+		return store.Failed("remove consumers of "+group+" of "+stream, reply.Err())
 	})
 }

@@ -1,0 +1,172 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/scripts"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// Entry is an entry of a stream, with its fields in their order: names, each followed by its
+// value.
+type Entry struct {
+	ID     string
+	Fields []string
+}
+
+// Range says which entries of a stream to read.
+type Range struct {
+	From, To string // ids, both included; "" for the ends
+	Oldest   bool   // the oldest first
+	Brief    bool   // without long data
+	Count    int
+}
+
+// At is the range that goes on at an id.
+func (r Range) At(next string) Range {
+	if r.Oldest {
+		r.From = next
+	} else {
+		r.To = next
+	}
+	return r
+}
+
+// Next is the id at which to go on after these entries of the range; "" at the end.
+func (r Range) Next(entries []Entry) string {
+	if n := len(entries); n > 0 && n == r.Count {
+		return adjacent(entries[n-1].ID, r.Oldest)
+	}
+	return ""
+}
+
+// LongData is the length in bytes from which data is left out where long data is not wanted.
+const LongData = 2048
+
+var briefScript = scripts.New("brief") //nolint:gochecknoglobals // a constant that go-redis wraps
+
+// Entries reads entries of the stream with a key.
+func (s *Store) Entries(ctx context.Context, stream string, r Range) ([]Entry, error) {
+	from, to := cmp.Or(r.From, "-"), cmp.Or(r.To, "+")
+	args := []any{"XREVRANGE", stream, to, from, "COUNT", r.Count}
+	if r.Oldest {
+		args = []any{"XRANGE", stream, from, to, "COUNT", r.Count}
+	}
+	var cmd *redis.Cmd // go-redis' own form of a range does not keep the order of fields
+	if r.Brief {
+		cmd = briefScript.Run(ctx, s.rdb, []string{stream}, append([]any{LongData}, args...)...)
+	} else {
+		cmd = s.rdb.Do(ctx, args...)
+	}
+	reply, err := cmd.Slice()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err //nolint:wrapcheck // the caller says what it was for
+	}
+	out := make([]Entry, 0, len(reply))
+	for _, item := range reply {
+		parts, _ := item.([]any)
+		if len(parts) != 2 {
+			continue // an entry that was deleted while it was read
+		}
+		out = append(out, Entry{ID: wire.List(parts).Text(0), Fields: wire.List(parts).List(1).Texts()})
+	}
+	return out, nil
+}
+
+// adjacent is the id next to that of an entry, after it or before it.
+func adjacent(id string, after bool) string {
+	ms, seq, _ := strings.Cut(id, "-")
+	m, err := strconv.ParseUint(ms, 10, 64)
+	n, wrong := strconv.ParseUint(seq, 10, 64)
+	if err != nil || wrong != nil {
+		return id
+	}
+	switch {
+	case after && n == math.MaxUint64:
+		m, n = m+1, 0
+	case after:
+		n++
+	case n > 0:
+		n--
+	case m > 0:
+		m, n = m-1, math.MaxUint64
+	}
+	return fmt.Sprintf("%d-%d", m, n)
+}
+
+// AnyEvent reads an entry as an event, also one that is the JSON of an event in a single field,
+// as some other programs write it.
+func (s *Store) AnyEvent(e Entry) (event.Event, error) {
+	fields := wire.FieldMap(e.Fields)
+	if fields["type"] == "" {
+		for _, name := range []string{"event", "data", "payload"} {
+			if inner := FieldsOfJSON([]byte(fields[name])); inner["type"] != "" {
+				fields = inner
+				break
+			}
+		}
+	}
+	out, err := event.FromFields(wire.FieldList(fields))
+	s.sealer.unsealEvent(&out)
+	return out, err
+}
+
+// FieldsOfJSON are the members of a JSON object as the fields of an entry: strings as they are,
+// everything else as JSON. There are none if the text is not an object.
+func FieldsOfJSON(text []byte) map[string]string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return nil
+	}
+	out := make(map[string]string, len(members))
+	for name, value := range members {
+		var plain string
+		if json.Unmarshal(value, &plain) != nil {
+			plain = string(value)
+		}
+		out[name] = plain
+	}
+	return out
+}
+
+// IDRange is the range that some entries of a stream lie in.
+type IDRange struct{ First, Last string }
+
+// Add extends the range to an entry.
+func (r *IDRange) Add(id string) {
+	if r.First == "" || compareIDs(id, r.First) < 0 {
+		r.First = id
+	}
+	if r.Last == "" || compareIDs(id, r.Last) > 0 {
+		r.Last = id
+	}
+}
+
+// compareIDs says which of two entries of a stream comes first.
+func compareIDs(a, b string) int {
+	ms, number, _ := strings.Cut(a, "-")
+	otherMS, otherNumber, _ := strings.Cut(b, "-")
+	return cmp.Or(
+		cmp.Compare(len(ms), len(otherMS)), cmp.Compare(ms, otherMS),
+		cmp.Compare(len(number), len(otherNumber)), cmp.Compare(number, otherNumber),
+	)
+}
+
+// PendingCount is how many pending entries of a range to read to find n of them: others that
+// are being handled lie between them.
+func PendingCount(n int) int {
+	if n == 1 {
+		return 2 // one more than there can be
+	}
+	return 2*n + 16
+}

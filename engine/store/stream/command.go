@@ -1,0 +1,48 @@
+package stream
+
+import (
+	"context"
+
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/scripts"
+)
+
+//nolint:gochecknoglobals // a constant that go-redis wraps
+var takeCommandsScript = scripts.New("even_if_full", "stream_info", "take_commands")
+
+const (
+	commandsTaken    = 100 // of one tenant at once
+	commandsLookedAt = 1000
+)
+
+// TakeCommands delivers operators' commands to the reader that wait behind other entries
+// of the streams of tenants. They are the reader's like messages that it has read.
+func (s Streams) TakeCommands(ctx context.Context, r Reader, tenants []string) (out []store.Message, err error) {
+	keys := make([]string, 0, len(tenants))
+	for _, tenant := range tenants {
+		keys = append(keys, s.keys.Commands(tenant))
+	}
+	if n, err := s.rdb.Exists(ctx, keys...).Result(); err != nil || n == 0 {
+		return nil, store.Failed("look for commands", err)
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, tenant := range tenants {
+		names := s.store.TenantKeys(tenant)
+		reply, err := takeCommandsScript.Run(ctx, s.rdb, []string{names.Stream, keys[i]},
+			r.Group, r.Consumer, names.Execution(""), commandsTaken, commandsLookedAt).Slice()
+		if err != nil {
+			return out, store.Failed("take commands", err)
+		}
+		for _, item := range reply {
+			if id, fields, _, _, ok := claimed(item); ok {
+				m := store.Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, Read: now}
+				s.store.ReadFields(&m, fields)
+				out = append(out, m)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,228 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// DeadLetter is a dead letter: an event, or a timer, that was given up.
+type DeadLetter struct {
+	Tenant string
+	Stream string // that it stands in
+	ID     string // there
+	Died   time.Time
+
+	Event  event.Event // as far as it can be read
+	Fields []string    // of the entry that was given up, name after name with its value
+	Timer  string      // instead, of a timer that could not fire: its text
+	Err    error       // why it cannot be brought back, if so
+
+	Reason, Service           string
+	Attempts                  int
+	Replayed                  int // times that it was brought back before
+	SourceStream, SourceID    string
+	FirstFailure, LastFailure time.Time
+}
+
+// deadLetterFields are the fields that a letter has besides those of the original.
+func deadLetterFields() []string {
+	return []string{"reason", "attempts", "service", "source_stream", "source_id", "first_failure", "last_failure"}
+}
+
+// mostReplayed is how many fields an entry may have that a script writes at once.
+const mostReplayed = 3900
+
+// DeadLetterQuery says which dead letters to read: of a tenant, or of a stream that
+// OtherStreams has found.
+type DeadLetterQuery struct {
+	store.Range
+
+	Tenant, Stream string
+}
+
+// DeadLetters reads a page of dead letters, the newest first. Of a stream that holds
+// other events too these are left out, so that there may be fewer than Count. The
+// id at which to go on comes with them, "" at the end.
+func (s Streams) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters []DeadLetter, next string, err error) {
+	if err := store.CheckTenant(q.Tenant); err != nil {
+		return nil, "", err
+	}
+	stream := q.Stream
+	if stream == "" {
+		stream = s.keys.DeadLetters(q.Tenant)
+	}
+	entries, err := s.store.Entries(ctx, stream, q.Range)
+	if err != nil {
+		return nil, "", store.Failed("read the dead letters", err)
+	}
+	for _, entry := range entries {
+		read := s.deadLetterOf
+		if q.Stream != "" {
+			read = s.deadLetterOfEvent
+		}
+		if l, ok := read(entry); ok {
+			l.Tenant, l.Stream, l.ID, l.Died = q.Tenant, stream, entry.ID, store.IDTime(entry.ID)
+			deadLetters = append(deadLetters, l)
+		}
+	}
+	return deadLetters, q.Next(entries), nil
+}
+
+// FindDeadLetter returns the dead letter with an id, or ErrNotFound.
+func (s Streams) FindDeadLetter(ctx context.Context, tenant, stream, id string) (DeadLetter, error) {
+	ms, seq, _ := strings.Cut(id, "-")
+	_, err := strconv.ParseUint(ms, 10, 64)
+	if _, wrong := strconv.ParseUint(seq, 10, 64); err != nil || wrong != nil {
+		return DeadLetter{}, fmt.Errorf("%w: dead letter %q, want an id such as 1767225600000-0", store.ErrName, id)
+	}
+	deadLetters, _, err := s.DeadLetters(ctx, DeadLetterQuery{Range: store.Range{From: id, To: id, Count: 1}, Tenant: tenant, Stream: stream})
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	if len(deadLetters) == 0 {
+		return DeadLetter{}, fmt.Errorf("dead letter %s of tenant %s: %w: it was replayed or dropped, or belongs to another tenant", id, tenant, store.ErrNotFound)
+	}
+	return deadLetters[0], nil
+}
+
+// deadLetterOf separates the original event from the fields that the dead letter adds. An event
+// may have attributes of the same names: these come first.
+func (s Streams) deadLetterOf(e store.Entry) (DeadLetter, bool) {
+	own, names := map[string]string{}, deadLetterFields()
+	var fields []string
+	for i := len(e.Fields) - 2; i >= 0; i -= 2 {
+		name, value := e.Fields[i], e.Fields[i+1]
+		if _, seen := own[name]; !seen && slices.Contains(names, name) {
+			own[name] = value
+			continue
+		}
+		fields = append(fields, value, name)
+	}
+	slices.Reverse(fields)
+	l := DeadLetter{
+		Reason: own["reason"], Service: own["service"], SourceStream: own["source_stream"], SourceID: own["source_id"],
+		FirstFailure: wire.Time(own["first_failure"]), LastFailure: wire.Time(own["last_failure"]),
+	}
+	l.Attempts, _ = strconv.Atoi(own["attempts"]) // 0 says that it is not known
+	if len(fields) == 2 && fields[0] == "timer" {
+		l.Timer = fields[1]
+		d := timers.DueOf(redis.Z{Member: l.Timer}, l.LastFailure)
+		l.Err = d.Err
+		l.Event = event.Event{Type: event.TimerFired, Tenant: d.Tenant, Workflow: d.Workflow, Execution: d.Execution, Task: d.TaskID}
+		return l, true
+	}
+	l.Fields = store.Unpack(fields)
+	l.read(s.store)
+	return l, true
+}
+
+// read makes the original's event of its fields.
+func (l *DeadLetter) read(s *store.Store) {
+	// What is wrong with it is the reason for which it is here.
+	l.Event, _ = s.Decode(l.Fields)
+	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
+	delete(l.Event.Ext, event.ReplayAttribute)
+	if n := len(l.Fields) / 2; n > mostReplayed {
+		l.Err = fmt.Errorf("it has %d fields, more than %d, which nobody takes at once", n, mostReplayed)
+	}
+}
+
+// Replay publishes the event of a dead letter again, byte for byte and with the count of
+// its replays, or sets its timer again, and deletes the dead letter. It happens once, even if
+// several callers try; Replay reports false if the dead letter is gone.
+func (s Streams) Replay(ctx context.Context, l DeadLetter) (bool, error) {
+	if l.Err != nil {
+		return false, fmt.Errorf("dead letter %s cannot be replayed: %w", l.ID, l.Err)
+	}
+	if l.Timer != "" {
+		d := timers.DueOf(redis.Z{Member: l.Timer}, l.LastFailure)
+		keys := []string{l.Stream, s.keys.Timers(d.Tenant), s.keys.Stream(d.Tenant)}
+		n, err := replayTimerScript.Run(ctx, s.rdb, keys, append([]any{l.ID, timers.FormatScore(d.Timer.Due()), l.Timer}, timers.New(s.store).SetEvent(d.Timer)...)...).Int()
+		return n == 1, store.Failed("replay", err)
+	}
+	fields := make([]string, 0, len(l.Fields)+2)
+	for i := 0; i+1 < len(l.Fields); i += 2 {
+		if l.Fields[i] != event.ReplayAttribute {
+			fields = append(fields, l.Fields[i], l.Fields[i+1])
+		}
+	}
+	fields = append(fields, event.ReplayAttribute, strconv.Itoa(l.Replayed+1))
+	n, err := replayScript.Run(ctx, s.rdb, []string{l.Stream, s.keys.Stream(l.Tenant)}, append([]any{l.ID}, wire.Args(fields)...)...).Int()
+	return n == 1, store.Failed("replay", err)
+}
+
+// Drop deletes dead letters and returns how many still existed.
+func (s Streams) Drop(ctx context.Context, deadLetters ...DeadLetter) (int, error) {
+	n := 0
+	for _, l := range deadLetters {
+		gone, err := s.rdb.XDel(ctx, l.Stream, l.ID).Result()
+		if err != nil {
+			return n, store.Failed("drop", err)
+		}
+		n += int(gone)
+	}
+	return n, nil
+}
+
+// DeadLetter moves a message to the dead letters and publishes events about it. It reports
+// false, and does nothing, if the message is not the consumer's any more.
+func (s Streams) DeadLetter(ctx context.Context, m store.Message, d event.Dead, publish []event.Event) (mine bool, err error) {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	deadLetter := s.store.DeadLetterArgs(m, d, now)
+	args := append([]any{m.Group, m.ID, m.Consumer, len(deadLetter)}, deadLetter...)
+	for _, e := range publish {
+		args = s.store.AppendEvent(args, &e, "", false)
+	}
+	keys := []string{s.keys.Stream(m.Tenant), s.keys.DeadLetters(m.Tenant)}
+	n, err := deadLetterScript.Run(ctx, s.rdb, keys, args...).Int()
+	return n == 1, store.Failed("dead-letter a message", err)
+}
+
+// deadLetterOfEvent reads an event that tells of a dead letter; false if it tells of
+// something else.
+func (s Streams) deadLetterOfEvent(e store.Entry) (DeadLetter, bool) {
+	reported, err := s.store.AnyEvent(e)
+	switch reported.Type {
+	case event.EventDead, event.TaskDead, event.TimerDead:
+	default:
+		return DeadLetter{}, false
+	}
+	data := store.FieldsOfJSON(reported.Data)
+	first := func(names ...string) string {
+		for _, name := range names {
+			if data[name] != "" {
+				return data[name]
+			}
+		}
+		return ""
+	}
+	l := DeadLetter{
+		Reason: first("reason", "error"), Service: first("service"), LastFailure: reported.Time, FirstFailure: reported.Time,
+		Err: err,
+	}
+	l.Attempts, _ = strconv.Atoi(first("attempts")) // 0 says that it is not known
+	l.Fields = wire.FieldList(store.FieldsOfJSON([]byte(first("original", "original_event", "event"))))
+	l.read(s.store)
+	if l.Err == nil && l.Event.Type == "" {
+		l.Err = errors.New("the original event is not in it")
+	}
+	if l.Event.Execution == "" {
+		l.Event.Execution, l.Event.Workflow, l.Event.Task = reported.Execution, reported.Workflow, reported.Task
+	}
+	return l, true
+}

@@ -1,0 +1,180 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// reading is one call of a reader.
+type reading struct {
+	store  *store.Store
+	reader Reader
+	trip   *wire.Trip
+	buffer *wire.Buffer // of the reply
+	now    time.Time
+	out    []store.Message
+}
+
+func (s Streams) reading(r Reader) *reading {
+	return &reading{store: s.store, reader: r, trip: s.rdb.Trip(), buffer: s.rdb.Buffer()}
+}
+
+// end gives the memory of the reading back, except for the messages.
+func (q *reading) end() {
+	q.trip.End()
+	q.store.Redis().Return(q.buffer)
+}
+
+// acknowledge adds XACK commands for the handled messages.
+func (q *reading) acknowledge(ctx context.Context) {
+	for rest := q.reader.Handled; len(rest) > 0; {
+		tenant := rest[0].Tenant
+		q.trip.Arg("xack", &q.store.TenantKeys(tenant).Stream, &q.reader.Group)
+		for len(rest) > 0 && rest[0].Tenant == tenant {
+			q.trip.Arg(&rest[0].ID)
+			rest = rest[1:]
+		}
+		q.trip.Add(redis.NewIntCmd(ctx, q.trip.Args()...))
+	}
+}
+
+// ask adds an XREADGROUP of up to count entries of each stream, if there are any streams. It
+// waits up to block for the first entry.
+func (q *reading) ask(ctx context.Context, count int, block time.Duration) {
+	if len(q.reader.Tenants) == 0 {
+		return
+	}
+	q.trip.Arg("xreadgroup", "group", &q.reader.Group, &q.reader.Consumer, "count", count)
+	if block > 0 {
+		q.trip.Arg("block", min(block, q.store.MaxBlock()).Milliseconds())
+	}
+	q.trip.Arg("streams")
+	for _, tenant := range q.reader.Tenants {
+		q.trip.Arg(&q.store.TenantKeys(tenant).Stream)
+	}
+	for range q.reader.Tenants {
+		q.trip.Arg(">")
+	}
+	if q.reader.Often {
+		q.trip.Add(q.buffer.StreamCmd(ctx, q.trip.Args(), q.reader.wants))
+	} else {
+		q.trip.Add(q.buffer.Cmd(ctx, q.trip.Args()))
+	}
+}
+
+// delivered reads the reply to XREADGROUP.
+func (q *reading) delivered(now time.Time) ([]store.Message, error) {
+	q.now = now
+	reply := q.buffer.Reply()
+	if q.reader.Notes != nil {
+		q.reader.Notes.Bytes = reply.Len()
+	}
+	asked := streamsOf{store: q.store, tenants: q.reader.Tenants}
+	for streams := reply.Streams(); streams > 0; streams-- {
+		name, n := reply.Stream()
+		tenant := asked.tenant(name)
+		q.reader.found(tenant, n)
+		q.stream(&reply, tenant, n)
+	}
+	if reply.Bad() {
+		return nil, wire.ErrReply
+	}
+	return q.out, nil
+}
+
+// stream reads the entries of one of the streams.
+func (q *reading) stream(reply *wire.Reply, tenant string, entries int) {
+	entry := q.buffer.Entry()
+	for left := entries; left > 0; left-- {
+		if reply.Entry(entry); reply.Bad() {
+			return
+		}
+		if !q.reader.wants(entry.Field("type")) {
+			q.reader.pass(Handled{tenant, entry.ID()}, left)
+			continue
+		}
+		if len(q.out) == cap(q.out) {
+			q.out = slices.Grow(q.out, (left+1)/2) // about half of them are wanted
+		}
+		q.out = append(q.out, store.Message{Tenant: tenant, Group: q.reader.Group, Consumer: q.reader.Consumer, Read: q.now})
+		m := &q.out[len(q.out)-1]
+		switch skipped := q.buffer.Skipped(entry); {
+		case skipped == 0:
+			q.store.ReadEntry(m, entry)
+		case skipped > wire.MostValue:
+			q.store.ReadEntry(m, entry)
+			m.Err = wire.TooLarge(skipped)
+		default:
+			m.ID, m.Omitted = entry.ID(), true
+		}
+	}
+}
+
+// streamsOf finds out whose streams a reply names. Redis names them in the order in
+// which they were asked for, so that all of them together are one walk.
+type streamsOf struct {
+	store   *store.Store
+	tenants []string
+	at      int
+}
+
+// tenant is whose stream has a name; "" if none of them has it.
+func (o *streamsOf) tenant(name []byte) string {
+	for range o.tenants {
+		tenant := o.tenants[o.at]
+		o.at = (o.at + 1) % len(o.tenants)
+		if o.store.TenantKeys(tenant).Stream == string(name) {
+			return tenant
+		}
+	}
+	return ""
+}
+
+// Load reads omitted messages as far as there is memory for them, and returns the rest in
+// left. Messages that are gone from the stream are handled.
+func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (msgs, left []store.Message, handled []Handled, now time.Time, err error) {
+	if now, err = s.store.Now(ctx); err != nil {
+		return nil, omitted, nil, now, err
+	}
+	for size := 0; len(omitted) > 0 && size < wire.LargeBudget; omitted = omitted[1:] {
+		m := omitted[0]
+		text, err := s.loadInto(ctx, &r, &m, now)
+		if err != nil {
+			return msgs, omitted, handled, now, err
+		}
+		if text == 0 {
+			handled = append(handled, Handled{m.Tenant, m.ID})
+			continue
+		}
+		size += text
+		msgs = append(msgs, m)
+	}
+	return msgs, omitted, handled, now, nil
+}
+
+// loadInto reads one omitted message, and returns the length of its entry; 0 if it is gone.
+func (s Streams) loadInto(ctx context.Context, r *Reader, m *store.Message, now time.Time) (int, error) {
+	buffer := s.rdb.Buffer()
+	defer s.rdb.Return(buffer)
+	read := buffer.Cmd(ctx, []any{"xrange", &s.store.TenantKeys(m.Tenant).Stream, &m.ID, &m.ID})
+	if err := s.rdb.Process(ctx, read); err != nil {
+		return 0, store.Failed("read an entry", err)
+	}
+	reply := buffer.Reply()
+	if reply.Refusal() != "" || reply.List() < 1 {
+		return 0, nil // a read of the stream says what is wrong
+	}
+	entry := buffer.Entry()
+	if reply.Entry(entry); reply.Bad() {
+		return 0, store.Failed("read an entry", wire.ErrReply)
+	}
+	*m = store.Message{Tenant: m.Tenant, Group: r.Group, Consumer: r.Consumer, Read: now}
+	s.store.ReadEntry(m, entry)
+	return reply.Len(), nil
+}

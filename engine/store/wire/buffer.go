@@ -1,0 +1,209 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Buffer holds one reply. Without it, go-redis grows a string until it holds a reply, which
+// takes five times as much memory each time.
+type Buffer struct {
+	text    []byte
+	command Cmd      // that was asked; nothing if the reply is written by StreamCmd
+	skipped skipping // values that are left out of the reply
+	entry   Entry
+}
+
+// mostKept is the capacity in bytes above which a buffer is not reused.
+const mostKept = 1 << 20
+
+// fewSpans is how many names and values most entries have at most.
+const fewSpans = 32
+
+// Buffer takes a buffer from the client's memory. Return gives it back.
+func (c *Client) Buffer() *Buffer {
+	if kept, ok := c.memory.buffers.Get().(*Buffer); ok {
+		return kept
+	}
+	return &Buffer{entry: Entry{fields: make([]span, 0, fewSpans)}}
+}
+
+// Buffers takes n buffers.
+func (c *Client) Buffers(n int) []*Buffer {
+	out := make([]*Buffer, n)
+	for i := range out {
+		out[i] = c.Buffer()
+	}
+	return out
+}
+
+// Return gives buffers back. The caller must not use them any more.
+func (c *Client) Return(used ...*Buffer) {
+	for _, b := range used {
+		b.text, b.command, b.skipped = b.text[:0], Cmd{}, skipping{values: b.skipped.values[:0]}
+		clear(b.entry.texts)
+		b.entry.reply = nil
+		if cap(b.text) <= mostKept {
+			c.memory.buffers.Put(b)
+		}
+	}
+}
+
+// Entry is where the entries of the buffer's reply can be read, one at a time.
+func (b *Buffer) Entry() *Entry { return &b.entry }
+
+// Cmd is a command that answers at once. In the simulator, which has no connection to read
+// from, its reply is written straight into the buffer.
+type Cmd struct {
+	*redis.RawCmd
+
+	buffer *Buffer
+}
+
+// Buffer is where a Redis inside the process puts its reply.
+func (c *Cmd) Buffer() *[]byte { return &c.buffer.text }
+
+// Cmd is a command whose reply the buffer holds.
+func (b *Buffer) Cmd(ctx context.Context, args []any) *Cmd {
+	b.text, b.command = b.text[:0], Cmd{redis.NewRawCmd(ctx, args...), b}
+	return &b.command
+}
+
+// StreamCmd is a command whose reply is copied from the connection into the buffer as it
+// arrives. Of the values above largeValue bytes those are skipped that are too large, or that
+// belong to an entry of which matters says, by the value of its field "type", that it does
+// not matter; nil: all matter.
+func (b *Buffer) StreamCmd(ctx context.Context, args []any, matters func(typ []byte) bool) redis.Cmder {
+	b.skipped = skipping{on: true, matters: matters, values: b.skipped.values[:0]}
+	return redis.NewRawWriteToCmd(ctx, b, args...)
+}
+
+// Reply is the reply to the command.
+func (b *Buffer) Reply() Reply {
+	if b.command.RawCmd != nil {
+		if val := b.command.Val(); len(val) > 0 {
+			return Reply{text: val}
+		}
+	}
+	return Reply{text: b.text}
+}
+
+// Write appends a part of a reply.
+func (b *Buffer) Write(part []byte) (int, error) {
+	b.text = append(b.text, part...)
+	return len(part), nil
+}
+
+// ReadFrom appends a part of a reply whose length is known, as go-redis hands it over.
+func (b *Buffer) ReadFrom(from io.Reader) (int64, error) {
+	part, ok := from.(*io.LimitedReader)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{b}, from)
+	}
+	if !b.keeps(int(part.N) - 2) {
+		return b.skip(part)
+	}
+	at, n := len(b.text), int(part.N)
+	b.text = grown(b.text, n)
+	got, err := io.ReadFull(part.R, b.text[at:])
+	part.N -= int64(got)
+	return int64(got), err
+}
+
+// grown extends a text by n bytes. The capacity doubles because the buffer is reused,
+// unless it is too large for that.
+func grown(text []byte, n int) []byte {
+	if spare := cap(text); cap(text)-len(text) < n {
+		if spare > mostKept {
+			spare /= 4
+		}
+		text = append(make([]byte, 0, cap(text)+spare+n), text...)
+	}
+	return text[:len(text)+n]
+}
+
+// Limits of a read for large values, whose senders are unknown. A value above them is received
+// and dropped; an entry that matters is read again by itself when there is memory for it.
+const (
+	largeValue  = 64 << 10
+	LargeBudget = 32 << 20 // bytes of large values in the reply to one read
+	MostValue   = 64 << 20 // bytes of one value (limit event-value)
+)
+
+// skipping says which values are left out of a reply to a stream read.
+type skipping struct {
+	on      bool
+	matters func(typ []byte) bool
+	large   int // bytes of large values so far
+	values  []skippedValue
+}
+
+// skippedValue is a value that was dropped; only its length is known.
+type skippedValue struct{ at, bytes int }
+
+// keeps reports whether the next value, of n bytes, is kept.
+func (b *Buffer) keeps(n int) bool {
+	s := &b.skipped
+	if !s.on || n <= largeValue {
+		return true
+	}
+	if n > MostValue || s.large > 0 && s.large+n > LargeBudget {
+		return false
+	}
+	if typ := lastType(b.text); len(typ) > 0 && s.matters != nil && !s.matters(typ) {
+		return false
+	}
+	s.large += n
+	return true
+}
+
+// lastType is the type of the entry whose value comes next, if the type comes first, as it
+// does where the engine has written it.
+func lastType(text []byte) []byte {
+	const name = "\r\n$4\r\ntype\r\n$"
+	at := bytes.LastIndex(text, []byte(name))
+	if at < 0 {
+		return nil
+	}
+	length, rest, _ := bytes.Cut(text[at+len(name):], []byte("\r\n"))
+	n, err := strconv.Atoi(string(length))
+	if err != nil || n < 0 || n > len(rest) {
+		return nil
+	}
+	return rest[:n]
+}
+
+// skip drops a value and writes a short text in its place.
+func (b *Buffer) skip(part *io.LimitedReader) (int64, error) {
+	n := int(part.N)
+	got, err := io.Copy(io.Discard, part)
+	if err != nil || int(got) != n {
+		return got, err //nolint:wrapcheck // the client says of what
+	}
+	instead := strconv.Itoa(n-2) + " bytes were left out"
+	b.text = b.text[:bytes.LastIndexByte(b.text, '$')] // of its length
+	b.skipped.values = append(b.skipped.values, skippedValue{at: len(b.text), bytes: n - 2})
+	b.text = append(b.text, "$"+strconv.Itoa(len(instead))+"\r\n"+instead+"\r\n"...)
+	return got, nil
+}
+
+// Skipped is the size in bytes of the largest value that was left out of an entry; 0 if the
+// entry is complete.
+func (b *Buffer) Skipped(e *Entry) (most int) {
+	for _, v := range b.skipped.values {
+		if v.at >= e.whole.from && v.at < e.whole.to {
+			most = max(most, v.bytes)
+		}
+	}
+	return most
+}
+
+// TooLarge is the error about an entry with a value of n bytes.
+func TooLarge(n int) error {
+	return fmt.Errorf("the entry has a value of %d bytes, more than %d MiB (limit event-value)", n, MostValue>>20)
+}

@@ -1,0 +1,133 @@
+// Package wire sends commands to Redis, several in one round trip, and reads the replies in
+// place. It knows no key and nothing about workflows.
+package wire
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Client is a client of Redis that reuses pipelines, argument lists and buffers.
+type Client struct {
+	redis.UniversalClient
+
+	memory    *Memory
+	pipelines pipelines
+}
+
+// NewClient returns a Client on an open connection. It works in memory, or if that is nil in
+// memory of its own.
+func NewClient(rdb redis.UniversalClient, memory *Memory) *Client {
+	if memory == nil {
+		memory = new(Memory)
+	}
+	return &Client{UniversalClient: rdb, memory: memory}
+}
+
+// Memory is what Clients work in and give back when they are done with it: nothing in it
+// outlives a call. The Clients of a program may share it.
+//
+// It is not part of a Client, because the runtime keeps a pool until the second garbage
+// collection after its last use, and would keep the Client and all that it refers to as well.
+// The simulator makes thousands of Clients per second.
+type Memory struct {
+	buffers sync.Pool // of *Buffer
+	trips   sync.Pool // of *Trip
+}
+
+// Trip is a batch of commands that are sent together.
+type Trip struct {
+	client *Client
+	cmds   []redis.Cmder
+	args   []any          // of all commands
+	from   int            // where those of the next command begin
+	clock  *redis.TimeCmd // reused, since nearly every trip asks for Redis' time
+}
+
+// Trip starts a batch. End gives its memory back.
+func (c *Client) Trip() *Trip {
+	t, ok := c.memory.trips.Get().(*Trip)
+	if !ok {
+		t = new(Trip)
+	}
+	t.client = c
+	return t
+}
+
+// Arg adds arguments to those that Args returns next. Pointers to strings are better than
+// strings, which would each be allocated again.
+func (t *Trip) Arg(args ...any) { t.args = append(t.args, args...) }
+
+// Args returns the arguments of a command, those added by Arg and these, in the memory of the
+// trip.
+func (t *Trip) Args(args ...any) []any {
+	t.args = append(t.args, args...)
+	from := t.from
+	t.from = len(t.args)
+	return t.args[from:t.from:t.from]
+}
+
+// Add adds a command.
+func (t *Trip) Add(cmd redis.Cmder) { t.cmds = append(t.cmds, cmd) }
+
+// Time asks for Redis' own time, to be read before the trip ends.
+func (t *Trip) Time(ctx context.Context) *redis.TimeCmd {
+	if t.clock == nil {
+		t.clock = redis.NewTimeCmd(context.WithoutCancel(ctx), "time")
+	}
+	t.clock.SetErr(nil)
+	t.clock.SetVal(time.Time{})
+	t.Add(t.clock)
+	return t.clock
+}
+
+// Send sends the commands and reads their replies. Its error is the first of theirs.
+func (t *Trip) Send(ctx context.Context) error {
+	pipe := t.client.pipelines.take(t.client)
+	defer t.client.pipelines.put(pipe)
+	_ = pipe.BatchProcess(ctx, t.cmds...) // Exec returns the error
+	_, err := pipe.Exec(ctx)
+	return err //nolint:wrapcheck // the caller says what it was for
+}
+
+// mostArguments is the number of arguments above which a trip's memory is not reused.
+const mostArguments = 20_000
+
+// End gives the memory back. Neither the trip nor its arguments may be used after that.
+func (t *Trip) End() {
+	memory := t.client.memory
+	clear(t.cmds)
+	clear(t.args)
+	t.client, t.cmds, t.args, t.from = nil, t.cmds[:0], t.args[:0], 0
+	if cap(t.args) <= mostArguments {
+		memory.trips.Put(t)
+	}
+}
+
+// pipelines are those of a Client that are idle. They refer to it, so a sync.Pool would keep
+// it in memory.
+type pipelines struct {
+	mu   sync.Mutex
+	idle []redis.Pipeliner
+}
+
+func (p *pipelines) take(c *Client) redis.Pipeliner {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.idle)
+	if n == 0 {
+		return c.Pipeline()
+	}
+	pipe := p.idle[n-1]
+	p.idle = p.idle[:n-1]
+	return pipe
+}
+
+func (p *pipelines) put(pipe redis.Pipeliner) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, pipe)
+}

@@ -1,0 +1,52 @@
+package wire
+
+import "time"
+
+// List is a reply of a script: what is missing is zero.
+type List []any
+
+func (l List) at(i int) any {
+	if i < len(l) {
+		return l[i]
+	}
+	return nil
+}
+
+// Text is the string at a place.
+func (l List) Text(i int) string { text, _ := l.at(i).(string); return text }
+
+// Number is the integer at a place.
+func (l List) Number(i int) int64 { n, _ := l.at(i).(int64); return n }
+
+// List is the list at a place.
+func (l List) List(i int) List { inner, _ := l.at(i).([]any); return inner }
+
+// Milliseconds is the duration of the number of milliseconds at a place.
+func (l List) Milliseconds(i int) time.Duration {
+	return time.Duration(l.Number(i)) * time.Millisecond
+}
+
+// Texts are the strings of the list.
+func (l List) Texts() []string {
+	out := make([]string, len(l))
+	for i := range l {
+		out[i] = l.Text(i)
+	}
+	return out
+}
+
+// Each calls f with each of the lists in the list.
+func (l List) Each(f func(inner List)) {
+	for i := range l {
+		f(l.List(i))
+	}
+}
+
+// Time reads a time as the store writes it; zero if there is none.
+func Time(text string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}

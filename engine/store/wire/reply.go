@@ -1,0 +1,182 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
+
+// ErrReply says that a reply is not what its command replies.
+var ErrReply = errors.New("the reply cannot be read")
+
+// Reply reads a reply of Redis (RESP 2 or 3) in place. go-redis makes a map of each entry of a
+// stream and a string of each of its fields, even of those that nobody needs, which costs more
+// than everything else that is done with most entries.
+type Reply struct {
+	text []byte
+	at   int
+	bad  bool // what was read so far is not a reply
+
+	mapped bool // streams are by their names, as in RESP 3
+}
+
+// Bad reports whether what was read so far is not what was expected.
+func (r *Reply) Bad() bool { return r.bad }
+
+// Len is the length of the reply in bytes.
+func (r *Reply) Len() int { return len(r.text) }
+
+// Refusal is the error that the reply is; "" if it is none.
+func (r *Reply) Refusal() string {
+	if len(r.text) == 0 || r.text[0] != '-' {
+		return ""
+	}
+	return strings.TrimSpace(string(r.text[1:]))
+}
+
+// head reads the beginning of a value: its kind, and its number or length,
+// negative for nothing.
+func (r *Reply) head() (kind byte, n int) {
+	end := bytes.IndexByte(r.text[r.at:], '\n')
+	if r.bad || end < 2 {
+		r.bad = true
+		return 0, -1
+	}
+	line := r.text[r.at : r.at+end-1]
+	r.at += end + 1
+	if line[0] == '_' {
+		return '_', -1
+	}
+	n, sign := 0, 1
+	for i, c := range line[1:] {
+		switch {
+		case i == 0 && c == '-':
+			sign = -1
+		case c >= '0' && c <= '9':
+			n = 10*n + int(c-'0')
+		default:
+			r.bad = true
+			return 0, -1
+		}
+	}
+	return line[0], sign * n
+}
+
+// List reads the beginning of a list, or of a map as a list of names and values, and returns
+// its length, -1 for nothing.
+func (r *Reply) List() int {
+	kind, n := r.head()
+	switch kind {
+	case '*', '_':
+		return n
+	case '%':
+		return 2 * n
+	default:
+		r.bad = true
+		return -1
+	}
+}
+
+// Streams reads the beginning of a reply to XREADGROUP: how many streams follow.
+func (r *Reply) Streams() int {
+	if len(r.text) == 0 {
+		return 0
+	}
+	r.mapped = r.text[0] == '%'
+	n := r.List()
+	if r.mapped {
+		n /= 2
+	}
+	return n
+}
+
+// Stream reads the beginning of a stream: its name, and how many entries follow.
+func (r *Reply) Stream() (name []byte, entries int) {
+	if !r.mapped && r.List() != 2 {
+		r.bad = true
+	}
+	name = r.of(r.bulk())
+	return name, r.List()
+}
+
+// span is a part of a reply.
+type span struct{ from, to int }
+
+// bulk reads a string.
+func (r *Reply) bulk() span {
+	kind, n := r.head()
+	if kind != '$' || n < 0 || r.at+n+2 > len(r.text) {
+		r.bad = true
+		return span{}
+	}
+	s := span{r.at, r.at + n}
+	r.at += n + 2
+	return s
+}
+
+func (r *Reply) of(s span) []byte { return r.text[s.from:s.to] }
+
+// Entry is an entry of a stream within a reply.
+type Entry struct {
+	reply  *Reply
+	id     span
+	fields []span // name after name with its value; they are overwritten by the next entry
+	whole  span   // from the first field to the end of the last
+	texts  []string
+}
+
+// Entry reads an entry and overwrites the previous one.
+func (r *Reply) Entry(e *Entry) {
+	e.reply, e.fields = r, e.fields[:0]
+	if r.List() != 2 {
+		r.bad = true
+		return
+	}
+	e.id = r.bulk()
+	n := r.List()
+	e.whole = span{r.at, r.at}
+	for range n {
+		e.fields = append(e.fields, r.bulk())
+	}
+	e.whole.to = r.at
+}
+
+// ID is the id of the entry.
+func (e *Entry) ID() string { return string(e.reply.of(e.id)) }
+
+// Field is the value of a field; nil if there is none.
+func (e *Entry) Field(name string) []byte {
+	var found []byte
+	for i := 0; i+1 < len(e.fields); i += 2 {
+		if string(e.reply.of(e.fields[i])) == name {
+			found = e.reply.of(e.fields[i+1])
+		}
+	}
+	return found
+}
+
+// Texts returns the fields, valid until the next entry is read, the id, and the text of all
+// fields for FieldsOf. They share one string, so keeping one keeps only its own entry in memory.
+func (e *Entry) Texts() (fields []string, id, text string) {
+	text = string(e.reply.of(span{e.id.from, e.whole.to}))
+	id, text = text[:e.id.to-e.id.from], text[e.whole.from-e.id.from:]
+	if e.texts = e.texts[:0]; cap(e.texts) < len(e.fields) {
+		e.texts = make([]string, 0, len(e.fields))
+	}
+	for i := 0; i+1 < len(e.fields); i += 2 {
+		name, value := e.fields[i], e.fields[i+1]
+		e.texts = append(e.texts, text[name.from-e.whole.from:name.to-e.whole.from], text[value.from-e.whole.from:value.to-e.whole.from])
+	}
+	return e.texts, id, text
+}
+
+// FieldsOf returns the fields in the text of an entry, in the order of the entry.
+func FieldsOf(text string) []string {
+	in := Reply{text: []byte(text)}
+	e := Entry{reply: &in, whole: span{0, len(text)}}
+	for in.at < len(text) && !in.bad {
+		e.fields = append(e.fields, in.bulk())
+	}
+	fields, _, _ := e.Texts()
+	return fields
+}
