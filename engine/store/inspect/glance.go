@@ -18,11 +18,11 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Glance is how a tenant stands at a moment, as far as one command can tell.
+// Glance is an overview of a tenant at a moment, as far as one script can tell.
 type Glance struct {
 	Now                                 time.Time
 	Open, Completed, Faulted, Cancelled int64 // executions
-	Dead                                int64 // letters
+	Dead                                int64 // dead letters
 	Timers, Overdue                     int64 // of all tenants, unless each has its own set
 
 	Added  int64     // entries that the stream has ever had; negative where Redis does not say
@@ -34,13 +34,13 @@ type Glance struct {
 	Failed []string  // executions that failed, by the sample, the newest first
 }
 
-// The newest entries of a stream that a glance looks at: so many, or so many bytes.
+// A glance reads the newest entries of a stream, up to this number and this many bytes.
 const (
 	glanceEntries = 128
 	glanceBytes   = 256 << 10
 )
 
-// Glance looks at a tenant, and at what its stream has got since an entry; "" is none.
+// Glance reads an overview of a tenant, and what was added to its stream since an entry; "" is none.
 func (s View) Glance(ctx context.Context, tenant, since string) (Glance, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Glance{}, err
@@ -70,7 +70,7 @@ func (s View) Glance(ctx context.Context, tenant, since string) (Glance, error) 
 	return g, nil
 }
 
-// PendingEntry is an entry of the stream that a consumer has at hand.
+// PendingEntry is an entry of the stream that a consumer has read and not acknowledged.
 type PendingEntry struct {
 	Delivery
 
@@ -78,8 +78,8 @@ type PendingEntry struct {
 	Since time.Time   // when the Entry was written
 }
 
-// PendingEntries are the first entries that the consumers of a group have at hand, the oldest
-// first; none if there is no such group.
+// PendingEntries returns the first pending entries of a group, the oldest first; none if there is
+// no such group.
 func (s View) PendingEntries(ctx context.Context, tenant, group string, count int) ([]PendingEntry, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err

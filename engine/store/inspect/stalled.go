@@ -16,22 +16,22 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Stalled are executions that seem to have no next step.
+// Stalled is a report about executions that seem to have no next step.
 type Stalled struct {
-	Looked int      // how many of the open ones were looked at, the oldest
+	Looked int      // how many open ones were examined, the oldest first
 	Open   int64    // how many there are
 	Found  []string // their ids
-	Unsure string   // why it cannot be told; "" if it can
+	Unsure string   // why there is no answer; "" if there is
 }
 
 // mostBusy is how many events and timers are looked through for the executions
 // that they belong to, of each group and set.
 const mostBusy = 1000
 
-// Seeking is how to look for executions without a next step.
+// Seeking says how to look for executions without a next step.
 type Seeking struct {
-	Most  int           // are looked at, of each tenant
-	Quiet time.Duration // for which their history has said nothing
+	Most  int           // how many are examined of each tenant
+	Quiet time.Duration // how long nothing was added to their history
 	Next  Next
 }
 
@@ -41,7 +41,7 @@ type Next map[ofTenant]bool
 // ofTenant names an execution.
 type ofTenant struct{ tenant, id string }
 
-// Next looks at the timers of tenants.
+// Next reads the next timers of tenants.
 func (s View) Next(ctx context.Context, tenants []string) (Next, error) {
 	out := Next{}
 	for _, tenant := range timers.New(s.store).Indexes(tenants) {
@@ -58,9 +58,9 @@ func (s View) Next(ctx context.Context, tenants []string) (Next, error) {
 }
 
 // Stalled looks for executions that are at work, by their status, but for which
-// nothing is under way: no event is unread or pending in any group and none of the
-// next timers is theirs, and their history has said nothing for so long. Those
-// that wait are not judged: they may wait for an event that anybody may send.
+// nothing is under way: no event is unread or pending in any group, none of the
+// next timers is theirs, and nothing was added to their history for how.Quiet. Those
+// that wait are left out: they may wait for an event that anybody may send.
 func (s View) Stalled(ctx context.Context, tenant string, how Seeking) (Stalled, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Stalled{}, err

@@ -27,16 +27,16 @@ type DeadLetter struct {
 	Event  event.Event // as far as it can be read
 	Fields []string    // of the entry that was given up, name after name with its value
 	Timer  string      // instead, of a timer that could not fire: its text
-	Err    error       // why it cannot be brought back, if so
+	Err    error       // why it cannot be replayed, if so
 
 	Reason, Service           string
 	Attempts                  int
-	Replayed                  int // times that it was brought back before
+	Replayed                  int // how often it was replayed before
 	SourceStream, SourceID    string
 	FirstFailure, LastFailure time.Time
 }
 
-// deadLetterFields are the fields that a letter has besides those of the original.
+// deadLetterFields are the fields that a dead letter has besides those of the original.
 func deadLetterFields() []string {
 	return []string{"reason", "attempts", "service", "source_stream", "source_id", "first_failure", "last_failure"}
 }

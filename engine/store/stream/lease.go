@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// claim is what to take over.
+// claim says what to take over.
 type claim struct {
 	tenant, first string
 	lease         time.Duration
@@ -78,12 +78,11 @@ func claimed(item any) (id string, fields []string, crashes, left int, ok bool) 
 // that a crash of its consumer counts against it.
 func (s Streams) MarkIsolated(ctx context.Context, m store.Message) error {
 	err := s.rdb.HSet(ctx, s.keys.Crashes(m.Tenant), "alone "+m.Group+" "+m.ID, "1").Err()
-	return store.Failed("mark a suspect", err)
+	return store.Failed("mark a poison candidate", err)
 }
 
-// Renew keeps messages from being claimed for another lease, as far as they are
-// still the consumer's. Those that are not come back: they are another's now, or
-// were acknowledged.
+// Renew keeps messages from being claimed for another lease. It returns those that are no longer
+// the consumer's: another one has claimed them, or they were acknowledged.
 func (s Streams) Renew(ctx context.Context, msgs ...store.Message) (lost []store.Message, err error) {
 	return s.setIdle(ctx, 0, msgs)
 }
@@ -94,7 +93,8 @@ func (s Streams) Release(ctx context.Context, msgs ...store.Message) error {
 	return err
 }
 
-// ByOwner parts messages by whose they are: those of one part are renewed at once.
+// ByOwner groups messages by their tenant, group and consumer: those of one group are renewed
+// together.
 func ByOwner(msgs []store.Message) (parts [][]store.Message) {
 	type owner struct{ tenant, group, consumer string }
 	places := map[owner]int{}
@@ -129,9 +129,8 @@ func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.M
 	return lost, nil
 }
 
-// ClaimAbandoned looks at what was delivered and not acknowledged: what its consumer
-// has left alone for a lease is delivered to this one. If there is nothing to
-// take, wake says when there may be; zero means that nothing is pending at all.
+// ClaimAbandoned claims pending entries whose consumer has not touched them for a lease. If there
+// are none, wake says when there may be some; zero means that nothing is pending at all.
 func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []store.Message, wake time.Time, err error) {
 	var errs []error
 	for tenants := range slices.Chunk(r.Tenants, together) {
@@ -159,17 +158,17 @@ func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Durati
 // together is how many tenants are looked at in one round trip.
 const together = 100
 
-// waiting is the beginning of what is pending of a stream.
+// waiting are the first pending entries of a stream.
 type waiting struct {
 	args    redis.XPendingExtArgs
 	entries *redis.XPendingExtCmd
 }
 
-// pendingLook is how much of what is pending is looked at.
+// pendingLook is how many pending entries of a stream are read.
 const pendingLook = 100
 
-// pending looks at what is pending of some tenants. What is wrong with one of them
-// is told by leftAlone.
+// pending reads the first pending entries of some tenants. firstAbandoned reports the error of a
+// single tenant.
 func (s Streams) pending(ctx context.Context, tenants []string, group string) ([]waiting, error) {
 	out := make([]waiting, len(tenants))
 	pipe := s.rdb.Pipeline()
@@ -180,14 +179,13 @@ func (s Streams) pending(ctx context.Context, tenants []string, group string) ([
 	_, err := pipe.Exec(ctx)
 	reported := func(w waiting) bool { return w.entries.Err() != nil }
 	if err != nil && !slices.ContainsFunc(out, reported) {
-		return nil, store.Failed("look at what is pending", err) // it went out to nobody
+		return nil, store.Failed("look at what is pending", err) // the commands were not sent
 	}
 	return out, nil
 }
 
-// firstAbandoned finds the first entry that nobody has touched for a lease; "" if
-// there is none. Then oldest says for how long one has been left alone, negative
-// if nothing is pending.
+// firstAbandoned returns the first entry that nobody has touched for a lease; "" if there is none.
+// Then oldest is the longest idle time; it is negative if nothing is pending.
 func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Duration) (first string, oldest time.Duration, err error) {
 	entries, err := w.entries.Result()
 	if err != nil {
@@ -203,7 +201,7 @@ func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Durat
 	if len(entries) < pendingLook {
 		return "", oldest, nil
 	}
-	// These are at work. Redis itself looks through those behind them.
+	// All of these are being handled. Redis looks through the others itself.
 	w.args.Idle, w.args.Count = lease, 1
 	if entries, err = s.rdb.XPendingExt(ctx, &w.args).Result(); err != nil || len(entries) == 0 {
 		return "", oldest, store.Failed("look at what is pending", err)
@@ -211,8 +209,7 @@ func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Durat
 	return entries[0].ID, entries[0].Idle, nil
 }
 
-// ForgetCrashes drops what was noted of messages of tenants that are not pending any
-// more.
+// ForgetCrashes drops the crash counts of messages that are no longer pending.
 func (s Streams) ForgetCrashes(ctx context.Context, tenants ...string) error {
 	for page := range slices.Chunk(tenants, together) {
 		notes := make([]*redis.IntCmd, len(page))
@@ -221,7 +218,7 @@ func (s Streams) ForgetCrashes(ctx context.Context, tenants ...string) error {
 			notes[i] = pipe.HLen(ctx, s.keys.Crashes(tenant))
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return store.Failed("count the deaths", err)
+			return store.Failed("count the crashes", err)
 		}
 		for i, tenant := range page {
 			if notes[i].Val() == 0 {
@@ -241,19 +238,19 @@ func (s Streams) forgetCrashes(ctx context.Context, tenant string) error {
 		var pairs []string
 		var err error
 		if pairs, cursor, err = s.rdb.HScan(ctx, key, cursor, "", store.ScanCount).Result(); err != nil {
-			return store.Failed("read the deaths", err)
+			return store.Failed("read the crash counts", err)
 		}
 		for i := 0; i < len(pairs); i += 2 { // a name, and then its value
-			if err := s.forgetDeath(ctx, tenant, key, pairs[i]); err != nil {
-				return store.Failed("forget the deaths", err)
+			if err := s.forgetCrash(ctx, tenant, key, pairs[i]); err != nil {
+				return store.Failed("forget crash counts", err)
 			}
 		}
 	}
 	return nil
 }
 
-// forgetDeath drops what was noted under one name, if that message is not pending.
-func (s Streams) forgetDeath(ctx context.Context, tenant, key, name string) error {
+// forgetCrash drops a crash count, if its message is no longer pending.
+func (s Streams) forgetCrash(ctx context.Context, tenant, key, name string) error {
 	parts := strings.Fields(strings.TrimPrefix(name, "alone "))
 	if len(parts) != 2 {
 		return nil
@@ -263,12 +260,11 @@ func (s Streams) forgetDeath(ctx context.Context, tenant, key, name string) erro
 	if err == nil && len(pending) == 0 {
 		err = s.rdb.HDel(ctx, key, name).Err()
 	}
-	return err //nolint:wrapcheck // forgetDeaths says what was being done
+	return err //nolint:wrapcheck // forgetCrashes says what was being done
 }
 
-// Retry puts a message off: after delay it is delivered again, as an event of the
-// same id. It reports false, and does nothing, if the message is not the
-// consumer's any more.
+// Retry postpones a message: after delay it is delivered again, as an event with the same id. It
+// reports false, and does nothing, if the message is no longer the consumer's.
 func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration) (mine bool, err error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
@@ -282,7 +278,7 @@ func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration
 	keys := []string{s.keys.Stream(m.Tenant), s.keys.Timers(m.Tenant)}
 	args := append([]any{m.Group, m.ID, m.Consumer, timers.FormatScore(t.FireAt), event.TimerText(&t)}, timers.New(s.store).SetEvent(t)...)
 	n, err := retryScript.Run(ctx, s.rdb, keys, args...).Int()
-	return n == 1, store.Failed("put a message off", err)
+	return n == 1, store.Failed("postpone a message", err)
 }
 
 // Answer is a message and the event that it is answered with.
@@ -291,16 +287,15 @@ type Answer struct {
 	Event   *event.Event
 }
 
-// How much one replyScript is given to do: Redis does nothing else meanwhile.
+// How much one replyScript does: Redis does nothing else meanwhile.
 const (
 	mostAnswers = 100
 	mostData    = 1 << 20
 )
 
-// Replies answers messages that were delivered to one consumer, all of one tenant,
-// and reports of each whether the answer was given: one that is not the consumer's
-// any more is left out. With an error those that were not given may be given again;
-// one that was given after all is left out then.
+// Replies answers messages that were delivered to one consumer, all of one tenant, and reports
+// for each whether it was answered: a message that is no longer the consumer's is not. After an
+// error the others may be answered again, because no message is answered twice.
 func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) {
 	given := make([]bool, len(answers))
 	for from := 0; from < len(answers); {
@@ -319,7 +314,7 @@ func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) 
 	return given, nil
 }
 
-// replies has one script answer, and notes which answers were given.
+// replies answers by one script, and notes which answers were given.
 func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) error {
 	m := answers[0].Message
 	var answered store.IDRange
@@ -348,8 +343,8 @@ func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) er
 	return nil
 }
 
-// AcknowledgeOwned acknowledges a message that means nothing more, as far as it is still the
-// consumer's: one that is another's by now may mean something to it.
+// AcknowledgeOwned acknowledges a message if it is still the consumer's: another consumer that
+// has claimed it may still have to handle it.
 func (s Streams) AcknowledgeOwned(ctx context.Context, m store.Message) error {
 	err := acknowledgeScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
 	return store.Failed("acknowledge", err)

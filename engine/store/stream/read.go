@@ -116,15 +116,15 @@ func (q *reading) stream(reply *wire.Reply, tenant string, entries int) {
 	}
 }
 
-// streamsOf finds out whose streams a reply names. Redis names them in the order in
-// which they were asked for, so that all of them together are one walk.
+// streamsOf finds the tenants of the streams that a reply names. Redis names them in the order
+// of the command, so that finding all of them is one walk.
 type streamsOf struct {
 	store   *store.Store
 	tenants []string
 	at      int
 }
 
-// tenant is whose stream has a name; "" if none of them has it.
+// tenant returns the tenant whose stream has a name; "" if there is none.
 func (o *streamsOf) tenant(name []byte) string {
 	for range o.tenants {
 		tenant := o.tenants[o.at]

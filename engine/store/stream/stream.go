@@ -49,18 +49,18 @@ func (s Streams) group(ctx context.Context, tenant, group string) error {
 	return store.Failed("make the group "+group, err)
 }
 
-// Reader is who reads what: a consumer of a group, the streams of some tenants.
+// Reader says who reads what: a consumer of a group, and the streams of some tenants.
 type Reader struct {
 	Group, Consumer string
 	Tenants         []string
 
-	// Wants says which events matter; nil: all. Of the others no messages are made.
+	// Wants says which events become messages; nil: all.
 	Wants func(event.Type) bool
-	// Notes, if there are any, tell what was read besides messages.
+	// Notes, unless nil, receive what was read besides messages.
 	Notes *Notes
-	// Handled is acknowledged on the way.
+	// Handled are acknowledged in the same round trip.
 	Handled []Handled
-	// Often says that it reads again and again, from a connection.
+	// Often is set by a reader that reads in a loop from a real connection.
 	Often bool
 }
 
@@ -71,7 +71,7 @@ func (r *Reader) wants(typ []byte) bool {
 	return r.Wants == nil || t == "" || r.Wants(t)
 }
 
-// pass notes an entry that does not matter to the reader; more is how many may follow.
+// pass notes an entry that the reader does not want; up to more entries may follow.
 func (r *Reader) pass(entry Handled, more int) {
 	if r.Notes == nil {
 		return
@@ -108,7 +108,7 @@ type Found struct {
 	Events int
 }
 
-// Handled is an entry that means nothing more to a group.
+// Handled is an entry that a group has finished with.
 type Handled struct{ Tenant, ID string }
 
 // Read delivers new entries, up to count of each tenant. It waits up to block
@@ -136,8 +136,8 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 	return out, now, store.Failed("read the stream", err)
 }
 
-// readEach reads tenant after tenant, so that one whose stream is broken keeps
-// nothing from the others. The error comes when there is nothing else.
+// readEach reads one tenant after the other, so that a broken stream does not keep the others
+// from being read. It returns an error only if it has read nothing.
 func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []store.Message, now time.Time, err error) {
 	for _, tenant := range r.Tenants {
 		one := r
@@ -174,9 +174,9 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	return out, now, err
 }
 
-// refused is why a read was refused. The client does not look into raw replies: it
-// is shown the same trouble by a command that changes nothing, so that it leaves a
-// connection to what is no master any more.
+// refused returns why a read was refused. go-redis does not look into raw replies, so a harmless
+// command makes it meet the same error, and drop its connection to a Redis that is no longer the
+// master.
 func (s Streams) refused(ctx context.Context, r Reader, text string) error {
 	if !strings.HasPrefix(text, "NOGROUP") {
 		for _, tenant := range r.Tenants {
@@ -188,7 +188,7 @@ func (s Streams) refused(ctx context.Context, r Reader, text string) error {
 	return errors.New(text)
 }
 
-// Acknowledge acknowledges what a reader is done with.
+// Acknowledge acknowledges the reader's handled entries.
 func (s Streams) Acknowledge(ctx context.Context, r Reader) error {
 	if len(r.Handled) == 0 {
 		return nil
@@ -224,8 +224,8 @@ var (
 )
 
 // Trim shortens the streams of tenants to about keep entries each, and never to fewer. An
-// entry goes when it is older than age by Redis' clock and every group, also one that is not
-// ours, has read and acknowledged it and all before it. Nothing goes from a stream that lacks
+// entry goes when it is older than age by Redis' clock and every group, including those of
+// other programs, has read and acknowledged it and all before it. Nothing goes from a stream that lacks
 // one of the groups; without names these are the services' own. It returns the number of
 // entries removed.
 func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
@@ -248,8 +248,8 @@ func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.
 	return removed, err
 }
 
-// onEach runs a script on each of many keys, a number of them in one round trip, and
-// shows done what became of each. All errors come together.
+// onEach runs a script on each key, many of them in one round trip, and calls done with each
+// reply. It returns all errors together.
 func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string, args []any, done func(key string, reply *redis.Cmd) error) error {
 	var errs []error
 	for page := range slices.Chunk(keys, together) {
@@ -267,8 +267,8 @@ func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string
 	return errors.Join(errs...)
 }
 
-// each runs a script on each of some keys in one round trip, or in a second one if
-// Redis does not know it yet. An error is that it cannot get to know it.
+// each runs a script on each of some keys in one round trip, or in a second one if Redis does
+// not know the script yet. It fails only if the script cannot be loaded.
 func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, args []any) ([]*redis.Cmd, error) {
 	replies := make([]*redis.Cmd, len(keys))
 	for known := false; ; known = true {
@@ -285,9 +285,9 @@ func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, 
 	}
 }
 
-// SweepConsumers removes the consumers of a group that have nothing pending and
-// have not asked for anything for so long: processes that are gone. One that comes
-// back after all is made again by its next read.
+// SweepConsumers removes a group's consumers that have nothing pending and have been idle for
+// at least that long: their processes are gone. Redis creates a consumer that returns again at
+// its next read.
 func (s Streams) SweepConsumers(ctx context.Context, tenants []string, group string, idle time.Duration) error {
 	var streams []string
 	for _, tenant := range tenants {

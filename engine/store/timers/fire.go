@@ -30,9 +30,9 @@ type Due struct {
 	plain  bool              // the member is the JSON of the timer as we write it
 }
 
-// Look is what was due at a moment.
+// Look says what was due at a moment.
 type Look struct {
-	Due  []Due     // the longest due first
+	Due  []Due     // those that have been due for longest first
 	Next time.Time // when the next one is due after them; zero if there is none
 	Now  time.Time // by Redis' clock
 	More bool      // more are due than were asked for
@@ -42,20 +42,20 @@ type Look struct {
 	// scores here that they should have, for Place.
 	Misplaced []redis.Z
 
-	// Group, if set by who fires them, is its group. Their events mean nothing to it:
-	// where it has read all that there is, it need not read these.
+	// Group, if the caller sets it, is the group of the service that fires them. Their events
+	// mean nothing to it, so it skips them where it has read everything before.
 	Group string
 }
 
-// Due finds up to limit timers whose time has come by Redis' clock, the longest
-// due first, and when the next one is due after them; zero if there is none.
+// Due returns up to limit timers that are due by Redis' clock, those that have been due for
+// longest first, and when the next one is due; zero if there is none.
 func (s Timers) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
 	look, err := s.Look(ctx, tenant, limit)
 	return look.Due, look.Next, look.Now, err
 }
 
-// Look finds up to limit timers whose time has come by Redis' clock, the longest
-// due first.
+// Look finds up to limit timers that are due by Redis' clock, those that have been due for
+// longest first.
 func (s Timers) Look(ctx context.Context, tenant string, limit int) (Look, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Look{}, err
@@ -71,8 +71,8 @@ func (s Timers) Look(ctx context.Context, tenant string, limit int) (Look, error
 
 // looking is a look whose commands are on their way.
 type looking struct {
-	first   int              // so many that have been due for longest …
-	latest  *redis.ZSliceCmd // … and those that are due only just, the last one first; nil: not asked for
+	first   int              // how many of those that have been due for longest are asked for
+	latest  *redis.ZSliceCmd // those that have just become due, the last one first; nil: not asked for
 	entries *redis.ZSliceCmd
 	clock   *redis.TimeCmd
 }
@@ -84,8 +84,8 @@ func (s Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit 
 	return looking{first: limit, entries: entries, clock: trip.Time(ctx)}
 }
 
-// lookAround asks for these, and as well for those that have become due only just.
-// Where many are due at once they would wait for all that have been for longer.
+// lookAround asks for these and also for those that have just become due, which would otherwise
+// wait for all others where many are due at once.
 func (s Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, limit int, now time.Time) looking {
 	latest := redis.NewZSliceCmd(ctx, trip.Args(
 		"zrevrangebyscore", &s.store.TenantKeys(tenant).Timers, FormatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
@@ -131,7 +131,7 @@ func (l looking) read() Look {
 	return out
 }
 
-// Place gives timers the scores that they should have. Those that are gone stay so.
+// Place gives timers the scores that they should have. It does not add any that are gone.
 func (s Timers) Place(ctx context.Context, tenant string, timers []redis.Z) error {
 	return store.Failed("place timers", s.rdb.ZAddXX(ctx, s.store.TenantKeys(tenant).Timers, timers...).Err())
 }
@@ -144,8 +144,8 @@ func earliest(known, at time.Time) time.Time {
 	return known
 }
 
-// mix adds those that have become due last, as far as they do not stand before the
-// first one that is left out.
+// mix adds those that have just become due, unless they come before the first one that is left
+// out.
 func (l looking) mix(out *Look, left redis.Z) {
 	if l.latest == nil {
 		return
@@ -204,10 +204,9 @@ func ScoreTime(seconds float64) time.Time {
 	return time.Unix(int64(whole), int64(fraction*1e9)).UTC()
 }
 
-// Fire publishes what is due and takes it out, each timer all or nothing. What
-// is gone meanwhile stays as it is, and so do all if one is not due by Redis' clock
-// after all; what cannot be a timer goes to the dead letters of tenant. With an
-// error some of them may have fired.
+// Fire publishes the events of due timers and removes the timers, each completely or not at all.
+// It skips those that are gone, and does nothing if one is not due by Redis' clock after all. What
+// is not a timer goes to the dead letters of tenant. After an error some may have fired.
 func (s Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
 	if err := store.CheckTenant(tenant); err != nil || len(due) == 0 {
 		return 0, err
@@ -217,9 +216,9 @@ func (s Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int, 
 
 func dueMicros(d *Due) int64 { return micros(d.Due()) }
 
-// FireAndLook does what Fire does, and in the same round trip what Look does. If
-// more than limit were due at the last look, half of what this one shows are those
-// that have become due last: a crowd keeps nobody else waiting.
+// FireAndLook does what Fire and then Look do, in one round trip. If more than limit timers were
+// due at the last look, half of those that this one returns have just become due, so that many
+// late timers do not delay the others.
 func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err

@@ -22,14 +22,14 @@ import (
 // ErrAmbiguous is wrapped by errors about ids that mean more than one thing.
 var ErrAmbiguous = errors.New("ambiguous")
 
-// Pending is a timer that waits for its moment.
+// Pending is a timer that is set.
 type Pending struct {
 	Due
 
 	ID    string // says where it stands, and changes when it is moved
 	score float64
 
-	// Of one that nobody has set: where the event stands that asks for it.
+	// Of one that is not set: where the event is that asks for it.
 	Stream, Entry string
 }
 
@@ -54,7 +54,7 @@ func ID(t event.Timer) (id string, at float64) {
 	return pendingOf(redis.Z{Score: at, Member: event.TimerText(&t)}, time.Time{}).ID, at
 }
 
-// microsecond is the one of a score; it never runs back as scores grow.
+// microsecond is the microsecond of a score; it never decreases as scores grow.
 func microsecond(score float64) int64 {
 	const end = 4e18 // long after the last moment that RFC 3339 can write
 	return int64(math.Floor(max(-end, min(end, score*1e6))))
@@ -67,14 +67,14 @@ func scoresOf(micro int64) (low, high float64) {
 	return seconds - slack, seconds + slack
 }
 
-// Filter says which timers are meant; what is empty means all.
+// Filter selects timers; an empty field selects all.
 type Filter struct {
 	Tenant, Workflow, Execution string
 	Kind                        event.TimerKind
 	Until                       time.Time // due then or before
 }
 
-// Passes reports whether a timer is meant, as far as it does not matter when it is due.
+// Passes reports whether a timer is selected, whenever it is due.
 func (f Filter) Passes(p Pending) bool {
 	return (f.Tenant == "" || f.Tenant == p.Tenant) &&
 		(f.Workflow == "" || f.Workflow == p.Workflow) &&
@@ -82,8 +82,8 @@ func (f Filter) Passes(p Pending) bool {
 		(f.Kind == "" || f.Kind == p.Kind && p.Err == nil)
 }
 
-// hopeless reports whether the text of a timer cannot pass, for sure: reading a
-// million of them as JSON takes seconds.
+// hopeless reports whether the text of a timer certainly does not pass: reading a million of them
+// as JSON takes seconds.
 func (f Filter) hopeless(member string) bool {
 	for _, part := range []string{f.Tenant, f.Workflow, f.Execution} {
 		if part != "" && !strings.Contains(member, part) && !strings.Contains(member, `\u`) && store.CheckExecution(part) == nil {
@@ -123,7 +123,7 @@ func (s Timers) List(ctx context.Context, f Filter, after string, limit int) (fo
 	}
 }
 
-// checkTimerIndex says when it is not known which set of timers is meant.
+// checkTimerIndex returns an error if it is unknown which set of timers to read.
 func (s Timers) checkTimerIndex(tenant string) error {
 	if tenant == "" && !s.keys.Clustered() {
 		return nil
@@ -158,10 +158,10 @@ func (f Filter) pick(found []Pending, page []redis.Z, from *place, now time.Time
 
 // place is how far a listing has come.
 type place struct {
-	score  float64 // no timer of a lower one …
-	offset int64   // … and not the first so many of it are looked at any more
-	member string  // nor those of the score up to this one
-	micro  int64   // nor those before this microsecond
+	score  float64 // timers of lower scores were listed …
+	offset int64   // … and this many of this one,
+	member string  // up to this member,
+	micro  int64   // and those before this microsecond
 }
 
 // start is the place behind an id. If its timer is gone, the others of its
@@ -280,7 +280,7 @@ type Query struct {
 	Pass     func(Pending) bool
 }
 
-// Page is a part of a list of timers.
+// Page is a page of a list of timers.
 type Page struct {
 	Timers []Pending
 	Next   string // cursor to go on behind; "" at the end

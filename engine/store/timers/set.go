@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Request is what a message asks for: that a timer is set, or taken back.
+// Request is what a message asks for: setting a timer, or cancelling one.
 type Request struct {
 	*store.Message
 	Timer event.Timer
@@ -20,20 +20,20 @@ type Request struct {
 	Back  bool
 }
 
-// Applied is what became of a request.
+// Applied says what became of a Request.
 type Applied struct {
-	Mine bool  // else the message is not the consumer's any more, and nothing was done
+	Mine bool  // false: the message is no longer the consumer's, and nothing was done
 	Err  error // why it cannot be done; then the message is still pending
 }
 
-// Apply sets timers and takes them back, as messages of one consumer ask, those of
-// each tenant in their order and at once.
+// Apply sets and cancels timers as messages of one consumer ask, those of each tenant in their
+// order and in one step.
 //
-// A timer that was taken back before it was set, or whose execution has ended, is
-// not set; one with a key takes the place of the one before, unless that was set
-// later. Of those with a key the one of that key is taken out, whatever else is
-// said of it, unless it was set later. What concerns one message alone is said of
-// that; with an error nothing is known of any. The time is Redis' own.
+// A timer is not set if it was cancelled before or if its execution has ended. A timer with a key
+// replaces the earlier one of that key; cancelling one removes the timer of its key, whatever else
+// the request says. Neither touches a timer that was set later. An error that concerns one message
+// alone is in its Applied; after an error of Apply it is unknown what was done. The time is
+// Redis' own.
 func (s Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
 	out = make([]Applied, len(requests))
 	for _, tenant := range tenantsOf(requests) {

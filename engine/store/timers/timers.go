@@ -47,8 +47,8 @@ func (s Timers) WakeService(ctx context.Context, tenant string) error {
 	return store.Failed("wake the timer services", err)
 }
 
-// Indexes is of each set of timers one tenant who has it: all share one, but on
-// a cluster each has its own.
+// Indexes returns one tenant for each set of timers: all tenants share one, but on a cluster each
+// has its own.
 func (s Timers) Indexes(tenants []string) []string {
 	if s.keys.Clustered() || len(tenants) == 0 {
 		return tenants
@@ -81,8 +81,8 @@ func (s Timers) RemoveTenant(ctx context.Context, tenant string) error {
 	}
 }
 
-// identity is what a timer is found by among the keys: one with a key by that,
-// and one that was moved by what it was before.
+// identity is the field of a timer in the hash of keys: a timer with a key has that of its key,
+// one that was moved has that of what it was before.
 func identity(t event.Timer) string {
 	if t.Keyed() {
 		return "k" + string(event.Encode([]string{t.Tenant, t.Execution, t.TaskID, t.Key}))
@@ -90,7 +90,7 @@ func identity(t event.Timer) string {
 	return "m" + string(event.Encode([]string{t.Tenant, t.Execution, store.Tombstone(t)}))
 }
 
-// noted is the identity of a timer of which the keys may know, else empty.
+// noted is the identity of a timer that may be in the hash of keys; "" for others.
 func noted(t event.Timer) string {
 	if !t.Keyed() && t.MovedTo.IsZero() {
 		return ""
@@ -111,8 +111,8 @@ func score(t time.Time) float64 {
 	return seconds
 }
 
-// before compares exactly: what a float64 has behind the point of a number of
-// seconds is that coarse that it can be multiplied without rounding.
+// before compares exactly: the fraction of so many seconds in a float64 is coarse enough to be
+// multiplied without rounding.
 func before(seconds float64, t time.Time) bool {
 	whole := math.Floor(seconds)
 	if int64(whole) != t.Unix() {
@@ -149,14 +149,14 @@ var (
 	timersFromScript  = scripts.New("timers_from")
 )
 
-// asSet is how a timer stands in the ZSET until somebody moves it.
+// asSet is the member of a timer in the ZSET until an operator moves it.
 func asSet(t event.Timer) string {
 	t.MovedTo = time.Time{}
 	return event.TimerText(&t)
 }
 
-// Armed finds timers that an execution has set among those that will fire, wherever
-// they were moved to; those that are not there, or not yet, have no ID.
+// Armed looks up timers that an execution has requested, wherever they were moved to. Those that
+// are not set, or not yet, have no ID.
 func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, error) {
 	if len(timers) == 0 {
 		return nil, nil
