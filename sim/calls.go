@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/sim/mock"
 )
@@ -13,7 +15,7 @@ import (
 // calls tracks requests that really go out. Each runs on its own goroutine while its
 // service waits; the virtual clock advances by the time they take.
 type calls struct {
-	w       *simulation
+	w       *scheduler
 	next    http.RoundTripper
 	open    int
 	since   time.Time // real time since which the clock has been waiting for them
@@ -28,7 +30,7 @@ type call struct {
 	err      error
 }
 
-func newCalls(w *simulation, next http.RoundTripper) *calls {
+func newCalls(w *scheduler, next http.RoundTripper) *calls {
 	return &calls{w: w, next: executor.Outward(next), back: make(chan *call), end: make(chan struct{})}
 }
 
@@ -47,7 +49,7 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.calling = true
 	c.w.wakeSubstitute(s)
 	if !s.pause() {
-		return nil, errStopped
+		return nil, ErrStopped
 	}
 	return out.response, out.err
 }
@@ -92,7 +94,7 @@ func (c *calls) stop() { close(c.end) }
 
 // transport returns the transport for the engine's calls: to the mocks, to a recording's
 // answers or out to the network.
-func (w *simulation) transport() http.RoundTripper {
+func (w *environment) transport() http.RoundTripper {
 	var next http.RoundTripper = w.calls
 	if w.cfg.Mocks != nil {
 		if !w.cfg.Onward {
@@ -101,16 +103,106 @@ func (w *simulation) transport() http.RoundTripper {
 		w.mocked = &mocked{w: w, next: next, each: map[string]*mock.Transport{}, shared: new(mock.State)}
 		next = w.mocked
 	}
-	if w.cfg.replay != nil {
-		next = w.cfg.replay.transport(w.sleep)
+	if w.cfg.Answers != nil {
+		next = w.cfg.Answers(w.sleep)
 	}
 	if w.cfg.Plan != nil {
 		next = &faultyCalls{w: w, next: next, answers: map[string]answer{}}
 	} else {
 		next = &effectRecorder{w: w, next: next}
 	}
-	if w.cfg.record == nil {
+	if w.cfg.Wrap == nil {
 		return next
 	}
-	return &callRecorder{next: next, rec: w.cfg.record, now: func() time.Time { return w.clock.now }}
+	return w.cfg.Wrap(next, func() time.Time { return w.clock.now })
+}
+
+// How parallel calls are delayed, by the seed: not at all, individually, or all those of
+// one branch.
+const (
+	delayCalls    = 1
+	delayBranches = 2
+	delayWays     = 4 // half of the simulations delay branches
+)
+
+// delayCall delays a call until nothing else happens at this moment. Without a latency in the
+// mocks nobody knows how long calls take, so parallel calls can finish in any order. No
+// virtual time passes.
+func (w *environment) delayCall(req *http.Request) error {
+	s := w.current
+	if s == nil || !w.parallel {
+		return nil
+	}
+	if s.callRank = w.callRank(req); s.callRank == 0 {
+		return nil
+	}
+	w.wakeSubstitute(s)
+	if !s.pause() {
+		return ErrStopped
+	}
+	if s.process.dead {
+		return errCrashed
+	}
+	return req.Context().Err() //nolint:wrapcheck // the transport's own error
+}
+
+// callRank returns the rank of a delayed call: lower ranks go first. It is 0 for a call
+// that is not delayed.
+func (w *environment) callRank(req *http.Request) uint64 {
+	const few = 4
+	from := w.originOf(req)
+	switch way := Choice(w.cfg.Seed, "late") % delayWays; {
+	case way == delayCalls:
+		return mix(w.cfg.Seed, hashed(from.Execution+" "+from.Run.String()+" "+req.Method+" "+req.URL.String()), way) % few
+	case way >= delayBranches:
+		return mix(w.cfg.Seed, hashed(from.Execution+" "+branchIn(from.Run.Ref)), way) % few
+	default:
+		return 0
+	}
+}
+
+// branchIn returns the reference of the innermost branch around a task.
+func branchIn(ref string) string {
+	const branches = "/branches/"
+	at := strings.LastIndex(ref, branches)
+	if at < 0 {
+		return ""
+	}
+	at += len(branches)
+	number, _, _ := strings.Cut(ref[at:], "/")
+	return ref[:at+len(number)]
+}
+
+// releaseCall releases the delayed call with the lowest rank once nothing else happens. It
+// reports whether there was one.
+func (w *scheduler) releaseCall() bool {
+	var next *service
+	var lowest uint64
+	for _, s := range w.active {
+		if s.callRank == 0 || w.clock.now.Before(s.process.frozen) {
+			continue
+		}
+		h := mix(w.cfg.Seed, s.hash, s.turns)
+		if next == nil || s.callRank < next.callRank || s.callRank == next.callRank && h < lowest {
+			next, lowest = s, h
+		}
+	}
+	if next == nil {
+		return false
+	}
+	next.callRank = 0
+	return true
+}
+
+// parallelCalls reports whether calls of an execution can run in parallel.
+func (cfg Config) parallelCalls() bool {
+	if cfg.Plan == nil || cfg.Mocks == nil || cfg.Answers != nil {
+		return false
+	}
+	for _, t := range cfg.Definition.Tasks() {
+		if t.Kind == dsl.Fork {
+			return true
+		}
+	}
+	return len(cfg.With) > 0
 }

@@ -52,7 +52,7 @@ func carriedOut(status int) bool {
 }
 
 // noteCarriedOut records a call that was answered with status.
-func (w *simulation) noteCarriedOut(from executor.Origin, req *http.Request, status int) {
+func (w *environment) noteCarriedOut(from executor.Origin, req *http.Request, status int) {
 	if !carriedOut(status) {
 		return
 	}
@@ -99,7 +99,7 @@ func rootOf(id string) string {
 
 // effectRecorder records the calls of a run without faults.
 type effectRecorder struct {
-	w    *simulation
+	w    *environment
 	next http.RoundTripper
 }
 
@@ -114,7 +114,7 @@ func (c *effectRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // kept returns the state that mocks keep for a root execution at the end, or for "" the
 // state that all executions share. It includes only values that changed.
-func (w *simulation) kept(root string) map[string]any {
+func (w *environment) kept(root string) map[string]any {
 	if w.mocked == nil || !w.cfg.Mocks.Keeps() {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (w *simulation) kept(root string) map[string]any {
 }
 
 // done returns the external effects of an execution.
-func (w *simulation) done(id string) (calls []Call, kept map[string]any) {
+func (w *environment) done(id string) (calls []Call, kept map[string]any) {
 	for _, c := range w.carried.calls {
 		if c.Execution == id {
 			calls = append(calls, c)
@@ -164,7 +164,7 @@ func joined(a, b map[string]any) map[string]any {
 // effects returns a hash of what a run changed outside the engine: the calls that were
 // carried out and are not safe, and the state kept by mocks. It is "" if there is
 // nothing.
-func (w *simulation) effects() string {
+func (w *environment) effects() string {
 	var lines []string
 	for i := range w.carried.calls {
 		if c := &w.carried.calls[i]; !c.Safe() {

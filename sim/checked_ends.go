@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"sync"
 	"time"
+
+	"flunq.io/flunq/sim/invariant"
 )
 
 // checkedEnds caches ends of executions in which the invariants found no violation. The
@@ -24,7 +26,7 @@ type checkedKey struct {
 	id     string
 	remote bool
 	sum    uint64
-	cut    uint64 // see simulation.cut; 0 if there were no faults
+	cut    uint64 // see checker.cut; 0 if there were no faults
 }
 
 // checkedEnd is an end and the largest delay of its timers.
@@ -58,7 +60,7 @@ func (j *checkedEnds) keep(key checkedKey, end checkedEnd) {
 }
 
 // ending returns how an execution ended, and checks its invariants.
-func (w *simulation) ending(ctx context.Context, id string, broken reportFunc) (End, error) {
+func (w *checker) ending(ctx context.Context, id string, broken invariant.Report) (End, error) {
 	if w.cfg.known == nil {
 		return w.inspect(ctx, id, broken)
 	}
@@ -82,7 +84,7 @@ func (w *simulation) ending(ctx context.Context, id string, broken reportFunc) (
 	return end, err
 }
 
-func (w *simulation) checkedKey(id string) (checkedKey, bool) {
+func (w *checker) checkedKey(id string) (checkedKey, bool) {
 	var h maphash.Hash
 	h.SetSeed(w.cfg.known.seed)
 	key := w.keyOf(id)
@@ -99,4 +101,4 @@ const cuts = 64
 
 // cut returns where the state of an execution is replaced by a snapshot, as a fraction of
 // its history in units of 1/cuts.
-func (w *simulation) cut(id string) uint64 { return mix(w.cfg.Seed, hashed("snapshot "+id), 0) % cuts }
+func (w *checker) cut(id string) uint64 { return mix(w.cfg.Seed, hashed("snapshot "+id), 0) % cuts }

@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -50,8 +53,8 @@ type Plan struct {
 	Most   int         // the maximum number of random faults in one run; 12 if 0
 }
 
-// harmless reports whether the plan has no faults.
-func (p *Plan) harmless() bool { return p == nil || len(p.Faults) == 0 && len(p.Kinds) == 0 }
+// Harmless reports whether the plan has no faults.
+func (p *Plan) Harmless() bool { return p == nil || len(p.Faults) == 0 && len(p.Kinds) == 0 }
 
 // Struck is a fault that happened.
 type Struck struct {
@@ -114,10 +117,18 @@ func wording(cmds []redis.Cmder) string {
 	return strings.Join(words, ", ")
 }
 
+// injector injects the faults of the plan.
+type injector struct {
+	supervisor
+
+	drawn  int               // number of random faults
+	called map[string]uint64 // number of calls of each executor
+}
+
 // draw returns the faults that strike a service at its count-th command or call, of the
 // kinds that can strike there: those listed in the plan and random ones. Each depends
 // only on the seed and its own place, so removing one fault changes no other.
-func (w *simulation) draw(s *service, count uint64, can func(FaultKind) bool) []Fault {
+func (w *injector) draw(s *service, count uint64, can func(FaultKind) bool) []Fault {
 	p := w.cfg.Plan
 	if p == nil {
 		return nil
@@ -147,7 +158,7 @@ const mostDeliveries = 4
 
 // mayStrike reports whether a random fault may strike a service now. A fault may not take the
 // engine beyond what it promises to survive.
-func (w *simulation) mayStrike(s *service, kind FaultKind) bool {
+func (w *injector) mayStrike(s *service, kind FaultKind) bool {
 	switch kind {
 	case StopRequested:
 		return !s.process.leaving && (len(w.processes) == 1 || w.replaceable(s.process))
@@ -159,7 +170,7 @@ func (w *simulation) mayStrike(s *service, kind FaultKind) bool {
 }
 
 // faultHashes returns the hashes of the plan's kinds of faults for a service.
-func (w *simulation) faultHashes(s *service) []uint64 {
+func (w *injector) faultHashes(s *service) []uint64 {
 	if s.faultHashes == nil {
 		for _, kind := range w.cfg.Plan.Kinds {
 			s.faultHashes = append(s.faultHashes, hashed("fault "+string(kind)+" "+s.Name))
@@ -175,11 +186,13 @@ var (
 )
 
 // strike applies what a fault does before the command is executed, and records it.
-func (w *simulation) strike(f Fault, doing string) {
+func (w *injector) strike(f Fault, doing string) {
 	p := w.current.process
 	relieved := f.Kind == StopRequested && w.replaceable(p)
 	w.struck = append(w.struck, Struck{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: p.index, relieved: relieved})
-	w.recordFault(w.struck[len(w.struck)-1])
+	if w.cfg.Faulted != nil {
+		w.cfg.Faulted(w.struck[len(w.struck)-1])
+	}
 	switch f.Kind {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // applied when the command or the call is executed
 	case Delay:
@@ -195,7 +208,7 @@ func (w *simulation) strike(f Fault, doing string) {
 }
 
 // faulty executes a command subject to the faults that strike it.
-func (w *simulation) faulty(x sending, faults []Fault) error {
+func (w *injector) faulty(x sending, faults []Fault) error {
 	has := func(kind FaultKind) bool {
 		return slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == kind })
 	}
@@ -229,4 +242,80 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// writtenFault is the JSON form of a Fault.
+type writtenFault struct {
+	Kind    FaultKind `json:"kind"`
+	Service string    `json:"service"`
+	Command uint64    `json:"command"`
+	Amount  string    `json:"amount,omitempty"`
+}
+
+// MarshalJSON writes the duration in Go's notation.
+func (f Fault) MarshalJSON() ([]byte, error) {
+	w := writtenFault{Kind: f.Kind, Service: f.Service, Command: f.Command}
+	if f.Amount > 0 {
+		w.Amount = f.Amount.String()
+	}
+	return json.Marshal(w) //nolint:wrapcheck // strings and a number
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
+func (f *Fault) UnmarshalJSON(text []byte) error {
+	var w writtenFault
+	if err := ReadStrictly(text, &w); err != nil {
+		return fmt.Errorf("a fault: %w", err)
+	}
+	if !slices.Contains(Faults(), w.Kind) {
+		return fmt.Errorf("a fault of kind %q: want one of %v", w.Kind, Faults())
+	}
+	*f = Fault{Kind: w.Kind, Service: w.Service, Command: w.Command}
+	if w.Amount == "" {
+		return nil
+	}
+	var err error
+	if f.Amount, err = time.ParseDuration(w.Amount); err != nil || f.Amount < 0 {
+		return fmt.Errorf("a fault's amount %q: want one such as 45s", w.Amount)
+	}
+	return nil
+}
+
+// writtenAct is the JSON form of an Act.
+type writtenAct struct {
+	What      ActKind `json:"what"`
+	Execution string  `json:"execution"`
+	After     string  `json:"after"`
+}
+
+// MarshalJSON writes the duration in Go's notation.
+func (a Act) MarshalJSON() ([]byte, error) {
+	return json.Marshal(writtenAct{a.What, a.Execution, a.After.String()}) //nolint:wrapcheck // strings
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and rejects unknown members.
+func (a *Act) UnmarshalJSON(text []byte) error {
+	var w writtenAct
+	if err := ReadStrictly(text, &w); err != nil {
+		return fmt.Errorf("what an operator does: %w", err)
+	}
+	after, err := time.ParseDuration(w.After)
+	if err != nil || after < 0 || !slices.Contains(ActKinds(), w.What) {
+		return fmt.Errorf("what an operator does: %q after %q, want one of %q after a time such as 45s", w.What, w.After, ActKinds())
+	}
+	*a = Act{w.What, w.Execution, after}
+	return nil
+}
+
+// ReadStrictly decodes JSON and rejects unknown members and trailing data.
+func ReadStrictly(text []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err //nolint:wrapcheck // the caller says what was read
+	}
+	if dec.More() {
+		return errors.New("there is more than one value")
+	}
+	return nil
 }

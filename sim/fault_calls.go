@@ -12,11 +12,23 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
+// environment answers the calls of the processes.
+type environment struct {
+	operations
+
+	calls    *calls
+	outward  http.RoundTripper
+	mocked   *mocked         // nil: calls go out
+	unmocked []mock.Exchange // calls that no mock answers
+	answered []Answered      // in order of completion
+	carried  carried
+}
+
 // faultyCalls stands between the executors and the services they call. It counts the
 // calls that reach a service, gives a repeated call the same answer as the first and no
 // earlier, as services with idempotency keys do, and drops answers where the plan says so.
 type faultyCalls struct {
-	w       *simulation
+	w       *environment
 	next    http.RoundTripper
 	answers map[string]answer
 }
@@ -44,7 +56,7 @@ type Answered struct {
 }
 
 // reach records a call that reached its service.
-func (w *simulation) reach(d Action, key string) {
+func (w *environment) reach(d Action, key string) {
 	w.actions[d]++
 	w.reached = append(w.reached, Reached{d, key, w.clock.now, w.actions[d], w.events, len(w.struck)})
 }
@@ -75,7 +87,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	f.w.reach(action, req.Header.Get("Idempotency-Key"))
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.keyed(from, req)
-	if s != nil && action.URL == f.w.cfg.crashURL {
+	if s != nil && action.URL == f.w.cfg.Scripted.CrashURL {
 		f.w.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
 		return nil, errCrashed
 	}
@@ -118,7 +130,7 @@ func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer,
 	if err := req.Context().Err(); err != nil { // a caller that hung up has no answer to remember
 		return got, err //nolint:wrapcheck // the transport's own error
 	}
-	if errors.Is(got.err, errStopped) || errors.Is(got.err, errCrashed) {
+	if errors.Is(got.err, ErrStopped) || errors.Is(got.err, errCrashed) {
 		return got, errCrashed
 	}
 	return f.first(key, action, got), nil
@@ -154,7 +166,7 @@ func read(response *http.Response, err error) answer {
 }
 
 // callFaults returns the faults that strike a service's call, listed or random.
-func (w *simulation) callFaults(s *service, task string) []Fault {
+func (w *injector) callFaults(s *service, task string) []Fault {
 	s.calls++
 	w.called[s.Name] = s.calls
 	faults := w.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
@@ -168,7 +180,7 @@ func (w *simulation) callFaults(s *service, task string) []Fault {
 // mocked gives each root execution its own mocks with their own counters, so the answers
 // of one do not depend on the others.
 type mocked struct {
-	w      *simulation
+	w      *environment
 	next   http.RoundTripper
 	each   map[string]*mock.Transport
 	shared *mock.State
@@ -200,7 +212,7 @@ func (m *mocked) of(owner string) *mock.Transport {
 }
 
 // exchanged records a call that a mock has answered, or that no mock answers.
-func (w *simulation) exchanged(x mock.Exchange) {
+func (w *environment) exchanged(x mock.Exchange) {
 	if x.Mock < 0 && x.Err != nil && w.cfg.Plan != nil {
 		w.unmocked = append(w.unmocked, x)
 	}
@@ -211,10 +223,10 @@ func (w *simulation) exchanged(x mock.Exchange) {
 
 // answering lets a mock's latency pass. With a Plan it succeeds even if the caller has
 // died: the call was made, and a repetition gets the same answer.
-func (w *simulation) answering(ctx context.Context, d time.Duration) error {
+func (w *environment) answering(ctx context.Context, d time.Duration) error {
 	s, ready := w.current, w.clock.now.Add(d)
 	err := w.sleep(ctx, d)
-	if w.cfg.Plan != nil && (errors.Is(err, errStopped) || errors.Is(err, errCrashed)) {
+	if w.cfg.Plan != nil && (errors.Is(err, ErrStopped) || errors.Is(err, errCrashed)) {
 		s.answerAt = ready
 		return nil
 	}

@@ -36,7 +36,7 @@ do:
 //go:noinline
 func lived(t *testing.T, def *dsl.Definition) weak.Pointer[simulation] {
 	t.Helper()
-	w, err := newSimulation(t.Context(), Config{Definition: def, ID: "past"}.withDefaults())
+	w, err := newSimulation(t.Context(), Config{Definition: def, ID: "past"}.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (t *consumerGroup) reads() string { return t.group + "-service" }
 const backlog = 100
 
 // consumerGroup returns the group of a service and creates it on first use.
-func (w *simulation) consumerGroup(s engine.Service) *consumerGroup {
+func (w *scheduler) consumerGroup(s engine.Service) *consumerGroup {
 	for _, t := range w.groups {
 		if t.group == s.Group {
 			return t
@@ -47,7 +47,7 @@ var timersKey = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
 func (w *simulation) added(key string, fields []string) {
 	switch {
 	case w.isStream(key):
-		w.youngest = key
+		w.last = key
 		w.published(typeOf(fields))
 		w.fired(fields)
 	case key == timersKey:
@@ -66,7 +66,7 @@ func (w *simulation) added(key string, fields []string) {
 }
 
 // published wakes the services that an event of this type concerns.
-func (w *simulation) published(typ event.Type) {
+func (w *scheduler) published(typ event.Type) {
 	for _, t := range w.groups {
 		if t.concerns == nil {
 			continue
@@ -81,7 +81,7 @@ func (w *simulation) published(typ event.Type) {
 // alreadyWoken reports whether a service of the group was woken for an earlier event and has
 // not looked yet: it will see this event, too. In a search the seed sometimes wakes a
 // second service to share the work.
-func (w *simulation) alreadyWoken(t *consumerGroup) bool {
+func (w *scheduler) alreadyWoken(t *consumerGroup) bool {
 	const shared = 4
 	if !w.lazy || w.cfg.Plan != nil && mix(w.cfg.Seed, t.hash+1, t.events)%shared == 0 {
 		return false
@@ -91,14 +91,14 @@ func (w *simulation) alreadyWoken(t *consumerGroup) bool {
 
 // early reports whether the group is woken for an event that does not concern it. With
 // faults, this lets its work interfere with that of others.
-func (w *simulation) early(t *consumerGroup) bool {
+func (w *scheduler) early(t *consumerGroup) bool {
 	const once = 8
 	return w.cfg.Plan != nil && !w.lazy && mix(w.cfg.Seed, t.hash, t.events)%once == 0
 }
 
 // notify wakes one service of the group because something was written: an idle one, or
 // else a busy one that may have looked already.
-func (w *simulation) notify(t *consumerGroup) {
+func (w *scheduler) notify(t *consumerGroup) {
 	t.behind = 0
 	var chosen *service
 	for _, s := range t.services {
@@ -120,7 +120,7 @@ func (w *simulation) notify(t *consumerGroup) {
 
 // preferred reports whether s is woken in preference to other: idle services first, then
 // resting ones, and in a search as the seed decides.
-func (w *simulation) preferred(s, other *service, count uint64) bool {
+func (w *scheduler) preferred(s, other *service, count uint64) bool {
 	switch {
 	case s.free() != other.free():
 		return s.free()
@@ -133,7 +133,7 @@ func (w *simulation) preferred(s, other *service, count uint64) bool {
 
 // catchUp wakes services that still have something to read or to acknowledge once nothing
 // else happens. It reports whether there were any.
-func (w *simulation) catchUp() bool {
+func (w *scheduler) catchUp() bool {
 	lazy, found := w.lazy, false
 	w.lazy = false
 	for _, t := range w.groups {
@@ -152,7 +152,7 @@ func (w *simulation) catchUp() bool {
 
 // wakeEach wakes one service of the group per consumer name, because deferred messages of
 // a consumer are visible to that consumer only.
-func (w *simulation) wakeEach(t *consumerGroup) {
+func (w *scheduler) wakeEach(t *consumerGroup) {
 	t.behind = 0
 	last := ""
 	for _, s := range t.services {
@@ -167,23 +167,23 @@ func (w *simulation) wakeEach(t *consumerGroup) {
 // process leaves work behind. Some simulations with several processes look all the same.
 func (cfg Config) lazy() bool {
 	const once = 8
-	return cfg.harmless() && cfg.crashURL == "" && cfg.crashType == "" && cfg.Poison == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
+	return cfg.harmless() && cfg.Scripted.CrashURL == "" && cfg.Scripted.CrashType == "" && cfg.Poison == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
 }
 
 // brief reports whether a simulation stops as soon as its executions have ended and
 // leaves the remaining events unread. Most simulations without faults do.
-func (w *simulation) brief() bool {
+func (w *scheduler) brief() bool {
 	const whole = 8 // one in whole is not brief
 	return w.lazy && mix(w.cfg.Seed, hashed("brief"), 0)%whole != 0
 }
 
 // harmless reports whether nothing can go wrong in a simulation of cfg.
-func (cfg Config) harmless() bool { return !cfg.Thorough && cfg.Plan.harmless() }
+func (cfg Config) harmless() bool { return !cfg.Thorough && cfg.Plan.Harmless() }
 
 // allDone reports whether all work that concerns a service is done, so that it need not
 // look for more before until (zero: no limit). Other unread or unacknowledged events can
 // wait. It is false where faults are possible or where services look for abandoned work.
-func (w *simulation) allDone(s *service) (until time.Time, ok bool) {
+func (w *scheduler) allDone(s *service) (until time.Time, ok bool) {
 	t := s.consumerGroup
 	if !w.lazy || t.concerns == nil {
 		return until, false
@@ -202,7 +202,7 @@ func (t *consumerGroup) fires() bool { return t.concerns != nil && t.concerns(ev
 
 // open counts the events that concern a service: those that its group has not read, and
 // those that its consumer has read and not acknowledged.
-func (w *simulation) open(s *service) (unread, pending int) {
+func (w *scheduler) open(s *service) (unread, pending int) {
 	t := s.consumerGroup
 	for _, stream := range w.streams {
 		u, p := w.memory.Open(stream, t.reads(), s.consumer, func(fields []string) bool { return t.concerns(typeOf(fields)) })
@@ -213,7 +213,7 @@ func (w *simulation) open(s *service) (unread, pending int) {
 
 // wakeSiblings wakes other services of the same process before one reads events for all of them,
 // so they handle the events concurrently.
-func (w *simulation) wakeSiblings(by *service) {
+func (w *scheduler) wakeSiblings(by *service) {
 	if by.consumerGroup.concerns == nil || len(by.consumerGroup.services) <= len(w.processes) {
 		return // one service per process
 	}
@@ -243,7 +243,7 @@ func field(fields []string, name string) string {
 }
 
 // wakeOther wakes another idle service of the same group.
-func (w *simulation) wakeOther(of *service) {
+func (w *scheduler) wakeOther(of *service) {
 	for _, s := range of.consumerGroup.services {
 		if s != of && s.free() && !s.process.leaving {
 			w.wakeService(s)
@@ -254,7 +254,7 @@ func (w *simulation) wakeOther(of *service) {
 
 // wakeSubstitute wakes another service when one is busy for long: preferably one of its own
 // process, whose buffer holds the events that were read.
-func (w *simulation) wakeSubstitute(of *service) {
+func (w *scheduler) wakeSubstitute(of *service) {
 	for _, s := range of.process.services {
 		if s != of && s.consumerGroup == of.consumerGroup && s.free() && !s.process.leaving {
 			w.wakeService(s)
@@ -266,13 +266,13 @@ func (w *simulation) wakeSubstitute(of *service) {
 
 // onlyTidies reports whether a service would only look for abandoned work or remove old data.
 // The clock does not advance for such services, since it would advance for ever.
-func (w *simulation) onlyTidies(s *service) bool {
+func (w *scheduler) onlyTidies(s *service) bool {
 	return s.consumerGroup.group == housekeeping || w.lazy && s.consumerGroup.group == renewal && !w.busy(s.process) ||
 		s.waits && w.memory.First(timersKey).IsZero() && !w.hasPending(s.consumerGroup)
 }
 
 // hasPending reports whether the group has unacknowledged events.
-func (w *simulation) hasPending(t *consumerGroup) bool {
+func (w *scheduler) hasPending(t *consumerGroup) bool {
 	for _, stream := range w.streams {
 		for _, g := range w.memory.Groups(stream) {
 			if g.Name == t.reads() && g.Pending > 0 {
@@ -287,7 +287,7 @@ func (w *simulation) hasPending(t *consumerGroup) bool {
 const renewal = "renewal"
 
 // renewals returns the services that renew leases.
-func (w *simulation) renewals() []*service {
+func (w *scheduler) renewals() []*service {
 	for _, t := range w.groups {
 		if t.group == renewal {
 			return t.services

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/expr"
 )
@@ -19,16 +21,13 @@ type Rekeyed struct {
 }
 
 // ownKey reports whether the task of a call sets its own idempotency key.
-func (w *simulation) ownKey(from executor.Origin) bool {
+func (w *monitor) ownKey(from executor.Origin) bool {
 	own, known := w.ownKeys[from.Run.Ref]
 	if !known {
 		own = slices.ContainsFunc(append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...), func(def *dsl.Definition) bool {
 			t := def.Task(from.Run.Ref)
 			return t != nil && SetsKey(t)
 		})
-		if w.ownKeys == nil {
-			w.ownKeys = map[string]bool{}
-		}
 		w.ownKeys[from.Run.Ref] = own
 	}
 	return own
@@ -77,7 +76,7 @@ func names(object *expr.Value, member string) bool {
 
 // reused compares a key that a task sets with those of earlier calls: a repeated call
 // must have the same key, and another task run a different one.
-func (w *simulation) reused(d Action, run, key string) {
+func (w *monitor) reused(d Action, run, key string) {
 	if known, ok := w.idempotency["own "+run]; ok && known != key {
 		w.rekeyed = append(w.rekeyed, Rekeyed{d, known, key})
 	}
@@ -86,4 +85,29 @@ func (w *simulation) reused(d Action, run, key string) {
 		w.rekeyed = append(w.rekeyed, Rekeyed{d, key, key})
 	}
 	w.idempotency["own "+run], w.idempotency[of] = key, run
+}
+
+// keyed checks the idempotency key of a call: a task run keeps its key over all
+// deliveries and attempts, and no other run has the same one. A key that the document
+// sets is the document's responsibility, so reused only reports it.
+func (w *monitor) keyed(from executor.Origin, req *http.Request) {
+	key := req.Header.Get(idempotencyKey)
+	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
+	if w.ownKey(from) {
+		w.reused(Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}, run, key)
+		return
+	}
+	if key == "" {
+		if req.Method != http.MethodGet && req.Method != http.MethodHead {
+			w.report("what changes something has an idempotency key", from.Execution, req.Method+" "+req.URL.Redacted()+" has none")
+		}
+		return
+	}
+	if known := w.idempotency[run]; known != "" && known != key {
+		w.report("an idempotency key stays", from.Execution, "that of "+from.Run.String()+" was "+known+", and is "+key)
+	}
+	if other := w.idempotency["key "+key]; other != "" && other != run {
+		w.report("an idempotency key is of one run", from.Execution, key+" is of "+other+" and of "+run)
+	}
+	w.idempotency[run], w.idempotency["key "+key] = key, run
 }

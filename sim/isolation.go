@@ -39,7 +39,7 @@ func (i *isolation) takenOver(e memory.Entry) {
 func counted(stream, group, id string) string { return stream + ":deaths " + group + " " + id }
 
 // acted records what a service does with a message.
-func (i *isolation) acted(w *simulation, a delivery.Activity) {
+func (i *isolation) acted(w *shared, a delivery.Activity) {
 	if i.under == nil {
 		i.under, i.crashes = map[handler]map[handled]int{}, map[string]int{}
 	}
@@ -70,7 +70,7 @@ func (i *isolation) acted(w *simulation, a delivery.Activity) {
 }
 
 // sent checks a command by which a service marks a message as isolated.
-func (i *isolation) sent(w *simulation, cmd redis.Cmder) {
+func (i *isolation) sent(w *shared, cmd redis.Cmder) {
 	if cmd == nil || cmd.Name() != "hset" {
 		return
 	}

@@ -41,9 +41,11 @@ func (m Missed) String() string {
 	return fmt.Sprintf("%s came at +%s, %s%s", m.Event.Type, history.Duration(m.After), but, m.Why)
 }
 
-// missed collects the events that no execution received. Only a run without a Plan
+// missedEvents collects the events that no execution received. Only a run without a Plan
 // collects them.
-type missed struct {
+type missedEvents struct {
+	*shared
+
 	waiting []Missed        // events since the clock last moved
 	taken   map[string]bool // ids, as histories have them, of the events received since then
 	all     []Missed
@@ -53,19 +55,19 @@ type missed struct {
 const mostMissed = 50
 
 // noteArrival records an event that is in the stream now.
-func (w *simulation) noteArrival(e event.Event) {
-	if w.cfg.Plan == nil && len(w.missed.all) < mostMissed {
-		w.missed.waiting = append(w.missed.waiting, Missed{Event: e, At: w.clock.now, After: w.clock.now.Sub(w.cfg.Start)})
+func (w *missedEvents) noteArrival(e event.Event) {
+	if w.cfg.Plan == nil && len(w.all) < mostMissed {
+		w.waiting = append(w.waiting, Missed{Event: e, At: w.clock.now, After: w.clock.now.Sub(w.cfg.Start)})
 	}
 }
 
 // noteHistory records the events in a history: those that it received and those that a task
 // emitted.
-func (w *simulation) noteHistory(e event.Event) {
+func (w *missedEvents) noteHistory(e event.Event) {
 	switch {
 	case w.cfg.Plan != nil:
 	case e.Type == event.EventReceived:
-		if len(w.missed.waiting) > 0 {
+		if len(w.waiting) > 0 {
 			w.noteTaken(e.ID)
 		}
 	case e.Type == event.TaskCompleted:
@@ -75,16 +77,16 @@ func (w *simulation) noteHistory(e event.Event) {
 	}
 }
 
-func (w *simulation) noteTaken(id string) {
-	if w.missed.taken == nil {
-		w.missed.taken = map[string]bool{}
+func (w *missedEvents) noteTaken(id string) {
+	if w.taken == nil {
+		w.taken = map[string]bool{}
 	}
-	w.missed.taken[id] = true
+	w.taken[id] = true
 }
 
 // emitted returns the event that a completed task has sent. It is false if no workflow
 // listens for its type: most events are for others.
-func (w *simulation) emitted(e event.Event) (event.Event, bool) {
+func (w *missedEvents) emitted(e event.Event) (event.Event, bool) {
 	t := w.task(e)
 	if t == nil || t.Kind != dsl.Emit {
 		return event.Event{}, false
@@ -105,7 +107,7 @@ func (w *simulation) emitted(e event.Event) (event.Event, bool) {
 }
 
 // task returns the task of a history's event, nil if the event has none.
-func (w *simulation) task(e event.Event) *dsl.Task {
+func (w *missedEvents) task(e event.Event) *dsl.Task {
 	for _, def := range w.definitions(w.cfg.Tenant) {
 		if def.ID() == e.Workflow {
 			return def.Task(event.ParseRun(e.Task).Ref)
@@ -115,7 +117,7 @@ func (w *simulation) task(e event.Event) *dsl.Task {
 }
 
 // listeners returns the tasks of all documents that listen for a type of event.
-func (w *simulation) listeners(typ string) (out []*dsl.Task) {
+func (w *missedEvents) listeners(typ string) (out []*dsl.Task) {
 	for _, def := range w.definitions(w.cfg.Tenant) {
 		for _, t := range def.Tasks() {
 			if decide.MayListenFor(t, typ) {
@@ -128,10 +130,10 @@ func (w *simulation) listeners(typ string) (out []*dsl.Task) {
 
 // missedSoFar explains the events that no execution has received. It is called before the
 // clock moves, when nothing else can happen at this moment.
-func (w *simulation) missedSoFar(ctx context.Context) error {
-	waiting := w.missed.waiting
-	taken := w.missed.taken
-	w.missed.waiting, w.missed.taken = nil, nil
+func (w *missedEvents) missedSoFar(ctx context.Context) error {
+	waiting := w.waiting
+	taken := w.taken
+	w.waiting, w.taken = nil, nil
 	for _, m := range waiting {
 		if taken[m.Event.Source+" "+m.Event.ID] {
 			continue
@@ -139,7 +141,7 @@ func (w *simulation) missedSoFar(ctx context.Context) error {
 		if err := w.explain(ctx, &m); err != nil {
 			return err
 		}
-		w.missed.all = append(w.missed.all, m)
+		w.all = append(w.all, m)
 		if w.cfg.Missed != nil {
 			w.cfg.Missed(m)
 		}
@@ -148,7 +150,7 @@ func (w *simulation) missedSoFar(ctx context.Context) error {
 }
 
 // explain finds out why no execution has received an event, as far as that is known now.
-func (w *simulation) explain(ctx context.Context, m *Missed) error {
+func (w *missedEvents) explain(ctx context.Context, m *Missed) error {
 	listeners := w.listeners(string(m.Event.Type))
 	if len(listeners) == 0 {
 		m.but, m.Why = true, "no task listens for this type"
@@ -194,7 +196,7 @@ func (w *simulation) explain(ctx context.Context, m *Missed) error {
 }
 
 // awaited returns some of the event types that the documents listen for.
-func (w *simulation) awaited() (types []string) {
+func (w *missedEvents) awaited() (types []string) {
 	const most = 5
 	for _, def := range w.definitions(w.cfg.Tenant) {
 		for _, t := range def.Tasks() {
@@ -211,47 +213,13 @@ func (w *simulation) awaited() (types []string) {
 	return types
 }
 
-// pastState is the state of an execution together with its environment.
-type pastState struct {
-	state *decide.State
-	env   *decide.Env
-}
-
-func (l *pastState) hearings(e event.Event) []decide.ListenMatch {
-	return l.state.ListenMatches(l.env, e)
-}
-
-// stateOf rebuilds the state of an execution from its history; nil if it never began.
-func (w *simulation) stateOf(ctx context.Context, id string) (*pastState, error) {
-	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
-	if errors.Is(err, store.ErrNotFound) || err == nil && x.Definition == "" {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	env, err := w.engine.Definitions.Hash(ctx, w.tenantOf(id), x.Workflow, x.Definition)
-	if err != nil {
-		return nil, err
-	}
-	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version))
-	if err != nil {
-		return nil, err
-	}
-	state, err := decide.Rebuild(env, events)
-	if err != nil {
-		return nil, err
-	}
-	return &pastState{state, env}, nil
-}
-
 // missedInAll returns all missed events, with explanations that use the whole run.
-func (w *simulation) missedInAll(ctx context.Context) ([]Missed, error) {
+func (w *missedEvents) missedInAll(ctx context.Context) ([]Missed, error) {
 	if err := w.missedSoFar(ctx); err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(w.missed.all, func(m Missed) bool { return m.open }) {
-		return w.missed.all, nil
+	if !slices.ContainsFunc(w.all, func(m Missed) bool { return m.open }) {
+		return w.all, nil
 	}
 	var spans []listenSpan
 	for _, id := range w.executions() {
@@ -261,12 +229,12 @@ func (w *simulation) missedInAll(ctx context.Context) ([]Missed, error) {
 		}
 		spans = append(spans, found...)
 	}
-	for i := range w.missed.all {
-		if m := &w.missed.all[i]; m.open {
+	for i := range w.all {
+		if m := &w.all[i]; m.open {
 			m.place(spans)
 		}
 	}
-	return w.missed.all, nil
+	return w.all, nil
 }
 
 // listenSpan is the time during which a listen task listened. end is zero if it still
@@ -278,7 +246,7 @@ type listenSpan struct {
 }
 
 // listened returns when the listen tasks of an execution listened.
-func (w *simulation) listened(ctx context.Context, id string) ([]listenSpan, error) {
+func (w *missedEvents) listened(ctx context.Context, id string) ([]listenSpan, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -346,7 +314,7 @@ func (m *Missed) place(spans []listenSpan) {
 }
 
 // redacted returns text without the secrets of the run.
-func (w *simulation) redacted(text string) string {
+func (w *missedEvents) redacted(text string) string {
 	if len(w.cfg.Secrets) == 0 {
 		return text
 	}

@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/sim/invariant"
 )
 
 const (
@@ -31,7 +32,7 @@ type checkedState struct {
 // checkNeeds compares what each execution waits for with what is in Redis, before the
 // clock moves. It looks only if no event is unread or unacknowledged: then no service is
 // about to add what is missing.
-func (w *simulation) checkNeeds(ctx context.Context) {
+func (w *monitor) checkNeeds(ctx context.Context) {
 	if !w.cfg.Watchful || len(w.operators.damaged) > 0 || !w.quiet("worker") || !w.quiet("timer") || w.delayed() {
 		return
 	}
@@ -55,7 +56,7 @@ func (w *simulation) checkNeeds(ctx context.Context) {
 
 // refreshState updates the checked state of an execution; nil if the execution cannot be checked
 // now.
-func (w *simulation) refreshState(ctx context.Context, id string) (*checkedState, error) {
+func (w *monitor) refreshState(ctx context.Context, id string) (*checkedState, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if err != nil || x.Version > longHistory || x.Definition == "" {
 		return nil, err
@@ -88,7 +89,7 @@ func (w *simulation) refreshState(ctx context.Context, id string) (*checkedState
 
 // quiet reports whether a consumer group has no unread and no unacknowledged event that
 // concerns it.
-func (w *simulation) quiet(group string) bool {
+func (w *scheduler) quiet(group string) bool {
 	for _, t := range w.groups {
 		if t.group != group {
 			continue
@@ -103,19 +104,19 @@ func (w *simulation) quiet(group string) bool {
 }
 
 // delayed reports whether a failed delivery is scheduled for another try.
-func (w *simulation) delayed() bool {
+func (w *scheduler) delayed() bool {
 	return slices.ContainsFunc(w.memory.Members(timersKey), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
 // unmetNeeds returns one line for each thing that an execution waits for and that no service
 // will bring about, and says whose job it was.
-func (w *simulation) unmetNeeds(ctx context.Context, past *pastState, performing bool) (all []string) {
+func (w *monitor) unmetNeeds(ctx context.Context, past *pastState, performing bool) (all []string) {
 	id := w.label(past.state.Tenant, past.state.Execution)
 	needs := past.state.Needs(past.env)
 	there, err := timers.New(w.engine.Store).Armed(ctx, needs.Timers)
 	for i, t := range there {
 		if err == nil && t.ID == "" && past.state.CancelledBy(needs.Timers[i]) == "" {
-			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service had to set it, or fire it", RunName(needs.Timers[i].TaskID), needs.Timers[i].Kind, needs.Timers[i].Due().Format(time.RFC3339Nano)))
+			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service had to set it, or fire it", invariant.RunName(needs.Timers[i].TaskID), needs.Timers[i].Kind, needs.Timers[i].Due().Format(time.RFC3339Nano)))
 		}
 	}
 	for _, typ := range needs.Listen {
@@ -146,13 +147,13 @@ func requestedIn(past *pastState) string {
 	var names []string
 	requests, _ := past.state.Requests(past.env) // requests that cannot be rebuilt are left out
 	for _, e := range requests {
-		names = append(names, RunName(e.Task))
+		names = append(names, invariant.RunName(e.Task))
 	}
 	return strings.Join(names, ", ")
 }
 
 // useless reports timers of an execution that it does not wait for.
-func (w *simulation) useless(id string, needed []event.Timer) {
+func (w *monitor) useless(id string, needed []event.Timer) {
 	if w.duplicated() { // a timer that a fault requests again may be set once it has fired
 		return
 	}
@@ -165,8 +166,8 @@ func (w *simulation) useless(id string, needed []event.Timer) {
 		if !ok || t.Tenant != w.tenantOf(id) || t.Execution != w.idOf(id) || t.Keyed() && t.TaskID == "" {
 			continue
 		}
-		if !slices.ContainsFunc(needed, func(n event.Timer) bool { return slot(n) == slot(t) && n.FireAt.Equal(t.FireAt) }) {
-			w.report(ruleUseless, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, RunName(t.TaskID), t.FireAt))
+		if !slices.ContainsFunc(needed, func(n event.Timer) bool { return invariant.Slot(n) == invariant.Slot(t) && n.FireAt.Equal(t.FireAt) }) {
+			w.report(ruleUseless, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, invariant.RunName(t.TaskID), t.FireAt))
 		}
 	}
 }

@@ -2,6 +2,10 @@ package sim
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"hash"
 	"maps"
 	"slices"
 
@@ -57,8 +61,8 @@ func (w *simulation) show(id string, events []event.Event) {
 	w.seen[id] += int64(len(events))
 	w.events += len(events)
 	for _, e := range events {
-		w.trace.add(e)
-		w.noteHistory(e)
+		w.trace.Add(e)
+		w.missed.noteHistory(e)
 		switch e.Type { //nolint:exhaustive // the others are not counted
 		case event.TaskRequested:
 			w.tasks++
@@ -86,3 +90,45 @@ func relabeled(events []event.Event, label string) []event.Event {
 	}
 	return out
 }
+
+// Trace hashes events in their order.
+type Trace struct {
+	hash hash.Hash
+	text []byte // buffer for the event that is added
+}
+
+// NewTrace returns an empty Trace.
+func NewTrace() *Trace { return &Trace{hash: sha256.New()} }
+
+// Add adds an event.
+func (t *Trace) Add(e event.Event) {
+	t.text = append(e.AppendFields(t.text[:0]), 1)
+	t.hash.Write(t.text)
+}
+
+// Sum returns the hash of the events so far.
+func (t *Trace) Sum() string { return hex.EncodeToString(t.hash.Sum(nil)) }
+
+// OutcomeOf returns a hash of how an execution ended and of its effects, independent of the
+// order of events.
+func OutcomeOf(r *Result) string {
+	h := sha256.New()
+	h.Write([]byte(r.Status))
+	h.Write([]byte{0})
+	h.Write(r.Output)
+	h.Write([]byte{0})
+	if r.Error != nil {
+		h.Write(event.Encode(r.Error))
+	}
+	if r.Effects != "" { // earlier versions had no effects
+		h.Write([]byte{0})
+		h.Write([]byte(r.Effects))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func sortArrivals(arrivals []Arrival) {
+	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return a.At.Compare(b.At) })
+}
+
+func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into) }

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // Act is what an operator does to an execution, if the execution exists by then.
@@ -69,17 +72,20 @@ func newOperators() operators {
 	return operators{paused: map[string]time.Time{}, damaged: map[string]time.Time{}, retried: map[string]int{}, reopened: map[string]bool{}}
 }
 
+// operations are what operators do, and what poison messages do to the processes.
+type operations struct{ monitor }
+
 // planned returns the acts of the configuration as arrivals.
-func (w *simulation) planned() (out []arrival) {
+func (w *operations) planned() (out []Arrival) {
 	for _, a := range w.cfg.Acts {
 		at := w.cfg.Start.Add(a.After)
-		out = append(out, arrival{at: at, act: func(ctx context.Context, w *simulation) error { return w.operate(ctx, a.What, a.Execution) }})
+		out = append(out, Arrival{At: at, Do: func(ctx context.Context, _ Operator) error { return w.operate(ctx, a.What, a.Execution) }})
 	}
 	return out
 }
 
 // operate does to an execution what an operator does.
-func (w *simulation) operate(ctx context.Context, what ActKind, id string) error {
+func (w *operations) operate(ctx context.Context, what ActKind, id string) error {
 	there, err := w.client.Exists(ctx, w.keyOf(id)).Result()
 	if err != nil || there == 0 {
 		return err
@@ -121,7 +127,7 @@ const mostRetries = 2
 
 // resumeAndRetry resumes suspended executions and retries failed ones once nothing else happens.
 // It reports whether there were any.
-func (w *simulation) resumeAndRetry(ctx context.Context) (bool, error) {
+func (w *operations) resumeAndRetry(ctx context.Context) (bool, error) {
 	if len(w.cfg.Acts) == 0 && w.cfg.Poison == 0 {
 		return false, nil
 	}
@@ -158,7 +164,7 @@ func (w *simulation) resumeAndRetry(ctx context.Context) (bool, error) {
 
 // holds checks that a faulted execution has no timers left and is on no list of
 // listeners, once everything else is idle.
-func (w *simulation) holds(ctx context.Context, id string) {
+func (w *operations) holds(ctx context.Context, id string) {
 	const rule = "an execution that has faulted holds nothing"
 	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, w.tenantOf(id))
 	for _, timer := range w.memory.Members(timersKey) {
@@ -174,143 +180,6 @@ func (w *simulation) holds(ctx context.Context, id string) {
 	}
 }
 
-// poisonMessages are poison messages: each consumer that begins one dies, until it is
-// dead-lettered.
-type poisonMessages struct {
-	begun            uint64 // messages that any service has begun to handle
-	all              []*poisonMessage
-	alsoDeadLettered bool // other messages were dead-lettered as well
-}
-
-type poisonMessage struct {
-	of      handled
-	event   event.Event
-	since   time.Time // when it was begun first
-	crashes int
-}
-
-// find returns the poison message that m is; nil if it is none.
-func (v *poisonMessages) find(m store.Message) *poisonMessage {
-	of := handled{m.Tenant, m.Group, m.ID}
-	if i := slices.IndexFunc(v.all, func(v *poisonMessage) bool { return v.of == of }); i >= 0 {
-		return v.all[i]
-	}
-	return nil
-}
-
-// about reports whether the event with this id is a poison message.
-func (v *poisonMessages) about(id string) bool {
-	return slices.ContainsFunc(v.all, func(v *poisonMessage) bool { return v.event.ID == id })
-}
-
-// crashes returns the crash count of all poison messages.
-func (v *poisonMessages) crashes() (n int) {
-	for _, one := range v.all {
-		n += one.crashes
-	}
-	return n
-}
-
-// crashOnPoison crashes the process that begins the poison message of the plan, or in some
-// simulations one like it after its execution was retried.
-func (w *simulation) crashOnPoison(a delivery.Activity) {
-	if a.What != delivery.Began || w.cfg.Plan == nil {
-		return
-	}
-	v, m := &w.poison, a.Message
-	if v.begun++; w.cfg.Poison == 0 {
-		return
-	}
-	it := v.find(m)
-	if it == nil && (v.begun == w.cfg.Poison || len(v.all) == 1 && w.likePoison(v.all[0], m)) {
-		it = &poisonMessage{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event, since: w.clock.now}
-		v.all = append(v.all, it)
-	}
-	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.handledNow(m) {
-		return
-	}
-	it.crashes++
-	w.crash(w.current.process, nil)
-}
-
-// likePoison reports whether a message is of the same kind as a poison message, in an
-// execution that was retried because of that one.
-func (w *simulation) likePoison(v *poisonMessage, m store.Message) bool {
-	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
-		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && Choice(w.cfg.Seed, "killed twice")%2 == 0
-}
-
-// rulePoison names the rule about poison messages.
-const rulePoison = "a poison message is dead-lettered once"
-
-// explainedByPoison classifies a dead letter. own: it is a poison message, which is dead-lettered as
-// it should be. along: a poison message explains it, because it cancels an execution that
-// the poison message would have started, or because another service of the crashing
-// process handled it in isolation.
-func (w *simulation) explainedByPoison(tenant string, l stream.DeadLetter) (own, along bool) {
-	for _, v := range w.poison.all {
-		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
-			w.poison.alsoDeadLettered, along = true, true
-		}
-		if v.of.tenant == tenant && v.event.Execution == l.Event.Execution {
-			own = own || v.event.ID == l.Event.ID
-			along = along || v.event.Type == event.ExecutionStarted && l.Event.Type == event.ExecutionCancelled
-		}
-	}
-	return own, along
-}
-
-// checkPoison checks the number of dead letters and the crash counts of poison messages. If
-// there are several, a process may handle one of them while it dies of another, which
-// counts as a crash of both until they are handled in isolation.
-func (w *simulation) checkPoison(deadLetters int, broken reportFunc) {
-	const enough = 5
-	deadLetters += w.operators.replayed
-	for _, v := range w.poison.all {
-		fewest, most := enough, enough
-		if len(w.poison.all) > 1 {
-			fewest -= candidateCrashes
-		}
-		for _, s := range w.struck {
-			if s.Kind == Delay || s.Kind == DropReply { // a process that stands still counts as one that has died, and may die later
-				most++
-			}
-		}
-		dead := deadLetters == len(w.poison.all) && v.crashes >= fewest
-		if most > enough { // a message may be done although a process dies of it, which has not learned that
-			dead = deadLetters <= len(w.poison.all)
-		}
-		if !dead || v.crashes > most {
-			broken(rulePoison, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d dead letters of %d such messages", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.poison.all))
-		}
-	}
-}
-
-// replay replays the dead letters of poison messages, each once, in some simulations.
-func (w *simulation) replay(ctx context.Context) (found bool, err error) {
-	if len(w.poison.all) <= w.operators.replayed || Choice(w.cfg.Seed, "replay")%2 == 0 {
-		return false, nil
-	}
-	for _, tenant := range w.tenants {
-		deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
-		if err != nil {
-			return found, err
-		}
-		for _, l := range deadLetters {
-			if own, _ := w.explainedByPoison(tenant, l); !own {
-				continue
-			}
-			if again, err := stream.New(w.engine.Store).Replay(ctx, l); err != nil || !again {
-				return found, err
-			}
-			w.operators.replayed++
-			w.operators.rested += w.clock.now.Sub(w.poison.all[0].since) // as long as the dead letter waited
-			found = true
-		}
-	}
-	return found, nil
-}
-
 // Operated is what happened to the executions of a trial apart from their documents and
 // the faults: operator actions and poison messages.
 type Operated struct {
@@ -320,19 +189,296 @@ type Operated struct {
 	Poisoned         string         // the execution of the poison message; "" if there is none
 	AlsoDeadLettered bool           // other messages were dead-lettered with the poison message
 
-	poisonType event.Type // the type of the poison message
-	crashes    int        // how many processes it crashed
+	PoisonType event.Type // the type of the poison message
+	Crashes    int        // how many processes it crashed
 }
 
 // operated summarizes what operators and poison messages did.
-func (w *simulation) operated() Operated {
+func (w *operations) operated() Operated {
 	o, v := &w.operators, &w.poison
-	out := Operated{Held: o.rested + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, crashes: v.crashes()}
+	out := Operated{Held: o.rested + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, Crashes: v.crashes()}
 	if w.cfg.Slow {
 		out.Held += time.Duration(len(w.reached)) * slowness
 	}
 	if len(v.all) > 0 {
-		out.Poisoned, out.poisonType = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
+		out.Poisoned, out.PoisonType = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
 	}
 	return out
+}
+
+// damage overwrites the history of an execution, as another program might. Until mend
+// restores it, each event for the execution fails, is delivered again, and is
+// dead-lettered in the end.
+func (w *operations) damage(ctx context.Context, id string) error {
+	if _, is := w.operators.damaged[id]; is {
+		return nil
+	}
+	w.operators.damaged[id] = w.clock.now
+	return w.overwrite(ctx, w.keyOf(id)+":history")
+}
+
+// overwrite keeps a key aside and puts a value of a wrong type in its place.
+func (w *operations) overwrite(ctx context.Context, key string) error {
+	there, err := w.client.Exists(ctx, key).Result()
+	if err == nil && there == 1 {
+		err = w.client.Rename(ctx, key, key+aside).Err()
+	}
+	if err == nil {
+		err = w.client.Set(ctx, key, "what another program has written", 0).Err()
+	}
+	return err
+}
+
+// restoreKey puts a key back that overwrite has kept aside.
+func (w *operations) restoreKey(ctx context.Context, key string) error {
+	if err := w.client.Del(ctx, key).Err(); err != nil {
+		return err
+	}
+	there, err := w.client.Exists(ctx, key+aside).Result()
+	if err == nil && there == 1 {
+		err = w.client.Rename(ctx, key+aside, key).Err()
+	}
+	return err
+}
+
+// aside is the suffix of the key that preserves the history meanwhile.
+const aside = ":aside"
+
+// mend restores the history and replays the messages that were dead-lettered meanwhile,
+// in an order that depends on the seed.
+func (w *operations) mend(ctx context.Context, id string) error {
+	o := &w.operators
+	since, is := o.damaged[id]
+	if !is {
+		return nil
+	}
+	delete(o.damaged, id)
+	o.rested += w.clock.now.Sub(since)
+	if err := w.restoreKey(ctx, w.keyOf(id)+":history"); err != nil {
+		return err
+	}
+	deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: w.tenantOf(id), Range: store.Range{Count: 100}}) //nolint:mnd // more than there are
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(deadLetters, func(a, b stream.DeadLetter) int {
+		return cmp.Compare(mix(w.cfg.Seed, hashed(a.ID), 0), mix(w.cfg.Seed, hashed(b.ID), 0))
+	})
+	for _, l := range deadLetters {
+		again, err := stream.New(w.engine.Store).Replay(ctx, l)
+		if err != nil {
+			return err
+		}
+		if !again {
+			w.report("a dead letter is replayed once", id, "the one of "+l.Event.ID+" was gone")
+		}
+	}
+	return nil
+}
+
+// refused are the timer requests that a timer service cannot carry out the first few times, because
+// their execution is not what it should be in Redis meanwhile.
+type refused struct {
+	left  map[string]int // how often each request that was begun is still refused, by its id
+	event string         // the id of the request that is refused now
+	key   string         // of its execution, which is overwritten
+}
+
+// refuseTimer overwrites the execution of a timer request that is to be refused while a timer service
+// handles it.
+func (w *operations) refuseTimer(a delivery.Activity) {
+	if w.cfg.Scripted.Refuse == nil || a.Service != "timer" || a.Message.Event.Type != event.TimerScheduled {
+		return
+	}
+	r, m := &w.refused, a.Message
+	switch a.What { //nolint:exhaustive // the others come between these
+	case delivery.Began:
+		if r.left == nil {
+			r.left = map[string]int{}
+		}
+		if _, known := r.left[m.Event.ID]; !known {
+			r.left[m.Event.ID] = w.cfg.Scripted.Refuse(uint64(len(r.left)))
+		}
+		if r.left[m.Event.ID] == 0 || r.key != "" {
+			return
+		}
+		r.left[m.Event.ID]--
+		r.event, r.key = m.Event.ID, executionKey(m.Tenant, m.Event.Execution)
+		w.aside(func(ctx context.Context) error { return w.overwrite(ctx, r.key) })
+	case delivery.Done, delivery.Broken:
+		if r.key != "" && r.event == m.Event.ID {
+			w.aside(func(ctx context.Context) error { return w.restoreKey(ctx, r.key) })
+			r.key = ""
+		}
+	}
+}
+
+// changed is an operator's change that must appear in the history of an execution.
+type changed struct {
+	execution string
+	typ       event.Type
+	task      string
+}
+
+// operatorName is the name of the operator in a simulation.
+const operatorName = "ada"
+
+// changeTimer moves, fires or cancels one of the timers of an execution, if it has any.
+func (w *operations) changeTimer(ctx context.Context, what ActKind, id string) error {
+	all, _, err := timers.New(w.engine.Store).List(ctx, timers.Filter{Tenant: w.tenantOf(id), Execution: w.idOf(id)}, "", 100) //nolint:mnd // more than there are
+	all = slices.DeleteFunc(all, func(p timers.Pending) bool { return p.Kind == event.DeliveryTimer })
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	o := &w.operators
+	n := Draw(w.cfg.Seed, "operated on", uint64(o.acts)) //nolint:gosec // there are few
+	p := all[n%uint64(len(all))]
+	done, typ := false, event.Type("")
+	switch what {
+	case Move:
+		left := max(p.Due.Due().Sub(w.clock.now), 0)
+		to := w.clock.now.Add(time.Duration((n >> 8) % uint64(2*left+time.Hour))) //nolint:gosec // never negative
+		typ = event.TimerScheduled
+		_, done, err = timers.New(w.engine.Store).Move(ctx, p, to, operatorName)
+	case Fire:
+		_, err = timers.New(w.engine.Store).FireNow(ctx, p, operatorName)
+	case CancelTimer:
+		typ = event.TimerCancelled
+		done, err = timers.New(w.engine.Store).Cancel(ctx, p, operatorName)
+	default:
+		panic(fmt.Sprintf("%v is nothing that is done to a timer", what))
+	}
+	if done {
+		o.changed = append(o.changed, changed{id, typ, p.TaskID})
+	}
+	return err
+}
+
+// restore sets the missing timers of an execution and adds it to the missing lists of
+// listeners. It reports whether anything was missing. If nothing else happens (still),
+// only an operator can have removed a timer; anything else is a violation.
+func (w *operations) restore(ctx context.Context, id string, still bool) (found bool, err error) {
+	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+	if err != nil || x.Definition == "" || decide.Status(x.Status).Ended() {
+		return false, errUnless(err, store.ErrNotFound)
+	}
+	past, err := w.stateOf(ctx, id)
+	if err != nil || past == nil {
+		return false, err
+	}
+	needs := past.state.Needs(past.env)
+	there, err := timers.New(w.engine.Store).Armed(ctx, needs.Timers)
+	if err != nil {
+		return false, err
+	}
+	var missing timers.Restoration
+	for i, t := range needs.Timers {
+		if there[i].ID == "" {
+			missing.Timers = append(missing.Timers, t)
+		}
+	}
+	for _, typ := range needs.Listen {
+		if !w.hears(ctx, id, typ) {
+			missing.Listen = append(missing.Listen, typ)
+		}
+	}
+	if len(missing.Timers)+len(missing.Listen) == 0 {
+		return false, nil
+	}
+	if still && (len(missing.Listen) > 0 || !slices.ContainsFunc(w.operators.changed, func(c changed) bool { return c.execution == id && c.typ == event.TimerCancelled })) {
+		w.report("what an execution waits for is there", id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
+	}
+	outcome, err := timers.New(w.engine.Store).Restore(ctx, x, missing, operatorName)
+	if err == nil && outcome == store.Committed {
+		for _, t := range missing.Timers {
+			w.operators.changed = append(w.operators.changed, changed{id, event.TimerScheduled, t.TaskID})
+		}
+	}
+	return true, err
+}
+
+// errUnless returns err, or nil if it is ignored.
+func errUnless(err, meant error) error {
+	if errors.Is(err, meant) {
+		return nil
+	}
+	return err
+}
+
+// migrate migrates an execution to another text of its document with the same meaning.
+func (w *operations) migrate(ctx context.Context, id string) error {
+	past, err := w.stateOf(ctx, id)
+	if err != nil || past == nil || past.state.Status.Ended() {
+		return err
+	}
+	tenant := w.tenantOf(id)
+	x, err := w.engine.Store.Execution(ctx, tenant, w.idOf(id))
+	if err != nil {
+		return err
+	}
+	old := past.env.Definition()
+	text := fmt.Sprintf("%s\n# %d\n", old.Source, w.operators.acts)
+	hash, err := w.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, text)
+	if err != nil {
+		return err
+	}
+	if _, err := w.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // others begin with the original text
+		return err
+	}
+	env, err := w.engine.Definitions.Hash(ctx, tenant, x.Workflow, hash)
+	if err != nil {
+		return err
+	}
+	var d decide.Decision
+	e := event.Event{
+		ID: fmt.Sprintf("%s/migrate/%d", x.ID, w.operators.acts), Source: timers.OperatorSource, Type: event.ExecutionMigrated, Time: w.clock.now,
+		Tenant: tenant, Workflow: x.Workflow, Execution: x.ID,
+		Data: event.Encode(event.Migrated{Definition: hash, Version: old.Document.Version, From: x.Definition, FromVersion: old.Document.Version, By: operatorName}),
+	}
+	next, err := past.state.Migrate(env, e, &d)
+	if err != nil {
+		return err
+	}
+	if a, b := past.state.Listening(past.env), next.Listening(env); !slices.Equal(a, b) {
+		w.report("a migrated execution continues as before", id, fmt.Sprintf("it listened for %v, and then for %v", a, b))
+	}
+	snapshot, err := next.Snapshot()
+	if err != nil {
+		return err
+	}
+	outcome, err := w.engine.Store.Commit(ctx, store.Commit{
+		Tenant: tenant, Execution: x.ID, Version: x.Version, Workflow: x.Workflow, Migrated: hash,
+		History: d.History, Publish: []event.Event{e}, Status: string(next.Status), Snapshot: snapshot, Now: w.clock.now, Started: x.CreatedAt,
+	})
+	if err == nil && outcome == store.Committed {
+		w.operators.changed = append(w.operators.changed, changed{execution: id, typ: event.ExecutionMigrated})
+	}
+	return err
+}
+
+// acted checks what services do with messages. In particular nobody may claim a message
+// from a process that is alive and has received all replies.
+func (w *operations) acted(a delivery.Activity) {
+	if a.What == delivery.Began && w.current != nil {
+		w.current.tenant = a.Message.Tenant
+	}
+	w.checkDisowned(a)
+	w.isolated.acted(&w.shared, a)
+	w.crashOnType(a)
+	w.crashOnPoison(a)
+	w.refuseTimer(a)
+	if a.What != delivery.Claimed {
+		return
+	}
+	for _, s := range w.struck {
+		if s.Kind != DropRequest && s.Kind != CallLost {
+			return
+		}
+	}
+	for _, p := range w.processes {
+		if p.incarnation > 0 || p.dead {
+			return
+		}
+	}
+	w.report("no message is claimed from a live process", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
 }

@@ -27,6 +27,13 @@ type process struct {
 	frozen  time.Time // frozen until then
 }
 
+// supervisor crashes, stops and removes processes.
+type supervisor struct {
+	scheduler
+
+	sent map[string]uint64 // number of commands of each service
+}
+
 // name is the suffix of its consumers' names. The first incarnation of the first process
 // always has the same name.
 func (p *process) name() string {
@@ -69,7 +76,7 @@ func (w *simulation) parse(workflow string, text []byte) (*dsl.Definition, error
 }
 
 // crash kills a process: nothing that it sends from now on arrives.
-func (w *simulation) crash(p *process, faults []Fault) {
+func (w *supervisor) crash(p *process, faults []Fault) {
 	p.dead, w.deadServices = true, true
 	for _, f := range faults {
 		if f.Kind == CrashBefore || f.Kind == CrashAfter {
@@ -80,20 +87,20 @@ func (w *simulation) crash(p *process, faults []Fault) {
 }
 
 // freeze suspends a process for a while.
-func (w *simulation) freeze(p *process, amount time.Duration) {
+func (w *supervisor) freeze(p *process, amount time.Duration) {
 	p.frozen = later(p.frozen, w.clock.now.Add(amount))
 	w.wakeAll()
 }
 
 // wakeAll wakes all services to look for messages to claim.
-func (w *simulation) wakeAll() {
+func (w *scheduler) wakeAll() {
 	for _, s := range w.services {
 		w.wakeService(s)
 	}
 }
 
 // clear removes the services of dead processes.
-func (w *simulation) clear() {
+func (w *supervisor) clear() {
 	if !w.deadServices {
 		return
 	}
@@ -119,7 +126,7 @@ func (w *simulation) clear() {
 }
 
 // count records how many commands a service has sent.
-func (w *simulation) count(s *service) {
+func (w *supervisor) count(s *service) {
 	if s.commands > 0 {
 		w.sent[s.Name] = s.commands
 	}
@@ -143,9 +150,9 @@ func (w *simulation) reboot(ctx context.Context) error {
 
 // republish publishes the youngest event once more, like a producer that did not receive the
 // reply.
-func (w *simulation) republish() {
+func (w *supervisor) republish() {
 	w.aside(func(ctx context.Context) error {
-		key := w.youngest
+		key := w.last
 		entries, err := w.client.XRevRangeN(ctx, key, "+", "-", 1).Result()
 		if err != nil || len(entries) == 0 {
 			return err
@@ -158,12 +165,101 @@ func (w *simulation) republish() {
 	})
 }
 
-// aside runs do as a command of the simulation itself during a service's turn.
-func (w *simulation) aside(do func(context.Context) error) {
-	current := w.current
-	w.current = nil
-	if err := do(context.Background()); err != nil { //nolint:forbidigo // the simulation's own commands never block
-		w.failure = err
+// grace is how long a stopping process may finish what it has begun, as in the engine.
+const grace = 5 * time.Second
+
+// replaceable reports whether another process can take over the work of p.
+func (w *scheduler) replaceable(p *process) bool {
+	return slices.ContainsFunc(w.processes, func(other *process) bool { return other != p && !other.dead && !other.leaving })
+}
+
+// requestStop asks a process to stop; another one replaces it after away.
+func (w *supervisor) requestStop(p *process, away time.Duration) {
+	if p.leaving {
+		return
 	}
-	w.current = current
+	p.leaving, p.grace, w.deadServices = true, w.clock.now.Add(grace), true
+	p.again = later(p.again, w.clock.now.Add(away))
+	p.engine.Close()
+}
+
+// finishStops ends the stopping processes that have finished what they had begun. They hand
+// back the rest.
+func (w *supervisor) finishStops() {
+	for _, p := range w.processes {
+		if !p.leaving || p.dead || w.clock.now.Before(p.frozen) {
+			continue
+		}
+		w.deadServices = true
+		if slices.ContainsFunc(p.services, func(s *service) bool {
+			calls := s.asleep || s.calling
+			return !s.rests() && (!calls || w.clock.now.Before(p.grace))
+		}) {
+			continue
+		}
+		w.aside(func(ctx context.Context) error {
+			if err := p.engine.Release(ctx); err != nil {
+				return err
+			}
+			return w.handedOver(ctx, p)
+		})
+		p.dead = true
+		w.wakeForUnread()
+		w.wakeReaders()
+	}
+}
+
+// wakeReaders wakes the services that wait for messages, to take over what was handed back; in
+// production they look once a second. The timer service's lease is passed on by its
+// holder.
+func (w *scheduler) wakeReaders() {
+	for _, s := range w.services {
+		if s.consumerGroup.concerns != nil && !s.consumerGroup.fires() {
+			w.wakeService(s)
+		}
+	}
+}
+
+// wakeForUnread wakes the groups that have unread events. The services that were woken for those
+// events may be gone.
+func (w *scheduler) wakeForUnread() {
+	for _, t := range w.groups {
+		if t.concerns == nil || len(t.services) == 0 {
+			continue
+		}
+		if unread, _ := w.open(t.services[0]); unread > 0 { // the same for all services of the group
+			w.notify(t)
+		}
+	}
+}
+
+// handedOver checks that a process that was asked to stop has handed back its messages. A
+// lost reply excuses it: it did not know of all messages that it was given.
+func (w *supervisor) handedOver(ctx context.Context, p *process) error {
+	if slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == DropReply }) {
+		return nil
+	}
+	for _, t := range w.groups {
+		if t.concerns == nil {
+			continue
+		}
+		for _, stream := range w.streams {
+			if err := w.handedOverOf(ctx, p, t, stream); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// handedOverOf checks one group on one stream.
+func (w *supervisor) handedOverOf(ctx context.Context, p *process, t *consumerGroup, stream string) error {
+	args := &redis.XPendingExtArgs{Stream: stream, Group: t.reads(), Start: "-", End: "+", Count: 1000}
+	pending, err := w.client.XPendingExt(ctx, args).Result()
+	for _, entry := range pending {
+		if consumerOf(entry.Consumer) == p.name() && entry.Idle < handedBack {
+			w.report("a process that is asked to stop hands back its messages", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.reads(), entry.Consumer))
+		}
+	}
+	return err
 }

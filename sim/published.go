@@ -3,20 +3,24 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/invariant"
 )
 
 // published follows the streams. Their order is the true one: the time of an event is
 // that of the step that published it.
 type published struct {
-	broken reportFunc
+	broken invariant.Report
 	slack  time.Duration
 	twice  bool // a fault may have published an event twice
 
@@ -37,7 +41,7 @@ type stated struct{ execution, id string }
 
 // checkPublished checks the published events: no timer fires after its execution ended or after
 // it was replaced, no event is published twice, and every end is published.
-func (w *simulation) checkPublished(t *Trial, broken reportFunc) {
+func (w *checker) checkPublished(t *Trial, broken invariant.Report) {
 	p := published{
 		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, poison: &w.poison, reopened: w.operators.reopened,
 		twice: w.duplicated(),
@@ -62,11 +66,6 @@ func (w *simulation) checkPublished(t *Trial, broken reportFunc) {
 	for _, end := range t.Ends {
 		w.heard(end, broken)
 	}
-}
-
-// duplicated reports whether a fault has published an event a second time.
-func (w *simulation) duplicated() bool {
-	return slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
 }
 
 // first reports whether an event is published for the first time.
@@ -115,14 +114,14 @@ func (p *published) takenBack(e publication) {
 	if !ok || t.Keyed() && t.TaskID == "" {
 		return
 	}
-	key := e.Execution + " " + slot(t) + " " + t.FireAt.String()
+	key := e.Execution + " " + invariant.Slot(t) + " " + t.FireAt.String()
 	switch {
 	case e.Type == event.TimerCancelled:
 		p.back[key] = true
 	case e.Type == event.TimerScheduled:
 		delete(p.back, key)
 	case p.back[key]:
-		p.broken("a timer that was taken back does not fire", e.Execution, "the %s timer of %s for %v did", t.Kind, RunName(t.TaskID), t.FireAt)
+		p.broken("a timer that was taken back does not fire", e.Execution, "the %s timer of %s for %v did", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
 	}
 }
 
@@ -135,7 +134,7 @@ func timerIn(data json.RawMessage) (t event.Timer, ok bool) {
 }
 
 // unpublished reports executions whose end was not published.
-func unpublished(ends []End, seen map[stated]bool, broken reportFunc) {
+func unpublished(ends []End, seen map[stated]bool, broken invariant.Report) {
 	for _, end := range ends {
 		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[stated{end.ID, end.History[n-1].ID}] {
 			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
@@ -160,7 +159,7 @@ type publication struct {
 
 // publications returns all events of executions that were ever published, in stream
 // order. It includes trimmed entries, since the first of two duplicates may be gone.
-func (w *simulation) publications() iter.Seq[publication] {
+func (w *checker) publications() iter.Seq[publication] {
 	return func(yield func(publication) bool) {
 		for _, p := range w.past {
 			if !yield(p) {
@@ -179,7 +178,7 @@ func (w *simulation) publications() iter.Seq[publication] {
 }
 
 // trimmed keeps an entry that leaves its stream.
-func (w *simulation) trimmed(key, entry string, fields []string) {
+func (w *monitor) trimmed(key, entry string, fields []string) {
 	at := slices.Index(w.streams, key)
 	if at < 0 {
 		return
@@ -224,7 +223,7 @@ func ended(e event.Event) bool {
 
 // announced checks that the events that tasks have emitted were published, and that ids
 // given by the engine are unique.
-func (w *simulation) announced(ends []End, published map[string]bool, broken reportFunc) {
+func (w *checker) announced(ends []End, published map[string]bool, broken invariant.Report) {
 	if !w.emits() {
 		return
 	}
@@ -248,15 +247,15 @@ func (w *simulation) announced(ends []End, published map[string]bool, broken rep
 				broken("what a task sends is published", end.ID, "%s %s of %s is not", sent.Type, sent.ID, e.Task)
 			}
 			if by := tasks[id]; by != "" && strings.HasPrefix(sent.ID, w.idOf(end.ID)+event.ParseRun(e.Task).Ref) {
-				broken("an event that a task sends has an id of its own", end.ID, "%s and %s both sent %s %s", by, RunName(e.Task), sent.Type, sent.ID)
+				broken("an event that a task sends has an id of its own", end.ID, "%s and %s both sent %s %s", by, invariant.RunName(e.Task), sent.Type, sent.ID)
 			}
-			tasks[id] = RunName(e.Task) + " of " + end.ID
+			tasks[id] = invariant.RunName(e.Task) + " of " + end.ID
 		}
 	}
 }
 
 // emits reports whether any task emits events.
-func (w *simulation) emits() bool {
+func (w *checker) emits() bool {
 	for _, def := range append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...) {
 		for _, t := range def.Tasks() {
 			if t.Kind == dsl.Emit {
@@ -266,3 +265,62 @@ func (w *simulation) emits() bool {
 	}
 	return false
 }
+
+// keyed follows the timers that have a key, by execution, task and key: of several
+// requests for one key only the last counts.
+type keyed map[string][]timerRequest
+
+// timerRequest is a request to set a timer, or to cancel it.
+type timerRequest struct {
+	event.Timer
+
+	at   time.Time // when its event was written
+	back bool
+}
+
+// take records what a stream entry says about a timer. It reports a timer that fires
+// although a later request replaced it more than slack ago.
+func (k keyed) take(entry string, e event.Event, slack time.Duration, broken invariant.Report) {
+	if e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired || !bytes.Contains(e.Data, []byte(`"key"`)) {
+		return
+	}
+	var t event.Timer
+	if decide.DecodeData(e, &t) != nil || !t.Keyed() {
+		return
+	}
+	id := fmt.Sprintf("%s %s %s", e.Execution, t.TaskID, t.Key)
+	text, _, _ := strings.Cut(entry, "-")
+	ms, _ := strconv.ParseInt(text, 10, 64) // written by Redis
+	at := time.UnixMilli(ms).UTC()
+	if e.Type != event.TimerFired {
+		k[id] = append(k[id], timerRequest{t, at, e.Type == event.TimerCancelled})
+		return
+	}
+	said := k[id]
+	for len(said) > 0 && !said[len(said)-1].FireAt.Equal(t.FireAt) {
+		last := said[len(said)-1]
+		if at.Sub(last.at) > slack {
+			broken("of timers with one key the last counts", e.Execution, "that of %s for %v fired, and there was a later word at %v", t.Key, t.FireAt, last.at)
+			return
+		}
+		said = said[:len(said)-1]
+	}
+	k[id] = nil
+}
+
+// left reports timers that have never fired although their execution was still running
+// when they were due.
+func (k keyed) left(over map[string]time.Time, broken invariant.Report) {
+	for _, id := range sortedKeys(k) {
+		n := len(k[id])
+		if n == 0 || k[id][n-1].back {
+			continue
+		}
+		last := k[id][n-1]
+		if end := over[last.Execution]; !end.IsZero() && end.After(later(last.at, last.Due())) {
+			broken("a timer with a key is not lost", last.Execution, "that of %s for %v has not fired", last.Key, last.FireAt)
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

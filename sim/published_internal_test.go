@@ -25,7 +25,7 @@ func TestPublishedKnowsWhatWasTrimmed(t *testing.T) {
 		{"it fires again for no reason", [][2]string{fired, ended, fired}, "1", nil, []string{"an event is published once"}},
 		{"another one fires", [][2]string{ended, {"x/do/0/w/wait/2", string(event.TimerFired)}}, "0", nil, []string{"no timer outlives its execution"}},
 	} {
-		cfg := twoProcesses(t).withDefaults()
+		cfg := twoProcesses(t).WithDefaults()
 		cfg.Plan = &Plan{}
 		w, err := newSimulation(t.Context(), cfg)
 		if err != nil {
@@ -47,7 +47,7 @@ func TestPublishedKnowsWhatWasTrimmed(t *testing.T) {
 			w.struck = append(w.struck, Struck{Fault: Fault{Kind: kind}})
 		}
 		var got []string
-		w.checkPublished(&Trial{}, func(rule, _, _ string, _ ...any) { got = append(got, rule) })
+		(&checker{&w.monitor}).checkPublished(&Trial{}, func(rule, _, _ string, _ ...any) { got = append(got, rule) })
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: broken %q, want %q", c.name, got, c.want)
 		}

@@ -17,8 +17,8 @@ const housekeeping = "housekeeping"
 // streams are trimmed right behind their readers.
 func (cfg Config) simulatedRetention() engine.Retention {
 	const one = 4 // one simulation in four
-	if cfg.retention != nil {
-		return *cfg.retention
+	if cfg.Scripted.Retention != nil {
+		return *cfg.Scripted.Retention
 	}
 	n := Choice(cfg.Seed, housekeeping)
 	if cfg.Plan == nil || cfg.Processes == 1 || n%one != 0 {
@@ -27,28 +27,28 @@ func (cfg Config) simulatedRetention() engine.Retention {
 	return engine.Retention{Entries: int((n >> 8) % 16), Age: time.Duration((n>>16)%40_000+1) * time.Millisecond}
 }
 
-// tidied records when executions ended, and which ones were removed.
-type tidied struct {
+// finished records when executions ended, and which ones were removed.
+type finished struct {
 	over    map[string]time.Time
 	removed map[string]bool
 }
 
 // written records a new entry of a history.
-func (w *simulation) written(key string, fields []string) {
+func (w *monitor) written(key string, fields []string) {
 	id, history, ok := w.executionIn(key)
 	if !ok || !history {
 		return
 	}
 	switch typeOf(fields) {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		w.tidied.over[id] = publicationOf("", fields).Time // its process may have frozen between the decision and the commit
+		w.finished.over[id] = publicationOf("", fields).Time // its process may have frozen between the decision and the commit
 	default: // it was retried, or has begun
-		w.tidied.over[id] = time.Time{}
+		w.finished.over[id] = time.Time{}
 	}
 }
 
 // removed checks that no execution is removed too early, or while its parent is running.
-func (w *simulation) removed(key string) {
+func (w *monitor) removed(key string) {
 	if key == w.refused.key {
 		return // it is only kept aside
 	}
@@ -57,8 +57,8 @@ func (w *simulation) removed(key string) {
 	if !ok || history {
 		return
 	}
-	w.tidied.removed[id] = true
-	over, longest := w.tidied.over[id], w.retention.Finished.Shortest()
+	w.finished.removed[id] = true
+	over, longest := w.finished.over[id], w.retention.Finished.Shortest()
 	switch past := w.clock.now.Sub(over); {
 	case over.IsZero():
 		w.report(rule, id, "it goes on, and was removed")
@@ -66,7 +66,7 @@ func (w *simulation) removed(key string) {
 		w.report(rule, id, fmt.Sprintf("it was removed %v after its end, and is kept for %v", past, longest))
 	}
 	if at := strings.LastIndexByte(id, '.'); at > 0 {
-		if over, begun := w.tidied.over[id[:at]]; begun && over.IsZero() {
+		if over, begun := w.finished.over[id[:at]]; begun && over.IsZero() {
 			w.report(rule, id, "it was removed, and "+id[:at]+" goes on")
 		}
 	}
@@ -76,11 +76,11 @@ func (w *simulation) removed(key string) {
 const Removed decide.Status = "removed"
 
 // fired records a timer that fired for an execution that does not exist.
-func (w *simulation) fired(fields []string) {
+func (w *monitor) fired(fields []string) {
 	if w.cfg.Plan == nil || typeOf(fields) != event.TimerFired {
 		return
 	}
-	if _, known := w.tidied.over[field(fields, "executionid")]; known {
+	if _, known := w.finished.over[field(fields, "executionid")]; known {
 		return // the usual case
 	}
 	values := map[string]any{}

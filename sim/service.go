@@ -11,6 +11,23 @@ import (
 	"flunq.io/flunq/engine/delivery"
 )
 
+// scheduler decides which service has the next turn.
+type scheduler struct {
+	shared
+
+	processes []*process
+	services  []*service // of the live processes
+	active    []*service // the services that are not idle
+	groups    []*consumerGroup
+	next      *service // already chosen for the next turn; nil: none yet
+	turns     uint64   // number of turns of all services
+	lazy      bool     // see allDone
+	parallel  bool     // see delayCall
+	timeUp    bool     // Config.MaxTime has passed
+
+	deadServices bool // services of dead processes have to be removed
+}
+
 // service is one instance of an engine service, run as a coroutine: it runs until its
 // next command, then another service may have a turn.
 type service struct {
@@ -25,7 +42,7 @@ type service struct {
 	yield   func(struct{}) bool
 
 	hash        uint64   // of its name
-	faultHashes []uint64 // see simulation.faultHashes
+	faultHashes []uint64 // see injector.faultHashes
 
 	tenant string // of the message that it began last
 
@@ -37,7 +54,7 @@ type service struct {
 	waits    bool      // within a step, blocked in a read until wake or until something is written
 	calling  bool      // within a step, until a call returns
 	woken    bool      // something was written that it may have to read
-	active   bool      // it is in simulation.active
+	active   bool      // it is in scheduler.active
 	callRank uint64    // within a step, until nothing else happens: see delayCall
 	wake     time.Time // zero: not scheduled
 	answerAt time.Time // when the call that it made has its answer, if its process died before; zero otherwise
@@ -120,7 +137,7 @@ func (s *service) ready(now time.Time) bool {
 func (s *service) idle() bool { return s.parked && !s.woken && s.wake.IsZero() }
 
 // wakeService wakes a service: it gets a turn as soon as possible.
-func (w *simulation) wakeService(s *service) {
+func (w *scheduler) wakeService(s *service) {
 	s.woken = true
 	if !s.active {
 		s.active = true
@@ -129,7 +146,7 @@ func (w *simulation) wakeService(s *service) {
 }
 
 // settle removes idle services from the active ones.
-func (w *simulation) settle() {
+func (w *scheduler) settle() {
 	w.active = slices.DeleteFunc(w.active, func(s *service) bool {
 		s.active = !s.idle()
 		return !s.active
@@ -139,7 +156,7 @@ func (w *simulation) settle() {
 // choose returns the service that has the next turn, nil if none is ready. The choice
 // depends only on the seed and on how many turns each service has had, so leaving out one
 // service does not affect the others.
-func (w *simulation) choose() *service {
+func (w *scheduler) choose() *service {
 	var best *service
 	var lowest uint64
 	for _, s := range w.active {
@@ -161,12 +178,12 @@ const (
 )
 
 // nextService returns the service that has the next turn, which may have been chosen already.
-func (w *simulation) nextService() *service {
+func (w *scheduler) nextService() *service {
 	s := w.next
 	if w.next = nil; s != nil {
 		return s
 	}
-	if s = w.choose(); s == nil && w.beside && w.releaseCall() {
+	if s = w.choose(); s == nil && w.parallel && w.releaseCall() {
 		s = w.choose()
 	}
 	return s
@@ -202,7 +219,7 @@ func mix(seed, hash, count uint64) uint64 {
 }
 
 // turn runs a service until its next command.
-func (w *simulation) turn(s *service) {
+func (w *scheduler) turn(s *service) {
 	s.turns++
 	w.turns++
 	if s.parked {
@@ -218,7 +235,7 @@ func (w *simulation) turn(s *service) {
 }
 
 // parked schedules a service that has ended a step.
-func (w *simulation) parked(s *service) {
+func (w *scheduler) parked(s *service) {
 	if w.cfg.Waits > 0 && s.consumerGroup.fires() && s.err == nil {
 		s.wake = w.clock.now // to block in its next read
 		return
@@ -255,7 +272,7 @@ func (w *simulation) parked(s *service) {
 
 // beforeRest wakes the services that renew leases before the clock moves. It reports
 // whether there were any.
-func (w *simulation) beforeRest() bool {
+func (w *scheduler) beforeRest() bool {
 	found := false
 	for _, s := range w.renewals() {
 		if !s.parked || s.process.leaving || !s.wake.IsZero() || !w.busy(s.process) {
@@ -269,7 +286,7 @@ func (w *simulation) beforeRest() bool {
 
 // busy reports whether an executor of a process is within a step, and the process is not
 // frozen.
-func (w *simulation) busy(p *process) bool {
+func (w *scheduler) busy(p *process) bool {
 	for _, s := range w.active {
 		if s.process == p && s.Group == "executor" && !s.parked && !w.clock.now.Before(p.frozen) {
 			return true
@@ -280,7 +297,7 @@ func (w *simulation) busy(p *process) bool {
 
 // nextWake returns the earliest time at which a service wants a turn; zero if there is
 // none.
-func (w *simulation) nextWake() time.Time {
+func (w *scheduler) nextWake() time.Time {
 	next := w.nextRestart()
 	for _, s := range w.active {
 		if w.clock.now.Before(s.process.frozen) || w.onlyTidies(s) || s.rests() && s.process.leaving {
@@ -294,7 +311,7 @@ func (w *simulation) nextWake() time.Time {
 }
 
 // nextRestart returns when the next dead or frozen process continues; zero if there is none.
-func (w *simulation) nextRestart() time.Time {
+func (w *scheduler) nextRestart() time.Time {
 	var next time.Time
 	for _, p := range w.processes {
 		if p.dead && !p.again.After(w.clock.now) {
@@ -310,7 +327,7 @@ func (w *simulation) nextRestart() time.Time {
 }
 
 // sleep blocks the current service for d of virtual time.
-func (w *simulation) sleep(ctx context.Context, d time.Duration) error {
+func (w *scheduler) sleep(ctx context.Context, d time.Duration) error {
 	s := w.current
 	if d <= 0 || s == nil {
 		return ctx.Err()
@@ -318,7 +335,7 @@ func (w *simulation) sleep(ctx context.Context, d time.Duration) error {
 	s.wake, s.asleep = w.clock.now.Add(d), true
 	w.wakeSubstitute(s)
 	if !s.pause() {
-		return errStopped
+		return ErrStopped
 	}
 	if s.process.dead {
 		return errCrashed

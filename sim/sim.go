@@ -16,7 +16,6 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/mock"
 )
@@ -53,6 +52,14 @@ type Config struct {
 	Exchange func(mock.Exchange)
 	Missed   func(Missed)
 
+	// Arrived, if set, is called for each event from outside with the time when it came, and
+	// Faulted for each fault. Wrap returns the transport that the engine's calls enter;
+	// Answers returns one that answers them instead of Mocks and Transport.
+	Arrived func(event.Event, time.Time)
+	Faulted func(Struck)
+	Wrap    func(next http.RoundTripper, now func() time.Time) http.RoundTripper
+	Answers func(sleep func(context.Context, time.Duration) error) http.RoundTripper
+
 	Plan       *Plan // what goes wrong; nil: nothing
 	Processes  int   // number of engine processes; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
@@ -66,21 +73,15 @@ type Config struct {
 	Watchful bool          // check what executions wait for whenever nothing is under way
 	Poison   uint64        // the number of the message that crashes each process that begins it; 0: none
 
-	bug                *bug                      // planted by the tests of the simulator itself
-	acts               []arrival                 // of operators, set by the simulator's tests
-	crashURL           string                    // a URL whose callers crash, likewise
-	crashType          event.Type                // a type of event whose consumers crash, likewise
-	refuse             func(n uint64) int        // how often the n-th timer request cannot be carried out at first, see refused; nil: never
-	breakers           func() *executor.Breakers // of each process, likewise; nil: none
-	retention          *engine.Retention         // likewise; nil: depends on the seed
-	record             *recording
+	Scripted Scripted // what happens by script rather than by chance
+	Bug      *Bug     // an engine bug that a test plants; nil: none
+
 	foreignDefinitions []*dsl.Definition // the definitions as other tenants have them; nil: all tenants have the same
 	known              *checkedEnds      // ends that were found correct, shared by all simulations of a search; nil: none
-	replay             *Recording        // answers the calls instead of Mocks and Transport
 }
 
-// ids returns the ids of the executions that are started.
-func (cfg Config) ids() []string {
+// IDs returns the ids of the executions that are started.
+func (cfg Config) IDs() []string {
 	ids := []string{cfg.ID}
 	for i := 1; i < cfg.Executions; i++ {
 		ids = append(ids, fmt.Sprintf("%s-%d", cfg.ID, i+1))
@@ -126,7 +127,7 @@ const (
 // Result.Stop. A failed execution is a Result; an error means that the engine or the
 // configuration is at fault.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	cfg = cfg.withDefaults()
+	cfg = cfg.WithDefaults()
 	w, err := newSimulation(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -145,12 +146,13 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 // Prepared returns cfg for many simulations that differ only in their faults: they share
 // what depends on nothing else.
 func (cfg Config) Prepared() Config {
-	cfg = cfg.withDefaults()
-	cfg.known, cfg.foreignDefinitions = newChecked(), foreignDefinitions(cfg)
-	return cfg
+	cfg = cfg.WithDefaults()
+	cfg.known = newChecked()
+	return cfg.OwnTexts()
 }
 
-func (cfg Config) withDefaults() Config {
+// WithDefaults returns cfg with the defaults of its zero fields.
+func (cfg Config) WithDefaults() Config {
 	if cfg.Start.IsZero() {
 		cfg.Start = Epoch()
 	}
@@ -202,8 +204,8 @@ func (w *simulation) options(p *process) engine.Options {
 	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
 	opts.Observe, opts.Retention = w.observe, w.retention
 	opts.Transport, opts.Memory = w.outward, &memories
-	if w.cfg.breakers != nil {
-		opts.Breakers = w.cfg.breakers()
+	if w.cfg.Scripted.Breakers != nil {
+		opts.Breakers = w.cfg.Scripted.Breakers()
 	}
 	return opts
 }
@@ -261,3 +263,8 @@ func (cfg Config) batch() int {
 	}
 	return batches[mix(cfg.Seed, hashed("batch"), 0)%uint64(len(batches))]
 }
+
+// GCPercent is the GOGC value, in percent, that suits simulations. Each simulation consists
+// of many small, short-lived objects, while the cost of a collection depends on what the
+// process keeps. A much higher value evicts the CPU caches of a busy machine.
+const GCPercent = 800

@@ -5,12 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
@@ -18,97 +14,37 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/sim/memory"
-	"flunq.io/flunq/sim/mock"
 )
 
-// simulation is a running simulation.
+// simulation is a running simulation. Its parts are layers, each of which knows only those
+// below it: what they share, the scheduler, the supervisor of the processes, the faults, the
+// invariants that are checked while it runs, the operations, and the environment.
 type simulation struct {
-	cfg          Config
-	memory       *memory.Server
-	line         *pooledClient
-	client       *redis.Client  // the client of line
-	engine       *engine.Engine // of the first process, whose store and definition cache the simulation uses
-	outward      http.RoundTripper
-	processes    []*process
-	services     []*service // of the live processes
-	active       []*service // the services that are not idle
-	deadServices bool       // services of dead processes have to be removed
-	groups       []*consumerGroup
-	ids          []string // of the executions that are started
-	tenants      []string // the tenants of the executions
-	streams      []string // the keys of the tenants' events
-	youngest     string   // the stream to which an event was written last
-	lazy         bool     // see allDone
-	beside       bool     // see delayCall
-	next         *service // already chosen for the next turn; nil: none yet
-	current      *service // whose turn it is; nil while the simulation itself acts
-	clock        clock
-	arrivals     []arrival // events from outside that are still to come, the next first
-	calls        *calls
+	environment
 
-	struck  []Struck          // the faults that happened
-	drawn   int               // number of random faults
-	outage  time.Time         // until when Redis is unreachable
-	sent    map[string]uint64 // number of commands of each service
-	called  map[string]uint64 // number of calls of each executor
-	actions map[Action]int    // number of calls that reached a service
-	turns   uint64            // number of turns of all services
-
-	reached       []Reached  // in order of arrival
-	answered      []Answered // in order of completion
-	carried       carried
-	unmocked      []mock.Exchange   // calls that no mock answers
-	mocked        *mocked           // nil: calls go out
-	idempotency   map[string]string // the keys of task runs, and the task runs of keys
-	ownKeys       map[string]bool   // tasks that set their own key, see ownKey
-	rekeyed       []Rekeyed
-	violations    []Violation     // violations found while the simulation runs
-	others        map[string]bool // messages that a process knows to be owned by another one
-	performed     map[string]bool // requests whose call a consumer has performed; false: and may perform again, because their lease has lapsed
-	isolated      isolation
-	strayTimers   []string // see Trial
-	retention     engine.Retention
-	tidied        tidied
-	operators     operators
-	refused       refused
-	missed        missed
-	timeUp        bool // Config.MaxTime has passed
-	poison        poisonMessages
-	past          []publication            // trimmed entries
-	checkedStates map[string]*checkedState // by execution, see checkNeeds
-
-	living  int // executions that have begun and not ended
-	tasks   int
-	events  int
-	trace   *trace
-	seen    map[string]int64 // number of observed entries of each history
-	failure error
-}
-
-// arrival is an event from outside or an operator's act, and when it comes.
-type arrival struct {
-	at    time.Time
-	event event.Event
-	act   func(context.Context, *simulation) error // instead of an event
+	missed   missedEvents
+	arrivals []Arrival // events from outside that are still to come, the next first
+	living   int       // executions that have begun and not ended
+	trace    *Trace
+	seen     map[string]int64 // number of observed entries of each history
 }
 
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
-	w := &simulation{cfg: cfg, ids: cfg.ids(), tenants: cfg.tenants(), trace: newTrace(), seen: map[string]int64{}, checkedStates: map[string]*checkedState{}, actions: map[Action]int{}, idempotency: map[string]string{}, others: map[string]bool{}, performed: map[string]bool{}, tidied: tidied{map[string]time.Time{}, map[string]bool{}}, operators: newOperators(), sent: map[string]uint64{}, called: map[string]uint64{}, clock: newClock(cfg.Start, cfg.Pace)}
-	for _, tenant := range w.tenants {
-		w.streams = append(w.streams, streamOf(tenant))
-	}
-	w.memory, w.retention = memory.New(cfg.Start), cfg.simulatedRetention()
+	w := &simulation{trace: NewTrace(), seen: map[string]int64{}}
+	w.shared, w.missed.shared = newShared(cfg), &w.shared
+	w.sent, w.called, w.monitor.records = map[string]uint64{}, map[string]uint64{}, newRecords()
+	w.retention = cfg.simulatedRetention()
 	w.memory.Waited = cfg.Waits > 0
 	w.memory.Node = 1 // trim exactly even in short streams
-	w.lazy, w.beside = cfg.lazy(), cfg.besides()
+	w.lazy, w.parallel = cfg.lazy(), cfg.parallelCalls()
 	w.memory.Added = w.added
 	if cfg.Plan != nil {
 		w.memory.Page = cfg.chunkSize("pages", 4, 3) //nolint:mnd // Redis decides this in production
 		w.watch()
 	}
 	w.connect()
-	if cfg.bug != nil {
-		w.memory.Tamper = cfg.bug.script
+	if cfg.Bug != nil {
+		w.memory.Tamper = cfg.Bug.Script
 	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the other simulations meet a Redis that knows no script
 		known, err := engineScripts()
 		if err != nil {
@@ -116,7 +52,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 		}
 		w.memory.Know(known)
 	}
-	w.calls = newCalls(w, cfg.Transport)
+	w.calls = newCalls(&w.scheduler, cfg.Transport)
 	w.outward = w.transport()
 	for i := range cfg.Processes {
 		p := &process{index: i}
@@ -149,7 +85,7 @@ func (w *simulation) close() {
 		s.stop()
 	}
 	w.calls.stop()
-	w.line.disconnect()
+	w.pool.disconnect()
 	w.memory.Close()
 }
 
@@ -174,8 +110,8 @@ func (w *simulation) launch(ctx context.Context) error {
 	}
 	w.arrivals = w.expected()
 	if w.cfg.Plan != nil { // simultaneous events come in any order
-		slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
-			return cmp.Compare(mix(w.cfg.Seed, hashed(a.event.ID), 0), mix(w.cfg.Seed, hashed(b.event.ID), 0))
+		slices.SortStableFunc(w.arrivals, func(a, b Arrival) int {
+			return cmp.Compare(mix(w.cfg.Seed, hashed(a.Event.ID), 0), mix(w.cfg.Seed, hashed(b.Event.ID), 0))
 		})
 	}
 	sortArrivals(w.arrivals)
@@ -198,8 +134,8 @@ func (w *simulation) restart(ctx context.Context, id string) {
 }
 
 // expected returns the events and acts that will come from outside.
-func (w *simulation) expected() []arrival {
-	out := slices.Concat(w.cfg.acts, w.planned())
+func (w *simulation) expected() []Arrival {
+	out := slices.Concat(w.cfg.Scripted.Arrivals, w.planned())
 	if w.cfg.Mocks == nil {
 		return out
 	}
@@ -207,7 +143,7 @@ func (w *simulation) expected() []arrival {
 		at := w.cfg.Start.Add(mocked.After)
 		e := mocked.Event(i, at)
 		for _, e.Tenant = range w.tenants {
-			out = append(out, arrival{at: at, event: e})
+			out = append(out, Arrival{At: at, Event: e})
 		}
 	}
 	return out
@@ -245,7 +181,7 @@ func (w *simulation) move(ctx context.Context) (bool, error) {
 }
 
 // limit returns the reason to stop now, "" if there is none.
-func (w *simulation) limit(ctx context.Context) Stop {
+func (w *scheduler) limit(ctx context.Context) Stop {
 	switch {
 	case ctx.Err() != nil:
 		return Interrupt
@@ -266,13 +202,13 @@ func (w *simulation) advance(ctx context.Context) (bool, error) {
 	if w.beforeRest() {
 		return true, nil
 	}
-	if err := w.missedSoFar(ctx); err != nil {
+	if err := w.missed.missedSoFar(ctx); err != nil {
 		return false, err
 	}
 	w.checkNeeds(ctx)
 	next := w.nextWake()
-	if len(w.arrivals) > 0 && (next.IsZero() || w.arrivals[0].at.Before(next)) {
-		next = w.arrivals[0].at
+	if len(w.arrivals) > 0 && (next.IsZero() || w.arrivals[0].At.Before(next)) {
+		next = w.arrivals[0].At
 	}
 	if next.IsZero() && w.calls.open == 0 {
 		return false, nil
@@ -297,12 +233,12 @@ func (w *simulation) advance(ctx context.Context) (bool, error) {
 
 // arrive publishes the events from outside that are due.
 func (w *simulation) arrive(ctx context.Context) error {
-	for len(w.arrivals) > 0 && !w.arrivals[0].at.After(w.clock.now) {
+	for len(w.arrivals) > 0 && !w.arrivals[0].At.After(w.clock.now) {
 		if err := w.receive(ctx, w.arrivals[0]); err != nil {
-			return fmt.Errorf("send event %s: %w", w.arrivals[0].event.ID, err)
+			return fmt.Errorf("send event %s: %w", w.arrivals[0].Event.ID, err)
 		}
-		if w.cfg.record != nil {
-			w.cfg.record.arrived(w.arrivals[0].event, w.clock.now)
+		if w.cfg.Arrived != nil {
+			w.cfg.Arrived(w.arrivals[0].Event, w.clock.now)
 		}
 		w.arrivals = w.arrivals[1:]
 	}
@@ -310,12 +246,12 @@ func (w *simulation) arrive(ctx context.Context) error {
 }
 
 // receive performs an arrival.
-func (w *simulation) receive(ctx context.Context, a arrival) error {
-	if a.act != nil {
-		return a.act(ctx, w)
+func (w *simulation) receive(ctx context.Context, a Arrival) error {
+	if a.Do != nil {
+		return a.Do(ctx, Operator{Store: w.engine.Store, Elapsed: w.clock.now.Sub(w.cfg.Start), Report: w.report})
 	}
-	w.noteArrival(a.event)
-	return w.engine.Store.Publish(ctx, a.event)
+	w.missed.noteArrival(a.Event)
+	return w.engine.Store.Publish(ctx, a.Event)
 }
 
 // result reads from Redis how the execution ended.
@@ -350,11 +286,11 @@ func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 			return nil, err
 		}
 	}
-	if r.Missed, err = w.missedInAll(ctx); err != nil {
+	if r.Missed, err = w.missed.missedInAll(ctx); err != nil {
 		return nil, err
 	}
-	r.Order, r.Effects = w.trace.sum(), w.effects()
-	r.Outcome = outcome(r)
+	r.Order, r.Effects = w.trace.Sum(), w.effects()
+	r.Outcome = OutcomeOf(r)
 	return r, nil
 }
 

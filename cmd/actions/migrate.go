@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/yaml"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 )
 
 // Migrator moves running executions to another registered document of their workflow, provided that
@@ -207,11 +207,11 @@ func (out *Migration) misfit(err error, to side) error {
 	}
 	happened := "nothing yet"
 	if div.Got.Type != "" {
-		happened = sim.Describe(div.Got)
+		happened = recording.Describe(div.Got)
 	}
 	decides := "nothing: the event has no effect there"
 	if div.Want.Type != "" {
-		decides = sim.Describe(div.Want)
+		decides = recording.Describe(div.Want)
 	}
 	out.Reason = fmt.Sprintf("event %d of its history is: %s; by the new document: %s", div.Version, happened, decides)
 	if task := to.env.Definition().Task(event.ParseRun(out.Task).Ref); task != nil {

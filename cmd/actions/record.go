@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 )
 
 // MostChildren is the maximum number of child executions that are read.
@@ -25,7 +25,7 @@ type Recorder struct {
 }
 
 // Begin begins the recording of an execution; it needs the first event of its history.
-func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Event) (*sim.Export, error) {
+func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Event) (*recording.Export, error) {
 	if len(first) == 0 {
 		return nil, fmt.Errorf("execution %s has not begun: there is nothing to record", x.ID)
 	}
@@ -44,7 +44,7 @@ func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Ev
 	if err != nil {
 		return nil, err
 	}
-	return sim.NewExport(r.Out, sim.Exported{
+	return recording.NewExport(r.Out, recording.Exported{
 		Version: r.Version, Definition: def, With: with, Input: started.Input,
 		ID: x.ID, Tenant: x.Tenant, Start: first[0].Time,
 		Document: func(hash string) (*dsl.Definition, error) {

@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/cmd/run"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 )
 
 // replaying is one run of the command replay.
@@ -26,7 +26,7 @@ type replaying struct {
 	workflow, at, secrets string
 	full, strict, tui     bool
 
-	opts   sim.ReplayOptions
+	opts   recording.ReplayOptions
 	given  map[string]any // the secrets
 	source cli.Document   // of --workflow
 	rows   []replayRow    // for -o json
@@ -42,14 +42,14 @@ type replaying struct {
 
 // replayRow is the result for one recording, in the JSON output.
 type replayRow struct {
-	*sim.Verdict
+	*recording.Verdict
 
 	File  string `json:"file"`
 	Error string `json:"error,omitempty"` // why it cannot be replayed
 
 	err error
-	src []byte         // for the report
-	rec *sim.Recording // for the terminal UI
+	src []byte               // for the report
+	rec *recording.Recording // for the terminal UI
 }
 
 // NewReplayCommand returns the command flunq replay.
@@ -147,7 +147,7 @@ func (r *replaying) read(ctx context.Context) (err error) {
 	if r.full && (r.workflow != "" || r.at != "") {
 		return cli.Misusef("--full excludes --workflow and --at: it runs what was recorded, to its end")
 	}
-	r.opts = sim.ReplayOptions{StrictOrder: r.strict, Full: r.full}
+	r.opts = recording.ReplayOptions{StrictOrder: r.strict, Full: r.full}
 	if r.at != "" {
 		if r.opts.At, err = momentOf(r.at); err != nil {
 			return err
@@ -171,26 +171,26 @@ func (r *replaying) read(ctx context.Context) (err error) {
 }
 
 // momentOf parses --at.
-func momentOf(text string) (*sim.Moment, error) {
+func momentOf(text string) (*recording.Moment, error) {
 	if n, err := strconv.Atoi(text); err == nil {
 		if n < 1 {
 			return nil, cli.Misusef("--at %d: events are counted from 1", n)
 		}
-		return &sim.Moment{Event: n}, nil
+		return &recording.Moment{Event: n}, nil
 	}
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return &sim.Moment{Time: at}, nil
+		return &recording.Moment{Time: at}, nil
 	}
 	d, err := dsl.ParseDuration(text)
 	if err != nil {
 		return nil, cli.Misusef("--at %q: want a time such as 2026-01-02T12:00:00Z, a duration such as PT36H, or the number of an event", text)
 	}
-	return &sim.Moment{After: d}, nil
+	return &recording.Moment{After: d}, nil
 }
 
 // all replays the files on all cores, and prints the results in the order of the files.
 func (r *replaying) all(ctx context.Context, files []string) error {
-	replayer := sim.NewReplayer(r.opts)
+	replayer := recording.NewReplayer(r.opts)
 	ahead := make(chan chan replayRow, 4*runtime.GOMAXPROCS(0))
 	space := make(chan struct{}, runtime.GOMAXPROCS(0))
 	ctx, cancel := context.WithCancel(ctx)
@@ -220,7 +220,7 @@ func (r *replaying) all(ctx context.Context, files []string) error {
 }
 
 // one replays a file.
-func (r *replaying) one(ctx context.Context, replayer *sim.Replayer, file string) replayRow {
+func (r *replaying) one(ctx context.Context, replayer *recording.Replayer, file string) replayRow {
 	row := replayRow{File: cli.DisplayName(file)}
 	src, err := r.contents(ctx, file)
 	if err != nil {
@@ -230,7 +230,7 @@ func (r *replaying) one(ctx context.Context, replayer *sim.Replayer, file string
 	if r.report != "" {
 		row.src = src
 	}
-	rec, err := sim.ReadRecording(row.File, src, r.given, cli.Version().Version)
+	rec, err := recording.Read(row.File, src, r.given, cli.Version().Version)
 	if err != nil {
 		row.err = err
 		return row
@@ -261,7 +261,7 @@ func (r *replaying) contents(ctx context.Context, file string) ([]byte, error) {
 
 // take counts and prints the result for a file.
 func (r *replaying) take(row replayRow) error {
-	if errors.Is(row.err, sim.ErrOtherWorkflow) {
+	if errors.Is(row.err, recording.ErrOtherWorkflow) {
 		r.others = append(r.others, row.err.Error())
 		return nil
 	}

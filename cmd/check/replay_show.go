@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/cmd/run"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/tui"
 )
 
@@ -117,7 +117,7 @@ func (r *replaying) notes(row replayRow) {
 }
 
 // difference explains the first difference from both sides.
-func (r *replaying) difference(d *sim.Difference) {
+func (r *replaying) difference(d *recording.Difference) {
 	out, on := r.sh.Out, r.sh.OutColor()
 	now := "replayed"
 	if r.source.Def != nil {
@@ -139,7 +139,7 @@ func (r *replaying) difference(d *sim.Difference) {
 }
 
 // where returns the position of a difference in the recording, and its task.
-func where(d *sim.Difference) string {
+func where(d *recording.Difference) string {
 	text := "at the end"
 	switch {
 	case d.Event > 0:
@@ -171,7 +171,7 @@ func shown(value []byte) string {
 }
 
 // frame prints a line of a document.
-func (r *replaying) frame(at *sim.Place, on bool) {
+func (r *replaying) frame(at *recording.Place, on bool) {
 	if at == nil {
 		return
 	}
@@ -251,7 +251,7 @@ func (r *replaying) answer(agreeing int) {
 }
 
 // migration tells whether a running execution can be migrated to the changed document.
-func (r *replaying) migration(m *sim.Migration) {
+func (r *replaying) migration(m *recording.Migration) {
 	switch {
 	case m == nil:
 	case m.MayBe:
@@ -272,7 +272,7 @@ func (r *replaying) states(row replayRow) {
 }
 
 // state prints one execution.
-func (r *replaying) state(s sim.State) {
+func (r *replaying) state(s recording.State) {
 	fmt.Fprintf(r.sh.Out, "\n%s of %s: %s\n", cli.Printable(s.Execution), cli.Printable(s.Workflow), cli.Paint(r.sh.OutColor(), cli.Bold, s.Status))
 	r.member("", "context", string(s.Context))
 	if s.Output != nil {
@@ -307,7 +307,7 @@ func (r *replaying) state(s sim.State) {
 }
 
 // timerText describes a pending timer in one line.
-func timerText(t sim.OpenTimer) string {
+func timerText(t recording.OpenTimer) string {
 	of := "the workflow"
 	if t.Task != "" {
 		of = history.Task(t.Task)
@@ -333,7 +333,7 @@ func (r *replaying) filmed(ctx context.Context, files []string) error {
 	}
 	at := r.opts.At
 	r.opts.At = nil // replay the whole recording, to verify it
-	row := r.one(ctx, sim.NewReplayer(r.opts), files[0])
+	row := r.one(ctx, recording.NewReplayer(r.opts), files[0])
 	if row.err == nil && at != nil && at.Event > row.Events {
 		row.err = fmt.Errorf("%s: --at %d: the recording has %s", row.File, at.Event, history.Count(row.Events, "event"))
 	}
@@ -346,7 +346,7 @@ func (r *replaying) filmed(ctx context.Context, files []string) error {
 }
 
 // screen plays a recording that was replayed.
-func (r *replaying) screen(ctx context.Context, row replayRow, at *sim.Moment) error {
+func (r *replaying) screen(ctx context.Context, row replayRow, at *recording.Moment) error {
 	cfg, err := row.rec.Config(r.opts.Workflow)
 	if err != nil {
 		return err

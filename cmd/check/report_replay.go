@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/report"
 	"flunq.io/flunq/engine/history"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 )
 
 // replayReport collects what a report of a replay shows: all files by name, and the first recording
@@ -66,7 +66,7 @@ func redacted(redact func(string) string, texts []string) []string {
 }
 
 // printed converts a difference for the report.
-func (r *replaying) printed(d *sim.Difference, recorded *report.Recording, redact func(string) string) *report.Difference {
+func (r *replaying) printed(d *recording.Difference, recorded *report.Recording, redact func(string) string) *report.Difference {
 	out := &report.Difference{
 		Where: redact(where(d)), Recorded: redact(d.Recorded), Replayed: redact(d.Replayed), Now: "replayed", Path: redact(d.Path), Hint: d.Hint,
 		RecordedValue: redact(valueOf(d.RecordedValue)), ReplayedValue: redact(valueOf(d.ReplayedValue)),
@@ -75,7 +75,7 @@ func (r *replaying) printed(d *sim.Difference, recorded *report.Recording, redac
 	if r.source.Def != nil {
 		out.Now = "with " + r.source.Name
 	}
-	for _, at := range []*sim.Place{d.RecordedAt, d.ReplayedAt} {
+	for _, at := range []*recording.Place{d.RecordedAt, d.ReplayedAt} {
 		if at == nil {
 			continue
 		}

@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/tui"
 )
 
@@ -32,8 +32,8 @@ type historyPrinter struct {
 	after  int64
 	follow bool
 
-	rows []historyRow // for -o json and yaml
-	rec  *sim.Export  // for -o jsonl
+	rows []historyRow      // for -o json and yaml
+	rec  *recording.Export // for -o jsonl
 }
 
 // NewHistoryCommand returns the command flunq history.

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
+	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/workflows"
 )
 
@@ -81,15 +82,15 @@ do:
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	var whole bytes.Buffer
-	if _, err := sim.Record(t.Context(), config(t, "webhook"), &whole); err != nil {
+	if _, err := recording.Record(t.Context(), config(t, "webhook"), &whole); err != nil {
 		t.Fatal(err)
 	}
 	for _, src := range [][]byte{nil, []byte("{"), []byte("\xff\xfe\n"), []byte(`{"record":"history","event":{"time":"x"}}`), []byte("null\n[]\n")} {
-		write(t, recording(t, src))
+		write(t, recordingOf(t, src))
 	}
 	for i := 0; i < whole.Len(); i += 1 + whole.Len()/60 {
-		write(t, recording(t, whole.Bytes()[:i]))
-		write(t, recording(t, append(bytes.Clone(whole.Bytes()[:i]), 0xff, 0, '<', '\n')))
+		write(t, recordingOf(t, whole.Bytes()[:i]))
+		write(t, recordingOf(t, append(bytes.Clone(whole.Bytes()[:i]), 0xff, 0, '<', '\n')))
 	}
 }
 
@@ -234,7 +235,7 @@ func mocks(t *testing.T, text string) *mock.Set {
 	return m
 }
 
-func recording(t *testing.T, src []byte) *report.Recording {
+func recordingOf(t *testing.T, src []byte) *report.Recording {
 	t.Helper()
 	r := report.NewRecording("")
 	if _, err := r.Write(src); err != nil {
@@ -247,7 +248,7 @@ func recording(t *testing.T, src []byte) *report.Recording {
 func page(t *testing.T, cfg sim.Config) []byte {
 	t.Helper()
 	r := report.NewRecording("")
-	if _, err := sim.Record(t.Context(), cfg, r); err != nil {
+	if _, err := recording.Record(t.Context(), cfg, r); err != nil {
 		t.Fatal(err)
 	}
 	return write(t, r)

@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
+	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/workflows"
 )
 
@@ -173,7 +174,7 @@ func (r *Runner) readStart(cfg *sim.Config) error {
 // recorded runs the simulation and writes its recording, also for the report.
 func (r *Runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
 	if r.record == "" {
-		return sim.Record(ctx, cfg, r.printed)
+		return recording.Record(ctx, cfg, r.printed)
 	}
 	f, err := os.Create(r.record)
 	if err != nil {
@@ -183,7 +184,7 @@ func (r *Runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, err
 	if r.printed != nil {
 		out = io.MultiWriter(f, r.printed)
 	}
-	result, err := sim.Record(ctx, cfg, out)
+	result, err := recording.Record(ctx, cfg, out)
 	if closed := f.Close(); err == nil && closed != nil {
 		err = fmt.Errorf("write the recording: %w", closed)
 	}

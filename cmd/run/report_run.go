@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 )
 
 // OpenReport prepares the report, if one is wanted.
@@ -42,7 +43,7 @@ func (r *Runner) exported(cfg *sim.Config) func(*sim.Result) {
 	if r.printed == nil {
 		return func(*sim.Result) {}
 	}
-	out := sim.NewExport(r.printed, sim.Exported{
+	out := recording.NewExport(r.printed, recording.Exported{
 		Version: cfg.Version, Definition: cfg.Definition, With: cfg.With, Input: cfg.Input, ID: cfg.ID, Tenant: cfg.Tenant, Start: cfg.Start, Secrets: cfg.Secrets,
 	})
 	observe := cfg.Observe

@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/cmd/report"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/sim/search"
 )
 
@@ -207,7 +208,7 @@ func recordInto(ctx context.Context, cfg sim.Config, printed *report.Recording) 
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	_, err = sim.Record(ctx, cfg, printed)
+	_, err = recording.Record(ctx, cfg, printed)
 	return err
 }
 

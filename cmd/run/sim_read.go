@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/sim/search"
 	"flunq.io/flunq/sim/spec"
 	"flunq.io/flunq/workflows"
@@ -177,6 +178,6 @@ func (s *searcher) recordFailure(ctx context.Context, cfg sim.Config) error {
 	if err != nil {
 		return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(s.record, err))
 	}
-	_, err = sim.Record(ctx, cfg, f)
+	_, err = recording.Record(ctx, cfg, f)
 	return errors.Join(err, f.Close())
 }

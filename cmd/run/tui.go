@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/tui"
 )
 
@@ -101,7 +102,7 @@ func (s *screening) run(ctx context.Context, cfg sim.Config, out io.Writer) {
 			close(s.begun)
 		}
 	}
-	s.result, s.err = sim.Record(ctx, cfg, out)
+	s.result, s.err = recording.Record(ctx, cfg, out)
 	s.playback.End(endNotes(s.result, s.err)...)
 	if s.id == "" {
 		close(s.begun)

@@ -12,7 +12,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/tui"
 )
 
@@ -224,7 +224,7 @@ func TestRecord(t *testing.T) {
 	wants(t, w.do(record), "to "+file)
 	wants(t, w.do(record), "done-2.jsonl")
 	text = string(must(os.ReadFile(file))(t))
-	if _, err := sim.ReadRecording(file, []byte(text), nil, "1.2.3"); err != nil {
+	if _, err := recording.Read(file, []byte(text), nil, "1.2.3"); err != nil {
 		t.Errorf("%v:\n%s", err, text)
 	}
 	wants(t, text, `"record":"header"`, `"execution":"done"`, `"record":"result"`, `"status":"completed"`)

@@ -10,7 +10,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
 )
 
 // advice returns improvements of the document that do not depend on what the runs showed.
@@ -90,11 +90,11 @@ func (h *searchState) retryTime(t *dsl.Task) string {
 		return ""
 	}
 	limit, name, ok := bounds{def: h.Config.Definition}.outer(t)
-	if own, has := sim.LiteralDuration(t.Timeout); has && (!ok || own < limit) {
+	if own, has := invariant.LiteralDuration(t.Timeout); has && (!ok || own < limit) {
 		limit, name, ok = own, t.Name, true
 	}
 	what := "the timeout of " + name
-	if own, has := sim.LiteralDuration(r.Duration); has && (!ok || own < limit) {
+	if own, has := invariant.LiteralDuration(r.Duration); has && (!ok || own < limit) {
 		limit, what, ok = own, "limit.duration", true
 	}
 	if !ok {
@@ -102,7 +102,7 @@ func (h *searchState) retryTime(t *dsl.Task) string {
 	}
 	total := time.Duration(0)
 	for n := 1; n <= r.AttemptCount; n++ {
-		pause, _, known := sim.RetryDelay(r, n, h.Config.Start)
+		pause, _, known := invariant.RetryDelay(r, n, h.Config.Start)
 		if total += pause; !known {
 			return ""
 		}

@@ -8,7 +8,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
 )
 
 // bounds computes upper bounds of the durations of tasks.
@@ -23,7 +23,7 @@ func (b bounds) task(t *dsl.Task) (longest time.Duration, why string, ok bool) {
 	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Inject, dsl.Emit:
 		return 0, "a " + string(t.Kind) + " task takes no time", true
 	case dsl.Wait:
-		d, ok := sim.LiteralDuration(t.Wait)
+		d, ok := invariant.LiteralDuration(t.Wait)
 		return d, "the wait is over after " + iso(d), ok
 	case dsl.Call:
 		return b.call(t)
@@ -99,7 +99,7 @@ func (b bounds) call(t *dsl.Task) (time.Duration, string, bool) {
 // limited returns how long a task can take, including its timeout.
 func (b bounds) limited(t *dsl.Task) (time.Duration, bool) {
 	d, _, ok := b.task(t)
-	if limit, has := sim.LiteralDuration(t.Timeout); has && (!ok || limit < d) {
+	if limit, has := invariant.LiteralDuration(t.Timeout); has && (!ok || limit < d) {
 		return limit, true
 	}
 	return d, ok
@@ -131,13 +131,13 @@ func back(tasks dsl.TaskList, i int) bool {
 
 // outer returns the shortest timeout around a task, including that of the workflow.
 func (b bounds) outer(t *dsl.Task) (time.Duration, string, bool) {
-	shortest, ok := sim.LiteralDuration(b.def.Timeout)
+	shortest, ok := invariant.LiteralDuration(b.def.Timeout)
 	name := "the workflow"
 	for ref, o := range b.def.Tasks() {
 		if !strings.HasPrefix(t.Ref, ref+"/") {
 			continue
 		}
-		if d, has := sim.LiteralDuration(o.Timeout); has && (!ok || d < shortest) {
+		if d, has := invariant.LiteralDuration(o.Timeout); has && (!ok || d < shortest) {
 			shortest, name, ok = d, o.Name, true
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
 )
 
 // catchHint reports a catch that can never catch anything.
@@ -41,7 +41,7 @@ func (x *troubles) in(tasks dsl.TaskList) {
 			x.raise(t.Raise)
 		default:
 		}
-		if _, ok := sim.LiteralDuration(t.Wait); t.Kind != dsl.Wait || !ok {
+		if _, ok := invariant.LiteralDuration(t.Wait); t.Kind != dsl.Wait || !ok {
 			x.any = true
 		}
 		for _, list := range inner(t) {

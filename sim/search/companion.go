@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/workload"
 )
 
 // companionEvery is the number of runs between two companions, which are runs of the
@@ -34,7 +35,7 @@ func (h *searchState) withCompanions(scenarios iter.Seq[Scenario]) iter.Seq[Scen
 
 // companionScenario returns companion number n.
 func companionScenario(n int) (Scenario, bool) {
-	name, seed, ok := sim.CompanionOf(n)
+	name, seed, ok := workload.Nth(n)
 	if !ok {
 		return Scenario{}, false
 	}
@@ -46,11 +47,11 @@ func companionScenario(n int) (Scenario, bool) {
 }
 
 // companion returns the companion that the scenario names, which must exist.
-func (sc Scenario) companion() *sim.Companion {
+func (sc Scenario) companion() *workload.Companion {
 	if sc.built != nil {
 		return sc.built
 	}
-	c, err := sim.NewCompanion(sc.Companion, sc.Seed)
+	c, err := workload.New(sc.Companion, sc.Seed)
 	if err != nil {
 		panic(fmt.Sprintf("search: %v", err))
 	}

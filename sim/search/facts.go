@@ -8,7 +8,8 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
+	"flunq.io/flunq/sim/recording"
 )
 
 // facts are what a history says about when things happened, and in which order.
@@ -123,12 +124,12 @@ func (f *facts) take(e event.Event) {
 				f.spared[t.TaskID] = max(known, f.spared[t.TaskID])
 			}
 			// The last step was a failure inside that no retry follows.
-			if n := len(f.steps); t.Key == sim.TryLimit && n > 0 && f.steps[n-1].what == stepFails && strings.HasPrefix(f.steps[n-1].task, event.ParseRun(t.TaskID).Ref+"/try/") {
+			if n := len(f.steps); t.Key == invariant.TryLimit && n > 0 && f.steps[n-1].what == stepFails && strings.HasPrefix(f.steps[n-1].task, event.ParseRun(t.TaskID).Ref+"/try/") {
 				f.givenUp[t.TaskID] = givenUp{e.Time.Sub(f.begun[t.TaskID]), t.Due().Sub(e.Time)}
 			}
 		}
 	case event.EventReceived:
-		came := sim.Arrived(e)
+		came := recording.Arrived(e)
 		f.received[came.Source+" "+came.ID] = true
 		f.add(fact{key: stepEvent + came.Source + " " + came.ID, what: "event " + string(came.Type), at: e.Time})
 	default:

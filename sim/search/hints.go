@@ -18,6 +18,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
 )
 
 // Hint is something that is wrong in no run but worth a look.
@@ -241,7 +242,7 @@ func runsText(n int) string {
 
 // timeoutHint reports a timeout that fires only if processes are delayed, or never.
 func (h *searchState) timeoutHint(b bounds, t *dsl.Task) []Hint {
-	limit, ok := sim.LiteralDuration(t.Timeout)
+	limit, ok := invariant.LiteralDuration(t.Timeout)
 	count := h.timeouts[t.Ref]
 	if !ok || count != nil && count.fired > 0 {
 		return nil
@@ -260,7 +261,7 @@ func (h *searchState) timeoutHint(b bounds, t *dsl.Task) []Hint {
 
 // wholeHint is timeoutHint for the workflow.
 func (h *searchState) wholeHint(b bounds) []Hint {
-	limit, ok := sim.LiteralDuration(b.def.Timeout)
+	limit, ok := invariant.LiteralDuration(b.def.Timeout)
 	longest, bounded := b.list(b.def.Do)
 	count := h.timeouts[""]
 	if !ok || !bounded || longest >= limit || count != nil && count.fired > 0 {

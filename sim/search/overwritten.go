@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
 )
 
 // overwritten finds a lost update in a run without faults: an execution writes data
@@ -71,7 +72,7 @@ func (h *searchState) learnReceivers(t *sim.Trial) {
 			if e.Type != event.EventReceived || strings.Contains(end.ID, ".") {
 				continue
 			}
-			came := sim.Arrived(e)
+			came := recording.Arrived(e)
 			key := [3]string{string(came.Type), came.Source, came.ID}
 			heard[key]++
 			h.receivers[key[0]] = max(h.receivers[key[0]], heard[key])

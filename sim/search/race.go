@@ -7,7 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
 )
 
 // Orders are two runs of a workflow that races, side by side.
@@ -112,7 +112,7 @@ func (f fact) text() string {
 	if f.task == "" {
 		return f.what
 	}
-	return sim.RunName(f.task) + " " + f.what
+	return invariant.RunName(f.task) + " " + f.what
 }
 
 // pair names what races between two classes of runs.

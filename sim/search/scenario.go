@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/workload"
 )
 
 // Scenario is one simulation of a search with its faults. Written to a file, it repeats
@@ -25,8 +26,8 @@ type Scenario struct {
 	Waits      time.Duration `json:"waits,omitempty"`    // how long timer services block in their reads, see sim.Config
 	Faults     []sim.Fault   `json:"faults"`
 
-	chance []sim.FaultKind // kinds of random faults, besides Faults
-	built  *sim.Companion  // the companion of that name and seed, once built
+	chance []sim.FaultKind     // kinds of random faults, besides Faults
+	built  *workload.Companion // the companion of that name and seed, once built
 }
 
 // The maxima that a file may ask for.
@@ -56,7 +57,7 @@ func ParseScenario(text []byte) (Scenario, error) {
 		return sc, fmt.Errorf("read the plan: %d tenants, want 1 to %d", sc.Tenants, mostTenants)
 	}
 	if sc.Companion != "" {
-		if _, err := sim.NewCompanion(sc.Companion, sc.Seed); err != nil {
+		if _, err := workload.New(sc.Companion, sc.Seed); err != nil {
 			return sc, fmt.Errorf("read the plan: %w", err)
 		}
 	}

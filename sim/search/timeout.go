@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
 )
 
 // timedOut returns the failure of an execution that ended differently because a timeout
@@ -160,7 +161,7 @@ func (h *searchState) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *fac
 			continue
 		}
 		left := got.givenUp[run]
-		_, next, known := sim.RetryDelay(task.Try.Catch.Retry, got.retries[run]+1, got.ended[run])
+		_, next, known := invariant.RetryDelay(task.Try.Catch.Retry, got.retries[run]+1, got.ended[run])
 		if known && next < left.remaining || left.after > h.longestWithFaults(t, usual, run) {
 			continue
 		}

@@ -1,0 +1,629 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/sim/invariant"
+)
+
+// checker checks the invariants when the simulation is over.
+type checker struct{ *monitor }
+
+// inspect checks an execution against its history and its definition.
+func (w *checker) inspect(ctx context.Context, id string, broken invariant.Report) (End, error) {
+	end := End{ID: id}
+	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+	if errors.Is(err, store.ErrNotFound) && w.finished.removed[id] {
+		end.Status = Removed
+		return end, nil
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		broken("no execution is lost", id, "there is nothing of it in Redis")
+		return end, nil
+	}
+	if err != nil {
+		return end, err
+	}
+	end.Status = decide.Status(x.Status)
+	end.Output, end.Error = x.Output, problem(x.Error)
+	end.Outcome = OutcomeOf(&Result{Status: end.Status, Output: end.Output, Error: end.Error})
+	if end.History, err = w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version)+1); err != nil {
+		broken("a history is complete", id, "%v", err)
+		return end, nil
+	}
+	if n := int64(len(end.History)); n != x.Version {
+		broken("a history is complete", id, "it has %d entries, its version is %d", n, x.Version)
+	}
+	x.ID = id
+	w.dated(x, end.History, broken)
+	w.follow(ctx, x, end.History, broken)
+	end.History = relabeled(end.History, id)
+	return end, nil
+}
+
+// follow checks a history against the decisions of package decide.
+func (w *checker) follow(ctx context.Context, x store.Execution, history []event.Event, broken invariant.Report) {
+	w.checkTimerTimes(x.ID, history, broken)
+	if x.Definition == "" {
+		return // the execution was refused
+	}
+	env, err := w.engine.Definitions.Hash(ctx, w.tenantOf(x.ID), x.Workflow, x.Definition)
+	if err != nil {
+		broken("a definition stays", x.ID, "%v", err)
+		return
+	}
+	w.checkDefinitionTenant(ctx, x, broken)
+	invariant.History(env.Definition(), x.ID, history, broken)
+	state, err := w.rebuild(env, x.ID, history)
+	switch {
+	case err != nil:
+		broken("a history is a run of its definition", x.ID, "%v", err)
+	case string(state.Status) != x.Status:
+		broken(ruleKept, x.ID, "it is %s, its history says %s", x.Status, state.Status)
+	case state.Status == decide.Completed && !bytes.Equal(expr.Encode(state.Output.V), x.Output):
+		broken(ruleKept, x.ID, "its output is %s, its history says %s", x.Output, expr.Encode(state.Output.V))
+	case state.Status == decide.Completed && len(x.Error) > 0:
+		broken(ruleKept, x.ID, "it is completed, and its error is %s", x.Error)
+	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
+		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
+	default:
+		w.listening(ctx, x.ID, env, state, broken)
+	}
+}
+
+// rebuild replays a history. At some point it replaces the state by its snapshot, which
+// must behave like the state itself.
+func (w *checker) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
+	state := decide.New()
+	cut := int(w.cut(id)) * (len(history) + 1) / cuts //nolint:gosec // less than the length
+	if err := state.Replay(env, history[:cut]); err != nil {
+		return nil, err
+	}
+	for ; cut < len(history) && !state.Settled(); cut++ {
+		if err := state.Replay(env, history[cut:cut+1]); err != nil {
+			return nil, err
+		}
+	}
+	if cut == len(history) { // the state at the end must be complete, too
+		return decide.Rebuild(env, history)
+	}
+	text, err := state.Snapshot()
+	if err == nil {
+		state, err = decide.Restore(env, text)
+	}
+	if err == nil {
+		err = state.Replay(env, history[cut:])
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("with a snapshot of version %d: %w", cut, err)
+	case !state.Settled():
+		return decide.Rebuild(env, history)
+	default:
+		return state, nil
+	}
+}
+
+const ruleKept = "the stored state follows from the history"
+
+// dated checks the times of an execution against its history.
+func (w *checker) dated(x store.Execution, history []event.Event, broken invariant.Report) {
+	if len(history) == 0 {
+		return
+	}
+	if first := history[0].Time; !x.CreatedAt.Equal(first) {
+		broken(ruleKept, x.ID, "it was created at %v, its history begins at %v", x.CreatedAt, first)
+	}
+	last := history[len(history)-1].Time
+	switch over := decide.Status(x.Status).Ended(); {
+	case over && !x.EndedAt.Equal(last):
+		broken(ruleKept, x.ID, "it has ended at %v, its history at %v", x.EndedAt, last)
+	case !over && !x.EndedAt.IsZero():
+		broken(ruleKept, x.ID, "it goes on, and has ended at %v", x.EndedAt)
+	}
+}
+
+// openList is the list of running executions; there is one more list for each final
+// status.
+const openList = "open"
+
+func executionIndexes() []string { return []string{openList, "completed", "faulted", "cancelled"} }
+
+const ruleListed = "every execution is listed by its status"
+
+// listed checks the lists of executions: each execution is in exactly one list, the one
+// of its status, ordered by creation time.
+func (w *checker) listed(ends []End, broken invariant.Report) {
+	places := map[string]string{}
+	for _, tenant := range w.tenants {
+		for _, list := range executionIndexes() {
+			w.memory.Ranked(store.Keys{}.Executions(tenant, list), func(id string, score float64) {
+				id = w.label(tenant, id)
+				if w.tenantOf(id) != tenant {
+					broken(ruleApart, id, "it is listed by tenant %s", tenant)
+				}
+				begun(id, list, score, ends, broken)
+				noteList(id, list, places, broken)
+			})
+		}
+	}
+	misplaced(ends, places, broken)
+}
+
+// noteList records the list of an execution, and checks that it is in no other one.
+func noteList(id, list string, places map[string]string, broken invariant.Report) {
+	if other := places[id]; other != "" {
+		broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
+	}
+	places[id] = list
+}
+
+// begun checks that a listed execution exists and that its score is its creation time.
+func begun(id, list string, at float64, ends []End, broken invariant.Report) {
+	i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
+	if i < 0 {
+		broken(ruleListed, id, "it is among the %s ones, and there is nothing of it", list)
+	} else if h := ends[i].History; len(h) > 0 && int64(at) != h[0].Time.UnixMilli() {
+		broken(ruleListed, id, "it is listed as of %v, and began at %v", int64(at), h[0].Time)
+	}
+}
+
+// misplaced reports executions that are not in the list of their status.
+func misplaced(ends []End, places map[string]string, broken invariant.Report) {
+	for _, end := range ends {
+		want := openList
+		if end.Status.Ended() {
+			want = string(end.Status)
+		}
+		if end.Status != "" && end.Status != Removed && places[end.ID] != want {
+			broken(ruleListed, end.ID, "it is %s, and among the %q ones", end.Status, places[end.ID])
+		}
+	}
+}
+
+// known reports whether the engine documents a key.
+func (w *checker) known(key string, ends []End) bool {
+	for _, tenant := range w.tenants {
+		if rest, ours := strings.CutPrefix(key, store.Keys{}.Tenant(tenant)+":"); ours {
+			return w.knownOf(tenant, rest, ends)
+		}
+	}
+	return strings.HasPrefix(key, "flunq:timers:") || key == store.Keys{}.Tenants()
+}
+
+// knownOf reports whether a tenant's key, without its prefix, is documented.
+func (w *checker) knownOf(tenant, rest string, ends []End) bool {
+	if rest == "workflows" || rest == "events" {
+		return true
+	}
+	for _, prefix := range []string{"events:", "executions:", "workflow:definition:", "listen:"} {
+		if strings.HasPrefix(rest, prefix) {
+			return true
+		}
+	}
+	id, isExecution := strings.CutPrefix(rest, "execution:")
+	id = w.label(tenant, strings.TrimSuffix(id, ":history"))
+	return isExecution && w.tenantOf(id) == tenant && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
+}
+
+// checkKeys checks that no unknown keys and no timers are left.
+func (w *checker) checkKeys(ends []End, broken invariant.Report) {
+	for _, key := range w.memory.Keys("") {
+		if !w.known(key, ends) {
+			broken("no key is left over", "", "%s belongs to nothing", key)
+		}
+	}
+	const order = 40 // digits, and a blank before the timer
+	w.memory.Fields("flunq:timers:keys", func(identity, timer string) {
+		if len(timer) > order+1 {
+			broken("no timer is left", "", "that of %s is known still", identity)
+		}
+	})
+	w.notes(ends, broken)
+}
+
+// notes checks that ended executions keep no working data.
+func (w *checker) notes(ends []End, broken invariant.Report) {
+	for _, end := range ends {
+		if !end.Status.Ended() {
+			continue
+		}
+		w.memory.Fields(w.keyOf(end.ID), func(name, _ string) {
+			if strings.Contains(name, ":") || name == "snapshot" || name == "snapshot_version" {
+				broken("an ended execution keeps no working data", end.ID, "%s is left", name)
+			}
+		})
+	}
+}
+
+// related checks parents and children: a parent learns how its child ended, and a child
+// that its parent no longer waits for is cancelled.
+func (w *checker) related(ends []End, published map[stated]bool, broken invariant.Report) {
+	for _, end := range ends {
+		if len(end.History) == 0 || end.History[0].Type != event.ExecutionStarted {
+			continue
+		}
+		var begun event.Started
+		if decide.DecodeData(end.History[0], &begun) != nil || begun.ParentTask == "" {
+			continue
+		}
+		id, parent := w.idOf(end.ID), end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))]
+		if end.Status.Ended() && !published[stated{parent, id + "/parent"}] {
+			broken("a parent learns how its child ends", end.ID, "%s did not learn it", parent)
+		}
+		at := slices.IndexFunc(ends, func(e End) bool { return e.ID == parent })
+		if at >= 0 {
+			answered(ends[at], end, begun.ParentTask, id, broken)
+		}
+		if at >= 0 && abandoned(ends[at].History, begun.ParentTask, id, end.History) && !published[stated{end.ID, id + "/cancel"}] {
+			broken("a child that nobody waits for is cancelled", end.ID, "%s of %s ended before it", begun.ParentTask, parent)
+		}
+	}
+}
+
+// answered checks that a parent received the result with which its child ended.
+func answered(parent, child End, task, id string, broken invariant.Report) {
+	for _, e := range parent.History {
+		if e.Type != event.TaskCompleted || e.Task != task || e.ID != id+"/parent" {
+			continue
+		}
+		var c event.Completed
+		switch {
+		case decide.DecodeData(e, &c) != nil:
+		case c.Success != (child.Status == decide.Completed):
+			broken("a parent goes on as its child has ended", parent.ID, "%s was told success: %t, and %s is %s", task, c.Success, child.ID, child.Status)
+		case c.Success && !invariant.SameData(c.Output, child.Output):
+			broken("a parent goes on as its child has ended", parent.ID, "%s was told %s, and the output of %s is %s", task, c.Output, child.ID, child.Output)
+		case !c.Success && child.Status == decide.Faulted && child.Error != nil && (c.Error == nil || c.Error.Type != child.Error.Type || c.Error.Status != child.Error.Status):
+			broken("a parent goes on as its child has ended", parent.ID, "%s was told %v, and %s failed with %v", task, c.Error, child.ID, child.Error)
+		}
+		return
+	}
+}
+
+// abandoned reports whether the task that waits for a child ended without it, or its
+// execution was given up before the child ended.
+func abandoned(history []event.Event, task, child string, its []event.Event) bool {
+	asked := false
+	for _, e := range history {
+		switch {
+		case e.Type == event.TaskRequested && e.Task == task:
+			asked = true
+		case e.Type == event.TaskCompleted && e.Task == task:
+			return e.ID != child+"/parent"
+		case asked && invariant.GivenUp(e):
+			last := its[len(its)-1]
+			return !ended(last) || last.Time.After(e.Time)
+		}
+	}
+	return false
+}
+
+// listening checks that each open listen task is on the lists of listeners for the types
+// it waits for, if its execution has not ended.
+func (w *checker) listening(ctx context.Context, id string, env *decide.Env, state *decide.State, broken invariant.Report) {
+	if state.Status.Ended() {
+		return
+	}
+	w.armed(ctx, id, state.Needs(env).Timers, broken)
+	for _, n := range state.Open() {
+		if n.Listen == nil || n.Listen.Stopped {
+			continue
+		}
+		to := n.Task().Listen.To
+		filters := to.Filters
+		if to.UntilEvent != nil {
+			filters = slices.Concat(filters, to.UntilEvent.Filters)
+		}
+		for _, typ := range invariant.EventTypes(filters) {
+			if !w.hears(ctx, id, typ) && !w.hears(ctx, id, "*") {
+				broken("a listening execution is on the list of listeners", id, "%s waits for %s, and is on no list for it", invariant.RunName(n.Run.String()), typ)
+			}
+		}
+	}
+}
+
+// armed checks that the timers that an execution waits for exist.
+func (w *checker) armed(ctx context.Context, id string, needed []event.Timer, broken invariant.Report) {
+	there, err := timers.New(w.engine.Store).Armed(ctx, needed)
+	for i, t := range there {
+		if err == nil && t.ID == "" {
+			broken("a timer that is waited for is there", id, "the %s timer of %s for %v is not", t.Kind, invariant.RunName(t.TaskID), needed[i].FireAt)
+		}
+	}
+}
+
+// heard checks that events from outside reached an execution that listened for their type
+// the whole time.
+func (w *checker) heard(end End, broken invariant.Report) {
+	if w.cfg.Mocks == nil || len(w.cfg.Mocks.Events) == 0 || !slices.Contains(w.ids, end.ID) {
+		return
+	}
+	for _, l := range listensIn(w.cfg.Definition, end.History) {
+		for i, m := range w.cfg.Mocks.Events {
+			at := w.cfg.Start.Add(m.After)
+			if e := m.Event(i, at); !w.poison.about(e.ID) && l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
+				broken("an event reaches the tasks that listen for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, invariant.RunName(l.task), l.from)
+			}
+		}
+	}
+}
+
+// reached reports whether an event from outside is in a history.
+func reached(history []event.Event, e event.Event) bool {
+	return slices.ContainsFunc(history, func(h event.Event) bool {
+		return h.Type == event.EventReceived && h.ID == e.Source+" "+e.ID
+	})
+}
+
+// listen is a task that listens for types of events, whatever their other attributes.
+type listen struct {
+	task        string
+	types       []string // empty: all types
+	from, until time.Time
+}
+
+// within reports whether l listened for typ from slack before at until slack after it.
+func (l *listen) within(typ string, at time.Time, slack time.Duration) bool {
+	return (len(l.types) == 0 || slices.Contains(l.types, typ)) &&
+		!at.Before(l.from.Add(slack)) && (l.until.IsZero() || !l.until.Before(at.Add(slack)))
+}
+
+// listensIn returns the simple listen tasks of a history; nil if the execution was
+// suspended or retried.
+func listensIn(def *dsl.Definition, history []event.Event) (all []listen) {
+	for _, e := range history {
+		switch e.Type { //nolint:exhaustive // the others do not matter here
+		case event.TaskRequested:
+			task := def.Task(event.ParseRun(e.Task).Ref)
+			if types, ok := simply(task); ok {
+				all = append(all, listen{task: e.Task, types: types, from: e.Time})
+			}
+		case event.TaskCompleted:
+			over(all, e.Time, e.Task)
+		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+			over(all, e.Time, "")
+		case event.ExecutionSuspended, event.ExecutionRetried:
+			return nil
+		}
+	}
+	return all
+}
+
+// over ends the listening of a task, or of all tasks if task is "".
+func over(all []listen, at time.Time, task string) {
+	for i := range all {
+		if l := &all[i]; l.until.IsZero() && (task == "" || l.task == task) {
+			l.until = at
+		}
+	}
+}
+
+// simply returns the types that a task listens for until it ends; false if it filters by
+// anything else.
+func simply(t *dsl.Task) (types []string, ok bool) {
+	if t == nil || t.Kind != dsl.Listen || t.Listen.Foreach != nil || t.Listen.To.Mode == "all" {
+		return nil, false
+	}
+	for _, f := range t.Listen.To.Filters {
+		named := invariant.EventTypes([]dsl.EventFilter{f})
+		if len(f.With) != 1 || len(named) != 1 || len(f.Correlate) > 0 {
+			return nil, false
+		}
+		types = append(types, named...)
+	}
+	return types, true
+}
+
+// checkTimerTimes checks that timers fire neither early, nor later than the faults explain.
+func (w *checker) checkTimerTimes(id string, history []event.Event, broken invariant.Report) {
+	slack := w.slack()
+	for fired := range firings(history) {
+		if fired.early {
+			broken("no timer is early", id, "%s fired at %v, was due at %v", fired.task, fired.at, fired.due)
+		}
+		if fired.late > slack {
+			broken("no timer is late", id, "%s fired at %v, was due at %v, and the faults explain %v", fired.task, fired.at, fired.at.Add(-fired.late), slack)
+		}
+	}
+}
+
+// latest returns the largest delay of a timer in a history.
+func latest(history []event.Event) (late time.Duration) {
+	for fired := range firings(history) {
+		late = max(late, fired.late)
+	}
+	return late
+}
+
+// firing is a timer that has fired.
+type firing struct {
+	task    string
+	at, due time.Time
+	late    time.Duration // since it was both due and set
+	early   bool          // and no operator fired it
+}
+
+// firings returns the fired timers of a history.
+func firings(history []event.Event) iter.Seq[firing] {
+	return func(yield func(firing) bool) {
+		eachFiring(history, yield)
+	}
+}
+
+func eachFiring(history []event.Event, yield func(firing) bool) {
+	set := map[string]time.Time{}
+	for _, e := range history {
+		var t event.Fired
+		if e.Type != event.TimerFired && e.Type != event.TimerScheduled || decide.DecodeData(e, &t) != nil {
+			continue
+		}
+		key := t.TaskID + " " + string(t.Kind) + " " + t.Key
+		if e.Type == event.TimerScheduled {
+			set[key] = e.Time
+			continue
+		}
+		when := t.Due() // an operator may have moved it
+		early := t.By == "" && e.Time.Before(when)
+		if !yield(firing{t.TaskID, e.Time, when, e.Time.Sub(later(when, set[key])), early}) {
+			return
+		}
+	}
+}
+
+// checkRepeatedCalls checks that without faults no call reaches its service twice.
+func (w *checker) checkRepeatedCalls(broken invariant.Report) {
+	if len(w.struck) > 0 || w.cfg.Scripted.CrashURL != "" || w.cfg.Poison > 0 {
+		return
+	}
+	for d, n := range w.actions {
+		if n > 1 {
+			broken("a call is made once where nothing goes wrong", d.Execution, "%s %s of %s reached the world %d times", d.Method, d.URL, d.Task, n)
+		}
+	}
+}
+
+// leftoverKeys checks that no list of listeners is left once all executions have
+// ended.
+func (w *checker) leftoverKeys(broken invariant.Report) {
+	for _, tenant := range w.tenants {
+		for _, key := range w.memory.Keys(store.Keys{}.Listeners(tenant, "")) {
+			broken("no listener is left once all executions have ended", "", "%s is left", key)
+		}
+	}
+}
+
+// over reports whether all executions that were started have ended. A waiting execution
+// may still need what is left in Redis, and whether it may wait depends on other runs.
+func (w *checker) over(ends []End) bool {
+	return !slices.ContainsFunc(ends, func(end End) bool {
+		return slices.Contains(w.ids, end.ID) && !end.Status.Ended() && end.Status != Removed
+	})
+}
+
+const ruleDeadLetter = "nothing is given up"
+
+// leftovers checks that no timers and no unhandled events are left once all executions
+// have ended.
+func (w *checker) leftovers(ctx context.Context, broken invariant.Report) error {
+	open := int64(0)
+	for _, tenant := range w.tenants {
+		counts, err := w.engine.Store.Counts(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		open += counts.Open
+	}
+	if open > 0 {
+		broken("every execution ends", "", "%d have not", open)
+		return nil // an execution that has not ended may wait for something
+	}
+	if n := len(w.memory.Members(timersKey)); n > 0 {
+		broken("no timer is left", "", "%d are", n)
+	}
+	if w.brief() {
+		w.undone(broken)
+		return nil
+	}
+	for _, stream := range w.streams {
+		for _, g := range w.memory.Groups(stream) {
+			if g.Pending > 0 || g.Unread > 0 {
+				broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
+			}
+		}
+	}
+	return nil
+}
+
+// undone reports events that concern a service and that it has not read or acknowledged.
+func (w *checker) undone(broken invariant.Report) {
+	for _, s := range w.services {
+		if s.consumerGroup.concerns == nil {
+			continue
+		}
+		if unread, pending := w.open(s); unread+pending > 0 {
+			broken("no work is left", "", "%s has %d events pending that concern it, and %d unread", s.Name, pending, unread)
+		}
+	}
+}
+
+// deadLetters reports dead letters. Temporary faults do not justify any.
+func (w *checker) deadLetters(ctx context.Context, t *Trial, broken invariant.Report) error {
+	reported := 0
+	for _, tenant := range w.tenants {
+		deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
+		if err != nil {
+			return err
+		}
+		for _, l := range deadLetters {
+			if slices.Contains(l.Fields, event.AttemptAttribute) {
+				broken("a dead letter is what was sent", w.label(tenant, l.Event.Execution), "that of %s %s says that it was delivered before", l.Event.Type, l.Event.ID)
+			}
+			if own, along := w.explainedByPoison(tenant, l); own || along {
+				if own {
+					reported++
+				}
+				continue
+			}
+			broken(ruleDeadLetter, w.label(tenant, l.Event.Execution), "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
+		}
+	}
+	w.checkPoison(reported, broken)
+	t.Operated.AlsoDeadLettered = w.poison.alsoDeadLettered
+	return nil
+}
+
+// problem decodes an error from Redis; nil if there is none.
+func problem(text json.RawMessage) *event.Problem {
+	var p *event.Problem
+	_ = json.Unmarshal(text, &p) // anything else is no problem
+	return p
+}
+
+// checkActs checks that each operator change is in a history.
+func (w *checker) checkActs(ends []End, broken invariant.Report) {
+	left := slices.Clone(w.operators.changed)
+	for _, end := range ends {
+		for _, e := range end.History {
+			if e.Source != timers.OperatorSource {
+				continue
+			}
+			is := changed{end.ID, e.Type, e.Task}
+			if i := slices.Index(left, is); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+			}
+		}
+		if end.Status == Removed {
+			left = slices.DeleteFunc(left, func(c changed) bool { return c.execution == end.ID })
+		}
+	}
+	for _, c := range left {
+		broken("operator actions are in the history", c.execution, "%s of %s is not", c.typ, invariant.RunName(c.task))
+	}
+}
+
+// checkDefinitionTenant checks that the definition of an execution belongs to its own tenant.
+func (w *checker) checkDefinitionTenant(ctx context.Context, x store.Execution, broken invariant.Report) {
+	if len(w.cfg.foreignDefinitions) == 0 || len(w.tenants) == 1 {
+		return
+	}
+	key := store.Keys{}.Definition(w.tenantOf(x.ID), x.Workflow)
+	if there, err := w.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
+		broken(ruleApart, x.ID, "its definition %s is another tenant's", x.Definition)
+	}
+}

@@ -1,0 +1,434 @@
+package invariant
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+)
+
+// rules follow the tasks of a history through the document: which task begins after
+// which, when an enclosing task ends, and what its output is. They evaluate no
+// expressions: what depends on data is taken from the history.
+type rules struct {
+	def    *dsl.Definition
+	id     string
+	broken Report
+
+	root  frame
+	open  map[string]*frame // open tasks by their runs
+	ended *frame            // the task that ended last
+	owing []*frame          // enclosing tasks with an inner task that has ended since the last event from outside
+}
+
+// frame is an open task and the state of the tasks inside it.
+type frame struct {
+	task   *dsl.Task // the workflow's task has no reference
+	run    event.Run
+	parent *frame
+	branch int // its index among the tasks of its parent
+
+	part    string    // the list that runs: "do", "try", "catch/do", "foreach/do"
+	at      event.Run // the last task of that list that began or was skipped
+	last    int       // its index, -1 if there was none
+	next    string    // the flow directive with which it ended
+	well    bool      // it succeeded
+	output  json.RawMessage
+	ending  bool   // an inner task ended with "end"
+	failing bool   // an inner task failed, and the failure is not handled yet
+	owes    string // the inner run that ended and that something must follow at once
+
+	branches []branchEnd
+}
+
+// branchEnd is the result of a branch of a fork.
+type branchEnd struct {
+	over, well, cancelled bool
+	output                json.RawMessage // nil if unknown
+}
+
+func newRules(def *dsl.Definition, id string, broken Report) *rules {
+	return &rules{def: def, id: id, broken: broken, root: frame{task: &dsl.Task{Kind: dsl.Do, Do: def.Do}, last: -1}, open: map[string]*frame{}}
+}
+
+// stop ends the checks: operator actions and failures of the engine are not in the
+// document.
+func (r *rules) stop() { r.open, r.owing, r.ended = nil, nil, nil }
+
+func (r *rules) stopped() bool { return r.open == nil }
+
+// settle is called before an event from outside: by then all consequences of the previous
+// one must have happened.
+func (r *rules) settle() {
+	for _, f := range r.owing {
+		if f.owes != "" {
+			r.broken("when a task ends, the enclosing one continues", r.id, "%s has ended, and nothing of %s has followed", f.owes, f.name())
+			f.owes = ""
+		}
+	}
+	r.owing = r.owing[:0]
+}
+
+// outside reports whether an event of a history came from outside, not from a decision.
+func outside(e event.Event) bool {
+	number, own := strings.CutPrefix(e.ID, e.Execution+"/")
+	return !own || number == "" || strings.Trim(number, "0123456789") != ""
+}
+
+func (f *frame) name() string {
+	if f.task.Ref == "" {
+		return RunName("")
+	}
+	return f.run.String()
+}
+
+// begins records the begin of a task run.
+func (r *rules) begins(e event.Event, run event.Run) {
+	task := r.def.Task(run.Ref)
+	if r.stopped() || task == nil {
+		return
+	}
+	f := &frame{task: task, run: run, last: -1}
+	if task.Kind == dsl.Fork {
+		f.branches = make([]branchEnd, len(task.Fork.Branches))
+	}
+	r.open[e.Task] = f
+	var part string
+	if f.parent, part, f.branch = r.around(run); f.parent != nil {
+		r.follows(f.parent, part, f.branch, run)
+	}
+}
+
+// around finds the enclosing task of a run, the list that contains the run, and its index
+// there.
+func (r *rules) around(run event.Run) (parent *frame, part string, at int) {
+	ref := run.Ref
+	slash := strings.LastIndexByte(ref, '/')
+	if slash < 0 || !strings.HasPrefix(ref, "/do/") {
+		return nil, "", 0
+	}
+	list, number := cutLast(ref[:slash])
+	at, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, "", 0
+	}
+	if list == "/do" {
+		return &r.root, "do", at
+	}
+	for outer := list; ; {
+		if outer, _ = cutLast(outer); outer == "" {
+			return nil, "", 0
+		}
+		if r.def.Task(outer) == nil {
+			continue
+		}
+		for _, f := range r.open {
+			if f.run.Ref == outer && encloses(f.run, run) {
+				return f, list[len(outer)+1:], at
+			}
+		}
+		return nil, "", 0
+	}
+}
+
+// cutLast splits a reference before its last part.
+func cutLast(ref string) (before, last string) {
+	i := strings.LastIndexByte(ref, '/')
+	if i < 0 {
+		return "", ref
+	}
+	return ref[:i], ref[i+1:]
+}
+
+// follows checks that a task that begins or is skipped comes after the previous one in
+// its list.
+func (r *rules) follows(parent *frame, part string, at int, run event.Run) {
+	parent.owes = ""
+	if parent.task.Kind == dsl.Fork {
+		return
+	}
+	same := parent.part == part && parent.last >= 0
+	anew := !same || parent.at.Iteration != run.Iteration || parent.at.Attempt != run.Attempt
+	want := 0
+	if same {
+		want = parent.follower(part)
+	}
+	if at != want && (at != 0 || !anew) || same && !anew && !parent.well {
+		r.broken("tasks run in the order of the document", r.id, "%s began after %s, which ended with %q", run, parent.at, parent.next)
+	}
+	parent.part, parent.last, parent.at = part, at, run
+	parent.next, parent.well, parent.failing, parent.output = "", false, false, nil
+}
+
+// follower returns the index of the task that comes next; -1 if none does.
+func (f *frame) follower(part string) int {
+	switch f.next {
+	case "", dsl.Continue:
+		return f.last + 1
+	case dsl.Exit, dsl.End:
+		return -1
+	default:
+		return f.list(part).Find(f.next)
+	}
+}
+
+// list returns an inner list of tasks.
+func (f *frame) list(part string) dsl.TaskList {
+	switch part {
+	case "try":
+		return f.task.Try.Try
+	case "catch/do":
+		return f.task.Try.Catch.Do
+	case "foreach/do":
+		return f.task.Listen.Foreach.Do
+	default:
+		return f.task.Do
+	}
+}
+
+// ends records the end of a task run. late reports whether its time limit has expired.
+func (r *rules) ends(e event.Event, run event.Run, c *event.Completed, late bool) {
+	if r.stopped() {
+		return
+	}
+	f := r.open[e.Task]
+	switch {
+	case c.Status == "skipped":
+		if parent, part, at := r.around(run); parent != nil {
+			r.follows(parent, part, at, run)
+			parent.well = true
+			r.over(parent, at, branchEnd{over: true, well: true}, run)
+		}
+		return
+	case f == nil: // an invalid output turns a success into a failure
+		if r.ended != nil && r.ended.run == run && !c.Success {
+			r.fails(r.ended)
+		}
+		return
+	}
+	delete(r.open, e.Task)
+	f.owes, r.ended = "", f
+	switch {
+	case c.Status != "":
+		if f.parent != nil && f.parent.branches != nil {
+			f.parent.branches[f.branch] = branchEnd{over: true, cancelled: true}
+		}
+	case !c.Success:
+		r.lost(f, late)
+		r.fails(f)
+	default:
+		r.whole(f, c)
+		r.succeeds(f, c)
+	}
+}
+
+// lost checks a competing fork that failed: it runs until its last branch has failed,
+// unless its time limit expires.
+func (r *rules) lost(f *frame, late bool) {
+	if f.branches == nil || !f.task.Fork.Compete || late || slices.ContainsFunc(f.branches, func(b branchEnd) bool { return b.well }) {
+		return
+	}
+	if i := slices.IndexFunc(f.branches, func(b branchEnd) bool { return b.cancelled }); i >= 0 {
+		r.broken("a fork ends with its branches", r.id, "%s failed, and its branch %s, which competes, had not", f.run, f.task.Fork.Branches[i].Name)
+	}
+}
+
+// fails records a failure: the enclosing task must fail or handle it at once.
+func (r *rules) fails(f *frame) {
+	p := f.parent
+	if p == nil {
+		return
+	}
+	p.well, p.output = false, nil
+	if p.task.Kind == dsl.Try && p.part == "try" {
+		p.last, p.part = -1, ""
+		r.owe(p, f.run)
+		return
+	}
+	if p.branches == nil {
+		p.failing = true
+		r.owe(p, f.run)
+		return
+	}
+	p.branches[f.branch] = branchEnd{over: true}
+	if left := p.left(); !p.task.Fork.Compete || left == 0 {
+		p.failing = true
+		r.owe(p, f.run)
+	}
+}
+
+func (r *rules) owe(f *frame, run event.Run) {
+	f.owes = run.String()
+	r.owing = append(r.owing, f)
+}
+
+// left returns how many branches of a fork have not ended.
+func (f *frame) left() (n int) {
+	for _, b := range f.branches {
+		if !b.over {
+			n++
+		}
+	}
+	return n
+}
+
+// succeeds records a success.
+func (r *rules) succeeds(f *frame, c *event.Completed) {
+	p := f.parent
+	if p == nil {
+		return
+	}
+	next := f.task.Then
+	if c.Then != "" {
+		next = c.Then
+	} else if f.task.Kind == dsl.Try && f.task.Try.Catch.Then != "" && (f.part == "catch/do" || f.part == "") {
+		next = f.task.Try.Catch.Then
+	}
+	if f.ending {
+		next = dsl.End
+	}
+	end := branchEnd{over: true, well: true}
+	if f.task.Output.As == nil || holds(f.task) {
+		end.output = c.Output
+	}
+	p.next, p.well, p.output = next, true, end.output
+	p.ending = p.ending || next == dsl.End
+	r.over(p, f.branch, end, f.run)
+}
+
+// holds reports whether the history records the output of a task after the document's
+// transformation, as it does for tasks that enclose others.
+func holds(t *dsl.Task) bool {
+	switch t.Kind {
+	case dsl.Do, dsl.For, dsl.Fork, dsl.Try, dsl.Listen, dsl.Wait:
+		return true
+	default:
+		return false
+	}
+}
+
+// over records that an inner task has ended, so the enclosing one must continue.
+func (r *rules) over(p *frame, at int, end branchEnd, run event.Run) {
+	switch {
+	case p.task.Kind == dsl.Listen: // it may wait for the next event
+		return
+	case p.branches == nil:
+		r.owe(p, run)
+		return
+	}
+	p.branches[at] = end
+	if p.task.Fork.Compete || p.ending || p.left() == 0 {
+		r.owe(p, run)
+	}
+}
+
+// waits records that a try has set a timer for its next attempt.
+func (r *rules) waits(task string) {
+	if f := r.open[task]; f != nil {
+		f.owes = ""
+	}
+}
+
+// whole checks the success of an enclosing task against the tasks inside.
+func (r *rules) whole(f *frame, c *event.Completed) {
+	if f.failing {
+		r.broken("a failure is dealt with", r.id, "%s ended well, and one inside had failed", f.run)
+	}
+	switch f.task.Kind {
+	case dsl.Fork:
+		r.forked(f, c)
+	case dsl.Do, dsl.For, dsl.Try:
+		r.listed(f, c)
+	default:
+	}
+}
+
+// listed checks a task with a list of others: it ends with the last of them and has its
+// output.
+func (r *rules) listed(f *frame, c *event.Completed) {
+	if f.last < 0 {
+		return
+	}
+	list := f.list(f.part)
+	if f.well && !f.ending && f.next != dsl.Exit && f.follower(f.part) != len(list) {
+		r.broken("a list ends with its last task", r.id, "%s ended after %s", f.run, f.at)
+	}
+	if f.task.Output.As == nil && f.well && f.output != nil && !SameData(f.output, c.Output) {
+		r.broken("a task yields what the last one inside yields", r.id, "%s yields %s, and %s inside it %s", f.run, c.Output, f.at, f.output)
+	}
+}
+
+// forked checks a fork: it ends when all branches have ended, or when one has won.
+func (r *rules) forked(f *frame, c *event.Completed) {
+	well, known := 0, true
+	for _, b := range f.branches {
+		if b.well {
+			well++
+		}
+		known = known && b.output != nil
+	}
+	switch n := len(f.branches); {
+	case n == 0 || f.ending:
+	case f.task.Fork.Compete && well == 0:
+		r.broken("a fork ends with its branches", r.id, "%s ended well, and none of its branches had", f.run)
+	case f.task.Fork.Compete:
+		r.won(f, c)
+	case well < n:
+		r.broken("a fork ends with its branches", r.id, "%s ended well, and %d of its %d branches had", f.run, well, n)
+	case known && f.task.Output.As == nil:
+		all := make([]json.RawMessage, n)
+		for i, b := range f.branches {
+			all[i] = b.output
+		}
+		if text := event.Encode(all); !SameData(text, c.Output) {
+			r.broken("a fork yields what its branches yield", r.id, "%s yields %s, want %s", f.run, c.Output, text)
+		}
+	}
+}
+
+// won checks that the output of a competing fork is that of a branch.
+func (r *rules) won(f *frame, c *event.Completed) {
+	if f.task.Output.As != nil {
+		return
+	}
+	for _, b := range f.branches {
+		if b.well && (b.output == nil || SameData(b.output, c.Output)) {
+			return
+		}
+	}
+	r.broken("a fork yields what its branches yield", r.id, "%s yields %s, as none of its branches does", f.run, c.Output)
+}
+
+// closes records that the execution has completed.
+func (r *rules) closes(e event.Event) {
+	if r.stopped() || e.Type != event.WorkflowCompleted {
+		return
+	}
+	f := &r.root
+	if f.last >= 0 && f.well && !f.ending && f.next != dsl.Exit && f.follower("do") != len(r.def.Do) {
+		r.broken("a list ends with its last task", r.id, "the workflow ended after %s", f.at)
+	}
+	var end event.Ended
+	if r.def.Output.As == nil && f.well && f.output != nil && decide.DecodeData(e, &end) == nil && !SameData(f.output, end.Output) {
+		r.broken("a task yields what the last one inside yields", r.id, "the workflow yields %s, and %s %s", end.Output, f.at, f.output)
+	}
+}
+
+// SameData reports whether two JSON texts contain the same data.
+func SameData(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, err := expr.Decode(a)
+	if err != nil {
+		return false
+	}
+	y, err := expr.Decode(b)
+	return err == nil && expr.Equal(x, y)
+}

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/memory"
+)
+
+// monitor checks the invariants of messages, leases, removals and calls while the simulation
+// runs.
+type monitor struct {
+	injector
+	records
+
+	isolated    isolation
+	retention   engine.Retention
+	refused     refused
+	strayTimers []string      // see Trial
+	past        []publication // trimmed entries
+	rekeyed     []Rekeyed
+}
+
+// records are what the monitor remembers.
+type records struct {
+	finished      finished
+	others        map[string]bool          // messages that a process knows to be owned by another one
+	performed     map[string]bool          // requests whose call a consumer has performed; false: and may perform again, because their lease has lapsed
+	idempotency   map[string]string        // the keys of task runs, and the task runs of keys
+	ownKeys       map[string]bool          // tasks that set their own key, see ownKey
+	checkedStates map[string]*checkedState // by execution, see checkNeeds
+}
+
+func newRecords() records {
+	return records{
+		finished: finished{map[string]time.Time{}, map[string]bool{}}, others: map[string]bool{}, performed: map[string]bool{},
+		idempotency: map[string]string{}, ownKeys: map[string]bool{}, checkedStates: map[string]*checkedState{},
+	}
+}
+
+// watch subscribes the invariants to what happens to messages in Redis.
+func (w *monitor) watch() {
+	w.memory.Watch.Taken = w.taken
+	w.memory.Watch.Acknowledged = w.acknowledged
+	w.memory.Watch.Removed = w.removed
+	w.memory.Watch.Trimmed = w.trimmed
+	w.memory.Watch.Lost = func(group, id string) {
+		w.report("no entry is removed that a group still needs", "", "entry "+id+" has gone, and "+group+" was not done with it")
+	}
+}
+
+// taken checks that a message is claimed neither before its lease has ended nor long
+// after.
+func (w *monitor) taken(e memory.Entry, to string, idle time.Duration) {
+	delete(w.others, held(to, e.Stream, e.ID))
+	w.performed[held(to, e.Stream, e.ID)] = false
+	if idle < 24*time.Hour { // the engine releases an entry by making it idle for a day
+		w.isolated.takenOver(e)
+	}
+	if idle < handedBack {
+		w.checkSilent(e, to)
+	}
+	if lease := engine.Defaults().Lease; idle < lease {
+		w.report("a message is claimed only after its lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
+	} else if idle > lease+promptly && idle < handedBack && w.attentive(e) {
+		w.report("an abandoned message is claimed after a lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after %v only", e.ID, e.Group, e.Owner, to, idle))
+	}
+}
+
+// checkSilent checks that the process from which an entry is claimed has died, stood still, or may
+// not know of the entry because a reply of Redis was lost.
+func (w *monitor) checkSilent(e memory.Entry, to string) {
+	i := slices.IndexFunc(w.processes, func(p *process) bool { return p.name() == consumerOf(e.Owner) })
+	if i < 0 || w.processes[i].dead || w.processes[i].leaving {
+		return
+	}
+	for _, s := range w.struck {
+		if s.Kind == Outage || s.Kind == Clock || s.Process == i && s.Kind != CallLost && s.Kind != DropRequest {
+			return
+		}
+	}
+	w.report("no message is claimed from a live process", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s", e.ID, e.Group, e.Owner, to))
+}
+
+// promptly is how late an idle process may claim a message. A message whose idle time
+// exceeds handedBack was handed back.
+const (
+	promptly   = 10 * time.Second
+	handedBack = time.Hour
+)
+
+// attentive reports whether some process was able to claim an entry the whole time: not
+// all processes have died, and none froze.
+func (w *monitor) attentive(e memory.Entry) bool {
+	if w.cfg.Waits > 0 && strings.HasPrefix(e.Group, "timer") {
+		return false
+	}
+	for _, s := range w.struck {
+		if !slices.Contains([]FaultKind{CrashBefore, CrashAfter, DropReply, Duplicate}, s.Kind) {
+			return false
+		}
+	}
+	return !strings.HasPrefix(e.Group, "executor") && // all executors may be busy with calls
+		slices.ContainsFunc(w.processes, func(p *process) bool { return p.incarnation == 0 && !p.dead })
+}
+
+// acknowledged checks that a message is acknowledged by the process that holds it. An
+// event that does not concern a group is acknowledged by whichever process read it.
+func (w *monitor) acknowledged(e memory.Entry) {
+	s := w.current
+	if s == nil || e.Fields == nil || typeOf(e.Fields) == event.TimerSet { // TimerSet carries nothing that could be lost
+		return
+	}
+	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.concerns != nil && s.consumerGroup.concerns(typeOf(e.Fields)) {
+		w.report("only the owner of a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, and %s has acknowledged it", e.ID, e.Group, e.Owner, s.Name))
+	}
+}
+
+// consumerOf returns the process of a consumer.
+func consumerOf(name string) string {
+	_, rest, _ := strings.Cut(name, "-")
+	process, _, _ := strings.Cut(rest, "-")
+	return process
+}
+
+// disowned records the messages that a renewal reported as owned by another process.
+func (w *monitor) disowned(cmd redis.Cmder) {
+	s := w.current
+	reply, ok := cmd.(*redis.Cmd)
+	if s == nil || s.consumerGroup.group != renewal || w.cfg.Plan == nil || !ok {
+		return
+	}
+	const key, consumer = 3, 5 // indexes among the arguments of a script with one key
+	lost, err := reply.StringSlice()
+	if args := cmd.Args(); err == nil && len(args) > consumer {
+		for _, id := range lost {
+			w.others[held(fmt.Sprint(args[consumer]), fmt.Sprint(args[key]), id)] = true
+		}
+	}
+}
+
+// held returns a map key for a message held by a consumer.
+func held(consumer, stream, id string) string { return consumer + " " + stream + " " + id }
+
+// checkDisowned checks that an executor does not finish a call after it learned that another
+// process owns the request.
+func (w *monitor) checkDisowned(a delivery.Activity) {
+	m := a.Message
+	if a.Service != "executor" {
+		return
+	}
+	key := held(a.Consumer, streamOf(m.Tenant), m.ID)
+	switch a.What { //nolint:exhaustive // the others do not matter here
+	case delivery.Began: // it may have been read before another process owned it
+		delete(w.others, key)
+	case delivery.Claimed: // its lease has lapsed, even if it was the consumer's own
+		w.performed[key] = false
+	case delivery.Performed:
+		if m.Event.Type != event.TaskRequested || a.Task != "call" {
+			return
+		}
+		if w.others[key] {
+			w.report("a call is not finished once another process owns it", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew another process owned", a.Consumer, a.What, m.Event.ID))
+		}
+		once, known := w.performed[key]
+		if once {
+			w.report("a call is repeated only with a reason", m.Event.Execution, fmt.Sprintf("%s has performed %s twice, and its lease never lapsed", a.Consumer, m.Event.ID))
+		}
+		if !known {
+			w.performed[key] = true
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/sim/invariant"
+)
+
+// poisonMessages are poison messages: each consumer that begins one dies, until it is
+// dead-lettered.
+type poisonMessages struct {
+	begun            uint64 // messages that any service has begun to handle
+	all              []*poisonMessage
+	alsoDeadLettered bool // other messages were dead-lettered as well
+}
+
+type poisonMessage struct {
+	of      handled
+	event   event.Event
+	since   time.Time // when it was begun first
+	crashes int
+}
+
+// find returns the poison message that m is; nil if it is none.
+func (v *poisonMessages) find(m store.Message) *poisonMessage {
+	of := handled{m.Tenant, m.Group, m.ID}
+	if i := slices.IndexFunc(v.all, func(v *poisonMessage) bool { return v.of == of }); i >= 0 {
+		return v.all[i]
+	}
+	return nil
+}
+
+// about reports whether the event with this id is a poison message.
+func (v *poisonMessages) about(id string) bool {
+	return slices.ContainsFunc(v.all, func(v *poisonMessage) bool { return v.event.ID == id })
+}
+
+// crashes returns the crash count of all poison messages.
+func (v *poisonMessages) crashes() (n int) {
+	for _, one := range v.all {
+		n += one.crashes
+	}
+	return n
+}
+
+// crashOnPoison crashes the process that begins the poison message of the plan, or in some
+// simulations one like it after its execution was retried.
+func (w *operations) crashOnPoison(a delivery.Activity) {
+	if a.What != delivery.Began || w.cfg.Plan == nil {
+		return
+	}
+	v, m := &w.poison, a.Message
+	if v.begun++; w.cfg.Poison == 0 {
+		return
+	}
+	it := v.find(m)
+	if it == nil && (v.begun == w.cfg.Poison || len(v.all) == 1 && w.likePoison(v.all[0], m)) {
+		it = &poisonMessage{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event, since: w.clock.now}
+		v.all = append(v.all, it)
+	}
+	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.handledNow(m) {
+		return
+	}
+	it.crashes++
+	w.crash(w.current.process, nil)
+}
+
+// likePoison reports whether a message is of the same kind as a poison message, in an
+// execution that was retried because of that one.
+func (w *operations) likePoison(v *poisonMessage, m store.Message) bool {
+	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
+		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && Choice(w.cfg.Seed, "killed twice")%2 == 0
+}
+
+// rulePoison names the rule about poison messages.
+const rulePoison = "a poison message is dead-lettered once"
+
+// explainedByPoison classifies a dead letter. own: it is a poison message, which is dead-lettered as
+// it should be. along: a poison message explains it, because it cancels an execution that
+// the poison message would have started, or because another service of the crashing
+// process handled it in isolation.
+func (w *shared) explainedByPoison(tenant string, l stream.DeadLetter) (own, along bool) {
+	for _, v := range w.poison.all {
+		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
+			w.poison.alsoDeadLettered, along = true, true
+		}
+		if v.of.tenant == tenant && v.event.Execution == l.Event.Execution {
+			own = own || v.event.ID == l.Event.ID
+			along = along || v.event.Type == event.ExecutionStarted && l.Event.Type == event.ExecutionCancelled
+		}
+	}
+	return own, along
+}
+
+// checkPoison checks the number of dead letters and the crash counts of poison messages. If
+// there are several, a process may handle one of them while it dies of another, which
+// counts as a crash of both until they are handled in isolation.
+func (w *checker) checkPoison(deadLetters int, broken invariant.Report) {
+	const enough = 5
+	deadLetters += w.operators.replayed
+	for _, v := range w.poison.all {
+		fewest, most := enough, enough
+		if len(w.poison.all) > 1 {
+			fewest -= candidateCrashes
+		}
+		for _, s := range w.struck {
+			if s.Kind == Delay || s.Kind == DropReply { // a process that stands still counts as one that has died, and may die later
+				most++
+			}
+		}
+		dead := deadLetters == len(w.poison.all) && v.crashes >= fewest
+		if most > enough { // a message may be done although a process dies of it, which has not learned that
+			dead = deadLetters <= len(w.poison.all)
+		}
+		if !dead || v.crashes > most {
+			broken(rulePoison, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d dead letters of %d such messages", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.poison.all))
+		}
+	}
+}
+
+// crashOnType crashes a process that begins an event of the fatal type.
+func (w *operations) crashOnType(a delivery.Activity) {
+	m := a.Message
+	if w.cfg.Scripted.CrashType != "" && a.What == delivery.Began && m.Event.Type == w.cfg.Scripted.CrashType && delivery.Poison(m) == nil && w.handledNow(m) {
+		w.crash(w.current.process, nil)
+	}
+}
+
+// handledNow reports whether a message that was begun is handled now. A poison candidate
+// is begun twice, the second time in isolation.
+func (w *operations) handledNow(m store.Message) bool {
+	earnest := !delivery.PoisonCandidate(m)
+	w.aside(func(ctx context.Context) (err error) {
+		if !earnest {
+			earnest, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
+		}
+		return err
+	})
+	return earnest
+}
+
+// replay replays the dead letters of poison messages, each once, in some simulations.
+func (w *operations) replay(ctx context.Context) (found bool, err error) {
+	if len(w.poison.all) <= w.operators.replayed || Choice(w.cfg.Seed, "replay")%2 == 0 {
+		return false, nil
+	}
+	for _, tenant := range w.tenants {
+		deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
+		if err != nil {
+			return found, err
+		}
+		for _, l := range deadLetters {
+			if own, _ := w.explainedByPoison(tenant, l); !own {
+				continue
+			}
+			if again, err := stream.New(w.engine.Store).Replay(ctx, l); err != nil || !again {
+				return found, err
+			}
+			w.operators.replayed++
+			w.operators.rested += w.clock.now.Sub(w.poison.all[0].since) // as long as the dead letter waited
+			found = true
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,150 @@
+package recording
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim"
+)
+
+// Exported describes an execution that ran elsewhere; it becomes the header of its
+// recording.
+type Exported struct {
+	Version    string // the flunq version
+	Definition *dsl.Definition
+	With       []*dsl.Definition // the definitions that it has run
+	Input      json.RawMessage
+	ID, Tenant string
+	Start      time.Time
+	Secrets    map[string]any // sealed in the recording; secrets of a history that was read without them are sealed already
+
+	// Document returns a document that the execution ran before a migration, by its hash;
+	// nil if it is unknown.
+	Document func(hash string) (*dsl.Definition, error)
+}
+
+// Exporting is the Stop of a recording that was taken before its execution ended.
+const Exporting sim.Stop = "exported"
+
+// Export writes a recording of an execution whose calls were not recorded. Their results
+// stand in the history, in its task.completed events, and the header says "results":
+// "history".
+type Export struct {
+	rec      *recording
+	trace    *sim.Trace
+	document func(hash string) (*dsl.Definition, error)
+}
+
+// documentLine records a document that the execution ran before the migration that
+// follows.
+type documentLine struct {
+	Record   string           `json:"record"` // document
+	Document recordedDocument `json:"document"`
+}
+
+// NewExport writes the header of a recording to out. Call Add and End afterwards.
+func NewExport(out io.Writer, x Exported) *Export {
+	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(x.Secrets))}
+	h := headerLine{
+		Record: "header", Format: recordingFormat, Flunq: x.Version, Document: recorded(x.Definition),
+		Input: x.Input, ID: x.ID, Tenant: x.Tenant, Start: x.Start, Results: "history",
+	}
+	for _, def := range x.With {
+		h.With = append(h.With, recorded(def))
+	}
+	rec.line(h)
+	return &Export{rec: rec, trace: sim.NewTrace(), document: x.Document}
+}
+
+// before writes the document that the execution was migrated from.
+func (e *Export) before(migrated event.Event) error {
+	var m event.Migrated
+	if err := decide.DecodeData(migrated, &m); err != nil || e.document == nil {
+		return err
+	}
+	def, err := e.document(m.From)
+	if def != nil {
+		e.rec.line(documentLine{Record: "document", Document: recorded(def)})
+	}
+	return err
+}
+
+// Add writes further events of the history. An event from outside is written before the
+// history event that records it.
+func (e *Export) Add(history []event.Event) error {
+	for _, one := range history {
+		e.trace.Add(one)
+		if one.Type == event.EventReceived {
+			e.rec.arrived(Arrived(one), time.Time{})
+		}
+		if one.Type == event.ExecutionMigrated {
+			if err := e.before(one); err != nil {
+				return err
+			}
+		}
+		e.rec.event(one)
+	}
+	return e.flush()
+}
+
+// Arrived returns the event from outside that an event.received entry of a history
+// records.
+func Arrived(e event.Event) event.Event {
+	out := event.Event{Tenant: e.Tenant, Time: e.Time}
+	v, err := expr.Decode(e.Data)
+	envelope, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return out
+	}
+	for name, value := range envelope {
+		text := expr.Text(value)
+		switch name {
+		case "id":
+			out.ID = text
+		case "source":
+			out.Source = text
+		case "type":
+			out.Type = event.Type(text)
+		case "data":
+			out.Data = expr.Encode(value)
+		case "specversion", "time":
+		default:
+			if out.Ext == nil {
+				out.Ext = map[string]string{}
+			}
+			out.Ext[name] = text
+		}
+	}
+	return out
+}
+
+// End writes the result: how the execution has ended, if it has.
+func (e *Export) End(status decide.Status, output json.RawMessage, problem *event.Problem) error {
+	r := &sim.Result{Status: status, Output: output, Error: problem}
+	if !status.Ended() {
+		r.Stop = Exporting
+	}
+	e.rec.line(resultLine{
+		Record: "result", Status: string(r.Status), Output: r.Output, Error: r.Error,
+		Stop: r.Stop, Order: e.trace.Sum(), Outcome: sim.OutcomeOf(r),
+	})
+	return e.flush()
+}
+
+func (e *Export) flush() error {
+	if e.rec.err == nil {
+		e.rec.err = e.rec.out.Flush()
+	}
+	if e.rec.err != nil {
+		return fmt.Errorf("write the recording: %w", e.rec.err)
+	}
+	return nil
+}

@@ -1,0 +1,382 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// Replayer replays recordings: it decides each one again, takes what came from outside
+// from the recording, and reports the first difference. It needs neither Redis nor a
+// simulation, and parses each document once. It is safe for concurrent use.
+type Replayer struct {
+	opts ReplayOptions
+
+	mu   sync.Mutex
+	defs map[string]*parsed     // by hash
+	envs map[string]*decide.Env // of documents without secrets
+}
+
+// ReplayOptions say what recordings are compared with, and how far.
+type ReplayOptions struct {
+	Workflow    *dsl.Definition // replaces the recorded document of the same name; nil: none
+	StrictOrder bool            // a different order is a difference, too
+	Full        bool            // also simulate it again with the whole engine
+	At          *Moment         // stop there; nil: at the end
+}
+
+// Moment is a point in a recording, given by the first of these fields that is set.
+type Moment struct {
+	Event int // after this many events
+	Time  time.Time
+	After dsl.Duration // after the start
+}
+
+// parsed is a document, or the reason why it is invalid.
+type parsed struct {
+	def     *dsl.Definition
+	mistake string
+}
+
+// Verdict is the result of a replay.
+type Verdict struct {
+	File       string      `json:"file"`
+	Agrees     bool        `json:"agrees"`
+	Execution  string      `json:"execution"`
+	Workflow   string      `json:"workflow"`
+	Status     string      `json:"status"`   // at the end of the recording
+	Finished   bool        `json:"finished"` // it ended within the recording
+	Events     int         `json:"events"`
+	Calls      int         `json:"calls"`
+	Arrivals   int         `json:"arrivals"` // events from outside
+	Order      string      `json:"order"`    // same, different, or unknown
+	Difference *Difference `json:"difference,omitempty"`
+	Migration  *Migration  `json:"migration,omitempty"` // to the changed document, if the execution has not ended
+	Notes      []string    `json:"notes,omitempty"`
+	States     []State     `json:"states,omitempty"` // at ReplayOptions.At
+}
+
+// Migration says whether a running execution may be migrated to a changed document: its
+// whole history must follow from that document.
+type Migration struct {
+	MayBe  bool   `json:"may_be_migrated"`
+	Reason string `json:"reason,omitempty"` // why it may not
+}
+
+// The values of Verdict.Order.
+const (
+	SameOrder    = "same"
+	OtherOrder   = "different"
+	UnknownOrder = "unknown" // the hash cannot be computed, because it covers unknown secrets
+)
+
+// NewReplayer returns a Replayer with an empty cache of documents.
+func NewReplayer(opts ReplayOptions) *Replayer {
+	return &Replayer{opts: opts, defs: map[string]*parsed{}, envs: map[string]*decide.Env{}}
+}
+
+// ErrOtherWorkflow means that ReplayOptions.Workflow is not part of the recording.
+var ErrOtherWorkflow = errors.New("the recording is not of this workflow")
+
+// Replay replays one recording.
+func (r *Replayer) Replay(ctx context.Context, rec *Recording) (*Verdict, error) {
+	p := &replay{
+		Recording: rec, by: r, ctx: ctx, walks: map[string]*walk{},
+		starts: map[string]event.Event{}, ends: map[string]event.Event{}, emitted: map[string]bool{},
+		notes: slices.Clone(rec.Notes),
+	}
+	if err := p.read(); err != nil {
+		return nil, err
+	}
+	if p.diff == nil {
+		p.run()
+	}
+	v := p.verdict()
+	if r.opts.Full && v.Agrees && r.opts.At == nil {
+		if err := p.simulate(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	return v, ctx.Err()
+}
+
+// replay is the replay of one recording.
+type replay struct {
+	*Recording
+
+	by   *Replayer
+	ctx  context.Context //nolint:containedctx // of the Replay call
+	main *document
+	docs []*document // documents that may run, the main one first
+
+	earlier map[string]*document // documents from before a migration, by hash
+
+	walks   map[string]*walk // by execution
+	order   []*walk          // in the order in which they began
+	starts  map[string]event.Event
+	ends    map[string]event.Event // results that children send to their parents
+	emitted map[string]bool        // events that tasks have emitted
+
+	at        int // index of the current entry
+	diff      *Difference
+	tolerated *Difference // the first difference that a running execution tolerates, because it keeps its recorded result
+	notes     []string
+	loose     bool // independent branches had another order
+	differ    int  // index of the first entry that was out of order
+}
+
+// document is a workflow as recorded and as replayed.
+type document struct {
+	was, now *dsl.Definition
+	hash     string
+	wasName  string
+}
+
+// changed reports whether the replay uses another document than the recorded one.
+func (d *document) changed() bool { return d.was != d.now }
+
+// read parses the documents.
+func (p *replay) read() error {
+	replaced := false
+	for _, recorded := range append([]recordedDocument{p.header.Document}, p.header.With...) {
+		d := p.document(recorded)
+		if d == nil {
+			return nil
+		}
+		replaced = replaced || d.changed()
+		p.docs = append(p.docs, d)
+	}
+	p.main, p.earlier = p.docs[0], map[string]*document{p.docs[0].hash: p.docs[0]}
+	for _, recorded := range p.Recording.earlier {
+		d := p.document(recorded)
+		if d == nil {
+			return nil
+		}
+		if p.earlier[d.hash] == nil {
+			p.earlier[d.hash] = d
+		}
+	}
+	if w := p.by.opts.Workflow; w != nil && !replaced {
+		return fmt.Errorf("%s: %w: want %s, got %s", p.Name, ErrOtherWorkflow, p.main.was.ID(), w.ID())
+	}
+	return nil
+}
+
+// document parses a recorded document and finds the one to replay with; nil if it is
+// invalid.
+func (p *replay) document(recorded recordedDocument) *document {
+	got := p.by.parse(recorded)
+	if got.def == nil {
+		p.diff = &Difference{
+			What: "document", Line: 1, Recorded: "a document that could be run",
+			Replayed: "it is not valid any more: " + cut(got.mistake),
+		}
+		return nil
+	}
+	d := &document{was: got.def, now: got.def, hash: recorded.SHA256, wasName: got.def.Document.Name + " in " + p.Name}
+	if w := p.by.opts.Workflow; w != nil && w.ID() == d.was.ID() {
+		d.now = w
+	}
+	return d
+}
+
+// parse parses a document and caches the result.
+func (r *Replayer) parse(doc recordedDocument) *parsed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.defs[doc.SHA256]; known != nil {
+		return known
+	}
+	got := &parsed{}
+	def, _, err := dsl.Parse("document", []byte(doc.Text))
+	if err != nil {
+		got.mistake = err.Error()
+	} else {
+		got.def = def
+	}
+	r.defs[doc.SHA256] = got
+	return got
+}
+
+// env returns the environment for decisions about a document.
+func (p *replay) env(d *document) *decide.Env {
+	opts := decide.Options{Secrets: p.secrets, Version: p.header.Flunq, Remote: true, Limits: p.limits()}
+	if len(p.secrets) > 0 {
+		return decide.NewEnv(d.now, opts)
+	}
+	r := p.by
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := fmt.Sprintf("%s %s %t %v", d.hash, p.header.Flunq, d.changed(), opts.Limits)
+	if r.envs[key] == nil {
+		r.envs[key] = decide.NewEnv(d.now, opts)
+	}
+	return r.envs[key]
+}
+
+// run follows the history to its end, or to the first difference.
+func (p *replay) run() {
+	for i, e := range p.entries {
+		if p.ctx.Err() != nil || p.reached(i, e) {
+			return
+		}
+		p.at = i
+		if i == 0 {
+			p.checkInput(e)
+		}
+		p.take(e)
+		if p.diff != nil {
+			return
+		}
+	}
+	if p.by.opts.At == nil {
+		p.finish()
+	}
+}
+
+// reached reports whether the replay is to stop before an entry.
+func (p *replay) reached(index int, e entry) bool {
+	at := p.by.opts.At
+	switch {
+	case at == nil:
+		return false
+	case at.Event > 0:
+		return index >= at.Event
+	case !at.Time.IsZero():
+		return e.Time.After(at.Time)
+	default:
+		return e.Time.After(at.After.From(p.header.Start))
+	}
+}
+
+// checkInput compares the input of the header with that of the start event.
+func (p *replay) checkInput(e entry) {
+	var started event.Started
+	if e.Type != event.ExecutionStarted || dataOf(p.header.Input) == nil || decide.DecodeData(e.Event, &started) != nil {
+		return
+	}
+	if g := (likeness{}).between(started.Input, p.header.Input); g != nil {
+		p.differs(&Difference{What: "input", Recorded: described(e.Event), Replayed: "the header has the input " + excerpt(p.header.Input)}, g)
+	}
+}
+
+// take follows one event.
+func (p *replay) take(e entry) {
+	w := p.walks[e.Execution]
+	if w == nil && e.Type != event.ExecutionStarted {
+		p.differs(&Difference{
+			What: "unexpected", Recorded: described(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
+		}, nil)
+		return
+	}
+	if w != nil {
+		w.take(e.Event)
+		return
+	}
+	w = &walk{replay: p, asked: map[string]event.Event{}}
+	p.walks[e.Execution] = w
+	p.order = append(p.order, w)
+	w.begin(e.Event)
+}
+
+// finish checks what is left at the end.
+func (p *replay) finish() {
+	p.at = len(p.entries) - 1
+	for _, w := range p.order {
+		if p.diff == nil {
+			w.leftover()
+		}
+	}
+	if p.diff == nil {
+		p.children()
+	}
+	if p.diff == nil && p.result != nil {
+		p.compareResult()
+	}
+	if p.diff == nil {
+		p.checkOrder()
+	}
+}
+
+// children compares the executions that were started with those that are recorded.
+func (p *replay) children() {
+	roots := sim.Config{ID: p.header.ID, Executions: p.header.Executions}.IDs()
+	for _, w := range p.order {
+		id := w.started.Execution
+		start, known := p.starts[id]
+		switch {
+		case slices.Contains(roots, id):
+		case !known:
+			p.at = w.from
+			p.differs(&Difference{What: "unexpected", Recorded: described(w.started), Replayed: "nothing: no task has started it"}, nil)
+			return
+		default:
+			p.at = w.from
+			if g := p.likeness().between(w.started.Data, start.Data); g != nil {
+				p.differs(&Difference{What: "event", Recorded: described(w.started), Replayed: described(start)}, g)
+				return
+			}
+		}
+	}
+	if p.fromHistory() || !p.Finished() {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.starts)) {
+		if p.walks[id] == nil {
+			p.differs(&Difference{What: "missing", Recorded: "nothing of it", Replayed: described(p.starts[id])}, nil)
+			return
+		}
+	}
+}
+
+// likeness returns how to compare data. If a document's version changed, the sources of
+// its emitted events may differ accordingly.
+func (p *replay) likeness(ignore ...string) likeness {
+	l := likeness{ignore: ignore}
+	for _, d := range p.docs {
+		if d.changed() {
+			l.alias = [2]string{sourceOf(d.was), sourceOf(d.now)}
+		}
+	}
+	return l
+}
+
+// sourceOf returns the source of the events that a workflow emits.
+func sourceOf(def *dsl.Definition) string {
+	doc := def.Document
+	return "/" + strings.Join([]string{doc.Namespace, doc.Name, doc.Version}, "/")
+}
+
+// verdict returns the result.
+func (p *replay) verdict() *Verdict {
+	v := &Verdict{
+		File: p.Name, Agrees: p.diff == nil, Execution: p.header.ID, Finished: p.Finished(), Events: len(p.entries),
+		Calls: p.exchange, Arrivals: len(p.arrivals), Difference: p.diff, Notes: p.notes, Order: p.ordered(),
+	}
+	if p.main != nil {
+		v.Workflow = p.main.was.ID()
+	}
+	if w := p.walks[p.header.ID]; w != nil && w.state != nil {
+		v.Status = string(w.state.Status)
+	}
+	if v.Agrees && p.tolerated != nil {
+		v.Agrees, v.Difference = false, p.tolerated
+	}
+	if p.main != nil && p.main.changed() && !v.Finished {
+		v.Migration = p.migration()
+	}
+	if p.by.opts.At != nil && p.diff == nil {
+		v.States = p.states()
+	}
+	return v
+}

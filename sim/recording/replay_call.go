@@ -1,0 +1,215 @@
+package recording
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/sim/mock"
+)
+
+// checkCall performs a call again, answered from the recording. A task run that was
+// performed more than once, after a crash, has several exchanges, one of which gave the
+// result.
+func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
+	exchanges := w.calls[e.Execution+" "+e.Task]
+	var first func()
+	for skip := 0; skip == 0 || skip < len(exchanges); skip++ {
+		a := &answers{calls: exchanges[skip:]}
+		d, g := w.perform(e, task, scope, a)
+		if d == nil {
+			return
+		}
+		if first == nil {
+			first = func() { w.tolerate(d, g) }
+		}
+	}
+	first()
+}
+
+// perform performs a call, and compares its requests and its result with the recording.
+func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *difference) {
+	caller := &executor.Caller{Transport: a, Version: w.header.Flunq}
+	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
+	output, err := caller.Call(w.ctx, task, scope, executor.Origin{Tenant: w.state.Tenant, Execution: e.Execution, Nonce: w.state.Nonce, Run: event.ParseRun(e.Task)})
+	if a.differs != nil {
+		return a.differs, a.difference
+	}
+	if a.lacking != "" {
+		if stopped(e) {
+			return nil, nil
+		}
+		return &Difference{What: "exchange", Recorded: described(e), Replayed: "it calls " + a.lacking + ", to which the recording has no answer"}, nil
+	}
+	if err == nil {
+		err = w.limits().Output(output)
+	}
+	if err == nil {
+		c.Success, c.Output = true, expr.Encode(output)
+	} else if c.Error, err = w.env.ProblemOf(err, task.Ref); err != nil {
+		return &Difference{What: "computed", Recorded: described(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
+	}
+	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {
+		return nil, nil // the error text depends on more than is recorded
+	}
+	return w.compare("computed", e, c)
+}
+
+// trimQuoted returns text as it appears inside a JSON string.
+func trimQuoted(text string) string { return strings.Trim(string(expr.Encode(text)), `"`) }
+
+// stopped reports whether a call failed before it was sent because other calls had
+// failed: the circuit breaker of its host was open.
+func stopped(e event.Event) bool {
+	return strings.Contains(string(e.Data), "because the circuit breaker of ")
+}
+
+// answers answers the requests of one call from its recorded exchanges.
+type answers struct {
+	calls []*callLine
+
+	differs    *Difference // difference in a request
+	difference *difference
+	lacking    string // the request that has no answer
+	broken     string // the error that came instead of an answer
+}
+
+// errNotRecorded ends a call that is not in the recording.
+var errNotRecorded = errors.New("the recording has no answer")
+
+// RoundTrip implements http.RoundTripper.
+func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
+	if len(a.calls) == 0 {
+		a.lacking = req.Method + " " + req.URL.Redacted()
+		return nil, errNotRecorded
+	}
+	call := a.calls[0]
+	a.calls = a.calls[1:]
+	body, err := mock.Body(req)
+	if err != nil {
+		return nil, fmt.Errorf("read the body of %s %s: %w", req.Method, req.URL.Redacted(), err)
+	}
+	a.compare(call, req, body)
+	if call.failed() {
+		a.broken = call.Error
+	}
+	return call.answer(req)
+}
+
+// compare compares a request with the recorded one.
+func (a *answers) compare(call *callLine, req *http.Request, body []byte) {
+	if a.differs != nil {
+		return
+	}
+	was, now := call.Request.Method+" "+call.Request.URL, req.Method+" "+req.URL.String()
+	if was != now && plainURL(was) != plainURL(now) {
+		a.differs = &Difference{What: "request", Line: call.line, Recorded: "it called " + cut(was), Replayed: "it calls " + cut(now)}
+		return
+	}
+	if g := (likeness{}).between(call.sent(), body); g != nil {
+		a.differs = &Difference{
+			What: "request", Line: call.line,
+			Recorded: fmt.Sprintf("it called %s with the body %s", cut(was), excerpt(call.sent())),
+			Replayed: "it sends " + excerpt(body),
+		}
+		a.difference = prefixed(".body", g)
+	}
+}
+
+// plainURL unescapes a URL, since escapes can be written in several ways.
+func plainURL(text string) string {
+	if plain, err := url.QueryUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
+
+// failed reports whether an error came instead of an answer, or of a part of it.
+func (c *callLine) failed() bool { return c.Response == nil || c.Error != "" }
+
+// sent returns the body of the request.
+func (c *callLine) sent() []byte {
+	if len(c.Request.Base64) > 0 {
+		return c.Request.Base64
+	}
+	return []byte(c.Request.Body)
+}
+
+// answer returns the recorded response.
+func (c *callLine) answer(req *http.Request) (*http.Response, error) {
+	if c.failed() {
+		return nil, errors.New(c.Error)
+	}
+	content := c.Response.Base64
+	if c.Response.Text != "" {
+		content = []byte(c.Response.Text)
+	}
+	resp := &http.Response{
+		Status:        fmt.Sprintf("%d %s", c.Response.Status, http.StatusText(c.Response.Status)),
+		StatusCode:    c.Response.Status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        http.Header{},
+		Body:          io.NopCloser(bytes.NewReader(content)),
+		ContentLength: int64(len(content)),
+		Request:       req,
+	}
+	for name, value := range c.Response.Headers {
+		resp.Header.Set(name, value)
+	}
+	return resp, nil
+}
+
+// answers returns a transport that answers the calls of a simulation from the recording,
+// each after the time that it took.
+func (r *Recording) answers(sleep func(context.Context, time.Duration) error) http.RoundTripper {
+	return &replayTransport{of: r, sleep: sleep, used: map[string]int{}}
+}
+
+// forEver is longer than any simulation.
+const forEver = 200 * 365 * 24 * time.Hour
+
+type replayTransport struct {
+	of    *Recording
+	sleep func(context.Context, time.Duration) error
+	used  map[string]int // number of exchanges used by each task run
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *replayTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	from := executor.OriginOf(req)
+	key := from.Execution + " " + from.Run.String()
+	calls := t.of.calls[key]
+	n := t.used[key]
+	if n >= len(calls) {
+		return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Redacted(), errNotRecorded)
+	}
+	t.used[key]++
+	if _, err := mock.Body(req); err != nil {
+		return nil, fmt.Errorf("read the body of %s %s: %w", req.Method, req.URL.Redacted(), err)
+	}
+	if calls[n].Open {
+		if err := t.sleep(req.Context(), forEver); err != nil {
+			return nil, err
+		}
+		return nil, errNotRecorded
+	}
+	if took := time.Duration(math.Round(calls[n].TookMS * float64(time.Millisecond))); took > 0 {
+		if err := t.sleep(req.Context(), took); err != nil {
+			return nil, err
+		}
+	}
+	return calls[n].answer(req)
+}

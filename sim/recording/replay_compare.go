@@ -1,0 +1,126 @@
+package recording
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/engine/expr"
+)
+
+// likeness says when two pieces of data count as equal.
+type likeness struct {
+	ignore []string  // top-level members that may differ
+	alias  [2]string // a text in the recording and its equivalent now
+}
+
+// difference is the first place where two pieces of data differ.
+type difference struct {
+	path          string // ".output.items[2]"; "" for the whole
+	recorded, now any
+	missing       [2]bool // whether the member is absent, recorded and now
+}
+
+// between returns the first difference of two JSON texts; nil if they are equal.
+func (l likeness) between(recorded, now []byte) *difference {
+	if bytes.Equal(recorded, now) {
+		return nil
+	}
+	a, b := dataOf(recorded), dataOf(now)
+	if x, ok := a.(map[string]any); ok {
+		if y, ok := b.(map[string]any); ok && len(l.ignore) > 0 {
+			a, b = without(x, l.ignore), without(y, l.ignore)
+		}
+	}
+	return l.difference("", a, b)
+}
+
+// dataOf decodes JSON; invalid JSON becomes a string.
+func dataOf(text []byte) any {
+	if len(text) == 0 {
+		return nil
+	}
+	v, err := expr.Decode(text)
+	if err != nil {
+		return string(text)
+	}
+	return v
+}
+
+func without(object map[string]any, names []string) map[string]any {
+	out := maps.Clone(object)
+	for _, name := range names {
+		delete(out, name)
+	}
+	return out
+}
+
+func (l likeness) difference(path string, a, b any) *difference {
+	switch x := a.(type) {
+	case map[string]any:
+		if y, ok := b.(map[string]any); ok {
+			return l.objects(path, x, y)
+		}
+	case []any:
+		if y, ok := b.([]any); ok {
+			return l.lists(path, x, y)
+		}
+	case string:
+		if b == any(l.alias[1]) && x == l.alias[0] && x != "" {
+			return nil
+		}
+	}
+	if expr.Equal(a, b) {
+		return nil
+	}
+	return &difference{path: path, recorded: a, now: b}
+}
+
+func (l likeness) objects(path string, a, b map[string]any) *difference {
+	names := slices.Collect(maps.Keys(a))
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		x, recorded := a[name]
+		y, now := b[name]
+		at := path + member(name)
+		if recorded != now {
+			return &difference{path: at, recorded: x, now: y, missing: [2]bool{!recorded, !now}}
+		}
+		if g := l.difference(at, x, y); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+func (l likeness) lists(path string, a, b []any) *difference {
+	for i := range max(len(a), len(b)) {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		if i >= len(a) {
+			return &difference{path: at, now: b[i], missing: [2]bool{true, false}}
+		}
+		if i >= len(b) {
+			return &difference{path: at, recorded: a[i], missing: [2]bool{false, true}}
+		}
+		if g := l.difference(at, a[i], b[i]); g != nil {
+			return g
+		}
+	}
+	return nil
+}
+
+// member returns the path step to a member of an object.
+func member(name string) string {
+	plain := name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	if plain {
+		return "." + name
+	}
+	return "[" + strconv.Quote(name) + "]"
+}

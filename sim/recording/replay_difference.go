@@ -1,0 +1,239 @@
+package recording
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim"
+)
+
+// Difference is the first place where a replay differs from the recording, described from
+// both sides.
+type Difference struct {
+	// What is the kind of difference: event (it has other data), missing (from the
+	// recording), unexpected (the replay has no such event), computed (a task has another
+	// result), request (a call asks something else), exchange (there is no answer),
+	// arrival (an event from outside), input, document, result, hash or order.
+	What string `json:"what"`
+
+	Execution string `json:"execution,omitempty"`
+	Task      string `json:"task,omitempty"` // its reference
+	Name      string `json:"name,omitempty"`
+	Run       string `json:"run,omitempty"` // the id of the task run
+	Iteration string `json:"iteration,omitempty"`
+	Attempt   string `json:"attempt,omitempty"`
+	Event     int    `json:"event,omitempty"` // number of the history event, from 1
+	Line      int    `json:"line,omitempty"`  // of the recording
+
+	Recorded      string          `json:"recorded"`
+	Replayed      string          `json:"replayed"`
+	Path          string          `json:"path,omitempty"` // to the first difference in the data
+	RecordedValue json.RawMessage `json:"recorded_value,omitempty"`
+	ReplayedValue json.RawMessage `json:"replayed_value,omitempty"`
+
+	RecordedAt *Place `json:"recorded_at,omitempty"` // in the recorded document
+	ReplayedAt *Place `json:"replayed_at,omitempty"` // in the document to replay with, if it differs
+	Hint       string `json:"hint,omitempty"`
+
+	task string // the task run for RecordedAt
+	now  string // the task run for ReplayedAt
+}
+
+// Place is a line of a document.
+type Place struct {
+	Document string `json:"document"`
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	Text     string `json:"text"`
+}
+
+// differs records the first difference, at the current event.
+func (p *replay) differs(d *Difference, g *difference) {
+	if p.diff != nil {
+		return
+	}
+	e := p.entries[p.at]
+	d.Event, d.Execution = p.at+1, e.Execution
+	if d.Line == 0 {
+		d.Line = e.line
+	}
+	if g != nil {
+		d.Path = g.path
+		if !g.missing[0] {
+			d.RecordedValue = expr.Encode(g.recorded)
+		}
+		if !g.missing[1] {
+			d.ReplayedValue = expr.Encode(g.now)
+		}
+	}
+	if d.task == "" {
+		d.task = e.Task
+	}
+	if d.task == "" && d.now == "" && e.Type != event.TimerScheduled && e.Type != event.TimerCancelled {
+		d.task = p.underWay(e.Execution)
+	}
+	if d.now == "" {
+		d.now = d.task
+	}
+	p.locate(d, e.Execution)
+	if p.sealed && d.What != "order" && d.What != "hash" {
+		d.Hint = "secrets are not in a recording, and what is made of them may differ: --secrets FILE gives them"
+	}
+	p.diff = d
+}
+
+// underWay returns the innermost open task of an execution, "" if there is none.
+func (p *replay) underWay(execution string) string {
+	w := p.walks[execution]
+	if w == nil || w.state == nil {
+		return ""
+	}
+	open := w.state.Open()
+	if len(open) == 0 {
+		return ""
+	}
+	return open[len(open)-1].Run.String()
+}
+
+// locate finds the lines of the documents that a difference is about.
+func (p *replay) locate(d *Difference, execution string) {
+	run := event.ParseRun(d.task)
+	if run.Ref == "" {
+		run = event.ParseRun(d.now)
+	}
+	d.Task, d.Run, d.Iteration, d.Attempt = run.Ref, run.String(), history.Index(run.Iteration), history.Attempts(run.Attempt)
+	d.Name = run.Ref[strings.LastIndexByte(run.Ref, '/')+1:]
+	doc := p.main
+	if w := p.walks[execution]; w != nil && w.doc != nil {
+		doc = w.doc
+	}
+	if doc == nil {
+		return
+	}
+	if d.task == "" && strings.Contains(d.Recorded+d.Replayed, "time limit of the workflow") {
+		d.task, d.now = timeLimit, timeLimit
+	}
+	d.RecordedAt = placeOf(doc.was, doc.wasName, event.ParseRun(d.task).Ref)
+	if doc.changed() {
+		d.ReplayedAt = placeOf(doc.now, "", event.ParseRun(d.now).Ref)
+	} else if d.RecordedAt == nil {
+		d.RecordedAt = placeOf(doc.was, doc.wasName, event.ParseRun(d.now).Ref)
+	}
+}
+
+// timeLimit is used like a task reference for the timeout of the whole workflow.
+const timeLimit = "timeout"
+
+func placeOf(def *dsl.Definition, name, ref string) *Place {
+	p := &Place{Document: name}
+	lines := strings.Split(string(def.Source), "\n")
+	if t := def.Task(ref); t != nil {
+		p.Line, p.Column = t.Pos.Line, t.Pos.Column
+	} else if ref == timeLimit {
+		p.Line, p.Column = slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "timeout:") })+1, 1
+	}
+	if p.Line == 0 {
+		return nil
+	}
+	if p.Line >= 1 && p.Line <= len(lines) {
+		p.Text = strings.TrimRight(lines[p.Line-1], "\r")
+	}
+	return p
+}
+
+// compareResult compares how the execution ended.
+func (p *replay) compareResult() {
+	w := p.walks[p.header.ID]
+	if w == nil || !p.Finished() && p.result.Stop != sim.Never {
+		return
+	}
+	was, now := p.recordedResult(), w.result()
+	if was.Status != now.Status {
+		replayed := fmt.Sprintf("it is %s", now.Status)
+		if awaits := w.state.Awaits(); len(awaits) > 0 {
+			replayed += ": " + strings.Join(awaits, "; ")
+		}
+		p.resultDiffers(fmt.Sprintf("the result says that the execution is %s", was.Status), replayed, nil)
+		return
+	}
+	if g := p.likeness().between(was.Output, now.Output); g != nil {
+		p.resultDiffers("the result has the output "+excerpt(was.Output), "the output is "+excerpt(now.Output), prefixed(".output", g))
+		return
+	}
+	if g := (likeness{}).between(event.Encode(was.Error), event.Encode(now.Error)); g != nil {
+		p.resultDiffers("the result has the error "+excerpt(event.Encode(was.Error)), "the error is "+excerpt(event.Encode(now.Error)), prefixed(".error", g))
+		return
+	}
+	now.Effects = was.Effects
+	// The hash of an export covers its tokens, that of a run its secrets.
+	if p.marked && (p.sealed || p.fromHistory()) || p.result.Outcome == sim.OutcomeOf(was) || p.result.Outcome == sim.OutcomeOf(now) {
+		return
+	}
+	p.resultDiffers("the hash of the outcome is "+cut(p.result.Outcome), "it is "+sim.OutcomeOf(now)+": the result was changed after it was recorded", nil)
+}
+
+func prefixed(path string, g *difference) *difference {
+	g.path = path + g.path
+	return g
+}
+
+func (p *replay) resultDiffers(recorded, replayed string, g *difference) {
+	p.differs(&Difference{What: "result", Recorded: recorded, Replayed: replayed}, g)
+	p.diff.Event, p.diff.Line = 0, p.lastLine()
+}
+
+// lastLine returns the line after the last event.
+func (p *replay) lastLine() int { return p.entries[len(p.entries)-1].line + 1 }
+
+// recordedResult returns the recorded result in the form in which it was hashed.
+func (p *replay) recordedResult() *sim.Result {
+	r := &sim.Result{Status: decide.Status(p.result.Status), Error: p.result.Error, Effects: p.result.Effects}
+	if len(p.result.Output) > 0 {
+		r.Output = expr.Encode(dataOf(p.result.Output))
+	}
+	return r
+}
+
+// checkOrder compares the order of the events with its hash.
+func (p *replay) checkOrder() {
+	switch {
+	case p.loose:
+		p.reordered(fmt.Sprintf("independent branches go on in another order, first at event %d (line %d)", p.differ+1, p.entries[p.differ].line))
+	case p.ordered() == OtherOrder:
+		p.reordered("the order of the events in this file is not the one that was recorded, or one of them was changed where nothing follows from it (their hash differs)")
+	}
+}
+
+// reordered reports a difference if the order must be the same, otherwise a note.
+func (p *replay) reordered(text string) {
+	if !p.by.opts.StrictOrder {
+		p.notes = append(p.notes, text)
+		return
+	}
+	if p.loose {
+		p.at = p.differ
+	}
+	p.differs(&Difference{What: "order", Recorded: "the order of the events is part of the recording", Replayed: text}, nil)
+	if !p.loose {
+		p.diff.Event, p.diff.Line = 0, p.lastLine()
+	}
+}
+
+// ordered compares the hash of the events with the recorded one.
+func (p *replay) ordered() string {
+	switch {
+	case p.result == nil || p.marked && !p.fromHistory() && p.sealed:
+		return UnknownOrder
+	case p.Recording.order == p.result.Order:
+		return SameOrder
+	default:
+		return OtherOrder
+	}
+}

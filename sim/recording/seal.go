@@ -1,0 +1,216 @@
+package recording
+
+import (
+	"bytes"
+	"encoding/base64"
+	"maps"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// The kinds of secret values in the header of a recording.
+const (
+	textSecret   = "text"
+	numberSecret = "number"
+	truthSecret  = "boolean"
+)
+
+// shapeOf returns the names of secrets and the kinds of their values, without the values.
+func shapeOf(secret any) any {
+	switch v := secret.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, inner := range v {
+			out[name] = shapeOf(inner)
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, inner := range v {
+			out = append(out, shapeOf(inner))
+		}
+		return out
+	case nil:
+		return nil
+	case string:
+		return textSecret
+	case bool:
+		return truthSecret
+	default:
+		return numberSecret
+	}
+}
+
+// The encodings in which secrets can appear in a recording, as names of members beside
+// the secrets themselves.
+const (
+	inForm   = "~form"
+	inQuery  = "~query"
+	inPath   = "~path"
+	inBase64 = "~base64"
+)
+
+// withEncodings returns secrets together with their encoded forms, so a Sealer finds those
+// too.
+func withEncodings(secrets map[string]any) map[string]any {
+	if len(secrets) == 0 {
+		return nil
+	}
+	out := maps.Clone(secrets)
+	for name, encode := range map[string]func(string) string{
+		inForm: url.QueryEscape, inPath: url.PathEscape,
+		inQuery:  func(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") },
+		inBase64: func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) },
+	} {
+		out[name] = encoded(secrets, encode)
+	}
+	return out
+}
+
+// encoded returns a value with its strings encoded. Strings that the encoding does not
+// change, and other values, become null.
+func encoded(secret any, encode func(string) string) any {
+	switch v := secret.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, inner := range v {
+			out[name] = encoded(inner, encode)
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, inner := range v {
+			out = append(out, encoded(inner, encode))
+		}
+		return out
+	case string:
+		// A short string is not sealed, and neither is its encoding.
+		if text := encode(v); text != v && len(v) >= event.ShortestSecret {
+			return text
+		}
+	}
+	return nil
+}
+
+// unsealer replaces the tokens of secrets in a recording: by the secrets that are given,
+// and by stand-ins for the others. No encoding changes the characters of a stand-in, so
+// data that a replay computes from it matches the recording.
+type unsealer struct {
+	given  *store.Sealer
+	token  *regexp.Regexp
+	seen   bool            // there was a token
+	tokens bool            // there was a token of an unknown secret
+	found  map[string]bool // the paths of the unknown secrets
+}
+
+func newUnsealer(secrets map[string]any) *unsealer {
+	return &unsealer{given: store.NewSealer(withEncodings(secrets)), found: map[string]bool{}}
+}
+
+// tokenMark begins and ends the token of a secret.
+const tokenMark = "\ue000"
+
+// open returns a line of a recording with its tokens replaced.
+func (u *unsealer) open(line []byte) []byte {
+	if !bytes.Contains(line, []byte(tokenMark)) {
+		return line
+	}
+	u.seen = true
+	line = u.given.Unseal(line)
+	if u.token == nil {
+		u.token = regexp.MustCompile(tokenMark + `secret([^` + tokenMark + `]*)#[0-9a-f]{12}` + tokenMark)
+	}
+	return u.token.ReplaceAllFunc(line, func(token []byte) []byte {
+		path, text := standInFor(string(u.token.FindSubmatch(token)[1]))
+		u.tokens, u.found[path] = true, true
+		return []byte(text)
+	})
+}
+
+// standInFor returns the stand-in for a token's path, in the encoding that the path
+// names.
+func standInFor(path string) (plain, text string) {
+	for _, name := range []string{inForm, inQuery, inPath, inBase64} {
+		if rest, ok := strings.CutPrefix(path, "."+name); ok {
+			if text = standIn(rest); name == inBase64 {
+				text = base64.StdEncoding.EncodeToString([]byte(text))
+			}
+			return rest, text
+		}
+	}
+	return path, standIn(path)
+}
+
+// standIn returns the text that replaces the unknown secret at a path such as
+// ".db.password".
+func standIn(path string) string {
+	return "sealed" + strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
+			return r
+		}
+		return '-'
+	}, path)
+}
+
+// secrets returns the secrets for a replay: the given ones, and stand-ins for all others
+// in the recording.
+func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
+	out := map[string]any{}
+	if members, ok := standInOf("", shape).(map[string]any); ok {
+		out = members
+	} else {
+		for path := range u.found {
+			setPath(out, path)
+		}
+	}
+	maps.Copy(out, given)
+	return out
+}
+
+// standInOf returns a value with the shape of a secret.
+func standInOf(path string, shape any) any {
+	switch v := shape.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, inner := range v {
+			out[name] = standInOf(path+"."+name, inner)
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for i, inner := range v {
+			out = append(out, standInOf(path+"."+strconv.Itoa(i), inner))
+		}
+		return out
+	default:
+		switch v {
+		case textSecret:
+			return standIn(path)
+		case numberSecret:
+			return 0
+		case truthSecret:
+			return false
+		default:
+			return nil
+		}
+	}
+}
+
+// setPath sets a stand-in at its path.
+func setPath(into map[string]any, path string) {
+	names := strings.Split(strings.TrimPrefix(path, "."), ".")
+	for _, name := range names[:len(names)-1] {
+		inner, ok := into[name].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			into[name] = inner
+		}
+		into = inner
+	}
+	into[names[len(names)-1]] = standIn(path)
+}

@@ -1,0 +1,39 @@
+package recording
+
+import (
+	"fmt"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// Histories returns the events of all histories in the recording, in their order.
+func (r *Recording) Histories() []event.Event {
+	out := make([]event.Event, 0, len(r.entries))
+	for _, e := range r.entries {
+		out = append(out, e.Event)
+	}
+	return out
+}
+
+// Config returns the configuration of the recorded run, as far as decisions depend on it.
+// If workflow is not nil, it replaces the recorded document of the same name.
+func (r *Recording) Config(workflow *dsl.Definition) (sim.Config, error) {
+	p := &replay{Recording: r, by: NewReplayer(ReplayOptions{Workflow: workflow})}
+	if err := p.read(); err != nil {
+		return sim.Config{}, err
+	}
+	if p.diff != nil {
+		return sim.Config{}, fmt.Errorf("%s:%d: %s", r.Name, p.diff.Line, p.diff.Replayed)
+	}
+	h := r.header
+	cfg := sim.Config{
+		Definition: p.main.now, Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
+		Version: h.Flunq, Secrets: r.secrets, Limits: r.limits(), Executions: h.Executions,
+	}
+	for _, d := range p.docs[1:] {
+		cfg.With = append(cfg.With, d.now)
+	}
+	return cfg, nil
+}

@@ -1,0 +1,286 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/sim/memory"
+)
+
+// pooledClient is a pooled go-redis client that serves one simulation after another. Hardly any
+// simulation opens a connection, so a client keeps nothing of a simulation that has
+// ended.
+type pooledClient struct {
+	simulation *simulation
+	client     *redis.Client
+	dialed     bool
+}
+
+//nolint:gochecknoglobals // a pool of idle clients
+var clientPool sync.Pool
+
+// connect gives the simulation a client.
+func (w *simulation) connect() {
+	l, ok := clientPool.Get().(*pooledClient)
+	if !ok {
+		l = &pooledClient{}
+		l.client = memory.Client(l.dial)
+		l.client.AddHook(hook{l})
+	}
+	l.simulation, w.pool, w.client = w, l, l.client
+}
+
+func (l *pooledClient) dial() net.Conn {
+	l.dialed = true
+	return l.simulation.memory.Dial()
+}
+
+// disconnect returns the client to the pool, or closes it if it has connections.
+func (l *pooledClient) disconnect() {
+	l.simulation = nil
+	if l.dialed {
+		// The in-memory Redis needs no clean shutdown, so the error does not matter.
+		_ = l.client.Close()
+		return
+	}
+	clientPool.Put(l)
+}
+
+// hook lets another service have a turn before each command, and has the in-memory Redis
+// answer the command.
+type hook struct{ *pooledClient }
+
+// DialHook implements redis.Hook.
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := h.simulation.misbehave(ctx, cmd); err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		err := h.simulation.command(sending{ctx: ctx, one: cmd, nextOne: next})
+		if err != nil && cmd.Err() == nil {
+			cmd.SetErr(err)
+		}
+		if err == nil {
+			h.simulation.disowned(cmd)
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if err := h.simulation.misbehave(ctx, cmd); err != nil {
+				return err
+			}
+		}
+		err := h.simulation.command(sending{ctx: ctx, all: cmds, nextAll: next})
+		if errors.Is(err, errLost) || errors.Is(err, errCrashed) || errors.Is(err, ErrStopped) {
+			for _, cmd := range cmds { // the client does the same if it has seen no replies
+				cmd.SetErr(err)
+			}
+		}
+		return err
+	}
+}
+
+// sending is a command, or a pipeline of commands, on its way to Redis.
+type sending struct {
+	ctx     context.Context //nolint:containedctx // the context of the command
+	one     redis.Cmder
+	nextOne redis.ProcessHook
+	all     []redis.Cmder
+	nextAll redis.ProcessPipelineHook
+}
+
+// cmds returns all of its commands.
+func (x sending) cmds() []redis.Cmder {
+	if x.one != nil {
+		return []redis.Cmder{x.one}
+	}
+	return x.all
+}
+
+// perform lets Redis answer. It returns the first error of the commands.
+func (w *scheduler) perform(x sending) error {
+	if x.one != nil {
+		if w.memory.Answer(x.one) {
+			return x.one.Err()
+		}
+		return x.nextOne(x.ctx, x.one)
+	}
+	var first error
+	for i, cmd := range x.all {
+		if err := w.await(cmd); err != nil {
+			return err
+		}
+		if !w.memory.Answer(cmd) {
+			return cmp.Or(first, x.nextAll(x.ctx, x.all[i:]))
+		}
+		first = cmp.Or(first, cmd.Err())
+	}
+	return first
+}
+
+// command executes what a service, or the simulation itself, sends to Redis.
+func (w *simulation) command(x sending) error {
+	s := w.current
+	if s == nil {
+		return w.perform(x)
+	}
+	if s.process.dead {
+		return errCrashed
+	}
+	if err := w.pass(); err != nil {
+		return err
+	}
+	s.commands++
+	var faults []Fault
+	if w.cfg.Plan != nil {
+		faults = w.draw(s, s.commands, func(k FaultKind) bool { return k != CallLost })
+	}
+	for _, f := range faults {
+		w.strike(f, wording(x.cmds()))
+	}
+	// A frozen process goes on only after its time.
+	for w.clock.now.Before(s.process.frozen) {
+		if err := w.pass(); err != nil {
+			return err
+		}
+	}
+	if s.process.dead || len(faults) > 0 || w.clock.now.Before(w.outage) {
+		return w.faulty(x, faults)
+	}
+	if x.reads() {
+		w.wakeSiblings(s)
+	}
+	w.isolated.sent(&w.shared, x.one)
+	return w.perform(x)
+}
+
+// reads reports whether it reads new events.
+func (x sending) reads() bool {
+	read := func(cmd redis.Cmder) bool { return cmd.Name() == "xreadgroup" }
+	return x.one != nil && read(x.one) || slices.ContainsFunc(x.all, read)
+}
+
+// await blocks a read until there is something to read, or until its timeout.
+func (w *scheduler) await(cmd redis.Cmder) error {
+	s := w.current
+	if s == nil || w.cfg.Waits == 0 || !s.consumerGroup.fires() || cmd.Name() != "xreadgroup" {
+		return nil
+	}
+	args, block := cmd.Args(), int64(0)
+	for i, arg := range args {
+		if arg == "block" {
+			block, _ = args[i+1].(int64)
+		}
+	}
+	until := w.clock.now.Add(time.Duration(block) * time.Millisecond)
+	for w.clock.now.Before(until) && !w.unread(s) {
+		s.waits, s.wake = true, until
+		if !s.pause() {
+			return ErrStopped
+		}
+		s.waits, s.woken = false, false
+		switch {
+		case s.process.dead:
+			return errCrashed
+		case w.clock.now.Before(w.outage):
+			return errLost
+		}
+	}
+	return nil
+}
+
+// unread reports whether the group of s has unread events.
+func (w *scheduler) unread(s *service) bool {
+	for _, stream := range w.streams {
+		if unread, _ := w.memory.Open(stream, s.consumerGroup.reads(), s.consumer, func([]string) bool { return true }); unread > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrStopped ends the services and the calls of a simulation that has ended.
+var ErrStopped = errors.New("the simulation has ended")
+
+// pass is a point at which another service can have a turn.
+func (w *scheduler) pass() error {
+	s := w.current
+	if s == nil || w.stays(s) {
+		return nil
+	}
+	if !s.pause() {
+		return ErrStopped
+	}
+	return nil
+}
+
+// stays reports whether s also has the next turn. This saves a switch to the scheduler
+// and back.
+func (w *scheduler) stays(s *service) bool {
+	if w.deadServices || w.failure != nil || w.limit(s.context) != "" {
+		return false
+	}
+	if w.next = w.choose(); w.next != s {
+		return false
+	}
+	w.next = nil
+	s.turns++
+	w.turns++
+	return true
+}
+
+// Bug is a deliberate engine bug that the simulator's own tests plant to see whether the
+// simulator finds it. Script rewrites the source of a Lua script; Ahead returns commands
+// to send before a script runs, each of which is a point where a fault can strike.
+type Bug struct {
+	Script func(source string) string
+	Ahead  func(source string, args []any) [][]any
+}
+
+// misbehave sends the commands that a planted bug puts ahead of a script.
+func (w *simulation) misbehave(ctx context.Context, cmd redis.Cmder) error {
+	if w.cfg.Bug == nil || w.cfg.Bug.Ahead == nil || w.current == nil {
+		return nil
+	}
+	args := spelled(cmd.Args())
+	if cmd.Name() != "evalsha" && cmd.Name() != "eval" || len(args) < 3 {
+		return nil
+	}
+	source, _ := args[1].(string)
+	if known := w.memory.Source(source); known != "" {
+		source = known
+	}
+	for _, one := range w.cfg.Bug.Ahead(source, args[3:]) {
+		if err := w.client.Do(ctx, one...).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spelled returns args with each *string replaced by the string it points to.
+func spelled(args []any) []any {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if text, ok := arg.(*string); ok {
+			out[i] = *text
+		}
+	}
+	return out
+}

@@ -1,0 +1,36 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+)
+
+// Scripted is what happens in a simulation by script, in addition to what its Plan and its
+// seed decide. The simulator's own workloads use it.
+type Scripted struct {
+	Arrivals  []Arrival                 // events from outside and operations
+	CrashURL  string                    // a URL whose callers crash
+	CrashType event.Type                // a type of event whose consumers crash
+	Refuse    func(n uint64) int        // how often the n-th timer request cannot be carried out at first; nil: never
+	Breakers  func() *executor.Breakers // of each process; nil: none
+	Retention *engine.Retention         // nil: depends on the seed
+}
+
+// Arrival is an event from outside, or an operation, and the virtual time at which it comes.
+type Arrival struct {
+	At    time.Time
+	Event event.Event
+	Do    func(context.Context, Operator) error // instead of an event; nil: the event
+}
+
+// Operator is what an operation can use.
+type Operator struct {
+	Store   *store.Store
+	Elapsed time.Duration                        // since the start of the simulation
+	Report  func(rule, execution, detail string) // records a violation
+}

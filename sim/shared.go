@@ -1,0 +1,269 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/sim/memory"
+)
+
+// shared is what all parts of a simulation share: its configuration, Redis, the clock, and
+// what has happened so far.
+type shared struct {
+	cfg     Config
+	memory  *memory.Server
+	pool    *pooledClient
+	client  *redis.Client  // the client of pool
+	engine  *engine.Engine // of the first process, whose store and definition cache the simulation uses
+	clock   clock
+	ids     []string  // of the executions that are started
+	tenants []string  // the tenants of the executions
+	streams []string  // the keys of the tenants' events
+	last    string    // the stream to which an event was written last
+	current *service  // whose turn it is; nil while the simulation itself acts
+	outage  time.Time // until when Redis is unreachable
+	failure error     // ends the simulation
+
+	tasks, events int            // numbers of started tasks and of events in histories
+	struck        []Struck       // the faults that happened
+	actions       map[Action]int // number of calls that reached a service
+	reached       []Reached      // in order of arrival
+	operators     operators
+	poison        poisonMessages
+	violations    []Violation // violations found while the simulation runs
+}
+
+func newShared(cfg Config) shared {
+	w := shared{cfg: cfg, memory: memory.New(cfg.Start), ids: cfg.IDs(), tenants: cfg.tenants(), actions: map[Action]int{}, operators: newOperators(), clock: newClock(cfg.Start, cfg.Pace)}
+	for _, tenant := range w.tenants {
+		w.streams = append(w.streams, streamOf(tenant))
+	}
+	return w
+}
+
+// tenants returns the tenants of the executions. They share Redis, its timers and the
+// processes, and nothing else.
+func (cfg Config) tenants() []string {
+	out := []string{cfg.Tenant}
+	for i := 1; i < cfg.Tenants; i++ {
+		out = append(out, fmt.Sprintf("%s-%d", cfg.Tenant, i+1))
+	}
+	return out
+}
+
+// label returns the id that the simulation uses for a tenant's execution. If tenants have
+// executions with the same ids, the executions of other tenants than the first are
+// labelled as if they had not.
+func (w *shared) label(tenant, id string) string {
+	if !w.cfg.Twins {
+		return id
+	}
+	at := slices.Index(w.tenants, tenant)
+	for i := 0; at > 0 && i+at < len(w.ids); i += len(w.tenants) {
+		if rest, ok := below(id, w.ids[i]); ok {
+			return w.ids[i+at] + rest
+		}
+	}
+	return id
+}
+
+// idOf returns the id of an execution with a label.
+func (w *shared) idOf(label string) string {
+	if !w.cfg.Twins {
+		return label
+	}
+	for i, root := range w.ids {
+		if rest, ok := below(label, root); ok {
+			return w.ids[i-i%len(w.tenants)] + rest
+		}
+	}
+	return label
+}
+
+// below returns the part of an execution's id after root, if it is root or one of its
+// descendants.
+func below(id, root string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(id, root)
+	return rest, ok && (rest == "" || rest[0] == '.')
+}
+
+// originOf returns the task that a call is made for.
+func (w *shared) originOf(req *http.Request) executor.Origin {
+	from := executor.OriginOf(req)
+	if w.current != nil {
+		from.Execution = w.label(w.current.tenant, from.Execution)
+	}
+	return from
+}
+
+// tenantOf returns the tenant of an execution.
+func (w *shared) tenantOf(id string) string {
+	if len(w.tenants) > 1 {
+		for i, root := range w.ids {
+			if _, ok := below(id, root); ok {
+				return w.tenants[i%len(w.tenants)]
+			}
+		}
+	}
+	return w.cfg.Tenant
+}
+
+// streamOf returns the key of a tenant's events.
+func streamOf(tenant string) string { return store.Keys{}.Stream(tenant) }
+
+// isStream reports whether a key is that of a tenant's events.
+func (w *shared) isStream(key string) bool { return slices.Contains(w.streams, key) }
+
+// keyOf returns the key of an execution.
+func (w *shared) keyOf(label string) string {
+	return executionKey(w.tenantOf(label), w.idOf(label))
+}
+
+// executionKey returns the key of an execution, or without an id the prefix of all keys
+// of a tenant's executions.
+func executionKey(tenant, id string) string { return store.Keys{}.Execution(tenant, id) }
+
+// executionIn returns the execution that a key belongs to; history reports whether it is
+// the key of its history.
+func (w *shared) executionIn(key string) (id string, history, ok bool) {
+	for _, tenant := range w.tenants {
+		if rest, ours := strings.CutPrefix(key, executionKey(tenant, "")); ours {
+			id, history = strings.CutSuffix(rest, ":history")
+			return w.label(tenant, id), history, true
+		}
+	}
+	return "", false, false
+}
+
+// ruleApart names the rule that tenants share nothing.
+const ruleApart = "tenants share nothing"
+
+// OwnTexts returns cfg with definitions for the tenants other than the first: they have the
+// same names, versions and meaning, but source texts of their own.
+func (cfg Config) OwnTexts() Config {
+	var out []*dsl.Definition
+	for _, def := range append([]*dsl.Definition{cfg.Definition}, cfg.With...) {
+		text := append([]byte("# of another tenant\n"), def.Source...)
+		own, _, err := dsl.Parse(def.ID(), text)
+		if err != nil || own.ID() != def.ID() {
+			return cfg // all tenants share the same texts then
+		}
+		out = append(out, own)
+	}
+	cfg.foreignDefinitions = out
+	return cfg
+}
+
+// definitions returns those that a tenant registers, the main one last.
+func (w *shared) definitions(tenant string) []*dsl.Definition {
+	own := append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...)
+	if tenant != w.cfg.Tenant && len(w.cfg.foreignDefinitions) > 0 {
+		own = w.cfg.foreignDefinitions
+	}
+	return append(own[1:len(own):len(own)], own[0])
+}
+
+// slack is how long the faults can have delayed a timer.
+func (w *shared) slack() time.Duration {
+	slack := time.Second
+	for _, s := range w.struck {
+		slack += s.Cost() + 2*w.cfg.Waits // the service that knew of a timer may be gone
+	}
+	slack += w.operators.rested + time.Duration(w.poison.crashes())*Recovery
+	for _, r := range w.reached {
+		if r.URL == w.cfg.Scripted.CrashURL {
+			slack += Recovery
+		}
+	}
+	return slack
+}
+
+// report records a violation that is found while the simulation runs.
+func (w *shared) report(rule, execution, detail string) {
+	w.violations = append(w.violations, Violation{rule, execution, detail})
+}
+
+// executions returns the ids of all executions, sorted.
+func (w *shared) executions() []string {
+	known := map[string]bool{}
+	for _, id := range w.ids {
+		known[id] = true
+	}
+	for _, tenant := range w.tenants {
+		for _, list := range executionIndexes() {
+			for _, id := range w.memory.Members(store.Keys{}.Executions(tenant, list)) {
+				known[w.label(tenant, id)] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(known))
+}
+
+// stateOf rebuilds the state of an execution from its history; nil if it never began.
+func (w *shared) stateOf(ctx context.Context, id string) (*pastState, error) {
+	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+	if errors.Is(err, store.ErrNotFound) || err == nil && x.Definition == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	env, err := w.engine.Definitions.Hash(ctx, w.tenantOf(id), x.Workflow, x.Definition)
+	if err != nil {
+		return nil, err
+	}
+	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version))
+	if err != nil {
+		return nil, err
+	}
+	state, err := decide.Rebuild(env, events)
+	if err != nil {
+		return nil, err
+	}
+	return &pastState{state, env}, nil
+}
+
+// pastState is the state of an execution together with its environment.
+type pastState struct {
+	state *decide.State
+	env   *decide.Env
+}
+
+func (l *pastState) hearings(e event.Event) []decide.ListenMatch {
+	return l.state.ListenMatches(l.env, e)
+}
+
+// hears reports whether an execution is on the list of listeners for a type.
+func (w *shared) hears(ctx context.Context, id, typ string) bool {
+	there, err := w.client.SIsMember(ctx, store.Keys{}.Listeners(w.tenantOf(id), typ), w.idOf(id)).Result()
+	return there || err != nil
+}
+
+// aside runs do as a command of the simulation itself during a service's turn.
+func (w *shared) aside(do func(context.Context) error) {
+	current := w.current
+	w.current = nil
+	if err := do(context.Background()); err != nil { //nolint:forbidigo // the simulation's own commands never block
+		w.failure = err
+	}
+	w.current = current
+}
+
+// duplicated reports whether a fault has published an event a second time.
+func (w *shared) duplicated() bool {
+	return slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
+}

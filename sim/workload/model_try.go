@@ -1,0 +1,179 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// policy is a retry policy.
+type policy struct {
+	delay            time.Duration
+	backoff          string
+	count            int
+	attempt, overall time.Duration
+	status           int // retries only this status; any if 0
+
+	only, not int // catches only, or all but, this status; any if 0
+}
+
+// catches reports whether an error is caught.
+func (p policy) catches(status int) bool { return (p.only == 0 || status == p.only) && status != p.not }
+
+func (a *generator) policy() (p policy, line string) {
+	d, text := a.irregular(20)
+	p.delay, p.count = d, 1+a.IntN(3)
+	p.backoff = []string{"", "linear", "exponential", "constant"}[a.IntN(4)]
+	line = "delay: " + text
+	if p.backoff != "" {
+		line += ", backoff: {" + p.backoff + ": {}}"
+	}
+	attempt, overall := "", ""
+	if a.IntN(3) == 0 {
+		p.attempt, text = a.irregular(150)
+		attempt = ", duration: " + text
+	}
+	if a.IntN(3) == 0 {
+		p.overall, text = a.irregular(300)
+		overall = ", duration: " + text
+	}
+	line += fmt.Sprintf(", limit: {attempt: {count: %d%s}%s}", p.count, attempt, overall)
+	if a.IntN(4) == 0 {
+		p.status = []int{500, 503, 408}[a.IntN(3)]
+		line += fmt.Sprintf(`, when: "$error.status == %d"`, p.status)
+	}
+	return p, "retry: {" + line + "}"
+}
+
+// after returns the delay of the n-th retry.
+func (p policy) after(n int) time.Duration {
+	switch p.backoff {
+	case "linear":
+		return p.delay * time.Duration(n)
+	case "exponential":
+		return p.delay << (n - 1)
+	default:
+		return p.delay
+	}
+}
+
+// try catches an error without retries.
+func (a *generator) try(name string, depth int) kind { return a.trying(name, depth, false) }
+
+// retry catches an error after some attempts.
+func (a *generator) retry(name string, depth int) kind { return a.trying(name, depth, true) }
+
+// fails raises an error until it has run often enough.
+func (a *generator) fails(name string) []listedTask {
+	counter, often := "k"+name, a.IntN(4)
+	return []listedTask{{name + "a", fragment{
+		[]string{fmt.Sprintf(`- %sa: {set: {n: "${ .n + 1 }"}, export: {as: "${ $context + {%s: (($context.%s // 0) + 1)} }"}}`, name, counter, counter)},
+		func(c *modelContext, n int, at time.Duration) modelEnd {
+			c.with(at, counter, c.now()[counter]+1)
+			return modelEnd{n: n + 1, at: at}
+		},
+	}}, {name + "b", fragment{
+		[]string{fmt.Sprintf(`- %sb: {if: "$context.%s <= %d", raise: {error: {type: https://a.example/no, status: 500}}}`, name, counter, often)},
+		func(c *modelContext, n int, at time.Duration) modelEnd {
+			if c.now()[counter] <= often {
+				return modelEnd{at: at, err: &modelError{500}}
+			}
+			return modelEnd{n: n, at: at}
+		},
+	}}}
+}
+
+func (a *generator) trying(name string, depth int, again bool) kind {
+	rest, raising := a.list(depth, 1+a.IntN(2)), a.fails(name)
+	body := listed(append(slices.Clone(rest), raising...))
+	if a.IntN(2) == 0 {
+		body = listed(append(raising, rest...))
+	}
+	var p policy
+	var catch []string
+	only, not, status := 0, 0, 0
+	if a.IntN(4) == 0 {
+		only = []int{500, 503, 408}[a.IntN(3)]
+		catch = append(catch, fmt.Sprintf("errors: {with: {status: %d}}", only))
+	}
+	if a.IntN(4) == 0 {
+		not = []int{500, 503, 408}[a.IntN(3)]
+		catch = append(catch, fmt.Sprintf(`exceptWhen: "$error.status == %d"`, not))
+	}
+	if again {
+		policy, line := a.policy()
+		p, catch = policy, append(catch, line)
+	}
+	p.only, p.not = only, not
+	caught := listedTask{name + "z", fragment{
+		[]string{fmt.Sprintf(`- %sz: {set: {n: "${ .n + $error.status }"}}`, name)},
+		instantly(func(_ *modelContext, n int) int { return n + status }),
+	}}
+	handler := listed(append([]listedTask{caught}, a.list(0, 1)...))
+	handled := a.IntN(3) > 0
+	if handled {
+		catch = append(catch, nested("do", handler.lines)...)
+	}
+	then := ""
+	if handled && a.IntN(4) == 0 {
+		then = "exit"
+		catch = append(catch, "then: exit")
+	}
+	if len(catch) == 0 {
+		catch = []string{"as: error"}
+	}
+	lines := append(nested("try", body.lines), nested("catch", catch)...)
+	return kind{long: true, fragment: fragment{lines, func(c *modelContext, n int, at time.Duration) modelEnd {
+		r := a.attempts(c, p, body, n, at)
+		if r.err == nil || r.never || r.n < 0 {
+			r.n = max(r.n, 0)
+			return r
+		}
+		if !handled {
+			if again {
+				return r
+			}
+			return modelEnd{n: n, at: r.at}
+		}
+		before := status
+		status = r.err.status
+		end := handler.run(c, n, r.at)
+		if status = before; end.then == "" && end.err == nil {
+			end.then = then
+		}
+		return end
+	}}}
+}
+
+// attempts returns the result of the body; n is negative if its error is not caught.
+func (a *generator) attempts(c *modelContext, p policy, body fragment, n int, at time.Duration) modelEnd {
+	overall := at + p.overall
+	for tried := 1; ; tried++ {
+		start := at
+		r := a.within(c, p.attempt, start, func() modelEnd { return body.run(c, n, start) })
+		if p.overall > 0 {
+			left := overall - start
+			// An attempt that begins when the time is up does not count.
+			r = a.within(c, left, start, func() modelEnd { return r })
+			if r.err != nil && r.at == overall {
+				if !p.catches(408) {
+					return modelEnd{n: -1, at: r.at, err: r.err}
+				}
+				return r
+			}
+		}
+		switch {
+		case r.never || a.never:
+			return modelEnd{never: true}
+		case r.err == nil:
+			return r
+		case !p.catches(r.err.status):
+			return modelEnd{n: -1, at: r.at, err: r.err}
+		case tried > p.count || p.status != 0 && p.status != r.err.status:
+			return r
+		case p.overall > 0 && r.at+p.after(tried) >= overall:
+			return r
+		}
+		at = r.at + p.after(tried)
+	}
+}

@@ -1,0 +1,58 @@
+package workload
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+
+	"flunq.io/flunq/sim"
+)
+
+// The workloads end as expected, whatever goes wrong.
+func TestWorkloads(t *testing.T) {
+	t.Parallel()
+	for _, l := range workloads() {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			cfg, struck := l.config(), 0
+			for seed := range cmp.Or(l.seeds, usualSeeds) {
+				cfg.Seed, cfg.Remote = seed, seed%2 == 1
+				plan := l.plan()
+				if seed < plainSeeds {
+					plan = sim.Plan{}
+				}
+				got := tried(t, cfg, plan)
+				struck += len(got.Struck)
+				if wrong := l.wrong(got); len(wrong) > 0 {
+					t.Fatalf("seed %d: %s, struck %+v", seed, strings.Join(wrong, "\n"), got.Struck)
+				}
+			}
+			t.Logf("%d faults", struck)
+		})
+	}
+}
+
+// tried simulates cfg with a plan.
+func tried(t *testing.T, cfg sim.Config, plan sim.Plan) *sim.Trial {
+	t.Helper()
+	cfg.Plan = &plan
+	trial, err := sim.Try(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trial
+}
+
+// sameEnd expects a trial to end like the plain one, without violations.
+func sameEnd(t *testing.T, plain, got *sim.Trial) {
+	t.Helper()
+	if got.Outcome != plain.Outcome {
+		t.Errorf("%s %s %v, want %s", got.Status, got.Output, got.Error, plain.Output)
+	}
+	for _, v := range got.Broken {
+		t.Error(v)
+	}
+	if t.Failed() {
+		t.Fatalf("struck %+v", got.Struck)
+	}
+}
