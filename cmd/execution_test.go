@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"flunq.io/flunq/engine"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 )
@@ -67,7 +67,7 @@ func serve(t *testing.T, url string) {
 	opts := engine.Defaults()
 	opts.Process, opts.Command, opts.Executors = "test", "serve", 2
 	opts.Block(20 * time.Millisecond)
-	opts.Transport = executor.NewTransport(executor.DefaultLimits())
+	opts.Transport = httpcall.NewTransport(httpcall.DefaultLimits())
 	e, err := engine.New(rdb, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
@@ -49,7 +49,7 @@ func TestMigrateWhileDeciding(t *testing.T) {
 	var e *engine.Engine
 	for i := range 2 {
 		opts := engine.Defaults()
-		opts.Process, opts.Command, opts.Transport = fmt.Sprint("p", i), "serve", executor.NewTransport(executor.DefaultLimits())
+		opts.Process, opts.Command, opts.Transport = fmt.Sprint("p", i), "serve", httpcall.NewTransport(httpcall.DefaultLimits())
 		opts.Chunk = 4 // many commits
 		opts.Block(10 * time.Millisecond)
 		process, err := engine.New(rdb, opts)

@@ -30,6 +30,9 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
+	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/wire"
@@ -73,11 +76,11 @@ type Options struct {
 
 	Remote    bool // also send tasks that only compute through the stream
 	Limits    decide.Limits
-	Calls     executor.Limits    // of calls; zero members mean their defaults
-	Breakers  *executor.Breakers // nil: no call is refused
-	Answers   *executor.Memory   // for large answers to calls; nil: unbounded
-	Retention Retention          // zero: streams are not trimmed
-	Sweep     time.Duration      // time between looks for timers, listeners and requests that Redis has lost; 0: none, as in simulation
+	Calls     httpcall.Limits // of calls; zero members mean their defaults
+	Breakers  *breaker.Set    // nil: no call is refused
+	Answers   *call.Memory    // for large answers to calls; nil: unbounded
+	Retention Retention       // zero: streams are not trimmed
+	Sweep     time.Duration   // time between looks for timers, listeners and requests that Redis has lost; 0: none, as in simulation
 
 	// Descendants is how many executions may be open below a root execution; 0: no limit.
 	// Simulated 0.
@@ -330,7 +333,7 @@ func (e *Engine) Services() []Service { return e.services }
 func (e *Engine) Tenants() []string { return e.tenantSet.Names() }
 
 // Breakers returns the circuit breakers of the process; nil if there are none.
-func (e *Engine) Breakers() *executor.Breakers { return e.opts.Breakers }
+func (e *Engine) Breakers() *breaker.Set { return e.opts.Breakers }
 
 // groups returns the names of the consumer groups.
 func (e *Engine) groups() []string {

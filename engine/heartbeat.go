@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -14,7 +14,7 @@ import (
 // start. The simulator steps the services itself and has none.
 type heartbeat struct {
 	store    *store.Store
-	breakers *executor.Breakers
+	breakers *breaker.Set
 	entry    store.Process
 	swept    time.Time
 	steps    int // since the entry was written; 0 if it has to be written
@@ -79,7 +79,7 @@ func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 // circuits returns the breakers that are not closed.
 func (h *heartbeat) circuits() (out []store.OpenCircuit) {
 	for _, b := range h.breakers.States() {
-		if b.State != executor.Closed && len(out) < mostCircuits {
+		if b.State != breaker.Closed && len(out) < mostCircuits {
 			out = append(out, store.OpenCircuit{Tenant: b.Tenant, Host: b.Host, Failures: b.Failures, Until: b.Until})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -20,9 +20,9 @@ func TestRunRegisters(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb *redis.Client) {
 		opts := engine.Defaults()
 		opts.Process, opts.Command, opts.Transport, opts.Timers = "p", "serve", http.DefaultTransport, 1
-		breaking := executor.DefaultBreakerOptions()
+		breaking := breaker.Defaults()
 		breaking.Failures = 1
-		breakers, err := executor.NewBreakers(breaking)
+		breakers, err := breaker.New(breaking)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,11 +53,11 @@ func TestRunRegisters(t *testing.T) {
 			t.Errorf("timer service: %+v", s)
 		}
 		// A circuit breaker that opens or closes is registered before the next heartbeat.
-		fail, err := breakers.Begin(executor.Target{Host: "pay.example"}, now)
+		fail, err := breakers.Begin(breaker.Target{Host: "pay.example"}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fail.Fail(executor.Failure{Reason: "503"})
+		fail.Fail(breaker.Failure{Reason: "503"})
 		circuits := func(want int) {
 			t.Helper()
 			for until := time.Now().Add(patience); len(all[0].Circuits) != want; all, _ = read() {
@@ -71,7 +71,7 @@ func TestRunRegisters(t *testing.T) {
 		if c := all[0].Circuits[0]; c.Host != "pay.example" || c.Failures != 1 || !c.Until.After(now) {
 			t.Errorf("circuit: %+v", c)
 		}
-		restarted, err := breakers.Begin(executor.Target{Host: "pay.example"}, all[0].Circuits[0].Until.Add(time.Second))
+		restarted, err := breakers.Begin(breaker.Target{Host: "pay.example"}, all[0].Circuits[0].Until.Add(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -19,19 +19,20 @@ type calls struct {
 	next    http.RoundTripper
 	open    int
 	since   time.Time // real time since which the clock has been waiting for them
-	back    chan *call
-	arrived []*call
+	back    chan *outgoing
+	arrived []*outgoing
 	end     chan struct{}
 }
 
-type call struct {
+// outgoing is a call that a service waits for.
+type outgoing struct {
 	service  *service
 	response *http.Response
 	err      error
 }
 
 func newCalls(w *scheduler, next http.RoundTripper) *calls {
-	return &calls{w: w, next: executor.Outward(next), back: make(chan *call), end: make(chan struct{})}
+	return &calls{w: w, next: httpcall.Outward(next), back: make(chan *outgoing), end: make(chan struct{})}
 }
 
 // RoundTrip sends a request and lets other services run until the response arrives.
@@ -44,7 +45,7 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.since = realNow()
 	}
 	c.open++
-	out := &call{service: s}
+	out := &outgoing{service: s}
 	go c.send(req, out)
 	s.calling = true
 	c.w.wakeSubstitute(s)
@@ -55,7 +56,7 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send performs a request and reads the whole body of the response.
-func (c *calls) send(req *http.Request, out *call) {
+func (c *calls) send(req *http.Request, out *outgoing) {
 	out.response, out.err = c.next.RoundTrip(req)
 	if out.err == nil {
 		body, err := io.ReadAll(io.LimitReader(out.response.Body, maxBody))

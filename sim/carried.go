@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim/mock"
 )
@@ -52,7 +52,7 @@ func carriedOut(status int) bool {
 }
 
 // noteCarriedOut records a call that was answered with status.
-func (w *environment) noteCarriedOut(from executor.Origin, req *http.Request, status int) {
+func (w *environment) noteCarriedOut(from call.Origin, req *http.Request, status int) {
 	if !carriedOut(status) {
 		return
 	}

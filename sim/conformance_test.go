@@ -23,7 +23,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/sim"
@@ -86,7 +86,7 @@ func onRedis(t *testing.T) runs {
 	return func(ctx context.Context, def *dsl.Definition, input json.RawMessage) (*sim.Result, []event.Event, error) {
 		scenario++
 		opts := engine.Defaults()
-		opts.Process, opts.Transport = "ctk", executor.Outward(pets{})
+		opts.Process, opts.Transport = "ctk", httpcall.Outward(pets{})
 		opts.Tenants = []string{fmt.Sprintf("ctk-%d", scenario)}
 		opts.Block(50 * time.Millisecond)
 		e, err := engine.New(rdb, opts)

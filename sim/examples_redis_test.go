@@ -21,7 +21,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/redistest"
@@ -127,7 +127,7 @@ func (o *operated) compare(t *testing.T, rdb redis.UniversalClient) {
 	o.events, o.due = mocks.Events, map[string]time.Duration{}
 	opts := engine.Defaults()
 	opts.Process, opts.Tenants, opts.Secrets = o.tenant, []string{o.tenant}, o.Secrets
-	opts.Transport = executor.Outward(o.one(mocks.Transport(o.sleep, nil)))
+	opts.Transport = httpcall.Outward(o.one(mocks.Transport(o.sleep, nil)))
 	opts.Block(10 * time.Millisecond)
 	if o.engine, err = engine.New(rdb, opts); err != nil {
 		t.Fatal(err)

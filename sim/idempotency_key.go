@@ -7,7 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/expr"
 )
 
@@ -21,7 +21,7 @@ type Rekeyed struct {
 }
 
 // ownKey reports whether the task of a call sets its own idempotency key.
-func (w *monitor) ownKey(from executor.Origin) bool {
+func (w *monitor) ownKey(from call.Origin) bool {
 	own, known := w.ownKeys[from.Run.Ref]
 	if !known {
 		own = slices.ContainsFunc(append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...), func(def *dsl.Definition) bool {
@@ -90,7 +90,7 @@ func (w *monitor) reused(d Action, run, key string) {
 // keyed checks the idempotency key of a call: a task run keeps its key over all
 // deliveries and attempts, and no other run has the same one. A key that the document
 // sets is the document's responsibility, so reused only reports it.
-func (w *monitor) keyed(from executor.Origin, req *http.Request) {
+func (w *monitor) keyed(from call.Origin, req *http.Request) {
 	key := req.Header.Get(idempotencyKey)
 	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
 	if w.ownKey(from) {

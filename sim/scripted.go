@@ -6,19 +6,19 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store"
 )
 
 // Scripted is what happens in a simulation by script, in addition to what its Plan and its
 // seed decide. The simulator's own workloads use it.
 type Scripted struct {
-	Arrivals  []Arrival                 // events from outside and operations
-	CrashURL  string                    // a URL whose callers crash
-	CrashType event.Type                // a type of event whose consumers crash
-	Refuse    func(n uint64) int        // how often the n-th timer request cannot be carried out at first; nil: never
-	Breakers  func() *executor.Breakers // of each process; nil: none
-	Retention *engine.Retention         // nil: depends on the seed
+	Arrivals  []Arrival           // events from outside and operations
+	CrashURL  string              // a URL whose callers crash
+	CrashType event.Type          // a type of event whose consumers crash
+	Refuse    func(n uint64) int  // how often the n-th timer request cannot be carried out at first; nil: never
+	Breakers  func() *breaker.Set // of each process; nil: none
+	Retention *engine.Retention   // nil: depends on the seed
 }
 
 // Arrival is an event from outside, or an operation, and the virtual time at which it comes.

@@ -16,7 +16,8 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/memory"
 )
@@ -102,8 +103,8 @@ func below(id, root string) (rest string, ok bool) {
 }
 
 // originOf returns the task that a call is made for.
-func (w *shared) originOf(req *http.Request) executor.Origin {
-	from := executor.OriginOf(req)
+func (w *shared) originOf(req *http.Request) call.Origin {
+	from := httpcall.OriginOf(req)
 	if w.current != nil {
 		from.Execution = w.label(w.current.tenant, from.Execution)
 	}

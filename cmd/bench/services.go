@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -43,9 +43,9 @@ func (d duty) engine(rdb *redis.Client, opts engine.Options) (*engine.Engine, er
 			*n = 0
 		}
 	}
-	limits := executor.DefaultLimits()
+	limits := httpcall.DefaultLimits()
 	limits.AllowLoopback = true
-	opts.Calls, opts.Transport, opts.Breakers = limits, executor.NewTransport(limits), nil
+	opts.Calls, opts.Transport, opts.Breakers = limits, httpcall.NewTransport(limits), nil
 	if !d.Idle {
 		opts.Block(shortBlock)
 	} else if !d.Workers {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/spec"
@@ -131,7 +131,7 @@ func (t *tester) coverageWord(args []string) []string {
 // batch runs the cases of some test files and prints the results.
 func (t *tester) batch(ctx context.Context, files []string) (*batch, error) {
 	b := &batch{tester: t, began: time.Now(), reached: spec.NewCoverage()}
-	b.base = sim.Config{Version: cli.Version().Version, Transport: executor.NewTransport(cli.LocalLimits())}
+	b.base = sim.Config{Version: cli.Version().Version, Transport: httpcall.NewTransport(cli.LocalLimits())}
 	if err := b.load(files); err != nil {
 		return b, err
 	}

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/examine"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -300,8 +300,8 @@ func RedactedURL(address string) string {
 
 // LocalLimits allows calls to services on this machine and in its network, which developers expect
 // of a local run.
-func LocalLimits() executor.Limits {
-	limits := executor.DefaultLimits()
+func LocalLimits() httpcall.Limits {
+	limits := httpcall.DefaultLimits()
 	limits.AllowPrivate, limits.AllowLoopback = true, true
 	return limits
 }

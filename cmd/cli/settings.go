@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -71,7 +71,7 @@ func (s Settings) Engine(opts engine.Options) engine.Options {
 	opts.Worker, opts.Executor, opts.Timer = s.Worker, s.Executor, s.Timer
 	opts.Fires, opts.MaxSleep, opts.Lookahead = s.TimerBatch, s.MaxSleep, s.Lookahead
 	opts.Limits.History, opts.Limits.HistoryBytes = cmp.Or(s.History, -1), cmp.Or(s.HistoryMiB<<20, -1) //nolint:mnd // MiB
-	opts.Answers = executor.NewMemory(s.Answers << 20)                                                  //nolint:mnd // MiB
+	opts.Answers = call.NewMemory(s.Answers << 20)                                                      //nolint:mnd // MiB
 	opts.Descendants, opts.Open, opts.RedisPercent = s.Descendants, s.Open, s.RedisPercent
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
 	opts.Sweep = s.SweepEvery

@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/timers"
@@ -109,7 +109,7 @@ func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 // time.
 func realTransport(cfg sim.Config) http.RoundTripper {
 	if cfg.Mocks == nil {
-		return executor.Outward(cfg.Transport)
+		return httpcall.Outward(cfg.Transport)
 	}
 	return cfg.Mocks.Transport(func(ctx context.Context, d time.Duration) error {
 		select {

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/report"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/workflows"
 )
@@ -161,7 +161,7 @@ func (r *Runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result
 func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: r.seed, ID: r.id, Tenant: r.tenant, Version: cli.Version().Version, MaxTasks: r.maxSteps,
-		Transport: executor.NewTransport(cli.LocalLimits()),
+		Transport: httpcall.NewTransport(cli.LocalLimits()),
 	}
 	documents := func(ctx context.Context, cfg *sim.Config) error { return r.readDocuments(ctx, cfg, args[0]) }
 	if r.example != "" {

@@ -12,7 +12,7 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
 )
@@ -187,7 +187,7 @@ func (s *searcher) base(ctx context.Context, args []string) (search.Search, erro
 	if err != nil {
 		return base, err
 	}
-	cfg.Seed, cfg.Transport, cfg.ID = 0, executor.NewTransport(cli.LocalLimits()), ""
+	cfg.Seed, cfg.Transport, cfg.ID = 0, httpcall.NewTransport(cli.LocalLimits()), ""
 	cfg.Processes, cfg.Executions = s.processes, s.executions
 	cfg.MaxTasks = simSteps * s.executions
 	base.Config = cfg

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -212,7 +212,7 @@ func (d *developer) open(ctx context.Context) error {
 // transport returns how calls go out.
 func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
 	if d.mocks == "" {
-		return executor.Outward(executor.NewTransport(cli.LocalLimits())), nil
+		return httpcall.Outward(httpcall.NewTransport(cli.LocalLimits())), nil
 	}
 	mocks, err := cli.ReadMocks(ctx, d.sh, d.mocks)
 	if err != nil {

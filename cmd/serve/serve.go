@@ -19,7 +19,8 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/telemetry"
 )
@@ -187,16 +188,16 @@ func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options,
 	opts.Process, opts.Command = cli.ProcessName(), "serve"
 	opts.Version = cli.Version().Version
 	opts.Retention = set.Retention()
-	limits := executor.DefaultLimits()
+	limits := httpcall.DefaultLimits()
 	limits.AllowPrivate, limits.AllowLoopback = s.private, s.private
 	opts.Calls = limits
-	breakers := executor.DefaultBreakerOptions()
+	breakers := breaker.Defaults()
 	breakers.Failures, breakers.Open = set.BreakerFailures, set.BreakerOpen
 	var err error
-	if opts.Breakers, err = executor.NewBreakers(breakers); err != nil {
+	if opts.Breakers, err = breaker.New(breakers); err != nil {
 		return opts, err
 	}
-	opts.Transport = executor.Outward(executor.LimitHosts(executor.NewTransport(limits), set.PerHost))
+	opts.Transport = httpcall.Outward(httpcall.LimitHosts(httpcall.NewTransport(limits), set.PerHost))
 	for name, n := range map[string]*int{"worker": &opts.Workers, "executor": &opts.Executors, "timer": &opts.Timers} {
 		if len(s.only) > 0 && !slices.Contains(s.only, name) {
 			*n = 0

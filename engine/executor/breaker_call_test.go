@@ -15,17 +15,29 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
+	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 // guard returns a caller whose breakers open for 10 s after two failures.
 func guard(t *testing.T, environment http.RoundTripper) *executor.Caller {
 	t.Helper()
-	opts := executor.BreakerOptions{Failures: 2, Open: 10 * time.Second, Probes: 1, Longest: time.Minute}
-	return &executor.Caller{Transport: environment, Breakers: breakers(t, opts)}
+	opts := breaker.Options{Failures: 2, Open: 10 * time.Second, Probes: 1, Longest: time.Minute}
+	breakers, err := breaker.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &executor.Caller{Transport: environment, Breakers: breakers}
+}
+
+// moment returns the time seconds after the start.
+func moment(seconds int) time.Time {
+	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(seconds) * time.Second)
 }
 
 func callAt(ctx context.Context, c *executor.Caller, task *dsl.Task, second int) error {
-	_, err := c.Call(ctx, task, scope(nil), executor.Origin{Now: at(second)})
+	_, err := c.Call(ctx, task, scope(nil), call.Origin{Now: moment(second)})
 	return err
 }
 
@@ -40,7 +52,7 @@ func TestBreakerOpensForAFailingHost(t *testing.T) {
 		w.WriteHeader(int(status.Load()))
 	}))
 	defer server.Close()
-	c := guard(t, executor.NewTransport(executor.Limits{AllowLoopback: true}))
+	c := guard(t, httpcall.NewTransport(httpcall.Limits{AllowLoopback: true}))
 	task := request{Endpoint: server.URL + "/x?token=1"}.task(t)
 	for range 2 {
 		wantProblem(t, callAt(t.Context(), c, task, 0), event.Communication, 503, "answered 503")
@@ -105,7 +117,7 @@ func status(code int) answers {
 
 func TestForbiddenAddressIsNoFailureOfItsHost(t *testing.T) {
 	t.Parallel()
-	c := guard(t, executor.NewTransport(executor.Limits{}))
+	c := guard(t, httpcall.NewTransport(httpcall.Limits{}))
 	for range 3 {
 		err := callAt(t.Context(), c, request{Endpoint: "http://127.0.0.1:1/"}.task(t), 0)
 		wantProblem(t, err, event.Configuration, 400, "this machine itself")
@@ -202,9 +214,9 @@ func TestRetryAfter(t *testing.T) {
 		{503, "99999999999999999999", "", 10},
 		{503, "999999999", "", 60},
 		{503, "soon", "", 10},
-		{503, at(30).Format(http.TimeFormat), "", 30},
-		{503, at(1030).Format(http.TimeFormat), at(1000).Format(http.TimeFormat), 30},
-		{503, at(5).Format(http.TimeFormat), at(1000).Format(http.TimeFormat), 10},
+		{503, moment(30).Format(http.TimeFormat), "", 30},
+		{503, moment(1030).Format(http.TimeFormat), moment(1000).Format(http.TimeFormat), 30},
+		{503, moment(5).Format(http.TimeFormat), moment(1000).Format(http.TimeFormat), 10},
 	}
 	for i, tt := range tests {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
@@ -220,8 +232,8 @@ func TestRetryAfter(t *testing.T) {
 			for range 2 {
 				_ = callAt(t.Context(), c, request{Endpoint: "https://a.test/"}.task(t), 0)
 			}
-			if got := c.Breakers.States()[0].Until; !got.Equal(at(tt.wantSecondsOfOpen)) {
-				t.Errorf("open until %v, want %v", got, at(tt.wantSecondsOfOpen))
+			if got := c.Breakers.States()[0].Until; !got.Equal(moment(tt.wantSecondsOfOpen)) {
+				t.Errorf("open until %v, want %v", got, moment(tt.wantSecondsOfOpen))
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 // The call that a task reports is what the server saw, without secrets: those the task
@@ -29,8 +31,8 @@ func TestCallMade(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	limits := executor.Limits{AllowLoopback: true}
-	c := &executor.Caller{Transport: executor.NewTransport(limits), Limits: limits}
+	limits := httpcall.Limits{AllowLoopback: true}
+	c := &executor.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}
 	input := map[string]any{"id": "a b/c", "leaked": "s3cr3t/value"}
 	for _, one := range []struct {
 		request
@@ -64,7 +66,7 @@ func TestCallMade(t *testing.T) {
 		{request{Endpoint: "http://10.0.0.1/"}, event.Call{}, ""},
 	} {
 		seen = nil
-		_, made, _ := c.Perform(t.Context(), one.task(t), scope(input), executor.Origin{})
+		_, made, _ := c.Perform(t.Context(), one.task(t), scope(input), call.Origin{})
 		if made == nil {
 			made = &event.Call{}
 		}

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/expr"
 )
 
@@ -140,7 +141,7 @@ func (r request) task(t *testing.T) *dsl.Task {
 func perform(t *testing.T, environment http.RoundTripper, r request, input any) (any, error) {
 	t.Helper()
 	c := &executor.Caller{Transport: environment, Version: "1.2.3"}
-	return c.Call(t.Context(), r.task(t), scope(input), executor.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}})
+	return c.Call(t.Context(), r.task(t), scope(input), call.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}})
 }
 
 // wantProblem checks an error's type, status and part of its detail.
@@ -162,7 +163,7 @@ func TestCallThatCannotBePerformed(t *testing.T) {
 	t.Parallel()
 	c := &executor.Caller{}
 	task := &dsl.Task{Call: &dsl.CallTask{Protocol: "grpc"}}
-	_, err := c.Call(t.Context(), task, scope(nil), executor.Origin{})
+	_, err := c.Call(t.Context(), task, scope(nil), call.Origin{})
 	wantProblem(t, err, event.Configuration, 400, "call: grpc cannot be performed yet")
 }
 
@@ -175,14 +176,14 @@ func TestCallEndsWithItsContext(t *testing.T) {
 
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.Call(stopped, task, scope(nil), executor.Origin{})
+	_, err := c.Call(stopped, task, scope(nil), call.Origin{})
 	if problem := (*event.Problem)(nil); errors.As(err, &problem) || !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled and no problem", err)
 	}
 
 	late, cancel := context.WithTimeout(t.Context(), -1)
 	defer cancel()
-	_, err = c.Call(late, task, scope(nil), executor.Origin{})
+	_, err = c.Call(late, task, scope(nil), call.Origin{})
 	wantProblem(t, err, event.Communication, 500, "timed out")
 }
 

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/store"
 )
@@ -77,7 +78,7 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.inbox.begun(j, cancel)
-	defer func() { j.reserved.release() }()
+	defer func() { j.reserved.Release() }()
 	j.err = s.inbox.consumer.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
 	if errors.Is(context.Cause(ctx), errLost) {
 		j.undone, j.err = j.err != nil, nil
@@ -152,9 +153,9 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 		return event.Completed{}, fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}
-	from := Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
-	j.reserved = s.opts.Caller.reserve(from)
-	defer j.reserved.decoded()
+	from := call.Origin{Tenant: m.Tenant, Execution: m.Event.Execution, Nonce: r.Nonce, Run: run, Now: m.Read}
+	j.reserved = s.opts.Caller.Memory.Reserve(m.Tenant)
+	defer j.reserved.Decoded()
 	output, made, err := s.opts.Caller.perform(ctx, task, scope, from, j.reserved)
 	c.Call = made
 	if err == nil {

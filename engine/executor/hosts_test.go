@@ -11,6 +11,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 // patience is how long a test waits for an event that must come.
@@ -50,13 +52,13 @@ func TestLimitHosts(t *testing.T) {
 		<-release
 	}))
 	defer server.Close()
-	way := executor.LimitHosts(executor.NewTransport(executor.Limits{AllowLoopback: true}), limit)
+	way := httpcall.LimitHosts(httpcall.NewTransport(httpcall.Limits{AllowLoopback: true}), limit)
 	c := &executor.Caller{Transport: way}
 	task := request{Endpoint: server.URL}.task(t)
 	ended := make(chan error, calls)
 	for range calls {
 		go func() {
-			_, err := c.Call(t.Context(), task, scope(nil), executor.Origin{})
+			_, err := c.Call(t.Context(), task, scope(nil), call.Origin{})
 			ended <- err
 		}()
 	}
@@ -83,7 +85,7 @@ func TestLimitHosts(t *testing.T) {
 // A slot is taken until the answer is closed, once; other hosts have slots of their own.
 func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
 	t.Parallel()
-	way := executor.LimitHosts(answers(func(req *http.Request) (*http.Response, error) {
+	way := httpcall.LimitHosts(answers(func(req *http.Request) (*http.Response, error) {
 		switch req.URL.Path {
 		case "/fails":
 			return nil, io.ErrUnexpectedEOF
@@ -135,7 +137,7 @@ func TestLimitHostsUntilTheAnswerIsClosed(t *testing.T) {
 // A request that waits for a slot ends with its context, and its host is not to blame.
 func TestLimitHostsEndsWithTheContext(t *testing.T) {
 	t.Parallel()
-	way := executor.LimitHosts(status(200), 1)
+	way := httpcall.LimitHosts(status(200), 1)
 	open, err := ask(t.Context(), t, way, "https://a.test/")
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +165,7 @@ func TestLimitHostsIsOff(t *testing.T) {
 	t.Parallel()
 	environment, _ := recorder(200, "", "")
 	for range 3 {
-		if _, err := ask(t.Context(), t, executor.LimitHosts(environment, 0), "https://a.test/"); err != nil {
+		if _, err := ask(t.Context(), t, httpcall.LimitHosts(environment, 0), "https://a.test/"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +190,7 @@ func TestCallUnderWayEndsWithItsContext(t *testing.T) {
 			}))
 			defer server.Close()
 			defer close(release)
-			c := guard(t, executor.LimitHosts(executor.NewTransport(executor.Limits{AllowLoopback: true}), 1))
+			c := guard(t, httpcall.LimitHosts(httpcall.NewTransport(httpcall.Limits{AllowLoopback: true}), 1))
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- callAt(ctx, c, request{Endpoint: server.URL + path}.task(t), 0) }()

@@ -9,6 +9,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 // A server that hung up may have carried out the request: the workflow decides whether to
@@ -32,17 +34,17 @@ func TestTransportSendsOnce(t *testing.T) {
 			_ = conn.(*net.TCPConn).Close()
 		}))
 		defer server.Close()
-		limits := executor.Limits{AllowLoopback: true}
-		c := &executor.Caller{Transport: executor.NewTransport(limits), Limits: limits}
-		call := request{Method: method, Endpoint: server.URL}
+		limits := httpcall.Limits{AllowLoopback: true}
+		c := &executor.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}
+		r := request{Method: method, Endpoint: server.URL}
 		if method == "POST" {
-			call.Body = map[string]any{"amount": 1}
+			r.Body = map[string]any{"amount": 1}
 		}
-		from := executor.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}}
-		if _, err := c.Call(t.Context(), call.task(t), scope(nil), from); err != nil {
+		from := call.Origin{Execution: "exec-1", Run: event.Run{Ref: "/do/0/call"}}
+		if _, err := c.Call(t.Context(), r.task(t), scope(nil), from); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.Call(t.Context(), call.task(t), scope(nil), from)
+		_, err := c.Call(t.Context(), r.task(t), scope(nil), from)
 		wantProblem(t, err, event.Communication, 500, "EOF")
 		if got := calls.Load(); got != 2 {
 			t.Errorf("%s: the server got %d requests, want 2", method, got)

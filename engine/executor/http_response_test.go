@@ -14,6 +14,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 func TestHTTPContent(t *testing.T) {
@@ -171,9 +173,9 @@ func TestHTTPBadResponses(t *testing.T) {
 			t.Parallel()
 			c := &executor.Caller{
 				Transport: answers(func(*http.Request) (*http.Response, error) { return tt.res(), nil }),
-				Limits:    executor.Limits{Body: 2 << 10},
+				Limits:    httpcall.Limits{Body: 2 << 10},
 			}
-			_, err := c.Call(t.Context(), request{Endpoint: "https://a.test/"}.task(t), scope(nil), executor.Origin{})
+			_, err := c.Call(t.Context(), request{Endpoint: "https://a.test/"}.task(t), scope(nil), call.Origin{})
 			wantProblem(t, err, event.Communication, 500, tt.part)
 		})
 	}

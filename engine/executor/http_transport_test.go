@@ -12,6 +12,8 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 func TestTransportReachesOnlyWhatIsAllowed(t *testing.T) {
@@ -22,17 +24,17 @@ func TestTransportReachesOnlyWhatIsAllowed(t *testing.T) {
 	defer server.Close()
 	byName := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	for _, uri := range []string{server.URL, byName, "http://0.0.0.0:1/", "http://[::1]:1/", "http://[::ffff:127.0.0.1]:1/"} {
-		_, err := perform(t, executor.NewTransport(executor.Limits{}), request{Endpoint: uri}, nil)
+		_, err := perform(t, httpcall.NewTransport(httpcall.Limits{}), request{Endpoint: uri}, nil)
 		wantProblem(t, err, event.Configuration, 400, "this machine itself, which calls may not reach unless the services run with --allow-private")
 	}
 	for _, uri := range []string{
 		"http://10.0.0.1/", "http://192.168.1.1/", "http://169.254.169.254/latest", "http://100.64.0.1/", "http://224.0.0.1/",
 		"http://[fd00::1]/", "http://[fe80::1]/", "http://[64:ff9b::a00:1]/", "http://[2002:a00:1::]/",
 	} {
-		_, err := perform(t, executor.NewTransport(executor.Limits{AllowLoopback: true}), request{Endpoint: uri}, nil)
+		_, err := perform(t, httpcall.NewTransport(httpcall.Limits{AllowLoopback: true}), request{Endpoint: uri}, nil)
 		wantProblem(t, err, event.Configuration, 400, "unless the services run with --allow-private")
 	}
-	got, err := perform(t, executor.NewTransport(executor.Limits{AllowLoopback: true}), request{Endpoint: byName}, nil)
+	got, err := perform(t, httpcall.NewTransport(httpcall.Limits{AllowLoopback: true}), request{Endpoint: byName}, nil)
 	if err != nil || got != "hello" {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -69,8 +71,8 @@ func TestTransportKeepsLimits(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	limits := executor.Limits{AllowLoopback: true, Headers: 4 << 10, Body: 32 << 10}
-	c := &executor.Caller{Transport: executor.NewTransport(limits), Limits: limits}
+	limits := httpcall.Limits{AllowLoopback: true, Headers: 4 << 10, Body: 32 << 10}
+	c := &executor.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}
 	for path, part := range map[string]string{
 		"/headers": "headers exceeded 4096 bytes",
 		"/zipped":  "larger than 32 KiB",
@@ -78,11 +80,11 @@ func TestTransportKeepsLimits(t *testing.T) {
 		"/switch":  "status 101 Switching Protocols: an answer of another protocol than HTTP",
 		"/closed":  "EOF",
 	} {
-		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), executor.Origin{})
+		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
 		wantProblem(t, err, event.Communication, 500, part)
 	}
 	server.Close()
-	_, err := c.Call(t.Context(), request{Endpoint: server.URL}.task(t), scope(nil), executor.Origin{})
+	_, err := c.Call(t.Context(), request{Endpoint: server.URL}.task(t), scope(nil), call.Origin{})
 	wantProblem(t, err, event.Communication, 500, "connection refused")
 }
 
@@ -92,7 +94,7 @@ func TestTransportDistrustsCertificates(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	_, err := perform(t, executor.NewTransport(executor.Limits{AllowLoopback: true}), request{Endpoint: server.URL}, nil)
+	_, err := perform(t, httpcall.NewTransport(httpcall.Limits{AllowLoopback: true}), request{Endpoint: server.URL}, nil)
 	wantProblem(t, err, event.Communication, 500, "certificate")
 }
 
@@ -109,10 +111,10 @@ func TestTransportTimeout(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(release)
-	limits := executor.Limits{AllowLoopback: true, Timeout: 50 * time.Millisecond}
-	c := &executor.Caller{Transport: executor.NewTransport(limits), Limits: limits}
+	limits := httpcall.Limits{AllowLoopback: true, Timeout: 50 * time.Millisecond}
+	c := &executor.Caller{Transport: httpcall.NewTransport(limits), Limits: limits}
 	for _, path := range []string{"/", "/body"} {
-		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), executor.Origin{})
+		_, err := c.Call(t.Context(), request{Endpoint: server.URL + path}.task(t), scope(nil), call.Origin{})
 		wantProblem(t, err, event.Communication, 500, "timed out")
 	}
 }

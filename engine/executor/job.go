@@ -8,6 +8,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -20,7 +21,7 @@ type job struct {
 	reply  *event.Event     // the event that reports the result
 	err    error            // why the reply could not be sent
 
-	reserved *reservation // memory for the answer, until the reply is sent
+	reserved *call.Reservation // memory for the answer, until the reply is sent
 
 	cancel   context.CancelCauseFunc
 	lost     bool // another executor has the request: end early

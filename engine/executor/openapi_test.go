@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
 )
 
 // serveDocuments serves documents below https://docs.test/api/v9/ and records all other
@@ -193,7 +194,7 @@ func TestOpenAPIRequests(t *testing.T) {
 			})
 			c := &executor.Caller{Transport: watched}
 			task := openAPI(t, "https://docs.test/api/v9/"+tt.document, tt.operation, tt.parameters)
-			if _, err := c.Call(t.Context(), task, scope(object{"no": 7}), executor.Origin{Execution: "x", Run: event.Run{Ref: "/do/0/a"}}); err != nil {
+			if _, err := c.Call(t.Context(), task, scope(object{"no": 7}), call.Origin{Execution: "x", Run: event.Run{Ref: "/do/0/a"}}); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, *kept...)
@@ -252,7 +253,7 @@ func TestOpenAPIMistakes(t *testing.T) {
 			environment, got := serveDocuments(t, documents(t))
 			c := &executor.Caller{Transport: environment}
 			task := openAPI(t, "https://docs.test/api/v9/"+tt.document, tt.operation, tt.parameters)
-			_, err := c.Call(t.Context(), task, scope(nil), executor.Origin{})
+			_, err := c.Call(t.Context(), task, scope(nil), call.Origin{})
 			wantProblem(t, err, tt.problem, tt.status, tt.part)
 			if len(*got) > 0 {
 				t.Errorf("requested %v", *got)
@@ -278,7 +279,7 @@ func TestOpenAPIAuthentication(t *testing.T) {
 	task := openAPI(t, "http://docs.test:81/local", "x", nil)
 	task.Call.OpenAPI.Document.Authentication = &dsl.Authentication{Scheme: "basic", Secret: "login"}
 	task.Call.OpenAPI.Authentication = &dsl.Authentication{Scheme: "bearer", Secret: "token"}
-	if _, err := c.Call(t.Context(), task, scope(nil), executor.Origin{}); err != nil {
+	if _, err := c.Call(t.Context(), task, scope(nil), call.Origin{}); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{"docs.test:81/local": "Basic YWRhOmxvdmVsYWNl", "docs.test:81/x": "Bearer tok-123456"}
@@ -306,7 +307,7 @@ func TestOpenAPIPetstore(t *testing.T) {
 			openAPI(t, "https://docs.test/"+name, "addPet", object{"id": 1, "name": "Milou"}),
 			openAPI(t, "https://docs.test/"+name, "loginUser", object{"username": "a", "password": "b"}),
 		} {
-			out, err := c.Call(t.Context(), task, scope(object{"petId": 1}), executor.Origin{})
+			out, err := c.Call(t.Context(), task, scope(object{"petId": 1}), call.Origin{})
 			if err != nil {
 				t.Fatal(err)
 			}

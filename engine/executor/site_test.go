@@ -24,6 +24,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
@@ -103,7 +104,7 @@ func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.O
 	set(&opts)
 	s.inbox, err = executor.NewInbox(s.store, opts, 0)
 	must(t, err)
-	caller := &executor.Caller{Transport: s, Limits: executor.DefaultLimits()}
+	caller := &executor.Caller{Transport: s, Limits: httpcall.DefaultLimits()}
 	for range size {
 		x, err := executor.New(s.store, lib, s.inbox, executor.Options{Caller: caller, Limits: decide.DefaultLimits()})
 		must(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
 )
 
 // Whatever the data, a template's request goes to the template's host, below its path and
@@ -25,7 +26,7 @@ func FuzzTemplate(f *testing.F) {
 		})
 		c := &executor.Caller{Transport: environment}
 		task := request{Endpoint: "https://a.test/pre/{x}/post?q={x}"}.task(t)
-		_, err := c.Call(t.Context(), task, scope(map[string]any{"x": value}), executor.Origin{})
+		_, err := c.Call(t.Context(), task, scope(map[string]any{"x": value}), call.Origin{})
 		if err != nil {
 			if _, ok := errors.AsType[*event.Problem](err); !ok {
 				t.Errorf("%q: %v, want a problem", value, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"flunq.io/flunq/engine"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store/inspect"
 )
 
@@ -143,11 +143,11 @@ func (g gauges) send(out chan<- prometheus.Metric) {
 }
 
 // openness returns a circuit's state as a number.
-func openness(c executor.Circuit) float64 {
+func openness(c breaker.Circuit) float64 {
 	switch c {
-	case executor.Open:
+	case breaker.Open:
 		return 1
-	case executor.HalfOpen:
+	case breaker.HalfOpen:
 		return .5
 	default:
 		return 0

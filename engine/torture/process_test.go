@@ -21,7 +21,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/delivery"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -61,8 +61,8 @@ func (r role) options() engine.Options {
 	opts.Lease, opts.Remote, opts.Discover = r.Lease, r.Remote, r.Discover
 	opts.Block(r.Block)
 	opts.Sweep, opts.Activity = r.Lease, unneeded
-	outward := executor.NewTransport(executor.Limits{AllowLoopback: true})
-	opts.Transport = executor.Outward(branded{r.Process, outward})
+	outward := httpcall.NewTransport(httpcall.Limits{AllowLoopback: true})
+	opts.Transport = httpcall.Outward(branded{r.Process, outward})
 	return opts
 }
 

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 // Transport answers the requests of one run of a workflow. It is safe for concurrent use.
@@ -67,7 +67,7 @@ func (m *Set) Transport(sleep func(ctx context.Context, d time.Duration) error, 
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	exchange := Exchange{Method: req.Method, URL: req.URL.Redacted(), Task: executor.OriginOf(req).Run.Ref, Mock: -1}
+	exchange := Exchange{Method: req.Method, URL: req.URL.Redacted(), Task: httpcall.OriginOf(req).Run.Ref, Mock: -1}
 	resp, err := t.answer(req, &exchange)
 	if exchange.Err = err; err == nil {
 		exchange.Status = resp.StatusCode
@@ -125,7 +125,7 @@ func (t *Transport) turn(mock int, req *http.Request) int {
 
 // identity is equal for requests of one task run; "" if each request counts separately.
 func (t *Transport) identity(mock int, req *http.Request) string {
-	from := executor.OriginOf(req)
+	from := httpcall.OriginOf(req)
 	if !t.Idempotent || from.Execution == "" {
 		return ""
 	}
@@ -247,7 +247,7 @@ func (x Exchange) Body() []byte {
 func (m Match) matches(req *http.Request, body []byte) bool {
 	return (m.Method == "" || m.Method == strings.ToUpper(req.Method)) &&
 		(m.URL == "" || MatchURL(m.URL, req.URL)) &&
-		(m.Task == "" || matchText(m.Task, executor.OriginOf(req).Run.Ref)) &&
+		(m.Task == "" || matchText(m.Task, httpcall.OriginOf(req).Run.Ref)) &&
 		m.matchesQuery(req.URL.Query()) && m.matchesHeaders(req.Header) &&
 		(!m.HasBody || matchBody(m.Body, body))
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
@@ -40,7 +40,7 @@ type callRecorder struct {
 
 // RoundTrip implements http.RoundTripper.
 func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	from := executor.OriginOf(req)
+	from := httpcall.OriginOf(req)
 	line := callLine{
 		Record: "http", At: c.now(), Execution: from.Execution,
 		Task: from.Run.Ref, Iteration: from.Run.Iteration, Attempt: from.Run.Attempt,

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/sim/recording"
@@ -29,7 +29,7 @@ func TestNoBodyIsNotChunked(t *testing.T) {
 	defer listener.Close()
 	heads := make(chan string, 10)
 	go answer(listener, heads)
-	limits := executor.DefaultLimits()
+	limits := httpcall.DefaultLimits()
 	limits.AllowLoopback = true
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		def, _, err := dsl.Parse("send.yaml", fmt.Appendf(nil, `document: {dsl: '1.0.3', namespace: demo, name: send, version: '0.1.0'}
@@ -46,7 +46,7 @@ do:
 				return sim.Run(t.Context(), cfg)
 			},
 		} {
-			result, err := run(sim.Config{Definition: def, Transport: executor.NewTransport(limits)})
+			result, err := run(sim.Config{Definition: def, Transport: httpcall.NewTransport(limits)})
 			if err != nil || result.Error != nil {
 				t.Fatalf("%s, %s: %v, %v", method, name, err, result)
 			}

@@ -15,6 +15,8 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/call"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim/mock"
 )
@@ -42,7 +44,7 @@ func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *difference) {
 	caller := &executor.Caller{Transport: a, Version: w.header.Flunq}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
-	output, err := caller.Call(w.ctx, task, scope, executor.Origin{Tenant: w.state.Tenant, Execution: e.Execution, Nonce: w.state.Nonce, Run: event.ParseRun(e.Task)})
+	output, err := caller.Call(w.ctx, task, scope, call.Origin{Tenant: w.state.Tenant, Execution: e.Execution, Nonce: w.state.Nonce, Run: event.ParseRun(e.Task)})
 	if a.differs != nil {
 		return a.differs, a.difference
 	}
@@ -189,7 +191,7 @@ type replayTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *replayTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	from := executor.OriginOf(req)
+	from := httpcall.OriginOf(req)
 	key := from.Execution + " " + from.Run.String()
 	calls := t.of.calls[key]
 	n := t.used[key]

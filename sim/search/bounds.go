@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/sim/invariant"
 )
 
@@ -92,7 +92,7 @@ func (b bounds) call(t *dsl.Task) (time.Duration, string, bool) {
 	if t.Call.HTTP == nil {
 		return 0, "", false
 	}
-	limit := executor.DefaultLimits().Timeout
+	limit := httpcall.DefaultLimits().Timeout
 	return limit, "a call is given up after " + iso(limit) + " anyway", true
 }
 

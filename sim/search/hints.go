@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
@@ -159,7 +159,7 @@ func (h *searchState) endlessHints() []Hint {
 	if len(calls) > 0 {
 		out = append(out, Hint{"call", nil, fmt.Sprintf(
 			"no timeout ends %s: %s. By default a call is given up after %s; add timeout: {after: PT10S}, or as long as the service may take, to the task or to one around it",
-			these(len(calls), "call"), strings.Join(calls, ", "), history.Duration(executor.DefaultLimits().Timeout))})
+			these(len(calls), "call"), strings.Join(calls, ", "), history.Duration(httpcall.DefaultLimits().Timeout))})
 	}
 	return out
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/sim"
 )
 
@@ -216,7 +216,7 @@ do:
 http:
   - respond: [{status: 503}, {status: 503}, {body: 0}, {status: 503}, {status: 503}, {status: 503}, {status: 503}, {body: 1}, {status: 503}, {status: 503}, {body: 2}, {status: 503}, {status: 503}, {body: 3}]
 `,
-			breakers: &executor.BreakerOptions{Failures: 3, Open: time.Minute, Probes: 1, Longest: 5 * time.Minute},
+			breakers: &breaker.Options{Failures: 3, Open: time.Minute, Probes: 1, Longest: 5 * time.Minute},
 			lasts:    200 * time.Second, calls: 14, processes: 1, seeds: 6, kinds: []sim.FaultKind{},
 			want: map[string]string{"x": `completed 3`},
 		},
@@ -231,7 +231,7 @@ do:
           - b: {do: [{rest: {wait: PT5S}}, {ask: {try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}], catch: {retry: {delay: PT10S, limit: {attempt: {count: 40}}}}}}]}
 `,
 			mocks:    `http: [{respond: [{status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {status: 503, latency: PT8S}, {body: 1, latency: PT8S}]}]`,
-			breakers: &executor.BreakerOptions{Failures: 3, Open: time.Minute, Probes: 1, Longest: 5 * time.Minute},
+			breakers: &breaker.Options{Failures: 3, Open: time.Minute, Probes: 1, Longest: 5 * time.Minute},
 			lasts:    172 * time.Second, calls: 7, processes: 1, seeds: 6, kinds: []sim.FaultKind{},
 			want: map[string]string{"x": `completed [1,1]`},
 		},

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/sim"
 )
@@ -44,7 +44,7 @@ http:
       - {status: 500, headers: {retry-after: '90'}}
       - {body: 5}
 `,
-			breakers: &executor.BreakerOptions{Failures: 2, Open: 30 * time.Second, Probes: 1, Longest: 4 * time.Minute},
+			breakers: &breaker.Options{Failures: 2, Open: 30 * time.Second, Probes: 1, Longest: 4 * time.Minute},
 			lasts:    (100 + 100 + 250 + 40 + 40) * time.Second, calls: 15, processes: 1, seeds: 4, kinds: []sim.FaultKind{},
 			want: map[string]string{"x": `completed 5`},
 		},

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
 )
 
 // featureWorkloads use rare features, a few each, and are quick.
@@ -148,7 +148,7 @@ http:
       - {status: 400}
       - {status: 200, body: {n: 8}}
 `,
-			breakers: &executor.BreakerOptions{Failures: 2, Open: time.Hour, Probes: 1},
+			breakers: &breaker.Options{Failures: 2, Open: time.Hour, Probes: 1},
 			calls:    8, seeds: plainSeeds, processes: 1,
 			want: map[string]string{"x": `completed {"n":8}`},
 		},

@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/sim"
@@ -55,7 +55,7 @@ func TestGeneratedOnRedis(t *testing.T) {
 	process := func(name string) *engine.Engine {
 		opts := engine.Defaults()
 		opts.Process, opts.Tenants, opts.Lease = name, tenants, 2*time.Second
-		opts.Transport = executor.Outward(&locked{next: mocks.Transport(func(context.Context, time.Duration) error { return nil }, nil)})
+		opts.Transport = httpcall.Outward(&locked{next: mocks.Transport(func(context.Context, time.Duration) error { return nil }, nil)})
 		opts.Block(50 * time.Millisecond)
 		e, err := engine.New(rdb, opts)
 		if err != nil {

@@ -6,7 +6,7 @@ func mutants() []mutant {
 	return []mutant{
 		{"a suspect beside others", "delivery Isolation.Enter case 2", never, "a call that kills is made with nothing beside it", 0},
 		{"a suspect after one death", "delivery PoisonCandidate >= 1 operand 2", replaced("1"), "what kills five is given up", 0},
-		{"Retry-After is ignored", "executor retryAfter if 1", always, "a host that says when is left alone until then", 0},
+		{"Retry-After is ignored", "executor/http retryAfter if 1", always, "a host that says when is left alone until then", 0},
 		{"moved timers are not", "event Timer.Due if 1", always, "timers that an operator moves", 0},
 		{"timers of one key have no order", "store Message.Order call 6 arg 1", zeroed, "of timers with one key the last counts", 0},
 

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
@@ -54,7 +54,7 @@ type workload struct {
 	crashType             event.Type        // a type of event whose consumers crash
 	fires                 []string          // timers that fire for no execution: their key, and the day before they are due
 	retention             *engine.Retention // depends on the seed if nil
-	breakers              *executor.BreakerOptions
+	breakers              *breaker.Options
 }
 
 const day = 24 * time.Hour
@@ -284,8 +284,8 @@ func (l workload) config() sim.Config {
 		}})
 	}
 	if l.breakers != nil {
-		cfg.Scripted.Breakers = func() *executor.Breakers {
-			b, err := executor.NewBreakers(*l.breakers)
+		cfg.Scripted.Breakers = func() *breaker.Set {
+			b, err := breaker.New(*l.breakers)
 			if err != nil {
 				panic(fmt.Sprintf("workload: workload %q: %v", l.name, err))
 			}

@@ -1,4 +1,4 @@
-package executor
+package openapi
 
 import (
 	"fmt"
@@ -6,6 +6,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/executor/call"
+	"flunq.io/flunq/engine/executor/endpoint"
+	httpcall "flunq.io/flunq/engine/executor/http"
 )
 
 // binding assigns the values that a workflow gives to the places where an operation
@@ -43,10 +47,10 @@ func (b *binding) bind() error {
 		}
 	}
 	if len(missing) > 0 {
-		return validation("parameters: the operation %s needs %s", b.op.id, strings.Join(missing, ", "))
+		return call.Validation("parameters: the operation %s needs %s", b.op.id, strings.Join(missing, ", "))
 	}
 	if len(b.cookies) > 0 {
-		if err := setHeader(b.header, "Cookie", strings.Join(b.cookies, "; ")); err != nil {
+		if err := httpcall.SetHeader(b.header, "Cookie", strings.Join(b.cookies, "; ")); err != nil {
 			return err
 		}
 	}
@@ -88,12 +92,12 @@ func placeholders(path string) []string {
 func (b *binding) place(p parameter, value any) error {
 	switch p.in {
 	case "path":
-		filled, err := p.single(value, escape)
+		filled, err := p.single(value, endpoint.Escape)
 		if err != nil {
 			return err
 		}
 		if filled == "" {
-			return validation("parameters: %q is empty, which a path cannot be", p.name)
+			return call.Validation("parameters: %q is empty, which a path cannot be", p.name)
 		}
 		b.path[p.name] = filled
 	case "query":
@@ -107,9 +111,9 @@ func (b *binding) place(p parameter, value any) error {
 		if err != nil {
 			return err
 		}
-		return setHeader(b.header, p.name, filled)
+		return httpcall.SetHeader(b.header, p.name, filled)
 	default:
-		return configuration("OpenAPI document: the parameter %q is in %q, want path, query, header or cookie", p.name, p.in)
+		return call.Configuration("OpenAPI document: the parameter %q is in %q, want path, query, header or cookie", p.name, p.in)
 	}
 	return nil
 }
@@ -120,12 +124,12 @@ func (b *binding) uri() (*url.URL, error) {
 	for _, name := range placeholders(b.op.path) {
 		filled = strings.ReplaceAll(filled, "{"+name+"}", b.path[name])
 	}
-	if dotSegments(filled) > dotSegments(b.op.path) {
-		return nil, validation("parameters: a value of . or .. would lead to another path")
+	if endpoint.DotSegments(filled) > endpoint.DotSegments(b.op.path) {
+		return nil, call.Validation("parameters: a value of . or .. would lead to another path")
 	}
-	uri, err := parseTarget("OpenAPI document: the path of "+b.op.id, b.op.server+"/"+strings.TrimLeft(filled, "/"))
+	uri, err := endpoint.Parse("OpenAPI document: the path of "+b.op.id, b.op.server+"/"+strings.TrimLeft(filled, "/"))
 	if err != nil {
 		return nil, err
 	}
-	return appendQuery(uri, strings.Join(b.query, "&")), nil
+	return endpoint.AppendQuery(uri, strings.Join(b.query, "&")), nil
 }

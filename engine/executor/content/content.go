@@ -1,4 +1,4 @@
-package executor
+package content
 
 import (
 	"bytes"
@@ -8,37 +8,39 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"flunq.io/flunq/engine/executor/call"
+	"flunq.io/flunq/engine/executor/endpoint"
 	"flunq.io/flunq/engine/expr"
 )
 
-// encodeBody encodes data as the body of a request, in the given content type or a
+// Encode encodes data as the body of a request, in the given content type or a
 // suitable one.
-func encodeBody(data any, given string) (body []byte, contentType string, err error) {
+func Encode(data any, given string) (body []byte, contentType string, err error) {
 	if raw, ok := data.(string); ok {
 		if given == "" {
 			given = "text/plain; charset=utf-8"
 		}
 		return []byte(raw), given, nil
 	}
-	media := mediaType(given)
+	media := MediaType(given)
 	switch {
 	case given == "":
 		given = "application/json"
 	case strings.HasPrefix(media, "multipart/"):
-		return nil, "", configuration("body: %s cannot be sent yet", media)
+		return nil, "", call.Configuration("body: %s cannot be sent yet", media)
 	case media == "application/x-www-form-urlencoded":
 		members, ok := data.(map[string]any)
 		if !ok {
-			return nil, "", expression("body: %s cannot be sent as a form, want an object or a string", expr.Kind(data))
+			return nil, "", call.Expression("body: %s cannot be sent as a form, want an object or a string", expr.Kind(data))
 		}
-		form, err := encodeForm("body", members)
+		form, err := endpoint.EncodeForm("body", members)
 		return []byte(form), given, err
 	}
 	return expr.Encode(data), given, nil
 }
 
-// mediaType returns a content type in lower case without its parameters.
-func mediaType(contentType string) string {
+// MediaType returns a content type in lower case without its parameters.
+func MediaType(contentType string) string {
 	if media, _, err := mime.ParseMediaType(contentType); err == nil {
 		return media
 	}
@@ -51,51 +53,51 @@ type format int
 
 const (
 	unknownFormat format = iota
-	jsonFormat
-	yamlFormat
-	textFormat
+	JSON
+	YAML
+	Text
 	binaryFormat
 )
 
-// formatOf returns the format of a media type.
-func formatOf(media string) format {
+// FormatOf returns the format of a media type.
+func FormatOf(media string) format {
 	switch media {
 	case "":
 		return unknownFormat
 	case "application/json", "text/json":
-		return jsonFormat
+		return JSON
 	case "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/vnd.yaml":
-		return yamlFormat
+		return YAML
 	case "application/xml", "application/javascript", "application/x-www-form-urlencoded",
 		"application/x-ndjson", "application/jsonl", "application/graphql", "application/sql":
-		return textFormat
+		return Text
 	}
 	switch {
 	case strings.HasSuffix(media, "+json"):
-		return jsonFormat
+		return JSON
 	case strings.HasSuffix(media, "+yaml"):
-		return yamlFormat
+		return YAML
 	case strings.HasSuffix(media, "+xml"), strings.HasPrefix(media, "text/"):
-		return textFormat
+		return Text
 	}
 	return binaryFormat
 }
 
-// decodeBody decodes a response's body by its content type: JSON and YAML to data, text
+// Decode decodes a response's body by its content type: JSON and YAML to data, text
 // to a string, an empty body to null, and everything else to base64.
-func decodeBody(contentType string, body []byte) (any, error) {
+func Decode(contentType string, body []byte) (any, error) {
 	if len(body) == 0 {
 		return nil, nil
 	}
-	switch formatOf(mediaType(contentType)) {
-	case jsonFormat:
-		return decodeJSON(body)
-	case yamlFormat:
-		return decodeYAML(body)
-	case textFormat:
+	switch FormatOf(MediaType(contentType)) {
+	case JSON:
+		return DecodeJSON(body)
+	case YAML:
+		return DecodeYAML(body)
+	case Text:
 		return decodeText(contentType, body), nil
 	case unknownFormat:
-		if data, err := decodeJSON(body); err == nil {
+		if data, err := DecodeJSON(body); err == nil {
 			return data, nil
 		}
 		return decodeText("", body), nil
@@ -104,8 +106,8 @@ func decodeBody(contentType string, body []byte) (any, error) {
 	}
 }
 
-func decodeJSON(body []byte) (any, error) {
-	body = withoutMark(body)
+func DecodeJSON(body []byte) (any, error) {
+	body = WithoutMark(body)
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil
 	}
@@ -123,7 +125,7 @@ func decodeText(contentType string, body []byte) string {
 	case "iso-8859-1", "latin1", "iso8859-1":
 		return latin1(body)
 	}
-	if body = withoutMark(body); utf8.Valid(body) {
+	if body = WithoutMark(body); utf8.Valid(body) {
 		return string(body)
 	}
 	return base64.StdEncoding.EncodeToString(body)
@@ -138,7 +140,7 @@ func latin1(body []byte) string {
 	return string(out)
 }
 
-// withoutMark removes a UTF-8 byte order mark.
-func withoutMark(body []byte) []byte {
+// WithoutMark removes a UTF-8 byte order mark.
+func WithoutMark(body []byte) []byte {
 	return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 }

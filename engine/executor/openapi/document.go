@@ -1,13 +1,17 @@
-package executor
+package openapi
 
 import (
 	"bytes"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/executor/call"
+	"flunq.io/flunq/engine/executor/content"
+	"flunq.io/flunq/engine/executor/endpoint"
 	"flunq.io/flunq/engine/expr"
 )
 
@@ -17,21 +21,24 @@ type document struct {
 	at   *url.URL
 }
 
+// longestError is how many bytes of a parser's error are shown.
+const longestError = 512
+
 // readDocument parses JSON or YAML.
 func readDocument(body []byte, at *url.URL) (*document, error) {
-	body = withoutMark(body)
-	decode := decodeYAML
+	body = content.WithoutMark(body)
+	decode := content.DecodeYAML
 	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
-		decode = decodeJSON
+		decode = content.DecodeJSON
 	}
 	data, err := decode(body)
 	if err != nil {
-		return nil, configuration("OpenAPI document: %s %s", place(at), shortened(err.Error(), excerptShown))
+		return nil, call.Configuration("OpenAPI document: %s %s", endpoint.Show(at), call.Shorten(err.Error(), longestError))
 	}
 	root, _ := data.(map[string]any)
 	doc := &document{root: root, at: at}
 	if !doc.swagger() && !strings.HasPrefix(expr.Text(root["openapi"])+".", "3.") { // YAML reads an unquoted 3.0 as the number 3
-		return nil, configuration("OpenAPI document: %s has neither openapi: 3.x nor swagger: 2.0", place(at))
+		return nil, call.Configuration("OpenAPI document: %s has neither openapi: 3.x nor swagger: 2.0", endpoint.Show(at))
 	}
 	return doc, nil
 }
@@ -57,7 +64,7 @@ type entry struct {
 func (d *document) find(id string) (*entry, error) {
 	var ids []string
 	paths := object(d.root["paths"])
-	for _, path := range sortedNames(paths) {
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		item, err := d.resolve(paths[path])
 		if err != nil {
 			return nil, err
@@ -74,7 +81,7 @@ func (d *document) find(id string) (*entry, error) {
 			}
 		}
 	}
-	return nil, configuration("operationId: %s has no operation %q%s", place(d.at), id, didYouMean(id, ids))
+	return nil, call.Configuration("operationId: %s has no operation %q%s", endpoint.Show(d.at), id, didYouMean(id, ids))
 }
 
 // operation returns the operation with an id in the form common to both versions.
@@ -128,15 +135,15 @@ func (d *document) resolve(v any) (map[string]any, error) {
 		}
 		v = found
 	}
-	return nil, configuration("OpenAPI document: %s has references in a circle", place(d.at))
+	return nil, call.Configuration("OpenAPI document: %s has references in a circle", endpoint.Show(d.at))
 }
 
 // lookup returns what a reference into the same document points to.
 func (d *document) lookup(ref string) (any, error) {
 	pointer, inside := strings.CutPrefix(ref, "#")
 	if !inside {
-		return nil, configuration("OpenAPI document: %s refers to %q, but other documents cannot be read yet",
-			place(d.at), ref)
+		return nil, call.Configuration("OpenAPI document: %s refers to %q, but other documents cannot be read yet",
+			endpoint.Show(d.at), ref)
 	}
 	var v any = d.root
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -154,7 +161,7 @@ func (d *document) lookup(ref string) (any, error) {
 }
 
 func brokenReference(d *document, ref string) *event.Problem {
-	return configuration("OpenAPI document: %s refers to %q, which it does not have", place(d.at), ref)
+	return call.Configuration("OpenAPI document: %s refers to %q, which it does not have", endpoint.Show(d.at), ref)
 }
 
 // member is one step of a JSON pointer.

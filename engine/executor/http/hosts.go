@@ -1,4 +1,4 @@
-package executor
+package http
 
 import (
 	"context"
@@ -10,9 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
-
-	"flunq.io/flunq/engine/event"
 )
 
 // hostOf returns the host and port that a request to a URI dials.
@@ -119,40 +116,4 @@ type leaving struct {
 func (l *leaving) Close() error {
 	defer l.leave()
 	return l.ReadCloser.Close() //nolint:wrapcheck // it is the body's error
-}
-
-// Origin is the execution and task run that makes a call, and the time.
-type Origin struct {
-	Tenant    string
-	Execution string
-	Nonce     string // of the execution, for the idempotency key
-	Run       event.Run
-	Now       time.Time // the engine's time, for the breakers; zero: they ignore the call
-}
-
-// originHeader carries the Origin of a request to the transport, so that a simulated one
-// can tell tasks apart. Outward removes it.
-const originHeader = "Flunq-Origin"
-
-// set records the origin in a request.
-func (o Origin) set(req *http.Request) {
-	req.Header.Set(originHeader, o.Execution+" "+o.Run.String())
-}
-
-// OriginOf returns where a request comes from, as a transport sees it, without its time.
-func OriginOf(req *http.Request) Origin {
-	execution, run, _ := strings.Cut(req.Header.Get(originHeader), " ")
-	return Origin{Execution: execution, Run: event.ParseRun(run)}
-}
-
-// Outward wraps a transport for requests that leave the engine and removes their origin.
-func Outward(next http.RoundTripper) http.RoundTripper { return outward{next} }
-
-type outward struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (o outward) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = req.Clone(req.Context())
-	req.Header.Del(originHeader)
-	return o.next.RoundTrip(req) //nolint:wrapcheck // it is the transport's error
 }

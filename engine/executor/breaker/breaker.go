@@ -1,21 +1,17 @@
-package executor
+package breaker
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// BreakerOptions say when calls to a failing host are stopped.
-type BreakerOptions struct {
+// Options say when calls to a failing host are stopped.
+type Options struct {
 	// Failures is how many consecutive failed calls open a host's breaker. Default 10; 0
 	// means never; simulated 1 to 20.
 	Failures int
@@ -32,13 +28,13 @@ type BreakerOptions struct {
 	Longest time.Duration
 }
 
-// DefaultBreakerOptions are the options of an ordinary deployment.
-func DefaultBreakerOptions() BreakerOptions {
-	return BreakerOptions{Failures: 10, Open: 30 * time.Second, Probes: 1, Longest: 5 * time.Minute}
+// Defaults are the options of an ordinary deployment.
+func Defaults() Options {
+	return Options{Failures: 10, Open: 30 * time.Second, Probes: 1, Longest: 5 * time.Minute}
 }
 
 // check reports every bad option at once.
-func (o BreakerOptions) check() error {
+func (o Options) check() error {
 	var errs []error
 	if o.Failures < 0 {
 		errs = append(errs, fmt.Errorf("failures is %d, want 0 (off) or more", o.Failures))
@@ -78,13 +74,13 @@ const (
 // another's, which may use the host differently.
 type Target struct{ Tenant, Host string }
 
-// Breakers stop calls to hosts that do not answer or report that they cannot serve. There
+// Set stop calls to hosts that do not answer or report that they cannot serve. There
 // is one circuit breaker per target, shared by all executors of a process. Their clock is
 // the latest time at which a call began. Hosts without failures take no memory, and a
 // host is forgotten after an hour of silence. Nil breakers never open. They are safe for
 // concurrent use.
-type Breakers struct {
-	opts BreakerOptions
+type Set struct {
+	opts Options
 
 	mu    sync.Mutex
 	clock time.Time
@@ -106,12 +102,12 @@ type breaker struct {
 	private  bool // the host's name contains a secret
 }
 
-// NewBreakers returns breakers that are all closed.
-func NewBreakers(opts BreakerOptions) (*Breakers, error) {
+// New returns breakers that are all closed.
+func New(opts Options) (*Set, error) {
 	if err := opts.check(); err != nil {
 		return nil, fmt.Errorf("circuit breaker: %w", err)
 	}
-	return &Breakers{opts: opts, hosts: map[Target]*breaker{}}, nil
+	return &Set{opts: opts, hosts: map[Target]*breaker{}}, nil
 }
 
 // OpenError says that a call was not sent because earlier calls to its host failed.
@@ -136,7 +132,7 @@ func (e *OpenError) Error() string {
 // Begin asks to call a target at a time. The caller reports the outcome to the attempt
 // once. If the breaker is open, the error is an *OpenError. A call without a time is
 // always allowed and not counted.
-func (b *Breakers) Begin(to Target, now time.Time) (*Attempt, error) {
+func (b *Set) Begin(to Target, now time.Time) (*Attempt, error) {
 	if b == nil || b.opts.Failures == 0 || now.IsZero() {
 		return nil, nil
 	}
@@ -161,7 +157,7 @@ func (b *Breakers) Begin(to Target, now time.Time) (*Attempt, error) {
 
 // advance moves the clock. A call's time may be older than that of calls begun earlier,
 // because it waited. If it is older by more than the bound, the clock was set back.
-func (b *Breakers) advance(now time.Time) {
+func (b *Set) advance(now time.Time) {
 	switch {
 	case now.After(b.clock):
 		b.clock = now
@@ -180,7 +176,7 @@ func (b *Breakers) advance(now time.Time) {
 	}
 }
 
-func (b *Breakers) longest() time.Duration { return max(b.opts.Open, b.opts.Longest) }
+func (b *Set) longest() time.Duration { return max(b.opts.Open, b.opts.Longest) }
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
@@ -190,7 +186,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // forget drops the hosts that were silent for long.
-func (b *Breakers) forget() {
+func (b *Set) forget() {
 	for host, h := range b.hosts {
 		if b.clock.Sub(h.changed) > quietAfter && b.clock.After(h.until) {
 			delete(b.hosts, host)
@@ -200,7 +196,7 @@ func (b *Breakers) forget() {
 
 // reserve drops a host if the table is full: preferably a closed one, and of these the
 // one whose last failure is oldest.
-func (b *Breakers) reserve() {
+func (b *Set) reserve() {
 	if len(b.hosts) < mostHosts {
 		return
 	}
@@ -225,7 +221,7 @@ func before(to Target, h *breaker, otherTo Target, other *breaker) bool {
 }
 
 // turn changes a circuit. Outcomes of calls begun before the change no longer count.
-func (b *Breakers) turn(h *breaker, to Circuit) {
+func (b *Set) turn(h *breaker, to Circuit) {
 	b.epoch++
 	h.circuit, h.epoch, h.probes, h.changed = to, b.epoch, 0, b.clock
 	switch to {
@@ -237,8 +233,8 @@ func (b *Breakers) turn(h *breaker, to Circuit) {
 	}
 }
 
-// BreakerState is the state of one host's breaker.
-type BreakerState struct {
+// HostState is the state of one host's breaker.
+type HostState struct {
 	Tenant   string    `json:"tenant"`
 	Host     string    `json:"host"`
 	State    Circuit   `json:"state"`
@@ -248,13 +244,13 @@ type BreakerState struct {
 
 // States returns the breakers of all targets that failed recently, by host and tenant. It
 // omits hosts whose names contain a secret.
-func (b *Breakers) States() []BreakerState {
+func (b *Set) States() []HostState {
 	if b == nil {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	out := make([]BreakerState, 0, len(b.hosts))
+	out := make([]HostState, 0, len(b.hosts))
 	for to, h := range b.hosts {
 		if h.private {
 			continue
@@ -263,9 +259,9 @@ func (b *Breakers) States() []BreakerState {
 		if state == Open && !b.clock.Before(h.until) {
 			state = HalfOpen
 		}
-		out = append(out, BreakerState{to.Tenant, to.Host, state, h.failures, h.until})
+		out = append(out, HostState{to.Tenant, to.Host, state, h.failures, h.until})
 	}
-	slices.SortFunc(out, func(a, b BreakerState) int {
+	slices.SortFunc(out, func(a, b HostState) int {
 		return cmp.Or(strings.Compare(a.Host, b.Host), strings.Compare(a.Tenant, b.Tenant))
 	})
 	return out
@@ -274,7 +270,7 @@ func (b *Breakers) States() []BreakerState {
 // Attempt is a call that the breakers allowed. Only the first outcome that is reported
 // counts; a nil Attempt ignores all.
 type Attempt struct {
-	of    *Breakers
+	of    *Set
 	to    Target
 	epoch uint64 // of the host's breaker
 	ended bool
@@ -289,7 +285,7 @@ type Failure struct {
 
 // Succeed reports that the host answered.
 func (a *Attempt) Succeed() {
-	a.end(func(b *Breakers, h *breaker) {
+	a.end(func(b *Set, h *breaker) {
 		switch {
 		case h == nil || h.epoch != a.epoch:
 		case h.circuit == HalfOpen:
@@ -304,7 +300,7 @@ func (a *Attempt) Succeed() {
 
 // Cancel reports that the caller did not wait for the answer.
 func (a *Attempt) Cancel() {
-	a.end(func(_ *Breakers, h *breaker) {
+	a.end(func(_ *Set, h *breaker) {
 		if h != nil && h.epoch == a.epoch && h.circuit == HalfOpen {
 			h.probes--
 		}
@@ -313,7 +309,7 @@ func (a *Attempt) Cancel() {
 
 // Fail reports that the host did not answer or cannot serve.
 func (a *Attempt) Fail(f Failure) {
-	a.end(func(b *Breakers, h *breaker) {
+	a.end(func(b *Set, h *breaker) {
 		if h == nil && a.epoch == 0 {
 			b.reserve()
 			h = &breaker{circuit: Closed}
@@ -337,7 +333,7 @@ func (a *Attempt) Fail(f Failure) {
 
 // end applies the first outcome of an attempt to its host's breaker, nil if there is
 // none.
-func (a *Attempt) end(outcome func(*Breakers, *breaker)) {
+func (a *Attempt) end(outcome func(*Set, *breaker)) {
 	if a == nil {
 		return
 	}
@@ -350,111 +346,9 @@ func (a *Attempt) end(outcome func(*Breakers, *breaker)) {
 }
 
 // lengthen extends the pause as the host asked, within bounds.
-func (b *Breakers) lengthen(h *breaker, wanted time.Duration) {
+func (b *Set) lengthen(h *breaker, wanted time.Duration) {
 	wanted = min(wanted, b.opts.Longest)
 	if until := earlier(b.clock.Add(wanted), h.opened.Add(b.opts.Longest)); until.After(h.until) {
 		h.until = until
 	}
-}
-
-// guarded sends a request if its host's breaker allows it.
-func (r *run) guarded(req *http.Request) (res *http.Response, err error) {
-	host := hostOf(req.URL)
-	attempt, err := r.Breakers.Begin(Target{r.origin.Tenant, host}, r.origin.Now)
-	switch {
-	case err != nil:
-		return nil, err
-	case attempt == nil:
-		return r.Transport.RoundTrip(req) //nolint:wrapcheck // it is the transport's error
-	}
-	defer func() {
-		if res == nil { // after a panic, nothing else has reported an outcome
-			attempt.Cancel()
-		}
-	}()
-	v := &verdict{run: r, request: req, attempt: attempt, private: r.redactValue(host) != host}
-	if res, err = r.Transport.RoundTrip(req); err != nil {
-		v.broken(err)
-		return nil, err //nolint:wrapcheck // likewise
-	}
-	v.answered(res)
-	return res, nil
-}
-
-// verdict determines the outcome of a call for its host.
-type verdict struct {
-	run     *run
-	request *http.Request
-	attempt *Attempt
-	private bool // the host's name contains a secret
-}
-
-// broken handles a missing or incomplete answer. A request that was not sent, or whose
-// answer nobody waited for, says nothing about the host.
-func (v *verdict) broken(err error) {
-	_, forbidden := errors.AsType[*closedNetworkError](err)
-	if forbidden || errors.Is(err, errNoSlot) || errors.Is(v.request.Context().Err(), context.Canceled) {
-		v.attempt.Cancel()
-		return
-	}
-	v.fail(reason(err), 0)
-}
-
-func (v *verdict) fail(text string, after time.Duration) {
-	const longest = 200
-	v.attempt.Fail(Failure{shortened(printable(v.run.redactValue(text)), longest), after, v.private})
-}
-
-// answered handles the start of an answer: a status that reports an overload or a server
-// error is a failure; any other is a success once the body is read.
-func (v *verdict) answered(res *http.Response) {
-	switch status := res.StatusCode; {
-	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
-		v.fail("answered "+statusLine(status), retryAfter(res, v.run.origin.Now))
-	case res.Body == nil:
-		v.attempt.Succeed()
-	default:
-		res.Body = &verdictBody{res.Body, v}
-	}
-}
-
-// verdictBody is a body whose end decides the outcome.
-type verdictBody struct {
-	io.ReadCloser
-	verdict *verdict
-}
-
-// Read reports a failure if the body breaks off.
-func (j *verdictBody) Read(p []byte) (int, error) {
-	n, err := j.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		j.verdict.broken(err)
-	}
-	return n, err //nolint:wrapcheck // it is the body's error
-}
-
-// Close reports a success: the caller read as much as it wanted.
-func (j *verdictBody) Close() error {
-	j.verdict.attempt.Succeed()
-	return j.ReadCloser.Close() //nolint:wrapcheck // likewise
-}
-
-// retryAfter returns how long an answer asks callers to wait: a number of seconds, or a
-// date relative to the answer's own.
-func retryAfter(res *http.Response, now time.Time) time.Duration {
-	if res.StatusCode != http.StatusServiceUnavailable && res.StatusCode != http.StatusTooManyRequests {
-		return 0
-	}
-	text := strings.TrimSpace(res.Header.Get("Retry-After"))
-	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return time.Duration(max(seconds, 0)) * time.Second
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	if date, err := http.ParseTime(res.Header.Get("Date")); err == nil {
-		now = date
-	}
-	return max(at.Sub(now), 0)
 }

@@ -1,11 +1,15 @@
-package executor
+package openapi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/engine/executor/call"
+	"flunq.io/flunq/engine/executor/content"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/spelling"
 )
 
 // fillBody builds the body from the values that no parameter has taken.
@@ -30,7 +34,7 @@ func (b *binding) fillBody() error {
 		}
 		data = whole
 	case len(rest) == 0 && p.required:
-		return validation("parameters: the operation %s needs a body: give %q, or the body's properties", b.op.id, p.name)
+		return call.Validation("parameters: the operation %s needs a body: give %q, or the body's properties", b.op.id, p.name)
 	case len(rest) == 0:
 		return nil
 	}
@@ -57,13 +61,13 @@ func (b *binding) unknown(rest map[string]any) error {
 	for _, p := range b.op.parameters {
 		known = append(known, p.name)
 	}
-	for _, name := range sortedNames(rest) {
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
 		problems = append(problems, fmt.Sprintf("%q%s", name, didYouMean(name, known)))
 	}
 	if len(problems) == 0 {
 		return nil
 	}
-	return validation("parameters: the operation %s has no %s", b.op.id, strings.Join(problems, ", no "))
+	return call.Validation("parameters: the operation %s has no %s", b.op.id, strings.Join(problems, ", no "))
 }
 
 // whole returns the body if it was given as one value, and the name it was given under.
@@ -87,7 +91,7 @@ func (p *payload) choose(data any) (string, error) {
 		wanted = []func(media string) bool{isPlain, isJSON, isForm, isAny}
 	}
 	for _, fits := range wanted {
-		i := slices.IndexFunc(p.media, func(m string) bool { return fits(mediaType(m)) })
+		i := slices.IndexFunc(p.media, func(m string) bool { return fits(content.MediaType(m)) })
 		if i >= 0 {
 			return p.media[i], nil
 		}
@@ -95,11 +99,11 @@ func (p *payload) choose(data any) (string, error) {
 	if len(p.media) == 0 {
 		return "*/*", nil
 	}
-	return "", configuration("OpenAPI document: the operation takes %s, as which %s cannot be sent yet",
+	return "", call.Configuration("OpenAPI document: the operation takes %s, as which %s cannot be sent yet",
 		strings.Join(p.media, ", "), expr.Kind(data))
 }
 
-func isJSON(media string) bool { return formatOf(media) == jsonFormat }
+func isJSON(media string) bool { return content.FormatOf(media) == content.JSON }
 
 func isForm(media string) bool { return media == "application/x-www-form-urlencoded" }
 
@@ -113,10 +117,18 @@ func isPlain(media string) bool {
 // value and gets quotes.
 func (p *payload) encode(data any, media string) (body []byte, contentType string, err error) {
 	switch _, isText := data.(string); {
-	case isAny(mediaType(media)):
-		return encodeBody(data, "")
-	case isText && isJSON(mediaType(media)):
+	case isAny(content.MediaType(media)):
+		return content.Encode(data, "")
+	case isText && isJSON(content.MediaType(media)):
 		return expr.Encode(data), media, nil
 	}
-	return encodeBody(data, media)
+	return content.Encode(data, media)
+}
+
+// didYouMean returns a suggestion for the end of a message, if a known name is similar.
+func didYouMean(name string, known []string) string {
+	if found := spelling.Word(name, known); found != "" {
+		return fmt.Sprintf(" (did you mean %q?)", found)
+	}
+	return ""
 }

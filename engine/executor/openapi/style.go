@@ -1,8 +1,12 @@
-package executor
+package openapi
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
+	"flunq.io/flunq/engine/executor/call"
+	"flunq.io/flunq/engine/executor/endpoint"
 	"flunq.io/flunq/engine/expr"
 )
 
@@ -15,7 +19,7 @@ func (p parameter) single(value any, encode func(text, keep string) string) (str
 		return encode(string(expr.Encode(value)), ""), nil
 	}
 	if p.style == "label" || p.style == "matrix" {
-		return "", configuration("OpenAPI document: the style %s of the parameter %q cannot be used yet", p.style, p.name)
+		return "", call.Configuration("OpenAPI document: the style %s of the parameter %q cannot be used yet", p.style, p.name)
 	}
 	separator := p.separator()
 	if p.style != "simple" && separator != "," {
@@ -42,7 +46,9 @@ func (p parameter) pairs(value any) []string {
 	if p.reserved {
 		keep = ":/?#[]@!$'()*,;" // without those that end a pair
 	}
-	pair := func(name, value string) string { return escape(name, "[]") + "=" + escape(value, keep) }
+	pair := func(name, value string) string {
+		return endpoint.Escape(name, "[]") + "=" + endpoint.Escape(value, keep)
+	}
 	parts := p.flat(value)
 	_, isObject := value.(map[string]any)
 	switch {
@@ -63,16 +69,16 @@ func (p parameter) pairs(value any) []string {
 	}
 	joint := p.separator()
 	if joint != "," {
-		joint = escape(joint, "")
+		joint = endpoint.Escape(joint, "")
 	}
 	var joined []string
 	for _, part := range parts {
 		if part.named {
-			joined = append(joined, escape(part.name, keep))
+			joined = append(joined, endpoint.Escape(part.name, keep))
 		}
-		joined = append(joined, escape(part.value, keep))
+		joined = append(joined, endpoint.Escape(part.value, keep))
 	}
-	return []string{escape(p.name, "[]") + "=" + strings.Join(joined, joint)}
+	return []string{endpoint.Escape(p.name, "[]") + "=" + strings.Join(joined, joint)}
 }
 
 // separator returns what separates the items of a value in one text.
@@ -109,7 +115,7 @@ func (p parameter) flat(value any) []part {
 		return parts
 	case map[string]any:
 		var parts []part
-		for _, name := range sortedNames(value) {
+		for _, name := range slices.Sorted(maps.Keys(value)) {
 			if value[name] != nil {
 				parts = append(parts, part{name: name, value: expr.Text(value[name]), named: true})
 			}
@@ -126,7 +132,7 @@ func deep(name string, value any, pair func(name, value string) string) []string
 	switch value := value.(type) {
 	case nil:
 	case map[string]any:
-		for _, key := range sortedNames(value) {
+		for _, key := range slices.Sorted(maps.Keys(value)) {
 			out = append(out, deep(name+"["+key+"]", value[key], pair)...)
 		}
 	case []any:

@@ -1,10 +1,14 @@
-package executor
+package openapi
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/engine/executor/call"
+	"flunq.io/flunq/engine/executor/content"
+	"flunq.io/flunq/engine/executor/endpoint"
 	"flunq.io/flunq/engine/expr"
 )
 
@@ -58,13 +62,13 @@ func (d *document) operation3(id string, e *entry) (*operation, error) {
 	}
 	var media []string
 	responses := object(e.op["responses"])
-	for _, status := range sortedNames(responses) {
+	for _, status := range slices.Sorted(maps.Keys(responses)) {
 		response, err := d.resolve(responses[status])
 		if err != nil {
 			return nil, err
 		}
 		if strings.HasPrefix(status, "2") || status == "default" {
-			media = append(media, sortedNames(object(response["content"]))...)
+			media = append(media, slices.Sorted(maps.Keys(object(response["content"])))...)
 		}
 	}
 	op.accept = acceptable(media)
@@ -93,7 +97,7 @@ func (d *document) payload3(v any) (*payload, error) {
 		return nil, err
 	}
 	content := object(body["content"])
-	out := &payload{name: "body", required: body["required"] == true, media: sortedNames(content)}
+	out := &payload{name: "body", required: body["required"] == true, media: slices.Sorted(maps.Keys(content))}
 	for _, media := range out.media {
 		schema, err := d.resolve(object(content[media])["schema"])
 		if err != nil {
@@ -117,7 +121,7 @@ func (d *document) server3(e *entry) (string, error) {
 	}
 	raw, _ := server["url"].(string)
 	variables := object(server["variables"])
-	for _, name := range sortedNames(variables) {
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		raw = strings.ReplaceAll(raw, "{"+name+"}", expr.Text(object(variables[name])["default"]))
 	}
 	if raw == "" {
@@ -131,9 +135,9 @@ func (d *document) absolute(raw string) (string, error) {
 	const where = "OpenAPI document: its server"
 	relative, err := url.Parse(raw)
 	if err != nil {
-		return "", configuration("%s is not a URI", where)
+		return "", call.Configuration("%s is not a URI", where)
 	}
-	uri, err := checkTarget(where, d.at.ResolveReference(relative))
+	uri, err := endpoint.Check(where, d.at.ResolveReference(relative))
 	if err != nil {
 		return "", err
 	}
@@ -150,12 +154,12 @@ func acceptable(media []string) string {
 
 // rank orders media types by how well their content becomes data.
 func rank(media string) int {
-	switch formatOf(mediaType(media)) {
-	case jsonFormat:
+	switch content.FormatOf(content.MediaType(media)) {
+	case content.JSON:
 		return 0
-	case yamlFormat:
+	case content.YAML:
 		return 1
-	case textFormat:
+	case content.Text:
 		return 2
 	default:
 		return 3

@@ -1,4 +1,4 @@
-package executor
+package call
 
 import (
 	"context"
@@ -32,12 +32,12 @@ func TestQuota(t *testing.T) {
 		if !has(first) || has(second) || has(third) || !has(other) {
 			t.Fatal("want the first of a, and b, and no other")
 		}
-		if tiny := take("c", small); !has(tiny) {
+		if tiny := take("c", Uncounted); !has(tiny) {
 			t.Error("little waits")
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if err := <-second; !errors.Is(err, errMemory) {
+		if err := <-second; !errors.Is(err, ErrMemory) {
 			t.Errorf("who waited too long: %v", err)
 		}
 		if err := <-third; err == nil { // it got its memory at the last moment

@@ -1,8 +1,10 @@
-package executor
+package openapi
 
 import (
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/executor/call"
 )
 
 // operation2 converts an operation of Swagger 2.
@@ -67,10 +69,10 @@ func (d *document) payload2(p map[string]any, consumes []string) (*payload, erro
 func checkForm(p map[string]any, consumes []string) error {
 	const urlencoded = "application/x-www-form-urlencoded"
 	if p["type"] == "file" {
-		return configuration("OpenAPI document: the parameter %q is a file, and files cannot be sent yet", p["name"])
+		return call.Configuration("OpenAPI document: the parameter %q is a file, and files cannot be sent yet", p["name"])
 	}
 	if len(consumes) > 0 && !slices.Contains(consumes, urlencoded) {
-		return configuration("OpenAPI document: the operation takes %s, which cannot be sent yet", strings.Join(consumes, ", "))
+		return call.Configuration("OpenAPI document: the operation takes %s, which cannot be sent yet", strings.Join(consumes, ", "))
 	}
 	return nil
 }

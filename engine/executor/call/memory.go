@@ -1,4 +1,4 @@
-package executor
+package call
 
 import (
 	"bytes"
@@ -27,11 +27,11 @@ func NewMemory(size int) *Memory {
 	return &Memory{reading: newQuota(size), decoding: newQuota(size)}
 }
 
-// small is the size up to which answers are not counted.
-const small = 64 << 10
+// Uncounted is the size up to which answers are not counted.
+const Uncounted = 64 << 10
 
-// errMemory reports an answer that waited for memory until its call timed out.
-var errMemory = errors.New("no memory left for large answers in this process (limit LIMIT_MEMORY)")
+// ErrMemory reports an answer that waited for memory until its call timed out.
+var ErrMemory = errors.New("no memory left for large answers in this process (limit LIMIT_MEMORY)")
 
 // quota is a number of bytes that tenants share. The requests of one tenant are served in
 // order.
@@ -56,7 +56,7 @@ func newQuota(size int) *quota { return &quota{size: size, of: map[string]int{}}
 // took.
 func (q *quota) reserve(ctx context.Context, tenant string, n int) (int, error) {
 	n = min(n, q.size/2)
-	if n <= small {
+	if n <= Uncounted {
 		return 0, nil
 	}
 	w := &waiter{tenant, n, make(chan struct{})}
@@ -78,7 +78,7 @@ func (q *quota) reserve(ctx context.Context, tenant string, n int) (int, error) 
 		w.bytes = 0 // it no longer waits
 	}
 	q.admit()
-	return 0, errors.Join(errMemory, ctx.Err())
+	return 0, errors.Join(ErrMemory, ctx.Err())
 }
 
 // release returns bytes.
@@ -119,31 +119,37 @@ func (q *quota) admit() {
 	q.waiting = rest
 }
 
-// reservation is what one call has taken from a Memory.
-type reservation struct {
+// Reserve returns an empty reservation for the answers of one call of a tenant. The caller
+// releases it. A nil Memory has no bound.
+func (m *Memory) Reserve(tenant string) *Reservation {
+	return &Reservation{memory: m, tenant: tenant}
+}
+
+// Reservation is what one call has taken from a Memory.
+type Reservation struct {
 	memory            *Memory
 	tenant            string
 	reading, decoding int
 }
 
-// read reserves n bytes for an answer.
-func (h *reservation) read(ctx context.Context, n int) error {
-	if h.memory == nil {
+// Read reserves n bytes for an answer.
+func (r *Reservation) Read(ctx context.Context, n int) error {
+	if r.memory == nil {
 		return nil
 	}
-	got, err := h.memory.reading.reserve(ctx, h.tenant, n)
-	h.reading += got
+	got, err := r.memory.reading.reserve(ctx, r.tenant, n)
+	r.reading += got
 	return err
 }
 
-// fill reads a large answer. It pauses after each portion, for longer while others are read
+// Fill reads a large answer. It pauses after each portion, for longer while others are read
 // too: answers of fast servers would keep the processors busy while all else in the
 // process waits.
-func (h *reservation) fill(data *bytes.Buffer, body io.Reader) error {
-	if h.memory != nil {
-		h.memory.readers.Add(1)
-		defer h.memory.readers.Add(-1)
-		body = &pacedReader{body: body, readers: &h.memory.readers}
+func (r *Reservation) Fill(data *bytes.Buffer, body io.Reader) error {
+	if r.memory != nil {
+		r.memory.readers.Add(1)
+		defer r.memory.readers.Add(-1)
+		body = &pacedReader{body: body, readers: &r.memory.readers}
 	}
 	_, err := data.ReadFrom(body)
 	return err //nolint:wrapcheck // the caller says what it was for
@@ -166,30 +172,30 @@ func (p *pacedReader) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// decode reserves memory for decoding an answer of n bytes.
-func (h *reservation) decode(ctx context.Context, n int) error {
+// Decode reserves memory for decoding an answer of n bytes.
+func (r *Reservation) Decode(ctx context.Context, n int) error {
 	const times = 40 // a byte of JSON may take this many in memory
-	if h.memory == nil {
+	if r.memory == nil {
 		return nil
 	}
-	got, err := h.memory.decoding.reserve(ctx, h.tenant, times*n)
-	h.decoding += got
+	got, err := r.memory.decoding.reserve(ctx, r.tenant, times*n)
+	r.decoding += got
 	return err
 }
 
-// decoded releases what only decoding needed.
-func (h *reservation) decoded() {
-	if h.memory != nil {
-		h.memory.decoding.release(h.tenant, h.decoding)
-		h.decoding = 0
+// Decoded releases what only decoding needed.
+func (r *Reservation) Decoded() {
+	if r.memory != nil {
+		r.memory.decoding.release(r.tenant, r.decoding)
+		r.decoding = 0
 	}
 }
 
-// release returns everything.
-func (h *reservation) release() {
-	if h != nil && h.memory != nil {
-		h.decoded()
-		h.memory.reading.release(h.tenant, h.reading)
-		h.reading = 0
+// Release returns everything.
+func (r *Reservation) Release() {
+	if r != nil && r.memory != nil {
+		r.Decoded()
+		r.memory.reading.release(r.tenant, r.reading)
+		r.reading = 0
 	}
 }

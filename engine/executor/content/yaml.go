@@ -1,4 +1,4 @@
-package executor
+package content
 
 import (
 	"errors"
@@ -27,10 +27,10 @@ const (
 // maxYAMLDepth bounds nesting, because the walk is recursive.
 const maxYAMLDepth = 1000
 
-// decodeYAML decodes YAML to values that JSON could have: keys and dates become texts. It
+// DecodeYAML decodes YAML to values that JSON could have: keys and dates become texts. It
 // walks the nodes itself because the library takes quadratic time for maps with many keys
 // and converts dates to times.
-func decodeYAML(body []byte) (any, error) {
+func DecodeYAML(body []byte) (any, error) {
 	parts := 0
 	for _, c := range body {
 		switch c {

@@ -1,4 +1,4 @@
-package executor_test
+package breaker_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"flunq.io/flunq/engine/executor"
+	"flunq.io/flunq/engine/executor/breaker"
 )
 
 // at returns the time seconds after the start.
@@ -19,9 +19,9 @@ func at(seconds int) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(seconds) * time.Second)
 }
 
-func breakers(t *testing.T, opts executor.BreakerOptions) *executor.Breakers {
+func breakers(t *testing.T, opts breaker.Options) *breaker.Set {
 	t.Helper()
-	b, err := executor.NewBreakers(opts)
+	b, err := breaker.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +38,8 @@ func breakers(t *testing.T, opts executor.BreakerOptions) *executor.Breakers {
 //	h open 2 10      no call is sent before 10
 type script struct {
 	*testing.T
-	breakers *executor.Breakers
-	calls    map[string]*executor.Attempt
+	breakers *breaker.Set
+	calls    map[string]*breaker.Attempt
 }
 
 func (s *script) play(steps string) {
@@ -68,7 +68,7 @@ func (s *script) step(words []string) string {
 	case "cancelled":
 		call.Cancel()
 	case "fails":
-		failure := executor.Failure{Reason: words[0] + " failed"}
+		failure := breaker.Failure{Reason: words[0] + " failed"}
 		if len(words) > 2 {
 			wait, err := time.ParseDuration(words[2] + "s")
 			if err != nil {
@@ -91,7 +91,7 @@ func (s *script) begin(now int, words []string) string {
 	if words[0] == "begin" && len(words) > 2 || words[0] == "refuse" && len(words) > 1 {
 		host = last
 	}
-	call, err := s.breakers.Begin(executor.Target{Host: host}, at(now))
+	call, err := s.breakers.Begin(breaker.Target{Host: host}, at(now))
 	if words[0] == "begin" {
 		s.calls[words[1]] = call
 		if err != nil {
@@ -99,7 +99,7 @@ func (s *script) begin(now int, words []string) string {
 		}
 		return ""
 	}
-	if open := (*executor.OpenError)(nil); !errors.As(err, &open) || open.Host != host {
+	if open := (*breaker.OpenError)(nil); !errors.As(err, &open) || open.Host != host {
 		return fmt.Sprintf("%v, want an OpenError of %s", err, host)
 	}
 	return ""
@@ -131,7 +131,7 @@ func TestBreaker(t *testing.T) {
 	`
 	tests := []struct {
 		name  string
-		opts  executor.BreakerOptions // differences from 2 failures, 10 s, 1 probe, at most 60 s
+		opts  breaker.Options // differences from 2 failures, 10 s, 1 probe, at most 60 s
 		steps string
 	}{
 		{name: "as many failures in a row as it takes open it", steps: opens + `
@@ -198,7 +198,7 @@ func TestBreaker(t *testing.T) {
 			d succeeds
 			h closed 0
 		`},
-		{name: "several probes: the first to end decides, the others are late", opts: executor.BreakerOptions{Probes: 2}, steps: opens + `
+		{name: "several probes: the first to end decides, the others are late", opts: breaker.Options{Probes: 2}, steps: opens + `
 			10 begin c
 			10 begin d
 			10 refuse
@@ -296,7 +296,7 @@ func TestBreaker(t *testing.T) {
 			c fails 30
 			h open 3 40
 		`},
-		{name: "Retry-After is not obeyed", opts: executor.BreakerOptions{Longest: -1}, steps: `
+		{name: "Retry-After is not obeyed", opts: breaker.Options{Longest: -1}, steps: `
 			0 begin a
 			0 begin b
 			a fails
@@ -343,7 +343,7 @@ func TestBreaker(t *testing.T) {
 			h none
 			g none
 		`},
-		{name: "it is off", opts: executor.BreakerOptions{Failures: -1}, steps: `
+		{name: "it is off", opts: breaker.Options{Failures: -1}, steps: `
 			0 begin a
 			0 begin b
 			a fails
@@ -355,7 +355,7 @@ func TestBreaker(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			opts := executor.BreakerOptions{Failures: 2, Open: 10 * time.Second, Probes: 1, Longest: time.Minute}
+			opts := breaker.Options{Failures: 2, Open: 10 * time.Second, Probes: 1, Longest: time.Minute}
 			opts.Probes = max(opts.Probes, tt.opts.Probes)
 			if tt.opts.Failures < 0 {
 				opts.Failures = 0
@@ -363,7 +363,7 @@ func TestBreaker(t *testing.T) {
 			if tt.opts.Longest < 0 {
 				opts.Longest = 0
 			}
-			s := &script{T: t, breakers: breakers(t, opts), calls: map[string]*executor.Attempt{}}
+			s := &script{T: t, breakers: breakers(t, opts), calls: map[string]*breaker.Attempt{}}
 			s.play(tt.steps)
 		})
 	}
@@ -371,22 +371,22 @@ func TestBreaker(t *testing.T) {
 
 func TestBreakerSaysWhy(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, executor.BreakerOptions{Failures: 1, Open: 90 * time.Second, Probes: 1})
-	call, err := b.Begin(executor.Target{Host: "a.test:443"}, at(0))
+	b := breakers(t, breaker.Options{Failures: 1, Open: 90 * time.Second, Probes: 1})
+	call, err := b.Begin(breaker.Target{Host: "a.test:443"}, at(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	call.Fail(executor.Failure{Reason: "answered 502 Bad Gateway"})
-	_, err = b.Begin(executor.Target{Host: "a.test:443"}, at(1))
+	call.Fail(breaker.Failure{Reason: "answered 502 Bad Gateway"})
+	_, err = b.Begin(breaker.Target{Host: "a.test:443"}, at(1))
 	want := "not sent, because the circuit breaker of a.test:443 is open: calls failed in a row: 1, " +
 		"the last: answered 502 Bad Gateway; the host is tried again at 2026-01-01T00:01:30Z"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
-	if _, err = b.Begin(executor.Target{Host: "a.test:443"}, at(90)); err != nil {
+	if _, err = b.Begin(breaker.Target{Host: "a.test:443"}, at(90)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.Begin(executor.Target{Host: "a.test:443"}, at(91))
+	_, err = b.Begin(breaker.Target{Host: "a.test:443"}, at(91))
 	if err == nil || !strings.HasSuffix(err.Error(), "is being tried again since 2026-01-01T00:01:30Z") {
 		t.Errorf("error %v, want that it is being tried", err)
 	}
@@ -394,18 +394,18 @@ func TestBreakerSaysWhy(t *testing.T) {
 
 func TestBreakerStates(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, executor.BreakerOptions{Failures: 2, Open: time.Second, Probes: 1})
+	b := breakers(t, breaker.Options{Failures: 2, Open: time.Second, Probes: 1})
 	for _, host := range []string{"c", "a", "b", "a", "secret"} {
-		call, err := b.Begin(executor.Target{Host: host}, at(0))
+		call, err := b.Begin(breaker.Target{Host: host}, at(0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		call.Fail(executor.Failure{Reason: "EOF", Private: host == "secret"})
+		call.Fail(breaker.Failure{Reason: "EOF", Private: host == "secret"})
 	}
-	want := []executor.BreakerState{
-		{Host: "a", State: executor.Open, Failures: 2, Until: at(1)},
-		{Host: "b", State: executor.Closed, Failures: 1},
-		{Host: "c", State: executor.Closed, Failures: 1},
+	want := []breaker.HostState{
+		{Host: "a", State: breaker.Open, Failures: 2, Until: at(1)},
+		{Host: "b", State: breaker.Closed, Failures: 1},
+		{Host: "c", State: breaker.Closed, Failures: 1},
 	}
 	if diff := cmp.Diff(want, b.States()); diff != "" {
 		t.Error(diff)
@@ -415,13 +415,13 @@ func TestBreakerStates(t *testing.T) {
 // Memory is bounded whatever hosts occur in data, and open breakers are kept.
 func TestBreakerForgetsTheLeast(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, executor.BreakerOptions{Failures: 2, Open: time.Hour, Probes: 1})
+	b := breakers(t, breaker.Options{Failures: 2, Open: time.Hour, Probes: 1})
 	fail := func(host string, second int) {
-		call, err := b.Begin(executor.Target{Host: host}, at(second))
+		call, err := b.Begin(breaker.Target{Host: host}, at(second))
 		if err != nil {
 			t.Fatal(err)
 		}
-		call.Fail(executor.Failure{Reason: "EOF"})
+		call.Fail(breaker.Failure{Reason: "EOF"})
 	}
 	fail("open", 0)
 	fail("open", 0)
@@ -436,14 +436,14 @@ func TestBreakerForgetsTheLeast(t *testing.T) {
 
 func TestBreakerWithoutTimeOrBreakers(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, executor.BreakerOptions{Failures: 1, Open: time.Hour, Probes: 1})
-	for _, b := range []*executor.Breakers{nil, b} {
+	b := breakers(t, breaker.Options{Failures: 1, Open: time.Hour, Probes: 1})
+	for _, b := range []*breaker.Set{nil, b} {
 		for range 3 {
-			call, err := b.Begin(executor.Target{Host: "h"}, time.Time{})
+			call, err := b.Begin(breaker.Target{Host: "h"}, time.Time{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			call.Fail(executor.Failure{Reason: "EOF"})
+			call.Fail(breaker.Failure{Reason: "EOF"})
 		}
 		if states := b.States(); len(states) != 0 {
 			t.Errorf("states %v, want none", states)
@@ -453,10 +453,10 @@ func TestBreakerWithoutTimeOrBreakers(t *testing.T) {
 
 func TestBreakerOptions(t *testing.T) {
 	t.Parallel()
-	if _, err := executor.NewBreakers(executor.DefaultBreakerOptions()); err != nil {
+	if _, err := breaker.New(breaker.Defaults()); err != nil {
 		t.Error(err)
 	}
-	_, err := executor.NewBreakers(executor.BreakerOptions{Failures: -1, Longest: -time.Second})
+	_, err := breaker.New(breaker.Options{Failures: -1, Longest: -time.Second})
 	for _, part := range []string{"circuit breaker: ", "failures is -1", "open is 0s", "probes is 0", "longest is -1s"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, want it to say %q", err, part)
@@ -468,12 +468,12 @@ func TestBreakerOptions(t *testing.T) {
 func TestBreakerIsSharedByExecutors(t *testing.T) {
 	t.Parallel()
 	const probes = 3
-	b := breakers(t, executor.BreakerOptions{Failures: 1, Open: time.Second, Probes: probes, Longest: time.Second})
-	call, err := b.Begin(executor.Target{Host: "h"}, at(0))
+	b := breakers(t, breaker.Options{Failures: 1, Open: time.Second, Probes: probes, Longest: time.Second})
+	call, err := b.Begin(breaker.Target{Host: "h"}, at(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	call.Fail(executor.Failure{Reason: "EOF"})
+	call.Fail(breaker.Failure{Reason: "EOF"})
 	var mu sync.Mutex
 	under, most := 0, 0
 	count := func(n int) {
@@ -486,7 +486,7 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				call, err := b.Begin(executor.Target{Host: "h"}, at(1))
+				call, err := b.Begin(breaker.Target{Host: "h"}, at(1))
 				if err != nil {
 					b.States()
 					continue
@@ -505,16 +505,16 @@ func TestBreakerIsSharedByExecutors(t *testing.T) {
 
 func TestBreakersOfTenants(t *testing.T) {
 	t.Parallel()
-	b := breakers(t, executor.BreakerOptions{Failures: 1, Open: time.Minute, Probes: 1})
-	call, err := b.Begin(executor.Target{Tenant: "a", Host: "h.test:443"}, at(0))
+	b := breakers(t, breaker.Options{Failures: 1, Open: time.Minute, Probes: 1})
+	call, err := b.Begin(breaker.Target{Tenant: "a", Host: "h.test:443"}, at(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	call.Fail(executor.Failure{Reason: "answered 503 Service Unavailable"})
-	if _, err = b.Begin(executor.Target{Tenant: "a", Host: "h.test:443"}, at(1)); err == nil {
+	call.Fail(breaker.Failure{Reason: "answered 503 Service Unavailable"})
+	if _, err = b.Begin(breaker.Target{Tenant: "a", Host: "h.test:443"}, at(1)); err == nil {
 		t.Error("tenant a may call a host that has failed")
 	}
-	if _, err = b.Begin(executor.Target{Tenant: "b", Host: "h.test:443"}, at(1)); err != nil {
+	if _, err = b.Begin(breaker.Target{Tenant: "b", Host: "h.test:443"}, at(1)); err != nil {
 		t.Errorf("tenant b may not call a host that has failed for tenant a: %v", err)
 	}
 	if states := b.States(); len(states) != 1 || states[0].Tenant != "a" {
