@@ -1,3 +1,5 @@
+// Package breaker stops calls to hosts that do not answer or report that they cannot
+// serve.
 package breaker
 
 import (

@@ -1,3 +1,5 @@
+// Package content encodes data as bodies of requests and decodes bodies of responses, by
+// their content types.
 package content
 
 import (

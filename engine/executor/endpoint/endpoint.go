@@ -1,3 +1,5 @@
+// Package endpoint says where a call goes: it fills in URI templates, checks URIs, and
+// encodes queries and forms.
 package endpoint
 
 import (

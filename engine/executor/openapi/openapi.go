@@ -1,3 +1,5 @@
+// Package openapi turns operations that OpenAPI and Swagger documents describe into HTTP
+// calls.
 package openapi
 
 import (
