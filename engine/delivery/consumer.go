@@ -185,17 +185,47 @@ func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, en
 	return d.claim(ctx, r, count, f)
 }
 
-// read reads new events and acknowledges handled ones in the same round trip.
+// read reads new events and acknowledges handled ones in the same round trip. Tenants with
+// large events are read after the others and fewer at once, so that they delay them little.
 func (d *Consumer) read(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
+	large, fewer := d.share.large(r.Tenants)
+	if len(large) == 0 {
+		return d.readAll(ctx, r, count, block)
+	}
+	fewer = min(fewer, count)
+	if len(large) == len(r.Tenants) {
+		return d.readAll(ctx, r, fewer, block)
+	}
+	others := r
+	others.Tenants = slices.DeleteFunc(slices.Clone(r.Tenants), func(tenant string) bool { return slices.Contains(large, tenant) })
+	f, err := d.readAll(ctx, others, count, 0)
+	if err != nil {
+		return f, err
+	}
+	if f.Events == 0 {
+		return d.readAll(ctx, r, fewer, block)
+	}
+	found := slices.Clone(r.Notes.Found)
+	r.Tenants = large
+	more, err := d.readAll(ctx, r, fewer, 0)
+	r.Notes.Found = append(found, r.Notes.Found...)
+	if err != nil {
+		return f, nil //nolint:nilerr // the other tenants' events were read; the next read meets it again
+	}
+	more.Messages, more.Events, more.Tenants = append(f.Messages, more.Messages...), f.Events+more.Events, f.Tenants+more.Tenants
+	return more, nil
+}
+
+// readAll reads up to count events of each tenant.
+func (d *Consumer) readAll(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
 	r.Handled = d.handled.clear()
-	count = d.share.bounded(count)
-	r.Notes.Bytes = 0
+	r.Notes.Found = nil
 	msgs, now, err := d.streams.Read(ctx, r, count, block)
 	if err != nil {
 		d.handled.back(r.Handled)
 		r.Notes.Found = nil
 	}
-	d.share.saw(r.Notes.Found, count, r.Notes.Bytes)
+	d.share.saw(r.Notes.Found, count)
 	f := Fetched{Messages: d.omitted.put(msgs), Now: now, Wake: now, Tenants: len(r.Notes.Found)}
 	for _, found := range r.Notes.Found {
 		f.Events += found.Events

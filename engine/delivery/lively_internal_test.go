@@ -73,12 +73,12 @@ func TestPortionsOfManyTenants(t *testing.T) {
 		t.Errorf("of 1000 tenants %d are read each, want %d", n, fewer)
 	}
 	for _, want := range []int{8, 16, 32, 64, 100, 100} {
-		p.saw(events(p.of(1000, 100), "t0003"), p.of(1000, 100), 0)
+		p.saw(events(p.of(1000, 100), "t0003"), p.of(1000, 100))
 		if n := p.of(1000, 100); n != want {
 			t.Fatalf("for one with much to do %d are read, want %d", n, want)
 		}
 	}
-	p.saw(events(3, names(1000)...), 100, 0)
+	p.saw(events(3, names(1000)...), 100)
 	if n := p.of(1000, 100); n != 50 {
 		t.Errorf("after too many at once %d are read each, want 50", n)
 	}
@@ -88,18 +88,21 @@ func TestPortionsOfManyTenants(t *testing.T) {
 func TestPortionsOfLargeEvents(t *testing.T) {
 	t.Parallel()
 	var p portion
-	p.saw(events(100, "t0001"), 100, 15*mostBytes)
+	saw := func(n, bytes int) {
+		p.saw([]stream.Found{{Tenant: "a", Events: n, Bytes: bytes}, {Tenant: "b", Events: 1, Bytes: 100}}, 100)
+	}
+	saw(100, 15*mostBytes)
 	for _, want := range []int{6, 12, 6, 12} {
-		got := p.bounded(100)
-		if got != want {
-			t.Fatalf("%d are read, want %d", got, want)
+		large, got := p.large([]string{"a", "b"})
+		if got != want || len(large) != 1 || large[0] != "a" {
+			t.Fatalf("%d are read of %v, want %d of a", got, large, want)
 		}
-		p.saw(events(got, "t0001"), got, got*mostBytes*15/100)
+		saw(got, got*mostBytes*15/100)
 	}
 	for range 10 {
-		p.saw(events(1, "t0001"), p.bounded(100), 1000)
+		saw(1, 1000)
 	}
-	if n := p.bounded(2000); n != 2000 {
-		t.Errorf("of small events %d are read, want 2000", n)
+	if large, _ := p.large([]string{"a", "b"}); len(large) > 0 {
+		t.Errorf("%v still have large events", large)
 	}
 }

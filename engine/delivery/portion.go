@@ -12,25 +12,30 @@ import (
 type portion struct {
 	mu    sync.Mutex
 	size  int
-	bound int // how many events fit into a read of mostBytes, as far as is known; 0: any number
+	bound map[string]int // of tenants with large events: how many of them fit into a read of mostBytes
 }
 
 const (
 	target = 2000 // events of all tenants in one read, about
 	fewer  = 4    // of each tenant at least
 
-	mostBytes = 4 << 20 // of one reply, about: while it is read, the other tenants in it wait
+	mostBytes = 1 << 20 // of one reply, about: while Redis writes it, all others wait
 	unbounded = 1000    // a bound that has grown to this is dropped
 )
 
-// bounded returns count, or fewer while events are large.
-func (p *portion) bounded(count int) int {
+// large returns those of the tenants whose events are large, and how many events of each
+// to read at once.
+func (p *portion) large(tenants []string) (large []string, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bound == 0 {
-		return count
+	for _, tenant := range tenants {
+		if n := p.bound[tenant]; n > 0 {
+			if large = append(large, tenant); count == 0 || n < count {
+				count = n
+			}
+		}
 	}
-	return min(count, p.bound)
+	return large, count
 }
 
 // of returns the portion of each of several tenants, at most most.
@@ -42,17 +47,12 @@ func (p *portion) of(tenants, most int) int {
 	return p.size
 }
 
-// saw records a read of up to count events of each tenant, whose reply had so many bytes.
-func (p *portion) saw(found []stream.Found, count, bytes int) {
+// saw records a read of up to count events of each tenant.
+func (p *portion) saw(found []stream.Found, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case bytes > mostBytes:
-		p.bound = max(count*mostBytes/bytes, 1)
-	case 2*p.bound >= unbounded:
-		p.bound = 0
-	default:
-		p.bound *= 2
+	for _, f := range found {
+		p.measure(f)
 	}
 	all, most := 0, 0
 	for _, f := range found {
@@ -63,5 +63,20 @@ func (p *portion) saw(found []stream.Found, count, bytes int) {
 		p.size = count / 2
 	case len(found) > 0 && most >= count: // this tenant may have more than was read
 		p.size = max(p.size, 2*count)
+	}
+}
+
+// measure adapts the bound of a tenant to what was read of it.
+func (p *portion) measure(f stream.Found) {
+	switch n := p.bound[f.Tenant]; {
+	case f.Bytes > mostBytes:
+		if p.bound == nil {
+			p.bound = map[string]int{}
+		}
+		p.bound[f.Tenant] = max(f.Events*mostBytes/f.Bytes, 1)
+	case 2*n >= unbounded:
+		delete(p.bound, f.Tenant)
+	case n > 0:
+		p.bound[f.Tenant] = 2 * n
 	}
 }

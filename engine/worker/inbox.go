@@ -189,16 +189,19 @@ func (b *Inbox) behind(now time.Time) []string {
 const aheadEvery = 200 * time.Millisecond
 
 // pick takes the next batch that may begin. Tenants take turns. While several tenants
-// have work, each has at most one batch in progress: commands of a second one would delay
-// the other tenants in Redis.
+// have work, each has at most one batch in progress, besides operators' commands: a second
+// one would delay the other tenants in Redis.
 func (b *Inbox) pick() []store.Message {
 	for range b.waiting.tenants() {
 		waiting := b.waiting.next()
+		now := len(waiting)
 		if b.contention.Any() && b.inHand(waiting[0].Tenant) {
-			b.waiting.leave(waiting)
-			continue
+			for now = 0; now < len(waiting) && command(waiting[now]); {
+				now++
+			}
 		}
-		batch, rest := b.split(waiting)
+		batch, rest := b.split(waiting[:now])
+		rest = append(rest, waiting[now:]...)
 		b.waiting.leave(rest)
 		if len(batch) == 0 {
 			continue

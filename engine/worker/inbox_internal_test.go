@@ -10,6 +10,32 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
+// While several tenants have work, a tenant has one batch in progress, and its operators'
+// commands besides.
+func TestCommandsPassABatch(t *testing.T) {
+	t.Parallel()
+	b := Inbox{
+		opts: delivery.Options{Tenants: delivery.NewTenantSet("a", "b"), Batch: 8, Block: time.Second, Isolation: &delivery.Isolation{}},
+		busy: map[address]bool{}, changed: make(chan struct{}),
+	}
+	b.contention.Saw([]store.Message{{Tenant: "a"}, {Tenant: "b"}}, time.Unix(1, 0))
+	b.waiting.put(messages("a1", "a2", "a3"))
+	if batch := b.pick(); text(batch) != "a1" {
+		t.Fatalf("the batch is %s, want a1", text(batch))
+	}
+	if batch := b.pick(); len(batch) > 0 {
+		t.Fatalf("%s begin beside a batch of their tenant", text(batch))
+	}
+	cancel := event.Event{Type: event.ExecutionCancelled, Execution: "x"}
+	b.waiting.put([]store.Message{{Tenant: "a", ID: "4", Event: cancel}})
+	if batch := b.pick(); text(batch) != "a4" {
+		t.Errorf("the batch beside is %q, want a4", text(batch))
+	}
+	if left := text(b.waiting.all()); left != "a2 a3" || b.waiting.size != 2 {
+		t.Errorf("%d are left: %s, want a2 a3", b.waiting.size, left)
+	}
+}
+
 // While every tenant has enough messages and a batch in progress, an idle worker waits
 // for a batch to end instead of reading.
 func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {

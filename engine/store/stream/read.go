@@ -72,15 +72,13 @@ func (q *reading) ask(ctx context.Context, count int, block time.Duration) {
 func (q *reading) delivered(now time.Time) ([]store.Message, error) {
 	q.now = now
 	reply := q.buffer.Reply()
-	if q.reader.Notes != nil {
-		q.reader.Notes.Bytes = reply.Len()
-	}
 	asked := streamsOf{store: q.store, tenants: q.reader.Tenants}
 	for streams := reply.Streams(); streams > 0; streams-- {
 		name, n := reply.Stream()
 		tenant := asked.tenant(name)
-		q.reader.found(tenant, n)
+		from := reply.Position()
 		q.stream(&reply, tenant, n)
+		q.reader.found(tenant, n, reply.Position()-from)
 	}
 	if reply.Bad() {
 		return nil, wire.ErrReply

@@ -82,22 +82,21 @@ func (r *Reader) pass(entry Handled, more int) {
 	r.Notes.Unwanted = append(r.Notes.Unwanted, entry)
 }
 
-// found notes how many entries a tenant had.
-func (r *Reader) found(tenant string, entries int) {
+// found notes how many entries a tenant had, and their size.
+func (r *Reader) found(tenant string, entries, bytes int) {
 	if r.Notes == nil || entries == 0 {
 		return
 	}
 	if r.Notes.Found == nil {
 		r.Notes.Found = r.Notes.one[:0]
 	}
-	r.Notes.Found = append(r.Notes.Found, Found{tenant, entries})
+	r.Notes.Found = append(r.Notes.Found, Found{tenant, entries, bytes})
 }
 
 // Notes are what was read besides messages.
 type Notes struct {
 	Unwanted []Handled // events of other types
 	Found    []Found   // in the order of the tenants that had something
-	Bytes    int       // of the reply
 
 	one [1]Found // as it is mostly
 }
@@ -106,6 +105,7 @@ type Notes struct {
 type Found struct {
 	Tenant string
 	Events int
+	Bytes  int // of their entries as Redis sent them
 }
 
 // Handled is an entry that a group has finished with.

@@ -26,6 +26,9 @@ func (r *Reply) Bad() bool { return r.bad }
 // Len is the length of the reply in bytes.
 func (r *Reply) Len() int { return len(r.text) }
 
+// Position is how many bytes of the reply were read.
+func (r *Reply) Position() int { return r.at }
+
 // Refusal is the error that the reply is; "" if it is none.
 func (r *Reply) Refusal() string {
 	if len(r.text) == 0 || r.text[0] != '-' {
