@@ -101,8 +101,7 @@ func (k Keys) Timers(tenant string) string {
 	return "flunq:timers:all"
 }
 
-// TimerKeys is the hash of which timer is the one of a key, and forgottenKeys
-// the ZSET of the keys there that have none any more.
+// TimerKeys is the hash of the current timer of each timer key.
 func (k Keys) TimerKeys(tenant string) string {
 	if k.cluster {
 		return "flunq:timers:keys:{" + tenant + "}"
@@ -110,6 +109,7 @@ func (k Keys) TimerKeys(tenant string) string {
 	return "flunq:timers:keys"
 }
 
+// ForgottenKeys is the sorted set of the keys of timers whose timers are gone.
 func (k Keys) ForgottenKeys(tenant string) string { return k.TimerKeys(tenant) + ":forgotten" }
 
 // AskedTimers is the ZSET of the timers that other programs have asked for lately, by their

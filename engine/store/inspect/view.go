@@ -20,6 +20,24 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
+// View reads what operators see.
+type View struct {
+	store *store.Store
+	rdb   *wire.Client
+	keys  store.Keys
+}
+
+// New returns a View of a Store.
+func New(s *store.Store) View { return View{store: s, rdb: s.Redis(), keys: s.Keys()} }
+
+//nolint:gochecknoglobals // constants that go-redis wraps
+var (
+	latestScript  = scripts.New("latest")
+	glanceScript  = scripts.New("stream_info", "glance")
+	pendingScript = scripts.New("pending")
+	streamScript  = scripts.New("stream_info", "stream")
+)
+
 // Stream is how the stream of a tenant stands, and who reads it.
 type Stream struct {
 	Tenant, Key string
@@ -169,24 +187,6 @@ func (s View) index(ctx context.Context, key string, grace time.Duration) (Timer
 	index.Overdue, err = s.rdb.ZCount(ctx, key, "-inf", until).Result()
 	return index, err
 }
-
-// View reads what operators see.
-type View struct {
-	store *store.Store
-	rdb   *wire.Client
-	keys  store.Keys
-}
-
-// New returns a View of a Store.
-func New(s *store.Store) View { return View{store: s, rdb: s.Redis(), keys: s.Keys()} }
-
-//nolint:gochecknoglobals // constants that go-redis wraps
-var (
-	latestScript  = scripts.New("latest")
-	glanceScript  = scripts.New("stream_info", "glance")
-	pendingScript = scripts.New("pending")
-	streamScript  = scripts.New("stream_info", "stream")
-)
 
 // Unserved are those of some services, by their groups, that no process runs for a tenant.
 // A consumer that has read lately and whose process has not registered counts too: that is

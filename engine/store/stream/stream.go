@@ -19,6 +19,30 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
+// Streams reads, claims and acknowledges entries of streams.
+type Streams struct {
+	store *store.Store
+	rdb   *wire.Client
+	keys  store.Keys
+}
+
+// New returns the streams of a Store.
+func New(s *store.Store) Streams { return Streams{store: s, rdb: s.Redis(), keys: s.Keys()} }
+
+//nolint:gochecknoglobals // constants that go-redis wraps
+var (
+	replyScript       = scripts.New("mine", "event", "reply")
+	acknowledgeScript = scripts.New("owns", "acknowledge")
+	claimScript       = scripts.New("even_if_full", "claim")
+	renewScript       = scripts.New("renew")
+	deadLetterScript  = scripts.New("owns", "dead_letter")
+	replayScript      = scripts.New("even_if_full", "replay")
+	retryScript       = scripts.New("even_if_full", "owns", "wake", "retry")
+	replayTimerScript = scripts.New("even_if_full", "wake", "replay_timer")
+	trimScript        = scripts.New("stream_info", "trim")
+	sweepScript       = scripts.New("stream_info", "sweep")
+)
+
 // Groups makes consumer groups on a tenant's stream, by default those of the
 // services, from its beginning; those that exist stay as they are.
 func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) error {
@@ -198,30 +222,6 @@ func (s Streams) Acknowledge(ctx context.Context, r Reader) error {
 	q.acknowledge(ctx)
 	return store.Failed("acknowledge", q.trip.Send(ctx))
 }
-
-// Streams reads, claims and acknowledges entries of streams.
-type Streams struct {
-	store *store.Store
-	rdb   *wire.Client
-	keys  store.Keys
-}
-
-// New returns the streams of a Store.
-func New(s *store.Store) Streams { return Streams{store: s, rdb: s.Redis(), keys: s.Keys()} }
-
-//nolint:gochecknoglobals // constants that go-redis wraps
-var (
-	replyScript       = scripts.New("mine", "event", "reply")
-	acknowledgeScript = scripts.New("owns", "acknowledge")
-	claimScript       = scripts.New("even_if_full", "claim")
-	renewScript       = scripts.New("renew")
-	deadLetterScript  = scripts.New("owns", "dead_letter")
-	replayScript      = scripts.New("even_if_full", "replay")
-	retryScript       = scripts.New("even_if_full", "owns", "wake", "retry")
-	replayTimerScript = scripts.New("even_if_full", "wake", "replay_timer")
-	trimScript        = scripts.New("stream_info", "trim")
-	sweepScript       = scripts.New("stream_info", "sweep")
-)
 
 // Trim shortens the streams of tenants to about keep entries each, and never to fewer. An
 // entry goes when it is older than age by Redis' clock and every group, including those of

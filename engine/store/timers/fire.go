@@ -167,6 +167,7 @@ func standsBefore(a, b redis.Z) bool {
 // dueAt is the first microsecond of Redis' clock at which the timer is due.
 func (d Due) dueAt() time.Time { return time.UnixMicro(micros(d.Due())).UTC() }
 
+// DueOf reads a timer as it stands in the sorted set, at a moment of Redis' clock.
 func DueOf(entry redis.Z, now time.Time) Due {
 	text, _ := entry.Member.(string) // go-redis reads nothing else
 	d := Due{Member: text, Now: now}

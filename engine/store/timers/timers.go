@@ -1,5 +1,5 @@
 // Package timers sets, cancels, fires, moves and lists timers. No timer fires early by Redis'
-// clock, and none is lost or fires twice. Its keys are the sorted set of timers and what belongs
+// clock, and each fires once as long as Redis keeps what it has confirmed. Its keys are the sorted set of timers and what belongs
 // to it; it publishes to tenants' streams.
 package timers
 
@@ -18,6 +18,26 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/engine/store/wire"
+)
+
+// Timers sets, fires and changes timers.
+type Timers struct {
+	store *store.Store
+	rdb   *wire.Client
+	keys  store.Keys
+}
+
+// New returns the timers of a Store.
+func New(s *store.Store) Timers { return Timers{store: s, rdb: s.Redis(), keys: s.Keys()} }
+
+//nolint:gochecknoglobals // constants that go-redis wraps
+var (
+	setTimersScript   = scripts.New("mine", "moved", "timer_keys", "set_timers")
+	fireScript        = scripts.New("timer_keys", "unread", "fire")
+	cancelTimerScript = scripts.New("even_if_full", "timer_keys", "note", "cancel_timer")
+	moveTimerScript   = scripts.New("even_if_full", "wake", "note", "move_timer")
+	restoreScript     = scripts.New("even_if_full", "wake", "note", "restore")
+	timersFromScript  = scripts.New("timers_from")
 )
 
 // SetEvent returns the fields of the event that tells the timer services of a timer which no
@@ -121,6 +141,7 @@ func before(seconds float64, t time.Time) bool {
 	return (seconds-whole)*1e9 < float64(t.Nanosecond())
 }
 
+// FormatScore returns the score of a timer that is due at a moment.
 func FormatScore(t time.Time) string { return strconv.FormatFloat(score(t), 'f', -1, 64) }
 
 // micros is the first microsecond of Redis' clock at which a timer is due.
@@ -128,26 +149,6 @@ func micros(t time.Time) int64 {
 	up := t.Add(time.Microsecond - time.Nanosecond)
 	return up.UnixMicro()
 }
-
-// Timers sets, fires and changes timers.
-type Timers struct {
-	store *store.Store
-	rdb   *wire.Client
-	keys  store.Keys
-}
-
-// New returns the timers of a Store.
-func New(s *store.Store) Timers { return Timers{store: s, rdb: s.Redis(), keys: s.Keys()} }
-
-//nolint:gochecknoglobals // constants that go-redis wraps
-var (
-	setTimersScript   = scripts.New("mine", "moved", "timer_keys", "set_timers")
-	fireScript        = scripts.New("timer_keys", "unread", "fire")
-	cancelTimerScript = scripts.New("even_if_full", "timer_keys", "note", "cancel_timer")
-	moveTimerScript   = scripts.New("even_if_full", "wake", "note", "move_timer")
-	restoreScript     = scripts.New("even_if_full", "wake", "note", "restore")
-	timersFromScript  = scripts.New("timers_from")
-)
 
 // asSet is the member of a timer in the ZSET until an operator moves it.
 func asSet(t event.Timer) string {
