@@ -540,8 +540,8 @@ func (w *checker) leftovers(ctx context.Context, broken invariant.Report) error 
 		w.undone(broken)
 		return nil
 	}
-	for _, stream := range w.streams {
-		for _, g := range w.memory.Groups(stream) {
+	for _, key := range w.streams {
+		for _, g := range w.memory.Groups(key) {
 			if g.Pending > 0 || g.Unread > 0 {
 				broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
 			}

@@ -32,7 +32,7 @@ type simulation struct {
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	w := &simulation{trace: NewTrace(), seen: map[string]int64{}}
 	w.shared, w.missed.shared = newShared(cfg), &w.shared
-	w.sent, w.called, w.monitor.records = map[string]uint64{}, map[string]uint64{}, newRecords()
+	w.sent, w.called, w.records = map[string]uint64{}, map[string]uint64{}, newRecords()
 	w.retention = cfg.simulatedRetention()
 	w.memory.Waited = cfg.Waits > 0
 	w.memory.Node = 1 // trim exactly even in short streams

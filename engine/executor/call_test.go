@@ -121,21 +121,21 @@ func (r request) task(t *testing.T) *dsl.Task {
 	if r.Method == "" {
 		r.Method = "get"
 	}
-	call := &dsl.HTTPCall{
+	c := &dsl.HTTPCall{
 		Method:   val(t, r.Method),
 		Endpoint: dsl.Endpoint{URI: val(t, r.Endpoint), Authentication: r.Auth},
 		Output:   r.Output, Redirect: r.Redirect,
 	}
 	if r.Headers != nil {
-		call.Headers = val(t, r.Headers)
+		c.Headers = val(t, r.Headers)
 	}
 	if r.Query != nil {
-		call.Query = val(t, r.Query)
+		c.Query = val(t, r.Query)
 	}
 	if r.Body != nil {
-		call.Body = val(t, r.Body)
+		c.Body = val(t, r.Body)
 	}
-	return &dsl.Task{Name: "call", Kind: dsl.Call, Ref: "/do/0/call", Call: &dsl.CallTask{Protocol: "http", HTTP: call}}
+	return &dsl.Task{Name: "call", Kind: dsl.Call, Ref: "/do/0/call", Call: &dsl.CallTask{Protocol: "http", HTTP: c}}
 }
 
 func perform(t *testing.T, environment http.RoundTripper, r request, input any) (any, error) {

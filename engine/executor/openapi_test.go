@@ -56,14 +56,14 @@ func file(t *testing.T, name string) string {
 
 func openAPI(t *testing.T, document, operation string, parameters any) *dsl.Task {
 	t.Helper()
-	call := &dsl.OpenAPICall{
+	c := &dsl.OpenAPICall{
 		Document:    dsl.Endpoint{URI: val(t, document)},
 		OperationID: val(t, operation),
 	}
 	if parameters != nil {
-		call.Parameters = val(t, parameters)
+		c.Parameters = val(t, parameters)
 	}
-	return &dsl.Task{Ref: "/do/0/call", Call: &dsl.CallTask{Protocol: "openapi", OpenAPI: call}}
+	return &dsl.Task{Ref: "/do/0/call", Call: &dsl.CallTask{Protocol: "openapi", OpenAPI: c}}
 }
 
 func documents(t *testing.T) map[string]string {

@@ -96,33 +96,33 @@ func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
 		a.lacking = req.Method + " " + req.URL.Redacted()
 		return nil, errNotRecorded
 	}
-	call := a.calls[0]
+	line := a.calls[0]
 	a.calls = a.calls[1:]
 	body, err := mock.Body(req)
 	if err != nil {
 		return nil, fmt.Errorf("read the body of %s %s: %w", req.Method, req.URL.Redacted(), err)
 	}
-	a.compare(call, req, body)
-	if call.failed() {
-		a.broken = call.Error
+	a.compare(line, req, body)
+	if line.failed() {
+		a.broken = line.Error
 	}
-	return call.answer(req)
+	return line.answer(req)
 }
 
 // compare compares a request with the recorded one.
-func (a *answers) compare(call *callLine, req *http.Request, body []byte) {
+func (a *answers) compare(line *callLine, req *http.Request, body []byte) {
 	if a.differs != nil {
 		return
 	}
-	was, now := call.Request.Method+" "+call.Request.URL, req.Method+" "+req.URL.String()
+	was, now := line.Request.Method+" "+line.Request.URL, req.Method+" "+req.URL.String()
 	if was != now && plainURL(was) != plainURL(now) {
-		a.differs = &Difference{What: "request", Line: call.line, Recorded: "it called " + cut(was), Replayed: "it calls " + cut(now)}
+		a.differs = &Difference{What: "request", Line: line.line, Recorded: "it called " + cut(was), Replayed: "it calls " + cut(now)}
 		return
 	}
-	if g := (likeness{}).between(call.sent(), body); g != nil {
+	if g := (likeness{}).between(line.sent(), body); g != nil {
 		a.differs = &Difference{
-			What: "request", Line: call.line,
-			Recorded: fmt.Sprintf("it called %s with the body %s", cut(was), excerpt(call.sent())),
+			What: "request", Line: line.line,
+			Recorded: fmt.Sprintf("it called %s with the body %s", cut(was), excerpt(line.sent())),
 			Replayed: "it sends " + excerpt(body),
 		}
 		a.difference = prefixed(".body", g)

@@ -45,7 +45,7 @@ func (p *replay) config() sim.Config {
 		Definition: p.main.was, Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
 		Version: h.Flunq, Remote: h.Remote, Secrets: p.secrets, Limits: p.limits(), Executors: h.Executors,
 		Processes: h.Processes, Executions: h.Executions, MaxTasks: h.MaxTasks,
-		MaxTime: time.Duration(h.MaxTimeMS) * time.Millisecond, Mocks: p.mocks(), Answers: p.Recording.answers,
+		MaxTime: time.Duration(h.MaxTimeMS) * time.Millisecond, Mocks: p.mocks(), Answers: p.answers,
 	}
 	for _, d := range p.docs[1:] {
 		cfg.With = append(cfg.With, d.was)

@@ -53,6 +53,7 @@ func MediaType(contentType string) string {
 // format is how a body is decoded.
 type format int
 
+// The formats that callers ask for.
 const (
 	unknownFormat format = iota
 	JSON
@@ -108,6 +109,7 @@ func Decode(contentType string, body []byte) (any, error) {
 	}
 }
 
+// DecodeJSON decodes a body that is JSON, with or without a byte order mark.
 func DecodeJSON(body []byte) (any, error) {
 	body = WithoutMark(body)
 	if len(bytes.TrimSpace(body)) == 0 {

@@ -152,6 +152,7 @@ func WithQuery(u *url.URL, members map[string]any) (*url.URL, error) {
 	return AppendQuery(u, query), nil
 }
 
+// AppendQuery returns a copy of u whose query is extended by query.
 func AppendQuery(u *url.URL, query string) *url.URL {
 	extended := *u
 	if u.RawQuery != "" && query != "" {

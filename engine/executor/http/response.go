@@ -149,18 +149,18 @@ func (r *Response) Output(form string) (any, error) {
 	if coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding != "" && coding != "gzip" && coding != "identity" {
 		return nil, call.Communication("%s: the response is compressed with %q, which only output: raw can give", r.Place, coding)
 	}
-	content, err := content.Decode(r.Header.Get("Content-Type"), r.Body)
+	decoded, err := content.Decode(r.Header.Get("Content-Type"), r.Body)
 	if err != nil {
 		return nil, call.Communication("%s: the response %s", r.Place, call.Shorten(err.Error(), excerptShown))
 	}
 	if form != "response" {
-		return content, nil
+		return decoded, nil
 	}
 	return map[string]any{
 		"request":    r.request,
 		"statusCode": r.Status,
 		"headers":    joined(r.Header),
-		"content":    content,
+		"content":    decoded,
 	}, nil
 }
 

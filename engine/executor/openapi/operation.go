@@ -96,10 +96,10 @@ func (d *document) payload3(v any) (*payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	content := object(body["content"])
-	out := &payload{name: "body", required: body["required"] == true, media: slices.Sorted(maps.Keys(content))}
+	types := object(body["content"])
+	out := &payload{name: "body", required: body["required"] == true, media: slices.Sorted(maps.Keys(types))}
 	for _, media := range out.media {
-		schema, err := d.resolve(object(content[media])["schema"])
+		schema, err := d.resolve(object(types[media])["schema"])
 		if err != nil {
 			return nil, err
 		}
