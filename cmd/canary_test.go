@@ -23,6 +23,7 @@ import (
 	"flunq.io/flunq/cmd"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // canaries are secrets whose texts stand nowhere else: an ordinary one, and one with
@@ -95,7 +96,7 @@ func (h canaryHunter) lookAtFile(file string) {
 }
 
 // lookAtRedis looks at all keys and values.
-func (h canaryHunter) lookAtRedis(where string, rdb *redis.Client) {
+func (h canaryHunter) lookAtRedis(where string, rdb wire.Redis) {
 	h.t.Helper()
 	ctx := h.t.Context()
 	keys, err := rdb.Keys(ctx, "*").Result()
@@ -275,7 +276,7 @@ func TestCanaries(t *testing.T) {
 		}
 	}
 	server := redistest.Serve(t, "--appendonly", "yes", "--dir", data)
-	redisURL := "redis://" + server.Options().Addr
+	redisURL := "redis://" + server.Addr()
 	var serveLog, devLog log
 	stop := background(t, &serveLog, "serve", "--redis-url", redisURL, "--http", "127.0.0.1:0", "--allow-private", "--secrets", vault, "--log-level", "debug")
 	page := "http://" + serveLog.address(t, `"http":"([^"]+)"`)
@@ -291,7 +292,7 @@ func TestCanaries(t *testing.T) {
 			}
 		}
 	}
-	for _, end := range []*redis.Client{rdb, devRedis} {
+	for _, end := range []wire.Redis{rdb, devRedis} {
 		for doc := range files {
 			if strings.HasPrefix(doc, "listens") {
 				continue

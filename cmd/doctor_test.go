@@ -27,7 +27,7 @@ type diagnosis struct {
 // examined runs doctor -o json.
 func examined(t *testing.T, server *redistest.Server, args ...string) (d diagnosis, code int) {
 	t.Helper()
-	url := "redis://" + server.Options().Addr
+	url := "redis://" + server.Addr()
 	stdout, stderr, code := flunq(t, nil, append([]string{"doctor", "-o", "json", "--redis-url", url}, args...)...)
 	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 		t.Fatalf("%v: %s%s", err, stdout, stderr)
@@ -174,10 +174,10 @@ func TestDoctorSeesProcesses(t *testing.T) {
 func TestDoctorOnReplica(t *testing.T) {
 	t.Parallel()
 	master := redistest.Serve(t, "--appendonly", "yes")
-	host, port, _ := strings.Cut(master.Options().Addr, ":")
+	host, port, _ := strings.Cut(master.Addr(), ":")
 	replica := redistest.Serve(t, "--appendonly", "yes", "--replicaof", host+" "+port)
 	d, code := examined(t, replica)
-	if state, text := d.says("role"); code != 4 || state != "bad" || !strings.Contains(text, "use its master at "+master.Options().Addr) {
+	if state, text := d.says("role"); code != 4 || state != "bad" || !strings.Contains(text, "use its master at "+master.Addr()) {
 		t.Errorf("code %d, role %s: %s", code, state, text)
 	}
 	deadline := time.Now().Add(patience)

@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/cmd"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // written is a file of its own for a test.
@@ -32,7 +31,7 @@ func written(t *testing.T, name, text string) string {
 }
 
 // waits waits until a Redis has an execution that has set its timer, and returns its tenant.
-func waits(t *testing.T, rdb *redis.Client) (tenant string) {
+func waits(t *testing.T, rdb wire.Redis) (tenant string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if n, err := rdb.ZCard(t.Context(), "flunq:timers:all").Result(); err == nil && n > 0 {
@@ -53,7 +52,7 @@ func waits(t *testing.T, rdb *redis.Client) (tenant string) {
 }
 
 // interruptedRun runs a command until an execution waits, and interrupts it.
-func interruptedRun(t *testing.T, rdb *redis.Client, args ...string) (tenant, stderr string, code int) {
+func interruptedRun(t *testing.T, rdb wire.Redis, args ...string) (tenant, stderr string, code int) {
 	t.Helper()
 	ctx, interrupt := context.WithCancel(t.Context())
 	var out, errOut bytes.Buffer
@@ -73,7 +72,7 @@ func TestMockedRunOnRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t)
 	rdb := server.Client(t)
-	url := "redis://" + server.Options().Addr
+	url := "redis://" + server.Addr()
 	var calls atomic.Int32
 	simulation := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { calls.Add(1); w.WriteHeader(http.StatusNoContent) }))
 	t.Cleanup(simulation.Close)
@@ -128,7 +127,7 @@ func TestMockedRunOnRedis(t *testing.T) {
 func TestInterruptedRunOnRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t)
-	url := "redis://" + server.Options().Addr
+	url := "redis://" + server.Addr()
 	file := written(t, "nap.yaml", "document: {dsl: '1.0.3', namespace: test, name: nap, version: '1.0.0'}\ndo: [{nap: {wait: PT1H}}]\n")
 	_, stderr, code := interruptedRun(t, server.Client(t), "run", file, "--id", "nap-1", "--redis-url", url)
 	end := "flunq cancel nap-1 --yes --tenant default --redis-url " + url

@@ -7,18 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // An execution that computes endlessly can be cancelled, and delays neither others nor a
 // process that is told to stop.
 func TestCommandsWhileComputing(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		opts := engine.Defaults()
 		opts.Process, opts.Transport, opts.Workers, opts.Lease = "computing", http.DefaultTransport, 1, lease
 		opts.Block(10 * time.Millisecond)

@@ -7,20 +7,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // An execution that starts others endlessly faults with an error that names the limit.
 // None of its descendants stays open or counted, and none begins afterwards.
 func TestDescendantsAreLimited(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		opts := engine.Defaults()
 		opts.Process, opts.Transport, opts.Tenants, opts.Descendants = "bomb", http.DefaultTransport, []string{"a"}, 20
 		e, err := engine.New(rdb, opts)

@@ -22,8 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
@@ -191,7 +189,7 @@ type Service struct {
 }
 
 // New assembles an Engine on a Redis.
-func New(rdb redis.UniversalClient, opts Options) (*Engine, error) {
+func New(rdb wire.Redis, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}

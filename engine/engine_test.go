@@ -20,12 +20,13 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 const tenant = "default"
 
 // onBoth runs a test on miniredis and on a real Redis.
-func onBoth(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
+func onBoth(t *testing.T, test func(t *testing.T, rdb wire.Redis)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
@@ -46,12 +47,12 @@ const lease = time.Second
 // patience is how long to wait for something that takes a moment on an idle machine.
 const patience = 2 * time.Minute
 
-func newEngine(t *testing.T, rdb *redis.Client, process string) *engine.Engine {
+func newEngine(t *testing.T, rdb wire.Redis, process string) *engine.Engine {
 	t.Helper()
 	return leasing(t, rdb, process, lease)
 }
 
-func leasing(t *testing.T, rdb *redis.Client, process string, lease time.Duration) *engine.Engine {
+func leasing(t *testing.T, rdb wire.Redis, process string, lease time.Duration) *engine.Engine {
 	t.Helper()
 	opts := engine.Defaults()
 	opts.Process, opts.Transport = process, http.DefaultTransport
@@ -158,7 +159,7 @@ do:
 // history.
 func TestProcessesShareTheWork(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		one, two := newEngine(t, rdb, "one"), newEngine(t, rdb, "two")
 		run(t, one)
 		run(t, two)
@@ -179,7 +180,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 // What a process has read and not handled when it dies is handled by another.
 func TestDeadProcess(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		living := newEngine(t, rdb, "living")
 		def := start(t, living, "x", counting, "{}")
 		for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
@@ -200,7 +201,7 @@ func TestDeadProcess(t *testing.T) {
 // the reason in the same commit.
 func TestDeadLetter(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		e := newEngine(t, rdb, "one")
 		start(t, e, "x", "do:\n  - ear: {listen: {to: {one: {with: {type: never}}}}}\n", "{}")
 		run(t, e)
@@ -231,7 +232,7 @@ func TestDeadLetter(t *testing.T) {
 // It ends even if its listeners cannot be removed any more.
 func TestDeadLetterOfListeners(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		e := newEngine(t, rdb, "one")
 		for _, id := range []string{"x", "y"} {
 			start(t, e, id, "do:\n  - ear: {listen: {to: {one: {with: {type: never}}}}}\n", "{}")
@@ -267,7 +268,7 @@ func TestDeadLetterOfListeners(t *testing.T) {
 // A child without a definition faults, and its parent with it.
 func TestUnknownChild(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		e := newEngine(t, rdb, "one")
 		run(t, e)
 		start(t, e, "x", "do:\n  - child: {run: {workflow: {namespace: test, name: nobody, version: latest}}}\n", "{}")
@@ -282,7 +283,7 @@ func TestUnknownChild(t *testing.T) {
 // leases.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		stopping, staying := leasing(t, rdb, "stopping", time.Hour), leasing(t, rdb, "staying", time.Hour)
 		for i := range 20 {
 			start(t, staying, fmt.Sprintf("x%d", i), counting, "{}")

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // An execution that is given up because its message crashes processes leaves nothing: no
@@ -22,14 +23,14 @@ func TestExecutionThatKillsLeavesNothing(t *testing.T) {
 	for name, typ := range map[string]string{"stated type": "com.example.never", "computed type": `${ "com.example." + .kind }`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, rdb *redis.Client) {
+			onBoth(t, func(t *testing.T, rdb wire.Redis) {
 				killed(t, rdb, typ)
 			})
 		})
 	}
 }
 
-func killed(t *testing.T, rdb *redis.Client, typ string) {
+func killed(t *testing.T, rdb wire.Redis, typ string) {
 	t.Helper()
 	e := newEngine(t, rdb, "one")
 	child, _, err := dsl.Parse("child.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{rest: {wait: P30D}}]\n"))

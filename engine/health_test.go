@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Idle workers and timer services return from their steps, even those that only wait
 // while another one reads, and stay healthy.
 func TestIdleServicesAreSeenToLive(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		e := newEngine(t, rdb, "idle")
 		run(t, e)
 		lives := func(since time.Time) bool {

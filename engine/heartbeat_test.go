@@ -7,17 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // A process is registered while it runs, and signs off at once when it stops.
 func TestRunRegisters(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		opts := engine.Defaults()
 		opts.Process, opts.Command, opts.Transport, opts.Timers = "p", "serve", http.DefaultTransport, 1
 		breaking := breaker.Defaults()

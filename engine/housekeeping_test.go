@@ -7,16 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Two processes at once remove ended executions, and only those.
 func TestFinishedExecutionsAreRemoved(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		keeping := func(process string) {
 			opts := engine.Defaults()
 			opts.Process, opts.Transport = process, http.DefaultTransport

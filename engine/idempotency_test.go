@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // keyed is a service that fails each call once, and records the calls' keys.
@@ -38,7 +37,7 @@ func (k *keyed) RoundTrip(req *http.Request) (*http.Response, error) {
 // no later execution with the same id, uses it.
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		service := &keyed{keys: map[string][]string{}}
 		opts := engine.Defaults()
 		opts.Process, opts.Transport, opts.Tenants = "one", service, []string{"a", "b"}

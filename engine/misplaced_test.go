@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Timers whose scores lie before their fire_at, as another program may write them, delay
 // no other timer: their scores are corrected.
 func TestMisplacedTimers(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		at := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 		for i := range 40 {
 			member := fmt.Sprintf(`{"tenant_id":"other","workflow_id":"w","execution_id":"x-%d","task_id":"/do/0/w","fire_at":%q,"kind":"wait"}`, i, at.Format(time.RFC3339))

@@ -11,13 +11,14 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // A tenant has at most so many open executions, whoever begins them and in whichever
 // process. Those that end, or whose keys somebody deletes, make place for others.
 func TestOpenExecutionsAreLimited(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		const limit = 20
 		ctx := t.Context()
 		var e *engine.Engine

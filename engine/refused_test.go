@@ -6,13 +6,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // An execution that cannot begin fails once, even if its start is in the stream several
 // times.
 func TestUnknownWorkflowStartedTwice(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		e := newEngine(t, rdb, "one")
 		b := engine.Beginning{Tenant: tenant, ID: "x", Namespace: "test", Name: "nobody", Version: "1.0.0"}
 		if err := engine.Begin(t.Context(), e.Store, b); err != nil {

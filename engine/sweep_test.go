@@ -17,13 +17,14 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // What Redis has lost of what executions wait for is restored, once; what an operator has
 // cancelled is not.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		var calls atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
 		t.Cleanup(server.Close)
@@ -99,7 +100,7 @@ func TestSweep(t *testing.T) {
 // the execution ends faulted with the reason, and does not keep its event from others.
 func TestHistoryGone(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		ctx := t.Context()
 		e := sweeping(t, rdb, "one", func(*engine.Options) {})
 		run(t, e)
@@ -145,7 +146,7 @@ func begin(t *testing.T, e *engine.Engine, id, do string) {
 }
 
 // sweeping returns an engine with changed options.
-func sweeping(t *testing.T, rdb *redis.Client, process string, change func(*engine.Options)) *engine.Engine {
+func sweeping(t *testing.T, rdb wire.Redis, process string, change func(*engine.Options)) *engine.Engine {
 	t.Helper()
 	opts := engine.Defaults()
 	opts.Process, opts.Transport, opts.Lease = process, http.DefaultTransport, lease

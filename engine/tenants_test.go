@@ -10,19 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // With so many tenants that all are read only now and then, the executions of each end:
 // those that begin while others are busy, and the first of a quiet tenant.
 func TestManyTenants(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		const text = "document: {dsl: '1.0.3', namespace: test, name: case, version: '1.0.0'}\ndo:\n  - one: {set: {n: 1}}\n"
 		def, _, err := dsl.Parse("case.yaml", []byte(text))
 		if err != nil {
@@ -64,7 +63,7 @@ func TestManyTenants(t *testing.T) {
 // sees only its own.
 func TestTenantsNameThingsAlike(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		opts := engine.Defaults()
 		opts.Process, opts.Transport, opts.Remote, opts.Tenants = "alike", http.DefaultTransport, true, []string{"one", "two", "three"}
 		e, err := engine.New(rdb, opts)
@@ -151,7 +150,7 @@ func listens(t *testing.T, e *engine.Engine, tenant string, executions int) {
 // A tenant with many executions at once delays no other, and loses none of them.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		const text = "document: {dsl: '1.0.3', namespace: test, name: case, version: '1.0.0'}\ndo:\n  - one: {set: {n: 1}}\n  - two: {set: {n: 2}}\n"
 		def, _, err := dsl.Parse("case.yaml", []byte(text))
 		if err != nil {
@@ -205,7 +204,7 @@ func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 // A tenant with many waiting calls delays another tenant's call by one call at most.
 func TestCrowdOfCalls(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		h := &hosts{called: make(chan string), answer: make(chan struct{})}
 		services := func(name string, workers, executors int) *engine.Engine {
 			opts := engine.Defaults()
@@ -258,7 +257,7 @@ func TestCrowdOfCalls(t *testing.T) {
 }
 
 // asked waits until a number of a tenant's tasks were requested.
-func asked(t *testing.T, rdb *redis.Client, tenant string, n int) {
+func asked(t *testing.T, rdb wire.Redis, tenant string, n int) {
 	t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		entries, err := rdb.XRange(t.Context(), "tenant:"+tenant+":events", "-", "+").Result()
@@ -301,7 +300,7 @@ func ends(t *testing.T, e *engine.Engine, tenant, id string) {
 // another tenant's calls are made at once, and no tenant exceeds its share.
 func TestHangingCallsHoldOnlyTheirTenant(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		const each, hang = 4, 20
 		hostile := []string{"a", "c", "d"}
 		release := make(chan struct{})

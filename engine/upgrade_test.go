@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // What an earlier version of flunq has left in Redis continues with this one. Each file
@@ -28,7 +27,7 @@ func TestUpgrade(t *testing.T) {
 	for _, name := range files {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, rdb *redis.Client) {
+			onBoth(t, func(t *testing.T, rdb wire.Redis) {
 				load(t, rdb, name)
 				goesOn(t, rdb)
 			})
@@ -36,7 +35,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-func goesOn(t *testing.T, rdb *redis.Client) {
+func goesOn(t *testing.T, rdb wire.Redis) {
 	t.Helper()
 	e := newEngine(t, rdb, "later")
 	run(t, e)
@@ -76,7 +75,7 @@ func goesOn(t *testing.T, rdb *redis.Client) {
 }
 
 // load sends the commands of a file to Redis.
-func load(t *testing.T, rdb *redis.Client, name string) {
+func load(t *testing.T, rdb wire.Redis, name string) {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
@@ -26,6 +25,7 @@ import (
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 	cases "flunq.io/flunq/sim/spec"
@@ -114,7 +114,7 @@ func (o *operated) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (o *operated) compare(t *testing.T, rdb redis.UniversalClient) {
+func (o *operated) compare(t *testing.T, rdb wire.Redis) {
 	t.Helper()
 	mocks := o.Mocks
 	if mocks == nil {

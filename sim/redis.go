@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/memory"
 )
 
@@ -19,7 +20,7 @@ import (
 // ended.
 type pooledClient struct {
 	simulation *simulation
-	client     *redis.Client
+	client     wire.Redis
 	dialed     bool
 }
 

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
@@ -19,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/executor/call"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/memory"
 )
 
@@ -28,7 +27,7 @@ type shared struct {
 	cfg     Config
 	memory  *memory.Server
 	pool    *pooledClient
-	client  *redis.Client  // the client of pool
+	client  wire.Redis     // the client of pool
 	engine  *engine.Engine // of the first process, whose store and definition cache the simulation uses
 	clock   clock
 	ids     []string  // of the executions that are started

@@ -71,7 +71,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 //nolint:gochecknoglobals // compiled once for all simulations; never changes
 var engineScripts = sync.OnceValues(func() (*memory.Scripts, error) {
 	from := memory.New(Epoch())
-	client := from.Client()
+	client := memory.Client(from.Dial)
 	for _, script := range scripts.All() {
 		if err := script.Load(context.Background(), client).Err(); err != nil { //nolint:forbidigo // loading does not block
 			return nil, fmt.Errorf("load the scripts: %w", err)

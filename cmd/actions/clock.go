@@ -13,6 +13,7 @@ import (
 
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Errors about clocks that callers distinguish.
@@ -29,12 +30,12 @@ func (e *clockError) Unwrap() []error { return []error{e.kind, e.err} }
 
 // AskClock sends a command to the clock of a flunq dev and decodes its answer. The error wraps
 // ErrClock if the clock refuses, ErrSilent if it does not answer.
-func AskClock(ctx context.Context, rdb *redis.Client, into any, args ...any) error {
+func AskClock(ctx context.Context, rdb wire.Redis, into any, args ...any) error {
 	text, err := rdb.Do(ctx, append([]any{dev.Command}, args...)...).Text()
 	var refused redis.Error
 	switch {
 	case err != nil && strings.Contains(err.Error(), "unknown command"):
-		return &clockError{ErrClock, fmt.Errorf("the Redis at %s keeps real time: only 'flunq dev --clock virtual' has a clock that can be moved", rdb.Options().Addr)}
+		return &clockError{ErrClock, errors.New("this Redis keeps real time: only 'flunq dev --clock virtual' has a clock that can be moved")}
 	case errors.As(err, &refused):
 		return &clockError{ErrClock, errors.New(strings.TrimPrefix(err.Error(), "ERR "))}
 	case err != nil:
@@ -51,7 +52,7 @@ const giveUp = 10 * time.Second
 
 // MoveClock moves the clock in slices, so that it can be interrupted, until it reaches the target
 // or nothing changes any more.
-func MoveClock(ctx context.Context, rdb *redis.Client, from, target time.Time) (dev.Move, error) {
+func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev.Move, error) {
 	all := dev.Move{From: from, Now: from, Target: target}
 	for changed := time.Now(); ; {
 		left := max(0, target.Sub(all.Now))

@@ -9,10 +9,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Options select what is measured, and where.
@@ -124,7 +123,7 @@ func (o Options) size(usual, quick int) int {
 }
 
 // Empty reports whether a Redis has no keys.
-func Empty(ctx context.Context, rdb *redis.Client) (bool, error) {
+func Empty(ctx context.Context, rdb wire.Redis) (bool, error) {
 	n, err := rdb.DBSize(ctx).Result()
 	if err != nil {
 		return false, fmt.Errorf("count the keys: %w", err)

@@ -7,9 +7,8 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Report contains all results.
@@ -120,7 +119,7 @@ func (r Result) beside(limit float64, of string) Result {
 }
 
 // head describes the machine.
-func head(ctx context.Context, rdb *redis.Client, opts Options) Head {
+func head(ctx context.Context, rdb wire.Redis, opts Options) Head {
 	h := Head{
 		System: runtime.GOOS + "/" + runtime.GOARCH, CPU: processor(), Cores: runtime.NumCPU(),
 		Go: runtime.Version(), Flunq: opts.Engine.Version,

@@ -15,11 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // duty tells a process which services to run, and how.
@@ -35,7 +34,7 @@ type duty struct {
 }
 
 // engine returns an engine with the services of a duty.
-func (d duty) engine(rdb *redis.Client, opts engine.Options) (*engine.Engine, error) {
+func (d duty) engine(rdb wire.Redis, opts engine.Options) (*engine.Engine, error) {
 	opts.Process = "bench-" + strings.ToLower(rand.Text()[:8])
 	opts.Tenants, opts.Discover, opts.Remote = append([]string{d.Tenant}, d.Others...), false, d.Remote
 	for n, on := range map[*int]bool{&opts.Workers: d.Workers, &opts.Executors: d.Executors, &opts.Timers: d.Timers} {

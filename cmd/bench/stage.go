@@ -11,16 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // stage is a running scenario, with a tenant of its own.
 type stage struct {
 	opts    Options
-	rdb     *redis.Client // of the bench, not of the services
+	rdb     wire.Redis // of the bench, not of the services
 	store   *store.Store
 	tenant  string
 	before  int64 // timers that existed before
@@ -29,7 +28,7 @@ type stage struct {
 	progress Progress
 }
 
-func newStage(rdb *redis.Client, opts Options, p Progress) *stage {
+func newStage(rdb wire.Redis, opts Options, p Progress) *stage {
 	return &stage{
 		opts: opts, rdb: rdb, store: store.New(rdb, store.Options{}), progress: p,
 		tenant: "bench-" + strings.ToLower(rand.Text()[:8]),

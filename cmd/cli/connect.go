@@ -18,6 +18,7 @@ import (
 	"flunq.io/flunq/engine/examine"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Target selects the Redis and the tenant of a command.
@@ -41,7 +42,7 @@ func TargetFlags(c *cobra.Command, sh *Shell) *Target {
 
 // Remote is a connection to the Redis of an engine.
 type Remote struct {
-	Redis  *redis.Client
+	Redis  wire.Redis
 	Store  *store.Store
 	Tenant string
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
-	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Options configure a Redis.
@@ -43,7 +43,7 @@ type Redis struct {
 	opts  Options
 	mini  *miniredis.Miniredis
 	clock *clock
-	rdb   *redis.Client // for our own commands
+	rdb   wire.Redis // for our own commands
 	store *store.Store
 
 	ctx    context.Context //nolint:containedctx // of commands that take time: it ends with Close

@@ -20,9 +20,10 @@ import (
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
-func open(t *testing.T, opts dev.Options) (*dev.Redis, *redis.Client) {
+func open(t *testing.T, opts dev.Options) (*dev.Redis, wire.Redis) {
 	t.Helper()
 	opts.Groups = []string{store.WorkerGroup}
 	r, err := dev.Open(t.Context(), opts)
@@ -40,7 +41,7 @@ func open(t *testing.T, opts dev.Options) (*dev.Redis, *redis.Client) {
 
 func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-func advance(t *testing.T, rdb *redis.Client, d time.Duration) dev.Move {
+func advance(t *testing.T, rdb wire.Redis, d time.Duration) dev.Move {
 	t.Helper()
 	text, err := rdb.Do(t.Context(), dev.Command, "ADVANCE", d.Milliseconds()).Text()
 	if err != nil {
@@ -54,7 +55,7 @@ func advance(t *testing.T, rdb *redis.Client, d time.Duration) dev.Move {
 }
 
 // advanceAll advances until the end is come to: one advance takes only so much real time.
-func advanceAll(t *testing.T, rdb *redis.Client, d time.Duration) dev.Move {
+func advanceAll(t *testing.T, rdb wire.Redis, d time.Duration) dev.Move {
 	t.Helper()
 	all := advance(t, rdb, d)
 	for began := time.Now(); !all.Done && time.Since(began) < patience; {
@@ -68,7 +69,7 @@ func advanceAll(t *testing.T, rdb *redis.Client, d time.Duration) dev.Move {
 // patience is how long something may take that is done in a moment where nothing else is.
 const patience = 2 * time.Minute
 
-func timer(t *testing.T, rdb *redis.Client, id string, at time.Time) {
+func timer(t *testing.T, rdb wire.Redis, id string, at time.Time) {
 	t.Helper()
 	member := event.Encode(event.Timer{Tenant: "default", Execution: id, TaskID: "/do/0/w", FireAt: at, Kind: event.WaitTimer})
 	if err := rdb.ZAdd(t.Context(), "flunq:timers:all", redis.Z{Score: float64(at.UnixMicro()) / 1e6, Member: string(member)}).Err(); err != nil {
@@ -262,7 +263,7 @@ func TestData(t *testing.T) {
 	}
 }
 
-func dump(t *testing.T, rdb *redis.Client) map[string]any {
+func dump(t *testing.T, rdb wire.Redis) map[string]any {
 	t.Helper()
 	ctx := t.Context()
 	group := func(key string) any {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // snapshotScript reads all keys at one moment. It returns the name, the type and the value of each;
@@ -121,7 +122,7 @@ var ErrChanged = errors.New("another process has changed the data file: it is ke
 
 // snapshot returns all keys in a deterministic order.
 func (r *Redis) snapshot(ctx context.Context) ([]key, error) {
-	reply, err := snapshotScript.Run(ctx, r.rdb.WithTimeout(snapshotTime), []string{store.ProcessesKey}).Slice()
+	reply, err := snapshotScript.Run(ctx, wire.WithTimeout(r.rdb, snapshotTime), []string{store.ProcessesKey}).Slice()
 	if err != nil {
 		return nil, fmt.Errorf("read all keys: %w", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
@@ -18,6 +17,7 @@ import (
 	"flunq.io/flunq/engine"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // developer is one run of flunq dev.
@@ -31,7 +31,7 @@ type developer struct {
 
 	set   cli.Settings
 	redis *dev.Redis
-	rdb   *redis.Client
+	rdb   wire.Redis
 	state cli.DevState
 }
 
@@ -257,7 +257,7 @@ func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Log
 }
 
 // startServices runs the services on a Redis until ctx ends.
-func (d *developer) startServices(ctx context.Context, rdb *redis.Client, opts engine.Options, log *slog.Logger) error {
+func (d *developer) startServices(ctx context.Context, rdb wire.Redis, opts engine.Options, log *slog.Logger) error {
 	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, http: d.http, given: d.http != ""})
 }
 

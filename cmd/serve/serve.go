@@ -22,6 +22,7 @@ import (
 	"flunq.io/flunq/engine/executor/breaker"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/engine/telemetry"
 )
 
@@ -161,7 +162,11 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*cli.Remote, erro
 
 // warnOfAddress warns of a connection that others can read.
 func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *cli.Remote) {
-	opts := r.Redis.Options()
+	client, ok := r.Redis.(*redis.Client)
+	if !ok {
+		return
+	}
+	opts := client.Options()
 	host, _, _ := net.SplitHostPort(opts.Addr) // a sentinel's client has no address
 	ip := net.ParseIP(host)
 	local := host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || opts.Network == "unix"
@@ -235,7 +240,7 @@ func newLog(sh *cli.Shell, set cli.Settings, level, format string) (*slog.Logger
 // served is a process that runs services.
 type served struct {
 	sh    *cli.Shell
-	rdb   *redis.Client
+	rdb   wire.Redis
 	opts  engine.Options
 	log   *slog.Logger
 	http  string // address; "" for none
@@ -282,7 +287,7 @@ func serve(ctx context.Context, s served) error {
 
 // letGo closes the connections to a Redis that hangs while the process stops: reads under way would
 // wait for it. Other processes take over what this one held.
-func letGo(ctx context.Context, rdb *redis.Client, ended <-chan struct{}) {
+func letGo(ctx context.Context, rdb wire.Redis, ended <-chan struct{}) {
 	const grace, answer = 3 * time.Second, time.Second
 	select {
 	case <-ended:

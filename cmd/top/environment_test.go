@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/tui"
 )
 
@@ -26,7 +27,7 @@ const tenant = "default"
 type environment struct {
 	*testing.T
 
-	rdb    *redis.Client
+	rdb    wire.Redis
 	store  *store.Store
 	engine *engine.Engine
 	source tui.Source
@@ -39,7 +40,7 @@ func newEnvironment(t *testing.T) *environment {
 	return environmentOn(t, redistest.Start(t))
 }
 
-func environmentOn(t *testing.T, rdb *redis.Client) *environment {
+func environmentOn(t *testing.T, rdb wire.Redis) *environment {
 	t.Helper()
 	opts := engine.Defaults()
 	opts.Process, opts.Command, opts.Transport, opts.Lookahead = "here", "serve", http.DefaultTransport, 0

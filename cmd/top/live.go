@@ -8,14 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/tui"
 )
 
@@ -59,8 +58,8 @@ const patience = 4 * time.Second
 
 // New returns the engine on a Redis. If it is a flunq dev with a virtual clock, the result is a
 // tui.Timekeeper, too.
-func New(ctx context.Context, rdb *redis.Client, opts Options) (tui.Source, error) {
-	st := store.New(rdb.WithTimeout(patience), store.Options{})
+func New(ctx context.Context, rdb wire.Redis, opts Options) (tui.Source, error) {
+	st := store.New(wire.WithTimeout(rdb, patience), store.Options{})
 	server, err := st.Server(ctx)
 	if err != nil {
 		return nil, lost(ctx, err)

@@ -287,7 +287,7 @@ func TestPageOfStreams(t *testing.T) {
 func TestLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t, "--appendonly", "yes", "--appendfsync", "always")
-	rdb := must(store.Dial(t.Context(), server.Options().Addr))(t)
+	rdb := must(store.Dial(t.Context(), server.Addr()))(t)
 	t.Cleanup(func() { _ = rdb.Close() })
 	w := environmentOn(t, rdb)
 	w.start("nap", "nap", nap)

@@ -24,7 +24,7 @@ func TestScreen(t *testing.T) {
 			w.start("broken", "broken", "do: [{fall: {raise: {error: {type: https://example.com/no, status: 418, title: no tea}}}}]")
 			w.becomes("broken", tui.Faulted)
 			w.addDeadLetter("lost-1", "com.shop.paid", "nobody could read it")
-			term := newTerminal(t, size[0], size[1], "top", "--redis-url", "redis://"+w.rdb.Options().Addr)
+			term := newTerminal(t, size[0], size[1], "top", "--redis-url", "redis://"+redistest.AddrOf(w.rdb))
 
 			term.shows("Overview", "5 open", "worker", "executor", "timer", "alive", "order-0", "in 5", "no tea") // 59 minutes, or less where it takes long
 			w.filters(term)
@@ -122,14 +122,14 @@ func (w *environment) replays(term *terminal) {
 func TestScreenOfLostRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t, "--appendonly", "yes", "--appendfsync", "always")
-	rdb := must(store.Dial(t.Context(), server.Options().Addr))(t)
+	rdb := must(store.Dial(t.Context(), server.Addr()))(t)
 	t.Cleanup(func() { _ = rdb.Close() })
 	w := environmentOn(t, rdb)
 	stop := w.run()
 	w.start("order-1", "nap", nap)
 	w.timerOf("order-1")
 	stop()
-	term := newTerminal(t, "100", "30", "top", "--redis-url", server.Options().Addr, "--execution", "order-1", "--ascii", "--every", "200ms")
+	term := newTerminal(t, "100", "30", "top", "--redis-url", server.Addr(), "--execution", "order-1", "--ascii", "--every", "200ms")
 	term.shows("order-1", "rest")
 	term.keys("1")
 	term.shows("1 open")

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/tui"
 )
 
@@ -18,7 +17,7 @@ import (
 type Virtual struct {
 	*Live
 
-	rdb   *redis.Client
+	rdb   wire.Redis
 	start time.Time // when it was first seen
 }
 

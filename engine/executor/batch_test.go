@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // isReply reports whether a command answers requests; eval sends a script for the first
@@ -26,7 +27,7 @@ func isReply(name string) bool { return name == "evalsha" || name == "eval" }
 // its size. Events that are no requests are acknowledged with the next read.
 func TestComputeTogether(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		s := newSite(t, rdb, 1, 0)
 		s.request(t, "warm", setTask) // so that Redis has the script
 		s.step(t, 0)
@@ -57,7 +58,7 @@ func TestComputeTogether(t *testing.T) {
 // A reply is never older than its request, whatever the clocks do.
 func TestComputeNeverBeforeTheRequest(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		s := newSite(t, rdb, 1, 0)
 		e := s.requested("q", setTask)
 		e.Time = time.Now().Add(time.Hour).UTC().Truncate(time.Second)
@@ -74,7 +75,7 @@ func TestComputeNeverBeforeTheRequest(t *testing.T) {
 // correctly.
 func TestMixedBatch(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		s := newSite(t, rdb, 2, 0)
 		s.request(t, "set1", setTask)
 		s.request(t, "ask1", callTask)
@@ -120,7 +121,7 @@ func TestMixedBatch(t *testing.T) {
 // A claim lost during a batch costs that task its reply, and no other.
 func TestLostInBatch(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		s := newSite(t, rdb, 1, 0)
 		for i := range 3 {
 			s.request(t, fmt.Sprint("q", i), setTask)
@@ -148,7 +149,7 @@ func TestLostInBatch(t *testing.T) {
 // A request that is lost before it is computed is not computed.
 func TestLostBeforeComputed(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		s := newSite(t, rdb, 1, 0)
 		s.request(t, "ask", callTask)
 		s.request(t, "set", setTask)
@@ -170,7 +171,7 @@ func TestLostBeforeComputed(t *testing.T) {
 // after that.
 func TestLostAndClaimedAgain(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		s := newSiteWith(t, rdb, 2, func(o *delivery.Options) { o.Block = 0 })
 		s.request(t, "ask", callTask)
 		s.call = func() {
@@ -209,7 +210,7 @@ func TestRedisFailsInBatch(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, rdb *redis.Client) {
+			onBoth(t, func(t *testing.T, rdb wire.Redis) {
 				s := newSite(t, rdb, 2, 0)
 				ids := append(names("set", 4), names("ask", 2)...)
 				for _, id := range ids {
@@ -250,7 +251,7 @@ func TestRedisFailsInBatch(t *testing.T) {
 // Calls begin during a batch.
 func TestCallsBeginBesideABatch(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		s := newSite(t, rdb, 4, 20*time.Millisecond)
 		begun := make(chan struct{})
 		s.call = func() { close(begun) }
@@ -278,7 +279,7 @@ func TestCallsBeginBesideABatch(t *testing.T) {
 // One executor reads for all; idle ones send nothing.
 func TestOneReads(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		s := newSite(t, rdb, 8, 5*time.Millisecond)
 		var reading, most, reads atomic.Int64
 		s.tap.set(func(name string) error {
@@ -305,7 +306,7 @@ func TestOneReads(t *testing.T) {
 // Two processes share the work, each task is done once, and all are reported.
 func TestTwoInboxes(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		one := newSite(t, rdb, 6, 10*time.Millisecond)
 		two := newSite(t, rdb, 6, 10*time.Millisecond)
 		// Each call waits for the other process, so neither may have read all of them.

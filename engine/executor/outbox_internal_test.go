@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // counter counts the scripts and the requests for the time, and delays the first script.
@@ -56,12 +57,12 @@ func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // asked for once, and each sender learns the outcome of its own report.
 func TestGroupCommit(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(*testing.T) *redis.Client{
-		"miniredis": func(t *testing.T) *redis.Client {
+	for name, open := range map[string]func(*testing.T) wire.Redis{
+		"miniredis": func(t *testing.T) wire.Redis {
 			t.Helper()
 			return redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), MaxRetries: -1, DisableIdentity: true})
 		},
-		"redis": func(t *testing.T) *redis.Client { t.Helper(); return redistest.Start(t) },
+		"redis": func(t *testing.T) wire.Redis { t.Helper(); return redistest.Start(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +71,7 @@ func TestGroupCommit(t *testing.T) {
 	}
 }
 
-func groupCommit(t *testing.T, rdb *redis.Client) {
+func groupCommit(t *testing.T, rdb wire.Redis) {
 	t.Helper()
 	const n = 20
 	ctx := t.Context()

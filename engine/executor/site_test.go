@@ -28,6 +28,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 const (
@@ -37,7 +38,7 @@ const (
 )
 
 // onBoth runs a test on miniredis and on a real Redis.
-func onBoth(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
+func onBoth(t *testing.T, test func(t *testing.T, rdb wire.Redis)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
@@ -53,7 +54,7 @@ func onBoth(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 
 // site is the executors of one process and their observations.
 type site struct {
-	rdb      *redis.Client // not observed by the tap
+	rdb      wire.Redis // not observed by the tap
 	store    *store.Store
 	inbox    *executor.Inbox
 	services []*executor.Service
@@ -80,15 +81,15 @@ const (
 	callTask = "/do/1/ask"
 )
 
-func newSite(t testing.TB, rdb *redis.Client, size int, block time.Duration) *site {
+func newSite(t testing.TB, rdb wire.Redis, size int, block time.Duration) *site {
 	t.Helper()
 	return newSiteWith(t, rdb, size, func(o *delivery.Options) { o.Block, o.Reclaim = block, false })
 }
 
-func newSiteWith(t testing.TB, rdb *redis.Client, size int, set func(*delivery.Options)) *site {
+func newSiteWith(t testing.TB, rdb wire.Redis, size int, set func(*delivery.Options)) *site {
 	t.Helper()
 	s := &site{rdb: rdb, seen: map[delivery.What][]string{}}
-	tapped, err := store.Dial(t.Context(), rdb.Options().Addr)
+	tapped, err := store.Dial(t.Context(), redistest.AddrOf(rdb))
 	must(t, err)
 	tapped.AddHook(&s.tap)
 	t.Cleanup(func() { tapped.Close() })

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // meter counts the bytes of the arguments that go to Redis.
@@ -39,7 +40,7 @@ func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // What one transition costs: it answers a message, writes one history entry and
 // publishes one request.
 func BenchmarkCommit(b *testing.B) {
-	for name, open := range map[string]func(testing.TB) *redis.Client{"redis": redistest.Start, "miniredis": startMini} {
+	for name, open := range map[string]func(testing.TB) wire.Redis{"redis": redistest.Start, "miniredis": startMini} {
 		b.Run(name, func(b *testing.B) {
 			rdb := open(b)
 			st := store.New(rdb, store.Options{})
@@ -65,7 +66,7 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-func startMini(tb testing.TB) *redis.Client {
+func startMini(tb testing.TB) wire.Redis {
 	tb.Helper()
 	return redis.NewClient(&redis.Options{Addr: miniredis.RunT(tb).Addr()})
 }

@@ -9,16 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // cpuOf is for how long Redis has worked.
-func cpuOf(ctx context.Context, rdb *redis.Client) (sum float64) {
+func cpuOf(ctx context.Context, rdb wire.Redis) (sum float64) {
 	for line := range strings.Lines(rdb.Info(ctx, "cpu").Val()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if name == "used_cpu_user" || name == "used_cpu_sys" {
@@ -131,7 +130,7 @@ func BenchmarkCommitAll(b *testing.B) {
 	b.ReportMetric(last*1e6/n, "redis-µs/last")
 }
 
-func (t *transitions) commit(b *testing.B, rdb *redis.Client, commits []store.Commit, handled *float64) {
+func (t *transitions) commit(b *testing.B, rdb wire.Redis, commits []store.Commit, handled *float64) {
 	b.Helper()
 	before := cpuOf(b.Context(), rdb)
 	b.StartTimer()

@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Server is what a Redis says of itself. What it does not say is unknown: a text
@@ -208,7 +210,7 @@ const NoEviction = "CONFIG SET maxmemory-policy noeviction, and the same in redi
 // master that sentinels watch over, redis-sentinel:// or rediss-sentinel:// with
 // their hosts, then /NAME of the master, then /DB. A Redis that does not answer is
 // ErrUnreachable.
-func Dial(ctx context.Context, address string) (*redis.Client, error) {
+func Dial(ctx context.Context, address string) (wire.Redis, error) {
 	rdb, err := client(address)
 	if err != nil {
 		return nil, err
@@ -221,7 +223,7 @@ func Dial(ctx context.Context, address string) (*redis.Client, error) {
 	return rdb, nil
 }
 
-func client(address string) (*redis.Client, error) {
+func client(address string) (wire.Redis, error) {
 	if scheme, _, ok := strings.Cut(address, "://"); ok && strings.HasSuffix(scheme, sentinelSuffix) {
 		opts, err := failoverOptions(address)
 		if err != nil {

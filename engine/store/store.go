@@ -46,7 +46,7 @@ type Options struct {
 }
 
 // New is a Store on an open client.
-func New(rdb redis.UniversalClient, opts Options) *Store {
+func New(rdb wire.Redis, opts Options) *Store {
 	return &Store{
 		rdb: wire.NewClient(rdb, opts.Memory), keys: Keys{cluster: opts.Cluster},
 		sealer: NewSealer(opts.Secrets), block: cmp.Or(opts.Block, longestBlock),

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // check is a promise of the store, kept on every kind of Redis.
@@ -26,7 +26,7 @@ type check struct {
 // environment is an empty Redis with a store on it.
 type environment struct {
 	*store.Store
-	rdb *redis.Client
+	rdb wire.Redis
 	// mini is nil on a real Redis, whose clock nobody can set.
 	mini *miniredis.Miniredis
 }
@@ -72,7 +72,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-func newEnvironment(t *testing.T, rdb *redis.Client, mini *miniredis.Miniredis) *environment {
+func newEnvironment(t *testing.T, rdb wire.Redis, mini *miniredis.Miniredis) *environment {
 	t.Helper()
 	w := &environment{Store: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
 	must(t, stream.New(w.Store).Groups(t.Context(), tenant))

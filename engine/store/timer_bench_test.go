@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // What Redis has to do for each of a batch of timers: to set them as their events request,
@@ -57,7 +56,7 @@ func BenchmarkTimers(b *testing.B) {
 }
 
 // redisWork is for how long Redis works on something, in seconds.
-func redisWork(b *testing.B, rdb *redis.Client, do func(context.Context) error) float64 {
+func redisWork(b *testing.B, rdb wire.Redis, do func(context.Context) error) float64 {
 	b.Helper()
 	before := cpuOf(b.Context(), rdb)
 	if err := do(b.Context()); err != nil {
@@ -66,7 +65,7 @@ func redisWork(b *testing.B, rdb *redis.Client, do func(context.Context) error) 
 	return cpuOf(b.Context(), rdb) - before
 }
 
-func publishTimers(b *testing.B, rdb *redis.Client, st *store.Store, from int) {
+func publishTimers(b *testing.B, rdb wire.Redis, st *store.Store, from int) {
 	b.Helper()
 	for i := from; i < from+batch; i++ {
 		x := fmt.Sprintf("01hx%010d", i)

@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/engine/timer"
 )
 
@@ -25,7 +26,7 @@ const many = 20_000
 
 // bench is a real Redis and the timer services of one process.
 type bench struct {
-	rdb      *redis.Client
+	rdb      wire.Redis
 	services []*timer.Service
 }
 

@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/engine/timer"
 )
 
@@ -32,7 +33,7 @@ func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 // environment is a Redis whose clock the test sets.
 type environment struct {
 	st   *store.Store
-	rdb  *redis.Client
+	rdb  wire.Redis
 	mini *miniredis.Miniredis
 }
 

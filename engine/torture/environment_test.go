@@ -20,6 +20,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 const (
@@ -36,7 +37,7 @@ type environment struct {
 	t       *testing.T
 	server  *redistest.Server
 	address string
-	rdb     *redis.Client
+	rdb     wire.Redis
 	store   *store.Store
 	engine  *engine.Engine // runs no services: it starts executions
 	rand    *rand.Rand
@@ -59,7 +60,7 @@ func begin(t *testing.T, settings ...string) *environment {
 	}
 	w.rand = rand.New(rand.NewPCG(w.seed, 0))
 	w.processes = newProcesses(t)
-	w.reach(w.server.Options().Addr)
+	w.reach(w.server.Addr())
 	w.must(w.engine.Prepare(t.Context()))
 	return w
 }

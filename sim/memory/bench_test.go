@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/memory"
 )
 
@@ -77,7 +78,7 @@ func BenchmarkMemoryStream(b *testing.B) {
 
 // longStream returns a stream with all entries pending in the group all and none in the
 // group none.
-func longStream(b *testing.B, size int) (*memory.Server, *redis.Client) {
+func longStream(b *testing.B, size int) (*memory.Server, wire.Redis) {
 	b.Helper()
 	m, client := openMemory(b)
 	ctx := b.Context()

@@ -9,11 +9,9 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Client returns a client that is connected to the server.
-func (s *Server) Client() *redis.Client { return Client(s.Dial) }
-
 // Client returns a client without any activity of its own: it looks up no name, retries
-// no command, starts no goroutine and reads no clock.
+// no command, starts no goroutine and reads no clock. It dials to a Server, with the method
+// Dial.
 func Client(dial func() net.Conn) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:                     "127.0.0.1:6379",

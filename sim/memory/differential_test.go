@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // differentialVariable is the environment variable with the number of random commands;
@@ -307,7 +308,7 @@ func shown(args []any) string {
 }
 
 // answers returns the replies of an empty Redis to commands.
-func answers(ctx context.Context, client *redis.Client, commands [][]any) []string {
+func answers(ctx context.Context, client wire.Redis, commands [][]any) []string {
 	client.FlushAll(ctx)
 	pipe := client.Pipeline()
 	replies := make([]*redis.Cmd, len(commands))

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // luaCases are scripts, one per line, whose whole reply is that of a real Redis,
@@ -171,7 +172,7 @@ func TestLuaLikeRedis(t *testing.T) {
 }
 
 // luaAnswer returns the reply of a script as text.
-func luaAnswer(t *testing.T, client *redis.Client, script string) string {
+func luaAnswer(t *testing.T, client wire.Redis, script string) string {
 	t.Helper()
 	reply, err := client.Eval(t.Context(), script, []string{"k1", "k2"}, "a1", 2).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // conversation is what the engine sends to Redis, and some mistakes. It has no replies
@@ -213,12 +214,12 @@ func errorPrefix(err error) string {
 }
 
 // directly sends each command as it is.
-func directly(client *redis.Client) func(context.Context, []any) (any, error) {
+func directly(client wire.Redis) func(context.Context, []any) (any, error) {
 	return func(ctx context.Context, args []any) (any, error) { return client.Do(ctx, args...).Result() }
 }
 
 // inScript sends each command through a script.
-func inScript(client *redis.Client) func(context.Context, []any) (any, error) {
+func inScript(client wire.Redis) func(context.Context, []any) (any, error) {
 	script := redis.NewScript("return redis.call(unpack(ARGV))")
 	return func(ctx context.Context, args []any) (any, error) {
 		return script.Run(ctx, client, nil, args...).Result()
@@ -228,7 +229,7 @@ func inScript(client *redis.Client) func(context.Context, []any) (any, error) {
 // The in-memory Redis replies like a real one, to clients and to scripts.
 func TestMemoryRepliesLikeRedis(t *testing.T) {
 	t.Parallel()
-	for name, way := range map[string]func(*redis.Client) func(context.Context, []any) (any, error){
+	for name, way := range map[string]func(wire.Redis) func(context.Context, []any) (any, error){
 		"directly": directly, "in a script": inScript,
 	} {
 		t.Run(name, func(t *testing.T) {

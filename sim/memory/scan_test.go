@@ -15,7 +15,7 @@ func TestScanPageByPage(t *testing.T) {
 	t.Parallel()
 	s := memory.New(time.Unix(0, 0))
 	s.Page = 3
-	rdb := s.Client()
+	rdb := memory.Client(s.Dial)
 	must := func(err error) {
 		if err != nil {
 			t.Fatal(err)

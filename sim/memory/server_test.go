@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/memory"
 )
 
@@ -20,11 +21,11 @@ import (
 var memoryStart = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
 // openMemory returns an in-memory Redis and a client of it.
-func openMemory(tb testing.TB) (*memory.Server, *redis.Client) {
+func openMemory(tb testing.TB) (*memory.Server, wire.Redis) {
 	tb.Helper()
 	m := memory.New(memoryStart)
 	tb.Cleanup(m.Close)
-	client := m.Client()
+	client := memory.Client(m.Dial)
 	tb.Cleanup(func() { _ = client.Close() })
 	return m, client
 }

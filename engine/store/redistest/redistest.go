@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // The environment may name a server to use instead, whose database is emptied,
@@ -30,7 +32,7 @@ const (
 
 // Start returns a client of an empty Redis of t's own. Without a redis-server
 // the test is skipped.
-func Start(t testing.TB) *redis.Client {
+func Start(t testing.TB) wire.Redis {
 	t.Helper()
 	return connect(t, Options(t))
 }
@@ -38,7 +40,7 @@ func Start(t testing.TB) *redis.Client {
 // Addr starts a Redis as Start does and returns its host and port.
 func Addr(t testing.TB) string {
 	t.Helper()
-	return Start(t).Options().Addr
+	return Options(t).Addr
 }
 
 // Options starts a Redis as Start does and returns what a client needs to know.
@@ -47,7 +49,7 @@ func Options(t testing.TB) *redis.Options {
 	if url := os.Getenv(serverVariable); url != "" {
 		return external(t, url)
 	}
-	return serve(t, find(t), "--appendonly", "no").Options()
+	return &redis.Options{Addr: serve(t, find(t), "--appendonly", "no").addr}
 }
 
 // find is the path of the redis-server. Without one the test is skipped.
@@ -139,7 +141,7 @@ func (s *Server) answers(t testing.TB) bool {
 
 // own reports whether it is this server that replies, and not the one of another test
 // that has got the port first.
-func (s *Server) own(t testing.TB, client *redis.Client) bool {
+func (s *Server) own(t testing.TB, client wire.Redis) bool {
 	t.Helper()
 	info, err := client.Info(t.Context(), "server").Result()
 	return err == nil && strings.Contains(info, "config_file:"+s.config+"\r\n")
@@ -157,7 +159,7 @@ func freeAddr(t testing.TB) string {
 }
 
 // connect makes a client that does nothing on its own, has time, and is closed with t.
-func connect(t testing.TB, opts *redis.Options) *redis.Client {
+func connect(t testing.TB, opts *redis.Options) wire.Redis {
 	t.Helper()
 	own := *opts
 	own.DisableIdentity = true
@@ -167,4 +169,9 @@ func connect(t testing.TB, opts *redis.Options) *redis.Client {
 	client := redis.NewClient(&own)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// AddrOf is the host and port that a client is connected to.
+func AddrOf(rdb wire.Redis) string {
+	return rdb.(interface{ Options() *redis.Options }).Options().Addr
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Server is a redis-server that a test may kill and start again.
@@ -24,13 +26,13 @@ func Serve(t testing.TB, settings ...string) *Server {
 	return serve(t, find(t), settings...)
 }
 
-// Options are what a client of the server needs to know.
-func (s *Server) Options() *redis.Options { return &redis.Options{Addr: s.addr} }
+// Addr is the host and port of the server.
+func (s *Server) Addr() string { return s.addr }
 
 // Client is one that does nothing on its own and is closed with t.
-func (s *Server) Client(t testing.TB) *redis.Client {
+func (s *Server) Client(t testing.TB) wire.Redis {
 	t.Helper()
-	return connect(t, s.Options())
+	return connect(t, &redis.Options{Addr: s.addr})
 }
 
 // PID is the process that serves.
