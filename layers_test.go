@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"cmd/operate":            {"cmd/actions", "cmd/cli", "cmd/describe", "cmd/run", "cmd/top", "engine/...", "sim", "sim/mock", "sim/recording", "tui"},
 	"cmd/doctor":             {"cmd/actions", "cmd/cli", "cmd/dev", "engine/..."},
 	"cmd/serve":              {"cmd/actions", "cmd/bench", "cmd/cli", "cmd/dev", "engine/...", "tui"},
-	"cmd/dev":                {"engine/event", "engine/store", "engine/store/timers"},
+	"cmd/dev":                {"engine/event", "engine/store", "engine/store/timers", "engine/store/wire"},
 	"cmd/bench":              {"engine/...", "sim", "sim/search"},
 	"cmd/playback":           {"cmd/describe", "engine/decide", "engine/dsl", "engine/event", "engine/expr", "engine/history", "tui"},
 	"cmd/graph":              {"engine/dsl", "engine/expr"},

@@ -24,7 +24,7 @@ type writer struct {
 
 // More documents, and more seeds of each, than in an ordinary test run.
 var (
-	documents = flag.Uint64("documents", 80, "generated documents to simulate")
+	documents = flag.Uint64("documents", 40, "generated documents to simulate")
 	seeds     = flag.Uint64("seeds", 5, "seeds of each generated document")
 )
 

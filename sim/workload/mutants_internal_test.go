@@ -10,7 +10,7 @@ func mutants() []mutant {
 		{"moved timers are not", "event Timer.Due if 1", always, "timers that an operator moves", 0},
 		{"timers of one key have no order", "store Message.Order call 6 arg 1", zeroed, "of timers with one key the last counts", 0},
 
-		{"nobody watches for who has stopped", ". Engine.Release if 2", never, "the next timer is known to others when who knows it stops", 25},
+		{"nobody watches for who has stopped", ". Engine.Release if 2", never, "the next timer is known to others when who knows it stops", 16},
 
 		{"a timer is the same at another time", "decide sameTimer && 1 operand 2", always, "retries are spread out", 2},
 		{"a timer that was taken back stays with its task", "decide machine.cancelKind return 2 value 1", never, "", 1},
