@@ -73,9 +73,10 @@ do:
 		}
 		for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 			x, err := e.Store.Execution(t.Context(), "a", "x.99")
-			if err == nil && x.Status == "faulted" {
-				if !strings.Contains(string(x.Error), "has ended") {
-					t.Errorf("the error of a child that begins after its parent is %s", x.Error)
+			if err == nil && x.Status == "cancelled" {
+				history, err := e.Store.History(t.Context(), "a", "x.99", 0, 10)
+				if err != nil || len(history) != 2 || !strings.Contains(string(history[1].Data), "execution x, which started this one, has ended") {
+					t.Errorf("the history of a child that begins after its parent is %v, %v", history, err)
 				}
 				return
 			}

@@ -215,10 +215,12 @@ func (m *machine) onCancelled(e event.Event) (func(), error) {
 			return nil, err
 		}
 	}
-	return func() {
-		m.end(Cancelled)
-		m.publishEnd(event.WorkflowCancelled, event.Ended{Reason: ended.Reason})
-	}, nil
+	return func() { m.cancelled(ended.Reason) }, nil
+}
+
+func (m *machine) cancelled(reason string) {
+	m.end(Cancelled)
+	m.publishEnd(event.WorkflowCancelled, event.Ended{Reason: reason})
 }
 
 // onDead fails the task that waits for a dead-lettered delivery, or the whole execution if
@@ -240,9 +242,9 @@ func (m *machine) onDead(e event.Event) (func(), error) {
 	}
 }
 
-// Reject returns an execution that faults with p as it starts, because there is no
-// definition to run.
-func Reject(e event.Event, p *event.Problem, d *Decision) (*State, error) {
+// Reject returns an execution that ends as it starts, because it may not begin: it faults
+// with why.Error, or is cancelled for why.Reason if there is no error.
+func Reject(e event.Event, why event.Ended, d *Decision) (*State, error) {
 	s := New()
 	if err := s.initFrom(e); err != nil {
 		return nil, err
@@ -251,7 +253,11 @@ func Reject(e event.Event, p *event.Problem, d *Decision) (*State, error) {
 	m := &machine{State: s, d: d, env: &Env{base: event.BaseV1}}
 	m.Root = &Node{}
 	s.append(d, e)
-	m.fault(p, "/")
+	if why.Error != nil {
+		m.fault(why.Error, "/")
+	} else {
+		m.cancelled(why.Reason)
+	}
 	return s, nil
 }
 

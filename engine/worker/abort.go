@@ -80,7 +80,7 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 // learns of it.
 func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, error) {
 	var d decide.Decision
-	state, err := decide.Reject(m.Event, dead.Problem(), &d)
+	state, err := decide.Reject(m.Event, event.Ended{Error: dead.Problem()}, &d)
 	if err != nil {
 		return nil, err
 	}

@@ -126,8 +126,8 @@ func (r *round) uncounted() (n int) {
 	return n
 }
 
-// admit returns why an execution may not begin, nil if it may.
-func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*event.Problem, error) {
+// admit returns how an execution ends that may not begin, nil if it may begin.
+func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*event.Ended, error) {
 	root := decide.StartedRoot(e)
 	var now time.Time
 	if s.opts.Clock != nil {
@@ -135,12 +135,12 @@ func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*eve
 	}
 	if s.opts.Headroom != nil && !now.IsZero() {
 		if p, err := s.opts.Headroom.problem(ctx, s.store, now, root != ""); p != nil || err != nil {
-			return p, err
+			return &event.Ended{Error: p}, err
 		}
 	}
 	if s.opts.Population != nil && !now.IsZero() {
 		if p, err := s.opts.Population.problem(ctx, s.store, tenant, now, root != "", s.round.uncounted()); p != nil || err != nil {
-			return p, err
+			return &event.Ended{Error: p}, err
 		}
 	}
 	if s.opts.Descendants == 0 || root == "" {
@@ -148,12 +148,15 @@ func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*eve
 	}
 	parent := decide.StartedParent(e)
 	open, parentEnded, err := s.store.Descendants(ctx, tenant, root, parent, s.opts.Descendants)
-	if err == nil && parentEnded {
-		// Its cancellation is on its way, behind all that the tenant has published before.
-		return event.NewProblem(event.Runtime, "execution "+parent+", which started this one, has ended"), nil
-	}
-	if err != nil || open < s.opts.Descendants {
+	switch {
+	case err != nil:
 		return nil, err
+	case parentEnded:
+		// The parent cancels it, but behind all that the tenant has published before.
+		return &event.Ended{Reason: "execution " + parent + ", which started this one, has ended"}, nil
+	case open >= s.opts.Descendants:
+		text := fmt.Sprintf("%d executions are open below %s (limit LIMIT_DESCENDANTS)", open, root)
+		return &event.Ended{Error: event.NewProblem(event.Runtime, text)}, nil
 	}
-	return event.NewProblem(event.Runtime, fmt.Sprintf("%d executions are open below %s (limit LIMIT_DESCENDANTS)", open, root)), nil
+	return nil, nil
 }

@@ -17,7 +17,7 @@ type execution struct {
 	weight     int    // bytes of that snapshot
 	since      int    // bytes of the history after it
 
-	refused *event.Problem // why it may not begin
+	refused *event.Ended // how it ends instead of beginning
 
 	ext map[string]string // attributes of its task requests; nil before the first one
 }

@@ -127,7 +127,7 @@ func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err e
 		if x.state.Status != "" { // refused earlier in the same round
 			return false, nil
 		}
-		x.state, err = decide.Reject(e, x.refused, d)
+		x.state, err = decide.Reject(e, *x.refused, d)
 		return err == nil, delivery.As(delivery.Permanent, err)
 	}
 	if e.Type == event.ExecutionStarted {
@@ -313,7 +313,7 @@ func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*exe
 	}
 	x.env, x.definition, err = s.documents.Version(ctx, tenant, name, version)
 	if errors.Is(err, store.ErrNotFound) {
-		x.refused = event.NewProblem(event.Configuration, "workflow "+s.documents.Redact(startedName(e))+" is not registered")
+		x.refused = &event.Ended{Error: event.NewProblem(event.Configuration, "workflow "+s.documents.Redact(startedName(e))+" is not registered")}
 		return x, nil
 	}
 	return x, err

@@ -45,8 +45,9 @@ func (w *walk) begin(e event.Event) {
 		if started.Version != "" {
 			name += ":" + started.Version
 		}
+		why := event.NewProblem(event.Configuration, "workflow "+event.NewRedactor(w.replay.secrets).Redact(name)+" is not registered")
 		var err error
-		if w.state, err = decide.Reject(e, event.NewProblem(event.Configuration, "workflow "+event.NewRedactor(w.replay.secrets).Redact(name)+" is not registered"), &d); err != nil {
+		if w.state, err = decide.Reject(e, event.Ended{Error: why}, &d); err != nil {
 			w.broken(e, err)
 			return
 		}
