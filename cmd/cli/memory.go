@@ -28,23 +28,22 @@ const (
 	servingHeadroom = 192 << 20
 )
 
-// BoundMemory keeps the memory of a long-running process small: the garbage collector runs as
-// rarely as RelaxGC allows, and more often near the limit. GOGC or GOMEMLIMIT in the environment take
-// precedence.
-func (sh *Shell) BoundMemory(ctx context.Context) {
-	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
-		go bound(ctx, servingMemory, servingFactor, servingHeadroom)
-	}
-}
-
 // spareProcessors is how many goroutines may run at once beyond the number of processors.
 const spareProcessors = 4
 
-// SpareProcessors keeps goroutines that wait for Redis from waiting for those that compute.
-// The Go runtime looks at the network when one of its processors has nothing to do, and
-// otherwise every 10 ms; with a few more of them than the machine has, the operating system
-// decides who runs. GOMAXPROCS in the environment takes precedence.
-func (sh *Shell) SpareProcessors() {
+// TuneForServing tunes the Go runtime for a process that runs services until ctx ends. GOGC,
+// GOMEMLIMIT and GOMAXPROCS in the environment take precedence.
+//
+// It keeps memory small: the garbage collector runs as rarely as RelaxGC allows, and more
+// often near the limit. And it keeps goroutines that wait for Redis from waiting for those
+// that compute: the runtime looks at the network when one of its processors has nothing to
+// do, and otherwise every 10 ms; with a few more of them than the machine has, the operating
+// system decides who runs.
+func (sh *Shell) TuneForServing(ctx context.Context) {
+	sh.RelaxGC()
+	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
+		go bound(ctx, servingMemory, servingFactor, servingHeadroom)
+	}
 	if sh.Env("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcessors)
 	}

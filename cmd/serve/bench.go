@@ -33,8 +33,8 @@ given by --redis-url must be empty, unless --yes is given: the bench uses its ow
 bench-…, and removes what it has written. Other tenants' timers that come due meanwhile are
 fired, as by any timer service.
 
-The services run in this process, or with --processes in others, with the settings of
-'flunq serve'. Ctrl-C prints the results so far.
+The services have the settings of 'flunq serve' and run in this process; with --processes
+they run in others, whose runtime is tuned as that of 'flunq serve', too. Ctrl-C prints the results so far.
 
 Scenarios:
 ` + scenarioLines(),
@@ -110,6 +110,7 @@ func (b *bencher) run(ctx context.Context) error {
 	}
 	log := slog.New(slog.NewTextHandler(b.sh.Err, nil))
 	if b.runServices {
+		b.sh.TuneForServing(ctx)
 		return bench.RunServices(ctx, b.sh.In, b.sh.Out, services, log)
 	}
 	if err := b.check(); err != nil {

@@ -69,9 +69,7 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	f.StringVar(&s.logLevel, "log-level", "", "log at `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
 	f.StringVar(&s.logFormat, "log-format", "", "log as `FORMAT`: text or json (LOG_FORMAT)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		sh.RelaxGC()
-		sh.BoundMemory(c.Context())
-		sh.SpareProcessors()
+		sh.TuneForServing(c.Context())
 		s.httpGiven = c.Flags().Changed("http")
 		return s.run(c.Context())
 	}

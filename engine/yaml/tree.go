@@ -165,7 +165,7 @@ func newTreeBuilder(c *Collector, most, aliases int) *treeBuilder {
 // count counts a value, and reports whether it may be converted.
 func (t *treeBuilder) count(at Pos) bool {
 	if t.nodes++; t.nodes > t.most {
-		t.refuse(at, "too large: more than %d values, aliases expanded", t.most)
+		t.refuse(at, "too large: the file has more than %d values, aliases expanded", t.most)
 	}
 	return !t.full
 }

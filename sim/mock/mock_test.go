@@ -119,7 +119,7 @@ func TestParseSyntax(t *testing.T) {
 		"- 1\n":                          "m.yaml:1:1: mocks is a list, want a map",
 		"http: {}\n":                     "m.yaml:1:7: http is a map, want a list",
 		"http:\n- respond: {body: .nan}": "m.yaml:2:19: .nan is not a number in JSON",
-		bomb:                             "too large: more than 200000 values",
+		bomb:                             "too large: the file has more than 200000 values",
 	} {
 		_, err := mock.Parse("m.yaml", []byte(src))
 		if err == nil || !strings.Contains(err.Error(), want) {
