@@ -117,7 +117,7 @@ func TestTimersOfAMillion(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	url := "redis://" + redistest.AddrOf(rdb)
+	url := "redis://" + redistest.AddrOf(t, rdb)
 	if stdout, stderr, code := flunq(t, nil, "timers", "ls", "--limit", "20", "--redis-url", url, "-o", "ids"); code != 0 || len(stdout) < 20*20 {
 		t.Errorf("code %d, %s%s", code, stdout, stderr)
 	}

@@ -24,7 +24,7 @@ func TestScreen(t *testing.T) {
 			w.start("broken", "broken", "do: [{fall: {raise: {error: {type: https://example.com/no, status: 418, title: no tea}}}}]")
 			w.becomes("broken", tui.Faulted)
 			w.addDeadLetter("lost-1", "com.shop.paid", "nobody could read it")
-			term := newTerminal(t, size[0], size[1], "top", "--redis-url", "redis://"+redistest.AddrOf(w.rdb))
+			term := newTerminal(t, size[0], size[1], "top", "--redis-url", "redis://"+redistest.AddrOf(t, w.rdb))
 
 			term.shows("Overview", "5 open", "worker", "executor", "timer", "alive", "order-0", "in 5", "no tea") // 59 minutes, or less where it takes long
 			w.filters(term)

@@ -220,4 +220,4 @@ func (m *machine) progress(e event.Event) (func(), error) {
 }
 
 // elapsed returns the time since t in milliseconds.
-func (m *machine) elapsed(t time.Time) int64 { return m.Now.Sub(t).Milliseconds() }
+func (ev *evaluator) elapsed(t time.Time) int64 { return ev.Now.Sub(t).Milliseconds() }

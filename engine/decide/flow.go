@@ -92,13 +92,13 @@ func (m *machine) begin(parent *Node, t *dsl.Task, raw any) (skipped bool) {
 }
 
 // activate adds n to the active tasks.
-func (m *machine) activate(n *Node) {
+func (tr *transition) activate(n *Node) {
 	n.parent.Children = append(n.parent.Children, n)
-	m.open[n.id] = n
+	tr.open[n.id] = n
 }
 
 // prepare validates and transforms the input of a task, and schedules its timeout.
-func (m *machine) prepare(n *Node) error {
+func (tr *transition) prepare(n *Node) error {
 	t := n.task
 	if t.Input.Schema != nil {
 		if err := t.Input.Schema.Validate(n.Raw.V); err != nil {
@@ -106,7 +106,7 @@ func (m *machine) prepare(n *Node) error {
 		}
 	}
 	if t.Input.From != nil {
-		v, err := t.Input.From.Eval(m.scope(n, n.Raw.V))
+		v, err := t.Input.From.Eval(tr.scope(n, n.Raw.V))
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (m *machine) prepare(n *Node) error {
 	if t.Timeout == nil {
 		return nil
 	}
-	return m.schedule(n, event.TimeoutTimer, "", t.Timeout)
+	return tr.schedule(n, event.TimeoutTimer, "", t.Timeout)
 }
 
 // perform runs a task whose input is ready. The request is its entry in the history.
@@ -202,11 +202,11 @@ func (m *machine) complete(n *Node, raw any, directive string) {
 }
 
 // finish applies a task's output and export.
-func (m *machine) finish(n *Node, raw any) (out any, err error) {
+func (ev *evaluator) finish(n *Node, raw any) (out any, err error) {
 	t := n.task
 	out = raw
 	if t.Output.As != nil {
-		if out, err = t.Output.As.Eval(m.outputScope(n, raw, nil)); err != nil {
+		if out, err = t.Output.As.Eval(ev.outputScope(n, raw, nil)); err != nil {
 			return nil, err
 		}
 	}
@@ -218,14 +218,14 @@ func (m *machine) finish(n *Node, raw any) (out any, err error) {
 	if t.Export.As == nil && t.Export.Schema == nil {
 		return out, nil
 	}
-	return out, m.export(n, raw, out)
+	return out, ev.export(n, raw, out)
 }
 
 // export updates $context from the output of a task.
-func (m *machine) export(n *Node, raw, out any) (err error) {
+func (ev *evaluator) export(n *Node, raw, out any) (err error) {
 	export, context := &n.task.Export, out
 	if export.As != nil {
-		if context, err = export.As.Eval(m.outputScope(n, raw, &out)); err != nil {
+		if context, err = export.As.Eval(ev.outputScope(n, raw, &out)); err != nil {
 			return err
 		}
 	}
@@ -235,7 +235,7 @@ func (m *machine) export(n *Node, raw, out any) (err error) {
 		}
 	}
 	if export.As != nil {
-		m.setContext(n, expr.Canonical(context))
+		ev.setContext(n, expr.Canonical(context))
 	}
 	return nil
 }
@@ -338,10 +338,10 @@ func (env *Env) Publishable(p *event.Problem, ref string) *event.Problem {
 }
 
 // close removes a task that ends from the active ones.
-func (m *machine) close(n *Node) {
+func (tr *transition) close(n *Node) {
 	n.closed = true
-	m.cancelTimers(n)
-	delete(m.open, n.id)
+	tr.cancelTimers(n)
+	delete(tr.open, n.id)
 	siblings := n.parent.Children
 	for i, c := range siblings {
 		if c == n {
@@ -361,27 +361,6 @@ func without(siblings []*Node, i int) []*Node {
 	return append(siblings[:i:i], siblings[i+1:]...)
 }
 
-// drop removes a task that does not complete, and everything inside it, from the active
-// ones.
-func (m *machine) drop(n *Node) {
-	m.dropChildren(n)
-	if l := n.Listen; l != nil {
-		stopped := l.Stopped
-		m.unlisten(n)
-		l.Stopped = stopped // a retry of the execution listens again
-	}
-	if n.Child != "" {
-		m.cancelChild(n)
-	}
-	m.close(n)
-}
-
-// cancel ends a task that is no longer needed.
-func (m *machine) cancel(n *Node) {
-	m.drop(n)
-	m.recordCancelled(n)
-}
-
 // historyLimits returns the limits that the execution began with.
 func (s *State) historyLimits() event.HistoryLimits {
 	if s.History != nil {
@@ -392,33 +371,16 @@ func (s *State) historyLimits() event.HistoryLimits {
 
 // historyLimitProblem returns the problem of a history that has reached its limit, else
 // nil.
-func (m *machine) historyLimitProblem() *event.Problem {
-	limits := m.historyLimits()
+func (tr *transition) historyLimitProblem() *event.Problem {
+	limits := tr.historyLimits()
 	var detail string
 	switch {
-	case limits.Entries > 0 && m.Version >= int64(limits.Entries):
-		detail = fmt.Sprintf("the history has %d entries (limit LIMIT_HISTORY)", m.Version)
-	case limits.Bytes > 0 && m.Bytes >= limits.Bytes:
-		detail = fmt.Sprintf("the history holds %d MiB of data (limit LIMIT_HISTORY_MIB)", m.Bytes>>20)
+	case limits.Entries > 0 && tr.Version >= int64(limits.Entries):
+		detail = fmt.Sprintf("the history has %d entries (limit LIMIT_HISTORY)", tr.Version)
+	case limits.Bytes > 0 && tr.Bytes >= limits.Bytes:
+		detail = fmt.Sprintf("the history holds %d MiB of data (limit LIMIT_HISTORY_MIB)", tr.Bytes>>20)
 	default:
 		return nil
 	}
 	return event.NewProblem(event.Runtime, detail)
-}
-
-// enforceHistoryLimit ends an execution whose history grows beyond its limit while no new
-// task starts, for example because of received events or retries.
-func (m *machine) enforceHistoryLimit() {
-	const more, bytes = 1000, 32 << 20 // beyond the limit, for tasks under way
-	limits := m.historyLimits()
-	long := limits.Entries > 0 && m.Version >= int64(limits.Entries)+more ||
-		limits.Bytes > 0 && m.Bytes >= limits.Bytes+bytes
-	if !long || m.Status.Ended() || m.Root == nil {
-		return
-	}
-	ref := "/"
-	if open := m.Open(); len(open) > 0 {
-		ref = open[len(open)-1].Run.Ref
-	}
-	m.fault(m.historyLimitProblem(), ref)
 }

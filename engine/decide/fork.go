@@ -94,14 +94,14 @@ func (m *machine) branchFailed(n, branch *Node, p *event.Problem) {
 }
 
 // join merges the branches' changes of $context, in document order.
-func (m *machine) join(n *Node) {
-	merged := m.contextOf(n)
+func (ev *evaluator) join(n *Node) {
+	merged := ev.contextOf(n)
 	for i, done := range n.Fork.Done {
 		if done {
 			merged = rebase(merged, n.Fork.Base.V, n.Fork.Contexts[i].V)
 		}
 	}
-	m.setContext(n, merged)
+	ev.setContext(n, merged)
 }
 
 // rebase applies the changes between base and changed to merged, member by member.

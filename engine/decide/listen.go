@@ -26,19 +26,19 @@ type listenState struct {
 const seenLimit = 256
 
 // beginListen subscribes the execution to the events of a listen task.
-func (m *machine) beginListen(n *Node) error {
+func (l *listener) beginListen(n *Node) error {
 	n.Listen = &listenState{}
-	types, err := m.listenTypes(n)
+	types, err := l.listenTypes(n)
 	if err != nil {
 		return err
 	}
-	m.d.listen(types)
+	l.d.listen(types)
 	return nil
 }
 
 // listenTypes returns the event types that a task listens for; "*" alone if a filter
 // accepts any type.
-func (m *machine) listenTypes(n *Node) ([]string, error) {
+func (l *listener) listenTypes(n *Node) ([]string, error) {
 	to := n.task.Listen.To
 	filters := to.Filters
 	if to.UntilEvent != nil {
@@ -49,7 +49,7 @@ func (m *machine) listenTypes(n *Node) ([]string, error) {
 	}
 	var types []string
 	for _, f := range filters {
-		typ, err := m.typeOf(n, f)
+		typ, err := l.typeOf(n, f)
 		if err != nil {
 			return nil, err
 		}
@@ -65,12 +65,12 @@ func (m *machine) listenTypes(n *Node) ([]string, error) {
 
 // typeOf returns the event type that a filter accepts, "*" unless it is a single literal
 // type.
-func (m *machine) typeOf(n *Node, f dsl.EventFilter) (string, error) {
+func (l *listener) typeOf(n *Node, f dsl.EventFilter) (string, error) {
 	for _, attribute := range f.With {
 		if attribute.Key != "type" {
 			continue
 		}
-		v, err := attribute.Value.Eval(m.scope(n, n.Input.V))
+		v, err := attribute.Value.Eval(l.scope(n, n.Input.V))
 		if err != nil {
 			return "", err
 		}
@@ -89,25 +89,25 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9._/:-]+$`)
 func plainType(s string) bool { return plain.MatchString(s) }
 
 // unlisten ends the subscription of a task, except for types that another task needs.
-func (m *machine) unlisten(n *Node) {
+func (l *listener) unlisten(n *Node) {
 	if n.Listen.Stopped {
 		return
 	}
 	n.Listen.Stopped = true
-	types, err := m.listenTypes(n)
+	types, err := l.listenTypes(n)
 	if err != nil {
 		return // it never subscribed
 	}
-	for _, other := range m.open {
+	for _, other := range l.open {
 		if other == n || other.Listen == nil || other.Listen.Stopped {
 			continue
 		}
-		needed, err := m.listenTypes(other)
+		needed, err := l.listenTypes(other)
 		if err == nil {
 			types = slices.DeleteFunc(types, func(t string) bool { return slices.Contains(needed, t) })
 		}
 	}
-	m.d.unlisten(types)
+	l.d.unlisten(types)
 }
 
 // Received converts an event from outside into the event.received that Apply accepts.
@@ -299,10 +299,10 @@ func (m *machine) handled(n *Node, out any) {
 }
 
 // foreachOutput applies output and export of foreach to the output of one iteration.
-func (m *machine) foreachOutput(n *Node, f *dsl.Foreach, raw any) (out any, err error) {
+func (l *listener) foreachOutput(n *Node, f *dsl.Foreach, raw any) (out any, err error) {
 	out = raw
 	if f.Output.As != nil {
-		if out, err = f.Output.As.Eval(m.outputScope(n, raw, nil)); err != nil {
+		if out, err = f.Output.As.Eval(l.outputScope(n, raw, nil)); err != nil {
 			return nil, err
 		}
 	}
@@ -312,21 +312,21 @@ func (m *machine) foreachOutput(n *Node, f *dsl.Foreach, raw any) (out any, err 
 		}
 	}
 	if f.Export.As != nil {
-		context, err := f.Export.As.Eval(m.outputScope(n, raw, &out))
+		context, err := f.Export.As.Eval(l.outputScope(n, raw, &out))
 		if err != nil {
 			return nil, err
 		}
-		m.setContext(n, expr.Canonical(context))
+		l.setContext(n, expr.Canonical(context))
 	}
 	return out, nil
 }
 
-func (m *machine) remember(keys map[string]Data) {
+func (l *listener) remember(keys map[string]Data) {
 	for name, value := range keys {
-		if m.Keys == nil {
-			m.Keys = map[string]Data{}
+		if l.Keys == nil {
+			l.Keys = map[string]Data{}
 		}
-		m.Keys[name] = value
+		l.Keys[name] = value
 	}
 }
 

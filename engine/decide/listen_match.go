@@ -23,7 +23,7 @@ type ListenMatch struct {
 // accept an event from outside now. The state does not change.
 func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 	var out []ListenMatch
-	m := &machine{State: s, env: env, d: &Decision{}}
+	m := newMachine(s, env, &Decision{})
 	envelope := Envelope(e)
 	for _, n := range s.Open() {
 		if n.Listen == nil || n.Listen.Stopped {
@@ -45,8 +45,8 @@ func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 
 // mismatchReasons reports whether a listen task accepts an event, and if not, why no
 // filter does.
-func (m *machine) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
-	i, _, err := m.match(n, to, taken, envelope)
+func (l *listener) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
+	i, _, err := l.match(n, to, taken, envelope)
 	if err != nil {
 		return false, problemOf(err).Error()
 	}
@@ -55,42 +55,42 @@ func (m *machine) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, env
 	}
 	var reasons []string
 	for i, f := range to.Filters {
-		typ, err := m.typeOf(n, f)
+		typ, err := l.typeOf(n, f)
 		switch {
 		case err != nil || typ != "*" && typ != envelope["type"]:
 			continue
 		case to.Mode == "all" && slices.Contains(taken, i):
 			reasons = append(reasons, "it has an event of this type already")
 		default:
-			reasons = append(reasons, m.mismatch(n, f, envelope))
+			reasons = append(reasons, l.mismatch(n, f, envelope))
 		}
 	}
 	return false, strings.Join(slices.Compact(reasons), "; ")
 }
 
 // mismatch describes the part of an event that a filter does not accept.
-func (m *machine) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) string {
+func (l *listener) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) string {
 	for _, want := range f.With {
 		got := envelope[want.Key]
 		if want.Key == "data" {
-			if ok, err := m.matchesData(n, want.Value, got); err != nil || !ok {
-				return m.dataMismatch(n, want.Value, got)
+			if ok, err := l.matchesData(n, want.Value, got); err != nil || !ok {
+				return l.dataMismatch(n, want.Value, got)
 			}
 			continue
 		}
-		if ok, err := m.matchesAttribute(n, want.Value, got); err != nil || !ok {
-			v, _ := want.Value.Eval(m.scope(n, n.Input.V)) // it has been evaluated without an error
+		if ok, err := l.matchesAttribute(n, want.Value, got); err != nil || !ok {
+			v, _ := want.Value.Eval(l.scope(n, n.Input.V)) // it has been evaluated without an error
 			return differs(want.Key, got, v)
 		}
 	}
 	for _, c := range f.Correlate {
-		got, err := c.From.Eval(m.scope(n, any(envelope)))
+		got, err := c.From.Eval(l.scope(n, any(envelope)))
 		if err != nil {
 			return problemOf(err).Error()
 		}
-		want, known := m.Keys[c.Key]
+		want, known := l.Keys[c.Key]
 		if c.Expect != nil {
-			v, err := c.Expect.Eval(m.scope(n, n.Input.V))
+			v, err := c.Expect.Eval(l.scope(n, n.Input.V))
 			if err != nil {
 				return problemOf(err).Error()
 			}
@@ -106,11 +106,11 @@ func (m *machine) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) 
 	return ""
 }
 
-func (m *machine) dataMismatch(n *Node, want *expr.Value, data any) string {
+func (l *listener) dataMismatch(n *Node, want *expr.Value, data any) string {
 	if literal, ok := want.Constant(); ok {
 		return partMismatch("data", data, literal)
 	}
-	v, err := want.Eval(m.scope(n, data))
+	v, err := want.Eval(l.scope(n, data))
 	switch v := v.(type) {
 	case nil:
 		if err != nil {

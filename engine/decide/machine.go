@@ -2,23 +2,31 @@ package decide
 
 import "flunq.io/flunq/engine/expr"
 
-// machine is a State during one transition. A State reuses one machine for all its
+// machine takes an execution through one transition: it begins tasks, completes and fails
+// them, and goes on with what follows, in steps. A State reuses one machine for all its
 // transitions.
+//
+// It is made of layers, each of which calls only those below it: the evaluator of
+// expressions, the transition that collects what is decided, the listener, the closer that
+// ends what is active, and the machine itself.
 type machine struct {
-	*State
+	closer
 
-	env         *Env
-	d           *Decision
 	steps       []pendingStep
 	nextStep    int    // index of the next step to run; those before it have run
 	retrySuffix string // marks the next run to start as a retried one
-	computeView view   // reused for each task that Advance computes
+}
+
+func newMachine(s *State, env *Env, d *Decision) *machine {
+	m := new(machine)
+	m.State, m.env, m.d = s, env, d
+	return m
 }
 
 // machine prepares the State's machine for a transition.
 func (s *State) machine(env *Env, d *Decision) *machine {
 	if s.reused == nil {
-		s.reused = &machine{State: s}
+		s.reused = newMachine(s, nil, nil)
 	}
 	m := s.reused
 	m.env, m.d = env, d
@@ -28,6 +36,7 @@ func (s *State) machine(env *Env, d *Decision) *machine {
 // reset ends a transition and drops all references to it.
 func (m *machine) reset() {
 	m.env, m.d, m.retrySuffix = nil, nil, ""
+	clear(m.steps) // an execution that has ended leaves some
 	m.steps, m.nextStep = m.steps[:0], 0
 	m.computeView.n, m.computeView.Dot = nil, nil
 }
@@ -71,11 +80,11 @@ func iterating(m *machine, a pendingStep)  { m.iterate(a.node, a.data) }
 func childEnded(m *machine, a pendingStep) { m.childDone(a.node, a.child, a.data, a.then) }
 
 // ownScope returns the scope of a task that is computed. It is valid until the next call.
-func (m *machine) ownScope(n *Node) *expr.Scope {
-	if m.computeView.Var == nil {
-		m.computeView.m = m
-		m.computeView.Var = m.computeView.value
+func (ev *evaluator) ownScope(n *Node) *expr.Scope {
+	if ev.computeView.Var == nil {
+		ev.computeView.ev = ev
+		ev.computeView.Var = ev.computeView.value
 	}
-	m.computeView.n, m.computeView.Dot, m.computeView.Now = n, n.Input.V, m.Now
-	return &m.computeView.Scope
+	ev.computeView.n, ev.computeView.Dot, ev.computeView.Now = n, n.Input.V, ev.Now
+	return &ev.computeView.Scope
 }

@@ -8,10 +8,13 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
+// listener subscribes tasks to events, and finds the events that they listen for.
+type listener struct{ transition }
+
 // match returns the index of the filter that accepts an event, -1 if none does. With mode
 // "all" it skips the filters in taken, which have their event. The keys are the
 // correlation keys that the event sets.
-func (m *machine) match(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (int, map[string]Data, error) {
+func (l *listener) match(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (int, map[string]Data, error) {
 	if len(to.Filters) == 0 && to.Mode == "any" {
 		return 0, nil, nil
 	}
@@ -19,14 +22,14 @@ func (m *machine) match(n *Node, to *dsl.Consumption, taken []int, envelope map[
 		if to.Mode == "all" && slices.Contains(taken, i) {
 			continue
 		}
-		ok, err := m.matchesFilter(n, f, envelope)
+		ok, err := l.matchesFilter(n, f, envelope)
 		if err != nil {
 			return -1, nil, err
 		}
 		if !ok {
 			continue
 		}
-		keys, ok, err := m.correlates(n, f, envelope)
+		keys, ok, err := l.correlates(n, f, envelope)
 		if err != nil {
 			return -1, nil, err
 		}
@@ -37,15 +40,15 @@ func (m *machine) match(n *Node, to *dsl.Consumption, taken []int, envelope map[
 	return -1, nil, nil
 }
 
-func (m *machine) matchesFilter(n *Node, f dsl.EventFilter, envelope map[string]any) (bool, error) {
+func (l *listener) matchesFilter(n *Node, f dsl.EventFilter, envelope map[string]any) (bool, error) {
 	for _, want := range f.With {
 		got := envelope[want.Key]
 		var ok bool
 		var err error
 		if want.Key == "data" {
-			ok, err = m.matchesData(n, want.Value, got)
+			ok, err = l.matchesData(n, want.Value, got)
 		} else {
-			ok, err = m.matchesAttribute(n, want.Value, got)
+			ok, err = l.matchesAttribute(n, want.Value, got)
 		}
 		if err != nil || !ok {
 			return false, err
@@ -56,11 +59,11 @@ func (m *machine) matchesFilter(n *Node, f dsl.EventFilter, envelope map[string]
 
 // matchesData matches the data of an event. Literal data must be contained in it. An
 // expression is evaluated on it, and yields either a condition or the expected data.
-func (m *machine) matchesData(n *Node, want *expr.Value, data any) (bool, error) {
+func (l *listener) matchesData(n *Node, want *expr.Value, data any) (bool, error) {
 	if literal, ok := want.Constant(); ok {
 		return contains(data, literal), nil
 	}
-	v, err := want.Eval(m.scope(n, data))
+	v, err := want.Eval(l.scope(n, data))
 	if err != nil {
 		return false, err
 	}
@@ -72,8 +75,8 @@ func (m *machine) matchesData(n *Node, want *expr.Value, data any) (bool, error)
 
 // matchesAttribute matches an attribute: it must be equal to the value, or match it as an
 // anchored regular expression.
-func (m *machine) matchesAttribute(n *Node, want *expr.Value, got any) (bool, error) {
-	v, err := want.Eval(m.scope(n, n.Input.V))
+func (l *listener) matchesAttribute(n *Node, want *expr.Value, got any) (bool, error) {
+	v, err := want.Eval(l.scope(n, n.Input.V))
 	if err != nil {
 		return false, err
 	}
@@ -110,19 +113,19 @@ func contains(whole, part any) bool {
 
 // correlates matches the correlation keys of an event with those of the execution. A key
 // without an expected value is set by the first event that has one.
-func (m *machine) correlates(n *Node, f dsl.EventFilter, envelope map[string]any) (map[string]Data, bool, error) {
+func (l *listener) correlates(n *Node, f dsl.EventFilter, envelope map[string]any) (map[string]Data, bool, error) {
 	var keys map[string]Data
 	for _, c := range f.Correlate {
-		got, err := c.From.Eval(m.scope(n, any(envelope)))
+		got, err := c.From.Eval(l.scope(n, any(envelope)))
 		if err != nil {
 			return nil, false, err
 		}
 		if got == nil {
 			return nil, false, nil
 		}
-		want, known := m.Keys[c.Key]
+		want, known := l.Keys[c.Key]
 		if c.Expect != nil {
-			v, err := c.Expect.Eval(m.scope(n, n.Input.V))
+			v, err := c.Expect.Eval(l.scope(n, n.Input.V))
 			if err != nil {
 				return nil, false, err
 			}

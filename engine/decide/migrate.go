@@ -33,7 +33,7 @@ func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
 // Listening returns the event types that the execution is subscribed to, sorted; "*" is
 // any type.
 func (s *State) Listening(env *Env) []string {
-	m := &machine{State: s, env: env}
+	m := newMachine(s, env, nil)
 	var types []string
 	for _, n := range s.open {
 		if n.Listen == nil || n.Listen.Stopped {

@@ -10,7 +10,7 @@ import (
 // onTimerChange applies what an operator did to a timer: cancel, move, or set it again.
 // The change was made when the event was written, so it is applied whatever the execution
 // waits for. An event without the name of an operator is an error.
-func (m *machine) onTimerChange(e event.Event) (func(), error) {
+func (tr *transition) onTimerChange(e event.Event) (func(), error) {
 	var change event.TimerChange
 	if err := DecodeData(e, &change); err != nil {
 		return nil, err
@@ -20,13 +20,13 @@ func (m *machine) onTimerChange(e event.Event) (func(), error) {
 	}
 	same := func(t event.Timer) bool { return sameTimer(t, change.Timer) }
 	return func() {
-		t := m.timer(change.TaskID, same)
+		t := tr.timer(change.TaskID, same)
 		if t == nil {
 			return // its task has already ended
 		}
-		m.forgetCancelled(*t)
+		tr.forgetCancelled(*t)
 		if e.Type == event.TimerCancelled {
-			m.CancelledTimers = append(m.CancelledTimers, change)
+			tr.CancelledTimers = append(tr.CancelledTimers, change)
 		} else {
 			t.MovedTo = change.MovedTo
 		}
@@ -35,11 +35,11 @@ func (m *machine) onTimerChange(e event.Event) (func(), error) {
 
 // timer returns a timer that the execution, or a run of a task, waits for; nil if there is
 // none.
-func (m *machine) timer(id string, same func(event.Timer) bool) *event.Timer {
-	if m.Timeout != nil && same(*m.Timeout) {
-		return m.Timeout
+func (tr *transition) timer(id string, same func(event.Timer) bool) *event.Timer {
+	if tr.Timeout != nil && same(*tr.Timeout) {
+		return tr.Timeout
 	}
-	if n := m.open[id]; n != nil {
+	if n := tr.open[id]; n != nil {
 		if i := slices.IndexFunc(n.Timers, same); i >= 0 {
 			return &n.Timers[i]
 		}
@@ -49,7 +49,7 @@ func (m *machine) timer(id string, same func(event.Timer) bool) *event.Timer {
 
 // onRestored records that a lost subscription or request was restored. It changes only the
 // history.
-func (m *machine) onRestored(e event.Event) (func(), error) {
+func (tr *transition) onRestored(e event.Event) (func(), error) {
 	var restored event.Restored
 	return func() {}, DecodeData(e, &restored)
 }

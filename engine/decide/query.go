@@ -12,7 +12,7 @@ func (s *State) ScopeOf(env *Env, taskID string) *expr.Scope {
 	if n == nil {
 		return nil
 	}
-	m := &machine{State: s, env: env}
+	m := newMachine(s, env, nil)
 	return m.scope(n, n.Input.V)
 }
 

@@ -64,7 +64,7 @@ func (s *State) abandoned(env *Env, e event.Event) bool {
 	}
 	version := s.Version + 1
 	s.Now = e.Time
-	m := &machine{State: s, env: env, d: &Decision{}}
+	m := newMachine(s, env, &Decision{})
 	m.faultAt(m.activeChain(), ended.Error, "/")
 	s.Version = version
 	return true

@@ -76,24 +76,24 @@ func authenticationValues(a *dsl.Authentication) []*expr.Value {
 }
 
 // request publishes the request for a task to the executors.
-func (m *machine) request(n *Node, e event.Event) (err error) {
-	if e.Data, err = m.requested(n); err != nil {
+func (tr *transition) request(n *Node, e event.Event) (err error) {
+	if e.Data, err = tr.requested(n); err != nil {
 		return err
 	}
-	m.d.Publish = append(m.d.Publish, e)
+	tr.d.Publish = append(tr.d.Publish, e)
 	return nil
 }
 
 // requested returns the data of the published request for a task.
-func (m *machine) requested(n *Node) ([]byte, error) {
-	tab := m.env.tables[n.task.Ref].prepared()
-	data := m.taskMembers(n, 256)
+func (tr *transition) requested(n *Node) ([]byte, error) {
+	tab := tr.env.tables[n.task.Ref].prepared()
+	data := tr.taskMembers(n, 256)
 	data = append(data, `,"input":`...)
 	data = expr.AppendJSON(data, n.Input.V)
 	data = append(data, `,"config":`...)
 	data = append(data, tab.config...)
 	if len(tab.vars) > 0 {
-		v := &view{m: m, n: n}
+		v := &view{ev: &tr.evaluator, n: n}
 		vars := make(map[string]any, len(tab.vars))
 		for _, name := range tab.vars {
 			value, err := v.value(name)
@@ -105,8 +105,8 @@ func (m *machine) requested(n *Node) ([]byte, error) {
 		data = append(data, `,"vars":`...)
 		data = expr.AppendJSON(data, vars)
 	}
-	if n.task.Kind == dsl.Call && m.Nonce != "" {
-		data = expr.AppendText(append(data, `,"nonce":`...), m.Nonce)
+	if n.task.Kind == dsl.Call && tr.Nonce != "" {
+		data = expr.AppendText(append(data, `,"nonce":`...), tr.Nonce)
 	}
 	return append(data, '}'), nil
 }

@@ -3,7 +3,6 @@ package decide
 import (
 	"strconv"
 
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 )
 
@@ -14,24 +13,6 @@ type FaultPoint struct {
 	Chain []*Node         `json:"chain"`
 	Keys  map[string]Data `json:"keys,omitempty"`
 	Seen  []string        `json:"seen,omitempty"`
-}
-
-// faultAt ends the execution as fault does, and remembers a chain of tasks so that a retry
-// can continue with the innermost. A fork in the chain restarts as a whole, since its
-// other branches are lost.
-func (m *machine) faultAt(chain []*Node, p *event.Problem, ref string) {
-	for i, n := range chain {
-		if n.task.Kind == dsl.Fork {
-			chain = chain[:i+1]
-			break
-		}
-	}
-	var faulted *FaultPoint
-	if len(chain) > 0 {
-		faulted = &FaultPoint{Root: m.Root, Chain: chain, Keys: m.Keys, Seen: m.Seen}
-	}
-	m.fault(p, ref)
-	m.Faulted = faulted
 }
 
 // causeChain returns a failed task and the inner tasks that caused its failure, outermost
@@ -45,9 +26,9 @@ func causeChain(n *Node) []*Node {
 }
 
 // activeChain returns the active tasks, outermost first, with one branch of each fork.
-func (m *machine) activeChain() []*Node {
+func (tr *transition) activeChain() []*Node {
 	var chain []*Node
-	for n := m.Root; len(n.Children) > 0; n = n.Children[0] {
+	for n := tr.Root; len(n.Children) > 0; n = n.Children[0] {
 		chain = append(chain, n.Children[0])
 	}
 	return chain

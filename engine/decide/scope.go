@@ -12,11 +12,19 @@ import (
 // RuntimeName is the value of $runtime.name.
 const RuntimeName = "flunq"
 
+// evaluator evaluates the expressions of tasks in the scope that each of them has.
+type evaluator struct {
+	*State
+
+	env         *Env
+	computeView view // reused for each task that Advance computes
+}
+
 // view is the scope of one task's expressions.
 type view struct {
 	expr.Scope
 
-	m         *machine
+	ev        *evaluator
 	n         *Node
 	raw       any  // raw output, once there is one
 	out       *any // output after output.as, once there is one
@@ -24,15 +32,15 @@ type view struct {
 }
 
 // scope returns the scope of the expressions of a task, with dot as their input.
-func (m *machine) scope(n *Node, dot any) *expr.Scope {
-	v := &view{Scope: expr.Scope{Dot: dot, Now: m.Now}, m: m, n: n}
+func (ev *evaluator) scope(n *Node, dot any) *expr.Scope {
+	v := &view{Scope: expr.Scope{Dot: dot, Now: ev.Now}, ev: ev, n: n}
 	v.Var = v.value
 	return &v.Scope
 }
 
 // outputScope returns the scope of output.as, if out is nil, or of export.as.
-func (m *machine) outputScope(n *Node, raw any, out *any) *expr.Scope {
-	v := &view{Scope: expr.Scope{Dot: raw, Now: m.Now}, m: m, n: n, raw: raw, out: out, hasOutput: true}
+func (ev *evaluator) outputScope(n *Node, raw any, out *any) *expr.Scope {
+	v := &view{Scope: expr.Scope{Dot: raw, Now: ev.Now}, ev: ev, n: n, raw: raw, out: out, hasOutput: true}
 	v.Var = v.value
 	if out != nil {
 		v.Dot = *out
@@ -50,7 +58,7 @@ func (v *view) value(name string) (any, error) {
 	}
 	switch name {
 	case "context":
-		return v.m.contextOf(v.n), nil
+		return v.ev.contextOf(v.n), nil
 	case "input":
 		return v.n.Input.V, nil
 	case "output":
@@ -61,11 +69,11 @@ func (v *view) value(name string) (any, error) {
 	case "task":
 		return v.task(), nil
 	case "workflow":
-		return v.m.workflow(), nil
+		return v.ev.workflow(), nil
 	case "authorization":
 		return v.authorization()
 	default:
-		return v.m.env.constant(name)
+		return v.ev.env.constant(name)
 	}
 }
 
@@ -100,12 +108,12 @@ func (v *view) task() map[string]any {
 }
 
 // workflow returns the value of $workflow.
-func (m *machine) workflow() map[string]any {
+func (ev *evaluator) workflow() map[string]any {
 	return map[string]any{
-		"id":         m.Execution,
-		"definition": m.env.def.Raw,
-		"input":      m.Input.V,
-		"startedAt":  dateTime(m.StartedAt),
+		"id":         ev.Execution,
+		"definition": ev.env.def.Raw,
+		"input":      ev.Input.V,
+		"startedAt":  dateTime(ev.StartedAt),
 	}
 }
 
@@ -116,7 +124,7 @@ func (v *view) authorization() (any, error) {
 	if auth == nil {
 		return nil, nil
 	}
-	inner := &expr.Scope{Dot: v.n.Input.V, Now: v.m.Now, Var: v.value}
+	inner := &expr.Scope{Dot: v.n.Input.V, Now: v.ev.Now, Var: v.value}
 	return authorization(auth, inner)
 }
 
@@ -152,17 +160,17 @@ func dateTime(t time.Time) map[string]any {
 
 // contextOf returns $context as a task sees it: that of the innermost fork branch around
 // it, else the execution's.
-func (m *machine) contextOf(n *Node) any {
+func (ev *evaluator) contextOf(n *Node) any {
 	for ; n != nil; n = n.parent {
 		if n.OwnContext != nil {
 			return n.OwnContext.Context.V
 		}
 	}
-	return m.Context.V
+	return ev.Context.V
 }
 
 // setContext replaces $context for n and the tasks that share it.
-func (m *machine) setContext(n *Node, context any) {
+func (ev *evaluator) setContext(n *Node, context any) {
 	for a := n; a != nil; a = a.parent {
 		if a.OwnContext != nil {
 			a.OwnContext.Context.V = context
@@ -171,10 +179,10 @@ func (m *machine) setContext(n *Node, context any) {
 	}
 	for ; n.parent != nil; n = n.parent {
 		if n.ContextBefore == nil {
-			n.ContextBefore = &ContextValue{m.Context}
+			n.ContextBefore = &ContextValue{ev.Context}
 		}
 	}
-	m.Context.V = context
+	ev.Context.V = context
 }
 
 // RequestScope returns the scope of a task's expressions in the executor, with the

@@ -43,7 +43,7 @@ func (s *State) listens(env *Env, n *Node) []string {
 	if n.Listen == nil || n.Listen.Stopped {
 		return nil
 	}
-	m := &machine{State: s, env: env}
+	m := newMachine(s, env, nil)
 	types, err := m.listenTypes(n)
 	if err != nil {
 		return nil // it never subscribed
@@ -54,7 +54,7 @@ func (s *State) listens(env *Env, n *Node) []string {
 // Requests returns the requests of the tasks that await a result from an executor, as they
 // would be sent now.
 func (s *State) Requests(env *Env) (all []event.Event, err error) {
-	m := &machine{State: s, env: env, d: &Decision{}}
+	m := newMachine(s, env, &Decision{})
 	for _, n := range s.Open() {
 		if !n.requested() {
 			continue

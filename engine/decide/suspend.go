@@ -7,20 +7,20 @@ import (
 )
 
 // onSuspended prevents tasks from starting. Active ones may end.
-func (m *machine) onSuspended() func() {
-	if m.Paused {
+func (tr *transition) onSuspended() func() {
+	if tr.Paused {
 		return nil
 	}
-	return func() { m.Paused = true }
+	return func() { tr.Paused = true }
 }
 
 // deferEvent stores an event that has an effect until the execution is resumed. It returns
 // nil if the event is stored already.
-func (m *machine) deferEvent(e event.Event) func() {
-	if slices.ContainsFunc(m.Deferred, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
+func (tr *transition) deferEvent(e event.Event) func() {
+	if slices.ContainsFunc(tr.Deferred, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
 		return nil
 	}
-	return func() { m.Deferred = append(m.Deferred, e) }
+	return func() { tr.Deferred = append(tr.Deferred, e) }
 }
 
 // onResumed applies the deferred events in order. An event that no longer has an effect is

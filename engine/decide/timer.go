@@ -18,18 +18,18 @@ const (
 )
 
 // schedule sets a timer for a task, after the duration that a value yields.
-func (m *machine) schedule(n *Node, kind event.TimerKind, key string, duration *expr.Value) error {
-	d, err := m.duration(n, duration)
+func (tr *transition) schedule(n *Node, kind event.TimerKind, key string, duration *expr.Value) error {
+	d, err := tr.duration(n, duration)
 	if err != nil {
 		return err
 	}
-	m.scheduleAt(n, kind, key, d.From(m.Now))
+	tr.scheduleAt(n, kind, key, d.From(tr.Now))
 	return nil
 }
 
 // duration evaluates a duration in the scope of a task.
-func (m *machine) duration(n *Node, value *expr.Value) (dsl.Duration, error) {
-	v, err := value.Eval(m.scope(n, n.Input.V))
+func (ev *evaluator) duration(n *Node, value *expr.Value) (dsl.Duration, error) {
+	v, err := value.Eval(ev.scope(n, n.Input.V))
 	if err != nil {
 		return dsl.Duration{}, err
 	}
@@ -40,49 +40,49 @@ func (m *machine) duration(n *Node, value *expr.Value) (dsl.Duration, error) {
 	return d, nil
 }
 
-func (m *machine) scheduleAt(n *Node, kind event.TimerKind, key string, at time.Time) {
+func (tr *transition) scheduleAt(n *Node, kind event.TimerKind, key string, at time.Time) {
 	t := event.Timer{
-		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution,
+		Tenant: tr.Tenant, Workflow: tr.Workflow, Execution: tr.Execution,
 		TaskID: n.id, TaskName: n.task.Name,
-		FireAt: at, DurationMS: at.Sub(m.Now).Milliseconds(), Kind: kind, Key: key,
+		FireAt: at, DurationMS: at.Sub(tr.Now).Milliseconds(), Kind: kind, Key: key,
 	}
 	n.Timers = append(n.Timers, t)
-	m.announce(event.TimerScheduled, t)
+	tr.announce(event.TimerScheduled, t)
 }
 
 // announce records a timer event and publishes it for the timer service.
-func (m *machine) announce(typ event.Type, t event.Timer) {
-	m.d.Publish = append(m.d.Publish, m.record(typ, t.TaskID, event.EncodeTimer(&t)))
+func (tr *transition) announce(typ event.Type, t event.Timer) {
+	tr.d.Publish = append(tr.d.Publish, tr.record(typ, t.TaskID, event.EncodeTimer(&t)))
 }
 
 // cancelTimers cancels all timers of a task.
-func (m *machine) cancelTimers(n *Node) {
+func (tr *transition) cancelTimers(n *Node) {
 	for _, t := range n.Timers {
-		m.cancelTimer(t)
+		tr.cancelTimer(t)
 	}
 	n.Timers = nil
 }
 
 // cancelTimer cancels a timer, unless an operator has done so.
-func (m *machine) cancelTimer(t event.Timer) {
-	if len(m.CancelledTimers) > 0 {
-		if i := slices.IndexFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) }); i >= 0 {
-			m.CancelledTimers = slices.Delete(m.CancelledTimers, i, i+1)
+func (tr *transition) cancelTimer(t event.Timer) {
+	if len(tr.CancelledTimers) > 0 {
+		if i := slices.IndexFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) }); i >= 0 {
+			tr.CancelledTimers = slices.Delete(tr.CancelledTimers, i, i+1)
 			return
 		}
 	}
 	t.MovedTo = time.Time{} // it is identified by its original time
-	m.d.Cancel = append(m.d.Cancel, t)
-	m.announce(event.TimerCancelled, t)
+	tr.d.Cancel = append(tr.d.Cancel, t)
+	tr.announce(event.TimerCancelled, t)
 }
 
 // cancelKind cancels the timer of a task with this kind and key, if there is one.
-func (m *machine) cancelKind(n *Node, kind event.TimerKind, key string) {
+func (tr *transition) cancelKind(n *Node, kind event.TimerKind, key string) {
 	n.Timers = slices.DeleteFunc(n.Timers, func(t event.Timer) bool {
 		if t.Kind != kind || t.Key != key {
 			return false
 		}
-		m.cancelTimer(t)
+		tr.cancelTimer(t)
 		return true
 	})
 }
@@ -119,8 +119,8 @@ func (m *machine) onFired(e event.Event) (func(), error) {
 
 // forgetCancelled removes a timer from those that an operator cancelled: it was set again,
 // or has fired.
-func (m *machine) forgetCancelled(t event.Timer) {
-	m.CancelledTimers = slices.DeleteFunc(m.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) })
+func (tr *transition) forgetCancelled(t event.Timer) {
+	tr.CancelledTimers = slices.DeleteFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) })
 }
 
 // firedOf decodes the data of a TimerFired.

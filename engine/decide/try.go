@@ -28,17 +28,17 @@ func (m *machine) beginTry(n *Node) error {
 }
 
 // limitTry schedules the timeout of all attempts together.
-func (m *machine) limitTry(n *Node) error {
+func (tr *transition) limitTry(n *Node) error {
 	if r := n.task.Try.Catch.Retry; r != nil && r.Duration != nil {
-		return m.schedule(n, event.TimeoutTimer, overallKey, r.Duration)
+		return tr.schedule(n, event.TimeoutTimer, overallKey, r.Duration)
 	}
 	return nil
 }
 
 // limitAttempt schedules the timeout of one attempt.
-func (m *machine) limitAttempt(n *Node) error {
+func (tr *transition) limitAttempt(n *Node) error {
 	if r := n.task.Try.Catch.Retry; r != nil && r.AttemptDuration != nil {
-		return m.schedule(n, event.TimeoutTimer, attemptKey, r.AttemptDuration)
+		return tr.schedule(n, event.TimeoutTimer, attemptKey, r.AttemptDuration)
 	}
 	return nil
 }
@@ -67,13 +67,6 @@ func (m *machine) attemptTimedOut(n *Node, key string) {
 	m.cancelKind(n, event.RetryTimer, "")
 	n.cause = nil
 	m.caught(n, m.env.Publishable(event.NewProblem(event.Timeout, detail), n.task.Ref))
-}
-
-// dropChildren cancels the tasks inside a task.
-func (m *machine) dropChildren(n *Node) {
-	for len(n.Children) > 0 {
-		m.cancel(n.Children[0])
-	}
 }
 
 // caught handles a failure of the body: it retries, runs the handler, or fails the try.
@@ -121,29 +114,29 @@ func (m *machine) handle(n *Node, failure map[string]any) {
 }
 
 // catches reports whether a try catches a problem.
-func (m *machine) catches(n *Node, p *event.Problem, failure map[string]any) (bool, error) {
+func (ev *evaluator) catches(n *Node, p *event.Problem, failure map[string]any) (bool, error) {
 	c := n.task.Try.Catch
 	for name, want := range c.With {
 		if !matchesProblem(p, name, want) {
 			return false, nil
 		}
 	}
-	return m.conditions(n, c.When, c.ExceptWhen, failure)
+	return ev.conditions(n, c.When, c.ExceptWhen, failure)
 }
 
 // conditions evaluates when and exceptWhen on an error.
-func (m *machine) conditions(n *Node, when, exceptWhen *expr.Program, failure map[string]any) (bool, error) {
+func (ev *evaluator) conditions(n *Node, when, exceptWhen *expr.Program, failure map[string]any) (bool, error) {
 	vars := n.Vars
 	n.Vars = bindings{{n.task.Try.Catch.As, failure}}
 	defer func() { n.Vars = vars }()
 	dot := withDetails(failure)
 	if when != nil {
-		if ok, err := when.Test(m.scope(n, dot)); err != nil || !ok {
+		if ok, err := when.Test(ev.scope(n, dot)); err != nil || !ok {
 			return false, err
 		}
 	}
 	if exceptWhen != nil {
-		if ok, err := exceptWhen.Test(m.scope(n, dot)); err != nil || ok {
+		if ok, err := exceptWhen.Test(ev.scope(n, dot)); err != nil || ok {
 			return false, err
 		}
 	}
@@ -224,14 +217,14 @@ func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (retried b
 
 // retryAt returns when the next attempt starts: after the delay, multiplied as the backoff
 // says, plus a jitter.
-func (m *machine) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
-	at := m.Now
+func (tr *transition) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
+	at := tr.Now
 	if r.Delay != nil {
-		d, err := m.duration(n, r.Delay)
+		d, err := tr.duration(n, r.Delay)
 		if err != nil {
 			return at, err
 		}
-		at = grow(m.Now, d, factor(r.Backoff, n.Try.Retries+1))
+		at = grow(tr.Now, d, factor(r.Backoff, n.Try.Retries+1))
 	}
 	if r.JitterTo == nil {
 		return at, nil
@@ -241,13 +234,13 @@ func (m *machine) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
 		if value == nil {
 			continue
 		}
-		d, err := m.duration(n, value)
+		d, err := tr.duration(n, value)
 		if err != nil {
 			return at, err
 		}
-		limits[i] = d.From(m.Now).Sub(m.Now)
+		limits[i] = d.From(tr.Now).Sub(tr.Now)
 	}
-	seed := fmt.Sprintf("%s %s %d", m.Execution, n.id, n.Try.Retries)
+	seed := fmt.Sprintf("%s %s %d", tr.Execution, n.id, n.Try.Retries)
 	return at.Add(jitter(seed, limits[0], limits[1])), nil
 }
 

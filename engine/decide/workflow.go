@@ -114,18 +114,18 @@ func (m *machine) start() {
 }
 
 // scheduleTimeout schedules the timeout of the whole execution.
-func (m *machine) scheduleTimeout(value *expr.Value) error {
-	d, err := m.duration(m.Root, value)
+func (tr *transition) scheduleTimeout(value *expr.Value) error {
+	d, err := tr.duration(tr.Root, value)
 	if err != nil {
 		return err
 	}
-	at := d.From(m.Now)
+	at := d.From(tr.Now)
 	t := event.Timer{
-		Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution,
-		FireAt: at, DurationMS: at.Sub(m.Now).Milliseconds(), Kind: event.TimeoutTimer,
+		Tenant: tr.Tenant, Workflow: tr.Workflow, Execution: tr.Execution,
+		FireAt: at, DurationMS: at.Sub(tr.Now).Milliseconds(), Kind: event.TimeoutTimer,
 	}
-	m.Timeout = &t
-	m.announce(event.TimerScheduled, t)
+	tr.Timeout = &t
+	tr.announce(event.TimerScheduled, t)
 	return nil
 }
 
@@ -151,49 +151,29 @@ func (m *machine) completeWorkflow(out any) {
 	m.publishEnd(event.WorkflowCompleted, event.Ended{Output: expr.Encode(out)})
 }
 
-// fault ends the execution with a problem, with no point from which a retry could
-// continue. The ref is the problem's instance, if it has none.
-func (m *machine) fault(p *event.Problem, ref string) {
-	m.end(Faulted)
-	m.Error = m.env.Publishable(p, ref)
-	m.publishEnd(event.WorkflowFailed, event.Ended{Error: m.Error})
-}
-
-// end cancels everything that is still active.
-func (m *machine) end(status Status) {
-	m.dropChildren(m.Root)
-	m.Root.closed = true
-	if m.Timeout != nil {
-		m.cancelTimer(*m.Timeout)
-		m.Timeout = nil
-	}
-	m.Status, m.Root, m.inline, m.Keys, m.Seen = status, nil, nil, nil, nil
-	m.steps, m.nextStep, m.Paused, m.Deferred, m.CancelledTimers = nil, 0, false, nil, nil
-}
-
 // publishEnd publishes the end of the execution, and reports it to the parent that waits
 // for it.
-func (m *machine) publishEnd(typ event.Type, ended event.Ended) {
-	m.d.Publish = append(m.d.Publish, m.record(typ, "", event.Encode(ended)))
-	if m.Parent == "" || m.ParentTask == "" {
+func (tr *transition) publishEnd(typ event.Type, ended event.Ended) {
+	tr.d.Publish = append(tr.d.Publish, tr.record(typ, "", event.Encode(ended)))
+	if tr.Parent == "" || tr.ParentTask == "" {
 		return
 	}
 	c := event.Completed{
-		TaskID: m.ParentTask, TaskName: lastSegment(event.ParseRun(m.ParentTask).Ref), TaskType: string(dsl.Run),
+		TaskID: tr.ParentTask, TaskName: lastSegment(event.ParseRun(tr.ParentTask).Ref), TaskType: string(dsl.Run),
 		Success: typ == event.WorkflowCompleted, Output: ended.Output, Error: ended.Error,
-		DurationMS: m.elapsed(m.StartedAt),
+		DurationMS: tr.elapsed(tr.StartedAt),
 	}
 	if typ == event.WorkflowCancelled {
-		c.Error = event.NewProblem(event.Runtime, "execution "+m.Execution+" was cancelled")
+		c.Error = event.NewProblem(event.Runtime, "execution "+tr.Execution+" was cancelled")
 	}
 	if c.Error != nil {
 		child := *c.Error
 		child.Instance = "" // it points into another document; the parent's instance is its run task
 		c.Error = &child
 	}
-	m.d.Publish = append(m.d.Publish, event.Event{
-		ID: m.Execution + "/parent", Source: Source, Type: event.TaskCompleted, Time: m.Now,
-		Tenant: m.Tenant, Execution: m.Parent, Task: m.ParentTask, Data: event.Encode(c),
+	tr.d.Publish = append(tr.d.Publish, event.Event{
+		ID: tr.Execution + "/parent", Source: Source, Type: event.TaskCompleted, Time: tr.Now,
+		Tenant: tr.Tenant, Execution: tr.Parent, Task: tr.ParentTask, Data: event.Encode(c),
 	})
 }
 
@@ -205,22 +185,6 @@ func lastSegment(ref string) string {
 		}
 	}
 	return ref
-}
-
-// onCancelled ends an execution on request.
-func (m *machine) onCancelled(e event.Event) (func(), error) {
-	var ended event.Ended
-	if len(e.Data) > 0 {
-		if err := DecodeData(e, &ended); err != nil {
-			return nil, err
-		}
-	}
-	return func() { m.cancelled(ended.Reason) }, nil
-}
-
-func (m *machine) cancelled(reason string) {
-	m.end(Cancelled)
-	m.publishEnd(event.WorkflowCancelled, event.Ended{Reason: reason})
 }
 
 // onDead fails the task that waits for a dead-lettered delivery, or the whole execution if
@@ -250,7 +214,7 @@ func Reject(e event.Event, why event.Ended, d *Decision) (*State, error) {
 		return nil, err
 	}
 	s.Now = e.Time
-	m := &machine{State: s, d: d, env: &Env{base: event.BaseV1}}
+	m := newMachine(s, &Env{base: event.BaseV1}, d)
 	m.Root = &Node{}
 	s.append(d, e)
 	if why.Error != nil {
@@ -266,7 +230,7 @@ func Reject(e event.Event, why event.Ended, d *Decision) (*State, error) {
 func (s *State) Abort(now time.Time, dead event.Dead) Decision {
 	var d Decision
 	s.Now = now
-	m := &machine{State: s, d: &d, env: &Env{base: event.BaseV1}}
+	m := newMachine(s, &Env{base: event.BaseV1}, &d)
 	m.Root = &Node{}
 	m.end(Faulted)
 	m.Error = m.env.Publishable(dead.Problem(), "/")
@@ -282,7 +246,7 @@ func (s *State) Release(env *Env, now time.Time) Decision {
 	}
 	var d Decision
 	s.Now = now
-	m := &machine{State: s, d: &d, env: env}
+	m := newMachine(s, env, &d)
 	m.end(Faulted)
 	announced := func(e event.Event) bool { return e.Type != event.ExecutionCancelled }
 	return Decision{Cancel: d.Cancel, Unlisten: d.Unlisten, Publish: slices.DeleteFunc(d.Publish, announced)}
@@ -324,10 +288,10 @@ func (m *machine) beginRun(n *Node) error {
 }
 
 // childStart evaluates which workflow to run, and its input.
-func (m *machine) childStart(n *Node) (event.Started, error) {
+func (ev *evaluator) childStart(n *Node) (event.Started, error) {
 	w := n.task.Run.Workflow
-	started := event.Started{Depth: m.Depth + 1}
-	s := m.scope(n, n.Input.V)
+	started := event.Started{Depth: ev.Depth + 1}
+	s := ev.scope(n, n.Input.V)
 	for _, member := range []struct {
 		value *expr.Value
 		text  *string
@@ -354,8 +318,8 @@ func (m *machine) childStart(n *Node) (event.Started, error) {
 }
 
 // cancelChild cancels the child execution that a task waits for.
-func (m *machine) cancelChild(n *Node) {
-	m.d.Publish = append(m.d.Publish, m.CancelChild(n.Child, "task "+n.id+" of "+m.Execution+" ended"))
+func (tr *transition) cancelChild(n *Node) {
+	tr.d.Publish = append(tr.d.Publish, tr.CancelChild(n.Child, "task "+n.id+" of "+tr.Execution+" ended"))
 	n.Child = ""
 }
 
@@ -368,12 +332,12 @@ func (s *State) CancelChild(child, reason string) event.Event {
 }
 
 // emit publishes the event of an emit task to the tenant's stream.
-func (m *machine) emit(output any) error {
+func (tr *transition) emit(output any) error {
 	envelope, ok := output.(map[string]any)
 	if !ok {
 		return event.NewProblem(event.Runtime, "the emitted event is no object")
 	}
-	e := event.Event{Tenant: m.Tenant, Workflow: m.Workflow, Execution: m.Execution, Time: m.Now, Ext: map[string]string{}}
+	e := event.Event{Tenant: tr.Tenant, Workflow: tr.Workflow, Execution: tr.Execution, Time: tr.Now, Ext: map[string]string{}}
 	for name, value := range envelope {
 		text := expr.Text(value)
 		switch name {
@@ -394,7 +358,7 @@ func (m *machine) emit(output any) error {
 			e.Ext[name] = text
 		}
 	}
-	m.d.Publish = append(m.d.Publish, e)
+	tr.d.Publish = append(tr.d.Publish, e)
 	return nil
 }
 

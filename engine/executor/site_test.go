@@ -89,7 +89,7 @@ func newSite(t testing.TB, rdb wire.Redis, size int, block time.Duration) *site 
 func newSiteWith(t testing.TB, rdb wire.Redis, size int, set func(*delivery.Options)) *site {
 	t.Helper()
 	s := &site{rdb: rdb, seen: map[delivery.What][]string{}}
-	tapped, err := store.Dial(t.Context(), redistest.AddrOf(rdb))
+	tapped, err := store.Dial(t.Context(), redistest.AddrOf(t, rdb))
 	must(t, err)
 	tapped.AddHook(&s.tap)
 	t.Cleanup(func() { tapped.Close() })

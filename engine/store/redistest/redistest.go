@@ -171,7 +171,12 @@ func connect(t testing.TB, opts *redis.Options) wire.Redis {
 	return client
 }
 
-// AddrOf is the host and port that a client is connected to.
-func AddrOf(rdb wire.Redis) string {
-	return rdb.(interface{ Options() *redis.Options }).Options().Addr
+// AddrOf is the host and port that a *redis.Client is connected to.
+func AddrOf(t testing.TB, rdb wire.Redis) string {
+	t.Helper()
+	client, ok := rdb.(*redis.Client)
+	if !ok {
+		t.Fatalf("%T has no address", rdb)
+	}
+	return client.Options().Addr
 }

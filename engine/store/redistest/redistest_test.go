@@ -13,7 +13,7 @@ func TestStart(t *testing.T) {
 	if err := first.Set(t.Context(), "key", "value", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if redistest.AddrOf(first) == redistest.AddrOf(second) {
+	if redistest.AddrOf(t, first) == redistest.AddrOf(t, second) {
 		t.Skip("one external server: nothing to tell apart")
 	}
 	if n := second.DBSize(t.Context()).Val(); n != 0 {

@@ -27,12 +27,13 @@ type Redis interface {
 	Close() error
 }
 
-// WithTimeout is rdb with another limit to how long an answer may take. It shares the
-// connections of rdb.
+// WithTimeout is rdb with another limit to how long an answer may take, if it is a
+// *redis.Client. It shares the connections of rdb.
 func WithTimeout(rdb Redis, limit time.Duration) Redis {
-	return rdb.(interface {
-		WithTimeout(limit time.Duration) *redis.Client
-	}).WithTimeout(limit)
+	if client, ok := rdb.(*redis.Client); ok {
+		return client.WithTimeout(limit)
+	}
+	return rdb
 }
 
 // Client is a client of Redis that reuses pipelines, argument lists and buffers.
