@@ -5,97 +5,15 @@ import (
 	"slices"
 	"strings"
 
-	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 )
 
+// calls parses the arguments of a call, by its protocol.
+type calls struct{ *connections }
+
 func protocols() []string { return []string{"http", "openapi", "grpc", "asyncapi", "a2a", "mcp"} }
 
-var cataloged = regexp.MustCompile(`^[^\s:@]+:[^\s:@]+@([^\s:@]+)$`)
-
-// call parses a call task.
-func (p *parser) call(t *Task, n *yaml.Node, s scope) {
-	t.Call = &CallTask{}
-	callee, ok := p.text(n.Get("call"), "call")
-	if !ok {
-		return
-	}
-	with := n.Get("with")
-	if !slices.Contains(protocols(), callee) {
-		p.callFunction(t, n, callee, s)
-		return
-	}
-	t.Call.Protocol = callee
-	if with == nil {
-		if !p.misspelt(n, "with", append(commonKeys(), "call", "with")) {
-			p.Mistake(n.Pos, "add `with: …`", "task %s: call: %s has no with", yaml.Quote(t.Name), callee)
-		}
-		return
-	}
-	switch callee {
-	case "http":
-		t.Call.HTTP = p.callHTTP(with, s)
-		return
-	case "openapi":
-		t.Call.OpenAPI = p.callOpenAPI(with, s)
-		return
-	case "grpc":
-		p.callGRPC(with, s)
-	case "asyncapi":
-		p.callAsyncAPI(t, with, s)
-	case "a2a":
-		p.callA2A(with, s)
-	default:
-		p.callMCP(with, s)
-	}
-	t.Unsupported = "call: " + callee
-	p.cannotRun(n.Get("call").Pos, t.Unsupported, instead(callee))
-	t.Call.With = p.valueWithoutNotes(with, s)
-}
-
-// valueWithoutNotes parses data whose expressions were checked before, without reporting
-// anything.
-func (p *parser) valueWithoutNotes(n *yaml.Node, s scope) *expr.Value {
-	said := p.Collector
-	p.Collector = yaml.NewCollector("")
-	defer func() { p.Collector = said }()
-	return p.value(n, s)
-}
-
-// callFunction parses a call of a function that use.functions or a catalog defines.
-func (p *parser) callFunction(t *Task, n *yaml.Node, callee string, s scope) {
-	t.Call.Protocol = "function"
-	if with := n.Get("with"); with != nil {
-		p.mapOf(with, "with")
-		t.Call.With = p.value(with, s)
-	}
-	if f, ok := p.def.Use.Functions[callee]; ok {
-		t.Call.Function = f
-		return
-	}
-	at := n.Get("call").Pos
-	if strings.Contains(callee, "://") {
-		t.Unsupported = "call: " + callee + " (catalog)"
-		p.cannotRun(at, "call: "+yaml.Short(callee),
-			"define the function in use.functions; to send a request, write call: http, with: {method: get, endpoint: "+yaml.Cut(callee, 200)+"}")
-		return
-	}
-	if m := cataloged.FindStringSubmatch(callee); m != nil {
-		if _, known := p.shared.catalogs.find(m[1]); !known && m[1] != "default" {
-			p.Mistake(at, reference(m[1], "use.catalogs", p.shared.catalogs.names), "unknown catalog %s", yaml.Quote(m[1]))
-		}
-		t.Unsupported = "call: " + callee + " (catalog)"
-		p.cannotRun(at, "call: "+yaml.Short(callee), instead("catalog"))
-		return
-	}
-	suggestion := p.guess(callee, slices.Concat(protocols(), p.shared.functions))
-	if closest(callee, slices.Concat(protocols(), p.shared.functions)) == "" && suggestion != "" {
-		suggestion += "; or define it in use.functions"
-	}
-	p.Mistake(at, suggestion, "unknown call %s", yaml.Quote(callee))
-}
-
-func (p *parser) callHTTP(n *yaml.Node, s scope) *HTTPCall {
+func (p *calls) http(n *yaml.Node, s scope) *HTTPCall {
 	c := &HTTPCall{}
 	if !p.object(n, "with of call: http", keys("method", "endpoint", "headers", "body", "query", "output", "redirect").
 		need("method", "endpoint")) {
@@ -112,31 +30,38 @@ func (p *parser) callHTTP(n *yaml.Node, s scope) *HTTPCall {
 	return c
 }
 
-// answer parses what to do with a response.
-func (p *parser) answer(n *yaml.Node) (output string, redirect bool) {
-	output = p.word(n.Get("output"), "output", "content", "content", "response", "raw")
-	return output, p.flag(n.Get("redirect"), "redirect")
+func methods() []string {
+	return []string{
+		"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY", "SEARCH", "PURGE", "LINK", "UNLINK",
+		"COPY", "LOCK", "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "UNLOCK", "REPORT", "MKCALENDAR", "ACL", "BIND", "REBIND", "UNBIND",
+		"MERGE", "CHECKOUT", "MKACTIVITY", "M-SEARCH", "NOTIFY", "SUBSCRIBE", "UNSUBSCRIBE", "LIST",
+	}
 }
 
-// pairs parses headers or a query: a map of scalars, or one expression.
-func (p *parser) pairs(n *yaml.Node, what string, s scope) *expr.Value {
-	if n == nil {
-		return nil
+// method warns of an unknown HTTP method.
+func (p *calls) method(n *yaml.Node) {
+	if n == nil || n.Shape != yaml.Text || strings.Contains(n.Text(), "${") || slices.Contains(methods(), strings.ToUpper(n.Text())) {
+		return
 	}
-	if whole(n.Text()).is {
-		return p.value(n, s)
-	}
-	for _, f := range p.mapOf(n, what) {
-		switch f.Value.Shape {
-		case yaml.Null, yaml.List, yaml.Object:
-			p.wrong(f.Value, what+"."+yaml.Short(f.Key), "text")
-		default:
+	suggestion := "known are GET, POST, PUT, PATCH, DELETE, HEAD and OPTIONS"
+	switch strings.ToLower(n.Text()) {
+	case "fetch", "read", "retrieve", "load":
+		suggestion = `did you mean "GET"?`
+	case "create", "send", "submit", "add":
+		suggestion = `did you mean "POST"?`
+	case "update", "replace":
+		suggestion = `did you mean "PUT" or "PATCH"?`
+	case "remove":
+		suggestion = `did you mean "DELETE"?`
+	default:
+		if found := closest(n.Text(), methods()[:7]); found != "" {
+			suggestion = "did you mean " + yaml.Quote(found) + "?"
 		}
 	}
-	return p.value(n, s)
+	p.Warn(n.Pos, suggestion, "HTTP has no method %s", yaml.Quote(n.Text()))
 }
 
-func (p *parser) callOpenAPI(n *yaml.Node, s scope) *OpenAPICall {
+func (p *calls) openAPI(n *yaml.Node, s scope) *OpenAPICall {
 	c := &OpenAPICall{}
 	if !p.object(n, "with of call: openapi", keys("document", "operationId", "parameters", "authentication", "output", "redirect").
 		need("document", "operationId")) {
@@ -152,69 +77,13 @@ func (p *parser) callOpenAPI(n *yaml.Node, s scope) *OpenAPICall {
 	return c
 }
 
-// externalResource parses the location of a document.
-func (p *parser) externalResource(n *yaml.Node, what string, s scope) (e Endpoint) {
-	if n == nil {
-		return e
-	}
-	if n.Shape == yaml.Text {
-		p.Mistake(n.Pos, "write it as {endpoint: …}", "%s: want a map, this is text", what)
-		return e
-	}
-	if !p.object(n, what, keys("name", "endpoint").need("endpoint")) {
-		return e
-	}
-	p.text(n.Get("name"), what+".name")
-	return p.endpoint(n.Get("endpoint"), what+".endpoint", s)
+// answer parses what to do with a response.
+func (p *calls) answer(n *yaml.Node) (output string, redirect bool) {
+	output = p.word(n.Get("output"), "output", "content", "content", "response", "raw")
+	return output, p.flag(n.Get("redirect"), "redirect")
 }
 
-// endpoint parses a URI, or a map that contains one.
-func (p *parser) endpoint(n *yaml.Node, what string, s scope) (e Endpoint) {
-	switch {
-	case n == nil:
-		return e
-	case n.Shape != yaml.Object || unquotedTemplate(n) != "" && n.Get("uri") == nil:
-		e.URI = p.uri(n, what, s)
-		return e
-	}
-	if p.object(n, what, keys("uri", "authentication").need("uri")) {
-		e.URI = p.uri(n.Get("uri"), what+".uri", s)
-		e.Authentication = p.authentication(n.Get("authentication"), s)
-	}
-	return e
-}
-
-// uri parses a URI, a URI template or an expression. It returns nil for a nil node.
-func (p *parser) uri(n *yaml.Node, what string, s scope) *expr.Value {
-	if n == nil {
-		return nil
-	}
-	src, ok := p.text(n, what)
-	if !ok {
-		return nil
-	}
-	_, mixed := interpolation(src)
-	switch {
-	case whole(src).is, strings.HasPrefix(src, "${") && !yaml.HasClosingBrace(src), mixed && p.loose:
-	case mixed:
-		rewritten, _ := interpolation(src)
-		p.Mistake(n.Pos, "write it as '${ "+yaml.Cut(rewritten, 200)+" }', or as a template: https://host/{name}",
-			"%s: the ${ } inside of longer text is not evaluated", what)
-		return expr.Literal(src)
-	case src == "":
-		p.Mistake(n.Pos, "", "%s is empty", what)
-	case strings.ContainsAny(src, " \t\r\n\v\f"):
-		p.Mistake(n.Pos, "", "%s: %s is not a URI: it has spaces", what, yaml.Quote(src))
-	default:
-		// Even in loose mode a plain URI is literal.
-		return expr.Literal(src)
-	}
-	return p.value(n, s)
-}
-
-var hostPattern = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-.]{0,61}[a-zA-Z0-9])?$`)
-
-func (p *parser) callGRPC(n *yaml.Node, s scope) {
+func (p *calls) grpc(n *yaml.Node, s scope) {
 	if !p.object(n, "with of call: grpc", keys("proto", "service", "method", "arguments").need("proto", "service", "method")) {
 		return
 	}
@@ -233,7 +102,9 @@ func (p *parser) callGRPC(n *yaml.Node, s scope) {
 	p.authentication(service.Get("authentication"), s)
 }
 
-func (p *parser) callA2A(n *yaml.Node, s scope) {
+var hostPattern = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-.]{0,61}[a-zA-Z0-9])?$`)
+
+func (p *calls) a2a(n *yaml.Node, s scope) {
 	if !p.object(n, "with of call: a2a", keys("agentCard", "server", "method", "parameters").need("method")) {
 		return
 	}
@@ -253,18 +124,7 @@ func (p *parser) callA2A(n *yaml.Node, s scope) {
 	p.mapOrText(parameters, "parameters", s)
 }
 
-// mapOrText checks that a value is a map or a string.
-func (p *parser) mapOrText(n *yaml.Node, what string, s scope) {
-	if n == nil {
-		return
-	}
-	if n.Shape != yaml.Text {
-		p.mapOf(n, what)
-	}
-	p.value(n, s)
-}
-
-func (p *parser) callMCP(n *yaml.Node, s scope) {
+func (p *calls) mcp(n *yaml.Node, s scope) {
 	known := keys("protocolVersion", "method", "parameters", "timeout", "transport", "client").need("method", "transport")
 	if !p.object(n, "with of call: mcp", known.others()) {
 		return
@@ -284,7 +144,7 @@ func (p *parser) callMCP(n *yaml.Node, s scope) {
 	}
 }
 
-func (p *parser) transport(n *yaml.Node, s scope) {
+func (p *calls) transport(n *yaml.Node, s scope) {
 	if !p.object(n, "transport", keys("http", "stdio", "options").others()) {
 		return
 	}
@@ -304,14 +164,8 @@ func (p *parser) transport(n *yaml.Node, s scope) {
 	p.textMap(n.Get("options"), "transport.options", s)
 }
 
-// textMap checks that a value is a map of strings.
-func (p *parser) textMap(n *yaml.Node, what string, s scope) {
-	for _, f := range p.mapOf(n, what) {
-		p.textOrExpression(f.Value, what+"."+yaml.Short(f.Key), s)
-	}
-}
-
-func (p *parser) callAsyncAPI(t *Task, n *yaml.Node, s scope) {
+// asyncAPI parses a call of asyncapi; foreach parses what to do with each message.
+func (p *calls) asyncAPI(n *yaml.Node, s scope, foreach func(*yaml.Node)) {
 	if !p.object(n, "with of call: asyncapi", keys("document", "channel", "operation", "server", "protocol", "message",
 		"subscription", "authentication").need("document")) {
 		return
@@ -333,21 +187,11 @@ func (p *parser) callAsyncAPI(t *Task, n *yaml.Node, s scope) {
 		p.data(message.Get("headers"), "message.headers", s)
 	}
 	if subscription := n.Get("subscription"); subscription != nil {
-		p.subscription(t, subscription, s)
+		p.subscription(subscription, s, foreach)
 	}
 }
 
-func (p *parser) exactlyOne(n *yaml.Node, one, other string) {
-	a, b := n.Get(one), n.Get(other)
-	switch {
-	case a == nil && b == nil:
-		p.Mistake(n.Pos, "add one", "want one of %s and %s", one, other)
-	case a != nil && b != nil:
-		p.Mistake(b.Pos, "keep one", "here are both %s and %s", one, other)
-	}
-}
-
-func (p *parser) subscription(t *Task, n *yaml.Node, s scope) {
+func (p *calls) subscription(n *yaml.Node, s scope, foreach func(*yaml.Node)) {
 	if !p.object(n, "subscription", keys("filter", "consume", "foreach").need("consume")) {
 		return
 	}
@@ -368,6 +212,6 @@ func (p *parser) subscription(t *Task, n *yaml.Node, s scope) {
 		p.expression(consume.Get("until"), "consume.until", s)
 	}
 	if each := n.Get("foreach"); each != nil {
-		p.foreach(each, t, t.Ref+"/with/subscription/foreach/do", s)
+		foreach(each)
 	}
 }

@@ -3,6 +3,7 @@ package dsl
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"regexp"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -190,7 +190,7 @@ func durationOfMap(m map[string]any) (Duration, *durationError) {
 		return Duration{}, &durationError{"", "the duration is empty", "write it as {seconds: 5}"}
 	}
 	known := durationKeys()
-	for _, key := range slices.Sorted(mapsKeys(m)) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(known, key) {
 			return Duration{}, &durationError{key, "unknown key " + yaml.Quote(key) + " in a duration", didYouMean(key, known)}
 		}
@@ -236,16 +236,6 @@ func wholeParts(key string, value any) string {
 		return "write it as {" + key + ": 5}"
 	}
 	return fmt.Sprintf("write it as {%s: %.0f}", less.unit, f*less.by)
-}
-
-func mapsKeys(m map[string]any) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // rational converts a whole number of any size.
@@ -380,56 +370,4 @@ func inISO(amount, unit string) string {
 	default:
 		return "PT" + amount + strings.ToUpper(unit[:1])
 	}
-}
-
-// duration parses a duration. If moments is true, a timestamp is valid too. It returns nil
-// for a nil node.
-func (p *parser) duration(n *yaml.Node, what string, s scope, moments ...bool) *expr.Value {
-	if n == nil {
-		return nil
-	}
-	if inner := whole(n.Text()); inner.is {
-		return computed(p.compile(n, inner, s))
-	}
-	if strings.HasPrefix(strings.TrimSpace(n.Text()), "${") {
-		p.unclosed(n)
-		return nil
-	}
-	if n.Shape == yaml.Object && !p.durationMap(n, what) {
-		return nil
-	}
-	d, wrong := readDuration(n.Data)
-	switch {
-	case wrong != nil:
-		p.Mistake(n.Pos, wrong.suggestion, "%s: %s", what, wrong.message)
-	case d.Go:
-		p.Warn(n.Pos, "write it as "+d.String(), "%s: %s is how Go writes durations: other runtimes do not know it", what, yaml.Quote(n.Text()))
-	case !d.Until.IsZero() && len(moments) == 0:
-		p.Mistake(n.Pos, "write it as PT5S", "%s: %s is a moment, want a duration", what, yaml.Quote(n.Text()))
-	}
-	return expr.Literal(n.Data)
-}
-
-// durationMap checks each member of a duration, so that all mistakes are reported.
-func (p *parser) durationMap(n *yaml.Node, what string) bool {
-	fine := len(n.Fields) > 0
-	if !fine {
-		p.Mistake(n.Pos, "write it as {seconds: 5}", "%s: the duration is empty", what)
-	}
-	for _, f := range n.Fields {
-		if whole(f.Value.Text()).is {
-			p.Mistake(f.Value.Pos, "compute all of it: ${ \"PT\\(…)S\" }", "%s: %s cannot be an expression", what, yaml.Short(f.Key))
-			fine = false
-			continue
-		}
-		if _, wrong := durationOfMap(map[string]any{f.Key: f.Value.Data}); wrong != nil {
-			at := f.Value.Pos
-			if !slices.Contains(durationKeys(), f.Key) {
-				at = f.Pos
-			}
-			p.Mistake(at, wrong.suggestion, "%s: %s", what, wrong.message)
-			fine = false
-		}
-	}
-	return fine
 }

@@ -9,27 +9,32 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
+// events parses the events that a workflow emits, those that it consumes, and the
+// schedule that starts it.
+type events struct{ *expressions }
+
 // emit parses the event to emit.
-func (p *parser) emit(t *Task, n *yaml.Node, s scope) {
-	t.Emit = expr.Literal(map[string]any{})
+func (p *events) emit(n *yaml.Node, s scope) *expr.Value {
+	none := expr.Literal(map[string]any{})
 	if !p.object(n, "emit", keys("event").need("event").under("event", "with").under("event: with", eventKeys().known...)) {
-		return
+		return none
 	}
 	event := n.Get("event")
 	if event == nil || !p.object(event, "emit.event", keys("with").need("with").others().under("with", eventKeys().known...)) {
-		return
+		return none
 	}
 	with := event.Get("with")
 	if with == nil || !p.object(with, "emit.event.with", eventKeys().need("type").others()) {
-		return
+		return none
 	}
 	p.attributes(with, s)
-	t.Emit = p.value(with, s)
+	emitted := p.value(with, s)
 	if at := with.Get("time"); at != nil && at.Shape == yaml.Text && !whole(at.Text()).is {
 		if _, err := time.Parse(time.RFC3339Nano, at.Text()); err != nil {
 			p.Mistake(at.Pos, "write it as 2026-01-31T08:00:00Z", "time: %s is not an RFC 3339 timestamp", yaml.Quote(at.Text()))
 		}
 	}
+	return emitted
 }
 
 func eventKeys() members {
@@ -37,7 +42,7 @@ func eventKeys() members {
 }
 
 // attributes checks the standard attributes of an event.
-func (p *parser) attributes(n *yaml.Node, s scope) {
+func (p *events) attributes(n *yaml.Node, s scope) {
 	for _, name := range []string{"id", "type", "time", "subject", "datacontenttype"} {
 		p.text(n.Get(name), name)
 	}
@@ -46,42 +51,9 @@ func (p *parser) attributes(n *yaml.Node, s scope) {
 	}
 }
 
-// listen parses a listen task.
-func (p *parser) listen(t *Task, n *yaml.Node, local scope) {
-	t.Listen = &ListenTask{Read: "data"}
-	own := n.Get("listen")
-	if p.object(own, "listen", keys("to", "read").need("to").under("to", "all", "any", "one", "until")) {
-		t.Listen.Read = p.word(own.Get("read"), "listen.read", "data", "data", "envelope", "raw")
-		if to := own.Get("to"); to != nil {
-			t.Listen.To = p.consumption(to, "listen.to", local.during(), false)
-		}
-	}
-	if each := n.Get("foreach"); each != nil {
-		t.Listen.Foreach = p.foreach(each, t, t.Ref+"/foreach/do", local)
-	}
-}
-
-// foreach parses what to do with each event.
-func (p *parser) foreach(n *yaml.Node, t *Task, ref string, local scope) *Foreach {
-	f := &Foreach{Item: "item", At: "index"}
-	if !p.object(n, "foreach", keys("item", "at", "do", "output", "export")) {
-		return f
-	}
-	lack := func(construct string) { t.Unsupported = construct }
-	f.Item = p.variable(n.Get("item"), "foreach.item", "item")
-	f.At = p.variable(n.Get("at"), "foreach.at", "index")
-	inner := local.with(f.Item, f.At)
-	if do := n.Get("do"); do != nil {
-		f.Do = p.taskList(do, "foreach.do", place{ref: ref, local: inner})
-	}
-	f.Output = p.output(n.Get("output"), "foreach.output", inner.during(), lack)
-	f.Export = p.export(n.Get("export"), "foreach.export", inner.exported(), lack)
-	return f
-}
-
 // consumption parses which events to consume. If ended is true, it is itself the until of
 // another consumption, and cannot have one.
-func (p *parser) consumption(n *yaml.Node, what string, s scope, ended bool) (c Consumption) {
+func (p *events) consumption(n *yaml.Node, what string, s scope, ended bool) (c Consumption) {
 	known := keys("all", "any", "one", "until")
 	if ended {
 		known = keys("all", "any", "one")
@@ -103,7 +75,7 @@ func (p *parser) consumption(n *yaml.Node, what string, s scope, ended bool) (c 
 		c.Mode = mode
 		c.Filters = p.filters(m, mode, s)
 	}
-	if found != 1 && !p.misspelt(n, "one", known.known) && !p.misspelt(n, "any", known.known) && !p.misspelt(n, "all", known.known) {
+	if found != 1 && !misspelt(n, "one", known.known) && !misspelt(n, "any", known.known) && !misspelt(n, "all", known.known) {
 		p.Mistake(n.Pos, "write it as one: {with: {type: …}}", "%s wants exactly one of all, any, one", what)
 	}
 	until := n.Get("until")
@@ -120,7 +92,7 @@ func (p *parser) consumption(n *yaml.Node, what string, s scope, ended bool) (c 
 	return c
 }
 
-func (p *parser) filters(n *yaml.Node, mode string, s scope) []EventFilter {
+func (p *events) filters(n *yaml.Node, mode string, s scope) []EventFilter {
 	if mode == "one" {
 		if n.Shape == yaml.List {
 			p.Mistake(n.Pos, "write it as one: {with: …}, or use any", "one: want a single filter, this is a list")
@@ -136,7 +108,7 @@ func (p *parser) filters(n *yaml.Node, mode string, s scope) []EventFilter {
 }
 
 // filter parses an event filter.
-func (p *parser) filter(n *yaml.Node, s scope) (f EventFilter) {
+func (p *events) filter(n *yaml.Node, s scope) (f EventFilter) {
 	if !p.object(n, "an event filter", keys("with", "correlate").need("with").under("with", eventKeys().known...)) {
 		return f
 	}
@@ -155,7 +127,7 @@ func (p *parser) filter(n *yaml.Node, s scope) (f EventFilter) {
 	return f
 }
 
-func (p *parser) correlation(f yaml.Field, s scope) Correlation {
+func (p *events) correlation(f yaml.Field, s scope) Correlation {
 	c := Correlation{Key: f.Key}
 	if !p.object(f.Value, "correlate."+yaml.Short(f.Key), keys("from", "expect").need("from").others()) {
 		return c
@@ -175,11 +147,8 @@ func (p *parser) correlation(f yaml.Field, s scope) Correlation {
 	return c
 }
 
-var cronField = regexp.MustCompile(`^[0-9A-Za-z*/,?#-]+$`)
-
 // schedule validates the workflow's schedule.
-func (p *parser) schedule(n *yaml.Node) {
-	p.def.Schedule = expr.Literal(n.Data)
+func (p *events) schedule(n *yaml.Node) {
 	if !p.object(n, "schedule", keys("every", "cron", "after", "on", "read")) {
 		return
 	}
@@ -200,7 +169,9 @@ func (p *parser) schedule(n *yaml.Node) {
 	}
 }
 
-func (p *parser) cron(n *yaml.Node) {
+var cronField = regexp.MustCompile(`^[0-9A-Za-z*/,?#-]+$`)
+
+func (p *events) cron(n *yaml.Node) {
 	s, ok := p.text(n, "cron")
 	if !ok {
 		return

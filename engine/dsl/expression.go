@@ -1,20 +1,27 @@
 package dsl
 
 import (
-	"bytes"
 	"errors"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 )
 
+// expressions compiles the expressions of a document, alone and inside of data.
+type expressions struct {
+	*reader
+	source   source
+	loose    bool // text that compiles is an expression, even without ${ }
+	compiled int  // bytes of expressions compiled so far
+	secrets  []SecretUse
+}
+
 // expression compiles a field that is an expression, with or without ${ }. It returns nil
 // for a nil node.
-func (p *parser) expression(n *yaml.Node, what string, s scope) *expr.Program {
+func (p *expressions) expression(n *yaml.Node, what string, s scope) *expr.Program {
 	src, ok := p.text(n, what)
 	if !ok {
 		return nil
@@ -31,7 +38,7 @@ func (p *parser) expression(n *yaml.Node, what string, s scope) *expr.Program {
 }
 
 // condition compiles an expression used as a condition. It returns nil for a nil node.
-func (p *parser) condition(n *yaml.Node, what string, s scope) *expr.Program {
+func (p *expressions) condition(n *yaml.Node, what string, s scope) *expr.Program {
 	program := p.expression(n, what, s)
 	if program != nil {
 		p.warnDoubts(n, program.ConditionDoubts())
@@ -39,16 +46,8 @@ func (p *parser) condition(n *yaml.Node, what string, s scope) *expr.Program {
 	return program
 }
 
-// warnDoubts warns of parts of an expression that its author may not have meant.
-func (p *parser) warnDoubts(n *yaml.Node, doubts []expr.Doubt) {
-	offset := whole(n.Text()).offset
-	for _, d := range doubts {
-		p.Warn(p.posWithin(n, offset+d.Offset), d.Suggestion, "%s", d.Message)
-	}
-}
-
 // template parses a field that is an expression, or a map that contains expressions.
-func (p *parser) template(n *yaml.Node, what string, s scope) *expr.Value {
+func (p *expressions) template(n *yaml.Node, what string, s scope) *expr.Value {
 	switch {
 	case n == nil:
 		return nil
@@ -70,7 +69,7 @@ func computed(program *expr.Program) *expr.Value {
 
 // value parses data in which strings of the form ${ … } are expressions. It returns nil
 // only for a nil node.
-func (p *parser) value(n *yaml.Node, s scope) *expr.Value {
+func (p *expressions) value(n *yaml.Node, s scope) *expr.Value {
 	if n == nil {
 		return nil
 	}
@@ -99,7 +98,7 @@ func (p *parser) value(n *yaml.Node, s scope) *expr.Value {
 	}
 }
 
-func (p *parser) textValue(n *yaml.Node, s scope) *expr.Value {
+func (p *expressions) textValue(n *yaml.Node, s scope) *expr.Value {
 	src := n.Text()
 	if inner := whole(src); inner.is {
 		if program := p.compile(n, inner, s); program != nil {
@@ -128,18 +127,9 @@ func (p *parser) textValue(n *yaml.Node, s scope) *expr.Value {
 	return expr.Literal(src)
 }
 
-var variablePattern = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*$`)
-
-// leadingName returns the name of the variable at the start of "$name.member".
-func leadingName(src string) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(src, "$"), ".")
-	name, _, _ = strings.Cut(name, "[")
-	return name
-}
-
 // looseValue returns the value of text in loose mode: an expression if it compiles, else
 // the text itself.
-func (p *parser) looseValue(src string, s scope) *expr.Value {
+func (p *expressions) looseValue(src string, s scope) *expr.Value {
 	if strings.TrimSpace(src) == "" || p.overBudget(len(src)) {
 		return expr.Literal(src)
 	}
@@ -153,14 +143,167 @@ func (p *parser) looseValue(src string, s scope) *expr.Value {
 	return expr.Computed(program)
 }
 
-// overBudget counts the compiled bytes, and reports whether they exceed the limit.
-func (p *parser) overBudget(size int) bool {
-	p.compiled += size
-	return p.compiled > MaxCompiled
+// valueWithoutNotes parses data whose expressions were checked before, without reporting
+// anything.
+func (p *expressions) valueWithoutNotes(n *yaml.Node, s scope) *expr.Value {
+	said := p.Collector
+	p.Collector = yaml.NewCollector("")
+	defer func() { p.Collector = said }()
+	return p.value(n, s)
+}
+
+// textOrExpression parses a string value that may be an expression. It returns nil for a
+// nil node.
+func (p *expressions) textOrExpression(n *yaml.Node, what string, s scope) *expr.Value {
+	if _, ok := p.text(n, what); !ok {
+		return nil
+	}
+	return p.value(n, s)
+}
+
+// program checks text in another language, where ${ has no meaning unless the whole text
+// is an expression.
+func (p *expressions) program(n *yaml.Node, what string, s scope) {
+	if src, ok := p.text(n, what); ok {
+		if inner := whole(src); inner.is {
+			p.compile(n, inner, s)
+		}
+	}
+}
+
+// data checks a map of any data.
+func (p *expressions) data(n *yaml.Node, what string, s scope) {
+	if n != nil {
+		p.mapOf(n, what)
+		p.value(n, s)
+	}
+}
+
+// mapOrText checks that a value is a map or a string.
+func (p *expressions) mapOrText(n *yaml.Node, what string, s scope) {
+	if n == nil {
+		return
+	}
+	if n.Shape != yaml.Text {
+		p.mapOf(n, what)
+	}
+	p.value(n, s)
+}
+
+// textMap checks that a value is a map of strings.
+func (p *expressions) textMap(n *yaml.Node, what string, s scope) {
+	for _, f := range p.mapOf(n, what) {
+		p.textOrExpression(f.Value, what+"."+yaml.Short(f.Key), s)
+	}
+}
+
+// arguments checks a list of strings.
+func (p *expressions) arguments(n *yaml.Node, what string, s scope) {
+	for _, item := range p.list(n, what) {
+		p.textOrExpression(item, what, s)
+	}
+}
+
+// pairs parses headers or a query: a map of scalars, or one expression.
+func (p *expressions) pairs(n *yaml.Node, what string, s scope) *expr.Value {
+	if n == nil {
+		return nil
+	}
+	if whole(n.Text()).is {
+		return p.value(n, s)
+	}
+	for _, f := range p.mapOf(n, what) {
+		switch f.Value.Shape {
+		case yaml.Null, yaml.List, yaml.Object:
+			p.wrong(f.Value, what+"."+yaml.Short(f.Key), "text")
+		default:
+		}
+	}
+	return p.value(n, s)
+}
+
+// uri parses a URI, a URI template or an expression. It returns nil for a nil node.
+func (p *expressions) uri(n *yaml.Node, what string, s scope) *expr.Value {
+	if n == nil {
+		return nil
+	}
+	src, ok := p.text(n, what)
+	if !ok {
+		return nil
+	}
+	_, mixed := interpolation(src)
+	switch {
+	case whole(src).is, strings.HasPrefix(src, "${") && !yaml.HasClosingBrace(src), mixed && p.loose:
+	case mixed:
+		rewritten, _ := interpolation(src)
+		p.Mistake(n.Pos, "write it as '${ "+yaml.Cut(rewritten, 200)+" }', or as a template: https://host/{name}",
+			"%s: the ${ } inside of longer text is not evaluated", what)
+		return expr.Literal(src)
+	case src == "":
+		p.Mistake(n.Pos, "", "%s is empty", what)
+	case strings.ContainsAny(src, " \t\r\n\v\f"):
+		p.Mistake(n.Pos, "", "%s: %s is not a URI: it has spaces", what, yaml.Quote(src))
+	default:
+		// Even in loose mode a plain URI is literal.
+		return expr.Literal(src)
+	}
+	return p.value(n, s)
+}
+
+// duration parses a duration. If moments is true, a timestamp is valid too. It returns nil
+// for a nil node.
+func (p *expressions) duration(n *yaml.Node, what string, s scope, moments ...bool) *expr.Value {
+	if n == nil {
+		return nil
+	}
+	if inner := whole(n.Text()); inner.is {
+		return computed(p.compile(n, inner, s))
+	}
+	if strings.HasPrefix(strings.TrimSpace(n.Text()), "${") {
+		p.unclosed(n)
+		return nil
+	}
+	if n.Shape == yaml.Object && !p.durationMap(n, what) {
+		return nil
+	}
+	d, wrong := readDuration(n.Data)
+	switch {
+	case wrong != nil:
+		p.Mistake(n.Pos, wrong.suggestion, "%s: %s", what, wrong.message)
+	case d.Go:
+		p.Warn(n.Pos, "write it as "+d.String(), "%s: %s is how Go writes durations: other runtimes do not know it", what, yaml.Quote(n.Text()))
+	case !d.Until.IsZero() && len(moments) == 0:
+		p.Mistake(n.Pos, "write it as PT5S", "%s: %s is a moment, want a duration", what, yaml.Quote(n.Text()))
+	}
+	return expr.Literal(n.Data)
+}
+
+// durationMap checks each member of a duration, so that all mistakes are reported.
+func (p *expressions) durationMap(n *yaml.Node, what string) bool {
+	fine := len(n.Fields) > 0
+	if !fine {
+		p.Mistake(n.Pos, "write it as {seconds: 5}", "%s: the duration is empty", what)
+	}
+	for _, f := range n.Fields {
+		if whole(f.Value.Text()).is {
+			p.Mistake(f.Value.Pos, "compute all of it: ${ \"PT\\(…)S\" }", "%s: %s cannot be an expression", what, yaml.Short(f.Key))
+			fine = false
+			continue
+		}
+		if _, wrong := durationOfMap(map[string]any{f.Key: f.Value.Data}); wrong != nil {
+			at := f.Value.Pos
+			if !slices.Contains(durationKeys(), f.Key) {
+				at = f.Pos
+			}
+			p.Mistake(at, wrong.suggestion, "%s: %s", what, wrong.message)
+			fine = false
+		}
+	}
+	return fine
 }
 
 // compile compiles an expression, and reports its mistakes at their positions.
-func (p *parser) compile(n *yaml.Node, src inside, s scope) *expr.Program {
+func (p *expressions) compile(n *yaml.Node, src inside, s scope) *expr.Program {
 	if p.overBudget(len(src.source)) {
 		p.Mistake(n.Pos, "", "the expressions of the document have more than %d bytes together", MaxCompiled)
 		return nil
@@ -174,7 +317,7 @@ func (p *parser) compile(n *yaml.Node, src inside, s scope) *expr.Program {
 			p.warnDoubts(n, program.Doubts())
 		}
 		for _, name := range program.Secrets() {
-			p.secret(p.posWithin(n, src.offset+max(variableAt(src.source, "secrets"), 0)), name)
+			p.secret(p.within(n, src.offset+max(variableAt(src.source, "secrets"), 0)), name)
 		}
 		return program
 	}
@@ -188,6 +331,28 @@ func (p *parser) compile(n *yaml.Node, src inside, s scope) *expr.Program {
 	return nil
 }
 
+// overBudget counts the compiled bytes, and reports whether they exceed the limit.
+func (p *expressions) overBudget(size int) bool {
+	p.compiled += size
+	return p.compiled > MaxCompiled
+}
+
+// secret records the first use of a secret.
+func (p *expressions) secret(at yaml.Pos, name string) {
+	known := func(s SecretUse) bool { return s.Name == name }
+	if name != "" && !slices.ContainsFunc(p.secrets, known) {
+		p.secrets = append(p.secrets, SecretUse{at, name})
+	}
+}
+
+// warnDoubts warns of parts of an expression that its author may not have meant.
+func (p *expressions) warnDoubts(n *yaml.Node, doubts []expr.Doubt) {
+	offset := whole(n.Text()).offset
+	for _, d := range doubts {
+		p.Warn(p.within(n, offset+d.Offset), d.Suggestion, "%s", d.Message)
+	}
+}
+
 // each returns the errors that were joined into one.
 func each(err error) []error {
 	var joined interface{ Unwrap() []error }
@@ -197,11 +362,11 @@ func each(err error) []error {
 	return []error{err}
 }
 
-func (p *parser) unknownVariable(n *yaml.Node, src inside, name string, s scope) {
+func (p *expressions) unknownVariable(n *yaml.Node, src inside, name string, s scope) {
 	offset := variableAt(src.source, name)
 	at := n.Pos
 	if offset >= 0 {
-		at = p.posWithin(n, src.offset+offset)
+		at = p.within(n, src.offset+offset)
 	}
 	var candidates []string
 	for _, known := range s {
@@ -235,7 +400,16 @@ func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-func (p *parser) badExpression(n *yaml.Node, src inside, err error) {
+// leadingName returns the name of the variable at the start of "$name.member".
+func leadingName(src string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(src, "$"), ".")
+	name, _, _ = strings.Cut(name, "[")
+	return name
+}
+
+var variablePattern = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*$`)
+
+func (p *expressions) badExpression(n *yaml.Node, src inside, err error) {
 	offset, message, suggestion := 0, err.Error(), ""
 	if syntax, ok := errors.AsType[*expr.SyntaxError](err); ok {
 		offset = min(max(syntax.Offset, 0), len(src.source))
@@ -244,204 +418,22 @@ func (p *parser) badExpression(n *yaml.Node, src inside, err error) {
 	if n.Comment != "" && suggestion == "" {
 		suggestion = "everything after # is a comment: quote the value if that was not meant"
 	}
-	p.Mistake(p.posWithin(n, src.offset+offset), suggestion, "the expression %s is wrong: %s", yaml.Quote(src.source), message)
+	p.Mistake(p.within(n, src.offset+offset), suggestion, "the expression %s is wrong: %s", yaml.Quote(src.source), message)
+}
+
+// within returns the position of a byte of a node's text.
+func (p *expressions) within(n *yaml.Node, offset int) yaml.Pos {
+	if p.Full() {
+		return n.Pos // it is not shown
+	}
+	return p.source.position(n, offset)
 }
 
 // unclosed reports an expression without its closing brace.
-func (p *parser) unclosed(n *yaml.Node) {
+func (p *expressions) unclosed(n *yaml.Node) {
 	if n.Comment != "" {
 		p.Mistake(n.Pos, "everything after # is a comment: quote the value", "the expression %s is cut off by a comment", yaml.Quote(n.Text()))
 		return
 	}
 	p.Mistake(n.Pos, "close it: ${ … }", "the expression %s is not closed", yaml.Quote(n.Text()))
-}
-
-// posWithin returns the position in the document of a byte of a node's text, in whatever
-// YAML style the text is written. If it cannot be found, it is the position of the node.
-func (p *parser) posWithin(n *yaml.Node, offset int) yaml.Pos {
-	value := n.Text()
-	if offset < 0 || offset > len(value) || p.Full() {
-		return n.Pos
-	}
-	w := p.written(n)
-	// Styles of YAML differ in white space, so only the other characters are counted.
-	at := n.Pos
-	for i, r := range value {
-		if i >= offset && !blank(r) {
-			if next, ok := w.next(); ok && next == r {
-				return w.at
-			}
-			return n.Pos
-		}
-		if i >= offset {
-			break
-		}
-		if blank(r) {
-			continue
-		}
-		if next, ok := w.next(); !ok || next != r {
-			return n.Pos
-		}
-		at = yaml.Pos{Line: w.at.Line, Column: w.at.Column + w.wide}
-	}
-	return at
-}
-
-func blank(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == '\r' }
-
-// scalarReader reads the characters of a scalar as written in the document.
-type scalarReader struct {
-	p     *parser
-	quote byte // ' or ", or 0
-	rest  string
-	line  int
-	col   int      // column of rest
-	at    yaml.Pos // position of the last character
-	wide  int      // width of the last character in columns
-}
-
-func (p *parser) written(n *yaml.Node) *scalarReader {
-	w := &scalarReader{p: p, line: n.Line, col: 1, rest: p.line(n.Line)}
-	if n.Style == yaml.Folded {
-		w.rest = ""
-		return w
-	}
-	for w.col < n.Column && w.rest != "" {
-		w.skip(1)
-	}
-	if n.Style == yaml.Quoted && w.rest != "" && (w.rest[0] == '"' || w.rest[0] == '\'') {
-		w.quote = w.rest[0]
-		w.skip(1)
-	}
-	return w
-}
-
-func (w *scalarReader) skip(characters int) {
-	for range characters {
-		_, size := utf8.DecodeRuneInString(w.rest)
-		w.rest = w.rest[size:]
-		w.col++
-	}
-}
-
-// next returns the next character that is not white space.
-func (w *scalarReader) next() (rune, bool) {
-	for {
-		r, size := utf8.DecodeRuneInString(w.rest)
-		switch {
-		case size == 0:
-			if w.line >= w.p.count() {
-				return 0, false
-			}
-			w.line++
-			w.col, w.rest = 1, w.p.line(w.line)
-			continue
-		case blank(r):
-			w.skip(1)
-			continue
-		}
-		w.at, w.wide = yaml.Pos{Line: w.line, Column: w.col}, 1
-		if w.quote == '"' && r == '\\' {
-			if r, ok := w.escape(); ok {
-				return r, true
-			}
-			continue
-		}
-		if w.quote == '\'' && strings.HasPrefix(w.rest, "''") {
-			w.wide = 2
-		}
-		w.skip(w.wide)
-		return r, true
-	}
-}
-
-// escape reads what follows a backslash. It returns false for white space.
-func (w *scalarReader) escape() (rune, bool) {
-	length := 2
-	switch rest := w.rest[1:]; {
-	case strings.HasPrefix(rest, "x"):
-		length = 4
-	case strings.HasPrefix(rest, "u"):
-		length = 6
-	case strings.HasPrefix(rest, "U"):
-		length = 10
-	case rest == "" || rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\r':
-		w.skip(1)
-		return 0, false
-	}
-	length = min(length, utf8.RuneCountInString(w.rest))
-	text := w.rest
-	w.wide = length
-	w.skip(length)
-	text = text[:len(text)-len(w.rest)]
-	decoded, ok := yaml.Unescape(text)
-	if !ok {
-		return 0, false
-	}
-	r, _ := utf8.DecodeRuneInString(decoded)
-	return r, !blank(r)
-}
-
-// count returns the number of lines of the document.
-func (p *parser) count() int {
-	p.line(1)
-	return len(p.lines)
-}
-
-// line returns a line of the document; the first is 1.
-func (p *parser) line(number int) string {
-	if p.lines == nil {
-		p.lines = bytes.Split(p.source, []byte("\n"))
-	}
-	if number < 1 || number > len(p.lines) {
-		return ""
-	}
-	return string(p.lines[number-1])
-}
-
-// scope lists the variables that have a value at some point.
-type scope []string
-
-func (s scope) with(names ...string) scope { return slices.Concat(s, scope(names)) }
-
-func (s scope) has(name string) bool { return slices.Contains(s, name) }
-
-// The scopes of a workflow's own expressions.
-func workflowInput() scope  { return scope{"secrets", "workflow", "runtime"} }
-func workflowOutput() scope { return scope{"context", "secrets", "workflow", "runtime"} }
-
-// The scopes of a task's expressions, in order of evaluation; s holds the variables bound
-// by enclosing tasks.
-func (s scope) before() scope   { return s.with("context", "secrets", "task", "workflow", "runtime") }
-func (s scope) during() scope   { return s.before().with("input", "authorization") }
-func (s scope) exported() scope { return s.during().with("output") }
-
-// detailsOf returns the name that follows a caught error's variable in a scope, and marks
-// it as one.
-func detailsOf(variable string) string { return variable + ".details" }
-
-// catching returns s with the variable of a caught error.
-func (s scope) catching(variable string) scope { return s.with(variable, detailsOf(variable)) }
-
-// isError reports whether the innermost variable with this name holds a caught error.
-func (s scope) isError(variable string) bool {
-	for i, name := range slices.Backward(s) {
-		if name == variable {
-			return i+1 < len(s) && s[i+1] == detailsOf(variable)
-		}
-	}
-	return false
-}
-
-var detailsPattern = regexp.MustCompile(`\$(\w+)\.details\b`)
-
-// current rewrites an expression that reads an error's "details", the name that some
-// runtimes use, to the specification's "detail".
-func (s scope) current(src string) string {
-	return detailsPattern.ReplaceAllStringFunc(src, func(found string) string {
-		if s.isError(leadingName(found)) {
-			return strings.TrimSuffix(found, "s")
-		}
-		return found
-	})
 }

@@ -12,9 +12,8 @@ import (
 // Locate returns the position that a run-time error refers to: that of the expression
 // quoted in its detail, if it is below ref, else that of ref.
 func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
-	source := bytes.TrimPrefix(d.Source, []byte("\ufeff"))
-	p := &parser{Collector: yaml.NewCollector(""), source: source}
-	n := yaml.Read(p.Collector, source)
+	src := source{text: bytes.TrimPrefix(d.Source, []byte("\ufeff"))}
+	n := yaml.Read(yaml.NewCollector(""), src.text)
 	for segment := range strings.SplitSeq(strings.TrimPrefix(ref, "/"), "/") {
 		at, n = n.Step(strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
 		if n == nil {
@@ -30,7 +29,7 @@ func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
 	if _, rest, found := strings.Cut(detail, "expression "); found {
 		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
 			if expression, err := strconv.Unquote(quoted); err == nil {
-				if place, found := p.find(n, strings.TrimSuffix(expression, "…")); found {
+				if place, found := src.find(n, strings.TrimSuffix(expression, "…")); found {
 					return place, true
 				}
 			}
@@ -123,28 +122,4 @@ func below(n *yaml.Node, segment string, root *yaml.Node) []*yaml.Node {
 		return nil
 	}
 	return alternatives(found, root, 0)
-}
-
-// find returns the position of an expression in a value or below it.
-func (p *parser) find(n *yaml.Node, expression string) (yaml.Pos, bool) {
-	if n.Shape == yaml.Text {
-		inner := whole(n.Text())
-		if !inner.is {
-			inner = inside{source: n.Text()}
-		}
-		if strings.HasPrefix(inner.source, expression) {
-			return p.posWithin(n, inner.offset), true
-		}
-	}
-	for _, item := range n.Items {
-		if at, found := p.find(item, expression); found {
-			return at, true
-		}
-	}
-	for _, f := range n.Fields {
-		if at, found := p.find(f.Value, expression); found {
-			return at, true
-		}
-	}
-	return yaml.Pos{}, false
 }

@@ -13,17 +13,10 @@ import (
 // every mistake. The name is the file name that mistakes show.
 func Parse(name string, src []byte) (*Definition, []yaml.Warning, error) {
 	source := bytes.TrimPrefix(src, []byte("\ufeff"))
-	p := &parser{
-		Collector: yaml.NewCollector(name, languageKeys()...),
-		source:    source,
-		def:       &Definition{Source: src, tasks: map[string]*Task{}},
-		shared:    newShared(),
-
-		endless: map[*Task]bool{},
-	}
+	p := newDocument(name, source, &Definition{Source: src, tasks: map[string]*Task{}})
 	switch root := yaml.Read(p.Collector, source); {
 	case root != nil:
-		p.document(root)
+		p.parse(root)
 	case len(p.Mistakes) == 0:
 		p.Mistake(yaml.Pos{Line: 1, Column: 1}, "begin with `document:` and `do:`", "the document is empty")
 	}
@@ -32,25 +25,6 @@ func Parse(name string, src []byte) (*Definition, []yaml.Warning, error) {
 		return nil, warnings, err
 	}
 	return p.def, warnings, nil
-}
-
-// parser walks the tree of a document.
-type parser struct {
-	*yaml.Collector
-	source   []byte
-	lines    [][]byte // lines of source, split on first use
-	def      *Definition
-	loose    bool
-	shared   *shared
-	compiled int // bytes of expressions compiled so far
-
-	jumps  []jump              // targets of then, checked once all tasks are known
-	places map[string][]string // task name → references of the tasks with that name
-	bases  map[string]yaml.Pos // base URIs of standard error types → first use
-	base   string              // the base URI used first
-
-	timed   bool           // the workflow has a timeout
-	endless map[*Task]bool // lists whose end is never reached, by their first task
 }
 
 // MaxCompiled is the size of all expressions of a document in bytes. Those of shared policies count
@@ -64,9 +38,9 @@ func ParseData(name string, src []byte) (any, error) {
 	if len(bytes.TrimSpace(source)) == 0 {
 		return nil, nil
 	}
-	p := &parser{Collector: yaml.NewCollector(name, languageKeys()...)}
-	root := yaml.Read(p.Collector, source)
-	if _, err := p.Result(source); err != nil {
+	mistakes := yaml.NewCollector(name, languageKeys()...)
+	root := yaml.Read(mistakes, source)
+	if _, err := mistakes.Result(source); err != nil {
 		return nil, err
 	}
 	if root == nil {

@@ -1,8 +1,77 @@
 package dsl
 
-import "flunq.io/flunq/engine/yaml"
+import (
+	"strconv"
 
-func (p *parser) container(n *yaml.Node, s scope) {
+	"flunq.io/flunq/engine/yaml"
+)
+
+// processes parses what a run task starts: a container, a script, a shell command or
+// another workflow.
+type processes struct {
+	*expressions
+	connections *connections
+}
+
+// run parses a run task.
+func (p *processes) run(t *Task, n *yaml.Node, s scope) {
+	t.Run = &RunTask{Return: "stdout"}
+	kinds := []string{"container", "script", "shell", "workflow"}
+	if !p.object(n, "run", keys(append([]string{"await", "return"}, kinds...)...)) {
+		return
+	}
+	if await := n.Get("await"); await != nil {
+		t.Run.NoWait = !p.flag(await, "await")
+	}
+	t.Run.Return = p.word(n.Get("return"), "return", "stdout", "stdout", "stderr", "code", "all", "none")
+	found := 0
+	for _, kind := range kinds {
+		if m := n.Get(kind); m != nil {
+			found++
+			p.process(t, m, kind, s)
+			if t.Unsupported != "" {
+				p.cannotRun(n.KeyPos(kind), t.Unsupported, instead(kind))
+			}
+		}
+	}
+	if found != 1 {
+		p.Mistake(n.Pos, "add one of container, script, shell, workflow", "run wants exactly one thing to run, this has %s", strconv.Itoa(found))
+	}
+}
+
+func (p *processes) process(t *Task, n *yaml.Node, kind string, s scope) {
+	if kind == "workflow" {
+		p.subWorkflow(t, n, s)
+		return
+	}
+	t.Unsupported = "run: " + kind
+	switch kind {
+	case "container":
+		p.container(n, s)
+	case "script":
+		p.script(n, s)
+	default:
+		p.shell(n, s)
+	}
+}
+
+func (p *processes) subWorkflow(t *Task, n *yaml.Node, s scope) {
+	if !p.object(n, "run.workflow", keys("namespace", "name", "version", "input").need("namespace", "name", "version")) {
+		return
+	}
+	w := &SubWorkflow{
+		Namespace: p.textOrExpression(n.Get("namespace"), "namespace", s),
+		Name:      p.textOrExpression(n.Get("name"), "name", s),
+		Version:   p.textOrExpression(n.Get("version"), "version", s),
+	}
+	if input := n.Get("input"); input != nil {
+		p.mapOf(input, "input")
+		w.Input = p.value(input, s)
+	}
+	t.Run.Workflow = w
+}
+
+func (p *processes) container(n *yaml.Node, s scope) {
 	if !p.object(n, "run.container", keys("image", "name", "command", "ports", "volumes", "environment", "stdin", "arguments",
 		"lifetime", "pullPolicy").need("image")) {
 		return
@@ -21,7 +90,7 @@ func (p *parser) container(n *yaml.Node, s scope) {
 	}
 }
 
-func (p *parser) lifetime(n *yaml.Node, s scope) {
+func (p *processes) lifetime(n *yaml.Node, s scope) {
 	if !p.object(n, "lifetime", keys("cleanup", "after").need("cleanup")) {
 		return
 	}
@@ -36,7 +105,7 @@ func (p *parser) lifetime(n *yaml.Node, s scope) {
 	}
 }
 
-func (p *parser) script(n *yaml.Node, s scope) {
+func (p *processes) script(n *yaml.Node, s scope) {
 	if !p.object(n, "run.script", keys("language", "code", "source", "stdin", "arguments", "environment").need("language")) {
 		return
 	}
@@ -50,7 +119,7 @@ func (p *parser) script(n *yaml.Node, s scope) {
 	}
 	p.program(code, "code", s)
 	if source != nil {
-		p.externalResource(source, "source", s)
+		p.connections.externalResource(source, "source", s)
 	}
 	p.textOrExpression(n.Get("stdin"), "stdin", s)
 	p.data(n.Get("environment"), "environment", s)
@@ -61,7 +130,7 @@ func (p *parser) script(n *yaml.Node, s scope) {
 	p.arguments(n.Get("arguments"), "arguments", s)
 }
 
-func (p *parser) shell(n *yaml.Node, s scope) {
+func (p *processes) shell(n *yaml.Node, s scope) {
 	if !p.object(n, "run.shell", keys("command", "stdin", "arguments", "environment").need("command")) {
 		return
 	}
@@ -69,29 +138,4 @@ func (p *parser) shell(n *yaml.Node, s scope) {
 	p.textOrExpression(n.Get("stdin"), "stdin", s)
 	p.arguments(n.Get("arguments"), "arguments", s)
 	p.data(n.Get("environment"), "environment", s)
-}
-
-// program checks text in another language, where ${ has no meaning unless the whole text
-// is an expression.
-func (p *parser) program(n *yaml.Node, what string, s scope) {
-	if src, ok := p.text(n, what); ok {
-		if inner := whole(src); inner.is {
-			p.compile(n, inner, s)
-		}
-	}
-}
-
-// arguments checks a list of strings.
-func (p *parser) arguments(n *yaml.Node, what string, s scope) {
-	for _, item := range p.list(n, what) {
-		p.textOrExpression(item, what, s)
-	}
-}
-
-// data checks a map of any data.
-func (p *parser) data(n *yaml.Node, what string, s scope) {
-	if n != nil {
-		p.mapOf(n, what)
-		p.value(n, s)
-	}
 }

@@ -6,17 +6,25 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
+// reachability follows the flow through lists of tasks, and warns of tasks that are never
+// reached and of cycles that never end.
+type reachability struct {
+	*reader
+	timed   bool           // the workflow has a timeout
+	endless map[*Task]bool // lists whose end is never reached, by their first task
+}
+
 // leaving stands for the end of a list.
 const leaving = -1
 
-// reach warns of tasks of a list that are never reached, and of cycles that never end. It
+// ended stands for the end of the workflow.
+const ended = -2
+
+// check warns of tasks of a list that are never reached, and of cycles that never end. It
 // records in p.endless whether the end of the list is reachable; fields are the tasks as
 // written.
-func (p *parser) reach(list TaskList, fields []yaml.Field, branches bool) {
+func (p *reachability) check(list TaskList, fields []yaml.Field) {
 	if len(list) == 0 {
-		return
-	}
-	if branches {
 		return
 	}
 	index := make(map[string]int, len(list))
@@ -68,12 +76,9 @@ func walk(ways [][]int, from int, reached []bool) {
 	}
 }
 
-// ended stands for the end of the workflow.
-const ended = -2
-
 // successors returns the indexes of the tasks that may follow a task. known is false if a
 // then names no task, which is reported elsewhere.
-func (p *parser) successors(list TaskList, i int, index map[string]int) (to []int, known bool) {
+func (p *reachability) successors(list TaskList, i int, index map[string]int) (to []int, known bool) {
 	t := list[i]
 	next := leaving
 	if i+1 < len(list) {
@@ -117,7 +122,7 @@ func (p *parser) successors(list TaskList, i int, index map[string]int) (to []in
 }
 
 // neverEnds reports whether a task never ends normally.
-func (p *parser) neverEnds(t *Task) bool {
+func (p *reachability) neverEnds(t *Task) bool {
 	never := func(list TaskList) bool { return len(list) > 0 && p.endless[list[0]] }
 	switch t.Kind {
 	case Raise:
@@ -142,7 +147,7 @@ func (p *parser) neverEnds(t *Task) bool {
 }
 
 // warnCycles warns of tasks that lead only to each other, at the jump back.
-func (p *parser) warnCycles(list TaskList, fields []yaml.Field, ways [][]int, index map[string]int) {
+func (p *reachability) warnCycles(list TaskList, fields []yaml.Field, ways [][]int, index map[string]int) {
 	const many = 500 // each jump back is followed
 	if p.timed || len(list) > many {
 		return

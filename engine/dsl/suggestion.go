@@ -8,26 +8,6 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// guess suggests the word that was meant, unless no more mistakes are reported.
-func (p *parser) guess(word string, all []string) string {
-	if p.Full() {
-		return ""
-	}
-	return didYouMean(word, all)
-}
-
-// guessKey is guess for a key of a map: free are the allowed keys that the map does not
-// have yet.
-func (p *parser) guessKey(word string, free, allowed []string) string {
-	if p.Full() {
-		return ""
-	}
-	if found := closest(word, free); found != "" {
-		return "did you mean " + yaml.Quote(found) + "?"
-	}
-	return "allowed keys: " + strings.Join(shortened(allowed), ", ")
-}
-
 // meant returns the keys that correspond to a word of other languages. The first key that
 // is allowed in place of the word is suggested.
 func meant(word string) []string {

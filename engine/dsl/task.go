@@ -10,6 +10,22 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
+// tasks parses lists of tasks, and each task with what belongs to its kind.
+type tasks struct {
+	*expressions
+	dataFlow  *dataFlow
+	faults    *faults
+	events    *events
+	calls     *calls
+	processes *processes
+	jumps     *jumps
+	reach     *reachability
+
+	def       *Definition
+	functions []string // the names of use.functions
+	catalogs  section  // of use
+}
+
 // place is the position of a task in the workflow.
 type place struct {
 	ref      string    // reference of the task
@@ -54,13 +70,9 @@ func companionKeys(kind string) []string {
 	}
 }
 
-// tasks parses a list of tasks. A nil node is an empty list.
-func (p *parser) tasks(n *yaml.Node, what, ref string, local scope) TaskList {
-	return p.taskList(n, what, place{ref: ref, local: local})
-}
-
-// taskList is like tasks, for a list at a place; at.ref is the list's reference.
-func (p *parser) taskList(n *yaml.Node, what string, at place) TaskList {
+// taskList parses a list of tasks at a place; at.ref is the list's reference. A nil node is
+// an empty list.
+func (p *tasks) taskList(n *yaml.Node, what string, at place) TaskList {
 	if n == nil {
 		return nil
 	}
@@ -82,14 +94,14 @@ func (p *parser) taskList(n *yaml.Node, what string, at place) TaskList {
 		p.task(t, f, at)
 		out = append(out, t)
 	}
-	if len(p.Mistakes) == known { // a mistake in an if, when or then would make this analysis wrong
-		p.reach(out, fields, at.branch)
+	if len(p.Mistakes) == known && !at.branch { // a mistake in an if, when or then would make this analysis wrong
+		p.reach.check(out, fields)
 	}
 	return out
 }
 
 // taskFields returns the names and bodies of a list's tasks, and their references.
-func (p *parser) taskFields(n *yaml.Node, what, ref string) (fields []yaml.Field, refs []string) {
+func (p *tasks) taskFields(n *yaml.Node, what, ref string) (fields []yaml.Field, refs []string) {
 	if n.Shape != yaml.List {
 		if n.Shape == yaml.Object && membersOnly(n.Fields) {
 			p.Mistake(n.Pos, fmt.Sprintf("write a list with a name for the task: `- name: {%s: …}`", yaml.Short(n.Fields[0].Key)),
@@ -112,7 +124,7 @@ func (p *parser) taskFields(n *yaml.Node, what, ref string) (fields []yaml.Field
 }
 
 // taskItem checks one item of a list of tasks, and returns what can be parsed as a task.
-func (p *parser) taskItem(n *yaml.Node) []yaml.Field {
+func (p *tasks) taskItem(n *yaml.Node) []yaml.Field {
 	switch {
 	case n.Shape == yaml.Text && n.Style == 0:
 		p.Mistake(n.Pos, fmt.Sprintf("write it as `- %s: {…}`", yaml.Short(n.Text())), "a task item wants a name and what to do, this is text")
@@ -168,13 +180,13 @@ func membersOnly(fields []yaml.Field) bool {
 }
 
 // task parses a task into t.
-func (p *parser) task(t *Task, f yaml.Field, at place) {
+func (p *tasks) task(t *Task, f yaml.Field, at place) {
 	t.Name, t.Ref, t.Pos, t.Raw = f.Key, at.ref, f.Pos, f.Value.Data
 	if _, twice := p.def.tasks[t.Ref]; !twice {
 		p.def.refs = append(p.def.refs, t.Ref)
 	}
 	p.def.tasks[t.Ref] = t
-	p.indexTask(t)
+	p.jumps.index(t)
 	n := f.Value
 	if n.Shape != yaml.Object {
 		suggestion := "write it as `" + yaml.Short(f.Key) + ": {set: …}`"
@@ -189,16 +201,8 @@ func (p *parser) task(t *Task, f yaml.Field, at place) {
 	p.body(t, n, at, kind)
 }
 
-// indexTask records a task under its name.
-func (p *parser) indexTask(t *Task) {
-	if p.places == nil {
-		p.places = map[string][]string{}
-	}
-	p.places[t.Name] = append(p.places[t.Name], t.Ref)
-}
-
 // kind returns the kind of a task, and checks its keys.
-func (p *parser) kind(n *yaml.Node, t *Task) string {
+func (p *tasks) kind(n *yaml.Node, t *Task) string {
 	var kinds []string
 	allowed := commonKeys()
 	for _, k := range kindKeys() {
@@ -232,7 +236,7 @@ func (p *parser) kind(n *yaml.Node, t *Task) string {
 
 // noKind reports a task without a kind. If a misspelt key is the only mistake, it returns
 // the kind that was meant.
-func (p *parser) noKind(n *yaml.Node, what string) string {
+func (p *tasks) noKind(n *yaml.Node, what string) string {
 	all := slices.Concat(kindKeys(), commonKeys(), []string{"with", "while", "foreach", "catch"})
 	misspelt := false
 	kind := ""
@@ -255,14 +259,14 @@ func (p *parser) noKind(n *yaml.Node, what string) string {
 }
 
 // common parses the members that every task may have.
-func (p *parser) common(t *Task, n *yaml.Node, at place) {
+func (p *tasks) common(t *Task, n *yaml.Node, at place) {
 	lack := func(construct string) { t.Unsupported = construct }
 	before, during := at.local.before(), at.local.during()
 	t.If = p.condition(n.Get("if"), "if", before)
-	t.Input = p.input(n.Get("input"), "input", before, lack)
-	t.Output = p.output(n.Get("output"), "output", during, lack)
-	t.Export = p.export(n.Get("export"), "export", at.local.exported(), lack)
-	t.Timeout = p.timeout(n.Get("timeout"), during)
+	t.Input = p.dataFlow.input(n.Get("input"), "input", before, lack)
+	t.Output = p.dataFlow.output(n.Get("output"), "output", during, lack)
+	t.Export = p.dataFlow.export(n.Get("export"), "export", at.local.exported(), lack)
+	t.Timeout = p.faults.timeout(n.Get("timeout"), during)
 	p.mapOf(n.Get("metadata"), "metadata")
 	then := n.Get("then")
 	t.Then = p.then(then, at)
@@ -275,8 +279,22 @@ func (p *parser) common(t *Task, n *yaml.Node, at place) {
 	}
 }
 
+// then parses a flow directive. Its target is checked once all tasks are known.
+func (p *tasks) then(n *yaml.Node, at place) string {
+	to, ok := p.text(n, "then")
+	if !ok {
+		return ""
+	}
+	switch to {
+	case Continue, Exit, End:
+	default:
+		p.jumps.add(jump{n.Pos, to, at.siblings, at.branch})
+	}
+	return to
+}
+
 // body parses the members of a task's kind.
-func (p *parser) body(t *Task, n *yaml.Node, at place, kind string) {
+func (p *tasks) body(t *Task, n *yaml.Node, at place, kind string) {
 	t.Kind = Kind(kind)
 	during := at.local.during()
 	own := n.Get(kind)
@@ -284,9 +302,9 @@ func (p *parser) body(t *Task, n *yaml.Node, at place, kind string) {
 	case Call:
 		p.call(t, n, during)
 	case Do:
-		t.Do = p.tasks(own, "do", t.Ref+"/do", at.local)
+		t.Do = p.taskList(own, "do", place{ref: t.Ref + "/do", local: at.local})
 	case Emit:
-		p.emit(t, own, during)
+		t.Emit = p.events.emit(own, during)
 	case For:
 		p.loop(t, n, at.local)
 	case Fork:
@@ -299,9 +317,9 @@ func (p *parser) body(t *Task, n *yaml.Node, at place, kind string) {
 	case Listen:
 		p.listen(t, n, at.local)
 	case Raise:
-		p.raise(t, own, during)
+		t.Raise = p.faults.raise(own, during)
 	case Run:
-		p.run(t, own, during)
+		p.processes.run(t, own, during)
 	case Set:
 		p.set(t, own, during)
 	case Switch:
@@ -311,14 +329,4 @@ func (p *parser) body(t *Task, n *yaml.Node, at place, kind string) {
 	case Wait:
 		t.Wait = p.duration(own, "wait", during, true)
 	}
-}
-
-func (p *parser) set(t *Task, n *yaml.Node, s scope) {
-	switch {
-	case n.Shape == yaml.Object && len(n.Fields) == 0:
-		p.Mistake(n.Pos, "write what to set: {name: value}", "set is empty")
-	case n.Shape != yaml.Object && n.Shape != yaml.Text:
-		p.wrong(n, "set", "a map of data, or an expression")
-	}
-	t.Set = p.value(n, s)
 }

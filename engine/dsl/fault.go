@@ -1,45 +1,82 @@
 package dsl
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 )
 
-// try parses a try task.
-func (p *parser) try(t *Task, n *yaml.Node, at place) {
-	t.Try = &TryTask{Try: p.tasks(n.Get("try"), "try", t.Ref+"/try", at.local)}
-	catch := n.Get("catch")
-	if catch == nil {
-		if !p.misspelt(n, "catch", append(commonKeys(), "try", "catch")) {
-			p.Mistake(t.Pos, "add `catch: …`", "task %s: try has no catch", yaml.Quote(t.Name))
-		}
-		return
+// faults parses what a workflow says about failure: the errors that it raises and
+// catches, retry policies and timeouts.
+type faults struct {
+	*expressions
+	errors, retries, timeouts section // of use
+
+	templates     map[string]*ErrorTemplate  // the errors of use parsed so far
+	retryPolicies map[[2]string]*RetryPolicy // the retries of use parsed so far, by name and the name of the error's variable
+
+	bases map[string]yaml.Pos // base URIs of standard error types → first use
+	base  string              // the base URI used first
+}
+
+// raise parses the error to raise, or resolves a reference to one.
+func (p *faults) raise(n *yaml.Node, s scope) *ErrorTemplate {
+	if !p.object(n, "raise", keys("error").need("error").under("error", "type", "status", "title", "detail", "instance")) {
+		return &ErrorTemplate{}
 	}
-	c := &t.Try.Catch
-	c.As = "error"
-	if !p.object(catch, "catch", keys("errors", "as", "when", "exceptWhen", "retry", "do", "then").
-		under("errors", "with").under("errors: with", "type", "status").under("retry", "delay", "backoff", "limit")) {
-		return
+	e := n.Get("error")
+	switch {
+	case e == nil:
+		return &ErrorTemplate{}
+	case e.Shape != yaml.Text:
+		return p.errorTemplate(e, s)
 	}
-	c.With = p.errorFilter(catch.Get("errors"))
-	c.As = p.variable(catch.Get("as"), "catch.as", "error")
-	inner := at.local.catching(c.As)
-	c.When = p.condition(catch.Get("when"), "catch.when", inner.during())
-	c.ExceptWhen = p.condition(catch.Get("exceptWhen"), "catch.exceptWhen", inner.during())
-	c.Retry = p.retry(catch.Get("retry"), c.As, inner)
-	if do := catch.Get("do"); do != nil {
-		c.Do = p.tasks(do, "catch.do", t.Ref+"/catch/do", inner)
+	if _, ok := p.errors.find(e.Text()); !ok {
+		p.Mistake(e.Pos, reference(e.Text(), "use.errors", p.errors.names), "unknown error %s", yaml.Quote(e.Text()))
+		return &ErrorTemplate{}
 	}
-	c.Then = p.then(catch.Get("then"), at)
+	return p.sharedError(e.Text())
+}
+
+func (p *faults) sharedError(name string) *ErrorTemplate {
+	if e, ok := p.templates[name]; ok {
+		return e
+	}
+	e := p.errorTemplate(p.errors.nodes[name], scope{}.during())
+	p.templates[name] = e
+	return e
+}
+
+func (p *faults) errorTemplate(n *yaml.Node, s scope) *ErrorTemplate {
+	e := &ErrorTemplate{}
+	if !p.object(n, "error", keys(errorMembers()...).need("type", "status")) {
+		return e
+	}
+	if typ := n.Get("type"); typ != nil {
+		e.Type = p.uri(typ, "type", s)
+		p.errorBase(typ, typ.Text())
+		p.errorType(typ, typ.Text())
+	}
+	if status := n.Get("status"); status != nil {
+		e.Status = expr.Literal(p.whole(status, "status", 0, 999))
+	}
+	e.Title = p.textOrExpression(n.Get("title"), "title", s)
+	e.Detail = p.textOrExpression(n.Get("detail"), "detail", s)
+	e.Instance = p.textOrExpression(n.Get("instance"), "instance", s)
+	if at := n.Get("instance"); at != nil && at.Shape == yaml.Text && at.Text() != "" && at.Text()[0] != '/' && !whole(at.Text()).is {
+		p.Mistake(at.Pos, "write it as /do/0/name", "instance: %s is not a JSON pointer", yaml.Quote(at.Text()))
+	}
+	return e
 }
 
 func errorMembers() []string { return []string{"type", "status", "instance", "title", "detail"} }
 
 // errorFilter parses which errors are caught.
-func (p *parser) errorFilter(n *yaml.Node) map[string]any {
+func (p *faults) errorFilter(n *yaml.Node) map[string]any {
 	if n == nil || !p.object(n, "catch.errors", keys("with").others().under("with", errorMembers()...)) {
 		return nil
 	}
@@ -85,7 +122,7 @@ func standardBases() []string {
 }
 
 // errorBase warns of a document that uses two base URIs for standard errors.
-func (p *parser) errorBase(n *yaml.Node, typ string) {
+func (p *faults) errorBase(n *yaml.Node, typ string) {
 	bases := standardBases()
 	i := slices.IndexFunc(bases, func(base string) bool { return strings.HasPrefix(typ, base) })
 	if i < 0 {
@@ -104,16 +141,32 @@ func (p *parser) errorBase(n *yaml.Node, typ string) {
 	}
 }
 
+// standardTypes returns the names of the standard errors.
+func standardTypes() []string {
+	return []string{"configuration", "validation", "expression", "authentication", "authorization", "timeout", "communication", "runtime"}
+}
+
+// errorType warns of a standard error type that does not exist.
+func (p *faults) errorType(n *yaml.Node, typ string) {
+	for _, base := range standardBases() {
+		name, is := strings.CutPrefix(typ, base)
+		if is && !slices.Contains(standardTypes(), name) {
+			p.Warn(n.Pos, p.guess(name, standardTypes()), "there is no standard error %s", yaml.Quote(name))
+			return
+		}
+	}
+}
+
 // retry parses a policy, or resolves a reference to one.
-func (p *parser) retry(n *yaml.Node, as string, s scope) *RetryPolicy {
+func (p *faults) retry(n *yaml.Node, as string, s scope) *RetryPolicy {
 	switch {
 	case n == nil:
 		return nil
 	case n.Shape != yaml.Text:
 		return p.retryPolicy(n, s)
 	}
-	if _, ok := p.shared.retries.find(n.Text()); !ok {
-		p.Mistake(n.Pos, reference(n.Text(), "use.retries", p.shared.retries.names), "unknown retry policy %s", yaml.Quote(n.Text()))
+	if _, ok := p.retries.find(n.Text()); !ok {
+		p.Mistake(n.Pos, reference(n.Text(), "use.retries", p.retries.names), "unknown retry policy %s", yaml.Quote(n.Text()))
 		return nil
 	}
 	return p.sharedRetry(n.Text(), as)
@@ -121,17 +174,17 @@ func (p *parser) retry(n *yaml.Node, as string, s scope) *RetryPolicy {
 
 // sharedRetry parses a policy of use.retries; as is the name of the error's variable at
 // its use.
-func (p *parser) sharedRetry(name, as string) *RetryPolicy {
+func (p *faults) sharedRetry(name, as string) *RetryPolicy {
 	key := [2]string{name, as}
-	if r, ok := p.shared.repeats[key]; ok {
+	if r, ok := p.retryPolicies[key]; ok {
 		return r
 	}
-	r := p.retryPolicy(p.shared.retries.nodes[name], scope(nil).catching(as))
-	p.shared.repeats[key] = r
+	r := p.retryPolicy(p.retries.nodes[name], scope(nil).catching(as))
+	p.retryPolicies[key] = r
 	return r
 }
 
-func (p *parser) retryPolicy(n *yaml.Node, inner scope) *RetryPolicy {
+func (p *faults) retryPolicy(n *yaml.Node, inner scope) *RetryPolicy {
 	r := &RetryPolicy{Backoff: "constant"}
 	for _, count := range []string{"maxAttempts", "attempts", "max", "times", "count", "maxRetries"} {
 		if f := n.Get(count); f != nil && n.Get("limit") == nil {
@@ -158,7 +211,7 @@ func (p *parser) retryPolicy(n *yaml.Node, inner scope) *RetryPolicy {
 	return r
 }
 
-func (p *parser) backoff(n *yaml.Node) string {
+func (p *faults) backoff(n *yaml.Node) string {
 	kinds := []string{"constant", "linear", "exponential"}
 	if n.Shape == yaml.Text && slices.Contains(kinds, n.Text()) {
 		p.Mistake(n.Pos, "write it as {"+n.Text()+": {}}", "retry.backoff: want a map, this is text")
@@ -180,8 +233,31 @@ func (p *parser) backoff(n *yaml.Node) string {
 	return found
 }
 
+// jitter warns of a range whose start is after its end.
+func (p *faults) jitter(n *yaml.Node, from, to *expr.Value) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	least, ok := fixedDuration(from)
+	most, also := fixedDuration(to)
+	if ok && also && least.From(begin).After(most.From(begin)) {
+		p.Warn(n.Pos, fmt.Sprintf("write from: %v, to: %v", most, least), "retry.jitter: from is longer than to")
+	}
+}
+
+// fixedDuration returns a duration that is a constant of the document.
+func fixedDuration(v *expr.Value) (Duration, bool) {
+	if v == nil {
+		return Duration{}, false
+	}
+	data, constant := v.Constant()
+	if !constant {
+		return Duration{}, false
+	}
+	d, err := ParseDuration(data)
+	return d, err == nil
+}
+
 // retryLimit parses the limit of a policy, and warns if there is none.
-func (p *parser) retryLimit(r *RetryPolicy, n *yaml.Node, s scope) {
+func (p *faults) retryLimit(r *RetryPolicy, n *yaml.Node, s scope) {
 	limit := n.Get("limit")
 	before := len(p.Mistakes)
 	if limit != nil && p.object(limit, "retry.limit", keys("attempt", "duration").under("attempt", "count")) {
@@ -197,52 +273,30 @@ func (p *parser) retryLimit(r *RetryPolicy, n *yaml.Node, s scope) {
 	}
 }
 
-// raise parses the error to raise, or resolves a reference to one.
-func (p *parser) raise(t *Task, n *yaml.Node, s scope) {
-	t.Raise = &ErrorTemplate{}
-	if !p.object(n, "raise", keys("error").need("error").under("error", "type", "status", "title", "detail", "instance")) {
-		return
-	}
-	switch e := n.Get("error"); {
-	case e == nil:
-	case e.Shape != yaml.Text:
-		t.Raise = p.errorTemplate(e, s)
-	default:
-		if _, ok := p.shared.errors.find(e.Text()); !ok {
-			p.Mistake(e.Pos, reference(e.Text(), "use.errors", p.shared.errors.names), "unknown error %s", yaml.Quote(e.Text()))
-			return
+// timeout parses a timeout, or resolves a reference to one.
+func (p *faults) timeout(n *yaml.Node, s scope) *expr.Value {
+	switch {
+	case n == nil:
+		return nil
+	case n.Shape == yaml.Text:
+		named, ok := p.timeouts.find(n.Text())
+		if d, err := ParseDuration(n.Text()); !ok && err == nil {
+			p.Mistake(n.Pos, "write it as {after: "+d.String()+"}", "timeout: want a map, or the name of a timeout; %s is a duration", yaml.Quote(n.Text()))
+			return nil
 		}
-		t.Raise = p.sharedError(e.Text())
+		if !ok {
+			p.Mistake(n.Pos, reference(n.Text(), "use.timeouts", p.timeouts.names), "unknown timeout %s", yaml.Quote(n.Text()))
+			return nil
+		}
+		return p.timeoutOf(named, s)
+	default:
+		return p.timeoutOf(n, s)
 	}
 }
 
-func (p *parser) sharedError(name string) *ErrorTemplate {
-	if e, ok := p.shared.templates[name]; ok {
-		return e
+func (p *faults) timeoutOf(n *yaml.Node, s scope) *expr.Value {
+	if !p.object(n, "timeout", keys("after").need("after")) {
+		return nil
 	}
-	e := p.errorTemplate(p.shared.errors.nodes[name], scope{}.during())
-	p.shared.templates[name] = e
-	return e
-}
-
-func (p *parser) errorTemplate(n *yaml.Node, s scope) *ErrorTemplate {
-	e := &ErrorTemplate{}
-	if !p.object(n, "error", keys(errorMembers()...).need("type", "status")) {
-		return e
-	}
-	if typ := n.Get("type"); typ != nil {
-		e.Type = p.uri(typ, "type", s)
-		p.errorBase(typ, typ.Text())
-		p.errorType(typ, typ.Text())
-	}
-	if status := n.Get("status"); status != nil {
-		e.Status = expr.Literal(p.whole(status, "status", 0, 999))
-	}
-	e.Title = p.textOrExpression(n.Get("title"), "title", s)
-	e.Detail = p.textOrExpression(n.Get("detail"), "detail", s)
-	e.Instance = p.textOrExpression(n.Get("instance"), "instance", s)
-	if at := n.Get("instance"); at != nil && at.Shape == yaml.Text && at.Text() != "" && at.Text()[0] != '/' && !whole(at.Text()).is {
-		p.Mistake(at.Pos, "write it as /do/0/name", "instance: %s is not a JSON pointer", yaml.Quote(at.Text()))
-	}
-	return e
+	return p.duration(n.Get("after"), "timeout.after", s)
 }

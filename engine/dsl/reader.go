@@ -2,55 +2,26 @@ package dsl
 
 import (
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/engine/yaml"
 )
 
-// members describes the keys that a map of the document may have.
-type members struct {
-	known    []string
-	required []string
-	hints    []string          // keys that may be meant, but conflict with those present
-	below    map[string]string // keys that belong under another key → that key
-	open     bool              // other keys are allowed
-}
-
-func keys(known ...string) members { return members{known: known} }
-
-func (m members) need(required ...string) members {
-	m.required = required
-	return m
-}
-
-func (m members) orMeant(hints ...string) members {
-	m.hints = hints
-	return m
-}
-
-// under returns m with keys that belong under another key of the map.
-func (m members) under(parent string, children ...string) members {
-	m.below = maps.Clone(m.below)
-	if m.below == nil {
-		m.below = map[string]string{}
-	}
-	for _, child := range children {
-		m.below[child] = parent
-	}
-	return m
-}
-
-func (m members) others() members {
-	m.open = true
-	return m
+// reader reads the maps, lists and plain values of a document, and reports those that do
+// not have the shape that the language wants. All parsers of parts of a document share
+// one.
+type reader struct {
+	*yaml.Collector
+	unrunnable []yaml.Warning // what this version cannot run
 }
 
 // object checks that a value is a map with the expected keys; what names it in mistakes.
 // It reports whether the members are worth parsing.
-func (p *parser) object(n *yaml.Node, what string, m members) bool {
+func (p *reader) object(n *yaml.Node, what string, m members) bool {
 	if n.Shape != yaml.Object {
 		p.wrong(n, what, "a map")
 		return false
@@ -87,46 +58,7 @@ func (p *parser) object(n *yaml.Node, what string, m members) bool {
 	return true
 }
 
-// moveDown moves keys under the key that they belong to, so that mistakes in their values
-// are reported too.
-func moveDown(n *yaml.Node, below map[string]string) {
-	for _, f := range n.Fields {
-		parent := below[f.Key]
-		if parent == "" || strings.Contains(parent, ":") {
-			continue
-		}
-		under := n.Get(parent)
-		if under == nil {
-			under = &yaml.Node{Pos: f.Pos, Shape: yaml.Object, Data: map[string]any{}}
-			n.Fields = append(slices.Clip(n.Fields), yaml.Field{Key: parent, Pos: f.Pos, Value: under})
-		}
-		if under.Shape == yaml.Object && under.Get(f.Key) == nil {
-			under.Fields = append(slices.Clip(under.Fields), f)
-		}
-	}
-}
-
-// misspelt reports whether a key is present under a misspelt name, which has been
-// reported.
-func (p *parser) misspelt(n *yaml.Node, name string, known []string) bool {
-	free := absent(n, known)
-	return slices.ContainsFunc(n.Fields, func(f yaml.Field) bool {
-		return !slices.Contains(known, f.Key) && closest(f.Key, free) == name
-	})
-}
-
-// absent returns the known keys that a map does not have.
-func absent(n *yaml.Node, known []string) []string {
-	var out []string
-	for _, k := range known {
-		if n.Get(k) == nil {
-			out = append(out, k)
-		}
-	}
-	return out
-}
-
-func (p *parser) unknownKey(f yaml.Field, what string, m members, free []string) {
+func (p *reader) unknownKey(f yaml.Field, what string, m members, free []string) {
 	if parent := m.below[f.Key]; parent != "" {
 		p.Mistake(f.Pos, "put it under `"+parent+":`", "unknown key %s in %s", yaml.Quote(f.Key), what)
 		return
@@ -147,8 +79,142 @@ func (p *parser) unknownKey(f yaml.Field, what string, m members, free []string)
 	}
 }
 
+func (p *reader) exactlyOne(n *yaml.Node, one, other string) {
+	a, b := n.Get(one), n.Get(other)
+	switch {
+	case a == nil && b == nil:
+		p.Mistake(n.Pos, "add one", "want one of %s and %s", one, other)
+	case a != nil && b != nil:
+		p.Mistake(b.Pos, "keep one", "here are both %s and %s", one, other)
+	}
+}
+
+// mapOf checks that a value is a map, and returns its members.
+func (p *reader) mapOf(n *yaml.Node, what string) []yaml.Field {
+	if n == nil {
+		return nil
+	}
+	if n.Shape != yaml.Object {
+		p.wrong(n, what, "a map")
+		return nil
+	}
+	return n.Fields
+}
+
+// section checks that a part of use is a map.
+func (p *reader) section(n *yaml.Node, what string) section {
+	s := section{nodes: map[string]*yaml.Node{}}
+	for _, f := range p.mapOf(n, what) {
+		s.names = append(s.names, f.Key)
+		s.nodes[f.Key] = f.Value
+	}
+	return s
+}
+
+// list checks that a value is a list, and returns its items.
+func (p *reader) list(n *yaml.Node, what string) []*yaml.Node {
+	if n == nil {
+		return nil
+	}
+	if n.Shape != yaml.List {
+		p.wrong(n, what, "a list")
+		return nil
+	}
+	return n.Items
+}
+
+// texts checks that a value is a list of strings, and returns them.
+func (p *reader) texts(n *yaml.Node, what string) []string {
+	var out []string
+	for _, item := range p.list(n, what) {
+		if s, ok := p.text(item, what); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// text checks that a value is a string. A nil node is none, without a mistake.
+func (p *reader) text(n *yaml.Node, what string) (string, bool) {
+	if n == nil {
+		return "", false
+	}
+	if n.Shape != yaml.Text {
+		p.wrong(n, what, "text")
+		return "", false
+	}
+	return n.Text(), true
+}
+
+// filled checks that a value is a non-empty string.
+func (p *reader) filled(n *yaml.Node, what string) string {
+	s, ok := p.text(n, what)
+	if ok && strings.TrimSpace(s) == "" {
+		p.Mistake(n.Pos, "", "%s is empty", what)
+	}
+	return s
+}
+
+// word checks that a value is one of words. It returns fallback for a nil node.
+func (p *reader) word(n *yaml.Node, what, fallback string, words ...string) string {
+	s, ok := p.text(n, what)
+	if !ok {
+		return fallback
+	}
+	if !slices.Contains(words, s) {
+		p.Mistake(n.Pos, p.guess(s, words), "%s: %s is none of %s", what, yaml.Quote(s), strings.Join(words, ", "))
+		return fallback
+	}
+	return s
+}
+
+// variable parses the name of a variable, with or without its $.
+func (p *reader) variable(n *yaml.Node, what, fallback string) string {
+	s, ok := p.text(n, what)
+	if !ok {
+		return fallback
+	}
+	if !variableName.MatchString(s) {
+		p.Mistake(n.Pos, "use letters, digits and _ only", "%s: %s cannot be the name of a variable", what, yaml.Quote(s))
+		return fallback
+	}
+	if s[0] == '$' {
+		return s[1:]
+	}
+	return s
+}
+
+// flag checks that a value is a boolean. It returns false for a nil node.
+func (p *reader) flag(n *yaml.Node, what string) bool {
+	if n == nil {
+		return false
+	}
+	b, ok := n.Data.(bool)
+	if !ok {
+		p.wrong(n, what, "true or false")
+	}
+	return b
+}
+
+// whole checks that a value is a whole number between low and high.
+func (p *reader) whole(n *yaml.Node, what string, low, high int) int {
+	if n == nil {
+		return 0
+	}
+	i, ok := wholeNumber(n.Data)
+	if !ok {
+		p.wrong(n, what, "a whole number")
+		return 0
+	}
+	if i < low || i > high {
+		p.Mistake(n.Pos, "", "%s is %d, want %d to %d", what, i, low, high)
+		return 0
+	}
+	return i
+}
+
 // wrong reports a value of the wrong type.
-func (p *parser) wrong(n *yaml.Node, what, want string) {
+func (p *reader) wrong(n *yaml.Node, what, want string) {
 	suggestion := ""
 	switch {
 	case want == "a map" && yaml.SpacedKey(n.Text()) != "":
@@ -249,69 +315,6 @@ func unquotedTemplate(n *yaml.Node) string {
 	return "{" + n.Fields[0].Key + "}"
 }
 
-// text checks that a value is a string. A nil node is none, without a mistake.
-func (p *parser) text(n *yaml.Node, what string) (string, bool) {
-	if n == nil {
-		return "", false
-	}
-	if n.Shape != yaml.Text {
-		p.wrong(n, what, "text")
-		return "", false
-	}
-	return n.Text(), true
-}
-
-// filled checks that a value is a non-empty string.
-func (p *parser) filled(n *yaml.Node, what string) string {
-	s, ok := p.text(n, what)
-	if ok && strings.TrimSpace(s) == "" {
-		p.Mistake(n.Pos, "", "%s is empty", what)
-	}
-	return s
-}
-
-// word checks that a value is one of words. It returns fallback for a nil node.
-func (p *parser) word(n *yaml.Node, what, fallback string, words ...string) string {
-	s, ok := p.text(n, what)
-	if !ok {
-		return fallback
-	}
-	if !slices.Contains(words, s) {
-		p.Mistake(n.Pos, p.guess(s, words), "%s: %s is none of %s", what, yaml.Quote(s), strings.Join(words, ", "))
-		return fallback
-	}
-	return s
-}
-
-// flag checks that a value is a boolean. It returns false for a nil node.
-func (p *parser) flag(n *yaml.Node, what string) bool {
-	if n == nil {
-		return false
-	}
-	b, ok := n.Data.(bool)
-	if !ok {
-		p.wrong(n, what, "true or false")
-	}
-	return b
-}
-
-// whole checks that a value is a whole number between low and high.
-func (p *parser) whole(n *yaml.Node, what string, low, high int) int {
-	if n == nil {
-		return 0
-	}
-	i, ok := wholeNumber(n.Data)
-	if !ok {
-		p.wrong(n, what, "a whole number")
-		return 0
-	}
-	if i < low || i > high {
-		p.Mistake(n.Pos, "", "%s is %d, want %d to %d", what, i, low, high)
-		return 0
-	}
-	return i
-}
-
 // wholeNumber converts a number to an int as JSON Schema's integer does: 3.0 is one too.
 func wholeNumber(v any) (int, bool) {
 	switch v := v.(type) {
@@ -324,37 +327,72 @@ func wholeNumber(v any) (int, bool) {
 	}
 }
 
-// list checks that a value is a list, and returns its items.
-func (p *parser) list(n *yaml.Node, what string) []*yaml.Node {
-	if n == nil {
-		return nil
+var variableName = regexp.MustCompile(`^\$?[A-Za-z_][A-Za-z0-9_]*$`)
+
+// guess suggests the word that was meant, unless no more mistakes are reported.
+func (p *reader) guess(word string, all []string) string {
+	if p.Full() {
+		return ""
 	}
-	if n.Shape != yaml.List {
-		p.wrong(n, what, "a list")
-		return nil
-	}
-	return n.Items
+	return didYouMean(word, all)
 }
 
-// texts checks that a value is a list of strings, and returns them.
-func (p *parser) texts(n *yaml.Node, what string) []string {
-	var out []string
-	for _, item := range p.list(n, what) {
-		if s, ok := p.text(item, what); ok {
-			out = append(out, s)
-		}
+// guessKey is guess for a key of a map: free are the allowed keys that the map does not
+// have yet.
+func (p *reader) guessKey(word string, free, allowed []string) string {
+	if p.Full() {
+		return ""
 	}
-	return out
+	if found := closest(word, free); found != "" {
+		return "did you mean " + yaml.Quote(found) + "?"
+	}
+	return "allowed keys: " + strings.Join(shortened(allowed), ", ")
 }
 
-// mapOf checks that a value is a map, and returns its members.
-func (p *parser) mapOf(n *yaml.Node, what string) []yaml.Field {
-	if n == nil {
-		return nil
+// cannotRun warns of a construct that this version cannot run.
+func (p *reader) cannotRun(at yaml.Pos, construct, instead string) {
+	before := len(p.Warnings)
+	p.Warn(at, instead, "this version of flunq cannot run %s: the workflow faults when it gets there", strconv.Quote(construct))
+	for _, w := range p.Warnings[before:] {
+		p.unrunnable = append(p.unrunnable, yaml.Warning(w))
 	}
-	if n.Shape != yaml.Object {
-		p.wrong(n, what, "a map")
-		return nil
+}
+
+// instead suggests an alternative to a protocol or process that cannot be run.
+func instead(construct string) string {
+	switch construct {
+	case "schedule":
+		return "start it from outside, for example from cron: flunq start FILE"
+	case "use.extensions":
+		return "write the tasks where they are needed, or as a function in use.functions"
+	case "schema":
+		return "write the JSON Schema itself under `document:`"
+	case "authentication":
+		return "use basic or bearer, with the token from $secrets or from a call of its own"
+	case "catalog":
+		return "define the function in use.functions"
+	case "script":
+		return "compute with jq in a set task, or put the code behind an HTTP endpoint"
+	default:
+		return "put it behind an HTTP endpoint and use call: http"
 	}
-	return n.Fields
+}
+
+// section is a part of use: components by name, in document order.
+type section struct {
+	names []string
+	nodes map[string]*yaml.Node
+}
+
+func (s section) find(name string) (*yaml.Node, bool) {
+	n, ok := s.nodes[name]
+	return n, ok
+}
+
+// reference returns the suggestion for a name that a section of use does not define.
+func reference(name, section string, names []string) string {
+	if len(names) == 0 {
+		return "define it in " + section
+	}
+	return didYouMean(name, names)
 }

@@ -1,0 +1,83 @@
+package dsl
+
+import (
+	"regexp"
+	"strings"
+
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/yaml"
+)
+
+// plainText warns of text that looks like an expression, but is literal.
+func (p *expressions) plainText(n *yaml.Node, src string, s scope) {
+	switch {
+	case n.Style == 0 && curlyQuotes.MatchString(src):
+		inner := []rune(src)
+		p.Warn(n.Pos, "write: "+yaml.InSingleQuotes(string(inner[1:len(inner)-1])), "these quotes are part of the text: YAML knows \" and ' only")
+	case almostExpression.MatchString(src):
+		inner := almostExpression.FindStringSubmatch(src)
+		p.Warn(n.Pos, "to have its value, write: "+computing(strings.TrimSpace(inner[1])), "this is the text %s, not the value of an expression", yaml.Quote(src))
+	case variablePattern.MatchString(src) && s.has(leadingName(src)):
+		p.Warn(n.Pos, "to have its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", yaml.Quote(src))
+	case p.resembles(src, s):
+		p.Warn(n.Pos, "to have its value, write: "+computing(src), "this is the text %s, not the value of an expression", yaml.Quote(src))
+	case goTemplate.MatchString(src):
+		p.Warn(n.Pos, "write: "+interpolated(src, goTemplate), "{{ }} is not filled in: this is plain text")
+	case jqFilling.MatchString(src):
+		p.Warn(n.Pos, "write: "+yamlQuoted(`${ "`+src+`" }`), `\( ) is filled in within ${ "…" } only: this is plain text`)
+	default:
+		if inner := shellFilling.FindStringSubmatch(src); inner != nil && s.has(inner[1]) {
+			p.Warn(n.Pos, "write: "+interpolated(src, shellFilling), "%s inside of longer text is not filled in", yaml.Quote(inner[0]))
+		}
+	}
+}
+
+var (
+	curlyQuotes      = regexp.MustCompile(`^[“”„‘’«].*[“”‘’»]$`)
+	almostExpression = regexp.MustCompile(`^(?:\$\s+\{|\$\(|#\{|%\{)(\s*[.$][^{}]*)[})]$`)
+	goTemplate       = regexp.MustCompile(`\{\{-?\s*([.$][\w.$\[\]]+)\s*-?\}\}`)
+	jqFilling        = regexp.MustCompile(`\\\(\s*[.$][\w.$]*.*\)`)
+	shellFilling     = regexp.MustCompile(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+`)
+	startsPath       = regexp.MustCompile(`^\(*[.$][A-Za-z_"\[]`)
+	usesPath         = regexp.MustCompile(`(?:^|[\s(\[|+*/<>=-])\.[A-Za-z_"\[]`)
+	fileEnding       = regexp.MustCompile(`(?i)^\.[a-z0-9_-]*(json|ya?ml|xml|html?|csv|txt|md|pdf|png|jpe?g|gif|svg|zip|gz|tar|log|env|exe|sh|js|ts|py|go|docx?|xlsx?|ignore)$|^\.[a-z0-9.-]+\.(com|org|net|io|dev|local|internal|example|test)$`)
+)
+
+// resembles reports whether text was certainly meant as an expression: it compiles as one,
+// and reads data. A name such as .gitignore also does, so more is required.
+func (p *expressions) resembles(src string, s scope) bool {
+	if !startsPath.MatchString(src) && !usesPath.MatchString(src) || fileEnding.MatchString(src) {
+		return false
+	}
+	return len(p.Warnings) < yaml.MaxMistakes && !p.overBudget(len(src)) && expr.ReadsData(src, s.has)
+}
+
+// computing returns text as the expression that it resembles.
+func computing(src string) string {
+	return yamlQuoted("${ " + yaml.Cut(strings.TrimSpace(src), 200) + " }")
+}
+
+// yamlQuoted quotes text that YAML would not read as it is.
+func yamlQuoted(src string) string {
+	if strings.Contains(src, ": ") || strings.Contains(src, " #") || strings.ContainsAny(src, "\"'\\{}[],\n") && strings.Count(src, "{") > 1 ||
+		strings.ContainsAny(src, "\"'\n") {
+		return "'" + strings.ReplaceAll(src, "'", "''") + "'"
+	}
+	return src
+}
+
+// interpolated returns text with jq interpolations in place of what a pattern matches.
+func interpolated(src string, places *regexp.Regexp) string {
+	var b strings.Builder
+	at := 0
+	for _, m := range places.FindAllStringSubmatchIndex(src, -1) {
+		path := src[m[0]:m[1]]
+		if places == goTemplate {
+			path = src[m[2]:m[3]]
+		}
+		b.WriteString(unquoted(src[at:m[0]]) + `\(` + path + ")")
+		at = m[1]
+	}
+	b.WriteString(unquoted(src[at:]))
+	return yamlQuoted(`${ "` + yaml.Cut(b.String(), 200) + `" }`)
+}
