@@ -110,7 +110,7 @@ func (c *chart) legend(a area) {
 }
 
 // instant reports whether many tasks take no time at all, as in a simulation.
-func (t *taskTree) instant() bool {
+func (t *runTree) instant() bool {
 	none, all := 0, 0
 	for i := range t.runs {
 		if r := &t.runs[i]; i > 0 && len(r.turns) == 0 && r.state.Ended() {
@@ -153,7 +153,7 @@ func (c *chart) stamps() []axis.Stamp {
 }
 
 // turnsAt returns the turns that a line stands for.
-func (t *taskTree) turnsAt(l *treeLine) []taskTurn {
+func (t *runTree) turnsAt(l *treeLine) []taskTurn {
 	turns := t.runs[l.run].turns
 	return turns[l.turn:min(int(l.turn+max(1, l.size)), len(turns))]
 }

@@ -48,13 +48,13 @@ func commands() []command {
 }
 
 // commands returns the commands that are available here.
-func (m *model) commands() []command {
-	moves := m.stand.Clock.Moves
+func (o *observer) commands() []command {
+	moves := o.stand.Clock.Moves
 	verbs := []Verb{Fire, Cancel, Reschedule, Suspend, Resume, Retry, Replay, Drop, Emit, Record}
 	return slices.DeleteFunc(commands(), func(c command) bool {
 		verb := Verb(c.name)
 		ofTime := slices.ContainsFunc(timeCommands(), func(t command) bool { return t.name == c.name })
-		return slices.Contains(verbs, verb) && !can(m.source, verb) || ofTime && !moves
+		return slices.Contains(verbs, verb) && !can(o.source, verb) || ofTime && !moves
 	})
 }
 

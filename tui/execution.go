@@ -10,6 +10,20 @@ import (
 // executionScreen is one execution: its tasks as a tree, and beside or below it one of several
 // panes about the chosen line.
 type executionScreen struct {
+	executionReader
+
+	facts    paneList
+	due      paneList
+	children paneList
+
+	pane   pane
+	inPane bool // the keys go to the pane
+	typed  filterLine
+}
+
+// executionReader reads what the screen of an execution shows: the execution, its history page
+// by page, and the data of the chosen task.
+type executionReader struct {
 	src Source
 	id  string
 
@@ -22,15 +36,9 @@ type executionScreen struct {
 	history  *historyView
 	document documentView
 	data     dataPart
-	facts    paneList
-	due      paneList
-	children paneList
 
-	pane   pane
-	inPane bool // the keys go to the pane
-	typed  filterLine
 	reads  executionReads
-	places executionPlaces
+	places executionPlaces // what has room to be shown
 }
 
 // pane is one of the panes beside the tree.
@@ -56,47 +64,47 @@ type filterLine struct {
 }
 
 func newExecutionScreen(src Source, id string) screen {
-	return &executionScreen{src: src, id: id, tree: newTaskTree(), history: newHistoryView()}
+	return &executionScreen{executionReader: executionReader{src: src, id: id, tree: newTaskTree(), history: newHistoryView()}}
 }
 
-func (s *executionScreen) title() string { return s.id }
+func (rd *executionReader) title() string { return rd.id }
 
 func (s *executionScreen) typing() bool { return s.typed.on }
 
 // show stores the execution; had is the version of the tree when it was requested.
-func (s *executionScreen) show(x Execution, had int64) {
-	s.now, s.known = x, true
-	s.tree.read(x.Document)
-	if x.Version < had || s.tree.version < had {
-		s.reads.rebuild = true
+func (rd *executionReader) show(x Execution, had int64) {
+	rd.now, rd.known = x, true
+	rd.tree.read(x.Document)
+	if x.Version < had || rd.tree.version < had {
+		rd.reads.rebuild = true
 	}
-	s.document.read(x.Document)
-	s.timers, s.parents = map[string]Row{}, map[string]string{}
+	rd.document.read(x.Document)
+	rd.timers, rd.parents = map[string]Row{}, map[string]string{}
 	for _, r := range x.Timers {
 		if limits(r.Kind) {
 			continue
 		}
-		if known, ok := s.timers[r.Task]; !ok || r.At.Before(known.At) {
-			s.timers[r.Task] = r
+		if known, ok := rd.timers[r.Task]; !ok || r.At.Before(known.At) {
+			rd.timers[r.Task] = r
 		}
 	}
 	for _, r := range x.Children {
 		if r.Task != "" {
-			s.parents[r.Task] = r.ID
+			rd.parents[r.Task] = r.ID
 		}
 	}
 }
 
 // add adds later events.
-func (s *executionScreen) add(after int64, events []Event) {
-	if s.reads.rebuild && after == 0 {
-		s.reads.rebuild = false
-		s.tree.reset()
-		s.history.reset()
-		s.data.forget()
+func (rd *executionReader) add(after int64, events []Event) {
+	if rd.reads.rebuild && after == 0 {
+		rd.reads.rebuild = false
+		rd.tree.reset()
+		rd.history.reset()
+		rd.data.forget()
 	}
-	s.tree.add(events)
-	s.history.feed(events)
+	rd.tree.add(events)
+	rd.history.feed(events)
 }
 
 // limits reports whether a timer is only a time limit, which does not tell when a run continues.
@@ -105,12 +113,12 @@ func limits(kind string) bool {
 }
 
 // childOf returns the child execution that a run has started, if any.
-func (s *executionScreen) childOf(at int32) string {
+func (rd *executionReader) childOf(at int32) string {
 	if at <= 0 {
 		return ""
 	}
-	r := &s.tree.runs[at]
-	return s.parents[runName(s.tree.tasks.at(r.key.task).Ref, r.key)]
+	r := &rd.tree.runs[at]
+	return rd.parents[runName(rd.tree.tasks.at(r.key.task).Ref, r.key)]
 }
 
 // timer returns the timer for actions: that of the row, or the one that the chosen task waits for.
@@ -134,8 +142,8 @@ func (s *executionScreen) timer() (Row, bool) {
 }
 
 // want returns a command that asks for an action.
-func (s *executionScreen) want(verb Verb) tea.Cmd {
-	return give(wantAction{Action{Verb: verb, Table: Executions, IDs: []string{s.id}}})
+func (rd *executionReader) want(verb Verb) tea.Cmd {
+	return give(wantAction{Action{Verb: verb, Table: Executions, IDs: []string{rd.id}}})
 }
 
 func (s *executionScreen) wantTimer(verb Verb) tea.Cmd {
@@ -147,11 +155,11 @@ func (s *executionScreen) wantTimer(verb Verb) tea.Cmd {
 }
 
 // states returns the states of the running tasks, by their lines in the document.
-func (s *executionScreen) states() map[int]State {
+func (rd *executionReader) states() map[int]State {
 	lines := map[int]State{}
-	for at := range s.tree.active {
-		r := &s.tree.runs[at]
-		line := s.tree.tasks.at(r.key.task).Line
+	for at := range rd.tree.active {
+		r := &rd.tree.runs[at]
+		line := rd.tree.tasks.at(r.key.task).Line
 		if line > 0 && (lines[line] == "" || r.state == Waiting || r.state == Retrying) {
 			lines[line] = r.state
 		}
@@ -284,8 +292,8 @@ func (s *executionScreen) typeKey(k string) tea.Cmd {
 
 // sourcesBefore returns the sources of a run's input: its request, else the output of the previous
 // task, else the input of the task that contains it.
-func (s *executionScreen) sourcesBefore(at int32) []dataSource {
-	t := s.tree
+func (rd *executionReader) sourcesBefore(at int32) []dataSource {
+	t := rd.tree
 	var sources []dataSource
 	for ; at >= 0; at = t.runs[at].parent {
 		r := &t.runs[at]
@@ -302,7 +310,7 @@ func (s *executionScreen) sourcesBefore(at int32) []dataSource {
 }
 
 // prior returns the run whose output is another one's input; -1 if there is none.
-func (t *taskTree) prior(at int32) int32 {
+func (t *runTree) prior(at int32) int32 {
 	r := &t.runs[at]
 	if r.parent < 0 {
 		return -1
@@ -323,7 +331,7 @@ func (t *taskTree) prior(at int32) int32 {
 }
 
 // lastOf is the run that ended well as the last one before another, among some.
-func (t *taskTree) lastOf(runs []int32, before int32, handles bool) int32 {
+func (t *runTree) lastOf(runs []int32, before int32, handles bool) int32 {
 	found := int32(-1)
 	for _, at := range runs {
 		r := &t.runs[at]

@@ -29,7 +29,7 @@ const (
 )
 
 // seen reports whether a pane is visible.
-func (s *executionScreen) seen(p pane) bool { return s.places.seen[p] }
+func (rd *executionReader) seen(p pane) bool { return rd.places.seen[p] }
 
 // draw draws the screen.
 func (s *executionScreen) draw(a area, l look, now time.Time) {
@@ -162,17 +162,17 @@ func (s *executionScreen) head(a area, l look, now time.Time) int {
 }
 
 // progress tells how far the execution has come, and how long that took.
-func (s *executionScreen) progress(now time.Time) string {
-	text := some(int(s.now.Version), "event")
-	if s.tree.version < s.now.Version {
-		text = count(s.tree.version) + " of " + text + " read"
+func (rd *executionReader) progress(now time.Time) string {
+	text := some(int(rd.now.Version), "event")
+	if rd.tree.version < rd.now.Version {
+		text = count(rd.tree.version) + " of " + text + " read"
 	}
 	switch {
-	case s.now.At.IsZero():
-	case s.now.State.Ended() && !s.now.Until.IsZero():
-		text += "  took " + took(s.now.Until.Sub(s.now.At))
+	case rd.now.At.IsZero():
+	case rd.now.State.Ended() && !rd.now.Until.IsZero():
+		text += "  took " + took(rd.now.Until.Sub(rd.now.At))
 	default:
-		text += "  " + since(now, s.now.At) + " old"
+		text += "  " + since(now, rd.now.At) + " old"
 	}
 	return text
 }
@@ -197,28 +197,28 @@ func (s *executionScreen) say(now time.Time) (ink, string) {
 }
 
 // working describes what is running, and what is waited for.
-func (s *executionScreen) working(now time.Time) string {
+func (rd *executionReader) working(now time.Time) string {
 	var parts []string
-	for _, at := range s.tree.atWork(4) {
-		r := &s.tree.runs[at]
-		part := s.tree.nameOf(r) + " " + string(r.state)
-		how := treeLook{timers: s.timers, now: now}
-		if text := s.tree.timeOf(r, &how); text != "" {
+	for _, at := range rd.tree.atWork(4) {
+		r := &rd.tree.runs[at]
+		part := rd.tree.nameOf(r) + " " + string(r.state)
+		how := treeLook{timers: rd.timers, now: now}
+		if text := rd.tree.timeOf(r, &how); text != "" {
 			part += " " + text
 		}
 		parts = append(parts, part)
 	}
 	if len(parts) == 0 {
-		parts = append(parts, s.now.Waits...)
+		parts = append(parts, rd.now.Waits...)
 	}
-	if s.tree.window.follow {
+	if rd.tree.window.follow {
 		parts = append(parts, "(follows)")
 	}
 	return strings.Join(parts, "  ")
 }
 
 // atWork returns the innermost running runs.
-func (t *taskTree) atWork(most int) []int32 {
+func (t *runTree) atWork(most int) []int32 {
 	around := map[int32]bool{}
 	for at := range t.active {
 		around[t.runs[at].parent] = true
@@ -304,7 +304,7 @@ func (s *executionScreen) drawPane(p pane, a area, l look, now time.Time) {
 }
 
 func (s *executionScreen) drawData(a area, l look, focus bool) {
-	s.data.want(s)
+	s.data.want(&s.executionReader)
 	title := s.dataTitle()
 	if focus {
 		if path := s.data.view.label(); path != "" && path != "." {

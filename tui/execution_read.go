@@ -37,28 +37,28 @@ const (
 // The answers to the questions of an execution's screen.
 type (
 	gotExecution struct {
-		of   *executionScreen
+		of   *executionReader
 		turn int
 		had  int64 // the version of the tree when it was asked
 		x    Execution
 		err  error
 	}
 	gotEvents struct {
-		of     *executionScreen
+		of     *executionReader
 		turn   int
 		after  int64
 		events []Event
 		err    error
 	}
 	gotEventPage struct {
-		of     *executionScreen
+		of     *executionReader
 		turn   int // of the history's window
 		after  int64
 		events []Event
 		err    error
 	}
 	gotData struct {
-		of    *executionScreen
+		of    *executionReader
 		found readPart
 		err   error
 	}
@@ -70,175 +70,175 @@ func (g gotEventPage) failed() error { return g.err }
 func (g gotData) failed() error      { return g.err }
 
 // refresh returns the commands that read what is missing or outdated.
-func (s *executionScreen) refresh(now time.Time) tea.Cmd {
+func (rd *executionReader) refresh(now time.Time) tea.Cmd {
 	var all []tea.Cmd
-	r := &s.reads
+	r := &rd.reads
 	r.now = now
-	if !s.waits(now) && now.Sub(r.executionAt) >= s.pace() {
+	if !rd.waits(now) && now.Sub(r.executionAt) >= rd.pace() {
 		r.execution.ask(now)
 		r.executionAt, r.news = now, false
-		all = append(all, s.readExecution())
+		all = append(all, rd.readExecution())
 	}
-	if s.known && !r.events.open(now) && now.Sub(r.lastAt) >= executionPace && (s.behind() || !s.now.State.Ended()) {
+	if rd.known && !r.events.open(now) && now.Sub(r.lastAt) >= executionPace && (rd.behind() || !rd.now.State.Ended()) {
 		r.lastAt = now
-		all = append(all, s.readEvents())
+		all = append(all, rd.readEvents())
 	}
-	all = append(all, s.readPage(), s.readData())
+	all = append(all, rd.readPage(), rd.readData())
 	return tea.Batch(all...)
 }
 
 // waits reports whether to wait for an answer about the execution; without any data yet, it waits
 // less.
-func (s *executionScreen) waits(now time.Time) bool {
-	return s.reads.execution.open(now) && (s.known || now.Sub(s.reads.executionAt) < calmPace/2)
+func (rd *executionReader) waits(now time.Time) bool {
+	return rd.reads.execution.open(now) && (rd.known || now.Sub(rd.reads.executionAt) < calmPace/2)
 }
 
 // pace returns the polling interval of the execution.
-func (s *executionScreen) pace() time.Duration {
-	if !s.known || s.reads.news || s.reads.executionAt.IsZero() {
+func (rd *executionReader) pace() time.Duration {
+	if !rd.known || rd.reads.news || rd.reads.executionAt.IsZero() {
 		return executionPace
 	}
 	return calmPace
 }
 
 // behind reports whether there are events that are not in the tree.
-func (s *executionScreen) behind() bool {
-	return s.reads.rebuild || s.tree.version < s.now.Version && s.reads.problem == ""
+func (rd *executionReader) behind() bool {
+	return rd.reads.rebuild || rd.tree.version < rd.now.Version && rd.reads.problem == ""
 }
 
-func (s *executionScreen) readExecution() tea.Cmd {
-	src, id, turn, had := s.src, s.id, s.reads.turn, s.tree.version
+func (rd *executionReader) readExecution() tea.Cmd {
+	src, id, turn, had := rd.src, rd.id, rd.reads.turn, rd.tree.version
 	return ask(func(ctx context.Context) tea.Msg {
 		x, err := src.Execution(ctx, id)
-		return gotExecution{s, turn, had, x, err}
+		return gotExecution{rd, turn, had, x, err}
 	})
 }
 
-func (s *executionScreen) readEvents() tea.Cmd {
-	after := s.tree.version
-	if s.reads.rebuild {
+func (rd *executionReader) readEvents() tea.Cmd {
+	after := rd.tree.version
+	if rd.reads.rebuild {
 		after = 0
 	}
-	s.reads.events.ask(s.reads.now)
-	src, id, turn := s.src, s.id, s.reads.turn
+	rd.reads.events.ask(rd.reads.now)
+	src, id, turn := rd.src, rd.id, rd.reads.turn
 	return ask(func(ctx context.Context) tea.Msg {
 		events, err := src.History(ctx, id, after)
-		return gotEvents{s, turn, after, events, err}
+		return gotEvents{rd, turn, after, events, err}
 	})
 }
 
 // readPage reads the missing part of the history's window.
-func (s *executionScreen) readPage() tea.Cmd {
-	after, lacks := s.history.want()
-	if !lacks || s.reads.page.open(s.reads.now) || !s.seen(historyPane) {
+func (rd *executionReader) readPage() tea.Cmd {
+	after, lacks := rd.history.want()
+	if !lacks || rd.reads.page.open(rd.reads.now) || !rd.seen(historyPane) {
 		return nil
 	}
-	s.reads.page.ask(s.reads.now)
-	src, id, turn := s.src, s.id, s.history.turn
+	rd.reads.page.ask(rd.reads.now)
+	src, id, turn := rd.src, rd.id, rd.history.turn
 	return ask(func(ctx context.Context) tea.Msg {
 		events, err := src.History(ctx, id, after)
-		return gotEventPage{s, turn, after, events, err}
+		return gotEventPage{rd, turn, after, events, err}
 	})
 }
 
 // readData reads the data to show.
-func (s *executionScreen) readData() tea.Cmd {
-	if s.reads.data.open(s.reads.now) || !s.seen(dataPane) {
+func (rd *executionReader) readData() tea.Cmd {
+	if rd.reads.data.open(rd.reads.now) || !rd.seen(dataPane) {
 		return nil
 	}
-	source, lacks := s.data.want(s)
+	source, lacks := rd.data.want(rd)
 	if !lacks {
 		return nil
 	}
-	s.reads.data.ask(s.reads.now)
-	src, id := s.src, s.id
+	rd.reads.data.ask(rd.reads.now)
+	src, id := rd.src, rd.id
 	return ask(func(ctx context.Context) tea.Msg {
 		text, err := src.Data(ctx, id, source.version)
-		return gotData{s, readPartOf(source, text), err}
+		return gotData{rd, readPartOf(source, text), err}
 	})
 }
 
 // take handles an answer, and asks for what follows from it.
-func (s *executionScreen) take(msg tea.Msg) tea.Cmd {
+func (rd *executionReader) take(msg tea.Msg) tea.Cmd {
 	switch m := msg.(type) {
 	case gotExecution:
-		if m.of == s {
-			return s.tookExecution(m)
+		if m.of == rd {
+			return rd.tookExecution(m)
 		}
 	case gotEvents:
-		if m.of == s {
-			return s.tookEvents(m)
+		if m.of == rd {
+			return rd.tookEvents(m)
 		}
 	case gotEventPage:
-		if m.of == s {
-			return s.tookPage(m)
+		if m.of == rd {
+			return rd.tookPage(m)
 		}
 	case gotData:
-		if m.of == s {
-			s.reads.data.answered()
-			s.data.take(s, m)
-			return s.readData()
+		if m.of == rd {
+			rd.reads.data.answered()
+			rd.data.take(rd, m)
+			return rd.readData()
 		}
 	case timeMoved:
-		s.reads.turn++
-		s.reads.execution, s.reads.events = inquiry{}, inquiry{}
-		s.reads.executionAt, s.reads.lastAt = time.Time{}, time.Time{}
+		rd.reads.turn++
+		rd.reads.execution, rd.reads.events = inquiry{}, inquiry{}
+		rd.reads.executionAt, rd.reads.lastAt = time.Time{}, time.Time{}
 	case thingsDone:
-		s.reads.executionAt, s.reads.lastAt = time.Time{}, time.Time{}
+		rd.reads.executionAt, rd.reads.lastAt = time.Time{}, time.Time{}
 	}
 	return nil
 }
 
-func (s *executionScreen) tookExecution(m gotExecution) tea.Cmd {
-	if m.turn != s.reads.turn {
+func (rd *executionReader) tookExecution(m gotExecution) tea.Cmd {
+	if m.turn != rd.reads.turn {
 		return nil
 	}
-	s.reads.execution.answered()
-	s.reads.problem = problemOf(m.err)
+	rd.reads.execution.answered()
+	rd.reads.problem = problemOf(m.err)
 	if m.err != nil {
 		return nil
 	}
-	s.show(m.x, m.had)
-	if s.behind() && !s.reads.events.open(s.reads.now) {
-		return s.readEvents()
+	rd.show(m.x, m.had)
+	if rd.behind() && !rd.reads.events.open(rd.reads.now) {
+		return rd.readEvents()
 	}
 	return nil
 }
 
-func (s *executionScreen) tookEvents(m gotEvents) tea.Cmd {
-	if m.turn != s.reads.turn {
+func (rd *executionReader) tookEvents(m gotEvents) tea.Cmd {
+	if m.turn != rd.reads.turn {
 		return nil
 	}
-	s.reads.events.answered()
-	s.reads.problem = problemOf(m.err)
+	rd.reads.events.answered()
+	rd.reads.problem = problemOf(m.err)
 	if m.err != nil {
 		return nil
 	}
-	if m.after != s.tree.version && !s.reads.rebuild {
+	if m.after != rd.tree.version && !rd.reads.rebuild {
 		return nil
 	}
-	s.add(m.after, m.events)
-	if n := len(m.events); n > 0 && m.events[n-1].Version > s.now.Version {
-		s.reads.news = true
+	rd.add(m.after, m.events)
+	if n := len(m.events); n > 0 && m.events[n-1].Version > rd.now.Version {
+		rd.reads.news = true
 	}
-	if len(m.events) > 0 && s.behind() {
-		return s.readEvents()
+	if len(m.events) > 0 && rd.behind() {
+		return rd.readEvents()
 	}
-	s.tree.arrange()
-	return tea.Batch(s.readPage(), s.readData())
+	rd.tree.arrange()
+	return tea.Batch(rd.readPage(), rd.readData())
 }
 
-func (s *executionScreen) tookPage(m gotEventPage) tea.Cmd {
-	s.reads.page.answered()
+func (rd *executionReader) tookPage(m gotEventPage) tea.Cmd {
+	rd.reads.page.answered()
 	switch {
-	case m.turn != s.history.turn:
+	case m.turn != rd.history.turn:
 	case m.err != nil:
-		s.history.problem = problemOf(m.err)
+		rd.history.problem = problemOf(m.err)
 		return nil
 	default:
-		s.history.take(m.after, m.events)
+		rd.history.take(m.after, m.events)
 	}
-	return s.readPage()
+	return rd.readPage()
 }
 
 // problemOf formats an error. The model reports a lost connection.
@@ -319,7 +319,7 @@ const (
 func (d *dataPart) forget() { d.kept, d.at, d.event = nil, dataPlace{run: -2}, 0 }
 
 // want returns where to read the missing data. Data that is in the cache is shown.
-func (d *dataPart) want(s *executionScreen) (source dataSource, lacks bool) {
+func (d *dataPart) want(s *executionReader) (source dataSource, lacks bool) {
 	if d.fixed != nil {
 		d.title = d.fixed.Name
 		d.view.set(d.fixed.Text)
@@ -358,7 +358,7 @@ func (d *dataPart) known(source dataSource) *readPart {
 }
 
 // take stores data that was read.
-func (d *dataPart) take(s *executionScreen, m gotData) {
+func (d *dataPart) take(s *executionReader, m gotData) {
 	if m.err != nil {
 		d.problem = problemOf(m.err)
 		return
@@ -396,20 +396,20 @@ func readPartOf(source dataSource, text string) readPart {
 }
 
 // dataPlace returns the place of the data to show.
-func (s *executionScreen) dataPlace() dataPlace {
-	if s.data.event > 0 {
-		return dataPlace{run: -1, event: s.data.event}
+func (rd *executionReader) dataPlace() dataPlace {
+	if rd.data.event > 0 {
+		return dataPlace{run: -1, event: rd.data.event}
 	}
-	at := s.tree.chosenRun()
+	at := rd.tree.chosenRun()
 	if at < 0 {
 		return dataPlace{run: -1}
 	}
-	r := &s.tree.runs[at]
-	return dataPlace{run: at, before: s.data.before || r.settled == 0, requested: r.requested, settled: r.settled}
+	r := &rd.tree.runs[at]
+	return dataPlace{run: at, before: rd.data.before || r.settled == 0, requested: r.requested, settled: r.settled}
 }
 
 // dataSources returns where data may be found, the best first.
-func (s *executionScreen) dataSources(at dataPlace) []dataSource {
+func (rd *executionReader) dataSources(at dataPlace) []dataSource {
 	if at.event > 0 {
 		return []dataSource{{at.event, allData, " of event " + count(at.event)}}
 	}
@@ -417,14 +417,14 @@ func (s *executionScreen) dataSources(at dataPlace) []dataSource {
 		return nil
 	}
 	if at.before {
-		return s.sourcesBefore(at.run)
+		return rd.sourcesBefore(at.run)
 	}
 	return []dataSource{{at.settled, resultData, ", event " + count(at.settled)}}
 }
 
 // lacking explains why there is no data.
-func (s *executionScreen) lacking() string {
-	at := s.data.at
+func (rd *executionReader) lacking() string {
+	at := rd.data.at
 	switch {
 	case at.run < 0:
 		return "it has not run"
@@ -436,8 +436,8 @@ func (s *executionScreen) lacking() string {
 }
 
 // dataTitle returns the title of the pane.
-func (s *executionScreen) dataTitle() string {
-	d := &s.data
+func (rd *executionReader) dataTitle() string {
+	d := &rd.data
 	switch {
 	case d.fixed != nil || d.event > 0 && d.found:
 		return d.title
@@ -446,11 +446,11 @@ func (s *executionScreen) dataTitle() string {
 	case d.problem != "":
 		return d.problem
 	}
-	name := s.tree.chosenTask().Name
-	if at := s.tree.chosenRun(); at == 0 {
+	name := rd.tree.chosenTask().Name
+	if at := rd.tree.chosenRun(); at == 0 {
 		name = "the workflow"
 	} else if at > 0 {
-		name = s.tree.nameOf(&s.tree.runs[at])
+		name = rd.tree.nameOf(&rd.tree.runs[at])
 	}
 	switch {
 	case d.at.run < 0:
@@ -468,9 +468,9 @@ func (s *executionScreen) dataTitle() string {
 }
 
 // madeCall returns the call of the shown run, "" if it made none or its input is shown.
-func (s *executionScreen) madeCall() string {
-	if at := s.tree.chosenRun(); at > 0 && s.data.event == 0 && s.data.fixed == nil && !s.data.at.before {
-		return s.tree.runs[at].call
+func (rd *executionReader) madeCall() string {
+	if at := rd.tree.chosenRun(); at > 0 && rd.data.event == 0 && rd.data.fixed == nil && !rd.data.at.before {
+		return rd.tree.runs[at].call
 	}
 	return ""
 }

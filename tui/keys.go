@@ -103,7 +103,7 @@ func (m *model) anywhere(k string) tea.Cmd {
 }
 
 // everywhere returns the global keys.
-func (m *model) everywhere() []hint {
+func (o *observer) everywhere() []hint {
 	all := []hint{
 		{"1–5", "go to a place", true},
 		{"esc", "back", true},
@@ -118,7 +118,7 @@ func (m *model) everywhere() []hint {
 		{"?", "these keys", true},
 		{"q", "quit", true},
 	}
-	if can(m.source, Emit) {
+	if can(o.source, Emit) {
 		return all
 	}
 	return slices.DeleteFunc(all, func(h hint) bool { return h.keys == "e" })

@@ -10,9 +10,9 @@ import (
 
 // model is the whole terminal UI: the places, executions opened from there, and a dialog over them.
 type model struct {
-	source  Source
-	options Options
-	look    look
+	observer
+
+	look look
 
 	width, height int
 
@@ -21,18 +21,11 @@ type model struct {
 	opened []screen
 	dialog dialog
 
-	stand    Overview
-	standAt  time.Time // when the overview was read, by the machine's clock
-	standing bool      // it is being read
-	trouble  string    // why it cannot be read
-	asked    time.Time
-
 	link   link
 	said   notice
 	moving movement
 	typed  typedBefore
-	zone   *time.Location // for showing times
-	asks   bool           // ask the terminal for its background
+	asks   bool // ask the terminal for its background
 
 	canvas *canvas
 	frame  string
@@ -40,6 +33,19 @@ type model struct {
 	second int64
 	tabs   []span
 	hits   click
+}
+
+// observer knows how the engine stands: it reads the overview, and tells the time by it.
+type observer struct {
+	source  Source
+	options Options
+
+	stand    Overview
+	standAt  time.Time // when the overview was read, by the machine's clock
+	standing bool      // it is being read
+	trouble  string    // why it cannot be read
+	asked    time.Time
+	zone     *time.Location // for showing times
 }
 
 // span is the extent of something in a row.
@@ -74,7 +80,7 @@ func newModel(source Source, options Options) *model {
 	if options.Zone == nil {
 		options.Zone = time.Local //nolint:gosmopolitan // users may want to see their own time zone
 	}
-	m := &model{source: source, options: options, look: look{themeOf(options.Background), options.ASCII}, zone: time.UTC}
+	m := &model{observer: observer{source: source, options: options, zone: time.UTC}, look: look{themeOf(options.Background), options.ASCII}}
 	m.places = append(m.places, newOverviewScreen(source))
 	for kind := range tableCount {
 		m.places = append(m.places, newListScreen(source, kind, options.Now))
@@ -237,9 +243,9 @@ func (m *model) tell(msg tea.Msg) tea.Cmd {
 }
 
 // rest waits for the next tick.
-func (m *model) rest() tea.Cmd {
+func (o *observer) rest() tea.Cmd {
 	pace := restingTick
-	if m.stand.Clock.plays() {
+	if o.stand.Clock.plays() {
 		pace = playingTick
 	}
 	return tea.Tick(pace, func(at time.Time) tea.Msg { return tickMsg(at) })
@@ -267,17 +273,17 @@ func (m *model) tick(now time.Time) tea.Cmd {
 }
 
 // pace returns the polling interval of the overview.
-func (m *model) pace() time.Duration {
-	if m.stand.Clock.plays() {
-		return min(m.options.Every, 2*playingTick)
+func (o *observer) pace() time.Duration {
+	if o.stand.Clock.plays() {
+		return min(o.options.Every, 2*playingTick)
 	}
-	return m.options.Every
+	return o.options.Every
 }
 
 // readStand reads the overview.
-func (m *model) readStand() tea.Cmd {
-	m.standing, m.asked = true, m.options.Now()
-	source := m.source
+func (o *observer) readStand() tea.Cmd {
+	o.standing, o.asked = true, o.options.Now()
+	source := o.source
 	return ask(func(ctx context.Context) tea.Msg {
 		stand, err := source.Overview(ctx)
 		return overviewRead{stand: stand, err: err}
@@ -300,22 +306,22 @@ func (m *model) stands(r overviewRead) tea.Cmd {
 }
 
 // now returns the source's time in the zone for showing times.
-func (m *model) now() time.Time { return m.sourceTime().In(m.zone) }
+func (o *observer) now() time.Time { return o.sourceTime().In(o.zone) }
 
 // sourceTime returns the last time of the source, plus the time since then.
-func (m *model) sourceTime() time.Time {
-	clock := m.stand.Clock
+func (o *observer) sourceTime() time.Time {
+	clock := o.stand.Clock
 	switch {
-	case m.stand.Now.IsZero():
-		return m.options.Now()
+	case o.stand.Now.IsZero():
+		return o.options.Now()
 	case clock.Paused:
-		return m.stand.Now
+		return o.stand.Now
 	}
-	passed := m.options.Now().Sub(m.standAt)
+	passed := o.options.Now().Sub(o.standAt)
 	if clock.Speed > 0 {
 		passed = time.Duration(float64(passed) * clock.Speed)
 	}
-	now := m.stand.Now.Add(passed)
+	now := o.stand.Now.Add(passed)
 	if clock.Seeks && now.After(clock.End) {
 		return clock.End
 	}

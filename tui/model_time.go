@@ -123,8 +123,8 @@ func (m *model) moveOf(k string) (Move, bool) {
 }
 
 // speed returns the next speed, up or down.
-func (m *model) speed(step int) float64 {
-	now, all := m.stand.Clock.Speed, speeds()
+func (o *observer) speed(step int) float64 {
+	now, all := o.stand.Clock.Speed, speeds()
 	if now == 0 {
 		now = 1
 	}
@@ -166,8 +166,8 @@ func (m *model) scrub(step int) Move {
 }
 
 // timeHints returns the keys of the time bar.
-func (m *model) timeHints() []hint {
-	clock := m.stand.Clock
+func (o *observer) timeHints() []hint {
+	clock := o.stand.Clock
 	switch {
 	case clock.Seeks:
 		return []hint{

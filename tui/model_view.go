@@ -45,9 +45,9 @@ func (m *model) render() string {
 }
 
 // body returns the part of the screen between header and footer.
-func (m *model) body(a area) area {
+func (o *observer) body(a area) area {
 	below := 1
-	if m.stand.Clock.Moves && a.h > 4 {
+	if o.stand.Clock.Moves && a.h > 4 {
 		below = 2
 	}
 	return a.part(0, 2, a.w, a.h-2-below)
@@ -83,8 +83,8 @@ func (m *model) header(a area) {
 
 // names returns the names of the places with their counts, as far as they fit. The count of dead
 // letters is dropped last.
-func (m *model) names(avail int) []string {
-	counts := [tableCount]int64{totalOf(m.stand.Counts, Executions), totalOf(m.stand.Counts, Timers), m.stand.Counts.Dead}
+func (o *observer) names(avail int) []string {
+	counts := [tableCount]int64{totalOf(o.stand.Counts, Executions), totalOf(o.stand.Counts, Timers), o.stand.Counts.Dead}
 	const nameWidth, apart = 7, 4 // for the program's name, and around each of them
 	for _, how := range []struct {
 		long, counted bool

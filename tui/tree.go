@@ -6,9 +6,16 @@ import (
 	"time"
 )
 
-// taskTree is what runs have come of the tasks of a document. It grows by the events
-// of a history, each of which costs the same however many came before.
+// taskTree shows the runs of an execution as lines, of which some can be folded.
 type taskTree struct {
+	runTree
+
+	window treeWindow
+}
+
+// runTree is what runs have come of the tasks of a document. It grows by the events
+// of a history, each of which costs the same however many came before.
+type runTree struct {
 	tasks   taskList
 	runs    []taskRun // the first one is the workflow itself
 	known   map[runKey]int32
@@ -17,7 +24,6 @@ type taskTree struct {
 	active  map[int32]bool // runs that have not ended
 	current int32          // the run that the last event was about
 	changes int            // how often something has come or gone
-	window  treeWindow
 }
 
 // runKey names a run of a task.
@@ -72,7 +78,7 @@ func newTaskTree() *taskTree {
 }
 
 // reset forgets the history, but not what is folded.
-func (t *taskTree) reset() {
+func (t *runTree) reset() {
 	t.runs = []taskRun{{key: runKey{task: workflowTask}, parent: -1, state: Pending}}
 	t.known, t.active = map[runKey]int32{}, map[int32]bool{}
 	t.version, t.current = 0, 0
@@ -80,7 +86,7 @@ func (t *taskTree) reset() {
 }
 
 // read takes up the document. What is known from the history about other tasks stays.
-func (t *taskTree) read(d *Document) {
+func (t *runTree) read(d *Document) {
 	if d == nil || t.tasks.of == d {
 		return
 	}
@@ -94,7 +100,7 @@ func (t *taskTree) read(d *Document) {
 }
 
 // add takes up events that follow those it knows.
-func (t *taskTree) add(events []Event) {
+func (t *runTree) add(events []Event) {
 	for i := range events {
 		if events[i].Version <= t.version {
 			continue
@@ -104,7 +110,7 @@ func (t *taskTree) add(events []Event) {
 	}
 }
 
-func (t *taskTree) take(e *Event) {
+func (t *runTree) take(e *Event) {
 	if e.Ref == "" {
 		t.workflow(e)
 		return
@@ -118,7 +124,7 @@ func (t *taskTree) take(e *Event) {
 }
 
 // workflow takes up an event of the execution as a whole.
-func (t *taskTree) workflow(e *Event) {
+func (t *runTree) workflow(e *Event) {
 	r := &t.runs[0]
 	if r.began.IsZero() {
 		r.began, r.requested, r.first = e.At, e.Version, e.Version
@@ -135,7 +141,7 @@ func (t *taskTree) workflow(e *Event) {
 }
 
 // settle notes what a run is by an event.
-func (t *taskTree) settle(at int32, e *Event) {
+func (t *runTree) settle(at int32, e *Event) {
 	r := &t.runs[at]
 	if e.State == "" {
 		return
@@ -186,7 +192,7 @@ func brief(text string, state State) string {
 }
 
 // blame notes whether a turn has failed.
-func (t *taskTree) blame(r *taskRun) {
+func (t *runTree) blame(r *taskRun) {
 	if r.parent < 0 {
 		return
 	}
@@ -204,7 +210,7 @@ func (t *taskTree) blame(r *taskRun) {
 }
 
 // failures counts the turns that failed among some.
-func (t *taskTree) failures(p *taskRun, from, to int) int {
+func (t *runTree) failures(p *taskRun, from, to int) int {
 	n := 0
 	for i := from; i < to; {
 		if i%hundred == 0 && i+hundred <= to {
@@ -338,7 +344,7 @@ func caught(task, around *Task) bool {
 }
 
 // find returns the run of an event, which may be a new one.
-func (t *taskTree) find(e *Event) int32 {
+func (t *runTree) find(e *Event) int32 {
 	key := runKey{t.tasks.find(e.Ref, e), e.Iteration, e.Attempt}
 	if at, ok := t.known[key]; ok {
 		return at
@@ -355,7 +361,7 @@ func (t *taskTree) find(e *Event) int32 {
 }
 
 // revive reopens ended runs, since a run inside has begun.
-func (t *taskTree) revive(at int32) {
+func (t *runTree) revive(at int32) {
 	for ; at >= 0 && t.runs[at].state.Ended(); at = t.runs[at].parent {
 		r := &t.runs[at]
 		failed := r.state == Faulted
@@ -370,7 +376,7 @@ func (t *taskTree) revive(at int32) {
 }
 
 // around returns the run that contains another one, and its turn.
-func (t *taskTree) around(key runKey) (at int32, rest taskTurn) {
+func (t *runTree) around(key runKey) (at int32, rest taskTurn) {
 	for _, parent := range t.tasks.parents(key.task) {
 		inside, ok := key.iteration, true
 		if t.tasks.calls(parent) {
@@ -420,7 +426,7 @@ func beyond(path, beginning string) string {
 const recent = 8
 
 // join adds a run to an existing or a new turn of another run.
-func (t *taskTree) join(parent int32, turn taskTurn, at int32) int32 {
+func (t *runTree) join(parent int32, turn taskTurn, at int32) int32 {
 	p := &t.runs[parent]
 	for i := len(p.turns) - 1; i >= max(0, len(p.turns)-recent); i-- {
 		if p.turns[i].iteration == turn.iteration && p.turns[i].attempt == turn.attempt {

@@ -150,7 +150,7 @@ func (t *taskTree) plannedText(l look, line *treeLine) treeText {
 }
 
 // detail describes a task, and whether it handles errors.
-func (t *taskTree) detail(task *Task, around int32) string {
+func (t *runTree) detail(task *Task, around int32) string {
 	text := strings.TrimSpace(task.Kind + " " + task.Detail)
 	if around >= 0 && caught(task, t.tasks.at(around)) {
 		return "on error: " + text
@@ -205,11 +205,11 @@ func runName(ref string, key runKey) string {
 }
 
 // nameOf returns the shortest distinguishing name of a run.
-func (t *taskTree) nameOf(r *taskRun) string {
+func (t *runTree) nameOf(r *taskRun) string {
 	return history.Run(t.tasks.at(r.key.task).Name, r.key.iteration, r.key.attempt)
 }
 
-func (t *taskTree) topText(l look, r *taskRun, how *treeLook) treeText {
+func (t *runTree) topText(l look, r *taskRun, how *treeLook) treeText {
 	state := how.top.State
 	if state == "" {
 		state = r.state
@@ -236,7 +236,7 @@ func (t *taskTree) topText(l look, r *taskRun, how *treeLook) treeText {
 }
 
 // timeOf tells how long something took, runs, or still has to wait.
-func (t *taskTree) timeOf(r *taskRun, how *treeLook) string {
+func (t *runTree) timeOf(r *taskRun, how *treeLook) string {
 	if len(how.timers) > 0 && (r.state == Waiting || r.state == Retrying) {
 		// A timer may have been moved, which no event reports.
 		if timer, ok := how.timers[runName(t.tasks.at(r.key.task).Ref, r.key)]; ok {
@@ -304,7 +304,7 @@ func inside(iteration string) string {
 func inner(attempt string) string { return attempt[strings.LastIndexByte(attempt, '.')+1:] }
 
 // turnCount tells how many turns there are, and how many failed.
-func (t *taskTree) turnCount(r *taskRun) string {
+func (t *runTree) turnCount(r *taskRun) string {
 	return some(len(r.turns), r.turnWord()) + t.failedOf(r, 0, len(r.turns))
 }
 
@@ -320,7 +320,7 @@ func (r *taskRun) turnWord() string {
 	}
 }
 
-func (t *taskTree) failedOf(r *taskRun, from, to int) string {
+func (t *runTree) failedOf(r *taskRun, from, to int) string {
 	if n := t.failures(r, from, to); n > 0 {
 		return ", " + count(int64(n)) + " failed"
 	}
@@ -328,7 +328,7 @@ func (t *taskTree) failedOf(r *taskRun, from, to int) string {
 }
 
 // turnState returns the state of a turn.
-func (t *taskTree) turnState(r *taskRun, at int) State {
+func (t *runTree) turnState(r *taskRun, at int) State {
 	last := at == len(r.turns)-1
 	switch {
 	case r.turns[at].failed:
@@ -348,7 +348,7 @@ func (t *taskTree) turnState(r *taskRun, at int) State {
 	}
 }
 
-func (t *taskTree) turnText(l look, line *treeLine, how *treeLook) treeText {
+func (t *runTree) turnText(l look, line *treeLine, how *treeLook) treeText {
 	r := &t.runs[line.run]
 	state := t.turnState(r, int(line.turn))
 	text := treeText{name: r.turnName(int(line.turn)), word: string(state), sign: l.sign(state)}
@@ -372,7 +372,7 @@ func (t *taskTree) turnText(l look, line *treeLine, how *treeLook) treeText {
 	return text
 }
 
-func (t *taskTree) rangeText(l look, line *treeLine, _ *treeLook) treeText {
+func (t *runTree) rangeText(l look, line *treeLine, _ *treeLook) treeText {
 	r := &t.runs[line.run]
 	from, to := int(line.turn), int(line.turn+line.size)
 	text := treeText{word: string(Completed), sign: l.sign(Completed)}

@@ -117,7 +117,7 @@ func (l *treeLine) covers(p treePlace) bool {
 }
 
 // outside returns what contains a place.
-func (t *taskTree) outside(p treePlace) (treePlace, bool) {
+func (t *runTree) outside(p treePlace) (treePlace, bool) {
 	switch {
 	case p.run < 0 || int(p.run) >= len(t.runs) || p.kind == runPlace && p.run == 0:
 		return p, false
@@ -171,7 +171,7 @@ func (t *taskTree) listRun(at int32, depth int16, turned bool) {
 }
 
 // latest reports whether a run belongs to the last turn of its parent.
-func (t *taskTree) latest(at int32) bool {
+func (t *runTree) latest(at int32) bool {
 	r := &t.runs[at]
 	return r.parent < 0 || int(r.turn) == len(t.runs[r.parent].turns)-1
 }
@@ -211,7 +211,7 @@ func (t *taskTree) plan(p treePlace, depth int16) {
 }
 
 // over reports whether a turn is complete.
-func (t *taskTree) over(at, turn int32) bool {
+func (t *runTree) over(at, turn int32) bool {
 	r := &t.runs[at]
 	return r.state.Ended() || int(turn) < len(r.turns)-1
 }

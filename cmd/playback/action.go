@@ -44,11 +44,11 @@ func (f *Playback) recordable(a tui.Action) (string, error) {
 		return "", errors.New(f.opts.Still)
 	case !f.over:
 		return "", errors.New("the run has not ended yet: its recording is written when it has")
-	case len(f.reels) == 0:
+	case len(f.tracks) == 0:
 		return "", errors.New("nothing has happened that could be recorded")
 	case a.Text != "":
 		return a.Text, nil
 	default:
-		return f.reels[0].id + ".jsonl", nil
+		return f.tracks[0].id + ".jsonl", nil
 	}
 }

@@ -82,9 +82,9 @@ func (f *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, e
 const latestEvents = 24
 
 // failure returns the error that ended an execution by a version; "" if there is none.
-func (f *Playback) failure(r *track, version int) string {
+func (l *frameList) failure(r *track, version int) string {
 	var ended event.Ended
-	if at := r.ended(version); at > 0 && f.read(&f.frames[r.frames[at-1]], &ended) && ended.Error != nil {
+	if at := r.ended(version); at > 0 && l.read(&l.frames[r.frames[at-1]], &ended) && ended.Error != nil {
 		return ended.Error.Error()
 	}
 	return ""

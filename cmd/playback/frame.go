@@ -91,7 +91,7 @@ func (f *Playback) add(e event.Event) {
 }
 
 // count adds a change of an execution's state to the tally.
-func (*Playback) count(fr *frame, was tui.State) {
+func (*frameList) count(fr *frame, was tui.State) {
 	now := fr.track.states[len(fr.track.states)-1]
 	if was != "" {
 		fr.tally.executions[kindOf(was)]--
@@ -107,7 +107,7 @@ func (*Playback) count(fr *frame, was tui.State) {
 }
 
 // open records what an event begins.
-func (f *Playback) open(fr *frame, at int) {
+func (l *frameList) open(fr *frame, at int) {
 	var s *span
 	switch fr.Type {
 	case event.TimerScheduled:
@@ -128,7 +128,7 @@ func (f *Playback) open(fr *frame, at int) {
 	}
 	s.id, s.track, s.from, s.until = fr.ID, fr.track, at, -1
 	fr.opened = s
-	f.spans[s.id] = s
+	l.spans[s.id] = s
 	if old := fr.track.open[s.key()]; old != nil { // it is replaced
 		fr.end(old, at)
 	}
@@ -148,7 +148,7 @@ func timerKey(t event.Timer) string {
 }
 
 // close records what an event ends.
-func (*Playback) close(fr *frame, at int) {
+func (*frameList) close(fr *frame, at int) {
 	open := fr.track.open
 	end := func(key string) {
 		if s := open[key]; s != nil {
@@ -181,14 +181,14 @@ func (fr *frame) end(s *span, at int) {
 }
 
 // note indexes a frame for searches.
-func (f *Playback) note(fr frame, at int) {
+func (l *frameList) note(fr frame, at int) {
 	switch fr.Type {
 	case event.TimerFired:
-		f.fired = append(f.fired, at)
+		l.fired = append(l.fired, at)
 	case event.WorkflowFailed:
-		f.failed = append(f.failed, at)
+		l.failed = append(l.failed, at)
 	case event.EventDead, event.TaskDead, event.TimerDead:
-		f.dead = append(f.dead, at)
+		l.dead = append(l.dead, at)
 	default:
 	}
 }

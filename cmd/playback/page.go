@@ -41,8 +41,8 @@ func (f *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
 
 // executions returns executions, latest first.
 func (f *Playback) executions(q tui.Query) (tui.Page, error) {
-	n, _ := slices.BinarySearchFunc(f.reels, f.playhead.n, func(r *track, n int) int { return cmp.Compare(r.frames[0], n) })
-	return backwards(q, n, func(at int) tui.Row { return f.executionRow(f.reels[at]) })
+	n, _ := slices.BinarySearchFunc(f.tracks, f.playhead.n, func(r *track, n int) int { return cmp.Compare(r.frames[0], n) })
+	return backwards(q, n, func(at int) tui.Row { return f.executionRow(f.tracks[at]) })
 }
 
 // timers returns timers, the next one first.

@@ -32,26 +32,32 @@ type Options struct {
 // Playback is the events so far, and the moment that is shown. Events may be added while it is
 // watched.
 type Playback struct {
-	opts Options
+	frameList
 
 	mu     sync.Mutex
+	marks  []time.Time // of timers, thinned out for the timeline
+	marked int         // number of fired frames considered in marks
+
+	came     time.Time // when the last frame was added, in real time
+	over     bool      // no more events will be added
+	differs  difference
+	playhead playhead
+	stage    stage
+}
+
+// frameList is what has happened, one event after the other, and what it was about.
+type frameList struct {
+	opts Options
+
 	frames []frame
-	reels  []*track // executions in the order of their start
+	tracks []*track // executions in the order of their start
 	byID   map[string]*track
 	spans  map[string]*span // by the id of the event that began them
 	fired  []int            // frames in which a timer fired
 	failed []int            // frames in which an execution failed
 	dead   []int            // frames with dead letters
 	docs   map[*dsl.Definition]*document
-	marks  []time.Time // of timers, thinned out for the timeline
-	marked int         // number of fired frames considered in marks
-
-	came     time.Time // when the last frame was added, in real time
-	over     bool      // no more events will be added
-	notes    []string
-	differs  difference
-	playhead playhead
-	stage    stage
+	notes  []string
 }
 
 // document is a definition, prepared for decisions and for the screen.
@@ -65,10 +71,9 @@ func New(opts Options) *Playback {
 	if opts.Pace < 0 {
 		opts.Pace = 0
 	}
-	f := &Playback{
+	f := &Playback{came: opts.Now(), frameList: frameList{
 		opts: opts, byID: map[string]*track{}, spans: map[string]*span{}, docs: map[*dsl.Definition]*document{},
-		came: opts.Now(),
-	}
+	}}
 	speed := opts.Pace
 	if speed == 0 {
 		speed = 1
@@ -107,11 +112,11 @@ func (f *Playback) Differs(execution, text string) {
 }
 
 // document returns a definition, prepared once.
-func (f *Playback) document(def *dsl.Definition) *document {
-	d := f.docs[def]
+func (l *frameList) document(def *dsl.Definition) *document {
+	d := l.docs[def]
 	if d == nil {
-		d = newDocument(def, f.opts.Decide)
-		f.docs[def] = d
+		d = newDocument(def, l.opts.Decide)
+		l.docs[def] = d
 	}
 	return d
 }

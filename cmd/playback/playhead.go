@@ -152,11 +152,11 @@ func (f *Playback) rates(now time.Time) (events, fires float64) {
 }
 
 // tally returns the counts after n frames.
-func (f *Playback) tally(n int) tally {
+func (l *frameList) tally(n int) tally {
 	if n == 0 {
 		return tally{}
 	}
-	return f.frames[n-1].tally
+	return l.frames[n-1].tally
 }
 
 // leap describes an idle stretch that was skipped, for a short time.

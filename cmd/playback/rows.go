@@ -12,22 +12,22 @@ import (
 )
 
 // redacted returns text without secrets.
-func (f *Playback) redacted(text []byte) []byte {
-	if f.opts.Redact == nil || len(text) == 0 {
+func (l *frameList) redacted(text []byte) []byte {
+	if l.opts.Redact == nil || len(text) == 0 {
 		return text
 	}
-	return f.opts.Redact(text)
+	return l.opts.Redact(text)
 }
 
 // shown returns an event without secrets.
-func (f *Playback) shown(e event.Event) event.Event {
-	e.Data = f.redacted(e.Data)
+func (l *frameList) shown(e event.Event) event.Event {
+	e.Data = l.redacted(e.Data)
 	return e
 }
 
 // read decodes the data of a frame, without secrets.
-func (f *Playback) read(fr *frame, into any) bool {
-	return json.Unmarshal(f.redacted(fr.Data), into) == nil
+func (l *frameList) read(fr *frame, into any) bool {
+	return json.Unmarshal(l.redacted(fr.Data), into) == nil
 }
 
 // byMoment compares the due time of a timer with a moment.
@@ -69,10 +69,10 @@ func (f *Playback) timerRow(s *span) tui.Row {
 	return row
 }
 
-func (f *Playback) taskRow(s *span) tui.Row {
+func (l *frameList) taskRow(s *span) tui.Row {
 	row := tui.Row{
 		ID: s.id, State: tui.Running, Kind: s.kind, Workflow: s.track.workflow(), Execution: s.track.id, Task: s.run,
-		At: f.frames[s.from].at, Note: s.name,
+		At: l.frames[s.from].at, Note: s.name,
 	}
 	if s.kind == string(dsl.Listen) {
 		row.State = tui.Waiting
@@ -80,23 +80,23 @@ func (f *Playback) taskRow(s *span) tui.Row {
 	return row
 }
 
-func (f *Playback) deadLetterRow(at int) tui.Row {
-	fr := &f.frames[at]
+func (l *frameList) deadLetterRow(at int) tui.Row {
+	fr := &l.frames[at]
 	row := tui.Row{
 		ID: strconv.Itoa(at + 1), State: tui.Dead, Kind: describe.Type(fr.Type),
 		Workflow: fr.track.workflow(), Execution: fr.Execution, Task: fr.Task, At: fr.at,
 	}
 	var dead event.Dead
-	if f.read(fr, &dead) {
+	if l.read(fr, &dead) {
 		row.Note, row.Count = dead.Reason, int64(dead.Attempts)
 	}
 	return row
 }
 
-func (f *Playback) eventRow(at int) tui.Row {
-	fr := &f.frames[at]
+func (l *frameList) eventRow(at int) tui.Row {
+	fr := &l.frames[at]
 	return tui.Row{
 		ID: strconv.Itoa(at + 1), Kind: describe.Type(fr.Type), Workflow: fr.track.workflow(),
-		Execution: fr.Execution, Task: fr.Task, Note: describe.Brief(f.shown(fr.Event)), At: fr.at,
+		Execution: fr.Execution, Task: fr.Task, Note: describe.Brief(l.shown(fr.Event)), At: fr.at,
 	}
 }

@@ -57,37 +57,37 @@ func newDocument(def *dsl.Definition, opts decide.Options) *document {
 }
 
 // trackOf returns the execution of an event.
-func (f *Playback) trackOf(e event.Event) *track {
-	if r := f.byID[e.Execution]; r != nil {
+func (l *frameList) trackOf(e event.Event) *track {
+	if r := l.byID[e.Execution]; r != nil {
 		return r
 	}
-	r := &track{id: e.Execution, index: len(f.reels), begun: e, open: map[string]*span{}}
-	f.byID[r.id] = r
-	f.reels = append(f.reels, r)
+	r := &track{id: e.Execution, index: len(l.tracks), begun: e, open: map[string]*span{}}
+	l.byID[r.id] = r
+	l.tracks = append(l.tracks, r)
 	if e.Type != event.ExecutionStarted || json.Unmarshal(e.Data, &r.started) != nil {
 		r.problem = "its history does not begin with its start"
 		return r
 	}
-	if parent := f.byID[r.started.Parent]; parent != nil {
+	if parent := l.byID[r.started.Parent]; parent != nil {
 		parent.children = append(parent.children, r)
 	}
-	if r.def = f.definition(r); r.def == nil {
+	if r.def = l.definition(r); r.def == nil {
 		r.problem = fmt.Sprintf("the workflow %s.%s is not known here", r.started.Namespace, r.started.Name)
 		return r
 	}
-	r.doc = f.document(r.def)
+	r.doc = l.document(r.def)
 	r.head = decide.New()
 	return r
 }
 
 // definition returns the definition that an execution runs.
-func (f *Playback) definition(r *track) *dsl.Definition {
+func (l *frameList) definition(r *track) *dsl.Definition {
 	id := r.started.Namespace + "." + r.started.Name
-	if r.index == 0 || r.started.Parent == "" && f.opts.Definition.ID() == id {
-		return f.opts.Definition
+	if r.index == 0 || r.started.Parent == "" && l.opts.Definition.ID() == id {
+		return l.opts.Definition
 	}
 	var found *dsl.Definition
-	for _, def := range append(slices.Clone(f.opts.With), f.opts.Definition) {
+	for _, def := range append(slices.Clone(l.opts.With), l.opts.Definition) {
 		if def.ID() != id {
 			continue
 		}
@@ -186,7 +186,7 @@ func (r *track) version(frames int) int {
 }
 
 // state returns the state after the last complete decision up to a version; nil if it is unknown.
-func (f *Playback) state(r *track, version int) *decide.State {
+func (l *frameList) state(r *track, version int) *decide.State {
 	if version == 0 || r.doc == nil || r.whole[version-1] == 0 {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (f *Playback) state(r *track, version int) *decide.State {
 	}
 	events := make([]event.Event, 0, want-r.at)
 	for _, frame := range r.frames[r.at:want] {
-		events = append(events, f.frames[frame].Event)
+		events = append(events, l.frames[frame].Event)
 	}
 	if err := replay(r.cursor, r.doc.env, events); err != nil {
 		r.cursor, r.problem, r.broken = nil, err.Error(), want // it was replayed before: a bug of ours
