@@ -1,85 +1,107 @@
 package search
 
 import (
+	"bytes"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
-// Class says whose failure a finding is.
-type Class string
+// checker finds what is wrong with a run: it checks the expectations, compares the ends of
+// the executions with the usual outcomes, and attributes a difference to the workflow or
+// to the engine.
+type checker struct {
+	*Search
 
-// The classes of findings.
-const (
-	Engine      Class = "engine"      // flunq violated an invariant
-	Expectation Class = "expectation" // an expectation of the user was not met
-	Race        Class = "race"        // the outcome of the workflow depends on which of its steps comes first
-	Hang        Class = "hang"        // an execution waits for ever that ends in other runs
-	SideEffect  Class = "effect"      // a call is carried out twice, or is never undone
-	Late        Class = "late"        // a note: the outcome depends on delays, or on a lost answer
-)
-
-// The rules about outcomes: those of flunq, and those of workflows.
-const (
-	ruleSame = "the outcome is that of a run without faults"
-	ruleEnds = "every execution ends"
-
-	RuleOrder       = "the outcome depends on which step comes first"
-	RuleHang        = "an execution waits for ever"
-	RuleTwice       = "a call is carried out twice"
-	RuleOverwritten = "an update is overwritten by one that does not know of it"
-	RuleUndone      = "a call is carried out and never taken back"
-	RuleTimeout     = "after a delay a timeout decides the outcome"
-	RuleEvent       = "after a delay an event is missed"
-	RuleAnswer      = "the answer of a call is lost after the call was carried out"
-	RuleCancel      = "after a delay a child ends before it is cancelled"
-	RuleFaster      = "after a delay another step comes first"
-	RuleClock       = "the outcome depends on the clock"
-)
-
-// Finding is a kind of failure, with the smallest run found that shows it.
-type Finding struct {
-	Class Class
-	sim.Violation
-	Companion string // the simulator's own workflow that failed; "" for the document
-
-	Task     string          // the task concerned, or two tasks separated by a space, or ""
-	Document *dsl.Definition // the document that contains the tasks
-	Runs     int             // number of runs with this failure
-	Calm     int             // number of these runs without faults
-	Tasks    map[string]int  // number of these runs by task
-	Seen     Scenario
-	Small    Scenario
-	Tried    int  // number of runs needed to shrink it
-	Again    bool // the smaller run was seen to fail in the same way
-	Timeline []TimelineEntry
-	Orders   *Orders   // of a race
-	Differ   []Unequal // differences from the usual outcome, including mock state
-	Calls    []Unlike  // calls whose number differs from the usual outcome
-	Status   [2]string // usual and in this run
-
-	signature string
+	outcomes *outcomes
+	effects  *usualEffects
+	reads    bool        // the document reads the clock
+	inOrder  bool        // see inOrder
+	handling []*dsl.Task // see handling
 }
 
-// failure is what is wrong with one run.
-type failure struct {
-	Class Class
-	sim.Violation
-	task string
-	in   string // the execution that contains the task; "" means Execution
+func newChecker(s *Search, o *outcomes, u *usualEffects) *checker {
+	def := s.Config.Definition
+	return &checker{Search: s, outcomes: o, effects: u, reads: readsClock(def), inOrder: inOrder(s.Config), handling: handling(def)}
 }
 
-// signature is equal for failures that belong to one finding.
-func (f failure) signature() string {
-	if f.Class == Late {
-		return string(f.Class) + " " + f.Rule
+// evaluate checks the invariants and the user's expectations, and extracts what the report
+// needs.
+func (k *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
+	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
+	for _, s := range t.Struck {
+		v.struck = append(v.struck, s.Kind)
 	}
-	return string(f.Class) + " " + f.Rule + " " + f.task
+	for _, b := range t.Broken {
+		v.failures = append(v.failures, failure{Class: Engine, Violation: b})
+	}
+	if sc.Companion != "" {
+		return v
+	}
+	if sc.intervened() { // expectations are for the document alone
+		return v
+	}
+	for _, check := range k.Checks {
+		for _, b := range check.Of(t) {
+			v.failures = append(v.failures, failure{Class: Expectation, Violation: b})
+		}
+	}
+	v.set, v.fired = timeoutsIn(t.Ends)
+	v.repeated, v.retried, v.turns = repetitions(t), retriesIn(t), turnsIn(t.Ends)
+	v.rekeyed, v.undoings, v.left = t.Rekeyed, undoingsIn(t, k.handling), leftIn(t)
+	return v
+}
+
+// shorten returns the first eight bytes of a hash, which suffice for counting.
+func shorten(order string) uint64 {
+	raw, err := hex.DecodeString(order[:min(16, len(order))]) //nolint:mnd // eight bytes
+	if err != nil {
+		return 0
+	}
+	n := uint64(0)
+	for _, b := range raw {
+		n = n<<8 | uint64(b) //nolint:mnd // a byte
+	}
+	return n
+}
+
+// failuresOf returns all failures of a run.
+func (k *checker) failuresOf(t *sim.Trial, sc Scenario) []failure {
+	if sc.Companion != "" {
+		return k.evaluate(t, sc).failures
+	}
+	return append(k.evaluate(t, sc).failures, k.anomalies(t, sc)...)
+}
+
+// anomalies returns the failures that the ends of a run show.
+func (k *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
+	if !sc.intervened() {
+		return k.differing(t)
+	}
+	// A suspension delays like a fault.
+	suspended := *t
+	suspended.Struck = slices.Clone(t.Struck)
+	if long := t.Operated.Held; long > 0 {
+		suspended.Struck = append(suspended.Struck, sim.Struck{Fault: sim.Fault{Kind: sim.Delay, Amount: long}})
+	}
+	var out []failure
+	for _, end := range t.Ends {
+		if strings.Contains(end.ID, ".") { // its parent's end is checked
+			continue
+		}
+		if f, ok := k.unusualEnd(&suspended, end, sc); ok {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // differing finds the executions of a run whose outcome occurs in no run without faults,
@@ -107,149 +129,156 @@ func (f failure) signature() string {
 //     delayed one of them. The same holds for calls to mocks with state.
 //
 // An outcome that has none of these causes is the engine's failure.
-func (h *searchState) differing(t *sim.Trial) []failure {
+func (k *checker) differing(t *sim.Trial) []failure {
 	var out []failure
-	if h.together() && h.whole[h.runKey(t)] != nil {
-		if f, ok := h.overwritten(t); ok {
+	if k.together() && k.outcomes.whole[k.outcomes.runKey(t)] != nil {
+		if f, ok := k.outcomes.overwritten(t); ok {
 			return []failure{f}
 		}
 		return nil
 	}
 	unusual := false // then other executions need not have started
 	for _, end := range t.Ends {
-		if end.Status != "" && !h.unusualOutcome(end) {
+		if end.Status != "" && !k.outcomes.unusualOutcome(end) {
 			continue
 		}
 		unusual = true
 		if end.Status == "" {
 			continue
 		}
-		if f, ok := h.attribute(t, end); ok {
+		if f, ok := k.attribute(t, end); ok {
 			out = append(out, f)
 		}
 	}
 	if unusual {
-		return h.withEffects(t, out)
+		return k.effects.withEffects(t, out)
 	}
-	if h.together() {
-		return h.sharedStateDiffers(t)
+	if k.together() {
+		return k.sharedStateDiffers(t)
 	}
-	return h.missing(t)
+	return k.missing(t)
 }
 
-// unusualOutcome reports whether an execution ended as none does in runs without faults.
-func (h *searchState) unusualOutcome(end sim.End) bool {
-	return end.Status != "" && h.known[sibling(end.ID)][h.suppressed.key(end)] == nil
-}
-
-// unusualResult is like odd but ignores external effects.
-func (h *searchState) unusualResult(end sim.End) bool {
-	result := h.suppressed.keysOf(end).result
-	for _, c := range h.known[sibling(end.ID)] {
-		if c.keys.result == result {
-			return false
-		}
+// sharedStateDiffers returns the failure of a run whose executions each ended as usual but whose
+// shared state is unusual.
+func (k *checker) sharedStateDiffers(t *sim.Trial) []failure {
+	if len(k.outcomes.whole) == 0 || len(t.Ends) == 0 {
+		return nil
 	}
-	return end.Status != ""
+	return []failure{{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Detail: "what the executions share came to something else"}}}
 }
 
 // missing finds executions that did not start although everything else went as usual.
-func (h *searchState) missing(t *sim.Trial) []failure {
+func (k *checker) missing(t *sim.Trial) []failure {
 	there := map[string]bool{}
 	for _, end := range t.Ends {
 		there[sibling(end.ID)] = true
 	}
 	var out []failure
-	for _, id := range slices.Sorted(maps.Keys(h.known)) {
+	for _, id := range slices.Sorted(maps.Keys(k.outcomes.known)) {
 		runs := 0
-		for _, c := range h.known[id] {
+		for _, c := range k.outcomes.known[id] {
 			runs += c.outcome.Runs
 		}
-		if !there[id] && h.begins(t, id) && runs >= h.report.Plain*max(h.Config.Executions, 1) {
+		if !there[id] && k.begins(t, id) && runs >= k.outcomes.runs*max(k.Config.Executions, 1) {
 			out = append(out, failure{Class: Engine, Violation: sim.Violation{Rule: "no execution is lost", Execution: id, Detail: "nobody has started it"}})
 		}
 	}
 	return out
 }
 
+// begins reports whether an execution should exist: its parent may have ended in the
+// usual way before starting it.
+func (k *checker) begins(t *sim.Trial, id string) bool {
+	at := strings.LastIndexByte(id, '.')
+	if at < 0 {
+		return true
+	}
+	number, _ := strconv.Atoi(id[at+1:]) // a number that the engine has written
+	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
+		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
+	})
+}
+
+// runsIn returns how many tasks of a history run a child workflow.
+func runsIn(history []event.Event) (n int) {
+	for _, e := range history {
+		if e.Type == event.TaskRequested && bytes.Contains(e.Data, []byte(`"task_type":"run"`)) {
+			n++
+		}
+	}
+	return n
+}
+
 // attribute finds the cause of an unusual outcome. An execution that waits for ever
 // because of the workflow is a Hang.
-func (h *searchState) attribute(t *sim.Trial, end sim.End) (failure, bool) {
-	usual := h.classes(sibling(end.ID))
+func (k *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
+	usual := k.outcomes.classes(sibling(end.ID))
 	if len(usual) == 0 {
 		return failure{}, false // a child of an execution that took another path
 	}
-	got := h.factsOf(t, end)
-	f, ok := h.cause(t, end, usual, got)
+	got := k.outcomes.factsOf(t, end)
+	f, ok := k.cause(t, end, usual, got)
 	if !ok || f.Class == Engine || f.Class == Hang || end.Status.Ended() || !slices.ContainsFunc(usual, (*class).ended) {
 		return f, ok
 	}
-	if open := h.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
+	if open := k.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
 		return failure{Class: Engine, Violation: sim.Violation{Rule: ruleEnds, Execution: end.ID, Detail: fmt.Sprintf("it is %s, and nothing happens any more", end.Status)}}, true
 	}
-	return h.hang(end, f.Detail), true
+	return k.hang(end, f.Detail), true
 }
 
 // cause is like attribute, but does not distinguish executions that have not ended.
-func (h *searchState) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (k *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: task}, true
 	}
-	if h.causedByParent(t, end, usual, got) {
+	if k.causedByParent(t, end, usual, got) {
 		return failure{}, false
 	}
-	if f, ok := h.endedBeforeCancel(t, end, usual, got); ok {
+	if f, ok := k.endedBeforeCancel(t, end, usual, got); ok {
 		return f, true
 	}
-	if f, ok := h.ofChild(t, end); ok {
+	if f, ok := k.ofChild(t, end); ok {
 		return f, true
 	}
-	if f, ok := h.timedOut(t, end, usual, got); ok {
+	if f, ok := k.timedOut(t, end, usual, got); ok {
 		return f, true
 	}
-	if f, ok := h.gaveUp(t, end, usual, got); ok {
+	if f, ok := k.gaveUp(t, end, usual, got); ok {
 		return f, true
 	}
 	disturbed := len(t.Struck) > 0
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
-		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", h.runName(lost))
+		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", k.runName(lost))
 	case (disturbed || !end.Status.Ended()) && otherEvents(usual, got):
-		task, detail := h.missed(usual, got)
+		task, detail := k.missed(usual, got)
 		return fail(Late, RuleEvent, task, "%s", detail)
-	case disturbed && h.reads:
+	case disturbed && k.reads:
 		return fail(Late, RuleClock, "", "the expressions of the document ask for the time")
 	}
-	if task := unheard(end, got); disturbed && task != "" && !h.unusualResult(end) {
-		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, though the task did not wait for its answer any more", h.runName(task))
+	if task := unheard(end, got); disturbed && task != "" && !k.outcomes.unusualResult(end) {
+		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, though the task did not wait for its answer any more", k.runName(task))
 	}
 	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok {
 		class, rule := Race, RuleOrder
 		if disturbed && !atOnce(usual[0].facts[0], got, first, second) {
 			class, rule = Late, RuleFaster
 		}
-		return fail(class, rule, h.fork(end.ID, first, second), "%s came before %s", second.text(), first.text())
+		return fail(class, rule, k.fork(end.ID, first, second), "%s came before %s", second.text(), first.text())
 	}
-	if first, second, ok := h.newOrder(usual, got); ok && (!disturbed || h.Config.Mocks.Stateful()) {
+	if first, second, ok := k.newOrder(usual, got); ok && (!disturbed || k.Config.Mocks.Stateful()) {
 		class, rule := Race, RuleOrder
 		if disturbed {
 			class, rule = Late, RuleFaster
 		}
-		return fail(class, rule, h.fork(end.ID, first, second), "%s came instead of %s", second.text(), first.text())
+		return fail(class, rule, k.fork(end.ID, first, second), "%s came instead of %s", second.text(), first.text())
 	}
 	if !end.Status.Ended() {
 		return fail(Engine, ruleEnds, "", "it is %s, and nothing happens any more", end.Status)
 	}
 	return fail(Engine, ruleSame, "", "it is %s, which nothing that happened explains", end.Status)
-}
-
-// factsOf returns the facts of an execution, including its calls if their order matters.
-func (h *searchState) factsOf(t *sim.Trial, end sim.End) *facts {
-	f := factsOf(end.History)
-	if h.Config.Mocks.Stateful() {
-		f.calls = h.callsOf(t, end)
-	}
-	return f
 }
 
 // lostAnswer returns a task that failed because the answer to its call was lost; "" if
@@ -275,4 +304,13 @@ func otherEvents(usual []*class, got *facts) bool {
 		}
 	}
 	return true
+}
+
+// runName returns a task run in words.
+func (k *checker) runName(task string) string {
+	run := event.ParseRun(task)
+	if run.Ref == "" {
+		return "the workflow"
+	}
+	return history.Run(k.taskName(run.Ref), run.Iteration, run.Attempt)
 }

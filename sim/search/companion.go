@@ -1,37 +1,11 @@
 package search
 
 import (
-	"context"
 	"fmt"
-	"iter"
 
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/workload"
 )
-
-// companionEvery is the number of runs between two companions, which are runs of the
-// simulator's own workflows with known results. Companions exercise parts of the engine
-// that the document does not use, so their findings are never the document's.
-const companionEvery = 40
-
-// withCompanions inserts companions between scenarios, each once in a search.
-func (h *searchState) withCompanions(scenarios iter.Seq[Scenario]) iter.Seq[Scenario] {
-	if len(h.Kinds) == 0 {
-		return scenarios // a search for races only
-	}
-	return func(yield func(Scenario) bool) {
-		for sc := range scenarios {
-			if h.drawn%companionEvery == 0 {
-				if companion, ok := companionScenario(h.drawn / companionEvery); ok && !yield(companion) {
-					return
-				}
-			}
-			if h.drawn++; !yield(sc) {
-				return
-			}
-		}
-	}
-}
 
 // companionScenario returns companion number n.
 func companionScenario(n int) (Scenario, bool) {
@@ -77,34 +51,3 @@ func (sc Scenario) companionConfig() sim.Config {
 	}
 	return cfg
 }
-
-// engineFails reports whether a companion fails: then the engine may be the reason why a
-// document does not end without faults.
-func (h *searchState) engineFails(ctx context.Context) bool {
-	if len(h.Kinds) == 0 {
-		return false
-	}
-	scenarios := func(yield func(Scenario) bool) {
-		for n := range companionsForHang {
-			if sc, ok := companionScenario(n); !ok || !yield(sc) {
-				return
-			}
-		}
-	}
-	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-		t, err := h.try(ctx, sc)
-		if err != nil {
-			return nil, err
-		}
-		return h.evaluate(t, sc), nil
-	}
-	known := len(h.report.Findings)
-	err := pool(ctx, h.Parallel, scenarios, run, func(v *verdict) bool {
-		h.note(v)
-		return !h.over(ctx) && len(h.report.Findings) == known
-	})
-	return err == nil && len(h.report.Findings) > known
-}
-
-// companionsForHang is how many companions run if a document does not end.
-const companionsForHang = 60

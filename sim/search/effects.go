@@ -14,6 +14,168 @@ import (
 	"flunq.io/flunq/sim"
 )
 
+// usualEffects are the external effects of executions without faults. They show which
+// effects of a run with faults are too many, or were never undone.
+type usualEffects struct {
+	outcomes *outcomes
+	done     map[string]*done // by root execution
+}
+
+// done records the external effects of trees in runs without faults.
+type done struct {
+	effects map[string]bool // as texts
+	most    map[Effect]int
+	tasks   map[string]bool // which tasks made which calls, as texts
+	kept    map[string]bool
+}
+
+// learnDone records the external effects of a run without faults.
+func (u *usualEffects) learn(t *sim.Trial) {
+	for _, one := range trees(t) {
+		d := u.done[sibling(one.root.ID)]
+		if d == nil {
+			d = &done{map[string]bool{}, map[Effect]int{}, map[string]bool{}, map[string]bool{}}
+			u.done[sibling(one.root.ID)] = d
+		}
+		effects := u.outcomes.suppressed.effects(one.calls)
+		for e, n := range effects {
+			d.most[e] = max(d.most[e], n)
+		}
+		d.effects[effectsText(effects)] = true
+		d.tasks[taskCalls(one.calls)] = true
+		d.kept[keptText(t, one)] = true
+	}
+}
+
+// withEffects looks for external effects that occur in no run without faults: a call carried
+// out twice, one that is never undone, a lost update. They are failures of the workflow
+// and replace the findings that follow from them.
+func (u *usualEffects) withEffects(t *sim.Trial, found []failure) []failure {
+	if len(t.Struck) == 0 {
+		return found
+	}
+	for _, one := range trees(t) {
+		of := func(f failure) bool {
+			return f.Execution == one.root.ID || strings.HasPrefix(f.Execution, one.root.ID+".")
+		}
+		if !slices.ContainsFunc(found, of) {
+			continue
+		}
+		if f, own, ok := u.twice(one); ok {
+			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && (x.Class == Late || own && x.Class == Engine) })
+			found = append(found, f)
+			continue
+		}
+		if f, ok := u.undone(t, one); ok {
+			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Late && x.Rule == RuleAnswer })
+			found = append(found, f)
+			continue
+		}
+		if d := u.done[sibling(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
+			for i := range found {
+				if f := &found[i]; of(*f) && f.Class == Late && f.Rule == RuleFaster {
+					f.Class = Race
+				}
+			}
+		}
+	}
+	return found
+}
+
+// twice returns the failure of a tree that carries out the same call more often than any
+// run without faults, each time with another idempotency key. own reports that the
+// document sets these keys itself.
+func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
+	d := u.done[sibling(one.root.ID)]
+	if d == nil {
+		return f, false, false
+	}
+	counts := map[Effect]int{}
+	for i := range one.calls {
+		c := &one.calls[i]
+		if c.Idempotent() || undoing(c) {
+			continue
+		}
+		e := u.outcomes.suppressed.effect(*c)
+		if counts[e]++; counts[e] < 2 || counts[e] <= d.most[e] {
+			continue
+		}
+		if slices.ContainsFunc(one.calls[:i], func(other sim.Call) bool { return undoing(&other) && related(c, &other) }) {
+			continue // the first call was undone
+		}
+		run := event.ParseRun(c.Task)
+		own = !strings.HasSuffix(c.Key, run.IdempotencyKey("", "", ""))
+		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleTwice, Execution: one.root.ID, Detail: fmt.Sprintf(
+			"%s %s was carried out %d times, each time with another idempotency key", c.Method, c.URL, counts[e])}, task: run.Ref, in: c.Execution}, own, true
+	}
+	return f, false, false
+}
+
+// undone returns the failure of a tree in which a call was carried out, its answer was
+// lost, and the workflow continued as if the call had failed: no later call undoes it,
+// asks for it or reports it. A workflow that faults with this very error has not
+// continued.
+func (u *usualEffects) undone(t *sim.Trial, one tree) (f failure, ok bool) {
+	d := u.done[sibling(one.root.ID)]
+	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(u.outcomes.suppressed.effects(one.calls))] {
+		return f, false
+	}
+	for _, s := range t.Struck {
+		execution, task, _ := strings.Cut(s.Task, " ")
+		if s.Kind != sim.CallLost || execution != one.root.ID && !strings.HasPrefix(execution, one.root.ID+".") {
+			continue
+		}
+		at := slices.IndexFunc(one.calls, func(c sim.Call) bool {
+			return c.Execution == execution && untried(c.Task) == untried(task) && !c.Safe()
+		})
+		if at < 0 || answerArrived(t, execution, task) || u.dealtWith(d, one, at) {
+			continue
+		}
+		c := &one.calls[at]
+		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleUndone, Execution: one.root.ID, Detail: fmt.Sprintf(
+			"%s %s was carried out and its answer lost; the execution is %s, and no other call takes it back or asks for it", c.Method, c.URL, one.root.Status,
+		)}, task: event.ParseRun(task).Ref, in: execution}, true
+	}
+	return f, false
+}
+
+// dealtWith reports whether later calls of the workflow deal with a call whose answer was
+// lost.
+func (u *usualEffects) dealtWith(d *done, one tree, at int) bool {
+	lost, went := &one.calls[at], false
+	if undoing(lost) {
+		return true // the call itself undoes something
+	}
+	for i := at + 1; i < len(one.calls); i++ {
+		c := &one.calls[i]
+		if c.Execution == lost.Execution && untried(c.Task) == untried(lost.Task) {
+			continue
+		}
+		if related(lost, c) {
+			return true
+		}
+		if c.Safe() || d.most[u.outcomes.suppressed.effect(*c)] > 0 && !undoing(c) {
+			continue
+		}
+		if went = true; undoing(c) {
+			continue // it undoes another call
+		}
+		// A call that is unrelated to all earlier ones may report the problem, such as a
+		// ticket for people.
+		earlier := slices.ContainsFunc(one.calls[:at+1], func(before sim.Call) bool { return related(&before, c) || alike(&before, c) })
+		if !earlier {
+			return true
+		}
+	}
+	return one.root.Status == decide.Faulted && !went
+}
+
+// answerArrived reports whether a task run, or another attempt at it, succeeded.
+func answerArrived(t *sim.Trial, execution, task string) bool {
+	i := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == execution })
+	return i < 0 || factsOf(t.Ends[i].History).succeeded[untried(task)]
+}
+
 // Unlike is a call that was carried out more or less often than usual.
 type Unlike struct {
 	Effect
@@ -75,32 +237,6 @@ func trees(t *sim.Trial) []tree {
 	return out
 }
 
-// done records the external effects of trees in runs without faults.
-type done struct {
-	effects map[string]bool // as texts
-	most    map[Effect]int
-	tasks   map[string]bool // which tasks made which calls, as texts
-	kept    map[string]bool
-}
-
-// learnDone records the external effects of a run without faults.
-func (h *searchState) learnDone(t *sim.Trial) {
-	for _, one := range trees(t) {
-		d := h.done[sibling(one.root.ID)]
-		if d == nil {
-			d = &done{map[string]bool{}, map[Effect]int{}, map[string]bool{}, map[string]bool{}}
-			h.done[sibling(one.root.ID)] = d
-		}
-		effects := h.suppressed.effects(one.calls)
-		for e, n := range effects {
-			d.most[e] = max(d.most[e], n)
-		}
-		d.effects[effectsText(effects)] = true
-		d.tasks[taskCalls(one.calls)] = true
-		d.kept[keptText(t, one)] = true
-	}
-}
-
 // taskCalls returns the tasks that made calls that change something, without the data
 // they sent.
 func taskCalls(calls []sim.Call) string {
@@ -133,135 +269,6 @@ func unheard(end sim.End, got *facts) string {
 		}
 	}
 	return ""
-}
-
-// withEffects looks for external effects that occur in no run without faults: a call carried
-// out twice, one that is never undone, a lost update. They are failures of the workflow
-// and replace the findings that follow from them.
-func (h *searchState) withEffects(t *sim.Trial, found []failure) []failure {
-	if len(t.Struck) == 0 {
-		return found
-	}
-	for _, one := range trees(t) {
-		of := func(f failure) bool {
-			return f.Execution == one.root.ID || strings.HasPrefix(f.Execution, one.root.ID+".")
-		}
-		if !slices.ContainsFunc(found, of) {
-			continue
-		}
-		if f, own, ok := h.twice(one); ok {
-			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && (x.Class == Late || own && x.Class == Engine) })
-			found = append(found, f)
-			continue
-		}
-		if f, ok := h.undone(t, one); ok {
-			found = slices.DeleteFunc(found, func(x failure) bool { return of(x) && x.Class == Late && x.Rule == RuleAnswer })
-			found = append(found, f)
-			continue
-		}
-		if d := h.done[sibling(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
-			for i := range found {
-				if f := &found[i]; of(*f) && f.Class == Late && f.Rule == RuleFaster {
-					f.Class = Race
-				}
-			}
-		}
-	}
-	return found
-}
-
-// twice returns the failure of a tree that carries out the same call more often than any
-// run without faults, each time with another idempotency key. own reports that the
-// document sets these keys itself.
-func (h *searchState) twice(one tree) (f failure, own, ok bool) {
-	d := h.done[sibling(one.root.ID)]
-	if d == nil {
-		return f, false, false
-	}
-	counts := map[Effect]int{}
-	for i := range one.calls {
-		c := &one.calls[i]
-		if c.Idempotent() || undoing(c) {
-			continue
-		}
-		e := h.suppressed.effect(*c)
-		if counts[e]++; counts[e] < 2 || counts[e] <= d.most[e] {
-			continue
-		}
-		if slices.ContainsFunc(one.calls[:i], func(other sim.Call) bool { return undoing(&other) && related(c, &other) }) {
-			continue // the first call was undone
-		}
-		run := event.ParseRun(c.Task)
-		own = !strings.HasSuffix(c.Key, run.IdempotencyKey("", "", ""))
-		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleTwice, Execution: one.root.ID, Detail: fmt.Sprintf(
-			"%s %s was carried out %d times, each time with another idempotency key", c.Method, c.URL, counts[e])}, task: run.Ref, in: c.Execution}, own, true
-	}
-	return f, false, false
-}
-
-// undone returns the failure of a tree in which a call was carried out, its answer was
-// lost, and the workflow continued as if the call had failed: no later call undoes it,
-// asks for it or reports it. A workflow that faults with this very error has not
-// continued.
-func (h *searchState) undone(t *sim.Trial, one tree) (f failure, ok bool) {
-	d := h.done[sibling(one.root.ID)]
-	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(h.suppressed.effects(one.calls))] {
-		return f, false
-	}
-	for _, s := range t.Struck {
-		execution, task, _ := strings.Cut(s.Task, " ")
-		if s.Kind != sim.CallLost || execution != one.root.ID && !strings.HasPrefix(execution, one.root.ID+".") {
-			continue
-		}
-		at := slices.IndexFunc(one.calls, func(c sim.Call) bool {
-			return c.Execution == execution && untried(c.Task) == untried(task) && !c.Safe()
-		})
-		if at < 0 || h.answerArrived(t, execution, task) || h.dealtWith(d, one, at) {
-			continue
-		}
-		c := &one.calls[at]
-		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleUndone, Execution: one.root.ID, Detail: fmt.Sprintf(
-			"%s %s was carried out and its answer lost; the execution is %s, and no other call takes it back or asks for it", c.Method, c.URL, one.root.Status,
-		)}, task: event.ParseRun(task).Ref, in: execution}, true
-	}
-	return f, false
-}
-
-// answerArrived reports whether a task run, or another attempt at it, succeeded.
-func (h *searchState) answerArrived(t *sim.Trial, execution, task string) bool {
-	i := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == execution })
-	return i < 0 || factsOf(t.Ends[i].History).succeeded[untried(task)]
-}
-
-// dealtWith reports whether later calls of the workflow deal with a call whose answer was
-// lost.
-func (h *searchState) dealtWith(d *done, one tree, at int) bool {
-	lost, went := &one.calls[at], false
-	if undoing(lost) {
-		return true // the call itself undoes something
-	}
-	for i := at + 1; i < len(one.calls); i++ {
-		c := &one.calls[i]
-		if c.Execution == lost.Execution && untried(c.Task) == untried(lost.Task) {
-			continue
-		}
-		if related(lost, c) {
-			return true
-		}
-		if c.Safe() || d.most[h.suppressed.effect(*c)] > 0 && !undoing(c) {
-			continue
-		}
-		if went = true; undoing(c) {
-			continue // it undoes another call
-		}
-		// A call that is unrelated to all earlier ones may report the problem, such as a
-		// ticket for people.
-		earlier := slices.ContainsFunc(one.calls[:at+1], func(before sim.Call) bool { return related(&before, c) || alike(&before, c) })
-		if !earlier {
-			return true
-		}
-	}
-	return one.root.Status == decide.Faulted && !went
 }
 
 // related reports whether a later call may undo an earlier one or ask for it: it has the
@@ -325,39 +332,4 @@ func nouns(path string) []string {
 		}
 	}
 	return out
-}
-
-// newOrder returns where a run diverges from the usual ones, if its order differs from
-// each run without faults that has the usual outcome. Calls are compared first, if their
-// order matters.
-func (h *searchState) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
-	if h.inOrder {
-		return first, second, false
-	}
-	for _, c := range usual {
-		for _, f := range c.facts {
-			if f.sameOrder(got) {
-				return first, second, false
-			}
-		}
-	}
-	return h.part(usual[0].facts[0], got)
-}
-
-// part returns the first step, or call, at which two runs diverge.
-func (*searchState) part(usual, got *facts) (first, second fact, ok bool) {
-	if usual.calls != nil && got.calls != nil {
-		if first, second, ok = diverged(usual.calls, got.calls); ok {
-			return first, second, ok
-		}
-	}
-	return diverged(usual, got)
-}
-
-// sameOrder reports whether the same steps and calls came in the same order.
-func (f *facts) sameOrder(g *facts) bool {
-	same := func(a, b *facts) bool {
-		return slices.EqualFunc(a.steps, b.steps, func(x, y fact) bool { return x.key == y.key })
-	}
-	return same(f, g) && (f.calls == nil || g.calls == nil || same(f.calls, g.calls))
 }

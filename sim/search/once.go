@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -142,38 +141,4 @@ func orNone(output []byte) string {
 		return "(none)"
 	}
 	return string(output)
-}
-
-// Repeat is a call that flunq repeated although the workflow made it once.
-type Repeat struct {
-	Task, Method, URL string
-	Runs, Most        int
-	Scenario          Scenario
-}
-
-// repetitions returns the POST and PATCH calls of a run that were repeated for the same
-// task run.
-func repetitions(t *sim.Trial) []sim.Action {
-	var out []sim.Action
-	for _, d := range slices.SortedFunc(maps.Keys(t.Actions), compareActions) {
-		if t.Actions[d] > 1 && (d.Method == http.MethodPost || d.Method == http.MethodPatch) {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-func (h *searchState) countRepeats(v *verdict) {
-	for _, d := range v.repeated {
-		key := sim.Action{Task: event.ParseRun(d.Task).Ref, Method: d.Method}
-		r := h.repeated[key]
-		if r == nil {
-			r = &Repeat{Task: key.Task, Method: d.Method, URL: d.URL, Scenario: v.scenario}
-			h.repeated[key] = r
-		}
-		if len(v.scenario.Faults) < len(r.Scenario.Faults) {
-			r.Scenario = v.scenario
-		}
-		r.Runs++
-	}
 }

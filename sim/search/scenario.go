@@ -1,7 +1,6 @@
 package search
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -76,22 +75,6 @@ func (sc Scenario) Config(cfg sim.Config) sim.Config {
 	return cfg
 }
 
-// try runs a scenario.
-func (s *Search) try(ctx context.Context, sc Scenario) (*sim.Trial, error) {
-	cfg := sc.Config(s.Config)
-	if sc.Companion == "" {
-		if cfg.Plan.Rate = s.Rate; sc.Poison > 0 && s.Rate == 0 {
-			cfg.Plan.Rate = poisonRate
-		}
-		return sim.Try(ctx, cfg)
-	}
-	t, err := sim.Try(ctx, cfg)
-	if err == nil {
-		sc.companion().Check(t)
-	}
-	return t, err
-}
-
 // explicit returns the scenario with the faults that struck instead of random ones.
 func (sc Scenario) explicit(struck []sim.Struck) Scenario {
 	if len(struck) == 0 && len(sc.chance)+len(sc.Faults) > 0 {
@@ -103,3 +86,6 @@ func (sc Scenario) explicit(struck []sim.Struck) Scenario {
 	}
 	return sc
 }
+
+// intervened reports whether anything happens that is neither in the document nor a fault.
+func (sc Scenario) intervened() bool { return len(sc.Acts) > 0 || sc.Poison > 0 || sc.Slow }

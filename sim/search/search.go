@@ -5,10 +5,11 @@ package search
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 
-	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
@@ -61,49 +62,6 @@ const (
 	PhaseSeeds   = "seeds"
 )
 
-// Report is the result of a search.
-type Report struct {
-	Plain, Singles, Seeds       int // number of runs
-	PlainOf, SinglesOf, SeedsOf int // number of planned runs
-	Companions                  int // number of runs of the simulator's own workflows
-	SinglesThereAre             int // number of possible single faults, of which SinglesOf are tried
-	Calm                        int // runs without faults and operator actions
-	Last                        uint64
-	Faults                      map[sim.FaultKind]int
-	Orders                      int       // distinct ones
-	Trace                       string    // hash of what happened in all runs: equal for equal searches
-	Seconds                     int64     // virtual, of all runs
-	Outcomes                    []Outcome // of the runs without faults, the most frequent first
-	Findings                    []*Finding
-	Hints                       []Hint
-	Stopped                     Reason   // why it stopped early; "" if it did not
-	Unmocked                    []string // calls that no mock answers, made in runs with faults; these runs were not evaluated
-	UnmockedRuns                int
-}
-
-// Reason is why a search stopped before its end.
-type Reason string
-
-// The reasons to stop.
-const (
-	Interrupted Reason = "interrupted"
-	OutOfTime   Reason = "duration"
-	FailedFast  Reason = "fail-fast"
-	EnoughFound Reason = "findings" // more findings would not help
-)
-
-// Outcome is how a run can end.
-type Outcome struct {
-	Status string
-	Output []byte
-	Error  *event.Problem
-	Calls  []sim.Call     // that were carried out
-	Kept   map[string]any // the state of mocks, by URL
-	Apart  []string       // external effects that other outcomes do not have, in words
-	Runs   int
-	Stop   sim.Stop
-}
-
 // The defaults and limits of a search.
 const (
 	plainRuns      = 128
@@ -141,15 +99,15 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	h := newSearchState(s)
 	err := h.plain(ctx)
 	if err == nil && len(s.Kinds) > 0 {
-		h.report.SinglesThereAre = h.singleCount()
+		h.report.SinglesThereAre = h.plan.singleCount()
 		h.report.SinglesOf = min(h.report.SinglesThereAre, s.Singles)
 	}
 	h.report.SeedsOf = int(s.Last - s.First + 1) //nolint:gosec // there are fewer
-	if err == nil && !h.over(ctx) && len(s.Kinds) > 0 {
-		err = h.each(ctx, PhaseSingles, h.singleCount(), h.withCompanions(h.singles()))
+	if err == nil && !h.results.over(ctx) && len(s.Kinds) > 0 {
+		err = h.each(ctx, PhaseSingles, h.plan.singleCount(), h.plan.withCompanions(h.plan.singles()))
 	}
-	if err == nil && !h.over(ctx) {
-		err = h.each(ctx, PhaseSeeds, int(s.Last-s.First+1), h.withCompanions(h.everySeed()))
+	if err == nil && !h.results.over(ctx) {
+		err = h.each(ctx, PhaseSeeds, int(s.Last-s.First+1), h.plan.withCompanions(h.plan.everySeed()))
 	}
 	return h.finish(ctx, err)
 }
@@ -160,8 +118,92 @@ func (s *Search) Repeat(ctx context.Context, sc Scenario) (*Report, error) {
 	h := newSearchState(s)
 	err := h.plain(ctx)
 	h.report.SeedsOf = 1
-	if err == nil && !h.over(ctx) {
+	if err == nil && !h.results.over(ctx) {
 		err = h.each(ctx, PhaseSeeds, 1, slices.Values([]Scenario{sc}))
 	}
 	return h.finish(ctx, err)
+}
+
+// try runs a scenario.
+func (s *Search) try(ctx context.Context, sc Scenario) (*sim.Trial, error) {
+	cfg := sc.Config(s.Config)
+	if sc.Companion == "" {
+		if cfg.Plan.Rate = s.Rate; sc.Poison > 0 && s.Rate == 0 {
+			cfg.Plan.Rate = poisonRate
+		}
+		return sim.Try(ctx, cfg)
+	}
+	t, err := sim.Try(ctx, cfg)
+	if err == nil {
+		sc.companion().Check(t)
+	}
+	return t, err
+}
+
+// together reports whether the executions of a run share mock state. Then whole runs are
+// compared, since it may differ which execution has which outcome.
+func (s *Search) together() bool { return s.Config.Executions > 1 && s.Config.Mocks.Shared() }
+
+// allowsSecondTenant reports whether executions may run in a second tenant: not if they all share
+// mock state.
+func (s *Search) allowsSecondTenant() bool { return !s.Config.Mocks.Shared() }
+
+// definitionOf returns the document of an execution; the searched one if it is unknown.
+func (s *Search) definitionOf(end sim.End) *dsl.Definition {
+	if len(end.History) > 0 {
+		for _, def := range s.Config.With {
+			if def.ID() == end.History[0].Workflow {
+				return def
+			}
+		}
+	}
+	return s.Config.Definition
+}
+
+func (s *Search) taskName(ref string) string {
+	for _, def := range append([]*dsl.Definition{s.Config.Definition}, s.Config.With...) {
+		if t := def.Task(ref); t != nil {
+			return t.Name
+		}
+	}
+	return ref
+}
+
+// unmockedTexts describes calls, each once.
+func (s *Search) unmockedTexts(calls []mock.Exchange) []string {
+	var out []string
+	for _, x := range calls {
+		text := x.Method + " " + x.URL
+		if t := s.Config.Definition.Task(x.Task); t != nil {
+			text = fmt.Sprintf("%s (%s, line %d)", text, t.Name, t.Pos.Line)
+		}
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// listenFor returns the first task that listens for events of a type; nil if there is
+// none.
+func (s *Search) listenFor(typ string) *dsl.Task {
+	for _, t := range s.Config.Definition.Tasks() {
+		if t.Kind == dsl.Listen && slices.Contains(listenTypes(t), typ) {
+			return t
+		}
+	}
+	return nil
+}
+
+// listenTypes returns the types of events that a listen task names.
+func listenTypes(t *dsl.Task) []string {
+	var out []string
+	for _, filter := range t.Listen.To.Filters {
+		for _, f := range filter.With {
+			if data, ok := f.Value.Constant(); f.Key == "type" && ok {
+				out = append(out, fmt.Sprint(data))
+			}
+		}
+	}
+	return out
 }

@@ -12,8 +12,9 @@ const mostTries = 400
 
 // shrinking makes the run of one failure smaller.
 type shrinking struct {
-	*searchState
+	*Search
 
+	check     *checker
 	signature string
 	tries     int
 	err       error
@@ -31,15 +32,7 @@ func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 		s.err = err
 		return false
 	}
-	return slices.ContainsFunc(s.failuresOf(t, sc), func(f failure) bool { return sc.signature(f) == s.signature })
-}
-
-// failuresOf returns all failures of a run.
-func (h *searchState) failuresOf(t *sim.Trial, sc Scenario) []failure {
-	if sc.Companion != "" {
-		return h.evaluate(t, sc).failures
-	}
-	return append(h.evaluate(t, sc).failures, h.anomalies(t, sc)...)
+	return slices.ContainsFunc(s.check.failuresOf(t, sc), func(f failure) bool { return sc.signature(f) == s.signature })
 }
 
 // smaller reduces the size of a failing scenario, and then its faults. Everything left is

@@ -32,13 +32,13 @@ do:
 	if _, err := h.first(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sc := h.scenario(1)
+	sc := h.plan.scenario(1)
 	sc.Faults = []sim.Fault{{Kind: sim.DropReply, Service: "nobody", Command: 1}}
 	want, err := s.try(t.Context(), sc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !maps.Equal(h.commands, want.Commands) {
-		t.Errorf("faults at %v, want %v", h.commands, want.Commands)
+	if !maps.Equal(h.plan.commands, want.Commands) {
+		t.Errorf("faults at %v, want %v", h.plan.commands, want.Commands)
 	}
 }

@@ -1,8 +1,6 @@
 package search
 
 import (
-	"cmp"
-	"context"
 	"slices"
 	"time"
 
@@ -21,54 +19,6 @@ type TimelineEntry struct {
 // roundAmounts returns the durations that shrinking tries, the shortest first.
 func roundAmounts() []time.Duration {
 	return []time.Duration{time.Millisecond, time.Second, 10 * time.Second, 45 * time.Second}
-}
-
-// explain shrinks a finding and describes what happened.
-func (h *searchState) explain(ctx context.Context, f *Finding) error {
-	s := &shrinking{searchState: h, signature: f.signature}
-	plainRace := f.Class == Race && len(f.Seen.Faults) == 0
-	if !plainRace {
-		f.Small = s.smaller(ctx, f.Seen)
-	}
-	f.Tried = s.tries
-	if s.err != nil {
-		return s.err
-	}
-	t, seen, err := h.watch(ctx, f.Small)
-	if err != nil {
-		return err
-	}
-	got, in := h.failuresOf(t, f.Small), f.Execution
-	if i := slices.IndexFunc(got, func(x failure) bool { return f.Small.signature(x) == f.signature }); i >= 0 {
-		f.Violation, f.Task, f.Again = got[i].Violation, got[i].task, true
-		in = cmp.Or(got[i].in, f.Execution)
-	}
-	f.Document = h.Config.Definition
-	for _, end := range t.Ends {
-		if end.ID == in {
-			f.Document = h.definitionOf(end)
-		}
-	}
-	f.Again = f.Again || plainRace
-	f.Timeline = timelineOf(t, seen)
-	if f.Companion == "" {
-		h.compare(f, t)
-	}
-	return nil
-}
-
-// watch runs a scenario and records the ids of the events as they were committed.
-func (h *searchState) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []string, err error) {
-	cfg := sc.Config(h.Config)
-	cfg.Observe = func(events []event.Event) {
-		for _, e := range events {
-			seen = append(seen, e.Execution+" "+e.ID)
-		}
-	}
-	if t, err = sim.Try(ctx, cfg); err == nil && sc.Companion != "" {
-		sc.companion().Check(t)
-	}
-	return t, seen, err
 }
 
 // timelineOf merges the histories, the faults and the calls in one order.
@@ -143,46 +93,4 @@ func mergeTimeline(all []event.Event, asides []insertion, seen []string) []Timel
 		out = append(out, a.TimelineEntry)
 	}
 	return out
-}
-
-// compare describes how the outcome differs from the usual one, and for a race the two
-// orders.
-func (h *searchState) compare(f *Finding, t *sim.Trial) {
-	for _, end := range t.Ends {
-		if f.Execution != "" && end.ID != f.Execution {
-			continue
-		}
-		if f.Execution == "" && h.together() {
-			h.compareRuns(f, t)
-			return
-		}
-		all := h.classes(sibling(end.ID))
-		if len(all) == 0 || h.suppressed.key(end) == all[0].keys.whole {
-			continue
-		}
-		usual := all[0]
-		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
-		f.Differ = unequal("", outcomeValue(usual.end), outcomeValue(end))
-		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return h.suppressed.values[sibling(end.ID)][u.Path] })
-		f.Calls = h.suppressed.unlike(usual.calls, callsBelow(t, end.ID))
-		if f.Class == Race || f.Rule == RuleFaster {
-			f.Orders = h.orderOf(sibling(end.ID), usual, h.factsOf(t, end), f.Small, string(end.Status))
-			f.Orders.Sides[1].Runs = f.Runs
-		}
-		return
-	}
-}
-
-// compareRuns is compare for whole runs.
-func (h *searchState) compareRuns(f *Finding, t *sim.Trial) {
-	all := classes(h.whole)
-	if len(all) == 0 || len(t.Ends) == 0 {
-		return
-	}
-	here := sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}
-	f.Status = [2]string{all[0].outcome.Status, string(t.Status)}
-	f.Differ = unequal("", outcomeValue(all[0].end), outcomeValue(here))
-	f.Calls = h.suppressed.unlike(all[0].calls, callsBelow(t, ""))
-	f.Orders = h.orderOf(sibling(h.Config.ID), all[0], h.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
-	f.Orders.Sides[1].Runs = f.Runs
 }

@@ -24,7 +24,7 @@ func TestTogetherHint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &searchState{Search: &Search{}}
+		h := &hints{Search: &Search{}}
 		h.Config = sim.Config{Definition: def, Executions: 1}
 		if got := h.togetherHint(); len(got) != want {
 			t.Errorf("%s: %d hints, want %d", put, len(got), want)

@@ -82,7 +82,7 @@ func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]st
 	return repeatable, after
 }
 
-func (h *searchState) countRetries(v *verdict) {
+func (h *hints) countRetries(v *verdict) {
 	seen := map[string]bool{}
 	for _, got := range v.retried {
 		r := h.retried[got.Task]
@@ -104,7 +104,7 @@ func (h *searchState) countRetries(v *verdict) {
 
 // retryHint reports calls that a try makes again although they were, or may have been,
 // carried out.
-func (h *searchState) retryHint() []Hint {
+func (h *hints) retryHint() []Hint {
 	var out []Hint
 	for _, r := range slices.SortedFunc(maps.Values(h.retried), func(a, b *retried) int { return cmp.Compare(a.Task, b.Task) }) {
 		where := "only where faults strike"
@@ -127,7 +127,7 @@ func (h *searchState) retryHint() []Hint {
 }
 
 // countKeys records the calls of a run with wrong idempotency keys.
-func (h *searchState) countKeys(v *verdict) {
+func (h *hints) countKeys(v *verdict) {
 	for _, r := range v.rekeyed {
 		if ref := event.ParseRun(r.Task).Ref; h.rekeyed[ref] == nil {
 			h.rekeyed[ref] = &r
@@ -136,7 +136,7 @@ func (h *searchState) countKeys(v *verdict) {
 }
 
 // keyHint reports wrong idempotency keys that tasks set.
-func (h *searchState) keyHint() []Hint {
+func (h *hints) keyHint() []Hint {
 	var out []Hint
 	for _, ref := range slices.Sorted(maps.Keys(h.rekeyed)) {
 		r := h.rekeyed[ref]

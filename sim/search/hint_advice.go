@@ -14,7 +14,7 @@ import (
 )
 
 // advice returns improvements of the document that do not depend on what the runs showed.
-func (h *searchState) advice(t *dsl.Task) []Hint {
+func (h *hints) advice(t *dsl.Task) []Hint {
 	var out []Hint
 	for _, look := range []func(*dsl.Task) string{h.retryLimit, h.retryProduct, h.retryTime, clockDecides, competingEffects, h.earlyEmit} {
 		if text := look(t); text != "" {
@@ -33,7 +33,7 @@ func retryOf(t *dsl.Task) *dsl.RetryPolicy {
 }
 
 // retryLimit reports retries that never end, or that have no delay.
-func (h *searchState) retryLimit(t *dsl.Task) string {
+func (h *hints) retryLimit(t *dsl.Task) string {
 	r := retryOf(t)
 	_, _, limited := bounds{def: h.Config.Definition}.outer(t)
 	switch {
@@ -53,7 +53,7 @@ func (h *searchState) retryLimit(t *dsl.Task) string {
 const mostAttempts = 10
 
 // retryProduct reports nested retries, whose attempts multiply.
-func (h *searchState) retryProduct(t *dsl.Task) string {
+func (h *hints) retryProduct(t *dsl.Task) string {
 	r := retryOf(t)
 	if r == nil || r.AttemptCount == 0 {
 		return ""
@@ -84,7 +84,7 @@ func tasksIn(tasks dsl.TaskList) (out []*dsl.Task) {
 }
 
 // retryTime reports a retry whose delays alone exceed a timeout around it.
-func (h *searchState) retryTime(t *dsl.Task) string {
+func (h *hints) retryTime(t *dsl.Task) string {
 	r := retryOf(t)
 	if r == nil || r.AttemptCount == 0 {
 		return ""
@@ -177,7 +177,7 @@ func competingEffects(t *dsl.Task) string {
 
 // earlyEmit reports an event that is emitted before, or concurrently with, the task of
 // the same document that listens for it.
-func (h *searchState) earlyEmit(t *dsl.Task) string {
+func (h *hints) earlyEmit(t *dsl.Task) string {
 	if t.Kind != dsl.Emit {
 		return ""
 	}

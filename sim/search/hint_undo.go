@@ -29,14 +29,15 @@ type takenBack struct {
 	runs          int
 }
 
-// undoingsIn returns the undoings of the tries that failed in a run and have a handler.
-func (h *searchState) undoingsIn(t *sim.Trial) (out []undoings) {
+// undoingsIn returns the undoings of the tries that failed in a run, of those given, which
+// have a handler.
+func undoingsIn(t *sim.Trial, handling []*dsl.Task) (out []undoings) {
 	for _, end := range t.Ends {
 		if strings.Contains(end.ID, ".") || len(end.Calls) == 0 || !end.Status.Ended() {
 			continue
 		}
 		calls := changing(callsBelow(t, end.ID))
-		for _, try := range h.handling {
+		for _, try := range handling {
 			if u := undoingOf(end, try, calls); len(u.before) > 0 {
 				out = append(out, u)
 			}
@@ -103,7 +104,7 @@ func endsWorkflow(try *dsl.Task) bool {
 	return try.Try.Catch.Then == dsl.End || slices.ContainsFunc(try.Try.Catch.Do, func(t *dsl.Task) bool { return t.Then == dsl.End })
 }
 
-func (h *searchState) countUndoings(v *verdict) {
+func (h *hints) countUndoings(v *verdict) {
 	seen := map[string]bool{} // a try in a loop fails several times in a run
 	for i := range v.undoings {
 		u := &v.undoings[i]
@@ -191,7 +192,7 @@ func leftIn(t *sim.Trial) (out []leftBehind) {
 	return out
 }
 
-func (h *searchState) countLeft(v *verdict) {
+func (h *hints) countLeft(v *verdict) {
 	seen := map[string]bool{}
 	for _, l := range v.left {
 		if seen[l.task] {
@@ -208,13 +209,13 @@ func (h *searchState) countLeft(v *verdict) {
 }
 
 // leftHint reports what faulted executions left behind, in one hint at the first call.
-func (h *searchState) leftHint() []Hint {
+func (h *hints) leftHint() []Hint {
 	var first *leftBehind
 	var others []string
 	for _, ref := range slices.Sorted(maps.Keys(h.left)) {
 		l := h.left[ref]
 		switch {
-		case h.Config.Definition.Task(ref) == nil || h.Config.Definition.Task(l.failed) == nil || h.reported(SideEffect, ref):
+		case h.Config.Definition.Task(ref) == nil || h.Config.Definition.Task(l.failed) == nil || h.report.reports(SideEffect, ref):
 		case first == nil:
 			first = l
 		default:
@@ -234,7 +235,7 @@ func (h *searchState) leftHint() []Hint {
 }
 
 // undoHint reports tries that do not undo their calls, or in the wrong order.
-func (h *searchState) undoHint() []Hint {
+func (h *hints) undoHint() []Hint {
 	var out []Hint
 	for _, ref := range slices.Sorted(maps.Keys(h.takenBack)) {
 		b := h.takenBack[ref]

@@ -15,9 +15,9 @@ import (
 
 // hang returns the failure of an execution that waits for ever although it ends in other
 // runs, or should.
-func (h *searchState) hang(end sim.End, why string) failure {
+func (k *checker) hang(end sim.End, why string) failure {
 	task, detail := "", fmt.Sprintf("it is %s, and nothing will happen any more", end.Status)
-	if open := h.openListen(end); open != nil {
+	if open := k.openListen(end); open != nil {
 		task, detail = open.Ref, open.Name+" listens for ever"
 		if types := listenTypes(open); len(types) > 0 {
 			detail = open.Name + " listens for " + strings.Join(types, ", ") + " for ever"
@@ -31,19 +31,19 @@ func (h *searchState) hang(end sim.End, why string) failure {
 
 // hangs returns the failure of the runs without faults that wait for ever while others
 // end.
-func (h *searchState) hangs(id string, usual, c *class) failure {
+func (k *checker) hangs(id string, usual, c *class) failure {
 	end := c.end
 	end.ID, end.History = id, c.history
 	why := ""
 	if otherEvents([]*class{usual}, c.facts[0]) {
-		_, why = h.missed([]*class{usual}, c.facts[0])
+		_, why = k.missed([]*class{usual}, c.facts[0])
 	}
-	return h.hang(end, why)
+	return k.hang(end, why)
 }
 
 // openListen returns the last open listen task of an execution; nil if there is none.
-func (h *searchState) openListen(end sim.End) *dsl.Task {
-	def := h.definitionOf(end)
+func (k *checker) openListen(end sim.End) *dsl.Task {
+	def := k.definitionOf(end)
 	var open []string
 	for _, e := range end.History {
 		switch e.Type { //nolint:exhaustive // the others neither begin nor end a task
@@ -61,58 +61,34 @@ func (h *searchState) openListen(end sim.End) *dsl.Task {
 	return nil
 }
 
-// listenTypes returns the types of events that a listen task names.
-func listenTypes(t *dsl.Task) []string {
-	var out []string
-	for _, filter := range t.Listen.To.Filters {
-		for _, f := range filter.With {
-			if data, ok := f.Value.Constant(); f.Key == "type" && ok {
-				out = append(out, fmt.Sprint(data))
-			}
-		}
-	}
-	return out
-}
-
-// listenFor returns the first task that listens for events of a type; nil if there is
-// none.
-func (h *searchState) listenFor(typ string) *dsl.Task {
-	for _, t := range h.Config.Definition.Tasks() {
-		if t.Kind == dsl.Listen && slices.Contains(listenTypes(t), typ) {
-			return t
-		}
-	}
-	return nil
-}
-
 // missed returns the event that an execution missed although it receives it in other
 // runs, and the task that listens for it. If there is none, it says that other events
 // were received.
-func (h *searchState) missed(usual []*class, got *facts) (task, detail string) {
+func (k *checker) missed(usual []*class, got *facts) (task, detail string) {
 	usually := map[string]bool{}
 	for _, c := range usual {
 		for _, f := range c.facts {
 			maps.Copy(usually, f.received)
 		}
 	}
-	if h.Config.Mocks != nil {
-		for i, m := range h.Config.Mocks.Events {
+	if k.Config.Mocks != nil {
+		for i, m := range k.Config.Mocks.Events {
 			e := m.Event(i, got.start)
 			if id := e.Source + " " + e.ID; !usually[id] || got.received[id] {
 				continue
 			}
-			listen := h.listenFor(string(e.Type))
+			listen := k.listenFor(string(e.Type))
 			if listen == nil {
 				return "", fmt.Sprintf("%s came %s after the start, and nothing listened for it", e.Type, history.Duration(m.After))
 			}
-			return listen.Ref, h.missedBy(listen, string(e.Type), m.After, got)
+			return listen.Ref, missedBy(listen, string(e.Type), m.After, got)
 		}
 	}
 	return "", "other events reached it than in runs without faults"
 }
 
 // missedBy describes how a task missed an event.
-func (*searchState) missedBy(listen *dsl.Task, typ string, after time.Duration, got *facts) string {
+func missedBy(listen *dsl.Task, typ string, after time.Duration, got *facts) string {
 	came := fmt.Sprintf("%s came %s after the start", typ, history.Duration(after))
 	for run, begun := range got.begun {
 		if event.ParseRun(run).Ref != listen.Ref {

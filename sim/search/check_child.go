@@ -1,23 +1,19 @@
 package search
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 )
 
 // causedByParent reports whether a child ended differently because of its parent: it got another
 // input, or the parent cancelled it.
-func (h *searchState) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
+func (k *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	at := strings.LastIndexByte(end.ID, '.')
 	if at < 0 {
 		return false
@@ -28,30 +24,7 @@ func (h *searchState) causedByParent(t *sim.Trial, end sim.End, usual []*class, 
 		return true
 	}
 	parent := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == end.ID[:at] })
-	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && h.unusualOutcome(t.Ends[parent])
-}
-
-// begins reports whether an execution should exist: its parent may have ended in the
-// usual way before starting it.
-func (h *searchState) begins(t *sim.Trial, id string) bool {
-	at := strings.LastIndexByte(id, '.')
-	if at < 0 {
-		return true
-	}
-	number, _ := strconv.Atoi(id[at+1:]) // a number that the engine has written
-	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
-		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
-	})
-}
-
-// runsIn returns how many tasks of a history run a child workflow.
-func runsIn(history []event.Event) (n int) {
-	for _, e := range history {
-		if e.Type == event.TaskRequested && bytes.Contains(e.Data, []byte(`"task_type":"run"`)) {
-			n++
-		}
-	}
-	return n
+	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && k.outcomes.unusualOutcome(t.Ends[parent])
 }
 
 // cancelled reports whether an execution is cancelled in all runs without faults.
@@ -61,12 +34,12 @@ func cancelled(usual []*class) bool {
 
 // endedBeforeCancel returns the failure of a child that ended by itself although it is cancelled
 // in runs without faults.
-func (h *searchState) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
-	late, ok := h.uncancelled(t, end, usual, got)
+func (k *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+	late, ok := uncancelled(t, end, usual, got)
 	switch {
 	case !ok:
 		return failure{}, false
-	case late <= h.longestDelay(t):
+	case late <= longestDelay(t):
 		return failure{Class: Late, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
 	default:
 		return failure{Class: Engine, Violation: sim.Violation{
@@ -77,7 +50,7 @@ func (h *searchState) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*clas
 }
 
 // uncancelled reports by how much such a child outlived the task that started it.
-func (*searchState) uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late time.Duration, ok bool) {
+func uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late time.Duration, ok bool) {
 	if len(t.Struck) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false
 	}
@@ -91,13 +64,13 @@ func (*searchState) uncancelled(t *sim.Trial, end sim.End, usual []*class, got *
 
 // ofChild returns the failure of an execution that ended differently because one of its
 // children did.
-func (h *searchState) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
+func (k *checker) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 	for _, child := range t.Ends {
 		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
-		if !ok || strings.Contains(rest, ".") || !h.unusualOutcome(child) {
+		if !ok || strings.Contains(rest, ".") || !k.outcomes.unusualOutcome(child) {
 			continue
 		}
-		if f, ok := h.attribute(t, child); ok {
+		if f, ok := k.attribute(t, child); ok {
 			if f.Class != Engine {
 				f.Execution, f.in = end.ID, cmp.Or(f.in, child.ID)
 				f.Detail = "in its child " + child.ID + ": " + f.Detail
@@ -106,16 +79,4 @@ func (h *searchState) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 		}
 	}
 	return failure{}, false
-}
-
-// definitionOf returns the document of an execution; the searched one if it is unknown.
-func (h *searchState) definitionOf(end sim.End) *dsl.Definition {
-	if len(end.History) > 0 {
-		for _, def := range h.Config.With {
-			if def.ID() == end.History[0].Workflow {
-				return def
-			}
-		}
-	}
-	return h.Config.Definition
 }

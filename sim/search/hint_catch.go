@@ -10,7 +10,7 @@ import (
 )
 
 // catchHint reports a catch that can never catch anything.
-func (h *searchState) catchHint(t *dsl.Task) []Hint {
+func (h *hints) catchHint(t *dsl.Task) []Hint {
 	if t.Kind != dsl.Try {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (h *searchState) catchHint(t *dsl.Task) []Hint {
 	if why == "" {
 		return nil
 	}
-	return []Hint{{"catch", t, fmt.Sprintf("its catch can never catch anything: %s (it caught nothing in %s)", why, runsText(h.runs()))}}
+	return []Hint{{"catch", t, fmt.Sprintf("its catch can never catch anything: %s (it caught nothing in %s)", why, runsText(h.report.runs()))}}
 }
 
 // troubles are the errors that can occur inside some tasks.

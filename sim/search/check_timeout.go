@@ -15,29 +15,29 @@ import (
 
 // timedOut returns the failure of an execution that ended differently because a timeout
 // fired that fires in no run without faults, or did not fire although it does in those.
-func (h *searchState) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (k *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: event.ParseRun(task).Ref}, true
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
-		if long <= h.longestWithFaults(t, usual, task) {
-			return fail(Late, RuleTimeout, task, "the timeout of %s came first", h.runName(task))
+		if long <= k.longestWithFaults(t, usual, task) {
+			return fail(Late, RuleTimeout, task, "the timeout of %s came first", k.runName(task))
 		}
-		if len(t.Struck) > 0 && otherEvents(usual, got) && !h.missedWhileListening(t, end, usual, got) {
-			return fail(Late, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s came", h.runName(task))
+		if len(t.Struck) > 0 && otherEvents(usual, got) && !k.missedWhileListening(t, end, usual, got) {
+			return fail(Late, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s came", k.runName(task))
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
-			"that of %s after %v came, which the faults do not explain", h.runName(task), long)
+			"that of %s after %v came, which the faults do not explain", k.runName(task), long)
 	}
 	task, late, ok := spared(t, usual, got)
 	switch {
 	case !ok || len(t.Struck) == 0:
 		return failure{}, false
-	case late <= h.longestDelay(t):
-		return fail(Late, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", h.runName(task))
+	case late <= longestDelay(t):
+		return fail(Late, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", k.runName(task))
 	default:
 		return fail(Engine, "a timeout comes when it is due", task,
-			"that of %s was taken back %v after that, which the faults do not explain", h.runName(task), late)
+			"that of %s was taken back %v after that, which the faults do not explain", k.runName(task), late)
 	}
 }
 
@@ -85,7 +85,7 @@ func repeated(t *sim.Trial, task string) bool {
 }
 
 // longestDelay returns how long the faults of a run can have delayed something.
-func (*searchState) longestDelay(t *sim.Trial) (long time.Duration) {
+func longestDelay(t *sim.Trial) (long time.Duration) {
 	for _, s := range t.Struck {
 		long += max(s.Cost(), sim.Recovery) // what had begun may have to begin again
 	}
@@ -93,25 +93,25 @@ func (*searchState) longestDelay(t *sim.Trial) (long time.Duration) {
 }
 
 // longestWithFaults returns how long a task can have taken because of the faults of a run.
-func (h *searchState) longestWithFaults(t *sim.Trial, usual []*class, task string) time.Duration {
+func (k *checker) longestWithFaults(t *sim.Trial, usual []*class, task string) time.Duration {
 	longest := time.Duration(0)
 	for _, c := range usual {
 		for _, f := range c.facts {
 			longest = max(longest, f.lasted(task))
 		}
 	}
-	return longest + h.longestDelay(t)
+	return longest + longestDelay(t)
 }
 
 // missedWhileListening reports whether an event from outside that an execution usually receives did
 // not reach it although a task listened for the whole time by which faults can have
 // delayed the event.
-func (h *searchState) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
-	suspended := h.longestDelay(t)
+func (k *checker) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
+	suspended := longestDelay(t)
 	for _, c := range usual {
 		for _, f := range c.facts {
 			for _, s := range f.steps {
-				if _, came := got.place[s.key]; !came && h.outside(s.key) && h.listened(end, got, s.at, suspended) {
+				if _, came := got.place[s.key]; !came && k.outside(s.key) && k.listened(end, got, s.at, suspended) {
 					return true
 				}
 			}
@@ -121,12 +121,12 @@ func (h *searchState) missedWhileListening(t *sim.Trial, end sim.End, usual []*c
 }
 
 // outside reports whether a step is an event that the mocks send.
-func (h *searchState) outside(key string) bool {
-	if !strings.HasPrefix(key, stepEvent) || h.Config.Mocks == nil {
+func (k *checker) outside(key string) bool {
+	if !strings.HasPrefix(key, stepEvent) || k.Config.Mocks == nil {
 		return false
 	}
-	for i, m := range h.Config.Mocks.Events {
-		if e := m.Event(i, h.Config.Start); key == stepEvent+e.Source+" "+e.ID {
+	for i, m := range k.Config.Mocks.Events {
+		if e := m.Event(i, k.Config.Start); key == stepEvent+e.Source+" "+e.ID {
 			return true
 		}
 	}
@@ -134,8 +134,8 @@ func (h *searchState) outside(key string) bool {
 }
 
 // listened reports whether a task listened from margin before at until margin after it.
-func (h *searchState) listened(end sim.End, f *facts, at time.Time, margin time.Duration) bool {
-	def := h.definitionOf(end)
+func (k *checker) listened(end sim.End, f *facts, at time.Time, margin time.Duration) bool {
+	def := k.definitionOf(end)
 	for run, begun := range f.begun {
 		task := def.Task(event.ParseRun(run).Ref)
 		ended, over := f.ended[run]
@@ -148,8 +148,8 @@ func (h *searchState) listened(end sim.End, f *facts, at time.Time, margin time.
 
 // gaveUp returns the failure of an execution in which a try gave up because the next
 // attempt would have come after limit.duration, as it does in no run without faults.
-func (h *searchState) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
-	def := h.definitionOf(end)
+func (k *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+	def := k.definitionOf(end)
 	for _, run := range slices.Sorted(maps.Keys(got.givenUp)) {
 		if slices.ContainsFunc(usual, func(c *class) bool {
 			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, too := f.givenUp[run]; return too })
@@ -162,11 +162,11 @@ func (h *searchState) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *fac
 		}
 		left := got.givenUp[run]
 		_, next, known := invariant.RetryDelay(task.Try.Catch.Retry, got.retries[run]+1, got.ended[run])
-		if known && next < left.remaining || left.after > h.longestWithFaults(t, usual, run) {
+		if known && next < left.remaining || left.after > k.longestWithFaults(t, usual, run) {
 			continue
 		}
 		return failure{Class: Late, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
-			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, h.runName(run))}, task: event.ParseRun(run).Ref}, true
+			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, k.runName(run))}, task: event.ParseRun(run).Ref}, true
 	}
 	return failure{}, false
 }

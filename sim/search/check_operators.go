@@ -1,0 +1,79 @@
+package search
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/sim"
+)
+
+// unusualEnd returns what is wrong with the end of an execution in a run with operators.
+func (k *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
+	fail := func(rule, format string, args ...any) (failure, bool) {
+		return failure{Class: Engine, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}}, true
+	}
+	classes := k.outcomes.classes(sibling(end.ID))
+	at, cancelled := cancelledAt(sc, end)
+	switch {
+	case end.Status == "" || end.Status == sim.Removed || len(classes) == 0 || len(end.History) == 0:
+		return failure{}, false
+	case end.Status == decide.Cancelled && cancelled:
+		return failure{}, false
+	case !end.Status.Ended() && !k.waits(t, end, classes):
+		return fail(ruleEnds, "it is %s, and nothing happens any more", end.Status)
+	case cancelled && (!end.Status.Ended() || at.Add(longestDelay(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
+		return fail("a cancelled execution ends", "it was cancelled %v after its start, and is %s", at.Sub(end.History[0].Time), end.Status)
+	case k.altered(t, end, sc):
+		return failure{}, false
+	}
+	if !k.outcomes.unusualResult(end) {
+		return failure{}, false
+	}
+	f, ok := k.attribute(t, end)
+	return f, ok && f.Class == Engine
+}
+
+// cancelledAt returns when an operator cancelled an execution.
+func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
+	if len(end.History) == 0 {
+		return at, false
+	}
+	for _, a := range sc.Acts {
+		if a.What == sim.Cancel && a.Execution == end.ID {
+			return end.History[0].Time.Add(a.After), true
+		}
+	}
+	return at, false
+}
+
+// waits reports whether an execution may wait for ever: it does so without faults, it
+// received other events, it has an open listen task, or a child of it may.
+func (k *checker) waits(t *sim.Trial, end sim.End, usual []*class) bool {
+	if len(usual) > 0 && otherEvents(usual, k.outcomes.factsOf(&sim.Trial{}, end)) || k.openListen(end) != nil ||
+		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() }) {
+		return true
+	}
+	return slices.ContainsFunc(t.Ends, func(child sim.End) bool {
+		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
+		return ok && !strings.Contains(rest, ".") && !child.Status.Ended() && len(child.History) > 0 && k.waits(t, child, k.outcomes.classes(sibling(child.ID)))
+	})
+}
+
+// altered reports whether an execution may end differently because of what was done to it
+// or to its children.
+func (k *checker) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
+	touched := func(id string) bool { return id == end.ID || strings.HasPrefix(id, end.ID+".") }
+	if k.together() {
+		return true // the executions see each other's effects
+	}
+	o := &t.Operated
+	if o.AlsoDeadLettered || o.Poisoned == "" && sc.Poison > 0 || touched(o.Poisoned) || o.Retried[end.ID] > 0 {
+		return true
+	}
+	return slices.ContainsFunc(sc.Acts, func(a sim.Act) bool {
+		return touched(a.Execution) && (a.Execution != end.ID || a.What != sim.Suspend && a.What != sim.Resume && a.What != sim.Migrate)
+	})
+}

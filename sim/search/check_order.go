@@ -1,0 +1,185 @@
+package search
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/invariant"
+)
+
+// fork names what two steps race in: the fork around them, or else both tasks.
+func (k *checker) fork(id string, first, second fact) string {
+	if sibling(id) == sibling(k.Config.ID) {
+		if t := around(k.Config.Definition, first.task, second.task); t != nil {
+			return t.Ref
+		}
+	}
+	return event.ParseRun(first.task).Ref + " " + event.ParseRun(second.task).Ref
+}
+
+// pair names what races between two classes of runs.
+func (k *checker) pair(id string, usual, other *class) string {
+	if a, b, ok := disagreement(usual.facts, other.facts); ok {
+		return k.fork(id, a, b)
+	}
+	return ""
+}
+
+// newOrder returns where a run diverges from the usual ones, if its order differs from
+// each run without faults that has the usual outcome. Calls are compared first, if their
+// order matters.
+func (k *checker) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
+	if k.inOrder {
+		return first, second, false
+	}
+	for _, c := range usual {
+		for _, f := range c.facts {
+			if f.sameOrder(got) {
+				return first, second, false
+			}
+		}
+	}
+	return part(usual[0].facts[0], got)
+}
+
+// part returns the first step, or call, at which two runs diverge.
+func part(usual, got *facts) (first, second fact, ok bool) {
+	if usual.calls != nil && got.calls != nil {
+		if first, second, ok = diverged(usual.calls, got.calls); ok {
+			return first, second, ok
+		}
+	}
+	return diverged(usual, got)
+}
+
+// swapped returns a pair of steps that came in one order in all usual runs, and in the
+// opposite order in all others. Of several pairs it returns the earliest.
+func swapped(usual, other []*facts) (first, second fact, ok bool) {
+	if len(usual) == 0 || len(other) == 0 {
+		return first, second, false
+	}
+	steps := usual[0].steps[:min(len(usual[0].steps), mostSteps)]
+	for j, b := range steps {
+		for _, a := range steps[:j] {
+			if always(usual, a.key, b.key) && always(other, b.key, a.key) {
+				return a, b, true
+			}
+		}
+	}
+	return first, second, false
+}
+
+// mostSteps is how many steps are compared pairwise.
+const mostSteps = 300
+
+// always reports whether one step comes before another in all runs.
+func always(runs []*facts, first, second string) bool {
+	for _, f := range runs {
+		a, ok1 := f.place[first]
+		b, ok2 := f.place[second]
+		if !ok1 || !ok2 || a >= b {
+			return false
+		}
+	}
+	return true
+}
+
+// diverged returns the first step at which two runs diverge, for runs with different steps.
+func diverged(usual, other *facts) (first, second fact, ok bool) {
+	for i := range min(len(usual.steps), len(other.steps)) {
+		if usual.steps[i].key != other.steps[i].key {
+			return usual.steps[i], other.steps[i], true
+		}
+	}
+	return first, second, false
+}
+
+func disagreement(usual, other []*facts) (first, second fact, ok bool) {
+	if first, second, ok = reordered(usual, other); ok || len(usual) == 0 || len(other) == 0 {
+		return first, second, ok
+	}
+	return diverged(usual[0], other[0])
+}
+
+// reordered returns the pair of steps, or else of calls, that came in another order.
+func reordered(usual, other []*facts) (first, second fact, ok bool) {
+	if first, second, ok = swapped(usual, other); ok {
+		return first, second, ok
+	}
+	return swapped(callsIn(usual), callsIn(other))
+}
+
+// stepAnswered describes a step that is a call.
+const stepAnswered = "is answered"
+
+// callsIn returns the calls of those runs whose calls are recorded.
+func callsIn(runs []*facts) (out []*facts) {
+	for _, f := range runs {
+		if f.calls != nil {
+			out = append(out, f.calls)
+		}
+	}
+	return out
+}
+
+// sameOrder reports whether the same steps and calls came in the same order.
+func (f *facts) sameOrder(g *facts) bool {
+	same := func(a, b *facts) bool {
+		return slices.EqualFunc(a.steps, b.steps, func(x, y fact) bool { return x.key == y.key })
+	}
+	return same(f, g) && (f.calls == nil || g.calls == nil || same(f.calls, g.calls))
+}
+
+// since returns when a step of another run came in this one, from the start; -1 if it did
+// not.
+func (f *facts) since(step fact) time.Duration {
+	if step.what == stepAnswered {
+		f = f.calls
+	}
+	i, ok := f.place[step.key]
+	if !ok {
+		return -1
+	}
+	return f.steps[i].at.Sub(f.start)
+}
+
+// atOnce reports whether two steps come at the same moment, which is also the same in two
+// runs: then only their order differs. The time of an event from outside is its own,
+// whenever it is received.
+func atOnce(usual, got *facts, first, second fact) bool {
+	at := usual.since(first)
+	return usual.since(second) == at && got.since(first) == at && got.since(second) == at
+}
+
+// text describes the step.
+func (f fact) text() string {
+	if f.task == "" {
+		return f.what
+	}
+	return invariant.RunName(f.task) + " " + f.what
+}
+
+// around returns the innermost fork that contains two tasks; nil if there is none.
+func around(def *dsl.Definition, a, b string) *dsl.Task {
+	x, y := event.ParseRun(a).Ref, event.ParseRun(b).Ref
+	var found *dsl.Task
+	for ref, t := range def.Tasks() {
+		if t.Kind == dsl.Fork && strings.HasPrefix(x, ref+"/") && strings.HasPrefix(y, ref+"/") && (found == nil || len(ref) > len(found.Ref)) {
+			found = t
+		}
+	}
+	return found
+}
+
+// branchOf returns the branch of a fork that contains a task run; nil if none does.
+func branchOf(fork *dsl.Task, task string) *dsl.Task {
+	ref := event.ParseRun(task).Ref
+	i := slices.IndexFunc(fork.Fork.Branches, func(t *dsl.Task) bool { return ref == t.Ref || strings.HasPrefix(ref, t.Ref+"/") })
+	if i < 0 {
+		return nil
+	}
+	return fork.Fork.Branches[i]
+}

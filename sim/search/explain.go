@@ -1,0 +1,108 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// explainer shrinks a finding and describes its run beside the usual one.
+type explainer struct {
+	*Search
+
+	check    *checker
+	outcomes *outcomes
+}
+
+// finding shrinks a finding and describes what happened.
+func (x *explainer) finding(ctx context.Context, f *Finding) error {
+	s := &shrinking{Search: x.Search, check: x.check, signature: f.signature}
+	plainRace := f.Class == Race && len(f.Seen.Faults) == 0
+	if !plainRace {
+		f.Small = s.smaller(ctx, f.Seen)
+	}
+	f.Tried = s.tries
+	if s.err != nil {
+		return s.err
+	}
+	t, seen, err := x.watch(ctx, f.Small)
+	if err != nil {
+		return err
+	}
+	got, in := x.check.failuresOf(t, f.Small), f.Execution
+	if i := slices.IndexFunc(got, func(one failure) bool { return f.Small.signature(one) == f.signature }); i >= 0 {
+		f.Violation, f.Task, f.Again = got[i].Violation, got[i].task, true
+		in = cmp.Or(got[i].in, f.Execution)
+	}
+	f.Document = x.Config.Definition
+	for _, end := range t.Ends {
+		if end.ID == in {
+			f.Document = x.definitionOf(end)
+		}
+	}
+	f.Again = f.Again || plainRace
+	f.Timeline = timelineOf(t, seen)
+	if f.Companion == "" {
+		x.compare(f, t)
+	}
+	return nil
+}
+
+// watch runs a scenario and records the ids of the events as they were committed.
+func (x *explainer) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []string, err error) {
+	cfg := sc.Config(x.Config)
+	cfg.Observe = func(events []event.Event) {
+		for _, e := range events {
+			seen = append(seen, e.Execution+" "+e.ID)
+		}
+	}
+	if t, err = sim.Try(ctx, cfg); err == nil && sc.Companion != "" {
+		sc.companion().Check(t)
+	}
+	return t, seen, err
+}
+
+// compare describes how the outcome differs from the usual one, and for a race the two
+// orders.
+func (x *explainer) compare(f *Finding, t *sim.Trial) {
+	for _, end := range t.Ends {
+		if f.Execution != "" && end.ID != f.Execution {
+			continue
+		}
+		if f.Execution == "" && x.together() {
+			x.compareRuns(f, t)
+			return
+		}
+		all := x.outcomes.classes(sibling(end.ID))
+		if len(all) == 0 || x.outcomes.suppressed.key(end) == all[0].keys.whole {
+			continue
+		}
+		usual := all[0]
+		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
+		f.Differ = unequal("", outcomeValue(usual.end), outcomeValue(end))
+		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return x.outcomes.suppressed.values[sibling(end.ID)][u.Path] })
+		f.Calls = x.outcomes.suppressed.unlike(usual.calls, callsBelow(t, end.ID))
+		if f.Class == Race || f.Rule == RuleFaster {
+			f.Orders = x.orderOf(sibling(end.ID), usual, x.outcomes.factsOf(t, end), f.Small, string(end.Status))
+			f.Orders.Sides[1].Runs = f.Runs
+		}
+		return
+	}
+}
+
+// compareRuns is compare for whole runs.
+func (x *explainer) compareRuns(f *Finding, t *sim.Trial) {
+	all := classes(x.outcomes.whole)
+	if len(all) == 0 || len(t.Ends) == 0 {
+		return
+	}
+	here := sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}
+	f.Status = [2]string{all[0].outcome.Status, string(t.Status)}
+	f.Differ = unequal("", outcomeValue(all[0].end), outcomeValue(here))
+	f.Calls = x.outcomes.suppressed.unlike(all[0].calls, callsBelow(t, ""))
+	f.Orders = x.orderOf(sibling(x.Config.ID), all[0], x.outcomes.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
+	f.Orders.Sides[1].Runs = f.Runs
+}

@@ -1,0 +1,130 @@
+package search
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	httpcall "flunq.io/flunq/engine/executor/http"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/recording"
+)
+
+// learnReceivers counts how many executions received one event, at most, by its type.
+func (h *hints) learnReceivers(t *sim.Trial) {
+	heard := map[[3]string]int{}
+	for _, end := range t.Ends {
+		for _, e := range end.History {
+			if e.Type != event.EventReceived || strings.Contains(end.ID, ".") {
+				continue
+			}
+			came := recording.Arrived(e)
+			key := [3]string{string(came.Type), came.Source, came.ID}
+			heard[key]++
+			h.receivers[key[0]] = max(h.receivers[key[0]], heard[key])
+		}
+	}
+}
+
+// receiversHint reports events that several executions received because no listen task says
+// which event it waits for.
+func (h *hints) receiversHint() []Hint {
+	var out []Hint
+	for _, t := range h.Config.Definition.Tasks() {
+		if t.Listen == nil {
+			continue
+		}
+		for _, f := range t.Listen.To.Filters {
+			if n := h.receivers[typeOf(f)]; n > 1 && len(f.Correlate) == 0 {
+				out = append(out, Hint{"correlate", t, fmt.Sprintf("one event %s reached %d executions: nothing says which of them it is for. "+
+					"If it is for one, let the listen say so: correlate: {order: {from: .order, expect: '${ $workflow.input.order }'}}", typeOf(f), n)})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// typeOf returns the type of events that a filter asks for; "" if it names none.
+func typeOf(f dsl.EventFilter) string {
+	for _, field := range f.With {
+		if text, ok := field.Value.Constant(); field.Key == "type" && ok {
+			typ, _ := text.(string)
+			return typ
+		}
+	}
+	return ""
+}
+
+// earlyHints report events that came before the task that waits for them began to listen.
+func (h *hints) earlyHints() []Hint {
+	var out []Hint
+	for _, m := range h.missedEvents {
+		if m.For == nil || h.report.reports(Hang, m.For.Ref) || h.report.reports(Late, m.For.Ref) {
+			continue
+		}
+		out = append(out, Hint{"early", m.For, fmt.Sprintf(
+			"%s, and %s waits in vain, though nothing goes wrong. An event that nobody listens for is lost: listen before what makes it come, "+
+				"as in a branch of a fork, or listen for all that you wait for at once (to: {all: […]})", m, m.For.Name)})
+	}
+	return out
+}
+
+// endlessHints report calls and listen tasks without a timeout.
+func (h *hints) endlessHints() []Hint {
+	var calls, listens []string
+	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
+		for _, t := range def.Tasks() {
+			if t.Kind != dsl.Call && t.Kind != dsl.Listen || timed(def, t) {
+				continue
+			}
+			at := fmt.Sprintf("%s (line %d)", t.Name, t.Pos.Line)
+			if def != h.Config.Definition {
+				at = fmt.Sprintf("%s (%s, line %d)", t.Name, def.ID(), t.Pos.Line)
+			}
+			switch {
+			case slices.Contains(calls, at) || slices.Contains(listens, at): // an alias of the YAML
+			case t.Kind == dsl.Call:
+				calls = append(calls, at)
+			case !h.report.reports(Hang, t.Ref):
+				listens = append(listens, at)
+			}
+		}
+	}
+	var out []Hint
+	if len(listens) > 0 {
+		out = append(out, Hint{"listen", nil, fmt.Sprintf(
+			"no timeout ends %s: %s. If the event does not come, or came before, the execution waits for ever; "+
+				"add timeout: {after: P7D}, or as long as you would wait, and say in a catch what to do then",
+			these(len(listens), "listen"), strings.Join(listens, ", "))})
+	}
+	if len(calls) > 0 {
+		out = append(out, Hint{"call", nil, fmt.Sprintf(
+			"no timeout ends %s: %s. By default a call is given up after %s; add timeout: {after: PT10S}, or as long as the service may take, to the task or to one around it",
+			these(len(calls), "call"), strings.Join(calls, ", "), history.Duration(httpcall.DefaultLimits().Timeout))})
+	}
+	return out
+}
+
+func these(n int, noun string) string {
+	if n == 1 {
+		return "this " + noun
+	}
+	return "these " + history.Plural(n, noun)
+}
+
+// timed reports whether a task, an enclosing one, or the workflow has a timeout.
+func timed(def *dsl.Definition, t *dsl.Task) bool {
+	if def.Timeout != nil || t.Timeout != nil || t.Kind == dsl.Call && t.Call.Function != nil && t.Call.Function.Timeout != nil {
+		return true
+	}
+	for ref, o := range def.Tasks() {
+		if o.Timeout != nil && strings.HasPrefix(t.Ref, ref+"/") {
+			return true
+		}
+	}
+	return false
+}

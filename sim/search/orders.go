@@ -1,0 +1,85 @@
+package search
+
+import (
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+)
+
+// Orders are two runs of a workflow that races, side by side.
+type Orders struct {
+	Sides [2]Side
+	Fork  *dsl.Task // the fork whose branches race; nil if the race has another cause
+}
+
+// Side is one of the two runs.
+type Side struct {
+	Scenario Scenario
+	Runs     int
+	Status   string
+	Steps    []Step
+}
+
+// Step is something that happened in a run.
+type Step struct {
+	At     time.Duration // since the start
+	Task   *dsl.Task     // nil: an event from outside
+	Run    string
+	Of     string // the execution, if several are shown together
+	What   string
+	Marked bool // one of the two steps whose order differs
+}
+
+// orderOf shows the usual run of an execution beside one that ended differently.
+func (x *explainer) orderOf(id string, usual *class, other *facts, sc Scenario, status string) *Orders {
+	def := x.Config.Definition
+	first, second, ok := disagreement(usual.facts, []*facts{other})
+	o := &Orders{Sides: [2]Side{
+		{Scenario: usual.scenarios[0], Runs: usual.outcome.Runs, Status: usual.outcome.Status},
+		{Scenario: sc, Status: status},
+	}}
+	if id != sibling(x.Config.ID) {
+		def = nil // a child: its tasks are in another document
+	}
+	marked := map[string]bool{first.key: ok, second.key: ok}
+	left, right := usual.facts[0], other
+	if first.what == stepAnswered {
+		left, right = left.calls, right.calls
+	}
+	o.Sides[0].Steps = stepsOf(def, left, marked)
+	o.Sides[1].Steps = stepsOf(def, right, marked)
+	if ok && def != nil {
+		o.Fork = around(def, first.task, second.task)
+	}
+	return o
+}
+
+func stepsOf(def *dsl.Definition, f *facts, marked map[string]bool) []Step {
+	var out []Step
+	for _, s := range f.steps {
+		step := Step{At: s.at.Sub(f.start), Run: s.task, Of: s.of, What: s.what, Marked: marked[s.key]}
+		if def != nil && s.task != "" {
+			step.Task = def.Task(event.ParseRun(s.task).Ref)
+		}
+		out = append(out, step)
+	}
+	return out
+}
+
+// Branches returns the two racing branches of the fork; nil if they are unknown.
+func (o *Orders) Branches() (first, second *dsl.Task) {
+	if o.Fork == nil {
+		return nil, nil
+	}
+	var marked []*dsl.Task
+	for _, s := range o.Sides[0].Steps {
+		if s.Marked {
+			marked = append(marked, branchOf(o.Fork, s.Run))
+		}
+	}
+	if len(marked) < 2 { //nolint:mnd // a pair
+		return nil, nil
+	}
+	return marked[0], marked[1]
+}

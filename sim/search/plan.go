@@ -1,0 +1,321 @@
+package search
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/sim"
+)
+
+// planner hands out the scenarios of a search: the single faults, the seeds and the
+// companions, with operators and tenants where they belong.
+type planner struct {
+	*Search
+
+	commands, calls map[string]uint64 // of the first run, by service
+	baseline        baseline
+	inOrder         bool // see inOrder
+	drawn           int  // number of scenarios of the document handed out, apart from the plain ones
+}
+
+func newPlanner(s *Search) *planner { return &planner{Search: s, inOrder: inOrder(s.Config)} }
+
+// everySeed returns the scenarios of all seeds.
+func (p *planner) everySeed() iter.Seq[Scenario] {
+	return func(yield func(Scenario) bool) {
+		for seed := p.First; ; seed++ {
+			sc := p.scenario(seed)
+			if sc.chance = p.Kinds; len(p.Kinds) == 0 && p.inOrder {
+				sc = sc.reduced(p.Config.Remote)
+			} else {
+				sc = p.operated(p.waiting(p.withOthers(sc)))
+			}
+			if !yield(sc) || seed == p.Last {
+				return
+			}
+		}
+	}
+}
+
+// scenario returns the scenario of a seed without faults.
+func (p *planner) scenario(seed uint64) Scenario {
+	return Scenario{
+		Seed: seed, Processes: p.Config.Processes, Executions: p.Config.Executions,
+		// Deployments use both settings.
+		Remote: p.Config.Remote || sim.Choice(seed, "remote")%2 == 1,
+	}
+}
+
+// reduced reduces most scenarios to one process and local computation. This suffices for a
+// document that does one thing after another, without faults.
+func (sc Scenario) reduced(remote bool) Scenario {
+	const most = 16 // all but one in most
+	if sim.Choice(sc.Seed, "alone")%most != 0 {
+		sc.Processes = 1
+	}
+	sc.Remote = remote || sim.Choice(sc.Seed, "remote")%most == 1
+	return sc
+}
+
+// withOthers makes the executions of some seeds run in two tenants concurrently. It adds
+// an execution if there is only one.
+func (p *planner) withOthers(sc Scenario) Scenario {
+	const once = 8
+	if sim.Choice(sc.Seed, "tenants")%once == 1 && p.allowsSecondTenant() {
+		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
+		sc.Twins = sim.Choice(sc.Seed, "twins")%2 == 1
+	}
+	return sc
+}
+
+// waiting makes the timer services of some scenarios block in their reads for longer than
+// most timers last, without other faults, so that a timer they do not know of is late.
+func (p *planner) waiting(sc Scenario) Scenario {
+	const once = 12
+	if sim.Choice(sc.Seed, "waits")%once == 1 {
+		sc.Waits, sc.chance = 4*p.baseline.lasts+time.Hour, nil
+	}
+	return sc
+}
+
+// inOrder reports whether everything that happens to an execution follows from what
+// happened to it before: nothing runs in parallel, is emitted or comes from outside, and
+// the executions are independent.
+func inOrder(cfg sim.Config) bool {
+	if cfg.Executions > 1 && sim.CallsOut(cfg.Definition) || len(cfg.With) > 0 || cfg.Definition.Timeout != nil || cfg.Mocks != nil && len(cfg.Mocks.Events) > 0 {
+		return false
+	}
+	for _, t := range cfg.Definition.Tasks() {
+		switch t.Kind {
+		case dsl.Fork, dsl.Listen, dsl.Emit, dsl.Run:
+			return false
+		default:
+		}
+		if t.Timeout != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// How long single faults last: freezes last longer than a lease.
+const (
+	singleDelay  = 45 * time.Second
+	singleAway   = 5 * time.Minute
+	singleOutage = 20 * time.Second
+	singleJump   = 60 * time.Second
+)
+
+// singles returns the scenarios with one fault: each kind at each command of the first
+// run, or an even selection of h.Singles of them.
+func (p *planner) singles() iter.Seq[Scenario] {
+	all := p.singleCount()
+	return func(yield func(Scenario) bool) {
+		n := 0
+		for f := range p.everyFault() {
+			// Take the n-th where the even spread passes the next whole number.
+			taken := all <= p.Singles || n*p.Singles/all != (n+1)*p.Singles/all
+			n++
+			if !taken {
+				continue
+			}
+			sc := p.besides(p.scenario(p.First), f)
+			sc.Faults = []sim.Fault{f}
+			if !yield(sc) {
+				return
+			}
+		}
+	}
+}
+
+func (p *planner) singleCount() int {
+	n := 0
+	for range p.everyFault() {
+		n++
+	}
+	return n
+}
+
+// everyFault returns each kind of fault at each command and each call. All kinds at one
+// place come together, so a search that is stopped early has tried some of each kind.
+func (p *planner) everyFault() iter.Seq[sim.Fault] {
+	inside := slices.DeleteFunc(slices.Clone(p.Kinds), func(k sim.FaultKind) bool { return k == sim.CallLost })
+	return func(yield func(sim.Fault) bool) {
+		if len(inside) < len(p.Kinds) && !faultsAt(p.calls, []sim.FaultKind{sim.CallLost}, yield) {
+			return
+		}
+		faultsAt(p.commands, inside, yield)
+	}
+}
+
+// besides returns the scenario of a single fault, in some cases with a second tenant.
+func (p *planner) besides(sc Scenario, f sim.Fault) Scenario {
+	const once = 16
+	if n := sim.Draw(sc.Seed, "tenants "+string(f.Kind)+" "+f.Service, f.Command); n%once == 1 && p.allowsSecondTenant() {
+		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
+		sc.Twins = n/once%2 == 1
+	}
+	return sc
+}
+
+// faultsAt yields faults of some kinds at each place. It returns false if yield does.
+func faultsAt(counts map[string]uint64, kinds []sim.FaultKind, yield func(sim.Fault) bool) bool {
+	for service, n := range each(counts) {
+		for _, kind := range kinds {
+			if !yield(sim.Fault{Kind: kind, Service: service, Command: n, Amount: single(kind)}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// each returns the numbers of the commands of each service, counted from 1.
+func each(counts map[string]uint64) iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for _, service := range slices.Sorted(maps.Keys(counts)) {
+			for n := uint64(1); n <= counts[service]; n++ {
+				if !yield(service, n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// single returns how long, or how far, a single fault goes.
+func single(k sim.FaultKind) time.Duration {
+	switch k {
+	case sim.Delay, sim.CrashBefore, sim.CrashAfter:
+		return singleDelay
+	case sim.StopRequested:
+		return singleAway
+	case sim.Outage:
+		return singleOutage
+	case sim.Clock:
+		return singleJump
+	default:
+		return 0
+	}
+}
+
+// withCompanions inserts companions between scenarios, each once in a search.
+func (p *planner) withCompanions(scenarios iter.Seq[Scenario]) iter.Seq[Scenario] {
+	if len(p.Kinds) == 0 {
+		return scenarios // a search for races only
+	}
+	return func(yield func(Scenario) bool) {
+		for sc := range scenarios {
+			if p.drawn%companionEvery == 0 {
+				if companion, ok := companionScenario(p.drawn / companionEvery); ok && !yield(companion) {
+					return
+				}
+			}
+			if p.drawn++; !yield(sc) {
+				return
+			}
+		}
+	}
+}
+
+// companionEvery is the number of runs between two companions, which are runs of the
+// simulator's own workflows with known results. Companions exercise parts of the engine
+// that the document does not use, so their findings are never the document's.
+const companionEvery = 40
+
+// baseline describes a run without faults, for the operators in other runs.
+type baseline struct {
+	lasts      time.Duration
+	executions []string // ids of its executions
+	begun      uint64   // number of messages
+}
+
+func baselineOf(t *sim.Trial) baseline {
+	s := baseline{lasts: t.Lasted(), begun: t.Operated.Begun}
+	for _, end := range t.Ends {
+		s.executions = append(s.executions, end.ID)
+	}
+	return s
+}
+
+// operated adds to some scenarios with faults: operator actions, a poison message, or
+// slow calls. Half of these scenarios have no random faults.
+func (p *planner) operated(sc Scenario) Scenario {
+	const once = 8
+	if len(p.Kinds) == 0 || len(p.baseline.executions) == 0 || sim.Choice(sc.Seed, "operated")%once != 1 {
+		return sc
+	}
+	n := sim.Choice(sc.Seed, "deals")
+	if n%2 == 0 { //nolint:mnd // one half
+		sc.chance = nil
+	}
+	n >>= 8
+	switch way := n % 3; { //nolint:mnd // thirds
+	case way == 0 && p.baseline.begun > 0:
+		sc.Poison, sc.Waits, sc.chance = 1+(n>>8)%p.baseline.begun, 0, p.besidePoison(n>>40) //nolint:mnd // other bits
+		return sc
+	case way == 1 && len(p.calls) > 0:
+		sc.Slow = true
+		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k sim.FaultKind) bool { return k != sim.DropRequest && k != sim.DropReply })
+		return sc
+	}
+	if sc.chance != nil { // a repeated request counts as a new one if another came in between
+		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k sim.FaultKind) bool { return k == sim.Duplicate })
+	}
+	sc.Acts = p.acts(sc.Seed)
+	return sc
+}
+
+// besidePoison returns the kinds of faults beside a poison message: none in half of the runs, since a
+// process that dies of one thing while it has another counts as a crash of both.
+func (p *planner) besidePoison(n uint64) []sim.FaultKind {
+	kinds := []sim.FaultKind{sim.DropRequest, sim.DropReply, sim.Delay}
+	switch n % 4 { //nolint:mnd // one of four ways
+	case 0:
+		kinds = kinds[:2]
+	case 1:
+	default:
+		return nil
+	}
+	return slices.DeleteFunc(kinds, func(k sim.FaultKind) bool { return !slices.Contains(p.Kinds, k) })
+}
+
+// acts returns the operator actions of a seed: suspend and resume an execution, cancel
+// it, or a mixture.
+func (p *planner) acts(seed uint64) []sim.Act {
+	at := func(i uint64) time.Duration {
+		n := sim.Draw(seed, "act", i)
+		span := p.baseline.lasts + time.Second
+		if n%4 == 0 { //nolint:mnd // some come at once
+			span = time.Second
+		}
+		return time.Duration(n>>8) % span //nolint:gosec // n>>8 is less than 2^56
+	}
+	of := p.baseline.executions[sim.Choice(seed, "acted upon")%uint64(len(p.baseline.executions))]
+	if sim.Choice(seed, "acted upon first")%2 == 0 {
+		of = p.baseline.executions[0]
+	}
+	n := sim.Choice(seed, "act")
+	if n>>60%2 == 0 { //nolint:mnd // one half is about timers and documents
+		var acts []sim.Act
+		deals := []sim.ActKind{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Suspend, sim.Retry}
+		for i := range 1 + n%4 { //nolint:mnd // one to four
+			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
+		}
+		return acts
+	}
+	acts := []sim.Act{{What: sim.Suspend, Execution: of, After: at(0)}, {What: sim.Resume, Execution: of, After: at(0) + at(1)}}
+	switch n % 4 { //nolint:mnd // one of four ways
+	case 0:
+		acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at(0)}}
+	case 1:
+		deals := []sim.ActKind{sim.Suspend, sim.Resume, sim.Suspend, sim.Resume, sim.Cancel, sim.Retry}
+		for i := range uint64(3) { //nolint:mnd // some more
+			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
+		}
+	}
+	return acts
+}

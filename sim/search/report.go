@@ -1,0 +1,139 @@
+package search
+
+import (
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
+)
+
+// Report is the result of a search.
+type Report struct {
+	Plain, Singles, Seeds       int // number of runs
+	PlainOf, SinglesOf, SeedsOf int // number of planned runs
+	Companions                  int // number of runs of the simulator's own workflows
+	SinglesThereAre             int // number of possible single faults, of which SinglesOf are tried
+	Calm                        int // runs without faults and operator actions
+	Last                        uint64
+	Faults                      map[sim.FaultKind]int
+	Orders                      int       // distinct ones
+	Trace                       string    // hash of what happened in all runs: equal for equal searches
+	Seconds                     int64     // virtual, of all runs
+	Outcomes                    []Outcome // of the runs without faults, the most frequent first
+	Findings                    []*Finding
+	Hints                       []Hint
+	Stopped                     Reason   // why it stopped early; "" if it did not
+	Unmocked                    []string // calls that no mock answers, made in runs with faults; these runs were not evaluated
+	UnmockedRuns                int
+}
+
+// runs returns the number of runs of the search.
+func (r *Report) runs() int { return r.Plain + r.Singles + r.Seeds }
+
+// reported reports whether a finding of a class is about a task.
+func (r *Report) reports(class Class, ref string) bool {
+	return slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Class == class && f.Tasks[ref] > 0 })
+}
+
+// onceTells reports whether a failed expectation is about a call.
+func (r *Report) tellsOnce(call *Repeat) bool {
+	return slices.ContainsFunc(r.Findings, func(f *Finding) bool {
+		return f.Class == Expectation && strings.HasPrefix(f.Rule, "once:") && strings.HasPrefix(f.Detail, call.Method+" "+call.URL+" ")
+	})
+}
+
+// Reason is why a search stopped before its end.
+type Reason string
+
+// The reasons to stop.
+const (
+	Interrupted Reason = "interrupted"
+	OutOfTime   Reason = "duration"
+	FailedFast  Reason = "fail-fast"
+	EnoughFound Reason = "findings" // more findings would not help
+)
+
+// Outcome is how a run can end.
+type Outcome struct {
+	Status string
+	Output []byte
+	Error  *event.Problem
+	Calls  []sim.Call     // that were carried out
+	Kept   map[string]any // the state of mocks, by URL
+	Apart  []string       // external effects that other outcomes do not have, in words
+	Runs   int
+	Stop   sim.Stop
+}
+
+// Class says whose failure a finding is.
+type Class string
+
+// The classes of findings.
+const (
+	Engine      Class = "engine"      // flunq violated an invariant
+	Expectation Class = "expectation" // an expectation of the user was not met
+	Race        Class = "race"        // the outcome of the workflow depends on which of its steps comes first
+	Hang        Class = "hang"        // an execution waits for ever that ends in other runs
+	SideEffect  Class = "effect"      // a call is carried out twice, or is never undone
+	Late        Class = "late"        // a note: the outcome depends on delays, or on a lost answer
+)
+
+// The rules about outcomes: those of flunq, and those of workflows.
+const (
+	ruleSame = "the outcome is that of a run without faults"
+	ruleEnds = "every execution ends"
+
+	RuleOrder       = "the outcome depends on which step comes first"
+	RuleHang        = "an execution waits for ever"
+	RuleTwice       = "a call is carried out twice"
+	RuleOverwritten = "an update is overwritten by one that does not know of it"
+	RuleUndone      = "a call is carried out and never taken back"
+	RuleTimeout     = "after a delay a timeout decides the outcome"
+	RuleEvent       = "after a delay an event is missed"
+	RuleAnswer      = "the answer of a call is lost after the call was carried out"
+	RuleCancel      = "after a delay a child ends before it is cancelled"
+	RuleFaster      = "after a delay another step comes first"
+	RuleClock       = "the outcome depends on the clock"
+)
+
+// Finding is a kind of failure, with the smallest run found that shows it.
+type Finding struct {
+	Class Class
+	sim.Violation
+	Companion string // the simulator's own workflow that failed; "" for the document
+
+	Task     string          // the task concerned, or two tasks separated by a space, or ""
+	Document *dsl.Definition // the document that contains the tasks
+	Runs     int             // number of runs with this failure
+	Calm     int             // number of these runs without faults
+	Tasks    map[string]int  // number of these runs by task
+	Seen     Scenario
+	Small    Scenario
+	Tried    int  // number of runs needed to shrink it
+	Again    bool // the smaller run was seen to fail in the same way
+	Timeline []TimelineEntry
+	Orders   *Orders   // of a race
+	Differ   []Unequal // differences from the usual outcome, including mock state
+	Calls    []Unlike  // calls whose number differs from the usual outcome
+	Status   [2]string // usual and in this run
+
+	signature string
+}
+
+// failure is what is wrong with one run.
+type failure struct {
+	Class Class
+	sim.Violation
+	task string
+	in   string // the execution that contains the task; "" means Execution
+}
+
+// signature is equal for failures that belong to one finding.
+func (f failure) signature() string {
+	if f.Class == Late {
+		return string(f.Class) + " " + f.Rule
+	}
+	return string(f.Class) + " " + f.Rule + " " + f.task
+}
