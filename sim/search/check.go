@@ -1,12 +1,10 @@
 package search
 
 import (
-	"bytes"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
@@ -185,29 +183,6 @@ func (k *checker) missing(t *sim.Trial) []failure {
 		}
 	}
 	return out
-}
-
-// begins reports whether an execution should exist: its parent may have ended in the
-// usual way before starting it.
-func (k *checker) begins(t *sim.Trial, id string) bool {
-	at := strings.LastIndexByte(id, '.')
-	if at < 0 {
-		return true
-	}
-	number, _ := strconv.Atoi(id[at+1:]) // a number that the engine has written
-	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
-		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
-	})
-}
-
-// runsIn returns how many tasks of a history run a child workflow.
-func runsIn(history []event.Event) (n int) {
-	for _, e := range history {
-		if e.Type == event.TaskRequested && bytes.Contains(e.Data, []byte(`"task_type":"run"`)) {
-			n++
-		}
-	}
-	return n
 }
 
 // attribute finds the cause of an unusual outcome. An execution that waits for ever

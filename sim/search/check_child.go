@@ -1,15 +1,41 @@
 package search
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 )
+
+// begins reports whether an execution should exist: its parent may have ended in the
+// usual way before starting it.
+func (k *checker) begins(t *sim.Trial, id string) bool {
+	at := strings.LastIndexByte(id, '.')
+	if at < 0 {
+		return true
+	}
+	number, _ := strconv.Atoi(id[at+1:]) // a number that the engine has written
+	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
+		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
+	})
+}
+
+// runsIn returns how many tasks of a history run a child workflow.
+func runsIn(history []event.Event) (n int) {
+	for _, e := range history {
+		if e.Type == event.TaskRequested && bytes.Contains(e.Data, []byte(`"task_type":"run"`)) {
+			n++
+		}
+	}
+	return n
+}
 
 // causedByParent reports whether a child ended differently because of its parent: it got another
 // input, or the parent cancelled it.
