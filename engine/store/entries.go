@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/engine/store/wire"
 )
@@ -102,23 +101,6 @@ func adjacent(id string, after bool) string {
 		m, n = m-1, math.MaxUint64
 	}
 	return fmt.Sprintf("%d-%d", m, n)
-}
-
-// AnyEvent reads an entry as an event, also one that is the JSON of an event in a single field,
-// as some other programs write it.
-func (s *Store) AnyEvent(e Entry) (event.Event, error) {
-	fields := wire.FieldMap(e.Fields)
-	if fields["type"] == "" {
-		for _, name := range []string{"event", "data", "payload"} {
-			if inner := FieldsOfJSON([]byte(fields[name])); inner["type"] != "" {
-				fields = inner
-				break
-			}
-		}
-	}
-	out, err := event.FromFields(wire.FieldList(fields))
-	s.sealer.unsealEvent(&out)
-	return out, err
 }
 
 // FieldsOfJSON are the members of a JSON object as the fields of an entry: strings as they are,

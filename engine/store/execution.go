@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -93,14 +92,6 @@ func (x *Execution) read(fields map[string]string) (err error) {
 	return nil
 }
 
-// Unseal puts secrets in the place of their tokens; nil stands for "".
-func (s *Store) Unseal(text string) []byte {
-	if text == "" {
-		return nil
-	}
-	return s.sealer.Unseal([]byte(text))
-}
-
 // History reads up to count entries of a history, after a version.
 func (s *Store) History(ctx context.Context, tenant, id string, after int64, count int) ([]event.Event, error) {
 	if err := CheckTenant(tenant); err != nil {
@@ -119,32 +110,6 @@ func (s *Store) History(ctx context.Context, tenant, id string, after int64, cou
 func historyCmd(ctx context.Context, into *wire.Buffer, history string, after int64, count int) *wire.Cmd {
 	from := strconv.FormatInt(after+1, 10) + "-0"
 	return into.Cmd(ctx, []any{"xrange", &history, from, "+", "count", count})
-}
-
-// history reads the events in the reply to a historyCmd.
-func (s *Store) history(id string, buffer *wire.Buffer) ([]event.Event, error) {
-	reply := buffer.Reply()
-	if why := reply.Refusal(); why != "" {
-		return nil, Failed("read the history of "+id, errors.New(why))
-	}
-	n := max(reply.List(), 0)
-	out := make([]event.Event, 0, n)
-	entry := buffer.Entry()
-	for range n {
-		if reply.Entry(entry); reply.Bad() {
-			break
-		}
-		fields, _, _ := entry.Texts()
-		e, err := s.Decode(fields)
-		if err != nil {
-			return nil, fmt.Errorf("history of execution %s, entry %s: %w", id, entry.ID(), err)
-		}
-		out = append(out, e)
-	}
-	if reply.Bad() {
-		return nil, Failed("read the history of "+id, wire.ErrReply)
-	}
-	return out, nil
 }
 
 // Whole is an execution with its whole history.
@@ -217,23 +182,4 @@ func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int
 		}
 	}
 	return nil
-}
-
-// eventArguments is how many arguments most events are.
-const eventArguments = 9
-
-// AppendEvent appends an event as event.lua has it. In a history it has a task, if only an empty one.
-func (s *Store) AppendEvent(args []any, e *event.Event, tenant string, history bool) []any {
-	if usual(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
-		return append(args, "", s.sealer.text(e.ID), s.sealer.text(e.Source), (*string)(&e.Type), e.Time.UTC().Format(time.RFC3339Nano),
-			&e.Workflow, &e.Execution, &e.Task, s.sealer.Seal(e.Data))
-	}
-	fields := wire.Args(s.Fields(*e))
-	return append(append(args, len(fields)), fields...)
-}
-
-// usual reports whether an event has the attributes that most have.
-func usual(e *event.Event, tenant string) bool {
-	return e.Tenant == tenant && e.Execution != "" && e.Workflow != "" && e.ID != "" && e.Source != "" && e.Type != "" &&
-		!e.Time.IsZero() && len(e.Data) > 0
 }

@@ -3,11 +3,9 @@ package store
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"flunq.io/flunq/engine/event"
@@ -72,35 +70,6 @@ func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 	}
 }
 
-// ReadEntry completes m, whose tenant, group, consumer and time are known, by the entry that
-// it is. Its fields are read again when they are needed.
-func (s *Store) ReadEntry(m *Message, entry *wire.Entry) {
-	fields, id, text := entry.Texts()
-	m.ID, m.text = id, text
-	if n := len(fields) / 2; n > MostFields {
-		s.understand(m, fields)
-		m.refuse(n)
-		// Only the service that gives the entry up needs its fields.
-		m.packed = sync.OnceValue(func() []string { return pack(wire.FieldMap(wire.FieldsOf(text))) })
-		return
-	}
-	if s.sealer == nil {
-		m.data = dataOf(fields)
-	}
-	s.understand(m, fields)
-}
-
-// ReadFields completes m, whose id is known too, by the fields of its entry, in the order of
-// their names.
-func (s *Store) ReadFields(m *Message, fields []string) {
-	m.fields = fields
-	s.understand(m, fields)
-	if n := len(fields) / 2; n > MostFields {
-		m.refuse(n)
-		m.fields = pack(wire.FieldMap(fields))
-	}
-}
-
 // refuse notes that the entry has n fields, too many to be an event.
 func (m *Message) refuse(n int) {
 	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", n, MostFields)
@@ -122,25 +91,6 @@ func Unpack(fields []string) []string {
 	}
 	delete(all, packedField)
 	return append(wire.FieldList(inner), wire.FieldList(all)...)
-}
-
-// understand reads the event of an entry; of fields of one name the last one counts.
-func (s *Store) understand(m *Message, fields []string) {
-	if m.Event, m.Err = s.Attributes(fields); m.Err == nil && !m.scan() {
-		m.Err = checkData(&m.Event)
-	}
-	m.Event.Tenant = m.Tenant // whatever the sender says
-	m.recall()
-}
-
-// dataOf is the field of an event's data.
-func dataOf(fields []string) (data string) {
-	for i := 0; i+1 < len(fields); i += 2 {
-		if fields[i] == "data" {
-			data = fields[i+1]
-		}
-	}
-	return data
 }
 
 // scan reads the timer of an event about one, if it stands there as the engine writes it.
@@ -222,35 +172,6 @@ func (m Message) sent() []string {
 		}
 	}
 	return out
-}
-
-// Decode reads an event of the fields of an entry.
-func (s *Store) Decode(fields []string) (event.Event, error) {
-	e, err := s.Attributes(fields)
-	if err == nil {
-		err = checkData(&e)
-	}
-	return e, err
-}
-
-// Attributes reads an event as Decode does, but does not check its data.
-func (s *Store) Attributes(fields []string) (event.Event, error) {
-	e, err := event.FromFields(fields)
-	s.sealer.unsealEvent(&e)
-	return e, err //nolint:wrapcheck // it says which attribute
-}
-
-// checkData is what is wrong with the data of an event.
-func checkData(e *event.Event) error {
-	if strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
-		return errors.New("its data is not JSON")
-	}
-	return nil
-}
-
-// Fields are the fields of an event's entry, with its secrets sealed.
-func (s *Store) Fields(e event.Event) []string {
-	return s.sealer.sealEvent(e).Fields()
 }
 
 // IDTime is when the entry of a stream with an id was written.

@@ -25,10 +25,11 @@ var (
 
 // Store is what the services share, on one Redis.
 type Store struct {
+	Codec
+
 	rdb            *wire.Client
 	keys           Keys
 	tenantKeyCache tenantKeyCache
-	sealer         *Sealer
 	block          time.Duration // the longest that a read waits
 }
 
@@ -48,8 +49,8 @@ type Options struct {
 // New is a Store on an open client.
 func New(rdb wire.Redis, opts Options) *Store {
 	return &Store{
-		rdb: wire.NewClient(rdb, opts.Memory), keys: Keys{cluster: opts.Cluster},
-		sealer: NewSealer(opts.Secrets), block: cmp.Or(opts.Block, longestBlock),
+		Codec: Codec{NewSealer(opts.Secrets)}, rdb: wire.NewClient(rdb, opts.Memory),
+		keys: Keys{cluster: opts.Cluster}, block: cmp.Or(opts.Block, longestBlock),
 	}
 }
 
@@ -58,14 +59,6 @@ func (s *Store) Redis() *wire.Client { return s.rdb }
 
 // Keys are the names of the Store's keys.
 func (s *Store) Keys() Keys { return s.keys }
-
-// SealText puts tokens in the place of secrets in JSON text.
-func (s *Store) SealText(text string) string {
-	if s.sealer == nil {
-		return text
-	}
-	return string(s.sealer.Seal([]byte(text)))
-}
 
 // MaxBlock is the longest that a read may wait.
 func (s *Store) MaxBlock() time.Duration { return s.block }

@@ -1,0 +1,174 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// Codec writes events as the fields of stream entries, and reads them again. It seals the
+// secrets in what it writes, and puts them back in what it reads.
+type Codec struct {
+	sealer *Sealer
+}
+
+// Fields are the fields of an event's entry, with its secrets sealed.
+func (c *Codec) Fields(e event.Event) []string {
+	return c.sealer.sealEvent(e).Fields()
+}
+
+// AppendEvent appends an event as event.lua has it. In a history it has a task, if only an empty one.
+func (c *Codec) AppendEvent(args []any, e *event.Event, tenant string, history bool) []any {
+	if usual(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
+		return append(args, "", c.sealer.text(e.ID), c.sealer.text(e.Source), (*string)(&e.Type), e.Time.UTC().Format(time.RFC3339Nano),
+			&e.Workflow, &e.Execution, &e.Task, c.sealer.Seal(e.Data))
+	}
+	fields := wire.Args(c.Fields(*e))
+	return append(append(args, len(fields)), fields...)
+}
+
+// usual reports whether an event has the attributes that most have.
+func usual(e *event.Event, tenant string) bool {
+	return e.Tenant == tenant && e.Execution != "" && e.Workflow != "" && e.ID != "" && e.Source != "" && e.Type != "" &&
+		!e.Time.IsZero() && len(e.Data) > 0
+}
+
+// eventArguments is how many arguments most events are.
+const eventArguments = 9
+
+// SealText puts tokens in the place of secrets in JSON text.
+func (c *Codec) SealText(text string) string {
+	if c.sealer == nil {
+		return text
+	}
+	return string(c.sealer.Seal([]byte(text)))
+}
+
+// ReadEntry completes m, whose tenant, group, consumer and time are known, by the entry that
+// it is. Its fields are read again when they are needed.
+func (c *Codec) ReadEntry(m *Message, entry *wire.Entry) {
+	fields, id, text := entry.Texts()
+	m.ID, m.text = id, text
+	if n := len(fields) / 2; n > MostFields {
+		c.understand(m, fields)
+		m.refuse(n)
+		// Only the service that gives the entry up needs its fields.
+		m.packed = sync.OnceValue(func() []string { return pack(wire.FieldMap(wire.FieldsOf(text))) })
+		return
+	}
+	if c.sealer == nil {
+		m.data = dataOf(fields)
+	}
+	c.understand(m, fields)
+}
+
+// ReadFields completes m, whose id is known too, by the fields of its entry, in the order of
+// their names.
+func (c *Codec) ReadFields(m *Message, fields []string) {
+	m.fields = fields
+	c.understand(m, fields)
+	if n := len(fields) / 2; n > MostFields {
+		m.refuse(n)
+		m.fields = pack(wire.FieldMap(fields))
+	}
+}
+
+// understand reads the event of an entry; of fields of one name the last one counts.
+func (c *Codec) understand(m *Message, fields []string) {
+	if m.Event, m.Err = c.Attributes(fields); m.Err == nil && !m.scan() {
+		m.Err = checkData(&m.Event)
+	}
+	m.Event.Tenant = m.Tenant // whatever the sender says
+	m.recall()
+}
+
+// dataOf is the field of an event's data.
+func dataOf(fields []string) (data string) {
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == "data" {
+			data = fields[i+1]
+		}
+	}
+	return data
+}
+
+// checkData is what is wrong with the data of an event.
+func checkData(e *event.Event) error {
+	if strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
+		return errors.New("its data is not JSON")
+	}
+	return nil
+}
+
+// Decode reads an event of the fields of an entry.
+func (c *Codec) Decode(fields []string) (event.Event, error) {
+	e, err := c.Attributes(fields)
+	if err == nil {
+		err = checkData(&e)
+	}
+	return e, err
+}
+
+// Attributes reads an event as Decode does, but does not check its data.
+func (c *Codec) Attributes(fields []string) (event.Event, error) {
+	e, err := event.FromFields(fields)
+	c.sealer.unsealEvent(&e)
+	return e, err //nolint:wrapcheck // it says which attribute
+}
+
+// AnyEvent reads an entry as an event, also one that is the JSON of an event in a single field,
+// as some other programs write it.
+func (c *Codec) AnyEvent(e Entry) (event.Event, error) {
+	fields := wire.FieldMap(e.Fields)
+	if fields["type"] == "" {
+		for _, name := range []string{"event", "data", "payload"} {
+			if inner := FieldsOfJSON([]byte(fields[name])); inner["type"] != "" {
+				fields = inner
+				break
+			}
+		}
+	}
+	out, err := event.FromFields(wire.FieldList(fields))
+	c.sealer.unsealEvent(&out)
+	return out, err
+}
+
+// history reads the events in the reply to a historyCmd.
+func (c *Codec) history(id string, buffer *wire.Buffer) ([]event.Event, error) {
+	reply := buffer.Reply()
+	if why := reply.Refusal(); why != "" {
+		return nil, Failed("read the history of "+id, errors.New(why))
+	}
+	n := max(reply.List(), 0)
+	out := make([]event.Event, 0, n)
+	entry := buffer.Entry()
+	for range n {
+		if reply.Entry(entry); reply.Bad() {
+			break
+		}
+		fields, _, _ := entry.Texts()
+		e, err := c.Decode(fields)
+		if err != nil {
+			return nil, fmt.Errorf("history of execution %s, entry %s: %w", id, entry.ID(), err)
+		}
+		out = append(out, e)
+	}
+	if reply.Bad() {
+		return nil, Failed("read the history of "+id, wire.ErrReply)
+	}
+	return out, nil
+}
+
+// Unseal puts secrets in the place of their tokens; nil stands for "".
+func (c *Codec) Unseal(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return c.sealer.Unseal([]byte(text))
+}
