@@ -35,7 +35,7 @@ type model struct {
 	hits   click
 }
 
-// observer knows how the engine stands: it reads the overview, and tells the time by it.
+// observer keeps the overview of the engine up to date, and the time that goes with it.
 type observer struct {
 	source  Source
 	options Options
@@ -397,89 +397,89 @@ func (m *model) visit() tea.Cmd {
 	return m.shown().refresh(m.options.Now())
 }
 
-// screen is one of the views. It receives everything from the
-// model, and asks it for everything by the commands that it gives back.
+// screen is one of the views. The model passes it keys and messages, and carries out the
+// commands that it returns.
 type screen interface {
-	// draw draws it into the whole of an area, as of the source's time.
+	// draw fills an area. The time is that of the source.
 	draw(a area, l look, now time.Time)
-	// key takes a key as tea.KeyMsg.String() has it; what it does not handle means
-	// what it means everywhere. Where time can be moved, the keys of the time bar
-	// (space n p t T + - [ ]) do not get here unless the screen is typing.
+	// key handles a key in the notation of tea.KeyMsg.String(). A key that it does not
+	// handle has its general meaning. If time can be moved, the keys of the time bar
+	// (space n p t T + - [ ]) get here only while the screen is typing.
 	key(k string) (cmd tea.Cmd, handled bool)
-	// take takes an answer of the source. Each screen sees the answers to all of
-	// them, and knows its own.
+	// take takes an answer of the source. Each screen sees the answers to all screens,
+	// and ignores those to the others.
 	take(msg tea.Msg) tea.Cmd
-	// refresh is what it wants to read now, nil if nothing. It is called some times
-	// a second, by the machine's time, and not while the connection is lost.
+	// refresh returns a command that reads outdated data, nil if there is none. It is
+	// called several times a second while the connection is up. The time is that of the
+	// machine.
 	refresh(now time.Time) tea.Cmd
-	// hints are its keys.
+	// hints returns its keys.
 	hints() []hint
-	// title says where one is.
+	// title returns its title.
 	title() string
-	// click is the mouse on a place of the area that was drawn into.
+	// click handles a mouse click at a position of the area that was last drawn.
 	click(x, y int, double bool) tea.Cmd
 	// wheel scrolls.
 	wheel(lines int)
 }
 
-// typist is a screen that may be typed into: while it is, it gets all the keys but
-// ctrl+c.
+// typist is a screen with a text input: while the user types, it gets all keys but ctrl+c.
 type typist interface{ typing() bool }
 
-// hint is a key and what it does. More are those that only `?` has room for.
+// hint is a key and what it does. If more is set, only the help that `?` opens shows it.
 type hint struct {
 	keys, what string
 	more       bool
 }
 
-// answer is a message of the source. The model looks at what failed, to say so when
-// the connection is lost, and hands it on.
+// answer is the answer to a request. The model reports a lost connection, and passes the
+// answer on to the screens.
 type answer interface{ failed() error }
 
-// What a screen asks the model for, as messages that its commands yield.
+// The messages with which screens ask the model for something.
 type (
-	wantAction struct{ Action }            // to be planned, confirmed and done
-	wantMove   struct{ Move }              // of the source's time
-	wantOpen   struct{ id string }         // an execution
-	wantCopy   struct{ what, text string } // to the clipboard
-	wantSay    struct {                    // a line at the bottom
+	wantAction struct{ Action }            // plan an action, have it confirmed, and carry it out
+	wantMove   struct{ Move }              // move the source's time
+	wantOpen   struct{ id string }         // open an execution
+	wantCopy   struct{ what, text string } // copy to the clipboard
+	wantSay    struct {                    // show a line at the bottom
 		text string
 		bad  bool
 	}
 	wantBack struct{}
 )
 
-// What the model tells the screens.
+// The messages that the model sends to all screens.
 type (
-	// timeMoved says that the source's time has been moved, maybe back: what was
-	// read may not be so any more.
+	// timeMoved reports that the source's time was moved, possibly back: data read before
+	// may be wrong.
 	timeMoved struct{ clock Clock }
-	// thingsDone says that an action was carried out: what was read is old.
+	// thingsDone reports that an action was carried out: data read before is outdated.
 	thingsDone struct{}
 )
 
-// give is a command that yields a message.
+// give returns a command that yields a message.
 func give(msg tea.Msg) tea.Cmd { return func() tea.Msg { return msg } }
 
-// patience is how long an answer of the source is waited for.
+// patience is the time limit for an answer of the source.
 const patience = 10 * time.Second
 
-// asking is a question that the model is to have asked, outside of its loop.
+// asking is a request to the source, which the model runs outside its loop.
 type asking struct {
 	limit    time.Duration
 	question func(ctx context.Context) tea.Msg
 }
 
-// answer waits for the answer.
+// answer runs the request and returns its answer.
 func (a asking) answer() tea.Msg {
 	ctx, done := context.WithTimeout(context.Background(), a.limit) //nolint:forbidigo // a command ends by its deadline
 	defer done()
 	return a.question(ctx)
 }
 
-// ask is a command that has the source asked, with a deadline. The command itself does
-// not wait: what screens give back is called within the loop, so that what they want
-// of the model has come true before the next key.
+// ask returns a command that sends a request to the source, with a time limit. The command
+// does not wait. The model runs the commands of screens within its loop, so that what they
+// ask of it is done before the next key.
 func ask(question func(ctx context.Context) tea.Msg) tea.Cmd {
 	return give(asking{patience, question})
 }

@@ -5,52 +5,53 @@ import (
 	"time"
 )
 
-// How much of a table is read at once, kept, and sorted.
+// The numbers of rows that are read at once, kept, and sorted.
 const (
 	chunk      = 200
 	mostRows   = 1000
 	mostSorted = 5000
-	// A window is read again when so many times as long is over as that took.
+	// rest is the pause between two reads of a window, as a multiple of the time that the
+	// last one took.
 	rest = 20
 )
 
-// table is a window over one of the lists: it holds what is near the cursor, and
-// where to read on.
+// table is a window over one of the lists: it holds the rows around the cursor, and the
+// positions from which to read more.
 type table struct {
 	kind Table
 
 	rows  []Row
-	head  string // behind which the window begins; "" at the beginning
-	up    string // before which to read on upwards
-	next  string // where to read on; "" at the end
-	past  int    // rows before the window, about …
-	after int    // … or those behind it, if it was come to from the end
-	ended bool   // that is so
+	head  string // position before the first row; "" at the beginning of the list
+	up    string // position from which to read backwards
+	next  string // position from which to read forwards; "" at the end of the list
+	past  int    // estimated number of rows before the window
+	after int    // estimated number of rows after the window
+	ended bool   // the window was reached from the end: after counts, not past
 
-	typed  string // the filter …
-	filter Filter // … as it is meant
+	typed  string // the filter as typed
+	filter Filter // typed, parsed
 	looked int
-	sort   int // a column, by its number; 0 is the order of the source
+	sort   int // number of the column to sort by; 0 keeps the order of the source
 	back   bool
 
 	cursor, offset, height int
-	space                  int  // cells that it was drawn into
+	space                  int  // width that it was last drawn with
 	moved                  bool // the user has moved the cursor
-	early                  int  // … by so much, before there was what it moves in
+	early                  int  // lines to move once there are rows
 	toEnd                  bool
 	marked                 map[string]bool
 	widths                 []int
 
-	// What is read again takes the place of the window when it is complete: behind a
-	// filter that takes many pages.
+	// A new read replaces the window when it is complete, which takes many pages if a
+	// filter is set.
 	pending []Row
-	seen    int    // rows that were looked at for it
-	goOn    string // where it goes on; "" if nothing is read again
+	seen    int    // rows examined for it
+	goOn    string // position from which it continues; "" if none is in progress
 	used    time.Duration
-	cost    time.Duration // that the window took
+	cost    time.Duration // time that reading the window took
 
 	loaded, asked bool
-	turn          int // of the last request: answers to older ones mean nothing
+	turn          int // number of the last request: answers to older ones are ignored
 	readAt        time.Time
 	problem       string
 }
@@ -59,7 +60,7 @@ func newTable(kind Table) *table {
 	return &table{kind: kind, marked: map[string]bool{}, height: 1}
 }
 
-// arrange sorts the window, if it is to be sorted.
+// arrange sorts the rows, if a column is chosen.
 func (t *table) arrange() {
 	if t.sort == 0 {
 		return
@@ -74,8 +75,8 @@ func (t *table) arrange() {
 	})
 }
 
-// sorted is the column, by its number, that the rows are sorted by, and whether the
-// largest come first.
+// sorted returns the number of the column that the rows are sorted by, and whether the
+// order is descending.
 func (t *table) sorted() (number int, down bool) {
 	if t.sort == 0 {
 		return t.kind.naturally()
@@ -83,14 +84,14 @@ func (t *table) sorted() (number int, down bool) {
 	return t.sort, columnsOf(t.kind)[t.sort-1].down != t.back
 }
 
-// reverse sorts the other way round.
+// reverse reverses the order of the rows.
 func (t *table) reverse() {
 	number, down := t.sorted()
 	t.back = columnsOf(t.kind)[number-1].down == down
 	t.order(number)
 }
 
-// current is the row at the cursor; none in an empty table.
+// current returns the row at the cursor, an empty one if there are no rows.
 func (t *table) current() Row {
 	if t.cursor < 0 || t.cursor >= len(t.rows) {
 		return Row{}
@@ -98,8 +99,8 @@ func (t *table) current() Row {
 	return t.rows[t.cursor]
 }
 
-// chosen are the ids that an action is about: those that are marked, else the
-// current one.
+// chosen returns the ids that an action applies to: the marked ones, or else the current
+// one.
 func (t *table) chosen() []string {
 	var ids []string
 	for id := range t.marked {
@@ -112,7 +113,7 @@ func (t *table) chosen() []string {
 	return ids
 }
 
-// mark marks the current row, or takes the mark from it, and goes on.
+// mark marks or unmarks the current row, and moves to the next one.
 func (t *table) mark() {
 	id := t.current().ID
 	if id == "" {
@@ -141,7 +142,7 @@ func (t *table) move(lines int) {
 	}
 }
 
-// toStart goes to the beginning of the list, and stays there as it grows.
+// toStart moves to the beginning of the list, and stays there as the list grows.
 func (t *table) toStart() {
 	t.moved, t.toEnd, t.cursor, t.offset, t.early = false, false, 0, 0, 0
 	if t.head != "" {
@@ -149,7 +150,7 @@ func (t *table) toStart() {
 	}
 }
 
-// end goes to the end of the list, however far that is.
+// end moves to the end of the list.
 func (t *table) end() {
 	t.moved, t.toEnd, t.early = true, t.next != "" || !t.loaded, 0
 	t.cursor = len(t.rows) - 1
@@ -160,13 +161,13 @@ func (t *table) end() {
 	}
 }
 
-// stay leaves the cursor where it is, if it was to go to the end.
+// stay stops a move to the end.
 func (t *table) stay() {
 	t.toEnd, t.asked = false, false
 	t.turn++
 }
 
-// restart forgets what was read, and begins at the beginning.
+// restart discards all rows and begins at the beginning.
 func (t *table) restart() {
 	t.rows, t.head, t.up, t.next, t.past, t.after, t.ended = nil, "", "", "", 0, 0, false
 	t.goOn, t.cost = "", 0
@@ -175,7 +176,7 @@ func (t *table) restart() {
 	t.turn++
 }
 
-// narrow filters by what was typed.
+// narrow sets the filter.
 func (t *table) narrow(typed string) {
 	if typed == t.typed {
 		return
@@ -184,14 +185,14 @@ func (t *table) narrow(typed string) {
 	t.restart()
 }
 
-// order sorts by the next column, or the other way round.
+// order sorts by the column of a number.
 func (t *table) order(column int) {
 	n := len(columnsOf(t.kind)) + 1
 	t.sort = (column + n) % n
 	t.restart()
 }
 
-// orderNext sorts by the next column that is shown, or the one before.
+// orderNext sorts by the next visible column, or the previous one if step is -1.
 func (t *table) orderNext(step int) {
 	columns := columnsOf(t.kind)
 	n, to := len(columns)+1, t.sort
@@ -204,7 +205,7 @@ func (t *table) orderNext(step int) {
 	t.order(to)
 }
 
-// clamp keeps the cursor in the window and on the screen.
+// clamp keeps the cursor on a row, and that row on the screen.
 func (t *table) clamp() {
 	t.cursor = max(0, min(t.cursor, len(t.rows)-1))
 	t.offset = max(t.cursor-t.height+1, min(t.offset, t.cursor))
@@ -219,7 +220,7 @@ type request struct {
 	took  time.Duration
 }
 
-// ask begins a request.
+// ask returns a request for rows after a position.
 func (t *table) ask(after string, limit int, fresh bool) *request {
 	t.turn++
 	t.asked = true
@@ -232,7 +233,7 @@ func (t *table) refresh() *request {
 	return t.ask(t.head, t.size(), true)
 }
 
-// size is how many rows are read again.
+// size returns how many rows to read again.
 func (t *table) size() int {
 	most := mostRows
 	if t.sort != 0 {
@@ -241,14 +242,14 @@ func (t *table) size() int {
 	return max(chunk, min(most, len(t.rows)))
 }
 
-// last asks for the end of the list, however far that is.
+// last returns a request for the end of the list.
 func (t *table) last() *request {
 	r := t.ask("", mostRows/2, true)
 	r.query.Back = true
 	return r
 }
 
-// before asks for what is above the window.
+// before returns a request for the rows before the window.
 func (t *table) before() *request {
 	r := t.ask(t.up, chunk, false)
 	r.query.Back = true
@@ -264,7 +265,7 @@ func (t *table) stale(now time.Time) bool {
 	return t.loaded && !t.asked && now.Sub(t.readAt) >= max(every, rest*t.cost)
 }
 
-// want is what the window lacks, if anything.
+// want returns a request for the rows that the window lacks; nil if it lacks none.
 func (t *table) want() *request {
 	switch {
 	case t.asked:
@@ -288,7 +289,7 @@ func (t *table) want() *request {
 	}
 }
 
-// take takes up an answer; what was asked for before something else is passed over.
+// take takes an answer, unless a newer request has been made.
 func (t *table) take(r *request, p Page, at time.Time) {
 	if r.turn != t.turn {
 		return
@@ -326,8 +327,8 @@ func (t *table) take(r *request, p Page, at time.Time) {
 	t.clamp()
 }
 
-// gather adds a page to what is read again, and notes where that goes on if it is not
-// complete.
+// gather adds a page to the new read, and notes the position to continue from if it is
+// incomplete.
 func (t *table) gather(r *request, p Page) {
 	t.pending, t.goOn = append(t.pending, p.Rows...), ""
 	t.seen, t.used = t.seen+p.Looked, t.used+r.took
@@ -336,7 +337,8 @@ func (t *table) gather(r *request, p Page) {
 	}
 }
 
-// soFar are the rows that were read again up to a moment, and the old ones behind it.
+// soFar returns the rows that have been read again, up to a moment, and the old rows after
+// that moment.
 func (t *table) soFar(until time.Time) []Row {
 	if until.IsZero() {
 		return t.rows
@@ -355,8 +357,8 @@ func (t *table) soFar(until time.Time) []Row {
 	return slices.Concat(t.pending, old)
 }
 
-// put puts rows in the place of the old ones. The cursor stays on its row, and the
-// row where it is on the screen.
+// put replaces the rows. The cursor stays on its row, and that row at its place on the
+// screen.
 func (t *table) put(rows []Row) {
 	kept, line := t.current().ID, t.cursor-t.offset
 	t.rows = rows
@@ -373,13 +375,13 @@ func (t *table) put(rows []Row) {
 	}
 }
 
-// finish puts the window at the end of the list.
+// finish moves the window to the end of the list.
 func (t *table) finish(p Page) {
 	t.rows, t.looked, t.next, t.goOn = t.above(p), p.Looked, "", ""
 	t.past, t.after, t.ended = 0, 0, t.head != ""
 }
 
-// prepend puts rows before the window, and leaves some at its end behind.
+// prepend adds rows before the window, and drops rows at its end if there are too many.
 func (t *table) prepend(p Page) {
 	rows := t.above(p)
 	t.rows = slices.Concat(rows, t.rows)
@@ -394,8 +396,8 @@ func (t *table) prepend(p Page) {
 	}
 }
 
-// above are rows that were read upwards. The first of them is left out if there are
-// others before it: it is the one behind which the window begins.
+// above returns the rows of a page that was read backwards. If the list has more rows before
+// them, it leaves out the first: its position becomes the head of the window.
 func (t *table) above(p Page) []Row {
 	t.head, t.up = p.Next, p.Next
 	if len(p.Rows) < 2 || p.Rows[0].Cursor != p.Next {
@@ -405,7 +407,7 @@ func (t *table) above(p Page) []Row {
 	return p.Rows[1:]
 }
 
-// slide leaves rows behind when there are too many.
+// slide drops rows at the beginning of the window when there are too many.
 func (t *table) slide() {
 	for t.sort == 0 && len(t.rows) > mostRows && t.cursor >= 2*chunk {
 		t.head, t.up = t.rows[chunk-1].Cursor, t.rows[chunk].Cursor
@@ -414,7 +416,7 @@ func (t *table) slide() {
 	}
 }
 
-// fail notes that there is no answer.
+// fail records that a request failed.
 func (t *table) fail(r *request, why string) {
 	if r.turn == t.turn {
 		t.asked, t.toEnd, t.problem = false, false, why

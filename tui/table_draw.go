@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// draw shows the window: titles, rows, and a line about what is shown.
+// draw draws the titles, the rows, and a status line.
 func (t *table) draw(a area, l look, now time.Time, total int64) {
 	t.height, t.space = max(1, a.h-2), a.w
 	t.clamp()
@@ -35,7 +35,7 @@ type rowLook struct {
 	now     time.Time
 }
 
-// gutter is the room for marks and signs before the columns.
+// gutter is the width of the marks and signs before the columns.
 func (t *table) gutter() int {
 	if t.kind.stated() {
 		return 4
@@ -43,8 +43,8 @@ func (t *table) gutter() int {
 	return 2
 }
 
-// layout chooses the columns that fit, and how wide they are: as wide as what they
-// have shown so far, those that grow share what is left.
+// layout chooses the columns that fit, and their widths: each is as wide as its widest cell
+// so far, and the columns that may grow share the remaining space.
 func (t *table) layout(avail int, now time.Time) (columns []column, widths []int) {
 	all := columnsOf(t.kind)
 	if len(t.widths) != len(all) {
@@ -75,7 +75,7 @@ func (t *table) measure(all []column, now time.Time) {
 	}
 }
 
-// shrink takes from the widest of the columns that grow what is lacking.
+// shrink narrows the widest of the growing columns until all columns fit.
 func shrink(columns []column, widths []int, left int) {
 	for ; left < 0; left++ {
 		widest := -1
@@ -145,7 +145,7 @@ func (t *table) row(a area, l look, at int, how rowLook) {
 	}
 }
 
-// inkOf is the colour of a cell.
+// inkOf returns the ink of a cell.
 func (*table) inkOf(title string, r Row, s sign) ink {
 	switch title {
 	case "STATUS", "STATE":
@@ -166,7 +166,7 @@ func (*table) inkOf(title string, r Row, s sign) ink {
 	return plainInk
 }
 
-// emptiness says why there are no rows.
+// emptiness returns the text of a table without rows: why there are none.
 func (t *table) emptiness() string {
 	switch {
 	case t.problem != "":
@@ -182,7 +182,7 @@ func (t *table) emptiness() string {
 	}
 }
 
-// foot says which rows are shown, of how many.
+// foot draws the status line: the position, marks, filter and order.
 func (t *table) foot(a area, l look, total int64) {
 	y := a.h - 1
 	parts := []string{t.place(total)}
@@ -211,10 +211,10 @@ func (t *table) foot(a area, l look, total int64) {
 	}
 }
 
-// seldom is from when on one may want a table to be read again sooner.
+// seldom is the interval from which on the status line offers the key that reads again.
 const seldom = 10 * time.Second
 
-// place is where the cursor is.
+// place describes the position of the cursor in the list.
 func (t *table) place(total int64) string {
 	if len(t.rows) == 0 {
 		return "0 rows"
@@ -246,7 +246,7 @@ func (t *table) going() string {
 	return ""
 }
 
-// among says that only a part was sorted, if so.
+// among says how many rows were sorted, if not all of them.
 func (t *table) among(total int64) string {
 	if t.next == "" && int64(len(t.rows)) >= total || t.typed != "" && t.next == "" {
 		return ""

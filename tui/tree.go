@@ -13,8 +13,8 @@ type taskTree struct {
 	window treeWindow
 }
 
-// runTree is what runs have come of the tasks of a document. It grows by the events
-// of a history, each of which costs the same however many came before.
+// runTree holds the runs of the tasks of a document. It grows with the events of a history;
+// adding an event takes the same time whatever the length of the history.
 type runTree struct {
 	tasks   taskList
 	runs    []taskRun // the first one is the workflow itself
@@ -22,8 +22,8 @@ type runTree struct {
 	version int64 // of the last event
 
 	active  map[int32]bool // runs that have not ended
-	current int32          // the run that the last event was about
-	changes int            // how often something has come or gone
+	current int32          // the run of the last event
+	changes int            // counts the changes of what there is to show
 }
 
 // runKey names a run of a task.
@@ -35,39 +35,39 @@ type runKey struct {
 // taskRun is one run of a task.
 type taskRun struct {
 	key    runKey
-	parent int32 // the run that it is inside of
-	turn   int32 // of that
+	parent int32 // the run that contains it
+	turn   int32 // the turn of the parent that contains it
 	state  State
 	turns  []taskTurn
-	faults []int32 // turns that failed, by hundreds
+	faults []int32 // number of failed turns, for each hundred turns
 
 	began, ended       time.Time
-	until              time.Time // when what it waits for comes
+	until              time.Time // when its wait or retry is due
 	waits              []taskWait
 	text               string
-	call               string // what was sent, and the status of the answer
-	first              int64  // version of the first event that is about it
+	call               string // the request that was sent, and the status of the response
+	first              int64  // version of its first event
 	requested, settled int64  // versions of the events, 0 if there were none
 }
 
-// taskWait is a time in which a run did nothing: it waited, or paused before it tried
-// again; of the workflow, it was suspended.
+// taskWait is a period in which a run did nothing: a wait, the delay before a retry, or, for
+// the workflow itself, a suspension.
 type taskWait struct {
 	state          State // Waiting, Retrying or Suspended
 	from, to       time.Time
-	began, stopped int64 // versions of the events; 0: it goes on
+	began, stopped int64 // versions of the events; stopped is 0 while it lasts
 }
 
-// taskTurn is one go through the tasks inside of another: an iteration, an attempt,
-// a lap after a jump back. Its names are what it adds to those of the run around.
+// taskTurn is one pass through the tasks inside a run: an iteration, an attempt, or another
+// visit after a jump back. Its iteration and attempt are relative to those of that run.
 type taskTurn struct {
 	iteration, attempt string
 	runs               []int32
 	failed             bool
 }
 
-// hundred is how many turns are folded into one line, and how many such lines into
-// another one.
+// hundred is the number of turns that are folded into one line, and of such lines that are
+// folded into the next.
 const hundred = 100
 
 func newTaskTree() *taskTree {
@@ -77,7 +77,7 @@ func newTaskTree() *taskTree {
 	return t
 }
 
-// reset forgets the history, but not what is folded.
+// reset discards the runs. What the user has folded stays.
 func (t *runTree) reset() {
 	t.runs = []taskRun{{key: runKey{task: workflowTask}, parent: -1, state: Pending}}
 	t.known, t.active = map[runKey]int32{}, map[int32]bool{}
@@ -85,7 +85,7 @@ func (t *runTree) reset() {
 	t.changes++
 }
 
-// read takes up the document. What is known from the history about other tasks stays.
+// read sets the document. Tasks that only the history knows stay.
 func (t *runTree) read(d *Document) {
 	if d == nil || t.tasks.of == d {
 		return
@@ -99,7 +99,7 @@ func (t *runTree) read(d *Document) {
 	t.reset()
 }
 
-// add takes up events that follow those it knows.
+// add adds the events that follow the last one.
 func (t *runTree) add(events []Event) {
 	for i := range events {
 		if events[i].Version <= t.version {
@@ -123,7 +123,7 @@ func (t *runTree) take(e *Event) {
 	t.current = at
 }
 
-// workflow takes up an event of the execution as a whole.
+// workflow applies an event of the execution itself.
 func (t *runTree) workflow(e *Event) {
 	r := &t.runs[0]
 	if r.began.IsZero() {
@@ -140,7 +140,7 @@ func (t *runTree) workflow(e *Event) {
 	}
 }
 
-// settle notes what a run is by an event.
+// settle updates the state of a run by an event.
 func (t *runTree) settle(at int32, e *Event) {
 	r := &t.runs[at]
 	if e.State == "" {
@@ -169,7 +169,7 @@ func (t *runTree) settle(at int32, e *Event) {
 	}
 }
 
-// rests notes that a run waits from an event on, or no more.
+// rests begins or ends a wait of a run by an event.
 func (r *taskRun) rests(e *Event) {
 	if n := len(r.waits); n > 0 && r.waits[n-1].stopped == 0 {
 		r.waits[n-1].to, r.waits[n-1].stopped = e.At, e.Version
@@ -181,7 +181,7 @@ func (r *taskRun) rests(e *Event) {
 	}
 }
 
-// briefest is how much is kept of what a run gave that went well: there are many.
+// briefest is the number of bytes kept of the output of a completed run: there are many.
 const briefest = 100
 
 func brief(text string, state State) string {
@@ -191,7 +191,7 @@ func brief(text string, state State) string {
 	return strings.Clone(strings.ToValidUTF8(text[:briefest], ""))
 }
 
-// blame notes whether a turn has failed.
+// blame updates whether the turn of a run has failed.
 func (t *runTree) blame(r *taskRun) {
 	if r.parent < 0 {
 		return
@@ -209,7 +209,7 @@ func (t *runTree) blame(r *taskRun) {
 	p.faults[r.turn/hundred] += int32(2*truth(failed) - 1)
 }
 
-// failures counts the turns that failed among some.
+// failures counts the failed turns in a range.
 func (t *runTree) failures(p *taskRun, from, to int) int {
 	n := 0
 	for i := from; i < to; {
