@@ -396,15 +396,15 @@ func (t *taskTree) chartLine(row int) (line int, ok bool) {
 // charts reports whether the timeline is shown, where the keys are those of the tree.
 func (s *executionScreen) charts() bool { return s.pane == timelinePane }
 
-// timeline shows how far a time that can be moved has come, in one row.
+// timeline is the row of a clock that can be moved.
 type timeline struct {
 	start, end  time.Time
 	from, space int // of the bar, when it was drawn
-	events      int // that it stands for, where all happens at one moment
+	events      int // length in events, if all of them share one moment
 }
 
-// draw shows the clock: whether it goes and how fast, the time, a bar with the
-// timers on it, and what is left.
+// draw draws the clock: its speed, the time, a bar with marks for the timers, and the
+// remaining time.
 func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
 	t.start, t.end = c.Start, extent(c, now)
 	t.from, t.space, t.events = 0, 0, 0
@@ -416,7 +416,7 @@ func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
 	}
 	x := t.pace(a, l, c)
 	if !c.Start.IsZero() {
-		// The bar begins where it began before.
+		// The bar keeps its start.
 		x = max(a.put(x, 0, strong, passed(now.Sub(c.Start))), x+7) + 1
 	}
 	right := a.w
@@ -439,7 +439,7 @@ func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
 	t.bar(a, l, c, now)
 }
 
-// times is a speed, for people.
+// times formats a speed.
 func times(speed float64) string {
 	if speed >= 100 {
 		return count(int64(speed + 0.5))
@@ -447,7 +447,7 @@ func times(speed float64) string {
 	return strconv.FormatFloat(speed, 'g', 4, 64)
 }
 
-// extent is until when a bar goes: as far as something is known.
+// extent returns the end of the bar: the last known moment.
 func extent(c Clock, now time.Time) time.Time {
 	end := c.End
 	if end.IsZero() {
@@ -463,7 +463,7 @@ func extent(c Clock, now time.Time) time.Time {
 	return end
 }
 
-// pace says whether time goes, and how fast.
+// pace draws whether the clock runs, and how fast.
 func (*timeline) pace(a area, l look, c Clock) int {
 	sign, word, i := l.pick("▸", ">"), "playing", good
 	if c.Paused {
@@ -504,7 +504,7 @@ func (t *timeline) bar(a area, l look, c Clock, now time.Time) {
 	a.put(t.from+head, 0, strong, l.pick("●", "O"))
 }
 
-// cell is where on the bar a time is.
+// cell returns the position of a moment on the bar.
 func (t *timeline) cell(at time.Time) int {
 	whole := t.end.Sub(t.start)
 	if whole <= 0 || t.space <= 1 {
@@ -514,7 +514,7 @@ func (t *timeline) cell(at time.Time) int {
 	return max(0, min(t.space-1, int(part*float64(t.space-1)+0.5)))
 }
 
-// at is the move to what a place on the row stands for, if it is on the bar.
+// at returns the move to a position on the row; false outside the bar.
 func (t *timeline) at(x int) (Move, bool) {
 	if x < t.from || x >= t.from+t.space || t.space <= 1 {
 		return Move{}, false
@@ -527,7 +527,7 @@ func (t *timeline) at(x int) (Move, bool) {
 	return Move{Verb: Seek, To: to}, true
 }
 
-// passed is a time since the beginning.
+// passed formats the time since the start.
 func passed(d time.Duration) string {
 	switch {
 	case d <= 0:

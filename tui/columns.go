@@ -187,7 +187,7 @@ func (t Table) short() string {
 	return [...]string{"Exec", "Timers", "Dead", "Events"}[t]
 }
 
-// one is what a row of the table is.
+// one returns the singular of the table's name.
 func (t Table) one() string {
 	return [...]string{"execution", "timer", "dead letter", "event"}[t]
 }
@@ -195,39 +195,38 @@ func (t Table) one() string {
 // stated reports whether the rows of a table begin with a state.
 func (t Table) stated() bool { return t == Executions || t == Timers }
 
-// standings are where executions stand, as far as that was looked up: of those that are
-// shown, when something has happened to them.
+// standings caches what the visible executions are doing. It is read again after a change.
 type standings struct {
 	known  map[string]stood
 	flying bool
 	failed time.Time
 }
 
-// stood is where an execution stood at a version.
+// stood is the standing of an execution at a version.
 type stood struct {
 	version int64
 	read    time.Time
 	Standing
 }
 
-// stoodFor is after how long it is asked again where an execution stands that goes on: what
-// it waits for may be gone although nothing has happened to it.
+// stoodFor is the interval at which the standing of an open execution is read again: what
+// it waits for may have gone without an event of its own.
 const stoodFor = 10 * time.Second
 
-// standingsRead answers where executions stand.
+// standingsRead is the answer to a request for standings.
 type standingsRead struct {
 	of     *listScreen
-	rows   []Row // that were asked for
+	rows   []Row // the rows requested
 	stands []Standing
 	err    error
 }
 
 func (r standingsRead) failed() error { return r.err }
 
-// mostStood is how many are kept.
+// mostStood is the maximum number of standings kept.
 const mostStood = 2000
 
-// lookUp asks where those executions stand that are shown and of which that is not known.
+// lookUp requests the unknown standings of the visible executions.
 func (s *listScreen) lookUp() tea.Cmd {
 	at := &s.stands
 	if s.table.kind != Executions || at.flying || s.now.Sub(at.failed) < rereadFailed {
@@ -266,8 +265,8 @@ func (s *standings) take(r standingsRead) {
 	}
 }
 
-// show puts what is known into the rows that are shown. What was so a version ago is
-// better than nothing.
+// show fills in the standings of the visible rows. An outdated one is better than none,
+// unless the execution has ended.
 func (s *standings) show(t *table) {
 	rows := t.shown()
 	for i := range rows {
@@ -279,7 +278,7 @@ func (s *standings) show(t *table) {
 	}
 }
 
-// shown are the rows in the window as it was drawn last.
+// shown returns the visible rows.
 func (t *table) shown() []Row {
 	from := max(0, min(t.offset, len(t.rows)))
 	return t.rows[from:min(from+t.height, len(t.rows))]

@@ -195,7 +195,7 @@ func footWidth(hints ...hint) int {
 	return avail
 }
 
-// notice is something that is said in the last line, for a while.
+// notice is a message in the last line, which disappears after a while.
 type notice struct {
 	text  string
 	bad   bool
@@ -204,27 +204,27 @@ type notice struct {
 
 func (n notice) over(now time.Time) bool { return n.text != "" && now.After(n.until) }
 
-// say says something in the last line.
+// say shows a message in the last line.
 func (m *model) say(text string, bad bool) {
 	m.said = notice{text, bad, m.options.Now().Add(8 * time.Second)}
 }
 
-// link is how the connection to the source stands.
+// link is the state of the connection to the source.
 type link struct {
 	lost  bool
-	since time.Time // what is shown is from then
-	next  time.Time // when it is tried again
+	since time.Time // when the data shown was read
+	next  time.Time // the next attempt
 	tries int
 }
 
-// The pace of trying again.
+// The pace of new attempts.
 const (
 	firstTry = time.Second
 	lastTry  = 5 * time.Second
 )
 
-// heard notes whether the source has answered. An answer that takes too long means
-// that it is lost if the question was a simple one.
+// heard records whether the source has answered. A simple request that times out means
+// that the connection is lost.
 func (m *model) heard(a answer) tea.Cmd {
 	now, err := m.options.Now(), a.failed()
 	_, simple := a.(overviewRead)
@@ -236,7 +236,7 @@ func (m *model) heard(a answer) tea.Cmd {
 		m.link = link{}
 		m.say("connected again", false)
 		m.asked = time.Time{}
-		// What others may have written over the screen meanwhile goes away.
+		// Redraw what others may have written over meanwhile.
 		return tea.Batch(tea.ClearScreen, m.visit())
 	case !m.link.lost:
 		m.link = link{lost: true, since: m.standAt}
@@ -248,7 +248,7 @@ func (m *model) heard(a answer) tea.Cmd {
 	return nil
 }
 
-// text says that the connection is lost, and what is done about it.
+// text says that the connection is lost, and when the next attempt follows.
 func (l link) text(now time.Time) string {
 	left := l.next.Sub(now)
 	again := "trying again"

@@ -312,7 +312,7 @@ func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
 	}
 }
 
-// share says how many of all rows there is room for, if not for all of them.
+// share says how many of the rows are shown, if not all of them.
 func (l *listing) share(avail int) string {
 	shown := min(avail, len(l.rows))
 	switch of := max(l.total, int64(len(l.rows))); {
@@ -325,7 +325,7 @@ func (l *listing) share(avail int) string {
 	}
 }
 
-// row shows a row of one of the lists.
+// row draws a row of one of the lists.
 func (*overviewScreen) row(a area, l look, now time.Time, of rowOf) {
 	r, sign := of.row, l.sign(of.row.State)
 	switch of.list {
@@ -345,14 +345,14 @@ func (*overviewScreen) row(a area, l look, now time.Time, of rowOf) {
 	}
 }
 
-// rowOf is a row and where it is shown.
+// rowOf is a row and its position.
 type rowOf struct {
 	row   Row
 	list  int
 	space listWidths
 }
 
-// listWidths is the room for a time, a kind, and an execution.
+// listWidths are the widths of a time, a kind, and an execution.
 type listWidths struct{ time, what, lead int }
 
 // columns fits the columns to what a list shows; times may grow as they pass.
@@ -368,7 +368,7 @@ func (l *listing) columns(now time.Time) listWidths {
 	return avail
 }
 
-// subjectOf names what a row is about: its execution, or the event that was in none.
+// subjectOf names the subject of a row: its execution, or an event outside of any.
 func subjectOf(r Row) string {
 	if r.State == Dead && r.Execution == "" {
 		return r.Kind
@@ -376,7 +376,7 @@ func subjectOf(r Row) string {
 	return executionIn(r)
 }
 
-// lastOf is when something ended, or else when it was.
+// lastOf returns when a row ended, or else its time.
 func lastOf(r Row) time.Time {
 	if r.Until.IsZero() {
 		return r.At
@@ -384,7 +384,7 @@ func lastOf(r Row) time.Time {
 	return r.Until
 }
 
-// part is a text in a column.
+// part is the text of a column.
 type part struct {
 	space int
 	ink   ink

@@ -198,16 +198,16 @@ func drawWorker(a area, l look, w Worker) {
 	a.put(x+12, 0, faint, "seen "+age(w.Idle)+" ago")
 }
 
-// samples are how often something happened, second by second.
+// samples are rates, second by second.
 type samples struct {
 	values []float64
 	last   time.Time
 }
 
-// mostSamples is how many are kept: more than a screen is wide.
+// mostSamples is the maximum number kept: more than a screen is wide.
 const mostSamples = 400
 
-// add notes a rate. Two within a second are one.
+// add adds a rate. Of two rates within a second it keeps the larger one.
 func (s *samples) add(value float64, at time.Time) {
 	if n := len(s.values); n > 0 && at.Sub(s.last) < 900*time.Millisecond {
 		s.values[n-1] = max(s.values[n-1], value)
@@ -220,7 +220,7 @@ func (s *samples) add(value float64, at time.Time) {
 	s.values = append(s.values, value)
 }
 
-// latest are the last ones, as many as there is room for.
+// latest returns the last n rates.
 func (s *samples) latest(avail int) []float64 {
 	return s.values[max(0, len(s.values)-avail):]
 }
@@ -233,7 +233,7 @@ func (s *samples) peak(avail int) float64 {
 	return peak
 }
 
-// draw shows them as columns, the latest at the right edge.
+// draw draws the rates as columns, the latest at the right edge.
 func (s *samples) draw(a area, l look) {
 	latest, peak := s.latest(a.w), s.peak(a.w)
 	steps := []rune(l.pick("▁▂▃▄▅▆▇█", ".:-=+*%#"))

@@ -8,13 +8,13 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// question is something that is to be typed.
+// question is a question that the user answers by typing.
 type question struct {
 	title string
 	about []string
-	text  string // to begin with
-	ahead int    // characters of it behind the cursor
-	// taken takes what was typed, or says what is wrong with it.
+	text  string // the suggested answer
+	ahead int    // number of its characters after the cursor
+	// taken takes the answer, or says what is wrong with it.
 	taken func(text string) (cmd tea.Cmd, wrong string)
 }
 
@@ -26,7 +26,7 @@ type prompt struct {
 	wrong string
 }
 
-// askOnce asks once more for what has turned out wrong, beginning with it.
+// askOnce asks again after a wrong answer, and suggests that answer.
 func askOnce(c *confirmation) (*prompt, bool) {
 	typed := c.action
 	typed.Text = ""

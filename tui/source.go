@@ -6,41 +6,40 @@ import (
 	"time"
 )
 
-// ErrLost is wrapped by the errors of a Source that cannot be reached at the
-// moment, and that is worth asking again.
+// ErrLost is wrapped by the errors of a Source that cannot be reached at the moment. A later
+// request may succeed.
 var ErrLost = errors.New("the connection is lost")
 
-// Source is what the screen sees of an engine, of a run or of a recording. Its
-// methods may wait; the screen calls them outside of its own loop, with a deadline,
-// and several at once.
+// Source is the engine, the run or the recording that the screen shows. Its methods may
+// block: the screen calls them outside its own loop, with a deadline, and concurrently.
 type Source interface {
-	// Overview is how all of it stands.
+	// Overview returns the counts, the rates, and the most urgent rows.
 	Overview(ctx context.Context) (Overview, error)
-	// Page is a part of a table, however long that is.
+	// Page returns some rows of a table.
 	Page(ctx context.Context, q Query) (Page, error)
-	// Standings are where executions stand, in the order of their ids.
+	// Standings returns what executions are doing, in the order of the ids.
 	Standings(ctx context.Context, ids []string) ([]Standing, error)
-	// Detail is all that is known of a row that is no execution.
+	// Detail returns everything about a row of a table other than Executions.
 	Detail(ctx context.Context, table Table, id string) (Detail, error)
-	// Execution is one execution, without its history.
+	// Execution returns an execution without its history.
 	Execution(ctx context.Context, id string) (Execution, error)
-	// History is what has happened to an execution after a version, at most a page of it.
+	// History returns the events of an execution after a version, at most one page.
 	History(ctx context.Context, id string, after int64) ([]Event, error)
-	// Data is the JSON that came with an event of a history.
+	// Data returns the JSON data of an event of a history.
 	Data(ctx context.Context, id string, version int64) (string, error)
-	// Plan says what an action will do, and changes nothing.
+	// Plan describes what an action would do. It changes nothing.
 	Plan(ctx context.Context, a Action) (Plan, error)
-	// Do carries an action out and says what became of it.
+	// Do carries out an action and describes the result.
 	Do(ctx context.Context, a Action) (said string, err error)
 }
 
-// Choosy is a Source that cannot do everything; the keys for what it cannot are not
-// offered.
+// Choosy is a Source that supports only some actions. The screen does not offer the keys of
+// the others.
 type Choosy interface {
 	Can(v Verb) bool
 }
 
-// can reports whether a source does such actions at all.
+// can reports whether a source supports an action.
 func can(s Source, v Verb) bool {
 	choosy, ok := s.(Choosy)
 	return !ok || choosy.Can(v)
@@ -51,10 +50,10 @@ type Timekeeper interface {
 	Move(ctx context.Context, m Move) (Clock, error)
 }
 
-// State is how something stands, in a word.
+// State is the state of an execution, task, timer, service or worker.
 type State string
 
-// The states of executions, tasks, timers and services.
+// The states.
 const (
 	Pending   State = "pending"
 	Running   State = "running"
@@ -72,40 +71,40 @@ const (
 	Silent    State = "silent"
 )
 
-// Ended reports whether nothing follows any more.
+// Ended reports whether the state is final.
 func (s State) Ended() bool {
 	return s == Completed || s == Faulted || s == Cancelled || s == Skipped
 }
 
-// Overview is how an engine stands at a moment.
+// Overview is the state of an engine at a moment.
 type Overview struct {
 	Now    time.Time
-	Place  string // where it is, in a few words
+	Place  string // describes the source, in a few words
 	Tenant string
 	Clock  Clock
 
 	Counts   Counts
-	Events   float64 // a second, lately
-	Fires    float64 // timers fired a second, lately
+	Events   float64 // events per second, recently
+	Fires    float64 // timers fired per second, recently
 	Services []Service
 
-	// Of each of these there may be more than are listed.
+	// The first rows of each list; Of has their total numbers.
 	Due     []Row // timers, the next one first
-	Running []Row // tasks that are being performed, the oldest first
+	Running []Row // tasks in progress, the oldest first
 	Failed  []Row // executions and dead letters, the latest first
 	Of      Totals
 	Notes   []string
 }
 
-// Counts are how many there are.
+// Counts are the numbers of executions, timers and dead letters.
 type Counts struct {
 	Open, Completed, Faulted, Cancelled int64
 	Timers, Overdue, Dead               int64
 
-	Shared bool // timers are counted over all tenants
+	Shared bool // the timers are those of all tenants
 }
 
-// Totals are how many there are of what an overview lists; 0 where that is not known.
+// Totals are the total numbers of the rows that an overview lists; 0 if unknown.
 type Totals struct{ Due, Running, Failed int64 }
 
 // Service is one of the engine's services, in all its processes.
@@ -114,14 +113,14 @@ type Service struct {
 	Alive, Busy  int
 	Lag, Pending int64
 	Workers      []Worker
-	Note         string // what is not known of it
+	Note         string // what could not be read
 }
 
 // Worker is one instance of a service.
 type Worker struct {
 	Name  string
 	State State // Alive or Silent
-	Busy  int64 // what it has at hand
+	Busy  int64 // messages in progress
 	Idle  time.Duration
 }
 
@@ -137,10 +136,10 @@ const (
 	tableCount
 )
 
-// Row is what everything that is listed has in common; what does not apply is empty.
+// Row is a row of a table. Fields that do not apply to the table are empty.
 type Row struct {
 	ID     string
-	Cursor string // its place in the table, to go on behind
+	Cursor string // its position in the table, for Query.After
 	State  State
 
 	Kind, Workflow, Execution, Task string
@@ -148,38 +147,38 @@ type Row struct {
 	At, Until                       time.Time // created, due, died, began or happened; ended
 	Count                           int64     // events, attempts
 
-	Stands *Standing // of an execution; nil if it was not looked up
+	Stands *Standing // of an execution; nil if it was not requested
 }
 
-// Standing is where an execution stands. Of one that has ended well there is nothing to say.
+// Standing is what an execution is doing, or why it failed. It is empty for a completed one.
 type Standing struct {
-	Open []Row  // its tasks that are under way, as far as they are known, the last first; Until is when a wait ends
+	Open []Row  // its open tasks, the last one first; Until is when a wait ends
 	Note string // why it failed
 }
 
-// Query says which rows are wanted.
+// Query selects rows of a table.
 type Query struct {
 	Table  Table
 	Filter Filter
 	After  string // a Cursor; "" for the beginning
 	Limit  int
 
-	// Back asks for the rows before After that are next to it, in the order of the
-	// table; for the last ones of all if After is "".
+	// Back selects the rows just before After, in the order of the table, or the last rows
+	// of the table if After is "".
 	Back bool
 }
 
-// Page is the answer to a Query. It may hold fewer rows than there are, since one
-// look takes in a bounded number: Next is where to go on in the same direction, "" at
-// the end, or at the beginning.
+// Page is the answer to a Query. It may have fewer rows than Limit although there are more,
+// since a query examines a bounded number of rows. Next is the position to continue from in
+// the same direction; "" if there are no more rows.
 type Page struct {
 	Rows   []Row
 	Next   string
-	Looked int       // rows that were looked at …
-	Until  time.Time // … up to those of this moment; zero if that is not known
+	Looked int       // number of rows examined
+	Until  time.Time // time of the last row examined; zero if unknown
 }
 
-// Detail is all that is known of something.
+// Detail is everything about a row.
 type Detail struct {
 	Facts [][2]string // name and value
 	Data  []Data
@@ -188,7 +187,7 @@ type Detail struct {
 // Data is a value with its name: JSON, or any text.
 type Data struct{ Name, Text string }
 
-// Execution is all that is known of an execution but for its history.
+// Execution is an execution without its history.
 type Execution struct {
 	Row
 	Detail
@@ -197,8 +196,8 @@ type Execution struct {
 	Document *Document
 	Waits    []string
 	Timers   []Row
-	Children []Row  // their Task is the one that runs them
-	Problem  string // what could not be found out
+	Children []Row  // child executions; Task is the task that runs them
+	Problem  string // what could not be read
 }
 
 // Document is the text of a workflow, and its tasks in order.
@@ -208,37 +207,37 @@ type Document struct {
 	Roots      []int // the tasks that run first, by index
 }
 
-// Task is one of a document.
+// Task is a task of a document.
 type Task struct {
 	Ref, Name, Kind, Detail string
 	Line                    int
 	Children                []int // by index; a function is called from several places
 }
 
-// Event is one of a history.
+// Event is an event of a history.
 type Event struct {
 	Version        int64
 	At             time.Time
 	Type           string // without the engine's prefix
 	Task           string // the run of a task, as text
-	Ref, Iteration string // of that run …
+	Ref, Iteration string // of that run
 	Attempt        string
-	State          State  // … and what it is by this event; "" if nothing
-	Call           string // of a call that has ended: what was sent, and the status of the answer
+	State          State  // state of that run after the event; "" if unchanged
+	Call           string // of a completed call: the request, and the status of the response
 	Text           string
 	Until          time.Time // of a timer
 }
 
-// Action is something to be done. What it is about are rows of a table.
+// Action is something to do with rows of a table.
 type Action struct {
 	Verb  Verb
 	Table Table
 	IDs   []string
-	Text  string // what was typed: a duration, an event, a file
-	Force bool   // also if a Plan has warned
+	Text  string // an argument: a duration, an event, a file
+	Force bool   // in spite of warnings of the Plan
 }
 
-// Verb is what an action does.
+// Verb is a kind of action.
 type Verb string
 
 // The verbs.
@@ -255,34 +254,34 @@ const (
 	Record     Verb = "record"
 )
 
-// Plan is what an action will do.
+// Plan describes what an action would do.
 type Plan struct {
 	Lines  []string
-	Danger bool // something is lost that cannot be brought back
+	Danger bool // the action loses something for good
 }
 
-// Clock is how the time of a Source stands; it is zero where that is real time.
+// Clock is the state of a Source's clock. It is zero if the source runs on real time.
 type Clock struct {
-	Moves  bool // it can be paused and moved on …
-	Seeks  bool // … and back, too
+	Moves  bool // it can be paused and advanced
+	Seeks  bool // it can also go back
 	Paused bool
 	Speed  float64 // 0 and 1 are real pace
 	Start  time.Time
-	End    time.Time   // of what is known
-	Marks  []time.Time // of timers, to be seen on the timeline
-	At, Of int         // events that are shown, and that there are; 0 if that is not known
+	End    time.Time   // time of the last event so far
+	Marks  []time.Time // times of timers, for the timeline
+	At, Of int         // number of events shown, and of all; 0 if unknown
 }
 
-// Move moves the time of a Source.
+// Move is a change of a Source's time.
 type Move struct {
 	Verb  MoveVerb
-	By    time.Duration // to advance
-	To    time.Time     // to seek …
-	Event int           // … or behind so many events, if that is not 0
+	By    time.Duration // how far to advance
+	To    time.Time     // the time to seek
+	Event int           // the number of events to seek, if not 0
 	Speed float64
 }
 
-// MoveVerb is how time is moved.
+// MoveVerb is a kind of Move.
 type MoveVerb string
 
 // The ways to move time.

@@ -11,10 +11,10 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// ink is how a character looks: one of the colours, and marks on it.
+// ink is the look of a character: a colour and attributes.
 type ink uint16
 
-// The colours, by what they say.
+// The colours, by their meaning.
 const (
 	plainInk ink = iota
 	faint
@@ -28,17 +28,17 @@ const (
 	colours
 )
 
-// The marks.
+// The attributes.
 const (
 	strong   ink = 1 << (8 + iota)
-	selected     // the row that keys are about
+	selected     // the row at the cursor
 	under
 )
 
-// theme is what the inks are on a terminal.
+// theme gives the inks of a terminal.
 type theme [colours]string
 
-// Background is what a terminal writes on.
+// Background is the background of a terminal.
 type Background int
 
 // The backgrounds. None stands for a terminal without colours.
@@ -48,9 +48,9 @@ const (
 	None
 )
 
-// themeOf are colours of the sixteen that each terminal has and its user has chosen.
-// Faint is an attribute and no colour: bright black is the background itself in some
-// palettes (Solarized), whose other bright colours are greys.
+// themeOf returns a theme of the terminal's own sixteen colours, which its user has chosen.
+// Faint is an attribute, not a colour: in some palettes (Solarized) bright black is the
+// background itself, and the other bright colours are greys.
 func themeOf(b Background) theme {
 	switch b {
 	case Light:
@@ -62,7 +62,7 @@ func themeOf(b Background) theme {
 	}
 }
 
-// code is the escape sequence of an ink.
+// code returns the escape sequence of an ink.
 func (t theme) code(i ink) string {
 	var parts []string
 	if c := t[i&0xff]; c != "" && i&selected == 0 {
@@ -83,19 +83,19 @@ func (t theme) code(i ink) string {
 	return "\x1b[0;" + strings.Join(parts, ";") + "m"
 }
 
-// look is how the screen looks on a terminal.
+// look is the theme, and whether only ASCII is drawn.
 type look struct {
 	theme theme
 	ascii bool
 }
 
-// sign is how a state is shown: never by its colour alone.
+// sign is the sign of a state. A state is never shown by colour alone.
 type sign struct {
 	glyph string
 	ink   ink
 }
 
-// sign of a state.
+// sign returns the sign of a state.
 func (l look) sign(s State) sign {
 	switch s {
 	case Pending:
@@ -131,7 +131,7 @@ func (l look) sign(s State) sign {
 	}
 }
 
-// pick chooses between a character and its stand-in.
+// pick returns a text, or its replacement in ASCII.
 func (l look) pick(unicode, ascii string) string {
 	if l.ascii {
 		return ascii
@@ -141,14 +141,14 @@ func (l look) pick(unicode, ascii string) string {
 
 func (l look) more() string { return l.pick("…", "~") }
 
-// rule is a line with a title in it.
+// rule draws a line with a title in it.
 func (l look) rule(a area, y int, title string, i ink) {
 	x := a.put(0, y, faint, l.pick("── ", "-- "))
 	x = a.put(x, y, i|strong, clip(title, a.w-x-1, l.more())) + 1
 	a.put(x, y, faint, strings.Repeat(l.pick("─", "-"), max(0, a.w-x)))
 }
 
-// field writes a text into a column that is so wide.
+// field writes a text into a column of a width.
 func (l look) field(a area, x, y, avail int, i ink, text string) int {
 	a.put(x, y, i, clip(text, min(avail, a.w-x), l.more()))
 	return x + avail

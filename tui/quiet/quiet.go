@@ -1,8 +1,7 @@
-// Package quiet keeps commands from asking the terminal for its colours before they
-// have begun: bubbletea does so in each program that it is linked into, and where a
-// terminal does not answer, everything waits for five seconds. It has to be imported
-// by whatever imports bubbletea, and works since packages that need nothing else of
-// each other are initialized in the order of their paths.
+// Package quiet keeps a program from asking the terminal for its colours at start: bubbletea
+// does so in every program that it is linked into, and waits five seconds for a terminal that
+// does not answer. Packages that import bubbletea import quiet as well. This works because Go
+// initializes packages that do not depend on each other in the order of their paths.
 package quiet
 
 import "github.com/charmbracelet/lipgloss"
