@@ -9,7 +9,7 @@ import (
 )
 
 // copyKey implements COPY.
-func (s *Server) copyKey(args []string) resp.Reply {
+func copyKey(db *Database, args []string) resp.Reply {
 	replace := false
 	for rest := args[3:]; len(rest) > 0; rest = rest[1:] {
 		switch word := strings.ToLower(rest[0]); {
@@ -29,11 +29,11 @@ func (s *Server) copyKey(args []string) resp.Reply {
 	if args[1] == args[2] {
 		return resp.Fail("ERR source and destination objects are the same")
 	}
-	it := s.item(args[1])
-	if it == nil || s.item(args[2]) != nil && !replace {
+	it := db.item(args[1])
+	if it == nil || db.item(args[2]) != nil && !replace {
 		return resp.Int(0)
 	}
-	s.keys[args[2]] = &item{value: cloned(it.value, args[2]), expires: it.expires}
+	db.keys[args[2]] = &item{value: cloned(it.value, args[2]), expires: it.expires}
 	return resp.Int(1)
 }
 

@@ -140,7 +140,7 @@ func (g *group) forget(at int) {
 func (s *Server) Open(key, name, by string, meant func(fields []string) bool) (unread, pending int) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	st, _ := find[stream](s, key)
+	st, _ := find[stream](&s.Database, key)
 	g := st.group(name)
 	if g == nil {
 		return 0, 0
@@ -163,24 +163,24 @@ func (s *Server) Open(key, name, by string, meant func(fields []string) bool) (u
 
 func groupCommands() map[string]command {
 	return map[string]command{
-		"xgroup":     {(*Server).xgroup, -2},
-		"xreadgroup": {(*Server).xreadGroup, -7},
-		"xack":       {(*Server).xack, -4},
-		"xpending":   {(*Server).xpending, -3},
-		"xclaim":     {(*Server).xclaim, -6},
-		"xautoclaim": {(*Server).xautoClaim, -6},
-		"xinfo":      {(*Server).xinfo, -2},
+		"xgroup":     {xgroup, -2},
+		"xreadgroup": {xreadGroup, -7},
+		"xack":       {xack, -4},
+		"xpending":   {xpending, -3},
+		"xclaim":     {xclaim, -6},
+		"xautoclaim": {xautoClaim, -6},
+		"xinfo":      {xinfo, -2},
 	}
 }
 
 // xgroup implements XGROUP.
-func (s *Server) xgroup(args []string) resp.Reply {
+func xgroup(db *Database, args []string) resp.Reply {
 	verb := strings.ToLower(args[1])
 	want := map[string]int{"create": 5, "setid": 5, "destroy": 4, "createconsumer": 5, "delconsumer": 5}[verb]
 	if want == 0 || len(args) < want {
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XGROUP HELP.")
 	}
-	st, ok := find[stream](s, args[2])
+	st, ok := find[stream](db, args[2])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -191,7 +191,7 @@ func (s *Server) xgroup(args []string) resp.Reply {
 	g := st.group(args[3])
 	switch {
 	case verb == "create":
-		return s.createGroup(st, g, args)
+		return createGroup(db, st, g, args)
 	case verb == "destroy":
 		if g != nil {
 			st.groups = slices.DeleteFunc(st.groups, func(other *group) bool { return other == g })
@@ -205,14 +205,14 @@ func (s *Server) xgroup(args []string) resp.Reply {
 		if g.consumer(args[4]) != nil {
 			return resp.Int(0)
 		}
-		g.join(args[4], s.ms)
+		g.join(args[4], db.ms)
 		return resp.Int(1)
 	default:
-		return s.leave(g, args[4])
+		return leave(db, g, args[4])
 	}
 }
 
-func (s *Server) createGroup(st *stream, g *group, args []string) resp.Reply {
+func createGroup(db *Database, st *stream, g *group, args []string) resp.Reply {
 	at := streamID{}
 	if args[4] != "$" {
 		var ok bool
@@ -229,7 +229,7 @@ func (s *Server) createGroup(st *stream, g *group, args []string) resp.Reply {
 	case g != nil:
 		return resp.Fail("BUSYGROUP Consumer Group name already exists")
 	case st == nil:
-		st, _ = ensure[stream](s, args[2])
+		st, _ = ensure[stream](db, args[2])
 	}
 	place, _ := slices.BinarySearchFunc(st.groups, args[3], func(g *group, name string) int { return cmp.Compare(g.name, name) })
 	st.groups = slices.Insert(st.groups, place, &group{stream: args[2], name: args[3], last: at, read: read})
@@ -272,15 +272,15 @@ func (st *stream) setGroup(g *group, args []string) resp.Reply {
 }
 
 // leave deletes a consumer and its pending entries.
-func (s *Server) leave(g *group, name string) resp.Reply {
+func leave(db *Database, g *group, name string) resp.Reply {
 	c := g.consumer(name)
 	if c == nil {
 		return resp.Int(0)
 	}
 	n := c.count
 	for _, p := range g.pending {
-		if p.owner == c && s.Watch.Lost != nil {
-			s.Watch.Lost(g.name, p.id)
+		if p.owner == c && db.Watch.Lost != nil {
+			db.Watch.Lost(g.name, p.id)
 		}
 	}
 	g.pending = slices.DeleteFunc(g.pending, func(p *pending) bool { return p.owner == c })

@@ -55,12 +55,12 @@ func (st *stream) lag(g *group) resp.Reply {
 }
 
 // xinfo implements XINFO.
-func (s *Server) xinfo(args []string) resp.Reply {
+func xinfo(db *Database, args []string) resp.Reply {
 	verb := strings.ToLower(args[1])
 	if len(args) < 3 || verb == "consumers" && len(args) != 4 {
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XINFO HELP.")
 	}
-	st, ok := find[stream](s, args[2])
+	st, ok := find[stream](db, args[2])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -69,7 +69,7 @@ func (s *Server) xinfo(args []string) resp.Reply {
 	}
 	switch verb {
 	case "groups":
-		return s.describeGroups(st)
+		return describeGroups(db, st)
 	case "consumers":
 		g := st.group(args[3])
 		if g == nil {
@@ -78,7 +78,7 @@ func (s *Server) xinfo(args []string) resp.Reply {
 		out := make([]resp.Reply, len(g.consumers))
 		for i, c := range g.consumers {
 			out[i] = resp.List(resp.Text("name"), resp.Text(c.name), resp.Text("pending"), resp.Int(c.count),
-				resp.Text("idle"), resp.Int(int(s.ms-c.seen)))
+				resp.Text("idle"), resp.Int(int(db.ms-c.seen)))
 		}
 		return resp.List(out...)
 	case "stream":
@@ -89,10 +89,10 @@ func (s *Server) xinfo(args []string) resp.Reply {
 }
 
 // describeGroups implements XINFO GROUPS.
-func (s *Server) describeGroups(st *stream) resp.Reply {
+func describeGroups(db *Database, st *stream) resp.Reply {
 	const facts = 12 // per group: names and values
 	n := len(st.groups)
-	out := s.some(n + n*facts)
+	out := db.some(n + n*facts)
 	all := out[n:n]
 	for i, g := range st.groups {
 		all = append(all,

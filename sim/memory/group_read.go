@@ -7,17 +7,17 @@ import (
 )
 
 // xreadGroup implements XREADGROUP.
-func (s *Server) xreadGroup(args []string) resp.Reply {
+func xreadGroup(db *Database, args []string) resp.Reply {
 	if !strings.EqualFold(args[1], "group") {
 		return resp.Fail("ERR Missing GROUP option for XREADGROUP")
 	}
-	r, bad := s.readingOf(args[4:])
+	r, bad := readingOf(db, args[4:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
 	readers := make([]reader, 0, 2)
 	for i, key := range r.keys {
-		st, ok := find[stream](s, key)
+		st, ok := find[stream](db, key)
 		if !ok {
 			return resp.Fail(wrongType)
 		}
@@ -38,20 +38,20 @@ func (s *Server) xreadGroup(args []string) resp.Reply {
 		}
 		readers = append(readers, reader{stream: st, group: g, key: key, after: after})
 	}
-	out := s.some(len(readers))[:0]
+	out := db.some(len(readers))[:0]
 	for _, one := range readers {
 		if n := len(one.entries); one.fresh && (n == 0 || !one.group.last.less(one.entries[n-1].streamID)) {
 			continue // there is nothing new
 		}
-		c := one.join(args[3], s.ms)
+		c := one.join(args[3], db.ms)
 		var entries []resp.Reply
 		if one.fresh {
-			entries = one.new(s, c, r)
+			entries = one.new(db, c, r)
 		} else {
 			entries = one.history(c, r.count)
 		}
 		if len(entries) > 0 || !one.fresh {
-			out = append(out, s.list(resp.Text(one.key), resp.List(entries...)))
+			out = append(out, db.list(resp.Text(one.key), resp.List(entries...)))
 		}
 	}
 	if len(out) == 0 {
@@ -71,16 +71,16 @@ type reader struct {
 }
 
 // new delivers new entries.
-func (r reader) new(s *Server, c *consumer, how reading) []resp.Reply {
+func (r reader) new(db *Database, c *consumer, how reading) []resp.Reply {
 	found := r.entries[r.stream.search(r.group.last.next()):]
 	found = found[:min(how.count, len(found))]
-	out := s.some(len(found))
+	out := db.some(len(found))
 	for i := range found {
 		e := &found[i]
 		out[i] = e.reply()
 		r.pass(e.streamID)
 		if !how.noAck {
-			r.deliver(e, c, s.ms)
+			r.deliver(e, c, db.ms)
 		}
 	}
 	return out
@@ -127,8 +127,8 @@ func (r reader) history(c *consumer, count int) []resp.Reply {
 	return out
 }
 
-func (s *Server) xack(args []string) resp.Reply {
-	st, ok := find[stream](s, args[1])
+func xack(db *Database, args []string) resp.Reply {
+	st, ok := find[stream](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -143,7 +143,7 @@ func (s *Server) xack(args []string) resp.Reply {
 			return resp.Fail(noStreamID)
 		}
 		if at := g.search(id); at < len(g.pending) && g.pending[at].streamID == id {
-			s.acknowledged(st, g, g.pending[at])
+			db.acknowledged(st, g, g.pending[at])
 			g.forget(at)
 			n++
 		}

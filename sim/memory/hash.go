@@ -91,27 +91,27 @@ func (h *hash) each(from int) []string {
 
 func hashCommands() map[string]command {
 	return map[string]command{
-		"hset":    {(*Server).hset, -4},
-		"hmset":   {(*Server).hmset, -4},
-		"hsetnx":  {(*Server).hsetNX, 4},
-		"hincrby": {(*Server).hincrBy, 4},
-		"hdel":    {(*Server).hdel, -3},
+		"hset":    {hset, -4},
+		"hmset":   {hmset, -4},
+		"hsetnx":  {hsetNX, 4},
+		"hincrby": {hincrBy, 4},
+		"hdel":    {hdel, -3},
 		"hget":    {onHash((*hash).hget), 3},
-		"hmget":   {(*Server).hmget, -3},
+		"hmget":   {hmget, -3},
 		"hstrlen": {onHash((*hash).hstrlen), 3},
 		"hexists": {onHash((*hash).hexists), 3},
 		"hgetall": {onHash((*hash).hgetAll), 2},
 		"hkeys":   {onHash(func(h *hash, _ []string) resp.Reply { return resp.Strings(h.each(0)) }), 2},
 		"hvals":   {onHash(func(h *hash, _ []string) resp.Reply { return resp.Strings(h.each(1)) }), 2},
 		"hlen":    {onHash(func(h *hash, _ []string) resp.Reply { return resp.Int(len(h.pairs) / 2) }), 2},
-		"hscan":   {func(s *Server, args []string) resp.Reply { return onHash(s.hscan)(s, args) }, -3},
+		"hscan":   {hscan, -3},
 	}
 }
 
 // onHash returns a command that reads a hash; a missing one is empty.
-func onHash(read func(*hash, []string) resp.Reply) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
-		h, ok := find[hash](s, args[1])
+func onHash(read func(*hash, []string) resp.Reply) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
+		h, ok := find[hash](db, args[1])
 		switch {
 		case !ok:
 			return resp.Fail(wrongType)
@@ -129,12 +129,12 @@ func (h *hash) hget(args []string) resp.Reply {
 	return resp.Reply{}
 }
 
-func (s *Server) hmget(args []string) resp.Reply {
-	h, ok := find[hash](s, args[1])
+func hmget(db *Database, args []string) resp.Reply {
+	h, ok := find[hash](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
-	out := s.some(len(args) - 2)
+	out := db.some(len(args) - 2)
 	for i, field := range args[2:] {
 		if value, ok := h.get(field); ok {
 			out[i] = resp.Text(value)
@@ -152,25 +152,27 @@ func (h *hash) hexists(args []string) resp.Reply { return resp.Bool(h.at(args[2]
 
 func (h *hash) hgetAll([]string) resp.Reply { return resp.Strings(slices.Clone(h.pairs)) }
 
-func (s *Server) hscan(h *hash, args []string) resp.Reply {
-	pattern, kind, bad := scanOptions(args[3:])
-	if bad != "" || kind != "" {
-		return resp.Fail(syntax)
-	}
-	var out []string
-	for i := 0; i < len(h.pairs); i += 2 {
-		if glob(pattern, h.pairs[i]) {
-			out = append(out, h.pairs[i], h.pairs[i+1])
+func hscan(db *Database, args []string) resp.Reply {
+	return onHash(func(h *hash, args []string) resp.Reply {
+		pattern, kind, bad := scanOptions(args[3:])
+		if bad != "" || kind != "" {
+			return resp.Fail(syntax)
 		}
-	}
-	return s.page(args[2], out, 2) //nolint:mnd // a name and its value
+		var out []string
+		for i := 0; i < len(h.pairs); i += 2 {
+			if glob(pattern, h.pairs[i]) {
+				out = append(out, h.pairs[i], h.pairs[i+1])
+			}
+		}
+		return db.page(args[2], out, 2) //nolint:mnd // a name and its value
+	})(db, args)
 }
 
-func (s *Server) hset(args []string) resp.Reply {
+func hset(db *Database, args []string) resp.Reply {
 	if len(args)%2 != 0 {
 		return resp.Fail("ERR wrong number of arguments for 'hset' command")
 	}
-	h, ok := ensure[hash](s, args[1])
+	h, ok := ensure[hash](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -186,15 +188,15 @@ func (s *Server) hset(args []string) resp.Reply {
 	return resp.Int(added)
 }
 
-func (s *Server) hmset(args []string) resp.Reply {
-	if reply := s.hset(args); reply.Kind == resp.Error {
+func hmset(db *Database, args []string) resp.Reply {
+	if reply := hset(db, args); reply.Kind == resp.Error {
 		return reply
 	}
 	return resp.OK()
 }
 
-func (s *Server) hsetNX(args []string) resp.Reply {
-	h, ok := ensure[hash](s, args[1])
+func hsetNX(db *Database, args []string) resp.Reply {
+	h, ok := ensure[hash](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -205,12 +207,12 @@ func (s *Server) hsetNX(args []string) resp.Reply {
 	return resp.Int(1)
 }
 
-func (s *Server) hincrBy(args []string) resp.Reply {
+func hincrBy(db *Database, args []string) resp.Reply {
 	by, ok := integer(args[3])
 	if !ok {
 		return resp.Fail(noInteger)
 	}
-	h, ok := find[hash](s, args[1])
+	h, ok := find[hash](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -223,13 +225,13 @@ func (s *Server) hincrBy(args []string) resp.Reply {
 	if overflows(n, by) {
 		return resp.Fail(wouldOverWr)
 	}
-	h, _ = ensure[hash](s, args[1])
+	h, _ = ensure[hash](db, args[1])
 	h.put(args[2], strconv.FormatInt(n+by, 10))
 	return resp.Int(int(n + by))
 }
 
-func (s *Server) hdel(args []string) resp.Reply {
-	h, ok := find[hash](s, args[1])
+func hdel(db *Database, args []string) resp.Reply {
+	h, ok := find[hash](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -243,7 +245,7 @@ func (s *Server) hdel(args []string) resp.Reply {
 		}
 	}
 	if len(h.pairs) == 0 {
-		delete(s.keys, args[1])
+		delete(db.keys, args[1])
 	}
 	return resp.Int(n)
 }

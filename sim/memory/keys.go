@@ -2,7 +2,6 @@ package memory
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,50 +11,50 @@ import (
 // keyCommands returns the commands about keys of any type.
 func keyCommands() map[string]command {
 	return map[string]command{
-		"del":       {(*Server).del, -2},
-		"unlink":    {(*Server).del, -2},
-		"exists":    {(*Server).exists, -2},
-		"type":      {(*Server).typeOf, 2},
-		"keys":      {(*Server).keysLike, 2},
-		"scan":      {(*Server).scan, -2},
-		"rename":    {(*Server).rename, 3},
-		"copy":      {(*Server).copyKey, -3},
+		"del":       {del, -2},
+		"unlink":    {del, -2},
+		"exists":    {exists, -2},
+		"type":      {typeOf, 2},
+		"keys":      {keysLike, 2},
+		"scan":      {scan, -2},
+		"rename":    {rename, 3},
+		"copy":      {copyKey, -3},
 		"expire":    {expiry(1000, false), -3},
 		"pexpire":   {expiry(1, false), -3},
 		"expireat":  {expiry(1000, true), -3},
 		"pexpireat": {expiry(1, true), -3},
 		"ttl":       {left(1000), 2},
 		"pttl":      {left(1), 2},
-		"persist":   {(*Server).persist, 2},
+		"persist":   {persist, 2},
 	}
 }
 
-func (s *Server) del(args []string) resp.Reply {
+func del(db *Database, args []string) resp.Reply {
 	n := 0
 	for _, key := range args[1:] {
-		if s.item(key) != nil {
-			if s.Watch.Removed != nil {
-				s.Watch.Removed(key)
+		if db.item(key) != nil {
+			if db.Watch.Removed != nil {
+				db.Watch.Removed(key)
 			}
-			delete(s.keys, key)
+			delete(db.keys, key)
 			n++
 		}
 	}
 	return resp.Int(n)
 }
 
-func (s *Server) exists(args []string) resp.Reply {
+func exists(db *Database, args []string) resp.Reply {
 	n := 0
 	for _, key := range args[1:] {
-		if s.item(key) != nil {
+		if db.item(key) != nil {
 			n++
 		}
 	}
 	return resp.Int(n)
 }
 
-func (s *Server) typeOf(args []string) resp.Reply {
-	return resp.Reply{Kind: resp.Status, Text: typeName(s.item(args[1]))}
+func typeOf(db *Database, args []string) resp.Reply {
+	return resp.Reply{Kind: resp.Status, Text: typeName(db.item(args[1]))}
 }
 
 func typeName(it *item) string {
@@ -78,30 +77,15 @@ func typeName(it *item) string {
 	}
 }
 
-// matching returns the keys that match a pattern, sorted.
-func (s *Server) matching(pattern, kind string) []string {
-	found := make([]string, 0, len(s.keys))
-	for key := range s.keys {
-		if glob(pattern, key) {
-			found = append(found, key)
-		}
-	}
-	slices.Sort(found)
-	return slices.DeleteFunc(found, func(key string) bool {
-		it := s.item(key)
-		return it == nil || kind != "" && !strings.EqualFold(kind, typeName(it))
-	})
-}
-
-func (s *Server) keysLike(args []string) resp.Reply { return resp.Strings(s.matching(args[1], "")) }
+func keysLike(db *Database, args []string) resp.Reply { return resp.Strings(db.matching(args[1], "")) }
 
 // scan implements SCAN. COUNT has no effect, see Server.Page.
-func (s *Server) scan(args []string) resp.Reply {
+func scan(db *Database, args []string) resp.Reply {
 	pattern, kind, bad := scanOptions(args[2:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	return s.page(args[1], s.matching(pattern, kind), 1)
+	return db.page(args[1], db.matching(pattern, kind), 1)
 }
 
 // scanOptions parses MATCH, COUNT and TYPE.
@@ -130,20 +114,20 @@ func scanOptions(args []string) (pattern, kind, bad string) {
 	return pattern, kind, ""
 }
 
-func (s *Server) rename(args []string) resp.Reply {
-	it := s.item(args[1])
+func rename(db *Database, args []string) resp.Reply {
+	it := db.item(args[1])
 	if it == nil {
 		return resp.Fail("ERR no such key")
 	}
-	delete(s.keys, args[1])
-	s.keys[args[2]] = it
+	delete(db.keys, args[1])
+	db.keys[args[2]] = it
 	return resp.OK()
 }
 
 // expiry implements EXPIRE and its variants: unit is in milliseconds; the time is
 // relative to now, or absolute.
-func expiry(unit int64, absolute bool) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
+func expiry(unit int64, absolute bool) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
 		n, ok := integer(args[2])
 		switch {
 		case !ok:
@@ -153,44 +137,35 @@ func expiry(unit int64, absolute bool) func(*Server, []string) resp.Reply {
 		case n > math.MaxInt64/unit/2 || n < math.MinInt64/unit/2:
 			return resp.Fail("ERR invalid expire time in '" + strings.ToLower(args[0]) + "' command")
 		}
-		it := s.item(args[1])
+		it := db.item(args[1])
 		if it == nil {
 			return resp.Int(0)
 		}
 		at := n * unit
 		if !absolute {
-			at += s.ms
+			at += db.ms
 		}
-		s.expire(args[1], it, at)
+		db.expire(args[1], it, at)
 		return resp.Int(1)
 	}
 }
 
-// expire sets the expiry time of a key; a time in the past deletes the key.
-func (s *Server) expire(key string, it *item, at int64) {
-	if at <= s.ms {
-		delete(s.keys, key)
-		return
-	}
-	it.expires = at
-}
-
 // left implements TTL and PTTL.
-func left(unit int64) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
-		switch it := s.item(args[1]); {
+func left(unit int64) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
+		switch it := db.item(args[1]); {
 		case it == nil:
 			return resp.Int(-2)
 		case it.expires == 0:
 			return resp.Int(-1)
 		default:
-			return resp.Int(int((it.expires - s.ms + unit/2) / unit))
+			return resp.Int(int((it.expires - db.ms + unit/2) / unit))
 		}
 	}
 }
 
-func (s *Server) persist(args []string) resp.Reply {
-	it := s.item(args[1])
+func persist(db *Database, args []string) resp.Reply {
+	it := db.item(args[1])
 	if it == nil || it.expires == 0 {
 		return resp.Int(0)
 	}

@@ -10,8 +10,8 @@ type list struct{ values []string }
 
 func listCommands() map[string]command {
 	return map[string]command{
-		"rpush":  {(*Server).rpush, -3},
-		"lpush":  {(*Server).lpush, -3},
+		"rpush":  {rpush, -3},
+		"lpush":  {lpush, -3},
 		"lpop":   {pop(func(l *list) int { return 0 }), 2},
 		"rpop":   {pop(func(l *list) int { return len(l.values) - 1 }), 2},
 		"llen":   {onList(func(l *list, _ []string) resp.Reply { return resp.Int(len(l.values)) }), 2},
@@ -21,9 +21,9 @@ func listCommands() map[string]command {
 }
 
 // onList returns a command that reads a list; a missing one is empty.
-func onList(read func(*list, []string) resp.Reply) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
-		l, ok := find[list](s, args[1])
+func onList(read func(*list, []string) resp.Reply) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
+		l, ok := find[list](db, args[1])
 		switch {
 		case !ok:
 			return resp.Fail(wrongType)
@@ -34,8 +34,8 @@ func onList(read func(*list, []string) resp.Reply) func(*Server, []string) resp.
 	}
 }
 
-func (s *Server) rpush(args []string) resp.Reply {
-	l, ok := ensure[list](s, args[1])
+func rpush(db *Database, args []string) resp.Reply {
+	l, ok := ensure[list](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -43,8 +43,8 @@ func (s *Server) rpush(args []string) resp.Reply {
 	return resp.Int(len(l.values))
 }
 
-func (s *Server) lpush(args []string) resp.Reply {
-	l, ok := ensure[list](s, args[1])
+func lpush(db *Database, args []string) resp.Reply {
+	l, ok := ensure[list](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -55,9 +55,9 @@ func (s *Server) lpush(args []string) resp.Reply {
 }
 
 // pop implements LPOP and RPOP.
-func pop(place func(*list) int) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
-		l, ok := find[list](s, args[1])
+func pop(place func(*list) int) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
+		l, ok := find[list](db, args[1])
 		switch {
 		case !ok:
 			return resp.Fail(wrongType)
@@ -68,7 +68,7 @@ func pop(place func(*list) int) func(*Server, []string) resp.Reply {
 		value := l.values[at]
 		l.values = slices.Delete(l.values, at, at+1)
 		if len(l.values) == 0 {
-			delete(s.keys, args[1])
+			delete(db.keys, args[1])
 		}
 		return resp.Text(value)
 	}

@@ -14,7 +14,7 @@ import (
 func (s *Server) Each(key string, show func(id string, fields []string) bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	st, _ := find[stream](s, key)
+	st, _ := find[stream](&s.Database, key)
 	if st == nil {
 		return
 	}
@@ -36,7 +36,7 @@ type Backlog struct {
 func (s *Server) Groups(key string) []Backlog {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	st, _ := find[stream](s, key)
+	st, _ := find[stream](&s.Database, key)
 	if st == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (s *Server) Groups(key string) []Backlog {
 func (s *Server) Members(key string) []string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	z, _ := find[sorted](s, key)
+	z, _ := find[sorted](&s.Database, key)
 	if z == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (s *Server) Members(key string) []string {
 func (s *Server) Ranked(key string, show func(member string, score float64)) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	z, _ := find[sorted](s, key)
+	z, _ := find[sorted](&s.Database, key)
 	if z == nil {
 		return
 	}
@@ -83,7 +83,7 @@ func (s *Server) Ranked(key string, show func(member string, score float64)) {
 func (s *Server) Fields(key string, show func(name, value string)) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	h, _ := find[hash](s, key)
+	h, _ := find[hash](&s.Database, key)
 	if h == nil {
 		return
 	}
@@ -149,7 +149,7 @@ const end = 0xff
 func (s *Server) Delivered(key string) (most int64) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	st, _ := find[stream](s, key)
+	st, _ := find[stream](&s.Database, key)
 	if st == nil {
 		return 0
 	}

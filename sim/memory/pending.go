@@ -8,8 +8,8 @@ import (
 )
 
 // owned returns the stream and group that a command names, or an error message.
-func (s *Server) owned(key, name string) (st *stream, g *group, bad string) {
-	st, ok := find[stream](s, key)
+func owned(db *Database, key, name string) (st *stream, g *group, bad string) {
+	st, ok := find[stream](db, key)
 	if !ok {
 		return nil, nil, wrongType
 	}
@@ -20,9 +20,9 @@ func (s *Server) owned(key, name string) (st *stream, g *group, bad string) {
 }
 
 // xpending implements XPENDING.
-func (s *Server) xpending(args []string) resp.Reply {
+func xpending(db *Database, args []string) resp.Reply {
 	if len(args) == 3 {
-		_, g, bad := s.owned(args[1], args[2])
+		_, g, bad := owned(db, args[1], args[2])
 		if bad != "" {
 			return resp.Fail(bad)
 		}
@@ -47,20 +47,20 @@ func (s *Server) xpending(args []string) resp.Reply {
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	_, g, bad := s.owned(args[1], args[2])
+	_, g, bad := owned(db, args[1], args[2])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
 	found := g.pending[g.search(from):]
-	out := s.some(int(max(0, min(count, int64(len(found))))))[:0]
+	out := db.some(int(max(0, min(count, int64(len(found))))))[:0]
 	for _, p := range found {
 		if int64(len(out)) >= count || to.less(p.streamID) {
 			break
 		}
-		if s.ms-p.since < idle || len(rest) == 4 && p.owner.name != rest[3] {
+		if db.ms-p.since < idle || len(rest) == 4 && p.owner.name != rest[3] {
 			continue
 		}
-		out = append(out, s.list(resp.Text(p.id), resp.Text(p.owner.name), resp.Int(int(max(s.ms-p.since, 0))), counted(p.delivery)))
+		out = append(out, db.list(resp.Text(p.id), resp.Text(p.owner.name), resp.Int(int(max(db.ms-p.since, 0))), counted(p.delivery)))
 	}
 	return resp.List(out...)
 }
@@ -91,12 +91,12 @@ type claiming struct {
 }
 
 // xclaim implements XCLAIM.
-func (s *Server) xclaim(args []string) resp.Reply {
-	c, bad := s.claimingOf(args[4:])
+func xclaim(db *Database, args []string) resp.Reply {
+	c, bad := claimingOf(db, args[4:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	st, g, bad := s.owned(args[1], args[2])
+	st, g, bad := owned(db, args[1], args[2])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
@@ -114,17 +114,17 @@ func (s *Server) xclaim(args []string) resp.Reply {
 			continue
 		case e == nil || !there && !c.force:
 			continue
-		case there && s.ms-g.pending[at].since < c.idle:
+		case there && db.ms-g.pending[at].since < c.idle:
 			continue
 		}
 		if owner == nil {
-			owner = g.join(args[3], s.ms)
+			owner = g.join(args[3], db.ms)
 		}
 		p := g.find(id)
 		if p == nil {
-			p = g.give(pending{id, e.id, owner, s.ms, 1})
+			p = g.give(pending{id, e.id, owner, db.ms, 1})
 		}
-		s.taken(g, p, owner)
+		db.taken(g, p, owner)
 		p.claim(c, owner)
 		if c.just {
 			out = append(out, resp.Text(p.id))
@@ -148,8 +148,8 @@ func (p *pending) claim(c claiming, owner *consumer) {
 }
 
 // claimingOf parses the arguments of XCLAIM from the idle time on.
-func (s *Server) claimingOf(args []string) (c claiming, bad string) {
-	c.since, c.count = s.ms, -1
+func claimingOf(db *Database, args []string) (c claiming, bad string) {
+	c.since, c.count = db.ms, -1
 	var ok bool
 	if c.idle, ok = integer(args[0]); !ok {
 		return c, "ERR Invalid min-idle-time argument for XCLAIM"
@@ -177,7 +177,7 @@ func (s *Server) claimingOf(args []string) (c claiming, bad string) {
 		case len(args) == 1:
 			return c, "ERR Unrecognized XCLAIM option '" + args[0] + "'"
 		}
-		if bad := s.claimOption(&c, word, args[1]); bad != "" {
+		if bad := claimOption(db, &c, word, args[1]); bad != "" {
 			return c, bad
 		}
 		args = args[1:]
@@ -185,7 +185,7 @@ func (s *Server) claimingOf(args []string) (c claiming, bad string) {
 	return c, ""
 }
 
-func (s *Server) claimOption(c *claiming, word, value string) (bad string) {
+func claimOption(db *Database, c *claiming, word, value string) (bad string) {
 	var ok bool
 	if word == "lastid" {
 		if c.last, ok = streamIDOf(value, 0); !ok {
@@ -199,7 +199,7 @@ func (s *Server) claimOption(c *claiming, word, value string) (bad string) {
 	}
 	switch word {
 	case "idle":
-		c.since = s.ms - n
+		c.since = db.ms - n
 	case "time":
 		c.since = n
 	case "retrycount":
@@ -207,8 +207,8 @@ func (s *Server) claimOption(c *claiming, word, value string) (bad string) {
 	default:
 		return "ERR Unrecognized XCLAIM option '" + word + "'"
 	}
-	if c.since < 0 || c.since > s.ms {
-		c.since = s.ms
+	if c.since < 0 || c.since > db.ms {
+		c.since = db.ms
 	}
 	return ""
 }
@@ -217,8 +217,8 @@ func (s *Server) claimOption(c *claiming, word, value string) (bad string) {
 const looks = 10
 
 // xautoClaim implements XAUTOCLAIM.
-func (s *Server) xautoClaim(args []string) resp.Reply {
-	c := claiming{since: s.ms, count: -1}
+func xautoClaim(db *Database, args []string) resp.Reply {
+	c := claiming{since: db.ms, count: -1}
 	idle, okIdle := integer(args[4])
 	from, bad := streamBound(args[5], 0)
 	count := int64(100)
@@ -243,11 +243,11 @@ func (s *Server) xautoClaim(args []string) resp.Reply {
 			return resp.Fail(syntax)
 		}
 	}
-	st, g, bad := s.owned(args[1], args[2])
+	st, g, bad := owned(db, args[1], args[2])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	return s.claimFrom(st, g, c, autoClaim{from, count, args[3]})
+	return claimFrom(db, st, g, c, autoClaim{from, count, args[3]})
 }
 
 // autoClaim holds the start, the maximum count and the consumer of an XAUTOCLAIM.
@@ -257,7 +257,7 @@ type autoClaim struct {
 	consumer string
 }
 
-func (s *Server) claimFrom(st *stream, g *group, c claiming, a autoClaim) resp.Reply {
+func claimFrom(db *Database, st *stream, g *group, c claiming, a autoClaim) resp.Reply {
 	claimed, gone := []resp.Reply{}, []string{}
 	at := g.search(a.from)
 	var owner *consumer
@@ -271,13 +271,13 @@ func (s *Server) claimFrom(st *stream, g *group, c claiming, a autoClaim) resp.R
 			continue
 		}
 		at++
-		if s.ms-p.since < c.idle {
+		if db.ms-p.since < c.idle {
 			continue
 		}
 		if owner == nil {
-			owner = g.join(a.consumer, s.ms)
+			owner = g.join(a.consumer, db.ms)
 		}
-		s.taken(g, p, owner)
+		db.taken(g, p, owner)
 		p.claim(c, owner)
 		count--
 		if c.just {

@@ -12,17 +12,17 @@ import (
 // page returns the reply of a SCAN command: the elements at or after a cursor, each of
 // which has width texts. Elements that exist during the whole scan are returned, whatever
 // is added or removed meanwhile.
-func (s *Server) page(cursor string, all []string, width int) resp.Reply {
+func (db *Database) page(cursor string, all []string, width int) resp.Reply {
 	from, err := strconv.ParseUint(cursor, 10, 64)
 	switch {
 	case err != nil:
 		return resp.Fail("ERR invalid cursor")
-	case s.Page == 0 && from == 0:
+	case db.Page == 0 && from == 0:
 		return resp.List(resp.Text("0"), resp.Strings(all))
-	case s.Page == 0:
+	case db.Page == 0:
 		return resp.List(resp.Text("0"), resp.Strings(nil))
 	}
-	return scanned(from, slices.Collect(slices.Chunk(all, width)), s.Page)
+	return scanned(from, slices.Collect(slices.Chunk(all, width)), db.Page)
 }
 
 // scanned returns count elements whose position is at or after from, and all others with

@@ -4,18 +4,26 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"maps"
-	"slices"
 	"strings"
 
 	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/resp"
 )
 
+// scriptCommands returns the commands that the server executes itself, see Server.onScripts.
 func scriptCommands() map[string]command {
-	return map[string]command{
-		"eval":    {(*Server).eval, -3},
-		"evalsha": {(*Server).evalSHA, -3},
-		"script":  {(*Server).script, -2},
+	return map[string]command{"eval": {nil, -3}, "evalsha": {nil, -3}, "script": {nil, -2}}
+}
+
+// onScripts executes the commands about scripts.
+func (s *Server) onScripts(args []string) resp.Reply {
+	switch strings.ToLower(args[0]) {
+	case "evalsha":
+		return s.evalSHA(args)
+	case "eval":
+		return s.eval(args)
+	default:
+		return s.script(args)
 	}
 }
 
@@ -118,26 +126,6 @@ func (s *Server) run(l *loaded, args []string) resp.Reply {
 	defer func(before bool) { s.fleeting = before }(s.fleeting)
 	s.fleeting = true
 	return s.runner.Run(l.Script, l.name, args[:count], args[count:])
-}
-
-// some returns count empty replies for a list. While s.fleeting is set they come from a
-// shared buffer, because the reader consumes each reply before it sends the next command.
-func (s *Server) some(count int) []resp.Reply {
-	if !s.fleeting {
-		return make([]resp.Reply, count)
-	}
-	n := len(s.parts)
-	s.parts = slices.Grow(s.parts, count)[:n+count]
-	out := s.parts[n : n+count : n+count]
-	clear(out)
-	return out
-}
-
-// list returns a list of replies.
-func (s *Server) list(parts ...resp.Reply) resp.Reply {
-	out := s.some(len(parts))
-	copy(out, parts)
-	return resp.List(out...)
 }
 
 // script implements SCRIPT LOAD, EXISTS and FLUSH.

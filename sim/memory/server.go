@@ -8,56 +8,32 @@ import (
 	"sync"
 	"time"
 
-	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/resp"
 )
 
-// Server is an in-memory Redis. It has database 0 only, and never blocks.
+// Server is an in-memory Redis: it executes the commands of connections and of scripts on
+// its database, one at a time. It has database 0 only, and never blocks.
 type Server struct {
+	Database
+
 	// Tamper, if set before the first script is loaded, changes the source of each: the
 	// tests of the simulator plant mistakes with it.
 	Tamper func(source string) string
-	// Added, if set, is called for each entry that is added to a stream, and for each
-	// command that adds to a sorted set. It must not send commands.
-	Added func(key string, fields []string)
-	// Watch is called when something happens to entries and keys that others may need.
-	Watch Watch
-
-	// Page is how many elements a SCAN command returns at once; 0: all.
-	Page int
-	// Waited means that the caller implements BLOCK: it waits before it sends a read.
-	Waited bool
-	// Node is how many entries a node of a stream has, like stream-node-max-entries:
-	// approximate trimming removes whole nodes only. 0: 100, the default of Redis.
-	Node int
 
 	// lock makes one command, and so one script, the unit of interleaving.
 	lock     sync.Mutex
 	commands map[string]command
 	latest   word // the command that was looked up last
-	keys     map[string]*item
-	now      time.Time
-	ms       int64 // now in milliseconds since 1970
 	scripts  map[string]*loaded
 	known    map[string]*loaded // further scripts; not changed
-	time     []string           // the reply of TIME; nil: not computed since the clock was set
-	fields   []string           // of the entries that were added last
-	fleeting bool               // no caller keeps a reply beyond the next command
-	*scratch
 
 	closed bool
-}
-
-// item is the value of a key: a *text, *hash, *set, *sorted, *list or *stream.
-type item struct {
-	value   any
-	expires int64 // in milliseconds since 1970; 0: never
 }
 
 // command is the implementation of a command. arity is the number of its arguments
 // including the name; if negative, the minimum.
 type command struct {
-	run   func(s *Server, args []string) resp.Reply
+	run   func(db *Database, args []string) resp.Reply // nil: the command is about scripts
 	arity int
 }
 
@@ -73,7 +49,8 @@ func (c command) takes(count int) bool {
 
 // New returns an empty Redis whose clock is at start.
 func New(start time.Time) *Server {
-	s := &Server{commands: commands(), keys: map[string]*item{}, scripts: map[string]*loaded{}, scratch: unused()}
+	s := &Server{commands: commands(), scripts: map[string]*loaded{}}
+	s.keys, s.scratch = map[string]*item{}, unused()
 	s.runner.Redis = s.carryOut
 	s.setTime(start)
 	return s
@@ -112,37 +89,12 @@ func (s *Server) Close() {
 	s.scratch = nil
 }
 
-// scratch holds the buffers of a server, which are reused by later servers.
-type scratch struct {
-	args   []string     // of the current command
-	reply  resp.Reply   // to the current command …
-	sent   []byte       // … as it is sent
-	parts  []resp.Reply // of the reply to the last command, while fleeting
-	runner lua.Runner
-
-	blocks [][]string // buffers for the fields of entries
-	begun  int        // number of blocks in use
-}
-
-//nolint:gochecknoglobals // a pool of empty buffers
-var scratches sync.Pool
-
-// unused returns buffers from the pool, or new ones.
-func unused() *scratch {
-	if s, ok := scratches.Get().(*scratch); ok {
-		return s
-	}
-	return &scratch{}
-}
-
 // SetTime moves the clock that TIME, stream ids, idle times and expiry use.
 func (s *Server) SetTime(t time.Time) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.setTime(t)
 }
-
-func (s *Server) setTime(t time.Time) { s.now, s.ms, s.time = t, t.UnixMilli(), nil }
 
 // Now returns the time that was set last.
 func (s *Server) Now() time.Time {
@@ -166,10 +118,12 @@ func (s *Server) carryOut(args []string) resp.Reply {
 		return resp.Fail("ERR unknown command '" + args[0] + "': the simulator does not have it")
 	case !c.takes(len(args)):
 		return resp.Fail("ERR wrong number of arguments for '" + strings.ToLower(args[0]) + "' command")
-	default:
-		s.parts = s.parts[:0]
-		return c.run(s, args)
 	}
+	s.parts = s.parts[:0]
+	if c.run == nil {
+		return s.onScripts(args)
+	}
+	return c.run(&s.Database, args)
 }
 
 // command looks up a command. It remembers the last one, because scripts repeat commands.
@@ -196,36 +150,3 @@ const (
 	noFinite    = "ERR resulting score is not a number (NaN)"
 	wouldOverWr = "ERR increment or decrement would overflow"
 )
-
-// item returns the item of a key; nil if there is none or it has expired.
-func (s *Server) item(key string) *item {
-	it := s.keys[key]
-	if it != nil && it.expires != 0 && it.expires <= s.ms {
-		delete(s.keys, key)
-		return nil
-	}
-	return it
-}
-
-// find returns the value of a key, nil if there is none. It returns false if the value
-// has another type.
-func find[T any](s *Server, key string) (value *T, ok bool) {
-	it := s.item(key)
-	if it == nil {
-		return nil, true
-	}
-	value, ok = it.value.(*T)
-	return value, ok
-}
-
-// ensure returns the value of a key, and creates it if there is none. It returns false if
-// the value has another type.
-func ensure[T any](s *Server, key string) (value *T, ok bool) {
-	if it := s.item(key); it != nil {
-		value, ok = it.value.(*T)
-		return value, ok
-	}
-	value = new(T)
-	s.keys[key] = &item{value: value}
-	return value, true
-}

@@ -16,22 +16,22 @@ func (m *set) has(member string) bool {
 
 func setCommands() map[string]command {
 	return map[string]command{
-		"sadd":       {(*Server).sadd, -3},
-		"srem":       {(*Server).srem, -3},
+		"sadd":       {sadd, -3},
+		"srem":       {srem, -3},
 		"smembers":   {onSet(func(m *set, _ []string) resp.Reply { return resp.Strings(slices.Clone(m.members)) }), 2},
 		"scard":      {onSet(func(m *set, _ []string) resp.Reply { return resp.Int(len(m.members)) }), 2},
 		"sismember":  {onSet(func(m *set, args []string) resp.Reply { return resp.Bool(m.has(args[2])) }), 3},
 		"smismember": {onSet((*set).smisMember), -3},
-		"sscan":      {func(s *Server, args []string) resp.Reply { return onSet(s.sscan)(s, args) }, -3},
+		"sscan":      {sscan, -3},
 		"sunion":     {setOf(func(n, _ int) bool { return n > 0 }), -2},
 		"sinter":     {setOf(func(n, of int) bool { return n == of }), -2},
 	}
 }
 
 // onSet returns a command that reads a set; a missing one is empty.
-func onSet(read func(*set, []string) resp.Reply) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
-		m, ok := find[set](s, args[1])
+func onSet(read func(*set, []string) resp.Reply) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
+		m, ok := find[set](db, args[1])
 		switch {
 		case !ok:
 			return resp.Fail(wrongType)
@@ -50,22 +50,24 @@ func (m *set) smisMember(args []string) resp.Reply {
 	return resp.List(out...)
 }
 
-func (s *Server) sscan(m *set, args []string) resp.Reply {
-	pattern, kind, bad := scanOptions(args[3:])
-	if bad != "" || kind != "" {
-		return resp.Fail(syntax)
-	}
-	found := slices.DeleteFunc(slices.Clone(m.members), func(member string) bool { return !glob(pattern, member) })
-	return s.page(args[2], found, 1)
+func sscan(db *Database, args []string) resp.Reply {
+	return onSet(func(m *set, args []string) resp.Reply {
+		pattern, kind, bad := scanOptions(args[3:])
+		if bad != "" || kind != "" {
+			return resp.Fail(syntax)
+		}
+		found := slices.DeleteFunc(slices.Clone(m.members), func(member string) bool { return !glob(pattern, member) })
+		return db.page(args[2], found, 1)
+	})(db, args)
 }
 
 // setOf implements SUNION and SINTER: wanted decides by the number n of the sets that
 // contain a member.
-func setOf(wanted func(n, of int) bool) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
+func setOf(wanted func(n, of int) bool) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
 		count := map[string]int{}
 		for _, key := range args[1:] {
-			m, ok := find[set](s, key)
+			m, ok := find[set](db, key)
 			if !ok {
 				return resp.Fail(wrongType)
 			}
@@ -87,8 +89,8 @@ func setOf(wanted func(n, of int) bool) func(*Server, []string) resp.Reply {
 	}
 }
 
-func (s *Server) sadd(args []string) resp.Reply {
-	m, ok := ensure[set](s, args[1])
+func sadd(db *Database, args []string) resp.Reply {
+	m, ok := ensure[set](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -102,8 +104,8 @@ func (s *Server) sadd(args []string) resp.Reply {
 	return resp.Int(n)
 }
 
-func (s *Server) srem(args []string) resp.Reply {
-	m, ok := find[set](s, args[1])
+func srem(db *Database, args []string) resp.Reply {
+	m, ok := find[set](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -118,7 +120,7 @@ func (s *Server) srem(args []string) resp.Reply {
 		}
 	}
 	if len(m.members) == 0 {
-		delete(s.keys, args[1])
+		delete(db.keys, args[1])
 	}
 	return resp.Int(n)
 }

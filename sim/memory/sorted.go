@@ -35,7 +35,7 @@ func (r ranked) compare(other ranked) int {
 func (s *Server) First(key string) time.Time {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	z, _ := find[sorted](s, key)
+	z, _ := find[sorted](&s.Database, key)
 	if z == nil || len(z.ranked) == 0 {
 		return time.Time{}
 	}
@@ -101,11 +101,11 @@ func (z *sorted) remove(member string) bool {
 
 func sortedCommands() map[string]command {
 	return map[string]command{
-		"zadd":             {(*Server).zadd, -4},
-		"zincrby":          {(*Server).zincrBy, 4},
-		"zrem":             {(*Server).zrem, -3},
-		"zremrangebyscore": {(*Server).zremRangeByScore, 4},
-		"zremrangebyrank":  {(*Server).zremRangeByRank, 4},
+		"zadd":             {zadd, -4},
+		"zincrby":          {zincrBy, 4},
+		"zrem":             {zrem, -3},
+		"zremrangebyscore": {zremRangeByScore, 4},
+		"zremrangebyrank":  {zremRangeByRank, 4},
 		"zpopmin":          {zpop(func(z *sorted) int { return 0 }), 2},
 		"zpopmax":          {zpop(func(z *sorted) int { return len(z.ranked) - 1 }), 2},
 		"zscore":           {onSorted((*sorted).zscore), 3},
@@ -114,7 +114,7 @@ func sortedCommands() map[string]command {
 		"zcount":           {onSorted((*sorted).zcount), 4},
 		"zrank":            {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2], 1) }), 3},
 		"zrevrank":         {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2], -1) }), 3},
-		"zscan":            {func(s *Server, args []string) resp.Reply { return onSorted(s.zscan)(s, args) }, -3},
+		"zscan":            {zscan, -3},
 		"zrange":           {onSorted((*sorted).zrange), -4},
 		"zrevrange":        {onSorted((*sorted).zrange), -4},
 		"zrangebyscore":    {onSorted((*sorted).zrange), -4},
@@ -123,9 +123,9 @@ func sortedCommands() map[string]command {
 }
 
 // onSorted returns a command that reads a sorted set; a missing one is empty.
-func onSorted(read func(*sorted, []string) resp.Reply) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
-		z, ok := find[sorted](s, args[1])
+func onSorted(read func(*sorted, []string) resp.Reply) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
+		z, ok := find[sorted](db, args[1])
 		if z == nil {
 			z = &sorted{}
 		}
@@ -198,22 +198,24 @@ func (z *sorted) rank(member string, way int) resp.Reply {
 	return resp.Int(at)
 }
 
-func (s *Server) zscan(z *sorted, args []string) resp.Reply {
-	pattern, kind, bad := scanOptions(args[3:])
-	if bad != "" || kind != "" {
-		return resp.Fail(syntax)
-	}
-	var out []string
-	for _, r := range z.ranked {
-		if glob(pattern, r.member) {
-			out = append(out, r.member, written(r.score))
+func zscan(db *Database, args []string) resp.Reply {
+	return onSorted(func(z *sorted, args []string) resp.Reply {
+		pattern, kind, bad := scanOptions(args[3:])
+		if bad != "" || kind != "" {
+			return resp.Fail(syntax)
 		}
-	}
-	return s.page(args[2], out, 2) //nolint:mnd // a member and its score
+		var out []string
+		for _, r := range z.ranked {
+			if glob(pattern, r.member) {
+				out = append(out, r.member, written(r.score))
+			}
+		}
+		return db.page(args[2], out, 2) //nolint:mnd // a member and its score
+	})(db, args)
 }
 
-func (s *Server) zrem(args []string) resp.Reply {
-	z, ok := find[sorted](s, args[1])
+func zrem(db *Database, args []string) resp.Reply {
+	z, ok := find[sorted](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -227,47 +229,47 @@ func (s *Server) zrem(args []string) resp.Reply {
 		}
 	}
 	if len(z.ranked) == 0 {
-		delete(s.keys, args[1])
+		delete(db.keys, args[1])
 	}
 	return resp.Int(n)
 }
 
 // cut removes a range of members, and the key with the last one.
-func (s *Server) cut(key string, z *sorted, from, to int) resp.Reply {
+func cut(db *Database, key string, z *sorted, from, to int) resp.Reply {
 	for _, r := range z.ranked[from:to] {
 		delete(z.scores, r.member)
 	}
 	z.ranked = slices.Delete(z.ranked, from, to)
 	if to > from && len(z.ranked) == 0 {
-		delete(s.keys, key)
+		delete(db.keys, key)
 	}
 	return resp.Int(to - from)
 }
 
-func (s *Server) zremRangeByScore(args []string) resp.Reply {
+func zremRangeByScore(db *Database, args []string) resp.Reply {
 	return onSorted(func(z *sorted, args []string) resp.Reply {
 		from, to, ok := z.between(args[2], args[3])
 		if !ok {
 			return resp.Fail(noBound)
 		}
-		return s.cut(args[1], z, from, to)
-	})(s, args)
+		return cut(db, args[1], z, from, to)
+	})(db, args)
 }
 
-func (s *Server) zremRangeByRank(args []string) resp.Reply {
+func zremRangeByRank(db *Database, args []string) resp.Reply {
 	return onSorted(func(z *sorted, args []string) resp.Reply {
 		from, to, ok := span(args[2], args[3], len(z.ranked))
 		if !ok {
 			return resp.Fail(noInteger)
 		}
-		return s.cut(args[1], z, from, to)
-	})(s, args)
+		return cut(db, args[1], z, from, to)
+	})(db, args)
 }
 
 // zpop implements ZPOPMIN and ZPOPMAX without a count.
-func zpop(place func(*sorted) int) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
-		z, ok := find[sorted](s, args[1])
+func zpop(place func(*sorted) int) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
+		z, ok := find[sorted](db, args[1])
 		switch {
 		case !ok:
 			return resp.Fail(wrongType)
@@ -276,7 +278,7 @@ func zpop(place func(*sorted) int) func(*Server, []string) resp.Reply {
 		}
 		at := place(z)
 		r := z.ranked[at]
-		s.cut(args[1], z, at, at+1)
+		cut(db, args[1], z, at, at+1)
 		return resp.Strings([]string{r.member, written(r.score)})
 	}
 }

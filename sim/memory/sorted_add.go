@@ -61,7 +61,7 @@ func (o adding) lets(old, score float64, there bool) bool {
 	}
 }
 
-func (s *Server) zadd(args []string) resp.Reply {
+func zadd(db *Database, args []string) resp.Reply {
 	o, pairs, bad := addingOptions(args[2:])
 	if bad != "" {
 		return resp.Fail(bad)
@@ -74,7 +74,7 @@ func (s *Server) zadd(args []string) resp.Reply {
 		}
 		scores = append(scores, score)
 	}
-	z, ok := find[sorted](s, args[1])
+	z, ok := find[sorted](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -84,10 +84,10 @@ func (s *Server) zadd(args []string) resp.Reply {
 		}
 		return resp.Int(0)
 	case z == nil:
-		z, _ = ensure[sorted](s, args[1])
+		z, _ = ensure[sorted](db, args[1])
 	}
-	if s.Added != nil {
-		s.Added(args[1], nil)
+	if db.Added != nil {
+		db.Added(args[1], nil)
 	}
 	if o.incr {
 		return z.increase(o, pairs[1], scores[0])
@@ -127,12 +127,12 @@ func (z *sorted) increase(o adding, member string, by float64) resp.Reply {
 	return resp.Text(written(score))
 }
 
-func (s *Server) zincrBy(args []string) resp.Reply {
+func zincrBy(db *Database, args []string) resp.Reply {
 	by, ok := scored(args[2])
 	if !ok {
 		return resp.Fail(noFloat)
 	}
-	z, ok := ensure[sorted](s, args[1])
+	z, ok := ensure[sorted](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}

@@ -160,19 +160,19 @@ func (st *stream) first() streamID {
 
 func streamCommands() map[string]command {
 	return map[string]command{
-		"xadd":      {(*Server).xadd, -5},
-		"xlen":      {(*Server).xlen, 2},
-		"xrange":    {(*Server).xrange, -4},
-		"xrevrange": {(*Server).xrange, -4},
-		"xread":     {(*Server).xread, -4},
-		"xdel":      {(*Server).xdel, -3},
-		"xtrim":     {(*Server).xtrim, -4},
-		"xsetid":    {(*Server).xsetID, 3},
+		"xadd":      {xadd, -5},
+		"xlen":      {xlen, 2},
+		"xrange":    {xrange, -4},
+		"xrevrange": {xrange, -4},
+		"xread":     {xread, -4},
+		"xdel":      {xdel, -3},
+		"xtrim":     {xtrim, -4},
+		"xsetid":    {xsetID, 3},
 	}
 }
 
-func (s *Server) xlen(args []string) resp.Reply {
-	st, ok := find[stream](s, args[1])
+func xlen(db *Database, args []string) resp.Reply {
+	st, ok := find[stream](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -184,7 +184,7 @@ func (s *Server) xlen(args []string) resp.Reply {
 }
 
 // xrange implements XRANGE and XREVRANGE.
-func (s *Server) xrange(args []string) resp.Reply {
+func xrange(db *Database, args []string) resp.Reply {
 	reverse := len(args[0]) == len("xrevrange")
 	low, high := args[2], args[3]
 	if reverse {
@@ -198,7 +198,7 @@ func (s *Server) xrange(args []string) resp.Reply {
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	st, ok := find[stream](s, args[1])
+	st, ok := find[stream](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -213,9 +213,9 @@ func (s *Server) xrange(args []string) resp.Reply {
 	}
 	found := st.entries[start:max(start, end)]
 	if reverse {
-		return s.entriesReversed(found, count)
+		return db.entriesReversed(found, count)
 	}
-	return s.entries(found[:min(count, len(found))])
+	return db.entries(found[:min(count, len(found))])
 }
 
 // rangeCount parses COUNT n; without it there is no limit.
@@ -234,16 +234,16 @@ func rangeCount(args []string) (count int, bad string) {
 }
 
 // entries returns entries as a reply.
-func (s *Server) entries(entries []entry) resp.Reply {
-	out := s.some(len(entries))
+func (db *Database) entries(entries []entry) resp.Reply {
+	out := db.some(len(entries))
 	for i := range entries {
 		out[i] = entries[i].reply()
 	}
 	return resp.List(out...)
 }
 
-func (s *Server) entriesReversed(entries []entry, count int) resp.Reply {
-	out := s.some(min(count, len(entries)))
+func (db *Database) entriesReversed(entries []entry, count int) resp.Reply {
+	out := db.some(min(count, len(entries)))
 	for i := range out {
 		out[i] = entries[len(entries)-1-i].reply()
 	}
@@ -251,14 +251,14 @@ func (s *Server) entriesReversed(entries []entry, count int) resp.Reply {
 }
 
 // xread implements XREAD.
-func (s *Server) xread(args []string) resp.Reply {
-	r, bad := s.readingOf(args[1:])
+func xread(db *Database, args []string) resp.Reply {
+	r, bad := readingOf(db, args[1:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
 	var out []resp.Reply
 	for i, key := range r.keys {
-		st, ok := find[stream](s, key)
+		st, ok := find[stream](db, key)
 		if !ok {
 			return resp.Fail(wrongType)
 		}
@@ -276,7 +276,7 @@ func (s *Server) xread(args []string) resp.Reply {
 			continue
 		}
 		if found := st.entries[st.search(after.next()):]; len(found) > 0 {
-			out = append(out, resp.List(resp.Text(key), s.entries(found[:min(r.count, len(found))])))
+			out = append(out, resp.List(resp.Text(key), db.entries(found[:min(r.count, len(found))])))
 		}
 	}
 	if len(out) == 0 {
@@ -293,13 +293,13 @@ type reading struct {
 }
 
 // readingOf parses the options after the command's name and its group and consumer.
-func (s *Server) readingOf(args []string) (r reading, bad string) {
+func readingOf(db *Database, args []string) (r reading, bad string) {
 	r.count = math.MaxInt
 	for ; len(args) > 0; args = args[1:] {
 		switch word := strings.ToLower(args[0]); {
 		case word == "noack":
 			r.noAck = true
-		case word == "block" && s.Waited && len(args) > 1:
+		case word == "block" && db.Waited && len(args) > 1:
 			args = args[1:]
 		case word == "block":
 			return r, "ERR the simulator cannot block: leave BLOCK out"
@@ -326,8 +326,8 @@ func (s *Server) readingOf(args []string) (r reading, bad string) {
 	return r, syntax
 }
 
-func (s *Server) xdel(args []string) resp.Reply {
-	st, ok := find[stream](s, args[1])
+func xdel(db *Database, args []string) resp.Reply {
+	st, ok := find[stream](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -348,7 +348,7 @@ func (s *Server) xdel(args []string) resp.Reply {
 		if at == len(st.entries) || st.entries[at].streamID != id {
 			continue
 		}
-		st.parted(s.Node)
+		st.parted(db.Node)
 		st.unplace(id)
 		st.entries = slices.Delete(st.entries, at, at+1)
 		if st.deleted.less(id) {
@@ -360,8 +360,8 @@ func (s *Server) xdel(args []string) resp.Reply {
 }
 
 // xsetID implements XSETID.
-func (s *Server) xsetID(args []string) resp.Reply {
-	st, ok := find[stream](s, args[1])
+func xsetID(db *Database, args []string) resp.Reply {
+	st, ok := find[stream](db, args[1])
 	id, okID := streamIDOf(args[2], 0)
 	switch {
 	case !ok:

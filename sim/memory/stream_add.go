@@ -66,11 +66,11 @@ func trimmingOf(args []string) (t trimming, rest []string, bad string) {
 }
 
 // trim removes the oldest entries, and returns their number.
-func (s *Server) trim(key string, st *stream, t trimming) int {
+func (db *Database) trim(key string, st *stream, t trimming) int {
 	n, known := 0, st.nodes != nil
 	switch {
 	case t.by != "" && t.about:
-		n = st.wholeNodes(t, s.Node)
+		n = st.wholeNodes(t, db.Node)
 	case t.by == "maxlen":
 		n = max(0, len(st.entries)-t.most)
 	case t.by == "minid":
@@ -82,12 +82,12 @@ func (s *Server) trim(key string, st *stream, t trimming) int {
 		}
 		return 0
 	}
-	st.parted(s.Node)
+	st.parted(db.Node)
 	for i := range n {
 		st.unplace(st.entries[i].streamID)
 	}
-	s.lost(st, st.entries[:n])
-	s.trimmed(key, st.entries[:n])
+	db.lost(st, st.entries[:n])
+	db.trimmed(key, st.entries[:n])
 	st.entries = slices.Delete(st.entries, 0, n)
 	if t.about && !known { // only whole nodes were removed
 		st.nodes = nil
@@ -95,7 +95,7 @@ func (s *Server) trim(key string, st *stream, t trimming) int {
 	return n
 }
 
-func (s *Server) xtrim(args []string) resp.Reply {
+func xtrim(db *Database, args []string) resp.Reply {
 	if word := strings.ToLower(args[2]); word != "maxlen" && word != "minid" {
 		return resp.Fail(syntax)
 	}
@@ -106,17 +106,17 @@ func (s *Server) xtrim(args []string) resp.Reply {
 	case len(rest) > 0:
 		return resp.Fail(syntax)
 	}
-	st, ok := find[stream](s, args[1])
+	st, ok := find[stream](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
 	case st == nil:
 		return resp.Int(0)
 	}
-	return resp.Int(s.trim(args[1], st, t))
+	return resp.Int(db.trim(args[1], st, t))
 }
 
-func (s *Server) xadd(args []string) resp.Reply {
+func xadd(db *Database, args []string) resp.Reply {
 	key, rest := args[1], args[2:]
 	var t trimming
 	create := true
@@ -141,7 +141,7 @@ options:
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	st, ok := find[stream](s, key)
+	st, ok := find[stream](db, key)
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -150,35 +150,20 @@ options:
 	case st == nil:
 		st = &stream{}
 	}
-	id, bad := wanted.after(st.last, uint64(s.ms))
+	id, bad := wanted.after(st.last, uint64(db.ms))
 	if bad != "" {
 		return resp.Fail(bad)
 	}
 	text := id.String()
-	st.add(entry{id, text, s.kept(rest[1:])}, s.Node)
-	if s.keys[key] == nil {
-		s.keys[key] = &item{value: st}
+	st.add(entry{id, text, db.kept(rest[1:])}, db.Node)
+	if db.keys[key] == nil {
+		db.keys[key] = &item{value: st}
 	}
-	s.trim(key, st, t)
-	if s.Added != nil {
-		s.Added(key, rest[1:])
+	db.trim(key, st, t)
+	if db.Added != nil {
+		db.Added(key, rest[1:])
 	}
 	return resp.Text(text)
-}
-
-// kept copies fields. Small ones share a block with those of other entries, which saves
-// allocations.
-func (s *Server) kept(fields []string) []string {
-	const few = 64
-	if len(fields) > few {
-		return slices.Clone(fields)
-	}
-	if cap(s.fields)-len(s.fields) < len(fields) {
-		s.fields = s.block()
-	}
-	n := len(s.fields)
-	s.fields = append(s.fields, fields...)
-	return s.fields[n:len(s.fields):len(s.fields)]
 }
 
 // block returns an empty block for fields.

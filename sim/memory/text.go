@@ -13,26 +13,26 @@ type text struct{ value string }
 
 func textCommands() map[string]command {
 	return map[string]command{
-		"get":    {(*Server).get, 2},
-		"set":    {(*Server).set, -3},
-		"setnx":  {(*Server).setNX, 3},
+		"get":    {get, 2},
+		"set":    {setText, -3},
+		"setnx":  {setNX, 3},
 		"setex":  {setFor(1000), 4},
 		"psetex": {setFor(1), 4},
-		"getset": {(*Server).getSet, 3},
-		"getdel": {(*Server).getDel, 2},
-		"mget":   {(*Server).mget, -2},
-		"mset":   {(*Server).mset, -3},
-		"append": {(*Server).appendTo, 3},
-		"strlen": {(*Server).strlen, 2},
-		"incr":   {func(s *Server, args []string) resp.Reply { return s.increase(args[1], 1) }, 2},
-		"decr":   {func(s *Server, args []string) resp.Reply { return s.increase(args[1], -1) }, 2},
+		"getset": {getSet, 3},
+		"getdel": {getDel, 2},
+		"mget":   {mget, -2},
+		"mset":   {mset, -3},
+		"append": {appendTo, 3},
+		"strlen": {strlen, 2},
+		"incr":   {func(db *Database, args []string) resp.Reply { return increase(db, args[1], 1) }, 2},
+		"decr":   {func(db *Database, args []string) resp.Reply { return increase(db, args[1], -1) }, 2},
 		"incrby": {increaseBy(1), 3},
 		"decrby": {increaseBy(-1), 3},
 	}
 }
 
-func (s *Server) get(args []string) resp.Reply {
-	t, ok := find[text](s, args[1])
+func get(db *Database, args []string) resp.Reply {
+	t, ok := find[text](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -43,13 +43,6 @@ func (s *Server) get(args []string) resp.Reply {
 	}
 }
 
-// put sets a string without expiry.
-func (s *Server) put(key, value string) *item {
-	it := &item{value: &text{value}}
-	s.keys[key] = it
-	return it
-}
-
 // setting holds the options of SET.
 type setting struct {
 	expires        int64 // 0: never
@@ -58,16 +51,16 @@ type setting struct {
 	message        string // the error if bad
 }
 
-// set implements SET.
-func (s *Server) set(args []string) resp.Reply {
-	o := s.setOptions(args[3:])
+// setText implements SET.
+func setText(db *Database, args []string) resp.Reply {
+	o := setOptions(db, args[3:])
 	if o.bad {
 		return resp.Fail(o.message)
 	}
-	key, was := args[1], s.item(args[1])
+	key, was := args[1], db.item(args[1])
 	reply := resp.OK()
 	if o.get {
-		if reply = s.get(args[:2]); reply.Kind == resp.Error {
+		if reply = get(db, args[:2]); reply.Kind == resp.Error {
 			return reply
 		}
 	}
@@ -77,17 +70,17 @@ func (s *Server) set(args []string) resp.Reply {
 		}
 		return reply
 	}
-	it := s.put(key, args[2])
+	it := db.put(key, args[2])
 	switch {
 	case o.expires != 0:
-		s.expire(key, it, o.expires)
+		db.expire(key, it, o.expires)
 	case o.keep && was != nil:
 		it.expires = was.expires
 	}
 	return reply
 }
 
-func (s *Server) setOptions(args []string) (o setting) {
+func setOptions(db *Database, args []string) (o setting) {
 	fail := func(message string) setting { return setting{bad: true, message: message} }
 	for ; len(args) > 0; args = args[1:] {
 		name := strings.ToLower(args[0])
@@ -115,7 +108,7 @@ func (s *Server) setOptions(args []string) (o setting) {
 				n *= 1000
 			}
 			if len(name) == 2 {
-				n += s.ms
+				n += db.ms
 			}
 			o.expires, args = n, args[1:]
 		default:
@@ -128,17 +121,17 @@ func (s *Server) setOptions(args []string) (o setting) {
 	return o
 }
 
-func (s *Server) setNX(args []string) resp.Reply {
-	if s.item(args[1]) != nil {
+func setNX(db *Database, args []string) resp.Reply {
+	if db.item(args[1]) != nil {
 		return resp.Int(0)
 	}
-	s.put(args[1], args[2])
+	db.put(args[1], args[2])
 	return resp.Int(1)
 }
 
 // setFor implements SETEX and PSETEX.
-func setFor(unit int64) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
+func setFor(unit int64) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
 		n, ok := integer(args[2])
 		switch {
 		case !ok:
@@ -146,31 +139,31 @@ func setFor(unit int64) func(*Server, []string) resp.Reply {
 		case n <= 0 || n > math.MaxInt64/4000:
 			return resp.Fail("ERR invalid expire time in '" + strings.ToLower(args[0]) + "' command")
 		}
-		s.put(args[1], args[3]).expires = s.ms + n*unit
+		db.put(args[1], args[3]).expires = db.ms + n*unit
 		return resp.OK()
 	}
 }
 
-func (s *Server) getSet(args []string) resp.Reply {
-	reply := s.get(args[:2])
+func getSet(db *Database, args []string) resp.Reply {
+	reply := get(db, args[:2])
 	if reply.Kind != resp.Error {
-		s.put(args[1], args[2])
+		db.put(args[1], args[2])
 	}
 	return reply
 }
 
-func (s *Server) getDel(args []string) resp.Reply {
-	reply := s.get(args[:2])
+func getDel(db *Database, args []string) resp.Reply {
+	reply := get(db, args[:2])
 	if reply.Kind != resp.Error {
-		delete(s.keys, args[1])
+		delete(db.keys, args[1])
 	}
 	return reply
 }
 
-func (s *Server) mget(args []string) resp.Reply {
+func mget(db *Database, args []string) resp.Reply {
 	out := make([]resp.Reply, 0, len(args)-1)
 	for _, key := range args[1:] {
-		if t, _ := find[text](s, key); t != nil {
+		if t, _ := find[text](db, key); t != nil {
 			out = append(out, resp.Text(t.value))
 			continue
 		}
@@ -179,18 +172,18 @@ func (s *Server) mget(args []string) resp.Reply {
 	return resp.List(out...)
 }
 
-func (s *Server) mset(args []string) resp.Reply {
+func mset(db *Database, args []string) resp.Reply {
 	if len(args)%2 == 0 {
 		return resp.Fail("ERR wrong number of arguments for 'mset' command")
 	}
 	for i := 1; i < len(args); i += 2 {
-		s.put(args[i], args[i+1])
+		db.put(args[i], args[i+1])
 	}
 	return resp.OK()
 }
 
-func (s *Server) appendTo(args []string) resp.Reply {
-	t, ok := ensure[text](s, args[1])
+func appendTo(db *Database, args []string) resp.Reply {
+	t, ok := ensure[text](db, args[1])
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -198,8 +191,8 @@ func (s *Server) appendTo(args []string) resp.Reply {
 	return resp.Int(len(t.value))
 }
 
-func (s *Server) strlen(args []string) resp.Reply {
-	t, ok := find[text](s, args[1])
+func strlen(db *Database, args []string) resp.Reply {
+	t, ok := find[text](db, args[1])
 	switch {
 	case !ok:
 		return resp.Fail(wrongType)
@@ -211,18 +204,18 @@ func (s *Server) strlen(args []string) resp.Reply {
 }
 
 // increaseBy implements INCRBY and DECRBY.
-func increaseBy(sign int64) func(*Server, []string) resp.Reply {
-	return func(s *Server, args []string) resp.Reply {
+func increaseBy(sign int64) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
 		n, ok := integer(args[2])
 		if !ok {
 			return resp.Fail(noInteger)
 		}
-		return s.increase(args[1], sign*n)
+		return increase(db, args[1], sign*n)
 	}
 }
 
-func (s *Server) increase(key string, by int64) resp.Reply {
-	t, ok := find[text](s, key)
+func increase(db *Database, key string, by int64) resp.Reply {
+	t, ok := find[text](db, key)
 	if !ok {
 		return resp.Fail(wrongType)
 	}
@@ -237,7 +230,7 @@ func (s *Server) increase(key string, by int64) resp.Reply {
 	case overflows(n, by):
 		return resp.Fail(wouldOverWr)
 	}
-	t, _ = ensure[text](s, key)
+	t, _ = ensure[text](db, key)
 	t.value = strconv.FormatInt(n+by, 10)
 	return resp.Int(int(n + by))
 }

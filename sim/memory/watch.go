@@ -19,27 +19,27 @@ type Entry struct {
 }
 
 // taken reports that an entry is about to get another owner.
-func (s *Server) taken(g *group, p *pending, to *consumer) {
-	if s.Watch.Taken != nil && p.owner != to {
-		s.Watch.Taken(Entry{Stream: g.stream, Group: g.name, ID: p.id, Owner: p.owner.name}, to.name, time.Duration(s.ms-p.since)*time.Millisecond)
+func (db *Database) taken(g *group, p *pending, to *consumer) {
+	if db.Watch.Taken != nil && p.owner != to {
+		db.Watch.Taken(Entry{Stream: g.stream, Group: g.name, ID: p.id, Owner: p.owner.name}, to.name, time.Duration(db.ms-p.since)*time.Millisecond)
 	}
 }
 
 // acknowledged reports that an entry is about to be acknowledged.
-func (s *Server) acknowledged(st *stream, g *group, p *pending) {
-	if s.Watch.Acknowledged == nil {
+func (db *Database) acknowledged(st *stream, g *group, p *pending) {
+	if db.Watch.Acknowledged == nil {
 		return
 	}
 	e := Entry{Stream: g.stream, Group: g.name, ID: p.id, Owner: p.owner.name}
 	if there := st.entry(p.streamID); there != nil {
 		e.Fields = there.fields
 	}
-	s.Watch.Acknowledged(e)
+	db.Watch.Acknowledged(e)
 }
 
 // lost reports entries that are about to be removed although a group still needs them.
-func (s *Server) lost(st *stream, going []entry) {
-	if s.Watch.Lost == nil {
+func (db *Database) lost(st *stream, going []entry) {
+	if db.Watch.Lost == nil {
 		return
 	}
 	for _, g := range st.groups {
@@ -47,18 +47,18 @@ func (s *Server) lost(st *stream, going []entry) {
 			e := &going[i]
 			at := g.search(e.streamID)
 			if g.last.less(e.streamID) || at < len(g.pending) && g.pending[at].streamID == e.streamID {
-				s.Watch.Lost(g.name, e.id)
+				db.Watch.Lost(g.name, e.id)
 			}
 		}
 	}
 }
 
 // trimmed reports entries that are about to be removed.
-func (s *Server) trimmed(key string, going []entry) {
-	if s.Watch.Trimmed == nil {
+func (db *Database) trimmed(key string, going []entry) {
+	if db.Watch.Trimmed == nil {
 		return
 	}
 	for i := range going {
-		s.Watch.Trimmed(key, going[i].id, going[i].fields)
+		db.Watch.Trimmed(key, going[i].id, going[i].fields)
 	}
 }

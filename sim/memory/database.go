@@ -1,0 +1,167 @@
+package memory
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/sim/lua"
+	"flunq.io/flunq/sim/resp"
+)
+
+// Database is the keys of a Server with their values, and the clock that expires them. The
+// commands are functions on it.
+type Database struct {
+	// Added, if set, is called for each entry that is added to a stream, and for each
+	// command that adds to a sorted set. It must not send commands.
+	Added func(key string, fields []string)
+	// Watch is called when something happens to entries and keys that others may need.
+	Watch Watch
+
+	// Page is how many elements a SCAN command returns at once; 0: all.
+	Page int
+	// Waited means that the caller implements BLOCK: it waits before it sends a read.
+	Waited bool
+	// Node is how many entries a node of a stream has, like stream-node-max-entries:
+	// approximate trimming removes whole nodes only. 0: 100, the default of Redis.
+	Node int
+
+	keys     map[string]*item
+	now      time.Time
+	ms       int64    // now in milliseconds since 1970
+	time     []string // the reply of TIME; nil: not computed since the clock was set
+	fields   []string // of the entries that were added last
+	fleeting bool     // no caller keeps a reply beyond the next command
+	*scratch
+}
+
+// item is the value of a key: a *text, *hash, *set, *sorted, *list or *stream.
+type item struct {
+	value   any
+	expires int64 // in milliseconds since 1970; 0: never
+}
+
+func (db *Database) setTime(t time.Time) { db.now, db.ms, db.time = t, t.UnixMilli(), nil }
+
+// item returns the item of a key; nil if there is none or it has expired.
+func (db *Database) item(key string) *item {
+	it := db.keys[key]
+	if it != nil && it.expires != 0 && it.expires <= db.ms {
+		delete(db.keys, key)
+		return nil
+	}
+	return it
+}
+
+// find returns the value of a key, nil if there is none. It returns false if the value
+// has another type.
+func find[T any](db *Database, key string) (value *T, ok bool) {
+	it := db.item(key)
+	if it == nil {
+		return nil, true
+	}
+	value, ok = it.value.(*T)
+	return value, ok
+}
+
+// ensure returns the value of a key, and creates it if there is none. It returns false if
+// the value has another type.
+func ensure[T any](db *Database, key string) (value *T, ok bool) {
+	if it := db.item(key); it != nil {
+		value, ok = it.value.(*T)
+		return value, ok
+	}
+	value = new(T)
+	db.keys[key] = &item{value: value}
+	return value, true
+}
+
+// put sets a string without expiry.
+func (db *Database) put(key, value string) *item {
+	it := &item{value: &text{value}}
+	db.keys[key] = it
+	return it
+}
+
+// expire sets the expiry time of a key; a time in the past deletes the key.
+func (db *Database) expire(key string, it *item, at int64) {
+	if at <= db.ms {
+		delete(db.keys, key)
+		return
+	}
+	it.expires = at
+}
+
+// matching returns the keys that match a pattern, sorted.
+func (db *Database) matching(pattern, kind string) []string {
+	found := make([]string, 0, len(db.keys))
+	for key := range db.keys {
+		if glob(pattern, key) {
+			found = append(found, key)
+		}
+	}
+	slices.Sort(found)
+	return slices.DeleteFunc(found, func(key string) bool {
+		it := db.item(key)
+		return it == nil || kind != "" && !strings.EqualFold(kind, typeName(it))
+	})
+}
+
+// some returns count empty replies for a list. While db.fleeting is set they come from a
+// shared buffer, because the reader consumes each reply before it sends the next command.
+func (db *Database) some(count int) []resp.Reply {
+	if !db.fleeting {
+		return make([]resp.Reply, count)
+	}
+	n := len(db.parts)
+	db.parts = slices.Grow(db.parts, count)[:n+count]
+	out := db.parts[n : n+count : n+count]
+	clear(out)
+	return out
+}
+
+// list returns a list of replies.
+func (db *Database) list(parts ...resp.Reply) resp.Reply {
+	out := db.some(len(parts))
+	copy(out, parts)
+	return resp.List(out...)
+}
+
+// kept copies fields. Small ones share a block with those of other entries, which saves
+// allocations.
+func (db *Database) kept(fields []string) []string {
+	const few = 64
+	if len(fields) > few {
+		return slices.Clone(fields)
+	}
+	if cap(db.fields)-len(db.fields) < len(fields) {
+		db.fields = db.block()
+	}
+	n := len(db.fields)
+	db.fields = append(db.fields, fields...)
+	return db.fields[n:len(db.fields):len(db.fields)]
+}
+
+// scratch holds the buffers of a server, which are reused by later servers.
+type scratch struct {
+	args   []string     // of the current command
+	reply  resp.Reply   // to the current command …
+	sent   []byte       // … as it is sent
+	parts  []resp.Reply // of the reply to the last command, while fleeting
+	runner lua.Runner
+
+	blocks [][]string // buffers for the fields of entries
+	begun  int        // number of blocks in use
+}
+
+//nolint:gochecknoglobals // a pool of empty buffers
+var scratches sync.Pool
+
+// unused returns buffers from the pool, or new ones.
+func unused() *scratch {
+	if s, ok := scratches.Get().(*scratch); ok {
+		return s
+	}
+	return &scratch{}
+}
