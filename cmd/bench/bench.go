@@ -44,20 +44,23 @@ type Progress struct {
 // Scenario is one of the things that are measured.
 type Scenario struct {
 	Name, About string
-	measure     func(*stage, context.Context) error
+	on          func(*stage) measurement
 }
+
+// measurement measures something, and adds the results to its stage.
+type measurement func(context.Context) error
 
 // Scenarios returns all scenarios in the order in which they run.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{"register", "timers, from their events into the set", (*stage).register},
-		{"fire", "timers, from the set into their events, and how late", (*stage).fire},
-		{"steps", "workflows of tasks that do nothing", (*stage).steps},
-		{"latency", "from the start of a workflow of one task to its end", (*stage).latency},
-		{"http", "workflows of one call to a server of this process", (*stage).http},
-		{"idle", "what waiting for timers costs", (*stage).idle},
-		{"memory", "bytes in Redis", (*stage).memory},
-		{"sim", "simulated workflows, and seeds of the simulator", (*stage).sim},
+		{"register", "timers, from their events into the set", func(s *stage) measurement { return timers{s}.register }},
+		{"fire", "timers, from the set into their events, and how late", func(s *stage) measurement { return timers{s}.fire }},
+		{"steps", "workflows of tasks that do nothing", func(s *stage) measurement { return workflows{s}.steps }},
+		{"latency", "from the start of a workflow of one task to its end", func(s *stage) measurement { return latency{s}.measure }},
+		{"http", "workflows of one call to a server of this process", func(s *stage) measurement { return workflows{s}.http }},
+		{"idle", "what waiting for timers costs", func(s *stage) measurement { return idle{s}.measure }},
+		{"memory", "bytes in Redis", func(s *stage) measurement { return memory{s}.measure }},
+		{"sim", "simulated workflows, and seeds of the simulator", func(s *stage) measurement { return simulator{s}.measure }},
 	}
 }
 
@@ -108,7 +111,7 @@ func (s *stage) run(ctx context.Context, sc Scenario) (err error) {
 		defer cancel()
 		err = errors.Join(err, s.clear(tidy))
 	}()
-	return sc.measure(s, ctx)
+	return sc.on(s)(ctx)
 }
 
 // tidyTime bounds the removal of a scenario's data.

@@ -16,7 +16,7 @@ import (
 
 // crowd measures the latency of one-task workflows while another tenant has many under way, and
 // without that load.
-func (s *stage) crowd(ctx context.Context) error {
+func (s latency) crowd(ctx context.Context) error {
 	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
 	if err != nil {
 		return err
@@ -40,11 +40,11 @@ const perSecondInCrowd = 100
 
 // beside starts executions at a steady rate, whether or not earlier ones have ended, while the
 // services work off the executions that another tenant has started at once.
-func (s *stage) beside(ctx context.Context, def *dsl.Definition, crowd int, name string) (got times, err error) {
+func (s latency) beside(ctx context.Context, def *dsl.Definition, crowd int, name string) (got times, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return nil, err
 	}
-	others := *s
+	others := *s.stage
 	others.tenant = s.tenant + crowdSuffix
 	if err := stream.New(others.store).Groups(ctx, others.tenant); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (s *stage) beside(ctx context.Context, def *dsl.Definition, crowd int, name
 }
 
 // pace starts executions until done reports a share of 1.
-func (s *stage) pace(ctx context.Context, def *dsl.Definition, name string, done func(time.Duration) (float64, error)) (times, error) {
+func (s latency) pace(ctx context.Context, def *dsl.Definition, name string, done func(time.Duration) (float64, error)) (times, error) {
 	timed, cancel := context.WithTimeout(ctx, s.opts.Duration+stalled)
 	defer cancel()
 	starts := &pendingStart{ended: map[string]chan struct{}{}}

@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"flunq.io/flunq/engine/event"
 )
 
 // drain measures how services work off a backlog.
@@ -73,63 +69,8 @@ func (s *stage) drainOnce(ctx context.Context, d drain, n int) (got drained, err
 	return drained{done, took, cost(d.of, done*max(d.each, 1), before, after, c)}, err
 }
 
-// publish sends events to the tenant's stream, in pipelines.
-func (s *stage) publish(ctx context.Context, n int, nth func(int) event.Event) error {
-	return s.send(ctx, n, func(pipe redis.Pipeliner, i int) {
-		pipe.XAdd(ctx, &redis.XAddArgs{Stream: s.streamKey(), Values: nth(i).Fields()})
-	})
-}
-
-// send sends commands, in pipelines.
-func (s *stage) send(ctx context.Context, n int, nth func(redis.Pipeliner, int)) error {
-	for from := 0; from < n; from += page {
-		pipe := s.rdb.Pipeline()
-		for i := from; i < min(n, from+page); i++ {
-			nth(pipe, i)
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return fmt.Errorf("send %d commands: %w", pipe.Len(), err)
-		}
-	}
-	return nil
-}
-
-// timer returns a timer as a wait of a workflow has it.
-func (s *stage) timer(i int, at time.Time) event.Timer {
-	return event.Timer{
-		Tenant: s.tenant, Workflow: namespace + ".wait", Execution: fmt.Sprintf("x%07d", i), TaskID: "/do/0/pause",
-		TaskName: "pause", FireAt: at.UTC(), DurationMS: time.Hour.Milliseconds(), Kind: event.WaitTimer,
-	}
-}
-
-// scheduled returns the event that requests a timer.
-func (s *stage) scheduled(i int, at time.Time) event.Event {
-	t := s.timer(i, at)
-	return event.Event{
-		ID: t.Execution + "/2", Source: "/flunq/worker", Type: event.TimerScheduled, Time: at.Add(-time.Hour).UTC(),
-		Tenant: s.tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID, Data: event.Encode(t),
-	}
-}
-
-// set adds timers to the set of all timers.
-func (s *stage) set(ctx context.Context, key string, n int, due func(int) time.Time) error {
-	return s.send(ctx, n, func(pipe redis.Pipeliner, i int) {
-		t := s.timer(i, due(i))
-		pipe.ZAdd(ctx, key, redis.Z{Score: score(t.FireAt), Member: event.Encode(t)})
-	})
-}
-
 // score converts a time to Unix seconds, exact to the microsecond.
 func score(at time.Time) float64 { return float64(at.UnixMicro()) / 1e6 }
-
-// pending counts the pending timers of the bench.
-func (s *stage) pending(ctx context.Context) (int, error) {
-	n, err := s.rdb.ZCard(ctx, timersKey).Result()
-	if err != nil {
-		return 0, fmt.Errorf("count the timers: %w", err)
-	}
-	return int(n - s.before), nil
-}
 
 // namespace is the namespace of the workflows of the bench.
 const namespace = "bench"

@@ -12,7 +12,7 @@ import (
 )
 
 // http measures workflows of one call to a server in this process.
-func (s *stage) http(ctx context.Context) error {
+func (s workflows) http(ctx context.Context) error {
 	url, stop, err := answering(ctx)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func answering(ctx context.Context) (url string, stop func(), err error) {
 }
 
 // calls sends requests to a server, as many at once as there are executors, and returns the rate.
-func (s *stage) calls(ctx context.Context, url string) (float64, error) {
+func (s workflows) calls(ctx context.Context, url string) (float64, error) {
 	const measuring = "the limit: calls"
 	s.tell(measuring, 0)
 	clients := max(s.opts.Engine.Executors, 1)

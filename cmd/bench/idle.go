@@ -8,8 +8,11 @@ import (
 	"time"
 )
 
-// idle measures the cost of waiting for many timers of which none is due.
-func (s *stage) idle(ctx context.Context) error {
+// idle measures what services cost that have nothing to do.
+type idle struct{ *stage }
+
+// measure measures the cost of waiting for many timers of which none is due.
+func (s idle) measure(ctx context.Context) error {
 	if err := s.fresh(ctx); err != nil {
 		return err
 	}
@@ -55,7 +58,7 @@ type waited struct {
 }
 
 // waiting measures services that wait while nothing else happens.
-func (s *stage) waiting(ctx context.Context, measuring string, d duty) (w waited, err error) {
+func (s idle) waiting(ctx context.Context, measuring string, d duty) (w waited, err error) {
 	s.tell(measuring, 0)
 	c := &services{begin: func() {}, end: func() error { return nil }}
 	if d.Timers {

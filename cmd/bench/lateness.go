@@ -33,9 +33,9 @@ const (
 
 // lateness measures from due times until the events arrive at a reader, at a rate, and compares
 // with a bare loop.
-func (s *stage) lateness(ctx context.Context, rate int) error {
+func (s timers) lateness(ctx context.Context, rate int) error {
 	p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()), 1)}
-	bare, err := s.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), s.rawKey("timers"), s.rawClock)
+	bare, err := s.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), s.rawKey("timers"), s.limits().rawClock)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *stage) lateness(ctx context.Context, rate int) error {
 }
 
 // services runs the timer services.
-func (s *stage) services(ctx context.Context, _ plan) error {
+func (s timers) services(ctx context.Context, _ plan) error {
 	c, err := s.startServices(ctx, duty{Timers: true})
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (s *stage) services(ctx context.Context, _ plan) error {
 }
 
 // crowded measures lateness while many timers of another tenant are due at once, and without them.
-func (s *stage) crowded(ctx context.Context) error {
+func (s timers) crowded(ctx context.Context) error {
 	rate, crowd := s.opts.size(1000, 200), s.opts.size(10_000, 500)
 	var both [2]Result
 	for i, n := range []int{0, crowd} {
@@ -78,7 +78,7 @@ func (s *stage) crowded(ctx context.Context) error {
 }
 
 // observe sets the timers, starts fire, and measures when the events arrive.
-func (s *stage) observe(ctx context.Context, p plan, measuring, key string, fire func(context.Context, plan) error) (got times, err error) {
+func (s timers) observe(ctx context.Context, p plan, measuring, key string, fire func(context.Context, plan) error) (got times, err error) {
 	s.tell(measuring, 0)
 	if p.offset, err = s.clockOffset(ctx); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (s *stage) observe(ctx context.Context, p plan, measuring, key string, fire
 
 // plant sets the timers, the first of which is due after wait, and returns by how much that was too
 // late.
-func (s *stage) plant(ctx context.Context, p *plan, key string, wait time.Duration) (late time.Duration, err error) {
+func (s timers) plant(ctx context.Context, p *plan, key string, wait time.Duration) (late time.Duration, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return 0, err
 	}
@@ -110,7 +110,7 @@ func (s *stage) plant(ctx context.Context, p *plan, key string, wait time.Durati
 	if err := s.set(ctx, key, p.n, p.due); err != nil {
 		return 0, err
 	}
-	others := *s
+	others := *s.stage
 	others.tenant = s.tenant + crowdSuffix
 	if err := others.set(ctx, key, p.crowd, func(int) time.Time { return p.due(p.n / 2) }); err != nil {
 		return 0, err
@@ -125,7 +125,7 @@ const crowdSuffix = "-crowd"
 const setTime = 40 * time.Microsecond
 
 // arrivals reads the tenant's stream until all timers have fired.
-func (s *stage) arrivals(ctx context.Context, p plan, measuring string) (times, error) {
+func (s timers) arrivals(ctx context.Context, p plan, measuring string) (times, error) {
 	out := make(times, 0, p.n)
 	last, idle := "0", time.Now().Add(time.Duration(p.n)*p.apart+stalled)
 	for len(out) < p.n {
@@ -160,7 +160,7 @@ func fires(entry redis.XMessage) (int, bool) {
 
 // rawClock fires due timers with bare commands: it waits for the next one, and calls a script with
 // all that are due.
-func (s *stage) rawClock(ctx context.Context, p plan) error {
+func (s limits) rawClock(ctx context.Context, p plan) error {
 	key := s.rawKey("timers")
 	for fired := 0; fired < p.n; {
 		if err := pause(ctx, time.Until(p.due(fired).Add(-p.offset))); err != nil {
@@ -180,7 +180,7 @@ func (s *stage) rawClock(ctx context.Context, p plan) error {
 }
 
 // rawNamed fires timers with events that name them.
-func (s *stage) rawNamed(ctx context.Context, key string, due []redis.Z, from int) error {
+func (s limits) rawNamed(ctx context.Context, key string, due []redis.Z, from int) error {
 	if len(due) == 0 {
 		return nil
 	}
@@ -197,7 +197,7 @@ func (s *stage) rawNamed(ctx context.Context, key string, due []redis.Z, from in
 
 // clockOffset returns how far Redis' clock is ahead of this machine's, from the fastest of several
 // answers.
-func (s *stage) clockOffset(ctx context.Context) (offset time.Duration, err error) {
+func (s timers) clockOffset(ctx context.Context) (offset time.Duration, err error) {
 	if s.opts.Own {
 		return 0, nil // the same machine, the same clock
 	}

@@ -11,8 +11,11 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// memory measures the bytes per item in Redis, and the size of its text.
-func (s *stage) memory(ctx context.Context) error {
+// memory measures how many bytes in Redis a timer, an event and an execution take.
+type memory struct{ *stage }
+
+// measure measures the bytes per item in Redis, and the size of its text.
+func (s memory) measure(ctx context.Context) error {
 	if !s.read(ctx, nil).known {
 		s.add(Result{Name: "not reported by this Redis", Unit: "bytes"})
 		return nil
@@ -26,7 +29,7 @@ func (s *stage) memory(ctx context.Context) error {
 }
 
 // grown returns by how many bytes Redis grows during do.
-func (s *stage) grown(ctx context.Context, do func() error) (float64, error) {
+func (s memory) grown(ctx context.Context, do func() error) (float64, error) {
 	if err := s.fresh(ctx); err != nil {
 		return 0, err
 	}
@@ -37,7 +40,7 @@ func (s *stage) grown(ctx context.Context, do func() error) (float64, error) {
 	return float64(s.read(ctx, nil).memory - before), nil
 }
 
-func (s *stage) ofTimers(ctx context.Context) error {
+func (s memory) ofTimers(ctx context.Context) error {
 	s.tell("pending timers", 0)
 	n, due := s.opts.size(100_000, 1000), time.Now().Add(24*time.Hour)
 	at := func(i int) time.Time { return due.Add(time.Duration(i) * time.Millisecond) }
@@ -50,7 +53,7 @@ func (s *stage) ofTimers(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) ofEvents(ctx context.Context) error {
+func (s memory) ofEvents(ctx context.Context) error {
 	s.tell("events of the stream", 0)
 	n := s.opts.size(20_000, 1000)
 	bytes, err := s.grown(ctx, func() error { return s.publish(ctx, n, s.requested) })
@@ -67,7 +70,7 @@ func (s *stage) ofEvents(ctx context.Context) error {
 }
 
 // ofExecutions measures finished one-task executions after their events have left the stream.
-func (s *stage) ofExecutions(ctx context.Context) error {
+func (s memory) ofExecutions(ctx context.Context) error {
 	n := s.opts.size(3000, 50)
 	before := reading{}
 	if _, err := s.grown(ctx, func() error { before = s.read(ctx, nil); return nil }); err != nil {
@@ -94,7 +97,7 @@ func (s *stage) ofExecutions(ctx context.Context) error {
 }
 
 // written returns the size of one execution's fields and history as text.
-func (s *stage) written(ctx context.Context) (float64, error) {
+func (s memory) written(ctx context.Context) (float64, error) {
 	const id = "x0000001"
 	key := store.Keys{}.Execution(s.tenant, id)
 	pipe := s.rdb.Pipeline()

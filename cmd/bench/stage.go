@@ -16,7 +16,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// stage is a running scenario, with a tenant of its own.
+// stage is a running scenario with a tenant of its own: it prepares Redis, starts the
+// services, gives them work, waits until it is done, and collects the results.
 type stage struct {
 	opts    Options
 	rdb     wire.Redis // of the bench, not of the services

@@ -29,8 +29,11 @@ func simulated() workflow {
 	return workflow{name: "ten tasks, three of them waits", tasks: 10, text: document("simulated", tasks.String())}
 }
 
-// sim measures simulated executions, a search for races, and seeds with faults.
-func (s *stage) sim(ctx context.Context) error {
+// simulator measures the simulator, which needs no Redis.
+type simulator struct{ *stage }
+
+// measure measures simulated executions, a search for races, and seeds with faults.
+func (s simulator) measure(ctx context.Context) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(sim.GCPercent)) // like flunq sim
 	w := simulated()
 	baseline, err := s.interpret(ctx, w.text)
@@ -77,7 +80,7 @@ func (s *stage) sim(ctx context.Context) error {
 }
 
 // search runs the search of flunq sim --faults none, on one core.
-func (s *stage) search(ctx context.Context, cfg sim.Config) (drained, error) {
+func (s simulator) search(ctx context.Context, cfg sim.Config) (drained, error) {
 	began := time.Now()
 	over := func() bool { return time.Since(began) >= s.opts.Duration }
 	base := &search.Search{
@@ -98,7 +101,7 @@ func (s *stage) search(ctx context.Context, cfg sim.Config) (drained, error) {
 }
 
 // seeds runs seeds one by one on one core.
-func (s *stage) seeds(ctx context.Context, measuring string, run func(context.Context, uint64) (*sim.Result, error)) (drained, error) {
+func (s simulator) seeds(ctx context.Context, measuring string, run func(context.Context, uint64) (*sim.Result, error)) (drained, error) {
 	began := time.Now()
 	for n := 1; ; n++ {
 		result, err := run(ctx, uint64(n))

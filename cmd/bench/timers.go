@@ -11,16 +11,19 @@ import (
 // batch is the number of commands in a pipeline of the limits, like that of the services.
 const batch = 100
 
+// timers measures how fast timers are registered and fired, and how late they are.
+type timers struct{ *stage }
+
 // register measures timers from their events to the set. One limit is the last step alone, the
 // other is all steps in sequence.
-func (s *stage) register(ctx context.Context) error {
+func (s timers) register(ctx context.Context) error {
 	due := time.Now().Add(24 * time.Hour)
 	n := s.opts.size(20_000, 300)
-	bare, err := s.raw(ctx, "ZADD", n, (*stage).rawSet)
+	bare, err := s.limits().measure(ctx, "ZADD", n, limits.rawSet)
 	if err != nil {
 		return err
 	}
-	path, err := s.raw(ctx, "XREADGROUP, ZADD, XACK", n, (*stage).rawRegister)
+	path, err := s.limits().measure(ctx, "XREADGROUP, ZADD, XACK", n, limits.rawRegister)
 	if err != nil {
 		return err
 	}
@@ -42,9 +45,9 @@ func (s *stage) register(ctx context.Context) error {
 }
 
 // fire measures timers from the set to their events.
-func (s *stage) fire(ctx context.Context) error {
+func (s timers) fire(ctx context.Context) error {
 	n := s.opts.size(20_000, 300)
-	bare, err := s.raw(ctx, "the fire script", n, (*stage).rawFire)
+	bare, err := s.limits().measure(ctx, "the fire script", n, limits.rawFire)
 	if err != nil {
 		return err
 	}

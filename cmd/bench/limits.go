@@ -11,9 +11,14 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// raw measures bare commands: one client sends pipelines, each after the reply to the previous one.
+// limits measures the bare commands that the services send: the engine cannot be faster.
+type limits struct{ *stage }
+
+func (s *stage) limits() limits { return limits{s} }
+
+// measure measures bare commands: one client sends pipelines, each after the reply to the previous one.
 // It returns the rate.
-func (s *stage) raw(ctx context.Context, what string, n int, measure func(*stage, context.Context, int) (time.Duration, error)) (float64, error) {
+func (s limits) measure(ctx context.Context, what string, n int, measure func(limits, context.Context, int) (time.Duration, error)) (float64, error) {
 	once := func(n int) (float64, error) {
 		if err := s.fresh(ctx); err != nil {
 			return 0, err
@@ -39,7 +44,7 @@ const (
 )
 
 // members returns the timers to set, as the engine writes them.
-func (s *stage) members(n int) []string {
+func (s limits) members(n int) []string {
 	out := make([]string, n)
 	at := time.Now().Add(24 * time.Hour)
 	for i := range out {
@@ -49,7 +54,7 @@ func (s *stage) members(n int) []string {
 }
 
 // rawSet sends the ZADD of each timer, a batch in a pipeline.
-func (s *stage) rawSet(ctx context.Context, n int) (time.Duration, error) {
+func (s limits) rawSet(ctx context.Context, n int) (time.Duration, error) {
 	members, key := s.members(n), s.rawKey("timers")
 	began := time.Now()
 	for from := 0; from < n; from += batch {
@@ -65,7 +70,7 @@ func (s *stage) rawSet(ctx context.Context, n int) (time.Duration, error) {
 }
 
 // rawRegister reads the events, sends the ZADD of each timer, and acknowledges.
-func (s *stage) rawRegister(ctx context.Context, n int) (time.Duration, error) {
+func (s limits) rawRegister(ctx context.Context, n int) (time.Duration, error) {
 	members, key := s.members(n), s.rawKey("timers")
 	at := time.Now()
 	if err := s.publish(ctx, n, func(i int) event.Event { return s.scheduled(i, at) }); err != nil {
@@ -79,7 +84,7 @@ func (s *stage) rawRegister(ctx context.Context, n int) (time.Duration, error) {
 }
 
 // consume reads the tenant's stream to its end, and sends the commands for each entry.
-func (s *stage) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) {
+func (s limits) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) {
 	stream := s.streamKey()
 	if err := s.rdb.XGroupCreate(ctx, stream, rawGroup, "0").Err(); err != nil {
 		return 0, err
@@ -125,7 +130,7 @@ return now[1]
 `)
 
 // rawFire removes due timers from a set and publishes them, one script per batch.
-func (s *stage) rawFire(ctx context.Context, n int) (time.Duration, error) {
+func (s limits) rawFire(ctx context.Context, n int) (time.Duration, error) {
 	key := s.rawKey("timers")
 	if err := s.set(ctx, key, n, func(i int) time.Time { return time.UnixMicro(int64(i)) }); err != nil {
 		return 0, err
@@ -145,7 +150,7 @@ func (s *stage) rawFire(ctx context.Context, n int) (time.Duration, error) {
 }
 
 // rawPublish fires members of a set of timers.
-func (s *stage) rawPublish(ctx context.Context, key string, due []redis.Z) error {
+func (s limits) rawPublish(ctx context.Context, key string, due []redis.Z) error {
 	fields := s.fired().Fields()
 	args := make([]any, 0, 1+len(fields)+len(due))
 	args = append(args, len(fields))
@@ -156,17 +161,6 @@ func (s *stage) rawPublish(ctx context.Context, key string, due []redis.Z) error
 		args = append(args, entry.Member)
 	}
 	return rawFireScript.Run(ctx, s.rdb, []string{key, s.streamKey()}, args...).Err()
-}
-
-// fired is the event of a timer.
-func (s *stage) fired() event.Event {
-	now := time.Now().UTC()
-	t := s.timer(0, now)
-	return event.Event{
-		ID: t.Execution + t.TaskID + "/wait/" + strconv.FormatInt(now.UnixNano(), 10), Source: "/flunq/timer",
-		Type: event.TimerFired, Time: now, Tenant: s.tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
-		Data: event.Encode(event.Fired{Timer: t, ScheduledFor: now, FiredAt: now}),
-	}
 }
 
 // rawStepScript is a transition: it checks the version, writes the state, an entry of the history
@@ -185,7 +179,7 @@ return 0
 `)
 
 // rawStep reads events and performs a transition for each, one pipeline per batch.
-func (s *stage) rawStep(ctx context.Context, n int) (time.Duration, error) {
+func (s limits) rawStep(ctx context.Context, n int) (time.Duration, error) {
 	if err := s.publish(ctx, n, s.requested); err != nil {
 		return 0, err
 	}
@@ -200,7 +194,7 @@ func (s *stage) rawStep(ctx context.Context, n int) (time.Duration, error) {
 	}, false)
 }
 
-func (s *stage) rawTransition(ctx context.Context, to redis.Scripter, entry string, n int) *redis.Cmd {
+func (s limits) rawTransition(ctx context.Context, to redis.Scripter, entry string, n int) *redis.Cmd {
 	const executions = 1000
 	name := s.rawKey(strconv.Itoa(n % executions))
 	args := []any{rawGroup, entry}
@@ -208,16 +202,4 @@ func (s *stage) rawTransition(ctx context.Context, to redis.Scripter, entry stri
 		args = append(args, field)
 	}
 	return rawStepScript.EvalSha(ctx, to, []string{s.streamKey(), name, name + ":history", s.rawKey("stream")}, args...)
-}
-
-// requested returns an event of typical size.
-func (s *stage) requested(i int) event.Event {
-	id := fmt.Sprintf("x%07d", i)
-	return event.Event{
-		ID: id + "/2", Source: "/flunq/worker", Type: event.TaskRequested, Time: time.Now().UTC(),
-		Tenant: s.tenant, Workflow: namespace + ".one", Execution: id, Task: "/do/0/t0",
-		Data: event.Encode(event.Requested{
-			TaskID: "/do/0/t0", TaskName: "t0", TaskType: "set", Input: []byte(`{}`), Config: []byte(`{"set":{"n":1}}`),
-		}),
-	}
 }

@@ -72,9 +72,12 @@ func pure() workflow {
 `, laps))}
 }
 
+// workflows measures how many workflows, and steps of them, the services get through.
+type workflows struct{ *stage }
+
 // steps measures workflows of tasks that do nothing.
-func (s *stage) steps(ctx context.Context) error {
-	bare, err := s.raw(ctx, "the step script", s.opts.size(10_000, 300), (*stage).rawStep)
+func (s workflows) steps(ctx context.Context) error {
+	bare, err := s.limits().measure(ctx, "the step script", s.opts.size(10_000, 300), limits.rawStep)
 	if err != nil {
 		return err
 	}
@@ -98,7 +101,7 @@ func (s *stage) steps(ctx context.Context) error {
 }
 
 // loop measures tasks that the worker computes, and the interpreter without Redis.
-func (s *stage) loop(ctx context.Context) error {
+func (s workflows) loop(ctx context.Context) error {
 	w := pure()
 	baseline, err := s.interpret(ctx, w.text)
 	if err != nil {
