@@ -18,12 +18,13 @@ type Codec struct {
 	sealer *Sealer
 }
 
-// Fields are the fields of an event's entry, with its secrets sealed.
+// Fields returns the fields of an event's entry, with secrets sealed.
 func (c *Codec) Fields(e event.Event) []string {
 	return c.sealer.sealEvent(e).Fields()
 }
 
-// AppendEvent appends an event as event.lua has it. In a history it has a task, if only an empty one.
+// AppendEvent appends an event in the form that event.lua reads. In a history it has a task,
+// which may be empty.
 func (c *Codec) AppendEvent(args []any, e *event.Event, tenant string, history bool) []any {
 	if usual(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
 		return append(args, "", c.sealer.text(e.ID), c.sealer.text(e.Source), (*string)(&e.Type), e.Time.UTC().Format(time.RFC3339Nano),
@@ -33,16 +34,16 @@ func (c *Codec) AppendEvent(args []any, e *event.Event, tenant string, history b
 	return append(append(args, len(fields)), fields...)
 }
 
-// usual reports whether an event has the attributes that most have.
+// usual reports whether an event has only the usual attributes.
 func usual(e *event.Event, tenant string) bool {
 	return e.Tenant == tenant && e.Execution != "" && e.Workflow != "" && e.ID != "" && e.Source != "" && e.Type != "" &&
 		!e.Time.IsZero() && len(e.Data) > 0
 }
 
-// eventArguments is how many arguments most events are.
+// eventArguments is the number of arguments of a usual event.
 const eventArguments = 9
 
-// SealText puts tokens in the place of secrets in JSON text.
+// SealText replaces secrets in JSON text by tokens.
 func (c *Codec) SealText(text string) string {
 	if c.sealer == nil {
 		return text
@@ -50,15 +51,15 @@ func (c *Codec) SealText(text string) string {
 	return string(c.sealer.Seal([]byte(text)))
 }
 
-// ReadEntry completes m, whose tenant, group, consumer and time are known, by the entry that
-// it is. Its fields are read again when they are needed.
+// ReadEntry fills in m from its entry. The caller has set the tenant, group, consumer and time.
+// The fields are parsed again when they are needed.
 func (c *Codec) ReadEntry(m *Message, entry *wire.Entry) {
 	fields, id, text := entry.Texts()
 	m.ID, m.text = id, text
 	if n := len(fields) / 2; n > MostFields {
 		c.understand(m, fields)
 		m.refuse(n)
-		// Only the service that gives the entry up needs its fields.
+		// Only a service that gives the entry up needs its fields.
 		m.packed = sync.OnceValue(func() []string { return pack(wire.FieldMap(wire.FieldsOf(text))) })
 		return
 	}
@@ -68,7 +69,7 @@ func (c *Codec) ReadEntry(m *Message, entry *wire.Entry) {
 	c.understand(m, fields)
 }
 
-// ReadFields completes m, whose id is known too, by the fields of its entry, in the order of
+// ReadFields fills in m, whose id is set as well, from the fields of its entry, in the order of
 // their names.
 func (c *Codec) ReadFields(m *Message, fields []string) {
 	m.fields = fields
@@ -79,7 +80,7 @@ func (c *Codec) ReadFields(m *Message, fields []string) {
 	}
 }
 
-// understand reads the event of an entry; of fields of one name the last one counts.
+// understand reads the event of an entry. If a field occurs twice, the last one counts.
 func (c *Codec) understand(m *Message, fields []string) {
 	if m.Event, m.Err = c.Attributes(fields); m.Err == nil && !m.scan() {
 		m.Err = checkData(&m.Event)
@@ -88,7 +89,7 @@ func (c *Codec) understand(m *Message, fields []string) {
 	m.recall()
 }
 
-// dataOf is the field of an event's data.
+// dataOf returns the field of an event's data.
 func dataOf(fields []string) (data string) {
 	for i := 0; i+1 < len(fields); i += 2 {
 		if fields[i] == "data" {
@@ -98,7 +99,7 @@ func dataOf(fields []string) (data string) {
 	return data
 }
 
-// checkData is what is wrong with the data of an event.
+// checkData returns what is wrong with the data of an event.
 func checkData(e *event.Event) error {
 	if strings.HasPrefix(string(e.Type), event.Prefix) && len(e.Data) > 0 && !json.Valid(e.Data) {
 		return errors.New("its data is not JSON")
@@ -106,7 +107,7 @@ func checkData(e *event.Event) error {
 	return nil
 }
 
-// Decode reads an event of the fields of an entry.
+// Decode reads an event from the fields of an entry.
 func (c *Codec) Decode(fields []string) (event.Event, error) {
 	e, err := c.Attributes(fields)
 	if err == nil {
@@ -122,8 +123,8 @@ func (c *Codec) Attributes(fields []string) (event.Event, error) {
 	return e, err //nolint:wrapcheck // it says which attribute
 }
 
-// AnyEvent reads an entry as an event, also one that is the JSON of an event in a single field,
-// as some other programs write it.
+// AnyEvent reads the event of an entry, including entries that have it as JSON in a single
+// field, as some other programs write them.
 func (c *Codec) AnyEvent(e Entry) (event.Event, error) {
 	fields := wire.FieldMap(e.Fields)
 	if fields["type"] == "" {
@@ -165,7 +166,7 @@ func (c *Codec) history(id string, buffer *wire.Buffer) ([]event.Event, error) {
 	return out, nil
 }
 
-// Unseal puts secrets in the place of their tokens; nil stands for "".
+// Unseal replaces tokens by their secrets; nil stands for "".
 func (c *Codec) Unseal(text string) []byte {
 	if text == "" {
 		return nil

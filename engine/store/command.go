@@ -11,16 +11,15 @@ import (
 
 var commandScript = scripts.New("even_if_full", "command") //nolint:gochecknoglobals // a constant that go-redis wraps
 
-// commandsKept is how long the list of a tenant's commands is kept. A command that workers have
-// not read by then has its effect when they read it.
+// commandsKept is how long the list of a tenant's commands is kept. A command that no worker
+// has read by then takes effect when one reads it from the stream.
 const commandsKept = time.Hour
 
-// ahead reports whether workers may handle a command before what stands before it in the
-// stream. Such a command has no effect when it is delivered again later, in its place:
-// what comes between the two in the stream has not been read.
+// ahead reports whether workers may handle a command before the entries that precede it in the
+// stream. When the stream delivers it again, in its place, it has no effect.
 func ahead(t event.Type) bool { return t == event.ExecutionCancelled || t == event.ExecutionSuspended }
 
-// command appends the command of an operator to the stream, even if Redis is full.
+// command appends an operator's command to the stream, even if Redis is full.
 func (s *Store) command(ctx context.Context, e event.Event) error {
 	keys := []string{s.keys.Stream(e.Tenant), s.keys.Commands(e.Tenant)}
 	args := append([]any{e.Execution, int(commandsKept.Seconds())}, wire.Args(s.Fields(e))...)

@@ -20,46 +20,46 @@ import (
 
 // Commit is one transition of an execution.
 type Commit struct {
-	Message *Message // that it answers; nil for none
+	Message *Message // the message that it handles; nil if none
 	Ack     bool     // acknowledge the message
 
 	Tenant, Execution  string
-	Version            int64         // that the decision was made on; 0 also creates the execution
-	History            []event.Event // become versions Version+1, Version+2, …
-	Publish            []event.Event // to the tenant's stream
-	Cancel             []event.Timer // also those that are still on their way to the timer service
-	Listen, Unlisten   []string      // types of events to be woken for, "*" for all
+	Version            int64         // version that the decision is based on; 0 creates the execution
+	History            []event.Event // appended as versions Version+1, Version+2, …
+	Publish            []event.Event // appended to the tenant's stream
+	Cancel             []event.Timer // may still be on their way to the timer service
+	Listen, Unlisten   []string      // event types to subscribe to and unsubscribe from; "*" is any
 	Workflow           string
-	Definition         string // hash of the document, kept when the execution is created
-	Migrated           string // hash of another one that it goes on with; "": of the same
+	Definition         string // hash of the document, stored when the execution is created
+	Migrated           string // hash of the document to continue with; "": the same one
 	Parent, ParentTask string
-	Root               string // the outermost of those that began it one after the other; "": it is not counted
+	Root               string // the outermost ancestor; "": it is not counted as a descendant
 	Status             string
 	Output, Error      json.RawMessage
-	Ended              bool   // nothing can follow: the snapshot goes
-	Damaged            bool   // that the history is gone is known: it is no error
-	Snapshot           []byte // to keep; nil keeps the last one
+	Ended              bool   // the execution has ended: the snapshot is deleted
+	Damaged            bool   // a missing history is no error
+	Snapshot           []byte // replaces the last one; nil keeps it
 	Now                time.Time
-	Started            time.Time // by which executions are listed; zero stands for Now
+	Started            time.Time // orders lists of executions; zero stands for Now
 }
 
-// Outcome is what became of a Commit.
+// Outcome is the outcome of a Commit.
 type Outcome int
 
-// The outcomes of a Commit.
+// The outcomes.
 const (
 	Committed Outcome = iota
 	Conflict          // the execution has another version: reload it and decide again
 	Fenced            // the message belongs to another consumer, or was acknowledged
 )
 
-// Committing is what became of one of several commits.
+// Committing is the result of one of several commits.
 type Committing struct {
 	Outcome Outcome
-	Err     error // nothing was written
+	Err     error // why nothing was written; nil if there is an Outcome
 }
 
-// Commit writes a transition, all of it or nothing.
+// Commit writes a transition, completely or not at all.
 func (s *Store) Commit(ctx context.Context, c Commit) (Outcome, error) {
 	done, err := s.CommitAll(ctx, []Commit{c})
 	if err != nil {
@@ -68,19 +68,19 @@ func (s *Store) Commit(ctx context.Context, c Commit) (Outcome, error) {
 	return done[0].Outcome, done[0].Err
 }
 
-// How much one script is given to do: Redis does nothing else meanwhile.
+// Limits of one script call. Redis serves nobody else while it runs.
 const (
 	mostTransitions = 100
 	mostArguments   = 20_000
 )
 
-// CommitAll writes transitions in their order, each of them whole or not at all.
-// One that does not come about keeps none but those of its own execution behind it:
-// they are conflicts. All are of one tenant, and answer messages of one consumer.
-// With an error it is not known which were written.
+// CommitAll writes transitions in their order, each completely or not at all. If one is not
+// written, the later ones of the same execution become conflicts; the others are not affected.
+// All belong to one tenant and handle messages of one consumer. After an error it is unknown
+// which were written.
 func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, error) {
 	out := make([]Committing, 0, len(commits))
-	lost := map[string]bool{} // executions
+	lost := map[string]bool{} // executions with a transition that was not written
 	for len(commits) > 0 {
 		b := s.newCommitBatch(commits)
 		n := 0
@@ -105,7 +105,7 @@ func (s *Store) CommitAll(ctx context.Context, commits []Commit) ([]Committing, 
 	return out, nil
 }
 
-// check says what the script could only find out half way through.
+// check returns an error for what the script cannot check before its first write.
 func (c *Commit) check(b *commitBatch) error {
 	if err := CheckIDs(c.Tenant, c.Execution); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (c *Commit) check(b *commitBatch) error {
 	return nil
 }
 
-// counts reports whether the execution is one more, or one less, of those open below its root.
+// counts reports whether the transition changes the number of open descendants of its root.
 func (c *Commit) counts() (joins, leaves bool) {
 	begins := c.Version == 0
 	return c.Root != "" && begins && !c.Ended, c.Root != "" && !begins && c.Ended
@@ -134,26 +134,26 @@ func (c *Commit) counts() (joins, leaves bool) {
 
 func (c *Commit) started() time.Time { return cmp.Or(c.Started, c.Now) }
 
-// Keys and arguments of a batch before those of its transitions.
+// Numbers of keys and arguments of a batch.
 const (
 	tenantKeys     = 6
 	batchArguments = 7
 
-	transitionArguments = 28 // as a rule, besides its events
+	transitionArguments = 28 // usual number, besides its events
 )
 
-// commitBatch is the keys and arguments of a commitScript.
+// commitBatch collects the keys and arguments of a commitScript.
 type commitBatch struct {
 	store           *Store
 	tenant          string
 	where           *TenantKeys
-	group, consumer string   // whose messages are answered; empty: there are none
+	group, consumer string   // of the messages; empty: there are none
 	names           []string // of the executions, for errors
-	refused         []error  // why one is not given to the script; nil if it is
+	refused         []error  // why a transition is left out; nil if it is not
 	keys            []string // of the executions
 	args            []any    // of the transitions
-	answered        IDRange  // the entries that are answered
-	deadLetter      []any    // of the message that the only transition answers; none if it is not given up
+	answered        IDRange  // of the entries of the messages
+	deadLetter      []any    // fields of the dead letter; none if the message is not given up
 }
 
 func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
@@ -172,7 +172,7 @@ func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 	return b
 }
 
-// indexKey is the number of the key of the index that executions of a status end in.
+// indexKey returns the number of the key of the index of a status.
 func indexKey(status string) int {
 	switch indexOf(status) {
 	case faultedIndex:
@@ -192,11 +192,11 @@ func (b *commitBatch) fits(c *Commit) bool {
 	return len(b.names) == 0 || len(b.names) < mostTransitions && len(b.args)+eventArguments*n < mostArguments
 }
 
-// errLost is why a transition is not tried.
+// errLost refuses a transition after one of the same execution that was not written.
 var errLost = errors.New("an earlier one failed")
 
-// add adds a transition, unless it cannot be written or one that it builds upon is lost, and
-// reports whether it did.
+// add adds a transition and reports whether it did: not if it cannot be written, or if an
+// earlier one of its execution was not.
 func (b *commitBatch) add(c *Commit, lost bool) bool {
 	err := c.check(b)
 	if err == nil && lost {
@@ -232,7 +232,7 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	return true
 }
 
-// addKeys adds the keys of a transition, and returns how many sets it joins and leaves.
+// addKeys adds the keys of a transition, and returns how many listener sets it joins and leaves.
 func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
 	execution, history := b.where.execution(c.Execution)
 	b.keys = append(b.keys, execution, history)
@@ -250,7 +250,7 @@ func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
 	return listeners(c.Listen, joins), listeners(c.Unlisten, leaves)
 }
 
-// addFields adds the fields of the execution that a commit sets besides its version and status.
+// addFields adds the fields that a commit sets, other than version and status.
 func (b *commitBatch) addFields(c *Commit) {
 	add := func(name, value string) {
 		if value != "" {
@@ -275,8 +275,8 @@ func (b *commitBatch) addFields(c *Commit) {
 	}
 }
 
-// publish adds the events to publish. Most of them are entries of the history as well, in its
-// order: the number of the entry says it all, but for further attributes.
+// publish adds the events to publish. Most of them are also in the history, in the same order:
+// then the number of the entry is enough, besides extension attributes.
 func (b *commitBatch) publish(c *Commit) {
 	from := 0 // in the history
 	for i := range c.Publish {
@@ -294,7 +294,7 @@ func (b *commitBatch) publish(c *Commit) {
 	}
 }
 
-// written is the place from which on an event stands in the history; -1 if it does not.
+// written returns the index of an event in the history, at or after from; -1 if there is none.
 func (c *Commit) written(e *event.Event, from int) int {
 	for i := from; i < len(c.History); i++ {
 		h := &c.History[i]
@@ -307,7 +307,7 @@ func (c *Commit) written(e *event.Event, from int) int {
 	return -1
 }
 
-// list is all keys and arguments, behind space for what stands before them.
+// list returns all keys and arguments.
 func (b *commitBatch) list() []any {
 	h := b.where
 	all := append(make([]any, 0, wire.BeforeKeys+tenantKeys+len(b.keys)+batchArguments+len(b.deadLetter)+len(b.args)),
@@ -319,7 +319,7 @@ func (b *commitBatch) list() []any {
 	return append(append(all, b.deadLetter...), b.args...)
 }
 
-// run has the script make the transitions, and adds what became of them.
+// run calls the script, and adds the results.
 func (b *commitBatch) run(ctx context.Context, out []Committing) (all []Committing, err error) {
 	var done []any
 	if len(b.args) > 0 {
@@ -364,7 +364,7 @@ func (s *Store) DeadLetterArgs(m Message, d event.Dead, now time.Time) []any {
 		"source_stream", s.keys.Stream(m.Tenant), "source_id", m.ID, "first_failure", first, "last_failure", last)
 }
 
-// GiveUp commits a transition and dead-letters the message that it answers, both or neither.
+// GiveUp commits a transition and dead-letters its message, both or neither.
 func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, error) {
 	c.Ack = true
 	b := s.newCommitBatch([]Commit{c})
@@ -378,17 +378,17 @@ func (s *Store) GiveUp(ctx context.Context, c Commit, d event.Dead) (Outcome, er
 	return done[0].Outcome, done[0].Err
 }
 
-// A Redis that has reached its maxmemory refuses what may take memory. What ends an
-// execution, what operators ask for and what says that a process lives is written all
-// the same: it is little, and without it nobody could free any memory.
+// A Redis that has reached its maxmemory refuses writes. The ends of executions, operators'
+// commands and heartbeats are written nevertheless: they are small, and without them memory
+// could not be freed.
 
-// Full reports whether an error says that Redis has no memory left for what was asked.
+// Full reports whether an error says that Redis has reached its maxmemory.
 func Full(err error) bool {
 	f, ok := errors.AsType[*failure](err)
 	return ok && redis.IsOOMError(f.err)
 }
 
-// writeEvenIfFull carries out a command of which the key is the first argument.
+// writeEvenIfFull sends a command whose first argument is the key.
 func (s *Store) writeEvenIfFull(ctx context.Context, command, key string, args ...any) error {
 	err := s.rdb.Do(ctx, append([]any{command, key}, args...)...).Err()
 	if redis.IsOOMError(err) {
@@ -397,7 +397,7 @@ func (s *Store) writeEvenIfFull(ctx context.Context, command, key string, args .
 	return err //nolint:wrapcheck // the caller says what it was for
 }
 
-// operated reports whether events of a type are commands of operators.
+// operated reports whether events of a type are operators' commands.
 func operated(t event.Type) bool {
 	switch t {
 	case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed, event.ExecutionRetried:
@@ -407,9 +407,9 @@ func operated(t event.Type) bool {
 	}
 }
 
-// evenIfFull reports whether a transition is written although Redis is full: one that
-// ends its execution or does what an operator wants. One that refuses to begin is not,
-// since there may be any number of these.
+// evenIfFull reports whether a transition is written although Redis is full: one that ends
+// its execution, or carries out an operator's command. An execution that ends as it begins is
+// not, since there may be any number of them.
 func (c *Commit) evenIfFull() bool {
 	return c.Version > 0 && (c.Ended || c.Message != nil && operated(c.Message.Event.Type))
 }

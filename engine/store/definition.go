@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Define keeps the text of a definition under its version, and says its hash.
-// Executions that have begun keep the text that they began with.
+// Define stores the text of a definition under its version, and returns its hash. Executions
+// that have begun keep the text with which they began.
 func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (hash string, err error) {
 	if err := CheckTenant(tenant); err != nil {
 		return "", err
@@ -44,13 +44,13 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 	}
 }
 
-// DefinitionHash is the hash by which a definition's text is known.
+// DefinitionHash returns the hash that identifies a definition's text.
 func DefinitionHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// Definition finds a definition; version "" or "latest" is the newest.
+// Definition returns the text of a definition; version "" or "latest" is the newest.
 func (s *Store) Definition(ctx context.Context, tenant, id, version string) (hash, text string, err error) {
 	if err := CheckTenant(tenant); err != nil {
 		return "", "", err
@@ -68,7 +68,7 @@ func (s *Store) Definition(ctx context.Context, tenant, id, version string) (has
 	return hash, text, err
 }
 
-// DefinitionBySHA finds the text of a definition by its hash.
+// DefinitionBySHA returns the text of a definition by its hash.
 func (s *Store) DefinitionBySHA(ctx context.Context, tenant, id, hash string) (text string, err error) {
 	if err := CheckTenant(tenant); err != nil {
 		return "", err
@@ -89,7 +89,7 @@ type Workflow struct {
 // Version is one version of a Workflow.
 type Version struct{ Version, Hash string }
 
-// Workflows are all that are registered for a tenant, in the order of their ids.
+// Workflows returns the workflows registered for a tenant, in the order of their ids.
 func (s *Store) Workflows(ctx context.Context, tenant string) ([]Workflow, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
@@ -117,15 +117,14 @@ func (s *Store) members(ctx context.Context, key string) (all []string, err erro
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var page []string
 		if page, cursor, err = s.rdb.SScan(ctx, key, cursor, "", ScanCount).Result(); err != nil {
-			return nil, err //nolint:wrapcheck // whoever asks says for what
+			return nil, err //nolint:wrapcheck // the caller says what it was for
 		}
 		all = append(all, page...)
 	}
 	return compacted(all), nil
 }
 
-// Versions reads which versions of workflows there are; those that are not
-// registered are left out.
+// Versions reads the versions of workflows. It leaves out unregistered workflows.
 func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]Workflow, error) {
 	if err := CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
@@ -151,7 +150,7 @@ func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]W
 	var out []Workflow
 	for i, id := range ids {
 		w := Workflow{ID: id}
-		w.Latest, _ = values[i].Val()[0].(string) // nil where there is none
+		w.Latest, _ = values[i].Val()[0].(string) // nil if there is none
 		for n, name := range names[i].Val() {
 			hash, _ := values[i].Val()[n+1].(string)
 			w.Versions = append(w.Versions, Version{strings.TrimPrefix(name, prefix), hash})
@@ -176,8 +175,8 @@ func (s *Store) field(ctx context.Context, key, name string) (string, error) {
 	}
 }
 
-// newer compares semantic versions: positive if a is newer than b. A release is
-// newer than its previews, and build metadata counts for nothing.
+// newer compares semantic versions: positive if a is newer than b. A release is newer than its
+// pre-releases, and build metadata is ignored.
 func newer(a, b string) int {
 	a, _, _ = strings.Cut(a, "+")
 	b, _, _ = strings.Cut(b, "+")
@@ -196,7 +195,7 @@ func newer(a, b string) int {
 	}
 }
 
-// identifiers compares two parts of versions: numbers as numbers, and before words.
+// identifiers compares two identifiers of pre-releases: numbers numerically, and before words.
 func identifiers(a, b string) int {
 	x, errA := strconv.ParseUint(a, 10, 64)
 	y, errB := strconv.ParseUint(b, 10, 64)

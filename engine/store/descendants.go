@@ -7,10 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Descendants is how many executions are open below one that no other has begun, and
-// whether one of them, the parent of another that is to begin, has ended; "" is none.
-// Where there are limit of them or more, those that are not open any more are looked
-// for: one that was given up is still listed.
+// Descendants returns how many executions are open below a root, and whether the parent of a
+// new one has ended; "" is no parent. At limit or more it removes executions that are no
+// longer open: one that was given up is still listed.
 func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, limit int) (count int, parentEnded bool, err error) {
 	if err := CheckIDs(tenant, root); err != nil {
 		return 0, false, err
@@ -36,7 +35,7 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	for i, id := range ids {
 		statuses[i] = pipe.HGet(ctx, s.keys.Execution(tenant, id), "status")
 	}
-	_, _ = pipe.Exec(ctx) // what is unknown is open
+	_, _ = pipe.Exec(ctx) // an unknown status counts as open
 	var gone []any
 	for i, status := range statuses {
 		if errors.Is(status.Err(), redis.Nil) || status.Err() == nil && indexOf(status.Val()) != openIndex {
@@ -50,11 +49,11 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	return int(open) - len(gone), false, Failed("forget executions below "+root, err)
 }
 
-// looksWhenFull is how many members of a full set are compared with the executions.
+// looksWhenFull is how many members of a full set are checked.
 const looksWhenFull = 100
 
-// Open returns how many executions of a tenant are open. If there are limit of them or
-// more, it removes some from the index whose keys somebody has deleted.
+// Open returns how many executions of a tenant are open. At limit or more it removes some from
+// the index whose keys were deleted.
 func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return 0, err
@@ -73,7 +72,7 @@ func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error)
 	for i, id := range ids {
 		exist[i] = pipe.Exists(ctx, s.keys.Execution(tenant, id))
 	}
-	_, _ = pipe.Exec(ctx) // what is unknown is open
+	_, _ = pipe.Exec(ctx) // an unknown status counts as open
 	for i, id := range ids {
 		if exist[i].Err() != nil || exist[i].Val() > 0 {
 			continue

@@ -16,14 +16,14 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Entry is an entry of a stream, with its fields in their order: names, each followed by its
+// Entry is an entry of a stream. Its fields are in their order: each name is followed by its
 // value.
 type Entry struct {
 	ID     string
 	Fields []string
 }
 
-// Range says which entries of a stream to read.
+// Range selects entries of a stream.
 type Range struct {
 	From, To string // ids, both included; "" for the ends
 	Oldest   bool   // the oldest first
@@ -31,7 +31,7 @@ type Range struct {
 	Count    int
 }
 
-// At is the range that goes on at an id.
+// At returns the rest of the range, from an id on.
 func (r Range) At(next string) Range {
 	if r.Oldest {
 		r.From = next
@@ -41,7 +41,7 @@ func (r Range) At(next string) Range {
 	return r
 }
 
-// Next is the id at which to go on after these entries of the range; "" at the end.
+// Next returns the id to continue from after these entries; "" at the end of the range.
 func (r Range) Next(entries []Entry) string {
 	if n := len(entries); n > 0 && n == r.Count {
 		return adjacent(entries[n-1].ID, r.Oldest)
@@ -49,12 +49,12 @@ func (r Range) Next(entries []Entry) string {
 	return ""
 }
 
-// LongData is the length in bytes from which data is left out where long data is not wanted.
+// LongData is the length in bytes from which a brief Range leaves out data.
 const LongData = 2048
 
 var briefScript = scripts.New("brief") //nolint:gochecknoglobals // a constant that go-redis wraps
 
-// Entries reads entries of the stream with a key.
+// Entries reads entries of the stream at a key.
 func (s *Store) Entries(ctx context.Context, stream string, r Range) ([]Entry, error) {
 	from, to := cmp.Or(r.From, "-"), cmp.Or(r.To, "+")
 	args := []any{"XREVRANGE", stream, to, from, "COUNT", r.Count}
@@ -75,14 +75,14 @@ func (s *Store) Entries(ctx context.Context, stream string, r Range) ([]Entry, e
 	for _, item := range reply {
 		parts, _ := item.([]any)
 		if len(parts) != 2 {
-			continue // an entry that was deleted while it was read
+			continue // the entry was deleted during the read
 		}
 		out = append(out, Entry{ID: wire.List(parts).Text(0), Fields: wire.List(parts).List(1).Texts()})
 	}
 	return out, nil
 }
 
-// adjacent is the id next to that of an entry, after it or before it.
+// adjacent returns the next id, or the previous one.
 func adjacent(id string, after bool) string {
 	ms, seq, _ := strings.Cut(id, "-")
 	m, err := strconv.ParseUint(ms, 10, 64)
@@ -103,7 +103,7 @@ func adjacent(id string, after bool) string {
 	return fmt.Sprintf("%d-%d", m, n)
 }
 
-// FieldsOfJSON are the members of a JSON object as the fields of an entry: strings as they are,
+// FieldsOfJSON returns the members of a JSON object as fields of an entry: strings unquoted,
 // everything else as JSON. There are none if the text is not an object.
 func FieldsOfJSON(text []byte) map[string]string {
 	var members map[string]json.RawMessage
@@ -121,10 +121,10 @@ func FieldsOfJSON(text []byte) map[string]string {
 	return out
 }
 
-// IDRange is the range that some entries of a stream lie in.
+// IDRange is the smallest range that contains some entries of a stream.
 type IDRange struct{ First, Last string }
 
-// Add extends the range to an entry.
+// Add extends the range to contain an entry.
 func (r *IDRange) Add(id string) {
 	if r.First == "" || compareIDs(id, r.First) < 0 {
 		r.First = id
@@ -134,7 +134,7 @@ func (r *IDRange) Add(id string) {
 	}
 }
 
-// compareIDs says which of two entries of a stream comes first.
+// compareIDs compares two ids of entries by their order in the stream.
 func compareIDs(a, b string) int {
 	ms, number, _ := strings.Cut(a, "-")
 	otherMS, otherNumber, _ := strings.Cut(b, "-")
@@ -144,11 +144,11 @@ func compareIDs(a, b string) int {
 	)
 }
 
-// PendingCount is how many pending entries of a range to read to find n of them: others that
-// are being handled lie between them.
+// PendingCount returns how many pending entries of a range to read in order to find n given
+// ones: other entries in progress lie between them.
 func PendingCount(n int) int {
 	if n == 1 {
-		return 2 // one more than there can be
+		return 2 // one more than possible
 	}
 	return 2*n + 16
 }

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Execution is what Redis knows of an execution besides its history.
+// Execution is an execution as stored, without its history.
 type Execution struct {
 	Tenant, ID         string
 	Workflow           string // "namespace.name"
@@ -27,7 +27,8 @@ type Execution struct {
 	SnapshotVersion    int64
 }
 
-// Start begins an execution: e is its ExecutionStarted. One of the same id is ErrExists.
+// Start starts an execution with its ExecutionStarted event. If one of the same id exists, the
+// error is ErrExists.
 func (s *Store) Start(ctx context.Context, e event.Event) error {
 	if err := CheckIDs(e.Tenant, e.Execution); err != nil {
 		return err
@@ -60,7 +61,7 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	return nil
 }
 
-// Execution reads what is known of an execution; ErrNotFound if nothing is.
+// Execution reads an execution. The error is ErrNotFound if there is none.
 func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, error) {
 	x := Execution{Tenant: tenant, ID: id}
 	if err := CheckTenant(tenant); err != nil {
@@ -77,7 +78,7 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, er
 	return x, x.read(fields)
 }
 
-// read takes up the fields of an execution that are not sealed.
+// read reads the fields of an execution that are not sealed.
 func (x *Execution) read(fields map[string]string) (err error) {
 	x.Workflow, x.Definition, x.Status = fields["workflow"], fields["definition"], fields["status"]
 	x.Parent, x.ParentTask = fields["parent"], fields["parent_task"]
@@ -112,15 +113,15 @@ func historyCmd(ctx context.Context, into *wire.Buffer, history string, after in
 	return into.Cmd(ctx, []any{"xrange", &history, from, "+", "count", count})
 }
 
-// Whole is an execution with its whole history.
+// Whole is an execution with its complete history.
 type Whole struct {
 	Execution
 
 	History []event.Event
 }
 
-// Wholes reads executions in one round trip. Those are left out that do not exist,
-// cannot be read, or have a history of more entries than most.
+// Wholes reads executions in one round trip. It leaves out executions that do not exist,
+// cannot be read, or have more than most entries of history.
 func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most int) ([]Whole, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 	return out, nil
 }
 
-// Tail is what an execution's history has behind a version.
+// Tail is the end of an execution's history, after a version.
 type Tail struct {
 	ID      string
 	After   int64
@@ -160,7 +161,7 @@ type Tail struct {
 	Err     error // why it could not be read
 }
 
-// Tails reads tails in one round trip, each up to so many entries.
+// Tails reads tails in one round trip, each up to most entries.
 func (s *Store) Tails(ctx context.Context, tenant string, tails []Tail, most int) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err

@@ -22,7 +22,7 @@ const (
 	cancelledIndex = "cancelled"
 )
 
-// indexOf is where executions of a status stand.
+// indexOf returns the index of the executions with a status.
 func indexOf(status string) string {
 	switch status {
 	case completedIndex, faultedIndex, cancelledIndex:
@@ -32,23 +32,23 @@ func indexOf(status string) string {
 	}
 }
 
-// ExecutionQuery says which executions to list; what is empty means all.
+// ExecutionQuery selects executions to list. Empty fields select all.
 type ExecutionQuery struct {
 	Statuses      []string
 	Workflow      string // "namespace.name"
 	CreatedAfter  time.Time
 	CreatedBefore time.Time
-	After         string // go on behind this cursor
+	After         string // continue after this cursor
 	Limit         int
-	Back          bool // those before the cursor that are next to it; the last of all without one
+	Back          bool // the executions just before the cursor, or the last ones if there is no cursor
 
 	// PassID and Pass select executions by their id or their outline. Nil selects all.
 	PassID func(id string) bool
 	Pass   func(Execution) bool
-	Looks  int // how many executions one page looks at, at most; 0 is the usual number
+	Looks  int // how many executions one page may examine; 0 is the default
 }
 
-// passes reports whether an execution is meant.
+// passes reports whether the query selects an execution.
 func (q ExecutionQuery) passes(x Execution) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, x.Status)) &&
 		(q.Workflow == "" || q.Workflow == x.Workflow) &&
@@ -57,7 +57,7 @@ func (q ExecutionQuery) passes(x Execution) bool {
 		(q.Pass == nil || q.Pass(x))
 }
 
-// indexes are those on which executions that are meant can stand.
+// indexes returns the indexes that can contain selected executions.
 func (q ExecutionQuery) indexes() []string {
 	if len(q.Statuses) == 0 {
 		return []string{openIndex, completedIndex, faultedIndex, cancelledIndex}
@@ -74,13 +74,13 @@ func (q ExecutionQuery) indexes() []string {
 // executionsAtOnce is how many executions are read in one round trip.
 const executionsAtOnce = 1000
 
-// mostLooks is how many executions one page looks at, whatever it finds.
+// mostLooks is the maximum number of executions that one page examines.
 const mostLooks = 20 * executionsAtOnce
 
 // Executions are up to q.Limit executions, the newest first; of those of one
 // millisecond the last by id. Their output, error and state are left out. There may
-// be fewer, since one page looks at a bounded number: next is the cursor to go on
-// behind, "" when there are no more.
+// be fewer, since a page examines a bounded number: next is the cursor to continue after,
+// "" if there are no more.
 func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery) (found []Execution, next string, err error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, "", err
@@ -90,7 +90,7 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 		return nil, "", err
 	}
 	p := &page{query: q}
-	// One more than is asked for says whether there are more.
+	// One execution too many shows that there are more.
 	for looked, size := 0, min(q.Limit, executionsAtOnce-1)+1; looked < cmp.Or(q.Looks, mostLooks); size = executionsAtOnce {
 		entries, err := m.take(ctx, size)
 		if err != nil || len(entries) == 0 {
@@ -108,14 +108,14 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 	return p.ordered(), m.last.cursor(), nil
 }
 
-// page is a list as far as it was read.
+// page is the part of a list that has been read.
 type page struct {
 	query ExecutionQuery
 	found []Execution
-	last  string // cursor of the last one
+	last  string // cursor of its last execution
 }
 
-// ordered are those of the page in the order of all.
+// ordered returns the executions of the page in list order.
 func (p *page) ordered() []Execution {
 	if p.query.Back {
 		slices.Reverse(p.found)
@@ -123,10 +123,10 @@ func (p *page) ordered() []Execution {
 	return p.found
 }
 
-// fill takes those that are meant, and reports whether there are more than it holds.
+// fill adds the selected executions, and reports whether there are more than fit.
 func (p *page) fill(entries []indexed, executions []Execution) (full bool) {
 	for i, x := range executions {
-		// What has no status was removed by somebody.
+		// An execution without a status was deleted.
 		if x.Status == "" || !p.query.passes(x) {
 			continue
 		}
@@ -139,8 +139,8 @@ func (p *page) fill(entries []indexed, executions []Execution) (full bool) {
 	return false
 }
 
-// Outlines reads what is known of executions but for their output, error and
-// state; of one that is not known there is only the id.
+// Outlines reads executions without their output, error and state. One that does not exist has
+// only its id.
 func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]Execution, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]E
 	return out, nil
 }
 
-// Counts are how many executions there are.
+// Counts are the numbers of executions.
 type Counts struct{ Open, Completed, Faulted, Cancelled int64 }
 
 // Counts counts the executions of a tenant.
@@ -206,11 +206,10 @@ func ids(entries []indexed) []string {
 	return out
 }
 
-// cursor is the place of an execution in the order of all.
+// cursor is the position of an execution in the list of all.
 func (e indexed) cursor() string { return strconv.FormatInt(e.at, 10) + "-" + e.id }
 
-// Cursor is the place of an execution in the order of all, from when on it goes
-// on behind it.
+// Cursor returns the position of an execution in the list of all, for ExecutionQuery.After.
 func (x Execution) Cursor() string { return indexed{x.CreatedAt.UnixMilli(), x.ID}.cursor() }
 
 func parseCursor(text string) (indexed, error) {
@@ -222,30 +221,30 @@ func parseCursor(text string) (indexed, error) {
 	return indexed{at, id}, nil
 }
 
-// behind reports whether e comes later in the order than other.
+// behind reports whether e comes after other in the list.
 func (e indexed) behind(other indexed) bool {
 	return e.at < other.at || e.at == other.at && e.id < other.id
 }
 
-// merged reads several indexes as one.
+// merged reads several indexes as one list.
 type merged struct {
 	store   *Store
 	indexes []*index
-	last    indexed // taken so far
+	last    indexed // the last one taken
 	from    string  // the lowest score
-	back    bool    // from the end of the order to its beginning
+	back    bool    // from the end of the list to its beginning
 }
 
-// index is one index, as far as it was read.
+// index is the part of an index that has been read.
 type index struct {
 	key    string
 	buffer []indexed
-	end    indexed // of what was read
+	end    indexed // the last one read
 	count  int64   // to read next
 	done   bool
 }
 
-// merge begins to read the indexes that a query needs.
+// merge starts reading the indexes that a query needs.
 func (s *Store) merge(tenant string, q ExecutionQuery) (*merged, error) {
 	m := &merged{store: s, last: indexed{math.MaxInt64, ""}, from: "-inf", back: q.Back}
 	if !q.CreatedAfter.IsZero() {
@@ -272,8 +271,7 @@ func (s *Store) merge(tenant string, q ExecutionQuery) (*merged, error) {
 	return m, nil
 }
 
-// take is up to n executions behind those that were taken before; fewer than n
-// only at the end.
+// take returns the next n executions; fewer only at the end.
 func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
 	var out []indexed
 	for len(out) < n {
@@ -291,7 +289,7 @@ func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
 		}
 		next := first.buffer[0]
 		first.buffer = first.buffer[1:]
-		// An execution that moves between indexes meanwhile may be in both.
+		// An execution that moves between indexes during the read may be in both.
 		if m.follows(next, m.last) {
 			out, m.last = append(out, next), next
 		}
@@ -299,7 +297,7 @@ func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
 	return out, nil
 }
 
-// fill reads on wherever nothing is left to compare.
+// fill reads more of each index that has nothing left to compare.
 func (m *merged) fill(ctx context.Context, n int) error {
 	for {
 		pipe := m.store.rdb.Pipeline()
@@ -323,7 +321,7 @@ func (m *merged) fill(ctx context.Context, n int) error {
 	}
 }
 
-// read reads on in one index.
+// read reads more of one index.
 func (m *merged) read(ctx context.Context, pipe redis.Pipeliner, sh *index) *redis.ZSliceCmd {
 	by := &redis.ZRangeBy{Max: strconv.FormatInt(sh.end.at, 10), Min: m.from, Count: sh.count}
 	if m.back {
@@ -333,7 +331,7 @@ func (m *merged) read(ctx context.Context, pipe redis.Pipeliner, sh *index) *red
 	return pipe.ZRevRangeByScoreWithScores(ctx, sh.key, by)
 }
 
-// follows reports whether e comes later than other in the way that is read.
+// follows reports whether e comes after other in the direction of reading.
 func (m *merged) follows(e, other indexed) bool {
 	if m.back {
 		e, other = other, e
@@ -341,8 +339,8 @@ func (m *merged) follows(e, other indexed) bool {
 	return e.behind(other)
 }
 
-// take keeps what is behind the end. Where so many are of one moment that nothing
-// is, the next read is a larger one.
+// take keeps the executions after the last one. If there are none, because too many share one
+// moment, the next read is larger.
 func (sh *index) take(entries []redis.Z, follows func(e, other indexed) bool) {
 	for _, entry := range entries {
 		id, _ := entry.Member.(string) // go-redis reads nothing else

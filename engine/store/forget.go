@@ -14,18 +14,18 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Keep says which executions that have ended are kept. Without bounds all are.
+// Keep is the retention of ended executions. Without bounds all are kept.
 type Keep struct {
-	Age   time.Duration // for so long since they have ended; 0: no bound
-	Count int64         // the newest of a tenant by their creation; 0: no bound
-	Least time.Duration // and all for so long, by whose count whatsoever
+	Age   time.Duration // how long after their end; 0: no bound
+	Count int64         // how many of a tenant, the newest by creation; 0: no bound
+	Least time.Duration // minimum time after their end, whatever Count says
 }
 
-// Bounded reports whether there are any that are not kept.
+// Bounded reports whether there is a bound.
 func (k Keep) Bounded() bool { return k.Age > 0 || k.Count > 0 }
 
-// Shortest is how long an execution is kept at least, once it has ended; 0 if all are
-// kept for ever.
+// Shortest returns the minimum time for which an ended execution is kept; 0 if all are kept
+// forever.
 func (k Keep) Shortest() time.Duration {
 	switch {
 	case k.Age > 0 && k.Count > 0:
@@ -37,31 +37,30 @@ func (k Keep) Shortest() time.Duration {
 	}
 }
 
-// goes reports whether an execution is not kept that ended at a moment; beyond is
-// whether it is one too many.
+// goes reports whether an execution that ended at a moment is removed; beyond reports that it
+// exceeds Count.
 func (k Keep) goes(ended, now time.Time, beyond bool) bool {
 	past := now.Sub(ended)
 	return k.Age > 0 && past >= k.Age || beyond && past >= k.Least
 }
 
-// Walk is the progress of Forget through the finished executions of a tenant: how many
-// it has left in each index. The zero Walk starts at the beginning.
+// Walk is the progress of Forget through the ended executions of a tenant: how many it has
+// kept in each index. The zero Walk starts at the beginning.
 type Walk [3]int64
 
-// finishedIndexes are those of a Walk, in its order.
+// finishedIndexes are the indexes of a Walk, in its order.
 func finishedIndexes() []string { return []string{completedIndex, faultedIndex, cancelledIndex} }
 
-// mostForgotten is how many executions one call looks at.
+// mostForgotten is how many executions one call examines.
 const mostForgotten = 100
 
-// policyTTL is for how long it is known what is kept, since somebody said so.
+// policyTTL is how long the stored retention is valid after a process wrote it.
 const policyTTL = 10 * time.Minute
 
-// Forget removes executions of a tenant that have ended and are not kept, with
-// their histories, and goes on where an earlier call came to. It looks at a bounded
-// number, the oldest first; done says that there is nothing behind them to remove.
-// One that is retried meanwhile stays, and one whose parent goes on. Any number of
-// processes may do this at once.
+// Forget removes ended executions of a tenant that are not kept, with their histories, and
+// continues where an earlier call stopped. It examines a bounded number, the oldest first;
+// done reports that there is nothing more to remove. An execution that is retried meanwhile
+// stays, and so does one whose parent is still open. Processes may call it concurrently.
 func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk) (gone int, next Walk, done bool, err error) {
 	if err := CheckTenant(tenant); err != nil || !keep.Bounded() {
 		return 0, from, true, err
@@ -90,22 +89,22 @@ type finished struct {
 	indexed
 
 	index                          int
-	beyond                         bool // it is one too many
+	beyond                         bool // it exceeds Keep.Count
 	version, ended, parent, status string
 }
 
-// finishedPage is what one call looks at.
+// finishedPage is what one call examines.
 type finishedPage struct {
 	now   time.Time
 	found []finished
-	last  bool // there is nothing behind them that can go
+	last  bool // nothing after them can be removed
 }
 
-// finished reads the next executions of a Walk that can be such as are not kept.
+// finished reads the next executions of a Walk that may have to go.
 func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Walk) (finishedPage, error) {
 	pipe := s.rdb.Pipeline()
 	clock := pipe.Time(ctx)
-	if from == (Walk{}) { // a Redis that is full refuses this, and removes what is not kept all the same
+	if from == (Walk{}) { // a full Redis refuses this write, but still removes executions
 		pipe.Set(ctx, s.keys.kept(tenant), keep.Age.String()+" "+strconv.FormatInt(keep.Count, 10), policyTTL)
 	}
 	var cards [3]*redis.IntCmd
@@ -139,8 +138,8 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Wal
 	return page, s.lookAt(ctx, tenant, page.found)
 }
 
-// cut leaves the first of those that can go, of so many that are left in all: who
-// was created within the age has not ended before it.
+// cut keeps the executions that may have to go: one created within Keep.Age cannot have ended
+// before it.
 func (p *finishedPage) cut(keep Keep, left int64) {
 	p.last = int64(len(p.found)) == left && left <= mostForgotten
 	p.found = p.found[:min(len(p.found), mostForgotten)]
@@ -155,7 +154,7 @@ func (p *finishedPage) cut(keep Keep, left int64) {
 	}
 }
 
-// lookAt reads what decides whether executions go.
+// lookAt reads the fields that decide whether executions go.
 func (s *Store) lookAt(ctx context.Context, tenant string, found []finished) error {
 	if len(found) == 0 {
 		return nil
@@ -180,12 +179,12 @@ func (s *Store) lookAt(ctx context.Context, tenant string, found []finished) err
 	return nil
 }
 
-// doomed are those that are to go, as far as can be seen.
+// doomed returns the executions to remove.
 func (p *finishedPage) doomed(keep Keep) (out []finished) {
 	for _, f := range p.found {
 		ended := wire.Time(f.ended)
 		switch {
-		case f.status == "" && f.version == "": // somebody has removed it, and left it in the list
+		case f.status == "" && f.version == "": // its keys were deleted, but it is still in the index
 		case indexOf(f.status) == openIndex, ended.IsZero(), !keep.goes(ended, p.now, f.beyond):
 			continue
 		}
@@ -194,7 +193,7 @@ func (p *finishedPage) doomed(keep Keep) (out []finished) {
 	return out
 }
 
-// forget removes executions that stand as they were read.
+// forget removes executions that have not changed since they were read.
 func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (map[string]int64, error) {
 	if len(doomed) == 0 {
 		return nil, nil
@@ -223,8 +222,8 @@ func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (m
 	return gone, nil
 }
 
-// Kept is what is kept of a tenant's finished executions, as who removes the others
-// has said within some minutes; without bounds if nobody has.
+// Kept returns the retention of a tenant's ended executions that a process has enforced within
+// the last minutes; without bounds if there is none.
 func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return Keep{}, err
@@ -248,16 +247,16 @@ func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 	return keep, nil
 }
 
-// weighed is how many executions of each index are weighed, at most; entrance
-// what the name of one takes in a list, beside its text, about.
+// weighed is how many executions of each index are measured at most; entrance is about how
+// many bytes an index entry takes besides its text.
 const (
 	weighed  = 8
 	entrance = 90
 )
 
-// Weight is how many bytes of Redis' memory a finished execution of a tenant takes
-// with its history, about: the mean of some, old and young. It is 0 if there are
-// none, or where Redis does not tell.
+// Weight estimates how many bytes of Redis' memory an ended execution of a tenant takes with
+// its history: the mean of some old and some new ones. It is 0 if there are none, or if Redis
+// does not support MEMORY USAGE.
 func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return 0, err
@@ -288,7 +287,7 @@ func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	}
 	sum, all := int64(0), int64(len(sizes)/2)
 	for _, size := range sizes {
-		sum += size.Val() // 0 of one that has gone, or is not told
+		sum += size.Val() // 0 if it is gone or unknown
 	}
 	if sum == 0 {
 		return 0, nil

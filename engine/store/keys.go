@@ -18,10 +18,10 @@ const (
 	TimerGroup    = "timer-service"
 )
 
-// ErrName is wrapped by errors about names that must not become part of a key.
+// ErrName is wrapped by errors about names that are not allowed in keys.
 var ErrName = errors.New("invalid name")
 
-// CheckTenant says what is wrong with the name of a tenant.
+// CheckTenant returns an error if a name is not allowed for a tenant.
 func CheckTenant(name string) error {
 	if len(name) > 63 || !plainName(name) || name != strings.ToLower(name) {
 		return fmt.Errorf("%w: tenant %q, want [a-z0-9][a-z0-9._-]{0,62}", ErrName, name)
@@ -29,15 +29,15 @@ func CheckTenant(name string) error {
 	return nil
 }
 
-// Private reports whether a tenant is private: only processes that name it work for it,
-// and none that take up all tenants that they find.
+// Private reports whether a tenant is private: only processes that are given its name work
+// for it, not those that discover tenants.
 func Private(tenant string) bool { return strings.HasPrefix(tenant, PrivatePrefix) }
 
 // PrivatePrefix begins the names of private tenants.
 const PrivatePrefix = "private."
 
-// CheckExecution says what is wrong with an id that somebody gives to an
-// execution; those of children are longer.
+// CheckExecution returns an error if an id is not allowed for an execution that a client
+// starts. Ids of children are longer.
 func CheckExecution(id string) error {
 	if len(id) > 200 || !plainName(id) {
 		return fmt.Errorf("%w: execution %q, want [a-zA-Z0-9][a-zA-Z0-9._-]{0,199}", ErrName, id)
@@ -45,8 +45,8 @@ func CheckExecution(id string) error {
 	return nil
 }
 
-// plainName reports whether a name has letters, digits, and behind the first
-// also dots, dashes and underscores.
+// plainName reports whether a name consists of letters and digits and, after the first
+// character, dots, dashes and underscores.
 func plainName(name string) bool {
 	for i, c := range []byte(name) {
 		alphanumeric := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
@@ -57,8 +57,8 @@ func plainName(name string) bool {
 	return name != ""
 }
 
-// CheckIDs says what is wrong with the name of a tenant, or with the id of an execution of it:
-// one must not be named like the history of another.
+// CheckIDs returns an error if the name of a tenant or the id of its execution is not allowed.
+// An execution must not have the name of another one's history.
 func CheckIDs(tenant, id string) error {
 	if id == "" || strings.HasSuffix(id, historySuffix) {
 		return fmt.Errorf("%w: execution %q, want a text that does not end in %s", ErrName, id, historySuffix)
@@ -68,11 +68,11 @@ func CheckIDs(tenant, id string) error {
 
 const historySuffix = ":history"
 
-// Keys builds the names of all keys. On a Redis Cluster they carry a hash tag around
-// the tenant, so that every script stays in one slot.
+// Keys builds the names of all keys. On a Redis Cluster the tenant is a hash tag, so that each
+// script stays in one slot.
 type Keys struct{ cluster bool }
 
-// Tenant is how the keys of a tenant begin, before a colon.
+// Tenant is the prefix of the keys of a tenant, without the colon.
 func (k Keys) Tenant(name string) string {
 	if k.cluster {
 		name = "{" + name + "}"
@@ -89,11 +89,10 @@ func (k Keys) Commands(tenant string) string { return k.Stream(tenant) + ":comma
 // DeadLetters is the stream of a tenant's dead letters.
 func (k Keys) DeadLetters(tenant string) string { return k.Tenant(tenant) + ":events:dlq" }
 
-// Crashes is the hash of how many consumers have died with an entry of the stream.
+// Crashes is the hash of the crash counts: how many consumers died with an entry, by entry.
 func (k Keys) Crashes(tenant string) string { return k.Tenant(tenant) + ":events:deaths" }
 
-// Timers is the sorted set of the timers that are set, by their due time in Unix
-// milliseconds.
+// Timers is the sorted set of pending timers, by due time in Unix milliseconds.
 func (k Keys) Timers(tenant string) string {
 	if k.cluster {
 		return "flunq:timers:{" + tenant + "}"
@@ -112,8 +111,8 @@ func (k Keys) TimerKeys(tenant string) string {
 // ForgottenKeys is the sorted set of the keys of timers whose timers are gone.
 func (k Keys) ForgottenKeys(tenant string) string { return k.TimerKeys(tenant) + ":forgotten" }
 
-// AskedTimers is the ZSET of the timers that other programs have asked for lately, by their
-// hashes.
+// AskedTimers is the sorted set of the hashes of timers that other programs requested
+// recently.
 func (k Keys) AskedTimers(tenant string) string { return k.TimerKeys(tenant) + ":asked" }
 
 // Definition is the hash of one workflow's versions.
@@ -127,20 +126,20 @@ func (k Keys) Execution(tenant, id string) string { return k.Tenant(tenant) + ":
 // History is the stream of an execution's events.
 func (k Keys) History(tenant, id string) string { return k.Execution(tenant, id) + historySuffix }
 
-// Clustered reports whether the keys are those for a Redis Cluster, on which each tenant has
-// timers of its own.
+// Clustered reports whether the keys are for a Redis Cluster, on which each tenant has timers
+// of its own.
 func (k Keys) Clustered() bool { return k.cluster }
 
-// Index is the index on which executions of a status stand.
+// Index is the index of the executions with a status.
 func (k Keys) Index(tenant, status string) string { return k.Executions(tenant, indexOf(status)) }
 
-// Executions is an index of executions: the sorted set of the ids of those that are open, or
-// that ended with a status, by when they were created in Unix milliseconds.
+// Executions is an index of executions: the sorted set of the ids of the open ones, or of
+// those that ended with a status, by time of creation in Unix milliseconds.
 func (k Keys) Executions(tenant, index string) string {
 	return k.Tenant(tenant) + ":executions:" + index
 }
 
-// kept is how long finished executions are kept, while somebody removes others.
+// kept holds the retention in force, as text. It expires when no process enforces it.
 func (k Keys) kept(tenant string) string { return k.Tenant(tenant) + ":executions:kept" }
 
 // Workflows is the set of the ids of definitions.
@@ -152,13 +151,13 @@ func (Keys) Tenants() string { return "flunq:tenants" }
 // processes is the hash of the processes that run services.
 func (Keys) processes() string { return ProcessesKey }
 
-// turn exists for as long as nobody else is to do something that one process does for all.
+// turn exists for the period in which one process does something for all.
 func (Keys) turn(what string) string { return "flunq:turn:" + what }
 
 // ProcessesKey is the key of the hash of processes.
 const ProcessesKey = "flunq:processes"
 
-// descendants is the set of open executions below one that no other has begun.
+// descendants is the set of open executions below a root.
 func (k Keys) descendants(tenant, root string) string {
 	return k.Tenant(tenant) + ":descendants:" + root
 }
@@ -168,17 +167,17 @@ func (k Keys) Listeners(tenant, eventType string) string {
 	return k.Tenant(tenant) + ":listen:" + eventType
 }
 
-// TenantKeys are the keys of a tenant that each step needs, made once.
+// TenantKeys are the keys of a tenant that every step needs.
 type TenantKeys struct {
 	Stream, Timers, TimerKeys, ForgottenKeys, AskedTimers string
 	Open, Faulted, Completed, Cancelled                   string // indexes of executions
 
-	executions string // how the names of executions begin
+	executions string // prefix of the keys of executions
 
-	known atomic.Bool // the Store has made the tenant known
+	known atomic.Bool // the Store has registered the tenant
 }
 
-// tenantKeyCache are those of the tenants that a Store has met.
+// tenantKeyCache caches the TenantKeys of a Store.
 type tenantKeyCache struct {
 	mu    sync.RWMutex
 	known map[string]*TenantKeys
@@ -205,7 +204,7 @@ func (h *tenantKeyCache) add(tenant string, one *TenantKeys) {
 	h.known[tenant] = one
 }
 
-// ofTenant makes the names of a tenant's keys.
+// ofTenant builds the TenantKeys of a tenant.
 func (k Keys) ofTenant(tenant string) *TenantKeys {
 	return &TenantKeys{
 		Stream: k.Stream(tenant), Timers: k.Timers(tenant), TimerKeys: k.TimerKeys(tenant), ForgottenKeys: k.ForgottenKeys(tenant), AskedTimers: k.AskedTimers(tenant),
@@ -218,14 +217,13 @@ func (k Keys) ofTenant(tenant string) *TenantKeys {
 // Execution is the hash of an execution.
 func (h *TenantKeys) Execution(id string) string { return h.executions + id }
 
-// execution is the names of an execution's keys, cut from one text.
+// execution returns the keys of an execution, cut from one string.
 func (h *TenantKeys) execution(id string) (execution, history string) {
 	history = h.executions + id + historySuffix
 	return history[:len(history)-len(historySuffix)], history
 }
 
-// Tombstone is the field of an execution that says that a timer was
-// cancelled before it was set.
+// Tombstone is the field of an execution that marks a timer as cancelled before it was set.
 func Tombstone(t event.Timer) string {
 	out := append(append(append(make([]byte, 0, 128), "gone:"...), t.TaskID...), ' ') //nolint:mnd // room for most
 	out = append(append(append(append(out, t.Kind...), ' '), t.Key...), ' ')

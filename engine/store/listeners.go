@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Listeners are the executions that wait for events of a type, or for any, sorted.
+// Listeners returns the executions that listen for events of a type, or for any, sorted.
 func (s *Store) Listeners(ctx context.Context, tenant, eventType string) (all []string, err error) {
 	err = s.EachListener(ctx, tenant, eventType, func(id string) error {
 		all = append(all, id)
@@ -18,12 +18,11 @@ func (s *Store) Listeners(ctx context.Context, tenant, eventType string) (all []
 	return compacted(all), err
 }
 
-// listenerPage is how many of a set are read at once, about.
+// listenerPage is about how many listeners are read at once.
 const listenerPage = 500
 
-// EachListener calls do with each of the executions that Listeners are, page by page:
-// with those that wait all the time at least once, with others perhaps. It ends with
-// the first error.
+// EachListener calls do with each listener, page by page: at least once with those that
+// listen throughout, possibly with others. It stops at the first error.
 func (s *Store) EachListener(ctx context.Context, tenant, eventType string, do func(id string) error) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
@@ -52,7 +51,7 @@ func (s *Store) EachListener(ctx context.Context, tenant, eventType string, do f
 	return nil
 }
 
-// listening is a walk through a set of listeners.
+// listening is an iteration over a set of listeners.
 type listening struct {
 	key    string
 	cursor uint64
@@ -62,7 +61,7 @@ type listening struct {
 // Listener is an execution that listens for a type of events, "*" for any.
 type Listener struct{ Execution, Type string }
 
-// Listed reports of each listener of a tenant whether it is on its list.
+// Listed reports for each listener of a tenant whether it is in the set of its type.
 func (s *Store) Listed(ctx context.Context, tenant string, listeners []Listener) ([]bool, error) {
 	if err := CheckTenant(tenant); err != nil || len(listeners) == 0 {
 		return nil, err
@@ -82,9 +81,8 @@ func (s *Store) Listed(ctx context.Context, tenant string, listeners []Listener)
 	return out, nil
 }
 
-// ListedFor returns the types of events that an execution is listed for, sorted. It looks
-// at every key of the database, so that it is for what happens seldom. On a cluster it
-// finds nothing.
+// ListedFor returns the event types that an execution is listed for, sorted. It scans all keys
+// of the database, so it is for rare cases. On a cluster it finds nothing.
 func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, error) {
 	prefix := s.keys.Listeners(tenant, "")
 	found := map[string]bool{}

@@ -12,31 +12,31 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Message is an entry of a stream that was delivered to a consumer.
+// Message is a stream entry that was delivered to a consumer.
 type Message struct {
 	Tenant, Group, Consumer string
 	ID                      string
 	Event                   event.Event
-	Err                     error     // why the entry is no event, if so
+	Err                     error     // why the entry is not a valid event; nil if it is
 	Attempt                 int       // deliveries that have failed before
-	Claimed                 bool      // it was idle for a lease: its consumer, perhaps this one, left it
-	Crashes                 int       // consumers that have died with it, as far as that is known
-	Replay                  int       // how often it was brought back from the dead letters
-	Read                    time.Time // Redis' time of the delivery
-	Omitted                 bool      // only its id is known: its values are too large to be read with others
+	Claimed                 bool      // it was claimed after being idle for a lease
+	Crashes                 int       // number of consumers known to have died with it
+	Replay                  int       // how often it was replayed from the dead letters
+	Read                    time.Time // time of the delivery, by Redis' clock
+	Omitted                 bool      // only the id was read: the values are too large to be read with others
 
-	fields []string        // of the entry …
-	text   string          // … or their text: few are asked for them
-	data   string          // of the event, as it stands in that text
-	timer  *event.Timer    // that the data is, if it stands there as the engine writes it
-	packed func() []string // the fields, if there are too many
+	fields []string        // names and values of the entry
+	text   string          // the same as RESP text, parsed on demand
+	data   string          // the event's data within text
+	timer  *event.Timer    // the data, if it is a timer in the engine's own format
+	packed func() []string // the fields, if there are more than MostFields
 }
 
-// Timer is the timer that its data is, as the engine writes one; nil if it is none, or
-// is written in another way.
+// Timer returns the timer in the message's data; nil if there is none, or if it is not in the
+// engine's own format.
 func (m *Message) Timer() *event.Timer { return m.timer }
 
-// Fields are those of the entry as it stands, in the order of their names.
+// Fields returns the names and values of the entry, in the order of the names.
 func (m Message) Fields() []string {
 	if m.packed != nil {
 		return m.packed()
@@ -47,7 +47,7 @@ func (m Message) Fields() []string {
 	return m.fields
 }
 
-// Data is the text of the event's data.
+// Data returns the JSON of the event's data.
 func (m *Message) Data() string {
 	if m.data != "" {
 		return m.data
@@ -55,13 +55,13 @@ func (m *Message) Data() string {
 	return string(m.Event.Data)
 }
 
-// Same reports whether both are the same entry of the same stream.
+// Same reports whether both messages are the same entry of the same stream.
 func (m Message) Same(other Message) bool { return m.ID == other.ID && m.Tenant == other.Tenant }
 
-// Entered is when the message was written to the stream, by Redis' clock.
+// Entered returns when the entry was appended, by Redis' clock.
 func (m Message) Entered() time.Time { return IDTime(m.ID) }
 
-// FailureEvent is the event that tells the worker of a delivery given up.
+// FailureEvent returns the event that tells the worker that a message was dead-lettered.
 func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 	dead.Original = event.Encode(wire.FieldMap(m.sent()))
 	return event.Event{
@@ -70,18 +70,18 @@ func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 	}
 }
 
-// refuse notes that the entry has n fields, too many to be an event.
+// refuse records that the entry has n fields, too many for an event.
 func (m *Message) refuse(n int) {
 	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", n, MostFields)
 	m.Event.Ext = nil
 }
 
-// pack returns fields as one field: no script takes that many arguments.
+// pack returns the fields as one field, since no script takes that many arguments.
 func pack(fields map[string]string) []string {
 	return []string{packedField, string(event.Encode(fields))}
 }
 
-// Unpack returns the fields of an entry that had too many, and others as they are.
+// Unpack reverses pack. Fields that are not packed are returned unchanged.
 func Unpack(fields []string) []string {
 	all := wire.FieldMap(fields)
 	text, packed := all[packedField]
@@ -93,7 +93,7 @@ func Unpack(fields []string) []string {
 	return append(wire.FieldList(inner), wire.FieldList(all)...)
 }
 
-// scan reads the timer of an event about one, if it stands there as the engine writes it.
+// scan reads the timer of a timer event, if it is in the engine's own format.
 func (m *Message) scan() bool {
 	if t := m.Event.Type; t != event.TimerScheduled && t != event.TimerCancelled {
 		return false
@@ -105,18 +105,18 @@ func (m *Message) scan() bool {
 	return ok
 }
 
-// MostFields is how many fields an entry may have: scripts take all of them at once, and Lua
-// takes no more arguments.
+// MostFields is the maximum number of fields of an entry: scripts take all of them at once,
+// and Lua's unpack is limited.
 const MostFields = 1000
 
 // Fields that the store adds to entries, besides the attempt.
 const (
-	packedField       = "packed"       // all fields of an entry that has too many
-	firstFailureField = "firstfailure" // of a delivery that was put off
-	firstEntryField   = "firstentry"   // the entry that it was at first
+	packedField       = "packed"       // all fields of an entry with too many
+	firstFailureField = "firstfailure" // time of the first failed delivery
+	firstEntryField   = "firstentry"   // id of the original entry
 )
 
-// recall takes what deliveries before this one have left with the event.
+// recall reads what earlier deliveries stored in the entry.
 func (m *Message) recall() {
 	if m.Event.Ext == nil {
 		return
@@ -135,7 +135,7 @@ func (m *Message) recall() {
 	}
 }
 
-// field finds a field of the entry.
+// field returns a field of the entry.
 func (m Message) field(name string) (value string) {
 	fields := m.Fields()
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -146,7 +146,7 @@ func (m Message) field(name string) (value string) {
 	return value
 }
 
-// Postponed returns the fields with which the message is delivered again, put off at a moment.
+// Postponed returns the fields of the entry with which the message is redelivered later.
 func (m Message) Postponed(now time.Time) map[string]string {
 	fields := wire.FieldMap(m.Fields())
 	fields[event.AttemptAttribute] = strconv.Itoa(m.Attempt + 1)
@@ -159,8 +159,7 @@ func (m Message) Postponed(now time.Time) map[string]string {
 	return fields
 }
 
-// sent are the fields as they were sent, without what the store has added to
-// put them off.
+// sent returns the fields as they were sent, without those that Postponed added.
 func (m Message) sent() []string {
 	fields := m.Fields()
 	out := make([]string, 0, len(fields))
@@ -174,7 +173,7 @@ func (m Message) sent() []string {
 	return out
 }
 
-// IDTime is when the entry of a stream with an id was written.
+// IDTime returns when the entry with an id was appended.
 func IDTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	n, err := strconv.ParseInt(ms, 10, 64)
@@ -184,9 +183,9 @@ func IDTime(id string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// Order is the moment at which the message asked for a timer, in digits that compare as
-// strings do: that of the entry which its event was at first. For a replayed dead letter that
-// entry is unknown, and the event's own time stands for it.
+// Order returns the time of a timer request, as digits that sort as strings: that of the
+// original entry. For a replayed dead letter that entry is unknown, so the event's own time
+// is used.
 func (m Message) Order() string {
 	entry := m.ID
 	if m.Attempt > 0 {

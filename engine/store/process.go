@@ -10,11 +10,11 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A process that runs services says so in Redis, and says when it stops.
+// A process that runs services registers in Redis, and signs off when it stops.
 const (
 	HeartbeatEvery = 10 * time.Second // how often a process renews its entry
-	DeadAfter      = 30 * time.Second // without a heartbeat a process counts as dead
-	ForgottenAfter = time.Hour        // entries of dead and stopped processes are removed
+	DeadAfter      = 30 * time.Second // a process without a heartbeat counts as dead
+	ForgottenAfter = time.Hour        // when entries of dead and stopped processes are removed
 )
 
 // Process is a process that runs services, as it has registered itself. Its JSON form
@@ -28,12 +28,12 @@ type Process struct {
 	Version   string           `json:"version,omitempty"`
 	Services  []RunningService `json:"services"`
 	Tenants   []string         `json:"tenants,omitempty"`
-	All       bool             `json:"all_tenants,omitempty"` // it finds all tenants, new ones too
+	All       bool             `json:"all_tenants,omitempty"` // it discovers tenants
 	Embedded  bool             `json:"embedded,omitempty"`    // the Redis is inside the process, so it lives while the Redis answers
-	Transient bool             `json:"transient,omitempty"`   // its entry goes when it stops
-	Circuits  []OpenCircuit    `json:"circuits,omitempty"`    // of its executor's circuit breakers, those that are not closed
-	LeaseMS   int64            `json:"lease_ms,omitempty"`    // after which it takes over what a silent process holds; unknown of older versions
-	Limits    *ProcessLimits   `json:"limits,omitempty"`      // unknown of older versions
+	Transient bool             `json:"transient,omitempty"`   // its entry is removed when it stops
+	Circuits  []OpenCircuit    `json:"circuits,omitempty"`    // its executor's circuit breakers that are not closed
+	LeaseMS   int64            `json:"lease_ms,omitempty"`    // lease in milliseconds; 0 for older versions
+	Limits    *ProcessLimits   `json:"limits,omitempty"`      // nil for older versions
 	Started   time.Time        `json:"started"`               // all times are Redis'
 	Heartbeat time.Time        `json:"heartbeat"`
 	Stopped   time.Time        `json:"stopped,omitzero"` // when it signed off
@@ -43,7 +43,7 @@ type Process struct {
 type RunningService struct {
 	Name      string   `json:"service"` // worker, executor or timer
 	Group     string   `json:"group"`
-	Consumers []string `json:"consumers"` // that it reads as
+	Consumers []string `json:"consumers"` // names of its consumers
 }
 
 // ProcessLimits are the limits on starts that a process enforces; 0: none.
@@ -54,17 +54,17 @@ type ProcessLimits struct {
 
 // OpenCircuit is a circuit breaker of a process that is not closed.
 type OpenCircuit struct {
-	Tenant   string    `json:"tenant,omitempty"` // whose calls it stops; all tenants' in processes of older versions
+	Tenant   string    `json:"tenant,omitempty"` // the tenant whose calls it stops; "" is all, in older versions
 	Host     string    `json:"host"`
 	Failures int       `json:"failures"` // in a row
-	Until    time.Time `json:"until"`    // no call is sent before; after that the next one shows whether the host is well
+	Until    time.Time `json:"until"`    // when it lets the next call through, as a test
 }
 
 // processFormat is the version of a Process' JSON form.
 const processFormat = 1
 
-// Alive reports whether the process runs, as far as Redis can tell at a moment of its
-// own clock: it has not signed off, and its last heartbeat is recent.
+// Alive reports whether the process is alive at a moment of Redis' clock: it has not signed
+// off, and its last heartbeat is recent.
 func (p *Process) Alive(now time.Time) bool {
 	return p.Stopped.IsZero() && (p.Embedded || now.Sub(p.Heartbeat) <= DeadAfter)
 }
@@ -74,7 +74,7 @@ func (p *Process) Runs(service, tenant string) bool {
 	return (p.All && !Private(tenant) || slices.Contains(p.Tenants, tenant)) && p.Service(service) != nil
 }
 
-// Service is a service of the process; nil if it does not run it.
+// Service returns a service of the process; nil if it does not run it.
 func (p *Process) Service(name string) *RunningService {
 	for i := range p.Services {
 		if p.Services[i].Name == name {
@@ -84,8 +84,8 @@ func (p *Process) Service(name string) *RunningService {
 	return nil
 }
 
-// Register writes the entry of a process, with the time of Redis as its heartbeat, and
-// fills in the times of p.
+// Register writes the entry of a process with Redis' time as its heartbeat, and sets the times
+// of p.
 func (s *Store) Register(ctx context.Context, p *Process) error {
 	now, err := s.Now(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Store) Register(ctx context.Context, p *Process) error {
 	return Failed("register the process", s.writeEvenIfFull(ctx, "hset", s.keys.processes(), p.Name, event.Encode(p)))
 }
 
-// SignOff notes that a process has stopped.
+// SignOff records that a process has stopped.
 func (s *Store) SignOff(ctx context.Context, p *Process) error {
 	if p.Transient {
 		return Failed("sign the process off", s.rdb.HDel(ctx, s.keys.processes(), p.Name).Err())
@@ -111,8 +111,8 @@ func (s *Store) SignOff(ctx context.Context, p *Process) error {
 	return Failed("sign the process off", s.writeEvenIfFull(ctx, "hset", s.keys.processes(), p.Name, event.Encode(p)))
 }
 
-// Processes are those that have registered, by their start, and the time of Redis. Those
-// that stopped or died stay for ForgottenAfter, or longer if no other process runs.
+// Processes returns the registered processes, by their start, and Redis' time. Stopped and
+// dead ones stay for ForgottenAfter, or longer if no process removes them.
 func (s *Store) Processes(ctx context.Context) (all []Process, now time.Time, err error) {
 	pipe := s.rdb.Pipeline()
 	clock, entries := pipe.Time(ctx), pipe.HGetAll(ctx, s.keys.processes())
@@ -147,7 +147,7 @@ func (s *Store) ForgetProcesses(ctx context.Context) error {
 	return Failed("forget processes", s.rdb.HDel(ctx, s.keys.processes(), gone...).Err())
 }
 
-// LastSeen is when the process last said anything.
+// LastSeen returns when the process last wrote its entry.
 func (p *Process) LastSeen() time.Time {
 	if p.Stopped.After(p.Heartbeat) {
 		return p.Stopped
@@ -155,8 +155,8 @@ func (p *Process) LastSeen() time.Time {
 	return p.Heartbeat
 }
 
-// Turn reports whether the caller is the first of all processes to ask for something within
-// a period: it does it then, and the others leave it.
+// Turn reports whether the caller is the first process to ask for a task within a period. Only
+// the first carries it out.
 func (s *Store) Turn(ctx context.Context, what string, period time.Duration) (bool, error) {
 	mine, err := s.rdb.SetNX(ctx, s.keys.turn(what), "1", period).Result()
 	return mine, Failed("ask whose turn it is", err)

@@ -13,21 +13,20 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Sealer puts tokens in the place of secrets in JSON text, and back. A nil
-// Sealer leaves everything as it is.
+// Sealer replaces secrets in JSON text by tokens, and tokens by secrets. A nil Sealer changes
+// nothing.
 //
-// A token stands between two marks, a rune for private use, and carries a keyed
-// hash: who does not know the secret cannot make its token. A mark in the data
-// itself is written twice.
+// A token is a keyed hash between two marks, a private-use rune: its value cannot be guessed
+// without the secret. A mark in the data itself is doubled.
 type Sealer struct {
 	seal   *strings.Replacer
 	values map[string]string // form of a secret by token, without the marks
 }
 
-// mark is U+E000, which no text that means something has.
+// mark is U+E000, a private-use character.
 const mark = "\ue000"
 
-// NewSealer seals the texts inside secrets; nil if there are none.
+// NewSealer returns a Sealer for the strings inside secrets; nil if there are none.
 func NewSealer(secrets map[string]any) *Sealer {
 	found := map[string]sealed{}
 	s := &Sealer{values: map[string]string{}}
@@ -61,18 +60,18 @@ func NewSealer(secrets map[string]any) *Sealer {
 	for _, text := range texts {
 		pairs = append(pairs, text, mark+found[text].token+mark)
 	}
-	// Behind the secrets, of which one may begin with a mark.
+	// After the secrets, since one may begin with a mark.
 	s.seal = strings.NewReplacer(append(pairs, mark, mark+mark)...)
 	return s
 }
 
-// sealed is a text in which a secret may stand.
+// sealed is a form in which a secret may occur.
 type sealed struct {
 	token string
 	whole bool // it is the secret itself
 }
 
-// before says which of two secrets with the same form the text is taken for.
+// before decides between two secrets with the same form.
 func (f sealed) before(other sealed) bool {
 	if f.whole != other.whole {
 		return f.whole
@@ -80,7 +79,7 @@ func (f sealed) before(other sealed) bool {
 	return f.token < other.token
 }
 
-// plain keeps of a path what needs no escape in JSON.
+// plain keeps the characters of a path that need no escape in JSON.
 func plain(path string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == '"' || r == '\\' {
@@ -90,8 +89,8 @@ func plain(path string) string {
 	}, path)
 }
 
-// Seal puts tokens in the place of secrets. In JSON these are only looked for inside of
-// texts: a number that has the digits of one stays a number.
+// Seal replaces secrets by tokens. In JSON it searches only strings: a number with the digits
+// of a secret stays a number.
 func (s *Sealer) Seal(text []byte) []byte {
 	if s == nil || len(text) == 0 {
 		return text
@@ -122,7 +121,7 @@ func (s *Sealer) Seal(text []byte) []byte {
 	}
 }
 
-// text is a text that is no JSON with tokens in the place of secrets.
+// text replaces secrets by tokens in a text that is not JSON.
 func (s *Sealer) text(text string) string {
 	if s == nil {
 		return text
@@ -131,7 +130,7 @@ func (s *Sealer) text(text string) string {
 }
 
 // sealEvent returns an event whose data, id, source and further attributes are sealed. Its
-// type is not: by this it is found.
+// type is not, since listeners find it by its type.
 func (s *Sealer) sealEvent(e event.Event) event.Event {
 	if s == nil {
 		return e

@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Server is what a Redis says of itself. What it does not say is unknown: a text
-// is then empty, a number negative, a moment zero.
+// Server is what a Redis reports about itself. A field that it does not report is empty, -1 or
+// zero.
 type Server struct {
 	Version string
 	Mode    string // standalone, cluster or sentinel
@@ -28,14 +28,14 @@ type Server struct {
 	Role     string // master or replica
 	Master   string // of a replica: its host:port
 	Replicas int64  // that are connected
-	Guarded  int64  // replicas without which it takes no writes
+	Guarded  int64  // minimum number of replicas for it to accept writes
 	Loading  string // yes while it reads its data
 
-	AppendOnly string // off, or how it is written: always, everysec, no; on if that is not known
-	Saves      string // when it takes snapshots: "off", or as the setting save has it
+	AppendOnly string // off, or the fsync policy: always, everysec, no; on if that is unknown
+	Saves      string // the setting save: when it takes snapshots; "off" if never
 	LastSave   time.Time
 	Unsaved    int64  // changes since then
-	Trouble    string // why what it holds may not come to its disk
+	Trouble    string // why its data may not reach the disk
 
 	Policy               string // maxmemory-policy
 	Used, Limit, Machine int64  // bytes
@@ -44,15 +44,15 @@ type Server struct {
 	Clients, MostClients int64
 }
 
-// Evicts reports whether keys without an expiry may vanish: all of ours.
+// Evicts reports whether it may evict keys without an expiry, as all of ours are.
 func (v Server) Evicts() bool { return strings.HasPrefix(v.Policy, "allkeys-") }
 
-// settings are those that a Redis tells beside INFO, where it may be asked.
+// settings are the settings to read with CONFIG GET, which may be forbidden.
 func settings() []string {
 	return []string{"appendfsync", "save", "maxmemory", "maxmemory-policy", "min-replicas-to-write", "maxclients"}
 }
 
-// Server asks Redis about itself. A Redis that hides its settings is no error.
+// Server reads what Redis reports about itself. Forbidden settings are no error.
 func (s *Store) Server(ctx context.Context) (Server, error) {
 	pipe := s.rdb.Pipeline()
 	info, clock := pipe.Info(ctx), pipe.Time(ctx)
@@ -80,7 +80,7 @@ func (s *Store) Server(ctx context.Context) (Server, error) {
 	return v, nil
 }
 
-// ReadServer reads the reply to INFO, of any version, and what is known of the settings.
+// ReadServer reads the reply to INFO, of any version, and the known settings.
 func ReadServer(info string, config map[string]string) Server {
 	t := reported{}
 	for line := range strings.Lines(info) {
@@ -119,10 +119,10 @@ func ReadServer(info string, config map[string]string) Server {
 	return v
 }
 
-// reported are the fields of INFO and, behind "config ", settings.
+// reported holds the fields of INFO and the settings, those with the prefix "config ".
 type reported map[string]string
 
-// first is the first of some fields that is there.
+// first returns the first field that exists.
 func (t reported) first(names ...string) string {
 	for _, name := range names {
 		if value := t[name]; value != "" {
@@ -132,7 +132,7 @@ func (t reported) first(names ...string) string {
 	return ""
 }
 
-// number is the first of some fields that is a number; -1 if none is.
+// number returns the first field that is a number; -1 if none is.
 func (t reported) number(names ...string) int64 {
 	for _, name := range names {
 		if n, err := strconv.ParseInt(t[name], 10, 64); err == nil {
@@ -142,7 +142,7 @@ func (t reported) number(names ...string) int64 {
 	return -1
 }
 
-// persistence reads how data comes to a disk.
+// persistence reads how data is written to disk.
 func (t reported) persistence(v *Server) {
 	switch t["aof_enabled"] {
 	case "0":
@@ -170,8 +170,8 @@ func (t reported) persistence(v *Server) {
 	}
 }
 
-// SnapshotInterval is the longest time between two snapshots while anything changes at all;
-// false if there are none, or it is not known.
+// SnapshotInterval returns the longest time between two snapshots while data changes; false if
+// there are none, or if it is unknown.
 func (v Server) SnapshotInterval() (time.Duration, bool) {
 	longest := time.Duration(0)
 	words := strings.Fields(v.Saves)
@@ -183,9 +183,9 @@ func (v Server) SnapshotInterval() (time.Duration, bool) {
 	return longest, longest > 0
 }
 
-// CheckServer is an error, with the remedy, if the services cannot work on this Redis: it
-// is part of a cluster or a sentinel, or would drop our keys to make room for others, so
-// that timers and histories would vanish without a word. What Redis does not tell passes.
+// CheckServer returns an error, with the remedy, if the services cannot work on this Redis: if
+// it is part of a cluster, is a sentinel, or may evict keys, so that timers and histories would
+// vanish silently. What Redis does not report passes.
 func (s *Store) CheckServer(ctx context.Context) error {
 	v, err := s.Server(ctx)
 	switch {
@@ -201,22 +201,21 @@ func (s *Store) CheckServer(ctx context.Context) error {
 	return fmt.Errorf("redis has the maxmemory-policy %s, by which timers and histories vanish without an error: %s", v.Policy, NoEviction)
 }
 
-// NoEviction says how to have Redis refuse writes rather than drop keys.
+// NoEviction says how to make Redis refuse writes instead of evicting keys.
 const NoEviction = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; " +
 	"where a provider runs it, set maxmemory-policy there"
 
-// Dial opens a client as the services need it: one that repeats no write behind
-// their back. The address is redis://, rediss:// (with TLS) or host:port; or, for a
-// master that sentinels watch over, redis-sentinel:// or rediss-sentinel:// with
-// their hosts, then /NAME of the master, then /DB. A Redis that does not answer is
-// ErrUnreachable.
+// Dial opens a client that never retries a command by itself. The address is redis://,
+// rediss:// (with TLS) or host:port; or, for a master monitored by sentinels,
+// redis-sentinel:// or rediss-sentinel:// with the hosts of the sentinels, then /NAME of the
+// master, then /DB. The error wraps ErrUnreachable if Redis does not answer.
 func Dial(ctx context.Context, address string) (wire.Redis, error) {
 	rdb, err := client(address)
 	if err != nil {
 		return nil, err
 	}
 	if err := rdb.Ping(ctx).Err(); err != nil {
-		// The error of the ping says more than one of closing could.
+		// The error of the ping says more than that of closing.
 		_ = rdb.Close()
 		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, Redacted(address), err)
 	}
@@ -266,7 +265,7 @@ func clientOptions(address string) (*redis.Options, error) {
 
 const sentinelSuffix = "-sentinel"
 
-// failoverOptions are those of a client that asks sentinels who the master is.
+// failoverOptions returns the options of a client that asks sentinels for the master.
 func failoverOptions(address string) (*redis.FailoverOptions, error) {
 	wrong := fmt.Errorf("redis address %s: want redis-sentinel://host:26379,host:26379/MASTER/DB", Redacted(address))
 	scheme, rest, _ := strings.Cut(address, "://")
@@ -307,7 +306,7 @@ func failoverOptions(address string) (*redis.FailoverOptions, error) {
 	return opts, nil
 }
 
-// cutLast cuts a text at the last of a mark; without one, all is behind it.
+// cutLast cuts a text at the last separator; without one, all of it is after.
 func cutLast(text, mark string) (before, after string, found bool) {
 	if at := strings.LastIndex(text, mark); at >= 0 {
 		return text[:at], text[at+len(mark):], true
@@ -315,12 +314,12 @@ func cutLast(text, mark string) (before, after string, found bool) {
 	return "", text, false
 }
 
-// connections is how many a client may open: more than there are service
-// instances in a process, each of which may be waiting in a read.
+// connections is the maximum number of connections: more than a process has service
+// instances, each of which may block in a read.
 const connections = 1024
 
-// Away reports whether an error says that Redis is not there now, and may be later: nothing
-// answers at its address, or it still starts. That it refuses a password is another thing.
+// Away reports whether an error means that Redis is unavailable at the moment: nothing answers
+// at its address, or it is still starting. A wrong password is not such an error.
 func Away(err error) bool {
 	if !errors.Is(err, ErrUnreachable) {
 		return Temporary(err)
@@ -329,7 +328,7 @@ func Away(err error) bool {
 	return !replied || temporary(err)
 }
 
-// Redacted is an address without its password and what else may be secret in it.
+// Redacted returns an address without its password and other secrets.
 func Redacted(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -357,8 +356,8 @@ func Redacted(address string) string {
 	return scheme + "://" + rest
 }
 
-// temporary are errors of a Redis that will do again what it cannot do now: it
-// reads its data, follows another master, is full, or has lost its replicas.
+// temporary are the errors of a Redis that will recover: it loads its data, follows another
+// master, is full, or has lost its replicas.
 func temporary(err error) bool {
 	return redis.IsLoadingError(err) || redis.IsReadOnlyError(err) || redis.IsOOMError(err) ||
 		redis.IsMasterDownError(err) || redis.IsTryAgainError(err) || redis.IsClusterDownError(err) ||

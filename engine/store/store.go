@@ -1,6 +1,6 @@
 // Package store keeps executions, their histories and definitions in Redis. Each change of an
-// execution is one script, so it happens completely or not at all. Keys names every key, also
-// those that the packages built on this one work with: stream, timers and inspect.
+// execution is one script, so it happens completely or not at all. Keys names every key,
+// including those of the packages built on this one: stream, timers and inspect.
 package store
 
 import (
@@ -16,37 +16,37 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	ErrNotFound    = errors.New("not found")
 	ErrExists      = errors.New("exists already")
 	ErrUnreachable = errors.New("redis cannot be reached")
 )
 
-// Store is what the services share, on one Redis.
+// Store reads and writes what the services share on one Redis.
 type Store struct {
 	Codec
 
 	rdb            *wire.Client
 	keys           Keys
 	tenantKeyCache tenantKeyCache
-	block          time.Duration // the longest that a read waits
+	block          time.Duration // longest time that a read blocks
 }
 
 // Options of a Store.
 type Options struct {
 	Cluster bool           // keys carry a hash tag around the tenant
-	Secrets map[string]any // sealed wherever they appear in what is written
+	Secrets map[string]any // sealed wherever they occur in what is written
 
-	// Memory is what the Store works in; nil: its own.
+	// Memory holds reusable buffers; nil: the Store's own.
 	Memory *wire.Memory
 
-	// Block is the longest that a read waits, whatever it is asked for; 5 s if 0, which is
-	// what the clients of Open are made for.
+	// Block is the longest time that a read blocks, whatever the caller asks for; 0 is 5 s,
+	// which suits clients of Dial.
 	Block time.Duration
 }
 
-// New is a Store on an open client.
+// New returns a Store on an open client.
 func New(rdb wire.Redis, opts Options) *Store {
 	return &Store{
 		Codec: Codec{NewSealer(opts.Secrets)}, rdb: wire.NewClient(rdb, opts.Memory),
@@ -54,20 +54,20 @@ func New(rdb wire.Redis, opts Options) *Store {
 	}
 }
 
-// Redis is the client that the Store works with.
+// Redis returns the client that the Store uses.
 func (s *Store) Redis() *wire.Client { return s.rdb }
 
-// Keys are the names of the Store's keys.
+// Keys returns the names of the Store's keys.
 func (s *Store) Keys() Keys { return s.keys }
 
-// MaxBlock is the longest that a read may wait.
+// MaxBlock returns the longest time that a read may block.
 func (s *Store) MaxBlock() time.Duration { return s.block }
 
-// longestBlock is how long a read waits at most, unless the options say otherwise: a
-// connection that is silent for much longer is taken to be broken.
+// longestBlock is the default of Options.Block. A connection that is silent for much longer is
+// considered broken.
 const longestBlock = 5 * time.Second
 
-// failure is an error that Redis is to blame for, or the way to it.
+// failure is an error of Redis or of the connection to it.
 type failure struct {
 	op  string
 	err error
@@ -76,7 +76,7 @@ type failure struct {
 func (f *failure) Error() string { return "redis: " + f.op + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// Failed wraps an error of Redis, or of the way to it, with what was being done; nil stays nil.
+// Failed wraps an error of Redis or of the connection with what was being done; nil stays nil.
 func Failed(op string, err error) error {
 	if err == nil {
 		return nil
@@ -84,9 +84,8 @@ func Failed(op string, err error) error {
 	return &failure{op, err}
 }
 
-// Temporary reports whether an error may go away when the same is done again:
-// one of Redis or of the way to it, and not of what was asked or of what it is
-// asked of.
+// Temporary reports whether a retry may succeed: the error comes from Redis or from the
+// connection, not from the command or the data.
 func Temporary(err error) bool {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return !lasting(f.err)
@@ -94,9 +93,8 @@ func Temporary(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// lasting reports whether Redis will say the same each time: a key is not what it
-// should be. All that is not known to last is taken to pass, since what is given
-// up for an outage is lost.
+// lasting reports whether an error of Redis will recur: a key has the wrong type. Unknown
+// errors count as temporary, since messages given up in an outage would be lost.
 func lasting(err error) bool {
 	if temporary(err) {
 		return false
@@ -105,14 +103,14 @@ func lasting(err error) bool {
 	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "smaller than the target stream top item")
 }
 
-// Now is Redis' own time, by which all services agree.
+// Now returns Redis' time, which all services share.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	now, err := s.rdb.Time(ctx).Result()
 	return now.UTC(), Failed("read the time", err)
 }
 
-// Publish appends an event to its tenant's stream; a command of an operator even if Redis
-// is full.
+// Publish appends an event to its tenant's stream. It writes an operator's command even if
+// Redis is full.
 func (s *Store) Publish(ctx context.Context, e event.Event) error {
 	if err := CheckTenant(e.Tenant); err != nil {
 		return err

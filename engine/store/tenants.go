@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Tenants are those that somebody has started, defined or prepared something for,
-// sorted.
+// Tenants returns the registered tenants, sorted: those for which something was started,
+// defined or prepared.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	names, err := s.members(ctx, s.keys.Tenants())
 	if err != nil {
@@ -18,20 +18,19 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return CheckTenant(name) != nil }), nil
 }
 
-// TenantCount is how many there are of them, about: it differs when one has come.
+// TenantCount returns about how many registered tenants there are. It changes with each new one.
 func (s *Store) TenantCount(ctx context.Context) (int64, error) {
 	n, err := s.rdb.SCard(ctx, s.keys.Tenants()).Result()
 	return n, Failed("count the tenants", err)
 }
 
-// FindTenants looks through all keys for streams of tenants, also of those that
-// nobody has made known: producers need not.
+// FindTenants scans all keys for streams of tenants. It also finds tenants that are not
+// registered: producers need not do so.
 func (s *Store) FindTenants(ctx context.Context) ([]string, error) {
 	return s.TenantsWith(ctx, s.keys.Stream)
 }
 
-// TenantsWith looks through all keys for the tenants that have a stream of one kind, of which
-// key is the name.
+// TenantsWith scans all keys for the tenants that have a stream of one kind, which key names.
 func (s *Store) TenantsWith(ctx context.Context, key func(tenant string) string) ([]string, error) {
 	before, after, _ := strings.Cut(key("*"), "*")
 	streams, _, err := s.FindStreams(ctx, before+"*"+after, math.MaxInt)
@@ -45,7 +44,7 @@ func (s *Store) TenantsWith(ctx context.Context, key func(tenant string) string)
 	return tenants, err
 }
 
-// AddTenant notes that there is a tenant, before something is written for it.
+// AddTenant registers a tenant, before anything is written for it.
 func (s *Store) AddTenant(ctx context.Context, tenant string) error {
 	h := s.TenantKeys(tenant)
 	if h.known.Load() {
@@ -58,9 +57,9 @@ func (s *Store) AddTenant(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// RemoveTenant removes all keys of a tenant, but for its timers: they must have gone before, since
-// one that fires writes the stream again. Nothing may work for the tenant any more: what is written
-// meanwhile may stay.
+// RemoveTenant removes all keys of a tenant except its timers. These must be removed before,
+// since a timer that fires writes to the stream. No process may work for the tenant any more:
+// what it writes meanwhile may stay.
 func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
@@ -81,17 +80,17 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	return Failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
 }
 
-// compacted sorts strings and drops those that are there twice.
+// compacted sorts strings and removes duplicates.
 func compacted(in []string) []string {
 	slices.Sort(in)
 	return slices.Compact(in)
 }
 
-// ScanCount is about how many keys, or members of one, Redis looks at in one step of a scan.
+// ScanCount is about how many keys, or members of a key, Redis examines in one step of a scan.
 const ScanCount = 1000
 
-// FindStreams finds the streams whose names match a pattern, sorted, in at most looks steps of
-// a scan; complete says whether that was enough.
+// FindStreams returns the streams whose names match a pattern, sorted, in at most looks steps
+// of a scan; complete reports whether that was enough.
 func (s *Store) FindStreams(ctx context.Context, pattern string, looks int) (found []string, complete bool, err error) {
 	seen := map[string]bool{}
 	for cursor := uint64(0); looks > 0; looks-- {
