@@ -183,9 +183,9 @@ type Service struct {
 	// Every is the interval at which a service that waits for nothing is called; 0 for
 	// all others.
 	Every time.Duration
-	// Concerns reports whether the service handles events of a type; it only acknowledges
+	// Handles reports whether the service handles events of a type; it only acknowledges
 	// others, at any time. It is nil if the service reads none.
-	Concerns func(event.Type) bool
+	Handles func(event.Type) bool
 }
 
 // New assembles an Engine on a Redis.
@@ -251,7 +251,7 @@ func (e *Engine) addWorkers() error {
 	opts.Chunk, opts.Snapshots = cmp.Or(e.opts.Chunk, opts.Chunk), cmp.Or(e.opts.Snapshots, opts.Snapshots)
 	opts.Clock, opts.Descendants = e.now, e.opts.Descendants
 	if e.opts.Open > 0 {
-		opts.Population = &worker.Population{Most: e.opts.Open}
+		opts.OpenLimit = &worker.OpenLimit{Most: e.opts.Open}
 	}
 	if e.opts.RedisPercent > 0 {
 		opts.Headroom = &worker.Headroom{Percent: e.opts.RedisPercent}
@@ -259,7 +259,7 @@ func (e *Engine) addWorkers() error {
 	opts.Committed, opts.Trust = e.opts.Observe, e.opts.Retention.Finished.Shortest()/2
 	for i := range e.opts.Workers {
 		w := worker.New(e.Store, e.Definitions, cache, inbox, opts)
-		e.add(Service{Group: "worker", Name: fmt.Sprintf("%s-%d", consumer, i), Step: w.Step, Concerns: worker.Concerns})
+		e.add(Service{Group: "worker", Name: fmt.Sprintf("%s-%d", consumer, i), Step: w.Step, Handles: worker.Handles})
 	}
 	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Finish: inbox.Finish})
 	return nil
@@ -284,7 +284,7 @@ func (e *Engine) addExecutors() error {
 		if err != nil {
 			return err
 		}
-		e.add(Service{Group: "executor", Name: consumer + "-" + strconv.Itoa(i), Step: x.Step, Concerns: executor.Concerns})
+		e.add(Service{Group: "executor", Name: consumer + "-" + strconv.Itoa(i), Step: x.Step, Handles: executor.Handles})
 	}
 	e.holders = append(e.holders, delivery.Holder{Held: inbox.Held, Lost: inbox.Lost, Finish: inbox.Finish})
 	e.closing = append(e.closing, inbox.Close)
@@ -304,7 +304,7 @@ func (e *Engine) addTimers() error {
 			return err
 		}
 		e.holders = append(e.holders, delivery.Holder{Held: t.Held, Finish: t.Finish})
-		e.add(Service{Group: "timer", Name: opts.Consumer, Step: t.Step, Concerns: timer.Concerns})
+		e.add(Service{Group: "timer", Name: opts.Consumer, Step: t.Step, Handles: timer.Handles})
 	}
 	e.closing = append(e.closing, watch.Close)
 	return nil

@@ -78,7 +78,7 @@ func (w *checker) ending(ctx context.Context, id string, broken invariant.Report
 		broken(rule, execution, format, args...)
 	})
 	// The checks of an execution that has not ended depend on other executions, too.
-	if fine && err == nil && (len(w.struck) == 0 || end.Status.Ended()) {
+	if fine && err == nil && (len(w.injected) == 0 || end.Status.Ended()) {
 		w.cfg.known.keep(key, checkedEnd{end, latest(end.History)})
 	}
 	return end, err
@@ -90,7 +90,7 @@ func (w *checker) checkedKey(id string) (checkedKey, bool) {
 	key := w.keyOf(id)
 	ok := w.memory.Sum(&h, key) && w.memory.Sum(&h, key+":history")
 	cut := uint64(0)
-	if len(w.struck) > 0 {
+	if len(w.injected) > 0 {
 		cut = w.cut(id) + 1
 	}
 	return checkedKey{id, w.cfg.Remote, h.Sum64(), cut}, ok

@@ -50,14 +50,14 @@ func (w *checker) inspect(ctx context.Context, id string, broken invariant.Repor
 		broken("a history is complete", id, "it has %d entries, its version is %d", n, x.Version)
 	}
 	x.ID = id
-	w.dated(x, end.History, broken)
-	w.follow(ctx, x, end.History, broken)
+	w.checkTimes(x, end.History, broken)
+	w.checkHistory(ctx, x, end.History, broken)
 	end.History = relabeled(end.History, id)
 	return end, nil
 }
 
-// follow checks a history against the decisions of package decide.
-func (w *checker) follow(ctx context.Context, x store.Execution, history []event.Event, broken invariant.Report) {
+// checkHistory checks a history against the decisions of package decide.
+func (w *checker) checkHistory(ctx context.Context, x store.Execution, history []event.Event, broken invariant.Report) {
 	w.checkTimerTimes(x.ID, history, broken)
 	if x.Definition == "" {
 		return // the execution was refused
@@ -82,7 +82,7 @@ func (w *checker) follow(ctx context.Context, x store.Execution, history []event
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
 		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
 	default:
-		w.listening(ctx, x.ID, env, state, broken)
+		w.checkListeners(ctx, x.ID, env, state, broken)
 	}
 }
 
@@ -121,8 +121,8 @@ func (w *checker) rebuild(env *decide.Env, id string, history []event.Event) (*d
 
 const ruleKept = "the stored state follows from the history"
 
-// dated checks the times of an execution against its history.
-func (w *checker) dated(x store.Execution, history []event.Event, broken invariant.Report) {
+// checkTimes checks the times of an execution against its history.
+func (w *checker) checkTimes(x store.Execution, history []event.Event, broken invariant.Report) {
 	if len(history) == 0 {
 		return
 	}
@@ -146,9 +146,9 @@ func executionIndexes() []string { return []string{openList, "completed", "fault
 
 const ruleListed = "every execution is listed by its status"
 
-// listed checks the lists of executions: each execution is in exactly one list, the one
+// checkIndexes checks the lists of executions: each execution is in exactly one list, the one
 // of its status, ordered by creation time.
-func (w *checker) listed(ends []End, broken invariant.Report) {
+func (w *checker) checkIndexes(ends []End, broken invariant.Report) {
 	places := map[string]string{}
 	for _, tenant := range w.tenants {
 		for _, list := range executionIndexes() {
@@ -157,24 +157,24 @@ func (w *checker) listed(ends []End, broken invariant.Report) {
 				if w.tenantOf(id) != tenant {
 					broken(ruleApart, id, "it is listed by tenant %s", tenant)
 				}
-				begun(id, list, score, ends, broken)
-				noteList(id, list, places, broken)
+				checkIndexEntry(id, list, score, ends, broken)
+				recordList(id, list, places, broken)
 			})
 		}
 	}
 	misplaced(ends, places, broken)
 }
 
-// noteList records the list of an execution, and checks that it is in no other one.
-func noteList(id, list string, places map[string]string, broken invariant.Report) {
+// recordList records the list of an execution, and checks that it is in no other one.
+func recordList(id, list string, places map[string]string, broken invariant.Report) {
 	if other := places[id]; other != "" {
 		broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
 	}
 	places[id] = list
 }
 
-// begun checks that a listed execution exists and that its score is its creation time.
-func begun(id, list string, at float64, ends []End, broken invariant.Report) {
+// checkIndexEntry checks that a listed execution exists and that its score is its creation time.
+func checkIndexEntry(id, list string, at float64, ends []End, broken invariant.Report) {
 	i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
 	if i < 0 {
 		broken(ruleListed, id, "it is among the %s ones, and there is nothing of it", list)
@@ -196,18 +196,18 @@ func misplaced(ends []End, places map[string]string, broken invariant.Report) {
 	}
 }
 
-// known reports whether the engine documents a key.
-func (w *checker) known(key string, ends []End) bool {
+// documented reports whether the engine documents a key.
+func (w *checker) documented(key string, ends []End) bool {
 	for _, tenant := range w.tenants {
 		if rest, ours := strings.CutPrefix(key, store.Keys{}.Tenant(tenant)+":"); ours {
-			return w.knownOf(tenant, rest, ends)
+			return w.documentedOf(tenant, rest, ends)
 		}
 	}
 	return strings.HasPrefix(key, "flunq:timers:") || key == store.Keys{}.Tenants()
 }
 
-// knownOf reports whether a tenant's key, without its prefix, is documented.
-func (w *checker) knownOf(tenant, rest string, ends []End) bool {
+// documentedOf reports whether a tenant's key, without its prefix, is documented.
+func (w *checker) documentedOf(tenant, rest string, ends []End) bool {
 	if rest == "workflows" || rest == "events" {
 		return true
 	}
@@ -224,7 +224,7 @@ func (w *checker) knownOf(tenant, rest string, ends []End) bool {
 // checkKeys checks that no unknown keys and no timers are left.
 func (w *checker) checkKeys(ends []End, broken invariant.Report) {
 	for _, key := range w.memory.Keys("") {
-		if !w.known(key, ends) {
+		if !w.documented(key, ends) {
 			broken("no key is left over", "", "%s belongs to nothing", key)
 		}
 	}
@@ -234,11 +234,11 @@ func (w *checker) checkKeys(ends []End, broken invariant.Report) {
 			broken("no timer is left", "", "that of %s is known still", identity)
 		}
 	})
-	w.notes(ends, broken)
+	w.checkWorkingData(ends, broken)
 }
 
-// notes checks that ended executions keep no working data.
-func (w *checker) notes(ends []End, broken invariant.Report) {
+// checkWorkingData checks that ended executions keep no working data.
+func (w *checker) checkWorkingData(ends []End, broken invariant.Report) {
 	for _, end := range ends {
 		if !end.Status.Ended() {
 			continue
@@ -251,9 +251,9 @@ func (w *checker) notes(ends []End, broken invariant.Report) {
 	}
 }
 
-// related checks parents and children: a parent learns how its child ended, and a child
+// checkChildren checks parents and children: a parent learns how its child ended, and a child
 // that its parent no longer waits for is cancelled.
-func (w *checker) related(ends []End, published map[stated]bool, broken invariant.Report) {
+func (w *checker) checkChildren(ends []End, published map[eventKey]bool, broken invariant.Report) {
 	for _, end := range ends {
 		if len(end.History) == 0 || end.History[0].Type != event.ExecutionStarted {
 			continue
@@ -263,21 +263,21 @@ func (w *checker) related(ends []End, published map[stated]bool, broken invarian
 			continue
 		}
 		id, parent := w.idOf(end.ID), end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))]
-		if end.Status.Ended() && !published[stated{parent, id + "/parent"}] {
+		if end.Status.Ended() && !published[eventKey{parent, id + "/parent"}] {
 			broken("a parent learns how its child ends", end.ID, "%s did not learn it", parent)
 		}
 		at := slices.IndexFunc(ends, func(e End) bool { return e.ID == parent })
 		if at >= 0 {
-			answered(ends[at], end, begun.ParentTask, id, broken)
+			checkChildResult(ends[at], end, begun.ParentTask, id, broken)
 		}
-		if at >= 0 && abandoned(ends[at].History, begun.ParentTask, id, end.History) && !published[stated{end.ID, id + "/cancel"}] {
+		if at >= 0 && abandoned(ends[at].History, begun.ParentTask, id, end.History) && !published[eventKey{end.ID, id + "/cancel"}] {
 			broken("a child that nobody waits for is cancelled", end.ID, "%s of %s ended before it", begun.ParentTask, parent)
 		}
 	}
 }
 
-// answered checks that a parent received the result with which its child ended.
-func answered(parent, child End, task, id string, broken invariant.Report) {
+// checkChildResult checks that a parent received the result with which its child ended.
+func checkChildResult(parent, child End, task, id string, broken invariant.Report) {
 	for _, e := range parent.History {
 		if e.Type != event.TaskCompleted || e.Task != task || e.ID != id+"/parent" {
 			continue
@@ -314,13 +314,13 @@ func abandoned(history []event.Event, task, child string, its []event.Event) boo
 	return false
 }
 
-// listening checks that each open listen task is on the lists of listeners for the types
+// checkListeners checks that each open listen task is on the lists of listeners for the types
 // it waits for, if its execution has not ended.
-func (w *checker) listening(ctx context.Context, id string, env *decide.Env, state *decide.State, broken invariant.Report) {
+func (w *checker) checkListeners(ctx context.Context, id string, env *decide.Env, state *decide.State, broken invariant.Report) {
 	if state.Status.Ended() {
 		return
 	}
-	w.armed(ctx, id, state.Needs(env).Timers, broken)
+	w.checkTimersSet(ctx, id, state.Needs(env).Timers, broken)
 	for _, n := range state.Open() {
 		if n.Listen == nil || n.Listen.Stopped {
 			continue
@@ -331,15 +331,15 @@ func (w *checker) listening(ctx context.Context, id string, env *decide.Env, sta
 			filters = slices.Concat(filters, to.UntilEvent.Filters)
 		}
 		for _, typ := range invariant.EventTypes(filters) {
-			if !w.hears(ctx, id, typ) && !w.hears(ctx, id, "*") {
+			if !w.listensFor(ctx, id, typ) && !w.listensFor(ctx, id, "*") {
 				broken("a listening execution is on the list of listeners", id, "%s waits for %s, and is on no list for it", invariant.RunName(n.Run.String()), typ)
 			}
 		}
 	}
 }
 
-// armed checks that the timers that an execution waits for exist.
-func (w *checker) armed(ctx context.Context, id string, needed []event.Timer, broken invariant.Report) {
+// checkTimersSet checks that the timers that an execution waits for exist.
+func (w *checker) checkTimersSet(ctx context.Context, id string, needed []event.Timer, broken invariant.Report) {
 	there, err := timers.New(w.engine.Store).Armed(ctx, needed)
 	for i, t := range there {
 		if err == nil && t.ID == "" {
@@ -348,16 +348,16 @@ func (w *checker) armed(ctx context.Context, id string, needed []event.Timer, br
 	}
 }
 
-// heard checks that events from outside reached an execution that listened for their type
+// checkReceived checks that events from outside reached an execution that listened for their type
 // the whole time.
-func (w *checker) heard(end End, broken invariant.Report) {
+func (w *checker) checkReceived(end End, broken invariant.Report) {
 	if w.cfg.Mocks == nil || len(w.cfg.Mocks.Events) == 0 || !slices.Contains(w.ids, end.ID) {
 		return
 	}
 	for _, l := range listensIn(w.cfg.Definition, end.History) {
 		for i, m := range w.cfg.Mocks.Events {
 			at := w.cfg.Start.Add(m.After)
-			if e := m.Event(i, at); !w.poison.about(e.ID) && l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
+			if e := m.Event(i, at); !w.poison.includes(e.ID) && l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
 				broken("an event reaches the tasks that listen for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, invariant.RunName(l.task), l.from)
 			}
 		}
@@ -391,13 +391,13 @@ func listensIn(def *dsl.Definition, history []event.Event) (all []listen) {
 		switch e.Type { //nolint:exhaustive // the others do not matter here
 		case event.TaskRequested:
 			task := def.Task(event.ParseRun(e.Task).Ref)
-			if types, ok := simply(task); ok {
+			if types, ok := plainTypes(task); ok {
 				all = append(all, listen{task: e.Task, types: types, from: e.Time})
 			}
 		case event.TaskCompleted:
-			over(all, e.Time, e.Task)
+			endListening(all, e.Time, e.Task)
 		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-			over(all, e.Time, "")
+			endListening(all, e.Time, "")
 		case event.ExecutionSuspended, event.ExecutionRetried:
 			return nil
 		}
@@ -405,8 +405,8 @@ func listensIn(def *dsl.Definition, history []event.Event) (all []listen) {
 	return all
 }
 
-// over ends the listening of a task, or of all tasks if task is "".
-func over(all []listen, at time.Time, task string) {
+// endListening ends the listening of a task, or of all tasks if task is "".
+func endListening(all []listen, at time.Time, task string) {
 	for i := range all {
 		if l := &all[i]; l.until.IsZero() && (task == "" || l.task == task) {
 			l.until = at
@@ -414,9 +414,9 @@ func over(all []listen, at time.Time, task string) {
 	}
 }
 
-// simply returns the types that a task listens for until it ends; false if it filters by
+// plainTypes returns the types that a task listens for until it ends; false if it filters by
 // anything else.
-func simply(t *dsl.Task) (types []string, ok bool) {
+func plainTypes(t *dsl.Task) (types []string, ok bool) {
 	if t == nil || t.Kind != dsl.Listen || t.Listen.Foreach != nil || t.Listen.To.Mode == "all" {
 		return nil, false
 	}
@@ -433,7 +433,7 @@ func simply(t *dsl.Task) (types []string, ok bool) {
 // checkTimerTimes checks that timers fire neither early, nor later than the faults explain.
 func (w *checker) checkTimerTimes(id string, history []event.Event, broken invariant.Report) {
 	slack := w.slack()
-	for fired := range firings(history) {
+	for fired := range firedTimers(history) {
 		if fired.early {
 			broken("no timer is early", id, "%s fired at %v, was due at %v", fired.task, fired.at, fired.due)
 		}
@@ -445,28 +445,28 @@ func (w *checker) checkTimerTimes(id string, history []event.Event, broken invar
 
 // latest returns the largest delay of a timer in a history.
 func latest(history []event.Event) (late time.Duration) {
-	for fired := range firings(history) {
+	for fired := range firedTimers(history) {
 		late = max(late, fired.late)
 	}
 	return late
 }
 
-// firing is a timer that has fired.
-type firing struct {
+// firedTimer is a timer that has fired.
+type firedTimer struct {
 	task    string
 	at, due time.Time
 	late    time.Duration // since it was both due and set
 	early   bool          // and no operator fired it
 }
 
-// firings returns the fired timers of a history.
-func firings(history []event.Event) iter.Seq[firing] {
-	return func(yield func(firing) bool) {
-		eachFiring(history, yield)
+// firedTimers returns the fired timers of a history.
+func firedTimers(history []event.Event) iter.Seq[firedTimer] {
+	return func(yield func(firedTimer) bool) {
+		eachFiredTimer(history, yield)
 	}
 }
 
-func eachFiring(history []event.Event, yield func(firing) bool) {
+func eachFiredTimer(history []event.Event, yield func(firedTimer) bool) {
 	set := map[string]time.Time{}
 	for _, e := range history {
 		var t event.Fired
@@ -480,7 +480,7 @@ func eachFiring(history []event.Event, yield func(firing) bool) {
 		}
 		when := t.Due() // an operator may have moved it
 		early := t.By == "" && e.Time.Before(when)
-		if !yield(firing{t.TaskID, e.Time, when, e.Time.Sub(later(when, set[key])), early}) {
+		if !yield(firedTimer{t.TaskID, e.Time, when, e.Time.Sub(later(when, set[key])), early}) {
 			return
 		}
 	}
@@ -488,7 +488,7 @@ func eachFiring(history []event.Event, yield func(firing) bool) {
 
 // checkRepeatedCalls checks that without faults no call reaches its service twice.
 func (w *checker) checkRepeatedCalls(broken invariant.Report) {
-	if len(w.struck) > 0 || w.cfg.Scripted.CrashURL != "" || w.cfg.Poison > 0 {
+	if len(w.injected) > 0 || w.cfg.Scripted.CrashURL != "" || w.cfg.Poison > 0 {
 		return
 	}
 	for d, n := range w.actions {
@@ -498,9 +498,9 @@ func (w *checker) checkRepeatedCalls(broken invariant.Report) {
 	}
 }
 
-// leftoverKeys checks that no list of listeners is left once all executions have
+// checkLeftoverKeys checks that no list of listeners is left once all executions have
 // ended.
-func (w *checker) leftoverKeys(broken invariant.Report) {
+func (w *checker) checkLeftoverKeys(broken invariant.Report) {
 	for _, tenant := range w.tenants {
 		for _, key := range w.memory.Keys(store.Keys{}.Listeners(tenant, "")) {
 			broken("no listener is left once all executions have ended", "", "%s is left", key)
@@ -508,9 +508,9 @@ func (w *checker) leftoverKeys(broken invariant.Report) {
 	}
 }
 
-// over reports whether all executions that were started have ended. A waiting execution
+// allEnded reports whether all executions that were started have ended. A waiting execution
 // may still need what is left in Redis, and whether it may wait depends on other runs.
-func (w *checker) over(ends []End) bool {
+func (w *checker) allEnded(ends []End) bool {
 	return !slices.ContainsFunc(ends, func(end End) bool {
 		return slices.Contains(w.ids, end.ID) && !end.Status.Ended() && end.Status != Removed
 	})
@@ -518,9 +518,9 @@ func (w *checker) over(ends []End) bool {
 
 const ruleDeadLetter = "nothing is given up"
 
-// leftovers checks that no timers and no unhandled events are left once all executions
+// checkLeftovers checks that no timers and no unhandled events are left once all executions
 // have ended.
-func (w *checker) leftovers(ctx context.Context, broken invariant.Report) error {
+func (w *checker) checkLeftovers(ctx context.Context, broken invariant.Report) error {
 	open := int64(0)
 	for _, tenant := range w.tenants {
 		counts, err := w.engine.Store.Counts(ctx, tenant)
@@ -536,8 +536,8 @@ func (w *checker) leftovers(ctx context.Context, broken invariant.Report) error 
 	if n := len(w.memory.Members(timersKey)); n > 0 {
 		broken("no timer is left", "", "%d are", n)
 	}
-	if w.brief() {
-		w.undone(broken)
+	if w.endsEarly() {
+		w.checkUnhandled(broken)
 		return nil
 	}
 	for _, key := range w.streams {
@@ -550,10 +550,10 @@ func (w *checker) leftovers(ctx context.Context, broken invariant.Report) error 
 	return nil
 }
 
-// undone reports events that concern a service and that it has not read or acknowledged.
-func (w *checker) undone(broken invariant.Report) {
+// checkUnhandled reports events that concern a service and that it has not read or acknowledged.
+func (w *checker) checkUnhandled(broken invariant.Report) {
 	for _, s := range w.services {
-		if s.consumerGroup.concerns == nil {
+		if s.consumerGroup.handles == nil {
 			continue
 		}
 		if unread, pending := w.open(s); unread+pending > 0 {
@@ -562,8 +562,8 @@ func (w *checker) undone(broken invariant.Report) {
 	}
 }
 
-// deadLetters reports dead letters. Temporary faults do not justify any.
-func (w *checker) deadLetters(ctx context.Context, t *Trial, broken invariant.Report) error {
+// checkDeadLetters reports dead letters. Temporary faults do not justify any.
+func (w *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invariant.Report) error {
 	reported := 0
 	for _, tenant := range w.tenants {
 		deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})

@@ -25,7 +25,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 		at := cfg.Start.Add(time.Duration(i+1) * 10 * time.Second)
 		w.arrivals = append(w.arrivals, Arrival{At: at, Event: event.Event{ID: at.String(), Source: "/test", Type: "com.x", Tenant: cfg.Tenant, Time: at}})
 	}
-	for last := w.clock.now; w.living > 0 || len(w.arrivals) > 0; last = w.clock.now {
+	for last := w.clock.now; w.openExecutions > 0 || len(w.arrivals) > 0; last = w.clock.now {
 		if s := w.choose(); s != nil {
 			w.turn(s)
 		} else if moved, err := w.advance(t.Context()); err != nil || !moved {

@@ -56,8 +56,8 @@ type Plan struct {
 // Harmless reports whether the plan has no faults.
 func (p *Plan) Harmless() bool { return p == nil || len(p.Faults) == 0 && len(p.Kinds) == 0 }
 
-// Struck is a fault that happened.
-type Struck struct {
+// InjectedFault is a fault that happened.
+type InjectedFault struct {
 	Fault
 	At      time.Time // virtual
 	Event   int       // the number of history events by then
@@ -70,7 +70,7 @@ type Struck struct {
 
 // Cost is how long a fault can delay an execution: its own duration plus Recovery. A
 // process that stops gracefully hands over its work at once.
-func (s Struck) Cost() time.Duration {
+func (s InjectedFault) Cost() time.Duration {
 	if s.relieved {
 		return 2 * grace
 	}
@@ -144,7 +144,7 @@ func (w *injector) draw(s *service, count uint64, can func(FaultKind) bool) []Fa
 			continue
 		}
 		n := mix(w.cfg.Seed, w.faultHashes(s)[i], count)
-		if n%cmp.Or(p.Rate, 200) == 0 && w.mayStrike(s, kind) {
+		if n%cmp.Or(p.Rate, 200) == 0 && w.mayInject(s, kind) {
 			w.drawn++
 			out = append(out, Fault{kind, s.Name, count, kind.amount(n >> 20)})
 		}
@@ -156,12 +156,12 @@ func (w *injector) draw(s *service, count uint64, can func(FaultKind) bool) []Fa
 // consumer. The engine rightly dead-letters a message that many processes have died of.
 const mostDeliveries = 4
 
-// mayStrike reports whether a random fault may strike a service now. A fault may not take the
+// mayInject reports whether a random fault may strike a service now. A fault may not take the
 // engine beyond what it promises to survive.
-func (w *injector) mayStrike(s *service, kind FaultKind) bool {
+func (w *injector) mayInject(s *service, kind FaultKind) bool {
 	switch kind {
 	case StopRequested:
-		return !s.process.leaving && (len(w.processes) == 1 || w.replaceable(s.process))
+		return !s.process.stopping && (len(w.processes) == 1 || w.replaceable(s.process))
 	case CrashBefore, CrashAfter, Delay, Outage, Clock:
 		return !slices.ContainsFunc(w.streams, func(stream string) bool { return w.memory.Delivered(stream) >= mostDeliveries })
 	default:
@@ -185,13 +185,13 @@ var (
 	errCrashed = errors.New("the process has died")
 )
 
-// strike applies what a fault does before the command is executed, and records it.
-func (w *injector) strike(f Fault, doing string) {
+// inject applies what a fault does before the command is executed, and records it.
+func (w *injector) inject(f Fault, doing string) {
 	p := w.current.process
 	relieved := f.Kind == StopRequested && w.replaceable(p)
-	w.struck = append(w.struck, Struck{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: p.index, relieved: relieved})
+	w.injected = append(w.injected, InjectedFault{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: p.index, relieved: relieved})
 	if w.cfg.Faulted != nil {
-		w.cfg.Faulted(w.struck[len(w.struck)-1])
+		w.cfg.Faulted(w.injected[len(w.injected)-1])
 	}
 	switch f.Kind {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // applied when the command or the call is executed

@@ -21,7 +21,7 @@ type environment struct {
 	mocked   *mocked         // nil: calls go out
 	unmocked []mock.Exchange // calls that no mock answers
 	answered []Answered      // in order of completion
-	carried  carried
+	carried  carriedOutCalls
 }
 
 // faultyCalls stands between the executors and the services they call. It counts the
@@ -55,10 +55,10 @@ type Answered struct {
 	At time.Time
 }
 
-// reach records a call that reached its service.
-func (w *environment) reach(d Action, key string) {
+// recordReached records a call that reached its service.
+func (w *environment) recordReached(d Action, key string) {
 	w.actions[d]++
-	w.reached = append(w.reached, Reached{d, key, w.clock.now, w.actions[d], w.events, len(w.struck)})
+	w.reached = append(w.reached, Reached{d, key, w.clock.now, w.actions[d], w.events, len(w.injected)})
 }
 
 // answer is the result of a call.
@@ -84,9 +84,9 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := f.w.delayCall(req); err != nil {
 		return nil, err
 	}
-	f.w.reach(action, req.Header.Get("Idempotency-Key"))
+	f.w.recordReached(action, req.Header.Get("Idempotency-Key"))
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
-	f.w.keyed(from, req)
+	f.w.checkKey(from, req)
 	if s != nil && action.URL == f.w.cfg.Scripted.CrashURL {
 		f.w.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
 		return nil, errCrashed
@@ -96,7 +96,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if known.err == nil {
-		f.w.noteCarriedOut(from, req, known.response.StatusCode)
+		f.w.recordCarriedOut(from, req, known.response.StatusCode)
 	}
 	if s != nil && s.process.dead {
 		return nil, errCrashed
@@ -107,20 +107,20 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if known.err != nil {
 		return nil, known.err
 	}
-	again := *known.response
-	again.Body = io.NopCloser(bytes.NewReader(known.body))
-	return &again, nil
+	copied := *known.response
+	copied.Body = io.NopCloser(bytes.NewReader(known.body))
+	return &copied, nil
 }
 
 // ask performs a call that has no answer yet. It returns an error if its caller is gone.
 func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer, error) {
 	if f.w.cfg.Slow {
-		if err := f.w.answering(req.Context(), slowness); err != nil {
+		if err := f.w.waitLatency(req.Context(), slowness); err != nil {
 			return answer{}, err
 		}
 	}
 	if known, ok := f.answers[key]; ok {
-		return known, f.w.answering(req.Context(), known.ready.Sub(f.w.clock.now))
+		return known, f.w.waitLatency(req.Context(), known.ready.Sub(f.w.clock.now))
 	}
 	s := f.w.current
 	got := read(f.next.RoundTrip(req))
@@ -171,8 +171,8 @@ func (w *injector) callFaults(s *service, task string) []Fault {
 	w.called[s.Name] = s.calls
 	faults := w.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
 	for _, f := range faults {
-		w.strike(f, "call")
-		w.struck[len(w.struck)-1].Task = task
+		w.inject(f, "call")
+		w.injected[len(w.injected)-1].Task = task
 	}
 	return faults
 }
@@ -204,7 +204,7 @@ func (m *mocked) owner(root string) string {
 func (m *mocked) of(owner string) *mock.Transport {
 	mocks := m.each[owner]
 	if mocks == nil {
-		mocks = m.w.cfg.Mocks.Transport(m.w.answering, m.next)
+		mocks = m.w.cfg.Mocks.Transport(m.w.waitLatency, m.next)
 		mocks.Observe, mocks.Shared, mocks.Idempotent = m.w.exchanged, m.shared, m.w.cfg.Plan != nil
 		m.each[owner] = mocks
 	}
@@ -221,9 +221,9 @@ func (w *environment) exchanged(x mock.Exchange) {
 	}
 }
 
-// answering lets a mock's latency pass. With a Plan it succeeds even if the caller has
+// waitLatency lets a mock's latency pass. With a Plan it succeeds even if the caller has
 // died: the call was made, and a repetition gets the same answer.
-func (w *environment) answering(ctx context.Context, d time.Duration) error {
+func (w *environment) waitLatency(ctx context.Context, d time.Duration) error {
 	s, ready := w.current, w.clock.now.Add(d)
 	err := w.sleep(ctx, d)
 	if w.cfg.Plan != nil && (errors.Is(err, ErrStopped) || errors.Is(err, errCrashed)) {

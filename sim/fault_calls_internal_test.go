@@ -35,7 +35,7 @@ http: [{match: {method: POST}, respond: {body: {}}}]
 				t.Fatal(err, tr.Broken)
 			}
 			for _, call := range tr.Reached {
-				if call.Faults == 1 && call.At.Equal(tr.Struck[0].At) {
+				if call.Faults == 1 && call.At.Equal(tr.Injected[0].At) {
 					t.Errorf("%+v: a call at the moment of the crash", crash)
 				}
 			}

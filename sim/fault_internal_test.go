@@ -62,15 +62,15 @@ func TestEverySingleFault(t *testing.T) {
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	plain := try(t, twoProcesses(t), Plan{})
-	struck := 0
+	injected := 0
 	for seed := range uint64(300) {
 		cfg := twoProcesses(t)
 		cfg.Seed = seed
 		got := try(t, cfg, Plan{Kinds: Faults(), Rate: 100, Most: 8})
 		same(t, plain, got)
-		struck += len(got.Struck)
+		injected += len(got.Injected)
 	}
-	t.Logf("%d faults", struck)
+	t.Logf("%d faults", injected)
 }
 
 const listening = `
@@ -111,7 +111,7 @@ func same(t *testing.T, plain, got *Trial) {
 		t.Error(v)
 	}
 	if t.Failed() {
-		t.Fatalf("struck %+v", got.Struck)
+		t.Fatalf("struck %+v", got.Injected)
 	}
 }
 

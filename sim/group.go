@@ -13,14 +13,14 @@ import (
 type consumerGroup struct {
 	group    string
 	services []*service
-	concerns func(event.Type) bool // nil: the group reads no events
+	handles  func(event.Type) bool // nil: the group reads no events
 	hash     uint64                // of the group's name
 	events   uint64                // written so far
-	behind   int                   // events since a service was last woken
+	skipped  int                   // events since a service was last woken
 }
 
-// reads returns the name of the consumer group in Redis.
-func (t *consumerGroup) reads() string { return t.group + "-service" }
+// redisName returns the name of the consumer group in Redis.
+func (t *consumerGroup) redisName() string { return t.group + "-service" }
 
 // backlog is how many events accumulate before a service reads events that do not concern
 // its group. Otherwise an idle engine would read and acknowledge them one by one, which
@@ -34,7 +34,7 @@ func (w *scheduler) consumerGroup(s engine.Service) *consumerGroup {
 			return t
 		}
 	}
-	t := &consumerGroup{group: s.Group, concerns: s.Concerns, hash: hashed("early " + s.Group)}
+	t := &consumerGroup{group: s.Group, handles: s.Handles, hash: hashed("early " + s.Group)}
 	w.groups = append(w.groups, t)
 	return t
 }
@@ -54,7 +54,7 @@ func (w *simulation) added(key string, fields []string) {
 		for _, t := range w.groups {
 			// The service that sets a timer knows about it. Other services learn of it
 			// from an event, which services of a lazy simulation do not read.
-			if self := w.current != nil && w.current.consumerGroup == t; w.lazy && t.fires() && !self {
+			if self := w.current != nil && w.current.consumerGroup == t; w.lazy && t.firesTimers() && !self {
 				w.notify(t)
 			}
 		}
@@ -68,11 +68,11 @@ func (w *simulation) added(key string, fields []string) {
 // published wakes the services that an event of this type concerns.
 func (w *scheduler) published(typ event.Type) {
 	for _, t := range w.groups {
-		if t.concerns == nil {
+		if t.handles == nil {
 			continue
 		}
 		t.events++
-		if t.behind++; t.concerns(typ) && !w.alreadyWoken(t) || t.behind >= backlog || w.early(t) {
+		if t.skipped++; t.handles(typ) && !w.alreadyWoken(t) || t.skipped >= backlog || w.wakesEarly(t) {
 			w.notify(t)
 		}
 	}
@@ -89,9 +89,9 @@ func (w *scheduler) alreadyWoken(t *consumerGroup) bool {
 	return slices.ContainsFunc(t.services, func(s *service) bool { return s.parked && s.woken })
 }
 
-// early reports whether the group is woken for an event that does not concern it. With
+// wakesEarly reports whether the group is woken for an event that does not concern it. With
 // faults, this lets its work interfere with that of others.
-func (w *scheduler) early(t *consumerGroup) bool {
+func (w *scheduler) wakesEarly(t *consumerGroup) bool {
 	const once = 8
 	return w.cfg.Plan != nil && !w.lazy && mix(w.cfg.Seed, t.hash, t.events)%once == 0
 }
@@ -99,10 +99,10 @@ func (w *scheduler) early(t *consumerGroup) bool {
 // notify wakes one service of the group because something was written: an idle one, or
 // else a busy one that may have looked already.
 func (w *scheduler) notify(t *consumerGroup) {
-	t.behind = 0
+	t.skipped = 0
 	var chosen *service
 	for _, s := range t.services {
-		if s.asleep || s.calling || s.process.leaving {
+		if s.sleeping || s.calling || s.process.stopping {
 			continue
 		}
 		if s.parked && w.cfg.Plan == nil {
@@ -124,8 +124,8 @@ func (w *scheduler) preferred(s, other *service, count uint64) bool {
 	switch {
 	case s.free() != other.free():
 		return s.free()
-	case s.rests() != other.rests():
-		return s.rests()
+	case s.resting() != other.resting():
+		return s.resting()
 	default:
 		return w.cfg.Plan != nil && mix(w.cfg.Seed, s.hash, count) < mix(w.cfg.Seed, other.hash, count)
 	}
@@ -138,7 +138,7 @@ func (w *scheduler) catchUp() bool {
 	w.lazy = false
 	for _, t := range w.groups {
 		switch {
-		case t.behind == 0:
+		case t.skipped == 0:
 			continue
 		case lazy:
 			w.wakeEach(t)
@@ -153,7 +153,7 @@ func (w *scheduler) catchUp() bool {
 // wakeEach wakes one service of the group per consumer name, because deferred messages of
 // a consumer are visible to that consumer only.
 func (w *scheduler) wakeEach(t *consumerGroup) {
-	t.behind = 0
+	t.skipped = 0
 	last := ""
 	for _, s := range t.services {
 		if s.consumer != last {
@@ -170,9 +170,9 @@ func (cfg Config) lazy() bool {
 	return cfg.harmless() && cfg.Scripted.CrashURL == "" && cfg.Scripted.CrashType == "" && cfg.Poison == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
 }
 
-// brief reports whether a simulation stops as soon as its executions have ended and
+// endsEarly reports whether a simulation stops as soon as its executions have ended and
 // leaves the remaining events unread. Most simulations without faults do.
-func (w *scheduler) brief() bool {
+func (w *scheduler) endsEarly() bool {
 	const whole = 8 // one in whole is not brief
 	return w.lazy && mix(w.cfg.Seed, hashed("brief"), 0)%whole != 0
 }
@@ -185,10 +185,10 @@ func (cfg Config) harmless() bool { return !cfg.Thorough && cfg.Plan.Harmless() 
 // wait. It is false where faults are possible or where services look for abandoned work.
 func (w *scheduler) allDone(s *service) (until time.Time, ok bool) {
 	t := s.consumerGroup
-	if !w.lazy || t.concerns == nil {
+	if !w.lazy || t.handles == nil {
 		return until, false
 	}
-	if t.fires() {
+	if t.firesTimers() {
 		if until = w.memory.First(timersKey); !until.IsZero() && !until.After(w.clock.now) {
 			return until, false
 		}
@@ -197,15 +197,17 @@ func (w *scheduler) allDone(s *service) (until time.Time, ok bool) {
 	return until, unread+pending == 0
 }
 
-// fires reports whether the group fires timers.
-func (t *consumerGroup) fires() bool { return t.concerns != nil && t.concerns(event.TimerScheduled) }
+// firesTimers reports whether the group fires timers.
+func (t *consumerGroup) firesTimers() bool {
+	return t.handles != nil && t.handles(event.TimerScheduled)
+}
 
 // open counts the events that concern a service: those that its group has not read, and
 // those that its consumer has read and not acknowledged.
 func (w *scheduler) open(s *service) (unread, pending int) {
 	t := s.consumerGroup
 	for _, stream := range w.streams {
-		u, p := w.memory.Open(stream, t.reads(), s.consumer, func(fields []string) bool { return t.concerns(typeOf(fields)) })
+		u, p := w.memory.Open(stream, t.redisName(), s.consumer, func(fields []string) bool { return t.handles(typeOf(fields)) })
 		unread, pending = unread+u, pending+p
 	}
 	return unread, pending
@@ -214,7 +216,7 @@ func (w *scheduler) open(s *service) (unread, pending int) {
 // wakeSiblings wakes other services of the same process before one reads events for all of them,
 // so they handle the events concurrently.
 func (w *scheduler) wakeSiblings(by *service) {
-	if by.consumerGroup.concerns == nil || len(by.consumerGroup.services) <= len(w.processes) {
+	if by.consumerGroup.handles == nil || len(by.consumerGroup.services) <= len(w.processes) {
 		return // one service per process
 	}
 	unread, _ := w.open(by)
@@ -245,7 +247,7 @@ func field(fields []string, name string) string {
 // wakeOther wakes another idle service of the same group.
 func (w *scheduler) wakeOther(of *service) {
 	for _, s := range of.consumerGroup.services {
-		if s != of && s.free() && !s.process.leaving {
+		if s != of && s.free() && !s.process.stopping {
 			w.wakeService(s)
 			return
 		}
@@ -256,7 +258,7 @@ func (w *scheduler) wakeOther(of *service) {
 // process, whose buffer holds the events that were read.
 func (w *scheduler) wakeSubstitute(of *service) {
 	for _, s := range of.process.services {
-		if s != of && s.consumerGroup == of.consumerGroup && s.free() && !s.process.leaving {
+		if s != of && s.consumerGroup == of.consumerGroup && s.free() && !s.process.stopping {
 			w.wakeService(s)
 			return
 		}
@@ -275,7 +277,7 @@ func (w *scheduler) onlyTidies(s *service) bool {
 func (w *scheduler) hasPending(t *consumerGroup) bool {
 	for _, stream := range w.streams {
 		for _, g := range w.memory.Groups(stream) {
-			if g.Name == t.reads() && g.Pending > 0 {
+			if g.Name == t.redisName() && g.Pending > 0 {
 				return true
 			}
 		}

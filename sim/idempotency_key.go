@@ -13,8 +13,8 @@ import (
 
 const idempotencyKey = "Idempotency-Key"
 
-// Rekeyed is a call whose task sets its own idempotency key, and sets it wrongly.
-type Rekeyed struct {
+// KeyMisuse is a call whose task sets its own idempotency key, and sets it wrongly.
+type KeyMisuse struct {
 	Action
 
 	Before, Now string // the keys of the earlier and the later call; equal if two different calls share one key
@@ -74,27 +74,27 @@ func names(object *expr.Value, member string) bool {
 	return false
 }
 
-// reused compares a key that a task sets with those of earlier calls: a repeated call
+// checkOwnKey compares a key that a task sets with those of earlier calls: a repeated call
 // must have the same key, and another task run a different one.
-func (w *monitor) reused(d Action, run, key string) {
+func (w *monitor) checkOwnKey(d Action, run, key string) {
 	if known, ok := w.idempotency["own "+run]; ok && known != key {
-		w.rekeyed = append(w.rekeyed, Rekeyed{d, known, key})
+		w.rekeyed = append(w.rekeyed, KeyMisuse{d, known, key})
 	}
 	of := "own " + d.Execution + " " + d.Method + " " + d.URL + " " + key
 	if other, ok := w.idempotency[of]; ok && other != run && key != "" {
-		w.rekeyed = append(w.rekeyed, Rekeyed{d, key, key})
+		w.rekeyed = append(w.rekeyed, KeyMisuse{d, key, key})
 	}
 	w.idempotency["own "+run], w.idempotency[of] = key, run
 }
 
-// keyed checks the idempotency key of a call: a task run keeps its key over all
+// checkKey checks the idempotency key of a call: a task run keeps its key over all
 // deliveries and attempts, and no other run has the same one. A key that the document
 // sets is the document's responsibility, so reused only reports it.
-func (w *monitor) keyed(from call.Origin, req *http.Request) {
+func (w *monitor) checkKey(from call.Origin, req *http.Request) {
 	key := req.Header.Get(idempotencyKey)
 	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
 	if w.ownKey(from) {
-		w.reused(Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}, run, key)
+		w.checkOwnKey(Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}, run, key)
 		return
 	}
 	if key == "" {

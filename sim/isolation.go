@@ -13,9 +13,9 @@ import (
 // isolation checks which messages are handled concurrently: a message that has crashed
 // two processes must be handled with no other beside it.
 type isolation struct {
-	under   map[handler]map[handled]int // messages being handled, with their crash counts
-	crashes map[string]int              // of claimed messages, by the key and field that count them
-	silent  map[string]int              // how often each entry was claimed from a process that fell silent, likewise
+	inProgress map[handler]map[handled]int // messages being handled, with their crash counts
+	crashes    map[string]int              // of claimed messages, by the key and field that count them
+	silent     map[string]int              // how often each entry was claimed from a process that fell silent, likewise
 }
 
 // handler identifies a consumer of a service.
@@ -27,50 +27,50 @@ type handled struct{ tenant, group, id string }
 // candidateCrashes is the crash count from which a message is handled in isolation.
 const candidateCrashes = 2
 
-// takenOver records that an entry was claimed from a process that fell silent.
-func (i *isolation) takenOver(e memory.Entry) {
+// recordClaim records that an entry was claimed from a process that fell silent.
+func (i *isolation) recordClaim(e memory.Entry) {
 	if i.silent == nil {
 		i.silent = map[string]int{}
 	}
-	i.silent[counted(e.Stream, e.Group, e.ID)]++
+	i.silent[crashKey(e.Stream, e.Group, e.ID)]++
 }
 
-// counted returns the key and the field that count the crashes of an entry.
-func counted(stream, group, id string) string { return stream + ":deaths " + group + " " + id }
+// crashKey returns the key and the field that count the crashes of an entry.
+func crashKey(stream, group, id string) string { return stream + ":deaths " + group + " " + id }
 
-// acted records what a service does with a message.
-func (i *isolation) acted(w *shared, a delivery.Activity) {
-	if i.under == nil {
-		i.under, i.crashes = map[handler]map[handled]int{}, map[string]int{}
+// recordActivity records what a service does with a message.
+func (i *isolation) recordActivity(w *shared, a delivery.Activity) {
+	if i.inProgress == nil {
+		i.inProgress, i.crashes = map[handler]map[handled]int{}, map[string]int{}
 	}
 	m := a.Message
 	by, id := handler{a.Service, a.Consumer}, handled{m.Tenant, m.Group, m.ID}
 	switch a.What {
 	case delivery.Claimed:
-		at := counted(streamOf(m.Tenant), m.Group, m.ID)
+		at := crashKey(streamOf(m.Tenant), m.Group, m.ID)
 		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be reported last
 		if most := i.silent[at]; m.Crashes > most {
 			w.report("a crash counts only where a process fell silent", m.Event.Execution, fmt.Sprintf("%s %s counts %d crashes, and was claimed %d times from a process that had fallen silent", m.Event.Type, m.Event.ID, m.Crashes, most))
 		}
 	case delivery.Began:
-		if i.under[by] == nil {
-			i.under[by] = map[handled]int{}
+		if i.inProgress[by] == nil {
+			i.inProgress[by] = map[handled]int{}
 		}
-		for other, crashes := range i.under[by] {
+		for other, crashes := range i.inProgress[by] {
 			if other != id && max(crashes, m.Crashes) >= candidateCrashes {
 				w.report("a message that has crashed two processes is handled in isolation", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s beside another one, after %d crashes", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
 				break
 			}
 		}
-		i.under[by][id] = m.Crashes
+		i.inProgress[by][id] = m.Crashes
 	case delivery.Done, delivery.Broken:
-		delete(i.under[by], id)
+		delete(i.inProgress[by], id)
 	default:
 	}
 }
 
-// sent checks a command by which a service marks a message as isolated.
-func (i *isolation) sent(w *shared, cmd redis.Cmder) {
+// checkMark checks a command by which a service marks a message as isolated.
+func (i *isolation) checkMark(w *shared, cmd redis.Cmder) {
 	if cmd == nil || cmd.Name() != "hset" {
 		return
 	}

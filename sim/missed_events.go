@@ -54,30 +54,30 @@ type missedEvents struct {
 // mostMissed is the maximum number of events that are explained.
 const mostMissed = 50
 
-// noteArrival records an event that is in the stream now.
-func (w *missedEvents) noteArrival(e event.Event) {
+// recordArrival records an event that is in the stream now.
+func (w *missedEvents) recordArrival(e event.Event) {
 	if w.cfg.Plan == nil && len(w.all) < mostMissed {
 		w.waiting = append(w.waiting, Missed{Event: e, At: w.clock.now, After: w.clock.now.Sub(w.cfg.Start)})
 	}
 }
 
-// noteHistory records the events in a history: those that it received and those that a task
+// recordHistory records the events in a history: those that it received and those that a task
 // emitted.
-func (w *missedEvents) noteHistory(e event.Event) {
+func (w *missedEvents) recordHistory(e event.Event) {
 	switch {
 	case w.cfg.Plan != nil:
 	case e.Type == event.EventReceived:
 		if len(w.waiting) > 0 {
-			w.noteTaken(e.ID)
+			w.recordReceived(e.ID)
 		}
 	case e.Type == event.TaskCompleted:
 		if emitted, ok := w.emitted(e); ok {
-			w.noteArrival(emitted)
+			w.recordArrival(emitted)
 		}
 	}
 }
 
-func (w *missedEvents) noteTaken(id string) {
+func (w *missedEvents) recordReceived(id string) {
 	if w.taken == nil {
 		w.taken = map[string]bool{}
 	}
@@ -128,9 +128,9 @@ func (w *missedEvents) listeners(typ string) (out []*dsl.Task) {
 	return out
 }
 
-// missedSoFar explains the events that no execution has received. It is called before the
+// explainMissed explains the events that no execution has received. It is called before the
 // clock moves, when nothing else can happen at this moment.
-func (w *missedEvents) missedSoFar(ctx context.Context) error {
+func (w *missedEvents) explainMissed(ctx context.Context) error {
 	waiting := w.waiting
 	taken := w.taken
 	w.waiting, w.taken = nil, nil
@@ -213,9 +213,9 @@ func (w *missedEvents) awaited() (types []string) {
 	return types
 }
 
-// missedInAll returns all missed events, with explanations that use the whole run.
-func (w *missedEvents) missedInAll(ctx context.Context) ([]Missed, error) {
-	if err := w.missedSoFar(ctx); err != nil {
+// allMissed returns all missed events, with explanations that use the whole run.
+func (w *missedEvents) allMissed(ctx context.Context) ([]Missed, error) {
+	if err := w.explainMissed(ctx); err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(w.all, func(m Missed) bool { return m.open }) {
@@ -231,7 +231,7 @@ func (w *missedEvents) missedInAll(ctx context.Context) ([]Missed, error) {
 	}
 	for i := range w.all {
 		if m := &w.all[i]; m.open {
-			m.place(spans)
+			m.explainBySpans(spans)
 		}
 	}
 	return w.all, nil
@@ -278,8 +278,8 @@ func (w *missedEvents) listened(ctx context.Context, id string) ([]listenSpan, e
 	return spans, nil
 }
 
-// place explains a missed event by the nearest begin or end of a matching listen task.
-func (m *Missed) place(spans []listenSpan) {
+// explainBySpans explains a missed event by the nearest begin or end of a matching listen task.
+func (m *Missed) explainBySpans(spans []listenSpan) {
 	const never = time.Duration(1<<63 - 1)
 	early, late := never, never
 	var soon, gone *dsl.Task

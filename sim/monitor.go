@@ -25,7 +25,7 @@ type monitor struct {
 	refused     refused
 	strayTimers []string      // see Trial
 	past        []publication // trimmed entries
-	rekeyed     []Rekeyed
+	rekeyed     []KeyMisuse
 }
 
 // records are what the monitor remembers.
@@ -47,8 +47,8 @@ func newRecords() records {
 
 // watch subscribes the invariants to what happens to messages in Redis.
 func (w *monitor) watch() {
-	w.memory.Watch.Taken = w.taken
-	w.memory.Watch.Acknowledged = w.acknowledged
+	w.memory.Watch.Taken = w.checkClaim
+	w.memory.Watch.Acknowledged = w.checkAcknowledged
 	w.memory.Watch.Removed = w.removed
 	w.memory.Watch.Trimmed = w.trimmed
 	w.memory.Watch.Lost = func(group, id string) {
@@ -56,20 +56,20 @@ func (w *monitor) watch() {
 	}
 }
 
-// taken checks that a message is claimed neither before its lease has ended nor long
+// checkClaim checks that a message is claimed neither before its lease has ended nor long
 // after.
-func (w *monitor) taken(e memory.Entry, to string, idle time.Duration) {
+func (w *monitor) checkClaim(e memory.Entry, to string, idle time.Duration) {
 	delete(w.others, held(to, e.Stream, e.ID))
 	w.performed[held(to, e.Stream, e.ID)] = false
 	if idle < 24*time.Hour { // the engine releases an entry by making it idle for a day
-		w.isolated.takenOver(e)
+		w.isolated.recordClaim(e)
 	}
-	if idle < handedBack {
+	if idle < releasedIdle {
 		w.checkSilent(e, to)
 	}
 	if lease := engine.Defaults().Lease; idle < lease {
 		w.report("a message is claimed only after its lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
-	} else if idle > lease+promptly && idle < handedBack && w.attentive(e) {
+	} else if idle > lease+promptly && idle < releasedIdle && w.couldClaim(e) {
 		w.report("an abandoned message is claimed after a lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after %v only", e.ID, e.Group, e.Owner, to, idle))
 	}
 }
@@ -78,10 +78,10 @@ func (w *monitor) taken(e memory.Entry, to string, idle time.Duration) {
 // not know of the entry because a reply of Redis was lost.
 func (w *monitor) checkSilent(e memory.Entry, to string) {
 	i := slices.IndexFunc(w.processes, func(p *process) bool { return p.name() == consumerOf(e.Owner) })
-	if i < 0 || w.processes[i].dead || w.processes[i].leaving {
+	if i < 0 || w.processes[i].dead || w.processes[i].stopping {
 		return
 	}
-	for _, s := range w.struck {
+	for _, s := range w.injected {
 		if s.Kind == Outage || s.Kind == Clock || s.Process == i && s.Kind != CallLost && s.Kind != DropRequest {
 			return
 		}
@@ -92,17 +92,17 @@ func (w *monitor) checkSilent(e memory.Entry, to string) {
 // promptly is how late an idle process may claim a message. A message whose idle time
 // exceeds handedBack was handed back.
 const (
-	promptly   = 10 * time.Second
-	handedBack = time.Hour
+	promptly     = 10 * time.Second
+	releasedIdle = time.Hour
 )
 
-// attentive reports whether some process was able to claim an entry the whole time: not
+// couldClaim reports whether some process was able to claim an entry the whole time: not
 // all processes have died, and none froze.
-func (w *monitor) attentive(e memory.Entry) bool {
+func (w *monitor) couldClaim(e memory.Entry) bool {
 	if w.cfg.Waits > 0 && strings.HasPrefix(e.Group, "timer") {
 		return false
 	}
-	for _, s := range w.struck {
+	for _, s := range w.injected {
 		if !slices.Contains([]FaultKind{CrashBefore, CrashAfter, DropReply, Duplicate}, s.Kind) {
 			return false
 		}
@@ -111,14 +111,14 @@ func (w *monitor) attentive(e memory.Entry) bool {
 		slices.ContainsFunc(w.processes, func(p *process) bool { return p.incarnation == 0 && !p.dead })
 }
 
-// acknowledged checks that a message is acknowledged by the process that holds it. An
+// checkAcknowledged checks that a message is acknowledged by the process that holds it. An
 // event that does not concern a group is acknowledged by whichever process read it.
-func (w *monitor) acknowledged(e memory.Entry) {
+func (w *monitor) checkAcknowledged(e memory.Entry) {
 	s := w.current
 	if s == nil || e.Fields == nil || typeOf(e.Fields) == event.TimerSet { // TimerSet carries nothing that could be lost
 		return
 	}
-	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.concerns != nil && s.consumerGroup.concerns(typeOf(e.Fields)) {
+	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.handles != nil && s.consumerGroup.handles(typeOf(e.Fields)) {
 		w.report("only the owner of a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, and %s has acknowledged it", e.ID, e.Group, e.Owner, s.Name))
 	}
 }
@@ -130,8 +130,8 @@ func consumerOf(name string) string {
 	return process
 }
 
-// disowned records the messages that a renewal reported as owned by another process.
-func (w *monitor) disowned(cmd redis.Cmder) {
+// recordLost records the messages that a renewal reported as owned by another process.
+func (w *monitor) recordLost(cmd redis.Cmder) {
 	s := w.current
 	reply, ok := cmd.(*redis.Cmd)
 	if s == nil || s.consumerGroup.group != renewal || w.cfg.Plan == nil || !ok {

@@ -33,10 +33,10 @@ type checkedState struct {
 // clock moves. It looks only if no event is unread or unacknowledged: then no service is
 // about to add what is missing.
 func (w *monitor) checkNeeds(ctx context.Context) {
-	if !w.cfg.Watchful || len(w.operators.damaged) > 0 || !w.quiet("worker") || !w.quiet("timer") || w.delayed() {
+	if !w.cfg.Watchful || len(w.operators.damaged) > 0 || !w.groupIdle("worker") || !w.groupIdle("timer") || w.redeliveryScheduled() {
 		return
 	}
-	performing := !w.quiet("executor")
+	performing := !w.groupIdle("executor")
 	for _, id := range w.executions() {
 		it, err := w.refreshState(ctx, id)
 		if it == nil || err != nil || it.whole { // the invariants report it at the end
@@ -50,7 +50,7 @@ func (w *monitor) checkNeeds(ctx context.Context) {
 				w.report(ruleNeeded, id, text)
 			}
 		}
-		w.useless(id, needed)
+		w.checkUseless(id, needed)
 	}
 }
 
@@ -87,15 +87,15 @@ func (w *monitor) refreshState(ctx context.Context, id string) (*checkedState, e
 	return it, nil
 }
 
-// quiet reports whether a consumer group has no unread and no unacknowledged event that
+// groupIdle reports whether a consumer group has no unread and no unacknowledged event that
 // concerns it.
-func (w *scheduler) quiet(group string) bool {
+func (w *scheduler) groupIdle(group string) bool {
 	for _, t := range w.groups {
 		if t.group != group {
 			continue
 		}
 		for _, stream := range w.streams {
-			if unread, pending := w.memory.Open(stream, t.reads(), "", func(fields []string) bool { return t.concerns(typeOf(fields)) }); unread+pending > 0 {
+			if unread, pending := w.memory.Open(stream, t.redisName(), "", func(fields []string) bool { return t.handles(typeOf(fields)) }); unread+pending > 0 {
 				return false
 			}
 		}
@@ -103,8 +103,8 @@ func (w *scheduler) quiet(group string) bool {
 	return true
 }
 
-// delayed reports whether a failed delivery is scheduled for another try.
-func (w *scheduler) delayed() bool {
+// redeliveryScheduled reports whether a failed delivery is scheduled for another try.
+func (w *scheduler) redeliveryScheduled() bool {
 	return slices.ContainsFunc(w.memory.Members(timersKey), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
@@ -120,7 +120,7 @@ func (w *monitor) unmetNeeds(ctx context.Context, past *pastState, performing bo
 		}
 	}
 	for _, typ := range needs.Listen {
-		if !w.hears(ctx, id, typ) {
+		if !w.listensFor(ctx, id, typ) {
 			all = append(all, fmt.Sprintf("it listens for %s, and is not on the list of listeners: the worker had to put it there", typ))
 		}
 	}
@@ -152,8 +152,8 @@ func requestedIn(past *pastState) string {
 	return strings.Join(names, ", ")
 }
 
-// useless reports timers of an execution that it does not wait for.
-func (w *monitor) useless(id string, needed []event.Timer) {
+// checkUseless reports timers of an execution that it does not wait for.
+func (w *monitor) checkUseless(id string, needed []event.Timer) {
 	if w.duplicated() { // a timer that a fault requests again may be set once it has fired
 		return
 	}

@@ -28,7 +28,7 @@ func (w *simulation) observe(after int64, events []event.Event) {
 
 // showUnobserved shows at the end the commits whose replies were lost.
 func (w *simulation) showUnobserved(ctx context.Context) {
-	if len(w.struck) == 0 {
+	if len(w.injected) == 0 {
 		return
 	}
 	ids := slices.Clone(w.ids)
@@ -62,16 +62,16 @@ func (w *simulation) show(id string, events []event.Event) {
 	w.events += len(events)
 	for _, e := range events {
 		w.trace.Add(e)
-		w.missed.noteHistory(e)
+		w.missed.recordHistory(e)
 		switch e.Type { //nolint:exhaustive // the others are not counted
 		case event.TaskRequested:
 			w.tasks++
 		case event.ExecutionStarted:
 			if !slices.Contains(w.ids, id) {
-				w.living++
+				w.openExecutions++
 			}
 		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-			w.living--
+			w.openExecutions--
 		}
 	}
 	if w.cfg.Observe != nil {

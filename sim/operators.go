@@ -58,14 +58,14 @@ func (d ActKind) typ() event.Type {
 
 // operators records what operators have done in a simulation.
 type operators struct {
-	acts     int                  // number of acts so far
-	paused   map[string]time.Time // executions that an operator suspended, and since when
-	rested   time.Duration        // how long suspended or damaged executions and dead letters waited, in all
-	damaged  map[string]time.Time // executions whose history is damaged, and since when
-	changed  []changed            // of timers and documents
-	retried  map[string]int       // how often each execution was retried
-	reopened map[string]bool      // executions that were retried, and so end a second time
-	replayed int                  // dead letters that were replayed
+	acts       int                  // number of acts so far
+	paused     map[string]time.Time // executions that an operator suspended, and since when
+	pausedTime time.Duration        // how long suspended or damaged executions and dead letters waited, in all
+	damaged    map[string]time.Time // executions whose history is damaged, and since when
+	changed    []changed            // of timers and documents
+	retried    map[string]int       // how often each execution was retried
+	reopened   map[string]bool      // executions that were retried, and so end a second time
+	replayed   int                  // dead letters that were replayed
 }
 
 func newOperators() operators {
@@ -109,10 +109,10 @@ func (w *operations) operate(ctx context.Context, what ActKind, id string) error
 	case what == Suspend && !resting:
 		o.paused[id] = w.clock.now
 	case what == Resume && resting:
-		o.rested += w.clock.now.Sub(since)
+		o.pausedTime += w.clock.now.Sub(since)
 		delete(o.paused, id)
 	case what == Resume: // the request to suspend may have come late
-		o.rested += w.clock.now.Sub(w.cfg.Start)
+		o.pausedTime += w.clock.now.Sub(w.cfg.Start)
 	case what == Retry:
 		o.reopened[w.idOf(id)] = true
 	}
@@ -147,7 +147,7 @@ func (w *operations) resumeAndRetry(ctx context.Context) (bool, error) {
 		case status == string(decide.Faulted) && w.cfg.Poison > 0 && retries < mostRetries && slices.Contains(w.ids, id):
 			what = Retry
 			w.operators.retried[id]++
-			w.holds(ctx, id)
+			w.checkHoldsNothing(ctx, id)
 		default:
 			if missing, err := w.restore(ctx, id, true); missing || err != nil {
 				return true, err
@@ -162,9 +162,9 @@ func (w *operations) resumeAndRetry(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// holds checks that a faulted execution has no timers left and is on no list of
+// checkHoldsNothing checks that a faulted execution has no timers left and is on no list of
 // listeners, once everything else is idle.
-func (w *operations) holds(ctx context.Context, id string) {
+func (w *operations) checkHoldsNothing(ctx context.Context, id string) {
 	const rule = "an execution that has faulted holds nothing"
 	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, w.tenantOf(id))
 	for _, timer := range w.memory.Members(timersKey) {
@@ -174,7 +174,7 @@ func (w *operations) holds(ctx context.Context, id string) {
 	}
 	prefix := store.Keys{}.Listeners(w.tenantOf(id), "")
 	for _, key := range w.memory.Keys(prefix) {
-		if w.hears(ctx, id, strings.TrimPrefix(key, prefix)) {
+		if w.listensFor(ctx, id, strings.TrimPrefix(key, prefix)) {
 			w.report(rule, id, "it is on the list "+key)
 		}
 	}
@@ -196,7 +196,7 @@ type Operated struct {
 // operated summarizes what operators and poison messages did.
 func (w *operations) operated() Operated {
 	o, v := &w.operators, &w.poison
-	out := Operated{Held: o.rested + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, Crashes: v.crashes()}
+	out := Operated{Held: o.pausedTime + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, Crashes: v.crashes()}
 	if w.cfg.Slow {
 		out.Held += time.Duration(len(w.reached)) * slowness
 	}
@@ -253,7 +253,7 @@ func (w *operations) mend(ctx context.Context, id string) error {
 		return nil
 	}
 	delete(o.damaged, id)
-	o.rested += w.clock.now.Sub(since)
+	o.pausedTime += w.clock.now.Sub(since)
 	if err := w.restoreKey(ctx, w.keyOf(id)+":history"); err != nil {
 		return err
 	}
@@ -265,11 +265,11 @@ func (w *operations) mend(ctx context.Context, id string) error {
 		return cmp.Compare(mix(w.cfg.Seed, hashed(a.ID), 0), mix(w.cfg.Seed, hashed(b.ID), 0))
 	})
 	for _, l := range deadLetters {
-		again, err := stream.New(w.engine.Store).Replay(ctx, l)
+		replayed, err := stream.New(w.engine.Store).Replay(ctx, l)
 		if err != nil {
 			return err
 		}
-		if !again {
+		if !replayed {
 			w.report("a dead letter is replayed once", id, "the one of "+l.Event.ID+" was gone")
 		}
 	}
@@ -304,10 +304,10 @@ func (w *operations) refuseTimer(a delivery.Activity) {
 		}
 		r.left[m.Event.ID]--
 		r.event, r.key = m.Event.ID, executionKey(m.Tenant, m.Event.Execution)
-		w.aside(func(ctx context.Context) error { return w.overwrite(ctx, r.key) })
+		w.asSimulation(func(ctx context.Context) error { return w.overwrite(ctx, r.key) })
 	case delivery.Done, delivery.Broken:
 		if r.key != "" && r.event == m.Event.ID {
-			w.aside(func(ctx context.Context) error { return w.restoreKey(ctx, r.key) })
+			w.asSimulation(func(ctx context.Context) error { return w.restoreKey(ctx, r.key) })
 			r.key = ""
 		}
 	}
@@ -378,7 +378,7 @@ func (w *operations) restore(ctx context.Context, id string, still bool) (found 
 		}
 	}
 	for _, typ := range needs.Listen {
-		if !w.hears(ctx, id, typ) {
+		if !w.listensFor(ctx, id, typ) {
 			missing.Listen = append(missing.Listen, typ)
 		}
 	}
@@ -463,14 +463,14 @@ func (w *operations) acted(a delivery.Activity) {
 		w.current.tenant = a.Message.Tenant
 	}
 	w.checkDisowned(a)
-	w.isolated.acted(&w.shared, a)
+	w.isolated.recordActivity(&w.shared, a)
 	w.crashOnType(a)
 	w.crashOnPoison(a)
 	w.refuseTimer(a)
 	if a.What != delivery.Claimed {
 		return
 	}
-	for _, s := range w.struck {
+	for _, s := range w.injected {
 		if s.Kind != DropRequest && s.Kind != CallLost {
 			return
 		}

@@ -37,8 +37,8 @@ func (v *poisonMessages) find(m store.Message) *poisonMessage {
 	return nil
 }
 
-// about reports whether the event with this id is a poison message.
-func (v *poisonMessages) about(id string) bool {
+// includes reports whether the event with this id is a poison message.
+func (v *poisonMessages) includes(id string) bool {
 	return slices.ContainsFunc(v.all, func(v *poisonMessage) bool { return v.event.ID == id })
 }
 
@@ -110,7 +110,7 @@ func (w *checker) checkPoison(deadLetters int, broken invariant.Report) {
 		if len(w.poison.all) > 1 {
 			fewest -= candidateCrashes
 		}
-		for _, s := range w.struck {
+		for _, s := range w.injected {
 			if s.Kind == Delay || s.Kind == DropReply { // a process that stands still counts as one that has died, and may die later
 				most++
 			}
@@ -137,7 +137,7 @@ func (w *operations) crashOnType(a delivery.Activity) {
 // is begun twice, the second time in isolation.
 func (w *operations) handledNow(m store.Message) bool {
 	earnest := !delivery.PoisonCandidate(m)
-	w.aside(func(ctx context.Context) (err error) {
+	w.asSimulation(func(ctx context.Context) (err error) {
 		if !earnest {
 			earnest, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
 		}
@@ -160,11 +160,11 @@ func (w *operations) replay(ctx context.Context) (found bool, err error) {
 			if own, _ := w.explainedByPoison(tenant, l); !own {
 				continue
 			}
-			if again, err := stream.New(w.engine.Store).Replay(ctx, l); err != nil || !again {
+			if replayed, err := stream.New(w.engine.Store).Replay(ctx, l); err != nil || !replayed {
 				return found, err
 			}
 			w.operators.replayed++
-			w.operators.rested += w.clock.now.Sub(w.poison.all[0].since) // as long as the dead letter waited
+			w.operators.pausedTime += w.clock.now.Sub(w.poison.all[0].since) // as long as the dead letter waited
 			found = true
 		}
 	}

@@ -20,11 +20,11 @@ type process struct {
 	engine             *engine.Engine
 	services           []*service
 
-	leaving bool      // it was asked to stop
-	grace   time.Time // leaving: when it is killed
-	dead    bool
-	again   time.Time // dead: when it restarts
-	frozen  time.Time // frozen until then
+	stopping  bool      // it was asked to stop
+	grace     time.Time // leaving: when it is killed
+	dead      bool
+	restartAt time.Time // dead: when it restarts
+	frozen    time.Time // frozen until then
 }
 
 // supervisor crashes, stops and removes processes.
@@ -54,7 +54,7 @@ func (w *simulation) boot(ctx context.Context, p *process) error {
 	for _, s := range p.engine.Services() {
 		t := w.consumerGroup(s)
 		it := newService(ctx, p, t, s)
-		if p.incarnation > 0 || s.Group == housekeeping || w.cfg.Waits > 0 && t.fires() {
+		if p.incarnation > 0 || s.Group == housekeeping || w.cfg.Waits > 0 && t.firesTimers() {
 			w.wakeService(it) // others may have left messages to claim; or it is to block in a read
 		}
 		t.services, p.services = append(t.services, it), append(p.services, it)
@@ -80,7 +80,7 @@ func (w *supervisor) crash(p *process, faults []Fault) {
 	p.dead, w.deadServices = true, true
 	for _, f := range faults {
 		if f.Kind == CrashBefore || f.Kind == CrashAfter {
-			p.again = later(p.again, w.clock.now.Add(f.Amount))
+			p.restartAt = later(p.restartAt, w.clock.now.Add(f.Amount))
 		}
 	}
 	w.wakeAll()
@@ -99,8 +99,8 @@ func (w *scheduler) wakeAll() {
 	}
 }
 
-// clear removes the services of dead processes.
-func (w *supervisor) clear() {
+// removeDead removes the services of dead processes.
+func (w *supervisor) removeDead() {
 	if !w.deadServices {
 		return
 	}
@@ -111,7 +111,7 @@ func (w *supervisor) clear() {
 			continue
 		}
 		for _, s := range p.services {
-			w.count(s)
+			w.countCommands(s)
 			w.current = s // what it sends while it ends must not arrive
 			s.stop()
 			w.current = nil
@@ -125,8 +125,8 @@ func (w *supervisor) clear() {
 	}
 }
 
-// count records how many commands a service has sent.
-func (w *supervisor) count(s *service) {
+// countCommands records how many commands a service has sent.
+func (w *supervisor) countCommands(s *service) {
 	if s.commands > 0 {
 		w.sent[s.Name] = s.commands
 	}
@@ -134,9 +134,9 @@ func (w *supervisor) count(s *service) {
 
 // reboot restarts the processes that are due.
 func (w *simulation) reboot(ctx context.Context) error {
-	w.clear()
+	w.removeDead()
 	for i, p := range w.processes {
-		if !p.dead || p.again.After(w.clock.now) {
+		if !p.dead || p.restartAt.After(w.clock.now) {
 			continue
 		}
 		next := &process{index: p.index, incarnation: p.incarnation + 1}
@@ -151,7 +151,7 @@ func (w *simulation) reboot(ctx context.Context) error {
 // republish publishes the youngest event once more, like a producer that did not receive the
 // reply.
 func (w *supervisor) republish() {
-	w.aside(func(ctx context.Context) error {
+	w.asSimulation(func(ctx context.Context) error {
 		key := w.last
 		entries, err := w.client.XRevRangeN(ctx, key, "+", "-", 1).Result()
 		if err != nil || len(entries) == 0 {
@@ -170,16 +170,16 @@ const grace = 5 * time.Second
 
 // replaceable reports whether another process can take over the work of p.
 func (w *scheduler) replaceable(p *process) bool {
-	return slices.ContainsFunc(w.processes, func(other *process) bool { return other != p && !other.dead && !other.leaving })
+	return slices.ContainsFunc(w.processes, func(other *process) bool { return other != p && !other.dead && !other.stopping })
 }
 
 // requestStop asks a process to stop; another one replaces it after away.
 func (w *supervisor) requestStop(p *process, away time.Duration) {
-	if p.leaving {
+	if p.stopping {
 		return
 	}
-	p.leaving, p.grace, w.deadServices = true, w.clock.now.Add(grace), true
-	p.again = later(p.again, w.clock.now.Add(away))
+	p.stopping, p.grace, w.deadServices = true, w.clock.now.Add(grace), true
+	p.restartAt = later(p.restartAt, w.clock.now.Add(away))
 	p.engine.Close()
 }
 
@@ -187,21 +187,21 @@ func (w *supervisor) requestStop(p *process, away time.Duration) {
 // back the rest.
 func (w *supervisor) finishStops() {
 	for _, p := range w.processes {
-		if !p.leaving || p.dead || w.clock.now.Before(p.frozen) {
+		if !p.stopping || p.dead || w.clock.now.Before(p.frozen) {
 			continue
 		}
 		w.deadServices = true
 		if slices.ContainsFunc(p.services, func(s *service) bool {
-			calls := s.asleep || s.calling
-			return !s.rests() && (!calls || w.clock.now.Before(p.grace))
+			calls := s.sleeping || s.calling
+			return !s.resting() && (!calls || w.clock.now.Before(p.grace))
 		}) {
 			continue
 		}
-		w.aside(func(ctx context.Context) error {
+		w.asSimulation(func(ctx context.Context) error {
 			if err := p.engine.Release(ctx); err != nil {
 				return err
 			}
-			return w.handedOver(ctx, p)
+			return w.checkHandedBack(ctx, p)
 		})
 		p.dead = true
 		w.wakeForUnread()
@@ -214,7 +214,7 @@ func (w *supervisor) finishStops() {
 // holder.
 func (w *scheduler) wakeReaders() {
 	for _, s := range w.services {
-		if s.consumerGroup.concerns != nil && !s.consumerGroup.fires() {
+		if s.consumerGroup.handles != nil && !s.consumerGroup.firesTimers() {
 			w.wakeService(s)
 		}
 	}
@@ -224,7 +224,7 @@ func (w *scheduler) wakeReaders() {
 // events may be gone.
 func (w *scheduler) wakeForUnread() {
 	for _, t := range w.groups {
-		if t.concerns == nil || len(t.services) == 0 {
+		if t.handles == nil || len(t.services) == 0 {
 			continue
 		}
 		if unread, _ := w.open(t.services[0]); unread > 0 { // the same for all services of the group
@@ -233,18 +233,18 @@ func (w *scheduler) wakeForUnread() {
 	}
 }
 
-// handedOver checks that a process that was asked to stop has handed back its messages. A
+// checkHandedBack checks that a process that was asked to stop has handed back its messages. A
 // lost reply excuses it: it did not know of all messages that it was given.
-func (w *supervisor) handedOver(ctx context.Context, p *process) error {
-	if slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == DropReply }) {
+func (w *supervisor) checkHandedBack(ctx context.Context, p *process) error {
+	if slices.ContainsFunc(w.injected, func(s InjectedFault) bool { return s.Kind == DropReply }) {
 		return nil
 	}
 	for _, t := range w.groups {
-		if t.concerns == nil {
+		if t.handles == nil {
 			continue
 		}
 		for _, stream := range w.streams {
-			if err := w.handedOverOf(ctx, p, t, stream); err != nil {
+			if err := w.checkHandedBackOf(ctx, p, t, stream); err != nil {
 				return err
 			}
 		}
@@ -252,13 +252,13 @@ func (w *supervisor) handedOver(ctx context.Context, p *process) error {
 	return nil
 }
 
-// handedOverOf checks one group on one stream.
-func (w *supervisor) handedOverOf(ctx context.Context, p *process, t *consumerGroup, stream string) error {
-	args := &redis.XPendingExtArgs{Stream: stream, Group: t.reads(), Start: "-", End: "+", Count: 1000}
+// checkHandedBackOf checks one group on one stream.
+func (w *supervisor) checkHandedBackOf(ctx context.Context, p *process, t *consumerGroup, stream string) error {
+	args := &redis.XPendingExtArgs{Stream: stream, Group: t.redisName(), Start: "-", End: "+", Count: 1000}
 	pending, err := w.client.XPendingExt(ctx, args).Result()
 	for _, entry := range pending {
-		if consumerOf(entry.Consumer) == p.name() && entry.Idle < handedBack {
-			w.report("a process that is asked to stop hands back its messages", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.reads(), entry.Consumer))
+		if consumerOf(entry.Consumer) == p.name() && entry.Idle < releasedIdle {
+			w.report("a process that is asked to stop hands back its messages", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.redisName(), entry.Consumer))
 		}
 	}
 	return err

@@ -17,33 +17,33 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// published follows the streams. Their order is the true one: the time of an event is
+// streamCheck follows the streams. Their order is the true one: the time of an event is
 // that of the step that published it.
-type published struct {
+type streamCheck struct {
 	broken invariant.Report
 	slack  time.Duration
 	twice  bool // a fault may have published an event twice
 
-	seen     map[stated]bool
+	seen     map[eventKey]bool
 	back     map[string]bool      // timers that were cancelled and not set again
 	emitted  map[string]bool      // events that tasks have emitted, by tenant, source and id
-	again    map[stated]bool      // tasks with a timer that a fault set twice
+	setTwice map[eventKey]bool    // tasks with a timer that a fault set twice
 	reopened map[string]bool      // executions that were retried, and so end twice
 	poison   *poisonMessages      // poison messages, which may have been replayed
 	last     map[string]string    // id of the last event of each history that has ended
 	over     map[string]bool      // executions that have ended for good
 	ends     map[string]time.Time // the earliest time at which they may have ended
-	keys     keyed
+	keys     keyedTimers
 }
 
-// stated identifies an event by its execution and its id.
-type stated struct{ execution, id string }
+// eventKey identifies an event by its execution and its id.
+type eventKey struct{ execution, id string }
 
 // checkPublished checks the published events: no timer fires after its execution ended or after
 // it was replaced, no event is published twice, and every end is published.
 func (w *checker) checkPublished(t *Trial, broken invariant.Report) {
-	p := published{
-		broken: broken, slack: w.slack(), seen: map[stated]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, again: map[stated]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyed{}, poison: &w.poison, reopened: w.operators.reopened,
+	p := streamCheck{
+		broken: broken, slack: w.slack(), seen: map[eventKey]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &w.poison, reopened: w.operators.reopened,
 		twice: w.duplicated(),
 	}
 	for _, end := range t.Ends {
@@ -55,39 +55,39 @@ func (w *checker) checkPublished(t *Trial, broken invariant.Report) {
 		if tenant := w.tenantOf(e.Execution); tenant != e.Tenant {
 			broken(ruleApart, e.Execution, "%s %s stands in the stream of %s", e.Type, e.ID, e.Tenant)
 		}
-		if p.first(e) {
+		if p.isFirst(e) {
 			p.take(e)
 		}
 	}
 	p.keys.left(p.ends, broken)
-	w.announced(t.Ends, p.emitted, broken)
+	w.checkEmitted(t.Ends, p.emitted, broken)
 	unpublished(t.Ends, p.seen, broken)
-	w.related(t.Ends, p.seen, broken)
+	w.checkChildren(t.Ends, p.seen, broken)
 	for _, end := range t.Ends {
-		w.heard(end, broken)
+		w.checkReceived(end, broken)
 	}
 }
 
-// first reports whether an event is published for the first time.
-func (p *published) first(e publication) bool {
-	id := stated{e.Execution, e.ID}
-	if p.seen[id] && !p.twice && e.single() && !p.poison.about(e.ID) && !p.reopened[strings.TrimSuffix(e.ID, "/parent")] {
+// isFirst reports whether an event is published for the first time.
+func (p *streamCheck) isFirst(e publication) bool {
+	id := eventKey{e.Execution, e.ID}
+	if p.seen[id] && !p.twice && e.publishedOnce() && !p.poison.includes(e.ID) && !p.reopened[strings.TrimSuffix(e.ID, "/parent")] {
 		p.broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
 	}
 	again := p.seen[id]
 	if again && e.Type == event.TimerScheduled { // the first one consumed the record that the timer was cancelled
-		p.again[stated{e.Execution, e.Task}] = true
+		p.setTwice[eventKey{e.Execution, e.Task}] = true
 	}
 	p.seen[id] = true
 	return !again
 }
 
-func (p *published) take(e publication) {
-	p.takenBack(e)
+func (p *streamCheck) take(e publication) {
+	p.checkCancelled(e)
 	if e.Source != "" && !strings.HasPrefix(string(e.Type), event.Prefix) {
 		p.emitted[e.Tenant+" "+e.Source+" "+e.ID] = true
 	}
-	if e.Type == event.TimerFired && p.over[e.Execution] && !p.again[stated{e.Execution, e.Task}] {
+	if e.Type == event.TimerFired && p.over[e.Execution] && !p.setTwice[eventKey{e.Execution, e.Task}] {
 		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
 	}
 	switch last, known := p.last[e.Execution]; {
@@ -104,9 +104,9 @@ func (p *published) take(e publication) {
 	}
 }
 
-// takenBack reports timers that fire after they were cancelled. A cancellation removes a
+// checkCancelled reports timers that fire after they were cancelled. A cancellation removes a
 // timer at once, or keeps it from being set.
-func (p *published) takenBack(e publication) {
+func (p *streamCheck) checkCancelled(e publication) {
 	if e.Execution == "" || p.twice || e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired {
 		return
 	}
@@ -134,27 +134,27 @@ func timerIn(data json.RawMessage) (t event.Timer, ok bool) {
 }
 
 // unpublished reports executions whose end was not published.
-func unpublished(ends []End, seen map[stated]bool, broken invariant.Report) {
+func unpublished(ends []End, seen map[eventKey]bool, broken invariant.Report) {
 	for _, end := range ends {
-		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[stated{end.ID, end.History[n-1].ID}] {
+		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[eventKey{end.ID, end.History[n-1].ID}] {
 			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
 		}
 	}
 }
 
-// single reports whether the engine publishes such an event only once: not if it was
+// publishedOnce reports whether the engine publishes such an event only once: not if it was
 // retried or replayed.
-func (p publication) single() bool {
+func (p publication) publishedOnce() bool {
 	ours := strings.HasPrefix(string(p.Type), event.Prefix)
-	return (p.Type == event.TimerFired || p.Type == event.TaskCompleted || p.Type == event.TaskRequested || !ours && strings.HasPrefix(p.ID, p.Execution+"/do/")) && !p.again
+	return (p.Type == event.TimerFired || p.Type == event.TaskCompleted || p.Type == event.TaskRequested || !ours && strings.HasPrefix(p.ID, p.Execution+"/do/")) && !p.redelivered
 }
 
 // publication is a stream entry's event.
 type publication struct {
 	event.Event // Data only for timer events; Tenant is that of the stream
 
-	entry string // its id in the stream
-	again bool   // it was delayed or replayed
+	entry       string // its id in the stream
+	redelivered bool   // it was delayed or replayed
 }
 
 // publications returns all events of executions that were ever published, in stream
@@ -210,7 +210,7 @@ func publicationOf(entry string, fields []string) (p publication) {
 				p.Data = json.RawMessage(value)
 			}
 		case event.AttemptAttribute, event.ReplayAttribute:
-			p.again = p.again || value != ""
+			p.redelivered = p.redelivered || value != ""
 		}
 	}
 	return p
@@ -221,9 +221,9 @@ func ended(e event.Event) bool {
 	return e.Type == event.WorkflowCompleted || e.Type == event.WorkflowFailed || e.Type == event.WorkflowCancelled
 }
 
-// announced checks that the events that tasks have emitted were published, and that ids
+// checkEmitted checks that the events that tasks have emitted were published, and that ids
 // given by the engine are unique.
-func (w *checker) announced(ends []End, published map[string]bool, broken invariant.Report) {
+func (w *checker) checkEmitted(ends []End, published map[string]bool, broken invariant.Report) {
 	if !w.emits() {
 		return
 	}
@@ -266,9 +266,9 @@ func (w *checker) emits() bool {
 	return false
 }
 
-// keyed follows the timers that have a key, by execution, task and key: of several
+// keyedTimers follows the timers that have a key, by execution, task and key: of several
 // requests for one key only the last counts.
-type keyed map[string][]timerRequest
+type keyedTimers map[string][]timerRequest
 
 // timerRequest is a request to set a timer, or to cancel it.
 type timerRequest struct {
@@ -280,7 +280,7 @@ type timerRequest struct {
 
 // take records what a stream entry says about a timer. It reports a timer that fires
 // although a later request replaced it more than slack ago.
-func (k keyed) take(entry string, e event.Event, slack time.Duration, broken invariant.Report) {
+func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, broken invariant.Report) {
 	if e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired || !bytes.Contains(e.Data, []byte(`"key"`)) {
 		return
 	}
@@ -310,7 +310,7 @@ func (k keyed) take(entry string, e event.Event, slack time.Duration, broken inv
 
 // left reports timers that have never fired although their execution was still running
 // when they were due.
-func (k keyed) left(over map[string]time.Time, broken invariant.Report) {
+func (k keyedTimers) left(over map[string]time.Time, broken invariant.Report) {
 	for _, id := range sortedKeys(k) {
 		n := len(k[id])
 		if n == 0 || k[id][n-1].back {

@@ -44,7 +44,7 @@ func TestPublishedKnowsWhatWasTrimmed(t *testing.T) {
 			}
 		}
 		for _, kind := range c.faults {
-			w.struck = append(w.struck, Struck{Fault: Fault{Kind: kind}})
+			w.injected = append(w.injected, InjectedFault{Fault: Fault{Kind: kind}})
 		}
 		var got []string
 		(&checker{&w.monitor}).checkPublished(&Trial{}, func(rule, _, _ string, _ ...any) { got = append(got, rule) })

@@ -64,7 +64,7 @@ func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements redis.Hook.
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := h.simulation.misbehave(ctx, cmd); err != nil {
+		if err := h.simulation.sendBugCommands(ctx, cmd); err != nil {
 			cmd.SetErr(err)
 			return err
 		}
@@ -73,7 +73,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			cmd.SetErr(err)
 		}
 		if err == nil {
-			h.simulation.disowned(cmd)
+			h.simulation.recordLost(cmd)
 		}
 		return err
 	}
@@ -83,7 +83,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
-			if err := h.simulation.misbehave(ctx, cmd); err != nil {
+			if err := h.simulation.sendBugCommands(ctx, cmd); err != nil {
 				return err
 			}
 		}
@@ -144,7 +144,7 @@ func (w *simulation) command(x sending) error {
 	if s.process.dead {
 		return errCrashed
 	}
-	if err := w.pass(); err != nil {
+	if err := w.yieldTurn(); err != nil {
 		return err
 	}
 	s.commands++
@@ -153,11 +153,11 @@ func (w *simulation) command(x sending) error {
 		faults = w.draw(s, s.commands, func(k FaultKind) bool { return k != CallLost })
 	}
 	for _, f := range faults {
-		w.strike(f, wording(x.cmds()))
+		w.inject(f, wording(x.cmds()))
 	}
 	// A frozen process goes on only after its time.
 	for w.clock.now.Before(s.process.frozen) {
-		if err := w.pass(); err != nil {
+		if err := w.yieldTurn(); err != nil {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func (w *simulation) command(x sending) error {
 	if x.reads() {
 		w.wakeSiblings(s)
 	}
-	w.isolated.sent(&w.shared, x.one)
+	w.isolated.checkMark(&w.shared, x.one)
 	return w.perform(x)
 }
 
@@ -180,7 +180,7 @@ func (x sending) reads() bool {
 // await blocks a read until there is something to read, or until its timeout.
 func (w *scheduler) await(cmd redis.Cmder) error {
 	s := w.current
-	if s == nil || w.cfg.Waits == 0 || !s.consumerGroup.fires() || cmd.Name() != "xreadgroup" {
+	if s == nil || w.cfg.Waits == 0 || !s.consumerGroup.firesTimers() || cmd.Name() != "xreadgroup" {
 		return nil
 	}
 	args, block := cmd.Args(), int64(0)
@@ -209,7 +209,7 @@ func (w *scheduler) await(cmd redis.Cmder) error {
 // unread reports whether the group of s has unread events.
 func (w *scheduler) unread(s *service) bool {
 	for _, stream := range w.streams {
-		if unread, _ := w.memory.Open(stream, s.consumerGroup.reads(), s.consumer, func([]string) bool { return true }); unread > 0 {
+		if unread, _ := w.memory.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true }); unread > 0 {
 			return true
 		}
 	}
@@ -219,10 +219,10 @@ func (w *scheduler) unread(s *service) bool {
 // ErrStopped ends the services and the calls of a simulation that has ended.
 var ErrStopped = errors.New("the simulation has ended")
 
-// pass is a point at which another service can have a turn.
-func (w *scheduler) pass() error {
+// yieldTurn is a point at which another service can have a turn.
+func (w *scheduler) yieldTurn() error {
 	s := w.current
-	if s == nil || w.stays(s) {
+	if s == nil || w.keepsTurn(s) {
 		return nil
 	}
 	if !s.pause() {
@@ -231,9 +231,9 @@ func (w *scheduler) pass() error {
 	return nil
 }
 
-// stays reports whether s also has the next turn. This saves a switch to the scheduler
+// keepsTurn reports whether s also has the next turn. This saves a switch to the scheduler
 // and back.
-func (w *scheduler) stays(s *service) bool {
+func (w *scheduler) keepsTurn(s *service) bool {
 	if w.deadServices || w.failure != nil || w.limit(s.context) != "" {
 		return false
 	}
@@ -254,12 +254,12 @@ type Bug struct {
 	Ahead  func(source string, args []any) [][]any
 }
 
-// misbehave sends the commands that a planted bug puts ahead of a script.
-func (w *simulation) misbehave(ctx context.Context, cmd redis.Cmder) error {
+// sendBugCommands sends the commands that a planted bug puts ahead of a script.
+func (w *simulation) sendBugCommands(ctx context.Context, cmd redis.Cmder) error {
 	if w.cfg.Bug == nil || w.cfg.Bug.Ahead == nil || w.current == nil {
 		return nil
 	}
-	args := spelled(cmd.Args())
+	args := dereferenced(cmd.Args())
 	if cmd.Name() != "evalsha" && cmd.Name() != "eval" || len(args) < 3 {
 		return nil
 	}
@@ -275,8 +275,8 @@ func (w *simulation) misbehave(ctx context.Context, cmd redis.Cmder) error {
 	return nil
 }
 
-// spelled returns args with each *string replaced by the string it points to.
-func spelled(args []any) []any {
+// dereferenced returns args with each *string replaced by the string it points to.
+func dereferenced(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range out {
 		if text, ok := arg.(*string); ok {

@@ -50,7 +50,7 @@ type service struct {
 	commands uint64    // sent by this incarnation of its process
 	calls    uint64    // likewise
 	parked   bool      // between two steps, with nothing to do
-	asleep   bool      // within a step, until wake
+	sleeping bool      // within a step, until wake
 	waits    bool      // within a step, blocked in a read until wake or until something is written
 	calling  bool      // within a step, until a call returns
 	woken    bool      // something was written that it may have to read
@@ -63,7 +63,7 @@ type service struct {
 
 func newService(ctx context.Context, p *process, consumerGroup *consumerGroup, s engine.Service) *service {
 	consumer := consumerGroup.group + "-" + p.name()
-	if consumerGroup.fires() {
+	if consumerGroup.firesTimers() {
 		consumer = s.Name // each timer service reads under its own name
 	}
 	return &service{process: p, consumerGroup: consumerGroup, consumer: consumer, Service: s, context: ctx, hash: hashed(s.Name), parked: true}
@@ -110,23 +110,23 @@ func (s *service) stop() {
 // ended.
 func (s *service) pause() bool { return s.yield(struct{}{}) }
 
-// rests reports whether a service has nothing to do until something is written or its
+// resting reports whether a service has nothing to do until something is written or its
 // wake time comes.
-func (s *service) rests() bool { return s.parked || s.waits }
+func (s *service) resting() bool { return s.parked || s.waits }
 
 // free reports whether a service rests and was not woken.
-func (s *service) free() bool { return s.rests() && !s.woken }
+func (s *service) free() bool { return s.resting() && !s.woken }
 
 // ready reports whether a service can have a turn now.
 func (s *service) ready(now time.Time) bool {
 	switch {
 	case s.calling || s.callRank > 0:
 		return false
-	case s.asleep:
+	case s.sleeping:
 		return !s.wake.After(now)
-	case s.rests() && s.process.leaving:
+	case s.resting() && s.process.stopping:
 		return false
-	case s.rests():
+	case s.resting():
 		return s.woken || !s.wake.IsZero() && !s.wake.After(now)
 	default:
 		return true
@@ -145,8 +145,8 @@ func (w *scheduler) wakeService(s *service) {
 	}
 }
 
-// settle removes idle services from the active ones.
-func (w *scheduler) settle() {
+// removeIdle removes idle services from the active ones.
+func (w *scheduler) removeIdle() {
 	w.active = slices.DeleteFunc(w.active, func(s *service) bool {
 		s.active = !s.idle()
 		return !s.active
@@ -225,7 +225,7 @@ func (w *scheduler) turn(s *service) {
 	if s.parked {
 		s.parked, s.woken, s.wake = false, false, time.Time{}
 	}
-	s.asleep = false
+	s.sleeping = false
 	w.current = s
 	s.resume()
 	w.current = nil
@@ -236,12 +236,12 @@ func (w *scheduler) turn(s *service) {
 
 // parked schedules a service that has ended a step.
 func (w *scheduler) parked(s *service) {
-	if w.cfg.Waits > 0 && s.consumerGroup.fires() && s.err == nil {
+	if w.cfg.Waits > 0 && s.consumerGroup.firesTimers() && s.err == nil {
 		s.wake = w.clock.now // to block in its next read
 		return
 	}
 	if s.idle() && s.err == nil {
-		w.settle()
+		w.removeIdle()
 		return
 	}
 	switch {
@@ -266,16 +266,16 @@ func (w *scheduler) parked(s *service) {
 		return
 	}
 	s.wake = until
-	s.consumerGroup.behind++
-	w.settle()
+	s.consumerGroup.skipped++
+	w.removeIdle()
 }
 
-// beforeRest wakes the services that renew leases before the clock moves. It reports
+// wakeRenewals wakes the services that renew leases before the clock moves. It reports
 // whether there were any.
-func (w *scheduler) beforeRest() bool {
+func (w *scheduler) wakeRenewals() bool {
 	found := false
 	for _, s := range w.renewals() {
-		if !s.parked || s.process.leaving || !s.wake.IsZero() || !w.busy(s.process) {
+		if !s.parked || s.process.stopping || !s.wake.IsZero() || !w.busy(s.process) {
 			continue
 		}
 		w.wakeService(s)
@@ -300,10 +300,10 @@ func (w *scheduler) busy(p *process) bool {
 func (w *scheduler) nextWake() time.Time {
 	next := w.nextRestart()
 	for _, s := range w.active {
-		if w.clock.now.Before(s.process.frozen) || w.onlyTidies(s) || s.rests() && s.process.leaving {
+		if w.clock.now.Before(s.process.frozen) || w.onlyTidies(s) || s.resting() && s.process.stopping {
 			continue
 		}
-		if !s.wake.IsZero() && (s.rests() || s.asleep) && (next.IsZero() || s.wake.Before(next)) {
+		if !s.wake.IsZero() && (s.resting() || s.sleeping) && (next.IsZero() || s.wake.Before(next)) {
 			next = s.wake
 		}
 	}
@@ -314,10 +314,10 @@ func (w *scheduler) nextWake() time.Time {
 func (w *scheduler) nextRestart() time.Time {
 	var next time.Time
 	for _, p := range w.processes {
-		if p.dead && !p.again.After(w.clock.now) {
+		if p.dead && !p.restartAt.After(w.clock.now) {
 			return w.clock.now // the clock jumped past its restart
 		}
-		for _, at := range []time.Time{p.again, p.frozen, p.grace} {
+		for _, at := range []time.Time{p.restartAt, p.frozen, p.grace} {
 			if at.After(w.clock.now) && (next.IsZero() || at.Before(next)) {
 				next = at
 			}
@@ -332,7 +332,7 @@ func (w *scheduler) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 || s == nil {
 		return ctx.Err()
 	}
-	s.wake, s.asleep = w.clock.now.Add(d), true
+	s.wake, s.sleeping = w.clock.now.Add(d), true
 	w.wakeSubstitute(s)
 	if !s.pause() {
 		return ErrStopped

@@ -38,10 +38,10 @@ type shared struct {
 	outage  time.Time // until when Redis is unreachable
 	failure error     // ends the simulation
 
-	tasks, events int            // numbers of started tasks and of events in histories
-	struck        []Struck       // the faults that happened
-	actions       map[Action]int // number of calls that reached a service
-	reached       []Reached      // in order of arrival
+	tasks, events int             // numbers of started tasks and of events in histories
+	injected      []InjectedFault // the faults that happened
+	actions       map[Action]int  // number of calls that reached a service
+	reached       []Reached       // in order of arrival
 	operators     operators
 	poison        poisonMessages
 	violations    []Violation // violations found while the simulation runs
@@ -180,10 +180,10 @@ func (w *shared) definitions(tenant string) []*dsl.Definition {
 // slack is how long the faults can have delayed a timer.
 func (w *shared) slack() time.Duration {
 	slack := time.Second
-	for _, s := range w.struck {
+	for _, s := range w.injected {
 		slack += s.Cost() + 2*w.cfg.Waits // the service that knew of a timer may be gone
 	}
-	slack += w.operators.rested + time.Duration(w.poison.crashes())*Recovery
+	slack += w.operators.pausedTime + time.Duration(w.poison.crashes())*Recovery
 	for _, r := range w.reached {
 		if r.URL == w.cfg.Scripted.CrashURL {
 			slack += Recovery
@@ -247,14 +247,14 @@ func (l *pastState) hearings(e event.Event) []decide.ListenMatch {
 	return l.state.ListenMatches(l.env, e)
 }
 
-// hears reports whether an execution is on the list of listeners for a type.
-func (w *shared) hears(ctx context.Context, id, typ string) bool {
+// listensFor reports whether an execution is on the list of listeners for a type.
+func (w *shared) listensFor(ctx context.Context, id, typ string) bool {
 	there, err := w.client.SIsMember(ctx, store.Keys{}.Listeners(w.tenantOf(id), typ), w.idOf(id)).Result()
 	return there || err != nil
 }
 
-// aside runs do as a command of the simulation itself during a service's turn.
-func (w *shared) aside(do func(context.Context) error) {
+// asSimulation runs do as a command of the simulation itself during a service's turn.
+func (w *shared) asSimulation(do func(context.Context) error) {
 	current := w.current
 	w.current = nil
 	if err := do(context.Background()); err != nil { //nolint:forbidigo // the simulation's own commands never block
@@ -265,5 +265,5 @@ func (w *shared) aside(do func(context.Context) error) {
 
 // duplicated reports whether a fault has published an event a second time.
 func (w *shared) duplicated() bool {
-	return slices.ContainsFunc(w.struck, func(s Struck) bool { return s.Kind == Duplicate })
+	return slices.ContainsFunc(w.injected, func(s InjectedFault) bool { return s.Kind == Duplicate })
 }

@@ -56,7 +56,7 @@ type Config struct {
 	// Faulted for each fault. Wrap returns the transport that the engine's calls enter;
 	// Answers returns one that answers them instead of Mocks and Transport.
 	Arrived func(event.Event, time.Time)
-	Faulted func(Struck)
+	Faulted func(InjectedFault)
 	Wrap    func(next http.RoundTripper, now func() time.Time) http.RoundTripper
 	Answers func(sleep func(context.Context, time.Duration) error) http.RoundTripper
 

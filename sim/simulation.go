@@ -22,11 +22,11 @@ import (
 type simulation struct {
 	environment
 
-	missed   missedEvents
-	arrivals []Arrival // events from outside that are still to come, the next first
-	living   int       // executions that have begun and not ended
-	trace    *Trace
-	seen     map[string]int64 // number of observed entries of each history
+	missed         missedEvents
+	arrivals       []Arrival // events from outside that are still to come, the next first
+	openExecutions int       // executions that have begun and not ended
+	trace          *Trace
+	seen           map[string]int64 // number of observed entries of each history
 }
 
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
@@ -102,7 +102,7 @@ func (w *simulation) launch(ctx context.Context) error {
 		}
 	}
 	for _, id := range w.ids {
-		w.living++
+		w.openExecutions++
 		if err := w.begin(ctx, id); err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (w *simulation) begin(ctx context.Context, id string) error {
 
 // restart starts an execution again, like a client that did not receive the reply.
 func (w *simulation) restart(ctx context.Context, id string) {
-	if w.cfg.Plan == nil || w.brief() {
+	if w.cfg.Plan == nil || w.endsEarly() {
 		return
 	}
 	if err := w.begin(ctx, id); !errors.Is(err, store.ErrExists) {
@@ -157,14 +157,14 @@ func (w *simulation) run(ctx context.Context) (Stop, error) {
 		}
 		if s := w.nextService(); s != nil {
 			w.turn(s)
-			w.clear()
+			w.removeDead()
 			continue
 		}
 		// With faults, replies are lost: then all work is done to its end.
-		if w.living == 0 && w.cfg.Plan == nil {
+		if w.openExecutions == 0 && w.cfg.Plan == nil {
 			return "", nil
 		}
-		if moved, err := w.move(ctx); err != nil || !moved && ctx.Err() == nil && (w.living == 0 && w.brief() || !w.catchUp()) {
+		if moved, err := w.move(ctx); err != nil || !moved && ctx.Err() == nil && (w.openExecutions == 0 && w.endsEarly() || !w.catchUp()) {
 			return Never, err
 		}
 	}
@@ -199,10 +199,10 @@ func (w *scheduler) limit(ctx context.Context) Stop {
 // advance moves the clock to the next moment at which something happens. It returns false
 // if there is none.
 func (w *simulation) advance(ctx context.Context) (bool, error) {
-	if w.beforeRest() {
+	if w.wakeRenewals() {
 		return true, nil
 	}
-	if err := w.missed.missedSoFar(ctx); err != nil {
+	if err := w.missed.explainMissed(ctx); err != nil {
 		return false, err
 	}
 	w.checkNeeds(ctx)
@@ -250,7 +250,7 @@ func (w *simulation) receive(ctx context.Context, a Arrival) error {
 	if a.Do != nil {
 		return a.Do(ctx, Operator{Store: w.engine.Store, Elapsed: w.clock.now.Sub(w.cfg.Start), Report: w.report})
 	}
-	w.missed.noteArrival(a.Event)
+	w.missed.recordArrival(a.Event)
 	return w.engine.Store.Publish(ctx, a.Event)
 }
 
@@ -286,7 +286,7 @@ func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 			return nil, err
 		}
 	}
-	if r.Missed, err = w.missed.missedInAll(ctx); err != nil {
+	if r.Missed, err = w.missed.allMissed(ctx); err != nil {
 		return nil, err
 	}
 	r.Order, r.Effects = w.trace.Sum(), w.effects()

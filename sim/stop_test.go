@@ -39,7 +39,7 @@ func withstands(t *testing.T, seed uint64, tasks string, faults ...sim.Fault) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(trial.Struck) != len(faults) || trial.Status != "completed" || len(trial.Broken) > 0 {
-		t.Errorf("after %d faults it is %s, with %v", len(trial.Struck), trial.Status, trial.Broken)
+	if len(trial.Injected) != len(faults) || trial.Status != "completed" || len(trial.Broken) > 0 {
+		t.Errorf("after %d faults it is %s, with %v", len(trial.Injected), trial.Status, trial.Broken)
 	}
 }

@@ -17,7 +17,7 @@ import (
 type Trial struct {
 	*Result
 	Ends     []End             // of all executions including children, by id
-	Struck   []Struck          // the faults in order
+	Injected []InjectedFault   // the faults in order
 	Broken   []Violation       // the violations
 	Commands map[string]uint64 // sent by each service, over all incarnations of its process
 	Calls    map[string]uint64 // made by each executor
@@ -25,7 +25,7 @@ type Trial struct {
 	Reached  []Reached         // calls in order of arrival
 	Answered []Answered        // calls in order of completion
 	Shared   map[string]any    // by URL: changed mock state that the executions share; nil if there is only one execution, which then owns it
-	Rekeyed  []Rekeyed         // calls with wrong idempotency keys
+	Rekeyed  []KeyMisuse       // calls with wrong idempotency keys
 	Unmocked []mock.Exchange   // calls that no mock answers
 	Operated Operated          // operator actions and poison messages
 
@@ -94,9 +94,9 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	}
 	stop, broken := w.runOn(ctx)
 	for _, s := range w.services {
-		w.count(s)
+		w.countCommands(s)
 	}
-	t := &Trial{Struck: w.struck, Actions: w.actions, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, StrayTimers: slices.Sorted(slices.Values(w.strayTimers))}
+	t := &Trial{Injected: w.injected, Actions: w.actions, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, StrayTimers: slices.Sorted(slices.Values(w.strayTimers))}
 	if stop == Stuck {
 		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
 	}
@@ -143,17 +143,17 @@ func (w *simulation) check(ctx context.Context, t *Trial) error {
 	if len(w.ids) > 1 {
 		t.Shared = w.kept("")
 	}
-	if t.Stop == "" && c.over(t.Ends) {
-		err = c.leftovers(ctx, note)
-		c.leftoverKeys(note)
+	if t.Stop == "" && c.allEnded(t.Ends) {
+		err = c.checkLeftovers(ctx, note)
+		c.checkLeftoverKeys(note)
 		c.checkKeys(t.Ends, note)
 	}
 	c.checkRepeatedCalls(note)
 	t.Broken = append(t.Broken, w.violations...)
 	c.checkPublished(t, note)
-	c.listed(t.Ends, note)
+	c.checkIndexes(t.Ends, note)
 	c.checkActs(t.Ends, note)
-	return errors.Join(err, c.deadLetters(ctx, t, note))
+	return errors.Join(err, c.checkDeadLetters(ctx, t, note))
 }
 
 // DeadLetter reports whether the violation is a dead letter that no fault justifies.

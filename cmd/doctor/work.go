@@ -185,7 +185,7 @@ func (d *doctor) deadLetters(ctx context.Context, streams []inspect.Stream) {
 
 // stalled looks for executions without progress.
 func (d *doctor) stalled(ctx context.Context) {
-	next, err := inspect.New(d.remote.Store).Next(ctx, d.tenants)
+	next, err := inspect.New(d.remote.Store).TimerOwners(ctx, d.tenants)
 	if err != nil {
 		d.blind("next step", "", err)
 		return
@@ -195,8 +195,8 @@ func (d *doctor) stalled(ctx context.Context) {
 	}
 }
 
-func (d *doctor) stalledOf(ctx context.Context, tenant string, next inspect.Next) {
-	found, err := inspect.New(d.remote.Store).Stalled(ctx, tenant, inspect.Seeking{Most: mostOpen, Quiet: quietAfter, Next: next})
+func (d *doctor) stalledOf(ctx context.Context, tenant string, next inspect.TimerOwners) {
+	found, err := inspect.New(d.remote.Store).Stuck(ctx, tenant, inspect.StuckQuery{Most: mostOpen, Quiet: quietAfter, Next: next})
 	found.Found = slices.DeleteFunc(found.Found, func(id string) bool { return d.waits(ctx, tenant, id) })
 	f := finding{Check: "next step", Tenant: tenant, Examples: found.Found}
 	switch {
@@ -209,7 +209,7 @@ func (d *doctor) stalledOf(ctx context.Context, tenant string, next inspect.Next
 	case len(found.Found) > 0:
 		f.State = isDoubtful
 		f.Text = fmt.Sprintf("of %d open executions %d were looked at, and %d seem to have no next step: pending or running, "+
-			"with nothing unread, pending or due, and no history for %s", found.Open, found.Looked, len(found.Found), history.Duration(quietAfter))
+			"with nothing unread, pending or due, and no history for %s", found.Open, found.Examined, len(found.Found), history.Duration(quietAfter))
 		f.Remedy = fmt.Sprintf("flunq history %s --tenant %s shows what came last", found.Found[0], tenant)
 	default:
 		return

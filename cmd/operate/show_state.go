@@ -120,7 +120,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 
 // readTrail adds the timers that a history leaves open.
 func (p *executionPage) readTrail(ctx context.Context, r *cli.Remote, x store.Execution, trail actions.Trail, now time.Time) error {
-	busy, unsure := inspect.New(r.Store).UnderWay(ctx, x.Tenant)
+	busy, unsure := inspect.New(r.Store).InFlight(ctx, x.Tenant)
 	set, err := timers.New(r.Store).Armed(ctx, trail.Timers)
 	for _, one := range set {
 		needed := examine.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}

@@ -140,7 +140,7 @@ func checkLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
 	if err != nil || open < limits.Executions {
 		return err
 	}
-	return cli.Fail(cli.ExitLimit, errors.New(worker.PopulationText(r.Tenant, open, limits.Executions)))
+	return cli.Fail(cli.ExitLimit, errors.New(worker.OpenLimitText(r.Tenant, open, limits.Executions)))
 }
 
 // startLimits returns the lowest limits of the processes whose workers serve the tenant. If

@@ -165,7 +165,7 @@ func (l *timerListing) unregistered(ctx context.Context, r *cli.Remote, f timers
 			return nil, err
 		}
 		for _, p := range lost {
-			if f.Passes(p) && (f.Until.IsZero() || !p.Moment().After(f.Until)) {
+			if f.Matches(p) && (f.Until.IsZero() || !p.Moment().After(f.Until)) {
 				found = append(found, p)
 			}
 		}

@@ -60,7 +60,7 @@ func (s *searcher) known(cfg sim.Config) []search.Check {
 	return []search.Check{{Of: func(t *sim.Trial) []sim.Violation {
 		want, err1 := expr.Decode(e.Output)
 		got, err2 := expr.Decode(t.Output)
-		if len(t.Struck) > 0 || errors.Join(err1, err2) == nil && expr.Equal(want, got) {
+		if len(t.Injected) > 0 || errors.Join(err1, err2) == nil && expr.Equal(want, got) {
 			return nil
 		}
 		return []sim.Violation{{

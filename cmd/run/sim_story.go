@@ -141,7 +141,7 @@ func ordinal(n int) string {
 }
 
 // faultText describes a fault, the process it hit, and what was lost.
-func faultText(s *sim.Struck) string {
+func faultText(s *sim.InjectedFault) string {
 	service, _, _ := strings.Cut(s.Service, "-")
 	who := fmt.Sprintf("process %d", s.Process+1)
 	doing := "the " + service + "'s " + commandText(service, s.Doing)

@@ -314,7 +314,7 @@ func (l *timeline) reached(r *sim.Reached) {
 }
 
 // struck prints a fault.
-func (l *timeline) struck(s *sim.Struck) {
+func (l *timeline) struck(s *sim.InjectedFault) {
 	e := event.Event{Time: s.At}
 	l.line(e, "", "!", cli.Red, faultText(s))
 }

@@ -35,7 +35,7 @@ func (l *Live) Overview(ctx context.Context) (tui.Overview, error) {
 
 func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
 	since := l.sample.since()
-	g, err := inspect.New(l.store).Glance(ctx, l.opts.Tenant, since)
+	g, err := inspect.New(l.store).Overview(ctx, l.opts.Tenant, since)
 	if err != nil {
 		return tui.Overview{}, err
 	}

@@ -103,8 +103,8 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	}
 	query := timers.Query{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Back: q.Back, Looks: deepLooks / 2}
 	if !q.Filter.Empty() {
-		query.Hopeless = func(text string) bool { return hopeless(q.Filter, text) }
-		query.Pass = func(p timers.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
+		query.RulesOut = func(text string) bool { return hopeless(q.Filter, text) }
+		query.Match = func(p timers.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
 	}
 	found, err := timers.New(l.store).Page(ctx, query)
 	for _, p := range found.Timers {

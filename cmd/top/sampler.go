@@ -34,7 +34,7 @@ func (s *sampler) since() string {
 
 // take adds a sample that began after an entry, and returns events and fired timers per second
 // since the previous sample.
-func (s *sampler) take(g inspect.Glance, since string, at time.Time) (events, fires float64) {
+func (s *sampler) take(g inspect.Overview, since string, at time.Time) (events, fires float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	passed := at.Sub(s.at)
@@ -56,7 +56,7 @@ func (s *sampler) take(g inspect.Glance, since string, at time.Time) (events, fi
 
 // rates computes the rates of a sample. The first one, and those of a Redis without counters, use
 // the age of the entries.
-func (s *sampler) rates(g inspect.Glance, passed time.Duration) (events, fires float64) {
+func (s *sampler) rates(g inspect.Overview, passed time.Duration) (events, fires float64) {
 	first := s.at.IsZero()
 	span := max(g.Now.Sub(g.Oldest), time.Second)
 	switch {

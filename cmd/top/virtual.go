@@ -89,7 +89,7 @@ func (v *Virtual) target(ctx context.Context, m tui.Move, now time.Time) (time.T
 	case tui.NextTimer:
 		page, err := timers.New(v.store).Page(ctx, timers.Query{
 			Tenant: v.opts.Tenant, Limit: 1, Looks: deepLooks,
-			Pass: func(p timers.Pending) bool { return p.Err == nil && p.Moment().After(now) },
+			Match: func(p timers.Pending) bool { return p.Err == nil && p.Moment().After(now) },
 		})
 		if err != nil {
 			return to, err

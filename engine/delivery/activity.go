@@ -49,8 +49,8 @@ const (
 // not block. Nil observes nothing.
 type Observer func(Activity)
 
-// Tell reports an activity to the consumer's observer.
-func (d *Consumer) Tell(a Activity) {
+// Report reports an activity to the consumer's observer.
+func (d *Consumer) Report(a Activity) {
 	if d.opts.Observe == nil {
 		return
 	}

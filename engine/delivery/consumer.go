@@ -22,9 +22,9 @@ type Consumer struct {
 	opts    Options
 	buffer  Buffer
 	handled handled
-	share   portion
+	size    readSize
 	omitted omittedMessages
-	busy    lively
+	recent  recentTenants
 	quiet   bool // the last Fill found nothing
 
 	claimed time.Time // Redis' time when it last looked for abandoned entries
@@ -94,7 +94,7 @@ func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
 func (d *Consumer) reader() stream.Reader {
 	return stream.Reader{
 		Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants,
-		Often: d.opts.Block > 0,
+		Continuous: d.opts.Block > 0,
 	}
 }
 
@@ -113,7 +113,7 @@ func (d *Consumer) Finish(ctx context.Context) error {
 	r.Handled = d.handled.clear()
 	err := d.streams.Acknowledge(ctx, r)
 	if err != nil {
-		d.handled.back(r.Handled)
+		d.handled.putBack(r.Handled)
 	}
 	return err
 }
@@ -130,15 +130,15 @@ func (d *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake tim
 // Commands takes operators' commands that wait behind other messages of the tenants.
 func (d *Consumer) Commands(ctx context.Context, tenants []string) ([]store.Message, error) {
 	msgs, err := d.streams.TakeCommands(ctx, d.reader(), tenants)
-	return msgs, d.reported(err)
+	return msgs, d.reportUnread(err)
 }
 
-// Late returns the tenants with large messages that are still to be loaded.
-func (d *Consumer) Late() []string { return d.omitted.tenants() }
+// OmittedTenants returns the tenants with large messages that are still to be loaded.
+func (d *Consumer) OmittedTenants() []string { return d.omitted.tenants() }
 
 // Empty reports whether the buffer is empty.
 func (d *Consumer) Empty() bool {
-	return len(d.buffer.Ahead()) == 0
+	return len(d.buffer.Next()) == 0
 }
 
 // Quiet reports whether the last Fill found no events at all, not even unwanted ones.
@@ -156,31 +156,31 @@ type Fetched struct {
 // Fetch reads up to count new events of each tenant and blocks for up to block. If there
 // are none, it claims abandoned entries. It leaves out the tenants in enough.
 func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, enough ...string) (Fetched, error) {
-	var notes stream.Notes
+	var notes stream.ReadInfo
 	r := d.reader()
-	r.Notes = &notes
+	r.ReadInfo = &notes
 	defer func() { d.handled.add(notes.Unwanted) }()
 	if f, ok, err := d.load(ctx, r, enough); ok {
-		return f, d.reported(err)
+		return f, d.reportUnread(err)
 	}
-	count = min(count, d.share.of(len(r.Tenants), d.opts.Batch))
+	count = min(count, d.size.of(len(r.Tenants), d.opts.Batch))
 	if len(enough) > 0 {
 		return d.fetchOthers(ctx, r, ask{count, block, enough})
 	}
-	if some, patience := d.busy.next(r.Tenants, block); len(some) > 0 {
+	if some, patience := d.recent.next(r.Tenants, block); len(some) > 0 {
 		r.Tenants = some
 		return d.readSome(ctx, r, count, patience)
 	}
 	f, err := d.read(ctx, r, count, block)
-	d.busy.saw(notes.Found, f.Now)
+	d.recent.saw(notes.Found, f.Now)
 	// Abandoned entries are claimed now and then even while there are new events, or they
 	// would wait for as long as new ones arrive.
 	if err == nil && !d.opts.Reclaim && f.Events == 0 {
 		f.Wake = time.Time{}
 		return f, nil
 	}
-	if err != nil || !d.opts.Reclaim || d.claimedLately(f.Now, len(r.Tenants), f.Events > 0) {
-		return f, d.reported(err)
+	if err != nil || !d.opts.Reclaim || d.claimedRecently(f.Now, len(r.Tenants), f.Events > 0) {
+		return f, d.reportUnread(err)
 	}
 	return d.claim(ctx, r, count, f)
 }
@@ -188,7 +188,7 @@ func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, en
 // read reads new events and acknowledges handled ones in the same round trip. Tenants with
 // large events are read after the others and fewer at once, so that they delay them little.
 func (d *Consumer) read(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
-	large, fewer := d.share.large(r.Tenants)
+	large, fewer := d.size.large(r.Tenants)
 	if len(large) == 0 {
 		return d.readAll(ctx, r, count, block)
 	}
@@ -205,10 +205,10 @@ func (d *Consumer) read(ctx context.Context, r stream.Reader, count int, block t
 	if f.Events == 0 {
 		return d.readAll(ctx, r, fewer, block)
 	}
-	found := slices.Clone(r.Notes.Found)
+	found := slices.Clone(r.ReadInfo.Found)
 	r.Tenants = large
 	more, err := d.readAll(ctx, r, fewer, 0)
-	r.Notes.Found = append(found, r.Notes.Found...)
+	r.ReadInfo.Found = append(found, r.ReadInfo.Found...)
 	if err != nil {
 		return f, nil //nolint:nilerr // the other tenants' events were read; the next read meets it again
 	}
@@ -219,15 +219,15 @@ func (d *Consumer) read(ctx context.Context, r stream.Reader, count int, block t
 // readAll reads up to count events of each tenant.
 func (d *Consumer) readAll(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
 	r.Handled = d.handled.clear()
-	r.Notes.Found = nil
+	r.ReadInfo.Found = nil
 	msgs, now, err := d.streams.Read(ctx, r, count, block)
 	if err != nil {
-		d.handled.back(r.Handled)
-		r.Notes.Found = nil
+		d.handled.putBack(r.Handled)
+		r.ReadInfo.Found = nil
 	}
-	d.share.saw(r.Notes.Found, count)
-	f := Fetched{Messages: d.omitted.put(msgs), Now: now, Wake: now, Tenants: len(r.Notes.Found)}
-	for _, found := range r.Notes.Found {
+	d.size.saw(r.ReadInfo.Found, count)
+	f := Fetched{Messages: d.omitted.put(msgs), Now: now, Wake: now, Tenants: len(r.ReadInfo.Found)}
+	for _, found := range r.ReadInfo.Found {
 		f.Events += found.Events
 	}
 	return f, err
@@ -240,8 +240,8 @@ func (d *Consumer) readSome(ctx context.Context, r stream.Reader, count int, pat
 		defer d.opts.Alarm(patience)()
 	}
 	f, err := d.read(ctx, r, count, patience)
-	d.busy.at(f.Now)
-	return f, d.reported(err)
+	d.recent.at(f.Now)
+	return f, d.reportUnread(err)
 }
 
 // claim adds abandoned entries to what was fetched.
@@ -249,14 +249,14 @@ func (d *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetc
 	d.claimed = f.Now
 	abandoned, wake, err := d.streams.ClaimAbandoned(ctx, r, d.opts.Lease, count, f.Now)
 	last := ""
-	if n := len(r.Notes.Found); n > 0 {
-		last = r.Notes.Found[n-1].Tenant
+	if n := len(r.ReadInfo.Found); n > 0 {
+		last = r.ReadInfo.Found[n-1].Tenant
 	}
 	// If the process stalled between read and claim, it may claim what it has just read.
 	here := append(d.omitted.buffered(), f.Messages...)
 	abandoned = slices.DeleteFunc(abandoned, func(m store.Message) bool { return slices.ContainsFunc(here, m.Same) })
 	for _, m := range abandoned {
-		d.Tell(Activity{What: Claimed, Message: m})
+		d.Report(Activity{What: Claimed, Message: m})
 		if m.Tenant != last {
 			last = m.Tenant
 			f.Tenants++
@@ -268,13 +268,13 @@ func (d *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetc
 		return f, nil
 	}
 	f.Wake = wake
-	return f, d.reported(err)
+	return f, d.reportUnread(err)
 }
 
-// claimedLately reports whether it is too soon to look for abandoned entries again. The
+// claimedRecently reports whether it is too soon to look for abandoned entries again. The
 // more tenants there are, the rarer the looks, so that the cost per second stays the
 // same.
-func (d *Consumer) claimedLately(now time.Time, tenants int, busy bool) bool {
+func (d *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
 	pause := d.opts.Claim
 	if tenants > 1 && d.opts.Block > 0 {
 		pause = max(pause, min(time.Duration(tenants)*claimEach, d.opts.Lease/2))
@@ -292,10 +292,10 @@ const claimEach = 5 * time.Millisecond
 // Claim makes the next Fetch look for abandoned entries.
 func (d *Consumer) Claim() { d.claimed = time.Time{} }
 
-// reported reports a failed read to the observer and returns the error.
-func (d *Consumer) reported(err error) error {
+// reportUnread reports a failed read to the observer and returns the error.
+func (d *Consumer) reportUnread(err error) error {
 	if err != nil {
-		d.Tell(Activity{What: Unread, Err: err})
+		d.Report(Activity{What: Unread, Err: err})
 	}
 	return err
 }
@@ -310,13 +310,13 @@ func (d *Consumer) Handle(ctx context.Context, m store.Message, handle func(cont
 			return context.Cause(ctx)
 		}
 	}
-	d.Tell(Activity{What: Began, Message: m})
+	d.Report(Activity{What: Began, Message: m})
 	err := handle(ctx, m)
 	if err != nil {
-		d.Tell(Activity{What: Broken, Message: m, Err: err})
+		d.Report(Activity{What: Broken, Message: m, Err: err})
 		return err
 	}
-	d.Tell(Activity{What: Done, Message: m})
+	d.Report(Activity{What: Done, Message: m})
 	return nil
 }
 
@@ -346,7 +346,7 @@ func (d *Consumer) Retry(ctx context.Context, m store.Message, cause error) (boo
 		return false, nil
 	}
 	_, err := d.streams.Retry(ctx, m, d.opts.Retry.pause(m, class))
-	d.Tell(Activity{What: Failed, Message: m, Class: class, Err: cause})
+	d.Report(Activity{What: Failed, Message: m, Class: class, Err: cause})
 	return true, err
 }
 
@@ -378,7 +378,7 @@ func (d *Consumer) GiveUp(ctx context.Context, c store.Commit, dead event.Dead) 
 }
 
 func (d *Consumer) deadLettered(m store.Message, dead event.Dead) {
-	d.Tell(Activity{What: DeadLettered, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
+	d.Report(Activity{What: DeadLettered, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
 }
 
 // TenantSet is the tenants that a process serves. It may grow unless it is fixed. It is

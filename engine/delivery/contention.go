@@ -17,8 +17,8 @@ type Contention struct {
 
 const (
 	contentionTime = 5 * time.Second
-	shares         = 8 // fraction of a batch that is taken during contention
-	portions       = 4 // fraction of a batch that is read during contention
+	batchFraction  = 8 // fraction of a batch that is taken during contention
+	readFraction   = 4 // fraction of a batch that is read during contention
 )
 
 // Saw records the messages of a read.
@@ -37,19 +37,19 @@ func (c *Contention) Saw(msgs []store.Message, now time.Time) {
 // Any reports whether more than one tenant has work.
 func (c *Contention) Any() bool { return c.now.Before(c.until) }
 
-// Portion returns how much to read of each tenant at once: writing and reading messages
+// ReadSize returns how much to read of each tenant at once: writing and reading messages
 // of one tenant delays the others too.
-func (c *Contention) Portion(most int) int {
+func (c *Contention) ReadSize(most int) int {
 	if !c.Any() {
 		return most
 	}
-	return max(most/portions, 1)
+	return max(most/readFraction, 1)
 }
 
-// Share returns how much of a batch to take at once.
-func (c *Contention) Share(most int) int {
+// BatchSize returns how much of a batch to take at once.
+func (c *Contention) BatchSize(most int) int {
 	if !c.Any() {
 		return most
 	}
-	return max(most/shares, 1)
+	return max(most/batchFraction, 1)
 }

@@ -10,7 +10,7 @@ import (
 // A tenant without contention gets whole batches; with contention it does not.
 func TestBatchesShrinkUnderContention(t *testing.T) {
 	t.Parallel()
-	const few = 100 / shares
+	const few = 100 / batchFraction
 	var c Contention
 	read := func(second int, tenants ...string) int {
 		var msgs []store.Message
@@ -18,7 +18,7 @@ func TestBatchesShrinkUnderContention(t *testing.T) {
 			msgs = append(msgs, store.Message{Tenant: tenant})
 		}
 		c.Saw(msgs, noon().Add(time.Duration(second)*time.Second))
-		return c.Share(100)
+		return c.BatchSize(100)
 	}
 	if n := read(0, "a", "a"); n != 100 || c.Any() {
 		t.Errorf("without contention %d are taken, want 100", n)
@@ -26,8 +26,8 @@ func TestBatchesShrinkUnderContention(t *testing.T) {
 	if n := read(1, "a", "b", "a"); n != few || !c.Any() {
 		t.Errorf("of two tenants %d are taken, want %d", n, few)
 	}
-	if n := read(5, "a"); n != few || c.Share(2) != 1 {
-		t.Errorf("soon after that %d are taken, and %d of 2", n, c.Share(2))
+	if n := read(5, "a"); n != few || c.BatchSize(2) != 1 {
+		t.Errorf("soon after that %d are taken, and %d of 2", n, c.BatchSize(2))
 	}
 	if n := read(6, "a"); n != 100 {
 		t.Errorf("long after that %d are taken, want 100", n)

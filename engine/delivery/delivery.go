@@ -22,28 +22,28 @@ const (
 	Permanent   Class = "permanent"   // a change by a person is needed
 )
 
-// classed is an error of a known class.
-type classed struct {
+// classified is an error of a known class.
+type classified struct {
 	class Class
 	err   error
 }
 
-func (c *classed) Error() string { return c.err.Error() }
-func (c *classed) Unwrap() error { return c.err }
+func (c *classified) Error() string { return c.err.Error() }
+func (c *classified) Unwrap() error { return c.err }
 
 // As gives an error a class; nil stays nil.
 func As(class Class, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &classed{class, err}
+	return &classified{class, err}
 }
 
 // ClassOf returns the class of an error that a message or its execution caused. It
 // returns "" for an error of Redis or the connection: then the service retries and the
 // message's attempts do not count.
 func ClassOf(ctx context.Context, err error) Class {
-	c, marked := errors.AsType[*classed](err)
+	c, marked := errors.AsType[*classified](err)
 	switch {
 	case marked:
 		return c.class
@@ -59,13 +59,13 @@ func ClassOf(ctx context.Context, err error) Class {
 // the message must not be dead-lettered before.
 var ErrEarly = errors.New("it is not there yet")
 
-// early is how often such a message is delivered, over some minutes.
-const early = 12
+// earlyAttempts is how often such a message is delivered, over some minutes.
+const earlyAttempts = 12
 
 // attempts returns how often a message with an error is delivered.
 func (p Policy) attempts(cause error) int {
 	if errors.Is(cause, ErrEarly) {
-		return max(p.Attempts, early)
+		return max(p.Attempts, earlyAttempts)
 	}
 	return p.Attempts
 }
@@ -87,8 +87,8 @@ func (p Policy) check() error {
 	return nil
 }
 
-// longest is the longest pause between two deliveries.
-const longest = 5 * time.Minute
+// longestPause is the longest pause between two deliveries.
+const longestPause = 5 * time.Minute
 
 // pause returns how long to wait before the next delivery: a deterministic jitter between
 // 0 and a limit that doubles with each attempt.
@@ -96,7 +96,7 @@ func (p Policy) pause(m store.Message, class Class) time.Duration {
 	if class == Transient {
 		return 0
 	}
-	window := longest
+	window := longestPause
 	if shift := m.Attempt; shift < 20 {
 		window = min(window, p.Delay<<shift)
 	}

@@ -69,7 +69,7 @@ func (d *consumer) work(t *testing.T, handle func(context.Context, store.Message
 		t.Fatal(err)
 	}
 	all := func(typ event.Type) bool { return typ != event.TimerSet }
-	return d.Together(t.Context(), all, each(handle))
+	return d.HandleBatches(t.Context(), all, each(handle))
 }
 
 // each handles messages one after another.
@@ -111,9 +111,9 @@ func TestRecoverable(t *testing.T) {
 		if !handled {
 			t.Fatalf("attempt %d did not come", attempt)
 		}
-		longest := 200 * time.Millisecond << attempt
+		longestPause := 200 * time.Millisecond << attempt
 		if attempt < 2 {
-			d.fire(t, longest)
+			d.fire(t, longestPause)
 		}
 	}
 	deadLetters, err := d.mini.Stream("tenant:acme:events:dlq")
@@ -240,7 +240,7 @@ func TestBroken(t *testing.T) {
 	}
 	down = false
 	all := func(event.Type) bool { return true }
-	must(t, d.Together(t.Context(), all, each(handle)))
+	must(t, d.HandleBatches(t.Context(), all, each(handle)))
 	if fmt.Sprint(handled) != "[a b]" || len(d.Held()) != 0 {
 		t.Errorf("handled %v, %d held", handled, len(d.Held()))
 	}

@@ -42,8 +42,8 @@ func (g *Isolation) Enter(m store.Message) bool {
 	return true
 }
 
-// Give stops waiting for isolation, because the waiting message was lost.
-func (g *Isolation) Give() {
+// StopWaiting stops waiting for isolation, because the waiting message was lost.
+func (g *Isolation) StopWaiting() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.wanted = false
@@ -106,8 +106,8 @@ func (s *handled) add(entries []stream.Handled) {
 	s.entries = append(s.entries, entries...)
 }
 
-// back puts back what could not be acknowledged.
-func (s *handled) back(entries []stream.Handled) {
+// putBack puts back what could not be acknowledged.
+func (s *handled) putBack(entries []stream.Handled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.entries = append(entries, s.entries...)

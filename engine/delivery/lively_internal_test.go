@@ -31,7 +31,7 @@ func names(n int) (out []string) {
 func TestLivelyTenantsAreReadInBetween(t *testing.T) {
 	t.Parallel()
 	all := names(1000) // read every 15 ms
-	var l lively
+	var l recentTenants
 	if some, _ := l.next(all, time.Second); some != nil {
 		t.Errorf("the first read is of %v, want all", some)
 	}
@@ -64,13 +64,13 @@ func TestLivelyTenantsAreReadInBetween(t *testing.T) {
 // events gets more at once.
 func TestPortionsOfManyTenants(t *testing.T) {
 	t.Parallel()
-	var p portion
+	var p readSize
 	if n := p.of(20, 100); n != 100 {
 		t.Errorf("of 20 tenants %d are read each, want 100", n)
 	}
-	p = portion{}
-	if n := p.of(1000, 100); n != fewer {
-		t.Errorf("of 1000 tenants %d are read each, want %d", n, fewer)
+	p = readSize{}
+	if n := p.of(1000, 100); n != fewestEvents {
+		t.Errorf("of 1000 tenants %d are read each, want %d", n, fewestEvents)
 	}
 	for _, want := range []int{8, 16, 32, 64, 100, 100} {
 		p.saw(events(p.of(1000, 100), "t0003"), p.of(1000, 100))
@@ -87,7 +87,7 @@ func TestPortionsOfManyTenants(t *testing.T) {
 // While events are large, fewer are read at once, until they are small again.
 func TestPortionsOfLargeEvents(t *testing.T) {
 	t.Parallel()
-	var p portion
+	var p readSize
 	saw := func(n, bytes int) {
 		p.saw([]stream.Found{{Tenant: "a", Events: n, Bytes: bytes}, {Tenant: "b", Events: 1, Bytes: 100}}, 100)
 	}

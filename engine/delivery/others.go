@@ -20,7 +20,7 @@ type ask struct {
 func (d *Consumer) fetchOthers(ctx context.Context, r stream.Reader, a ask) (Fetched, error) {
 	has := func(tenant string) bool { return slices.Contains(a.enough, tenant) }
 	others := slices.DeleteFunc(slices.Clone(r.Tenants), has)
-	some, patience := d.busy.next(r.Tenants, d.opts.Block)
+	some, patience := d.recent.next(r.Tenants, d.opts.Block)
 	lately := len(some) > 0
 	some = slices.DeleteFunc(some, has)
 	switch {
@@ -36,16 +36,16 @@ func (d *Consumer) fetchOthers(ctx context.Context, r stream.Reader, a ask) (Fet
 	waits := a.block > 0
 	f, err := d.read(ctx, r, a.count, a.block)
 	if len(some) > 0 {
-		d.busy.at(f.Now)
-		return f, d.reported(err)
+		d.recent.at(f.Now)
+		return f, d.reportUnread(err)
 	}
-	found := slices.Clone(r.Notes.Found)
+	found := slices.Clone(r.ReadInfo.Found)
 	for _, tenant := range a.enough { // they have events as well
 		found = append(found, stream.Found{Tenant: tenant})
 	}
-	d.busy.saw(found, f.Now)
-	if err != nil || !waits || !d.opts.Reclaim || d.claimedLately(f.Now, len(r.Tenants), f.Events > 0) {
-		return f, d.reported(err)
+	d.recent.saw(found, f.Now)
+	if err != nil || !waits || !d.opts.Reclaim || d.claimedRecently(f.Now, len(r.Tenants), f.Events > 0) {
+		return f, d.reportUnread(err)
 	}
 	return d.claim(ctx, r, a.count, f)
 }

@@ -28,7 +28,7 @@ func (d *consumer) together(t *testing.T, handle func([]store.Message) error, bu
 		}
 	}
 	wanted := func(typ event.Type) bool { return !slices.Contains(but, typ) }
-	return d.Together(t.Context(), wanted, func(_ context.Context, msgs []store.Message) error { return handle(msgs) })
+	return d.HandleBatches(t.Context(), wanted, func(_ context.Context, msgs []store.Message) error { return handle(msgs) })
 }
 
 // Wanted messages come at once and in order; the rest is acknowledged.
@@ -83,7 +83,7 @@ func TestTogetherSkipsPoisonCandidates(t *testing.T) {
 	msgs := []store.Message{{ID: "1"}, {ID: "2"}, {ID: "3", Crashes: 2}, {ID: "4", Crashes: 3}, {ID: "5"}}
 	buffer.Put(msgs)
 	var sizes []int
-	for batch := buffer.Ahead(); len(batch) > 0; batch = buffer.Ahead() {
+	for batch := buffer.Next(); len(batch) > 0; batch = buffer.Next() {
 		sizes = append(sizes, len(batch))
 		buffer.Shift(len(batch))
 	}

@@ -177,7 +177,7 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 		if looks == lastLook {
 			break
 		}
-		busy, err := inspect.New(e.Store).UnderWay(ctx, tenant)
+		busy, err := inspect.New(e.Store).InFlight(ctx, tenant)
 		if errors.Is(err, inspect.ErrUnsure) {
 			return nil
 		}
@@ -190,7 +190,7 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 	}
 	if slices.ContainsFunc(all, func(one examined) bool { return one.state.Requested() }) {
 		// A request that is delayed for long may come after all timers that were read.
-		off, err := inspect.New(e.Store).PutOff(ctx, tenant)
+		off, err := inspect.New(e.Store).Postponed(ctx, tenant)
 		if err != nil {
 			return err
 		}

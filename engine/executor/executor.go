@@ -130,7 +130,7 @@ func (s *Service) perform(ctx context.Context, j *job) (err error) {
 	if c.Error != nil {
 		seen.Err = c.Error
 	}
-	s.inbox.consumer.Tell(seen)
+	s.inbox.consumer.Report(seen)
 	j.result = &c
 	return nil
 }

@@ -111,7 +111,7 @@ func (b *Inbox) next() move {
 		return move{}
 	}
 	size := cmp.Or(b.each, b.size)
-	most := b.share.count(max(size-b.calls, 0), size, b.contention.Portion(b.opts.Batch))
+	most := b.share.count(max(size-b.calls, 0), size, b.contention.ReadSize(b.opts.Batch))
 	if b.waiting.size > 0 && !b.reading && !b.looked && len(b.opts.Tenants.Names()) > 1 {
 		b.reading, b.looked = true, true
 		return move{read: most, enough: slices.Clone(b.waiting.turns)}
@@ -198,7 +198,7 @@ func (b *Inbox) firstLight() *job {
 func (b *Inbox) another(computed, data int) *job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if computed < b.contention.Share(mostComputed) && data < mostData && !b.closed {
+	if computed < b.contention.BatchSize(mostComputed) && data < mostData && !b.closed {
 		if j := b.firstLight(); j != nil {
 			return j
 		}
@@ -399,7 +399,7 @@ func (b *Inbox) Lost(msgs []store.Message) {
 	}
 	b.waiting.drop(forget)
 	b.lights.drop(forget)
-	b.isolation.Give() // a poison candidate that still waits asks again
+	b.isolation.StopWaiting() // a poison candidate that still waits asks again
 	b.call()
 }
 
@@ -447,9 +447,9 @@ func (s *share) stayed(ms int64) {
 	s.stay = max(1, (3*s.stay+ms)/4)
 }
 
-// Concerns reports whether an executor handles events of type t. It acknowledges all
+// Handles reports whether an executor handles events of type t. It acknowledges all
 // others unread.
-func Concerns(t event.Type) bool { return t == event.TaskRequested }
+func Handles(t event.Type) bool { return t == event.TaskRequested }
 
 // sleepers are the idle executors of a process.
 type sleepers struct {

@@ -54,7 +54,7 @@ func (s *Service) compute(ctx context.Context, j *job) error {
 	var batch, others []*job
 	data := 0
 	for ; j != nil; j = s.inbox.another(len(batch), data) {
-		s.inbox.consumer.Tell(delivery.Activity{What: delivery.Began, Message: j.message})
+		s.inbox.consumer.Report(delivery.Activity{What: delivery.Began, Message: j.message})
 		if j.err = s.perform(ctx, j); j.err != nil {
 			others = append(others, j)
 			continue
@@ -76,7 +76,7 @@ func (s *Service) compute(ctx context.Context, j *job) error {
 		if j.err != nil {
 			activity.What, activity.Err = delivery.Broken, j.err
 		}
-		s.inbox.consumer.Tell(activity)
+		s.inbox.consumer.Report(activity)
 	}
 	s.inbox.done(all...)
 	return err

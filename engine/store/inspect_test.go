@@ -33,11 +33,11 @@ func (w *environment) lags(t *testing.T) (out []int64) {
 }
 
 // stalled are the executions without a next step.
-func (w *environment) stalled(t *testing.T) inspect.Stalled {
+func (w *environment) stalled(t *testing.T) inspect.Stuck {
 	t.Helper()
-	next, err := inspect.New(w.Store).Next(t.Context(), []string{tenant})
+	next, err := inspect.New(w.Store).TimerOwners(t.Context(), []string{tenant})
 	must(t, err)
-	out, err := inspect.New(w.Store).Stalled(t.Context(), tenant, inspect.Seeking{Most: 10, Quiet: 5 * time.Minute, Next: next})
+	out, err := inspect.New(w.Store).Stuck(t.Context(), tenant, inspect.StuckQuery{Most: 10, Quiet: 5 * time.Minute, Next: next})
 	must(t, err)
 	return out
 }
@@ -138,7 +138,7 @@ var inspections = []check{
 		if w.mini != nil {
 			w.mini.SetTime(time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC))
 		}
-		want := inspect.Stalled{Looked: 1, Open: 1, Found: []string{execution}}
+		want := inspect.Stuck{Examined: 1, Open: 1, Found: []string{execution}}
 		if diff := cmp.Diff(want, w.stalled(t)); diff != "" {
 			t.Error(diff)
 		}

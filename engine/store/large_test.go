@@ -34,9 +34,9 @@ func TestLargeEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var notes stream.Notes
+	var notes stream.ReadInfo
 	r := stream.Reader{
-		Group: store.WorkerGroup, Consumer: "w", Tenants: []string{"a"}, Often: true, Notes: &notes,
+		Group: store.WorkerGroup, Consumer: "w", Tenants: []string{"a"}, Continuous: true, ReadInfo: &notes,
 		Wants: func(typ event.Type) bool { return typ != "other" },
 	}
 	msgs, _, err := stream.New(s).Read(ctx, r, 10, 0)

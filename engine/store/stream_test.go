@@ -149,9 +149,9 @@ var wants = []check{
 		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
-		var notes stream.Notes
+		var notes stream.ReadInfo
 		r := reader(store.WorkerGroup, "w1")
-		r.Wants, r.Notes = func(typ event.Type) bool { return typ == "com.b" }, &notes
+		r.Wants, r.ReadInfo = func(typ event.Type) bool { return typ == "com.b" }, &notes
 		msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
 		must(t, err)
 		unwanted := notes.Unwanted
@@ -172,7 +172,7 @@ var wants = []check{
 	}},
 	{"who reads often keeps what it has read", func(t *testing.T, w *environment) {
 		r := reader(store.WorkerGroup, "w1")
-		r.Often = true
+		r.Continuous = true
 		var all []store.Message
 		for _, size := range []int{1, 100_000, 2 << 20, 10} {
 			e := happened("of "+strconv.Itoa(size), "com.a")

@@ -22,7 +22,7 @@ func TestBacklog(t *testing.T) {
 		pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: streamKey, Values: e.Fields()})
 	}
 	for i := range timers {
-		one := asked(i, due)
+		one := timerRequest(i, due)
 		add(one.Execution, event.TimerScheduled, event.Encode(one))
 		if i%apart == 0 {
 			add(one.Execution+"/back", event.TimerCancelled, event.Encode(one))
@@ -43,7 +43,7 @@ func TestBacklog(t *testing.T) {
 		set[member] = true
 	}
 	for i := range timers {
-		if one := asked(i, due); set[event.TimerText(&one)] == (i%apart == 0) {
+		if one := timerRequest(i, due); set[event.TimerText(&one)] == (i%apart == 0) {
 			t.Fatalf("timer %d: set is %v", i, i%apart == 0)
 		}
 	}

@@ -56,7 +56,7 @@ func newBench(b testing.TB, services int) *bench {
 	return w
 }
 
-func asked(i int, at time.Time) event.Timer {
+func timerRequest(i int, at time.Time) event.Timer {
 	return event.Timer{
 		Tenant: tenant, Workflow: "bench.wait", Execution: fmt.Sprintf("x%07d", i), TaskID: "/do/0/pause", TaskName: "pause",
 		FireAt: at.Add(time.Duration(i) * time.Microsecond).UTC(), DurationMS: 3_600_000, Kind: event.WaitTimer,
@@ -156,7 +156,7 @@ func BenchmarkRegister(b *testing.B) {
 		due := time.Now().Add(24 * time.Hour)
 		w.measure(b, func() {
 			w.fill(b, func(pipe redis.Pipeliner, i int) {
-				t := asked(i, due)
+				t := timerRequest(i, due)
 				e := event.Event{
 					ID: t.Execution + "/2", Source: "/flunq/worker", Type: event.TimerScheduled, Time: due.UTC(),
 					Tenant: tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID, Data: event.Encode(t),
@@ -174,7 +174,7 @@ func BenchmarkFire(b *testing.B) {
 		w.measure(b, func() {
 			due := time.Now().Add(-time.Minute)
 			w.fill(b, func(pipe redis.Pipeliner, i int) {
-				t := asked(i, due)
+				t := timerRequest(i, due)
 				pipe.ZAdd(b.Context(), timersKey, redis.Z{Score: float64(t.FireAt.UnixMicro()) / 1e6, Member: event.Encode(t)})
 			})
 		}, func() { w.until(b, 0) })

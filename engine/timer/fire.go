@@ -23,14 +23,14 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 	for _, tenant := range s.timers.Indexes(s.opts.Tenants.Names()) {
 		look, wrong := s.fireOn(ctx, tenant)
 		if wrong != nil {
-			s.consumer.Tell(delivery.Activity{What: delivery.Unfired, Err: wrong})
+			s.consumer.Report(delivery.Activity{What: delivery.Unfired, Err: wrong})
 		}
 		now, next, more = look.Now, earlier(next, look.Next), more || len(look.Due)+len(look.Misplaced) > 0
 		err = errors.Join(err, wrong)
 	}
-	s.watch.saw(now, next)
+	s.watch.recordLook(now, next)
 	if err != nil {
-		s.watch.stale()
+		s.watch.invalidate()
 	}
 	if !more {
 		s.watch.end()
@@ -48,7 +48,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, 
 		}
 	}
 	for len(look.Misplaced) > 0 && len(look.Due) == 0 { // they precede due timers
-		if err := s.timers.Place(ctx, tenant, look.Misplaced); err != nil {
+		if err := s.timers.CorrectScores(ctx, tenant, look.Misplaced); err != nil {
 			return look, err
 		}
 		if look, err = s.timers.Look(ctx, tenant, s.batchFor(0)); err != nil {
@@ -59,7 +59,7 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, 
 		return look, nil
 	}
 	look.Group = s.opts.Group
-	s.consumer.Tell(delivery.Activity{What: delivery.Firing, At: look.Now})
+	s.consumer.Report(delivery.Activity{What: delivery.Firing, At: look.Now})
 	fired, after, err := s.timers.FireAndLook(ctx, tenant, look, s.batchFor(len(look.Due)))
 	if err == nil && fired == len(look.Due) {
 		s.fired(look) // otherwise another process fired some of them; which ones is unknown
@@ -89,7 +89,7 @@ func (s *Service) fired(look timers.Look) {
 		}
 		if s.opts.Observe != nil {
 			t := d.Timer
-			s.consumer.Tell(delivery.Activity{What: delivery.Fired, Timer: &t, At: look.Now})
+			s.consumer.Report(delivery.Activity{What: delivery.Fired, Timer: &t, At: look.Now})
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	defer func() { s.requests = requests; clear(requests) }()
 	for i := range msgs {
 		w := timers.Request{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
-		if err := understand(&w); err == nil {
+		if err := readRequest(&w); err == nil {
 			requests = append(requests, w)
 		} else if err := s.consumer.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
 			return err
@@ -30,7 +30,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	if err != nil {
 		return err
 	}
-	s.watch.hear(now, soonest(requests))
+	s.watch.recordSet(now, soonest(requests))
 	for i, g := range applied {
 		if err := s.finish(ctx, &requests[i], g); err != nil {
 			return err
@@ -49,8 +49,8 @@ func soonest(requests []timers.Request) (at time.Time) {
 	return at
 }
 
-// understand reads the timer of a request. An error is the message's own.
-func understand(w *timers.Request) (err error) {
+// readRequest reads the timer of a request. An error is the message's own.
+func readRequest(w *timers.Request) (err error) {
 	if err := delivery.Poison(*w.Message); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *Service) finish(ctx context.Context, w *timers.Request, g timers.Applie
 	}
 	if g.Mine && s.opts.Observe != nil {
 		t := w.Timer
-		s.consumer.Tell(delivery.Activity{What: what, Message: *w.Message, Timer: &t})
+		s.consumer.Report(delivery.Activity{What: what, Message: *w.Message, Timer: &t})
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (o Options) check() error {
 
 // New returns a timer service.
 func New(st *store.Store, opts Options) (*Service, error) {
-	opts.Wants = func(t event.Type) bool { return t == event.TimerSet || concerns(t) }
+	opts.Wants = Handles
 	if opts.Block > 0 {
 		opts.Claim = opts.Lease / claims
 	}
@@ -109,20 +109,20 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 	if s.consumer.Empty() {
 		if s.opts.Block == 0 || hurry {
 			now, wake, err = s.consumer.Fill(ctx, 0)
-		} else if now, wake, err = s.await(ctx); wake.IsZero() && now.IsZero() {
+		} else if now, wake, err = s.waitForEvents(ctx); wake.IsZero() && now.IsZero() {
 			return s.watch.clock(), err
 		}
 		if err != nil || s.consumer.Quiet() {
 			return earlier(wake, s.watch.upcoming(s)), err
 		}
 	}
-	return now, s.consumer.Together(ctx, s.wants, s.handle)
+	return now, s.consumer.HandleBatches(ctx, s.wants, s.handle)
 }
 
-// await blocks for events and returns in time for the next timer. The times are zero if
+// waitForEvents blocks for events and returns in time for the next timer. The times are zero if
 // it only rested while another service blocked.
-func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
-	patience, rest := s.watch.wait(s, s.opts)
+func (s *Service) waitForEvents(ctx context.Context) (now, wake time.Time, err error) {
+	patience, rest := s.watch.blockFor(s, s.opts)
 	if rest != nil {
 		pause(ctx, rest)
 		return now, wake, nil
@@ -140,15 +140,15 @@ func (s *Service) await(ctx context.Context) (now, wake time.Time, err error) {
 // that others set.
 func (s *Service) wants(t event.Type) bool {
 	if t == event.TimerSet {
-		s.watch.stale()
+		s.watch.invalidate()
 		s.consumer.Claim()
 	}
-	return concerns(t)
+	return setsTimers(t)
 }
 
-// concerns reports whether events of type t set or cancel timers. An unreadable event
+// setsTimers reports whether events of type t set or cancel timers. An unreadable event
 // belongs to the service of its type, or else to the worker.
-func concerns(t event.Type) bool { return t == event.TimerScheduled || t == event.TimerCancelled }
+func setsTimers(t event.Type) bool { return t == event.TimerScheduled || t == event.TimerCancelled }
 
 // earlier returns the first of two times; zero is never.
 func earlier(a, b time.Time) time.Time {
@@ -157,3 +157,7 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// Handles reports whether a timer service reads events of type t. It acknowledges all
+// others without reading them.
+func Handles(t event.Type) bool { return setsTimers(t) || t == event.TimerSet }

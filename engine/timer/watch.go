@@ -9,17 +9,17 @@ import (
 // Watch coordinates the timer services of one process: one looks at the timers for all,
 // and one waits for the next timer. It is safe for concurrent use.
 type Watch struct {
-	mu       sync.Mutex
-	now      time.Time // Redis' time when it was last asked
-	next     time.Time // when the next known timer is due; zero: none is known
-	looked   time.Time // when a service last looked; zero: one has to look now
-	duty     *Service  // looks and fires; nil if no service does
-	heard    time.Time // the earliest timer that was set during its look
-	sentinel *Service  // blocks in a read, no longer than until back
-	back     time.Time // when sentinel returns at the latest
-	services int
-	closed   bool
-	changed  chan struct{}
+	mu           sync.Mutex
+	now          time.Time // Redis' time when it was last asked
+	next         time.Time // when the next known timer is due; zero: none is known
+	looked       time.Time // when a service last looked; zero: one has to look now
+	firing       *Service  // looks and fires; nil if no service does
+	setMeanwhile time.Time // the earliest timer that was set during its look
+	reader       *Service  // blocks in a read, no longer than until back
+	readEnds     time.Time // when sentinel returns at the latest
+	services     int
+	closed       bool
+	changed      chan struct{}
 }
 
 // NewWatch returns the watch of one process.
@@ -62,7 +62,7 @@ func (w *Watch) clock() time.Time {
 func (w *Watch) upcoming(s *Service) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.duty != nil && w.duty != s {
+	if w.firing != nil && w.firing != s {
 		return time.Time{}
 	}
 	return w.next
@@ -74,76 +74,76 @@ func (w *Watch) upcoming(s *Service) time.Time {
 func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.duty != nil || sleep > 0 && !w.due(sleep) {
-		return w.duty == s
+	if w.firing != nil || sleep > 0 && !w.due(sleep) {
+		return w.firing == s
 	}
-	w.duty, w.heard = s, time.Time{}
+	w.firing, w.setMeanwhile = s, time.Time{}
 	return true
 }
 
 // due reports whether a service has to look. If the clock ran backwards, nothing is known
 // any more.
 func (w *Watch) due(sleep time.Duration) bool {
-	return w.looked.IsZero() || w.now.Before(w.looked) || !w.now.Before(w.need(sleep))
+	return w.looked.IsZero() || w.now.Before(w.looked) || !w.now.Before(w.nextLook(sleep))
 }
 
-// need returns when a service has to look next.
-func (w *Watch) need(sleep time.Duration) time.Time {
+// nextLook returns when a service has to look next.
+func (w *Watch) nextLook(sleep time.Duration) time.Time {
 	return earlier(w.next, w.looked.Add(sleep))
 }
 
-// saw records the result of a look.
-func (w *Watch) saw(now, next time.Time) {
+// recordLook records the result of a look.
+func (w *Watch) recordLook(now, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !now.IsZero() {
 		w.now = now
 	}
-	w.next, w.looked = earlier(next, w.heard), w.now
+	w.next, w.looked = earlier(next, w.setMeanwhile), w.now
 }
 
 // end gives up the duty.
 func (w *Watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.duty = nil
+	w.firing = nil
 }
 
-// hear records that timers were set, the first of which is due at due; zero: none.
-func (w *Watch) hear(now, due time.Time) {
+// recordSet records that timers were set, the first of which is due at due; zero: none.
+func (w *Watch) recordSet(now, due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !now.IsZero() {
 		w.now = now
 	}
-	w.next, w.heard = earlier(w.next, due), earlier(w.heard, due)
+	w.next, w.setMeanwhile = earlier(w.next, due), earlier(w.setMeanwhile, due)
 }
 
-// stale forces a new look at the timers.
-func (w *Watch) stale() {
+// invalidate forces a new look at the timers.
+func (w *Watch) invalidate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looked, w.heard = time.Time{}, w.now
+	w.looked, w.setMeanwhile = time.Time{}, w.now
 }
 
-// wait returns how long a service may block in a read. An idle service gets rest instead
+// blockFor returns how long a service may block in a read. An idle service gets rest instead
 // if another one returns in time.
-func (w *Watch) wait(s *Service, o Options) (patience time.Duration, rest <-chan struct{}) {
+func (w *Watch) blockFor(s *Service, o Options) (patience time.Duration, rest <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	need := w.need(o.MaxSleep)
+	need := w.nextLook(o.MaxSleep)
 	// Reads end at full milliseconds.
-	covered := w.duty != nil && w.duty != s || w.sentinel != nil && !w.back.After(need.Add(time.Millisecond))
-	if covered && s.idle && w.sentinel != nil && !w.closed {
+	covered := w.firing != nil && w.firing != s || w.reader != nil && !w.readEnds.After(need.Add(time.Millisecond))
+	if covered && s.idle && w.reader != nil && !w.closed {
 		return 0, w.changed
 	}
 	patience = o.Block
 	if !covered {
-		patience = w.patience(o)
+		patience = w.readTime(o)
 	}
 	// Before Redis was asked for its time, it is unknown when the read ends.
-	if back := w.now.Add(patience); !w.now.IsZero() && (w.sentinel == nil || back.Before(w.back)) {
-		w.sentinel, w.back = s, back
+	if back := w.now.Add(patience); !w.now.IsZero() && (w.reader == nil || back.Before(w.readEnds)) {
+		w.reader, w.readEnds = s, back
 	}
 	return patience, nil
 }
@@ -155,8 +155,8 @@ func (w *Watch) arrived(s *Service, now time.Time) {
 	if !now.IsZero() {
 		w.now = now
 	}
-	if w.sentinel == s {
-		w.sentinel = nil
+	if w.reader == s {
+		w.reader = nil
 		w.broadcast()
 	}
 }
@@ -175,9 +175,9 @@ func pause(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// patience returns how long a read may block if no other service looks in time: at least
+// readTime returns how long a read may block if no other service looks in time: at least
 // a millisecond, the unit that Redis counts in.
-func (w *Watch) patience(o Options) time.Duration {
+func (w *Watch) readTime(o Options) time.Duration {
 	wait := min(o.Block, w.looked.Add(o.MaxSleep).Sub(w.now))
 	if !w.next.IsZero() {
 		left := w.next.Sub(w.now)

@@ -14,7 +14,7 @@ const sleep = 4 * time.Second
 func watched(after time.Duration) (w *Watch, a, b *Service) {
 	w, a, b = NewWatch(), &Service{}, &Service{}
 	w.begin(a, sleep)
-	w.saw(noon(), noon().Add(after))
+	w.recordLook(noon(), noon().Add(after))
 	w.end()
 	return w, a, b
 }
@@ -30,9 +30,9 @@ func TestWatchLooks(t *testing.T) {
 	}{
 		{"nothing is due", time.Second, func(*Watch) {}, false},
 		{"the timer is due", 2 * time.Second, func(*Watch) {}, true},
-		{"an earlier one was set", time.Second, func(w *Watch) { w.hear(time.Time{}, noon().Add(time.Second)) }, true},
-		{"a later one was set", time.Second, func(w *Watch) { w.hear(time.Time{}, noon().Add(time.Minute)) }, false},
-		{"an unknown one was set", time.Second, (*Watch).stale, true},
+		{"an earlier one was set", time.Second, func(w *Watch) { w.recordSet(time.Time{}, noon().Add(time.Second)) }, true},
+		{"a later one was set", time.Second, func(w *Watch) { w.recordSet(time.Time{}, noon().Add(time.Minute)) }, false},
+		{"an unknown one was set", time.Second, (*Watch).invalidate, true},
 		{"the clock ran backwards", -time.Second, func(*Watch) {}, true},
 	} {
 		w, a, b := watched(2 * time.Second)
@@ -57,8 +57,8 @@ func TestWatchHearsWhileItLooks(t *testing.T) {
 	t.Parallel()
 	w, a, _ := watched(0)
 	w.begin(a, sleep)
-	w.hear(time.Time{}, noon().Add(time.Second))
-	w.saw(noon(), noon().Add(time.Hour))
+	w.recordSet(time.Time{}, noon().Add(time.Second))
+	w.recordLook(noon(), noon().Add(time.Hour))
 	if got := w.upcoming(a); !got.Equal(noon().Add(time.Second)) {
 		t.Errorf("the next is at %v, want a second after noon", got)
 	}
@@ -71,19 +71,19 @@ func TestWatchWaits(t *testing.T) {
 	w, a, b := watched(time.Second)
 	o := Options{MaxSleep: sleep, Lookahead: 100 * time.Millisecond}
 	o.Block = 2 * time.Second
-	if patience, rest := w.wait(a, o); patience != 900*time.Millisecond || rest != nil {
+	if patience, rest := w.blockFor(a, o); patience != 900*time.Millisecond || rest != nil {
 		t.Errorf("a waits %v", patience)
 	}
-	if patience, rest := w.wait(b, o); patience != o.Block || rest != nil {
+	if patience, rest := w.blockFor(b, o); patience != o.Block || rest != nil {
 		t.Errorf("b, which was at work, waits %v", patience)
 	}
 	b.idle = true
-	_, rest := w.wait(b, o)
+	_, rest := w.blockFor(b, o)
 	if rest == nil {
 		t.Fatal("b does not rest")
 	}
-	w.hear(time.Time{}, noon().Add(50*time.Millisecond))
-	if patience, rest := w.wait(b, o); patience != 50*time.Millisecond || rest != nil {
+	w.recordSet(time.Time{}, noon().Add(50*time.Millisecond))
+	if patience, rest := w.blockFor(b, o); patience != 50*time.Millisecond || rest != nil {
 		t.Errorf("b knows of an earlier one and waits %v", patience)
 	}
 	w.arrived(b, noon().Add(50*time.Millisecond))
@@ -93,7 +93,7 @@ func TestWatchWaits(t *testing.T) {
 		t.Error("a resting service is not woken when another returns")
 	}
 	w.Close()
-	if _, rest := w.wait(b, o); rest != nil {
+	if _, rest := w.blockFor(b, o); rest != nil {
 		t.Error("b rests after the end")
 	}
 }
@@ -105,12 +105,12 @@ func TestWatchBeginsWithoutTime(t *testing.T) {
 	o := Options{MaxSleep: sleep, Lookahead: 100 * time.Millisecond}
 	o.Block = 2 * time.Second
 	w.begin(a, sleep)
-	if patience, rest := w.wait(b, o); patience != o.Block || rest != nil {
+	if patience, rest := w.blockFor(b, o); patience != o.Block || rest != nil {
 		t.Errorf("b waits %v beside a, which looks", patience)
 	}
-	w.saw(noon(), noon().Add(5*time.Millisecond))
+	w.recordLook(noon(), noon().Add(5*time.Millisecond))
 	w.end()
-	if patience, rest := w.wait(a, o); patience != 5*time.Millisecond || rest != nil {
+	if patience, rest := w.blockFor(a, o); patience != 5*time.Millisecond || rest != nil {
 		t.Errorf("a waits %v for a timer that is due in 5 ms", patience)
 	}
 }

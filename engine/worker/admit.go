@@ -22,18 +22,18 @@ type Headroom struct {
 	used, most int64
 }
 
-// lookEvery is how long a measurement of Redis' memory stays valid.
-const lookEvery = 200 * time.Millisecond
+// measureEvery is how long a measurement of Redis' memory stays valid.
+const measureEvery = 200 * time.Millisecond
 
-// earlier is by how many percentage points the limit is lower for child executions:
+// childMargin is by how many percentage points the limit is lower for child executions:
 // refusing many of them takes memory too.
-const earlier = 15
+const childMargin = 15
 
 // problem returns why an execution may not begin, nil if it may.
 func (r *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, child bool) (p *event.Problem, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if since := now.Sub(r.looked); since < 0 || since >= lookEvery {
+	if since := now.Sub(r.looked); since < 0 || since >= measureEvery {
 		if r.used, r.most, err = inspect.New(st).MemoryUse(ctx); err != nil {
 			return nil, err
 		}
@@ -41,7 +41,7 @@ func (r *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, 
 	}
 	percent := r.Percent
 	if child {
-		percent = max(percent-earlier, 1)
+		percent = max(percent-childMargin, 1)
 	}
 	if r.most > 0 && r.used > r.most/100*int64(percent) {
 		return event.NewProblem(event.Runtime, FullText(r.used, r.most, percent)), nil
@@ -55,20 +55,20 @@ func FullText(used, most int64, percent int) string {
 	return fmt.Sprintf("Redis uses %d of %d MiB, and above %d %% of its maxmemory no execution begins (limit LIMIT_REDIS_PERCENT): give it more, or remove executions", used>>20, most>>20, percent)
 }
 
-// Population tells the workers of one process whether a tenant may have another open
+// OpenLimit tells the workers of one process whether a tenant may have another open
 // execution. The count is the size of the tenant's index of open executions, which
 // changes with the executions themselves: nothing else has to be kept right. It is safe
 // for concurrent use.
-type Population struct {
+type OpenLimit struct {
 	Most int // open executions of one tenant
 
 	mu      sync.Mutex
-	tenants map[string]population
+	tenants map[string]openCount
 }
 
-// population is how many executions a tenant had open at a moment, and those that this
+// openCount is how many executions a tenant had open at a moment, and those that this
 // process has let begin since.
-type population struct {
+type openCount struct {
 	looked time.Time
 	open   int
 }
@@ -76,11 +76,11 @@ type population struct {
 // problem returns why an execution may not begin, nil if it may. One that a client has
 // started is in the index already, a child is not. uncounted is by how many the index will
 // grow with what the worker has decided and not written yet.
-func (p *Population) problem(ctx context.Context, st *store.Store, tenant string, now time.Time, child bool, uncounted int) (*event.Problem, error) {
+func (p *OpenLimit) problem(ctx context.Context, st *store.Store, tenant string, now time.Time, child bool, uncounted int) (*event.Problem, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last, known := p.tenants[tenant]
-	if since := now.Sub(last.looked); known && since >= 0 && since < lookEvery && last.open < p.Most {
+	if since := now.Sub(last.looked); known && since >= 0 && since < measureEvery && last.open < p.Most {
 		last.open++
 		p.tenants[tenant] = last
 		return nil, nil
@@ -90,22 +90,22 @@ func (p *Population) problem(ctx context.Context, st *store.Store, tenant string
 		return nil, err
 	}
 	if p.tenants == nil {
-		p.tenants = map[string]population{}
+		p.tenants = map[string]openCount{}
 	}
-	p.tenants[tenant] = population{now, open + uncounted + 1}
+	p.tenants[tenant] = openCount{now, open + uncounted + 1}
 	others := open + uncounted
 	if !child {
 		others--
 	}
 	if others >= p.Most {
-		return event.NewProblem(event.Runtime, PopulationText(tenant, others, p.Most)), nil
+		return event.NewProblem(event.Runtime, OpenLimitText(tenant, others, p.Most)), nil
 	}
 	return nil, nil
 }
 
-// PopulationText is the message for an execution that cannot begin because its tenant has
+// OpenLimitText is the message for an execution that cannot begin because its tenant has
 // too many open ones.
-func PopulationText(tenant string, open, most int) string {
+func OpenLimitText(tenant string, open, most int) string {
 	return fmt.Sprintf("tenant %s has %d open executions, and may have %d (limit LIMIT_EXECUTIONS of the services): end some, or raise it", tenant, open, most)
 }
 
@@ -138,8 +138,8 @@ func (s *Service) admit(ctx context.Context, tenant string, e event.Event) (*eve
 			return &event.Ended{Error: p}, err
 		}
 	}
-	if s.opts.Population != nil && !now.IsZero() {
-		if p, err := s.opts.Population.problem(ctx, s.store, tenant, now, root != "", s.round.uncounted()); p != nil || err != nil {
+	if s.opts.OpenLimit != nil && !now.IsZero() {
+		if p, err := s.opts.OpenLimit.problem(ctx, s.store, tenant, now, root != "", s.round.uncounted()); p != nil || err != nil {
 			return &event.Ended{Error: p}, err
 		}
 	}

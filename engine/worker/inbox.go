@@ -29,12 +29,12 @@ type Inbox struct {
 	looked     bool              // the tenants without enough were read since a batch was done
 	changed    chan struct{}
 	awaited    bool      // a worker waits for changed
-	ahead      time.Time // when commands were looked for last
+	commandsAt time.Time // when commands were looked for last
 }
 
 // NewInbox returns the inbox of one process.
 func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
-	opts.Wants = concerns
+	opts.Wants = Handles
 	if opts.Isolation == nil {
 		opts.Isolation = &delivery.Isolation{}
 	}
@@ -45,8 +45,8 @@ func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 	return &Inbox{consumer: consumer, opts: opts, busy: map[address]bool{}, changed: make(chan struct{})}, nil
 }
 
-// concerns reports whether a worker handles events of type t.
-func concerns(t event.Type) bool {
+// Handles reports whether a worker handles events of type t.
+func Handles(t event.Type) bool {
 	switch t {
 	case event.ExecutionStarted, event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed,
 		event.ExecutionRetried, event.TaskCompleted, event.TimerFired,
@@ -80,8 +80,8 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 	return nil, time.Time{}, nil
 }
 
-// ask describes one read.
-type ask struct {
+// readRequest describes one read.
+type readRequest struct {
 	count  int
 	enough []string // tenants to leave out, because enough of their messages are waiting
 	block  time.Duration
@@ -90,14 +90,14 @@ type ask struct {
 // next returns a batch to handle or, without one, what to read or what to wait for.
 // Before each batch of a tenant with a long queue it reads the other tenants once. While
 // several tenants have work, idle workers wait for that read.
-func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{}) {
+func (b *Inbox) next() (batch []store.Message, read *readRequest, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	enough, count := b.enough(), b.contention.Portion(b.opts.Batch)
+	enough, count := b.enough(), b.contention.ReadSize(b.opts.Batch)
 	all := len(enough) > 0 && len(enough) == len(b.opts.Tenants.Names()) && b.opts.Block > 0 // every tenant has enough
 	if len(enough) > 0 && !all && !b.reading && !b.looked {
 		b.reading, b.looked = true, true
-		return nil, &ask{count, enough, 0}, nil
+		return nil, &readRequest{count, enough, 0}, nil
 	}
 	if batch := b.pick(); len(batch) > 0 {
 		return batch, nil, nil
@@ -105,20 +105,20 @@ func (b *Inbox) next() (batch []store.Message, read *ask, changed <-chan struct{
 	// Reads that do not block may run concurrently.
 	apart := len(enough) > 0 && b.contention.Any()
 	names := b.opts.Tenants.Names()
-	full := b.waiting.size >= b.opts.Batch || len(names) == 1 && b.waiting.heavy(names[0])
+	full := b.waiting.size >= b.opts.Batch || len(names) == 1 && b.waiting.tooLarge(names[0])
 	if all || b.reading && b.opts.Block > 0 || full && !apart || apart && b.opts.Block == 0 {
 		b.awaited = true
 		return nil, nil, b.changed
 	}
 	b.reading = true
 	if apart {
-		return nil, &ask{count, enough, min(b.opts.Block, patience)}, nil
+		return nil, &readRequest{count, enough, min(b.opts.Block, shortBlock)}, nil
 	}
-	return nil, &ask{count: count, block: b.opts.Block}, nil
+	return nil, &readRequest{count: count, block: b.opts.Block}, nil
 }
 
-// patience is how long a read may block that leaves out tenants with enough messages.
-const patience = 2 * time.Millisecond
+// shortBlock is how long a read may block that leaves out tenants with enough messages.
+const shortBlock = 2 * time.Millisecond
 
 // enough returns the tenants whose queues are long enough for now, if reading more of
 // them would delay others.
@@ -126,11 +126,11 @@ func (b *Inbox) enough() []string {
 	if len(b.opts.Tenants.Names()) < 2 {
 		return nil
 	}
-	return b.waiting.with(max(b.opts.Batch/2, 1))
+	return b.waiting.atLeast(max(b.opts.Batch/2, 1))
 }
 
 // read fetches new messages and takes a batch of them.
-func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake time.Time, err error) {
+func (b *Inbox) read(ctx context.Context, what readRequest) (batch []store.Message, wake time.Time, err error) {
 	f, err := b.consumer.Fetch(ctx, what.count, what.block, what.enough...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,7 +139,7 @@ func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake
 	kept := f.Messages[:0]
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
-		case !concerns(m.Event.Type):
+		case !Handles(m.Event.Type):
 			b.consumer.Pass(*m)
 			f.Wake = f.Now // come back at once to acknowledge it
 		case !m.Claimed || !b.has(*m):
@@ -154,10 +154,10 @@ func (b *Inbox) read(ctx context.Context, what ask) (batch []store.Message, wake
 	return nil, f.Wake, err
 }
 
-// lookAhead fetches operators' commands that wait in the streams of tenants with work
+// fetchCommands fetches operators' commands that wait in the streams of tenants with work
 // behind what this process has not read yet.
-func (b *Inbox) lookAhead(ctx context.Context, now time.Time) {
-	tenants := b.behind(now)
+func (b *Inbox) fetchCommands(ctx context.Context, now time.Time) {
+	tenants := b.tenantsWithWork(now)
 	if len(tenants) == 0 {
 		return
 	}
@@ -168,25 +168,25 @@ func (b *Inbox) lookAhead(ctx context.Context, now time.Time) {
 	b.broadcast()
 }
 
-// behind returns the tenants with work, if it is time to look for commands again.
-func (b *Inbox) behind(now time.Time) []string {
+// tenantsWithWork returns the tenants with work, if it is time to look for commands again.
+func (b *Inbox) tenantsWithWork(now time.Time) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	tenants := slices.Clone(b.waiting.turns)
 	for _, batch := range b.batches {
 		tenants = append(tenants, batch[0].Tenant)
 	}
-	tenants = append(tenants, b.consumer.Late()...)
-	if since := now.Sub(b.ahead); len(tenants) == 0 || since >= 0 && since < aheadEvery {
+	tenants = append(tenants, b.consumer.OmittedTenants()...)
+	if since := now.Sub(b.commandsAt); len(tenants) == 0 || since >= 0 && since < commandsEvery {
 		return nil
 	}
-	b.ahead = now
+	b.commandsAt = now
 	slices.Sort(tenants)
 	return slices.Compact(tenants)
 }
 
-// aheadEvery is how often a process with work looks for commands.
-const aheadEvery = 200 * time.Millisecond
+// commandsEvery is how often a process with work looks for commands.
+const commandsEvery = 200 * time.Millisecond
 
 // pick takes the next batch that may begin. Tenants take turns. While several tenants
 // have work, each has at most one batch in progress, besides operators' commands: a second
@@ -195,14 +195,14 @@ func (b *Inbox) pick() []store.Message {
 	for range b.waiting.tenants() {
 		waiting := b.waiting.next()
 		now := len(waiting)
-		if b.contention.Any() && b.inHand(waiting[0].Tenant) {
+		if b.contention.Any() && b.inProgress(waiting[0].Tenant) {
 			for now = 0; now < len(waiting) && command(waiting[now]); {
 				now++
 			}
 		}
 		batch, rest := b.split(waiting[:now])
 		rest = append(rest, waiting[now:]...)
-		b.waiting.leave(rest)
+		b.waiting.requeue(rest)
 		if len(batch) == 0 {
 			continue
 		}
@@ -215,8 +215,8 @@ func (b *Inbox) pick() []store.Message {
 	return nil
 }
 
-// inHand reports whether a worker is handling a batch of a tenant.
-func (b *Inbox) inHand(tenant string) bool {
+// inProgress reports whether a worker is handling a batch of a tenant.
+func (b *Inbox) inProgress(tenant string) bool {
 	return slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return batch[0].Tenant == tenant })
 }
 
@@ -224,7 +224,7 @@ func (b *Inbox) inHand(tenant string) bool {
 // memory, which saves copying.
 func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	batch = msgs[:0]
-	most := b.contention.Share(b.opts.Batch)
+	most := b.contention.BatchSize(b.opts.Batch)
 	var blocked map[address]bool // executions with a message that has to wait
 	for i := range msgs {
 		m := &msgs[i]
@@ -232,7 +232,7 @@ func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 			rest = append(rest, msgs[i:]...)
 			break
 		}
-		if key := addressOf(m); b.busy[key] || blocked[key] || !b.joins(batch, *m) {
+		if key := addressOf(m); b.busy[key] || blocked[key] || !b.fits(batch, *m) {
 			if blocked == nil {
 				blocked = map[address]bool{}
 			}
@@ -245,9 +245,9 @@ func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	return slices.Clip(batch), rest
 }
 
-// joins reports whether a message may be handled in a batch of its tenant. A poison
+// fits reports whether a message may be handled in a batch of its tenant. A poison
 // candidate is handled isolated.
-func (b *Inbox) joins(batch []store.Message, m store.Message) bool {
+func (b *Inbox) fits(batch []store.Message, m store.Message) bool {
 	if len(batch) == 0 {
 		return b.opts.Isolation.Enter(m)
 	}
@@ -277,7 +277,7 @@ func (b *Inbox) done(batch, rest []store.Message, turn bool) {
 		delete(b.busy, addressOf(&batch[i]))
 	}
 	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
-	b.waiting.back(rest)
+	b.waiting.putFront(rest)
 	if turn && len(rest) > 0 {
 		b.waiting.yield()
 	}

@@ -20,8 +20,8 @@ type queues struct {
 // for it.
 const mostLarge = 32 << 20
 
-// weigh counts the large messages that are added for a tenant.
-func (q *queues) weigh(tenant string, msgs []store.Message) {
+// countLarge counts the large messages that are added for a tenant.
+func (q *queues) countLarge(tenant string, msgs []store.Message) {
 	const large = 64 << 10
 	for i := range msgs {
 		if n := len(msgs[i].Event.Data); n > large {
@@ -33,16 +33,16 @@ func (q *queues) weigh(tenant string, msgs []store.Message) {
 	}
 }
 
-// heavy reports whether a tenant has reached mostLarge.
-func (q *queues) heavy(tenant string) bool { return q.large[tenant] > mostLarge }
+// tooLarge reports whether a tenant has reached mostLarge.
+func (q *queues) tooLarge(tenant string) bool { return q.large[tenant] > mostLarge }
 
 // tenants returns how many tenants have messages.
 func (q *queues) tenants() int { return len(q.turns) }
 
-// with returns the tenants with n or more messages, or with enough large ones.
-func (q *queues) with(n int) (tenants []string) {
+// atLeast returns the tenants with n or more messages, or with enough large ones.
+func (q *queues) atLeast(n int) (tenants []string) {
 	for _, tenant := range q.turns {
-		if len(q.of[tenant]) >= n || q.heavy(tenant) {
+		if len(q.of[tenant]) >= n || q.tooLarge(tenant) {
 			tenants = append(tenants, tenant)
 		}
 	}
@@ -57,7 +57,7 @@ func (q *queues) put(msgs []store.Message) {
 			n++
 		}
 		q.add(tenant, n)
-		q.weigh(tenant, msgs[:n])
+		q.countLarge(tenant, msgs[:n])
 		if waiting := q.of[tenant]; len(waiting) > 0 {
 			q.of[tenant] = append(waiting, msgs[:n]...)
 		} else {
@@ -99,14 +99,14 @@ func commandsFirst(msgs []store.Message) []store.Message {
 	return append(first, rest...)
 }
 
-// back puts messages of one tenant in front of its queue and makes it that tenant's turn.
-func (q *queues) back(msgs []store.Message) {
+// putFront puts messages of one tenant in front of its queue and makes it that tenant's turn.
+func (q *queues) putFront(msgs []store.Message) {
 	if len(msgs) == 0 {
 		return
 	}
 	tenant := msgs[0].Tenant
 	q.add(tenant, len(msgs))
-	q.weigh(tenant, msgs)
+	q.countLarge(tenant, msgs)
 	q.of[tenant] = append(slices.Clone(msgs), q.of[tenant]...)
 	if slices.ContainsFunc(q.of[tenant], command) {
 		q.of[tenant] = commandsFirst(q.of[tenant])
@@ -139,13 +139,13 @@ func (q *queues) next() []store.Message {
 	return msgs
 }
 
-// leave puts back messages that next returned. The tenant's turn comes after all others.
-func (q *queues) leave(msgs []store.Message) {
+// requeue puts back messages that next returned. The tenant's turn comes after all others.
+func (q *queues) requeue(msgs []store.Message) {
 	if len(msgs) == 0 {
 		return
 	}
 	q.add(msgs[0].Tenant, len(msgs))
-	q.weigh(msgs[0].Tenant, msgs)
+	q.countLarge(msgs[0].Tenant, msgs)
 	q.of[msgs[0].Tenant] = msgs
 }
 

@@ -35,7 +35,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 		msgs := q.next()
 		n := min(2, len(msgs))
 		order = append(order, text(msgs[:n]))
-		q.leave(msgs[n:])
+		q.requeue(msgs[n:])
 	}
 	if got, want := strings.Join(order, ", "), "a1 a2, b1, c1 c2, a3 a4"; got != want || q.size != 0 {
 		t.Errorf("the turns are %s, %d are left, want %s", got, q.size, want)
@@ -58,7 +58,7 @@ func TestCommandsComeFirst(t *testing.T) {
 	if got, want := text(q.all()), "b0 a4 a7 a8 a1 a2 a3 a5 a6"; got != want || q.size != 9 {
 		t.Errorf("%d messages wait: %s, want %s", q.size, got, want)
 	}
-	q.back([]store.Message{of("9", "v", event.TaskCompleted)})
+	q.putFront([]store.Message{of("9", "v", event.TaskCompleted)})
 	if got, want := text(q.all()), "a4 a7 a8 a9 a1 a2 a3 a5 a6 b0"; got != want {
 		t.Errorf("%s wait after what came back, want %s", got, want)
 	}
@@ -69,8 +69,8 @@ func TestBackPutsMessagesFirst(t *testing.T) {
 	t.Parallel()
 	var q queues
 	q.put(messages("a1", "b1", "b2"))
-	q.back(messages("b0"))
-	q.back(nil)
+	q.putFront(messages("b0"))
+	q.putFront(nil)
 	if got, want := text(q.all()), "b0 b1 b2 a1"; got != want || q.size != 4 || q.tenants() != 2 {
 		t.Errorf("%d messages of %d tenants wait: %s, want %s", q.size, q.tenants(), got, want)
 	}
@@ -84,10 +84,10 @@ func TestTenantsWithLongQueues(t *testing.T) {
 	t.Parallel()
 	var q queues
 	q.put(messages("a1", "a2", "b1", "c1", "c2", "c3"))
-	if got := strings.Join(q.with(2), " "); got != "a c" {
+	if got := strings.Join(q.atLeast(2), " "); got != "a c" {
 		t.Errorf("those with two or more are %q, want a and c", got)
 	}
-	if got := q.with(4); got != nil {
+	if got := q.atLeast(4); got != nil {
 		t.Errorf("those with four are %q", got)
 	}
 }

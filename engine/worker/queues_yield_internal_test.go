@@ -8,7 +8,7 @@ func TestYield(t *testing.T) {
 	t.Parallel()
 	var q queues
 	q.put(messages("a1", "b1", "b2"))
-	q.back(messages("b0"))
+	q.putFront(messages("b0"))
 	q.yield()
 	if got, want := text(q.all()), "a1 b0 b1 b2"; got != want {
 		t.Errorf("%s wait, want %s", got, want)

@@ -56,47 +56,47 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 	from := 0 // everything before this index is done
 	for i := range batch {
 		m := &batch[i]
-		s.consumer().Tell(delivery.Activity{What: delivery.Began, Message: *m})
+		s.consumer().Report(delivery.Activity{What: delivery.Began, Message: *m})
 		planned, err := r.plan(ctx, m)
 		if err != nil {
-			return r.left(from), r.broken(r.left(from), err)
+			return r.remaining(from), r.broken(r.remaining(from), err)
 		}
-		if !planned || s.over() || r.bytes > chunkBytes {
+		if !planned || s.timeUp() || r.bytes > chunkBytes {
 			if err := r.flush(ctx); err != nil {
-				return r.left(from), r.broken(r.left(from), err)
+				return r.remaining(from), r.broken(r.remaining(from), err)
 			}
 		}
 		if !planned {
 			from = i
 			r.keep()
-			if err := r.single(ctx, m); err != nil {
-				return r.left(from), err
+			if err := r.handleSingly(ctx, m); err != nil {
+				return r.remaining(from), err
 			}
 			from = i + 1
 		}
-		if s.over() {
+		if s.timeUp() {
 			return append(r.refused, batch[i+1:]...), r.full
 		}
 	}
 	if err := r.flush(ctx); err != nil {
-		return r.left(from), r.broken(r.left(from), err)
+		return r.remaining(from), r.broken(r.remaining(from), err)
 	}
 	return r.refused, r.full
 }
 
-// left returns what is to be repeated after an error: the batch from an index on, or all
+// remaining returns what is to be repeated after an error: the batch from an index on, or all
 // of it if Redis was full for some message. Messages that were already handled are
 // recognised by their commit.
-func (r *round) left(from int) []store.Message {
+func (r *round) remaining(from int) []store.Message {
 	if r.full != nil {
 		return r.batch
 	}
 	return r.batch[from:]
 }
 
-// single handles a message by itself. If Redis has no memory for it, it is set aside
+// handleSingly handles a message by itself. If Redis has no memory for it, it is set aside
 // without an error.
-func (r *round) single(ctx context.Context, m *store.Message) error {
+func (r *round) handleSingly(ctx context.Context, m *store.Message) error {
 	err := r.consumer().Handle(ctx, *m, r.handle)
 	if store.Full(err) {
 		r.refused, r.full = append(r.refused, *m), err
@@ -109,7 +109,7 @@ func (r *round) single(ctx context.Context, m *store.Message) error {
 func (r *round) broken(msgs []store.Message, err error) error {
 	clear(r.executions)
 	for _, m := range msgs {
-		r.consumer().Tell(delivery.Activity{What: delivery.Broken, Message: m, Err: err})
+		r.consumer().Report(delivery.Activity{What: delivery.Broken, Message: m, Err: err})
 	}
 	return err
 }
@@ -193,16 +193,16 @@ func (r *round) fetch(ctx context.Context, missing []string) error {
 		return r.redis(ctx, err)
 	}
 	for _, w := range found {
-		if x := r.whole(ctx, w); x != nil {
+		if x := r.rebuildWhole(ctx, w); x != nil {
 			r.executions[address{w.Tenant, w.ID}] = x
 		}
 	}
 	return nil
 }
 
-// whole rebuilds a running execution from its complete history; nil if it has ended or
+// rebuildWhole rebuilds a running execution from its complete history; nil if it has ended or
 // cannot be rebuilt.
-func (r *round) whole(ctx context.Context, w store.Whole) *execution {
+func (r *round) rebuildWhole(ctx context.Context, w store.Whole) *execution {
 	if w.Version == 0 || decide.Status(w.Status).Ended() {
 		return nil
 	}
@@ -350,7 +350,7 @@ func (r *round) flush(ctx context.Context) error {
 		}
 	}
 	for _, m := range retry {
-		if err := r.single(ctx, m); err != nil {
+		if err := r.handleSingly(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -367,7 +367,7 @@ func (r *round) finish(c *store.Commit, done store.Committing, m *store.Message)
 		delete(r.executions, addressOf(m))
 	}
 	if written && c.Ack || fenced {
-		r.consumer().Tell(delivery.Activity{What: delivery.Done, Message: *m})
+		r.consumer().Report(delivery.Activity{What: delivery.Done, Message: *m})
 	}
 	return written || fenced
 }

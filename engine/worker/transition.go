@@ -46,7 +46,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		return store.Fenced, err
 	}
 	if !applied && !x.state.Ready() {
-		return s.pass(ctx, x, step{&m, ack, base, &d})
+		return s.commitUnchanged(ctx, x, step{&m, ack, base, &d})
 	}
 	for {
 		if err := s.advance(x, &d); err != nil {
@@ -73,16 +73,16 @@ func (s *Service) handOn(x *execution, d step, before int64) (last bool) {
 	if !x.state.Ready() {
 		return true
 	}
-	if d.ack && !s.enough(x, before) {
+	if d.ack && !s.stepFull(x, before) {
 		return false
 	}
-	d.Publish = append(d.Publish, further(x.state))
+	d.Publish = append(d.Publish, continuation(x.state))
 	return true
 }
 
-// further returns an event without content whose handling continues with what is left to
+// continuation returns an event without content whose handling continues with what is left to
 // do.
-func further(st *decide.State) event.Event {
+func continuation(st *decide.State) event.Event {
 	return event.Event{
 		ID: fmt.Sprintf("%s/%d/further", st.Execution, st.Version), Source: decide.Source, Type: event.TaskCompleted, Time: st.Now,
 		Tenant: st.Tenant, Workflow: st.Workflow, Execution: st.Execution, Data: []byte("{}"),
@@ -102,9 +102,9 @@ func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error {
 	return stream.New(s.store).AcknowledgeOwned(ctx, m)
 }
 
-// pass commits that an event changes nothing. If the state was outdated, the commit
+// commitUnchanged commits that an event changes nothing. If the state was outdated, the commit
 // conflicts as usual.
-func (s *Service) pass(ctx context.Context, x *execution, d step) (store.Outcome, error) {
+func (s *Service) commitUnchanged(ctx context.Context, x *execution, d step) (store.Outcome, error) {
 	outcome, err := s.store.Commit(ctx, store.Commit{
 		Message: d.message, Ack: d.ack, Tenant: x.state.Tenant, Execution: x.state.Execution,
 		Version: d.base, Status: string(x.state.Status), Now: x.state.Now,
@@ -145,7 +145,7 @@ func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
 		}
 	}()
 	bytes, counted := 0, 0
-	for first := true; x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes && (first || !s.over()); first = false {
+	for first := true; x.state.Ready() && len(d.History) < s.opts.Chunk && bytes < chunkBytes && (first || !s.timeUp()); first = false {
 		if err := x.state.Advance(x.env, d); err != nil {
 			return delivery.As(delivery.Recoverable, err)
 		}

@@ -26,7 +26,7 @@ type Service struct {
 	cache     *Cache
 	opts      Options
 	round     *round    // reused by every step
-	began     time.Time // when the step began, by Options.Clock
+	stepStart time.Time // when the step began, by Options.Clock
 }
 
 // Options of a Service.
@@ -50,7 +50,7 @@ type Options struct {
 
 	// Population, if set, limits how many executions a tenant may have open. The workers of
 	// a process share it.
-	Population *Population
+	OpenLimit *OpenLimit
 
 	// Headroom, if set, tells whether Redis has memory for new executions. The workers of
 	// a process share it.
@@ -83,15 +83,15 @@ func New(st *store.Store, documents *definitions.Cache, cache *Cache, inbox *Inb
 // a stream.
 func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	if s.opts.Clock != nil {
-		s.began = s.opts.Clock()
-		s.inbox.lookAhead(ctx, s.began)
+		s.stepStart = s.opts.Clock()
+		s.inbox.fetchCommands(ctx, s.stepStart)
 	}
 	batch, wake, err := s.inbox.take(ctx)
 	if err != nil || len(batch) == 0 {
 		return wake, err
 	}
 	if s.opts.Clock != nil {
-		s.began = s.opts.Clock()
+		s.stepStart = s.opts.Clock()
 	}
 	left, err := s.work(ctx, batch)
 	if store.Full(err) {
@@ -101,13 +101,15 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	return time.Time{}.Add(1), err // in the past: call again at once
 }
 
-// over reports whether the step has worked for long enough.
-func (s *Service) over() bool { return !s.began.IsZero() && s.opts.Clock().Sub(s.began) > stepTime }
+// timeUp reports whether the step has worked for long enough.
+func (s *Service) timeUp() bool {
+	return !s.stepStart.IsZero() && s.opts.Clock().Sub(s.stepStart) > stepTime
+}
 
-// enough reports whether the step has done enough for an execution that had before
+// stepFull reports whether the step has done enough for an execution that had before
 // entries when the step began.
-func (s *Service) enough(x *execution, before int64) bool {
-	return x.state.Version-before >= stepEntries || s.over()
+func (s *Service) stepFull(x *execution, before int64) bool {
+	return x.state.Version-before >= stepEntries || s.timeUp()
 }
 
 func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }

@@ -245,6 +245,6 @@ type faultLine struct {
 }
 
 // fault writes a fault.
-func (r *recording) fault(s sim.Struck) {
+func (r *recording) fault(s sim.InjectedFault) {
 	r.line(faultLine{"fault", s.At, s.Fault, s.Doing, s.Process})
 }

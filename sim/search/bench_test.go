@@ -28,7 +28,7 @@ func BenchmarkSeeds(b *testing.B) {
 				if t.Status != "completed" || len(t.Broken) > 0 {
 					b.Fatalf("seed %d: %s %v", cfg.Seed, t.Status, t.Broken)
 				}
-				faults += len(t.Struck)
+				faults += len(t.Injected)
 				runs++
 			}
 			b.ReportMetric(float64(runs)/b.Elapsed().Seconds(), "seeds/s")

@@ -34,8 +34,8 @@ func newChecker(s *Search, o *outcomes, u *usualEffects) *checker {
 // evaluate checks the invariants and the user's expectations, and extracts what the report
 // needs.
 func (k *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
-	v := &verdict{scenario: sc.explicit(t.Struck), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
-	for _, s := range t.Struck {
+	v := &verdict{scenario: sc.explicit(t.Injected), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
+	for _, s := range t.Injected {
 		v.struck = append(v.struck, s.Kind)
 	}
 	for _, b := range t.Broken {
@@ -86,9 +86,9 @@ func (k *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 	}
 	// A suspension delays like a fault.
 	suspended := *t
-	suspended.Struck = slices.Clone(t.Struck)
+	suspended.Injected = slices.Clone(t.Injected)
 	if long := t.Operated.Held; long > 0 {
-		suspended.Struck = append(suspended.Struck, sim.Struck{Fault: sim.Fault{Kind: sim.Delay, Amount: long}})
+		suspended.Injected = append(suspended.Injected, sim.InjectedFault{Fault: sim.Fault{Kind: sim.Delay, Amount: long}})
 	}
 	var out []failure
 	for _, end := range t.Ends {
@@ -223,7 +223,7 @@ func (k *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	if f, ok := k.gaveUp(t, end, usual, got); ok {
 		return f, true
 	}
-	disturbed := len(t.Struck) > 0
+	disturbed := len(t.Injected) > 0
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
 		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", k.runName(lost))
@@ -259,7 +259,7 @@ func (k *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 // lostAnswer returns a task that failed because the answer to its call was lost; "" if
 // there is none.
 func lostAnswer(t *sim.Trial, id string, got *facts) string {
-	for _, s := range t.Struck {
+	for _, s := range t.Injected {
 		execution, task, _ := strings.Cut(s.Task, " ")
 		if s.Kind == sim.CallLost && execution == id && got.failed[task] {
 			return task

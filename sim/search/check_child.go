@@ -77,7 +77,7 @@ func (k *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, g
 
 // uncancelled reports by how much such a child outlived the task that started it.
 func uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late time.Duration, ok bool) {
-	if len(t.Struck) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
+	if len(t.Injected) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false
 	}
 	parent := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))] })

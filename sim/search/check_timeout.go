@@ -23,7 +23,7 @@ func (k *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts
 		if long <= k.longestWithFaults(t, usual, task) {
 			return fail(Late, RuleTimeout, task, "the timeout of %s came first", k.runName(task))
 		}
-		if len(t.Struck) > 0 && otherEvents(usual, got) && !k.missedWhileListening(t, end, usual, got) {
+		if len(t.Injected) > 0 && otherEvents(usual, got) && !k.missedWhileListening(t, end, usual, got) {
 			return fail(Late, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s came", k.runName(task))
 		}
 		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
@@ -31,7 +31,7 @@ func (k *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts
 	}
 	task, late, ok := spared(t, usual, got)
 	switch {
-	case !ok || len(t.Struck) == 0:
+	case !ok || len(t.Injected) == 0:
 		return failure{}, false
 	case late <= longestDelay(t):
 		return fail(Late, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", k.runName(task))
@@ -57,7 +57,7 @@ func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok
 // how long after it was due. If Redis was not reachable for the time, the executor may
 // have dated a result too early.
 func spared(t *sim.Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
-	undated := slices.ContainsFunc(t.Struck, func(s sim.Struck) bool {
+	undated := slices.ContainsFunc(t.Injected, func(s sim.InjectedFault) bool {
 		return s.Kind == sim.Outage || (s.Kind == sim.DropRequest || s.Kind == sim.DropReply) && strings.HasPrefix(s.Service, "executor")
 	})
 	for _, task := range slices.Sorted(maps.Keys(got.spared)) {
@@ -86,7 +86,7 @@ func repeated(t *sim.Trial, task string) bool {
 
 // longestDelay returns how long the faults of a run can have delayed something.
 func longestDelay(t *sim.Trial) (long time.Duration) {
-	for _, s := range t.Struck {
+	for _, s := range t.Injected {
 		long += max(s.Cost(), sim.Recovery) // what had begun may have to begin again
 	}
 	return long

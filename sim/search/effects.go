@@ -51,7 +51,7 @@ func (u *usualEffects) learn(t *sim.Trial) {
 // out twice, one that is never undone, a lost update. They are failures of the workflow
 // and replace the findings that follow from them.
 func (u *usualEffects) withEffects(t *sim.Trial, found []failure) []failure {
-	if len(t.Struck) == 0 {
+	if len(t.Injected) == 0 {
 		return found
 	}
 	for _, one := range trees(t) {
@@ -120,7 +120,7 @@ func (u *usualEffects) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(u.outcomes.suppressed.effects(one.calls))] {
 		return f, false
 	}
-	for _, s := range t.Struck {
+	for _, s := range t.Injected {
 		execution, task, _ := strings.Cut(s.Task, " ")
 		if s.Kind != sim.CallLost || execution != one.root.ID && !strings.HasPrefix(execution, one.root.ID+".") {
 			continue

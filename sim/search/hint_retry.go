@@ -51,7 +51,7 @@ func retriesIn(t *sim.Trial) []retried {
 func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]string) {
 	repeatable, after = map[string]bool{}, map[string]string{}
 	lost := map[string]bool{}
-	for _, s := range t.Struck {
+	for _, s := range t.Injected {
 		lost[s.Task] = true
 	}
 	for _, end := range t.Ends {

@@ -29,18 +29,18 @@ type hints struct {
 	timeouts     map[string]*timeouts
 	repeated     map[sim.Action]*Repeat
 	retried      map[string]*retried
-	rekeyed      map[string]*sim.Rekeyed // calls with wrong idempotency keys, by task
-	takenBack    map[string]*takenBack   // tries that do not undo what they have done, or in the wrong order
-	left         map[string]*leftBehind  // calls that faulted executions did not undo, by task
-	receivers    map[string]int          // highest number of executions that received one event, by its type
-	turns        map[string]int          // highest number of iterations of loops, by the tasks inside
-	missedEvents []sim.Missed            // events that came too early in the first run
+	rekeyed      map[string]*sim.KeyMisuse // calls with wrong idempotency keys, by task
+	takenBack    map[string]*takenBack     // tries that do not undo what they have done, or in the wrong order
+	left         map[string]*leftBehind    // calls that faulted executions did not undo, by task
+	receivers    map[string]int            // highest number of executions that received one event, by its type
+	turns        map[string]int            // highest number of iterations of loops, by the tasks inside
+	missedEvents []sim.Missed              // events that came too early in the first run
 }
 
 func newHints(s *Search, report *Report) *hints {
 	return &hints{
 		Search: s, report: report, timeouts: map[string]*timeouts{}, repeated: map[sim.Action]*Repeat{},
-		retried: map[string]*retried{}, rekeyed: map[string]*sim.Rekeyed{}, takenBack: map[string]*takenBack{},
+		retried: map[string]*retried{}, rekeyed: map[string]*sim.KeyMisuse{}, takenBack: map[string]*takenBack{},
 		left: map[string]*leftBehind{}, receivers: map[string]int{}, turns: map[string]int{},
 	}
 }

@@ -253,7 +253,7 @@ func (o *outcomes) follows(id string, usual, c *class) bool {
 // derived from something that it read although another one has changed it since. If all
 // runs lose it, comparing runs does not reveal it.
 func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
-	if !o.together() || len(t.Struck) > 0 || len(o.whole) != 1 {
+	if !o.together() || len(t.Injected) > 0 || len(o.whole) != 1 {
 		return failure{}, false // runs that differ are a race
 	}
 	type read struct{ root, url string }

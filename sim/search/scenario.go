@@ -76,7 +76,7 @@ func (sc Scenario) Config(cfg sim.Config) sim.Config {
 }
 
 // explicit returns the scenario with the faults that struck instead of random ones.
-func (sc Scenario) explicit(struck []sim.Struck) Scenario {
+func (sc Scenario) explicit(struck []sim.InjectedFault) Scenario {
 	if len(struck) == 0 && len(sc.chance)+len(sc.Faults) > 0 {
 		sc.Thorough = true
 	}

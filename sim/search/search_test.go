@@ -175,7 +175,7 @@ do:
 func TestSearchShrinks(t *testing.T) {
 	t.Parallel()
 	struck := func(tr *sim.Trial) []sim.Violation {
-		for _, s := range tr.Struck {
+		for _, s := range tr.Injected {
 			if s.Kind == sim.DropReply && strings.HasPrefix(s.Service, "worker") {
 				return []sim.Violation{{Rule: "no worker loses a reply"}}
 			}

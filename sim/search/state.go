@@ -54,7 +54,7 @@ type verdict struct {
 	fired    map[string]int // … and that fired
 	repeated []sim.Action
 	retried  []retried
-	rekeyed  []sim.Rekeyed
+	rekeyed  []sim.KeyMisuse
 	undoings []undoings
 	left     []leftBehind
 	turns    map[string]int

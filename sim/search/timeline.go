@@ -12,7 +12,7 @@ import (
 // that reached its service.
 type TimelineEntry struct {
 	Event   *event.Event
-	Struck  *sim.Struck
+	Struck  *sim.InjectedFault
 	Reached *sim.Reached
 }
 
@@ -62,11 +62,11 @@ func insertionsOf(t *sim.Trial) []insertion {
 			calls = calls[1:]
 		}
 	}
-	for i := range t.Struck {
+	for i := range t.Injected {
 		upTo(i)
-		out = append(out, insertion{TimelineEntry{Struck: &t.Struck[i]}, t.Struck[i].At, t.Struck[i].Event})
+		out = append(out, insertion{TimelineEntry{Struck: &t.Injected[i]}, t.Injected[i].At, t.Injected[i].Event})
 	}
-	upTo(len(t.Struck))
+	upTo(len(t.Injected))
 	return out
 }
 

@@ -39,7 +39,7 @@ func TestCompanions(t *testing.T) {
 		}
 		got := tried(t, c.Config, *c.Config.Plan)
 		if c.Check(got); len(got.Broken) > 0 {
-			t.Errorf("companion %d, %q with seed %d: %v, struck %+v", n, name, seed, got.Broken, got.Struck)
+			t.Errorf("companion %d, %q with seed %d: %v, struck %+v", n, name, seed, got.Broken, got.Injected)
 		}
 	}
 	if _, err := New("nobody", 1); err == nil {

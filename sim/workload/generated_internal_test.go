@@ -153,7 +153,7 @@ func TestGeneratedDocuments(t *testing.T) {
 		for seed := range *seeds {
 			cfg.Seed = seed
 			got := tried(t, cfg, plan)
-			struck += len(got.Struck)
+			struck += len(got.Injected)
 			if seed == 0 && tried(t, cfg, plan).Order != got.Order {
 				t.Errorf("document %d: the same seed gave another order", n)
 			}

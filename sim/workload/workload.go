@@ -355,7 +355,7 @@ func (l workload) died(got *sim.Trial) (n int) {
 
 // measured returns wrong durations and wrong numbers of calls.
 func (l workload) measured(got *sim.Trial) (out []string) {
-	plain := len(got.Struck) == 0
+	plain := len(got.Injected) == 0
 	if took := got.Lasted(); plain && l.lasts > 0 && took != l.lasts {
 		out = append(out, fmt.Sprintf("it took %v, want %v", took, l.lasts))
 	}

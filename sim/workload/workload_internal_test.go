@@ -22,9 +22,9 @@ func TestWorkloads(t *testing.T) {
 					plan = sim.Plan{}
 				}
 				got := tried(t, cfg, plan)
-				struck += len(got.Struck)
+				struck += len(got.Injected)
 				if wrong := l.wrong(got); len(wrong) > 0 {
-					t.Fatalf("seed %d: %s, struck %+v", seed, strings.Join(wrong, "\n"), got.Struck)
+					t.Fatalf("seed %d: %s, struck %+v", seed, strings.Join(wrong, "\n"), got.Injected)
 				}
 			}
 			t.Logf("%d faults", struck)
@@ -53,6 +53,6 @@ func sameEnd(t *testing.T, plain, got *sim.Trial) {
 		t.Error(v)
 	}
 	if t.Failed() {
-		t.Fatalf("struck %+v", got.Struck)
+		t.Fatalf("struck %+v", got.Injected)
 	}
 }

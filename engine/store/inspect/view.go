@@ -32,10 +32,10 @@ func New(s *store.Store) View { return View{store: s, rdb: s.Redis(), keys: s.Ke
 
 //nolint:gochecknoglobals // constants that go-redis wraps
 var (
-	latestScript  = scripts.New("latest")
-	glanceScript  = scripts.New("stream_info", "glance")
-	pendingScript = scripts.New("pending")
-	streamScript  = scripts.New("stream_info", "stream")
+	latestScript   = scripts.New("latest")
+	overviewScript = scripts.New("stream_info", "overview")
+	pendingScript  = scripts.New("pending")
+	streamScript   = scripts.New("stream_info", "stream")
 )
 
 // Stream is how the stream of a tenant stands, and who reads it.
@@ -122,14 +122,14 @@ func (s View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 	if err := store.CheckTenant(tenant); err != nil {
 		return Delivery{}, err
 	}
-	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: mostLooked}
+	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: mostPendingRead}
 	found, err := s.rdb.XPendingExt(ctx, args).Result()
 	if err != nil {
 		return Delivery{}, store.Failed("look at what is pending", err)
 	}
 	for _, p := range found {
-		if p.Idle >= stream.HandedBack { // what it was given when it was handed back does not count
-			p.Idle -= stream.HandedBack
+		if p.Idle >= stream.ReleasedIdle { // what it was given when it was handed back does not count
+			p.Idle -= stream.ReleasedIdle
 		}
 		if p.Idle >= idle {
 			return Delivery{ID: p.ID, Consumer: p.Consumer, Idle: p.Idle, Count: p.RetryCount}, nil
@@ -138,8 +138,8 @@ func (s View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 	return Delivery{}, nil
 }
 
-// mostLooked is how many pending entries Unclaimed looks at.
-const mostLooked = 100
+// mostPendingRead is how many pending entries Unclaimed looks at.
+const mostPendingRead = 100
 
 // TimerIndex is a set of timers: one for all tenants, or on a cluster each tenant's.
 type TimerIndex struct {
@@ -204,7 +204,7 @@ func (s View) Unserved(ctx context.Context, tenant string, groups map[string]str
 			continue
 		}
 		reply, err := s.rdb.XInfoConsumers(ctx, s.keys.Stream(tenant), groups[service]).Result()
-		if said, ok := errors.AsType[redis.Error](err); err != nil && (!ok || !unread(said)) {
+		if said, ok := errors.AsType[redis.Error](err); err != nil && (!ok || !neverRead(said)) {
 			return nil, store.Failed("look for consumers", err)
 		}
 		consumers := make([]Consumer, 0, len(reply))
@@ -275,7 +275,7 @@ func (s View) MemoryUse(ctx context.Context) (used, most int64, err error) {
 	return v.Used, max(v.Limit, 0), nil
 }
 
-// unread reports whether Redis says that there is no group, or no stream.
-func unread(err redis.Error) bool {
+// neverRead reports whether Redis says that there is no group, or no stream.
+func neverRead(err redis.Error) bool {
 	return strings.HasPrefix(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
 }

@@ -8,7 +8,7 @@
 -- ARGV[1]   member of the timer
 -- ARGV[2]   identity of the timer, '' if it has no key
 -- ARGV[3]   field of the execution that says where the timer was moved to, or ''
--- ARGV[4…]  the entry about it in the history, as note wants it
+-- ARGV[4…]  the entry about it in the history, as append_entry takes it
 --
 -- Returns 1, or 0 if the timer is gone.
 
@@ -16,7 +16,7 @@ local timers, keys, forgotten, execution, history = unpack(KEYS)
 local member, identity, moved = ARGV[1], ARGV[2], ARGV[3]
 
 if not redis.call('ZSCORE', timers, member) then return 0 end
-note(execution, history, 4, #ARGV)
+append_entry(execution, history, 4, #ARGV)
 redis.call('ZREM', timers, member)
 settle(keys, forgotten, identity, member)
 if moved ~= '' and redis.call('HGET', execution, moved) == member then redis.call('HDEL', execution, moved) end

@@ -14,7 +14,7 @@
 -- ARGV[5]   order that a key gets if it has none
 -- ARGV[6]   tombstone of the timer
 -- ARGV[7]   n, the number of arguments for the event that tells the timer services
--- ARGV[8…]  n field names and values of that event, then the entry in the history, as note wants it
+-- ARGV[8…]  n field names and values of that event, then the entry in the history, as append_entry takes it
 --
 -- Returns 1, or 0 if the timer is gone.
 
@@ -23,7 +23,7 @@ local member, score, moved, identity, order, tombstone = unpack(ARGV, 1, 6)
 local last = 7 + ARGV[7]
 
 if not redis.call('ZSCORE', timers, member) then return 0 end
-note(execution, history, last + 1, #ARGV)
+append_entry(execution, history, last + 1, #ARGV)
 redis.call('ZADD', timers, score, moved)
 if member ~= moved then redis.call('ZREM', timers, member) end
 if string.sub(identity, 1, 1) == 'm' and redis.call('EXISTS', execution) == 1 then
@@ -33,5 +33,5 @@ else
   redis.call('HSET', keys, identity, (kept and string.sub(kept, 1, 40) or order) .. ' ' .. moved)
   redis.call('ZREM', forgotten, identity)
 end
-wake(timers, moved, stream, 8, last)
+announce_first(timers, moved, stream, 8, last)
 return 1

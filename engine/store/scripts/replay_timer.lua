@@ -16,5 +16,5 @@ local entry, score, member = ARGV[1], ARGV[2], ARGV[3]
 if #redis.call('XRANGE', dead, entry, entry) == 0 then return 0 end
 redis.call('ZADD', timers, score, member)
 redis.call('XDEL', dead, entry)
-wake(timers, member, stream, 4, #ARGV)
+announce_first(timers, member, stream, 4, #ARGV)
 return 1

@@ -9,7 +9,7 @@
 -- ARGV[1]   version that the execution must have
 -- ARGV[2]   id of the execution
 -- ARGV[3]   number of requests
--- ARGV[4…]  the entry about listeners and requests in the history: its length, and as note wants it;
+-- ARGV[4…]  the entry about listeners and requests in the history: its length, and as append_entry takes it;
 --           each request: the number of its field names and values, and these;
 --           then each timer: score, member, the member again if it was moved or else '', tombstone,
 --           and with their lengths the entry in the history and the event that tells the timer services
@@ -21,7 +21,7 @@ local version, id, requests = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 if redis.call('HGET', execution, 'version') ~= version then return 0 end
 local at = 5 + ARGV[4]
-note(execution, history, 5, at - 1)
+append_entry(execution, history, 5, at - 1)
 for i = 5, #KEYS do redis.call('SADD', KEYS[i], id) end
 for _ = 1, requests do
   local n = tonumber(ARGV[at])
@@ -33,14 +33,14 @@ while at <= #ARGV do
   local event = at + 5 + n
   local next = event + 1 + ARGV[event]
   if not redis.call('ZSCORE', timers, member) then
-    note(execution, history, at + 5, event - 1)
+    append_entry(execution, history, at + 5, event - 1)
     redis.call('ZADD', timers, score, member)
     if moved ~= '' then
       redis.call('HSET', execution, 'moved:' .. tombstone, member, 'notes', '1')
     else
       redis.call('HDEL', execution, 'moved:' .. tombstone)
     end
-    wake(timers, member, stream, event + 1, next - 1)
+    announce_first(timers, member, stream, event + 1, next - 1)
   end
   at = next
 end

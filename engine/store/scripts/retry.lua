@@ -17,5 +17,5 @@ local group, entry, consumer, score, member = unpack(ARGV, 1, 5)
 if not owns(stream, group, entry, consumer) then return 0 end
 redis.call('ZADD', timers, score, member)
 redis.call('XACK', stream, group, entry)
-wake(timers, member, stream, 6, #ARGV)
+announce_first(timers, member, stream, 6, #ARGV)
 return 1

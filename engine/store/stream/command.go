@@ -12,7 +12,7 @@ var takeCommandsScript = scripts.New("even_if_full", "stream_info", "take_comman
 
 const (
 	commandsTaken    = 100 // of one tenant at once
-	commandsLookedAt = 1000
+	commandsExamined = 1000
 )
 
 // TakeCommands delivers operators' commands to the reader that wait behind other entries
@@ -32,12 +32,12 @@ func (s Streams) TakeCommands(ctx context.Context, r Reader, tenants []string) (
 	for i, tenant := range tenants {
 		names := s.store.TenantKeys(tenant)
 		reply, err := takeCommandsScript.Run(ctx, s.rdb, []string{names.Stream, keys[i]},
-			r.Group, r.Consumer, names.Execution(""), commandsTaken, commandsLookedAt).Slice()
+			r.Group, r.Consumer, names.Execution(""), commandsTaken, commandsExamined).Slice()
 		if err != nil {
 			return out, store.Failed("take commands", err)
 		}
 		for _, item := range reply {
-			if id, fields, _, _, ok := claimed(item); ok {
+			if id, fields, _, _, ok := claimedEntry(item); ok {
 				m := store.Message{Tenant: tenant, Group: r.Group, Consumer: r.Consumer, ID: id, Read: now}
 				s.store.ReadFields(&m, fields)
 				out = append(out, m)

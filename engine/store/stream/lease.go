@@ -28,20 +28,20 @@ type claim struct {
 // entry was handled in isolation.
 const poisonCrashes = 2
 
-// HandedBack is the idle time that Release gives to an entry.
-const HandedBack = 24 * time.Hour
+// ReleasedIdle is the idle time that Release gives to an entry.
+const ReleasedIdle = 24 * time.Hour
 
 // claim takes over entries that have been idle for a lease.
 func (s Streams) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]store.Message, error) {
 	keys := []string{s.keys.Stream(c.tenant), s.keys.Crashes(c.tenant)}
 	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
-		HandedBack.Milliseconds(), c.first, c.count, poisonCrashes, wire.LargeBudget, wire.MostValue).Slice()
+		ReleasedIdle.Milliseconds(), c.first, c.count, poisonCrashes, wire.LargeBudget, wire.MostValue).Slice()
 	if err != nil {
 		return nil, store.Failed("claim", err)
 	}
 	out := make([]store.Message, 0, len(reply))
 	for _, item := range reply {
-		id, fields, crashes, left, ok := claimed(item)
+		id, fields, crashes, left, ok := claimedEntry(item)
 		if !ok {
 			return nil, store.Failed("claim", fmt.Errorf("the reply has %v", item))
 		}
@@ -55,8 +55,8 @@ func (s Streams) claim(ctx context.Context, r Reader, c claim, now time.Time) ([
 	return out, nil
 }
 
-// claimed reads an entry as the script returns it.
-func claimed(item any) (id string, fields []string, crashes, left int, ok bool) {
+// claimedEntry reads an entry as the script returns it.
+func claimedEntry(item any) (id string, fields []string, crashes, left int, ok bool) {
 	parts, _ := item.([]any)
 	if len(parts) != 4 {
 		return "", nil, 0, 0, false
@@ -89,7 +89,7 @@ func (s Streams) Renew(ctx context.Context, msgs ...store.Message) (lost []store
 
 // Release hands messages back: any consumer of the group may claim them at once.
 func (s Streams) Release(ctx context.Context, msgs ...store.Message) error {
-	_, err := s.setIdle(ctx, HandedBack, msgs)
+	_, err := s.setIdle(ctx, ReleasedIdle, msgs)
 	return err
 }
 
@@ -133,7 +133,7 @@ func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.M
 // are none, wake says when there may be some; zero means that nothing is pending at all.
 func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []store.Message, wake time.Time, err error) {
 	var errs []error
-	for tenants := range slices.Chunk(r.Tenants, together) {
+	for tenants := range slices.Chunk(r.Tenants, tenantsAtOnce) {
 		looks, err := s.pending(ctx, tenants, r.Group)
 		if err != nil {
 			return out, wake, errors.Join(append(errs, err)...)
@@ -155,29 +155,29 @@ func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Durati
 	return out, wake, errors.Join(errs...)
 }
 
-// together is how many tenants are looked at in one round trip.
-const together = 100
+// tenantsAtOnce is how many tenants are looked at in one round trip.
+const tenantsAtOnce = 100
 
-// waiting are the first pending entries of a stream.
-type waiting struct {
+// pendingPage are the first pending entries of a stream.
+type pendingPage struct {
 	args    redis.XPendingExtArgs
 	entries *redis.XPendingExtCmd
 }
 
-// pendingLook is how many pending entries of a stream are read.
-const pendingLook = 100
+// pendingPageSize is how many pending entries of a stream are read.
+const pendingPageSize = 100
 
 // pending reads the first pending entries of some tenants. firstAbandoned reports the error of a
 // single tenant.
-func (s Streams) pending(ctx context.Context, tenants []string, group string) ([]waiting, error) {
-	out := make([]waiting, len(tenants))
+func (s Streams) pending(ctx context.Context, tenants []string, group string) ([]pendingPage, error) {
+	out := make([]pendingPage, len(tenants))
 	pipe := s.rdb.Pipeline()
 	for i, tenant := range tenants {
-		out[i].args = redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Count: pendingLook}
+		out[i].args = redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Count: pendingPageSize}
 		out[i].entries = pipe.XPendingExt(ctx, &out[i].args)
 	}
 	_, err := pipe.Exec(ctx)
-	reported := func(w waiting) bool { return w.entries.Err() != nil }
+	reported := func(w pendingPage) bool { return w.entries.Err() != nil }
 	if err != nil && !slices.ContainsFunc(out, reported) {
 		return nil, store.Failed("look at what is pending", err) // the commands were not sent
 	}
@@ -186,7 +186,7 @@ func (s Streams) pending(ctx context.Context, tenants []string, group string) ([
 
 // firstAbandoned returns the first entry that nobody has touched for a lease; "" if there is none.
 // Then oldest is the longest idle time; it is negative if nothing is pending.
-func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Duration) (first string, oldest time.Duration, err error) {
+func (s Streams) firstAbandoned(ctx context.Context, w pendingPage, lease time.Duration) (first string, oldest time.Duration, err error) {
 	entries, err := w.entries.Result()
 	if err != nil {
 		return "", 0, store.Failed("look at what is pending", err)
@@ -198,7 +198,7 @@ func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Durat
 		}
 		oldest = max(oldest, entry.Idle)
 	}
-	if len(entries) < pendingLook {
+	if len(entries) < pendingPageSize {
 		return "", oldest, nil
 	}
 	// All of these are being handled. Redis looks through the others itself.
@@ -211,7 +211,7 @@ func (s Streams) firstAbandoned(ctx context.Context, w waiting, lease time.Durat
 
 // ForgetCrashes drops the crash counts of messages that are no longer pending.
 func (s Streams) ForgetCrashes(ctx context.Context, tenants ...string) error {
-	for page := range slices.Chunk(tenants, together) {
+	for page := range slices.Chunk(tenants, tenantsAtOnce) {
 		notes := make([]*redis.IntCmd, len(page))
 		pipe := s.rdb.Pipeline()
 		for i, tenant := range page {

@@ -44,9 +44,9 @@ func (q *reading) acknowledge(ctx context.Context) {
 	}
 }
 
-// ask adds an XREADGROUP of up to count entries of each stream, if there are any streams. It
+// readGroup adds an XREADGROUP of up to count entries of each stream, if there are any streams. It
 // waits up to block for the first entry.
-func (q *reading) ask(ctx context.Context, count int, block time.Duration) {
+func (q *reading) readGroup(ctx context.Context, count int, block time.Duration) {
 	if len(q.reader.Tenants) == 0 {
 		return
 	}
@@ -61,7 +61,7 @@ func (q *reading) ask(ctx context.Context, count int, block time.Duration) {
 	for range q.reader.Tenants {
 		q.trip.Arg(">")
 	}
-	if q.reader.Often {
+	if q.reader.Continuous {
 		q.trip.Add(q.buffer.StreamCmd(ctx, q.trip.Args(), q.reader.wants))
 	} else {
 		q.trip.Add(q.buffer.Cmd(ctx, q.trip.Args()))
@@ -78,7 +78,7 @@ func (q *reading) delivered(now time.Time) ([]store.Message, error) {
 		tenant := asked.tenant(name)
 		from := reply.Position()
 		q.stream(&reply, tenant, n)
-		q.reader.found(tenant, n, reply.Position()-from)
+		q.reader.addFound(tenant, n, reply.Position()-from)
 	}
 	if reply.Bad() {
 		return nil, wire.ErrReply
@@ -94,7 +94,7 @@ func (q *reading) stream(reply *wire.Reply, tenant string, entries int) {
 			return
 		}
 		if !q.reader.wants(entry.Field("type")) {
-			q.reader.pass(Handled{tenant, entry.ID()}, left)
+			q.reader.addUnwanted(Handled{tenant, entry.ID()}, left)
 			continue
 		}
 		if len(q.out) == cap(q.out) {

@@ -37,8 +37,8 @@ var (
 	renewScript       = scripts.New("renew")
 	deadLetterScript  = scripts.New("owns", "dead_letter")
 	replayScript      = scripts.New("even_if_full", "replay")
-	retryScript       = scripts.New("even_if_full", "owns", "wake", "retry")
-	replayTimerScript = scripts.New("even_if_full", "wake", "replay_timer")
+	retryScript       = scripts.New("even_if_full", "owns", "announce_first", "retry")
+	replayTimerScript = scripts.New("even_if_full", "announce_first", "replay_timer")
 	trimScript        = scripts.New("stream_info", "trim")
 	sweepScript       = scripts.New("stream_info", "sweep")
 )
@@ -56,14 +56,14 @@ func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) er
 		groups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
 	}
 	for _, group := range groups {
-		if err := s.group(ctx, tenant, group); err != nil {
+		if err := s.makeGroup(ctx, tenant, group); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s Streams) group(ctx context.Context, tenant, group string) error {
+func (s Streams) makeGroup(ctx context.Context, tenant, group string) error {
 	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.store.TenantKeys(tenant).Stream, &group, "0", "mkstream")
 	made.SetFirstKeyPos(2) //nolint:mnd // behind the two words
 	err := s.rdb.Process(ctx, made)
@@ -81,11 +81,11 @@ type Reader struct {
 	// Wants says which events become messages; nil: all.
 	Wants func(event.Type) bool
 	// Notes, unless nil, receive what was read besides messages.
-	Notes *Notes
+	ReadInfo *ReadInfo
 	// Handled are acknowledged in the same round trip.
 	Handled []Handled
-	// Often is set by a reader that reads in a loop from a real connection.
-	Often bool
+	// Continuous is set by a reader that reads in a loop from a real connection.
+	Continuous bool
 }
 
 // wants reports whether an entry whose field "type" has a value becomes a message. One without a
@@ -95,30 +95,30 @@ func (r *Reader) wants(typ []byte) bool {
 	return r.Wants == nil || t == "" || r.Wants(t)
 }
 
-// pass notes an entry that the reader does not want; up to more entries may follow.
-func (r *Reader) pass(entry Handled, more int) {
-	if r.Notes == nil {
+// addUnwanted notes an entry that the reader does not want; up to more entries may follow.
+func (r *Reader) addUnwanted(entry Handled, more int) {
+	if r.ReadInfo == nil {
 		return
 	}
-	if n := r.Notes; len(n.Unwanted) == cap(n.Unwanted) {
+	if n := r.ReadInfo; len(n.Unwanted) == cap(n.Unwanted) {
 		n.Unwanted = slices.Grow(n.Unwanted, more)
 	}
-	r.Notes.Unwanted = append(r.Notes.Unwanted, entry)
+	r.ReadInfo.Unwanted = append(r.ReadInfo.Unwanted, entry)
 }
 
-// found notes how many entries a tenant had, and their size.
-func (r *Reader) found(tenant string, entries, bytes int) {
-	if r.Notes == nil || entries == 0 {
+// addFound notes how many entries a tenant had, and their size.
+func (r *Reader) addFound(tenant string, entries, bytes int) {
+	if r.ReadInfo == nil || entries == 0 {
 		return
 	}
-	if r.Notes.Found == nil {
-		r.Notes.Found = r.Notes.one[:0]
+	if r.ReadInfo.Found == nil {
+		r.ReadInfo.Found = r.ReadInfo.one[:0]
 	}
-	r.Notes.Found = append(r.Notes.Found, Found{tenant, entries, bytes})
+	r.ReadInfo.Found = append(r.ReadInfo.Found, Found{tenant, entries, bytes})
 }
 
-// Notes are what was read besides messages.
-type Notes struct {
+// ReadInfo are what was read besides messages.
+type ReadInfo struct {
 	Unwanted []Handled // events of other types
 	Found    []Found   // in the order of the tenants that had something
 
@@ -148,7 +148,7 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 		// Somebody removed the group or the stream. What was acknowledged is known
 		// to the executions, so reading from the beginning repeats nothing.
 		for _, tenant := range r.Tenants {
-			if wrong := s.group(ctx, tenant, r.Group); wrong != nil && store.Temporary(wrong) {
+			if wrong := s.makeGroup(ctx, tenant, r.Group); wrong != nil && store.Temporary(wrong) {
 				return nil, now, wrong
 			}
 		}
@@ -184,7 +184,7 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	q := s.reading(r)
 	defer q.end()
 	q.acknowledge(ctx)
-	q.ask(ctx, count, block)
+	q.readGroup(ctx, count, block)
 	clock := q.trip.Time(ctx)
 	if err := q.trip.Send(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, time.Time{}, err
@@ -252,7 +252,7 @@ func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.
 // reply. It returns all errors together.
 func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string, args []any, done func(key string, reply *redis.Cmd) error) error {
 	var errs []error
-	for page := range slices.Chunk(keys, together) {
+	for page := range slices.Chunk(keys, tenantsAtOnce) {
 		replies, err := s.each(ctx, script, page, args)
 		if err != nil {
 			return errors.Join(append(errs, err)...)

@@ -39,8 +39,8 @@ func (s Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error) 
 	}
 	args := []any{p.Member, "", ""}
 	if p.Err == nil {
-		args[1], args[2] = noted(p.Timer), "moved:"+store.Tombstone(p.Timer)
-		args = append(args, s.changed(event.TimerCancelled, p.Timer, p.Now, by)...)
+		args[1], args[2] = storedIdentity(p.Timer), "moved:"+store.Tombstone(p.Timer)
+		args = append(args, s.changeEntry(event.TimerCancelled, p.Timer, p.Now, by)...)
 	}
 	n, err := cancelTimerScript.Run(ctx, s.rdb, keys, args...).Int()
 	return n == 1, store.Failed("cancel a timer", err)
@@ -63,7 +63,7 @@ func (s Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (m
 	}
 	news := s.SetEvent(moved.Timer)
 	args := append([]any{p.Member, FormatScore(to), text, identity(p.Timer), noOrder(), store.Tombstone(p.Timer), len(news)}, news...)
-	args = append(args, s.changed(event.TimerScheduled, moved.Timer, p.Now, by)...)
+	args = append(args, s.changeEntry(event.TimerScheduled, moved.Timer, p.Now, by)...)
 	n, err := moveTimerScript.Run(ctx, s.rdb, keys, args...).Int()
 	return moved, n == 1, store.Failed("move a timer", err)
 }
@@ -126,7 +126,7 @@ func (s Timers) Restore(ctx context.Context, x store.Execution, r Restoration, b
 		if t.Tenant != x.Tenant || t.Execution != x.ID {
 			return store.Conflict, fmt.Errorf("%w: a timer of execution %s cannot be set for %s", store.ErrName, t.Execution, x.ID)
 		}
-		note, news := s.changed(event.TimerScheduled, t, now, by), s.SetEvent(t)
+		note, news := s.changeEntry(event.TimerScheduled, t, now, by), s.SetEvent(t)
 		args = append(append(args, FormatScore(t.Due()), event.TimerText(&t), "", store.Tombstone(t), len(note)), note...)
 		if !t.MovedTo.IsZero() {
 			args[len(args)-len(note)-3] = event.TimerText(&t)
@@ -140,8 +140,8 @@ func (s Timers) Restore(ctx context.Context, x store.Execution, r Restoration, b
 	return store.Committed, nil
 }
 
-// changed are the fields of the entry about a change of a timer.
-func (s Timers) changed(typ event.Type, t event.Timer, now time.Time, by string) []any {
+// changeEntry are the fields of the entry about a change of a timer.
+func (s Timers) changeEntry(typ event.Type, t event.Timer, now time.Time, by string) []any {
 	return s.entry(event.Event{
 		Type: typ, Time: now, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
 		Data: event.Encode(event.TimerChange{Timer: t, By: operator(by)}),

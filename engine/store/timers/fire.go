@@ -22,12 +22,12 @@ import (
 // Due is a timer whose time has come.
 type Due struct {
 	event.Timer
-	Member string            // as it stands in the ZSET
-	Err    error             // why it cannot fire, if so
-	Now    time.Time         // of Redis, when it was read
-	again  map[string]string // of a delivery: the fields of the entry
-	by     string            // the operator who fires it before its time; "" if none does
-	plain  bool              // the member is the JSON of the timer as we write it
+	Member      string            // as it stands in the ZSET
+	Err         error             // why it cannot fire, if so
+	Now         time.Time         // of Redis, when it was read
+	redelivered map[string]string // of a delivery: the fields of the entry
+	by          string            // the operator who fires it before its time; "" if none does
+	canonical   bool              // the member is the JSON of the timer as we write it
 }
 
 // Look says what was due at a moment.
@@ -69,8 +69,8 @@ func (s Timers) Look(ctx context.Context, tenant string, limit int) (Look, error
 	return l.read(), nil
 }
 
-// looking is a look whose commands are on their way.
-type looking struct {
+// pendingLook is a look whose commands are on their way.
+type pendingLook struct {
 	first   int              // how many of those that have been due for longest are asked for
 	latest  *redis.ZSliceCmd // those that have just become due, the last one first; nil: not asked for
 	entries *redis.ZSliceCmd
@@ -78,15 +78,15 @@ type looking struct {
 }
 
 // look asks for the timers that have been due for longest.
-func (s Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit int) looking {
+func (s Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit int) pendingLook {
 	entries := redis.NewZSliceCmd(ctx, trip.Args("zrange", &s.store.TenantKeys(tenant).Timers, 0, limit, "withscores")...)
 	trip.Add(entries)
-	return looking{first: limit, entries: entries, clock: trip.Time(ctx)}
+	return pendingLook{first: limit, entries: entries, clock: trip.Time(ctx)}
 }
 
 // lookAround asks for these and also for those that have just become due, which would otherwise
 // wait for all others where many are due at once.
-func (s Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, limit int, now time.Time) looking {
+func (s Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, limit int, now time.Time) pendingLook {
 	latest := redis.NewZSliceCmd(ctx, trip.Args(
 		"zrevrangebyscore", &s.store.TenantKeys(tenant).Timers, FormatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
 	trip.Add(latest)
@@ -96,7 +96,7 @@ func (s Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, 
 }
 
 // lookAfter asks for the one or the other, by what was seen before.
-func (s Timers) lookAfter(ctx context.Context, trip *wire.Trip, tenant string, seen Look, limit int) looking {
+func (s Timers) lookAfter(ctx context.Context, trip *wire.Trip, tenant string, seen Look, limit int) pendingLook {
 	if seen.More && limit > 1 && len(seen.Due) >= limit {
 		return s.lookAround(ctx, trip, tenant, limit, seen.Now)
 	}
@@ -104,7 +104,7 @@ func (s Timers) lookAfter(ctx context.Context, trip *wire.Trip, tenant string, s
 }
 
 // read reads the replies.
-func (l looking) read() Look {
+func (l pendingLook) read() Look {
 	out := Look{Now: l.clock.Val().UTC()}
 	soon := score(out.Now.Add(time.Second))
 	entries := l.entries.Val()
@@ -123,7 +123,7 @@ func (l looking) read() Look {
 		}
 		if len(out.Due) == l.first {
 			out.Next, out.More = out.Now, true
-			l.mix(&out, entry)
+			l.addLatest(&out, entry)
 			break
 		}
 		out.Due = append(out.Due, d)
@@ -131,8 +131,8 @@ func (l looking) read() Look {
 	return out
 }
 
-// Place gives timers the scores that they should have. It does not add any that are gone.
-func (s Timers) Place(ctx context.Context, tenant string, timers []redis.Z) error {
+// CorrectScores gives timers the scores that they should have. It does not add any that are gone.
+func (s Timers) CorrectScores(ctx context.Context, tenant string, timers []redis.Z) error {
 	return store.Failed("place timers", s.rdb.ZAddXX(ctx, s.store.TenantKeys(tenant).Timers, timers...).Err())
 }
 
@@ -144,21 +144,21 @@ func earliest(known, at time.Time) time.Time {
 	return known
 }
 
-// mix adds those that have just become due, unless they come before the first one that is left
+// addLatest adds those that have just become due, unless they come before the first one that is left
 // out.
-func (l looking) mix(out *Look, left redis.Z) {
+func (l pendingLook) addLatest(out *Look, left redis.Z) {
 	if l.latest == nil {
 		return
 	}
 	for _, entry := range slices.Backward(l.latest.Val()) {
-		if d := DueOf(entry, out.Now); !standsBefore(entry, left) && !d.dueAt().After(out.Now) {
+		if d := DueOf(entry, out.Now); !precedes(entry, left) && !d.dueAt().After(out.Now) {
 			out.Due = append(out.Due, d)
 		}
 	}
 }
 
-// standsBefore reports whether an entry of a ZSET stands before another.
-func standsBefore(a, b redis.Z) bool {
+// precedes reports whether an entry of a ZSET stands before another.
+func precedes(a, b redis.Z) bool {
 	one, _ := a.Member.(string) // go-redis reads nothing else
 	other, _ := b.Member.(string)
 	return cmp.Or(cmp.Compare(a.Score, b.Score), strings.Compare(one, other)) < 0
@@ -185,14 +185,14 @@ func DueOf(entry redis.Z, now time.Time) Due {
 func (d *Due) decode(text string) (err error) {
 	timer, ok := event.ScanTimer(text)
 	if ok {
-		d.Timer, d.plain = timer, timer.Kind != "" && !timer.FireAt.IsZero()
+		d.Timer, d.canonical = timer, timer.Kind != "" && !timer.FireAt.IsZero()
 	} else if err := json.Unmarshal([]byte(text), &d.Timer); err != nil {
 		return fmt.Errorf("read the timer: %w", err)
 	}
 	if err := store.CheckTenant(d.Tenant); err != nil || d.Kind != event.DeliveryTimer {
 		return err
 	}
-	if err := json.Unmarshal(d.Event, &d.again); err != nil || len(d.again) == 0 || len(d.again) > store.MostFields {
+	if err := json.Unmarshal(d.Event, &d.redelivered); err != nil || len(d.redelivered) == 0 || len(d.redelivered) > store.MostFields {
 		return errors.New("read the timer: its event is none")
 	}
 	return nil
@@ -224,7 +224,7 @@ func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
-	keys, list := s.firing(tenant, seen.Group, seen.Due, dueMicros)
+	keys, list := s.fireCall(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
 		trip := s.rdb.Trip()
 		defer trip.End() // there are two of them at most
@@ -248,7 +248,7 @@ func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 
 // fire publishes timers from a microsecond on that each has.
 func (s Timers) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
-	keys, list := s.firing(tenant, "", due, from)
+	keys, list := s.fireCall(tenant, "", due, from)
 	return firedOf(s.rdb.Call(ctx, fireScript, keys, list))
 }
 
@@ -265,11 +265,11 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 	return int(n), err
 }
 
-// firing is the call of fireScript for timers which are due from a microsecond on that
+// fireCall is the call of fireScript for timers which are due from a microsecond on that
 // each has: how many keys it has, and these with the arguments.
-func (s Timers) firing(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
+func (s Timers) fireCall(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
 	const own, reported, each = 3, 4, 6 // keys, and arguments of all timers and of most
-	f := &firing{store: s.store, streams: map[string]int{}}
+	f := &fireArgs{store: s.store, streams: map[string]int{}}
 	f.List, f.Texts = make([]any, 0, each*len(due)), make([]string, 0, 2+2*len(due))
 	latest := int64(math.MinInt64)
 	for i := range due {
@@ -302,8 +302,8 @@ func (s Timers) firing(tenant, group string, due []Due, from func(*Due) int64) (
 	return keys, append(f.List, all...)
 }
 
-// firing is what fireScript is told of each timer.
-type firing struct {
+// fireArgs is what fireScript is told of each timer.
+type fireArgs struct {
 	wire.TextList
 
 	store   *store.Store
@@ -318,7 +318,7 @@ type firing struct {
 type target struct{ key, tenant string }
 
 // stream is the number of a stream.
-func (f *firing) stream(key, tenant string) int {
+func (f *fireArgs) stream(key, tenant string) int {
 	n, known := f.streams[key]
 	if !known {
 		f.to = append(f.to, target{key, tenant})
@@ -329,7 +329,7 @@ func (f *firing) stream(key, tenant string) int {
 }
 
 // of is the number of a tenant's stream.
-func (f *firing) of(tenant string) int {
+func (f *fireArgs) of(tenant string) int {
 	if f.lastStream == 0 || tenant != f.last {
 		f.last, f.lastStream = tenant, f.stream(f.store.TenantKeys(tenant).Stream, tenant)
 	}
@@ -337,18 +337,18 @@ func (f *firing) of(tenant string) int {
 }
 
 // entry adds a timer that publishes just these fields.
-func (f *firing) entry(key, tenant, name string, fields []string) {
+func (f *fireArgs) entry(key, tenant, name string, fields []string) {
 	f.List = append(f.List, -f.stream(key, tenant), name, len(fields))
 	f.Add(fields...)
 }
 
 // timer adds a timer: a delivery publishes the entry that is to be delivered again,
 // all others TimerFired.
-func (f *firing) timer(d *Due) {
-	name := noted(d.Timer)
+func (f *fireArgs) timer(d *Due) {
+	name := storedIdentity(d.Timer)
 	switch {
-	case d.again != nil:
-		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, wire.FieldList(d.again))
+	case d.redelivered != nil:
+		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, wire.FieldList(d.redelivered))
 	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
 		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, f.store.Fields(event.Event{
 			ID: d.eventID(), Source: "/flunq/timer", Type: event.TimerFired, Time: d.Now,
@@ -372,7 +372,7 @@ func (d *Due) eventID() string {
 
 // firedText is the data of TimerFired.
 func (d *Due) firedText() string {
-	if !d.plain || d.by != "" {
+	if !d.canonical || d.by != "" {
 		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.Now, By: d.by})
 	}
 	const layout = time.RFC3339Nano

@@ -74,17 +74,17 @@ type Filter struct {
 	Until                       time.Time // due then or before
 }
 
-// Passes reports whether a timer is selected, whenever it is due.
-func (f Filter) Passes(p Pending) bool {
+// Matches reports whether a timer is selected, whenever it is due.
+func (f Filter) Matches(p Pending) bool {
 	return (f.Tenant == "" || f.Tenant == p.Tenant) &&
 		(f.Workflow == "" || f.Workflow == p.Workflow) &&
 		(f.Execution == "" || f.Execution == p.Execution) &&
 		(f.Kind == "" || f.Kind == p.Kind && p.Err == nil)
 }
 
-// hopeless reports whether the text of a timer certainly does not pass: reading a million of them
+// rulesOut reports whether the text of a timer certainly does not pass: reading a million of them
 // as JSON takes seconds.
-func (f Filter) hopeless(member string) bool {
+func (f Filter) rulesOut(member string) bool {
 	for _, part := range []string{f.Tenant, f.Workflow, f.Execution} {
 		if part != "" && !strings.Contains(member, part) && !strings.Contains(member, `\u`) && store.CheckExecution(part) == nil {
 			return true
@@ -143,21 +143,21 @@ func (f Filter) until() string {
 const mostAtOnce = 1000
 
 // pick adds those of a page that are meant and behind the place.
-func (f Filter) pick(found []Pending, page []redis.Z, from *place, now time.Time) []Pending {
+func (f Filter) pick(found []Pending, page []redis.Z, from *position, now time.Time) []Pending {
 	for _, entry := range page {
 		text, _ := entry.Member.(string) // go-redis reads nothing else
-		if from.reached(entry.Score, text) || f.hopeless(text) {
+		if from.reached(entry.Score, text) || f.rulesOut(text) {
 			continue
 		}
-		if p := pendingOf(entry, now); f.Passes(p) {
+		if p := pendingOf(entry, now); f.Matches(p) {
 			found = append(found, p)
 		}
 	}
 	return found
 }
 
-// place is how far a listing has come.
-type place struct {
+// position is how far a listing has come.
+type position struct {
 	score  float64 // timers of lower scores were listed …
 	offset int64   // … and this many of this one,
 	member string  // up to this member,
@@ -166,9 +166,9 @@ type place struct {
 
 // start is the place behind an id. If its timer is gone, the others of its
 // microsecond come once more.
-func (s Timers) start(ctx context.Context, tenant, after string) (*place, error) {
+func (s Timers) start(ctx context.Context, tenant, after string) (*position, error) {
 	if after == "" {
-		return &place{score: math.Inf(-1), micro: math.MinInt64}, nil
+		return &position{score: math.Inf(-1), micro: math.MinInt64}, nil
 	}
 	micro, err := parseTimerID(after)
 	if err != nil {
@@ -177,18 +177,18 @@ func (s Timers) start(ctx context.Context, tenant, after string) (*place, error)
 	p, err := s.Find(ctx, tenant, after)
 	if errors.Is(err, store.ErrNotFound) {
 		low, _ := scoresOf(micro)
-		return &place{score: low, micro: micro}, nil
+		return &position{score: low, micro: micro}, nil
 	}
-	return &place{score: p.score, member: p.Member, micro: micro}, err
+	return &position{score: p.score, member: p.Member, micro: micro}, err
 }
 
 // reached reports whether an entry is at the place or before it.
-func (p *place) reached(score float64, text string) bool {
+func (p *position) reached(score float64, text string) bool {
 	return microsecond(score) < p.micro || score == p.score && p.member != "" && text <= p.member
 }
 
 // pass moves the place behind a page.
-func (p *place) pass(entries []redis.Z) {
+func (p *position) pass(entries []redis.Z) {
 	last := entries[len(entries)-1].Score
 	if last != p.score {
 		p.score, p.offset, p.member = last, 0, ""
@@ -200,7 +200,7 @@ func (p *place) pass(entries []redis.Z) {
 	}
 }
 
-func (s Timers) timersFrom(ctx context.Context, tenant string, from *place, until string, count int64) ([]redis.Z, error) {
+func (s Timers) timersFrom(ctx context.Context, tenant string, from *position, until string, count int64) ([]redis.Z, error) {
 	by := &redis.ZRangeBy{Min: strconv.FormatFloat(from.score, 'g', -1, 64), Max: until, Offset: from.offset, Count: count}
 	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.Timers(tenant), by).Result()
 	return entries, store.Failed("list the timers", err)
@@ -251,7 +251,7 @@ func (s Timers) timersOf(ctx context.Context, tenant string, micro int64, prefix
 		return nil, err
 	}
 	low, high := scoresOf(micro)
-	from := &place{score: low, micro: micro}
+	from := &position{score: low, micro: micro}
 	for until := strconv.FormatFloat(high, 'g', -1, 64); ; {
 		entries, err := s.timersFrom(ctx, tenant, from, until, mostAtOnce)
 		if err != nil || len(entries) == 0 {
@@ -274,10 +274,10 @@ type Query struct {
 	Back   bool // those before the cursor that are next to it; the last of all without one
 	Looks  int  // how many timers are looked at, at most
 
-	// Hopeless reports of a timer's text, as it stands, that it is not meant for
+	// RulesOut reports of a timer's text, as it stands, that it is not meant for
 	// sure; Pass whether the timer is meant. Nil are those that let all pass.
-	Hopeless func(text string) bool
-	Pass     func(Pending) bool
+	RulesOut func(text string) bool
+	Match    func(Pending) bool
 }
 
 // Page is a page of a list of timers.
@@ -334,10 +334,10 @@ func (page *Page) take(q Query, entries []redis.Z, now time.Time) (full bool) {
 		text, _ := entry.Member.(string) // go-redis reads nothing else
 		page.Looked++
 		page.Next = cursorOf(entry.Score, text)
-		if f.hopeless(text) || q.Hopeless != nil && q.Hopeless(text) {
+		if f.rulesOut(text) || q.RulesOut != nil && q.RulesOut(text) {
 			continue
 		}
-		if p := pendingOf(entry, now); f.Passes(p) && (q.Pass == nil || q.Pass(p)) {
+		if p := pendingOf(entry, now); f.Matches(p) && (q.Match == nil || q.Match(p)) {
 			page.Timers = append(page.Timers, p)
 		}
 	}

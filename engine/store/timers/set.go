@@ -37,7 +37,7 @@ type Applied struct {
 func (s Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
 	out = make([]Applied, len(requests))
 	for _, tenant := range tenantsOf(requests) {
-		for part := range slices.Chunk(places(requests, tenant), mostRequests) {
+		for part := range slices.Chunk(indexesOf(requests, tenant), mostRequests) {
 			if now, err = s.apply(ctx, tenant, part, requests, out); err != nil {
 				return nil, now, store.Failed("set timers", err)
 			}
@@ -49,8 +49,8 @@ func (s Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, 
 // mostRequests is how many requests one script applies: Lua takes no more arguments at once. No more are read at once.
 const mostRequests = 1000
 
-// places are those of the requests of a tenant.
-func places(requests []Request, tenant string) []int {
+// indexesOf are those of the requests of a tenant.
+func indexesOf(requests []Request, tenant string) []int {
 	places := make([]int, 0, len(requests))
 	for i := range requests {
 		if requests[i].Tenant == tenant {

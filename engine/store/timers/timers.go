@@ -34,9 +34,9 @@ func New(s *store.Store) Timers { return Timers{store: s, rdb: s.Redis(), keys: 
 var (
 	setTimersScript   = scripts.New("mine", "moved", "timer_keys", "set_timers")
 	fireScript        = scripts.New("timer_keys", "unread", "fire")
-	cancelTimerScript = scripts.New("even_if_full", "timer_keys", "note", "cancel_timer")
-	moveTimerScript   = scripts.New("even_if_full", "wake", "note", "move_timer")
-	restoreScript     = scripts.New("even_if_full", "wake", "note", "restore")
+	cancelTimerScript = scripts.New("even_if_full", "timer_keys", "append_entry", "cancel_timer")
+	moveTimerScript   = scripts.New("even_if_full", "announce_first", "append_entry", "move_timer")
+	restoreScript     = scripts.New("even_if_full", "announce_first", "append_entry", "restore")
 	timersFromScript  = scripts.New("timers_from")
 )
 
@@ -110,8 +110,8 @@ func identity(t event.Timer) string {
 	return "m" + string(event.Encode([]string{t.Tenant, t.Execution, store.Tombstone(t)}))
 }
 
-// noted is the identity of a timer that may be in the hash of keys; "" for others.
-func noted(t event.Timer) string {
+// storedIdentity is the identity of a timer that may be in the hash of keys; "" for others.
+func storedIdentity(t event.Timer) string {
 	if !t.Keyed() && t.MovedTo.IsZero() {
 		return ""
 	}
@@ -150,8 +150,8 @@ func micros(t time.Time) int64 {
 	return up.UnixMicro()
 }
 
-// asSet is the member of a timer in the ZSET until an operator moves it.
-func asSet(t event.Timer) string {
+// originalMember is the member of a timer in the ZSET until an operator moves it.
+func originalMember(t event.Timer) string {
 	t.MovedTo = time.Time{}
 	return event.TimerText(&t)
 }
@@ -168,7 +168,7 @@ func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 		if err := store.CheckTenant(t.Tenant); err != nil {
 			return nil, err
 		}
-		scores[i] = pipe.ZScore(ctx, s.keys.Timers(t.Tenant), asSet(t))
+		scores[i] = pipe.ZScore(ctx, s.keys.Timers(t.Tenant), originalMember(t))
 		moved[i] = pipe.HMGet(ctx, s.keys.Execution(t.Tenant, t.Execution), "moved:"+store.Tombstone(t))
 	}
 	clock := pipe.Time(ctx)
@@ -179,7 +179,7 @@ func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 	out := make([]Pending, len(timers))
 	var elsewhere []int // those that were moved
 	for i, t := range timers {
-		out[i] = Pending{Due: Due{Timer: t, Member: asSet(t), Now: clock.Val().UTC()}}
+		out[i] = Pending{Due: Due{Timer: t, Member: originalMember(t), Now: clock.Val().UTC()}}
 		text, _ := moved[i].Val()[0].(string) // nil where it was not moved
 		if scores[i].Err() == nil {
 			out[i] = pendingOf(redis.Z{Score: scores[i].Val(), Member: out[i].Member}, out[i].Now)

@@ -8,26 +8,26 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Together handles the buffered messages in the largest possible batches. It calls handle
+// HandleBatches handles the buffered messages in the largest possible batches. It calls handle
 // with messages of the wanted types, in order, and with a poison candidate by itself; all
 // others are passed. It stops at an error that is not a message's own, and continues from
 // there next time: handle may receive messages again that it has handled.
-func (d *Consumer) Together(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
-	d.Pass(d.buffer.Sift(wanted)...)
+func (d *Consumer) HandleBatches(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
+	d.Pass(d.buffer.TakeUnwanted(wanted)...)
 	for {
-		batch := d.buffer.Ahead()
+		batch := d.buffer.Next()
 		if len(batch) == 0 {
 			return nil
 		}
-		if err := d.handleAll(ctx, batch, handle); err != nil {
+		if err := d.handleBatch(ctx, batch, handle); err != nil {
 			return err
 		}
 		d.buffer.Shift(len(batch))
 	}
 }
 
-// handleAll handles one batch.
-func (d *Consumer) handleAll(ctx context.Context, batch []store.Message, handle func(context.Context, []store.Message) error) error {
+// handleBatch handles one batch.
+func (d *Consumer) handleBatch(ctx context.Context, batch []store.Message, handle func(context.Context, []store.Message) error) error {
 	if !d.opts.Isolation.Enter(batch[0]) {
 		return ErrBusy
 	}
@@ -37,28 +37,28 @@ func (d *Consumer) handleAll(ctx context.Context, batch []store.Message, handle 
 			return err
 		}
 	}
-	d.tellAll(Began, batch, nil)
+	d.reportAll(Began, batch, nil)
 	err := handle(ctx, batch)
 	if err != nil {
-		d.tellAll(Broken, batch, err)
+		d.reportAll(Broken, batch, err)
 		return err
 	}
-	d.tellAll(Done, batch, nil)
+	d.reportAll(Done, batch, nil)
 	return nil
 }
 
-// tellAll reports the same activity for many messages.
-func (d *Consumer) tellAll(what What, msgs []store.Message, err error) {
+// reportAll reports the same activity for many messages.
+func (d *Consumer) reportAll(what What, msgs []store.Message, err error) {
 	if d.opts.Observe == nil {
 		return
 	}
 	for _, m := range msgs {
-		d.Tell(Activity{What: what, Message: m, Err: err})
+		d.Report(Activity{What: what, Message: m, Err: err})
 	}
 }
 
-// Sift removes and returns the messages that are not of a wanted type.
-func (s *Buffer) Sift(wanted func(event.Type) bool) (others []store.Message) {
+// TakeUnwanted removes and returns the messages that are not of a wanted type.
+func (s *Buffer) TakeUnwanted(wanted func(event.Type) bool) (others []store.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -87,9 +87,9 @@ func (s *Buffer) Sift(wanted func(event.Type) bool) (others []store.Message) {
 	return others
 }
 
-// Ahead returns the messages to handle next: the first one if it is a poison candidate,
+// Next returns the messages to handle next: the first one if it is a poison candidate,
 // else all up to the next candidate.
-func (s *Buffer) Ahead() []store.Message {
+func (s *Buffer) Next() []store.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := slices.IndexFunc(s.msgs, PoisonCandidate)

@@ -39,8 +39,8 @@ func (c *Call) Idempotent() bool {
 	return c.Safe() || c.Method == http.MethodPut || c.Method == http.MethodDelete
 }
 
-// carried holds the calls of a run that were carried out.
-type carried struct {
+// carriedOutCalls holds the calls of a run that were carried out.
+type carriedOutCalls struct {
 	calls []Call
 	known map[string]bool
 }
@@ -51,8 +51,8 @@ func carriedOut(status int) bool {
 	return status < http.StatusBadRequest && status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect
 }
 
-// noteCarriedOut records a call that was answered with status.
-func (w *environment) noteCarriedOut(from call.Origin, req *http.Request, status int) {
+// recordCarriedOut records a call that was answered with status.
+func (w *environment) recordCarriedOut(from call.Origin, req *http.Request, status int) {
 	if !carriedOut(status) {
 		return
 	}
@@ -107,7 +107,7 @@ type effectRecorder struct {
 func (c *effectRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.next.RoundTrip(req)
 	if err == nil {
-		c.w.noteCarriedOut(c.w.originOf(req), req, resp.StatusCode)
+		c.w.recordCarriedOut(c.w.originOf(req), req, resp.StatusCode)
 	}
 	return resp, err //nolint:wrapcheck // the transport's own error
 }

@@ -6,10 +6,10 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// lively remembers the tenants that had events when all were last read. The cost of
+// recentTenants remembers the tenants that had events when all were last read. The cost of
 // reading all tenants grows with their number, even if only one has events; so if there
 // are many, all are read now and then, and only these in between.
-type lively struct {
+type recentTenants struct {
 	found []stream.Found
 	asked time.Time // when all were last read, by Redis' clock
 	now   time.Time
@@ -21,7 +21,7 @@ const (
 )
 
 // next returns the tenants to read next, and for how long to block; none means all.
-func (l *lively) next(all []string, block time.Duration) (some []string, patience time.Duration) {
+func (l *recentTenants) next(all []string, block time.Duration) (some []string, patience time.Duration) {
 	pause := time.Duration(len(all)) * pauseEach
 	since := l.now.Sub(l.asked)
 	if block == 0 || pause < pauseFrom || since < 0 || since >= pause {
@@ -34,12 +34,12 @@ func (l *lively) next(all []string, block time.Duration) (some []string, patienc
 }
 
 // saw records a read of all tenants.
-func (l *lively) saw(found []stream.Found, now time.Time) {
+func (l *recentTenants) saw(found []stream.Found, now time.Time) {
 	l.found, l.asked, l.now = found, now, now
 }
 
 // at records the current time; zero if unknown.
-func (l *lively) at(now time.Time) {
+func (l *recentTenants) at(now time.Time) {
 	if l.now = now; now.IsZero() {
 		l.found = nil
 	}

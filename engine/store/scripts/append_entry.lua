@@ -1,6 +1,6 @@
 -- note appends an entry by an operator to the history of an execution that has not ended. ARGV
 -- holds it between two places: its id without the version, then its other fields.
-local function note(execution, history, from, to)
+local function append_entry(execution, history, from, to)
   if to < from then return end
   local is = redis.call('HMGET', execution, 'version', 'status')
   local version = tonumber(is[1] or '0')

@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Glance is an overview of a tenant at a moment, as far as one script can tell.
-type Glance struct {
+// Overview is an overview of a tenant at a moment, as far as one script can tell.
+type Overview struct {
 	Now                                 time.Time
 	Open, Completed, Faulted, Cancelled int64 // executions
 	Dead                                int64 // dead letters
@@ -36,29 +36,29 @@ type Glance struct {
 
 // A glance reads the newest entries of a stream, up to this number and this many bytes.
 const (
-	glanceEntries = 128
-	glanceBytes   = 256 << 10
+	overviewEntries = 128
+	overviewBytes   = 256 << 10
 )
 
-// Glance reads an overview of a tenant, and what was added to its stream since an entry; "" is none.
-func (s View) Glance(ctx context.Context, tenant, since string) (Glance, error) {
+// Overview reads an overview of a tenant, and what was added to its stream since an entry; "" is none.
+func (s View) Overview(ctx context.Context, tenant, since string) (Overview, error) {
 	if err := store.CheckTenant(tenant); err != nil {
-		return Glance{}, err
+		return Overview{}, err
 	}
 	if since == "" {
 		since = "0"
 	}
 	h := s.store.TenantKeys(tenant)
 	keys := []string{h.Stream, s.keys.DeadLetters(tenant), h.Timers, h.Open, h.Completed, h.Faulted, h.Cancelled}
-	reply, err := glanceScript.Run(ctx, s.rdb, keys, since, glanceEntries, glanceBytes,
+	reply, err := overviewScript.Run(ctx, s.rdb, keys, since, overviewEntries, overviewBytes,
 		string(event.TimerFired), string(event.WorkflowFailed)).Slice()
 	if err != nil {
-		return Glance{}, store.Failed("look at tenant "+tenant, err)
+		return Overview{}, store.Failed("look at tenant "+tenant, err)
 	}
 	l := wire.List(reply)
 	seconds, _ := strconv.ParseInt(l.Text(0), 10, 64) // TIME has no other form
 	micros, _ := strconv.ParseInt(l.Text(1), 10, 64)
-	g := Glance{
+	g := Overview{
 		Now:  time.Unix(seconds, micros*1000).UTC(),
 		Open: l.Number(2), Completed: l.Number(3), Faulted: l.Number(4), Cancelled: l.Number(5),
 		Dead: l.Number(6), Timers: l.Number(7), Overdue: l.Number(8),
@@ -247,7 +247,7 @@ func (s View) Unregistered(ctx context.Context, other OtherStream, most int) ([]
 			return nil, store.Failed("read "+other.Key, err)
 		}
 		for _, e := range entries {
-			p, ok := s.waiting(e, other, known, now)
+			p, ok := s.unfiredTimer(e, other, known, now)
 			if !ok {
 				continue
 			}
@@ -266,8 +266,8 @@ func (s View) Unregistered(ctx context.Context, other OtherStream, most int) ([]
 	return found, nil
 }
 
-// waiting reads a timer that is yet to come from an entry.
-func (s View) waiting(e store.Entry, other OtherStream, known map[string]bool, now time.Time) (timers.Pending, bool) {
+// unfiredTimer reads a timer that is yet to come from an entry.
+func (s View) unfiredTimer(e store.Entry, other OtherStream, known map[string]bool, now time.Time) (timers.Pending, bool) {
 	reported, err := s.store.AnyEvent(e)
 	switch reported.Type {
 	case event.TimerScheduled, event.TimerFired, event.TimerCancelled:

@@ -16,68 +16,68 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Stalled is a report about executions that seem to have no next step.
-type Stalled struct {
-	Looked int      // how many open ones were examined, the oldest first
-	Open   int64    // how many there are
-	Found  []string // their ids
-	Unsure string   // why there is no answer; "" if there is
+// Stuck is a report about executions that seem to have no next step.
+type Stuck struct {
+	Examined int      // how many open ones were examined, the oldest first
+	Open     int64    // how many there are
+	Found    []string // their ids
+	Unsure   string   // why there is no answer; "" if there is
 }
 
-// mostBusy is how many events and timers are looked through for the executions
+// mostInFlight is how many events and timers are looked through for the executions
 // that they belong to, of each group and set.
-const mostBusy = 1000
+const mostInFlight = 1000
 
-// Seeking says how to look for executions without a next step.
-type Seeking struct {
+// StuckQuery says how to look for executions without a next step.
+type StuckQuery struct {
 	Most  int           // how many are examined of each tenant
 	Quiet time.Duration // how long nothing was added to their history
-	Next  Next
+	Next  TimerOwners
 }
 
-// Next are the executions that the next timers belong to.
-type Next map[ofTenant]bool
+// TimerOwners are the executions that the next timers belong to.
+type TimerOwners map[executionKey]bool
 
-// ofTenant names an execution.
-type ofTenant struct{ tenant, id string }
+// executionKey names an execution.
+type executionKey struct{ tenant, id string }
 
-// Next reads the next timers of tenants.
-func (s View) Next(ctx context.Context, tenants []string) (Next, error) {
-	out := Next{}
+// TimerOwners reads the next timers of tenants.
+func (s View) TimerOwners(ctx context.Context, tenants []string) (TimerOwners, error) {
+	out := TimerOwners{}
 	for _, tenant := range timers.New(s.store).Indexes(tenants) {
-		next, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostBusy-1).Result()
+		next, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostInFlight-1).Result()
 		if err != nil {
 			return nil, store.Failed("look at the timers", err)
 		}
 		for _, entry := range next {
 			d := timers.DueOf(entry, time.Time{})
-			out[ofTenant{d.Tenant, d.Execution}] = true
+			out[executionKey{d.Tenant, d.Execution}] = true
 		}
 	}
 	return out, nil
 }
 
-// Stalled looks for executions that are at work, by their status, but for which
+// Stuck looks for executions that are at work, by their status, but for which
 // nothing is under way: no event is unread or pending in any group, none of the
 // next timers is theirs, and nothing was added to their history for how.Quiet. Those
 // that wait are left out: they may wait for an event that anybody may send.
-func (s View) Stalled(ctx context.Context, tenant string, how Seeking) (Stalled, error) {
+func (s View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, error) {
 	if err := store.CheckTenant(tenant); err != nil {
-		return Stalled{}, err
+		return Stuck{}, err
 	}
 	pipe := s.rdb.Pipeline()
 	open := s.store.TenantKeys(tenant).Open
 	clock, count := pipe.Time(ctx), pipe.ZCard(ctx, open)
 	oldest := pipe.ZRange(ctx, open, 0, int64(how.Most)-1)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return Stalled{}, store.Failed("list open executions", err)
+		return Stuck{}, store.Failed("list open executions", err)
 	}
-	out := Stalled{Looked: len(oldest.Val()), Open: count.Val()}
+	out := Stuck{Examined: len(oldest.Val()), Open: count.Val()}
 	if out.Open == 0 {
 		return out, nil
 	}
-	busy, err := s.busy(ctx, tenant)
-	if errors.Is(err, errBusy) {
+	busy, err := s.inFlightInAll(ctx, tenant)
+	if errors.Is(err, errBacklog) {
 		out.Unsure = err.Error()
 		return out, nil
 	}
@@ -86,45 +86,45 @@ func (s View) Stalled(ctx context.Context, tenant string, how Seeking) (Stalled,
 	}
 	var idle []string
 	for _, id := range oldest.Val() {
-		if !busy[id] && !how.Next[ofTenant{tenant, id}] {
+		if !busy[id] && !how.Next[executionKey{tenant, id}] {
 			idle = append(idle, id)
 		}
 	}
-	out.Found, err = s.silent(ctx, tenant, idle, clock.Val().Add(-how.Quiet))
+	out.Found, err = s.unchangedSince(ctx, tenant, idle, clock.Val().Add(-how.Quiet))
 	return out, err
 }
 
-var errBusy = errors.New("the services have much to do")
+var errBacklog = errors.New("the services have much to do")
 
-// busy are the executions for which something is under way.
-func (s View) busy(ctx context.Context, tenant string) (map[string]bool, error) {
+// inFlightInAll are the executions for which something is under way.
+func (s View) inFlightInAll(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
 	streams, err := s.Streams(ctx, []string{tenant})
 	if err != nil {
 		return nil, err
 	}
 	for _, group := range streams[0].Groups {
-		if group.Lag >= mostBusy || group.Pending > mostBusy {
+		if group.Lag >= mostInFlight || group.Pending > mostInFlight {
 			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending, too many to look through",
-				errBusy, group.Name, group.Lag, group.Pending)
+				errBacklog, group.Name, group.Lag, group.Pending)
 		}
-		if err := s.underWay(ctx, tenant, group, out); err != nil {
+		if err := s.addInFlight(ctx, tenant, group, out); err != nil {
 			return nil, store.Failed("look at what is under way", err)
 		}
 	}
 	return out, nil
 }
 
-// underWay adds the executions of a group's unread and pending events.
-func (s View) underWay(ctx context.Context, tenant string, group Group, out map[string]bool) error {
+// addInFlight adds the executions of a group's unread and pending events.
+func (s View) addInFlight(ctx context.Context, tenant string, group Group, out map[string]bool) error {
 	key := s.keys.Stream(tenant)
 	pipe := s.rdb.Pipeline()
 	var entries []*redis.XMessageSliceCmd
 	if group.Lag > 0 {
-		entries = append(entries, pipe.XRangeN(ctx, key, "("+group.Delivered, "+", mostBusy))
+		entries = append(entries, pipe.XRangeN(ctx, key, "("+group.Delivered, "+", mostInFlight))
 	}
 	if group.Pending > 0 {
-		args := &redis.XPendingExtArgs{Stream: key, Group: group.Name, Start: "-", End: "+", Count: mostBusy}
+		args := &redis.XPendingExtArgs{Stream: key, Group: group.Name, Start: "-", End: "+", Count: mostInFlight}
 		pending, err := s.rdb.XPendingExt(ctx, args).Result()
 		if err != nil {
 			return err
@@ -146,9 +146,9 @@ func (s View) underWay(ctx context.Context, tenant string, group Group, out map[
 	return err
 }
 
-// silent are those of some executions that are at work and whose history has said
+// unchangedSince are those of some executions that are at work and whose history has said
 // nothing since a moment.
-func (s View) silent(ctx context.Context, tenant string, ids []string, since time.Time) (out []string, err error) {
+func (s View) unchangedSince(ctx context.Context, tenant string, ids []string, since time.Time) (out []string, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -184,9 +184,9 @@ func (s View) silent(ctx context.Context, tenant string, ids []string, since tim
 // ErrUnsure is wrapped by errors that say why it cannot be told what is under way.
 var ErrUnsure = errors.New("it cannot be told what is under way")
 
-// PutOff returns the executions of which an event is put off, however many timers there are
+// Postponed returns the executions of which an event is put off, however many timers there are
 // before it: it looks at all of them.
-func (s View) PutOff(ctx context.Context, tenant string) (map[string]bool, error) {
+func (s View) Postponed(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
 	match := "*\"kind\":\"" + string(event.DeliveryTimer) + "\"*"
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -204,11 +204,11 @@ func (s View) PutOff(ctx context.Context, tenant string) (map[string]bool, error
 	return out, nil
 }
 
-// UnderWay returns the executions for which the services still have an event to handle:
+// InFlight returns the executions for which the services still have an event to handle:
 // one that is unread, pending, or put off. An execution that needs something which is not
 // there, before and after a look at this, has lost it. The error wraps ErrUnsure where
 // there is too much to look through, or where a service has never read here.
-func (s View) UnderWay(ctx context.Context, tenant string) (map[string]bool, error) {
+func (s View) InFlight(ctx context.Context, tenant string) (map[string]bool, error) {
 	streams, err := s.Streams(ctx, []string{tenant})
 	if err != nil {
 		return nil, err
@@ -220,10 +220,10 @@ func (s View) UnderWay(ctx context.Context, tenant string) (map[string]bool, err
 		groups = slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return !slices.Contains(own, g.Name) })
 	}
 	for _, group := range groups {
-		if group.Lag >= mostBusy || group.Pending > mostBusy {
+		if group.Lag >= mostInFlight || group.Pending > mostInFlight {
 			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending", ErrUnsure, group.Name, group.Lag, group.Pending)
 		}
-		if err := s.underWay(ctx, tenant, group, out); err != nil {
+		if err := s.addInFlight(ctx, tenant, group, out); err != nil {
 			return nil, store.Failed("look at what is under way", err)
 		}
 		found++
@@ -231,7 +231,7 @@ func (s View) UnderWay(ctx context.Context, tenant string) (map[string]bool, err
 	if found < len(own) {
 		return nil, fmt.Errorf("%w: not every service has read the events of tenant %s", ErrUnsure, tenant)
 	}
-	next, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostBusy-1).Result()
+	next, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostInFlight-1).Result()
 	if err != nil {
 		return nil, store.Failed("look at the timers", err)
 	}
@@ -268,7 +268,7 @@ func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 		if err != nil {
 			return nil, false, store.Failed("look for executions", err)
 		}
-		if err := s.unlisted(ctx, s.named(names, wanted), found); err != nil {
+		if err := s.unlisted(ctx, s.executionsOf(names, wanted), found); err != nil {
 			return nil, false, store.Failed("look for executions", err)
 		}
 		if cursor = next; cursor == 0 {
@@ -283,19 +283,19 @@ func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 	return found, complete, nil
 }
 
-// named are the executions that keys are of, as far as they are of tenants that matter.
-func (s View) named(names []string, wanted map[string]bool) (out []ofTenant) {
+// executionsOf are the executions that keys are of, as far as they are of tenants that matter.
+func (s View) executionsOf(names []string, wanted map[string]bool) (out []executionKey) {
 	for _, name := range names {
 		tenant, id, _ := strings.Cut(strings.TrimPrefix(name, "tenant:"), ":execution:")
 		if tenant = strings.Trim(tenant, "{}"); wanted[tenant] && name == s.keys.Execution(tenant, id) {
-			out = append(out, ofTenant{tenant, id})
+			out = append(out, executionKey{tenant, id})
 		}
 	}
 	return out
 }
 
 // unlisted adds those of some executions that do not stand where their status belongs.
-func (s View) unlisted(ctx context.Context, all []ofTenant, found map[string][]string) error {
+func (s View) unlisted(ctx context.Context, all []executionKey, found map[string][]string) error {
 	if len(all) == 0 {
 		return nil
 	}

@@ -19,9 +19,9 @@ import (
 )
 
 // glance is how the tenant stands, and what came behind an entry.
-func (w *environment) glance(t *testing.T, since string) inspect.Glance {
+func (w *environment) glance(t *testing.T, since string) inspect.Overview {
 	t.Helper()
-	g, err := inspect.New(w.Store).Glance(t.Context(), tenant, since)
+	g, err := inspect.New(w.Store).Overview(t.Context(), tenant, since)
 	must(t, err)
 	return g
 }
@@ -256,10 +256,10 @@ var timerPages = []check{
 			}
 		}
 		pass := func(p timers.Pending) bool { return p.Key == "k07" }
-		if got := w.pages(t, timers.Query{Limit: 5, Looks: 3, Pass: pass}); len(got) != 1 {
+		if got := w.pages(t, timers.Query{Limit: 5, Looks: 3, Match: pass}); len(got) != 1 {
 			t.Errorf("of a filter: %v", got)
 		}
-		if got := w.pages(t, timers.Query{Limit: 5, Looks: 3, Hopeless: func(string) bool { return true }}); len(got) != 0 {
+		if got := w.pages(t, timers.Query{Limit: 5, Looks: 3, RulesOut: func(string) bool { return true }}); len(got) != 0 {
 			t.Errorf("of what is hopeless: %v", got)
 		}
 	}},

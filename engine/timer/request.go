@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// asked is a timer as producers write it.
-type asked struct {
+// timerRequest is a timer as producers write it.
+type timerRequest struct {
 	event.Timer
 
 	FireAt   string `json:"fire_at"`
@@ -55,7 +55,7 @@ func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 
 // readTimer reads a timer in any of the forms that producers write.
 func readTimer(m *store.Message) (event.Timer, error) {
-	var a asked
+	var a timerRequest
 	if err := json.Unmarshal(m.Event.Data, &a); err != nil {
 		return a.Timer, fmt.Errorf("read the timer of event %s: %w (want an object with fire_at, duration_ms or duration)", m.Event.ID, err)
 	}
@@ -71,7 +71,7 @@ func readTimer(m *store.Message) (event.Timer, error) {
 }
 
 // moment returns when the timer is due if its durations count from since.
-func (a asked) moment(since time.Time) (time.Time, error) {
+func (a timerRequest) moment(since time.Time) (time.Time, error) {
 	switch {
 	case a.FireAt != "":
 		at, err := time.Parse(time.RFC3339Nano, a.FireAt)

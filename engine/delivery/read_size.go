@@ -6,18 +6,18 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// portion is how many events of each tenant to read at once. With many tenants it starts
+// readSize is how many events of each tenant to read at once. With many tenants it starts
 // small, so that a read of all of them fits into the process; it grows while few tenants
 // have many events.
-type portion struct {
+type readSize struct {
 	mu    sync.Mutex
 	size  int
 	bound map[string]int // of tenants with large events: how many of them fit into a read of mostBytes
 }
 
 const (
-	target = 2000 // events of all tenants in one read, about
-	fewer  = 4    // of each tenant at least
+	targetEvents = 2000 // events of all tenants in one read, about
+	fewestEvents = 4    // of each tenant at least
 
 	mostBytes = 1 << 20 // of one reply, about: while Redis writes it, all others wait
 	unbounded = 1000    // a bound that has grown to this is dropped
@@ -25,7 +25,7 @@ const (
 
 // large returns those of the tenants whose events are large, and how many events of each
 // to read at once.
-func (p *portion) large(tenants []string) (large []string, count int) {
+func (p *readSize) large(tenants []string) (large []string, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, tenant := range tenants {
@@ -39,16 +39,16 @@ func (p *portion) large(tenants []string) (large []string, count int) {
 }
 
 // of returns the portion of each of several tenants, at most most.
-func (p *portion) of(tenants, most int) int {
+func (p *readSize) of(tenants, most int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	least := max(target/max(tenants, 1), fewer)
+	least := max(targetEvents/max(tenants, 1), fewestEvents)
 	p.size = min(max(p.size, least), most)
 	return p.size
 }
 
 // saw records a read of up to count events of each tenant.
-func (p *portion) saw(found []stream.Found, count int) {
+func (p *readSize) saw(found []stream.Found, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range found {
@@ -59,7 +59,7 @@ func (p *portion) saw(found []stream.Found, count int) {
 		all, most = all+f.Events, max(most, f.Events)
 	}
 	switch {
-	case all > target:
+	case all > targetEvents:
 		p.size = count / 2
 	case len(found) > 0 && most >= count: // this tenant may have more than was read
 		p.size = max(p.size, 2*count)
@@ -67,7 +67,7 @@ func (p *portion) saw(found []stream.Found, count int) {
 }
 
 // measure adapts the bound of a tenant to what was read of it.
-func (p *portion) measure(f stream.Found) {
+func (p *readSize) measure(f stream.Found) {
 	switch n := p.bound[f.Tenant]; {
 	case f.Bytes > mostBytes:
 		if p.bound == nil {
