@@ -78,8 +78,8 @@ func scriptBugs() []scriptBug {
 		{name: "a timer with a key is not taken back", on: "one timer for", changes: []string{"set_timers function cancel if 3", "false"}},
 		{name: "the key of a timer that has fired is kept", on: "one timer for", changes: []string{"fire settle 1", ""}},
 
-		{name: "who puts off tells nobody of it", on: "what cannot be done", changes: []string{"retry wake 1", ""}},
-		{name: "who moves a timer tells nobody of it", on: "timers that an operator", changes: []string{"move_timer wake 1", ""}},
+		{name: "who puts off tells nobody of it", on: "what cannot be done", changes: []string{"retry announce_first 1", ""}},
+		{name: "who moves a timer tells nobody of it", on: "timers that an operator", changes: []string{"move_timer announce_first 1", ""}},
 		{name: "an older cancellation takes back a newer timer", on: "a timer that is taken back", changes: []string{"set_timers function cancel if 2", "true"}},
 		{name: "what was taken back is not remembered", on: "one timer for", changes: []string{"set_timers function cancel forget 1", ""}},
 		{name: "a dead letter is replayed twice", on: "what was given up", changes: []string{"replay XDEL 1", ""}},

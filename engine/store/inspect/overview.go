@@ -18,29 +18,30 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Overview is an overview of a tenant at a moment, as far as one script can tell.
+// Overview describes a tenant at one moment. One script reads all of it.
 type Overview struct {
 	Now                                 time.Time
 	Open, Completed, Faulted, Cancelled int64 // executions
 	Dead                                int64 // dead letters
-	Timers, Overdue                     int64 // of all tenants, unless each has its own set
+	Timers, Overdue                     int64 // on a single server those of all tenants, on a cluster the tenant's own
 
-	Added  int64     // entries that the stream has ever had; negative where Redis does not say
-	Last   string    // id of its newest entry, "" if there is none
-	Sample int64     // the newest entries, behind the one that was asked for …
-	Oldest time.Time // … the oldest of them; zero if there are none
-	More   bool      // … and whether there are others between it and that one
-	Fired  int64     // those of the sample that a timer fired
-	Failed []string  // executions that failed, by the sample, the newest first
+	Added  int64     // entries ever added to the stream; negative if Redis does not report it
+	Last   string    // id of the newest entry, "" if there is none
+	Sample int64     // number of sampled entries: the newest ones after since
+	Oldest time.Time // when the oldest sampled entry was written; zero if there is none
+	More   bool      // there are entries between since and the oldest sampled one
+	Fired  int64     // timers fired in the sample
+	Failed []string  // executions that failed in the sample, newest first
 }
 
-// A glance reads the newest entries of a stream, up to this number and this many bytes.
+// The limits of the sample that an Overview takes.
 const (
 	overviewEntries = 128
 	overviewBytes   = 256 << 10
 )
 
-// Overview reads an overview of a tenant, and what was added to its stream since an entry; "" is none.
+// Overview reads the counts of a tenant and samples the entries that were added to its stream
+// after the entry since; "" samples from the beginning.
 func (s View) Overview(ctx context.Context, tenant, since string) (Overview, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Overview{}, err
@@ -56,7 +57,7 @@ func (s View) Overview(ctx context.Context, tenant, since string) (Overview, err
 		return Overview{}, store.Failed("look at tenant "+tenant, err)
 	}
 	l := wire.List(reply)
-	seconds, _ := strconv.ParseInt(l.Text(0), 10, 64) // TIME has no other form
+	seconds, _ := strconv.ParseInt(l.Text(0), 10, 64) // TIME returns integers
 	micros, _ := strconv.ParseInt(l.Text(1), 10, 64)
 	g := Overview{
 		Now:  time.Unix(seconds, micros*1000).UTC(),
@@ -74,19 +75,19 @@ func (s View) Overview(ctx context.Context, tenant, since string) (Overview, err
 type PendingEntry struct {
 	Delivery
 
-	Event event.Event // without its source and time, and without data that is long
-	Since time.Time   // when the Entry was written
+	Event event.Event // without source and time; long data is left out
+	Since time.Time   // when the entry was written
 }
 
-// PendingEntries returns the first pending entries of a group, the oldest first; none if there is
-// no such group.
+// PendingEntries returns the oldest pending entries of a group, oldest first. It returns none if
+// the group does not exist.
 func (s View) PendingEntries(ctx context.Context, tenant, group string, count int) ([]PendingEntry, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
 	reply, err := pendingScript.Run(ctx, s.rdb, []string{s.keys.Stream(tenant)}, group, count, store.LongData).Slice()
 	if err != nil {
-		return nil, store.Failed("look at what is pending", err)
+		return nil, store.Failed("read the pending entries", err)
 	}
 	var out []PendingEntry
 	wire.List(reply).Each(func(l wire.List) {
@@ -97,8 +98,8 @@ func (s View) PendingEntries(ctx context.Context, tenant, group string, count in
 	return out, nil
 }
 
-// Latest are the newest events of the histories of executions, the oldest of them first;
-// long data is left out. An execution that is not there has none.
+// Latest returns the newest events of the histories of executions, oldest first. Long data is
+// left out. An execution that does not exist has no events.
 func (s View) Latest(ctx context.Context, tenant string, count int, ids ...string) ([][]event.Event, error) {
 	if err := store.CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
@@ -125,8 +126,7 @@ func (s View) Latest(ctx context.Context, tenant string, count int, ids ...strin
 	return out, nil
 }
 
-// Problems are the errors that executions have ended with, in a line each; "" of one
-// that has none.
+// Problems returns the error of each execution as one line; "" if it has none.
 func (s View) Problems(ctx context.Context, tenant string, ids ...string) ([]string, error) {
 	if err := store.CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
@@ -159,11 +159,11 @@ type Published struct {
 	ID    string
 	At    time.Time // when it was written
 	Event event.Event
-	Err   error // why the Entry is no event, if so
+	Err   error // why the entry cannot be read as an event
 }
 
-// Events are a page of the entries of a tenant's stream, the newest first; long data
-// is left out. The id at which to go on comes with them, "" at the end.
+// Events returns a page of the entries of a tenant's stream, newest first. Long data is left
+// out. next is the id at which the next page begins, "" at the end.
 func (s View) Events(ctx context.Context, tenant string, r store.Range) (found []Published, next string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, "", err
@@ -179,8 +179,8 @@ func (s View) Events(ctx context.Context, tenant string, r store.Range) (found [
 	return found, r.Next(entries), nil
 }
 
-// Event is an entry of a tenant's stream with all of its data; ErrNotFound if the
-// stream does not have it any more.
+// Event returns an entry of a tenant's stream with all of its data, or ErrNotFound if the entry
+// was trimmed.
 func (s View) Event(ctx context.Context, tenant, id string) (Published, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Published{}, err
@@ -204,16 +204,16 @@ func (s View) published(e store.Entry) Published {
 	return p
 }
 
-// OtherStream is a stream of a flunq.io deployment of another key scheme, which
-// has one for each workflow.
+// OtherStream is a stream of a flunq.io deployment with another key scheme, which has one
+// stream for each workflow.
 type OtherStream struct{ Key, Tenant, Workflow string }
 
 // streamSuffix ends the names of streams.
 const streamSuffix = ":events"
 
-// OtherStreams finds the streams of another key scheme, of a tenant or of all
-// ("*"). It looks at all keys, but at most so many times at a thousand; complete
-// says whether that was enough.
+// OtherStreams finds the streams of a tenant, or of all tenants ("*"), that have another key
+// scheme. It scans the keys of Redis in at most looks steps of about a thousand keys. complete
+// reports whether it has scanned all of them.
 func (s View) OtherStreams(ctx context.Context, tenant string, looks int) (found []OtherStream, complete bool, err error) {
 	keys, complete, err := s.store.FindStreams(ctx, "tenant:"+tenant+":workflow:*"+streamSuffix, looks)
 	for _, key := range keys {
@@ -226,21 +226,21 @@ func (s View) OtherStreams(ctx context.Context, tenant string, looks int) (found
 	return found, complete, err
 }
 
-// DeadTenants are the tenants that have dead letters.
+// DeadTenants returns the tenants that have dead letters.
 func (s View) DeadTenants(ctx context.Context) ([]string, error) {
 	return s.store.TenantsWith(ctx, s.keys.DeadLetters)
 }
 
-// Unregistered are the timers that stand in a stream of another key scheme and
-// are yet to come, but that nobody has set: so nobody will fire them. The newest
-// events of the stream are looked at, about so many.
+// Unregistered returns the timers that a stream of another key scheme has scheduled for the
+// future and that are not set, so no service will fire them. It reads about most of the newest
+// events.
 func (s View) Unregistered(ctx context.Context, other OtherStream, most int) ([]timers.Pending, error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var found []timers.Pending
-	known := map[string]bool{} // what has become of timers, told by later events
+	known := map[string]bool{} // timers that a newer event has reported
 	for r := (store.Range{Count: 1000}); most > 0; most -= r.Count {
 		entries, err := s.store.Entries(ctx, other.Key, r)
 		if err != nil {
@@ -266,7 +266,8 @@ func (s View) Unregistered(ctx context.Context, other OtherStream, most int) ([]
 	return found, nil
 }
 
-// unfiredTimer reads a timer that is yet to come from an entry.
+// unfiredTimer returns the timer of an entry that schedules one for the future. It ignores
+// timers that a newer entry has reported already.
 func (s View) unfiredTimer(e store.Entry, other OtherStream, known map[string]bool, now time.Time) (timers.Pending, bool) {
 	reported, err := s.store.AnyEvent(e)
 	switch reported.Type {

@@ -16,32 +16,32 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Stuck is a report about executions that seem to have no next step.
+// Stuck reports the executions of a tenant that seem to have no next step.
 type Stuck struct {
-	Examined int      // how many open ones were examined, the oldest first
-	Open     int64    // how many there are
-	Found    []string // their ids
-	Unsure   string   // why there is no answer; "" if there is
+	Examined int      // open executions that were examined, oldest first
+	Open     int64    // all open executions
+	Found    []string // ids of the stuck executions
+	Unsure   string   // why the question cannot be answered; "" if it was
 }
 
-// mostInFlight is how many events and timers are looked through for the executions
-// that they belong to, of each group and set.
+// mostInFlight is how many unread events and pending entries of each group, and how many timers
+// of each set, are read to find the executions that they belong to.
 const mostInFlight = 1000
 
-// StuckQuery says how to look for executions without a next step.
+// StuckQuery selects the executions that Stuck examines.
 type StuckQuery struct {
-	Most  int           // how many are examined of each tenant
-	Quiet time.Duration // how long nothing was added to their history
+	Most  int           // open executions to examine
+	Quiet time.Duration // time without a new history entry
 	Next  TimerOwners
 }
 
-// TimerOwners are the executions that the next timers belong to.
+// TimerOwners is the set of executions that have one of the next timers.
 type TimerOwners map[executionKey]bool
 
-// executionKey names an execution.
+// executionKey identifies an execution.
 type executionKey struct{ tenant, id string }
 
-// TimerOwners reads the next timers of tenants.
+// TimerOwners reads the next timers of tenants and returns their executions.
 func (s View) TimerOwners(ctx context.Context, tenants []string) (TimerOwners, error) {
 	out := TimerOwners{}
 	for _, tenant := range timers.New(s.store).Indexes(tenants) {
@@ -57,10 +57,10 @@ func (s View) TimerOwners(ctx context.Context, tenants []string) (TimerOwners, e
 	return out, nil
 }
 
-// Stuck looks for executions that are at work, by their status, but for which
-// nothing is under way: no event is unread or pending in any group, none of the
-// next timers is theirs, and nothing was added to their history for how.Quiet. Those
-// that wait are left out: they may wait for an event that anybody may send.
+// Stuck finds executions that are pending or running although nothing can move them on: no event
+// of theirs is unread or pending in any group, they own none of the next timers, and their
+// history has not grown for how.Quiet. It leaves out waiting executions, which may wait for an
+// event from outside.
 func (s View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Stuck{}, err
@@ -96,7 +96,7 @@ func (s View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, 
 
 var errBacklog = errors.New("the services have much to do")
 
-// inFlightInAll are the executions for which something is under way.
+// inFlightInAll returns the executions that have an unread or pending event in any group.
 func (s View) inFlightInAll(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
 	streams, err := s.Streams(ctx, []string{tenant})
@@ -109,7 +109,7 @@ func (s View) inFlightInAll(ctx context.Context, tenant string) (map[string]bool
 				errBacklog, group.Name, group.Lag, group.Pending)
 		}
 		if err := s.addInFlight(ctx, tenant, group, out); err != nil {
-			return nil, store.Failed("look at what is under way", err)
+			return nil, store.Failed("read the events in flight", err)
 		}
 	}
 	return out, nil
@@ -146,8 +146,8 @@ func (s View) addInFlight(ctx context.Context, tenant string, group Group, out m
 	return err
 }
 
-// unchangedSince are those of some executions that are at work and whose history has said
-// nothing since a moment.
+// unchangedSince returns those of the executions that are pending or running and whose history
+// has not grown since a moment.
 func (s View) unchangedSince(ctx context.Context, tenant string, ids []string, since time.Time) (out []string, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -181,11 +181,10 @@ func (s View) unchangedSince(ctx context.Context, tenant string, ids []string, s
 	return out, nil
 }
 
-// ErrUnsure is wrapped by errors that say why it cannot be told what is under way.
-var ErrUnsure = errors.New("it cannot be told what is under way")
+// ErrUnsure is wrapped by the errors of InFlight that say why the events in flight are unknown.
+var ErrUnsure = errors.New("the events in flight are unknown")
 
-// Postponed returns the executions of which an event is put off, however many timers there are
-// before it: it looks at all of them.
+// Postponed returns the executions that have a postponed event. It scans all timers.
 func (s View) Postponed(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
 	match := "*\"kind\":\"" + string(event.DeliveryTimer) + "\"*"
@@ -204,10 +203,10 @@ func (s View) Postponed(ctx context.Context, tenant string) (map[string]bool, er
 	return out, nil
 }
 
-// InFlight returns the executions for which the services still have an event to handle:
-// one that is unread, pending, or put off. An execution that needs something which is not
-// there, before and after a look at this, has lost it. The error wraps ErrUnsure where
-// there is too much to look through, or where a service has never read here.
+// InFlight returns the executions that have an unread, pending or postponed event, which a
+// service has still to handle. An execution has lost what it needs if that is missing both
+// before and after a call of InFlight that does not return the execution. The error wraps
+// ErrUnsure if there are too many events to read, or if a service has never read the stream.
 func (s View) InFlight(ctx context.Context, tenant string) (map[string]bool, error) {
 	streams, err := s.Streams(ctx, []string{tenant})
 	if err != nil {
@@ -224,7 +223,7 @@ func (s View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending", ErrUnsure, group.Name, group.Lag, group.Pending)
 		}
 		if err := s.addInFlight(ctx, tenant, group, out); err != nil {
-			return nil, store.Failed("look at what is under way", err)
+			return nil, store.Failed("read the events in flight", err)
 		}
 		found++
 	}
@@ -243,10 +242,9 @@ func (s View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 	return out, nil
 }
 
-// Unlisted are the executions of tenants that stand in no list, as those of old
-// deployments: they are carried on when something happens to them, but nobody sees
-// them. It looks at all keys, at most so many times at a thousand; complete says
-// whether that was enough.
+// Unlisted returns the executions of tenants that are in no index, such as those of old
+// deployments: they still handle events, but no list shows them. It scans the keys of Redis in
+// at most looks steps of about a thousand keys. complete reports whether it has scanned all.
 func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found map[string][]string, complete bool, err error) {
 	if len(tenants) == 0 {
 		return nil, true, nil
@@ -283,7 +281,7 @@ func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 	return found, complete, nil
 }
 
-// executionsOf are the executions that keys are of, as far as they are of tenants that matter.
+// executionsOf returns the executions of keys that belong to a wanted tenant.
 func (s View) executionsOf(names []string, wanted map[string]bool) (out []executionKey) {
 	for _, name := range names {
 		tenant, id, _ := strings.Cut(strings.TrimPrefix(name, "tenant:"), ":execution:")
@@ -294,7 +292,7 @@ func (s View) executionsOf(names []string, wanted map[string]bool) (out []execut
 	return out
 }
 
-// unlisted adds those of some executions that do not stand where their status belongs.
+// unlisted adds those of the executions that are missing from the index of their status.
 func (s View) unlisted(ctx context.Context, all []executionKey, found map[string][]string) error {
 	if len(all) == 0 {
 		return nil

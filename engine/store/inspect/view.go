@@ -1,5 +1,5 @@
-// Package inspect reads what operators, the doctor and the terminal UI show: how streams, groups,
-// timers and executions stand. It writes nothing, and reads every key of a tenant.
+// Package inspect reads what operators, the doctor and the terminal UI show: the state of streams,
+// groups, timers and executions. It writes nothing. It may read every key of a tenant.
 package inspect
 
 import (
@@ -20,7 +20,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// View reads what operators see.
+// View reads the state of tenants for operators.
 type View struct {
 	store *store.Store
 	rdb   *wire.Client
@@ -38,41 +38,41 @@ var (
 	streamScript   = scripts.New("stream_info", "stream")
 )
 
-// Stream is how the stream of a tenant stands, and who reads it.
+// Stream is the state of a tenant's stream and its consumer groups.
 type Stream struct {
 	Tenant, Key string
 	Length      int64
-	First, Last string  // ids of the entries at its ends; "" if there are none
+	First, Last string  // ids of the first and the last entry; "" if there are none
 	Dead        int64   // dead letters
-	Groups      []Group // in the order of their names
+	Groups      []Group // sorted by name
 }
 
-// Group is how far a consumer group has come.
+// Group is the state of a consumer group.
 type Group struct {
 	Name      string
-	Delivered string // id of the last entry that somebody has read
+	Delivered string // id of the last entry delivered to a consumer
 	Consumers []Consumer
-	Pending   int64    // entries that were read and not acknowledged
-	Lag       int64    // entries that were not read; where Redis does not know, no more than 1000 are counted
-	Oldest    Delivery // the first of those pending
+	Pending   int64    // entries read and not acknowledged
+	Lag       int64    // entries not read yet; if Redis does not know, at most 1000 are counted
+	Oldest    Delivery // the first pending entry
 }
 
-// Consumer is one of a group.
+// Consumer is a consumer of a group.
 type Consumer struct {
 	Name    string
 	Pending int64
-	Idle    time.Duration // since it last asked for something; negative if that is not known
+	Idle    time.Duration // since its last command; negative if unknown
 }
 
 // Delivery is an entry that a consumer has read and not acknowledged.
 type Delivery struct {
 	ID, Consumer string
-	Idle         time.Duration // since somebody last touched it
-	Count        int64         // deliveries
+	Idle         time.Duration // since it was last delivered, claimed or renewed
+	Count        int64         // number of deliveries
 }
 
-// Streams are those of some tenants, in one round trip. Those that cannot be read
-// are left out, and are in the error.
+// Streams reads the streams of tenants in one round trip. It leaves out those that cannot be
+// read and reports them in the error.
 func (s View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
 	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.Cmd, 0, len(tenants))
@@ -91,7 +91,7 @@ func (s View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
 	for i, reply := range replies {
 		fields, err := reply.Slice()
 		if err != nil {
-			errs = append(errs, store.Failed("look at the stream of "+tenants[i], err))
+			errs = append(errs, store.Failed("read the stream of "+tenants[i], err))
 			continue
 		}
 		one := streamOf(fields)
@@ -116,8 +116,8 @@ func streamOf(l wire.List) Stream {
 	return out
 }
 
-// Unclaimed is the first pending entry of a group that nobody has touched for so
-// long; "" if there is none.
+// Unclaimed returns the first pending entry of a group that has been idle for at least idle. Its
+// ID is "" if there is none.
 func (s View) Unclaimed(ctx context.Context, tenant, group string, idle time.Duration) (Delivery, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Delivery{}, err
@@ -125,10 +125,10 @@ func (s View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: mostPendingRead}
 	found, err := s.rdb.XPendingExt(ctx, args).Result()
 	if err != nil {
-		return Delivery{}, store.Failed("look at what is pending", err)
+		return Delivery{}, store.Failed("read the pending entries", err)
 	}
 	for _, p := range found {
-		if p.Idle >= stream.ReleasedIdle { // what it was given when it was handed back does not count
+		if p.Idle >= stream.ReleasedIdle { // Release has added this to its idle time
 			p.Idle -= stream.ReleasedIdle
 		}
 		if p.Idle >= idle {
@@ -138,19 +138,19 @@ func (s View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 	return Delivery{}, nil
 }
 
-// mostPendingRead is how many pending entries Unclaimed looks at.
+// mostPendingRead is how many idle entries Unclaimed reads.
 const mostPendingRead = 100
 
-// TimerIndex is a set of timers: one for all tenants, or on a cluster each tenant's.
+// TimerIndex describes a sorted set of timers. All tenants share one; on a cluster each has its own.
 type TimerIndex struct {
 	Key     string
 	Count   int64
-	Overdue int64     // by the scores, for longer than was asked about
-	Next    time.Time // that the first one is due; zero if there is none
+	Overdue int64     // timers overdue for longer than grace
+	Next    time.Time // when the first timer is due; zero if there is none
 	Now     time.Time // by Redis' clock
 }
 
-// Overdue counts the timers of some tenants, and those overdue for longer than grace.
+// Overdue counts the timers of tenants, and those overdue for longer than grace.
 func (s View) Overdue(ctx context.Context, tenants []string, grace time.Duration) ([]TimerIndex, error) {
 	var out []TimerIndex
 	seen := map[string]bool{}
@@ -188,9 +188,9 @@ func (s View) index(ctx context.Context, key string, grace time.Duration) (Timer
 	return index, err
 }
 
-// Unserved are those of some services, by their groups, that no process runs for a tenant.
-// A consumer that has read lately and whose process has not registered counts too: that is
-// an earlier version of flunq, or another program.
+// Unserved returns the services, of a map from services to groups, that no process runs for a
+// tenant. A service also counts as running if a consumer of an unregistered process has read
+// recently: an earlier version of flunq, or another program.
 func (s View) Unserved(ctx context.Context, tenant string, groups map[string]string) (missing []string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
@@ -218,8 +218,8 @@ func (s View) Unserved(ctx context.Context, tenant string, groups map[string]str
 	return missing, nil
 }
 
-// UnknownReader is the consumer that has read last, of those that belong to no process that
-// has registered and have read within the last minute.
+// UnknownReader returns the consumer that was active last, among those that belong to no
+// registered process and were active within the last minute.
 func UnknownReader(all []store.Process, consumers []Consumer) (last Consumer, found bool) {
 	known := map[string]bool{}
 	for i := range all {
@@ -237,19 +237,18 @@ func UnknownReader(all []store.Process, consumers []Consumer) (last Consumer, fo
 	return last, found
 }
 
-// readLately is how long ago a consumer that has not registered may have read.
+// readLately is how recently UnknownReader's consumers must have been active.
 const readLately = time.Minute
 
-// Sizes are about how many bytes the histories of executions take in Redis; -1 where it
-// does not say.
+// Sizes estimates how many bytes the histories of executions take in Redis; -1 if unknown.
 func (s View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
-	const few = 1 // entries that Redis looks at
+	const few = 1 // entries that Redis samples
 	pipe := s.rdb.Pipeline()
 	out := make([]int64, len(ids))
 	for _, id := range ids {
 		pipe.MemoryUsage(ctx, s.keys.History(tenant, id), few)
 	}
-	replies, _ := pipe.Exec(ctx) // what was refused is unknown
+	replies, _ := pipe.Exec(ctx) // a refused command leaves its size unknown
 	for i := range out {
 		out[i] = -1
 		if size, ok := replies[i].(interface{ Result() (int64, error) }); ok {
@@ -261,21 +260,21 @@ func (s View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
 	return out
 }
 
-// MemoryUse is how many bytes Redis uses, and may use; 0 if it may use all there is, or
-// does not say.
+// MemoryUse returns how many bytes Redis uses and may use at most. The limit is 0 if there is
+// none or if Redis does not report it.
 func (s View) MemoryUse(ctx context.Context) (used, most int64, err error) {
 	info, err := s.rdb.Info(ctx, "memory").Result()
 	if _, refused := errors.AsType[redis.Error](err); refused {
-		return 0, 0, nil // one that does not say may use all
+		return 0, 0, nil // without INFO the limit is unknown
 	}
 	if err != nil {
-		return 0, 0, store.Failed("ask for the memory", err)
+		return 0, 0, store.Failed("read the memory use", err)
 	}
 	v := store.ReadServer(info, nil)
 	return v.Used, max(v.Limit, 0), nil
 }
 
-// neverRead reports whether Redis says that there is no group, or no stream.
+// neverRead reports whether an error says that the group or the stream does not exist.
 func neverRead(err redis.Error) bool {
 	return strings.HasPrefix(err.Error(), "NOGROUP") || strings.Contains(err.Error(), "no such key")
 }

@@ -15,15 +15,15 @@ const (
 	commandsExamined = 1000
 )
 
-// TakeCommands delivers operators' commands to the reader that wait behind other entries
-// of the streams of tenants. They are the reader's like messages that it has read.
+// TakeCommands delivers to the reader the operators' commands that wait behind other entries in
+// the streams of tenants. They become pending for the reader like messages that it has read.
 func (s Streams) TakeCommands(ctx context.Context, r Reader, tenants []string) (out []store.Message, err error) {
 	keys := make([]string, 0, len(tenants))
 	for _, tenant := range tenants {
 		keys = append(keys, s.keys.Commands(tenant))
 	}
 	if n, err := s.rdb.Exists(ctx, keys...).Result(); err != nil || n == 0 {
-		return nil, store.Failed("look for commands", err)
+		return nil, store.Failed("find commands", err)
 	}
 	now, err := s.store.Now(ctx)
 	if err != nil {

@@ -17,21 +17,21 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// DeadLetter is a dead letter: an event, or a timer, that was given up.
+// DeadLetter is an event or a timer that was dead-lettered.
 type DeadLetter struct {
 	Tenant string
-	Stream string // that it stands in
-	ID     string // there
+	Stream string // key of its stream
+	ID     string // id of its entry in that stream
 	Died   time.Time
 
-	Event  event.Event // as far as it can be read
-	Fields []string    // of the entry that was given up, name after name with its value
-	Timer  string      // instead, of a timer that could not fire: its text
-	Err    error       // why it cannot be replayed, if so
+	Event  event.Event // as far as it is readable
+	Fields []string    // field names and values of the dead-lettered entry
+	Timer  string      // for a timer that could not fire: its text, instead of Event and Fields
+	Err    error       // why it cannot be replayed; nil if it can
 
 	Reason, Service           string
 	Attempts                  int
-	Replayed                  int // how often it was replayed before
+	Replayed                  int // number of earlier replays
 	SourceStream, SourceID    string
 	FirstFailure, LastFailure time.Time
 }
@@ -41,20 +41,21 @@ func deadLetterFields() []string {
 	return []string{"reason", "attempts", "service", "source_stream", "source_id", "first_failure", "last_failure"}
 }
 
-// mostReplayed is how many fields an entry may have that a script writes at once.
+// mostReplayed is the maximum number of fields of an entry that a script writes: Lua limits the
+// arguments of a command.
 const mostReplayed = 3900
 
-// DeadLetterQuery says which dead letters to read: of a tenant, or of a stream that
-// OtherStreams has found.
+// DeadLetterQuery selects the dead letters of a tenant, or of a stream that OtherStreams has
+// found.
 type DeadLetterQuery struct {
 	store.Range
 
 	Tenant, Stream string
 }
 
-// DeadLetters reads a page of dead letters, the newest first. Of a stream that holds
-// other events too these are left out, so that there may be fewer than Count. The
-// id at which to go on comes with them, "" at the end.
+// DeadLetters reads a page of dead letters, newest first. The page may have fewer than Count,
+// because other events of the stream are left out. next is the id at which the next page begins,
+// "" at the end.
 func (s Streams) DeadLetters(ctx context.Context, q DeadLetterQuery) (deadLetters []DeadLetter, next string, err error) {
 	if err := store.CheckTenant(q.Tenant); err != nil {
 		return nil, "", err
@@ -115,7 +116,7 @@ func (s Streams) deadLetterOf(e store.Entry) (DeadLetter, bool) {
 		Reason: own["reason"], Service: own["service"], SourceStream: own["source_stream"], SourceID: own["source_id"],
 		FirstFailure: wire.Time(own["first_failure"]), LastFailure: wire.Time(own["last_failure"]),
 	}
-	l.Attempts, _ = strconv.Atoi(own["attempts"]) // 0 says that it is not known
+	l.Attempts, _ = strconv.Atoi(own["attempts"]) // 0 if unknown
 	if len(fields) == 2 && fields[0] == "timer" {
 		l.Timer = fields[1]
 		d := timers.DueOf(redis.Z{Member: l.Timer}, l.LastFailure)
@@ -128,14 +129,14 @@ func (s Streams) deadLetterOf(e store.Entry) (DeadLetter, bool) {
 	return l, true
 }
 
-// read makes the original's event of its fields.
+// read decodes the original event from its fields.
 func (l *DeadLetter) read(s *store.Store) {
-	// What is wrong with it is the reason for which it is here.
+	// An unreadable event is why it was dead-lettered, so its error is known already.
 	l.Event, _ = s.Decode(l.Fields)
 	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
 	delete(l.Event.Ext, event.ReplayAttribute)
 	if n := len(l.Fields) / 2; n > mostReplayed {
-		l.Err = fmt.Errorf("it has %d fields, more than %d, which nobody takes at once", n, mostReplayed)
+		l.Err = fmt.Errorf("it has %d fields, and at most %d can be written at once", n, mostReplayed)
 	}
 }
 
@@ -193,8 +194,7 @@ func (s Streams) DeadLetter(ctx context.Context, m store.Message, d event.Dead, 
 	return n == 1, store.Failed("dead-letter a message", err)
 }
 
-// deadLetterOfEvent reads an event that tells of a dead letter; false if it tells of
-// something else.
+// deadLetterOfEvent reads a dead letter from an event that reports it; false for other events.
 func (s Streams) deadLetterOfEvent(e store.Entry) (DeadLetter, bool) {
 	reported, err := s.store.AnyEvent(e)
 	switch reported.Type {
@@ -215,7 +215,7 @@ func (s Streams) deadLetterOfEvent(e store.Entry) (DeadLetter, bool) {
 		Reason: first("reason", "error"), Service: first("service"), LastFailure: reported.Time, FirstFailure: reported.Time,
 		Err: err,
 	}
-	l.Attempts, _ = strconv.Atoi(first("attempts")) // 0 says that it is not known
+	l.Attempts, _ = strconv.Atoi(first("attempts")) // 0 if unknown
 	l.Fields = wire.FieldList(store.FieldsOfJSON([]byte(first("original", "original_event", "event"))))
 	l.read(s.store)
 	if l.Err == nil && l.Event.Type == "" {

@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// claim says what to take over.
+// claim selects the entries to claim.
 type claim struct {
 	tenant, first string
 	lease         time.Duration
@@ -28,10 +28,10 @@ type claim struct {
 // entry was handled in isolation.
 const poisonCrashes = 2
 
-// ReleasedIdle is the idle time that Release gives to an entry.
+// ReleasedIdle is the idle time that Release sets, so that any consumer may claim the entry.
 const ReleasedIdle = 24 * time.Hour
 
-// claim takes over entries that have been idle for a lease.
+// claim claims entries that have been idle for a lease.
 func (s Streams) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]store.Message, error) {
 	keys := []string{s.keys.Stream(c.tenant), s.keys.Crashes(c.tenant)}
 	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
@@ -81,8 +81,9 @@ func (s Streams) MarkIsolated(ctx context.Context, m store.Message) error {
 	return store.Failed("mark a poison candidate", err)
 }
 
-// Renew keeps messages from being claimed for another lease. It returns those that are no longer
-// the consumer's: another one has claimed them, or they were acknowledged.
+// Renew resets the idle time of messages, which keeps other consumers from claiming them for
+// another lease. It returns the messages that the consumer has lost: another consumer has claimed
+// them, or they were acknowledged.
 func (s Streams) Renew(ctx context.Context, msgs ...store.Message) (lost []store.Message, err error) {
 	return s.setIdle(ctx, 0, msgs)
 }
@@ -93,8 +94,7 @@ func (s Streams) Release(ctx context.Context, msgs ...store.Message) error {
 	return err
 }
 
-// ByOwner groups messages by their tenant, group and consumer: those of one group are renewed
-// together.
+// ByOwner groups messages by tenant, group and consumer. One command renews each part.
 func ByOwner(msgs []store.Message) (parts [][]store.Message) {
 	type owner struct{ tenant, group, consumer string }
 	places := map[owner]int{}
@@ -129,8 +129,8 @@ func (s Streams) setIdle(ctx context.Context, idle time.Duration, msgs []store.M
 	return lost, nil
 }
 
-// ClaimAbandoned claims pending entries whose consumer has not touched them for a lease. If there
-// are none, wake says when there may be some; zero means that nothing is pending at all.
+// ClaimAbandoned claims pending entries that have been idle for a lease. If there are none, wake
+// is when an entry may reach that idle time; zero means that nothing is pending.
 func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Duration, count int, now time.Time) (out []store.Message, wake time.Time, err error) {
 	var errs []error
 	for tenants := range slices.Chunk(r.Tenants, tenantsAtOnce) {
@@ -155,16 +155,16 @@ func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Durati
 	return out, wake, errors.Join(errs...)
 }
 
-// tenantsAtOnce is how many tenants are looked at in one round trip.
+// tenantsAtOnce is how many tenants one round trip covers.
 const tenantsAtOnce = 100
 
-// pendingPage are the first pending entries of a stream.
+// pendingPage is an XPENDING of the first pending entries of a stream.
 type pendingPage struct {
 	args    redis.XPendingExtArgs
 	entries *redis.XPendingExtCmd
 }
 
-// pendingPageSize is how many pending entries of a stream are read.
+// pendingPageSize is how many pending entries of a stream one page has.
 const pendingPageSize = 100
 
 // pending reads the first pending entries of some tenants. firstAbandoned reports the error of a
@@ -179,17 +179,17 @@ func (s Streams) pending(ctx context.Context, tenants []string, group string) ([
 	_, err := pipe.Exec(ctx)
 	reported := func(w pendingPage) bool { return w.entries.Err() != nil }
 	if err != nil && !slices.ContainsFunc(out, reported) {
-		return nil, store.Failed("look at what is pending", err) // the commands were not sent
+		return nil, store.Failed("read the pending entries", err) // no command has an error of its own: the pipeline failed
 	}
 	return out, nil
 }
 
-// firstAbandoned returns the first entry that nobody has touched for a lease; "" if there is none.
-// Then oldest is the longest idle time; it is negative if nothing is pending.
+// firstAbandoned returns the first entry that has been idle for a lease. If there is none, first
+// is "" and oldest is the longest idle time, negative if nothing is pending.
 func (s Streams) firstAbandoned(ctx context.Context, w pendingPage, lease time.Duration) (first string, oldest time.Duration, err error) {
 	entries, err := w.entries.Result()
 	if err != nil {
-		return "", 0, store.Failed("look at what is pending", err)
+		return "", 0, store.Failed("read the pending entries", err)
 	}
 	oldest = -1
 	for _, entry := range entries {
@@ -201,10 +201,10 @@ func (s Streams) firstAbandoned(ctx context.Context, w pendingPage, lease time.D
 	if len(entries) < pendingPageSize {
 		return "", oldest, nil
 	}
-	// All of these are being handled. Redis looks through the others itself.
+	// All entries of this page are being handled. Redis searches the rest.
 	w.args.Idle, w.args.Count = lease, 1
 	if entries, err = s.rdb.XPendingExt(ctx, &w.args).Result(); err != nil || len(entries) == 0 {
-		return "", oldest, store.Failed("look at what is pending", err)
+		return "", oldest, store.Failed("read the pending entries", err)
 	}
 	return entries[0].ID, entries[0].Idle, nil
 }
@@ -240,7 +240,7 @@ func (s Streams) forgetCrashes(ctx context.Context, tenant string) error {
 		if pairs, cursor, err = s.rdb.HScan(ctx, key, cursor, "", store.ScanCount).Result(); err != nil {
 			return store.Failed("read the crash counts", err)
 		}
-		for i := 0; i < len(pairs); i += 2 { // a name, and then its value
+		for i := 0; i < len(pairs); i += 2 { // names and values
 			if err := s.forgetCrash(ctx, tenant, key, pairs[i]); err != nil {
 				return store.Failed("forget crash counts", err)
 			}
@@ -281,21 +281,21 @@ func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration
 	return n == 1, store.Failed("postpone a message", err)
 }
 
-// Answer is a message and the event that it is answered with.
+// Answer is a message and the event that answers it.
 type Answer struct {
 	Message *store.Message
 	Event   *event.Event
 }
 
-// How much one replyScript does: Redis does nothing else meanwhile.
+// The limits of one call of replyScript, which blocks Redis while it runs.
 const (
 	mostAnswers = 100
 	mostData    = 1 << 20
 )
 
-// Replies answers messages that were delivered to one consumer, all of one tenant, and reports
-// for each whether it was answered: a message that is no longer the consumer's is not. After an
-// error the others may be answered again, because no message is answered twice.
+// Replies answers messages of one tenant that were delivered to one consumer, and reports for
+// each whether it was answered. A message that the consumer no longer owns is not. After an error
+// the caller may repeat the call: no message is answered twice.
 func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) {
 	given := make([]bool, len(answers))
 	for from := 0; from < len(answers); {
@@ -314,7 +314,7 @@ func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) 
 	return given, nil
 }
 
-// replies answers by one script, and notes which answers were given.
+// replies answers with one script call and records which answers were given.
 func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) error {
 	m := answers[0].Message
 	var answered store.IDRange
@@ -343,8 +343,8 @@ func (s Streams) replies(ctx context.Context, answers []Answer, given []bool) er
 	return nil
 }
 
-// AcknowledgeOwned acknowledges a message if it is still the consumer's: another consumer that
-// has claimed it may still have to handle it.
+// AcknowledgeOwned acknowledges a message if the consumer still owns it. Another consumer that has
+// claimed it may still have to handle it.
 func (s Streams) AcknowledgeOwned(ctx context.Context, m store.Message) error {
 	err := acknowledgeScript.Run(ctx, s.rdb, []string{s.keys.Stream(m.Tenant)}, m.Group, m.ID, m.Consumer).Err()
 	return store.Failed("acknowledge", err)

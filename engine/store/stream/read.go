@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// reading is one call of a reader.
+// reading is one round trip of a reader.
 type reading struct {
 	store  *store.Store
 	reader Reader
@@ -25,7 +25,7 @@ func (s Streams) reading(r Reader) *reading {
 	return &reading{store: s.store, reader: r, trip: s.rdb.Trip(), buffer: s.rdb.Buffer()}
 }
 
-// end gives the memory of the reading back, except for the messages.
+// end returns the buffers of the reading to their pool. The messages remain valid.
 func (q *reading) end() {
 	q.trip.End()
 	q.store.Redis().Return(q.buffer)
@@ -114,8 +114,8 @@ func (q *reading) stream(reply *wire.Reply, tenant string, entries int) {
 	}
 }
 
-// streamsOf finds the tenants of the streams that a reply names. Redis names them in the order
-// of the command, so that finding all of them is one walk.
+// streamsOf maps the stream keys of a reply to tenants. Redis returns streams in the order of the
+// command, so one pass over the tenants finds all of them.
 type streamsOf struct {
 	store   *store.Store
 	tenants []string
@@ -134,8 +134,8 @@ func (o *streamsOf) tenant(name []byte) string {
 	return ""
 }
 
-// Load reads omitted messages as far as there is memory for them, and returns the rest in
-// left. Messages that are gone from the stream are handled.
+// Load reads omitted messages up to wire.LargeBudget bytes and returns the rest in left. Messages
+// that are no longer in the stream are returned in handled.
 func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (msgs, left []store.Message, handled []Handled, now time.Time, err error) {
 	if now, err = s.store.Now(ctx); err != nil {
 		return nil, omitted, nil, now, err
@@ -166,7 +166,7 @@ func (s Streams) loadInto(ctx context.Context, r *Reader, m *store.Message, now 
 	}
 	reply := buffer.Reply()
 	if reply.Refusal() != "" || reply.List() < 1 {
-		return 0, nil // a read of the stream says what is wrong
+		return 0, nil // the next read of the stream reports the error
 	}
 	entry := buffer.Entry()
 	if reply.Entry(entry); reply.Bad() {

@@ -1,6 +1,6 @@
 // Package stream reads, claims, acknowledges and renews entries of the tenants' streams for
-// consumer groups, puts them off, trims the streams, and keeps dead letters. An entry is lost
-// only when its group has acknowledged it. Its keys are a tenant's stream, its dead letters and
+// consumer groups, postpones them, trims the streams, and keeps dead letters. An entry stays
+// pending until its group acknowledges it. Its keys are a tenant's stream, its dead letters and
 // the hash of crash counts.
 package stream
 
@@ -43,8 +43,8 @@ var (
 	sweepScript       = scripts.New("stream_info", "sweep")
 )
 
-// Groups makes consumer groups on a tenant's stream, by default those of the
-// services, from its beginning; those that exist stay as they are.
+// Groups creates consumer groups on a tenant's stream, by default those of the services. They
+// begin at its first entry. Existing groups stay as they are.
 func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) error {
 	if err := store.CheckTenant(tenant); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s Streams) Groups(ctx context.Context, tenant string, groups ...string) er
 
 func (s Streams) makeGroup(ctx context.Context, tenant, group string) error {
 	made := redis.NewStatusCmd(ctx, "xgroup", "create", &s.store.TenantKeys(tenant).Stream, &group, "0", "mkstream")
-	made.SetFirstKeyPos(2) //nolint:mnd // behind the two words
+	made.SetFirstKeyPos(2) //nolint:mnd // after "xgroup create"
 	err := s.rdb.Process(ctx, made)
 	if err != nil && strings.HasPrefix(err.Error(), "BUSYGROUP") {
 		return nil
@@ -73,14 +73,14 @@ func (s Streams) makeGroup(ctx context.Context, tenant, group string) error {
 	return store.Failed("make the group "+group, err)
 }
 
-// Reader says who reads what: a consumer of a group, and the streams of some tenants.
+// Reader is a consumer of a group that reads the streams of tenants.
 type Reader struct {
 	Group, Consumer string
 	Tenants         []string
 
-	// Wants says which events become messages; nil: all.
+	// Wants reports which events become messages; nil: all.
 	Wants func(event.Type) bool
-	// Notes, unless nil, receive what was read besides messages.
+	// ReadInfo, unless nil, receives what was read besides messages.
 	ReadInfo *ReadInfo
 	// Handled are acknowledged in the same round trip.
 	Handled []Handled
@@ -95,7 +95,7 @@ func (r *Reader) wants(typ []byte) bool {
 	return r.Wants == nil || t == "" || r.Wants(t)
 }
 
-// addUnwanted notes an entry that the reader does not want; up to more entries may follow.
+// addUnwanted records an entry that the reader does not want; up to more entries may follow.
 func (r *Reader) addUnwanted(entry Handled, more int) {
 	if r.ReadInfo == nil {
 		return
@@ -106,7 +106,7 @@ func (r *Reader) addUnwanted(entry Handled, more int) {
 	r.ReadInfo.Unwanted = append(r.ReadInfo.Unwanted, entry)
 }
 
-// addFound notes how many entries a tenant had, and their size.
+// addFound records how many entries of a tenant were read, and their size.
 func (r *Reader) addFound(tenant string, entries, bytes int) {
 	if r.ReadInfo == nil || entries == 0 {
 		return
@@ -117,26 +117,26 @@ func (r *Reader) addFound(tenant string, entries, bytes int) {
 	r.ReadInfo.Found = append(r.ReadInfo.Found, Found{tenant, entries, bytes})
 }
 
-// ReadInfo are what was read besides messages.
+// ReadInfo describes what was read besides messages.
 type ReadInfo struct {
 	Unwanted []Handled // events of other types
-	Found    []Found   // in the order of the tenants that had something
+	Found    []Found   // for each tenant with entries, in order
 
-	one [1]Found // as it is mostly
+	one [1]Found // the usual case, without an allocation
 }
 
-// Found is how many events of all types were read of a tenant.
+// Found counts the events of all types that were read for a tenant.
 type Found struct {
 	Tenant string
 	Events int
 	Bytes  int // of their entries as Redis sent them
 }
 
-// Handled is an entry that a group has finished with.
+// Handled is an entry to be acknowledged.
 type Handled struct{ Tenant, ID string }
 
-// Read delivers new entries, up to count of each tenant. It waits up to block
-// for one; with 0 it does not wait. The time is Redis' own after the wait.
+// Read delivers new entries, up to count for each tenant. It blocks for up to block until there is
+// one; with 0 it does not block. The returned time is Redis' own after the read.
 func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
 	for _, tenant := range r.Tenants {
 		if err := store.CheckTenant(tenant); err != nil {
@@ -145,8 +145,8 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 	}
 	out, now, err := s.read(ctx, r, count, block)
 	if err != nil && strings.HasPrefix(err.Error(), "NOGROUP") {
-		// Somebody removed the group or the stream. What was acknowledged is known
-		// to the executions, so reading from the beginning repeats nothing.
+		// The group or the stream was removed. Executions recognise events that they
+		// have handled, so reading from the beginning repeats nothing.
 		for _, tenant := range r.Tenants {
 			if wrong := s.makeGroup(ctx, tenant, r.Group); wrong != nil && store.Temporary(wrong) {
 				return nil, now, wrong
@@ -160,8 +160,7 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 	return out, now, store.Failed("read the stream", err)
 }
 
-// readEach reads one tenant after the other, so that a broken stream does not keep the others
-// from being read. It returns an error only if it has read nothing.
+// readEach reads one tenant after the other, so a broken stream does not block the others. It returns an error only if it has read nothing.
 func (s Streams) readEach(ctx context.Context, r Reader, count int) (out []store.Message, now time.Time, err error) {
 	for _, tenant := range r.Tenants {
 		one := r
@@ -198,8 +197,8 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	return out, now, err
 }
 
-// refused returns why a read was refused. go-redis does not look into raw replies, so a harmless
-// command makes it meet the same error, and drop its connection to a Redis that is no longer the
+// refused returns why a read was refused. go-redis does not inspect raw replies, so a harmless
+// command makes it see the same error, and drop its connection to a Redis that is no longer the
 // master.
 func (s Streams) refused(ctx context.Context, r Reader, text string) error {
 	if !strings.HasPrefix(text, "NOGROUP") {
@@ -223,11 +222,11 @@ func (s Streams) Acknowledge(ctx context.Context, r Reader) error {
 	return store.Failed("acknowledge", q.trip.Send(ctx))
 }
 
-// Trim shortens the streams of tenants to about keep entries each, and never to fewer. An
-// entry goes when it is older than age by Redis' clock and every group, including those of
-// other programs, has read and acknowledged it and all before it. Nothing goes from a stream that lacks
-// one of the groups; without names these are the services' own. It returns the number of
-// entries removed.
+// Trim shortens the streams of tenants to about keep entries each, and never to fewer. It removes
+// an entry that is older than age by Redis' clock if every group, including those of other
+// programs, has acknowledged it and all entries before it. It removes nothing from a stream that
+// lacks one of groups, by default those of the services. It returns the number of removed
+// entries.
 func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.Duration, groups ...string) (removed int64, err error) {
 	if len(groups) == 0 {
 		groups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
@@ -248,8 +247,8 @@ func (s Streams) Trim(ctx context.Context, tenants []string, keep int, age time.
 	return removed, err
 }
 
-// onEach runs a script on each key, many of them in one round trip, and calls done with each
-// reply. It returns all errors together.
+// onEach runs a script on each key, many in one round trip, and calls done with each reply. It
+// joins all errors.
 func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string, args []any, done func(key string, reply *redis.Cmd) error) error {
 	var errs []error
 	for page := range slices.Chunk(keys, tenantsAtOnce) {
@@ -267,8 +266,8 @@ func (s Streams) onEach(ctx context.Context, script *redis.Script, keys []string
 	return errors.Join(errs...)
 }
 
-// each runs a script on each of some keys in one round trip, or in a second one if Redis does
-// not know the script yet. It fails only if the script cannot be loaded.
+// each runs a script on each key in one round trip, and in a second one if Redis does not know
+// the script yet. It fails only if the script cannot be loaded.
 func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, args []any) ([]*redis.Cmd, error) {
 	replies := make([]*redis.Cmd, len(keys))
 	for known := false; ; known = true {
@@ -277,7 +276,7 @@ func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, 
 			replies[i] = script.EvalSha(ctx, pipe, []string{key}, args...)
 		}
 		if _, err := pipe.Exec(ctx); !redis.HasErrorPrefix(err, "NOSCRIPT") || known {
-			return replies, nil // each says what is wrong with it
+			return replies, nil // each reply carries its own error
 		}
 		if err := script.Load(ctx, s.rdb).Err(); err != nil {
 			return nil, store.Failed("load a script", err)
@@ -285,9 +284,8 @@ func (s Streams) each(ctx context.Context, script *redis.Script, keys []string, 
 	}
 }
 
-// SweepConsumers removes a group's consumers that have nothing pending and have been idle for
-// at least that long: their processes are gone. Redis creates a consumer that returns again at
-// its next read.
+// SweepConsumers removes a group's consumers that have nothing pending and have been idle for at
+// least idle, because their processes are gone. Redis recreates a consumer at its next read.
 func (s Streams) SweepConsumers(ctx context.Context, tenants []string, group string, idle time.Duration) error {
 	var streams []string
 	for _, tenant := range tenants {
