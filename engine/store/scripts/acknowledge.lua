@@ -5,7 +5,7 @@
 -- ARGV[2]  entry id of the message
 -- ARGV[3]  consumer
 --
--- Returns 1, or 0 if the message is not the consumer's any more.
+-- Returns 1, or 0 if the consumer no longer owns the message.
 
 local stream = KEYS[1]
 local group, entry, consumer = ARGV[1], ARGV[2], ARGV[3]

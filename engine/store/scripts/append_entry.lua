@@ -1,5 +1,5 @@
--- note appends an entry by an operator to the history of an execution that has not ended. ARGV
--- holds it between two places: its id without the version, then its other fields.
+-- append_entry appends an operator's entry to the history of an execution that has not ended.
+-- ARGV[from] to ARGV[to] hold its id without the version, then its other fields.
 local function append_entry(execution, history, from, to)
   if to < from then return end
   local is = redis.call('HMGET', execution, 'version', 'status')

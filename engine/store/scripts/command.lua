@@ -1,5 +1,5 @@
--- Appends the command of an operator to a stream, and lists it, so that a worker finds it before it
--- has read all that stands before it in the stream.
+-- Appends an operator's command to a stream and lists it, so that a worker finds it before it has
+-- read the entries ahead of it.
 --
 -- KEYS[1]   stream of the tenant
 -- KEYS[2]   commands that workers may not have read: "<entry id> <execution>", by the time of the entry

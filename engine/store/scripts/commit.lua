@@ -1,6 +1,6 @@
--- Commits transitions of executions, one after the other: each of them whole or not at all,
--- whatever becomes of those before it. If one fails, all later ones of its execution fail as
--- conflicts: they were decided on what it would have made.
+-- Commits transitions of executions, one after the other, each completely or not at all. One that
+-- fails does not affect other executions. All later transitions of its own execution fail as
+-- conflicts, because they were decided on its outcome.
 --
 -- KEYS[1]   stream of the tenant
 -- KEYS[2]   timers
@@ -24,11 +24,11 @@
 -- member and tombstone. An event is as in event.lua. An event to publish may also be
 --   'history', i, n, and n field names and values: the i-th of the history with further fields
 --
--- Returns for each transition: 0 committed, 1 the execution has another version, 2 the message is
--- not the consumer's any more, or the text of an error.
+-- Returns for each transition: 0 committed, 1 the execution has another version, 2 the consumer no
+-- longer owns the message, or the text of an error.
 --
--- What could fail is checked before anything is written. Only the first entry of the history fails
--- by itself, if the key is no stream or has the version already.
+-- Everything that can fail is checked before the first write. Only the first XADD to the history
+-- checks by itself that the key is a stream without this version.
 
 local keys, args = KEYS, ARGV -- locals are faster than globals
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
@@ -42,7 +42,7 @@ local function read(at, key)
   return {
     length = tonumber(args[at]), entry = args[at + 1], acknowledge = args[at + 2] == '1',
     id = args[at + 3], score = args[at + 4], version = args[at + 5], status = args[at + 6],
-    index = keys[tonumber(args[at + 7])], -- that the execution ends in, nil if it goes on
+    index = keys[tonumber(args[at + 7])], -- index of the final status, nil if the execution has not ended
     damaged = args[at + 8] == '1',        -- its history is known to be gone
     even_if_full = args[at + 9] == '1',
     join = tonumber(args[at + 10]), leave = tonumber(args[at + 11]),
@@ -68,7 +68,7 @@ local function wrong_types(t, retried)
   return wrong
 end
 
--- Returns where each event stands, where the last one ends, and what went wrong.
+-- Returns the position of each event, the position after the last one, and the error if any.
 local function append(t)
   local places, at = {}, t.first + t.fields
   for i = 1, t.events do
@@ -96,7 +96,8 @@ local function publish(t, places, at)
   return at
 end
 
--- A timer that is not set yet must not be set by an event that arrives later: a note says so.
+-- A timer that is not set yet must not be set by an event that arrives later: its tombstone in the
+-- hash of the execution prevents that.
 local function cancel(t, at)
   for i = at, at + 2 * t.cancel - 1, 2 do
     local member, tombstone = args[i], args[i + 1]
@@ -118,13 +119,13 @@ local function index(t, retried, status)
     redis.call('ZREM', open, t.id)
   elseif retried then
     redis.call('ZADD', open, t.score, t.id)
-  elseif t.version == '0' and status ~= 'pending' then -- a pending one is there since its start
+  elseif t.version == '0' and status ~= 'pending' then -- start.lua has added a pending one
     redis.call('ZADD', open, 'NX', t.score, t.id)
   end
   if retried and t.index ~= faulted then redis.call('ZREM', faulted, t.id) end
 end
 
--- An execution that has ended needs neither its snapshot nor notes of timers. Before 2026-11-23
+-- An execution that has ended needs neither its snapshot nor its fields about timers. Before 2026-11-23
 -- the snapshot was in state and state_version.
 local function clean(t, snapshot, notes)
   if snapshot then redis.call('HDEL', t.execution, 'snapshot', 'snapshot_version', 'state', 'state_version') end
@@ -134,8 +135,8 @@ local function clean(t, snapshot, notes)
   end
 end
 
--- A stream has memory set aside for further entries, more than a small history takes. A copy has
--- none. Not every Redis can copy.
+-- A stream reserves memory for further entries, more than a small history needs. A copy does not.
+-- Not every Redis has COPY.
 local function compact(history)
   local copy = history .. ':history' -- no execution has an id that ends like this
   if redis.pcall('COPY', history, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, history) end

@@ -1,4 +1,4 @@
--- Gives up a message: writes its dead letter, publishes events about it, and acknowledges it.
+-- Dead-letters a message: writes its dead letter, publishes events about it, and acknowledges it.
 --
 -- KEYS[1]   stream of the tenant
 -- KEYS[2]   stream of dead letters
@@ -6,9 +6,9 @@
 -- ARGV[2]   entry id of the message
 -- ARGV[3]   consumer
 -- ARGV[4…]  the dead letter, then each event to publish: the number of its field names and
---           values, and these
+--           values, then these
 --
--- Returns 1, or 0 if the message is not the consumer's any more.
+-- Returns 1, or 0 if the consumer no longer owns the message.
 
 local stream, dead = KEYS[1], KEYS[2]
 local group, entry, consumer = ARGV[1], ARGV[2], ARGV[3]

@@ -1,4 +1,4 @@
--- Stores a version of a definition, unless another version has become the latest one.
+-- Stores a version of a definition, unless the latest version is not the expected one.
 --
 -- KEYS[1]   hash of the definition
 -- KEYS[2]   set of the tenant's workflows

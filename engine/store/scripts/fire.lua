@@ -1,6 +1,6 @@
 -- Fires timers: publishes the event of each, and only then removes it. A timer whose stream
--- cannot be written stays, and does not keep the others. As long as one of them is not due, none
--- fires.
+-- cannot be written stays, and does not affect the others. None fires while one of them is not
+-- due.
 --
 -- KEYS[1]   timers
 -- KEYS[2]   timer keys

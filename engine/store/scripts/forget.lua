@@ -1,13 +1,13 @@
--- Removes executions that have ended, each of them whole or not at all: an execution goes if it
--- is as it was read, and if its parent has ended.
+-- Removes executions that have ended, each completely or not at all. An execution is removed if it
+-- has not changed since it was read and its parent has ended.
 --
 -- KEYS[1…3]  indexes of executions that have ended
 -- KEYS[4…]   for each execution: its hash, its history, and the hash of its parent (its own
 --            if it has none)
 -- ARGV       for each execution: id, number of its index among KEYS, version, when it ended,
---            and id of its parent ('' for what it does not have)
+--            and id of its parent ('' if it has none)
 --
--- Returns for each execution: 1 removed, 2 it was gone already, 0 it stays.
+-- Returns for each execution: 1 removed, 2 already gone, 0 kept.
 
 local over = {completed = true, faulted = true, cancelled = true}
 local out = {}

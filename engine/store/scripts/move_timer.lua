@@ -1,5 +1,5 @@
--- Moves a timer to another time for an operator. The new member is noted where a cancellation
--- looks for it: with the execution, or else with the timer keys.
+-- Moves a timer to another time for an operator. The new member is stored where a cancellation
+-- looks for it: in the hash of the execution, or else with the timer keys.
 --
 -- KEYS[1]   timers
 -- KEYS[2]   timer keys
@@ -13,7 +13,7 @@
 -- ARGV[4]   identity of the timer; it begins with 'm' if the timer has no key
 -- ARGV[5]   order that a key gets if it has none
 -- ARGV[6]   tombstone of the timer
--- ARGV[7]   n, the number of arguments for the event that tells the timer services
+-- ARGV[7]   n, the number of arguments for the event that announces the timer
 -- ARGV[8…]  n field names and values of that event, then the entry in the history, as append_entry takes it
 --
 -- Returns 1, or 0 if the timer is gone.

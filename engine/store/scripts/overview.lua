@@ -1,5 +1,5 @@
--- Counts what a tenant has, and samples the newest entries of its stream. Redis does nothing else
--- meanwhile, so the sample is bounded in entries and in bytes.
+-- Counts a tenant's executions, timers and dead letters, and samples the newest entries of its
+-- stream. The script blocks Redis, so the sample is bounded in entries and in bytes.
 --
 -- KEYS[1]  stream of the tenant
 -- KEYS[2]  stream of dead letters
@@ -11,8 +11,8 @@
 -- ARGV[1]  id of the last known entry; the sample ends there
 -- ARGV[2]  how many entries to sample
 -- ARGV[3]  how many bytes to sample
--- ARGV[4]  type of events that tell of a fired timer
--- ARGV[5]  type of events that tell of a failed execution
+-- ARGV[4]  type of the events of fired timers
+-- ARGV[5]  type of the events of failed executions
 --
 -- Returns: seconds and microseconds of the clock; open, completed, faulted and cancelled
 -- executions; dead letters, timers, and timers overdue by more than a second; how many entries

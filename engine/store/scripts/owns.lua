@@ -1,5 +1,5 @@
 -- owns reports whether a message is still pending for a consumer. It is not if another consumer
--- has claimed it, if it was acknowledged, or if the group is gone (the next read makes it again).
+-- has claimed it, if it was acknowledged, or if the group is gone (the next read recreates it).
 local function owns(stream, group, entry, consumer)
   local pending = redis.pcall('XPENDING', stream, group, entry, entry, 1)
   if pending['err'] then

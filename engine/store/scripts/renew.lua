@@ -1,4 +1,4 @@
--- Sets the idle time of messages: 0 renews their lease, a long one lets any consumer claim them.
+-- Sets the idle time of messages: 0 renews their lease, a long time lets any consumer claim them.
 --
 -- KEYS[1]   stream of the tenant
 -- ARGV[1]   group
@@ -6,7 +6,7 @@
 -- ARGV[3]   idle time in milliseconds
 -- ARGV[4…]  entry ids of the messages
 --
--- Returns the entry ids of those that are not the consumer's any more.
+-- Returns the entry ids of the messages that the consumer no longer owns.
 
 local stream = KEYS[1]
 local group, consumer, idle = ARGV[1], ARGV[2], ARGV[3]

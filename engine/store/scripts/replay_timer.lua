@@ -6,7 +6,7 @@
 -- ARGV[1]   entry id of the dead letter
 -- ARGV[2]   score of the timer
 -- ARGV[3]   member of the timer
--- ARGV[4…]  fields of the event that tells the timer services
+-- ARGV[4…]  fields of the event that announces the timer
 --
 -- Returns 1, or 0 if the dead letter is gone.
 

@@ -1,6 +1,5 @@
--- Answers messages to one consumer with an event each, in their order, and acknowledges them. A
--- message that is not the consumer's any more is left out. After an event that cannot be written
--- none is.
+-- Answers messages of one consumer with an event each, in order, and acknowledges them. It skips
+-- messages that the consumer no longer owns, and stops at the first event that cannot be written.
 --
 -- KEYS[1]   stream of the tenant
 -- ARGV[1]   group
@@ -12,7 +11,7 @@
 -- ARGV[7…]  for each answer the entry id of its message, and the event as in event.lua
 --
 -- Returns the first error or '', and for each answer the entry id of its event, or 0 if it was not
--- given.
+-- written.
 
 local stream = KEYS[1]
 local group, consumer, tenant, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[6])

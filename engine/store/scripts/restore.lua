@@ -12,7 +12,7 @@
 -- ARGV[4…]  the entry about listeners and requests in the history: its length, and as append_entry takes it;
 --           each request: the number of its field names and values, and these;
 --           then each timer: score, member, the member again if it was moved or else '', tombstone,
---           and with their lengths the entry in the history and the event that tells the timer services
+--           and with their lengths the entry in the history and the event that announces the timer
 --
 -- Returns 1, or 0 if the execution has another version.
 

@@ -7,9 +7,9 @@
 -- ARGV[3]   consumer
 -- ARGV[4]   score of the timer
 -- ARGV[5]   member of the timer
--- ARGV[6…]  fields of the event that tells the timer services
+-- ARGV[6…]  fields of the event that announces the timer
 --
--- Returns 1, or 0 if the message is not the consumer's any more.
+-- Returns 1, or 0 if the consumer no longer owns the message.
 
 local stream, timers = KEYS[1], KEYS[2]
 local group, entry, consumer, score, member = unpack(ARGV, 1, 5)

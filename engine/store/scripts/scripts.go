@@ -1,5 +1,5 @@
-// Package scripts holds the Lua scripts that change what the store keeps, and those that read
-// it in one step. Above each script stand its keys, its arguments and what it returns.
+// Package scripts holds the Lua scripts that change the store or read it atomically. The header
+// of each script names its keys, its arguments and its reply.
 package scripts
 
 import (
@@ -13,11 +13,11 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// made are the scripts that packages have made.
+// made lists the scripts that packages have created with New.
 var made []*redis.Script //nolint:gochecknoglobals // filled while packages are initialised
 
-// New joins files to one script: first those with the functions that the last one calls.
-// Packages make their scripts while they are initialised, so that All knows every one.
+// New concatenates files to one script: first those with the functions that the last one calls.
+// Packages call New while they are initialised, so that All returns every script.
 func New(names ...string) *redis.Script {
 	var source strings.Builder
 	for _, name := range names {
@@ -32,6 +32,6 @@ func New(names ...string) *redis.Script {
 	return script
 }
 
-// All returns the scripts of every package of the program. Loading them in advance saves each
-// the round trip to a Redis that does not know it yet.
+// All returns the scripts of every package of the program. Loading them in advance saves a round
+// trip at the first use of each.
 func All() []*redis.Script { return slices.Clone(made) }

@@ -1,9 +1,9 @@
--- Sets timers and takes them back, as messages to one consumer request, in their order, and
--- acknowledges the messages that are still the consumer's.
+-- Sets and cancels timers as messages of one consumer request, in their order, and acknowledges
+-- the messages that the consumer still owns.
 --
--- A timer is set unless its execution has ended or has taken it back already. A timer with a key
--- replaces the timer of that key, unless that is newer. A timer of another program, whose
--- execution is unknown here, may be requested twice: it is not set again after it has fired.
+-- A timer is set unless its execution has ended or has cancelled it already. A timer with a key
+-- replaces the timer of that key, unless that is newer. Another program, whose executions are
+-- unknown here, may request a timer twice: it is not set again after it has fired.
 -- A cancellation removes the timer of a key, unless it was set later, or else exactly its timer,
 -- even if an operator has moved it.
 --
@@ -20,10 +20,10 @@
 -- ARGV[5…]  for each message: entry id, 'set' or 'cancel', and of its timer the score, the member, the
 --           tombstone, the identity ('k' and a key, or 'm' and the timer), and the order
 --
--- Returns seconds and microseconds of the clock, a letter for each message ('1' done, '0' the message
--- is not the consumer's any more, '!' an error), and the errors in turn.
+-- Returns seconds and microseconds of the clock, a character for each message ('1' done, '0' the
+-- consumer no longer owns the message, '!' an error), and the errors in order.
 --
--- What could fail is checked before anything is written for a message.
+-- Everything that can fail is checked before anything is written for a message.
 
 local stream, timers, keys, forgotten, asked = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local group, consumer, first, last = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -38,14 +38,14 @@ local function wrong_type(key, want)
 end
 local wrong = wrong_type(timers, 'zset') or wrong_type(keys, 'hash') or wrong_type(forgotten, 'zset') or wrong_type(asked, 'zset')
 
--- Of a timer without a key there is something only if it was cancelled before it was set, or moved.
+-- A timer without a key has an entry only if it was cancelled before it was set, or moved.
 local any_kept = not wrong and redis.call('HLEN', keys) > 0
 
 -- The request that is being applied.
 local entry, action, score, member, tombstone, identity, order, execution, keyed
 
--- New timers are added together, which costs Redis two thirds of adding each by itself
--- (BenchmarkTimers). Whatever looks at the timers before the end adds them first.
+-- New timers are added by one ZADD, which costs Redis two thirds of adding each by itself
+-- (BenchmarkTimers). Code that reads the timers before the end calls add_new first.
 local new = {}
 local function add_new()
   if #new > 0 then redis.call('ZADD', timers, unpack(new)) end
@@ -83,8 +83,9 @@ local function cancel(status)
   end
 end
 
--- A program that was not told whether its event was written may write it again. Its timers that are due within
--- some minutes are remembered for as long, the last 100,000 of them: earlier they cannot have fired.
+-- A program that does not learn whether its event was written may write it again. The requests for
+-- timers that are due within 5 minutes are remembered for 5 minutes, up to the last 100,000: a timer
+-- that is due later cannot have fired in between.
 local window, most, now, marks = 300, 100000, time[1] + time[2] / 1000000, {}
 local function has_fired()
   if score - now > window then return false end

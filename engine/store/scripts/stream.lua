@@ -7,8 +7,8 @@
 -- and the groups, each as name, id of the last delivered entry, pending, lag, consumers (name,
 -- pending, idle time) and the first pending entry as XPENDING has it.
 --
--- The lag is that of Redis where it is known. Older servers have none, nor has a stream with
--- gaps, and miniredis says how many entries there are: then up to 1,000 entries are counted.
+-- The lag is the one that Redis reports. Older servers report none, nor does Redis for a stream
+-- with gaps, and miniredis reports the length of the stream: then up to 1,000 entries are counted.
 
 local stream, dead_letters = KEYS[1], KEYS[2]
 

@@ -1,4 +1,4 @@
--- Removes consumers that have nothing pending and have been idle for long.
+-- Removes consumers that have no pending entries and have been idle for a given time.
 --
 -- KEYS[1]  stream of the tenant
 -- ARGV[1]  group

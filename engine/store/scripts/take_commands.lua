@@ -1,5 +1,5 @@
--- Delivers commands of operators to a consumer before all that stands before them in the stream.
--- The group reads them once more when it gets there; they have no effect then.
+-- Delivers operators' commands to a consumer ahead of the entries that precede them in the stream.
+-- The group reads them again when it reaches them; they have no effect then.
 --
 -- Only commands to executions that have begun are delivered. Others stay in the list: the start
 -- of their execution comes first.
@@ -23,7 +23,7 @@ local function begun(execution)
 end
 
 local delivered
-for _, reply in ipairs(redis.pcall('XINFO', 'GROUPS', stream)) do -- nothing if there is no stream
+for _, reply in ipairs(redis.pcall('XINFO', 'GROUPS', stream)) do -- an error without entries if there is no stream
   local group = named(reply)
   if group['name'] == name then delivered = group['last-delivered-id'] end
 end

@@ -1,11 +1,11 @@
--- At most one timer is set for each timer key. The hash keys says which: its field is the
+-- At most one timer is set for each timer key. The hash keys holds it: its field is the
 -- timer's identity, its value "<order> <member>", where order is the position of the event that
 -- set the timer, in 40 digits.
 --
 -- When the timer is gone, only its order stays, for an hour, so that an older event that is
 -- delivered late does not set its timer after all. The sorted set forgotten holds the identities
--- of such timers by the second at which they went. A timer that is taken back before it was set
--- is kept there as well, unless its execution has a note of it.
+-- of such timers, scored by the second at which they were removed. It also holds timers that were
+-- cancelled before they were set, unless the hash of their execution has a tombstone.
 
 local function forget(keys, forgotten, identity, order)
   local now = tonumber(redis.call('TIME')[1])
@@ -17,7 +17,7 @@ local function forget(keys, forgotten, identity, order)
   end
 end
 
--- settle forgets a timer that has fired or was cancelled, if it is the one its key stands for.
+-- settle forgets a timer that has fired or was cancelled, if it is the current timer of its key.
 local function settle(keys, forgotten, identity, member)
   local kept = identity ~= '' and redis.call('HGET', keys, identity)
   if kept and string.sub(kept, 42) == member then forget(keys, forgotten, identity, string.sub(kept, 1, 40)) end

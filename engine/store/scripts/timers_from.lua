@@ -1,5 +1,5 @@
 -- Reads a page of timers after a position, or before it, even if the timer of that position is
--- gone: its place is then found by binary search among the timers of its score.
+-- gone: binary search among the timers of its score then finds the place.
 --
 -- KEYS[1]  timers
 -- ARGV[1]  score of the position

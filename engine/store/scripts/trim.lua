@@ -1,10 +1,10 @@
--- Trims a stream: removes entries that are old enough and that every group has acknowledged, and
--- keeps some for other readers. The last entry that the slowest group has read stays too.
+-- Trims a stream: removes entries that are old enough and that every group has acknowledged, but
+-- keeps a minimum for other readers. The last entry that the slowest group has read stays, too.
 --
 -- KEYS[1]   stream of the tenant
 -- ARGV[1]   how many entries to keep at least
 -- ARGV[2]   age in milliseconds below which entries stay
--- ARGV[3…]  groups that must exist, or nothing is removed
+-- ARGV[3…]  groups without which nothing is removed
 --
 -- Returns the number of removed entries.
 
@@ -27,7 +27,7 @@ for _, reply in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
 end
 if left > 0 or first == '0-0' then return 0 end
 
--- miniredis, whose XINFO STREAM is short, ignores LIMIT.
+-- miniredis, whose XINFO STREAM has few fields, ignores LIMIT.
 if #redis.call('XINFO', 'STREAM', stream) <= 4 then
   local kept = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', keep)
   if keep > 0 and before(kept[keep][1], first) then first = kept[keep][1] end

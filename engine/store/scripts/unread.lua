@@ -1,6 +1,6 @@
--- A group that ignores some events need not read them: if it has read everything before, its
--- position is moved over them. Without this the timer service reads back what it fires: Redis and
--- flunq then spend 1.4 times as much CPU on a fired timer (testdata/figures.md).
+-- A group need not read events that it ignores: if it has read all earlier entries, its position
+-- moves past them. Without this the timer service reads the events that it publishes, and Redis and
+-- flunq spend 1.4 times as much CPU on a fired timer (testdata/figures.md).
 --
 -- position returns the position of a group that has read everything, advance moves it.
 local function position(stream, name)
@@ -8,7 +8,7 @@ local function position(stream, name)
   if groups['err'] then return end
   for i = 1, #groups do
     local group = {}
-    if groups[i][2] == name then -- the first thing that is said of each
+    if groups[i][2] == name then -- the name comes first
       for j = 1, #groups[i], 2 do group[groups[i][j]] = groups[i][j + 1] end
       local rest = redis.pcall('XRANGE', stream, '(' .. group['last-delivered-id'], '+', 'COUNT', 1)
       if #rest == 0 and not rest['err'] then return {read = group['entries-read'], more = 0} end

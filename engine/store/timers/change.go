@@ -14,13 +14,12 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// What operators do to timers. Each change and the entry about it in the history of the
-// timer's execution, with the name of the operator, are one script. An execution that has
-// ended, and one that is not known here, get no entry.
+// Operators' changes of timers. One script makes the change and appends an entry with the
+// operator's name to the history of the timer's execution. An execution that has ended or does
+// not exist gets no entry.
 
-// FireNow publishes a timer, due or not, and takes it out. The event says by whom; it is
-// an entry of the history once the execution takes it. FireNow reports false if the timer
-// is gone.
+// FireNow fires a timer, due or not. The published event names the operator, and enters the
+// history when the execution handles it. FireNow reports false if the timer is gone.
 func (s Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error) {
 	if p.Err != nil {
 		return false, p.Err
@@ -30,8 +29,8 @@ func (s Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error)
 	return n == 1, err
 }
 
-// Cancel takes a timer out, whatever may wait for it. It reports false if the timer
-// is gone.
+// Cancel removes a timer, even if an execution waits for it. It reports false if the timer is
+// gone.
 func (s Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error) {
 	keys := []string{
 		s.keys.Timers(p.Tenant), s.keys.TimerKeys(p.Tenant), s.keys.ForgottenKeys(p.Tenant),
@@ -46,8 +45,8 @@ func (s Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error) 
 	return n == 1, store.Failed("cancel a timer", err)
 }
 
-// Move sets a timer for another moment, at which it is still the same one to its
-// execution, and returns what it has become. It reports false if the timer is gone.
+// Move changes the time of a timer and returns the moved timer. For its execution it remains the
+// same timer. Move reports false if the timer is gone.
 func (s Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {
 	if p.Err != nil {
 		return p, false, p.Err
@@ -68,8 +67,8 @@ func (s Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (m
 	return moved, n == 1, store.Failed("move a timer", err)
 }
 
-// movedMember is the text of a timer with another moment at its end: what else
-// it says, in whichever form, stays.
+// movedMember returns the text of a timer with moved_to appended or replaced. The rest of the
+// text stays as it is.
 func movedMember(text string, to time.Time) string {
 	const name = `,"moved_to":`
 	body := strings.TrimSuffix(strings.TrimSpace(text), "}")
@@ -79,20 +78,20 @@ func movedMember(text string, to time.Time) string {
 	return body + name + string(event.Encode(to)) + "}"
 }
 
-// Restoration is what an execution waits for and Redis does not have.
+// Restoration is what an execution waits for and Redis has lost.
 type Restoration struct {
-	Timers   []event.Timer // due when they were, or when an operator has moved them to
+	Timers   []event.Timer // with their original times, or those that an operator has moved them to
 	Listen   []string      // types of events
-	Requests []event.Event // that no executor has
+	Requests []event.Event // requests that no executor has
 }
 
 // Empty reports whether there is nothing to restore.
 func (r Restoration) Empty() bool { return len(r.Timers)+len(r.Listen)+len(r.Requests) == 0 }
 
-// Restore sets timers again that an execution waits for, lists it as a listener again,
-// and sends its lost requests again: all of it, or nothing and Conflict if the execution
-// has another version than the one by which it was found out. A timer that is set is not
-// set twice. What is due fires at once.
+// Restore sets the missing timers of an execution, adds it to the missing lists of listeners and
+// sends its lost requests again. It does all of this, or nothing and returns Conflict if the
+// execution has another version than x. It skips timers that are set. Overdue timers fire at
+// once.
 func (s Timers) Restore(ctx context.Context, x store.Execution, r Restoration, by string) (store.Outcome, error) {
 	if err := store.CheckIDs(x.Tenant, x.ID); err != nil {
 		return store.Conflict, err
@@ -140,7 +139,7 @@ func (s Timers) Restore(ctx context.Context, x store.Execution, r Restoration, b
 	return store.Committed, nil
 }
 
-// changeEntry are the fields of the entry about a change of a timer.
+// changeEntry returns the fields of the entry about a change of a timer.
 func (s Timers) changeEntry(typ event.Type, t event.Timer, now time.Time, by string) []any {
 	return s.entry(event.Event{
 		Type: typ, Time: now, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
@@ -148,7 +147,7 @@ func (s Timers) changeEntry(typ event.Type, t event.Timer, now time.Time, by str
 	})
 }
 
-// entry returns the fields of an operator's entry in a history, as note.lua takes them.
+// entry returns the fields of an operator's entry in a history, as append_entry.lua takes them.
 func (s Timers) entry(e event.Event) []any {
 	e.ID, e.Source = e.Execution+"/", OperatorSource
 	return wire.Args(s.store.Fields(e))[1:] // without the name of the id

@@ -22,28 +22,28 @@ import (
 // Due is a timer whose time has come.
 type Due struct {
 	event.Timer
-	Member      string            // as it stands in the ZSET
-	Err         error             // why it cannot fire, if so
-	Now         time.Time         // of Redis, when it was read
+	Member      string            // its member in the sorted set
+	Err         error             // why it cannot fire; nil if it can
+	Now         time.Time         // Redis' time when it was read
 	redelivered map[string]string // of a delivery: the fields of the entry
 	by          string            // the operator who fires it before its time; "" if none does
 	canonical   bool              // the member is the JSON of the timer as we write it
 }
 
-// Look says what was due at a moment.
+// Look is the result of reading the due timers.
 type Look struct {
-	Due  []Due     // those that have been due for longest first
-	Next time.Time // when the next one is due after them; zero if there is none
+	Due  []Due     // longest due first
+	Next time.Time // when the next timer is due; zero if there is none
 	Now  time.Time // by Redis' clock
 	More bool      // more are due than were asked for
 
-	// Misplaced are timers that stand before others which are due though they are not due
-	// themselves: another program gave them a score before their fire_at. They have the
-	// scores here that they should have, for Place.
+	// Misplaced are timers that precede due ones in the sorted set although they are not due:
+	// another program has given them a score before their fire_at. Their scores here are the
+	// correct ones, for CorrectScores.
 	Misplaced []redis.Z
 
-	// Group, if the caller sets it, is the group of the service that fires them. Their events
-	// mean nothing to it, so it skips them where it has read everything before.
+	// Group, if the caller sets it, is the group of the service that fires the timers. It does
+	// not handle their events, so its position moves past them if it has read all earlier ones.
 	Group string
 }
 
@@ -77,15 +77,15 @@ type pendingLook struct {
 	clock   *redis.TimeCmd
 }
 
-// look asks for the timers that have been due for longest.
+// look queues the commands that read the timers due for longest.
 func (s Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit int) pendingLook {
 	entries := redis.NewZSliceCmd(ctx, trip.Args("zrange", &s.store.TenantKeys(tenant).Timers, 0, limit, "withscores")...)
 	trip.Add(entries)
 	return pendingLook{first: limit, entries: entries, clock: trip.Time(ctx)}
 }
 
-// lookAround asks for these and also for those that have just become due, which would otherwise
-// wait for all others where many are due at once.
+// lookAround also reads the timers that have become due last. Otherwise these would wait for all
+// others when many are due at once.
 func (s Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, limit int, now time.Time) pendingLook {
 	latest := redis.NewZSliceCmd(ctx, trip.Args(
 		"zrevrangebyscore", &s.store.TenantKeys(tenant).Timers, FormatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
@@ -95,7 +95,7 @@ func (s Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, 
 	return l
 }
 
-// lookAfter asks for the one or the other, by what was seen before.
+// lookAfter calls look, or lookAround if the last look found more due timers than the limit.
 func (s Timers) lookAfter(ctx context.Context, trip *wire.Trip, tenant string, seen Look, limit int) pendingLook {
 	if seen.More && limit > 1 && len(seen.Due) >= limit {
 		return s.lookAround(ctx, trip, tenant, limit, seen.Now)
@@ -111,7 +111,7 @@ func (l pendingLook) read() Look {
 	out.Due = make([]Due, 0, min(len(entries), l.first))
 	for _, entry := range entries {
 		if !out.Next.IsZero() && entry.Score > soon {
-			break // those behind the next one are no earlier
+			break // later entries are not due earlier
 		}
 		d := DueOf(entry, out.Now)
 		if at := d.dueAt(); at.After(out.Now) {
@@ -136,7 +136,7 @@ func (s Timers) CorrectScores(ctx context.Context, tenant string, timers []redis
 	return store.Failed("place timers", s.rdb.ZAddXX(ctx, s.store.TenantKeys(tenant).Timers, timers...).Err())
 }
 
-// earliest is the earlier of two times; a zero known time is ignored.
+// earliest returns the earlier of two times. It ignores a zero known.
 func earliest(known, at time.Time) time.Time {
 	if known.IsZero() || at.Before(known) {
 		return at
@@ -144,8 +144,7 @@ func earliest(known, at time.Time) time.Time {
 	return known
 }
 
-// addLatest adds those that have just become due, unless they come before the first one that is left
-// out.
+// addLatest adds the timers that have become due last, unless they precede the first one left out.
 func (l pendingLook) addLatest(out *Look, left redis.Z) {
 	if l.latest == nil {
 		return
@@ -157,17 +156,17 @@ func (l pendingLook) addLatest(out *Look, left redis.Z) {
 	}
 }
 
-// precedes reports whether an entry of a ZSET stands before another.
+// precedes reports whether an entry of a sorted set precedes another.
 func precedes(a, b redis.Z) bool {
 	one, _ := a.Member.(string) // go-redis reads nothing else
 	other, _ := b.Member.(string)
 	return cmp.Or(cmp.Compare(a.Score, b.Score), strings.Compare(one, other)) < 0
 }
 
-// dueAt is the first microsecond of Redis' clock at which the timer is due.
+// dueAt returns the first microsecond of Redis' clock at which the timer is due.
 func (d Due) dueAt() time.Time { return time.UnixMicro(micros(d.Due())).UTC() }
 
-// DueOf reads a timer as it stands in the sorted set, at a moment of Redis' clock.
+// DueOf decodes an entry of the sorted set that was read at now by Redis' clock.
 func DueOf(entry redis.Z, now time.Time) Due {
 	text, _ := entry.Member.(string) // go-redis reads nothing else
 	d := Due{Member: text, Now: now}
@@ -181,7 +180,7 @@ func DueOf(entry redis.Z, now time.Time) Due {
 	return d
 }
 
-// decode reads the timer, and says why it cannot be one.
+// decode decodes the timer. The error says why the text is no valid timer.
 func (d *Due) decode(text string) (err error) {
 	timer, ok := event.ScanTimer(text)
 	if ok {
@@ -193,21 +192,21 @@ func (d *Due) decode(text string) (err error) {
 		return err
 	}
 	if err := json.Unmarshal(d.Event, &d.redelivered); err != nil || len(d.redelivered) == 0 || len(d.redelivered) > store.MostFields {
-		return errors.New("read the timer: its event is none")
+		return errors.New("read the timer: its event is invalid")
 	}
 	return nil
 }
 
-// ScoreTime is the moment that a score says.
+// ScoreTime returns the time that a score stands for.
 func ScoreTime(seconds float64) time.Time {
-	const end = 1 << 37 // the year 6325; beyond, and below, a number is as good as another
+	const end = 1 << 37 // the year 6325; scores beyond it are clamped
 	whole, fraction := math.Modf(max(-end, min(end, seconds)))
 	return time.Unix(int64(whole), int64(fraction*1e9)).UTC()
 }
 
 // Fire publishes the events of due timers and removes the timers, each completely or not at all.
-// It skips those that are gone, and does nothing if one is not due by Redis' clock after all. What
-// is not a timer goes to the dead letters of tenant. After an error some may have fired.
+// It skips timers that are gone, and does nothing if one of them is not due by Redis' clock. It
+// dead-letters invalid timers for tenant. After an error some timers may have fired.
 func (s Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
 	if err := store.CheckTenant(tenant); err != nil || len(due) == 0 {
 		return 0, err
@@ -217,9 +216,9 @@ func (s Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int, 
 
 func dueMicros(d *Due) int64 { return micros(d.Due()) }
 
-// FireAndLook does what Fire and then Look do, in one round trip. If more than limit timers were
-// due at the last look, half of those that this one returns have just become due, so that many
-// late timers do not delay the others.
+// FireAndLook is Fire followed by Look in one round trip. If more than limit timers were due at the
+// last look, half of the returned timers are those that became due last, so that a backlog does
+// not delay new ones.
 func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err
@@ -227,7 +226,7 @@ func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 	keys, list := s.fireCall(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
 		trip := s.rdb.Trip()
-		defer trip.End() // there are two of them at most
+		defer trip.End() // at most two trips
 		reply := wire.ScriptCmd(ctx, fireScript, keys, list)
 		trip.Add(reply)
 		l := s.lookAfter(ctx, trip, tenant, seen, limit)
@@ -246,13 +245,13 @@ func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 	}
 }
 
-// fire publishes timers from a microsecond on that each has.
+// fire fires timers. from returns the microsecond from which each may fire.
 func (s Timers) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
 	keys, list := s.fireCall(tenant, "", due, from)
 	return firedOf(s.rdb.Call(ctx, fireScript, keys, list))
 }
 
-// firedOf reads what fireScript replies.
+// firedOf decodes the reply of fireScript.
 func firedOf(cmd *redis.Cmd) (fired int, err error) {
 	reply, err := cmd.Slice()
 	if err != nil || len(reply) != 2 {
@@ -265,8 +264,8 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 	return int(n), err
 }
 
-// fireCall is the call of fireScript for timers which are due from a microsecond on that
-// each has: how many keys it has, and these with the arguments.
+// fireCall returns the number of keys, and the keys and arguments, of a fireScript call for timers
+// that may fire from the microsecond that from returns.
 func (s Timers) fireCall(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
 	const own, reported, each = 3, 4, 6 // keys, and arguments of all timers and of most
 	f := &fireArgs{store: s.store, streams: map[string]int{}}
@@ -302,7 +301,7 @@ func (s Timers) fireCall(tenant, group string, due []Due, from func(*Due) int64)
 	return keys, append(f.List, all...)
 }
 
-// fireArgs is what fireScript is told of each timer.
+// fireArgs collects the arguments of fireScript for each timer.
 type fireArgs struct {
 	wire.TextList
 
@@ -310,14 +309,14 @@ type fireArgs struct {
 	streams map[string]int // their numbers
 	to      []target
 
-	last       string // tenant of the timer before …
-	lastStream int    // … and the number of its stream
+	last       string // tenant of the previous timer
+	lastStream int    // number of that tenant's stream
 }
 
-// target is a stream that is published to.
+// target is a stream that events are published to.
 type target struct{ key, tenant string }
 
-// stream is the number of a stream.
+// stream returns the number of a stream, and assigns it on first use.
 func (f *fireArgs) stream(key, tenant string) int {
 	n, known := f.streams[key]
 	if !known {
@@ -328,7 +327,7 @@ func (f *fireArgs) stream(key, tenant string) int {
 	return n
 }
 
-// of is the number of a tenant's stream.
+// of returns the number of a tenant's stream.
 func (f *fireArgs) of(tenant string) int {
 	if f.lastStream == 0 || tenant != f.last {
 		f.last, f.lastStream = tenant, f.stream(f.store.TenantKeys(tenant).Stream, tenant)
@@ -342,8 +341,8 @@ func (f *fireArgs) entry(key, tenant, name string, fields []string) {
 	f.Add(fields...)
 }
 
-// timer adds a timer: a delivery publishes the entry that is to be delivered again,
-// all others TimerFired.
+// timer adds a timer. A delivery timer publishes the postponed entry again, all others publish
+// TimerFired.
 func (f *fireArgs) timer(d *Due) {
 	name := storedIdentity(d.Timer)
 	switch {
@@ -363,14 +362,14 @@ func (f *fireArgs) timer(d *Due) {
 	}
 }
 
-// eventID is that of the event that the timer publishes.
+// eventID returns the id of the event that the timer publishes.
 func (d *Due) eventID() string {
 	out := make([]byte, 0, 128)
 	out = append(append(append(append(append(append(out, d.Execution...), d.TaskID...), '/'), d.Kind...), d.Key...), '/')
 	return string(strconv.AppendInt(out, d.FireAt.UnixNano(), 10))
 }
 
-// firedText is the data of TimerFired.
+// firedText returns the data of TimerFired.
 func (d *Due) firedText() string {
 	if !d.canonical || d.by != "" {
 		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.Now, By: d.by})
@@ -382,7 +381,7 @@ func (d *Due) firedText() string {
 	return string(append(out, `"}`...))
 }
 
-// deadLetter is the dead letter of what cannot be a timer.
+// deadLetter returns the dead letter of an invalid timer.
 func (s Timers) deadLetter(d *Due) []string {
 	at := d.Now.Format(time.RFC3339Nano)
 	return []string{

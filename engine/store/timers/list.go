@@ -19,25 +19,25 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// ErrAmbiguous is wrapped by errors about ids that mean more than one thing.
+// ErrAmbiguous is wrapped by errors about id prefixes that match several timers.
 var ErrAmbiguous = errors.New("ambiguous")
 
 // Pending is a timer that is set.
 type Pending struct {
 	Due
 
-	ID    string // says where it stands, and changes when it is moved
+	ID    string // derived from score and member, so it changes when the timer is moved
 	score float64
 
-	// Of one that is not set: where the event is that asks for it.
+	// For a timer that is not set: the stream and the entry of the event that requests it.
 	Stream, Entry string
 }
 
-// Moment is when it fires, as far as it says so itself.
+// Moment returns when the timer is due according to its own text.
 func (p Pending) Moment() time.Time { return p.Timer.Due() }
 
-// hashDigits are those of an id behind its dash: enough for a million timers of
-// one microsecond.
+// hashDigits is the number of digits after the dash of an id: enough for a million timers in one
+// microsecond.
 const hashDigits = 10
 
 // pendingOf names a timer by its score's microsecond and a hash of its member.
@@ -48,19 +48,19 @@ func pendingOf(entry redis.Z, now time.Time) Pending {
 	return p
 }
 
-// ID is the id and the score of a timer as the services set it.
+// ID returns the id and the score that a timer has when a service sets it.
 func ID(t event.Timer) (id string, at float64) {
 	at = score(t.Due())
 	return pendingOf(redis.Z{Score: at, Member: event.TimerText(&t)}, time.Time{}).ID, at
 }
 
-// microsecond is the microsecond of a score; it never decreases as scores grow.
+// microsecond returns the microsecond of a score. It never decreases as scores grow.
 func microsecond(score float64) int64 {
-	const end = 4e18 // long after the last moment that RFC 3339 can write
+	const end = 4e18 // long after the last time that RFC 3339 can express
 	return int64(math.Floor(max(-end, min(end, score*1e6))))
 }
 
-// scoresOf are scores between which all of a microsecond are.
+// scoresOf returns bounds of the scores that belong to a microsecond.
 func scoresOf(micro int64) (low, high float64) {
 	seconds := float64(micro) / 1e6
 	slack := math.Abs(seconds)*1e-15 + 2e-6
@@ -93,9 +93,9 @@ func (f Filter) rulesOut(member string) bool {
 	return false
 }
 
-// List returns up to limit timers behind the one of an id ("" for the first), in
-// the order in which they fire; next is the id to go on behind, "" when there are
-// no more. On a cluster the filter has to name a tenant.
+// List returns up to limit timers after the one with the id after ("" begins with the first), in
+// the order in which they fire. next is the value of after for the next page, "" at the end. On a
+// cluster the filter has to name a tenant.
 func (s Timers) List(ctx context.Context, f Filter, after string, limit int) (found []Pending, next string, err error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s Timers) checkTimerIndex(tenant string) error {
 	return store.CheckTenant(tenant)
 }
 
-// until is the last score that is of interest.
+// until returns the highest score to read.
 func (f Filter) until() string {
 	if f.Until.IsZero() {
 		return "+inf"
@@ -139,10 +139,10 @@ func (f Filter) until() string {
 	return FormatScore(f.Until)
 }
 
-// mostAtOnce is how many timers are read at once.
+// mostAtOnce is the maximum number of timers of one read.
 const mostAtOnce = 1000
 
-// pick adds those of a page that are meant and behind the place.
+// pick adds the timers of a page that match and come after the position.
 func (f Filter) pick(found []Pending, page []redis.Z, from *position, now time.Time) []Pending {
 	for _, entry := range page {
 		text, _ := entry.Member.(string) // go-redis reads nothing else
@@ -156,16 +156,16 @@ func (f Filter) pick(found []Pending, page []redis.Z, from *position, now time.T
 	return found
 }
 
-// position is how far a listing has come.
+// position is the place up to which timers were listed.
 type position struct {
-	score  float64 // timers of lower scores were listed …
-	offset int64   // … and this many of this one,
-	member string  // up to this member,
-	micro  int64   // and those before this microsecond
+	score  float64 // timers of lower scores were listed
+	offset int64   // number of listed timers with this score
+	member string  // last listed member of this score
+	micro  int64   // timers before this microsecond were listed, too
 }
 
-// start is the place behind an id. If its timer is gone, the others of its
-// microsecond come once more.
+// start returns the position after an id. If its timer is gone, the other timers of its
+// microsecond are listed again.
 func (s Timers) start(ctx context.Context, tenant, after string) (*position, error) {
 	if after == "" {
 		return &position{score: math.Inf(-1), micro: math.MinInt64}, nil
@@ -182,12 +182,12 @@ func (s Timers) start(ctx context.Context, tenant, after string) (*position, err
 	return &position{score: p.score, member: p.Member, micro: micro}, err
 }
 
-// reached reports whether an entry is at the place or before it.
+// reached reports whether an entry is at the position or before it.
 func (p *position) reached(score float64, text string) bool {
 	return microsecond(score) < p.micro || score == p.score && p.member != "" && text <= p.member
 }
 
-// pass moves the place behind a page.
+// pass moves the position past a page.
 func (p *position) pass(entries []redis.Z) {
 	last := entries[len(entries)-1].Score
 	if last != p.score {
@@ -206,7 +206,7 @@ func (s Timers) timersFrom(ctx context.Context, tenant string, from *position, u
 	return entries, store.Failed("list the timers", err)
 }
 
-// parseTimerID is the microsecond that an id says.
+// parseTimerID returns the microsecond in an id.
 func parseTimerID(id string) (micro int64, err error) {
 	text, hash, ok := strings.Cut(strings.ToLower(id), "-")
 	if negative, below := strings.CutPrefix(id, "-"); below { // before 1970
@@ -220,8 +220,8 @@ func parseTimerID(id string) (micro int64, err error) {
 	return micro, nil
 }
 
-// Find returns a timer by its id, of which the end may be missing: ErrNotFound
-// if there is none, ErrAmbiguous if there are several. Tenant matters on a cluster only.
+// Find returns the timer whose id begins with id: ErrNotFound if there is none, ErrAmbiguous if
+// there are several. Only a cluster uses tenant.
 func (s Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 	var none Pending
 	if err := s.checkTimerIndex(tenant); err != nil {
@@ -244,7 +244,7 @@ func (s Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 	}
 }
 
-// timersOf are the timers of a microsecond whose ids begin with a text.
+// timersOf returns the timers of a microsecond whose ids begin with prefix.
 func (s Timers) timersOf(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
@@ -266,13 +266,13 @@ func (s Timers) timersOf(ctx context.Context, tenant string, micro int64, prefix
 	}
 }
 
-// Query says which timers a page shows.
+// Query selects the timers of a page.
 type Query struct {
 	Tenant string
-	After  string // go on behind this cursor
+	After  string // cursor to continue after; "" begins at the first timer, or with Back at the last
 	Limit  int
-	Back   bool // those before the cursor that are next to it; the last of all without one
-	Looks  int  // how many timers are looked at, at most
+	Back   bool // read backwards: the timers just before the cursor
+	Looks  int  // maximum number of timers to read
 
 	// RulesOut reports of a timer's text, as it stands, that it is not meant for
 	// sure; Pass whether the timer is meant. Nil are those that let all pass.
@@ -283,20 +283,20 @@ type Query struct {
 // Page is a page of a list of timers.
 type Page struct {
 	Timers []Pending
-	Next   string // cursor to go on behind; "" at the end
+	Next   string // cursor of the next page; "" at the end
 	Looked int
 }
 
-// Cursor is the place of a timer among the others.
+// Cursor returns the position of a timer in the sorted set.
 func (p Pending) Cursor() string { return cursorOf(p.score, p.Member) }
 
 func cursorOf(score float64, member string) string {
 	return strconv.FormatFloat(score, 'g', -1, 64) + " " + member
 }
 
-// Page reads timers in the order in which they fire; what one costs does not
-// depend on how many there are. There may be fewer than the limit although more
-// follow, since a bounded number is looked at.
+// Page reads timers in the order in which they fire. Its cost does not depend on the number of
+// timers. A page may have fewer timers than the limit although more follow, since q.Looks bounds
+// how many are read.
 func (s Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 	if err := store.CheckTenant(q.Tenant); err != nil {
 		return page, err
@@ -324,7 +324,7 @@ func (s Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 	}
 }
 
-// take adds those timers that are meant, and reports whether there is no room for more.
+// take adds the timers that match and reports whether the page is full.
 func (page *Page) take(q Query, entries []redis.Z, now time.Time) (full bool) {
 	f := Filter{Tenant: q.Tenant}
 	for _, entry := range entries {

@@ -12,28 +12,27 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Request is what a message asks for: setting a timer, or cancelling one.
+// Request is a message's request to set a timer, or to cancel it if Back is set.
 type Request struct {
 	*store.Message
 	Timer event.Timer
-	Text  string // of the timer, as event.TimerText has it; "": it is not known yet
+	Text  string // event.TimerText of the timer; "" if not computed yet
 	Back  bool
 }
 
-// Applied says what became of a Request.
+// Applied is the outcome of a Request.
 type Applied struct {
-	Mine bool  // false: the message is no longer the consumer's, and nothing was done
-	Err  error // why it cannot be done; then the message is still pending
+	Mine bool  // false: the consumer no longer owns the message, and nothing was done
+	Err  error // why it failed; the message is still pending then
 }
 
-// Apply sets and cancels timers as messages of one consumer ask, those of each tenant in their
-// order and in one step.
+// Apply sets and cancels timers as messages of one consumer request. One step applies up to
+// mostRequests of one tenant, in their order.
 //
 // A timer is not set if it was cancelled before or if its execution has ended. A timer with a key
 // replaces the earlier one of that key; cancelling one removes the timer of its key, whatever else
-// the request says. Neither touches a timer that was set later. An error that concerns one message
-// alone is in its Applied; after an error of Apply it is unknown what was done. The time is
-// Redis' own.
+// the request says. Neither touches a timer that was set later. The error of a single message is
+// in its Applied. After an error of Apply the outcome is unknown. The returned time is Redis' own.
 func (s Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
 	out = make([]Applied, len(requests))
 	for _, tenant := range tenantsOf(requests) {
@@ -46,7 +45,7 @@ func (s Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, 
 	return out, now, nil
 }
 
-// mostRequests is how many requests one script applies: Lua takes no more arguments at once. No more are read at once.
+// mostRequests is how many requests one script call applies: Lua limits the number of arguments.
 const mostRequests = 1000
 
 // indexesOf are those of the requests of a tenant.
@@ -60,7 +59,7 @@ func indexesOf(requests []Request, tenant string) []int {
 	return places
 }
 
-// tenantsOf are those of requests, in the order in which they appear.
+// tenantsOf returns the tenants of requests, in order of appearance.
 func tenantsOf(requests []Request) (all []string) {
 	for i := range requests {
 		tenant := requests[i].Tenant
@@ -71,7 +70,7 @@ func tenantsOf(requests []Request) (all []string) {
 	return all
 }
 
-// apply applies the requests at some places, all of which are of one tenant.
+// apply applies the requests at some indexes, all of one tenant.
 func (s Timers) apply(ctx context.Context, tenant string, places []int, requests []Request, out []Applied) (now time.Time, err error) {
 	const keys, arguments, each, texts = 5, 4, 8, 5 // before those of the messages, and of each message
 	h, first := s.store.TenantKeys(tenant), &requests[places[0]]
@@ -108,7 +107,7 @@ func (s Timers) apply(ctx context.Context, tenant string, places []int, requests
 	return applied(reply, places, out)
 }
 
-// applied reads the reply of setTimersScript about the requests at some places.
+// applied decodes the reply of setTimersScript for the requests at some indexes.
 func applied(reply []string, places []int, out []Applied) (now time.Time, err error) {
 	if len(reply) < 3 || len(reply[2]) != len(places) {
 		return now, wire.ErrReply

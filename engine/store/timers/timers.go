@@ -1,6 +1,6 @@
 // Package timers sets, cancels, fires, moves and lists timers. No timer fires early by Redis'
-// clock, and each fires once as long as Redis keeps what it has confirmed. Its keys are the sorted set of timers and what belongs
-// to it; it publishes to tenants' streams.
+// clock, and each fires once as long as Redis keeps what it has confirmed. Its keys are the
+// sorted set of timers and those that belong to it. It publishes to tenants' streams.
 package timers
 
 import (
@@ -40,8 +40,8 @@ var (
 	timersFromScript  = scripts.New("timers_from")
 )
 
-// SetEvent returns the fields of the event that tells the timer services of a timer which no
-// event has asked for.
+// SetEvent returns the fields of the event that announces to the timer services a timer that no
+// event has requested.
 func (s Timers) SetEvent(t event.Timer) []any {
 	return wire.Args(s.store.Fields(event.Event{
 		ID:     t.Execution + t.TaskID + "/" + string(t.Kind) + t.Key + "/set/" + strconv.FormatInt(t.Due().UnixNano(), 10),
@@ -49,8 +49,8 @@ func (s Timers) SetEvent(t event.Timer) []any {
 	}))
 }
 
-// WakeService makes a timer service look at the timers of a tenant, after the service that knew
-// the next one has crashed.
+// WakeService makes a timer service read the timers of a tenant, after the service that knew the
+// next one has crashed.
 func (s Timers) WakeService(ctx context.Context, tenant string) error {
 	now, err := s.store.Now(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s Timers) WakeService(ctx context.Context, tenant string) error {
 	e := event.Event{
 		ID: "timers/" + strconv.FormatInt(now.UnixMicro(), 10), Source: "/flunq/store", Type: event.TimerSet, Time: now, Tenant: tenant,
 	}
-	// Without a stream, no service waits.
+	// Without a stream, no service waits for it.
 	err = s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(tenant), NoMkStream: true, Values: s.store.Fields(e)}).Err()
 	if errors.Is(err, redis.Nil) {
 		err = nil
@@ -101,8 +101,8 @@ func (s Timers) RemoveTenant(ctx context.Context, tenant string) error {
 	}
 }
 
-// identity is the field of a timer in the hash of keys: a timer with a key has that of its key,
-// one that was moved has that of what it was before.
+// identity returns the field of a timer in the hash of timer keys. It depends on the key of a timer
+// that has one, otherwise on the timer as it was before an operator moved it.
 func identity(t event.Timer) string {
 	if t.Keyed() {
 		return "k" + string(event.Encode([]string{t.Tenant, t.Execution, t.TaskID, t.Key}))
@@ -110,7 +110,7 @@ func identity(t event.Timer) string {
 	return "m" + string(event.Encode([]string{t.Tenant, t.Execution, store.Tombstone(t)}))
 }
 
-// storedIdentity is the identity of a timer that may be in the hash of keys; "" for others.
+// storedIdentity returns the identity of a timer that may be in the hash of timer keys; "" for others.
 func storedIdentity(t event.Timer) string {
 	if !t.Keyed() && t.MovedTo.IsZero() {
 		return ""
@@ -118,11 +118,11 @@ func storedIdentity(t event.Timer) string {
 	return identity(t)
 }
 
-// noOrder is the order of timers that were set at an unknown time.
+// noOrder returns the order of timers that were set at an unknown position.
 func noOrder() string { return strings.Repeat("0", 40) }
 
-// score is the moment a timer is due at, in Unix seconds. A float64 has no
-// nanoseconds to spare today, so it is rounded up: never early.
+// score returns the time a timer is due in Unix seconds. A float64 cannot hold nanoseconds today,
+// so it is rounded up: a timer never fires early.
 func score(t time.Time) float64 {
 	seconds := float64(t.Unix()) + float64(t.Nanosecond())/1e9
 	for before(seconds, t) {
@@ -131,7 +131,7 @@ func score(t time.Time) float64 {
 	return seconds
 }
 
-// before compares exactly: the fraction of so many seconds in a float64 is coarse enough to be
+// before compares exactly: the fraction of a float64 of this size is coarse enough to be
 // multiplied without rounding.
 func before(seconds float64, t time.Time) bool {
 	whole := math.Floor(seconds)
@@ -144,20 +144,20 @@ func before(seconds float64, t time.Time) bool {
 // FormatScore returns the score of a timer that is due at a moment.
 func FormatScore(t time.Time) string { return strconv.FormatFloat(score(t), 'f', -1, 64) }
 
-// micros is the first microsecond of Redis' clock at which a timer is due.
+// micros returns the first microsecond of Redis' clock at which a timer is due.
 func micros(t time.Time) int64 {
 	up := t.Add(time.Microsecond - time.Nanosecond)
 	return up.UnixMicro()
 }
 
-// originalMember is the member of a timer in the ZSET until an operator moves it.
+// originalMember returns the member of a timer in the sorted set before an operator moves it.
 func originalMember(t event.Timer) string {
 	t.MovedTo = time.Time{}
 	return event.TimerText(&t)
 }
 
-// Armed looks up timers that an execution has requested, wherever they were moved to. Those that
-// are not set, or not yet, have no ID.
+// Armed looks up timers that an execution has requested, even if an operator has moved them. Those
+// that are not set have no ID.
 func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, error) {
 	if len(timers) == 0 {
 		return nil, nil
@@ -172,12 +172,12 @@ func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 		moved[i] = pipe.HMGet(ctx, s.keys.Execution(t.Tenant, t.Execution), "moved:"+store.Tombstone(t))
 	}
 	clock := pipe.Time(ctx)
-	// A timer that is not there is redis.Nil.
+	// A missing timer returns redis.Nil.
 	if _, err := pipe.Exec(ctx); err != nil && clock.Err() != nil {
 		return nil, store.Failed("read the timers of an execution", err)
 	}
 	out := make([]Pending, len(timers))
-	var elsewhere []int // those that were moved
+	var elsewhere []int // indexes of the moved timers
 	for i, t := range timers {
 		out[i] = Pending{Due: Due{Timer: t, Member: originalMember(t), Now: clock.Val().UTC()}}
 		text, _ := moved[i].Val()[0].(string) // nil where it was not moved
