@@ -90,7 +90,7 @@ func (w *monitor) checkSilent(e memory.Entry, to string) {
 }
 
 // promptly is how late an idle process may claim a message. A message whose idle time
-// exceeds handedBack was handed back.
+// exceeds releasedIdle was released.
 const (
 	promptly     = 10 * time.Second
 	releasedIdle = time.Hour

@@ -21,7 +21,7 @@ type process struct {
 	services           []*service
 
 	stopping  bool      // it was asked to stop
-	grace     time.Time // leaving: when it is killed
+	grace     time.Time // stopping: when it is killed
 	dead      bool
 	restartAt time.Time // dead: when it restarts
 	frozen    time.Time // frozen until then

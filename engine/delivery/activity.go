@@ -41,7 +41,7 @@ const (
 	Fired        What = "fired"
 	Unfired      What = "unfired"  // due timers could not be published
 	Removed      What = "removed"  // ended executions, by the housekeeping
-	Restored     What = "restored" // something an execution waits for that Redis had lost, by the sweep
+	Restored     What = "restored" // by the sweep: something that an execution waits for and Redis had lost
 	Stuck        What = "stuck"    // an execution that nothing will wake and that the sweep cannot repair
 )
 

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Class tells what may help against an error.
+// Class says what may resolve an error.
 type Class string
 
 // The classes of errors. They depend on an error's type, never on its text.
@@ -54,12 +54,12 @@ func ClassOf(ctx context.Context, err error) Class {
 	}
 }
 
-// ErrEarly is wrapped by the error of a message that arrives before what it concerns. A
-// crashed process may hold that: it takes one lease or several until it is claimed, and
-// the message must not be dead-lettered before.
+// ErrEarly is wrapped by the error of a message that arrives before what it concerns, such
+// as the start of its execution. A crashed process may hold that until its lease has
+// expired, and the message must not be dead-lettered earlier.
 var ErrEarly = errors.New("it is not there yet")
 
-// earlyAttempts is how often such a message is delivered, over some minutes.
+// earlyAttempts is how often such a message is delivered, within some minutes.
 const earlyAttempts = 12
 
 // attempts returns how often a message with an error is delivered.

@@ -38,7 +38,7 @@ func (p *readSize) large(tenants []string) (large []string, count int) {
 	return large, count
 }
 
-// of returns the portion of each of several tenants, at most most.
+// of returns how many events to read of each of several tenants, at most most.
 func (p *readSize) of(tenants, most int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

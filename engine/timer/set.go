@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// handle takes events through, in order. The errors it returns are Redis', and the events
-// are to be handled again; errors of an event itself are settled here.
+// handle handles events in order. It returns only errors of Redis, after which the events
+// are to be handled again. It settles errors of an event itself.
 func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	requests := s.requests[:0]
 	defer func() { s.requests = requests; clear(requests) }()

@@ -136,8 +136,8 @@ func (s *Service) waitForEvents(ctx context.Context) (now, wake time.Time, err e
 	return now, wake, err
 }
 
-// wants reports whether the timer service handles events of type t, and reacts to timers
-// that others set.
+// wants reports whether the timer service handles events of type t. On TimerSet it also
+// forces a new look at the timers.
 func (s *Service) wants(t event.Type) bool {
 	if t == event.TimerSet {
 		s.watch.invalidate()

@@ -200,7 +200,7 @@ func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, err
 	return s.store.ListedFor(ctx, x.Tenant, x.ID)
 }
 
-// stub is what is known of an execution without its history.
+// stub returns the state of an execution as far as it is known without its history.
 func (s *Service) stub(x store.Execution) *decide.State {
 	st := decide.New()
 	st.Tenant, st.Workflow, st.Execution = x.Tenant, x.Workflow, x.ID

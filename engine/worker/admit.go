@@ -55,10 +55,9 @@ func FullText(used, most int64, percent int) string {
 	return fmt.Sprintf("Redis uses %d of %d MiB, and above %d %% of its maxmemory no execution begins (limit LIMIT_REDIS_PERCENT): give it more, or remove executions", used>>20, most>>20, percent)
 }
 
-// OpenLimit tells the workers of one process whether a tenant may have another open
-// execution. The count is the size of the tenant's index of open executions, which
-// changes with the executions themselves: nothing else has to be kept right. It is safe
-// for concurrent use.
+// OpenLimit limits how many executions a tenant may have open, for the workers of one
+// process. The count is the size of the tenant's index of open executions, so it needs no
+// bookkeeping of its own. It is safe for concurrent use.
 type OpenLimit struct {
 	Most int // open executions of one tenant
 

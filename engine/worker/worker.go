@@ -48,7 +48,7 @@ type Options struct {
 	// limit.
 	Descendants int
 
-	// Population, if set, limits how many executions a tenant may have open. The workers of
+	// OpenLimit, if set, limits how many executions a tenant may have open. The workers of
 	// a process share it.
 	OpenLimit *OpenLimit
 
@@ -114,8 +114,8 @@ func (s *Service) stepFull(x *execution, before int64) bool {
 
 func (s *Service) consumer() *delivery.Consumer { return s.inbox.consumer }
 
-// handle takes one event through. The errors it returns are Redis', and the event is to
-// be handled again; errors of the event itself are settled here.
+// handle handles one event. It returns only errors of Redis, after which the event is to be
+// handled again. It settles errors of the event itself.
 func (s *Service) handle(ctx context.Context, m store.Message) error {
 	err := delivery.Poison(m)
 	switch {
@@ -135,7 +135,7 @@ func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if strings.HasPrefix(string(m.Event.Type), event.Prefix) {
 		return s.transition(ctx, m, m.Event, true)
 	}
-	// An execution that cannot take the event does not keep it from the others.
+	// The other listeners get the event even if one execution cannot handle it.
 	var untaken error
 	err := s.store.EachListener(ctx, m.Tenant, string(m.Event.Type), func(id string) error {
 		err := s.transition(ctx, m, decide.Received(m.Event, id), false)

@@ -82,8 +82,8 @@ func (f Filter) Matches(p Pending) bool {
 		(f.Kind == "" || f.Kind == p.Kind && p.Err == nil)
 }
 
-// rulesOut reports whether the text of a timer certainly does not pass: reading a million of them
-// as JSON takes seconds.
+// rulesOut reports whether the text of a timer certainly does not match. This is cheap; decoding a
+// million timers as JSON takes seconds.
 func (f Filter) rulesOut(member string) bool {
 	for _, part := range []string{f.Tenant, f.Workflow, f.Execution} {
 		if part != "" && !strings.Contains(member, part) && !strings.Contains(member, `\u`) && store.CheckExecution(part) == nil {
