@@ -1,10 +1,12 @@
 package search
 
 import (
+	"slices"
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim"
 )
 
 // Orders are two runs of a workflow that races, side by side.
@@ -82,4 +84,91 @@ func (o *Orders) Branches() (first, second *dsl.Task) {
 		return nil, nil
 	}
 	return marked[0], marked[1]
+}
+
+// TimelineEntry is something that happened in a run: an event of a history, a fault, or a call
+// that reached its service.
+type TimelineEntry struct {
+	Event   *event.Event
+	Struck  *sim.InjectedFault
+	Reached *sim.Reached
+}
+
+// roundAmounts returns the durations that shrinking tries, the shortest first.
+func roundAmounts() []time.Duration {
+	return []time.Duration{time.Millisecond, time.Second, 10 * time.Second, 45 * time.Second}
+}
+
+// timelineOf merges the histories, the faults and the calls in one order.
+func timelineOf(t *sim.Trial, seen []string) []TimelineEntry {
+	var all []event.Event
+	for _, end := range t.Ends {
+		all = append(all, end.History...)
+	}
+	rank := map[string]int{}
+	for i, key := range seen {
+		rank[key] = i
+	}
+	slices.SortStableFunc(all, func(a, b event.Event) int {
+		if c := a.Time.Compare(b.Time); c != 0 {
+			return c
+		}
+		i, ok1 := rank[a.Execution+" "+a.ID]
+		j, ok2 := rank[b.Execution+" "+b.ID]
+		if !ok1 || !ok2 || a.Execution == b.Execution {
+			return 0
+		}
+		return i - j
+	})
+	return mergeTimeline(all, insertionsOf(t), seen)
+}
+
+// insertion is a scene that is in no history.
+type insertion struct {
+	TimelineEntry
+	at    time.Time
+	event int // number of events before it
+}
+
+// insertionsOf returns the faults and the calls in their order.
+func insertionsOf(t *sim.Trial) []insertion {
+	var out []insertion
+	calls := t.Reached
+	upTo := func(faults int) {
+		for len(calls) > 0 && calls[0].Faults <= faults {
+			out = append(out, insertion{TimelineEntry{Reached: &calls[0]}, calls[0].At, calls[0].Event})
+			calls = calls[1:]
+		}
+	}
+	for i := range t.Injected {
+		upTo(i)
+		out = append(out, insertion{TimelineEntry{Struck: &t.Injected[i]}, t.Injected[i].At, t.Injected[i].Event})
+	}
+	upTo(len(t.Injected))
+	return out
+}
+
+// mergeTimeline inserts each aside after the event that preceded it.
+func mergeTimeline(all []event.Event, asides []insertion, seen []string) []TimelineEntry {
+	var out []TimelineEntry
+	known := map[string]bool{}
+	behind := func() {
+		for len(asides) > 0 && (asides[0].event == 0 || known[seen[min(asides[0].event, len(seen))-1]]) {
+			out = append(out, asides[0].TimelineEntry)
+			asides = asides[1:]
+		}
+	}
+	for i := range all {
+		// A commit whose reply was lost has no order except its time.
+		if len(asides) > 0 && !all[i].Time.Before(asides[0].at) {
+			behind()
+		}
+		out = append(out, TimelineEntry{Event: &all[i]})
+		known[all[i].Execution+" "+all[i].ID] = true
+	}
+	behind()
+	for _, a := range asides {
+		out = append(out, a.TimelineEntry)
+	}
+	return out
 }
