@@ -241,6 +241,7 @@ func TestCrowdOfCalls(t *testing.T) {
 			t.Fatalf("the first call is to %s", got)
 		}
 		begin("few", 1)
+		delivered(t, rdb, "few", store.ExecutorGroup)
 		turn := 0
 		for i := range crowd {
 			h.answer <- struct{}{}
@@ -254,6 +255,20 @@ func TestCrowdOfCalls(t *testing.T) {
 		}
 		ends(t, deciding, "few", "x0")
 	})
+}
+
+// delivered waits until a consumer group has a pending entry of a tenant.
+func delivered(t *testing.T, rdb wire.Redis, tenant, group string) {
+	t.Helper()
+	for until := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		pending, err := rdb.XPending(t.Context(), "tenant:"+tenant+":events", group).Result()
+		if err == nil && pending.Count > 0 {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("nothing of tenant %s is delivered to %s: %v", tenant, group, err)
+		}
+	}
 }
 
 // asked waits until a number of a tenant's tasks were requested.

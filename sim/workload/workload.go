@@ -60,7 +60,7 @@ type workload struct {
 const day = 24 * time.Hour
 
 // usualSeeds is the number of seeds that a workload runs with by default.
-const usualSeeds = 80
+const usualSeeds = 120
 
 func workloads() []workload {
 	return append(slices.Concat(languageWorkloads(), featureWorkloads(), callWorkloads(), restWorkloads(), cornerWorkloads(), saidWorkloads()), []workload{

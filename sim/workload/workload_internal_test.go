@@ -8,6 +8,9 @@ import (
 	"flunq.io/flunq/sim"
 )
 
+// testedSeeds is the maximum number of seeds of a workload in a test run.
+const testedSeeds = 50
+
 // The workloads end as expected, whatever goes wrong.
 func TestWorkloads(t *testing.T) {
 	t.Parallel()
@@ -15,7 +18,7 @@ func TestWorkloads(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			cfg, struck := l.config(), 0
-			for seed := range cmp.Or(l.seeds, usualSeeds) {
+			for seed := range min(cmp.Or(l.seeds, usualSeeds), testedSeeds) {
 				cfg.Seed, cfg.Remote = seed, seed%2 == 1
 				plan := l.plan()
 				if seed < plainSeeds {
