@@ -213,7 +213,7 @@ func TestPageOfTimers(t *testing.T) {
 		t.Errorf("%d rows, %+v … %+v", len(all), all[0], all[len(all)-1])
 	}
 	for filter, want := range map[string]int{
-		"execution:x-0": 10, "x-29": 1, "kind:retry": 30, "status:overdue": 1, "unreadable": 1, "task:rest": 61, "nobody": 0,
+		"execution:x-0": 10, "execution:x-29": 1, "kind:retry": 30, "status:overdue": 1, "unreadable": 1, "task:rest": 61, "nobody": 0,
 		"workflow:nap kind:wait": 30, "id:" + all[5].ID: 1,
 	} {
 		got := w.all(tui.Query{Table: tui.Timers, Filter: tui.ParseFilter(tui.Timers, filter), Limit: 4})
