@@ -44,23 +44,20 @@ type Progress struct {
 // Scenario is one of the things that are measured.
 type Scenario struct {
 	Name, About string
-	on          func(*stage) measurement
+	measure     func(context.Context, *stage) error // adds the results to the stage
 }
-
-// measurement measures something, and adds the results to its stage.
-type measurement func(context.Context) error
 
 // Scenarios returns all scenarios in the order in which they run.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{"register", "timers, from their events into the set", func(s *stage) measurement { return timers{s}.register }},
-		{"fire", "timers, from the set into their events, and how late", func(s *stage) measurement { return timers{s}.fire }},
-		{"steps", "workflows of tasks that do nothing", func(s *stage) measurement { return workflows{s}.steps }},
-		{"latency", "from the start of a workflow of one task to its end", func(s *stage) measurement { return latency{s}.measure }},
-		{"http", "workflows of one call to a server of this process", func(s *stage) measurement { return workflows{s}.http }},
-		{"idle", "what waiting for timers costs", func(s *stage) measurement { return idle{s}.measure }},
-		{"memory", "bytes in Redis", func(s *stage) measurement { return memory{s}.measure }},
-		{"sim", "simulated workflows, and seeds of the simulator", func(s *stage) measurement { return simulator{s}.measure }},
+		{"register", "timers, from their events into the set", func(ctx context.Context, s *stage) error { return timers{s}.register(ctx) }},
+		{"fire", "timers, from the set into their events, and how late", func(ctx context.Context, s *stage) error { return timers{s}.fire(ctx) }},
+		{"steps", "workflows of tasks that do nothing", func(ctx context.Context, s *stage) error { return workflows{s}.steps(ctx) }},
+		{"latency", "from the start of a workflow of one task to its end", func(ctx context.Context, s *stage) error { return latency{s}.measure(ctx) }},
+		{"http", "workflows of one call to a server of this process", func(ctx context.Context, s *stage) error { return workflows{s}.http(ctx) }},
+		{"idle", "what waiting for timers costs", func(ctx context.Context, s *stage) error { return idle{s}.measure(ctx) }},
+		{"memory", "bytes in Redis", func(ctx context.Context, s *stage) error { return memory{s}.measure(ctx) }},
+		{"sim", "simulated workflows, and seeds of the simulator", func(ctx context.Context, s *stage) error { return simulator{s}.measure(ctx) }},
 	}
 }
 
@@ -111,7 +108,7 @@ func (s *stage) run(ctx context.Context, sc Scenario) (err error) {
 		defer cancel()
 		err = errors.Join(err, s.clear(tidy))
 	}()
-	return sc.on(s)(ctx)
+	return sc.measure(ctx, s)
 }
 
 // tidyTime bounds the removal of a scenario's data.

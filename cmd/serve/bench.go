@@ -33,8 +33,9 @@ given by --redis-url must be empty, unless --yes is given: the bench uses its ow
 bench-…, and removes what it has written. Other tenants' timers that come due meanwhile are
 fired, as by any timer service.
 
-The services have the settings of 'flunq serve' and run in this process; with --processes
-they run in others, whose runtime is tuned as that of 'flunq serve', too. Ctrl-C prints the results so far.
+The services have the settings of 'flunq serve'. They run in this process or, with
+--processes, in processes of their own, tuned like 'flunq serve'. Ctrl-C prints the
+results so far.
 
 Scenarios:
 ` + scenarioLines(),

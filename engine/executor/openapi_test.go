@@ -237,7 +237,7 @@ func TestOpenAPIMistakes(t *testing.T) {
 		{"shop", "upload", object{"a": 1}, event.Configuration, 400, "multipart/form-data"},
 		{"shop", "lost", nil, event.Configuration, 400, "which it does not have"},
 		{"shop", "far", nil, event.Configuration, 400, "other documents cannot be read yet"},
-		{"shop", "circle", nil, event.Configuration, 400, "in a circle"},
+		{"shop", "circle", nil, event.Configuration, 400, "circular references"},
 		{"depot", "addPart", nil, event.Validation, 400, `needs a body: give "part"`},
 		{"depot", "addPicture", nil, event.Configuration, 400, "files cannot be sent yet"},
 		{"none", "x", nil, event.Communication, 404, "OpenAPI document: no such document"},

@@ -68,7 +68,7 @@ func (s *Store) Commit(ctx context.Context, c Commit) (Outcome, error) {
 	return done[0].Outcome, done[0].Err
 }
 
-// Limits of one script call. Redis serves nobody else while it runs.
+// Limits of one script call. Redis serves no other client while it runs.
 const (
 	mostTransitions = 100
 	mostArguments   = 20_000
@@ -119,7 +119,7 @@ func (c *Commit) check(b *commitBatch) error {
 	for _, events := range [][]event.Event{c.History, c.Publish} {
 		for _, e := range events {
 			if n := len(e.Ext); n >= MostFields {
-				return fmt.Errorf("commit %s: event %s has %d further attributes, want less than %d", c.Execution, e.ID, n, MostFields)
+				return fmt.Errorf("commit %s: event %s has %d extension attributes, want fewer than %d", c.Execution, e.ID, n, MostFields)
 			}
 		}
 	}

@@ -157,7 +157,7 @@ func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
 	return nil
 }
 
-// chunkBytes is about how much data one commit carries. Redis serves nobody else while it
+// chunkBytes is about how much data one commit carries. Redis serves no other client while it
 // processes a commit.
 const chunkBytes = 1 << 20
 

@@ -45,8 +45,8 @@ type verdict struct {
 	private bool // the host's name contains a secret
 }
 
-// broken handles a missing or incomplete answer. A request that was not sent, or whose
-// answer nobody waited for, says nothing about the host.
+// broken handles a missing or incomplete answer. A request that was not sent, or that
+// its caller has cancelled, says nothing about the host.
 func (v *verdict) broken(err error) {
 	_, forbidden := errors.AsType[*closedNetworkError](err)
 	if forbidden || errors.Is(err, errNoSlot) || errors.Is(v.request.Context().Err(), context.Canceled) {

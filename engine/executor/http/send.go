@@ -149,7 +149,7 @@ func (c *Client) redirected(r *Request, res *http.Response) (*Request, error) {
 		uri, err = endpoint.Check("redirect", uri)
 	}
 	if err != nil {
-		return nil, StatusProblem(res.StatusCode, "%s redirects to what is not an http or https URI", endpoint.Show(r.URI))
+		return nil, StatusProblem(res.StatusCode, "%s redirects to something that is not an http or https URI", endpoint.Show(r.URI))
 	}
 	uri.User = nil
 	next := *r

@@ -135,7 +135,7 @@ func (d *document) resolve(v any) (map[string]any, error) {
 		}
 		v = found
 	}
-	return nil, call.Configuration("OpenAPI document: %s has references in a circle", endpoint.Show(d.at))
+	return nil, call.Configuration("OpenAPI document: %s has circular references", endpoint.Show(d.at))
 }
 
 // lookup returns what a reference into the same document points to.

@@ -21,7 +21,7 @@ type Redis interface {
 	Do(ctx context.Context, args ...any) *redis.Cmd
 	// Process sends a command and reads its reply into it.
 	Process(ctx context.Context, cmd redis.Cmder) error
-	// AddHook has a hook see all commands from now on.
+	// AddHook adds a hook, which sees all commands from now on.
 	AddHook(hook redis.Hook)
 	// Close closes all connections.
 	Close() error
