@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// An execution that computes endlessly can be cancelled, and delays neither others nor a
-// process that is told to stop.
+// An execution that computes endlessly can be cancelled, and delays neither other
+// executions nor the stop of its process.
 func TestCommandsWhileComputing(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

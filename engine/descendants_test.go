@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// An execution that starts others endlessly faults with an error that names the limit.
-// None of its descendants stays open or counted, and none begins afterwards.
+// An execution that starts others endlessly faults with an error that names the limit. None
+// of its descendants stays open or counted, and no new one begins.
 func TestDescendantsAreLimited(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

@@ -40,17 +40,17 @@ import (
 
 // Options of an Engine.
 type Options struct {
-	Process  string   // names this process' consumers; unique on one Redis
-	Tenants  []string // that are served
+	Process  string   // part of the consumer names of this process; unique on one Redis
+	Tenants  []string // tenants to serve
 	Discover bool     // also serve tenants found in Redis that are not private
 
-	Workers   int // instances in this process, like the counts below; 0 to 256, 0: none
+	Workers   int // instances in this process, 0 to 256; so are the next two
 	Executors int
 	Timers    int
 
-	// ExtraExecutors is the number of additional executors. One tenant's tasks occupy at
-	// most Executors at once, so that others find free ones; 0 to 2048. Simulated 0: one
-	// tenant may occupy all.
+	// ExtraExecutors is the number of additional executors, 0 to 2048. One tenant's tasks
+	// occupy at most Executors at once, so that others find free ones. If it is 0, as in
+	// simulation, one tenant may occupy all.
 	ExtraExecutors int
 
 	Worker, Executor, Timer Reading
@@ -59,7 +59,7 @@ type Options struct {
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	LongRead  time.Duration // longest block of a read; 0: 5 s; simulated up to days
 	Lookahead time.Duration // see timer.Options
-	Chunk     int           // history entries in one commit, about; 0: 256; simulated 1 to 256
+	Chunk     int           // approximate number of history entries in one commit; 0: 256; simulated 1 to 256
 	Snapshots int           // minimum number of entries between snapshots; 0: 256; simulated 1 to 256
 	Lease     time.Duration // after which the messages of a silent consumer are claimed; simulated 1s to 1m
 	Retry     delivery.Policy
@@ -68,41 +68,43 @@ type Options struct {
 	Secrets   map[string]any
 	Version   string // of the runtime, for $runtime and User-Agent
 
-	Command   string // the command under which the process registers while it runs, see store.Process; "": it does not
-	Embedded  bool   // the Redis is inside this process
-	Transient bool   // the process leaves no entry when it stops
+	Command   string // command to register the process under while it runs, see store.Process; "": do not register
+	Embedded  bool   // Redis runs inside this process
+	Transient bool   // remove the registration when the process stops
 
-	Remote    bool // also send tasks that only compute through the stream
+	Remote    bool // also send tasks that only compute to the executors
 	Limits    decide.Limits
-	Calls     httpcall.Limits // of calls; zero members mean their defaults
+	Calls     httpcall.Limits // zero members mean the defaults
 	Breakers  *breaker.Set    // nil: no call is refused
-	Answers   *call.Memory    // for large answers to calls; nil: unbounded
+	Answers   *call.Memory    // for large responses to calls; nil: unbounded
 	Retention Retention       // zero: streams are not trimmed
-	Sweep     time.Duration   // time between looks for timers, listeners and requests that Redis has lost; 0: none, as in simulation
+	Sweep     time.Duration   // interval of the search for timers, subscriptions and requests that Redis has lost; 0: none, as in simulation
 
-	// Descendants is how many executions may be open below a root execution; 0: no limit.
-	// Simulated 0.
+	// Descendants limits the open executions below a root execution; 0: no limit, as in
+	// simulation.
 	Descendants int
 
-	// Open is how many executions of one tenant may be open; 0: no limit. Simulated 0.
+	// Open limits the open executions of one tenant; 0: no limit, as in simulation.
 	Open int
 
-	// RedisPercent is the percentage of Redis' maxmemory above which no execution begins,
-	// 1 to 100; 0: all of it. Simulated 0.
+	// RedisPercent is the percentage of Redis' maxmemory above which no execution begins, 1
+	// to 100; 0: no limit, as in simulation.
 	RedisPercent int
 
 	Memory *wire.Memory // used by the stores, shared with other engines; nil: its own
 
-	// Observe, if set, receives what this process' workers committed, in order, in a
-	// slice that it must not keep. Activity receives what its services do.
-	Observe  func(after int64, entries []event.Event)
+	// Observe, if set, receives the history entries that this process' workers commit, in
+	// order, and the version before them. It must not keep the slice.
+	Observe func(after int64, entries []event.Event)
+
+	// Activity, if set, receives what the services do.
 	Activity delivery.Observer
 }
 
-// Reading is how a service reads events.
+// Reading holds a service's options for reading events.
 type Reading struct {
 	Group   string
-	Batch   int           // events at once; 1 to 1000
+	Batch   int           // events to read at once; 1 to 1000
 	Block   time.Duration // how long a read blocks; 0 in simulation
 	Reclaim bool          // claim abandoned events
 }
@@ -150,13 +152,13 @@ func (o Options) check() error {
 	return errors.Join(errs...)
 }
 
-// mostInstances is how many instances of one service a process may have.
+// mostInstances limits the instances of one service in a process.
 const mostInstances = 256
 
-// mostExtraExecutors is how many additional executors a process may have.
+// mostExtraExecutors limits the additional executors of a process.
 const mostExtraExecutors = 2048
 
-// Engine is the services of one process.
+// Engine holds the services of one process.
 type Engine struct {
 	Store       *store.Store
 	Definitions *definitions.Cache
@@ -165,23 +167,23 @@ type Engine struct {
 	tenantSet *delivery.TenantSet
 	services  []Service
 	holders   []delivery.Holder // the services that hold messages
-	closing   []func()          // keep services from beginning new work
+	closing   []func()          // stop services from beginning new work
 
 	mu     sync.Mutex
-	pulses []*pulse    // of the services while they run
-	runs   atomic.Bool // the services run in real time
+	pulses []*pulse    // of the running services
+	runs   atomic.Bool // Run has been called, so the services run in real time
 }
 
 // Service is one instance of a service.
 type Service struct {
 	Group string // its kind: "worker", "executor", "timer", "renewal", "housekeeping", "sweep"
 	Name  string
-	// Step does one round of work. It returns when to call it again: at once for a time
-	// in the past, and for the zero time only when something is written to a stream.
-	// After delivery.ErrBusy it is to be called again a little later.
+	// Step does one round of work. It returns when to call it again: at once for a time in
+	// the past, and for the zero time only when something is written to a stream. After
+	// delivery.ErrBusy, call it again a little later.
 	Step func(context.Context) (wake time.Time, err error)
-	// Every is the interval at which a service that waits for nothing is called; 0 for
-	// all others.
+	// Every is the interval between the steps of a service that does not block; 0 for all
+	// others.
 	Every time.Duration
 	// Handles reports whether the service handles events of a type; it only acknowledges
 	// others, at any time. It is nil if the service reads none.
@@ -219,7 +221,7 @@ func New(rdb wire.Redis, opts Options) (*Engine, error) {
 
 func (e *Engine) add(s Service) { e.services = append(e.services, s) }
 
-// reading returns the options of a service that reads as r says.
+// reading returns the options of a service that reads according to r.
 func (e *Engine) reading(service string, r Reading, consumer string) delivery.Options {
 	opts := delivery.Options{
 		Service: service, Group: r.Group, Consumer: consumer, Tenants: e.tenantSet,
@@ -232,7 +234,7 @@ func (e *Engine) reading(service string, r Reading, consumer string) delivery.Op
 	return opts
 }
 
-// How many executions' states a process caches, and how much data.
+// Limits of the cache of executions' states: their number, and their data in bytes.
 const (
 	cached      = 20_000
 	cachedBytes = 32 << 20
@@ -292,13 +294,13 @@ func (e *Engine) addExecutors() error {
 }
 
 func (e *Engine) addTimers() error {
-	acquire, watch := &delivery.Isolation{}, timer.NewWatch()
+	isolation, watch := &delivery.Isolation{}, timer.NewWatch()
 	for _, consumer := range e.consumers("timer", e.opts.Timers) {
 		opts := timer.Options{
 			Options: e.reading("timer", e.opts.Timer, consumer),
 			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch,
 		}
-		opts.Isolation = acquire
+		opts.Isolation = isolation
 		t, err := timer.New(e.Store, opts)
 		if err != nil {
 			return err
@@ -327,7 +329,7 @@ func (e *Engine) consumers(service string, count int) []string {
 // Services returns all instances, for a caller that steps them instead of calling Run.
 func (e *Engine) Services() []Service { return e.services }
 
-// Tenants returns the tenants served by now, sorted.
+// Tenants returns the tenants that are currently served, sorted.
 func (e *Engine) Tenants() []string { return e.tenantSet.Names() }
 
 // Breakers returns the circuit breakers of the process; nil if there are none.

@@ -40,8 +40,8 @@ func onBoth(t *testing.T, test func(t *testing.T, rdb wire.Redis)) {
 	})
 }
 
-// lease is short, so that a dead process' messages are soon claimed, but not so short
-// that a slow living process often loses its own.
+// lease is short, so that the messages of a dead process are soon claimed, but long enough
+// that a slow process rarely loses its own.
 const lease = time.Second
 
 // patience is how long to wait for something that takes a moment on an idle machine.
@@ -177,7 +177,8 @@ func TestProcessesShareTheWork(t *testing.T) {
 	})
 }
 
-// What a process has read and not handled when it dies is handled by another.
+// Messages that a process has read but not handled when it dies are handled by another
+// process.
 func TestDeadProcess(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -229,7 +230,7 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
-// It ends even if its listeners cannot be removed any more.
+// The execution ends even if its listeners cannot be removed.
 func TestDeadLetterOfListeners(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -279,7 +280,7 @@ func TestUnknownChild(t *testing.T) {
 	})
 }
 
-// A process that is told to stop releases its messages, so that nobody waits for its
+// A process that stops releases its messages, so that no other process has to wait for its
 // leases.
 func TestStop(t *testing.T) {
 	t.Parallel()

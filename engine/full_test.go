@@ -9,9 +9,9 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// In a Redis at its maxmemory, operators can suspend and cancel what has filled it,
-// heartbeats continue, and executions that are not kept are removed. When there is memory
-// again, the others continue, and nothing is lost.
+// With Redis at its maxmemory, operators can suspend and cancel the executions that have
+// filled it, heartbeats continue, and executions that are not to be kept are removed. Once
+// there is memory again, the others continue and nothing is lost.
 func TestFullRedis(t *testing.T) {
 	t.Parallel()
 	ctx, rdb := t.Context(), redistest.Serve(t, "--maxmemory-policy", "noeviction").Client(t)

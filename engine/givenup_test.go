@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// An execution that is given up because its message crashes processes leaves nothing: no
-// timer, no listener, and no running child.
+// An execution that is aborted because its message crashes processes leaves nothing behind:
+// no timer, no listener and no running child.
 func TestExecutionThatKillsLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, typ := range map[string]string{"stated type": "com.example.never", "computed type": `${ "com.example." + .kind }`} {
@@ -112,7 +112,7 @@ func until(t *testing.T, what string, done func() bool) {
 	defer cancel()
 	for ; !done(); time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {
-			t.Fatalf("it did not come about: %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }

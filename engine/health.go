@@ -8,17 +8,17 @@ import (
 // Status is the health of a service instance.
 type Status string
 
-// The statuses of services, and of all of them together.
+// The statuses of a service instance, and of several together.
 const (
 	Healthy   Status = "healthy"
-	Degraded  Status = "degraded"  // it fails, or a step takes too long
-	Unhealthy Status = "unhealthy" // it has done so for half a minute
+	Degraded  Status = "degraded"  // steps fail or take too long
+	Unhealthy Status = "unhealthy" // they have done so for half a minute
 )
 
 const (
-	slowAfter   = 10 * time.Second // a step that takes longer is reported
-	deadAfter   = 30 * time.Second // so long without success is unhealthy
-	repeatEvery = 10 * time.Second // for the same error
+	slowAfter   = 10 * time.Second // from then on a step is too slow
+	deadAfter   = 30 * time.Second // from then on a service without success is unhealthy
+	repeatEvery = 10 * time.Second // minimum time between two logs of an error
 )
 
 // Health is the health of one service instance.
@@ -27,7 +27,7 @@ type Health struct {
 	Status      Status
 	Failures    int       // consecutive failed steps
 	Err         error     // of the last step
-	Since       time.Time // when it last did well, by the machine's clock
+	Since       time.Time // when a step last succeeded, by the machine's clock
 }
 
 // pulse is the state of a running service.
@@ -35,14 +35,14 @@ type pulse struct {
 	service Service
 
 	mu         sync.Mutex
-	began      time.Time // of the step in progress; zero between two
+	began      time.Time // of the step in progress; zero between steps
 	lastGood   time.Time
 	lastReport time.Time // when an error was last logged
 	failed     int
 	err        error
 }
 
-// beat returns the pulse of a service that begins to run.
+// beat adds and returns the pulse of a service that begins to run.
 func (e *Engine) beat(s Service) *pulse {
 	p := &pulse{service: s, lastGood: time.Now()}
 	e.mu.Lock()
@@ -59,14 +59,14 @@ func (p *pulse) begin(now time.Time) {
 
 // end records the outcome of a step and reports whether to log it: a new or lasting
 // error, or the end of one that was logged.
-func (p *pulse) end(now time.Time, err error) (tell bool) {
+func (p *pulse) end(now time.Time, err error) (report bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began = time.Time{}
 	if err == nil {
-		tell = !p.lastReport.IsZero()
+		report = !p.lastReport.IsZero()
 		p.lastGood, p.failed, p.err, p.lastReport = now, 0, nil, time.Time{}
-		return tell
+		return report
 	}
 	p.failed++
 	p.err = err
@@ -83,7 +83,8 @@ func (p *pulse) failures() int {
 	return p.failed
 }
 
-// health assesses a service. An executor may be busy with one call for long.
+// health assesses a service. A long step of an executor does not count, since a call may
+// take long.
 func (p *pulse) health(now time.Time) Health {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +102,8 @@ func (p *pulse) health(now time.Time) Health {
 	return h
 }
 
-// Health returns the health of this process' services, in the order of Services; empty
-// before Run.
+// Health returns the health of this process' services, in the order in which they started;
+// none before Run.
 func (e *Engine) Health() []Health {
 	e.mu.Lock()
 	defer e.mu.Unlock()

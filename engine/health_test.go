@@ -7,9 +7,9 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Idle workers and timer services return from their steps, even those that only wait
-// while another one reads, and stay healthy.
-func TestIdleServicesAreSeenToLive(t *testing.T) {
+// Idle workers and timer services return from their steps, even if they only wait while
+// another one reads, so they stay healthy.
+func TestIdleServicesAreHealthy(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		e := newEngine(t, rdb, "idle")

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// heartbeat registers the process in Redis while Run is active, for doctor, top and
-// start. The simulator steps the services itself and has none.
+// heartbeat registers the process in Redis while Run is active, for the commands doctor,
+// top and start.
 type heartbeat struct {
 	store    *store.Store
 	breakers *breaker.Set
@@ -20,8 +20,8 @@ type heartbeat struct {
 	steps    int // since the entry was written; 0 if it has to be written
 }
 
-// beatEvery is how often the heartbeat checks whether a circuit breaker has changed,
-// which it writes at once.
+// beatEvery is how often the heartbeat checks whether a circuit breaker has changed. A
+// change is written at once.
 const beatEvery = time.Second
 
 // mostCircuits is how many circuit breakers an entry lists.
@@ -54,8 +54,8 @@ func (h *heartbeat) service() Service {
 	return Service{Group: "heartbeat", Name: "heartbeat-" + h.entry.Name, Step: h.Step, Every: beatEvery}
 }
 
-// Step renews the entry when it is due or a circuit breaker has changed. Now and then it
-// removes entries of processes long gone.
+// Step renews the entry if it is due or a circuit breaker has changed. Every few minutes it
+// removes the entries of processes that stopped long ago.
 func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 	circuits := h.circuits()
 	if h.steps++; h.steps > 1 && h.steps <= int(store.HeartbeatEvery/beatEvery) && slices.Equal(circuits, h.entry.Circuits) {

@@ -10,24 +10,25 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// Retention says how much of the streams is kept after all groups have handled it, and
-// which ended executions are kept.
+// Retention determines which stream entries are kept after all groups have handled them,
+// and which ended executions are kept.
 type Retention struct {
-	Entries  int           // keep at least this many of each stream
-	Age      time.Duration // and all younger than this
-	Finished store.Keep    // without bounds: keep all
+	Entries  int           // number of entries to keep of each stream, at least
+	Age      time.Duration // entries younger than this are kept, too
+	Finished store.Keep    // ended executions to keep; without bounds: all
 }
 
-// DefaultRetention is that of an ordinary deployment: no execution is removed.
+// DefaultRetention returns the Retention of an ordinary deployment: no execution is
+// removed.
 func DefaultRetention() Retention { return Retention{Entries: 10_000, Age: 10 * time.Second} }
 
 const (
-	lookEvery = time.Second      // for newly registered tenants, and to continue removing
+	lookEvery = time.Second      // look for newly registered tenants, and continue removing executions
 	tidyEvery = 10 * time.Second // trim streams
 	readEvery = time.Minute      // reread all registered tenants even if their number is unchanged
 	seekEvery = 5 * time.Minute  // scan all keys for streams of unregistered tenants; remove idle consumers
 	idleAfter = time.Hour        // a consumer without work for this long is removed
-	mostPages = 100              // of finished executions that one step looks at
+	mostPages = 100              // pages of ended executions that one step reads
 )
 
 // housekeeping finds tenants, trims their streams, and removes executions that ended long
@@ -45,7 +46,7 @@ type housekeeping struct {
 
 	tenants int64 // number of registered tenants
 
-	left []string   // tenants still to be searched for ended executions
+	left []string   // tenants yet to be searched for ended executions
 	walk store.Walk // position in the first of them
 }
 
@@ -80,8 +81,8 @@ func (h *housekeeping) Step(ctx context.Context) (wake time.Time, err error) {
 	return now.Add(lookEvery), err
 }
 
-// forget removes executions that are not kept, tenant by tenant, a bounded number per
-// step. Each process does so independently: removing twice does no harm.
+// forget removes executions that are not to be kept, tenant by tenant, a bounded number per
+// step. Each process does so independently: removing an execution twice is harmless.
 func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 	if len(h.left) == 0 {
 		if now.Sub(h.swept) < tidyEvery {
@@ -105,10 +106,10 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// find adds tenants: registered ones and, now and then, those that only have a stream in
+// find adds registered tenants and, every few minutes, those that only have a stream in
 // Redis.
 func (h *housekeeping) find(ctx context.Context, now time.Time) error {
-	names, err := h.made(ctx, now)
+	names, err := h.registered(ctx, now)
 	if err == nil && now.Sub(h.sought) >= seekEvery {
 		h.sought = now
 		var more []string
@@ -121,8 +122,8 @@ func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// made returns the registered tenants if there may be new ones.
-func (h *housekeeping) made(ctx context.Context, now time.Time) ([]string, error) {
+// registered returns the registered tenants if there may be new ones.
+func (h *housekeeping) registered(ctx context.Context, now time.Time) ([]string, error) {
 	n, err := h.store.TenantCount(ctx)
 	if err != nil || n == h.tenants && now.Sub(h.known) < readEvery {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Two processes at once remove ended executions, and only those.
+// Two processes remove ended executions concurrently, and only those.
 func TestFinishedExecutionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -66,7 +66,7 @@ func TestFinishedExecutionsAreRemoved(t *testing.T) {
 			t.Errorf("left are %s, %v", strings.Join(left, ", "), err)
 		}
 		if gone("stays") {
-			t.Error("one that goes on is gone")
+			t.Error("an execution that has not ended was removed")
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Timers whose scores lie before their fire_at, as another program may write them, delay
-// no other timer: their scores are corrected.
+// Timers whose score is before their fire_at, as other programs may write them, do not
+// delay other timers: their scores are corrected.
 func TestMisplacedTimers(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// A tenant has at most so many open executions, whoever begins them and in whichever
-// process. Those that end, or whose keys somebody deletes, make place for others.
+// The number of a tenant's open executions is limited, whoever starts them and in whichever
+// process. Executions that end, or whose keys are deleted, no longer count.
 func TestOpenExecutionsAreLimited(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -55,7 +55,7 @@ func TestOpenExecutionsAreLimited(t *testing.T) {
 			}
 		}
 
-		// Children that nobody waits for: the first ones begin, the others fault.
+		// Of children without a waiting parent, the first ones begin and the others fault.
 		begin(tenant, "p", "parent")
 		refused("p.200")
 		n := open()
@@ -70,7 +70,7 @@ func TestOpenExecutionsAreLimited(t *testing.T) {
 		begin("b", "q", "wait")
 		until(t, "the execution of another tenant begins", func() bool { x, _ := e.Store.Execution(ctx, "b", "q"); return x.Status == "waiting" })
 
-		// When they end, there is place again.
+		// When they end, new executions can begin.
 		until(t, "all have begun or were refused", func() bool {
 			c, err := e.Store.Counts(ctx, tenant)
 			return err == nil && c.Open+c.Faulted == 202
@@ -94,7 +94,7 @@ func TestOpenExecutionsAreLimited(t *testing.T) {
 		begin(tenant, "r", "awaits")
 		until(t, "the child begins", func() bool { x, _ := e.Store.Execution(ctx, tenant, "r.1"); return x.Status == "waiting" })
 
-		// What has lost its keys does not count for ever.
+		// Executions without keys do not count for ever.
 		for i := range 2 * limit {
 			if err := rdb.ZAdd(ctx, "tenant:default:executions:open", redis.Z{Member: fmt.Sprint("gone", i)}).Err(); err != nil {
 				t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// An execution that cannot begin fails once, even if its start is in the stream several
-// times.
+// An execution that cannot begin fails only once, even if its start is in the stream
+// several times.
 func TestUnknownWorkflowStartedTwice(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	rest  = 200 * time.Millisecond // after an error, before a service retries
+	rest  = 200 * time.Millisecond // before a service retries after an error
 	short = 5 * time.Millisecond   // after delivery.ErrBusy
-	grace = 5 * time.Second        // for steps in progress after the engine is told to stop
+	grace = 5 * time.Second        // for steps in progress when the engine stops
 )
 
-// Run loops over all services until ctx ends. It reports a failed step to log and repeats
-// it. Steps in progress when ctx ends get a few seconds to finish. Messages that were
-// read but not begun are released, so that other processes need not wait for the lease.
-// While it runs, the process is registered in Redis if the options say so.
+// Run runs all services until ctx ends. It logs a failed step and repeats it. When ctx
+// ends, steps in progress get a few seconds to finish, and messages that were read but not
+// begun are released, so that other processes need not wait for the lease. While Run is
+// active, the process is registered in Redis if the options say so.
 func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	if err := e.Prepare(ctx); err != nil && ctx.Err() == nil {
 		return err
@@ -62,15 +62,16 @@ func (e *Engine) now() time.Time {
 	return time.Now()
 }
 
-// Close keeps the services from beginning new work; what they have begun goes on.
+// Close stops the services from beginning new work; work in progress continues.
 func (e *Engine) Close() {
 	for _, closing := range e.closing {
 		closing()
 	}
 }
 
-// Release releases the messages that were read but not handled, and the duty for timers,
-// after the services have stopped. Other processes can take them over at once.
+// Release releases the messages that were read but not handled, and wakes the timer
+// services of other processes, so that others can take over at once. Call it after the
+// services have stopped.
 func (e *Engine) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -121,9 +122,9 @@ func loop(ctx, work context.Context, p *pulse, log *slog.Logger) {
 	}
 }
 
-// alarm sends Redis a command after a while, and again until stopped: Redis checks
-// whether blocking reads have timed out whenever it has something to do. Services that
-// are stepped by hand need none.
+// alarm sends Redis a command after some time, and repeatedly until stopped: whenever Redis
+// handles a command, it also ends blocking reads that have timed out. In simulation alarm
+// does nothing.
 func (e *Engine) alarm(after time.Duration) (stop func()) {
 	if !e.runs.Load() {
 		return func() {}

@@ -10,17 +10,17 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Beginning describes an execution of a registered workflow that is to begin.
+// Beginning describes an execution of a registered workflow to start.
 type Beginning struct {
 	Tenant, ID      string
 	Namespace, Name string
-	Version         string // "" or "latest" means the newest when a worker starts it
+	Version         string // "" or "latest": the newest one when a worker starts the execution
 	Input           json.RawMessage
-	Nonce           string // part of its calls' idempotency keys; if empty, derived from the time of the start
+	Nonce           string // part of its calls' idempotency keys; "": derived from the time of the start
 }
 
-// Begin starts an execution, which another process may run. A nil input is {}. The error
-// is store.ErrExists if the id is in use.
+// Begin starts an execution; any process may run it. A nil input means {}. The error is
+// store.ErrExists if the id is in use.
 func Begin(ctx context.Context, st *store.Store, b Beginning) error {
 	now, err := st.Now(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// sweep compares what open executions wait for with what Redis has, and restores what was
-// lost: timers, entries of listeners, requests. One process at a time does so.
+// sweep compares what open executions wait for with what Redis has, and restores what is
+// lost: timers, subscriptions and requests. One process at a time does so.
 type sweep struct {
 	store     *store.Store
 	examiner  *examine.Examiner
@@ -25,14 +25,14 @@ type sweep struct {
 	name      string
 	every     time.Duration
 
-	left  []string        // tenants that are still to be looked at
+	left  []string        // tenants yet to be examined in this round
 	after string          // position in the first of them
-	known map[string]bool // executions that were reported, by tenant and id
+	known map[string]bool // reported executions, by tenant and id
 }
 
 // Bounds of one round.
 const (
-	mostSwept      = 1000 // executions that are looked at
+	mostSwept      = 1000 // executions to examine
 	sweptAtOnce    = 100  // executions in one query
 	sweptBytes     = 4 << 20
 	mostReported   = 10_000
@@ -100,7 +100,7 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 		}
 		for _, x := range open[:n] {
 			if o, known := looks[x.ID]; known {
-				if err := s.mend(ctx, tenant, x, o); err != nil {
+				if err := s.repair(ctx, tenant, x, o); err != nil {
 					return looked, err
 				}
 			}
@@ -111,8 +111,8 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 	return looked, nil
 }
 
-// mend restores what an execution lacks, except timers that an operator has cancelled.
-func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o examine.Outlook) error {
+// repair restores what an execution lacks, except timers that an operator has cancelled.
+func (s *sweep) repair(ctx context.Context, tenant string, x store.Execution, o examine.Outlook) error {
 	r := o.Missing
 	r.Timers = slices.DeleteFunc(slices.Clone(r.Timers), func(t event.Timer) bool {
 		return slices.ContainsFunc(o.Timers, func(n examine.Needed) bool {
@@ -123,9 +123,9 @@ func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o ex
 	case !r.Empty():
 		outcome, err := timers.New(s.store).Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: o.Version, Workflow: x.Workflow}, r, sweepOperator)
 		if err != nil || outcome != store.Committed {
-			return err // it has advanced meanwhile
+			return err // the execution has advanced meanwhile
 		}
-		s.tell(delivery.Restored, tenant, x, len(r.Timers)+len(r.Listen)+len(r.Requests), nil)
+		s.notify(delivery.Restored, tenant, x, len(r.Timers)+len(r.Listen)+len(r.Requests), nil)
 	case o.Damage != "":
 		s.report(tenant, x, errors.New(o.Damage))
 	case len(o.Stuck) > 0 && !slices.ContainsFunc(o.Timers, func(n examine.Needed) bool { return n.CancelledBy != "" }):
@@ -134,7 +134,7 @@ func (s *sweep) mend(ctx context.Context, tenant string, x store.Execution, o ex
 	return nil
 }
 
-// report reports once that an execution cannot be repaired.
+// report reports that an execution cannot be repaired, once per execution.
 func (s *sweep) report(tenant string, x store.Execution, why error) {
 	key := tenant + " " + x.ID
 	if s.known[key] {
@@ -144,10 +144,10 @@ func (s *sweep) report(tenant string, x store.Execution, why error) {
 		clear(s.known)
 	}
 	s.known[key] = true
-	s.tell(delivery.Stuck, tenant, x, 1, why)
+	s.notify(delivery.Stuck, tenant, x, 1, why)
 }
 
-func (s *sweep) tell(what delivery.What, tenant string, x store.Execution, count int, err error) {
+func (s *sweep) notify(what delivery.What, tenant string, x store.Execution, count int, err error) {
 	if s.observe == nil {
 		return
 	}

@@ -20,8 +20,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// What Redis has lost of what executions wait for is restored, once; what an operator has
-// cancelled is not.
+// Timers, subscriptions and requests that Redis has lost are restored once; timers that an
+// operator has cancelled are not.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -96,8 +96,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// The deletion of a history is noticed even while a worker has the execution in memory:
-// the execution ends faulted with the reason, and does not keep its event from others.
+// The deletion of a history is noticed even while a worker has the execution in memory: the
+// execution faults with the reason, and does not block the events of others.
 func TestHistoryGone(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

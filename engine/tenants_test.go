@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// With so many tenants that all are read only now and then, the executions of each end:
-// those that begin while others are busy, and the first of a quiet tenant.
+// With so many tenants that all are read only at intervals, all executions end: those that
+// begin while others are busy, and the first one of a quiet tenant.
 func TestManyTenants(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -59,9 +59,9 @@ func TestManyTenants(t *testing.T) {
 	})
 }
 
-// Tenants may use the same names for documents, executions, children and events; each
-// sees only its own.
-func TestTenantsNameThingsAlike(t *testing.T) {
+// Tenants may use the same names for documents, executions, children and events; each sees
+// only its own.
+func TestTenantsMayUseTheSameNames(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		opts := engine.Defaults()
@@ -147,7 +147,7 @@ func listens(t *testing.T, e *engine.Engine, tenant string, executions int) {
 	}
 }
 
-// A tenant with many executions at once delays no other, and loses none of them.
+// A tenant with many concurrent executions delays no other tenant and loses none of them.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
@@ -311,8 +311,8 @@ func ends(t *testing.T, e *engine.Engine, tenant, id string) {
 	}
 }
 
-// Calls of several tenants that are never answered occupy only some of the executors:
-// another tenant's calls are made at once, and no tenant exceeds its share.
+// Calls that never return occupy only some of the executors: another tenant's calls are
+// made at once, and no tenant exceeds its share.
 func TestHangingCallsHoldOnlyTheirTenant(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {

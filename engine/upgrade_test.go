@@ -14,10 +14,10 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// What an earlier version of flunq has left in Redis continues with this one. Each file
-// contains all keys of a Redis as commands, one JSON array per line, written when that
-// version stopped: l1 waits in a fork for two timers, which are long overdue, and has
-// received its event; l2 is suspended, and its event arrived meanwhile; f1 has faulted.
+// Executions of an earlier version of flunq continue with this one. Each file contains all
+// keys of a Redis as commands, one JSON array per line, as that version left them: l1 waits
+// in a fork for two timers, which are long overdue, and has received its event; l2 is
+// suspended, and its event arrived meanwhile; f1 has faulted.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/upgrade/*.jsonl.gz")
@@ -68,7 +68,7 @@ func goesOn(t *testing.T, rdb wire.Redis) {
 		}
 		for _, name := range fields {
 			if name == "state" || name == "snapshot" {
-				t.Errorf("%s has ended, and keeps its %s", id, name)
+				t.Errorf("%s has ended but still has its %s", id, name)
 			}
 		}
 	}

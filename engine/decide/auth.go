@@ -11,9 +11,9 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Authorize returns the scheme and the parameter of an Authorization header, which are
-// also the value of $authorization. For a nil policy both are empty. Every error is an
-// *event.Problem.
+// Authorize returns the scheme and the parameter of the Authorization header that a policy
+// asks for; they are also the value of $authorization. For a nil policy both are empty.
+// Every error is an *event.Problem.
 func Authorize(a *dsl.Authentication, s *expr.Scope) (scheme, parameter string, err error) {
 	if a == nil {
 		return "", "", nil
@@ -43,8 +43,8 @@ func Authorize(a *dsl.Authentication, s *expr.Scope) (scheme, parameter string, 
 	}
 }
 
-// authMember returns one member of a policy: from its secret if it names one, else from
-// the document.
+// authMember returns one member of a policy: from its secret if it has one, else from the
+// document.
 func authMember(a *dsl.Authentication, s *expr.Scope, v *expr.Value, member string) (string, error) {
 	if a.Secret != "" {
 		return authSecret(a.Secret, s, member)
@@ -91,9 +91,9 @@ func authSecret(secret string, s *expr.Scope, member string) (string, error) {
 	return text, nil
 }
 
-// authProblem returns a problem that a variable raised as it is, and any other error as
-// the expression's fault. A message of jq may quote the value that caused it, so for an
-// expression that reads secrets only the source is shown.
+// authProblem returns the problem that an error stands for. An error message of jq may
+// quote the value that caused it, so for an expression that reads secrets the problem shows
+// only the expression.
 func authProblem(err error, where string, v *expr.Value) error {
 	if problem, ok := errors.AsType[*event.Problem](err); ok {
 		return problem

@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// keeper returns a scope with secrets of every shape.
-func keeper() *expr.Scope {
+// secretScope returns a scope with secrets of every shape.
+func secretScope() *expr.Scope {
 	secrets := map[string]any{
 		"login":  map[string]any{"username": "ada", "password": "lovelace"},
 		"token":  map[string]any{"token": "tok-123"},
@@ -50,7 +50,7 @@ func TestAuthorize(t *testing.T) {
 		{"bearer from a secret", &dsl.Authentication{Scheme: "bearer", Secret: "token"}, "Bearer", "tok-123"},
 	}
 	for _, tt := range tests {
-		scheme, parameter, err := decide.Authorize(tt.policy, keeper())
+		scheme, parameter, err := decide.Authorize(tt.policy, secretScope())
 		if scheme != tt.scheme || parameter != tt.parameter || err != nil {
 			t.Errorf("%s: %q %q %v, want %q %q", tt.name, scheme, parameter, err, tt.scheme, tt.parameter)
 		}
@@ -69,17 +69,17 @@ func TestAuthorizeProblems(t *testing.T) {
 		status int
 		part   string
 	}{
-		{"oauth2", &dsl.Authentication{Scheme: "oauth2"}, keeper(), event.Configuration, 400, "authentication: oauth2 cannot be used yet"},
-		{"digest", &dsl.Authentication{Scheme: "digest"}, keeper(), event.Configuration, 400, "authentication: digest cannot be used yet"},
-		{"no such secret", &dsl.Authentication{Scheme: "bearer", Secret: "nil"}, keeper(), event.Authorization, 403, `"nil"`},
+		{"oauth2", &dsl.Authentication{Scheme: "oauth2"}, secretScope(), event.Configuration, 400, "authentication: oauth2 cannot be used yet"},
+		{"digest", &dsl.Authentication{Scheme: "digest"}, secretScope(), event.Configuration, 400, "authentication: digest cannot be used yet"},
+		{"no such secret", &dsl.Authentication{Scheme: "bearer", Secret: "nil"}, secretScope(), event.Authorization, 403, `"nil"`},
 		{"closed secrets", &dsl.Authentication{Scheme: "bearer", Secret: "nil"}, closed, event.Authorization, 403, "secrets are closed"},
 		{"secret without variables", &dsl.Authentication{Scheme: "bearer", Secret: "nil"}, &expr.Scope{}, event.Authorization, 403, `"nil"`},
-		{"text as a secret", &dsl.Authentication{Scheme: "basic", Secret: "text"}, keeper(), event.Configuration, 400, "is a string, want an object with username"},
-		{"empty secret", &dsl.Authentication{Scheme: "bearer", Secret: "nobody"}, keeper(), event.Configuration, 400, `token of secret "nobody" is null`},
-		{"list as a token", &dsl.Authentication{Scheme: "bearer", Token: expr.Literal([]any{"x"})}, keeper(), event.Expression, 400, "token is a list"},
-		{"no password", &dsl.Authentication{Scheme: "basic", Username: expr.Literal("a")}, keeper(), event.Configuration, 400, "no password"},
-		{"colon", &dsl.Authentication{Scheme: "basic", Username: expr.Literal("a:b"), Password: expr.Literal("c")}, keeper(), event.Configuration, 400, "colon"},
-		{"expression", &dsl.Authentication{Scheme: "bearer", Token: computed(t, "$secrets.text | tonumber")}, keeper(), event.Expression, 400, "cannot evaluate $secrets.text | tonumber"},
+		{"text as a secret", &dsl.Authentication{Scheme: "basic", Secret: "text"}, secretScope(), event.Configuration, 400, "is a string, want an object with username"},
+		{"empty secret", &dsl.Authentication{Scheme: "bearer", Secret: "nobody"}, secretScope(), event.Configuration, 400, `token of secret "nobody" is null`},
+		{"list as a token", &dsl.Authentication{Scheme: "bearer", Token: expr.Literal([]any{"x"})}, secretScope(), event.Expression, 400, "token is a list"},
+		{"no password", &dsl.Authentication{Scheme: "basic", Username: expr.Literal("a")}, secretScope(), event.Configuration, 400, "no password"},
+		{"colon", &dsl.Authentication{Scheme: "basic", Username: expr.Literal("a:b"), Password: expr.Literal("c")}, secretScope(), event.Configuration, 400, "colon"},
+		{"expression", &dsl.Authentication{Scheme: "bearer", Token: computed(t, "$secrets.text | tonumber")}, secretScope(), event.Expression, 400, "cannot evaluate $secrets.text | tonumber"},
 	}
 	for _, tt := range tests {
 		_, _, err := decide.Authorize(tt.policy, tt.scope)

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// bindings holds a few variables with their values. Its JSON form is an object.
+// bindings is a small map from variables to values. Its JSON form is an object.
 type bindings []binding
 
 type binding struct {

@@ -5,7 +5,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// closer ends what is active: tasks with all that runs within them, and the execution.
+// closer ends active tasks, with everything inside them, and the execution.
 type closer struct{ listener }
 
 // cancel ends a task that is no longer needed.
@@ -14,14 +14,14 @@ func (c *closer) cancel(n *Node) {
 	c.recordCancelled(n)
 }
 
-// drop removes a task that does not complete, and everything inside it, from the active
-// ones.
+// drop ends a task without completing it: it cancels everything inside the task and removes
+// the task from the active ones.
 func (c *closer) drop(n *Node) {
 	c.dropChildren(n)
 	if l := n.Listen; l != nil {
 		stopped := l.Stopped
 		c.unlisten(n)
-		l.Stopped = stopped // a retry of the execution listens again
+		l.Stopped = stopped // so that a retry of the execution subscribes again
 	}
 	if n.Child != "" {
 		c.cancelChild(n)
@@ -61,9 +61,9 @@ func (c *closer) fault(p *event.Problem, ref string) {
 	c.publishEnd(event.WorkflowFailed, event.Ended{Error: c.Error})
 }
 
-// faultAt ends the execution as fault does, and remembers a chain of tasks so that a retry
-// can continue with the innermost. A fork in the chain restarts as a whole, since its
-// other branches are lost.
+// faultAt ends the execution as fault does, and keeps a chain of tasks so that a retry can
+// continue with the innermost. A fork in the chain restarts as a whole, since its other
+// branches are lost.
 func (c *closer) faultAt(chain []*Node, p *event.Problem, ref string) {
 	for i, n := range chain {
 		if n.task.Kind == dsl.Fork {
@@ -93,7 +93,7 @@ func (c *closer) onCancelled(e event.Event) (func(), error) {
 // enforceHistoryLimit ends an execution whose history grows beyond its limit while no new
 // task starts, for example because of received events or retries.
 func (c *closer) enforceHistoryLimit() {
-	const more, bytes = 1000, 32 << 20 // beyond the limit, for tasks under way
+	const more, bytes = 1000, 32 << 20 // allowed beyond the limit, for active tasks
 	limits := c.historyLimits()
 	long := limits.Entries > 0 && c.Version >= int64(limits.Entries)+more ||
 		limits.Bytes > 0 && c.Bytes >= limits.Bytes+bytes

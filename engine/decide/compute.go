@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Ready reports whether Advance has a task to compute.
+// Ready reports whether Advance has a task to compute. It is false while suspended.
 func (s *State) Ready() bool {
 	for len(s.inline) > 0 && (s.inline[0].closed || !s.inline[0].Inline) {
 		s.shift()
@@ -19,7 +19,7 @@ func (s *State) Ready() bool {
 	return len(s.inline) > 0 && !s.Paused && !s.Status.Ended()
 }
 
-// shift removes the first task that is to be computed.
+// shift removes the first task from the queue of those to compute.
 func (s *State) shift() {
 	if s.inline[0] = nil; len(s.inline) == 1 {
 		s.inline = s.inline[:0]
@@ -28,8 +28,8 @@ func (s *State) shift() {
 	s.inline = s.inline[1:]
 }
 
-// Advance computes the first task that is to be computed, and applies its result as if an
-// executor had sent it. It does nothing unless Ready.
+// Advance computes one task in the worker, and applies the result as if an executor had
+// sent it. It does nothing unless Ready.
 func (s *State) Advance(env *Env, d *Decision) error {
 	if !s.Ready() {
 		return nil
@@ -55,7 +55,7 @@ type computed struct {
 	output any
 }
 
-// append writes the result after the members that identify the task, in the form that
+// append completes the JSON object that taskMembers began with the result, in the form that
 // executors send.
 func (c *computed) append(data []byte) []byte {
 	if !c.Success {
@@ -72,8 +72,8 @@ func (c *computed) append(data []byte) []byte {
 	return append(data, `,"duration_ms":0}`...)
 }
 
-// Computes reports whether a task needs nothing from outside: set, switch, raise, emit and
-// inject.
+// Computes reports whether a task only computes, so that the worker itself can perform it:
+// set, switch, raise, emit and inject.
 func Computes(t *dsl.Task) bool {
 	switch t.Kind {
 	case dsl.Set, dsl.Switch, dsl.Raise, dsl.Emit, dsl.Inject:
@@ -83,7 +83,7 @@ func Computes(t *dsl.Task) bool {
 	}
 }
 
-// Compute computes a task that needs nothing from outside. For any other task ok is false.
+// Compute performs a task that only computes. For any other task ok is false.
 func (env *Env) Compute(t *dsl.Task, s *expr.Scope, execution, taskID string) (result event.Completed, ok bool) {
 	if !Computes(t) {
 		return event.Completed{}, false
@@ -261,7 +261,7 @@ func completedOf(e event.Event) (event.Completed, error) {
 	return c, nil
 }
 
-// number returns a value as a whole number, if it is one.
+// number converts a whole number to an int64; ok is false for any other value.
 func number(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int:

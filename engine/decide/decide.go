@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Env holds what decisions about one definition need besides the events. It is read-only
-// and may serve any number of executions concurrently.
+// Env holds everything that decisions about one definition need besides the events. It is
+// read-only, and any number of executions may use it concurrently.
 type Env struct {
 	def    *dsl.Definition
 	opts   Options
@@ -105,7 +105,7 @@ func newerThan103(version string) bool {
 	return slices.Compare([]int{major, minor, patch}, []int{1, 0, 3}) > 0
 }
 
-// Decision is the effect of a transition, written in one commit.
+// Decision holds the effects of a transition, which are written in one commit.
 type Decision struct {
 	History  []event.Event // to append to the history, in order
 	Publish  []event.Event // to append to the tenant's stream, in order
@@ -127,10 +127,10 @@ func (d *Decision) unlisten(types []string) {
 	d.Unlisten = append(d.Unlisten, types...)
 }
 
-// Apply applies one event, from outside or a result, and appends the decisions that follow
-// to d. It reports false for an event that has no effect, such as a stale or repeated one;
-// the state is then unchanged. An error means that the event is malformed or the engine is
-// at fault, and leaves the state unusable.
+// Apply applies one event and appends the decisions that follow from it to d. It reports
+// false for an event that has no effect, such as a stale or repeated one; the state is then
+// unchanged. An error means that the event is malformed or the engine is at fault, and
+// leaves the state unusable.
 func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err error) {
 	if e.Workflow == "" { // the sender may not know it
 		e.Workflow = s.Workflow
@@ -142,13 +142,13 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 	}
 	m := s.machine(env, d)
 	defer m.reset()
-	take, err := m.handler(e)
-	if err != nil || take == nil {
+	apply, err := m.handler(e)
+	if err != nil || apply == nil {
 		s.Now = before
 		return false, err
 	}
 	s.append(d, e)
-	take()
+	apply()
 	m.run()
 	m.enforceHistoryLimit()
 	if !s.Status.Ended() {
@@ -168,10 +168,10 @@ func (s *State) append(d *Decision, e event.Event) {
 	d.History = append(d.History, e)
 }
 
-// few is the largest number of entries that most transitions add.
+// few is the number of entries that hardly any transition exceeds.
 const few = 8
 
-// handler returns what applies an event, nil if the event has no effect.
+// handler returns the function that applies an event, nil if the event has no effect.
 func (m *machine) handler(e event.Event) (func(), error) {
 	switch {
 	case e.Type == event.ExecutionStarted:
@@ -195,15 +195,15 @@ func (m *machine) handler(e event.Event) (func(), error) {
 	case event.ExecutionMigrated:
 		return func() {}, nil // the caller rebuilds the state with the document that the event names
 	}
-	take, err := m.progress(e)
-	if take == nil || err != nil || !m.Paused {
-		return take, err
+	apply, err := m.progress(e)
+	if apply == nil || err != nil || !m.Paused {
+		return apply, err
 	}
 	return m.deferEvent(e), nil
 }
 
-// progress returns what applies an event to an execution that is not suspended, nil if the
-// event has no effect.
+// progress returns the function that applies an event to an execution that is not
+// suspended, nil if the event has no effect.
 func (m *machine) progress(e event.Event) (func(), error) {
 	switch e.Type {
 	case event.TaskCompleted:
@@ -215,7 +215,7 @@ func (m *machine) progress(e event.Event) (func(), error) {
 	case event.EventDead, event.TaskDead, event.TimerDead:
 		return m.onDead(e)
 	default:
-		return nil, fmt.Errorf("event %s of type %s is none that an execution takes", e.ID, e.Type)
+		return nil, fmt.Errorf("event %s has type %s, which no execution accepts", e.ID, e.Type)
 	}
 }
 

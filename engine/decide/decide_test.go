@@ -100,11 +100,11 @@ func play(t *testing.T, doc, events []byte) []byte {
 			t.Fatalf("events.jsonl:%d: %v", n+1, err)
 		}
 		var d decide.Decision
-		if _, err := state.Apply(env, made(t, state, in, n), &d); err != nil {
+		if _, err := state.Apply(env, eventOf(t, state, in, n), &d); err != nil {
 			t.Fatalf("events.jsonl:%d: %v", n+1, err)
 		}
 		for state.Ready() {
-			state = restored(t, env, state) // as after a worker crash between two commits
+			state = restored(t, env, state) // as after a crash of the worker between two commits
 			if err := state.Advance(env, &d); err != nil {
 				t.Fatalf("events.jsonl:%d: %v", n+1, err)
 			}
@@ -122,8 +122,8 @@ func play(t *testing.T, doc, events []byte) []byte {
 	return lineByLine(history)
 }
 
-// made returns the event that a line of a case stands for.
-func made(t *testing.T, state *decide.State, in input, n int) event.Event {
+// eventOf returns the event that a line of a case stands for.
+func eventOf(t *testing.T, state *decide.State, in input, n int) event.Event {
 	t.Helper()
 	after, err := time.ParseDuration(in.At)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// list returns the tasks that a node currently runs in sequence.
+// list returns the tasks that a node is running in sequence.
 func (n *Node) list() dsl.TaskList {
 	switch n.task.Kind {
 	case dsl.Do, dsl.For:
@@ -118,7 +118,7 @@ func (tr *transition) prepare(n *Node) error {
 	return tr.schedule(n, event.TimeoutTimer, "", t.Timeout)
 }
 
-// perform runs a task whose input is ready. The request is its entry in the history.
+// perform runs a task whose input is prepared. request is its entry in the history.
 func (m *machine) perform(n *Node, request event.Event) error {
 	t := n.task
 	if t.Unsupported != "" {
@@ -352,7 +352,7 @@ func (tr *transition) close(n *Node) {
 }
 
 // without returns a list without one of its nodes. It does not modify a list of several
-// nodes, which a caller may be ranging over.
+// nodes, because a caller may be ranging over it.
 func without(siblings []*Node, i int) []*Node {
 	if len(siblings) == 1 {
 		siblings[0] = nil

@@ -53,7 +53,7 @@ func (m *machine) iterate(n *Node, data any) {
 	m.enter(n, data)
 }
 
-// excerpt returns the start of a value's text, for a message.
+// excerpt returns a value's text for a message, truncated.
 func excerpt(v any) string {
 	const most = 60
 	text := expr.Text(v)

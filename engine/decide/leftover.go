@@ -8,24 +8,24 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Leftovers is what an execution may leave behind, judging by its history alone. Since it
-// decides nothing, it can be computed for an execution whose decisions fail or crash the
+// Leftovers is what an execution may leave behind, according to its history. It is computed
+// without any decision, so it also works for an execution whose decisions fail or crash the
 // process.
 type Leftovers struct {
 	Timers   []event.Timer // scheduled, and neither fired nor cancelled
-	Children int           // upper bound of the child executions started
+	Children int           // upper bound of the number of child executions started
 	Waiting  int           // run tasks that have not ended
 
 	running map[string]bool // ids of their runs
 }
 
-// Add processes more of the history. It skips events that it cannot decode.
+// Add processes the next part of the history. It skips events that it cannot decode.
 func (l *Leftovers) Add(history []event.Event) {
 	for _, e := range history {
 		switch e.Type {
 		case event.TaskRequested:
-			var asked event.Requested
-			if DecodeData(e, &asked) == nil && asked.TaskType == string(dsl.Run) {
+			var requested event.Requested
+			if DecodeData(e, &requested) == nil && requested.TaskType == string(dsl.Run) {
 				l.Children++
 				if l.running == nil {
 					l.running = map[string]bool{}
@@ -50,9 +50,8 @@ func (l *Leftovers) Add(history []event.Event) {
 	}
 }
 
-// ListenTypes returns the event types that the tasks of the document listen for, as far as
-// they are constants; "*" stands for any type. complete is false if the document computes
-// some.
+// ListenTypes returns the constant event types that the tasks of the document listen for,
+// sorted; "*" stands for any type. complete is false if the document computes some types.
 func (env *Env) ListenTypes() (types []string, complete bool) {
 	complete = true
 	for _, t := range env.def.Tasks() {
@@ -77,8 +76,8 @@ func (env *Env) ListenTypes() (types []string, complete bool) {
 	return slices.Compact(types), complete
 }
 
-// statedType returns the type as typeOf does, where it is a constant of the document.
-// Elsewhere it returns "*", and stated is false.
+// statedType returns the type as typeOf does if it is a constant of the document. Otherwise
+// it returns "*", and stated is false.
 func statedType(f dsl.EventFilter) (typ string, stated bool) {
 	for _, attribute := range f.With {
 		if attribute.Key != "type" {

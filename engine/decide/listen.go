@@ -14,7 +14,7 @@ import (
 type listenState struct {
 	Consumed []Data `json:"consumed"` // accepted events in the form that read selects, in order
 	Matched  []int  `json:"matched"`  // indexes of the filters that have accepted an event
-	Stop     []int  `json:"stop"`     // the same for until
+	Stop     []int  `json:"stop"`     // indexes of the filters of until that have accepted an event
 	Outputs  []Data `json:"outputs"`  // outputs of foreach, in order
 	Handled  int    `json:"handled"`  // number of events that foreach has finished
 	Busy     bool   `json:"busy"`     // foreach is processing an event
@@ -81,11 +81,10 @@ func (l *listener) typeOf(n *Node, f dsl.EventFilter) (string, error) {
 	return "*", nil
 }
 
-// plain matches types that are meant literally.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/:-]+$`)
 
-// plainType reports whether a type is meant literally. The dots of a reverse domain name
-// do not make it a regular expression.
+// plainType reports whether a type is literal, not a regular expression. The dots of a
+// reverse domain name do not make it one.
 func plainType(s string) bool { return plain.MatchString(s) }
 
 // unlisten ends the subscription of a task, except for types that another task needs.
@@ -110,7 +109,7 @@ func (l *listener) unlisten(n *Node) {
 	l.d.unlisten(types)
 }
 
-// Received converts an event from outside into the event.received that Apply accepts.
+// Received converts an event from outside into the EventReceived that Apply accepts.
 func Received(e event.Event, execution string) event.Event {
 	return event.Event{
 		ID: e.Source + " " + e.ID, Source: Source, Type: event.EventReceived, Time: e.Time,
@@ -150,16 +149,16 @@ func (m *machine) onReceived(e event.Event) (func(), error) {
 	if !ok {
 		return nil, nil
 	}
-	var takers []pendingStep
+	var steps []pendingStep
 	for _, n := range m.Open() {
 		if n.Listen == nil || n.Listen.Stopped {
 			continue
 		}
-		if take := m.listenStep(n, envelope); take != nil {
-			takers = append(takers, pendingStep{node: n, step: func(*machine, pendingStep) { take() }})
+		if apply := m.listenStep(n, envelope); apply != nil {
+			steps = append(steps, pendingStep{node: n, step: func(*machine, pendingStep) { apply() }})
 		}
 	}
-	if takers == nil {
+	if steps == nil {
 		return nil, nil
 	}
 	return func() {
@@ -167,12 +166,12 @@ func (m *machine) onReceived(e event.Event) (func(), error) {
 		if len(m.Seen) > seenLimit {
 			m.Seen = m.Seen[1:]
 		}
-		m.steps = append(m.steps, takers...)
+		m.steps = append(m.steps, steps...)
 	}, nil
 }
 
-// listenStep returns what applies an event to a listen task, nil if the task does not
-// accept it.
+// listenStep returns the function that applies an event to a listen task, nil if the task
+// does not accept the event.
 func (m *machine) listenStep(n *Node, envelope map[string]any) func() {
 	to := n.task.Listen.To
 	if to.UntilEvent != nil {
@@ -256,7 +255,7 @@ func (m *machine) stopListening(n *Node) {
 	m.complete(n, values(n.Listen.Consumed), "")
 }
 
-// work starts foreach with the next event, if it is idle and there is one.
+// work starts foreach with the next event, if foreach is idle and there is one.
 func (m *machine) work(n *Node) {
 	l, f := n.Listen, n.task.Listen.Foreach
 	if l.Busy || n.closed {
@@ -346,8 +345,8 @@ func read(as string, envelope map[string]any) any {
 	return envelope["data"]
 }
 
-// wanted describes the events that a listen task needs, by their types where the document
-// states them.
+// wanted describes the events that a listen task waits for, by the types that are constants
+// of the document.
 func wanted(to dsl.Consumption) string {
 	if len(to.Filters) == 0 {
 		return "any event"

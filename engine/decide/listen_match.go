@@ -11,7 +11,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// ListenMatch tells whether an active listen task accepts an event from outside.
+// ListenMatch says whether an active listen task accepts an event from outside, and why
+// not.
 type ListenMatch struct {
 	Task  *dsl.Task
 	Run   string // id of the task's run
@@ -19,8 +20,8 @@ type ListenMatch struct {
 	Why   string // why not, such as "data.order is 7, want 8"; "" if no filter is for events of this type
 }
 
-// ListenMatches tells for each active listen task, outermost first, whether it would
-// accept an event from outside now. The state does not change.
+// ListenMatches returns for each active listen task, outermost first, whether it would now
+// accept an event from outside. The state does not change.
 func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 	var out []ListenMatch
 	m := newMachine(s, env, &Decision{})
@@ -60,7 +61,7 @@ func (l *listener) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, en
 		case err != nil || typ != "*" && typ != envelope["type"]:
 			continue
 		case to.Mode == "all" && slices.Contains(taken, i):
-			reasons = append(reasons, "it has an event of this type already")
+			reasons = append(reasons, "it already has an event of this type")
 		default:
 			reasons = append(reasons, l.mismatch(n, f, envelope))
 		}
@@ -79,7 +80,7 @@ func (l *listener) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any)
 			continue
 		}
 		if ok, err := l.matchesAttribute(n, want.Value, got); err != nil || !ok {
-			v, _ := want.Value.Eval(l.scope(n, n.Input.V)) // it has been evaluated without an error
+			v, _ := want.Value.Eval(l.scope(n, n.Input.V)) // matchesAttribute has reported the error, if any
 			return differs(want.Key, got, v)
 		}
 	}
@@ -152,7 +153,7 @@ func differs(what string, got, want any) string {
 	return fmt.Sprintf("%s is %s, want %s", what, excerptJSON(got), excerptJSON(want))
 }
 
-// excerptJSON returns the start of a value's JSON, for a message.
+// excerptJSON returns a value's JSON for a message, truncated.
 func excerptJSON(v any) string {
 	const longest = 80
 	text := string(expr.Encode(v))

@@ -2,18 +2,17 @@ package decide
 
 import "flunq.io/flunq/engine/expr"
 
-// machine takes an execution through one transition: it begins tasks, completes and fails
-// them, and goes on with what follows, in steps. A State reuses one machine for all its
-// transitions.
+// machine performs one transition of an execution: it begins, completes and fails tasks,
+// and runs the steps that follow. A State reuses one machine for all its transitions.
 //
-// It is made of layers, each of which calls only those below it: the evaluator of
-// expressions, the transition that collects what is decided, the listener, the closer that
-// ends what is active, and the machine itself.
+// It consists of layers, each of which calls only those below it: the evaluator of
+// expressions, the transition that collects the decisions, the listener, the closer that
+// ends active tasks, and the machine itself.
 type machine struct {
 	closer
 
 	steps       []pendingStep
-	nextStep    int    // index of the next step to run; those before it have run
+	nextStep    int    // index of the next step to run; all steps before it have run
 	retrySuffix string // marks the next run to start as a retried one
 }
 
@@ -36,12 +35,12 @@ func (s *State) machine(env *Env, d *Decision) *machine {
 // reset ends a transition and drops all references to it.
 func (m *machine) reset() {
 	m.env, m.d, m.retrySuffix = nil, nil, ""
-	clear(m.steps) // an execution that has ended leaves some
+	clear(m.steps) // steps remain if the execution has ended
 	m.steps, m.nextStep = m.steps[:0], 0
 	m.computeView.n, m.computeView.Dot = nil, nil
 }
 
-// pendingStep is a step to run for a node, unless the node has ended before.
+// pendingStep is a step to run for a node, unless the node ends first.
 type pendingStep struct {
 	node *Node
 	step func(*machine, pendingStep)
@@ -56,7 +55,7 @@ type pendingStep struct {
 // instead of recursion.
 func (m *machine) enqueue(a pendingStep) { m.steps = append(m.steps, a) }
 
-// enqueueFunc adds a rare step, as a closure, which costs an allocation.
+// enqueueFunc adds a step as a closure, which costs an allocation: it is for rare steps.
 func (m *machine) enqueueFunc(n *Node, step func()) {
 	m.enqueue(pendingStep{node: n, step: func(*machine, pendingStep) { step() }})
 }
@@ -79,7 +78,8 @@ func entering(m *machine, a pendingStep)   { m.enter(a.node, a.data) }
 func iterating(m *machine, a pendingStep)  { m.iterate(a.node, a.data) }
 func childEnded(m *machine, a pendingStep) { m.childDone(a.node, a.child, a.data, a.then) }
 
-// ownScope returns the scope of a task that is computed. It is valid until the next call.
+// ownScope returns the scope of a task that Advance computes. It is valid until the next
+// call.
 func (ev *evaluator) ownScope(n *Node) *expr.Scope {
 	if ev.computeView.Var == nil {
 		ev.computeView.ev = ev

@@ -12,8 +12,8 @@ import (
 type listener struct{ transition }
 
 // match returns the index of the filter that accepts an event, -1 if none does. With mode
-// "all" it skips the filters in taken, which have their event. The keys are the
-// correlation keys that the event sets.
+// "all" it skips the filters in taken, which have already accepted an event. The keys are
+// the correlation keys that the event sets.
 func (l *listener) match(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (int, map[string]Data, error) {
 	if len(to.Filters) == 0 && to.Mode == "any" {
 		return 0, nil, nil

@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Migrate returns the state of an execution that continues with the document of env. The
-// whole history so far must follow from that document too: s must be the state that Replay
-// returns with env. Otherwise Migrate returns the Divergence at the end of the history.
-// The decision appends e, an ExecutionMigrated. s is not modified.
+// Migrate returns the state of an execution that continues with the document of env. s must
+// be the result of a Replay of the history with env; if the history ends before the events
+// that env decides, Migrate returns a Divergence. The decision appends e, an
+// ExecutionMigrated. s is not modified.
 func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
 	if len(s.expected) > 0 {
 		return nil, &Divergence{Version: s.Version - int64(len(s.expected)) + 1, Want: s.expected[0]}

@@ -7,16 +7,16 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// onTimerChange applies what an operator did to a timer: cancel, move, or set it again.
-// The change was made when the event was written, so it is applied whatever the execution
-// waits for. An event without the name of an operator is an error.
+// onTimerChange applies an operator's change of a timer: cancelled, moved, or set again.
+// The timer was changed when the event was written, so the change is applied in any state
+// of the execution. An event without the name of an operator is an error.
 func (tr *transition) onTimerChange(e event.Event) (func(), error) {
 	var change event.TimerChange
 	if err := DecodeData(e, &change); err != nil {
 		return nil, err
 	}
 	if change.By == "" {
-		return nil, fmt.Errorf("event %s of type %s is none that an execution takes", e.ID, e.Type)
+		return nil, fmt.Errorf("event %s of type %s does not name an operator", e.ID, e.Type)
 	}
 	same := func(t event.Timer) bool { return sameTimer(t, change.Timer) }
 	return func() {
@@ -33,8 +33,8 @@ func (tr *transition) onTimerChange(e event.Event) (func(), error) {
 	}, nil
 }
 
-// timer returns a timer that the execution, or a run of a task, waits for; nil if there is
-// none.
+// timer returns the timer of the execution, or of the task run with this id, for which same
+// is true; nil if there is none.
 func (tr *transition) timer(id string, same func(event.Timer) bool) *event.Timer {
 	if tr.Timeout != nil && same(*tr.Timeout) {
 		return tr.Timeout

@@ -56,7 +56,7 @@ func TestEveryPrefix(t *testing.T) {
 	}
 }
 
-// chaos is one execution with everything that can happen to it.
+// chaos applies random events, repeated and out of order, to one execution.
 type chaos struct {
 	*testing.T
 	*rand.Rand
@@ -169,12 +169,12 @@ func (c *chaos) apply(e event.Event) {
 	}
 	if !applied {
 		if diff := cmp.Diff(before, snapshot(c.T, c.state)); diff != "" || len(d.History)+len(d.Publish)+len(d.Cancel) > 0 {
-			c.Fatalf("seed %d: %s means nothing and changes the state:\n%s", c.seed, e.Type, diff)
+			c.Fatalf("seed %d: %s has no effect but changes the state:\n%s", c.seed, e.Type, diff)
 		}
 		return
 	}
 	if paused && c.state.Paused && (len(d.History) != 1 || len(d.Publish) > 0) {
-		c.Fatalf("seed %d: %s does something to a suspended execution", c.seed, e.Type)
+		c.Fatalf("seed %d: %s has an effect on a suspended execution", c.seed, e.Type)
 	}
 	c.check(d)
 }
@@ -193,7 +193,7 @@ func (c *chaos) advance() {
 	c.check(d)
 }
 
-// abort aborts the execution as a worker does that cannot continue it.
+// abort aborts the execution as a worker does when it cannot continue it.
 func (c *chaos) abort() {
 	if c.state.Status == "" || c.state.Status.Ended() || c.IntN(4) > 0 {
 		return
@@ -213,8 +213,8 @@ func (c *chaos) abort() {
 	c.state = rebuilt
 }
 
-// check compares the state with those of the history and of a snapshot, and continues with
-// any of the three.
+// check compares the state with those rebuilt from the history and restored from a
+// snapshot, and continues with one of the three.
 func (c *chaos) check(d decide.Decision) {
 	c.history = append(c.history, d.History...)
 	for _, e := range d.History {

@@ -9,7 +9,7 @@ import (
 )
 
 // ProblemOf returns the problem that a task's error stands for, in its published form. It
-// returns an error that is not the workflow's fault as it is.
+// returns an error that is not the workflow's fault unchanged.
 func (env *Env) ProblemOf(err error, ref string) (*event.Problem, error) {
 	var p *event.Problem
 	var missing *expr.MissingSecret

@@ -111,7 +111,8 @@ func StartedParent(e event.Event) string {
 	return started.Parent
 }
 
-// RootOf returns what StartedRoot does, for an execution that has started.
+// RootOf returns the root of the execution's tree as StartedRoot does: "" if it is the root
+// itself.
 func (s *State) RootOf() string { return rootOf(s.Execution, s.Depth) }
 
 // rootOf removes the child numbers from an id.

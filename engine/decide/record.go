@@ -13,15 +13,16 @@ const Source = Prefix + "worker"
 // Prefix begins the sources of all of the engine's events.
 const Prefix = "/flunq/"
 
-// transition collects in a Decision what a transition of the State comes to: entries of the
-// history, requests, timers, and events for others.
+// transition collects the effects of a transition in a Decision: entries of the history,
+// requests, timers, and events for others.
 type transition struct {
 	evaluator
 
 	d *Decision
 }
 
-// event returns an event of this execution. Its id contains its version in the history.
+// event returns an event of this execution. Its id contains the next version of the
+// history.
 func (tr *transition) event(typ event.Type, task string, data []byte) event.Event {
 	return event.Event{
 		ID:     tr.serial(),
@@ -73,10 +74,10 @@ func (tr *transition) recordFailed(n *Node, p *event.Problem) {
 }
 
 // taskMembers begins a JSON object with the members that identify a task, and reserves
-// buffer bytes for more.
-func (tr *transition) taskMembers(n *Node, buffer int) []byte {
+// extra bytes for more members.
+func (tr *transition) taskMembers(n *Node, extra int) []byte {
 	const names = 48
-	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + buffer
+	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + extra
 	dst := append(make([]byte, 0, size), `{"task_id":`...)
 	dst = expr.AppendText(dst, n.id)
 	dst = append(dst, `,"task_name":`...)

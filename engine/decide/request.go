@@ -9,11 +9,11 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// table caches what every request for a task contains.
+// table caches the parts that all requests for a task share.
 type table struct {
 	task   *dsl.Task
 	once   sync.Once
-	vars   []string // variables that its expressions use and the executor cannot compute
+	vars   []string // variables that its expressions use and that the executor cannot compute, sorted
 	config []byte   // the task as JSON
 }
 

@@ -6,8 +6,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// FaultPoint is the point at which an execution faulted: the failed task and those around
-// it, outermost first, as they were.
+// FaultPoint is the point at which an execution faulted: the failed task and the tasks
+// around it, outermost first, in their state at that time.
 type FaultPoint struct {
 	Root  *Node           `json:"root"`
 	Chain []*Node         `json:"chain"`
@@ -34,9 +34,9 @@ func (tr *transition) activeChain() []*Node {
 	return chain
 }
 
-// onRetried continues a faulted execution with the failed task, which restarts with the
-// input and the $context that it had. The tasks around it continue as they were; all their
-// timeouts restart.
+// onRetried continues a faulted execution with the failed task, which restarts with its
+// original input and $context. The tasks around it keep their state, but all their timeouts
+// restart.
 func (m *machine) onRetried() func() {
 	if m.Status != Faulted || m.Faulted == nil {
 		return nil
@@ -61,7 +61,7 @@ func (m *machine) onRetried() func() {
 	}
 }
 
-// restart runs a failed task once more.
+// restart runs a failed task again.
 func (m *machine) restart(parent, failed *Node) {
 	if failed.ContextBefore != nil {
 		m.Context = failed.ContextBefore.Context

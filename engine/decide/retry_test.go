@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// A listen task that continues after a retry is subscribed again to what it still waits
-// for.
+// A listen task that continues after a retry subscribes again to the events that it still
+// waits for.
 func TestRetrySubscribes(t *testing.T) {
 	t.Parallel()
 	x := begun(t, `
@@ -48,7 +48,7 @@ do:
 	x.now = x.now.Add(time.Hour)
 	x.apply(event.Event{Type: event.ExecutionRetried})
 	if open := x.state.Open(); len(open) != 1 || open[0].Run.Ref != "/do/1/nap" {
-		t.Errorf("goes on with %v", open)
+		t.Errorf("continues with %v", open)
 	}
 }
 

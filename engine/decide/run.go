@@ -9,11 +9,11 @@ import (
 )
 
 // setRun derives the run of a node from its parent's. Iterations and attempts are as short
-// as possible while every run keeps a unique name. An ordinary task has neither. A loop
-// adds its index. A list that a task jumped back in adds "r" and the number of jumps,
-// preceded by "r0" for each enclosing list without jumps. A function adds the place of its
-// call. A try adds its number of retries, preceded by "0" for each enclosing try without
-// retries.
+// as possible while every run has a unique name. An ordinary task has neither. A loop adds
+// its index to the iteration. A list in which a task jumped back adds "r" and the number of
+// jumps, preceded by "r0" for each enclosing list without jumps. A function adds the
+// reference of its call. A try adds the number of its retries to the attempt, preceded by
+// "0" for each enclosing try without retries.
 func (n *Node) setRun() {
 	p := n.parent
 	n.Run.Ref = n.task.Ref
@@ -69,7 +69,7 @@ func (n *Node) setIteration(iteration []byte) {
 }
 
 // markRetried gives a retried task, and thus all tasks inside it, run names that differ
-// from those of the first try.
+// from those before the retry.
 func (n *Node) markRetried(suffix string) {
 	if suffix != "" {
 		n.Run.Attempt = join(n.Run.Attempt, suffix)

@@ -12,7 +12,7 @@ import (
 // RuntimeName is the value of $runtime.name.
 const RuntimeName = "flunq"
 
-// evaluator evaluates the expressions of tasks in the scope that each of them has.
+// evaluator evaluates the expressions of tasks, each in its own scope.
 type evaluator struct {
 	*State
 

@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// snapshotHead begins every snapshot. Its number changes with the form of a State: a
-// reader that finds another number rebuilds the state from the history. Format 1 had no
+// snapshotHead begins every snapshot. Its number changes with the form of a State; for
+// another number, Restore leaves the state to a rebuild from the history. Format 1 had no
 // number and used Go's field names.
 const snapshotHead = `{"format":2,`
 

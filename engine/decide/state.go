@@ -27,7 +27,7 @@ const (
 // Ended reports whether the execution is over. A faulted one may still be retried.
 func (s Status) Ended() bool { return s == Cancelled || s == Faulted || s == Completed }
 
-// Data is a JSON value within a State. It is shared, and must not be modified in place.
+// Data is a JSON value in a State. It is shared and must not be modified.
 type Data struct{ V any }
 
 // MarshalJSON encodes the value.
@@ -76,8 +76,8 @@ type State struct {
 	Error  *event.Problem `json:"error,omitempty"` // set once faulted
 
 	open     map[string]*Node // active tasks by id
-	inline   []*Node          // tasks that Advance has still to compute, in order
-	expected []event.Event    // during a replay: events the last decision made and the history has not confirmed yet
+	inline   []*Node          // tasks that Advance has yet to compute, in order
+	expected []event.Event    // during a replay: events that the last decision made and that the history has not confirmed yet
 	reused   *machine         // the machine that all transitions share
 }
 
@@ -112,10 +112,11 @@ type Node struct {
 	task   *dsl.Task
 	parent *Node
 	id     string // Run.String()
-	cause  *Node  // the inner task whose failure it passes on, nil if the problem is its own
+	cause  *Node  // the inner task whose failure this one propagates, nil if the problem is its own
 }
 
-// ContextValue is a $context that may be absent: a null $context is a value, too.
+// ContextValue holds a $context. A nil pointer to it means that there is none, which
+// differs from a $context of null.
 type ContextValue struct {
 	Context Data `json:"context"`
 }
@@ -182,11 +183,11 @@ func (s *State) Open() []*Node {
 // Task returns the definition of the task that the node runs.
 func (n *Node) Task() *dsl.Task { return n.task }
 
-// Awaits describes what an execution waits for, a line for each waiting task.
+// Awaits describes what the execution waits for, one line for each waiting task.
 func (s *State) Awaits() []string {
 	var out []string
 	if s.Paused {
-		out = append(out, "the execution is suspended, and goes on when it is resumed")
+		out = append(out, "the execution is suspended until it is resumed")
 	}
 	for _, n := range s.Open() {
 		switch {

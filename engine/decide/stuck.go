@@ -11,7 +11,7 @@ import (
 
 // Needs is what must exist for an execution to continue.
 type Needs struct {
-	Timers   []event.Timer // as the execution scheduled them: an operator may have moved them
+	Timers   []event.Timer // as the execution scheduled them; an operator may have moved them since
 	Listen   []string      // event types that it must be subscribed to
 	Children []string      // child executions that it waits for
 }
@@ -28,7 +28,7 @@ func (s *State) Needs(env *Env) (needs Needs) {
 			needs.Children = append(needs.Children, n.Child)
 		}
 	}
-	for _, e := range s.Deferred { // it has arrived, and is applied when the execution is resumed
+	for _, e := range s.Deferred { // these have arrived, and are applied when the execution is resumed
 		if fired, err := firedOf(e); e.Type == event.TimerFired && err == nil {
 			needs.Timers = slices.DeleteFunc(needs.Timers, func(t event.Timer) bool { return sameTimer(t, fired.Timer) })
 		}
@@ -46,7 +46,7 @@ func (s *State) listens(env *Env, n *Node) []string {
 	m := newMachine(s, env, nil)
 	types, err := m.listenTypes(n)
 	if err != nil {
-		return nil // it never subscribed
+		return nil // it has never subscribed
 	}
 	return types
 }
@@ -70,8 +70,8 @@ func (s *State) Requests(env *Env) (all []event.Event, err error) {
 	return all, nil
 }
 
-// Requested reports whether a task awaits a result from an executor. It is false while
-// suspended, when results are deferred.
+// Requested reports whether a task awaits a result from an executor. It is false while the
+// execution is suspended, since results are then deferred.
 func (s *State) Requested() bool {
 	return !s.Paused && slices.ContainsFunc(s.Open(), (*Node).requested)
 }
@@ -89,7 +89,7 @@ func (s *State) CancelledBy(t event.Timer) string {
 	return ""
 }
 
-// Present tells which of an execution's needs exist.
+// Present reports which of an execution's needs exist.
 type Present struct {
 	Timer     func(event.Timer) bool
 	Listed    func(eventType string) bool
@@ -98,9 +98,10 @@ type Present struct {
 	Resumed   bool // examine a suspended execution as if it were resumed
 }
 
-// Stuck describes, a line for each, the tasks that nothing will ever end: neither what
-// they wait for, nor a timeout of theirs or of an enclosing task, nor a competing branch
-// of a fork. It returns nothing for a suspended execution, unless has.Resumed.
+// Stuck describes the tasks that nothing will ever end, one line for each: what they wait
+// for does not exist, and neither they nor an enclosing task have a timeout or a competing
+// branch that would end them. It returns nothing for a suspended execution, unless
+// has.Resumed.
 func (s *State) Stuck(env *Env, has Present) []string {
 	if s.Paused && !has.Resumed || s.Root == nil || s.Timeout != nil && has.Timer(*s.Timeout) {
 		return nil
@@ -140,7 +141,7 @@ func (l *stuckFinder) at(n *Node) []string {
 	return append(own, l.inside(n)...)
 }
 
-// waits describes what a task itself waits for in vain; "" if there is nothing.
+// waits describes what the task itself waits for in vain; "" if there is nothing.
 func (l *stuckFinder) waits(n *Node) string {
 	for _, t := range n.Timers {
 		if t.Kind == event.TimeoutTimer || l.has.Timer(t) {
@@ -148,7 +149,7 @@ func (l *stuckFinder) waits(n *Node) string {
 		}
 		what := "waits for its timer"
 		if t.Kind == event.RetryTimer {
-			what = "waits to be tried again"
+			what = "waits for its retry"
 		}
 		if by := l.CancelledBy(t); by != "" {
 			return what + ", which " + by + " has cancelled"
@@ -156,13 +157,13 @@ func (l *stuckFinder) waits(n *Node) string {
 		return what + ", which is not set"
 	}
 	if missing := slices.DeleteFunc(l.listens(l.env, n), l.has.Listed); len(missing) > 0 {
-		return "listens for " + events(missing) + ", and is not listed as a listener"
+		return "listens for " + events(missing) + ", but is not subscribed"
 	}
 	switch {
 	case n.Child != "" && !l.has.Child(n.Child):
-		return "waits for execution " + n.Child + ", which does not go on"
+		return "waits for execution " + n.Child + ", which does not continue"
 	case !l.has.Performed && n.requested():
-		return "was requested, and no executor has it"
+		return "was requested, but no executor has it"
 	case n.task.Kind == dsl.Wait && len(n.Timers) == 0:
 		return "waits without a timer"
 	default:

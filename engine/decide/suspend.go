@@ -14,8 +14,8 @@ func (tr *transition) onSuspended() func() {
 	return func() { tr.Paused = true }
 }
 
-// deferEvent stores an event that has an effect until the execution is resumed. It returns
-// nil if the event is stored already.
+// deferEvent returns the function that stores an event until the execution is resumed, nil
+// if the event is already stored.
 func (tr *transition) deferEvent(e event.Event) func() {
 	if slices.ContainsFunc(tr.Deferred, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {
 		return nil
@@ -34,8 +34,8 @@ func (m *machine) onResumed() func() {
 		m.Paused, m.Deferred = false, nil
 		for _, e := range deferred {
 			// It was decoded when it was deferred, so there is no error now.
-			if take, err := m.progress(e); err == nil && take != nil {
-				take()
+			if apply, err := m.progress(e); err == nil && apply != nil {
+				apply()
 				m.run()
 			}
 			if m.Status.Ended() {

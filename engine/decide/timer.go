@@ -63,7 +63,7 @@ func (tr *transition) cancelTimers(n *Node) {
 	n.Timers = nil
 }
 
-// cancelTimer cancels a timer, unless an operator has done so.
+// cancelTimer cancels a timer, unless an operator has already done so.
 func (tr *transition) cancelTimer(t event.Timer) {
 	if len(tr.CancelledTimers) > 0 {
 		if i := slices.IndexFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) }); i >= 0 {
@@ -151,8 +151,8 @@ func (m *machine) elapse(n *Node, t event.Timer, fired event.Fired) {
 	}
 }
 
-// timedOut describes the timeout of a task that did not end in time, and whether an
-// operator fired or moved it.
+// timedOut describes the timeout of a task, including whether an operator fired or moved
+// it.
 func timedOut(t event.Timer, fired event.Fired) string {
 	limit := time.Duration(t.DurationMS) * time.Millisecond
 	switch {
@@ -165,8 +165,8 @@ func timedOut(t event.Timer, fired event.Fired) string {
 	}
 }
 
-// jitter returns a duration between from and to that spreads retries out. It is the same
-// for the same seed.
+// jitter returns a duration between from and to that spreads retries out. It depends only
+// on its arguments.
 func jitter(seed string, from, to time.Duration) time.Duration {
 	if to <= from {
 		return from

@@ -99,7 +99,7 @@ func (m *machine) caught(n *Node, p *event.Problem) {
 	m.handle(n, failure)
 }
 
-// handle runs catch.do, with the error in its variable.
+// handle runs catch.do with the error bound to its variable.
 func (m *machine) handle(n *Node, failure map[string]any) {
 	c := n.task.Try.Catch
 	m.cancelKind(n, event.TimeoutTimer, overallKey)

@@ -37,8 +37,8 @@ func (s *State) initFrom(e event.Event) error {
 	return nil
 }
 
-// Begin returns e, an ExecutionStarted, completed for Apply: with a nonce, and with the
-// limits of the history where they are not the defaults.
+// Begin returns e, an ExecutionStarted, prepared for Apply: with a nonce, and with the
+// limits of the history unless they are the defaults.
 func (env *Env) Begin(e event.Event) event.Event {
 	e = event.WithNonce(e)
 	usual := defaultHistory()
@@ -206,8 +206,9 @@ func (m *machine) onDead(e event.Event) (func(), error) {
 	}
 }
 
-// Reject returns an execution that ends as it starts, because it may not begin: it faults
-// with why.Error, or is cancelled for why.Reason if there is no error.
+// Reject returns the state of an execution that ends as soon as it starts, because it is
+// not allowed to run: it faults with why.Error, or is cancelled with why.Reason if there is
+// no error.
 func Reject(e event.Event, why event.Ended, d *Decision) (*State, error) {
 	s := New()
 	if err := s.initFrom(e); err != nil {
@@ -225,8 +226,8 @@ func Reject(e event.Event, why event.Ended, d *Decision) (*State, error) {
 	return s, nil
 }
 
-// Abort faults an execution about which nothing can be decided any more. Of the state only
-// the names, the version and the parent need to be known.
+// Abort faults an execution for which nothing can be decided any more. It needs only the
+// names, the version and the parent from the state.
 func (s *State) Abort(now time.Time, dead event.Dead) Decision {
 	var d Decision
 	s.Now = now
@@ -252,7 +253,7 @@ func (s *State) Release(env *Env, now time.Time) Decision {
 	return Decision{Cancel: d.Cancel, Unlisten: d.Unlisten, Publish: slices.DeleteFunc(d.Publish, announced)}
 }
 
-// aborted is the stored reason of a failure that Abort recorded.
+// aborted is the reason that Abort records.
 const aborted = "given up"
 
 // beginRun starts a child execution.

@@ -13,10 +13,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Cache finds definitions in Redis. It is safe for concurrent use.
+// Cache loads definitions from Redis and keeps them parsed. It is safe for concurrent use.
 type Cache struct {
-	// Parse, if set before the first definition is asked for, replaces dsl.Parse. The
-	// simulator has parsed its documents already.
+	// Parse replaces dsl.Parse if it is set before the first use: the simulator has already
+	// parsed its documents.
 	Parse func(workflow string, text []byte) (*dsl.Definition, error)
 
 	store *store.Store
@@ -34,10 +34,10 @@ func New(st *store.Store, opts decide.Options) *Cache {
 
 func parse(workflow string, text []byte) (*dsl.Definition, error) {
 	def, _, err := dsl.Parse(workflow, text)
-	return def, err //nolint:wrapcheck // whoever asks for it says of what
+	return def, err //nolint:wrapcheck // the caller adds the workflow
 }
 
-// Redact takes secrets out of a text that is to be shown.
+// Redact returns a text with asterisks instead of secrets.
 func (l *Cache) Redact(text string) string { return l.opts.Redactor.Redact(text) }
 
 // capacity is how many parsed definitions are kept.
@@ -64,7 +64,7 @@ func (l *Cache) Version(ctx context.Context, tenant, workflow, version string) (
 	return env, hash, err
 }
 
-// Hash returns a definition by the hash of its text, which an execution stores.
+// Hash returns a definition by the hash of its text, which executions store.
 func (l *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decide.Env, error) {
 	if env := l.Known(hash); env != nil {
 		return env, nil

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Activity is something that a service did.
+// Activity is one thing that a service did, as an Observer receives it.
 type Activity struct {
 	Service  string // "worker", "executor" or "timer"
 	Consumer string
@@ -33,7 +33,7 @@ const (
 	DeadLettered What = "buried"  // is a dead letter now
 	Broken       What = "broken"  // Redis failed; the message is still held
 	Claimed      What = "claimed" // from a silent consumer
-	Unread       What = "unread"  // nothing could be read
+	Unread       What = "unread"  // a read failed
 	Registered   What = "registered"
 	Cancelled    What = "cancelled"
 	Performed    What = "performed" // a task, successfully or, with Err, not
@@ -41,12 +41,12 @@ const (
 	Fired        What = "fired"
 	Unfired      What = "unfired"  // due timers could not be published
 	Removed      What = "removed"  // ended executions, by the housekeeping
-	Restored     What = "restored" // by the sweep: something that an execution waits for and Redis had lost
+	Restored     What = "restored" // by the sweep: something that an execution waits for and that Redis had lost
 	Stuck        What = "stuck"    // an execution that nothing will wake and that the sweep cannot repair
 )
 
-// Observer receives activities as they happen. All services call it concurrently; it must
-// not block. Nil observes nothing.
+// Observer receives activities as they happen. The services call it concurrently, and it
+// must not block. It may be nil.
 type Observer func(Activity)
 
 // Report reports an activity to the consumer's observer.

@@ -8,10 +8,11 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// HandleBatches handles the buffered messages in the largest possible batches. It calls handle
-// with messages of the wanted types, in order, and with a poison candidate by itself; all
-// others are passed. It stops at an error that is not a message's own, and continues from
-// there next time: handle may receive messages again that it has handled.
+// HandleBatches handles the buffered messages in the largest possible batches. It calls
+// handle with messages of the wanted types, in order; a poison candidate is a batch of its
+// own. Messages of other types go to Pass. If handle returns an error, so does
+// HandleBatches, and its next call repeats the whole batch: handle may receive messages
+// again that it has already handled.
 func (d *Consumer) HandleBatches(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
 	d.Pass(d.buffer.TakeUnwanted(wanted)...)
 	for {
@@ -26,7 +27,6 @@ func (d *Consumer) HandleBatches(ctx context.Context, wanted func(event.Type) bo
 	}
 }
 
-// handleBatch handles one batch.
 func (d *Consumer) handleBatch(ctx context.Context, batch []store.Message, handle func(context.Context, []store.Message) error) error {
 	if !d.opts.Isolation.Enter(batch[0]) {
 		return ErrBusy
@@ -47,7 +47,6 @@ func (d *Consumer) handleBatch(ctx context.Context, batch []store.Message, handl
 	return nil
 }
 
-// reportAll reports the same activity for many messages.
 func (d *Consumer) reportAll(what What, msgs []store.Message, err error) {
 	if d.opts.Observe == nil {
 		return

@@ -38,14 +38,14 @@ type Options struct {
 	Batch           int           // events read at once; 1 to 1000
 	Block           time.Duration // how long a read waits for events; 0 in simulation
 	Lease           time.Duration // after it, a silent consumer's entries are claimed; simulated 1s to 1m
-	Reclaim         bool          // claim them at all
-	Claim           time.Duration // minimum time between looks for them while nothing new arrives
+	Reclaim         bool          // whether to claim them at all
+	Claim           time.Duration // minimum time between two searches for them while nothing new arrives
 	Retry           Policy
 	Isolation       *Isolation // shared by the instances of the service in a process
 	Observe         Observer
 
-	// Alarm, if set, makes Redis do something after a time, unless it is stopped first:
-	// an idle Redis ends a blocking read up to 100 ms late.
+	// Alarm, if set, sends Redis a command after the given time, unless it is stopped
+	// first: without one, an idle Redis ends a blocking read up to 100 ms late.
 	Alarm func(time.Duration) (stop func())
 
 	// Wants reports which events the service handles; others are acknowledged and not
@@ -98,7 +98,7 @@ func (d *Consumer) reader() stream.Reader {
 	}
 }
 
-// Held returns the messages that are not handled, or not acknowledged yet.
+// Held returns the messages that are not handled or not acknowledged yet.
 func (d *Consumer) Held() []store.Message {
 	return slices.Concat(d.buffer.Held(), d.handled.buffered(d.reader()), d.omitted.buffered())
 }
@@ -106,8 +106,8 @@ func (d *Consumer) Held() []store.Message {
 // Pass queues messages that need no handling, to be acknowledged with the next Fetch.
 func (d *Consumer) Pass(msgs ...store.Message) { d.handled.put(msgs) }
 
-// Finish acknowledges at once what would wait for the next Fetch. Call it when there is
-// none.
+// Finish acknowledges at once the messages that the next Fetch would acknowledge. Call it
+// when there will be no more.
 func (d *Consumer) Finish(ctx context.Context) error {
 	r := d.reader()
 	r.Handled = d.handled.clear()
@@ -154,18 +154,18 @@ type Fetched struct {
 }
 
 // Fetch reads up to count new events of each tenant and blocks for up to block. If there
-// are none, it claims abandoned entries. It leaves out the tenants in enough.
-func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, enough ...string) (Fetched, error) {
+// are none, it claims abandoned entries. It leaves out the tenants in skip.
+func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, skip ...string) (Fetched, error) {
 	var notes stream.ReadInfo
 	r := d.reader()
 	r.ReadInfo = &notes
 	defer func() { d.handled.add(notes.Unwanted) }()
-	if f, ok, err := d.load(ctx, r, enough); ok {
+	if f, ok, err := d.load(ctx, r, skip); ok {
 		return f, d.reportUnread(err)
 	}
 	count = min(count, d.size.of(len(r.Tenants), d.opts.Batch))
-	if len(enough) > 0 {
-		return d.fetchOthers(ctx, r, ask{count, block, enough})
+	if len(skip) > 0 {
+		return d.fetchOthers(ctx, r, count, block, skip)
 	}
 	if some, patience := d.recent.next(r.Tenants, block); len(some) > 0 {
 		r.Tenants = some
@@ -233,8 +233,8 @@ func (d *Consumer) readAll(ctx context.Context, r stream.Reader, count int, bloc
 	return f, err
 }
 
-// readSome reads some of the tenants, and blocks no longer than until all are to be read
-// again.
+// readSome reads the tenants of r. It blocks for at most patience, after which all tenants
+// are due to be read again.
 func (d *Consumer) readSome(ctx context.Context, r stream.Reader, count int, patience time.Duration) (Fetched, error) {
 	if d.opts.Alarm != nil {
 		defer d.opts.Alarm(patience)()
@@ -271,8 +271,8 @@ func (d *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetc
 	return f, d.reportUnread(err)
 }
 
-// claimedRecently reports whether it is too soon to look for abandoned entries again. The
-// more tenants there are, the rarer the looks, so that the cost per second stays the
+// claimedRecently reports whether it is too soon to search for abandoned entries again. The
+// more tenants there are, the rarer the searches, so that their cost per second stays the
 // same.
 func (d *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
 	pause := d.opts.Claim
@@ -286,10 +286,10 @@ func (d *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
 	return since >= 0 && since < pause
 }
 
-// claimEach is how much one more tenant delays the next look.
+// claimEach is how much each tenant delays the next search for abandoned entries.
 const claimEach = 5 * time.Millisecond
 
-// Claim makes the next Fetch look for abandoned entries.
+// Claim makes the next Fetch search for abandoned entries.
 func (d *Consumer) Claim() { d.claimed = time.Time{} }
 
 // reportUnread reports a failed read to the observer and returns the error.
@@ -300,7 +300,8 @@ func (d *Consumer) reportUnread(err error) error {
 	return err
 }
 
-// Handle handles one message that Isolation admitted, and reports it to the observer.
+// Handle calls handle with a message that Isolation admitted, and reports the result to the
+// observer.
 func (d *Consumer) Handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
 	if PoisonCandidate(m) && Poison(m) == nil {
 		if err := d.streams.MarkIsolated(ctx, m); err != nil {
@@ -350,7 +351,7 @@ func (d *Consumer) Retry(ctx context.Context, m store.Message, cause error) (boo
 	return true, err
 }
 
-// Dead describes a message that is dead-lettered.
+// Dead returns the dead-letter record of a message: the reason and the number of attempts.
 func (d *Consumer) Dead(m store.Message, cause error) event.Dead {
 	attempts := m.Attempt + 1
 	if Poison(m) != nil {
@@ -368,7 +369,7 @@ func (d *Consumer) DeadLetter(ctx context.Context, m store.Message, dead event.D
 	return err
 }
 
-// GiveUp dead-letters the message that a commit answers, together with the commit.
+// GiveUp commits c and dead-letters the message that it answers, atomically.
 func (d *Consumer) GiveUp(ctx context.Context, c store.Commit, dead event.Dead) (store.Outcome, error) {
 	outcome, err := d.Store.GiveUp(ctx, c, dead)
 	if err == nil && outcome == store.Committed {
@@ -381,8 +382,8 @@ func (d *Consumer) deadLettered(m store.Message, dead event.Dead) {
 	d.Report(Activity{What: DeadLettered, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
 }
 
-// TenantSet is the tenants that a process serves. It may grow unless it is fixed. It is
-// safe for concurrent use.
+// TenantSet is the set of tenants that a process serves. It can grow until Fix is called.
+// It is safe for concurrent use.
 type TenantSet struct {
 	mu    sync.Mutex
 	fixed bool
@@ -390,15 +391,15 @@ type TenantSet struct {
 	known map[string]bool
 }
 
-// NewTenantSet returns a set of tenants.
+// NewTenantSet returns a set of the tenants with these names. It ignores invalid names.
 func NewTenantSet(names ...string) *TenantSet {
 	r := &TenantSet{known: map[string]bool{}}
 	r.add(names)
 	return r
 }
 
-// Fix keeps the set from growing: a process that serves some tenants fires timers of
-// others too, but does nothing else for them.
+// Fix stops the set from growing: a process that serves only some tenants also fires the
+// timers of others, but does nothing else for them.
 func (r *TenantSet) Fix() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

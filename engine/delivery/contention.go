@@ -6,9 +6,9 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Contention tells whether several tenants have had work recently. While Redis and the
-// services process a batch of one tenant, the others wait; so while several have work,
-// batches are small.
+// Contention tracks whether several tenants have had work recently. While Redis and the
+// services process a batch of one tenant, the others wait; so batches are small while
+// several tenants have work.
 type Contention struct {
 	last  string    // the tenant whose work was read last
 	until time.Time // when contention ends unless another tenant has work
@@ -17,8 +17,8 @@ type Contention struct {
 
 const (
 	contentionTime = 5 * time.Second
-	batchFraction  = 8 // fraction of a batch that is taken during contention
-	readFraction   = 4 // fraction of a batch that is read during contention
+	batchFraction  = 8 // during contention, 1/8 of a batch is handled at once
+	readFraction   = 4 // during contention, 1/4 of a batch is read at once
 )
 
 // Saw records the messages of a read.
@@ -37,8 +37,8 @@ func (c *Contention) Saw(msgs []store.Message, now time.Time) {
 // Any reports whether more than one tenant has work.
 func (c *Contention) Any() bool { return c.now.Before(c.until) }
 
-// ReadSize returns how much to read of each tenant at once: writing and reading messages
-// of one tenant delays the others too.
+// ReadSize returns how many messages of each tenant to read at once, given the usual
+// number: writing and reading messages of one tenant delays the others.
 func (c *Contention) ReadSize(most int) int {
 	if !c.Any() {
 		return most
@@ -46,7 +46,7 @@ func (c *Contention) ReadSize(most int) int {
 	return max(most/readFraction, 1)
 }
 
-// BatchSize returns how much of a batch to take at once.
+// BatchSize returns how many messages to handle at once, given the usual number.
 func (c *Contention) BatchSize(most int) int {
 	if !c.Any() {
 		return most

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// A tenant without contention gets whole batches; with contention it does not.
+// Without contention a tenant gets whole batches, with contention it gets smaller ones.
 func TestBatchesShrinkUnderContention(t *testing.T) {
 	t.Parallel()
 	const few = 100 / batchFraction
@@ -33,9 +33,9 @@ func TestBatchesShrinkUnderContention(t *testing.T) {
 		t.Errorf("long after that %d are taken, want 100", n)
 	}
 	if n := read(60, "b"); n != few {
-		t.Errorf("when another one comes %d are taken, want %d", n, few)
+		t.Errorf("with work of another tenant %d are taken, want %d", n, few)
 	}
 	if n := read(66); n != 100 {
-		t.Errorf("when nobody brings anything %d are taken, want 100", n)
+		t.Errorf("without new work %d are taken, want 100", n)
 	}
 }

@@ -1,5 +1,5 @@
-// Package delivery is what all services do with messages: reading and holding them,
-// retrying failed ones, and isolating messages that crash their process.
+// Package delivery handles messages for all services: it reads and holds them, retries
+// failed ones, and isolates those that crash their process.
 package delivery
 
 import (
@@ -19,7 +19,7 @@ type Class string
 const (
 	Transient   Class = "transient"   // a retry at once may help
 	Recoverable Class = "recoverable" // a retry later may help
-	Permanent   Class = "permanent"   // a change by a person is needed
+	Permanent   Class = "permanent"   // somebody has to change something
 )
 
 // classified is an error of a known class.
@@ -54,12 +54,12 @@ func ClassOf(ctx context.Context, err error) Class {
 	}
 }
 
-// ErrEarly is wrapped by the error of a message that arrives before what it concerns, such
-// as the start of its execution. A crashed process may hold that until its lease has
-// expired, and the message must not be dead-lettered earlier.
+// ErrEarly is wrapped by the error of a message that arrives before the message it depends
+// on, such as the start of its execution. A crashed process may hold that one until its
+// lease expires; until then, the early message must not be dead-lettered.
 var ErrEarly = errors.New("it is not there yet")
 
-// earlyAttempts is how often such a message is delivered, within some minutes.
+// earlyAttempts is how often such a message is delivered, over several minutes.
 const earlyAttempts = 12
 
 // attempts returns how often a message with an error is delivered.
@@ -70,7 +70,7 @@ func (p Policy) attempts(cause error) int {
 	return p.Attempts
 }
 
-// Policy says how often and how soon a failed message is delivered again.
+// Policy determines how often and how soon a failed message is delivered again.
 type Policy struct {
 	Attempts int           // deliveries before a message is dead-lettered; 1 to 100
 	Delay    time.Duration // longest pause before the second delivery; doubles with each
@@ -108,22 +108,23 @@ func (p Policy) pause(m store.Message, class Class) time.Duration {
 	return time.Duration(h.Sum64() % uint64(window+1))
 }
 
-// Crash counts from which a message is a poison candidate, handled isolated, and from
-// which it is dead-lettered.
+// From poisonCandidate crashes on, a message is handled in isolation; from poison crashes
+// on, it is dead-lettered.
 const (
 	poisonCandidate = 2
 	poison          = 5
 )
 
-// PoisonCandidate reports whether a message has to be handled isolated: two processes
+// PoisonCandidate reports whether a message has to be handled in isolation: two processes
 // crashed while they handled it.
 func PoisonCandidate(m store.Message) bool { return m.Crashes >= poisonCandidate }
 
-// Poison returns why a message is dead-lettered without a further try, nil if it is not.
+// Poison returns the reason why a message is dead-lettered without another attempt, nil if
+// it is not.
 func Poison(m store.Message) error {
 	if m.Crashes < poison {
 		return nil
 	}
-	return As(Permanent, fmt.Errorf("%d processes died while they handled it, the last %d with nothing beside it",
+	return As(Permanent, fmt.Errorf("%d processes died while handling it, the last %d while handling nothing else",
 		m.Crashes, poison-poisonCandidate))
 }

@@ -30,7 +30,7 @@ func newConsumer(t *testing.T) *consumer {
 	return newConsumerWith(t, &delivery.Isolation{})
 }
 
-// newConsumerWith returns a consumer of a process with an Isolation.
+// newConsumerWith returns a consumer that uses an Isolation.
 func newConsumerWith(t *testing.T, isolation *delivery.Isolation) *consumer {
 	t.Helper()
 	d := &consumer{mini: miniredis.RunT(t)}
@@ -62,7 +62,7 @@ func (d *consumer) send(t *testing.T, id string) {
 	must(t, d.Store.Publish(t.Context(), e))
 }
 
-// work handles all that there is with handle.
+// work calls handle with each message of the stream.
 func (d *consumer) work(t *testing.T, handle func(context.Context, store.Message) error) error {
 	t.Helper()
 	if _, _, err := d.Fill(t.Context(), 0); err != nil {
@@ -125,7 +125,7 @@ func TestRecoverable(t *testing.T) {
 	}
 }
 
-// A message that arrives before what it concerns is retried for longer than a lease.
+// A message that arrives before the one it depends on is retried for longer than a lease.
 func TestEarly(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
@@ -194,7 +194,7 @@ func TestOtherClasses(t *testing.T) {
 	d.fire(t, time.Microsecond)
 }
 
-// A poison candidate is handled isolated, and later messages wait.
+// A poison candidate is handled in isolation, and later messages wait.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	var g delivery.Isolation

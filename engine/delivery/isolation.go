@@ -9,17 +9,17 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// ErrBusy says that other messages have to finish first: the caller repeats the step a
-// little later. It is no failure.
-var ErrBusy = errors.New("others have to finish first")
+// ErrBusy means that other messages have to finish first. It is not a failure: the caller
+// repeats the step a little later.
+var ErrBusy = errors.New("other messages have to finish first")
 
-// Isolation lets the instances of one service handle messages concurrently, and poison
-// candidates isolated. It is safe for concurrent use.
+// Isolation lets the instances of one service handle messages concurrently, but a poison
+// candidate only while no other message is being handled. It is safe for concurrent use.
 type Isolation struct {
 	mu       sync.Mutex
-	inside   int
-	isolated bool // the message inside is isolated
-	wanted   bool // a poison candidate waits to be isolated: no other message may enter
+	inside   int  // messages being handled
+	isolated bool // the only message being handled is a poison candidate
+	wanted   bool // a poison candidate waits for isolation: no other message may enter
 }
 
 // Enter reports whether a message may be handled now. If so, the caller must call Leave.
@@ -42,14 +42,14 @@ func (g *Isolation) Enter(m store.Message) bool {
 	return true
 }
 
-// StopWaiting stops waiting for isolation, because the waiting message was lost.
+// StopWaiting ends the wait of a poison candidate that was lost.
 func (g *Isolation) StopWaiting() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.wanted = false
 }
 
-// Leave admits other messages again.
+// Leave ends the handling of a message that Enter admitted.
 func (g *Isolation) Leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Buffer) Held() []store.Message {
 	return slices.Clone(s.msgs)
 }
 
-// handled is what to acknowledge with the next read.
+// handled holds the entries to acknowledge with the next read.
 type handled struct {
 	mu      sync.Mutex
 	entries []stream.Handled

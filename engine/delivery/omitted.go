@@ -32,26 +32,25 @@ func (l *omittedMessages) put(msgs []store.Message) []store.Message {
 	return slices.DeleteFunc(msgs, omitted)
 }
 
-// take removes and returns the messages of the first tenant that is not in enough.
-func (l *omittedMessages) take(enough []string) (msgs []store.Message) {
+// take removes and returns the messages of the first tenant that is not in skip.
+func (l *omittedMessages) take(skip []string) (msgs []store.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := slices.IndexFunc(l.msgs, func(m store.Message) bool { return !slices.Contains(enough, m.Tenant) })
+	at := slices.IndexFunc(l.msgs, func(m store.Message) bool { return !slices.Contains(skip, m.Tenant) })
 	if at < 0 {
 		return nil
 	}
-	of := func(m store.Message) bool { return m.Tenant == l.msgs[at].Tenant }
+	tenant := l.msgs[at].Tenant
 	for _, m := range l.msgs {
-		if of(m) {
+		if m.Tenant == tenant {
 			msgs = append(msgs, m)
 		}
 	}
-	tenant := msgs[0].Tenant
 	l.msgs = slices.DeleteFunc(l.msgs, func(m store.Message) bool { return m.Tenant == tenant })
 	return msgs
 }
 
-// tenants returns whose messages are kept.
+// tenants returns the tenant of each kept message.
 func (l *omittedMessages) tenants() (out []string) {
 	for _, m := range l.buffered() {
 		out = append(out, m.Tenant)
@@ -65,10 +64,10 @@ func (l *omittedMessages) buffered() []store.Message {
 	return slices.Clone(l.msgs)
 }
 
-// load loads the next omitted messages of a tenant that is not in enough, and reports
-// whether there were any.
-func (d *Consumer) load(ctx context.Context, r stream.Reader, enough []string) (f Fetched, ok bool, err error) {
-	omitted := d.omitted.take(enough)
+// load loads the next omitted messages of a tenant that is not in skip, and reports whether
+// there were any.
+func (d *Consumer) load(ctx context.Context, r stream.Reader, skip []string) (f Fetched, ok bool, err error) {
+	omitted := d.omitted.take(skip)
 	if len(omitted) == 0 {
 		return f, false, nil
 	}

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// losing loses a request to another consumer while Redis records that it is isolated.
+// losing calls lose as soon as Redis has recorded that a message is isolated.
 type losing struct{ lose func() }
 
 func (l losing) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -34,7 +34,7 @@ func (l losing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // A poison candidate that is lost while it is marked does not begin.
 func TestPoisonCandidateIsLostWhileMarked(t *testing.T) {
 	t.Parallel()
-	lost := errors.New("it is another's")
+	lost := errors.New("another consumer has claimed it")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = rdb.Close() })

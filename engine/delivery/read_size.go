@@ -6,20 +6,20 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// readSize is how many events of each tenant to read at once. With many tenants it starts
-// small, so that a read of all of them fits into the process; it grows while few tenants
-// have many events.
+// readSize determines how many events of each tenant to read at once. With many tenants the
+// number starts small, so that a read of all of them fits in memory; it grows while few
+// tenants have many events.
 type readSize struct {
 	mu    sync.Mutex
 	size  int
-	bound map[string]int // of tenants with large events: how many of them fit into a read of mostBytes
+	bound map[string]int // for tenants with large events: how many of them fit into a read of mostBytes
 }
 
 const (
-	targetEvents = 2000 // events of all tenants in one read, about
-	fewestEvents = 4    // of each tenant at least
+	targetEvents = 2000 // approximate number of events in one read of all tenants
+	fewestEvents = 4    // minimum for each tenant
 
-	mostBytes = 1 << 20 // of one reply, about: while Redis writes it, all others wait
+	mostBytes = 1 << 20 // approximate size of one reply: while Redis writes it, all other clients wait
 	unbounded = 1000    // a bound that has grown to this is dropped
 )
 
@@ -38,7 +38,7 @@ func (p *readSize) large(tenants []string) (large []string, count int) {
 	return large, count
 }
 
-// of returns how many events to read of each of several tenants, at most most.
+// of returns how many events to read from each of a number of tenants, at most most.
 func (p *readSize) of(tenants, most int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *readSize) saw(found []stream.Found, count int) {
 	}
 }
 
-// measure adapts the bound of a tenant to what was read of it.
+// measure adapts the bound of a tenant to the size of the events that were read.
 func (p *readSize) measure(f stream.Found) {
 	switch n := p.bound[f.Tenant]; {
 	case f.Bytes > mostBytes:

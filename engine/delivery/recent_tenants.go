@@ -6,9 +6,9 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// recentTenants remembers the tenants that had events when all were last read. The cost of
-// reading all tenants grows with their number, even if only one has events; so if there
-// are many, all are read now and then, and only these in between.
+// recentTenants holds the tenants that had events when all were last read. The cost of
+// reading all tenants grows with their number, even if only one has events. With many
+// tenants, all are therefore read only at intervals, and only the recent ones in between.
 type recentTenants struct {
 	found []stream.Found
 	asked time.Time // when all were last read, by Redis' clock
@@ -16,7 +16,7 @@ type recentTenants struct {
 }
 
 const (
-	pauseEach = 15 * time.Microsecond // time between two reads of all, per tenant
+	pauseEach = 15 * time.Microsecond // time between two reads of all tenants, per tenant
 	pauseFrom = 2 * time.Millisecond  // a shorter pause counts as none: Redis counts in milliseconds
 )
 

@@ -12,8 +12,8 @@ import (
 // Holder is a service that holds messages.
 type Holder struct {
 	Held func() []store.Message
-	Lost func([]store.Message) // takes messages that another consumer has claimed; nil if the commit detects that
-	// Finish acknowledges handled messages after the last read; nil if there are none.
+	Lost func([]store.Message) // receives messages that another consumer has claimed; nil if the commit detects that
+	// Finish acknowledges handled messages after the last read; nil if that is not needed.
 	Finish func(context.Context) error
 }
 
@@ -24,12 +24,13 @@ type Renewal struct {
 	lease   time.Duration
 }
 
-// NewRenewal returns a Renewal for leases of a length.
+// NewRenewal returns a Renewal for leases of the given length.
 func NewRenewal(st *store.Store, holders []Holder, lease time.Duration) *Renewal {
 	return &Renewal{store: st, holders: holders, lease: lease}
 }
 
-// Step renews all leases. It asks to be called again after a third of a lease.
+// Step renews all leases. It returns when to call it again: after a third of a lease, or
+// zero if nothing is held or an error occurred.
 func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 	some := false
 	for _, h := range r.holders {

@@ -43,7 +43,7 @@ func (p *calls) method(n *yaml.Node) {
 	if n == nil || n.Shape != yaml.Text || strings.Contains(n.Text(), "${") || slices.Contains(methods(), strings.ToUpper(n.Text())) {
 		return
 	}
-	suggestion := "known are GET, POST, PUT, PATCH, DELETE, HEAD and OPTIONS"
+	suggestion := "use GET, POST, PUT, PATCH, DELETE, HEAD or OPTIONS"
 	switch strings.ToLower(n.Text()) {
 	case "fetch", "read", "retrieve", "load":
 		suggestion = `did you mean "GET"?`
@@ -55,7 +55,7 @@ func (p *calls) method(n *yaml.Node) {
 		suggestion = `did you mean "DELETE"?`
 	default:
 		if found := closest(n.Text(), methods()[:7]); found != "" {
-			suggestion = "did you mean " + yaml.Quote(found) + "?"
+			suggestion = question(found)
 		}
 	}
 	p.Warn(n.Pos, suggestion, "HTTP has no method %s", yaml.Quote(n.Text()))
@@ -150,7 +150,7 @@ func (p *calls) transport(n *yaml.Node, s scope) {
 	}
 	web, stdio := n.Get("http"), n.Get("stdio")
 	if (web == nil) == (stdio == nil) {
-		p.Mistake(n.Pos, "add http: {endpoint: …} or stdio: {command: …}", "transport wants exactly one of http and stdio")
+		p.Mistake(n.Pos, "add http: {endpoint: …} or stdio: {command: …}", "transport needs exactly one of http and stdio")
 	}
 	if web != nil && p.object(web, "transport.http", keys("endpoint", "headers").need("endpoint").others()) {
 		p.endpoint(web.Get("endpoint"), "transport.http.endpoint", s)
@@ -204,7 +204,7 @@ func (p *calls) subscription(n *yaml.Node, s scope, foreach func(*yaml.Node)) {
 			}
 		}
 		if found != 1 {
-			p.Mistake(consume.Pos, "add `amount: 1`", "consume wants exactly one of amount, while, until")
+			p.Mistake(consume.Pos, "add `amount: 1`", "consume needs exactly one of amount, while, until")
 		}
 		p.duration(consume.Get("for"), "consume.for", s)
 		p.whole(consume.Get("amount"), "consume.amount", 1, 1<<31-1)

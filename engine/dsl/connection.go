@@ -10,8 +10,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// connections parses where something is and who may use it: endpoints, the locations of
-// documents, and authentication.
+// connections parses endpoints, the locations of documents, and authentication.
 type connections struct {
 	*expressions
 	authentications section                    // of use
@@ -63,7 +62,7 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 	for _, m := range template.FindAllStringSubmatch(src, -1) {
 		if strings.TrimSpace(m[1]) == "" {
 			p.Warn(n.Pos, "write the name of a member of the task's input: "+strings.ReplaceAll(src, m[0], "{id}"),
-				"%s: %s names no variable: the task faults", what, m[0])
+				"%s: %s does not name a variable: the task faults", what, m[0])
 			return
 		}
 		if !templateName.MatchString(m[1]) {
@@ -73,14 +72,14 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 		}
 	}
 	if strings.Count(src, "{") != strings.Count(src, "}") {
-		p.Warn(n.Pos, "close it: https://host/{name}", "%s: a { without its }", what)
+		p.Warn(n.Pos, "close it: https://host/{name}", "%s: a { without a matching }", what)
 		return
 	}
 	if m := colonSegment.FindStringSubmatch(src); m != nil {
 		p.Warn(n.Pos, "write: "+colonSegment.ReplaceAllString(src, "/{$1}"), "%s: :%s is not filled in", what, m[1])
 	}
 	if variablePattern.MatchString(src) && s.has(leadingName(src)) || p.resembles(src, s) {
-		p.Warn(n.Pos, "to have its value, write: "+computing(src), "%s: this is the text %s, not the value of an expression", what, yaml.Quote(src))
+		p.Warn(n.Pos, "to use its value, write: "+computing(src), "%s: this is the text %s, not the value of an expression", what, yaml.Quote(src))
 		return
 	}
 	p.absolute(n, src, what)
@@ -112,7 +111,7 @@ func (p *connections) absolute(n *yaml.Node, src, what string) {
 		p.Warn(n.Pos, "write it as https://host/path", "%s: %s is not a URI", what, yaml.Quote(src))
 	case u.Scheme == "http" || u.Scheme == "https":
 		if u.Hostname() == "" {
-			p.Warn(n.Pos, "write it as "+u.Scheme+"://host/path", "%s: %s names no host", what, yaml.Quote(src))
+			p.Warn(n.Pos, "write it as "+u.Scheme+"://host/path", "%s: %s has no host", what, yaml.Quote(src))
 		}
 	case hostFirst.MatchString(src):
 		scheme := "https"
@@ -124,7 +123,7 @@ func (p *connections) absolute(n *yaml.Node, src, what string) {
 		p.Warn(n.Pos, "write it with its scheme and host: https://host/"+strings.TrimLeft(src, "/"),
 			"%s: %s is relative: no request can be sent to it", what, yaml.Quote(src))
 	default:
-		p.Warn(n.Pos, "use http or https", "%s: requests cannot be sent to the scheme %s", what, yaml.Quote(u.Scheme))
+		p.Warn(n.Pos, "use http or https", "%s: flunq cannot send requests with the scheme %s", what, yaml.Quote(u.Scheme))
 	}
 }
 
@@ -189,7 +188,7 @@ func (p *connections) policyOf(n *yaml.Node, s scope) *Authentication {
 		}
 	}
 	if found > 1 || len(n.Fields) == 0 {
-		p.Mistake(n.Pos, "keep one of basic, bearer, digest, oauth2, oidc", "authentication wants exactly one scheme")
+		p.Mistake(n.Pos, "keep one of basic, bearer, digest, oauth2, oidc", "authentication needs exactly one scheme")
 	}
 	return a
 }

@@ -11,40 +11,41 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// dataFlow parses how data is validated and transformed on its way into a task or a
-// workflow, out of it, and into $context.
+// dataFlow parses input, output and export: how data is validated and transformed on its
+// way into a task or a workflow, out of it, and into $context. The functions named
+// unsupported record a construct that flunq cannot run.
 type dataFlow struct {
 	*expressions
 	connections *connections
 }
 
 // input parses how input is validated and transformed.
-func (p *dataFlow) input(n *yaml.Node, what string, s scope, lack func(string)) (in Input) {
+func (p *dataFlow) input(n *yaml.Node, what string, s scope, unsupported func(string)) (in Input) {
 	if n == nil || !p.object(n, what, keys("schema", "from")) {
 		return in
 	}
-	in.Schema = p.schema(n.Get("schema"), what+".schema", lack)
+	in.Schema = p.schema(n.Get("schema"), what+".schema", unsupported)
 	in.From = p.template(n.Get("from"), what+".from", s)
 	return in
 }
 
 // output parses how output is transformed and validated.
-func (p *dataFlow) output(n *yaml.Node, what string, s scope, lack func(string)) (out Output) {
+func (p *dataFlow) output(n *yaml.Node, what string, s scope, unsupported func(string)) (out Output) {
 	if n == nil || !p.object(n, what, keys("schema", "as")) {
 		return out
 	}
 	out.As = p.template(n.Get("as"), what+".as", s)
-	out.Schema = p.schema(n.Get("schema"), what+".schema", lack)
+	out.Schema = p.schema(n.Get("schema"), what+".schema", unsupported)
 	return out
 }
 
 // export parses how $context is updated.
-func (p *dataFlow) export(n *yaml.Node, what string, s scope, lack func(string)) (out Export) {
+func (p *dataFlow) export(n *yaml.Node, what string, s scope, unsupported func(string)) (out Export) {
 	if n == nil || !p.object(n, what, keys("schema", "as")) {
 		return out
 	}
 	out.As = p.template(n.Get("as"), what+".as", s)
-	out.Schema = p.schema(n.Get("schema"), what+".schema", lack)
+	out.Schema = p.schema(n.Get("schema"), what+".schema", unsupported)
 	if n.Get("schema") != nil && n.Get("as") == nil {
 		p.Warn(n.Pos, "add `as: …`", "%s has a schema but no as: it checks the task's output and exports nothing", what)
 	}
@@ -52,10 +53,10 @@ func (p *dataFlow) export(n *yaml.Node, what string, s scope, lack func(string))
 }
 
 // schema compiles an inline JSON Schema.
-func (p *dataFlow) schema(n *yaml.Node, what string, lack func(string)) *schema.Schema {
+func (p *dataFlow) schema(n *yaml.Node, what string, unsupported func(string)) *schema.Schema {
 	if n != nil && n.Get("document") == nil && n.Get("resource") == nil {
 		if i := slices.IndexFunc(n.Fields, func(f yaml.Field) bool { return slices.Contains(schema.Keywords(), f.Key) }); i >= 0 {
-			p.Mistake(n.Fields[i].Pos, "put it under `document:`", "%s: the JSON Schema begins here, without its key document", what)
+			p.Mistake(n.Fields[i].Pos, "put it under `document:`", "%s: the JSON Schema begins here, but belongs under document", what)
 			p.jsonSchema(n, what)
 			return nil
 		}
@@ -76,12 +77,12 @@ func (p *dataFlow) schema(n *yaml.Node, what string, lack func(string)) *schema.
 		return nil
 	case resource != nil:
 		p.connections.externalResource(resource, what+".resource", scope{}.during())
-		lack("schema: resource")
+		unsupported("schema: resource")
 		p.cannotRun(n.KeyPos("resource"), "schema.resource", instead("schema"))
 		return nil
 	}
 	if name, _, _ := strings.Cut(format, ":"); format != "" && !strings.EqualFold(name, "json") {
-		lack("schema: format " + format)
+		unsupported("schema: format " + format)
 		p.cannotRun(n.KeyPos("format"), "schema.format: "+format, instead("schema"))
 		return nil
 	}
@@ -120,7 +121,7 @@ func (p *dataFlow) schemaKeys(n *yaml.Node, what string, depth int) {
 		case slices.Contains(schema.Keywords(), f.Key) || strings.HasPrefix(f.Key, "x-"):
 		default:
 			if meant := spelling.Word(f.Key, schema.Keywords()); meant != "" && n.Get(meant) == nil {
-				p.Warn(f.Pos, "did you mean "+yaml.Quote(meant)+"?", "%s: JSON Schema has no keyword %s and ignores it", what, yaml.Quote(f.Key))
+				p.Warn(f.Pos, question(meant), "%s: JSON Schema has no keyword %s and ignores it", what, yaml.Quote(f.Key))
 			}
 		}
 	}

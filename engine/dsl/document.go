@@ -95,7 +95,7 @@ func (p *document) moveUp(n *yaml.Node) {
 	header := n.Get("document")
 	for _, name := range []string{"do", "input", "output", "use", "timeout"} {
 		if m := header.Get(name); m != nil && n.Get(name) == nil {
-			p.Mistake(header.KeyPos(name), "indent it as `document:`", "%s stands inside of document", name)
+			p.Mistake(header.KeyPos(name), "indent it like `document:`", "%s is inside document", name)
 			n.Fields = append(slices.Clip(n.Fields), yaml.Field{Key: name, Pos: header.KeyPos(name), Value: m})
 			header.Fields = slices.DeleteFunc(slices.Clone(header.Fields), func(f yaml.Field) bool { return f.Key == name })
 		}
@@ -161,7 +161,7 @@ func (p *document) language(n *yaml.Node, version string) {
 	case major == "0":
 		p.Mistake(n.Pos, "rewrite the workflow for "+Newest+": document:, do:", "dsl %s is the old 0.8 language, want 1.0", version)
 	case major != "1":
-		p.Mistake(n.Pos, "dsl: '"+Newest+"'", "dsl %s is not known, want 1.0", version)
+		p.Mistake(n.Pos, "dsl: '"+Newest+"'", "dsl %s is unknown, want 1.0", version)
 	case newer(rest):
 		p.Warn(n.Pos, "", "dsl %s is newer than %s: flunq does not know what is new in it", version, Newest)
 	}
@@ -218,15 +218,15 @@ func (p *document) name(n *yaml.Node, what string) string {
 	if !ok || namePattern.MatchString(s) {
 		return s
 	}
-	mended := strings.Trim(notInName.ReplaceAllString(s, "-"), "-")
-	if len(mended) > 63 {
-		mended = strings.Trim(mended[:63], "-")
+	fixed := strings.Trim(notInName.ReplaceAllString(s, "-"), "-")
+	if len(fixed) > 63 {
+		fixed = strings.Trim(fixed[:63], "-")
 	}
-	suggestion := "use letters, digits and - only, at most 63"
-	if mended != "" {
-		suggestion = "write it as " + mended
+	suggestion := "use at most 63 letters, digits and inner hyphens"
+	if fixed != "" {
+		suggestion = "write it as " + fixed
 	}
-	p.Mistake(n.Pos, suggestion, "document.%s: %s has more than letters, digits and - inside, or is too long", what, yaml.Quote(s))
+	p.Mistake(n.Pos, suggestion, "document.%s: %s is not a valid name: want at most 63 letters, digits and inner hyphens", what, yaml.Quote(s))
 	return ""
 }
 
@@ -238,7 +238,7 @@ func (p *document) evaluate(n *yaml.Node) {
 	p.def.Loose = p.loose
 	if language := n.Get("language"); language != nil {
 		if s, ok := p.text(language, "evaluate.language"); ok && s != "jq" {
-			p.Mistake(language.Pos, "language: jq", "evaluate.language: %s is not known", yaml.Quote(s))
+			p.Mistake(language.Pos, "language: jq", "evaluate.language: %s is unknown", yaml.Quote(s))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// use parses all shared components, including unused ones.
+// use parses "use": all shared components, including unused ones.
 func (p *document) use(n *yaml.Node) {
 	if !p.object(n, "use", keys("authentications", "catalogs", "errors", "extensions", "functions", "retries", "secrets", "timeouts")) {
 		return

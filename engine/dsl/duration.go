@@ -21,8 +21,8 @@ type Duration struct {
 	Months int64
 	Days   int64
 	Clock  time.Duration
-	Until  time.Time // of a timestamp: the time itself; all other fields are zero
-	Go     bool      // written in Go's format ("1h30m"), which other runtimes do not accept
+	Until  time.Time // set if the duration is given as a timestamp; all other fields are zero then
+	Go     bool      // given in Go's format ("1h30m"), which other runtimes do not accept
 }
 
 // lastMoment returns the latest time that RFC 3339 can represent. Later times are clamped
@@ -277,8 +277,8 @@ func durationOfText(s string) (Duration, *durationError) {
 		return Duration{}, &durationError{"", yaml.Quote(s) + " is negative", "a duration cannot lead into the past"}
 	}
 	suggestion := "write it as PT5S (5 seconds), PT10M (10 minutes) or P1D (1 day)"
-	if mended := suggestDuration(s); mended != "" {
-		suggestion = "write it as " + mended
+	if fixed := suggestDuration(s); fixed != "" {
+		suggestion = "write it as " + fixed
 	}
 	return Duration{}, &durationError{"", yaml.Quote(s) + " is not an ISO 8601 duration", suggestion}
 }
@@ -336,7 +336,7 @@ func durationOfISO(s string) Duration {
 	return total.duration()
 }
 
-// suggestDuration guesses the duration that was meant by a text that is none.
+// suggestDuration guesses which duration an invalid text means; "" if none.
 func suggestDuration(s string) string {
 	if m := saidInFull.FindStringSubmatch(s); m != nil {
 		return inISO(m[1], strings.ToLower(m[2]))

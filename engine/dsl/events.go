@@ -58,7 +58,7 @@ func (p *events) consumption(n *yaml.Node, what string, s scope, ended bool) (c 
 	if ended {
 		known = keys("all", "any", "one")
 		if until := n.Get("until"); until != nil {
-			p.Mistake(until.Pos, "remove it", "%s: the end of a consumption has no until of its own", what)
+			p.Mistake(until.Pos, "remove it", "%s: until cannot have an until of its own", what)
 			known = keys("all", "any", "one", "until")
 		}
 	}
@@ -76,7 +76,7 @@ func (p *events) consumption(n *yaml.Node, what string, s scope, ended bool) (c 
 		c.Filters = p.filters(m, mode, s)
 	}
 	if found != 1 && !misspelt(n, "one", known.known) && !misspelt(n, "any", known.known) && !misspelt(n, "all", known.known) {
-		p.Mistake(n.Pos, "write it as one: {with: {type: …}}", "%s wants exactly one of all, any, one", what)
+		p.Mistake(n.Pos, "write it as one: {with: {type: …}}", "%s needs exactly one of all, any, one", what)
 	}
 	until := n.Get("until")
 	switch {
@@ -183,6 +183,6 @@ func (p *events) cron(n *yaml.Node) {
 	}
 	if !fine {
 		p.Mistake(n.Pos, "write five fields: '0 8 * * 1' is Mondays at 8:00 (minute, hour, day, month, weekday)",
-			"cron: %s has not the five fields of a cron expression", yaml.Quote(s))
+			"cron: %s does not have the five fields of a cron expression", yaml.Quote(s))
 	}
 }

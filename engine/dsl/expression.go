@@ -10,7 +10,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// expressions compiles the expressions of a document, alone and inside of data.
+// expressions compiles the expressions of a document, both single ones and those inside
+// data.
 type expressions struct {
 	*reader
 	source   source
@@ -76,9 +77,9 @@ func (p *expressions) value(n *yaml.Node, s scope) *expr.Value {
 	switch n.Shape {
 	case yaml.Object:
 		if name := unquotedTemplate(n); name != "" && yaml.SpacedKey(n.Fields[0].Key) != "" {
-			p.Warn(n.Pos, "write a space after the colon: {"+yaml.SpacedKey(n.Fields[0].Key)+"}", "this is a map with the empty key %s", yaml.Quote(n.Fields[0].Key))
+			p.Warn(n.Pos, "write a space after the colon: {"+yaml.SpacedKey(n.Fields[0].Key)+"}", "this is a map: its key %s has no value", yaml.Quote(n.Fields[0].Key))
 		} else if name != "" {
-			p.Warn(n.Pos, "to have the text, quote it: \""+name+"\"", "this is a map with the empty key %s", yaml.Quote(n.Fields[0].Key))
+			p.Warn(n.Pos, "to keep the text, quote it: \""+name+"\"", "this is a map: its key %s has no value", yaml.Quote(n.Fields[0].Key))
 		}
 		fields := make([]expr.Field, len(n.Fields))
 		for i, f := range n.Fields {
@@ -120,7 +121,7 @@ func (p *expressions) textValue(n *yaml.Node, s scope) *expr.Value {
 		return p.looseValue(src, s)
 	case mixed:
 		p.Warn(n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(yaml.Cut(rewritten, 200), "'", "''")+" }'",
-			"the ${ } inside of longer text is not evaluated")
+			"the ${ } inside longer text is not evaluated")
 	default:
 		p.plainText(n, src, s)
 	}
@@ -143,12 +144,12 @@ func (p *expressions) looseValue(src string, s scope) *expr.Value {
 	return expr.Computed(program)
 }
 
-// valueWithoutNotes parses data whose expressions were checked before, without reporting
-// anything.
-func (p *expressions) valueWithoutNotes(n *yaml.Node, s scope) *expr.Value {
-	said := p.Collector
+// checkedValue parses data whose expressions were checked before, without reporting
+// anything again.
+func (p *expressions) checkedValue(n *yaml.Node, s scope) *expr.Value {
+	reported := p.Collector
 	p.Collector = yaml.NewCollector("")
-	defer func() { p.Collector = said }()
+	defer func() { p.Collector = reported }()
 	return p.value(n, s)
 }
 
@@ -161,8 +162,8 @@ func (p *expressions) textOrExpression(n *yaml.Node, what string, s scope) *expr
 	return p.value(n, s)
 }
 
-// program checks text in another language, where ${ has no meaning unless the whole text
-// is an expression.
+// program checks source code in another language, in which ${ has no meaning unless the
+// whole text is an expression.
 func (p *expressions) program(n *yaml.Node, what string, s scope) {
 	if src, ok := p.text(n, what); ok {
 		if inner := whole(src); inner.is {
@@ -237,7 +238,7 @@ func (p *expressions) uri(n *yaml.Node, what string, s scope) *expr.Value {
 	case mixed:
 		rewritten, _ := interpolation(src)
 		p.Mistake(n.Pos, "write it as '${ "+yaml.Cut(rewritten, 200)+" }', or as a template: https://host/{name}",
-			"%s: the ${ } inside of longer text is not evaluated", what)
+			"%s: the ${ } inside longer text is not evaluated", what)
 		return expr.Literal(src)
 	case src == "":
 		p.Mistake(n.Pos, "", "%s is empty", what)
@@ -250,9 +251,9 @@ func (p *expressions) uri(n *yaml.Node, what string, s scope) *expr.Value {
 	return p.value(n, s)
 }
 
-// duration parses a duration. If moments is true, a timestamp is valid too. It returns nil
-// for a nil node.
-func (p *expressions) duration(n *yaml.Node, what string, s scope, moments ...bool) *expr.Value {
+// duration parses a duration. With timestamps, a timestamp is valid too. It returns nil for
+// a nil node.
+func (p *expressions) duration(n *yaml.Node, what string, s scope, timestamps ...bool) *expr.Value {
 	if n == nil {
 		return nil
 	}
@@ -271,9 +272,9 @@ func (p *expressions) duration(n *yaml.Node, what string, s scope, moments ...bo
 	case wrong != nil:
 		p.Mistake(n.Pos, wrong.suggestion, "%s: %s", what, wrong.message)
 	case d.Go:
-		p.Warn(n.Pos, "write it as "+d.String(), "%s: %s is how Go writes durations: other runtimes do not know it", what, yaml.Quote(n.Text()))
-	case !d.Until.IsZero() && len(moments) == 0:
-		p.Mistake(n.Pos, "write it as PT5S", "%s: %s is a moment, want a duration", what, yaml.Quote(n.Text()))
+		p.Warn(n.Pos, "write it as "+d.String(), "%s: %s is a Go duration, which other runtimes do not accept", what, yaml.Quote(n.Text()))
+	case !d.Until.IsZero() && len(timestamps) == 0:
+		p.Mistake(n.Pos, "write it as PT5S", "%s: %s is a timestamp, want a duration", what, yaml.Quote(n.Text()))
 	}
 	return expr.Literal(n.Data)
 }
@@ -305,7 +306,7 @@ func (p *expressions) durationMap(n *yaml.Node, what string) bool {
 // compile compiles an expression, and reports its mistakes at their positions.
 func (p *expressions) compile(n *yaml.Node, src inside, s scope) *expr.Program {
 	if p.overBudget(len(src.source)) {
-		p.Mistake(n.Pos, "", "the expressions of the document have more than %d bytes together", MaxCompiled)
+		p.Mistake(n.Pos, "", "the expressions of the document exceed %d bytes in total", MaxCompiled)
 		return nil
 	}
 	program, err := expr.Compile(src.source, s.has)
@@ -421,7 +422,7 @@ func (p *expressions) badExpression(n *yaml.Node, src inside, err error) {
 	p.Mistake(p.within(n, src.offset+offset), suggestion, "the expression %s is wrong: %s", yaml.Quote(src.source), message)
 }
 
-// within returns the position of a byte of a node's text.
+// within returns the position in the document of a byte offset in a node's text.
 func (p *expressions) within(n *yaml.Node, offset int) yaml.Pos {
 	if p.Full() {
 		return n.Pos // it is not shown

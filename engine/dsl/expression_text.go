@@ -13,21 +13,21 @@ func (p *expressions) plainText(n *yaml.Node, src string, s scope) {
 	switch {
 	case n.Style == 0 && curlyQuotes.MatchString(src):
 		inner := []rune(src)
-		p.Warn(n.Pos, "write: "+yaml.InSingleQuotes(string(inner[1:len(inner)-1])), "these quotes are part of the text: YAML knows \" and ' only")
+		p.Warn(n.Pos, "write: "+yaml.InSingleQuotes(string(inner[1:len(inner)-1])), "these quotes are part of the text: YAML only recognizes \" and '")
 	case almostExpression.MatchString(src):
 		inner := almostExpression.FindStringSubmatch(src)
-		p.Warn(n.Pos, "to have its value, write: "+computing(strings.TrimSpace(inner[1])), "this is the text %s, not the value of an expression", yaml.Quote(src))
+		p.Warn(n.Pos, "to use its value, write: "+computing(strings.TrimSpace(inner[1])), "this is the text %s, not the value of an expression", yaml.Quote(src))
 	case variablePattern.MatchString(src) && s.has(leadingName(src)):
-		p.Warn(n.Pos, "to have its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", yaml.Quote(src))
+		p.Warn(n.Pos, "to use its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", yaml.Quote(src))
 	case p.resembles(src, s):
-		p.Warn(n.Pos, "to have its value, write: "+computing(src), "this is the text %s, not the value of an expression", yaml.Quote(src))
+		p.Warn(n.Pos, "to use its value, write: "+computing(src), "this is the text %s, not the value of an expression", yaml.Quote(src))
 	case goTemplate.MatchString(src):
 		p.Warn(n.Pos, "write: "+interpolated(src, goTemplate), "{{ }} is not filled in: this is plain text")
 	case jqFilling.MatchString(src):
 		p.Warn(n.Pos, "write: "+yamlQuoted(`${ "`+src+`" }`), `\( ) is filled in within ${ "…" } only: this is plain text`)
 	default:
 		if inner := shellFilling.FindStringSubmatch(src); inner != nil && s.has(inner[1]) {
-			p.Warn(n.Pos, "write: "+interpolated(src, shellFilling), "%s inside of longer text is not filled in", yaml.Quote(inner[0]))
+			p.Warn(n.Pos, "write: "+interpolated(src, shellFilling), "%s inside longer text is not filled in", yaml.Quote(inner[0]))
 		}
 	}
 }
@@ -43,8 +43,8 @@ var (
 	fileEnding       = regexp.MustCompile(`(?i)^\.[a-z0-9_-]*(json|ya?ml|xml|html?|csv|txt|md|pdf|png|jpe?g|gif|svg|zip|gz|tar|log|env|exe|sh|js|ts|py|go|docx?|xlsx?|ignore)$|^\.[a-z0-9.-]+\.(com|org|net|io|dev|local|internal|example|test)$`)
 )
 
-// resembles reports whether text was certainly meant as an expression: it compiles as one,
-// and reads data. A name such as .gitignore also does, so more is required.
+// resembles reports whether text is certainly meant as an expression: it looks and compiles
+// like one, and reads data. File names such as .gitignore do too, and are excluded.
 func (p *expressions) resembles(src string, s scope) bool {
 	if !startsPath.MatchString(src) && !usesPath.MatchString(src) || fileEnding.MatchString(src) {
 		return false
@@ -52,7 +52,7 @@ func (p *expressions) resembles(src string, s scope) bool {
 	return len(p.Warnings) < yaml.MaxMistakes && !p.overBudget(len(src)) && expr.ReadsData(src, s.has)
 }
 
-// computing returns text as the expression that it resembles.
+// computing returns the expression, in ${ }, that a text resembles.
 func computing(src string) string {
 	return yamlQuoted("${ " + yaml.Cut(strings.TrimSpace(src), 200) + " }")
 }
@@ -66,7 +66,8 @@ func yamlQuoted(src string) string {
 	return src
 }
 
-// interpolated returns text with jq interpolations in place of what a pattern matches.
+// interpolated returns text in which the matches of a pattern are replaced with jq
+// interpolations.
 func interpolated(src string, places *regexp.Regexp) string {
 	var b strings.Builder
 	at := 0

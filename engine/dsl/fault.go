@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// faults parses what a workflow says about failure: the errors that it raises and
-// catches, retry policies and timeouts.
+// faults parses the errors that a workflow raises and catches, its retry policies and its
+// timeouts.
 type faults struct {
 	*expressions
 	errors, retries, timeouts section // of use
@@ -102,7 +102,7 @@ func (p *faults) errorFilter(n *yaml.Node) map[string]any {
 		default:
 			filter[f.Key] = f.Value.Data
 			if closest(f.Key, errorMembers()) == "" {
-				p.Warn(f.Pos, "allowed keys: "+strings.Join(errorMembers(), ", "), "no error has a member %s: nothing is caught", yaml.Quote(f.Key))
+				p.Warn(f.Pos, "allowed keys: "+strings.Join(errorMembers(), ", "), "errors have no member %s: nothing is caught", yaml.Quote(f.Key))
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (p *faults) errorBase(n *yaml.Node, typ string) {
 	if _, known := p.bases[bases[i]]; !known {
 		p.bases[bases[i]] = n.Pos
 		p.Warn(n.Pos, "write it as "+p.base+strings.TrimPrefix(typ, bases[i]),
-			"the types of standard errors begin with %s on line %d: they mean the same, but one way is easier to read",
+			"the types of standard errors begin with %s on line %d: both mean the same, but a single form is easier to read",
 			p.base, p.bases[p.base].Line)
 	}
 }
@@ -228,7 +228,7 @@ func (p *faults) backoff(n *yaml.Node) string {
 		}
 	}
 	if len(n.Fields) != 1 {
-		p.Mistake(n.Pos, "keep one of constant, linear, exponential", "retry.backoff wants exactly one kind")
+		p.Mistake(n.Pos, "keep one of constant, linear, exponential", "retry.backoff needs exactly one kind")
 	}
 	return found
 }
@@ -269,7 +269,7 @@ func (p *faults) retryLimit(r *RetryPolicy, n *yaml.Node, s scope) {
 		}
 	}
 	if r.AttemptCount == 0 && r.Duration == nil && len(p.Mistakes) == before {
-		p.Warn(n.Pos, "add `limit: {attempt: {count: 5}}`", "this retries without end")
+		p.Warn(n.Pos, "add `limit: {attempt: {count: 5}}`", "this retries forever")
 	}
 }
 

@@ -47,7 +47,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// said returns everything that a user is shown.
+// said returns all messages that a user sees.
 func said(name string, src []byte) string {
 	var b strings.Builder
 	_, warnings, err := dsl.Parse(name, src)

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// inside is the expression within ${ }.
+// inside is the expression inside ${ }.
 type inside struct {
 	source string
 	offset int  // byte offset of source in the text

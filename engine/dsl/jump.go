@@ -7,8 +7,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// jumps holds the then of all tasks, until all tasks are known and their targets can be
-// checked.
+// jumps collects the then of all tasks, to check their targets once all tasks are known.
 type jumps struct {
 	*reader
 	open   []jump
@@ -50,7 +49,7 @@ func (p *jumps) check() {
 	for _, j := range p.open {
 		if j.siblings.has(j.to) {
 			if j.branch {
-				p.Mistake(j.Pos, "put both into a do task, which is one branch", "branches run side by side: then cannot lead from one to another")
+				p.Mistake(j.Pos, "put both into a do task, which is one branch", "branches run concurrently: then cannot lead from one to another")
 			}
 			continue
 		}
@@ -63,7 +62,7 @@ func (p *jumps) check() {
 			candidates = slices.Concat(j.siblings.names, candidates)
 		}
 		if elsewhere := p.places[j.to]; len(elsewhere) > 0 {
-			p.Mistake(j.Pos, "then can lead to a task of its own list only: "+strings.Join(shortened(candidates[max(0, len(candidates)-20):]), ", "),
+			p.Mistake(j.Pos, "then can only lead to a task of its own list: "+strings.Join(shortened(candidates[max(0, len(candidates)-20):]), ", "),
 				"the task %s is in another list: %s", yaml.Quote(j.to), elsewhere[0])
 			continue
 		}

@@ -9,8 +9,9 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// Locate returns the position that a run-time error refers to: that of the expression
-// quoted in its detail, if it is below ref, else that of ref.
+// Locate returns the position in the document that a run-time error refers to: that of the
+// expression or the JSON Schema keyword that its detail quotes, if it is found below ref,
+// else that of ref. ok is false if there is no ref in the document.
 func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
 	src := source{text: bytes.TrimPrefix(d.Source, []byte("\ufeff"))}
 	n := yaml.Read(yaml.NewCollector(""), src.text)
@@ -38,8 +39,8 @@ func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
 	return at, true
 }
 
-// violated returns the position of the JSON Schema keyword that rejected data. n holds the
-// schema, what says which of the node's data was validated.
+// violated returns the position of the JSON Schema keyword that rejected data. n has the
+// schema below its key what, or is itself the holder of the schema.
 func violated(n *yaml.Node, what, sentence string) (yaml.Pos, bool) {
 	sentence, _, _ = strings.Cut(sentence, "\n")
 	path, keyword, ok := schema.Keyword(sentence)

@@ -8,11 +8,12 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// members describes the keys that a map of the document may have.
+// members describes the keys that a map of the document may have. Its methods return a
+// changed copy.
 type members struct {
 	known    []string
 	required []string
-	hints    []string          // keys that may be meant, but conflict with those present
+	hints    []string          // keys that conflict with those present, to suggest for unknown ones
 	below    map[string]string // keys that belong under another key → that key
 	open     bool              // other keys are allowed
 }

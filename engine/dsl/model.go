@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// Definition is a validated workflow document.
+// Definition is a validated workflow document. It must not be modified.
 type Definition struct {
 	Document Document
 	Input    Input
@@ -206,7 +206,7 @@ type Endpoint struct {
 }
 
 // Authentication is a resolved policy. For basic and bearer either the values or Secret is
-// set. Unsupported names a scheme that cannot be used yet (oauth2, oidc, digest).
+// set. Calls with any other scheme cannot be run yet.
 type Authentication struct {
 	Scheme             string // "basic", "bearer", "digest", "oauth2", "oidc"
 	Secret             string // name of the secret that holds the scheme's properties

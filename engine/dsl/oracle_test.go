@@ -58,7 +58,8 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// ruledIn reports documents that the schema rejects, and Parse deliberately accepts.
+// ruledIn reports whether a document is one that the schema rejects and Parse deliberately
+// accepts.
 func ruledIn(what, _ string) bool {
 	for _, accepted := range []string{
 		`/(headers|query)/[^/]+ = 5$`,    // scalars become text
@@ -72,8 +73,8 @@ func ruledIn(what, _ string) bool {
 	return false
 }
 
-// ruledOut reports mistakes in documents that the schema accepts: it cannot express them,
-// or Parse deliberately rejects them.
+// ruledOut reports whether all mistakes are of kinds that the schema accepts, because it
+// cannot express them or because Parse deliberately rejects them.
 func ruledOut(err error) bool {
 	var mistakes *yaml.Mistakes
 	if !errors.As(err, &mistakes) {
@@ -83,7 +84,7 @@ func ruledOut(err error) bool {
 		known := slices.ContainsFunc([]string{
 			"unknown retry policy", "unknown error", "unknown timeout", "unknown authentication", "unknown call", "unknown catalog",
 			"then: no task", "in another list", "has no value here", "there is no variable", "the expression ", "second case without when",
-			"schema: ", "is none of js", "in the workflow", "cannot be the name of a variable", "emit.event has no with",
+			"schema: ", "is not one of js", "in the workflow", "cannot be the name of a variable", "emit.event has no with",
 			"has no authority", "has no grant", "in authentication", "JSON schema", "five fields of a cron", "JSON pointer",
 		}, func(part string) bool { return strings.Contains(m.Message, part) })
 		if !known {

@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// Parse parses a workflow document in YAML or JSON. An error is a *Mistakes that lists
-// every mistake. The name is the file name that mistakes show.
+// Parse parses a workflow document in YAML or JSON. The error is a *yaml.Mistakes that
+// lists every mistake; name is the file name that mistakes and warnings show.
 func Parse(name string, src []byte) (*Definition, []yaml.Warning, error) {
 	source := bytes.TrimPrefix(src, []byte("\ufeff"))
 	p := newDocument(name, source, &Definition{Source: src, tasks: map[string]*Task{}})
@@ -27,12 +27,13 @@ func Parse(name string, src []byte) (*Definition, []yaml.Warning, error) {
 	return p.def, warnings, nil
 }
 
-// MaxCompiled is the size of all expressions of a document in bytes. Those of shared policies count
-// once per use.
+// MaxCompiled limits the total size of a document's expressions in bytes. Those of shared
+// policies count once per use.
 const MaxCompiled = 2 << 20
 
-// ParseData parses plain data (an input, a file of secrets) in JSON or YAML, by the rules
-// for data inside documents. It returns nil for an empty src. An error is a *Mistakes.
+// ParseData parses plain data, such as an input or a file of secrets, in JSON or YAML, by
+// the rules for data inside documents. It returns nil for an empty src. The error is a
+// *yaml.Mistakes.
 func ParseData(name string, src []byte) (any, error) {
 	source := bytes.TrimPrefix(src, []byte("\ufeff"))
 	if len(bytes.TrimSpace(source)) == 0 {

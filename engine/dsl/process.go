@@ -35,7 +35,7 @@ func (p *processes) run(t *Task, n *yaml.Node, s scope) {
 		}
 	}
 	if found != 1 {
-		p.Mistake(n.Pos, "add one of container, script, shell, workflow", "run wants exactly one thing to run, this has %s", strconv.Itoa(found))
+		p.Mistake(n.Pos, "add one of container, script, shell, workflow", "run needs exactly one thing to run, this has %s", strconv.Itoa(found))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 type reachability struct {
 	*reader
 	timed   bool           // the workflow has a timeout
-	endless map[*Task]bool // lists whose end is never reached, by their first task
+	endless map[*Task]bool // whether the end of a list is never reached, by the list's first task
 }
 
 // leaving stands for the end of a list.
@@ -41,7 +41,7 @@ func (p *reachability) check(list TaskList, fields []yaml.Field) {
 		ways[i] = to
 		if t.Then == t.Name && t.If == nil && !p.timed && t.Timeout == nil && t.Kind != Switch && t.Kind != Raise {
 			p.Warn(fields[i].Value.Get("then").Pos, "branch with a switch, or give the workflow a timeout",
-				"the task %s leads back to itself: it never ends", yaml.Quote(t.Name))
+				"the task %s jumps back to itself: it never ends", yaml.Quote(t.Name))
 		}
 	}
 	reached := make([]bool, len(list)+1)
@@ -148,8 +148,8 @@ func (p *reachability) neverEnds(t *Task) bool {
 
 // warnCycles warns of tasks that lead only to each other, at the jump back.
 func (p *reachability) warnCycles(list TaskList, fields []yaml.Field, ways [][]int, index map[string]int) {
-	const many = 500 // each jump back is followed
-	if p.timed || len(list) > many {
+	const most = 500 // each jump back is followed, so the time is quadratic
+	if p.timed || len(list) > most {
 		return
 	}
 	for i, t := range list {
@@ -157,17 +157,17 @@ func (p *reachability) warnCycles(list TaskList, fields []yaml.Field, ways [][]i
 		if !is || target >= i || t.If != nil {
 			continue
 		}
-		round := make([]bool, len(list)+1)
-		walk(ways, target, round)
-		free := round[len(list)]
-		for j, in := range round[:len(list)] {
+		reached := make([]bool, len(list)+1)
+		walk(ways, target, reached)
+		leaves := reached[len(list)]
+		for j, in := range reached[:len(list)] {
 			if in && (slices.Contains(ways[j], ended) || len(ways[j]) == 0 || list[j].Timeout != nil) {
-				free = true
+				leaves = true
 			}
 		}
-		if !free {
-			p.Warn(fields[i].Value.Get("then").Pos, "leave the circle with a switch, or give the workflow a timeout",
-				"the tasks from %s to %s go round and round: the workflow never ends", yaml.Quote(list[target].Name), yaml.Quote(t.Name))
+		if !leaves {
+			p.Warn(fields[i].Value.Get("then").Pos, "leave the cycle with a switch, or give the workflow a timeout",
+				"the tasks from %s to %s form a cycle: the workflow never ends", yaml.Quote(list[target].Name), yaml.Quote(t.Name))
 		}
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// reader reads the maps, lists and plain values of a document, and reports those that do
-// not have the shape that the language wants. All parsers of parts of a document share
-// one.
+// reader reads the maps, lists and plain values of a document, and reports those of the
+// wrong shape. All parsers of a document share one.
 type reader struct {
 	*yaml.Collector
 	unrunnable []yaml.Warning // what this version cannot run
@@ -30,13 +29,13 @@ func (p *reader) object(n *yaml.Node, what string, m members) bool {
 	if len(free) == 0 {
 		free = m.known
 	}
-	var slips []string // keys that are present under a misspelt name
+	var misspelt []string // keys that are present under a wrong name
 	for i, f := range n.Fields {
 		if slices.Contains(m.known, f.Key) {
 			continue
 		}
 		parent, _, _ := strings.Cut(m.below[f.Key], ":")
-		slips = append(slips, closest(f.Key, free), parent)
+		misspelt = append(misspelt, closest(f.Key, free), parent)
 		p.unknownKey(f, what, m, free)
 		if parent != "" {
 			continue
@@ -51,7 +50,7 @@ func (p *reader) object(n *yaml.Node, what string, m members) bool {
 	}
 	moveDown(n, m.below)
 	for _, name := range m.required {
-		if slices.Contains(free, name) && n.Get(name) == nil && !slices.Contains(slips, name) {
+		if slices.Contains(free, name) && n.Get(name) == nil && !slices.Contains(misspelt, name) {
 			p.Mistake(n.Pos, fmt.Sprintf("add `%s: …`", name), "%s has no %s", what, name)
 		}
 	}
@@ -72,7 +71,7 @@ func (p *reader) unknownKey(f yaml.Field, what string, m members, free []string)
 	}
 	if found := closest(f.Key, free); found != "" {
 		if slices.Equal(m.known, eventKeys().known) {
-			p.Warn(f.Pos, p.guessKey(f.Key, free, m.known), "CloudEvents have no attribute %s: it is taken for an extension", yaml.Quote(f.Key))
+			p.Warn(f.Pos, p.guessKey(f.Key, free, m.known), "CloudEvents has no attribute %s: it is treated as an extension", yaml.Quote(f.Key))
 			return
 		}
 		p.Warn(f.Pos, p.guessKey(f.Key, free, m.known), "%s is not a known key of %s: it is ignored", yaml.Quote(f.Key), what)
@@ -83,9 +82,9 @@ func (p *reader) exactlyOne(n *yaml.Node, one, other string) {
 	a, b := n.Get(one), n.Get(other)
 	switch {
 	case a == nil && b == nil:
-		p.Mistake(n.Pos, "add one", "want one of %s and %s", one, other)
+		p.Mistake(n.Pos, "add one", "want exactly one of %s and %s", one, other)
 	case a != nil && b != nil:
-		p.Mistake(b.Pos, "keep one", "here are both %s and %s", one, other)
+		p.Mistake(b.Pos, "keep one", "both %s and %s are present", one, other)
 	}
 }
 
@@ -134,7 +133,8 @@ func (p *reader) texts(n *yaml.Node, what string) []string {
 	return out
 }
 
-// text checks that a value is a string. A nil node is none, without a mistake.
+// text checks that a value is a string. It returns false for a nil node, without reporting
+// a mistake.
 func (p *reader) text(n *yaml.Node, what string) (string, bool) {
 	if n == nil {
 		return "", false
@@ -162,7 +162,7 @@ func (p *reader) word(n *yaml.Node, what, fallback string, words ...string) stri
 		return fallback
 	}
 	if !slices.Contains(words, s) {
-		p.Mistake(n.Pos, p.guess(s, words), "%s: %s is none of %s", what, yaml.Quote(s), strings.Join(words, ", "))
+		p.Mistake(n.Pos, p.guess(s, words), "%s: %s is not one of %s", what, yaml.Quote(s), strings.Join(words, ", "))
 		return fallback
 	}
 	return s
@@ -306,8 +306,8 @@ func looksPlain(n *yaml.Node, want string) bool {
 	}
 }
 
-// unquotedTemplate returns the text that was meant by {name} without quotes, which YAML
-// reads as a map; "" if it is none.
+// unquotedTemplate returns the text that is meant by {name} without quotes, which YAML
+// reads as a map; "" for any other node.
 func unquotedTemplate(n *yaml.Node) string {
 	if len(n.Fields) != 1 || n.Style != yaml.Flow || n.Fields[0].Value.Shape != yaml.Null || !n.Fields[0].Value.Implied {
 		return ""
@@ -344,7 +344,7 @@ func (p *reader) guessKey(word string, free, allowed []string) string {
 		return ""
 	}
 	if found := closest(word, free); found != "" {
-		return "did you mean " + yaml.Quote(found) + "?"
+		return question(found)
 	}
 	return "allowed keys: " + strings.Join(shortened(allowed), ", ")
 }

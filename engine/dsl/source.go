@@ -14,8 +14,9 @@ type source struct {
 	lines [][]byte // of text, split on first use
 }
 
-// position returns the position in the document of a byte of a node's text, in whatever
-// YAML style the text is written. If it cannot be found, it is the position of the node.
+// position returns the position in the document of a byte offset in a node's text, in
+// whatever YAML style the text is written. If it cannot be found, it returns the position
+// of the node.
 func (s *source) position(n *yaml.Node, offset int) yaml.Pos {
 	value := n.Text()
 	if offset < 0 || offset > len(value) {
@@ -82,7 +83,7 @@ type scalarReader struct {
 	wide  int      // width of the last character in columns
 }
 
-// written returns a reader of a node that stands before the first character of its text.
+// written returns a reader at the first character of a node's text.
 func (s *source) written(n *yaml.Node) *scalarReader {
 	w := &scalarReader{s: s, line: n.Line, col: 1, rest: s.line(n.Line)}
 	if n.Style == yaml.Folded {

@@ -8,8 +8,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// meant returns the keys that correspond to a word of other languages. The first key that
-// is allowed in place of the word is suggested.
+// meant returns the keys that correspond to a word of other languages, the likeliest first.
 func meant(word string) []string {
 	switch strings.ToLower(word) {
 	case "url", "uri", "href", "address":
@@ -63,7 +62,7 @@ func meant(word string) []string {
 	}
 }
 
-// closest returns the word of all that was probably meant, or "".
+// closest returns the word of all that is probably meant, or "".
 func closest(word string, all []string) string {
 	for _, m := range meant(word) {
 		if slices.Contains(all, m) {
@@ -76,7 +75,7 @@ func closest(word string, all []string) string {
 // didYouMean suggests the closest word of all, or lists those allowed.
 func didYouMean(word string, all []string) string {
 	if found := closest(word, all); found != "" {
-		return "did you mean " + yaml.Quote(found) + "?"
+		return question(found)
 	}
 	switch {
 	case len(all) == 0:
@@ -87,6 +86,9 @@ func didYouMean(word string, all []string) string {
 		return "allowed: " + strings.Join(shortened(all), ", ")
 	}
 }
+
+// question suggests a word.
+func question(word string) string { return "did you mean " + yaml.Quote(word) + "?" }
 
 func shortened(words []string) []string {
 	out := make([]string, len(words))

@@ -26,7 +26,7 @@ type tasks struct {
 	catalogs  section  // of use
 }
 
-// place is the position of a task in the workflow.
+// place describes where in the workflow a task is.
 type place struct {
 	ref      string    // reference of the task
 	local    scope     // variables bound by enclosing tasks
@@ -81,7 +81,7 @@ func (p *tasks) taskList(n *yaml.Node, what string, at place) TaskList {
 	at.siblings = &siblings{known: make(map[string]yaml.Pos, len(fields))}
 	for _, f := range fields {
 		if pos, twice := at.siblings.known[f.Key]; twice {
-			p.Mistake(f.Pos, "give it another name", "a task %s is in this list already: on line %d", yaml.Quote(f.Key), pos.Line)
+			p.Mistake(f.Pos, "give it another name", "this list already has a task %s, on line %d", yaml.Quote(f.Key), pos.Line)
 			continue
 		}
 		at.siblings.known[f.Key] = f.Pos
@@ -94,7 +94,7 @@ func (p *tasks) taskList(n *yaml.Node, what string, at place) TaskList {
 		p.task(t, f, at)
 		out = append(out, t)
 	}
-	if len(p.Mistakes) == known && !at.branch { // a mistake in an if, when or then would make this analysis wrong
+	if len(p.Mistakes) == known && !at.branch { // with a mistake in an if, when or then, the analysis would be wrong
 		p.reach.check(out, fields)
 	}
 	return out
@@ -127,10 +127,10 @@ func (p *tasks) taskFields(n *yaml.Node, what, ref string) (fields []yaml.Field,
 func (p *tasks) taskItem(n *yaml.Node) []yaml.Field {
 	switch {
 	case n.Shape == yaml.Text && n.Style == 0:
-		p.Mistake(n.Pos, fmt.Sprintf("write it as `- %s: {…}`", yaml.Short(n.Text())), "a task item wants a name and what to do, this is text")
+		p.Mistake(n.Pos, fmt.Sprintf("write it as `- %s: {…}`", yaml.Short(n.Text())), "a task item needs a name and what to do, this is text")
 		return nil
 	case n.Shape != yaml.Object:
-		p.Mistake(n.Pos, "write it as `- name: {…}`", "a task item wants a name and what to do, this is %s", n.Shape)
+		p.Mistake(n.Pos, "write it as `- name: {…}`", "a task item needs a name and what to do, this is %s", n.Shape)
 		return nil
 	case len(n.Fields) == 0:
 		p.Mistake(n.Pos, "write it as `- name: {…}`", "a task item without a name")
@@ -145,13 +145,13 @@ func (p *tasks) taskItem(n *yaml.Node) []yaml.Field {
 	first := n.Fields[0]
 	if first.Value.Shape == yaml.Null && membersOnly(n.Fields[1:]) {
 		p.Mistake(second.Pos, "indent it, so that it belongs to "+yaml.Quote(first.Key),
-			"a task item has exactly one name: %s stands beside %s, not below it", yaml.Quote(second.Key), yaml.Quote(first.Key))
+			"a task item has exactly one name: %s is beside %s, not below it", yaml.Quote(second.Key), yaml.Quote(first.Key))
 		body := *n
 		body.Fields = n.Fields[1:]
 		return []yaml.Field{{Key: first.Key, Pos: first.Pos, Value: &body}}
 	}
 	p.Mistake(second.Pos, fmt.Sprintf("begin a new item: `- %s: …`, or indent it", yaml.Short(second.Key)),
-		"a task item has exactly one name: here are %s and %s", yaml.Quote(first.Key), yaml.Quote(second.Key))
+		"a task item has exactly one name, this one has %s and %s", yaml.Quote(first.Key), yaml.Quote(second.Key))
 	return slices.DeleteFunc(slices.Clone(n.Fields), func(f yaml.Field) bool { return f.Value.Shape != yaml.Object })
 }
 
@@ -229,7 +229,7 @@ func (p *tasks) kind(n *yaml.Node, t *Task) string {
 	}
 	p.object(n, what, m)
 	if len(kinds) > 1 {
-		p.Mistake(t.Pos, "make two tasks of it", "%s does two things: %s", what, strings.Join(kinds, " and "))
+		p.Mistake(t.Pos, "split it into two tasks", "%s does two things: %s", what, strings.Join(kinds, " and "))
 	}
 	return kinds[0]
 }
@@ -260,22 +260,22 @@ func (p *tasks) noKind(n *yaml.Node, what string) string {
 
 // common parses the members that every task may have.
 func (p *tasks) common(t *Task, n *yaml.Node, at place) {
-	lack := func(construct string) { t.Unsupported = construct }
+	unsupported := func(construct string) { t.Unsupported = construct }
 	before, during := at.local.before(), at.local.during()
 	t.If = p.condition(n.Get("if"), "if", before)
-	t.Input = p.dataFlow.input(n.Get("input"), "input", before, lack)
-	t.Output = p.dataFlow.output(n.Get("output"), "output", during, lack)
-	t.Export = p.dataFlow.export(n.Get("export"), "export", at.local.exported(), lack)
+	t.Input = p.dataFlow.input(n.Get("input"), "input", before, unsupported)
+	t.Output = p.dataFlow.output(n.Get("output"), "output", during, unsupported)
+	t.Export = p.dataFlow.export(n.Get("export"), "export", at.local.exported(), unsupported)
 	t.Timeout = p.faults.timeout(n.Get("timeout"), during)
 	p.mapOf(n.Get("metadata"), "metadata")
 	then := n.Get("then")
 	t.Then = p.then(then, at)
 	if then != nil && n.Get("if") != nil && t.Then != Continue {
-		p.Warn(then.Pos, "where that matters, branch with a switch",
-			"the then of a task that its if skips does not apply here; other runtimes follow it")
+		p.Warn(then.Pos, "if that matters, branch with a switch",
+			"flunq ignores the then of a task that its if skips; other runtimes follow it")
 	}
 	if at.looped && t.Then == Exit {
-		p.Warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends this turn, not the loop")
+		p.Warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends the iteration, not the loop")
 	}
 }
 

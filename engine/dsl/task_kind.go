@@ -57,7 +57,7 @@ func (p *tasks) collection(n *yaml.Node, s scope) *expr.Value {
 	for _, item := range n.Items {
 		if item.Shape != yaml.Object {
 			p.Mistake(item.Pos, "write the whole list as an expression: in: '${ […] }'",
-				"for.in: a list that is written out is of maps, this is %s", item.Shape)
+				"for.in: the items of a literal list must be maps, this is %s", item.Shape)
 			break
 		}
 	}
@@ -80,7 +80,7 @@ func (p *tasks) fork(t *Task, n *yaml.Node, local scope) {
 	}
 	if len(exporting) > 1 && !t.Fork.Compete {
 		p.Warn(exporting[1].Pos, "export once, after the fork",
-			"branches %s and %s both export: what they say is merged in the order of the branches here, other runtimes differ",
+			"branches %s and %s both export: flunq merges their exports in the order of the branches, other runtimes differ",
 			yaml.Quote(exporting[0].Name), yaml.Quote(exporting[1].Name))
 	}
 }
@@ -136,7 +136,7 @@ func (p *tasks) switchCase(f yaml.Field, at place) SwitchCase {
 	c := SwitchCase{Name: f.Key, Pos: f.Pos, Then: p.then(then, at)}
 	c.When = p.condition(f.Value.Get("when"), "when", at.local.during())
 	if at.looped && c.Then == Exit {
-		p.Warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends this turn, not the loop")
+		p.Warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends the iteration, not the loop")
 	}
 	return c
 }
@@ -190,15 +190,15 @@ func (p *tasks) foreach(n *yaml.Node, t *Task, ref string, local scope) *Foreach
 	if !p.object(n, "foreach", keys("item", "at", "do", "output", "export")) {
 		return f
 	}
-	lack := func(construct string) { t.Unsupported = construct }
+	unsupported := func(construct string) { t.Unsupported = construct }
 	f.Item = p.variable(n.Get("item"), "foreach.item", "item")
 	f.At = p.variable(n.Get("at"), "foreach.at", "index")
 	inner := local.with(f.Item, f.At)
 	if do := n.Get("do"); do != nil {
 		f.Do = p.taskList(do, "foreach.do", place{ref: ref, local: inner})
 	}
-	f.Output = p.dataFlow.output(n.Get("output"), "foreach.output", inner.during(), lack)
-	f.Export = p.dataFlow.export(n.Get("export"), "foreach.export", inner.exported(), lack)
+	f.Output = p.dataFlow.output(n.Get("output"), "foreach.output", inner.during(), unsupported)
+	f.Export = p.dataFlow.export(n.Get("export"), "foreach.export", inner.exported(), unsupported)
 	return f
 }
 
@@ -241,7 +241,7 @@ func (p *tasks) call(t *Task, n *yaml.Node, s scope) {
 	}
 	t.Unsupported = "call: " + callee
 	p.cannotRun(n.Get("call").Pos, t.Unsupported, instead(callee))
-	t.Call.With = p.valueWithoutNotes(with, s)
+	t.Call.With = p.checkedValue(with, s)
 }
 
 var cataloged = regexp.MustCompile(`^[^\s:@]+:[^\s:@]+@([^\s:@]+)$`)

@@ -56,7 +56,7 @@ func ParseRun(id string) Run {
 // IdempotencyKey returns a key that is the same for every delivery and attempt of one task
 // run, and different for any other run:
 // "<tenant>/<execution>/<nonce><reference>/<iteration>". Executions started by an older
-// version have no nonce, and keep the key that they began with:
+// version have no nonce, and their key remains
 // "<execution><reference>/<iteration>".
 func (r Run) IdempotencyKey(tenant, execution, nonce string) string {
 	iteration := r.Iteration
@@ -77,8 +77,8 @@ type Started struct {
 	Version    string          `json:"version"`              // "latest" or "" for the newest
 	Definition string          `json:"definition,omitempty"` // hash of the document, once it is known
 	Input      json.RawMessage `json:"input"`
-	Parent     string          `json:"parent,omitempty"`      // parent execution that waits for this one …
-	ParentTask string          `json:"parent_task,omitempty"` // … and its task run that waits
+	Parent     string          `json:"parent,omitempty"`      // the execution that waits for this one
+	ParentTask string          `json:"parent_task,omitempty"` // the task run of the parent that waits
 	Depth      int             `json:"depth,omitempty"`       // nesting depth; a root has 0
 	Nonce      string          `json:"nonce,omitempty"`       // distinguishes executions with the same id, see NewNonce
 
@@ -93,8 +93,8 @@ type HistoryLimits struct {
 	Bytes   int `json:"bytes"` // size of the data of its entries
 }
 
-// NewNonce derives the nonce of an execution from parts that together are unique: 16
-// hexadecimal digits.
+// NewNonce derives the nonce of an execution, 16 hexadecimal digits, from parts that are
+// unique in combination.
 func NewNonce(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:8])
@@ -115,8 +115,8 @@ func WithHistoryLimits(e Event, limits HistoryLimits) Event {
 	return withMember(e, "history_limits", limits)
 }
 
-// withMember returns an event whose data, an object, has one more member. Of two members
-// with the same name the last one counts.
+// withMember returns an event whose data, an object, has one more member. It is appended,
+// so it replaces a member with the same name.
 func withMember(e Event, name string, value any) Event {
 	body, ok := bytes.CutSuffix(bytes.TrimSpace(e.Data), []byte("}"))
 	if !ok {
@@ -130,8 +130,8 @@ func withMember(e Event, name string, value any) Event {
 	return e
 }
 
-// Migrated is the data of ExecutionMigrated. The history before it follows from either
-// document, so the whole can be rebuilt with the latest one.
+// Migrated is the data of ExecutionMigrated. The history before it follows from both
+// documents, so the whole history can be rebuilt with the latest one.
 type Migrated struct {
 	Definition  string `json:"definition"` // hash of the new document
 	Version     string `json:"version"`
@@ -187,8 +187,8 @@ func (c Call) String() string {
 	return text + c.URL + " " + strconv.Itoa(c.Status)
 }
 
-// Ended is the data of WorkflowCompleted, WorkflowFailed and WorkflowCancelled, and of the
-// requests of operators: ExecutionCancelled, ExecutionSuspended, ExecutionResumed and
+// Ended is the data of WorkflowCompleted, WorkflowFailed and WorkflowCancelled, and of an
+// operator's requests: ExecutionCancelled, ExecutionSuspended, ExecutionResumed and
 // ExecutionRetried.
 type Ended struct {
 	Output     json.RawMessage `json:"output,omitempty"`
@@ -198,7 +198,7 @@ type Ended struct {
 	ParentTask string          `json:"parent_task,omitempty"`
 }
 
-// Dead is the data of the dlq events and, as fields, of dead letters.
+// Dead is the data of the dlq events. Dead letters have its members as fields.
 type Dead struct {
 	Reason   string          `json:"reason"`
 	Attempts int             `json:"attempts"`
@@ -215,8 +215,9 @@ func (d Dead) Problem() *Problem {
 	return NewProblem(Runtime, fmt.Sprintf("the %s gave up %s: %s", d.Service, when, d.Reason))
 }
 
-// Timer is a time at which the timer service publishes TimerFired. Its JSON is the member
-// of the timer ZSET, so the order of the fields is fixed, and empty ones are omitted.
+// Timer is a time at which the timer service publishes a TimerFired. Its JSON is a member
+// of the sorted set of timers, so the order of the fields is fixed and empty ones are
+// omitted.
 type Timer struct {
 	Tenant     string    `json:"tenant_id"`
 	Workflow   string    `json:"workflow_id,omitempty"`
@@ -244,7 +245,7 @@ func (t Timer) Due() time.Time {
 	return t.MovedTo
 }
 
-// Keyed reports whether a timer replaces an earlier one with its key. Those that the
+// Keyed reports whether a timer replaces an earlier one with the same key. Timers that the
 // engine sets for itself do not.
 func (t Timer) Keyed() bool {
 	return t.Key != "" && t.Kind != TimeoutTimer && t.Kind != RetryTimer && t.Kind != DeliveryTimer

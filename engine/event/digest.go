@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AppendFields appends to b what Fields returns, with a zero byte after each name and each
-// value.
+// AppendFields appends the strings of Fields to b, each followed by a zero byte. It does
+// not allocate them.
 func (e Event) AppendFields(b []byte) []byte {
 	add := func(name, value string) {
 		if value != "" {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Type is a CloudEvents type. The engine's own begin with Prefix; any other comes from
-// outside or from an emit task.
+// Type is a CloudEvents type. The types of the engine's own events begin with Prefix; any
+// other type comes from outside or from an emit task.
 type Type string
 
 // Prefix begins the types of the engine's own events.
@@ -27,7 +27,7 @@ const (
 	ExecutionRetried   Type = Prefix + "execution.retried"   // cli → worker: retry a faulted execution from the failed task
 	ExecutionMigrated  Type = Prefix + "execution.migrated"  // cli → readers, and in histories: continue with another document
 
-	ExecutionRestored Type = Prefix + "execution.restored" // in histories only: a subscription was restored, or a lost request sent again
+	ExecutionRestored Type = Prefix + "execution.restored" // in histories only: a lost subscription was restored, or a lost request was sent again
 
 	TaskRequested  Type = Prefix + "task.requested"  // worker → executor
 	TaskCompleted  Type = Prefix + "task.completed"  // executor → worker
@@ -46,7 +46,7 @@ const (
 	TimerDead Type = Prefix + "timer.dlq"
 )
 
-// TypeOf returns the type that a text names. For common types it does not allocate.
+// TypeOf converts a text to a Type. For common types it does not allocate.
 func TypeOf(text []byte) Type {
 	switch string(text) {
 	case string(ExecutionStarted):
@@ -125,8 +125,8 @@ func (e Event) Fields() []string {
 }
 
 // FromFields parses the fields of a stream entry, alternating names and values. A missing
-// type or an invalid time is an error; the event then holds the other attributes. Any
-// other attribute may be missing.
+// type or an invalid time is an error; the returned event then still holds the other
+// attributes. All other attributes are optional.
 func FromFields(fields []string) (Event, error) {
 	var (
 		e   Event

@@ -4,7 +4,7 @@ import "strings"
 
 // Problem is a workflow error in the form of RFC 7807.
 type Problem struct {
-	Type     string `json:"type"` // a URI; before publication it may be a short name below
+	Type     string `json:"type"` // a URI; before publication it may be one of the short names below
 	Status   int    `json:"status"`
 	Title    string `json:"title,omitempty"`
 	Detail   string `json:"detail,omitempty"`
@@ -58,13 +58,14 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// Base URIs of error types: of the tagged specification, and since its renaming.
+// Base URIs of the standard error types: of the tagged specification, and since it was
+// renamed.
 const (
 	BaseV1   = "https://serverlessworkflow.io/spec/1.0.0/errors/"
 	BaseMain = "https://open-workflow-specification.org/spec/1.0.0/errors/"
 )
 
-// bases lists all spellings of the base URI of the standard errors.
+// bases lists all base URIs that are in use for the standard errors.
 //
 //nolint:gochecknoglobals // a read-only table
 var bases = []string{
@@ -76,8 +77,8 @@ var bases = []string{
 	"https://serverlessworkflow.io.io/dsl/errors/types/",
 }
 
-// ShortType returns the short name of a standard error's type in any of its spellings, and
-// any other type as it is.
+// ShortType returns the short name of a standard error type with any of the base URIs, and
+// any other type unchanged.
 func ShortType(uri string) string {
 	for _, base := range bases {
 		if short, ok := strings.CutPrefix(uri, base); ok {
@@ -89,7 +90,7 @@ func ShortType(uri string) string {
 	return uri
 }
 
-// FullType returns the URI below base for a short name, and any other type as it is.
+// FullType returns the URI below base for a short name, and any other type unchanged.
 func FullType(short, base string) string {
 	if _, ok := standard[short]; ok {
 		return base + short

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Recorded is an event as a line of a recording: its attributes, and its data in the first
-// of three forms that preserves every byte. In format 1 the data is a string among the
-// attributes.
+// Recorded is the form of an event in a recording: its attributes, and its data in the
+// first of three forms that preserves every byte. In format 1 the data is a string among
+// the attributes.
 type Recorded struct {
 	Attributes map[string]any  `json:"event"`
 	Data       json.RawMessage `json:"data"`   // JSON
@@ -30,8 +30,8 @@ func (r Recorded) Event() (Event, error) {
 	return e, err
 }
 
-// AppendRecorded appends to b the members of a JSON object that Recorded decodes. asJSON
-// allows the first form of the data.
+// AppendRecorded appends the members of a JSON object to b that decodes to a Recorded.
+// asJSON allows the first form of the data.
 func (e Event) AppendRecorded(b []byte, asJSON bool) []byte {
 	data := e.Data
 	e.Data = nil

@@ -12,12 +12,12 @@ import (
 	"sync"
 )
 
-// ShortestSecret is the length in bytes from which on a secret can be distinguished from
-// other text. Shorter secrets are not redacted.
+// ShortestSecret is the minimum length of a secret in bytes. Shorter ones cannot be
+// distinguished from other text and are not redacted.
 const ShortestSecret = 4
 
-// EachSecret calls visit with each string inside secrets that is not too short, and its
-// path, such as ".db.password".
+// EachSecret calls visit with each string in secrets of at least ShortestSecret bytes, and
+// its path, such as ".db.password".
 func EachSecret(secrets any, visit func(path, text string)) { eachSecret("", secrets, visit) }
 
 func eachSecret(path string, value any, visit func(path, text string)) {
@@ -37,12 +37,13 @@ func eachSecret(path string, value any, visit func(path, text string)) {
 	}
 }
 
-// SecretForms are the texts in which a secret can be kept or shown, itself first: as it
-// is, in a URL, in base64, and each of these inside JSON, up to three levels deep.
+// SecretForms returns the forms that a secret can have in stored or displayed text, itself
+// first: unchanged, in a URL, in base64, and each of these in JSON, encoded up to three
+// times.
 func SecretForms(secret string) []string {
 	var out []string
 	plain := append(urlForms(secret), base64Forms(secret)...)
-	if lower := strings.ToLower(secret); lower != secret { // as in the name of a host
+	if lower := strings.ToLower(secret); lower != secret { // as in a host name
 		plain = append(plain, urlForms(lower)...)
 	}
 	for _, form := range plain {
@@ -55,7 +56,7 @@ func SecretForms(secret string) []string {
 	return out
 }
 
-// urlForms are a text and what it becomes in the parts of a URL.
+// urlForms returns a text and its escaped forms in the parts of a URL.
 func urlForms(text string) []string {
 	query := url.QueryEscape(text)
 	return []string{
@@ -64,8 +65,8 @@ func urlForms(text string) []string {
 	}
 }
 
-// base64Forms are what base64 makes of a text, and what it makes of it behind any other,
-// such as the name of a user.
+// base64Forms returns the base64 encodings of a text, alone and after another text such as
+// a user name.
 func base64Forms(text string) []string {
 	var out []string
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
@@ -80,8 +81,8 @@ func base64Forms(text string) []string {
 	return out
 }
 
-// insideJSON are the forms that a text has as it stands, in JSON, and in JSON that is a
-// text in JSON again: encoders differ about what to escape for HTML. Most texts have one.
+// insideJSON returns a text and its forms in JSON, encoded up to three times. Encoders
+// differ in what they escape for HTML. Most texts have only one form.
 func insideJSON(text string) []string {
 	out := []string{text}
 	for level, from := 0, 0; level < 3; level++ {
@@ -98,7 +99,7 @@ func insideJSON(text string) []string {
 	return out
 }
 
-// escapedJSON is a text as it stands between the quotes of JSON.
+// escapedJSON returns a text as JSON, without the quotes.
 func escapedJSON(text string, html bool) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -109,22 +110,21 @@ func escapedJSON(text string, html bool) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(out.String(), "\n"), `"`), `"`)
 }
 
-// piece is the length in bytes from which on a part of a secret is redacted, too.
+// piece is the minimum length in bytes of a part of a secret that is redacted.
 const piece = 8
 
-// Redactor puts asterisks in the place of secrets in text that is shown: of each of their
-// forms, in capital letters or small ones, and of pieces of eight bytes and more, since
-// messages cut and split what they quote. A nil Redactor knows no secrets. It is safe for
-// concurrent use.
+// Redactor replaces secrets in text with asterisks: in each of their forms, in upper or
+// lower case, and also parts of eight or more bytes, since messages truncate and split what
+// they quote. A nil Redactor has no secrets. It is safe for concurrent use.
 type Redactor struct {
 	mu      sync.Mutex
 	secrets []string
-	ready   int                 // how many of the secrets whole and pieces have
-	whole   map[string][]string // texts to look for, in small letters, by their first ShortestSecret bytes, the longest first
-	pieces  map[string]struct{} // of secrets, in small letters
+	ready   int                 // number of secrets whose forms are in whole and pieces
+	whole   map[string][]string // texts to replace, in lower case, by their first ShortestSecret bytes, the longest first
+	pieces  map[string]struct{} // parts of secrets, in lower case
 }
 
-// NewRedactor knows the texts inside secrets; nil if there are none.
+// NewRedactor returns a Redactor of the strings in secrets, nil if there are none.
 func NewRedactor(secrets map[string]any) *Redactor {
 	var r *Redactor
 	EachSecret(secrets, func(_, text string) {
@@ -136,7 +136,7 @@ func NewRedactor(secrets map[string]any) *Redactor {
 	return r
 }
 
-// Add makes a secret known. What is shorter than ShortestSecret is left out.
+// Add adds a secret. It ignores one that is shorter than ShortestSecret.
 func (r *Redactor) Add(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,8 +145,8 @@ func (r *Redactor) Add(secret string) {
 	}
 }
 
-// AddWhole makes a text known that is to be redacted as a whole only, because parts of
-// it are no secret: what was made with one.
+// AddWhole adds a text that contains a secret. It is only redacted as a whole, because
+// parts of it are not secret.
 func (r *Redactor) AddWhole(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *Redactor) AddWhole(text string) {
 	}
 }
 
-// find makes the redactor look for a text; false if it does so already.
+// find adds a text to replace. It returns false if the text is already known or too short.
 func (r *Redactor) find(text string) (added bool) {
 	text = small(text)
 	if len(text) < ShortestSecret {
@@ -181,8 +181,8 @@ func (r *Redactor) find(text string) (added bool) {
 	return true
 }
 
-// prepare finds out what to look for. It waits until there is a text to be redacted:
-// most workflows never show one.
+// prepare computes the forms of new secrets. It is called only when there is text to
+// redact, because most workflows never have any.
 func (r *Redactor) prepare() {
 	for _, secret := range r.secrets[r.ready:] {
 		if r.pieces == nil {
@@ -201,7 +201,7 @@ func (r *Redactor) prepare() {
 	r.ready = len(r.secrets)
 }
 
-// distinctive reports whether a piece is more than what escapes and separates.
+// distinctive reports whether a part consists of more than escapes and separators.
 func distinctive(part string) bool {
 	n := 0
 	for _, c := range []byte(part) {
@@ -212,7 +212,7 @@ func distinctive(part string) bool {
 	return n >= piece/2
 }
 
-// Holds reports whether a secret stands in a text as a whole, in any of its forms.
+// Holds reports whether a text contains a whole secret, in any of its forms.
 func (r *Redactor) Holds(text string) bool {
 	if r == nil {
 		return false
@@ -229,7 +229,7 @@ func (r *Redactor) Holds(text string) bool {
 	return false
 }
 
-// Redact is a text with asterisks in the place of secrets and of their pieces.
+// Redact returns a text with asterisks instead of secrets and their parts.
 func (r *Redactor) Redact(text string) string {
 	if r == nil || len(text) < ShortestSecret {
 		return text
@@ -256,7 +256,8 @@ func (r *Redactor) Redact(text string) string {
 	return out.String() + text[end:]
 }
 
-// secretAt is the length of the secret, or of the pieces of one, that a text begins with.
+// secretAt returns the length of the secret, or part of one, at the start of a text; 0 if
+// there is none.
 func (r *Redactor) secretAt(text string) (n int) {
 	for i := 0; i+piece <= len(text); i++ {
 		if _, ok := r.pieces[text[i:i+piece]]; !ok {
@@ -275,10 +276,10 @@ func (r *Redactor) secretAt(text string) (n int) {
 	return n
 }
 
-// asQuoted is a text as Go quotes it, without the quotes.
+// asQuoted returns a text as %q formats it, without the quotes.
 func asQuoted(text string) string { return strings.Trim(strconv.Quote(text), `"`) }
 
-// small is a text in small letters, as far as these are ASCII: its bytes keep their places.
+// small returns a text with its ASCII letters in lower case, so that offsets stay the same.
 func small(text string) string {
 	out := []byte(text)
 	for i, c := range out {

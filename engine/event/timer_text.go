@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// EncodeTimer returns the JSON of a timer, exactly as Encode does.
+// EncodeTimer returns the same JSON as Encode, but faster: every timer that is set, fired
+// or cancelled is encoded.
 func EncodeTimer(t *Timer) []byte {
 	if out, ok := appendTimer(make([]byte, 0, timerSize), t); ok {
 		return append(out, '}')
@@ -17,7 +18,7 @@ func EncodeTimer(t *Timer) []byte {
 // TimerText is EncodeTimer as a string.
 func TimerText(t *Timer) string { return string(EncodeTimer(t)) }
 
-// FiredText returns the JSON of the data of TimerFired, exactly as Encode does.
+// FiredText returns the same JSON of the data of a TimerFired as Encode, but faster.
 func FiredText(f *Fired) string {
 	out, ok := appendTimer(make([]byte, 0, timerSize), &f.Timer)
 	if !ok || f.By != "" || !writable(f.ScheduledFor) || !writable(f.FiredAt) {
@@ -31,7 +32,7 @@ func FiredText(f *Fired) string {
 // timerSize is sufficient for most timers.
 const timerSize = 384
 
-// appendTimer appends a timer without its last brace. It returns false for values that
+// appendTimer appends a timer without its closing brace. It returns false for values that
 // need encoding/json.
 func appendTimer(out []byte, t *Timer) ([]byte, bool) {
 	if t.Event != nil || !writable(t.FireAt) || !writable(t.MovedTo) {

@@ -1,4 +1,4 @@
-// Package examine works out what executions wait for, and whether Redis has it.
+// Package examine determines what executions wait for, and whether Redis has it.
 package examine
 
 import (
@@ -15,9 +15,9 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// Examiner compares what executions wait for with what Redis has. It caches their states,
-// so that only new events need to be read. It never writes. It is safe for concurrent
-// use.
+// Examiner compares what executions wait for with what Redis has. It never writes. It
+// caches the states of executions, so an unchanged one is not read again. It is safe for
+// concurrent use.
 type Examiner struct {
 	Store       *store.Store
 	Definitions *definitions.Cache
@@ -33,21 +33,21 @@ func (e *Examiner) Forget() {
 	e.known = nil
 }
 
-// examined is an execution as it was read.
+// examined is an execution with its state when it was read.
 type examined struct {
 	x     store.Execution
 	env   *decide.Env
 	state *decide.State
 }
 
-// Outlook is what will become of a running execution.
+// Outlook describes whether a running execution can continue.
 type Outlook struct {
 	Version int64              // of the execution
-	Unsure  bool               // something is missing that may be on its way
+	Unsure  bool               // something is missing, but an event that is being handled may still provide it
 	Timers  []Needed           // timers that it waits for, the next one first
-	Missing timers.Restoration // what it waits for that is missing and can be restored
-	Stuck   []string           // tasks that nothing will end, one line each
-	Damage  string             // what is wrong with the history; then nothing else is known
+	Missing timers.Restoration // what is missing and can be restored
+	Stuck   []string           // tasks that nothing will ever end, one line each
+	Damage  string             // what is wrong with the history; nothing else is known then
 
 	requested bool // a task was requested and has no result yet
 }
@@ -56,19 +56,20 @@ type Outlook struct {
 type Needed struct {
 	timers.Pending        // without an ID if it is not set
 	CancelledBy    string // the operator who cancelled it, if any
-	Missing        bool   // it is not set, and no event on its way would set it
+	Missing        bool   // it is not set, and no event that is being handled will set it
 }
 
-// How many executions are examined at once, the longest history that is read with others,
-// and how many states are cached.
+// Limits of the work at once: executions examined together, the length up to which
+// histories are read together, and cached states.
 const (
 	examinedAtOnce = 100
 	shortHistory   = 200
 	mostKept       = 1000
 )
 
-// Examine returns the outlooks of a tenant's running executions by their ids, for those
-// whose states can be worked out. The executions need an id, a status and a version.
+// Examine returns the outlooks of a tenant's running executions by id. Executions whose
+// state cannot be determined are left out. Of each execution it needs the id, the status
+// and the version.
 func (e *Examiner) Examine(ctx context.Context, tenant string, executions []store.Execution) (map[string]Outlook, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,8 +89,8 @@ func (e *Examiner) Examine(ctx context.Context, tenant string, executions []stor
 	return out, nil
 }
 
-// read works out the states of executions. Those with a damaged history get their outlook
-// here.
+// read determines the states of executions. For those with a damaged history it adds the
+// outlook to looks.
 func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution, looks map[string]Outlook) (out []examined, err error) {
 	if e.known == nil || len(e.known) > mostKept {
 		e.known = map[string]examined{}
@@ -130,7 +131,7 @@ func (e *Examiner) read(ctx context.Context, tenant string, executions []store.E
 	return out, nil
 }
 
-// fold rebuilds an execution from its whole history.
+// fold rebuilds the state of an execution from its whole history.
 func (e *Examiner) fold(ctx context.Context, w store.Whole) (examined, error) {
 	env, err := e.Definitions.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
 	if err != nil {
@@ -140,7 +141,7 @@ func (e *Examiner) fold(ctx context.Context, w store.Whole) (examined, error) {
 	return examined{w.Execution, env, state}, state.Replay(env, w.History)
 }
 
-// rebuild does so for a long history.
+// rebuild is fold for a long history, which it reads in pages after the snapshot.
 func (e *Examiner) rebuild(ctx context.Context, tenant, id string) (examined, error) {
 	x, err := e.Store.Execution(ctx, tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -157,10 +158,10 @@ func (e *Examiner) rebuild(ctx context.Context, tenant, id string) (examined, er
 	return examined{x, env, state}, err
 }
 
-// look adds the outlooks of executions. It looks three times at one that lacks something,
-// and in between at what the services have not handled yet. Something that moves
-// meanwhile, from an event to a timer or back, shows at one of these places, or the
-// execution has another version at the end.
+// look adds the outlooks of executions. If something is missing, it looks three times, and
+// in between checks which executions have events that are not handled yet. Something that
+// moves from an event to a timer or back meanwhile is seen in one of these places, or the
+// version of the execution differs at the end.
 func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out map[string]Outlook) error {
 	sure := map[string]Outlook{}
 	for looks := 0; len(all) > 0; looks++ {
@@ -189,7 +190,8 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 		})
 	}
 	if slices.ContainsFunc(all, func(one examined) bool { return one.state.Requested() }) {
-		// A request that is delayed for long may come after all timers that were read.
+		// A request that is delayed for a long time may be behind all timers that were
+		// read.
 		off, err := inspect.New(e.Store).Postponed(ctx, tenant)
 		if err != nil {
 			return err
@@ -237,7 +239,7 @@ func (one examined) requests() ([]event.Event, error) {
 	return all, err
 }
 
-// facts are what Redis has of what an execution needs.
+// facts says which of an execution's needs exist in Redis.
 type facts struct {
 	timers   []timers.Pending // in the order of the needs
 	needs    decide.Needs
@@ -245,7 +247,7 @@ type facts struct {
 	children map[string]bool
 }
 
-// facts reads what Redis has of what executions need, in three round trips.
+// facts reads which of the executions' needs exist, in three round trips.
 func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, take func(examined, facts)) error {
 	var wanted []event.Timer
 	var listeners []store.Listener
@@ -286,8 +288,8 @@ func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, tak
 	return nil
 }
 
-// outlook derives the outlook from the facts. Unless sure says that nothing is on its
-// way, it reports as missing only timers that an operator has cancelled.
+// outlook derives the outlook from the facts. Unless sure, which means that no event is
+// being handled, it reports only cancelled timers as missing.
 func (one examined) outlook(f facts, sure bool) Outlook {
 	o := Outlook{Version: one.x.Version}
 	missing := func(t event.Timer) bool { return !f.set(t) && (sure || one.state.CancelledBy(t) != "") }
@@ -328,9 +330,9 @@ func (f facts) set(t event.Timer) bool {
 	return false
 }
 
-// Without returns what becomes of an execution without a timer: one line for each task
-// that nothing would end then, none if the execution does not need it. known is false if
-// its state cannot be worked out.
+// Without predicts what happens to an execution without a timer: it returns one line for
+// each task that nothing would end, none if the execution does not need the timer. known is
+// false if the state cannot be determined.
 func (e *Examiner) Without(ctx context.Context, tenant, id string, gone event.Timer) (stuck []string, known bool, err error) {
 	one, err := e.rebuild(ctx, tenant, id)
 	if err != nil || one.state == nil {

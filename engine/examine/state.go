@@ -11,8 +11,8 @@ import (
 )
 
 // State rebuilds the state of an execution from its snapshot and the history after it.
-func State(ctx context.Context, st *store.Store, lib *definitions.Cache, x store.Execution) (*decide.State, error) {
-	env, err := lib.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+func State(ctx context.Context, st *store.Store, defs *definitions.Cache, x store.Execution) (*decide.State, error) {
+	env, err := defs.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 	if err != nil {
 		return nil, err
 	}
@@ -27,8 +27,8 @@ func State(ctx context.Context, st *store.Store, lib *definitions.Cache, x store
 // HistoryPage is how many history entries are read at once.
 const HistoryPage = 1000
 
-// EachPage reads the history of an execution after a version, up to its known version, in
-// batches.
+// EachPage calls take with the history of an execution after a version, up to x.Version, in
+// batches. The error is a *HistoryError if entries are missing.
 func EachPage(ctx context.Context, st *store.Store, x store.Execution, after int64, take func([]event.Event) error) error {
 	for after < x.Version {
 		events, err := st.History(ctx, x.Tenant, x.ID, after, int(min(HistoryPage, x.Version-after)))
@@ -46,7 +46,7 @@ func EachPage(ctx context.Context, st *store.Store, x store.Execution, after int
 	return nil
 }
 
-// HistoryError says that entries are missing from the history of an execution.
+// HistoryError is the error of a history that lacks its last entries.
 type HistoryError struct {
 	Execution  string
 	Have, Want int64 // versions

@@ -17,15 +17,15 @@ func Advice(detail string) string {
 	case has("expected an object but got: array"):
 		return "a member of each item is .[].name, of the first item .[0].name"
 	case has("cannot iterate over: null"):
-		return "the list is missing: where that may be, write (.items // [])"
+		return "the list is missing: if that is allowed, write (.items // [])"
 	case has("cannot divide") && has("by: number (0)"):
 		return "check for 0 first: if .b == 0 then … else .a / .b end"
 	case (has("cannot add") || has("cannot subtract") || has("cannot multiply") || has("cannot divide")) && hasNull.MatchString(detail):
-		return "null is a member that is missing: write (.name // 0) where it may be"
+		return "null stands for a missing member: write (.name // 0) where it may be"
 	case has("cannot add: string") && has("number (") || has("cannot add: number") && has("string ("):
-		return "make both alike: … | tonumber, or … | tostring; into text: \"\\(.name)\""
+		return "convert both to the same type: … | tonumber, or … | tostring; for text: \"\\(.name)\""
 	case has("cannot be applied to: null"):
-		return "null is a member that is missing: write (.name // \"\") where it may be"
+		return "null stands for a missing member: write (.name // \"\") where it may be"
 	default:
 		return ""
 	}

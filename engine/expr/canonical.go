@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Canonical returns what Decode(Encode(v)) would, without encoding, and v itself if
-// nothing differs: a number without a fraction is an int (*big.Int if it is large), NaN is
-// null, -0 is 0, strings are UTF-8. It never modifies v. This does not hold for values
-// that Decode would reject as too deep or too large.
+// Canonical returns the same value as Decode(Encode(v)), without encoding, and v itself if
+// it is canonical: a number without a fraction is an int (*big.Int if it is large), NaN is
+// null, -0 is 0, strings are UTF-8. It never modifies v. It also accepts values that Decode
+// would reject as too deep or too large.
 func Canonical(v any) any {
 	out, _ := canonical(v)
 	return out

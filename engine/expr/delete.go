@@ -8,7 +8,7 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// gone marks a value that an update deletes, until the update is complete.
+// gone marks a value that an update deletes. sweep removes it when the update is complete.
 type gone struct{}
 
 // markGone is the fallback for the right side of an update that yields no result. A slice
@@ -123,7 +123,8 @@ func deletePaths(m *meter, dot any, args []any) (any, error) {
 	return without(m, dot, targets)
 }
 
-// without returns v without what is at paths. It copies what it changes.
+// without returns v without the values at the targets, which are paths. It copies what it
+// changes.
 func without(m *meter, v any, targets [][]any) (any, error) {
 	if len(targets) == 0 || v == nil {
 		return v, nil

@@ -17,11 +17,12 @@ type Doubt struct {
 // Doubts returns the parts of the expression that its author may not have meant.
 func (p *Program) Doubts() []Doubt { return p.doubts }
 
-// ConditionDoubts returns those that apply if the expression is used as a condition.
+// ConditionDoubts returns the doubts that only apply if the expression is used as a
+// condition.
 func (p *Program) ConditionDoubts() []Doubt { return p.condition }
 
-// doubt finds mistakes that are valid jq with another meaning. It must run before resolve,
-// which modifies the query.
+// doubt finds mistakes that are valid jq but mean something else. It must run before
+// resolve, which modifies the query.
 func (p *Program) doubt(query *gojq.Query, known func(string) bool) {
 	if p.path == nil || len(p.path.steps) > 1 || strings.ContainsAny(p.src, " \t") {
 		p.wordDoubts(known)
@@ -136,7 +137,7 @@ func (p *Program) assigned() Doubt {
 	left := h.operand(-1, -1)
 	return Doubt{
 		Offset:     h.token(0).start,
-		Message:    fmt.Sprintf("one = sets %s and compares nothing", left),
+		Message:    fmt.Sprintf("a single = sets %s and compares nothing", left),
 		Suggestion: fmt.Sprintf("to compare, write: %s == %s", left, h.operand(1, 1)),
 	}
 }
@@ -192,8 +193,8 @@ func (p *Program) assignmentsIn(t *gojq.Term) {
 	}
 }
 
-// wordDoubts examines the tokens: those that jq joins although the author separated them,
-// and the reverse.
+// wordDoubts examines the tokens: some that the author separated belong together in jq, and
+// vice versa.
 func (p *Program) wordDoubts(known func(string) bool) {
 	words := tokens(p.src)
 	for i := 1; i < len(words); i++ {
@@ -201,7 +202,7 @@ func (p *Program) wordDoubts(known func(string) bool) {
 		between := p.src[last.end():t.start]
 		switch {
 		case t.kind == fieldToken && last.text == "not" && between != "":
-			p.add(last, "write: ("+t.text+" | not)", "not takes its value from before it: this is not the opposite of %s", t.text)
+			p.add(last, "write: ("+t.text+" | not)", "not applies to the value before it: this does not negate %s", t.text)
 		case t.kind == fieldToken && last.kind == fieldToken && strings.Trim(between, " ") == "" && between != "":
 			p.add(t, "", "%s %s is one path, %s%s: is something missing between them?", last.text, t.text, last.text, t.text)
 		case t.text == "-" && last.kind == fieldToken && between == "" && i+1 < len(words) && words[i+1].kind == wordToken && words[i+1].start == t.end():

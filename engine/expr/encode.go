@@ -67,7 +67,7 @@ func (e *encoder) list(items []any) {
 	e.out = append(e.out, ']')
 }
 
-// few is the largest number of members of most objects.
+// few is the number of members that most objects do not exceed.
 const few = 8
 
 // object writes the members sorted by key.

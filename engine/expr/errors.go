@@ -26,14 +26,16 @@ func (e *SyntaxError) Error() string {
 	return text
 }
 
-// UnknownVariable is a variable that does not exist in the scope of an expression.
+// UnknownVariable is the error of an expression with a variable that does not exist in its
+// scope.
 type UnknownVariable struct {
 	Name string // without the $
 }
 
 func (e *UnknownVariable) Error() string { return "unknown variable $" + e.Name }
 
-// Failure is an evaluation without a result: the data does not suit the expression.
+// Failure is the error of an evaluation: the data does not suit the expression, or a limit
+// was exceeded.
 type Failure struct {
 	Source  string // the expression
 	Message string
@@ -43,7 +45,7 @@ func (e *Failure) Error() string {
 	return fmt.Sprintf("expression %s: %s", strconv.Quote(clip(e.Source)), e.Message)
 }
 
-// MissingSecret is a secret that an expression reads and that does not exist.
+// MissingSecret is the error of an expression that reads a secret that does not exist.
 type MissingSecret struct {
 	Name string
 }

@@ -1,5 +1,5 @@
-// Package expr evaluates jq expressions, compiled once. Its limits bound hostile
-// expressions and data too, and are the same on every machine.
+// Package expr compiles and evaluates jq expressions. Its limits also bound hostile
+// expressions and data, and are the same on every machine.
 package expr
 
 import (
@@ -19,13 +19,13 @@ type Scope struct {
 // Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
 	src     string
-	path    *path      // set if the expression is a path
-	simple  *formula   // set if the expression is a formula; code evaluates what that cannot
-	code    *gojq.Code // set otherwise
+	path    *path      // set if the expression is a path; then code is nil
+	simple  *formula   // set if the expression is a formula; code evaluates the cases that it cannot
+	code    *gojq.Code // set unless the expression is a path
 	vars    []string   // variables that it uses, without the $
 	secrets []string   // names that it certainly reads from $secrets
 
-	doubts, condition []Doubt // what its author may not have meant, anywhere and in a condition
+	doubts, condition []Doubt // parts that its author may not have meant, in general and in a condition
 }
 
 // Compile compiles jq source (without "${" and "}"). A variable for which known returns

@@ -6,9 +6,9 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// formula is an expression of paths, constants and operators, such as .count + 1, (.paid
-// // false) and .total > 100. With plain values it has one result, which is computed
-// without gojq's machine; that evaluates any other case.
+// formula is an expression of paths, constants and operators, such as .count + 1, (.paid //
+// false) and .total > 100. On plain values it has one result, which is computed without
+// gojq's machine; gojq evaluates all other cases.
 type formula struct {
 	path        *path // set if the formula is only a path
 	op          gojq.Operator

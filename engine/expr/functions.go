@@ -39,8 +39,8 @@ var builtins = sync.OnceValue(func() map[string][]int {
 
 func arities(name string) []int { return builtins()[name] }
 
-// exists reports whether jq has a function with args arguments. A function that jq's own
-// list omits is tried.
+// exists reports whether jq has a function with args arguments. For a function that the
+// list of builtins omits, it compiles a call.
 func exists(name string, args int) bool {
 	if slices.Contains(arities(name), args) {
 		return true
@@ -51,7 +51,7 @@ func exists(name string, args int) bool {
 	}
 	query, err := gojq.Parse(call)
 	if err != nil {
-		return true // no function: not decided here
+		return true // not a function name
 	}
 	_, err = gojq.Compile(query)
 	return err == nil || !strings.Contains(err.Error(), "function not defined")
@@ -127,7 +127,7 @@ func (r *resolver) unknownFunction(f *gojq.Func) error {
 	at := callAt(src, f.Name, len(f.Args))
 	e := &SyntaxError{Offset: at, Message: "jq has no function " + f.Name}
 	if known := arities(f.Name); len(known) > 0 {
-		e.Message = fmt.Sprintf("%s takes %s, here %s", f.Name, countOf(known), areGiven(len(f.Args)))
+		e.Message = fmt.Sprintf("%s takes %s, not %d", f.Name, countOf(known), len(f.Args))
 		if slices.Contains(known, 0) && len(f.Args) == 1 {
 			e.Suggestion = fmt.Sprintf("write: %s | %s", f.Args[0], f.Name)
 		} else if len(f.Args) == 1 && strings.Contains(f.Args[0].String(), ",") {
@@ -169,7 +169,7 @@ func (r *resolver) meant(f *gojq.Func, at int) string {
 	case "push", "append":
 		return "write: . + [value]"
 	case "uuid", "random", "rand":
-		return "an expression gives the same each time: take the value from the input or from a call"
+		return "an expression always gives the same result: take the value from the input or from a call"
 	}
 	if other := otherName(name); other != "" {
 		return fmt.Sprintf("did you mean %q?", other)
@@ -204,16 +204,5 @@ func countOf(counts []int) string {
 		return "1 argument"
 	default:
 		return all + " arguments"
-	}
-}
-
-func areGiven(n int) string {
-	switch n {
-	case 0:
-		return "there is none"
-	case 1:
-		return "there is 1"
-	default:
-		return "there are " + strconv.Itoa(n)
 	}
 }

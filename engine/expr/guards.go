@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	maxGrowth = 100_000 // positions that an index may be beyond a list's end
+	maxGrowth = 100_000 // how far an index may be beyond a list's end
 	maxFormat = 1 << 10 // bytes of a date, and of its format
 )
 
-// guard is a function that the resolver inserts before work that gojq does in one step,
-// however large. It charges for the work, or rejects it.
+// guard is a function that the resolver inserts before work that gojq counts as one step,
+// however large it is. It charges for the work, or rejects it.
 type guard func(m *meter, dot any, args []any) (any, error)
 
 // guards returns the functions by name; each takes the given number of arguments and the
@@ -98,7 +98,8 @@ const caughtSteps = 20
 // guardCaught charges for an error that was caught.
 func guardCaught(m *meter, dot any, _ []any) (any, error) { return dot, m.spend(caughtSteps) }
 
-// isParent reports whether a value may have members. The iteration of another is an error.
+// isParent reports whether a value can have members. Iterating over any other value is an
+// error.
 func isParent(_ *meter, dot any, _ []any) (any, error) {
 	switch dot.(type) {
 	case []any, map[string]any:
@@ -150,7 +151,7 @@ func guardEntries(m *meter, dot any, _ []any) (any, error) {
 	return dot, m.spend(breadth(dot))
 }
 
-// guardKey rejects lists as keys: they search, for which there is indices.
+// guardKey rejects lists as keys: jq would search for them, as indices does.
 func guardKey(_ *meter, _ any, args []any) (any, error) {
 	if _, ok := args[0].([]any); ok {
 		return nil, errors.New("a list cannot be an index, use indices")

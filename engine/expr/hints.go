@@ -11,8 +11,8 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// syntaxError explains an error of the parser to the author of a document: where it is,
-// what is wrong, and what to write in jq.
+// syntaxError explains a parser error to the author of a document: its position, its cause,
+// and what to write instead.
 func syntaxError(src string, err error) error {
 	var parse *gojq.ParseError
 	if !errors.As(err, &parse) {
@@ -30,7 +30,7 @@ func syntaxError(src string, err error) error {
 	case said == "unterminated string literal":
 		return h.unclosedText()
 	case strings.HasPrefix(said, "invalid escape sequence"):
-		return h.wrong(at, "write the backslash twice: "+strings.ReplaceAll(parse.Token, `\`, `\\`), "jq does not know %s in text", parse.Token)
+		return h.wrong(at, "write the backslash twice: "+strings.ReplaceAll(parse.Token, `\`, `\\`), "jq has no escape %s in text", parse.Token)
 	}
 	return h.unexpected()
 }
@@ -111,7 +111,7 @@ func (h *hinter) operand(from, step int) string {
 	return h.src[h.words[first].start:h.words[last].end()]
 }
 
-// early reports what is missing at the end of an expression.
+// early reports an expression that ends too early.
 func (h *hinter) early() error {
 	var open []token
 	for i, t := range h.words {
@@ -174,7 +174,7 @@ func (h *hinter) unexpected() error {
 	case t.text == ":" && next == "=":
 		return h.wrong(t.start, "to compare, write ==", "jq has no operator :=")
 	case t.text == "=" && !h.adjoins(0) && (was == "<" || was == ">"):
-		return h.wrong(before, "write "+was+"= without a space", "a space inside of %s=", was)
+		return h.wrong(before, "write "+was+"= without a space", "a space inside %s=", was)
 	case t.text == "~":
 		return h.wrong(t.start, `for a regular expression, write: .a | test("…")`, "jq has no operator ~")
 	case t.text == "{" && was == "{":
@@ -182,7 +182,7 @@ func (h *hinter) unexpected() error {
 	case t.text == ">" && h.adjoins(0) && was == "<":
 		return h.wrong(before, "write !=", "jq has no operator <>")
 	case t.text == ">" && h.adjoins(0) && (was == "=" || was == "-"):
-		return h.wrong(before, "to compare, write >=; to go on with a value, write |", "jq has no operator %s>", was)
+		return h.wrong(before, "to compare, write >=; to pass a value on, write |", "jq has no operator %s>", was)
 	case t.text == "&" && next == "&" && h.adjoins(1):
 		return h.wrong(t.start, "write: and", "jq has no operator &&")
 	case t.text == "&":
@@ -215,23 +215,23 @@ func (h *hinter) foreign(t token, was, next string) error {
 	before := h.token(-1)
 	switch {
 	case was == "?" && h.text(-2) == "?":
-		return h.wrong(h.token(-2).start, "write //, which stands for another value where one is null or false", "jq has no operator ??")
+		return h.wrong(h.token(-2).start, "write //, which replaces null and false with another value", "jq has no operator ??")
 	case t.text == "'" || t.text == "`" || t.text == "‘" || t.text == "’" || t.text == "“" || t.text == "”":
 		return h.quotes(t)
 	case t.text == "$" && next == "{":
-		return h.wrong(t.start, "write one ${ } around the whole expression", "a ${ } inside of an expression")
+		return h.wrong(t.start, "write one ${ } around the whole expression", "a ${ } inside an expression")
 	case t.text == "$" && (strings.HasPrefix(next, ".") || next == "["):
-		return h.wrong(t.start, "begin with the dot: "+h.operand(1, 1), "jq has no $ for the data: that is the dot")
+		return h.wrong(t.start, "begin with the dot: "+h.operand(1, 1), "in jq the data is the dot, not $")
 	case t.text == "*" && was == "[" && next == "]":
 		return h.wrong(before.start, "for all items, write []", "jq has no [*]")
 	case t.text == "?" && was == "[":
 		return h.wrong(before.start, "write: [] | select(…)", "jq has no filters in [? ]")
 	case t.kind == numberToken && strings.HasPrefix(t.text, ".") && h.adjoins(0):
-		return h.wrong(t.start, "write ["+t.text[1:]+"]", "an item of a list is not reached with a dot")
+		return h.wrong(t.start, "write ["+t.text[1:]+"]", "the items of a list are not accessed with a dot")
 	case t.kind == variableToken && was == ".":
-		return h.wrong(before.start, "write ["+t.text+"]", "a member whose name is in a variable is not reached with a dot")
+		return h.wrong(before.start, "write ["+t.text+"]", "a member whose name is in a variable is not accessed with a dot")
 	case t.text == ".." && h.adjoins(0):
-		return h.wrong(t.start, "write one dot", "here are two dots")
+		return h.wrong(t.start, "write one dot", "two dots in a row")
 	case t.text == ")" && was == "(" && h.token(-2).kind == wordToken:
 		return h.wrong(before.start, "write "+h.text(-2)+" without ()", "a function without arguments has no parentheses")
 	case t.text == "(" && before.kind == fieldToken:
@@ -239,7 +239,7 @@ func (h *hinter) foreign(t token, was, next string) error {
 	case t.text == "=" && slices.ContainsFunc(h.words[:h.word], func(t token) bool { return t.text == "{" }):
 		return h.wrong(t.start, "write {name: value}", "in { } the name is followed by a colon")
 	case t.text == ";":
-		return h.wrong(t.start, "to go on with a value, write |", "jq has no statements: a ; separates the arguments of a function")
+		return h.wrong(t.start, "to pass a value on, write |", "jq has no statements: a ; separates the arguments of a function")
 	case strings.ContainsAny(h.src, "?") && ternary.MatchString(h.src):
 		m := ternary.FindStringSubmatch(h.src)
 		return h.wrong(strings.IndexByte(h.src, '?'),
@@ -271,13 +271,13 @@ func (h *hinter) infix(t token, was string) error {
 			argument = "…"
 		}
 		return h.wrong(t.start, fmt.Sprintf("write: %s | %s(%s)", cmpOr(h.operand(-1, -1), "…"), t.text, argument),
-			"a function does not stand between two values")
+			"a function cannot be between two values")
 	case strings.Contains(")]}", t.text):
 		return h.closing(t)
 	case t.kind == stringToken && h.word > 0 && (h.token(-1).kind == stringToken || h.token(-1).kind == fieldToken):
 		return h.wrong(t.start, "to join texts, write +", "an operator is missing between %s and %s", was, t.text)
 	case was == "." && t.kind == wordToken && !h.adjoins(0):
-		return h.wrong(h.token(-1).start, "write ."+t.text, "there is a space behind the dot")
+		return h.wrong(h.token(-1).start, "write ."+t.text, "there is a space after the dot")
 	case h.word >= len(h.words):
 		return h.wrong(len(h.src), "", "the expression ends too early")
 	case h.word == 0 && (t.kind == operatorToken || t.text == "and" || t.text == "or"):

@@ -56,7 +56,8 @@ var machineLayout = sync.OnceValue(func() layout {
 	return l
 })
 
-// look charges for the cost of the steps since the last inspection, beyond their number.
+// look charges for the cost of the steps since the last inspection, in addition to their
+// number.
 func (m *meter) look() error {
 	l := machineLayout()
 	env := reflect.ValueOf(m.iter).Elem()

@@ -7,8 +7,8 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// path is an expression that only selects data, such as .a.b, $x.y or .[0]?, or a
-// constant: most are. It is evaluated without gojq's machine.
+// path is an expression that only selects data, such as .a.b, $x.y or .[0]?, or is a
+// constant, as most expressions are. It is evaluated without gojq's machine.
 type path struct {
 	variable string // variable that it starts from, without the $; "" for the input
 	constant bool   // it starts from value instead

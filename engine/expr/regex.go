@@ -25,9 +25,9 @@ type regex struct {
 	// match, jq does not.
 	probe *regexp.Regexp
 	size  int // states
-	// later finds the first match after the first character, which is only context.
+	// later finds the first match after the first character, which only serves as context.
 	later   *regexp.Regexp
-	rescans bool // it may read far beyond each match
+	rescans bool // finding a match may read far beyond it
 }
 
 // perByte returns the cost of a byte of text, in steps per grain.

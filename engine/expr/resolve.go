@@ -48,7 +48,7 @@ type resolver struct {
 	defs     []*gojq.FuncDef // used definitions of the prelude, each after those it uses
 	included map[string]bool
 	own      bool // walking through the prelude
-	shelter  int  // number of enclosing alternatives for a missing value
+	shelter  int  // number of enclosing expressions that have an alternative for a missing value
 }
 
 func (p *Program) resolve(query *gojq.Query, known func(name string) bool) error {
@@ -319,7 +319,7 @@ func refused(name string) string {
 	case "input", "inputs", "input_filename", "input_line_number":
 		return "cannot be used: there is no further input"
 	case "env":
-		return "cannot be used: the environment is not for expressions"
+		return "cannot be used: expressions have no access to the environment"
 	case "debug", "stderr", "halt", "halt_error":
 		return "cannot be used in a workflow"
 	case "get_search_list", "modulemeta":

@@ -239,8 +239,8 @@ func positions(t *gojq.Term) {
 	}
 }
 
-// optional returns a term up to its suffix ?, the i-th, with a guard. The ? is about the suffix
-// before it, or about all of the term if there is none.
+// optional returns a term up to its i-th suffix, a ?, with a guard. The ? applies to the
+// suffix before it, or to the whole term if there is none.
 func optional(t *gojq.Term, i int) *gojq.Query {
 	base := *t
 	if i == 0 || t.SuffixList[i-1].Optional {
@@ -287,5 +287,5 @@ func keyed(i *gojq.Index) {
 	i.Start = metered("__key", i.Start)
 }
 
-// reserved reports whether a name is one of ours.
+// reserved reports whether a name is reserved for functions and variables of this package.
 func reserved(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "$"), "__") }

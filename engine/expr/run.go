@@ -59,8 +59,8 @@ func (m *meter) Done() <-chan struct{} {
 	return nil
 }
 
-// yieldAfter is the number of inspections, some hundred microseconds of work, after which an
-// evaluation lets other goroutines run. The runtime would wait for 10 ms.
+// yieldAfter is the number of inspections (some hundred microseconds of work) after which
+// an evaluation lets other goroutines run. The runtime would preempt it only after 10 ms.
 const yieldAfter = 64
 
 // stop ends the evaluation at its next step.
@@ -177,8 +177,8 @@ func (p *Program) failure(err error) error {
 	return &Failure{Source: p.src, Message: err.Error()}
 }
 
-// refusal is what jq says of the data. That quotes values, whole or in part, so it is kept
-// back if one of them may be, or be made of, a secret.
+// refusal returns the Failure for an error of jq. The error's message quotes values, so it
+// is replaced if one of them may be derived from a secret.
 func (p *Program) refusal(err error) error {
 	if slices.Contains(p.vars, "secrets") || slices.Contains(p.vars, "authorization") {
 		err = errSecret

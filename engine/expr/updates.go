@@ -15,7 +15,7 @@ type update struct {
 	*meter
 	paid  []uintptr // container charged last, by depth
 	slice bool      // the current path selects a slice of a list
-	found bool      // there is a value at that path
+	found bool      // there is a value at the current path
 }
 
 func newUpdate(m *meter, _ any, _ []any) (any, error) { return &update{meter: m}, nil }

@@ -24,21 +24,21 @@ func Task(id string) string {
 	return Run(run.Ref, run.Iteration, run.Attempt)
 }
 
-// Index formats an iteration: the index of the loop iteration, counted from 0 as $index
-// is, or of the repetition of a list that a task jumped back in; "" outside loops. In
-// nested loops the outer index comes first: "2.0".
+// Index formats an iteration: the index of the loop iteration, counted from 0 like $index,
+// or the number of jumps back in a list; "" outside loops. In nested loops the outer index
+// comes first: "2.0".
 func Index(iteration string) string {
-	var turns []string
+	var indexes []string
 	for _, part := range Parts(iteration) {
-		if !strings.HasPrefix(part, "/") { // the place of a function call
-			turns = append(turns, strings.TrimPrefix(part, "r"))
+		if !strings.HasPrefix(part, "/") { // a reference of a function call
+			indexes = append(indexes, strings.TrimPrefix(part, "r"))
 		}
 	}
-	return strings.Join(turns, ".")
+	return strings.Join(indexes, ".")
 }
 
 // Attempt formats an attempt: "attempt 2", or "attempt 1.2" in nested tries, the outer one
-// first, and how often an operator retried it. The first attempt is "".
+// first, and how often an operator retried the execution. The first attempt is "".
 func Attempt(attempt string) string {
 	var texts []string
 	numbers := ""
@@ -79,8 +79,8 @@ func Parts(path string) []string {
 	return out
 }
 
-// referenceEnd returns the end of the reference at the start of a path, or -1. After it
-// comes a number, "r" and a number, or another reference.
+// referenceEnd returns the end of the reference at the start of a path, or -1. A reference
+// ends before a number, "r" and a number, or another reference.
 func referenceEnd(path string) int {
 	for i := 1; i < len(path)-1; i++ {
 		if path[i] != '.' {

@@ -10,9 +10,8 @@ import (
 
 const day = 24 * time.Hour
 
-// Duration formats a duration for people: two units at most, rounded to the nearest second
-// of these ("1d03h", "4m07s", "12.345s", "0.35ms"). From a thousand days on it is in days
-// only.
+// Duration formats a duration for people in at most two units, rounded: "1d03h", "4m07s",
+// "12.345s", "0.35ms". A thousand days or more are given in days only.
 func Duration(d time.Duration) string {
 	if d < 0 {
 		if text := Duration(-max(d, -maxDuration)); text != "0s" {
@@ -42,7 +41,7 @@ func Duration(d time.Duration) string {
 // maxDuration is the longest duration that can be negated.
 const maxDuration = time.Duration(1<<63 - 1)
 
-// milliseconds formats less than a millisecond, in ASCII.
+// milliseconds formats a duration of less than a millisecond, in ASCII.
 func milliseconds(d time.Duration) string {
 	if d == 0 {
 		return "0s"

@@ -16,11 +16,11 @@ import (
 
 const (
 	maxViolations = 20
-	maxReported   = 1000 // violations to collect, of which the first are reported; beyond that, equal ones count twice
+	maxReported   = 1000 // violations to collect; beyond that, equal ones are counted separately
 	maxMessage    = 300  // bytes
 )
 
-// Violation is one mistake in data.
+// Violation is one part of the data that violates the schema.
 type Violation struct {
 	Path    string // a JSON pointer, "" for the whole
 	Message string
@@ -32,7 +32,7 @@ func (v Violation) String() string { return jqPath(v.Path) + " " + v.Message }
 
 var plainName = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 
-// jqPath returns a JSON pointer as a jq path; "it" for the whole.
+// jqPath converts a JSON pointer to a jq path; "it" for the whole.
 func jqPath(path string) string {
 	if path == "" {
 		return "it"
@@ -55,8 +55,7 @@ func jqPath(path string) string {
 	return out.String()
 }
 
-// pathOf returns the JSON pointer that jqPath was given, and what follows it in a
-// sentence.
+// pathOf parses the jq path at the start of a sentence, and returns the rest.
 func pathOf(sentence string) (path []string, rest string, ok bool) {
 	rest = strings.TrimPrefix(sentence, "it ")
 	if strings.HasPrefix(rest, ".[") {
@@ -148,7 +147,7 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	return &Invalid{Violations: found, More: more}
 }
 
-// place is an error with messages of its own, in addition to its causes.
+// place is an error that has messages of its own, not only causes.
 type place struct {
 	path string
 	err  *jsonschema.ValidationError
@@ -340,7 +339,7 @@ func shortened(message string) string {
 	if len(message) <= maxMessage {
 		return message
 	}
-	// The mistake is described at the end, after the value.
+	// The end describes the violation; the value before it may be long.
 	const tail = maxMessage / 2
 	return strings.ToValidUTF8(message[:tail], "") + "…" + strings.ToValidUTF8(message[len(message)-tail:], "")
 }

@@ -31,8 +31,8 @@ type instance struct {
 // way to stop it.
 type exhausted struct{}
 
-// newInstance installs the meter in every subschema. The package asks a subschema's format
-// about each value before it validates what is inside.
+// newInstance installs the meter in every subschema, as its format: package jsonschema
+// checks the format of each value before it validates what is inside.
 func newInstance(compiled *jsonschema.Schema, anchors []*jsonschema.Schema) *instance {
 	i := &instance{compiled: compiled, inPlace: map[*jsonschema.Schema]int{}, walked: map[*jsonschema.Schema]bool{}}
 	i.prepare(compiled, 0)
@@ -43,7 +43,7 @@ func newInstance(compiled *jsonschema.Schema, anchors []*jsonschema.Schema) *ins
 	return i
 }
 
-// prepare visits each subschema once for each greater depth, up to a bound.
+// prepare visits each subschema again for each greater depth, up to a bound.
 func (i *instance) prepare(s *jsonschema.Schema, depth int) {
 	type visit struct {
 		schema *jsonschema.Schema
@@ -229,8 +229,8 @@ func (i *instance) charge(cost int) {
 	}
 }
 
-// entry returns the cost of what the package does with a subschema before it asks for its
-// format.
+// entry returns the cost of what package jsonschema does with a subschema before it checks
+// the format.
 func entry(s *jsonschema.Schema) int {
 	cost := 1
 	if s.Const != nil {

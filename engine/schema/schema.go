@@ -1,4 +1,4 @@
-// Package schema validates data against JSON Schemas, compiled once.
+// Package schema compiles JSON Schemas and validates data with them, within limits.
 package schema
 
 import (
@@ -127,7 +127,7 @@ func dynamic(v any, at string) []string {
 	return out
 }
 
-// nowhere loads schemas outside the document: it has none.
+// nowhere is a loader that finds no schemas outside the document.
 type nowhere struct{}
 
 // errRemote is shown to users as it is.
@@ -136,8 +136,8 @@ var errRemote = errors.New("schemas outside the document cannot be referred to")
 // Load always returns errRemote.
 func (nowhere) Load(string) (any, error) { return nil, errRemote }
 
-// regex is a regular expression of a schema. Go's take time proportional to text and
-// expression.
+// regex is a regular expression of a schema. Go matches in time proportional to the text
+// and the expression.
 type regex struct {
 	*regexp.Regexp
 	states int
@@ -162,7 +162,7 @@ func pattern(source string) (regex, error) {
 	return regex{compiled, size}, nil
 }
 
-// explain explains why a document is no valid schema.
+// explain explains why a document is not a valid schema.
 func explain(err error) error {
 	var remote *jsonschema.LoadURLError
 	var invalid *jsonschema.SchemaValidationError

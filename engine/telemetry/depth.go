@@ -23,8 +23,8 @@ type depth struct {
 	timers, overdue, length, lag, pending, oldest, dead, executions, breakers *prometheus.Desc
 }
 
-// Depth returns a collector of what is in Redis (timers, streams, dead letters,
-// executions) and of the process' circuit breakers that are not closed.
+// Depth returns a collector of the number of timers, stream entries, dead letters and
+// executions in Redis, and of the process' circuit breakers that are not closed.
 func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
@@ -36,10 +36,10 @@ func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 		length:     describe("flunq_stream_length", "Entries of a tenant's stream.", "tenant"),
 		lag:        describe("flunq_stream_lag", "Entries that a group has not read.", "tenant", "group"),
 		pending:    describe("flunq_stream_pending", "Entries that a group has read and not acknowledged.", "tenant", "group"),
-		oldest:     describe("flunq_stream_oldest_pending_seconds", "For how long the first pending entry has been left alone.", "tenant", "group"),
+		oldest:     describe("flunq_stream_oldest_pending_seconds", "Seconds since the first pending entry was last delivered.", "tenant", "group"),
 		dead:       describe("flunq_dead_letters", "Dead letters.", "tenant"),
-		executions: describe("flunq_executions", "Executions that are kept, open or by how they have ended.", "tenant", "status"),
-		breakers:   describe("flunq_circuit_open", "1 for a host that a tenant's calls are not sent to, 0.5 while it is tried again.", "tenant", "host"),
+		executions: describe("flunq_executions", "Stored executions, by status; those that have not ended are open.", "tenant", "status"),
+		breakers:   describe("flunq_circuit_open", "1 for a host whose circuit breaker is open for a tenant's calls, 0.5 while it is half-open.", "tenant", "host"),
 	}
 }
 
@@ -50,7 +50,7 @@ func (d *depth) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It omits what cannot be queried.
+// Collect implements prometheus.Collector. It omits metrics that cannot be queried.
 func (d *depth) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -65,7 +65,7 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 	defer all.send(out)
 	sum := func(known, value float64) float64 { return known + value }
 	largest := func(known, value float64) float64 { return max(known, value) }
-	tell := func(desc *prometheus.Desc, value float64, labels ...string) { all.add(desc, sum, value, labels) }
+	set := func(desc *prometheus.Desc, value float64, labels ...string) { all.add(desc, sum, value, labels) }
 	for i, b := range d.engine.Breakers().States() {
 		if i < mostCircuits {
 			all.add(d.breakers, largest, openness(b.State), []string{d.labels.of(b.Tenant), b.Host})
@@ -80,16 +80,16 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 	for _, index := range indexes {
 		pending, overdue = pending+index.Count, overdue+index.Overdue
 	}
-	tell(d.timers, float64(pending))
-	tell(d.overdue, float64(overdue))
+	set(d.timers, float64(pending))
+	set(d.overdue, float64(overdue))
 	streams, err := inspect.New(d.engine.Store).Streams(ctx, tenants)
 	for _, s := range streams {
 		tenant := d.labels.of(s.Tenant)
-		tell(d.length, float64(s.Length), tenant)
-		tell(d.dead, float64(s.Dead), tenant)
+		set(d.length, float64(s.Length), tenant)
+		set(d.dead, float64(s.Dead), tenant)
 		for _, g := range s.Groups {
-			tell(d.lag, float64(g.Lag), tenant, g.Name)
-			tell(d.pending, float64(g.Pending), tenant, g.Name)
+			set(d.lag, float64(g.Lag), tenant, g.Name)
+			set(d.pending, float64(g.Pending), tenant, g.Name)
 			all.add(d.oldest, largest, g.Oldest.Idle.Seconds(), []string{tenant, g.Name})
 		}
 	}
@@ -99,10 +99,10 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 			return errors.Join(err, wrong)
 		}
 		tenant = d.labels.of(tenant)
-		tell(d.executions, float64(counts.Open), tenant, "open")
-		tell(d.executions, float64(counts.Completed), tenant, "completed")
-		tell(d.executions, float64(counts.Faulted), tenant, "faulted")
-		tell(d.executions, float64(counts.Cancelled), tenant, "cancelled")
+		set(d.executions, float64(counts.Open), tenant, "open")
+		set(d.executions, float64(counts.Completed), tenant, "completed")
+		set(d.executions, float64(counts.Faulted), tenant, "faulted")
+		set(d.executions, float64(counts.Cancelled), tenant, "cancelled")
 	}
 	return err
 }
@@ -110,7 +110,7 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 // mostCircuits is how many circuit breakers have metrics.
 const mostCircuits = 1000
 
-// gauges are values by their descriptions and labels.
+// gauges holds values by description and labels.
 type gauges map[*prometheus.Desc]map[string]*gauge
 
 type gauge struct {
@@ -118,8 +118,8 @@ type gauge struct {
 	value  float64
 }
 
-// add adds a value unless it is negative, which means unknown. Tenants that share a label
-// share the value.
+// add adds a value unless it is negative, which means unknown. together combines the values
+// of tenants that share a label.
 func (g gauges) add(desc *prometheus.Desc, together func(known, value float64) float64, value float64, labels []string) {
 	if value < 0 {
 		return

@@ -14,8 +14,9 @@ import (
 	"flunq.io/flunq/engine"
 )
 
-// Handler serves HTTP: /health and /api/health/worker report the services' health,
-// /healthz that the process lives, /readyz whether it can work, and /metrics the metrics.
+// Handler returns a handler for /health and /api/health/worker (the services' health),
+// /healthz (liveness), /readyz (readiness: Redis answers and the services have started) and
+// /metrics.
 func (t *Telemetry) Handler(e *engine.Engine, registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -50,14 +51,14 @@ func ready(w http.ResponseWriter, r *http.Request, e *engine.Engine) {
 		return
 	}
 	if len(e.Health()) == 0 {
-		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": "the services have not begun"})
+		answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": "the services have not started"})
 		return
 	}
 	answer(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// unreachable returns why Redis cannot be reached, "" if it can. It returns when ctx ends
-// even if the connection hangs for longer.
+// unreachable returns why Redis cannot be reached, "" if it can. It returns when ctx ends,
+// even if the connection hangs.
 func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
 	answered := make(chan error, 1)
 	go func() {
@@ -75,11 +76,11 @@ func unreachable(ctx context.Context, e *engine.Engine) (reason string) {
 	}
 }
 
-// public returns an error without the address of Redis, which clients of the health
-// endpoints need not know.
+// public returns an error's message without the address of Redis, which is none of the
+// clients' business.
 func public(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		return "Redis: its name cannot be resolved: " + dns.Err
+		return "Redis: the host name cannot be resolved: " + dns.Err
 	}
 	if wrong, ok := errors.AsType[*net.OpError](err); ok {
 		return "Redis: " + wrong.Op + ": " + wrong.Err.Error()
@@ -87,7 +88,7 @@ func public(err error) string {
 	return err.Error()
 }
 
-// WorkerHealth is the documented answer of /api/health/worker.
+// WorkerHealth is the documented response of /api/health/worker.
 type WorkerHealth struct {
 	Status           engine.Status `json:"status"`
 	WorkerCount      int           `json:"workerCount"`
@@ -117,7 +118,8 @@ func (t *Telemetry) workers(e *engine.Engine) WorkerHealth {
 	}
 }
 
-// overall returns the status of several instances: they are unhealthy only if none works.
+// overall returns the status of several instances: unhealthy if all are, degraded if some
+// are not healthy.
 func overall(healthy, degraded, unhealthy int) engine.Status {
 	switch {
 	case degraded+unhealthy == 0:

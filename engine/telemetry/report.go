@@ -7,10 +7,10 @@ import (
 	"flunq.io/flunq/engine"
 )
 
-// Intervals say how often a process logs its state.
+// Intervals determines how often a process logs its state.
 type Intervals struct {
-	Health  time.Duration // health of its services, if it has changed
-	Metrics time.Duration // counts of what they have done
+	Health  time.Duration // how often to log a change of the services' health
+	Metrics time.Duration // how often to log the services' counts
 }
 
 // Report logs the services' health and counts until ctx ends.

@@ -1,5 +1,5 @@
-// Package telemetry counts and logs what the services of a process do, and serves their
-// health over HTTP.
+// Package telemetry counts and logs the activities of a process' services, and serves their
+// metrics and health over HTTP.
 package telemetry
 
 import (
@@ -36,7 +36,8 @@ type work struct {
 	failed bool
 }
 
-// Counts are the numbers of events that a service has handled.
+// Counts holds the numbers of events that a service has handled, and of those it is
+// handling.
 type Counts struct {
 	Processed, Succeeded, Failed, Active int64
 }
@@ -52,7 +53,7 @@ type meters struct {
 // services returns the names of the services that are counted.
 func services() []string { return []string{"worker", "executor", "timer"} }
 
-// New registers all metrics, and logs to log.
+// New returns a Telemetry that logs to log, and registers all its metrics.
 func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 	t := &Telemetry{log: log, services: map[string]*meters{}, active: map[string]work{}, counts: map[string]Counts{}}
 	for _, name := range services() {
@@ -67,19 +68,19 @@ func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 	t.firing = histogram("timer_firing_duration", "Seconds that firing a batch of due timers took.", quick())
 	t.latency = histogram("timer_firing_latency", "Seconds from when a timer was due until it was fired.", late())
 	t.tasks = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "executor_tasks_processed", Help: "Tasks that were performed, by their type and how they ended.",
+		Name: "executor_tasks_processed", Help: "Performed tasks, by type and status.",
 	}, []string{"task_type", "status"})
 	t.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "executor_task_duration", Help: "Seconds that performing a task took.", Buckets: long(),
 	}, []string{"task_type"})
 	t.removed = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "flunq_executions_removed", Help: "Executions that had ended and were removed by this process.",
+		Name: "flunq_executions_removed", Help: "Ended executions that this process has removed.",
 	}, []string{"tenant"})
 	t.restored = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "flunq_lost_restored", Help: "Timers, listener entries and requests that Redis had lost and this process has set again.",
+		Name: "flunq_lost_restored", Help: "Timers, subscriptions and requests that Redis had lost and this process has restored.",
 	}, []string{"tenant"})
 	t.stuck = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "flunq_executions_stuck", Help: "Executions that nothing will wake, found by this process.",
+		Name: "flunq_executions_stuck", Help: "Executions found by this process that nothing will wake.",
 	}, []string{"tenant"})
 	registry.MustRegister(t.tasks, t.durations, t.removed, t.restored, t.stuck)
 	t.tasks.WithLabelValues("call", "success")
@@ -94,12 +95,12 @@ func newMeters(name string, registry prometheus.Registerer) *meters {
 		return c
 	}
 	m := &meters{
-		processed:    counter("_events_processed", "Events that were handled, by type and how it went.", "type", "status"),
-		errors:       counter("_processing_errors", "Events that could not be handled, by the class of the error and the attempt.", "type", "attempt"),
-		subscription: counter("_subscription_errors", "Reads of the stream that have failed.").WithLabelValues(),
-		dead:         counter("_event_dlq", "Events that were given up, to the dead letters.").WithLabelValues(),
-		claimed:      counter("_events_claimed", "Events taken over from consumers that had gone silent.").WithLabelValues(),
-		unfired:      counter("_redis_errors", "Events and timers that Redis did not let finish; they are tried again.").WithLabelValues(),
+		processed:    counter("_events_processed", "Handled events, by type and status.", "type", "status"),
+		errors:       counter("_processing_errors", "Failed attempts to handle an event, by class of the error and number of the attempt.", "type", "attempt"),
+		subscription: counter("_subscription_errors", "Failed reads of the stream.").WithLabelValues(),
+		dead:         counter("_event_dlq", "Dead-lettered events.").WithLabelValues(),
+		claimed:      counter("_events_claimed", "Events claimed from silent consumers.").WithLabelValues(),
+		unfired:      counter("_redis_errors", "Events and timers whose handling Redis errors interrupted; they are handled again.").WithLabelValues(),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: name + "_processing_duration", Help: "Seconds that handling an event took.", Buckets: long(),
 		}, []string{"type"}),
@@ -113,7 +114,7 @@ func newMeters(name string, registry prometheus.Registerer) *meters {
 	return m
 }
 
-// mainType returns the event type that a service exists for.
+// mainType returns the event type that a service mainly handles.
 func mainType(service string) event.Type {
 	switch service {
 	case "executor":
@@ -170,7 +171,7 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 		t.failed(m, a)
 	case delivery.Claimed:
 		m.claimed.Inc()
-		t.log.Warn("event claimed", t.fields(a, "deaths", a.Message.Crashes)...)
+		t.log.Warn("event claimed", t.fields(a, "crashes", a.Message.Crashes)...)
 	case delivery.Unread:
 		m.subscription.Inc()
 	case delivery.Unfired:
@@ -186,16 +187,16 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 	}
 }
 
-// swept logs what the sweep has found.
+// swept counts and logs what the sweep has found.
 func (t *Telemetry) swept(a delivery.Activity) {
 	fields := []any{"tenant_id", a.Message.Tenant, "execution_id", a.Message.Event.Execution}
 	switch a.What { //nolint:exhaustive // it does nothing else
 	case delivery.Restored:
 		t.restored.WithLabelValues(t.labels.of(a.Message.Tenant)).Add(float64(a.Count))
-		t.log.Warn("what an execution waits for was gone from Redis, and was set again", append(fields, "count", a.Count)...)
+		t.log.Warn("restored what an execution waits for and Redis had lost", append(fields, "count", a.Count)...)
 	case delivery.Stuck:
 		t.stuck.WithLabelValues(t.labels.of(a.Message.Tenant)).Inc()
-		t.log.Warn("nothing will wake an execution", append(fields, "err", a.Err)...)
+		t.log.Warn("execution is stuck", append(fields, "err", a.Err)...)
 	}
 }
 
@@ -279,10 +280,10 @@ func (t *Telemetry) failed(m *meters, a delivery.Activity) {
 	fields := t.fields(a, "attempt", a.Message.Attempt+1, "error_class", a.Class, "err", a.Err)
 	if a.What == delivery.DeadLettered {
 		m.dead.Inc()
-		t.log.Error("event given up", fields...)
+		t.log.Error("event dead-lettered", fields...)
 		return
 	}
-	t.log.Warn("event put off", fields...)
+	t.log.Warn("event will be retried", fields...)
 }
 
 func (t *Telemetry) performed(a delivery.Activity, now time.Time) {

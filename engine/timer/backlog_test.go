@@ -9,11 +9,11 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Two services work off a backlog: timers are set and cancelled in the order of their
+// Two services process a backlog: timers are set and cancelled in the order of their
 // events, and an invalid one is dead-lettered.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
-	const timers, apart = 3000, 7 // one in so many is cancelled and accompanied by an unrelated event
+	const timers, apart = 3000, 7 // every seventh timer is cancelled and followed by an unrelated event
 	w := newBench(t, 2)
 	due := time.Now().Add(24 * time.Hour)
 	pipe := w.rdb.Pipeline()

@@ -32,7 +32,7 @@ func keyed(key string, after time.Duration) string {
 	return strings.Replace(at(after), "{", fmt.Sprintf(`{"key":%q,`, key), 1)
 }
 
-// Each event of a batch has its effect, in order, whatever its neighbours are.
+// Each event of a batch takes effect, in order, whatever the other events are.
 func TestStepTakesBatches(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -64,8 +64,8 @@ func TestStepTakesBatches(t *testing.T) {
 	}
 }
 
-// An event claimed from another service is applied once, and neither service is kept from
-// the rest.
+// An event claimed from another service is applied once, and both services apply their
+// other events.
 func TestStepSharesWithAClaimer(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -76,7 +76,7 @@ func TestStepSharesWithAClaimer(t *testing.T) {
 	msgs, _, err := stream.New(w.st).Read(t.Context(), slow, 3, 0)
 	must(t, err)
 	w.mini.SetTime(start().Add(time.Minute))
-	w.finish(t, w.service(t, "thief")) // reads three and claims three
+	w.finish(t, w.service(t, "claimer")) // reads three and claims three
 	var requests []timers.Request
 	for i := range msgs {
 		one := event.Timer{Tenant: tenant, Execution: "slow", FireAt: start().Add(time.Duration(i) * time.Second), Kind: event.WaitTimer}
@@ -95,8 +95,7 @@ func TestStepSharesWithAClaimer(t *testing.T) {
 	}
 }
 
-// Ten thousand due timers of one tenant delay neither another tenant's timers nor new
-// timers.
+// Many due timers of one tenant delay neither another tenant's timers nor new timers.
 func TestStepIsFair(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

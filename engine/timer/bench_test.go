@@ -141,17 +141,17 @@ func (w *bench) measure(b *testing.B, fill, work func()) {
 	b.ReportMetric(used*1e6/n, "redis-µs/timer")
 }
 
-// sides runs a benchmark with one, two and four services.
-func sides(b *testing.B, run func(*testing.B, *bench)) {
+// withServices runs a benchmark with one, two and four services.
+func withServices(b *testing.B, run func(*testing.B, *bench)) {
 	b.Helper()
 	for _, n := range []int{1, 2, 4} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) { run(b, newBench(b, n)) })
 	}
 }
 
-// BenchmarkRegister measures timers from their events into the set.
+// BenchmarkRegister measures how fast events become timers in the set.
 func BenchmarkRegister(b *testing.B) {
-	sides(b, func(b *testing.B, w *bench) {
+	withServices(b, func(b *testing.B, w *bench) {
 		b.Helper()
 		due := time.Now().Add(24 * time.Hour)
 		w.measure(b, func() {
@@ -167,9 +167,9 @@ func BenchmarkRegister(b *testing.B) {
 	})
 }
 
-// BenchmarkFire measures overdue timers from the set into their events.
+// BenchmarkFire measures how fast overdue timers of the set become events.
 func BenchmarkFire(b *testing.B) {
-	sides(b, func(b *testing.B, w *bench) {
+	withServices(b, func(b *testing.B, w *bench) {
 		b.Helper()
 		w.measure(b, func() {
 			due := time.Now().Add(-time.Minute)

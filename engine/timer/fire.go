@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// fire publishes due timers, unless another service of the process does, and reports
+// fire publishes due timers, unless another service of the process is doing so, and reports
 // whether more are due.
 func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error) {
 	sleep := s.opts.MaxSleep
@@ -70,8 +70,8 @@ func (s *Service) fireOn(ctx context.Context, tenant string) (look timers.Look, 
 	return after, err
 }
 
-// batchFor returns how many timers to ask for if due timers were due last time: more and
-// more, up to the limit, while there are more.
+// batchFor returns how many timers to ask for if due timers were due last time: twice as
+// many, up to the limit.
 func (s *Service) batchFor(due int) int {
 	const fewest = 16
 	return min(max(fewest, 2*due), s.opts.Fires)

@@ -20,9 +20,9 @@ type timerRequest struct {
 	Duration string `json:"duration"`
 }
 
-// timerOf reads the timer of an event, and its stored text if the event already contains
-// it unchanged. Producers may omit what the event itself says, and give a duration
-// instead of a time.
+// timerOf reads the timer of an event, and its stored text if the event contains exactly
+// that. Producers may omit what the event's attributes say, and give a duration instead of
+// a time.
 func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 	if m.Err != nil {
 		return t, "", m.Err

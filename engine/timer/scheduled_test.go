@@ -46,7 +46,7 @@ func TestStepCountsFromTheDelivery(t *testing.T) {
 	}
 }
 
-// A timer without a kind is a wait, and members only the engine sets are dropped.
+// A timer without a kind is a wait, and members that only the engine sets are dropped.
 func TestStepKeepsWhatATimerIs(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

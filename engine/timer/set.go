@@ -10,15 +10,16 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// handle handles events in order. It returns only errors of Redis, after which the events
-// are to be handled again. It settles errors of an event itself.
+// handle sets and cancels timers, in the order of their events. It returns only errors of
+// Redis, after which the same events must be handled again; an invalid event is
+// dead-lettered.
 func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	requests := s.requests[:0]
 	defer func() { s.requests = requests; clear(requests) }()
 	for i := range msgs {
-		w := timers.Request{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
-		if err := readRequest(&w); err == nil {
-			requests = append(requests, w)
+		req := timers.Request{Message: &msgs[i], Back: msgs[i].Event.Type == event.TimerCancelled}
+		if err := readRequest(&req); err == nil {
+			requests = append(requests, req)
 		} else if err := s.consumer.Reject(ctx, msgs[i], err, event.TimerDead); err != nil {
 			return err
 		}
@@ -42,34 +43,34 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 // soonest returns when the first of the requested timers is due; zero if none is set.
 func soonest(requests []timers.Request) (at time.Time) {
 	for i := range requests {
-		if w := &requests[i]; !w.Back {
-			at = earlier(at, w.Timer.Due())
+		if req := &requests[i]; !req.Back {
+			at = earlier(at, req.Timer.Due())
 		}
 	}
 	return at
 }
 
 // readRequest reads the timer of a request. An error is the message's own.
-func readRequest(w *timers.Request) (err error) {
-	if err := delivery.Poison(*w.Message); err != nil {
+func readRequest(req *timers.Request) (err error) {
+	if err := delivery.Poison(*req.Message); err != nil {
 		return err
 	}
-	w.Timer, w.Text, err = timerOf(w.Message)
+	req.Timer, req.Text, err = timerOf(req.Message)
 	return delivery.As(delivery.Permanent, err)
 }
 
 // finish reports an applied request to the observer, or rejects its message.
-func (s *Service) finish(ctx context.Context, w *timers.Request, g timers.Applied) error {
-	if g.Err != nil {
-		return s.consumer.Reject(ctx, *w.Message, g.Err, event.TimerDead)
+func (s *Service) finish(ctx context.Context, req *timers.Request, applied timers.Applied) error {
+	if applied.Err != nil {
+		return s.consumer.Reject(ctx, *req.Message, applied.Err, event.TimerDead)
 	}
 	what := delivery.Registered
-	if w.Back {
+	if req.Back {
 		what = delivery.Cancelled
 	}
-	if g.Mine && s.opts.Observe != nil {
-		t := w.Timer
-		s.consumer.Report(delivery.Activity{What: what, Message: *w.Message, Timer: &t})
+	if applied.Mine && s.opts.Observe != nil {
+		t := req.Timer
+		s.consumer.Report(delivery.Activity{What: what, Message: *req.Message, Timer: &t})
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package timer is the service that registers scheduled timers and fires due ones: never
-// early, none lost.
+// Package timer is the service that registers scheduled timers and fires due ones, never
+// early and without losing any.
 package timer
 
 import (
@@ -21,10 +21,10 @@ type Service struct {
 	opts     Options
 	watch    *Watch
 
-	ahead map[string]timers.Look // due and not fired yet, by timer index
+	ahead map[string]timers.Look // timers found due but not fired yet, by timer index
 	idle  bool                   // the last read found nothing
 
-	requests []timers.Request // memory for those of one batch
+	requests []timers.Request // reused between batches
 }
 
 // Options of a Service.
@@ -94,8 +94,7 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	if store.Temporary(err) || more && err == nil && !s.watch.single() {
 		return now, err
 	}
-	// A timer that cannot fire, or a backlog of due timers, does not hold up anything
-	// else.
+	// Neither a timer that cannot fire nor a backlog of due timers holds up anything else.
 	wake, rest := s.register(ctx, now, more)
 	if more { // no other service of the process fires them
 		wake = now
@@ -119,8 +118,8 @@ func (s *Service) register(ctx context.Context, now time.Time, hurry bool) (wake
 	return now, s.consumer.HandleBatches(ctx, s.wants, s.handle)
 }
 
-// waitForEvents blocks for events and returns in time for the next timer. The times are zero if
-// it only rested while another service blocked.
+// waitForEvents blocks for events and returns in time for the next timer. The times are
+// zero if it only rested while another service blocked.
 func (s *Service) waitForEvents(ctx context.Context) (now, wake time.Time, err error) {
 	patience, rest := s.watch.blockFor(s, s.opts)
 	if rest != nil {
@@ -150,7 +149,7 @@ func (s *Service) wants(t event.Type) bool {
 // belongs to the service of its type, or else to the worker.
 func setsTimers(t event.Type) bool { return t == event.TimerScheduled || t == event.TimerCancelled }
 
-// earlier returns the first of two times; zero is never.
+// earlier returns the earlier of two times; zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -74,8 +74,8 @@ func (w *environment) send(t *testing.T, typ event.Type, data string) {
 	}))
 }
 
-// finish steps a service until it waits, and returns when it wants to wake: counted from
-// the start, negative for never.
+// finish steps a service until it has to wait, and returns its wake time: counted from the
+// start, negative for never.
 func (w *environment) finish(t *testing.T, s *timer.Service) time.Duration {
 	t.Helper()
 	for range 100 {
@@ -217,8 +217,8 @@ func TestStepCancels(t *testing.T) {
 	}
 }
 
-// An invalid timer is dead-lettered at once, since a retry changes nothing, and only
-// once, however many groups see it.
+// An invalid timer is dead-lettered at once, since a retry would change nothing, and only
+// once, however many groups receive it.
 func TestStepGivesUp(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{`{"fire_at":"soon"}`, `{}`, `{"duration_ms":-1}`, `{`, `[]`} {
@@ -320,7 +320,7 @@ func TestNewChecksOptions(t *testing.T) {
 	_, err := timer.New(nil, timer.Options{})
 	for _, word := range []string{"consumer", "tenants", "batch", "lease", "attempts"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("error %v says nothing of %s", err, word)
+			t.Errorf("error %v does not mention %s", err, word)
 		}
 	}
 }

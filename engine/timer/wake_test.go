@@ -11,7 +11,7 @@ import (
 
 // A timer that is set while the services sleep fires when it is due, even if they would
 // sleep longer.
-func TestServicesWakeForWhatIsSet(t *testing.T) {
+func TestServicesWakeForNewTimers(t *testing.T) {
 	t.Parallel()
 	const sleep = time.Minute
 	w, r := services(t, 2, sleep)

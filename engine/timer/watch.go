@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Watch coordinates the timer services of one process: one looks at the timers for all,
-// and one waits for the next timer. It is safe for concurrent use.
+// Watch coordinates the timer services of one process: one of them looks at the timers for
+// all, and one waits for the next timer. It is safe for concurrent use.
 type Watch struct {
 	mu           sync.Mutex
 	now          time.Time // Redis' time when it was last asked
 	next         time.Time // when the next known timer is due; zero: none is known
 	looked       time.Time // when a service last looked; zero: one has to look now
-	firing       *Service  // looks and fires; nil if no service does
-	setMeanwhile time.Time // the earliest timer that was set during its look
-	reader       *Service  // blocks in a read, no longer than until back
-	readEnds     time.Time // when sentinel returns at the latest
+	firing       *Service  // the service that looks and fires; nil if none does
+	setMeanwhile time.Time // the earliest timer that was set while firing looked
+	reader       *Service  // the service that blocks in a read until readEnds; nil if none does
+	readEnds     time.Time // when the read of reader ends at the latest
 	services     int
 	closed       bool
 	changed      chan struct{}
@@ -25,7 +25,7 @@ type Watch struct {
 // NewWatch returns the watch of one process.
 func NewWatch() *Watch { return &Watch{changed: make(chan struct{})} }
 
-// Close wakes all resting services and lets none rest any more.
+// Close wakes all resting services. From then on, none rests.
 func (w *Watch) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,9 +68,9 @@ func (w *Watch) upcoming(s *Service) time.Time {
 	return w.next
 }
 
-// begin reports whether a service is to look at the timers: no other service does, and
-// one is due or the last look is too old. With a sleep of 0 it always looks. The service
-// keeps the duty until it calls end.
+// begin reports whether a service is to look at the timers: if no other service does, and a
+// timer is due or the last look is longer ago than sleep. With a sleep of 0 it always
+// looks. No other service looks until it calls end.
 func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,8 +81,8 @@ func (w *Watch) begin(s *Service, sleep time.Duration) bool {
 	return true
 }
 
-// due reports whether a service has to look. If the clock ran backwards, nothing is known
-// any more.
+// due reports whether a service has to look. If the clock ran backwards, the known times
+// are worthless.
 func (w *Watch) due(sleep time.Duration) bool {
 	return w.looked.IsZero() || w.now.Before(w.looked) || !w.now.Before(w.nextLook(sleep))
 }
@@ -102,7 +102,7 @@ func (w *Watch) recordLook(now, next time.Time) {
 	w.next, w.looked = earlier(next, w.setMeanwhile), w.now
 }
 
-// end gives up the duty.
+// end lets other services look.
 func (w *Watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,8 +126,9 @@ func (w *Watch) invalidate() {
 	w.looked, w.setMeanwhile = time.Time{}, w.now
 }
 
-// blockFor returns how long a service may block in a read. An idle service gets rest instead
-// if another one returns in time.
+// blockFor returns how long a service may block in a read. If the read of another service
+// ends in time, an idle service gets a channel instead: it rests until the channel is
+// closed.
 func (w *Watch) blockFor(s *Service, o Options) (patience time.Duration, rest <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +162,6 @@ func (w *Watch) arrived(s *Service, now time.Time) {
 	}
 }
 
-// broadcast wakes all resting services.
 func (w *Watch) broadcast() {
 	close(w.changed)
 	w.changed = make(chan struct{})

@@ -19,7 +19,8 @@ func watched(after time.Duration) (w *Watch, a, b *Service) {
 	return w, a, b
 }
 
-// A service looks when a timer is due or the last look is old, one at a time.
+// A service looks when a timer is due or the last look is too long ago, and only one
+// service at a time.
 func TestWatchLooks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -53,7 +54,7 @@ func TestWatchLooks(t *testing.T) {
 }
 
 // A timer that is set during a look is kept when the look ends.
-func TestWatchHearsWhileItLooks(t *testing.T) {
+func TestWatchKeepsTimersSetDuringALook(t *testing.T) {
 	t.Parallel()
 	w, a, _ := watched(0)
 	w.begin(a, sleep)
@@ -64,8 +65,8 @@ func TestWatchHearsWhileItLooks(t *testing.T) {
 	}
 }
 
-// One service waits for the next timer. Idle ones rest meanwhile, and others block as
-// long as they like.
+// One service waits for the next timer. Idle ones rest meanwhile, and busy ones block for
+// their full time.
 func TestWatchWaits(t *testing.T) {
 	t.Parallel()
 	w, a, b := watched(time.Second)
@@ -94,11 +95,11 @@ func TestWatchWaits(t *testing.T) {
 	}
 	w.Close()
 	if _, rest := w.blockFor(b, o); rest != nil {
-		t.Error("b rests after the end")
+		t.Error("b rests after Close")
 	}
 }
 
-// A service that began to wait before the time was known is not relied on.
+// No service relies on another that began to wait before the time was known.
 func TestWatchBeginsWithoutTime(t *testing.T) {
 	t.Parallel()
 	w, a, b := NewWatch(), &Service{}, &Service{}

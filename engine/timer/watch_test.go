@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/engine/timer"
 )
 
-// reads counts the reads of a client, and how many block at once.
+// reads counts the reads of a client, and how many of them block at the same time.
 type reads struct{ begun, waiting, most atomic.Int64 }
 
 func (r *reads) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -102,7 +102,7 @@ func TestIdleServicesRest(t *testing.T) {
 }
 
 // A delayed message is delivered on time, even if the timer services would sleep longer.
-func TestServicesWakeForWhatIsPutOff(t *testing.T) {
+func TestServicesWakeForDelayedMessages(t *testing.T) {
 	t.Parallel()
 	const sleep = time.Minute
 	w, r := services(t, 2, sleep)

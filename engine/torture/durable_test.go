@@ -13,7 +13,7 @@ import (
 )
 
 // A Redis that syncs each write is killed repeatedly while a client requests timers, and
-// requests each again if it had no reply: none is lost, early or published twice.
+// repeats each request without a reply: no timer is lost, early or published twice.
 func TestTimersDurable(t *testing.T) {
 	w := begin(t, "--appendonly", "yes", "--appendfsync", "always")
 	n, span := size(400, 10_000), size(time.Second, 10*time.Second)
@@ -25,7 +25,7 @@ func TestTimersDurable(t *testing.T) {
 	go func() { repeated <- w.insist(due, span) }()
 	w.during(from.Add(span).Sub(w.now()), doing, func(what string) {
 		if what == "kill" {
-			w.kill(w.anybody(2))
+			w.kill(w.random(2))
 			return
 		}
 		w.server.Kill()
@@ -40,8 +40,8 @@ func TestTimersDurable(t *testing.T) {
 	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
-// insist requests timers over a span of time, repeatedly until Redis has confirmed each,
-// and returns how many needed more than one request.
+// insist requests timers over a span of time. It repeats each request until Redis has
+// confirmed it, and returns how many it had to repeat.
 func (w *environment) insist(ts timers, span time.Duration) (repeated int) {
 	const atOnce, pause = 20, 20 * time.Millisecond
 	rdb, ids := w.server.Client(w.t), ts.sorted()

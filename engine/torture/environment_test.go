@@ -30,7 +30,7 @@ const (
 	timersKey = "flunq:timers:all"
 )
 
-// environment is a Redis, the processes around it, and the test's means to disturb them.
+// environment is a Redis and the processes around it, with methods to disturb them.
 type environment struct {
 	*processes
 
@@ -134,7 +134,7 @@ func (w *environment) want(what string, got, most int) {
 // full run has the machine to itself.
 func patience() time.Duration { return size(3*time.Minute, 50*time.Second) }
 
-// until waits until left returns "", else left says what remains.
+// until waits until left, which describes what is unfinished, returns "".
 func (w *environment) until(left func() string) {
 	w.t.Helper()
 	deadline := time.Now().Add(patience())
@@ -170,8 +170,8 @@ func (w *environment) start(id string, def *dsl.Definition, input any) {
 	w.must(w.engine.Start(w.t.Context(), tenant, id, def, text))
 }
 
-// atRest returns what there is still to do, "" for nothing: timers, and events that these
-// groups have pending or unread.
+// atRest describes the unfinished work: timers, and events that these groups have pending
+// or unread. It returns "" if there is none.
 func (w *environment) atRest(groups ...string) string {
 	var left []string
 	// All at the same moment: an event may become a timer at any time.
@@ -194,8 +194,8 @@ func (w *environment) atRest(groups ...string) string {
 	return strings.Join(left, ", ")
 }
 
-// everybody returns the groups of all services.
-func everybody() []string {
+// allGroups returns the groups of all services.
+func allGroups() []string {
 	return []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
 }
 
@@ -229,7 +229,7 @@ func (w *environment) noDeadLetters(expected ...string) (others int) {
 	return others
 }
 
-// settle waits until everything is done, stops the processes, and fails the test if
+// settle waits until all work is finished, stops the processes, and fails the test if
 // anything is left.
 func (w *environment) settle(groups ...string) {
 	w.t.Helper()
@@ -316,7 +316,7 @@ func names(kind string, n int) []string {
 }
 
 // during disturbs the environment at random moments of a span of time, which may have
-// begun already.
+// already begun.
 func (w *environment) during(span time.Duration, doing map[string]int, do func(what string)) {
 	span = max(span, 500*time.Millisecond)
 	type moment struct {
@@ -348,5 +348,5 @@ func sortedKeys(m map[string]int) []string {
 	return out
 }
 
-// anybody returns a random index below n.
-func (w *environment) anybody(n int) int { return w.rand.IntN(n) }
+// random returns a random index below n.
+func (w *environment) random(n int) int { return w.rand.IntN(n) }

@@ -34,7 +34,7 @@ func TestContention(t *testing.T) {
 	do, want := counting(branches, rounds)
 	began := time.Now()
 	w.start("x", w.define("counting", do), struct{}{})
-	w.settle(everybody()...)
+	w.settle(allGroups()...)
 
 	s, err := w.ended("x")
 	w.report("workers=%d rounds=%d versions=%d results=%d took=%v", processes*workers, branches*rounds, s.Version,
@@ -46,8 +46,8 @@ func TestContention(t *testing.T) {
 	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
-// A process that is stopped for three leases during its work, and then continues, changes
-// nothing that others have done meanwhile.
+// A process that is stopped for three leases and then continues its work does not change
+// what others have done meanwhile.
 func TestStopped(t *testing.T) {
 	w := begin(t)
 	stops, each := size(1, 5), size(20, 60)
@@ -64,14 +64,14 @@ func TestStopped(t *testing.T) {
 	var ids []string
 	kept := 0
 	for range stops {
-		kept += w.stop(w.anybody(3), func() {
+		kept += w.stop(w.random(3), func() {
 			for _, id := range names(fmt.Sprintf("x%d-", len(ids)), each) {
 				w.start(id, def, map[string]any{"url": g.URL + "/" + id})
 				ids = append(ids, id)
 			}
 		})
 	}
-	w.settle(everybody()...)
+	w.settle(allGroups()...)
 
 	wrong := 0
 	for _, id := range ids {
@@ -95,13 +95,13 @@ func TestStopped(t *testing.T) {
 	w.want("dead letters", w.noDeadLetters(), 0)
 }
 
-// stop suspends a process for three leases while it holds messages, and returns how many.
-// work provides new messages, repeatedly if they are done too soon.
+// stop stops a process for three leases while it holds messages, and returns their number.
+// It calls work to provide new messages, repeatedly if they are handled too soon.
 func (w *environment) stop(slot int, work func()) (kept int) {
 	w.t.Helper()
 	work()
 	w.until(func() string {
-		if w.atRest(everybody()...) == "" {
+		if w.atRest(allGroups()...) == "" {
 			work()
 		}
 		name := w.signal(slot, syscall.SIGSTOP)

@@ -19,8 +19,8 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// The master dies during the work, and its replica replaces it: everything that was
-// replicated continues and ends.
+// The master dies and its replica replaces it: all executions that were replicated continue
+// and end.
 func TestFailover(t *testing.T) {
 	w := begin(t, "--repl-diskless-sync-delay", "0")
 	n := size(20, 300)
@@ -44,7 +44,7 @@ func TestFailover(t *testing.T) {
 		return ""
 	})
 	outage := time.Since(began)
-	w.settle(everybody()...)
+	w.settle(allGroups()...)
 
 	wrong := 0
 	for i, id := range ids {
@@ -69,8 +69,8 @@ const (
 	master  = "torture"
 )
 
-// watched gives the Redis a replica and a sentinel, and returns the address under which
-// the current master is found.
+// watched adds a replica and a sentinel to the Redis, and returns an address that leads to
+// the current master.
 func (w *environment) watched() string {
 	w.t.Helper()
 	_, port, err := net.SplitHostPort(w.address)

@@ -27,7 +27,7 @@ func TestIdle(t *testing.T) {
 		}
 		return ""
 	})
-	time.Sleep(time.Second) // everything that is done only once is over
+	time.Sleep(time.Second) // until the work of the start is over
 
 	engine, server := w.cpuTime(w.pid(0)), w.cpuTime(w.server.PID())
 	time.Sleep(span)

@@ -24,8 +24,8 @@ const resting = `do:
         - keep: {set: {n: "${ .n }"}}
 `
 
-// Redis rejects writes for want of memory: no transition is half done, and everything
-// continues when there is memory again.
+// Redis rejects writes because it is out of memory: no transition is half done, and
+// everything continues once there is memory again.
 func TestMemory(t *testing.T) {
 	w := begin(t, "--maxmemory-policy", "noeviction")
 	n, windows := size(20, 320), size(1, 8)
@@ -52,7 +52,7 @@ func TestMemory(t *testing.T) {
 		w.must(w.rdb.Del(t.Context(), fillerKey).Err())
 	}
 	began := time.Now()
-	w.settle(everybody()...)
+	w.settle(allGroups()...)
 
 	took, wrong := time.Since(began), 0
 	for i, id := range ids {
@@ -77,7 +77,7 @@ func TestMemory(t *testing.T) {
 
 const fillerKey = "torture:filler"
 
-// fill leaves Redis little memory and uses that up until writes are rejected.
+// fill limits Redis' memory and fills it until writes are rejected.
 func (w *environment) fill() {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -98,7 +98,7 @@ func (w *environment) fill() {
 	})
 }
 
-// refused returns how many commands were rejected for want of memory.
+// refused returns how many commands were rejected because Redis was out of memory.
 func (w *environment) refused() string {
 	w.t.Helper()
 	info, err := w.rdb.InfoMap(w.t.Context(), "errorstats").Result()

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// role is what a process of the engine does.
+// role configures a process of the engine.
 type role struct {
 	Redis     string        `json:"redis"`
 	Process   string        `json:"process"`
@@ -66,7 +66,7 @@ func (r role) options() engine.Options {
 	return opts
 }
 
-// play runs a process. It ends with SIGTERM, or with its parent.
+// play runs a process until SIGTERM, or until its parent ends.
 func play(text string) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	redis.SetLogger(silent{})
@@ -104,8 +104,7 @@ func (r role) run(ctx context.Context, log *slog.Logger) error {
 	return e.Run(ctx, log)
 }
 
-// unneeded ends a process whose sweep has restored something, since nothing is lost in
-// these tests.
+// unneeded ends a process whose sweep restores something, since these tests lose nothing.
 func unneeded(a delivery.Activity) {
 	if a.What == delivery.Restored {
 		fmt.Fprintf(os.Stderr, "level=ERROR msg=\"restored %d of execution %s\"\n", a.Count, a.Message.Event.Execution)
@@ -127,7 +126,7 @@ const (
 	poisonPath    = "/poison"
 )
 
-// branded is a transport that adds the process' name to calls, and ends the process if a
+// branded is a transport that adds the process' name to calls, and crashes the process if a
 // call is poison.
 type branded struct {
 	process string

@@ -42,7 +42,7 @@ func newProcesses(t *testing.T) *processes {
 	t.Cleanup(func() {
 		c.close()
 		if t.Failed() {
-			t.Log(c.grumbles())
+			t.Log(c.distinctLogs())
 		}
 	})
 	return c
@@ -69,7 +69,7 @@ func (c *processes) spawn(slot int) {
 	if err == nil {
 		defer log.Close()
 		p.command.Stderr = log
-		_, err = p.command.StdinPipe() // open while the parent lives
+		_, err = p.command.StdinPipe() // open while the parent runs
 	}
 	if err == nil {
 		err = p.command.Start()
@@ -93,7 +93,7 @@ func (c *processes) await(slot int, p *process) {
 	switch {
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
 	case c.closed && (status.ExitStatus() == 0 || status.Signaled() && status.Signal() == syscall.SIGTERM):
-		// It ended in order, or was told to before it had begun.
+		// It ended normally, or was stopped before it had begun.
 	default:
 		c.t.Errorf("process %s ended by itself: %v", p.name, p.command.ProcessState)
 	}
@@ -127,14 +127,14 @@ func (c *processes) pid(slot int) int {
 	return c.members[slot].command.Process.Pid
 }
 
-// died returns when a process died; zero if it lives.
+// died returns when a process died; zero if it is still running.
 func (c *processes) died(name string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dead[name]
 }
 
-// close stops all processes, and fails the test unless they end in order.
+// close stops all processes, and fails the test unless they end normally.
 func (c *processes) close() {
 	c.mu.Lock()
 	if !c.closed {
@@ -157,8 +157,8 @@ func (c *processes) close() {
 	}
 }
 
-// grumbles returns what the processes have logged, each line once.
-func (c *processes) grumbles() string {
+// distinctLogs returns what the processes have logged, each line once.
+func (c *processes) distinctLogs() string {
 	said := map[string]string{}
 	for _, file := range c.logs() {
 		text, _ := os.ReadFile(file)
@@ -170,7 +170,7 @@ func (c *processes) grumbles() string {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%d processes, which logged %d different lines:", len(c.dead), len(said))
 	for i, what := range slices.Sorted(maps.Keys(said)) {
-		if i == mostGrumbles {
+		if i == mostLines {
 			out.WriteString("\n\t…")
 			break
 		}
@@ -179,7 +179,7 @@ func (c *processes) grumbles() string {
 	return out.String()
 }
 
-const mostGrumbles = 30
+const mostLines = 30
 
 func (c *processes) logs() []string {
 	files, _ := filepath.Glob(filepath.Join(c.dir, "*"))

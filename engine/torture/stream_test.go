@@ -13,7 +13,7 @@ import (
 // kept returns how many events the consumers of a process have pending.
 func (w *environment) kept(process string) (n int) {
 	w.t.Helper()
-	for _, group := range everybody() {
+	for _, group := range allGroups() {
 		consumers, err := w.rdb.XInfoConsumers(w.t.Context(), streamKey, group).Result()
 		w.must(err)
 		for _, c := range consumers {

@@ -30,7 +30,7 @@ type call struct {
 	answered      bool
 }
 
-// newTarget answers after a pause, and after a long one below /long/.
+// newTarget returns a target that answers after a pause, and below /long/ after a long one.
 func newTarget(t *testing.T, pause, long time.Duration) *target {
 	t.Helper()
 	g := &target{pause: pause, long: long, calls: map[string][]call{}}
@@ -82,8 +82,8 @@ func (g *target) runs(below string) (most, all int) {
 	return most, all
 }
 
-// needless returns how many runs repeated a task that a living process was performing, or
-// whose answer a living process had received.
+// needless returns how many runs repeated a task that a running process was performing, or
+// whose response a running process had received.
 func (g *target) needless(died func(process string) time.Time) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

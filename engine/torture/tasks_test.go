@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Whatever dies while tasks are performed, each execution ends with its result, and a
-// task that crashes its process affects hardly any others.
+// Whatever dies while tasks are performed, each execution ends with its result, and a task
+// that crashes its process hardly affects others.
 func TestTasks(t *testing.T) {
 	w := begin(t)
 	n, long, kills, span := size(60, 3_000), size(2, 20), size(3, 30), size(time.Second, 20*time.Second)
@@ -29,13 +29,13 @@ func TestTasks(t *testing.T) {
 	next := ids
 	w.during(span, doing, func(what string) {
 		if what == "kill" {
-			w.kill(w.anybody(3))
+			w.kill(w.random(3))
 			return
 		}
 		w.start(next[0], def, map[string]any{"url": g.URL + folder(next[0]) + "/" + next[0]})
 		next = next[1:]
 	})
-	w.settle(everybody()...)
+	w.settle(allGroups()...)
 	w.checkTasks(g, ids)
 }
 

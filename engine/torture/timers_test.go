@@ -165,7 +165,7 @@ func TestTimers(t *testing.T) {
 	asked, foreign := w.plan("asked", n/2, from, span), w.plan("put", n/2, from, span)
 	w.put(foreign)
 	w.ask(asked)
-	w.during(from.Add(span).Sub(w.now()), map[string]int{"kill": kills}, func(string) { w.kill(w.anybody(2)) })
+	w.during(from.Add(span).Sub(w.now()), map[string]int{"kill": kills}, func(string) { w.kill(w.random(2)) })
 	w.settle(store.TimerGroup)
 
 	fired := w.firings(tenant)
@@ -178,8 +178,8 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// Redis itself dies too, and restarts with what it had written: no timer is lost or
-// early, and no workflow sees one twice.
+// Redis dies too, and restarts with the data on its disk: no timer is lost or early, and no
+// workflow sees one twice.
 func TestTimersWithoutRedis(t *testing.T) {
 	w := begin(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	n, waiting, span := size(200, 9_000), size(50, 1_000), size(700*time.Millisecond, 8*time.Second)
@@ -197,7 +197,7 @@ func TestTimersWithoutRedis(t *testing.T) {
 	w.written()
 	w.during(from.Add(span).Sub(w.now()), doing, func(what string) {
 		if what == "kill" {
-			w.kill(w.anybody(2))
+			w.kill(w.random(2))
 			return
 		}
 		w.server.Kill()
@@ -253,8 +253,8 @@ func TestLateness(t *testing.T) {
 	from := w.now().Add(size(500*time.Millisecond, 2*time.Second))
 	due := w.plan("t", n, from, span)
 	w.ask(due)
-	// Nothing else sends commands meanwhile: each command makes Redis end expired
-	// blocking reads, which by itself it does ten times a second.
+	// Nothing else sends commands meanwhile: each command makes Redis end expired blocking
+	// reads, which it otherwise does ten times a second.
 	time.Sleep(from.Add(span).Sub(w.now()))
 	w.settle(store.TimerGroup)
 

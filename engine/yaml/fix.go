@@ -12,10 +12,10 @@ import (
 	yaml3 "gopkg.in/yaml.v3"
 )
 
-// The YAML parser stops at its first error, and reports its line at most. A text that it
-// rejects is therefore scanned line by line for common mistakes. Each is corrected in a
-// copy with the same lines, and the copy is parsed instead, so that all mistakes are
-// reported, including those of the workflow.
+// The YAML parser stops at its first error and reports at most its line. Therefore a text
+// that it rejects is scanned line by line for common mistakes. Each is corrected in a copy
+// with the same lines, and the copy is parsed instead, so that all mistakes are reported,
+// including those in the workflow itself.
 
 // yamlMistake is one mistake in the YAML of a document.
 type yamlMistake struct {
@@ -33,15 +33,15 @@ type fixer struct {
 	levels   []level // the open maps and lists, outermost first
 	mistakes []yamlMistake
 	shifts   map[int][]shift
-	vague    map[int]bool // lines whose meaning is uncertain after a fix: no further mistakes are reported there
-	except   map[Pos]bool // mistakes that are not corrected
+	vague    map[int]bool // lines that are uncertain after a fix: no further mistakes are reported there
+	except   map[Pos]bool // mistakes that must not be corrected
 
 	tabs     int // number of lines indented with tabs
 	firstTab int // index of the mistake that reports them
 	indented reindentation
 }
 
-// level is an open map or list.
+// level is a map or list that is not yet complete.
 type level struct {
 	indent int
 	list   bool
@@ -49,14 +49,14 @@ type level struct {
 	open   bool // that key or item has no value yet
 }
 
-// reindentation shifts a block whose indentation does not match its neighbours.
+// reindentation shifts a block whose indentation does not match the lines around it.
 type reindentation struct {
 	from, by int // lines indented by at least from columns are shifted by this many
 	active   bool
 }
 
 const (
-	maxSlips  = 30
+	maxFixes  = 30
 	lookAhead = 1000      // number of lines to search for the end of a quote or a brace
 	maxProven = 128 << 10 // largest text in bytes for which neededFixes runs
 )
@@ -68,11 +68,11 @@ func fixYAML(source []byte, keys []string, except map[Pos]bool) *fixer {
 	for line := range strings.Lines(string(source)) {
 		m.lines = append(m.lines, strings.TrimRight(line, "\r\n"))
 	}
-	for i := 0; i < len(m.lines) && len(m.mistakes) < maxSlips; i++ {
+	for i := 0; i < len(m.lines) && len(m.mistakes) < maxFixes; i++ {
 		i = m.line(i)
 	}
 	if m.tabs > 1 {
-		m.mistakes[m.firstTab].suggestion = fmt.Sprintf("replace the tab by spaces, here and on %s below", plural(m.tabs-1, "line"))
+		m.mistakes[m.firstTab].suggestion = fmt.Sprintf("replace the tab with spaces, here and on %s below", plural(m.tabs-1, "line"))
 	}
 	return m
 }
@@ -105,7 +105,7 @@ func (m *fixer) pos(line, offset int) Pos {
 	return Pos{line + 1, m.original(line+1, column)}
 }
 
-// original returns the column in the document of a column in the copy.
+// original converts a column in the copy to one in the document.
 func (m *fixer) original(line, column int) int {
 	for _, s := range slices.Backward(m.shifts[line]) {
 		if column >= s.column+max(s.by, 0) {
@@ -164,7 +164,7 @@ func (m *fixer) line(i int) int {
 		m.levels = nil
 		return i
 	case strings.HasPrefix(text, "<<<<<<< ") || strings.HasPrefix(text, ">>>>>>> ") || text == "=======":
-		if m.found(i, 0, "keep one of the two versions, and remove this line", "a merge of git that was not resolved") {
+		if m.found(i, 0, "keep one of the two versions, and remove this line", "an unresolved merge conflict of git") {
 			m.lines[i] = "#" + text[1:]
 		}
 		return i
@@ -183,7 +183,7 @@ func (m *fixer) indentation(i int) int {
 	space := text[:at]
 	switch {
 	case strings.Contains(space, "\t"):
-		s := yamlMistake{m.pos(i, strings.IndexByte(space, '\t')), "YAML is indented with spaces, here is a tab", "replace the tab by spaces"}
+		s := yamlMistake{m.pos(i, strings.IndexByte(space, '\t')), "YAML is indented with spaces, this is a tab", "replace the tab with spaces"}
 		if m.except[s.Pos] {
 			return -1
 		}
@@ -196,7 +196,7 @@ func (m *fixer) indentation(i int) int {
 		m.replace(i, 0, at, strings.Repeat(" ", width))
 		return width
 	case strings.ContainsAny(space, "\u00a0\u3000"):
-		if m.found(i, strings.IndexAny(space, "\u00a0\u3000"), "replace it by a space", "here is another kind of space") {
+		if m.found(i, strings.IndexAny(space, "\u00a0\u3000"), "replace it with a space", "this is another kind of space") {
 			width := utf8.RuneCountInString(space)
 			m.lines[i] = strings.Repeat(" ", width) + text[at:]
 			return width
@@ -229,7 +229,7 @@ func (m *fixer) opened() bool { return len(m.levels) > 0 && m.top().open }
 func (m *fixer) top() *level { return &m.levels[len(m.levels)-1] }
 
 // place finds the map or list that a line belongs to by its indentation. A line that
-// belongs to none is reindented like its neighbours.
+// belongs to none is reindented like the lines around it.
 func (m *fixer) place(i, at int) int {
 	if m.indented.active && at >= m.indented.from {
 		m.replace(i, 0, at, strings.Repeat(" ", max(0, at+m.indented.by)))
@@ -250,7 +250,7 @@ func (m *fixer) place(i, at int) int {
 	switch {
 	case kept > 0 && above[kept-1].indent == at && above[kept-1].list && !item &&
 		(kept == 1 || above[kept-2].indent < at) && !tightItem.MatchString(m.lines[i][at:]) && plainKey.MatchString(m.lines[i][at:]):
-		if m.found(i, at, "put `- ` before it, or indent it further", "this line stands among the items of a list, and has no `- `") {
+		if m.found(i, at, "put `- ` before it, or indent it further", "this line is among the items of a list, but has no `- `") {
 			m.replace(i, at, at, "- ")
 			m.indented = reindentation{from: at + 1, by: 2, active: true}
 		}
@@ -263,8 +263,8 @@ func (m *fixer) place(i, at int) int {
 			return at
 		}
 		return m.reindent(i, at, above[deepest].indent,
-			fmt.Sprintf("indent it as line %d, or remove the value there", above[deepest].line),
-			fmt.Sprintf("this line is indented deeper than line %d, which has its value already", above[deepest].line))
+			fmt.Sprintf("indent it like line %d, or remove the value there", above[deepest].line),
+			fmt.Sprintf("this line is indented deeper than line %d, which already has a value", above[deepest].line))
 	default:
 		// Between two levels: it belongs to one of them.
 		return m.between(i, at, above[max(kept-1, 0):], item)
@@ -288,7 +288,7 @@ func (m *fixer) between(i, at int, choices []level, item bool) int {
 			others = append(others, s)
 		}
 	}
-	return m.reindent(i, at, best.indent, fmt.Sprintf("indent it by %d, as line %d", best.indent, best.line),
+	return m.reindent(i, at, best.indent, fmt.Sprintf("indent it by %d, like line %d", best.indent, best.line),
 		fmt.Sprintf("this line is indented by %s, the lines that it can belong to by %s", plural(at, "space"), strings.Join(slices.Compact(others), " or ")))
 }
 
@@ -325,7 +325,7 @@ func (m *fixer) enter(i, indent int, list bool) {
 // content scans a line from its first character after the indentation.
 func (m *fixer) content(i, at int) int {
 	if tab := tabBehindDash.FindStringIndex(m.lines[i][at:]); tab != nil &&
-		m.found(i, at+1, "replace the tab by a space", "a tab after the dash of a list item") {
+		m.found(i, at+1, "replace the tab with a space", "a tab after the dash of a list item") {
 		m.replace(i, at+1, at+tab[1], " ")
 	}
 	for listItem.MatchString(m.lines[i][at:]) {
@@ -370,11 +370,11 @@ func (m *fixer) listAt(indent int) bool {
 	return slices.ContainsFunc(m.levels, func(l level) bool { return l.list && l.indent == indent })
 }
 
-// keyless corrects a line that should have a key, and has none.
+// keyless corrects a line that should have a key but has none.
 func (m *fixer) keyless(i, at int) []int {
 	rest := m.lines[i][at:]
 	find := func() []int { return plainKey.FindStringSubmatchIndex(m.lines[i][at:]) }
-	if colon := strings.Index(rest, "："); colon > 0 && m.found(i, at+colon, "write a plain : and a space", "here is another kind of colon") {
+	if colon := strings.Index(rest, "："); colon > 0 && m.found(i, at+colon, "write a plain : and a space", "this is another kind of colon") {
 		m.replace(i, at+colon, at+colon+len("："), ": ")
 		return find()
 	}
@@ -402,8 +402,8 @@ func (m *fixer) keyless(i, at int) []int {
 	return nil
 }
 
-// SpacedKey returns text that was meant as a key and a value, with the missing space
-// inserted; or "".
+// SpacedKey inserts the missing space into text that is meant as a key and a value, such as
+// a:1. It returns "" for any other text.
 func SpacedKey(text string) string {
 	if tight := tightKey.FindStringSubmatch(text); tight != nil && !strings.ContainsAny(text, "\n") {
 		return Cut(tight[1]+": "+tight[2], 60)
@@ -526,7 +526,7 @@ var anchorName = regexp.MustCompile(`^\*([\w-]+)$`)
 // block skips the lines of a block scalar, which begins with | or >.
 func (m *fixer) block(i, from, base int) int {
 	if !blockText.MatchString(m.lines[i][from:]) {
-		m.quotes(i, from, "begin the text on the next line, indented", "a text with %c begins on the next line", m.lines[i][from])
+		m.quotes(i, from, "begin the text on the next line, indented", "text after %c begins on the next line", m.lines[i][from])
 		return i
 	}
 	last := i
@@ -575,12 +575,12 @@ func (m *fixer) innerQuote(i, from, end int) {
 	whole := strings.HasSuffix(inner, text[from:from+1])
 	inner = strings.TrimSuffix(inner, text[from:from+1])
 	suggestion := "put quotes around the whole value: " + InSingleQuotes(value)
-	message := "the text in quotes ends here, but the line goes on"
+	message := "the text in quotes ends here, but the line continues"
 	switch {
 	case whole && text[from] == '"':
-		suggestion, message = "put single quotes around it: "+InSingleQuotes(inner), "a double quote inside of double quotes"
+		suggestion, message = "put single quotes around it: "+InSingleQuotes(inner), "a double quote inside double quotes"
 	case whole:
-		suggestion, message = "write it twice: "+InSingleQuotes(inner), "a single quote inside of single quotes"
+		suggestion, message = "write it twice: "+InSingleQuotes(inner), "a single quote inside single quotes"
 	default:
 		inner = value
 	}
@@ -602,7 +602,7 @@ func (m *fixer) escapes(i, from, end int) {
 		}
 		inner := text[from+1 : end]
 		_, size := utf8.DecodeRuneInString(text[at+1:])
-		if m.found(i, at, "put single quotes around it: "+InSingleQuotes(inner), "YAML does not know %s in double quotes", text[at:at+1+size]) {
+		if m.found(i, at, "put single quotes around it: "+InSingleQuotes(inner), "YAML has no escape %s in double quotes", text[at:at+1+size]) {
 			m.quoteValue(i, from, end+1, inner)
 		}
 		return

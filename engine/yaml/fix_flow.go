@@ -42,7 +42,7 @@ type flowReader struct {
 	first int
 	open  []opener
 	value bool // the previous token is a value: a comma or a colon must follow
-	given bool // the text is too malformed to correct
+	given bool // the text is left to the parser, since it cannot be corrected here
 }
 
 // leaves reports whether a line belongs to the surrounding block, so the brackets were
@@ -86,7 +86,7 @@ func closingOf(bracket byte) string {
 	return "]"
 }
 
-// behind checks that nothing follows the last bracket.
+// behind reports text after the last bracket.
 func (f *flowReader) behind(line, at, first, from int) int {
 	m := f.m
 	rest := strings.TrimSpace(m.lines[line][at:])
@@ -94,7 +94,7 @@ func (f *flowReader) behind(line, at, first, from int) int {
 		return line
 	}
 	if line != first {
-		m.found(line, at, "", "the line goes on behind the closing bracket")
+		m.found(line, at, "", "the line continues after the closing bracket")
 		return line
 	}
 	value := bare(m.lines[line][from:])
@@ -103,7 +103,7 @@ func (f *flowReader) behind(line, at, first, from int) int {
 		suggestion = "quote the expression: " + InSingleQuotes("${ "+value+" }")
 	}
 	at += len(m.lines[line][at:]) - len(strings.TrimLeft(m.lines[line][at:], " \t"))
-	if m.found(line, at, suggestion, "the line goes on behind the closing %s", m.lines[line][at-1-spaces(m.lines[line][:at]):at-spaces(m.lines[line][:at])]) {
+	if m.found(line, at, suggestion, "the line continues after the closing %s", m.lines[line][at-1-spaces(m.lines[line][:at]):at-spaces(m.lines[line][:at])]) {
 		m.quoteValue(line, from, from+len(value), value)
 		m.vague[line+1] = true
 	}
@@ -227,7 +227,7 @@ func (f *flowReader) quote(line, at int) int {
 	return len(text)
 }
 
-// inner finds a quote of an expression that was mistaken for the end of the text.
+// inner corrects a double quote of an expression that ends the quoted text early.
 func (f *flowReader) inner(line, at, end int) int {
 	m := f.m
 	text := m.lines[line]
@@ -244,7 +244,7 @@ func (f *flowReader) inner(line, at, end int) int {
 	brace := ClosingBrace(text[dollar+2:])
 	last := dollar + 2 + brace + 1
 	if brace < 0 || last >= len(text) || text[last] != '"' ||
-		!m.found(line, end, "put single quotes around it: "+InSingleQuotes(text[at+1:last]), "a double quote inside of double quotes") {
+		!m.found(line, end, "put single quotes around it: "+InSingleQuotes(text[at+1:last]), "a double quote inside double quotes") {
 		return end + 1
 	}
 	value := text[at+1 : last]
@@ -263,7 +263,7 @@ func (f *flowReader) word(line, at int) int {
 			return len(text)
 		}
 		value := text[at : at+2+end+1]
-		if m.found(line, at, "quote it: "+InSingleQuotes(value), "an expression inside of %c %s needs quotes", f.open[len(f.open)-1].bracket,
+		if m.found(line, at, "quote it: "+InSingleQuotes(value), "an expression inside %c %s needs quotes", f.open[len(f.open)-1].bracket,
 			closingOf(f.open[len(f.open)-1].bracket)) {
 			m.quoteValue(line, at, at+len(value), value)
 			return at + 2 + len(strings.ReplaceAll(value, "'", "''"))

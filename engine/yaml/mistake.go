@@ -38,8 +38,8 @@ type Mistakes struct {
 	source []byte
 }
 
-// NewMistakes returns the mistakes of a file that is no workflow document, in the order of
-// its lines; source is its text.
+// NewMistakes returns the mistakes of a file that is not a workflow document, in the order
+// of its lines; source is its text.
 func NewMistakes(source []byte, list []Mistake) *Mistakes {
 	m := &Mistakes{source: source}
 	for _, one := range list {
@@ -59,7 +59,7 @@ func (m *Mistakes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Render writes each mistake with its line and a suggestion.
+// Render writes each mistake with its line and a suggestion, with colours if color is true.
 func (m *Mistakes) Render(w io.Writer, color bool) {
 	for _, one := range m.List {
 		render(w, m.source, one, lookOf(color, red))
@@ -91,13 +91,13 @@ type Collector struct {
 	keys     []string // words after which a colon may be missing
 	Mistakes []Mistake
 	Warnings []Mistake
-	said     map[Mistake]bool // reported mistakes and warnings: a shared policy is checked once per use
+	said     map[Mistake]bool // reported mistakes and warnings, which may recur: a shared policy is checked once per use
 	more     int              // number of mistakes beyond the limit
 	muted    map[int]bool     // lines for which nothing more is reported
 }
 
-// NewCollector returns a Collector for a file, which mistakes name. keys are the keys that the file
-// may have, so that a missing colon is recognized.
+// NewCollector returns a Collector for a file; mistakes show its name. keys are words after
+// which a missing colon is recognized.
 func NewCollector(file string, keys ...string) *Collector {
 	return &Collector{file: file, keys: keys, said: map[Mistake]bool{}}
 }
@@ -112,13 +112,13 @@ func (c *Collector) Warn(at Pos, suggestion, format string, args ...any) {
 	c.add(&c.Warnings, Mistake{at, fmt.Sprintf(format, args...), suggestion, c.file})
 }
 
-// Omit counts a mistake that is not reported, because of MaxMistakes.
+// Omit counts a mistake that is not reported because of MaxMistakes.
 func (c *Collector) Omit() { c.more++ }
 
 // Full reports whether no more mistakes are reported, so that checks can be skipped.
 func (c *Collector) Full() bool { return len(c.Mistakes) >= MaxMistakes }
 
-// longest is the largest size of a message in bytes.
+// longest is the maximum length of a message in bytes.
 const longest = 800
 
 func (c *Collector) add(to *[]Mistake, m Mistake) {

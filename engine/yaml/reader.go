@@ -13,26 +13,27 @@ import (
 	"flunq.io/flunq/engine/spelling"
 )
 
-// maxRead is the number of values that a Reader reads, those that aliases repeat included.
+// maxRead is the number of values that a Reader reads at most, including those that aliases
+// repeat.
 const maxRead = 200_000
 
-// Reader reads the nodes of a file that people write by hand, such as mocks or tests, and
-// collects all mistakes with their positions.
+// Reader reads a file that people write by hand, such as mocks or tests, and collects all
+// mistakes with their positions.
 type Reader struct {
 	source    []byte
 	collector *Collector
 	values    *treeBuilder
 }
 
-// NewReader returns a Reader of a file; mistakes name the file. keys are those after which a
-// missing colon is recognized.
+// NewReader returns a Reader of a file; mistakes show its name. keys are words after which
+// a missing colon is recognized.
 func NewReader(file string, source []byte, keys ...string) *Reader {
 	c := NewCollector(file, keys...)
 	return &Reader{source: source, collector: c, values: newTreeBuilder(c, maxRead, maxRead)}
 }
 
-// Root returns the root of the single document in the file: nil if it is empty, or cannot be
-// parsed, which is recorded as a mistake.
+// Root returns the root of the single document in the file. It returns nil if the file is
+// empty or cannot be parsed; the latter is recorded as a mistake.
 func (r *Reader) Root() *yaml3.Node {
 	source := r.source
 	// YAML allows no tabs between tokens; in valid JSON they occur nowhere else.
@@ -67,8 +68,8 @@ func (r *Reader) resolved(n *yaml3.Node) (*yaml3.Node, bool) {
 // Fields are the keys that an object may have, with their readers.
 type Fields map[string]func(value *yaml3.Node)
 
-// Object reads a map: known keys by their readers, others by rest. If rest is nil, other
-// keys are mistakes.
+// Object reads a map: known keys with their readers, others with rest. If rest is nil,
+// other keys are mistakes.
 func (r *Reader) Object(n *yaml3.Node, what string, known Fields, rest func(key, value *yaml3.Node)) {
 	n, ok := r.resolved(n)
 	if !ok {
@@ -100,7 +101,7 @@ func (r *Reader) Object(n *yaml3.Node, what string, known Fields, rest func(key,
 	}
 }
 
-// Each returns a reader of a list whose items are read by read.
+// Each returns a reader of a list that reads each item with read.
 func (r *Reader) Each(what string, read func(*yaml3.Node)) func(*yaml3.Node) {
 	return func(n *yaml3.Node) {
 		if n.Kind != yaml3.SequenceNode {

@@ -26,7 +26,7 @@ f.yaml:3:8: names is a map, want a list`
 	}
 }
 
-// An alias that multiplies itself does not exhaust the memory.
+// Aliases that multiply do not exhaust the memory.
 func TestTooManyValues(t *testing.T) {
 	t.Parallel()
 	source := "a: &a [1,1,1,1,1,1,1,1,1,1]\n"

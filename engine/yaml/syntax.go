@@ -15,12 +15,12 @@ import (
 	yaml3 "gopkg.in/yaml.v3"
 )
 
-// Read parses a text into a tree. It returns nil if there is none, or if it reports why it
-// cannot.
+// Read parses a text into a tree. It returns nil if the text is empty or cannot be parsed;
+// the latter is reported to collector.
 func Read(collector *Collector, source []byte) *Node {
 	switch {
 	case len(source) > MaxSize:
-		collector.Mistake(Pos{1, 1}, "", "the document has %d bytes, the most is %d", len(source), MaxSize)
+		collector.Mistake(Pos{1, 1}, "", "the document has %d bytes, the limit is %d", len(source), MaxSize)
 		return nil
 	case !utf8.Valid(source):
 		at := first(source, func(r rune, size int) bool { return r == utf8.RuneError && size == 1 })
@@ -28,7 +28,7 @@ func Read(collector *Collector, source []byte) *Node {
 		return nil
 	case bytes.ContainsFunc(source, control):
 		at := first(source, func(r rune, _ int) bool { return control(r) })
-		collector.Mistake(at, `write it as an escape in double quotes: "\x1b"`, "here is a control character")
+		collector.Mistake(at, `write it as an escape in double quotes: "\x1b"`, "this is a control character")
 		return nil
 	case bytes.HasPrefix(leading(source), []byte("%TAG")):
 		collector.Mistake(Pos{1, 1}, "remove it", "a %%TAG directive is not supported")
@@ -46,8 +46,8 @@ func Read(collector *Collector, source []byte) *Node {
 	return root
 }
 
-// leading returns the text without the comments, empty lines and directives before the
-// document, up to the first directive that matters.
+// leading returns the text from its first line that is not a comment, empty, or a directive
+// other than %TAG.
 func leading(source []byte) []byte {
 	for len(source) > 0 {
 		line, rest, _ := bytes.Cut(source, []byte("\n"))
@@ -103,8 +103,8 @@ func pairs(source []byte) []byte {
 	})
 }
 
-// Root returns the root of the one document in a YAML or JSON text: nil if there is none, or
-// if c has the reason.
+// Root returns the root of the single document in a YAML or JSON text. It returns nil if
+// the text is empty or cannot be parsed; the latter is reported to c.
 func Root(c *Collector, source []byte) *yaml3.Node {
 	documents, err := decode(source)
 	if err != nil {
@@ -121,15 +121,15 @@ func Root(c *Collector, source []byte) *yaml3.Node {
 
 // decode parses the documents of a YAML text, at most the first few.
 func decode(source []byte) (documents []*yaml3.Node, err error) {
-	// A panic of the YAML library counts as a mistake in the document.
+	// A panic of the YAML library is reported as a mistake in the document.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	const many = 5
+	const most = 5
 	decoder := yaml3.NewDecoder(bytes.NewReader(source))
-	for len(documents) < many {
+	for len(documents) < most {
 		n := &yaml3.Node{}
 		if err := decoder.Decode(n); errors.Is(err, io.EOF) {
 			return documents, nil
@@ -169,7 +169,7 @@ func decodeFixed(collector *Collector, source []byte, refused error) []*yaml3.No
 	return documents
 }
 
-// neededFixes omits each correction without which the text can be parsed equally far.
+// neededFixes drops each correction without which the text can be parsed just as far.
 func neededFixes(m *fixer, source []byte, err error) *fixer {
 	reached, _ := yamlError(err)
 	except := map[Pos]bool{}
@@ -178,7 +178,7 @@ func neededFixes(m *fixer, source []byte, err error) *fixer {
 		other := fixYAML(source, m.keys, except)
 		_, without := decode(other.text())
 		line, _ := yamlError(without)
-		// If other mistakes appear without it, it is needed as well: it comes first.
+		// If other mistakes appear without this correction, it is needed.
 		elsewhere := slices.ContainsFunc(other.mistakes, func(o yamlMistake) bool {
 			return !slices.ContainsFunc(m.mistakes, func(s yamlMistake) bool { return s.Pos == o.Pos })
 		})
@@ -191,8 +191,8 @@ func neededFixes(m *fixer, source []byte, err error) *fixer {
 
 var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
 
-// yamlError returns the line and the message of a YAML parser's error. Without a line
-// number the line is far beyond the end.
+// yamlError returns the line and the message of a YAML parser's error. If the error has no
+// line, the line is a huge number.
 func yamlError(err error) (line int, said string) {
 	if err == nil {
 		return 0, ""
@@ -239,19 +239,19 @@ func plainWords(said, line string) (message, suggestion string) {
 	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 	switch {
 	case strings.Contains(indent, "\t") || strings.Contains(said, "tab character"):
-		return "YAML is indented with spaces, here is a tab", "replace the tab by spaces"
+		return "YAML is indented with spaces, this is a tab", "replace the tab with spaces"
 	case strings.Contains(said, "mapping values are not allowed"):
-		return "a second `: ` in one line, or a wrong indentation", "quote a value that has `: ` in it: key: '${ … }'"
+		return "a second `: ` in one line, or a wrong indentation", "quote a value that contains `: `: key: '${ … }'"
 	case strings.Contains(said, "unexpected end of stream"):
 		return "a quote, bracket or brace is never closed", ""
 	case strings.Contains(said, "cannot start any token"):
 		return "a value cannot begin with this character", "quote the value: key: '…'"
 	case strings.Contains(said, "could not find expected ':'"):
-		return "this line is no `key: value`, no list item and continues no text", "add `: ` after the key, or mend the indentation"
+		return "this line is neither a `key: value` nor a list item nor the continuation of a text", "add `: ` after the key, or correct the indentation"
 	case strings.Contains(said, "expected ',' or"):
-		return "a list in [ ] or a map in { } goes on without a comma, or is never closed", "quote text that has { } [ ] in it"
+		return "a list in [ ] or a map in { } lacks a comma, or is never closed", "quote text that contains { } [ ]"
 	case strings.Contains(said, "did not find expected key"), strings.Contains(said, "did not find expected '-' indicator"):
-		return "this line is indented differently from its neighbours, or text before it is not quoted well", "indent keys of one map, and items of one list, alike"
+		return "this line is indented differently from its neighbours, or the text before it is not quoted correctly", "indent keys of one map, and items of one list, alike"
 	case strings.Contains(said, "exceeded max depth"):
 		return "nested too deeply", ""
 	case strings.Contains(said, "expected node content"):

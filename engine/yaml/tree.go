@@ -1,6 +1,6 @@
-// Package yaml reads YAML and JSON that people write by hand, within limits, and reports every
-// mistake with its position and, where it can tell, what was meant: for workflow documents,
-// mocks, tests and data.
+// Package yaml reads YAML and JSON that people write by hand (workflow documents, mocks,
+// tests and data), within limits. It reports every mistake with its position and, if
+// possible, what was probably meant.
 //
 // Its trees follow YAML 1.2: dates, yes and no are text. Common mistakes of syntax are
 // corrected in a copy, so that all of a document's mistakes are reported at once.
@@ -19,7 +19,7 @@ import (
 	yaml3 "gopkg.in/yaml.v3"
 )
 
-// Limits of a file. Each is far above what people write, and low enough that a hostile
+// Limits of a file. Each is far above what people write, but low enough that a hostile
 // document is rejected in well under a second.
 const (
 	// MaxSize is the size of a document's text in bytes.
@@ -38,7 +38,7 @@ const (
 	MaxMistakes = 200
 )
 
-// Shape is the type of a value in a document: that of its JSON.
+// Shape is the JSON type of a value in a document.
 type Shape int
 
 // The shapes.
@@ -51,7 +51,7 @@ const (
 	Object
 )
 
-// String names a shape as mistakes do.
+// String returns the name of a shape for a message.
 func (s Shape) String() string {
 	return [...]string{"nothing", "a boolean", "a number", "text", "a list", "a map"}[s]
 }
@@ -132,7 +132,7 @@ func (n *Node) KeyPos(key string) Pos {
 	return n.Pos
 }
 
-// Step returns the member of a map or a list that a segment of a JSON pointer names, and
+// Step returns the member of a map or list that a segment of a JSON pointer selects, and
 // the position of its key.
 func (n *Node) Step(segment string) (Pos, *Node) {
 	if n == nil {
@@ -155,7 +155,7 @@ type treeBuilder struct {
 	nodes     int
 	aliases   int
 	open      map[*yaml3.Node]bool // anchors whose aliases are being expanded, to detect cycles
-	full      bool                 // a limit was exceeded: the rest is left out
+	full      bool                 // a limit was exceeded: the rest is ignored
 }
 
 func newTreeBuilder(c *Collector, most, aliases int) *treeBuilder {
@@ -203,15 +203,15 @@ func (t *treeBuilder) build(y *yaml3.Node, depth int) *Node {
 	return n
 }
 
-// alias expands *name to a copy of what &name marks. The copy keeps the position of the
-// anchor.
+// alias expands *name to a copy of the value that &name marks. The copy has the positions
+// of the original.
 func (t *treeBuilder) alias(y *yaml3.Node, depth int) *Node {
 	at := posOf(y)
 	if t.aliases++; t.aliases > t.mostAlias {
 		t.refuse(at, "more than %d aliases", t.mostAlias)
 	}
 	if y.Alias == nil || t.open[y.Alias] {
-		t.refuse(at, "the alias *%s is inside of what it stands for", y.Value)
+		t.refuse(at, "the alias *%s contains itself", y.Value)
 	}
 	if t.full {
 		return &Node{Pos: at}
@@ -280,7 +280,7 @@ func (n *Node) replaceNull(key string, value *Node) {
 	}
 }
 
-// merge adds the members that << merges. They never replace a key of the map's own.
+// merge adds the members that << merges. They never replace the map's own members.
 func (t *treeBuilder) merge(n *Node, data map[string]any, merged []*Node) {
 	for _, m := range merged {
 		for _, f := range m.Fields {
@@ -309,7 +309,7 @@ func (t *treeBuilder) sources(y *yaml3.Node, depth int) []*Node {
 	}
 	for _, m := range found {
 		if m.Shape != Object && !t.full {
-			t.collector.Mistake(posOf(y), "<<: *name, where &name is on a map", "<< wants a map or a list of maps, this is %s", m.Shape)
+			t.collector.Mistake(posOf(y), "<<: *name, where &name is on a map", "<< needs a map or a list of maps, this is %s", m.Shape)
 			return nil
 		}
 	}
@@ -408,11 +408,11 @@ func (t *treeBuilder) taggedScalar(n *Node, y *yaml3.Node) {
 		return
 	}
 	if t.unquoted(n, y.Value); n.Shape != want {
-		t.collector.Mistake(n.Pos, "remove the tag", "%s is not what its tag %s says", Quote(y.Value), y.Tag)
+		t.collector.Mistake(n.Pos, "remove the tag", "%s does not match its tag %s", Quote(y.Value), y.Tag)
 	}
 }
 
-// plain parses an unquoted value.
+// unquoted parses an unquoted value.
 func (t *treeBuilder) unquoted(n *Node, s string) {
 	switch s {
 	case "", "~", "null", "Null", "NULL":
@@ -438,12 +438,12 @@ func (t *treeBuilder) unquoted(n *Node, s string) {
 	case floatPattern.MatchString(s):
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil || math.IsInf(f, 0) {
-			t.collector.Mistake(n.Pos, "quote it to have it as text", "the number %s is too large", Quote(s))
+			t.collector.Mistake(n.Pos, "quote it to make it text", "the number %s is too large", Quote(s))
 			f = 0
 		}
 		n.Shape, n.Data = Number, f
 	case notFinite.MatchString(s):
-		t.collector.Mistake(n.Pos, "quote it to have it as text", "%s is not a number in JSON", s)
+		t.collector.Mistake(n.Pos, "quote it to make it text", "%s is not a number in JSON", s)
 		n.Shape, n.Data = Number, 0
 	}
 }
@@ -451,7 +451,7 @@ func (t *treeBuilder) unquoted(n *Node, s string) {
 func (t *treeBuilder) whole(n *Node, digits string, base int) {
 	n.Shape, n.Data = Number, 0
 	if len(digits) > MaxDigits {
-		t.collector.Mistake(n.Pos, "quote it to have it as text", "a number of more than %d digits", MaxDigits)
+		t.collector.Mistake(n.Pos, "quote it to make it text", "a number of more than %d digits", MaxDigits)
 		return
 	}
 	i, ok := new(big.Int).SetString(digits, base)

@@ -28,7 +28,7 @@ func names(n int) (out []string) {
 }
 
 // Between two reads of many tenants, only those with events are read.
-func TestLivelyTenantsAreReadInBetween(t *testing.T) {
+func TestRecentTenantsAreReadInBetween(t *testing.T) {
 	t.Parallel()
 	all := names(1000) // read every 15 ms
 	var l recentTenants
@@ -60,9 +60,9 @@ func TestLivelyTenantsAreReadInBetween(t *testing.T) {
 	}
 }
 
-// All tenants together yield no more than a process can hold, and a tenant with many
-// events gets more at once.
-func TestPortionsOfManyTenants(t *testing.T) {
+// A read of all tenants stays small, and a single tenant with many events gets larger
+// reads.
+func TestReadSizeOfManyTenants(t *testing.T) {
 	t.Parallel()
 	var p readSize
 	if n := p.of(20, 100); n != 100 {
@@ -75,7 +75,7 @@ func TestPortionsOfManyTenants(t *testing.T) {
 	for _, want := range []int{8, 16, 32, 64, 100, 100} {
 		p.saw(events(p.of(1000, 100), "t0003"), p.of(1000, 100))
 		if n := p.of(1000, 100); n != want {
-			t.Fatalf("for one with much to do %d are read, want %d", n, want)
+			t.Fatalf("of a tenant with many events %d are read, want %d", n, want)
 		}
 	}
 	p.saw(events(3, names(1000)...), 100)
@@ -85,7 +85,7 @@ func TestPortionsOfManyTenants(t *testing.T) {
 }
 
 // While events are large, fewer are read at once, until they are small again.
-func TestPortionsOfLargeEvents(t *testing.T) {
+func TestReadSizeOfLargeEvents(t *testing.T) {
 	t.Parallel()
 	var p readSize
 	saw := func(n, bytes int) {

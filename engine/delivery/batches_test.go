@@ -19,7 +19,7 @@ func ids(msgs []store.Message) (out []string) {
 	return out
 }
 
-// together handles everything but some types with handle.
+// together handles the messages of all types except some in batches.
 func (d *consumer) together(t *testing.T, handle func([]store.Message) error, but ...event.Type) error {
 	t.Helper()
 	if d.Empty() {
@@ -31,8 +31,8 @@ func (d *consumer) together(t *testing.T, handle func([]store.Message) error, bu
 	return d.HandleBatches(t.Context(), wanted, func(_ context.Context, msgs []store.Message) error { return handle(msgs) })
 }
 
-// Wanted messages come at once and in order; the rest is acknowledged.
-func TestTogether(t *testing.T) {
+// Wanted messages are handled in one batch and in order; the others are acknowledged.
+func TestHandleBatches(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
 	for _, id := range []string{"a", "b", "c"} {
@@ -56,8 +56,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// After an error, the whole batch comes again.
-func TestTogetherStopsAtAnError(t *testing.T) {
+// After an error, the whole batch is handled again.
+func TestHandleBatchesStopsAtAnError(t *testing.T) {
 	t.Parallel()
 	d := newConsumer(t)
 	d.send(t, "a")
@@ -76,8 +76,8 @@ func TestTogetherStopsAtAnError(t *testing.T) {
 	}
 }
 
-// A poison candidate is isolated, in its batch and in its process.
-func TestTogetherSkipsPoisonCandidates(t *testing.T) {
+// A poison candidate is a batch of its own.
+func TestBufferSeparatesPoisonCandidates(t *testing.T) {
 	t.Parallel()
 	buffer := &delivery.Buffer{}
 	msgs := []store.Message{{ID: "1"}, {ID: "2"}, {ID: "3", Crashes: 2}, {ID: "4", Crashes: 3}, {ID: "5"}}
@@ -93,7 +93,7 @@ func TestTogetherSkipsPoisonCandidates(t *testing.T) {
 }
 
 // While a poison candidate is being handled, nothing else begins.
-func TestTogetherWaitsForPoisonCandidates(t *testing.T) {
+func TestHandleBatchesWaitsForPoisonCandidates(t *testing.T) {
 	t.Parallel()
 	isolation := &delivery.Isolation{}
 	if !isolation.Enter(store.Message{Crashes: 2}) {
@@ -108,6 +108,6 @@ func TestTogetherWaitsForPoisonCandidates(t *testing.T) {
 	isolation.Leave()
 	must(t, d.together(t, handle))
 	if !isolation.Enter(store.Message{Crashes: 2}) {
-		t.Error("somebody is still inside")
+		t.Error("a message has not left")
 	}
 }
