@@ -82,7 +82,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// collect makes services runnable again whose calls have returned.
+// collect makes the services whose calls have returned runnable again.
 func (c *calls) collect() {
 	for _, back := range c.arrived {
 		back.service.calling = false
@@ -126,9 +126,9 @@ const (
 	delayWays     = 4 // half of the simulations delay branches
 )
 
-// delayCall delays a call until nothing else happens at this moment. Without a latency in the
-// mocks nobody knows how long calls take, so parallel calls can finish in any order. No
-// virtual time passes.
+// delayCall delays a call until nothing else happens at this moment. Mocks without a latency
+// do not say how long calls take, so parallel calls can finish in any order. No virtual time
+// passes.
 func (w *environment) delayCall(req *http.Request) error {
 	s := w.current
 	if s == nil || !w.parallel {

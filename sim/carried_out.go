@@ -45,8 +45,8 @@ type carriedOutCalls struct {
 	known map[string]bool
 }
 
-// carriedOut reports whether a response status means that the service did what it was
-// asked: not if it refused, failed or redirected the request unchanged.
+// carriedOut reports whether a response status means that the service did what it was asked,
+// and did not refuse, fail or redirect the request.
 func carriedOut(status int) bool {
 	return status < http.StatusBadRequest && status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect
 }
@@ -86,7 +86,7 @@ func sentBy(req *http.Request) []byte {
 		return nil
 	}
 	text, _ := io.ReadAll(body) // the body is in memory
-	_ = body.Close()            // likewise
+	_ = body.Close()            // closing memory cannot fail
 	return text
 }
 
@@ -137,8 +137,8 @@ func (w *environment) kept(root string) map[string]any {
 	return out
 }
 
-// done returns the external effects of an execution.
-func (w *environment) done(id string) (calls []Call, kept map[string]any) {
+// effectsOf returns the external effects of an execution.
+func (w *environment) effectsOf(id string) (calls []Call, kept map[string]any) {
 	for _, c := range w.carried.calls {
 		if c.Execution == id {
 			calls = append(calls, c)
@@ -161,10 +161,9 @@ func joined(a, b map[string]any) map[string]any {
 	return a
 }
 
-// effects returns a hash of what a run changed outside the engine: the calls that were
-// carried out and are not safe, and the state kept by mocks. It is "" if there is
-// nothing.
-func (w *environment) effects() string {
+// effectsHash returns a hash of what a run changed outside the engine: the unsafe calls that
+// were carried out, and the state kept by mocks. It is "" if nothing changed.
+func (w *environment) effectsHash() string {
 	var lines []string
 	for i := range w.carried.calls {
 		if c := &w.carried.calls[i]; !c.Safe() {

@@ -9,10 +9,9 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// checkedEnds caches ends of executions in which the invariants found no violation. The
-// invariants depend only on what Redis has of an execution and on how late its timers may
-// be, so an identical end need not be checked twice: most runs of a search are alike. It
-// is safe for concurrent use.
+// checkedEnds caches ends of executions that violate no invariant. The invariants depend only
+// on what Redis stores of an execution and on how late its timers may be, so an identical end
+// need not be checked twice: most runs of a search are alike. It is safe for concurrent use.
 type checkedEnds struct {
 	seed maphash.Seed
 
@@ -21,7 +20,7 @@ type checkedEnds struct {
 	space int // number of history entries that may still be cached
 }
 
-// checkedKey identifies what Redis has of an execution.
+// checkedKey identifies what Redis stores of an execution.
 type checkedKey struct {
 	id     string
 	remote bool

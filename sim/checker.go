@@ -33,7 +33,7 @@ func (w *checker) inspect(ctx context.Context, id string, broken invariant.Repor
 		return end, nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		broken("no execution is lost", id, "there is nothing of it in Redis")
+		broken("no execution is lost", id, "it is not in Redis")
 		return end, nil
 	}
 	if err != nil {
@@ -47,7 +47,7 @@ func (w *checker) inspect(ctx context.Context, id string, broken invariant.Repor
 		return end, nil
 	}
 	if n := int64(len(end.History)); n != x.Version {
-		broken("a history is complete", id, "it has %d entries, its version is %d", n, x.Version)
+		broken("a history is complete", id, "it has %d entries, but its version is %d", n, x.Version)
 	}
 	x.ID = id
 	w.checkTimes(x, end.History, broken)
@@ -64,7 +64,7 @@ func (w *checker) checkHistory(ctx context.Context, x store.Execution, history [
 	}
 	env, err := w.engine.Definitions.Hash(ctx, w.tenantOf(x.ID), x.Workflow, x.Definition)
 	if err != nil {
-		broken("a definition stays", x.ID, "%v", err)
+		broken("a definition is kept while an execution uses it", x.ID, "%v", err)
 		return
 	}
 	w.checkDefinitionTenant(ctx, x, broken)
@@ -72,15 +72,15 @@ func (w *checker) checkHistory(ctx context.Context, x store.Execution, history [
 	state, err := w.rebuild(env, x.ID, history)
 	switch {
 	case err != nil:
-		broken("a history is a run of its definition", x.ID, "%v", err)
+		broken("a history follows from its definition", x.ID, "%v", err)
 	case string(state.Status) != x.Status:
-		broken(ruleKept, x.ID, "it is %s, its history says %s", x.Status, state.Status)
+		broken(ruleKept, x.ID, "it is %s, but its history says %s", x.Status, state.Status)
 	case state.Status == decide.Completed && !bytes.Equal(expr.Encode(state.Output.V), x.Output):
-		broken(ruleKept, x.ID, "its output is %s, its history says %s", x.Output, expr.Encode(state.Output.V))
+		broken(ruleKept, x.ID, "its output is %s, but its history says %s", x.Output, expr.Encode(state.Output.V))
 	case state.Status == decide.Completed && len(x.Error) > 0:
-		broken(ruleKept, x.ID, "it is completed, and its error is %s", x.Error)
+		broken(ruleKept, x.ID, "it is completed, but has the error %s", x.Error)
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
-		broken(ruleKept, x.ID, "its error is %s, its history says %v", x.Error, state.Error)
+		broken(ruleKept, x.ID, "its error is %s, but its history says %v", x.Error, state.Error)
 	default:
 		w.checkListeners(ctx, x.ID, env, state, broken)
 	}
@@ -127,14 +127,14 @@ func (w *checker) checkTimes(x store.Execution, history []event.Event, broken in
 		return
 	}
 	if first := history[0].Time; !x.CreatedAt.Equal(first) {
-		broken(ruleKept, x.ID, "it was created at %v, its history begins at %v", x.CreatedAt, first)
+		broken(ruleKept, x.ID, "it was created at %v, but its history begins at %v", x.CreatedAt, first)
 	}
 	last := history[len(history)-1].Time
-	switch over := decide.Status(x.Status).Ended(); {
-	case over && !x.EndedAt.Equal(last):
-		broken(ruleKept, x.ID, "it has ended at %v, its history at %v", x.EndedAt, last)
-	case !over && !x.EndedAt.IsZero():
-		broken(ruleKept, x.ID, "it goes on, and has ended at %v", x.EndedAt)
+	switch ended := decide.Status(x.Status).Ended(); {
+	case ended && !x.EndedAt.Equal(last):
+		broken(ruleKept, x.ID, "it ended at %v, but its history at %v", x.EndedAt, last)
+	case !ended && !x.EndedAt.IsZero():
+		broken(ruleKept, x.ID, "it has not ended, but its end time is %v", x.EndedAt)
 	}
 }
 
@@ -155,7 +155,7 @@ func (w *checker) checkIndexes(ends []End, broken invariant.Report) {
 			w.memory.Ranked(store.Keys{}.Executions(tenant, list), func(id string, score float64) {
 				id = w.label(tenant, id)
 				if w.tenantOf(id) != tenant {
-					broken(ruleApart, id, "it is listed by tenant %s", tenant)
+					broken(ruleApart, id, "it is listed under tenant %s", tenant)
 				}
 				checkIndexEntry(id, list, score, ends, broken)
 				recordList(id, list, places, broken)
@@ -168,7 +168,7 @@ func (w *checker) checkIndexes(ends []End, broken invariant.Report) {
 // recordList records the list of an execution, and checks that it is in no other one.
 func recordList(id, list string, places map[string]string, broken invariant.Report) {
 	if other := places[id]; other != "" {
-		broken(ruleListed, id, "it is among the %s ones and the %s ones", other, list)
+		broken(ruleListed, id, "it is listed as both %s and %s", other, list)
 	}
 	places[id] = list
 }
@@ -177,9 +177,9 @@ func recordList(id, list string, places map[string]string, broken invariant.Repo
 func checkIndexEntry(id, list string, at float64, ends []End, broken invariant.Report) {
 	i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
 	if i < 0 {
-		broken(ruleListed, id, "it is among the %s ones, and there is nothing of it", list)
+		broken(ruleListed, id, "it is listed as %s, but does not exist", list)
 	} else if h := ends[i].History; len(h) > 0 && int64(at) != h[0].Time.UnixMilli() {
-		broken(ruleListed, id, "it is listed as of %v, and began at %v", int64(at), h[0].Time)
+		broken(ruleListed, id, "it is listed as started at %v, but started at %v", time.UnixMilli(int64(at)).UTC(), h[0].Time)
 	}
 }
 
@@ -191,7 +191,7 @@ func misplaced(ends []End, places map[string]string, broken invariant.Report) {
 			want = string(end.Status)
 		}
 		if end.Status != "" && end.Status != Removed && places[end.ID] != want {
-			broken(ruleListed, end.ID, "it is %s, and among the %q ones", end.Status, places[end.ID])
+			broken(ruleListed, end.ID, "it is %s, but listed as %q", end.Status, places[end.ID])
 		}
 	}
 }
@@ -225,13 +225,13 @@ func (w *checker) documentedOf(tenant, rest string, ends []End) bool {
 func (w *checker) checkKeys(ends []End, broken invariant.Report) {
 	for _, key := range w.memory.Keys("") {
 		if !w.documented(key, ends) {
-			broken("no key is left over", "", "%s belongs to nothing", key)
+			broken("no key is left over", "", "%s belongs to no execution", key)
 		}
 	}
 	const order = 40 // digits, and a blank before the timer
 	w.memory.Fields("flunq:timers:keys", func(identity, timer string) {
 		if len(timer) > order+1 {
-			broken("no timer is left", "", "that of %s is known still", identity)
+			broken("no timer is left", "", "the timer of %s is still registered", identity)
 		}
 	})
 	w.checkWorkingData(ends, broken)
@@ -245,7 +245,7 @@ func (w *checker) checkWorkingData(ends []End, broken invariant.Report) {
 		}
 		w.memory.Fields(w.keyOf(end.ID), func(name, _ string) {
 			if strings.Contains(name, ":") || name == "snapshot" || name == "snapshot_version" {
-				broken("an ended execution keeps no working data", end.ID, "%s is left", name)
+				broken("an ended execution keeps no working data", end.ID, "field %s is left", name)
 			}
 		})
 	}
@@ -264,19 +264,21 @@ func (w *checker) checkChildren(ends []End, published map[eventKey]bool, broken 
 		}
 		id, parent := w.idOf(end.ID), end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))]
 		if end.Status.Ended() && !published[eventKey{parent, id + "/parent"}] {
-			broken("a parent learns how its child ends", end.ID, "%s did not learn it", parent)
+			broken("a parent learns how its child ends", end.ID, "%s did not", parent)
 		}
 		at := slices.IndexFunc(ends, func(e End) bool { return e.ID == parent })
 		if at >= 0 {
 			checkChildResult(ends[at], end, begun.ParentTask, id, broken)
 		}
 		if at >= 0 && abandoned(ends[at].History, begun.ParentTask, id, end.History) && !published[eventKey{end.ID, id + "/cancel"}] {
-			broken("a child that nobody waits for is cancelled", end.ID, "%s of %s ended before it", begun.ParentTask, parent)
+			broken("a child that no task waits for is cancelled", end.ID, "%s of %s ended before it, and it was not cancelled", begun.ParentTask, parent)
 		}
 	}
 }
 
-// checkChildResult checks that a parent received the result with which its child ended.
+const ruleChild = "a parent receives the result of its child"
+
+// checkChildResult checks that a parent received the result of its child.
 func checkChildResult(parent, child End, task, id string, broken invariant.Report) {
 	for _, e := range parent.History {
 		if e.Type != event.TaskCompleted || e.Task != task || e.ID != id+"/parent" {
@@ -286,19 +288,19 @@ func checkChildResult(parent, child End, task, id string, broken invariant.Repor
 		switch {
 		case decide.DecodeData(e, &c) != nil:
 		case c.Success != (child.Status == decide.Completed):
-			broken("a parent goes on as its child has ended", parent.ID, "%s was told success: %t, and %s is %s", task, c.Success, child.ID, child.Status)
+			broken(ruleChild, parent.ID, "%s received success: %t, but %s is %s", task, c.Success, child.ID, child.Status)
 		case c.Success && !invariant.SameData(c.Output, child.Output):
-			broken("a parent goes on as its child has ended", parent.ID, "%s was told %s, and the output of %s is %s", task, c.Output, child.ID, child.Output)
+			broken(ruleChild, parent.ID, "%s received the output %s, but that of %s is %s", task, c.Output, child.ID, child.Output)
 		case !c.Success && child.Status == decide.Faulted && child.Error != nil && (c.Error == nil || c.Error.Type != child.Error.Type || c.Error.Status != child.Error.Status):
-			broken("a parent goes on as its child has ended", parent.ID, "%s was told %v, and %s failed with %v", task, c.Error, child.ID, child.Error)
+			broken(ruleChild, parent.ID, "%s received the error %v, but %s failed with %v", task, c.Error, child.ID, child.Error)
 		}
 		return
 	}
 }
 
-// abandoned reports whether the task that waits for a child ended without it, or its
-// execution was given up before the child ended.
-func abandoned(history []event.Event, task, child string, its []event.Event) bool {
+// abandoned reports whether the task that waits for a child ended without its result, or the
+// engine gave up the task's execution before the child ended.
+func abandoned(history []event.Event, task, child string, childHistory []event.Event) bool {
 	asked := false
 	for _, e := range history {
 		switch {
@@ -307,7 +309,7 @@ func abandoned(history []event.Event, task, child string, its []event.Event) boo
 		case e.Type == event.TaskCompleted && e.Task == task:
 			return e.ID != child+"/parent"
 		case asked && invariant.GivenUp(e):
-			last := its[len(its)-1]
+			last := childHistory[len(childHistory)-1]
 			return !ended(last) || last.Time.After(e.Time)
 		}
 	}
@@ -332,7 +334,7 @@ func (w *checker) checkListeners(ctx context.Context, id string, env *decide.Env
 		}
 		for _, typ := range invariant.EventTypes(filters) {
 			if !w.listensFor(ctx, id, typ) && !w.listensFor(ctx, id, "*") {
-				broken("a listening execution is on the list of listeners", id, "%s waits for %s, and is on no list for it", invariant.RunName(n.Run.String()), typ)
+				broken("a listening execution is on the list of listeners", id, "%s waits for %s, but is on no list for it", invariant.RunName(n.Run.String()), typ)
 			}
 		}
 	}
@@ -343,13 +345,13 @@ func (w *checker) checkTimersSet(ctx context.Context, id string, needed []event.
 	there, err := timers.New(w.engine.Store).Armed(ctx, needed)
 	for i, t := range there {
 		if err == nil && t.ID == "" {
-			broken("a timer that is waited for is there", id, "the %s timer of %s for %v is not", t.Kind, invariant.RunName(t.TaskID), needed[i].FireAt)
+			broken("every timer that a task waits for exists", id, "the %s timer of %s for %v does not", t.Kind, invariant.RunName(t.TaskID), needed[i].FireAt)
 		}
 	}
 }
 
-// checkReceived checks that events from outside reached an execution that listened for their type
-// the whole time.
+// checkReceived checks that events from outside reached an execution that listened for their
+// type all the time.
 func (w *checker) checkReceived(end End, broken invariant.Report) {
 	if w.cfg.Mocks == nil || len(w.cfg.Mocks.Events) == 0 || !slices.Contains(w.ids, end.ID) {
 		return
@@ -358,7 +360,7 @@ func (w *checker) checkReceived(end End, broken invariant.Report) {
 		for i, m := range w.cfg.Mocks.Events {
 			at := w.cfg.Start.Add(m.After)
 			if e := m.Event(i, at); !w.poison.includes(e.ID) && l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
-				broken("an event reaches the tasks that listen for it", end.ID, "%s %s did not, and %s has listened since %v", e.Type, e.ID, invariant.RunName(l.task), l.from)
+				broken("an event reaches the tasks that listen for it", end.ID, "%s %s did not reach %s, which had listened since %v", e.Type, e.ID, invariant.RunName(l.task), l.from)
 			}
 		}
 	}
@@ -493,7 +495,7 @@ func (w *checker) checkRepeatedCalls(broken invariant.Report) {
 	}
 	for d, n := range w.actions {
 		if n > 1 {
-			broken("a call is made once where nothing goes wrong", d.Execution, "%s %s of %s reached the world %d times", d.Method, d.URL, d.Task, n)
+			broken("without faults a call is made once", d.Execution, "%s %s of %s reached its service %d times", d.Method, d.URL, d.Task, n)
 		}
 	}
 }
@@ -516,7 +518,7 @@ func (w *checker) allEnded(ends []End) bool {
 	})
 }
 
-const ruleDeadLetter = "nothing is given up"
+const ruleDeadLetter = "no message becomes a dead letter without a reason"
 
 // checkLeftovers checks that no timers and no unhandled events are left once all executions
 // have ended.
@@ -572,7 +574,7 @@ func (w *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invaria
 		}
 		for _, l := range deadLetters {
 			if slices.Contains(l.Fields, event.AttemptAttribute) {
-				broken("a dead letter is what was sent", w.label(tenant, l.Event.Execution), "that of %s %s says that it was delivered before", l.Event.Type, l.Event.ID)
+				broken("a dead letter holds the original entry", w.label(tenant, l.Event.Execution), "that of %s %s has the attribute of a redelivery", l.Event.Type, l.Event.ID)
 			}
 			if own, along := w.explainedByPoison(tenant, l); own || along {
 				if own {
@@ -580,7 +582,7 @@ func (w *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invaria
 				}
 				continue
 			}
-			broken(ruleDeadLetter, w.label(tenant, l.Event.Execution), "%s %s by the %s after %d: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
+			broken(ruleDeadLetter, w.label(tenant, l.Event.Execution), "%s %s by the %s after %d attempts: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
 		}
 	}
 	w.checkPoison(reported, broken)
@@ -591,7 +593,7 @@ func (w *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invaria
 // problem decodes an error from Redis; nil if there is none.
 func problem(text json.RawMessage) *event.Problem {
 	var p *event.Problem
-	_ = json.Unmarshal(text, &p) // anything else is no problem
+	_ = json.Unmarshal(text, &p) // anything else is not an error
 	return p
 }
 
@@ -613,7 +615,7 @@ func (w *checker) checkActs(ends []End, broken invariant.Report) {
 		}
 	}
 	for _, c := range left {
-		broken("operator actions are in the history", c.execution, "%s of %s is not", c.typ, invariant.RunName(c.task))
+		broken("every operator action is in the history", c.execution, "%s of %s is not", c.typ, invariant.RunName(c.task))
 	}
 }
 
@@ -624,6 +626,6 @@ func (w *checker) checkDefinitionTenant(ctx context.Context, x store.Execution, 
 	}
 	key := store.Keys{}.Definition(w.tenantOf(x.ID), x.Workflow)
 	if there, err := w.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
-		broken(ruleApart, x.ID, "its definition %s is another tenant's", x.Definition)
+		broken(ruleApart, x.ID, "its definition %s belongs to another tenant", x.Definition)
 	}
 }

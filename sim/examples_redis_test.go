@@ -31,9 +31,9 @@ import (
 	cases "flunq.io/flunq/sim/spec"
 )
 
-// The examples end on a real Redis as they do in the simulator. An operator takes the
-// place of the clock: whenever nothing else is left to do, the operator fires the next
-// timer, releases the next answer, or sends the next event.
+// The examples end on a real Redis as they do in the simulator. An operator replaces the
+// clock: whenever nothing else is left to do, the operator fires the next timer, releases the
+// next answer, or sends the next event.
 func TestExamplesOnRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t)
@@ -78,8 +78,8 @@ type operated struct {
 
 // pending is a delayed answer.
 type pending struct {
-	at      time.Duration
-	through chan struct{}
+	at       time.Duration
+	released chan struct{}
 }
 
 // one serializes the mocks' answers.
@@ -107,7 +107,7 @@ func (o *operated) sleep(ctx context.Context, d time.Duration) error {
 	o.mu.Unlock()
 	defer o.mu.Lock()
 	select {
-	case <-p.through:
+	case <-p.released:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -167,8 +167,8 @@ func (o *operated) run(t *testing.T) store.Execution {
 	defer func() {
 		stop()
 		o.mu.Lock()
-		for _, p := range o.answers { // no task waits for these any more
-			close(p.through)
+		for _, p := range o.answers { // no task waits for these now
+			close(p.released)
 		}
 		o.mu.Unlock()
 		wg.Wait()
@@ -213,7 +213,7 @@ func (o *operated) idle(t *testing.T) bool {
 	return busy == int64(answers)
 }
 
-// pass makes time pass until the next thing happens, and reports whether there is any.
+// pass makes time pass until something happens. It returns false if nothing is left to happen.
 func (o *operated) pass(t *testing.T) bool {
 	t.Helper()
 	set, _, err := timers.New(o.engine.Store).List(t.Context(), timers.Filter{Tenant: o.tenant}, "", 1000)
@@ -238,7 +238,7 @@ func (o *operated) pass(t *testing.T) bool {
 	}
 	if len(o.answers) > 0 {
 		sooner(o.answers[0].at, func() {
-			close(o.answers[0].through)
+			close(o.answers[0].released)
 			o.answers = o.answers[1:]
 		})
 	}

@@ -32,13 +32,13 @@ type example struct {
 	fault   string // short name or URI of the error's type
 	detail  string // part of the error's detail
 	at      string // instance of the error
-	waits   bool   // does not end, for want of events
+	waits   bool   // does not end, because an event is missing
 	elapsed time.Duration
 	calls   []string // that go out, in order; not compared if nil
 }
 
-// All official examples run as they should; those that need more than HTTP and
-// events fault, naming what cannot be run.
+// All official examples run as they should; those that need more than HTTP and events fault
+// with an error that names what is unsupported.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	table := examples()
@@ -62,7 +62,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The table is about files that exist.
+// Each entry of the table has a file.
 func TestExamplesExist(t *testing.T) {
 	t.Parallel()
 	left := examples()

@@ -16,7 +16,7 @@ import (
 // FaultKind is something that can go wrong in a distributed engine.
 type FaultKind string
 
-// The kinds of faults. All but CallLost strike at a command that a service sends to
+// The kinds of faults. All but CallLost are injected at a command that a service sends to
 // Redis.
 const (
 	CrashBefore   FaultKind = "crash-before" // the process dies before Redis receives the command
@@ -36,8 +36,8 @@ func Faults() []FaultKind {
 	return []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, StopRequested, Outage, Clock, CallLost}
 }
 
-// Fault is one fault: it strikes a service at its n-th command, counted from the start of
-// its process.
+// Fault is one fault, injected into a service at its n-th command, or its n-th call for
+// CallLost, counted from the start of its process.
 type Fault struct {
 	Kind    FaultKind     `json:"kind"`
 	Service string        `json:"service"`
@@ -45,10 +45,10 @@ type Fault struct {
 	Amount  time.Duration `json:"amount,omitempty"` // a duration, or how far the clock jumps
 }
 
-// Plan says what goes wrong in a simulation.
+// Plan lists the faults of a simulation.
 type Plan struct {
-	Faults []Fault     // these faults …
-	Kinds  []FaultKind // … and random faults of these kinds, drawn from the seed
+	Faults []Fault     // explicit faults
+	Kinds  []FaultKind // kinds of random faults, which depend on the seed
 	Rate   uint64      // one in Rate commands, for each kind; 200 if 0
 	Most   int         // the maximum number of random faults in one run; 12 if 0
 }
@@ -56,14 +56,14 @@ type Plan struct {
 // Harmless reports whether the plan has no faults.
 func (p *Plan) Harmless() bool { return p == nil || len(p.Faults) == 0 && len(p.Kinds) == 0 }
 
-// InjectedFault is a fault that happened.
+// InjectedFault is a fault that was injected.
 type InjectedFault struct {
 	Fault
 	At      time.Time // virtual
-	Event   int       // the number of history events by then
+	Event   int       // number of history events so far
 	Doing   string    // the command, in words
 	Process int
-	Task    string // the execution and task run of the call that was struck, "" for commands
+	Task    string // the execution and task run of the call, "" for commands
 
 	relieved bool // other processes could take over from a process that was asked to stop
 }
@@ -77,8 +77,8 @@ func (s InjectedFault) Cost() time.Duration {
 	return s.Amount + Recovery
 }
 
-// Recovery is how long it can take until other processes claim and perform the work of
-// one that was struck.
+// Recovery is how long it can take until other processes claim and perform the work of a
+// crashed one.
 const Recovery = 90 * time.Second
 
 // The ranges of random amounts: some are shorter than a lease, some longer.
@@ -89,7 +89,7 @@ const (
 	longestAway   = 10 * time.Minute
 )
 
-// amount returns the duration of a fault, or how far it moves the clock, drawn from n.
+// amount returns the duration of a fault, or how far it moves the clock; n is a random number.
 func (k FaultKind) amount(n uint64) time.Duration {
 	span := func(longest time.Duration) time.Duration {
 		return time.Duration(n%uint64(longest/time.Millisecond)+1) * time.Millisecond
@@ -108,13 +108,13 @@ func (k FaultKind) amount(n uint64) time.Duration {
 	}
 }
 
-// wording describes commands for people, by their names.
-func wording(cmds []redis.Cmder) string {
-	var words []string
+// commandNames describes commands by their names.
+func commandNames(cmds []redis.Cmder) string {
+	var names []string
 	for _, cmd := range cmds {
-		words = append(words, cmd.Name())
+		names = append(names, cmd.Name())
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(names, ", ")
 }
 
 // injector injects the faults of the plan.
@@ -125,9 +125,9 @@ type injector struct {
 	called map[string]uint64 // number of calls of each executor
 }
 
-// draw returns the faults that strike a service at its count-th command or call, of the
-// kinds that can strike there: those listed in the plan and random ones. Each depends
-// only on the seed and its own place, so removing one fault changes no other.
+// draw returns the faults to inject into a service at its count-th command or call, of the
+// kinds that are possible there: those listed in the plan and random ones. Each depends only
+// on the seed and its own place, so removing one fault changes no other.
 func (w *injector) draw(s *service, count uint64, can func(FaultKind) bool) []Fault {
 	p := w.cfg.Plan
 	if p == nil {
@@ -152,12 +152,12 @@ func (w *injector) draw(s *service, count uint64, can func(FaultKind) bool) []Fa
 	return out
 }
 
-// mostDeliveries is how often a message may have been delivered before random faults spare its
-// consumer. The engine rightly dead-letters a message that many processes have died of.
+// mostDeliveries is the number of deliveries of one message after which random faults spare
+// all processes. The engine rightly dead-letters a message that has crashed many processes.
 const mostDeliveries = 4
 
-// mayInject reports whether a random fault may strike a service now. A fault may not take the
-// engine beyond what it promises to survive.
+// mayInject reports whether a random fault may be injected into a service now. Faults must not
+// exceed what the engine promises to survive.
 func (w *injector) mayInject(s *service, kind FaultKind) bool {
 	switch kind {
 	case StopRequested:
@@ -182,16 +182,16 @@ func (w *injector) faultHashes(s *service) []uint64 {
 // The errors that a service sees.
 var (
 	errLost    = errors.New("the connection was lost")
-	errCrashed = errors.New("the process has died")
+	errCrashed = errors.New("the process has crashed")
 )
 
-// inject applies what a fault does before the command is executed, and records it.
+// inject applies the part of a fault that precedes the command, and records the fault.
 func (w *injector) inject(f Fault, doing string) {
 	p := w.current.process
 	relieved := f.Kind == StopRequested && w.replaceable(p)
 	w.injected = append(w.injected, InjectedFault{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: p.index, relieved: relieved})
-	if w.cfg.Faulted != nil {
-		w.cfg.Faulted(w.injected[len(w.injected)-1])
+	if w.cfg.Injected != nil {
+		w.cfg.Injected(w.injected[len(w.injected)-1])
 	}
 	switch f.Kind {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // applied when the command or the call is executed
@@ -207,7 +207,7 @@ func (w *injector) inject(f Fault, doing string) {
 	}
 }
 
-// faulty executes a command subject to the faults that strike it.
+// faulty executes a command subject to its faults.
 func (w *injector) faulty(x sending, faults []Fault) error {
 	has := func(kind FaultKind) bool {
 		return slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == kind })
@@ -265,10 +265,10 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 func (f *Fault) UnmarshalJSON(text []byte) error {
 	var w writtenFault
 	if err := ReadStrictly(text, &w); err != nil {
-		return fmt.Errorf("a fault: %w", err)
+		return fmt.Errorf("read a fault: %w", err)
 	}
 	if !slices.Contains(Faults(), w.Kind) {
-		return fmt.Errorf("a fault of kind %q: want one of %v", w.Kind, Faults())
+		return fmt.Errorf("read a fault: kind %q, want one of %v", w.Kind, Faults())
 	}
 	*f = Fault{Kind: w.Kind, Service: w.Service, Command: w.Command}
 	if w.Amount == "" {
@@ -276,7 +276,7 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 	}
 	var err error
 	if f.Amount, err = time.ParseDuration(w.Amount); err != nil || f.Amount < 0 {
-		return fmt.Errorf("a fault's amount %q: want one such as 45s", w.Amount)
+		return fmt.Errorf("read a fault: amount %q, want a duration such as 45s", w.Amount)
 	}
 	return nil
 }
@@ -297,11 +297,11 @@ func (a Act) MarshalJSON() ([]byte, error) {
 func (a *Act) UnmarshalJSON(text []byte) error {
 	var w writtenAct
 	if err := ReadStrictly(text, &w); err != nil {
-		return fmt.Errorf("what an operator does: %w", err)
+		return fmt.Errorf("read an operator action: %w", err)
 	}
 	after, err := time.ParseDuration(w.After)
 	if err != nil || after < 0 || !slices.Contains(ActKinds(), w.What) {
-		return fmt.Errorf("what an operator does: %q after %q, want one of %q after a time such as 45s", w.What, w.After, ActKinds())
+		return fmt.Errorf("read an operator action: %q after %q, want one of %q after a duration such as 45s", w.What, w.After, ActKinds())
 	}
 	*a = Act{w.What, w.Execution, after}
 	return nil
@@ -315,7 +315,7 @@ func ReadStrictly(text []byte, into any) error {
 		return err //nolint:wrapcheck // the caller says what was read
 	}
 	if dec.More() {
-		return errors.New("there is more than one value")
+		return errors.New("more than one JSON value")
 	}
 	return nil
 }

@@ -24,17 +24,17 @@ type environment struct {
 	carried  carriedOutCalls
 }
 
-// faultyCalls stands between the executors and the services they call. It counts the
-// calls that reach a service, gives a repeated call the same answer as the first and no
-// earlier, as services with idempotency keys do, and drops answers where the plan says so.
+// faultyCalls stands between the executors and the services they call. It counts the calls
+// that reach a service, answers a repeated call like the first one and no earlier, as services
+// with idempotency keys do, and drops answers as planned.
 type faultyCalls struct {
 	w       *environment
 	next    http.RoundTripper
 	answers map[string]answer
 }
 
-// Action identifies a call and its caller: a second call with the same Action is a
-// repetition.
+// Action identifies a call and its caller: a second call with the same Action is a repeated
+// one.
 type Action struct{ Execution, Task, Method, URL string }
 
 // Reached is a call that reached its service.
@@ -44,8 +44,8 @@ type Reached struct {
 	Key    string    // the idempotency key, "" if there is none
 	At     time.Time // virtual
 	Times  int       // how often this Action has reached the service, including this time
-	Event  int       // the number of history events by then
-	Faults int       // the number of faults by then
+	Event  int       // number of history events so far
+	Faults int       // number of faults so far
 }
 
 // Answered is a call and the time when it was carried out.
@@ -66,7 +66,7 @@ type answer struct {
 	response *http.Response
 	body     []byte
 	err      error
-	ready    time.Time // when the service has it if its first caller died before; zero otherwise
+	ready    time.Time // when the service has it, if the process of its first caller crashed before; zero otherwise
 }
 
 // errNoAnswer is the error that a caller sees when an answer is lost.
@@ -84,7 +84,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := f.w.delayCall(req); err != nil {
 		return nil, err
 	}
-	f.w.recordReached(action, req.Header.Get("Idempotency-Key"))
+	f.w.recordReached(action, req.Header.Get(idempotencyKey))
 	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
 	f.w.checkKey(from, req)
 	if s != nil && action.URL == f.w.cfg.Scripted.CrashURL {
@@ -112,7 +112,8 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &copied, nil
 }
 
-// ask performs a call that has no answer yet. It returns an error if its caller is gone.
+// ask returns the answer to a call, which it performs unless the answer is known. It returns
+// an error if the caller is gone.
 func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer, error) {
 	if f.w.cfg.Slow {
 		if err := f.w.waitLatency(req.Context(), slowness); err != nil {
@@ -127,7 +128,7 @@ func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer,
 	if s != nil {
 		got.ready, s.answerAt = s.answerAt, time.Time{}
 	}
-	if err := req.Context().Err(); err != nil { // a caller that hung up has no answer to remember
+	if err := req.Context().Err(); err != nil { // the caller gave up, so there is no answer to remember
 		return got, err //nolint:wrapcheck // the transport's own error
 	}
 	if errors.Is(got.err, ErrStopped) || errors.Is(got.err, errCrashed) {
@@ -136,8 +137,7 @@ func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer,
 	return f.first(key, action, got), nil
 }
 
-// first returns the answer that the call got first, if several attempts were under way at
-// once.
+// first returns the first answer to a call of which several attempts ran concurrently.
 func (f *faultyCalls) first(key string, action Action, got answer) answer {
 	if known, ok := f.answers[key]; ok {
 		return known
@@ -147,7 +147,7 @@ func (f *faultyCalls) first(key string, action Action, got answer) answer {
 	return got
 }
 
-// unsent returns the reason why a request does not go out; nil if it does.
+// unsent returns the reason why a request is not sent; nil if it is.
 func (f *faultyCalls) unsent(req *http.Request) error {
 	if s := f.w.current; s != nil && s.process.dead {
 		return errCrashed // the code of a dead process runs to its end, but nothing leaves it
@@ -165,7 +165,7 @@ func read(response *http.Response, err error) answer {
 	return answer{response: response, body: body, err: err}
 }
 
-// callFaults returns the faults that strike a service's call, listed or random.
+// callFaults returns the faults of a service's next call, listed or random.
 func (w *injector) callFaults(s *service, task string) []Fault {
 	s.calls++
 	w.called[s.Name] = s.calls
@@ -177,8 +177,8 @@ func (w *injector) callFaults(s *service, task string) []Fault {
 	return faults
 }
 
-// mocked gives each root execution its own mocks with their own counters, so the answers
-// of one do not depend on the others.
+// mocked gives each root execution its own mocks with their own counters, so its answers do
+// not depend on other executions.
 type mocked struct {
 	w      *environment
 	next   http.RoundTripper
@@ -221,8 +221,8 @@ func (w *environment) exchanged(x mock.Exchange) {
 	}
 }
 
-// waitLatency lets a mock's latency pass. With a Plan it succeeds even if the caller has
-// died: the call was made, and a repetition gets the same answer.
+// waitLatency lets a mock's latency pass. With a Plan it succeeds even if the caller's process
+// has crashed: the call was made, and a repeated call gets the same answer.
 func (w *environment) waitLatency(ctx context.Context, d time.Duration) error {
 	s, ready := w.current, w.clock.now.Add(d)
 	err := w.sleep(ctx, d)

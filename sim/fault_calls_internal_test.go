@@ -10,7 +10,7 @@ import (
 )
 
 // A dead process makes no calls, whatever its services do until they find out.
-func TestTheDeadDoNotCall(t *testing.T) {
+func TestDeadProcessMakesNoCalls(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("charge.yaml", []byte(`
 document: {dsl: '1.0.3', namespace: test, name: charge, version: '1.0.0'}
@@ -44,7 +44,7 @@ http: [{match: {method: POST}, respond: {body: {}}}]
 }
 
 // A repeated call is answered no earlier than the first one, although the process that made
-// that one is gone: it takes the service as long as it takes.
+// the first one is gone.
 func TestRepeatedCallTakesItsTime(t *testing.T) {
 	t.Parallel()
 	def, _, err := dsl.Parse("ask.yaml", []byte(`

@@ -111,7 +111,7 @@ func same(t *testing.T, plain, got *Trial) {
 		t.Error(v)
 	}
 	if t.Failed() {
-		t.Fatalf("struck %+v", got.Injected)
+		t.Fatalf("injected %+v", got.Injected)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestSimulationIsReleased(t *testing.T) {
 	past := lived(t, def)
 	runtime.GC()
 	if past.Value() != nil {
-		t.Error("the first collection after its end leaves a world")
+		t.Error("a simulation that has ended stays in memory")
 	}
 }
 

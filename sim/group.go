@@ -90,7 +90,7 @@ func (w *scheduler) alreadyWoken(t *consumerGroup) bool {
 }
 
 // wakesEarly reports whether the group is woken for an event that does not concern it. With
-// faults, this lets its work interfere with that of others.
+// faults, this lets its work interleave with that of other groups.
 func (w *scheduler) wakesEarly(t *consumerGroup) bool {
 	const once = 8
 	return w.cfg.Plan != nil && !w.lazy && mix(w.cfg.Seed, t.hash, t.events)%once == 0
@@ -131,7 +131,7 @@ func (w *scheduler) preferred(s, other *service, count uint64) bool {
 	}
 }
 
-// catchUp wakes services that still have something to read or to acknowledge once nothing
+// catchUp wakes the services that still have something to read or to acknowledge, once nothing
 // else happens. It reports whether there were any.
 func (w *scheduler) catchUp() bool {
 	lazy, found := w.lazy, false
@@ -163,8 +163,8 @@ func (w *scheduler) wakeEach(t *consumerGroup) {
 	}
 }
 
-// lazy reports whether services look only for work that exists: without faults, no
-// process leaves work behind. Some simulations with several processes look all the same.
+// lazy reports whether services look only for work that exists: without faults, no process
+// leaves work behind. In some simulations with several processes the services look anyway.
 func (cfg Config) lazy() bool {
 	const once = 8
 	return cfg.harmless() && cfg.Scripted.CrashURL == "" && cfg.Scripted.CrashType == "" && cfg.Poison == 0 && (cfg.Processes == 1 || mix(cfg.Seed, hashed("lazy"), 0)%once != 0)
@@ -173,8 +173,8 @@ func (cfg Config) lazy() bool {
 // endsEarly reports whether a simulation stops as soon as its executions have ended and
 // leaves the remaining events unread. Most simulations without faults do.
 func (w *scheduler) endsEarly() bool {
-	const whole = 8 // one in whole is not brief
-	return w.lazy && mix(w.cfg.Seed, hashed("brief"), 0)%whole != 0
+	const every = 8 // one simulation in eight reads all events
+	return w.lazy && mix(w.cfg.Seed, hashed("brief"), 0)%every != 0
 }
 
 // harmless reports whether nothing can go wrong in a simulation of cfg.
@@ -213,8 +213,8 @@ func (w *scheduler) open(s *service) (unread, pending int) {
 	return unread, pending
 }
 
-// wakeSiblings wakes other services of the same process before one reads events for all of them,
-// so they handle the events concurrently.
+// wakeSiblings wakes other services of a process before one of them reads events for all, so
+// they handle the events concurrently.
 func (w *scheduler) wakeSiblings(by *service) {
 	if by.consumerGroup.handles == nil || len(by.consumerGroup.services) <= len(w.processes) {
 		return // one service per process
@@ -267,7 +267,7 @@ func (w *scheduler) wakeSubstitute(of *service) {
 }
 
 // onlyTidies reports whether a service would only look for abandoned work or remove old data.
-// The clock does not advance for such services, since it would advance for ever.
+// The clock does not advance for such services, since that would never end.
 func (w *scheduler) onlyTidies(s *service) bool {
 	return s.consumerGroup.group == housekeeping || w.lazy && s.consumerGroup.group == renewal && !w.busy(s.process) ||
 		s.waits && w.memory.First(timersKey).IsZero() && !w.hasPending(s.consumerGroup)

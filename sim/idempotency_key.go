@@ -13,7 +13,7 @@ import (
 
 const idempotencyKey = "Idempotency-Key"
 
-// KeyMisuse is a call whose task sets its own idempotency key, and sets it wrongly.
+// KeyMisuse is a call whose task sets its own idempotency key wrongly.
 type KeyMisuse struct {
 	Action
 
@@ -87,9 +87,9 @@ func (w *monitor) checkOwnKey(d Action, run, key string) {
 	w.idempotency["own "+run], w.idempotency[of] = key, run
 }
 
-// checkKey checks the idempotency key of a call: a task run keeps its key over all
-// deliveries and attempts, and no other run has the same one. A key that the document
-// sets is the document's responsibility, so reused only reports it.
+// checkKey checks the idempotency key of a call: a task run keeps its key over all deliveries
+// and attempts, and no other run has the same one. A key that the document sets is the
+// document's responsibility: a wrong one is recorded as KeyMisuse.
 func (w *monitor) checkKey(from call.Origin, req *http.Request) {
 	key := req.Header.Get(idempotencyKey)
 	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
@@ -99,15 +99,15 @@ func (w *monitor) checkKey(from call.Origin, req *http.Request) {
 	}
 	if key == "" {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
-			w.report("what changes something has an idempotency key", from.Execution, req.Method+" "+req.URL.Redacted()+" has none")
+			w.report("every call that changes something has an idempotency key", from.Execution, req.Method+" "+req.URL.Redacted()+" has none")
 		}
 		return
 	}
 	if known := w.idempotency[run]; known != "" && known != key {
-		w.report("an idempotency key stays", from.Execution, "that of "+from.Run.String()+" was "+known+", and is "+key)
+		w.report("a task run keeps its idempotency key", from.Execution, "that of "+from.Run.String()+" was "+known+", and is now "+key)
 	}
 	if other := w.idempotency["key "+key]; other != "" && other != run {
-		w.report("an idempotency key is of one run", from.Execution, key+" is of "+other+" and of "+run)
+		w.report("an idempotency key belongs to one task run", from.Execution, key+" belongs to "+other+" and to "+run)
 	}
 	w.idempotency[run], w.idempotency["key "+key] = key, run
 }

@@ -10,12 +10,12 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// isolation checks which messages are handled concurrently: a message that has crashed
-// two processes must be handled with no other beside it.
+// isolation checks which messages are handled concurrently: a message that has crashed two
+// processes must be handled alone.
 type isolation struct {
 	inProgress map[handler]map[handled]int // messages being handled, with their crash counts
 	crashes    map[string]int              // of claimed messages, by the key and field that count them
-	silent     map[string]int              // how often each entry was claimed from a process that fell silent, likewise
+	silent     map[string]int              // how often each entry was claimed from a silent process, likewise
 }
 
 // handler identifies a consumer of a service.
@@ -27,7 +27,7 @@ type handled struct{ tenant, group, id string }
 // candidateCrashes is the crash count from which a message is handled in isolation.
 const candidateCrashes = 2
 
-// recordClaim records that an entry was claimed from a process that fell silent.
+// recordClaim records that an entry was claimed from a silent process.
 func (i *isolation) recordClaim(e memory.Entry) {
 	if i.silent == nil {
 		i.silent = map[string]int{}
@@ -50,7 +50,7 @@ func (i *isolation) recordActivity(w *shared, a delivery.Activity) {
 		at := crashKey(streamOf(m.Tenant), m.Group, m.ID)
 		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be reported last
 		if most := i.silent[at]; m.Crashes > most {
-			w.report("a crash counts only where a process fell silent", m.Event.Execution, fmt.Sprintf("%s %s counts %d crashes, and was claimed %d times from a process that had fallen silent", m.Event.Type, m.Event.ID, m.Crashes, most))
+			w.report("a crash is counted only if a process fell silent", m.Event.Execution, fmt.Sprintf("%s %s counts %d crashes, but was claimed only %d times from a silent process", m.Event.Type, m.Event.ID, m.Crashes, most))
 		}
 	case delivery.Began:
 		if i.inProgress[by] == nil {
@@ -58,7 +58,7 @@ func (i *isolation) recordActivity(w *shared, a delivery.Activity) {
 		}
 		for other, crashes := range i.inProgress[by] {
 			if other != id && max(crashes, m.Crashes) >= candidateCrashes {
-				w.report("a message that has crashed two processes is handled in isolation", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s beside another one, after %d crashes", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
+				w.report("a message that has crashed two processes is handled in isolation", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s together with another one, after %d crashes", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
 				break
 			}
 		}

@@ -22,14 +22,14 @@ type Missed struct {
 	Event event.Event
 	At    time.Time
 	After time.Duration // since the start of the run
-	Why   string        // "the filter of answer says no: data.order is 7, want 8", "1ms before answer began to listen"
+	Why   string        // "the filter of answer does not match: data.order is 7, want 8", "1ms before answer began to listen"
 
 	// For is the task that began to listen after the event, and then never received one:
 	// it timed out or still waits. Otherwise nil.
 	For *dsl.Task
 
 	open bool // a task might have received it at another time
-	but  bool // Why contradicts the event's arrival
+	but  bool // String says "but" before Why
 }
 
 // String says when the event came and why no execution received it.
@@ -84,8 +84,8 @@ func (w *missedEvents) recordReceived(id string) {
 	w.taken[id] = true
 }
 
-// emitted returns the event that a completed task has sent. It is false if no workflow
-// listens for its type: most events are for others.
+// emitted returns the event that a completed task has emitted. It returns false if no workflow
+// listens for its type: most events are for other programs.
 func (w *missedEvents) emitted(e event.Event) (event.Event, bool) {
 	t := w.task(e)
 	if t == nil || t.Kind != dsl.Emit {
@@ -149,7 +149,8 @@ func (w *missedEvents) explainMissed(ctx context.Context) error {
 	return nil
 }
 
-// explain finds out why no execution has received an event, as far as that is known now.
+// explain finds out why no execution has received an event, as far as it is known at this
+// moment.
 func (w *missedEvents) explain(ctx context.Context, m *Missed) error {
 	listeners := w.listeners(string(m.Event.Type))
 	if len(listeners) == 0 {
@@ -165,13 +166,13 @@ func (w *missedEvents) explain(ctx context.Context, m *Missed) error {
 		if err != nil || state == nil {
 			return err
 		}
-		for _, h := range state.hearings(m.Event) {
+		for _, h := range state.state.ListenMatches(state.env, m.Event) {
 			switch {
 			case h.Takes:
 				reasons = append(reasons, "just before "+h.Task.Name+" began to listen")
 			case h.Why != "":
 				m.but = true
-				reasons = append(reasons, "the filter of "+h.Task.Name+" says no: "+h.Why)
+				reasons = append(reasons, "the filter of "+h.Task.Name+" does not match: "+h.Why)
 			}
 		}
 	}
@@ -283,19 +284,19 @@ func (m *Missed) explainBySpans(spans []listenSpan) {
 	const never = time.Duration(1<<63 - 1)
 	early, late := never, never
 	var soon, gone *dsl.Task
-	heard := false // whether the task that began next received an event
+	received := false // whether the task that began next received an event
 	for _, s := range spans {
 		if !decide.MayListenFor(s.task, string(m.Event.Type)) {
 			continue
 		}
 		if d := s.began.Sub(m.At); d >= 0 && d < early {
-			early, soon, heard = d, s.task, s.well
+			early, soon, received = d, s.task, s.well
 		}
 		if d := m.At.Sub(s.end); !s.end.IsZero() && d >= 0 && d < late {
 			late, gone = d, s.task
 		}
 	}
-	if soon != nil && !heard {
+	if soon != nil && !received {
 		m.For = soon
 	}
 	switch {

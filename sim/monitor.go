@@ -32,7 +32,7 @@ type monitor struct {
 type records struct {
 	finished      finished
 	others        map[string]bool          // messages that a process knows to be owned by another one
-	performed     map[string]bool          // requests whose call a consumer has performed; false: and may perform again, because their lease has lapsed
+	performed     map[string]bool          // requests whose call a consumer has performed; false if it may perform it again, because the lease has lapsed
 	idempotency   map[string]string        // the keys of task runs, and the task runs of keys
 	ownKeys       map[string]bool          // tasks that set their own key, see ownKey
 	checkedStates map[string]*checkedState // by execution, see checkNeeds
@@ -52,7 +52,7 @@ func (w *monitor) watch() {
 	w.memory.Watch.Removed = w.removed
 	w.memory.Watch.Trimmed = w.trimmed
 	w.memory.Watch.Lost = func(group, id string) {
-		w.report("no entry is removed that a group still needs", "", "entry "+id+" has gone, and "+group+" was not done with it")
+		w.report("no entry is removed while a group still needs it", "", "entry "+id+" is gone, but "+group+" had not acknowledged it")
 	}
 }
 
@@ -68,14 +68,14 @@ func (w *monitor) checkClaim(e memory.Entry, to string, idle time.Duration) {
 		w.checkSilent(e, to)
 	}
 	if lease := engine.Defaults().Lease; idle < lease {
-		w.report("a message is claimed only after its lease", "", fmt.Sprintf("entry %s of the %s, which %s was seen to hold %v ago, went to %s", e.ID, e.Group, e.Owner, idle, to))
+		w.report("a message is claimed only after its lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after only %v idle", e.ID, e.Group, e.Owner, to, idle))
 	} else if idle > lease+promptly && idle < releasedIdle && w.couldClaim(e) {
-		w.report("an abandoned message is claimed after a lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after %v only", e.ID, e.Group, e.Owner, to, idle))
+		w.report("an abandoned message is claimed soon after its lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s only after %v idle", e.ID, e.Group, e.Owner, to, idle))
 	}
 }
 
-// checkSilent checks that the process from which an entry is claimed has died, stood still, or may
-// not know of the entry because a reply of Redis was lost.
+// checkSilent checks that the process from which an entry is claimed has crashed, was frozen,
+// or may not know of the entry because a reply of Redis was lost.
 func (w *monitor) checkSilent(e memory.Entry, to string) {
 	i := slices.IndexFunc(w.processes, func(p *process) bool { return p.name() == consumerOf(e.Owner) })
 	if i < 0 || w.processes[i].dead || w.processes[i].stopping {
@@ -96,8 +96,8 @@ const (
 	releasedIdle = time.Hour
 )
 
-// couldClaim reports whether some process was able to claim an entry the whole time: not
-// all processes have died, and none froze.
+// couldClaim reports whether some process was able to claim an entry all the time: not all
+// processes have crashed, and none froze.
 func (w *monitor) couldClaim(e memory.Entry) bool {
 	if w.cfg.Waits > 0 && strings.HasPrefix(e.Group, "timer") {
 		return false
@@ -119,7 +119,7 @@ func (w *monitor) checkAcknowledged(e memory.Entry) {
 		return
 	}
 	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.handles != nil && s.consumerGroup.handles(typeOf(e.Fields)) {
-		w.report("only the owner of a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, and %s has acknowledged it", e.ID, e.Group, e.Owner, s.Name))
+		w.report("only the owner of a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, but %s acknowledged it", e.ID, e.Group, e.Owner, s.Name))
 	}
 }
 
@@ -167,11 +167,11 @@ func (w *monitor) checkDisowned(a delivery.Activity) {
 			return
 		}
 		if w.others[key] {
-			w.report("a call is not finished once another process owns it", m.Event.Execution, fmt.Sprintf("%s has %s %s, which it knew another process owned", a.Consumer, a.What, m.Event.ID))
+			w.report("a call is not finished once another process owns it", m.Event.Execution, fmt.Sprintf("%s has %s %s, although it knew that another process owned it", a.Consumer, a.What, m.Event.ID))
 		}
 		once, known := w.performed[key]
 		if once {
-			w.report("a call is repeated only with a reason", m.Event.Execution, fmt.Sprintf("%s has performed %s twice, and its lease never lapsed", a.Consumer, m.Event.ID))
+			w.report("a call is repeated only with a reason", m.Event.Execution, fmt.Sprintf("%s performed %s twice, although its lease never lapsed", a.Consumer, m.Event.ID))
 		}
 		if !known {
 			w.performed[key] = true

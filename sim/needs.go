@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	ruleNeeded  = "what an execution waits for is there"
-	ruleUseless = "a timer that is set is waited for"
+	ruleNeeded  = "whatever an execution waits for exists"
+	ruleUseless = "no timer is useless"
 )
 
-// longHistory is the length from which histories are not checked while a run goes on.
+// longHistory is the length above which histories are not checked during a run.
 const longHistory = 400
 
 // checkedState is the state of an execution when it was last checked.
@@ -26,12 +26,12 @@ type checkedState struct {
 	pastState
 
 	definition string
-	whole      bool // nothing was left to check
+	checked    bool // nothing is left to check
 }
 
-// checkNeeds compares what each execution waits for with what is in Redis, before the
-// clock moves. It looks only if no event is unread or unacknowledged: then no service is
-// about to add what is missing.
+// checkNeeds compares what each execution waits for with what is in Redis, before the clock
+// moves. It does so only if no event is unread or unacknowledged: then no service is about to
+// add what is missing.
 func (w *monitor) checkNeeds(ctx context.Context) {
 	if !w.cfg.Watchful || len(w.operators.damaged) > 0 || !w.groupIdle("worker") || !w.groupIdle("timer") || w.redeliveryScheduled() {
 		return
@@ -39,10 +39,10 @@ func (w *monitor) checkNeeds(ctx context.Context) {
 	performing := !w.groupIdle("executor")
 	for _, id := range w.executions() {
 		it, err := w.refreshState(ctx, id)
-		if it == nil || err != nil || it.whole { // the invariants report it at the end
+		if it == nil || err != nil || it.checked { // the invariants report it at the end
 			continue
 		}
-		it.whole = !performing // results that are under way may still be lost
+		it.checked = !performing // results in flight may still be lost
 		var needed []event.Timer
 		if !it.state.Status.Ended() {
 			needed = it.state.Needs(it.env).Timers
@@ -78,7 +78,7 @@ func (w *monitor) refreshState(ctx context.Context, id string) (*checkedState, e
 		if err := it.state.Replay(it.env, tail); err != nil {
 			return nil, err
 		}
-		it.whole = false
+		it.checked = false
 	}
 	if !it.state.Settled() {
 		return nil, nil
@@ -108,20 +108,20 @@ func (w *scheduler) redeliveryScheduled() bool {
 	return slices.ContainsFunc(w.memory.Members(timersKey), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
-// unmetNeeds returns one line for each thing that an execution waits for and that no service
-// will bring about, and says whose job it was.
+// unmetNeeds returns one line for each thing that an execution waits for but no service will
+// provide, and says which service should have done so.
 func (w *monitor) unmetNeeds(ctx context.Context, past *pastState, performing bool) (all []string) {
 	id := w.label(past.state.Tenant, past.state.Execution)
 	needs := past.state.Needs(past.env)
 	there, err := timers.New(w.engine.Store).Armed(ctx, needs.Timers)
 	for i, t := range there {
 		if err == nil && t.ID == "" && past.state.CancelledBy(needs.Timers[i]) == "" {
-			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service had to set it, or fire it", invariant.RunName(needs.Timers[i].TaskID), needs.Timers[i].Kind, needs.Timers[i].Due().Format(time.RFC3339Nano)))
+			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service should have set or fired it", invariant.RunName(needs.Timers[i].TaskID), needs.Timers[i].Kind, needs.Timers[i].Due().Format(time.RFC3339Nano)))
 		}
 	}
 	for _, typ := range needs.Listen {
 		if !w.listensFor(ctx, id, typ) {
-			all = append(all, fmt.Sprintf("it listens for %s, and is not on the list of listeners: the worker had to put it there", typ))
+			all = append(all, fmt.Sprintf("it listens for %s, but is not on the list of listeners: the worker should have added it", typ))
 		}
 	}
 	if past.state.Paused { // a suspended execution defers the results of its children, too
@@ -130,14 +130,14 @@ func (w *monitor) unmetNeeds(ctx context.Context, past *pastState, performing bo
 	for _, child := range needs.Children {
 		x, err := w.engine.Store.Execution(ctx, past.state.Tenant, child)
 		if status := decide.Status(x.Status); err == nil && status.Ended() {
-			all = append(all, fmt.Sprintf("it waits for execution %s, which is %s: the worker had to tell it so", child, status))
+			all = append(all, fmt.Sprintf("it waits for execution %s, which is %s: the worker should have sent it the result", child, status))
 		}
 	}
 	switch {
 	case past.state.Ready():
-		all = append(all, "it has tasks to compute: the worker had to go on with them")
+		all = append(all, "it has tasks to compute: the worker should have computed them")
 	case !performing && past.state.Requested():
-		all = append(all, "it waits for the result of "+requestedIn(past)+": an executor had to perform it, and the worker to take the result")
+		all = append(all, "it waits for the result of "+requestedIn(past)+": an executor should have performed it, and the worker should have recorded the result")
 	}
 	return all
 }

@@ -12,9 +12,9 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// observe counts the events that a worker committed after a version of a history, and
-// shows them. Events that were committed although the worker did not learn of it, because
-// the reply was lost, are shown first.
+// observe counts the events that a worker committed after a version of a history, and shows
+// them. It first shows events whose commit the worker did not learn of, because the reply was
+// lost.
 func (w *simulation) observe(after int64, events []event.Event) {
 	id := w.label(events[0].Tenant, events[0].Execution)
 	if after > w.seen[id] {

@@ -17,7 +17,8 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// Act is what an operator does to an execution, if the execution exists by then.
+// Act is an operator action on an execution. Nothing happens if the execution does not exist
+// by then.
 type Act struct {
 	What      ActKind
 	Execution string        // the id that the simulation uses
@@ -27,19 +28,19 @@ type Act struct {
 // ActKind is a kind of Act.
 type ActKind string
 
-// The kinds of acts.
+// The kinds of operator actions.
 const (
 	Suspend ActKind = "suspend"
 	Resume  ActKind = "resume"
 	Cancel  ActKind = "cancel"
 	Retry   ActKind = "retry"
 
-	Move        ActKind = "move a timer" // to any other time
+	Move        ActKind = "move a timer" // to another time
 	Fire        ActKind = "fire a timer"
 	CancelTimer ActKind = "cancel a timer"
 	Restore     ActKind = "restore timers" // those that are missing
-	Damage      ActKind = "damage"         // corrupt its history, so it can take no event
-	Mend        ActKind = "mend"           // restore its history, and replay what was dead-lettered meanwhile
+	Damage      ActKind = "damage"         // corrupt its history, so it can receive no event
+	Mend        ActKind = "mend"           // repair its history, and replay what was dead-lettered meanwhile
 	Migrate     ActKind = "migrate"        // to another text of its document with the same meaning
 )
 
@@ -64,7 +65,7 @@ type operators struct {
 	damaged    map[string]time.Time // executions whose history is damaged, and since when
 	changed    []changed            // of timers and documents
 	retried    map[string]int       // how often each execution was retried
-	reopened   map[string]bool      // executions that were retried, and so end a second time
+	reopened   map[string]bool      // executions that were retried, and therefore end a second time
 	replayed   int                  // dead letters that were replayed
 }
 
@@ -72,10 +73,11 @@ func newOperators() operators {
 	return operators{paused: map[string]time.Time{}, damaged: map[string]time.Time{}, retried: map[string]int{}, reopened: map[string]bool{}}
 }
 
-// operations are what operators do, and what poison messages do to the processes.
+// operations performs what operators do, and crashes the processes that handle poison
+// messages.
 type operations struct{ monitor }
 
-// planned returns the acts of the configuration as arrivals.
+// planned returns the operator actions of the configuration as arrivals.
 func (w *operations) planned() (out []Arrival) {
 	for _, a := range w.cfg.Acts {
 		at := w.cfg.Start.Add(a.After)
@@ -84,7 +86,7 @@ func (w *operations) planned() (out []Arrival) {
 	return out
 }
 
-// operate does to an execution what an operator does.
+// operate performs an operator action on an execution.
 func (w *operations) operate(ctx context.Context, what ActKind, id string) error {
 	there, err := w.client.Exists(ctx, w.keyOf(id)).Result()
 	if err != nil || there == 0 {
@@ -105,10 +107,10 @@ func (w *operations) operate(ctx context.Context, what ActKind, id string) error
 	case Mend:
 		return w.mend(ctx, id)
 	}
-	switch since, resting := o.paused[id]; {
-	case what == Suspend && !resting:
+	switch since, paused := o.paused[id]; {
+	case what == Suspend && !paused:
 		o.paused[id] = w.clock.now
-	case what == Resume && resting:
+	case what == Resume && paused:
 		o.pausedTime += w.clock.now.Sub(since)
 		delete(o.paused, id)
 	case what == Resume: // the request to suspend may have come late
@@ -165,17 +167,17 @@ func (w *operations) resumeAndRetry(ctx context.Context) (bool, error) {
 // checkHoldsNothing checks that a faulted execution has no timers left and is on no list of
 // listeners, once everything else is idle.
 func (w *operations) checkHoldsNothing(ctx context.Context, id string) {
-	const rule = "an execution that has faulted holds nothing"
+	const rule = "a faulted execution keeps no timers and no listeners"
 	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, w.tenantOf(id))
 	for _, timer := range w.memory.Members(timersKey) {
 		if strings.HasPrefix(timer, own) && strings.Contains(timer, fmt.Sprintf(`"execution_id":%q`, w.idOf(id))) {
-			w.report(rule, id, "its timer is left: "+timer)
+			w.report(rule, id, "its timer is still set: "+timer)
 		}
 	}
 	prefix := store.Keys{}.Listeners(w.tenantOf(id), "")
 	for _, key := range w.memory.Keys(prefix) {
 		if w.listensFor(ctx, id, strings.TrimPrefix(key, prefix)) {
-			w.report(rule, id, "it is on the list "+key)
+			w.report(rule, id, "it is still on the list "+key)
 		}
 	}
 }
@@ -183,7 +185,7 @@ func (w *operations) checkHoldsNothing(ctx context.Context, id string) {
 // Operated is what happened to the executions of a trial apart from their documents and
 // the faults: operator actions and poison messages.
 type Operated struct {
-	Held             time.Duration  // how long that, and slow calls, can have delayed them
+	Delay            time.Duration  // how long these, and slow calls, can have delayed them
 	Retried          map[string]int // how often each execution was retried
 	Begun            uint64         // messages that any service has begun to handle
 	Poisoned         string         // the execution of the poison message; "" if there is none
@@ -196,9 +198,9 @@ type Operated struct {
 // operated summarizes what operators and poison messages did.
 func (w *operations) operated() Operated {
 	o, v := &w.operators, &w.poison
-	out := Operated{Held: o.pausedTime + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, Crashes: v.crashes()}
+	out := Operated{Delay: o.pausedTime + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, Crashes: v.crashes()}
 	if w.cfg.Slow {
-		out.Held += time.Duration(len(w.reached)) * slowness
+		out.Delay += time.Duration(len(w.reached)) * slowness
 	}
 	if len(v.all) > 0 {
 		out.Poisoned, out.PoisonType = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
@@ -206,9 +208,8 @@ func (w *operations) operated() Operated {
 	return out
 }
 
-// damage overwrites the history of an execution, as another program might. Until mend
-// restores it, each event for the execution fails, is delivered again, and is
-// dead-lettered in the end.
+// damage overwrites the history of an execution, as another program might. Until mend restores
+// it, each event for the execution fails, is redelivered, and is dead-lettered in the end.
 func (w *operations) damage(ctx context.Context, id string) error {
 	if _, is := w.operators.damaged[id]; is {
 		return nil
@@ -217,7 +218,7 @@ func (w *operations) damage(ctx context.Context, id string) error {
 	return w.overwrite(ctx, w.keyOf(id)+":history")
 }
 
-// overwrite keeps a key aside and puts a value of a wrong type in its place.
+// overwrite renames a key and puts a value of a wrong type in its place.
 func (w *operations) overwrite(ctx context.Context, key string) error {
 	there, err := w.client.Exists(ctx, key).Result()
 	if err == nil && there == 1 {
@@ -229,7 +230,7 @@ func (w *operations) overwrite(ctx context.Context, key string) error {
 	return err
 }
 
-// restoreKey puts a key back that overwrite has kept aside.
+// restoreKey undoes overwrite.
 func (w *operations) restoreKey(ctx context.Context, key string) error {
 	if err := w.client.Del(ctx, key).Err(); err != nil {
 		return err
@@ -241,7 +242,7 @@ func (w *operations) restoreKey(ctx context.Context, key string) error {
 	return err
 }
 
-// aside is the suffix of the key that preserves the history meanwhile.
+// aside is the suffix of the key that preserves the value meanwhile.
 const aside = ":aside"
 
 // mend restores the history and replays the messages that were dead-lettered meanwhile,
@@ -270,22 +271,22 @@ func (w *operations) mend(ctx context.Context, id string) error {
 			return err
 		}
 		if !replayed {
-			w.report("a dead letter is replayed once", id, "the one of "+l.Event.ID+" was gone")
+			w.report("a dead letter is replayed once", id, "that of "+l.Event.ID+" was gone")
 		}
 	}
 	return nil
 }
 
-// refused are the timer requests that a timer service cannot carry out the first few times, because
-// their execution is not what it should be in Redis meanwhile.
+// refused holds the timer requests that fail the first few times, because the key of their
+// execution is overwritten meanwhile.
 type refused struct {
-	left  map[string]int // how often each request that was begun is still refused, by its id
-	event string         // the id of the request that is refused now
+	left  map[string]int // how often each request will still fail, by its id
+	event string         // the id of the request that fails now
 	key   string         // of its execution, which is overwritten
 }
 
-// refuseTimer overwrites the execution of a timer request that is to be refused while a timer service
-// handles it.
+// refuseTimer overwrites the execution of a timer request that is to fail, while a timer
+// service handles it.
 func (w *operations) refuseTimer(a delivery.Activity) {
 	if w.cfg.Scripted.Refuse == nil || a.Service != "timer" || a.Message.Event.Type != event.TimerScheduled {
 		return
@@ -346,7 +347,7 @@ func (w *operations) changeTimer(ctx context.Context, what ActKind, id string) e
 		typ = event.TimerCancelled
 		done, err = timers.New(w.engine.Store).Cancel(ctx, p, operatorName)
 	default:
-		panic(fmt.Sprintf("%v is nothing that is done to a timer", what))
+		panic(fmt.Sprintf("%v is not a timer action", what))
 	}
 	if done {
 		o.changed = append(o.changed, changed{id, typ, p.TaskID})
@@ -355,8 +356,8 @@ func (w *operations) changeTimer(ctx context.Context, what ActKind, id string) e
 }
 
 // restore sets the missing timers of an execution and adds it to the missing lists of
-// listeners. It reports whether anything was missing. If nothing else happens (still),
-// only an operator can have removed a timer; anything else is a violation.
+// listeners. It reports whether anything was missing. If nothing else is happening (still),
+// only an operator can have removed a timer; any other cause is a violation.
 func (w *operations) restore(ctx context.Context, id string, still bool) (found bool, err error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if err != nil || x.Definition == "" || decide.Status(x.Status).Ended() {
@@ -386,7 +387,7 @@ func (w *operations) restore(ctx context.Context, id string, still bool) (found 
 		return false, nil
 	}
 	if still && (len(missing.Listen) > 0 || !slices.ContainsFunc(w.operators.changed, func(c changed) bool { return c.execution == id && c.typ == event.TimerCancelled })) {
-		w.report("what an execution waits for is there", id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
+		w.report(ruleNeeded, id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
 	}
 	outcome, err := timers.New(w.engine.Store).Restore(ctx, x, missing, operatorName)
 	if err == nil && outcome == store.Committed {
@@ -397,9 +398,9 @@ func (w *operations) restore(ctx context.Context, id string, still bool) (found 
 	return true, err
 }
 
-// errUnless returns err, or nil if it is ignored.
-func errUnless(err, meant error) error {
-	if errors.Is(err, meant) {
+// errUnless returns err, or nil if it is the ignored one.
+func errUnless(err, ignored error) error {
+	if errors.Is(err, ignored) {
 		return nil
 	}
 	return err
@@ -440,7 +441,7 @@ func (w *operations) migrate(ctx context.Context, id string) error {
 		return err
 	}
 	if a, b := past.state.Listening(past.env), next.Listening(env); !slices.Equal(a, b) {
-		w.report("a migrated execution continues as before", id, fmt.Sprintf("it listened for %v, and then for %v", a, b))
+		w.report("a migrated execution continues as before", id, fmt.Sprintf("it listened for %v before, and listens for %v now", a, b))
 	}
 	snapshot, err := next.Snapshot()
 	if err != nil {
@@ -456,7 +457,7 @@ func (w *operations) migrate(ctx context.Context, id string) error {
 	return err
 }
 
-// acted checks what services do with messages. In particular nobody may claim a message
+// acted checks what services do with messages. In particular no service may claim a message
 // from a process that is alive and has received all replies.
 func (w *operations) acted(a delivery.Activity) {
 	if a.What == delivery.Began && w.current != nil {

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// poisonMessages are poison messages: each consumer that begins one dies, until it is
+// poisonMessages holds the poison messages: each process that handles one crashes, until it is
 // dead-lettered.
 type poisonMessages struct {
 	begun            uint64 // messages that any service has begun to handle
@@ -24,7 +24,7 @@ type poisonMessages struct {
 type poisonMessage struct {
 	of      handled
 	event   event.Event
-	since   time.Time // when it was begun first
+	since   time.Time // when a service first began to handle it
 	crashes int
 }
 
@@ -50,8 +50,8 @@ func (v *poisonMessages) crashes() (n int) {
 	return n
 }
 
-// crashOnPoison crashes the process that begins the poison message of the plan, or in some
-// simulations one like it after its execution was retried.
+// crashOnPoison crashes the process that handles the poison message of the configuration, or
+// in some simulations one like it after its execution was retried.
 func (w *operations) crashOnPoison(a delivery.Activity) {
 	if a.What != delivery.Began || w.cfg.Plan == nil {
 		return
@@ -79,13 +79,11 @@ func (w *operations) likePoison(v *poisonMessage, m store.Message) bool {
 		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && Choice(w.cfg.Seed, "killed twice")%2 == 0
 }
 
-// rulePoison names the rule about poison messages.
 const rulePoison = "a poison message is dead-lettered once"
 
-// explainedByPoison classifies a dead letter. own: it is a poison message, which is dead-lettered as
-// it should be. along: a poison message explains it, because it cancels an execution that
-// the poison message would have started, or because another service of the crashing
-// process handled it in isolation.
+// explainedByPoison classifies a dead letter. own: it is a poison message itself. along: a
+// poison message explains it, because it cancels an execution that the poison message would
+// have started, or because another service of the crashing process handled it in isolation.
 func (w *shared) explainedByPoison(tenant string, l stream.DeadLetter) (own, along bool) {
 	for _, v := range w.poison.all {
 		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
@@ -100,8 +98,8 @@ func (w *shared) explainedByPoison(tenant string, l stream.DeadLetter) (own, alo
 }
 
 // checkPoison checks the number of dead letters and the crash counts of poison messages. If
-// there are several, a process may handle one of them while it dies of another, which
-// counts as a crash of both until they are handled in isolation.
+// there are several, a process that crashes on one may be handling another, which counts as a
+// crash of both until they are handled in isolation.
 func (w *checker) checkPoison(deadLetters int, broken invariant.Report) {
 	const enough = 5
 	deadLetters += w.operators.replayed
@@ -111,21 +109,21 @@ func (w *checker) checkPoison(deadLetters int, broken invariant.Report) {
 			fewest -= candidateCrashes
 		}
 		for _, s := range w.injected {
-			if s.Kind == Delay || s.Kind == DropReply { // a process that stands still counts as one that has died, and may die later
+			if s.Kind == Delay || s.Kind == DropReply { // a frozen process counts as crashed, and may crash later
 				most++
 			}
 		}
-		dead := deadLetters == len(w.poison.all) && v.crashes >= fewest
-		if most > enough { // a message may be done although a process dies of it, which has not learned that
-			dead = deadLetters <= len(w.poison.all)
+		counted := deadLetters == len(w.poison.all) && v.crashes >= fewest
+		if most > enough { // another process may have handled a message on which a process crashes
+			counted = deadLetters <= len(w.poison.all)
 		}
-		if !dead || v.crashes > most {
-			broken(rulePoison, w.label(v.of.tenant, v.event.Execution), "%d have died of %s %s, and there are %d dead letters of %d such messages", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.poison.all))
+		if !counted || v.crashes > most {
+			broken(rulePoison, w.label(v.of.tenant, v.event.Execution), "%d processes crashed on %s %s, and there are %d dead letters for %d poison messages", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.poison.all))
 		}
 	}
 }
 
-// crashOnType crashes a process that begins an event of the fatal type.
+// crashOnType crashes a process that handles an event of the type Scripted.CrashType.
 func (w *operations) crashOnType(a delivery.Activity) {
 	m := a.Message
 	if w.cfg.Scripted.CrashType != "" && a.What == delivery.Began && m.Event.Type == w.cfg.Scripted.CrashType && delivery.Poison(m) == nil && w.handledNow(m) {
@@ -133,17 +131,17 @@ func (w *operations) crashOnType(a delivery.Activity) {
 	}
 }
 
-// handledNow reports whether a message that was begun is handled now. A poison candidate
+// handledNow reports whether a message that a service began is handled now. A poison candidate
 // is begun twice, the second time in isolation.
 func (w *operations) handledNow(m store.Message) bool {
-	earnest := !delivery.PoisonCandidate(m)
+	now := !delivery.PoisonCandidate(m)
 	w.asSimulation(func(ctx context.Context) (err error) {
-		if !earnest {
-			earnest, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
+		if !now {
+			now, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
 		}
 		return err
 	})
-	return earnest
+	return now
 }
 
 // replay replays the dead letters of poison messages, each once, in some simulations.

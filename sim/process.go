@@ -55,7 +55,7 @@ func (w *simulation) boot(ctx context.Context, p *process) error {
 		t := w.consumerGroup(s)
 		it := newService(ctx, p, t, s)
 		if p.incarnation > 0 || s.Group == housekeeping || w.cfg.Waits > 0 && t.firesTimers() {
-			w.wakeService(it) // others may have left messages to claim; or it is to block in a read
+			w.wakeService(it) // other processes may have left messages to claim; or it has to block in a read
 		}
 		t.services, p.services = append(t.services, it), append(p.services, it)
 	}
@@ -75,7 +75,7 @@ func (w *simulation) parse(workflow string, text []byte) (*dsl.Definition, error
 	return def, err
 }
 
-// crash kills a process: nothing that it sends from now on arrives.
+// crash kills a process: nothing that it sends afterwards arrives.
 func (w *supervisor) crash(p *process, faults []Fault) {
 	p.dead, w.deadServices = true, true
 	for _, f := range faults {
@@ -112,7 +112,7 @@ func (w *supervisor) removeDead() {
 		}
 		for _, s := range p.services {
 			w.countCommands(s)
-			w.current = s // what it sends while it ends must not arrive
+			w.current = s // the commands that it sends while it stops must not arrive
 			s.stop()
 			w.current = nil
 		}
@@ -148,7 +148,7 @@ func (w *simulation) reboot(ctx context.Context) error {
 	return nil
 }
 
-// republish publishes the youngest event once more, like a producer that did not receive the
+// republish publishes the latest event once more, like a producer that did not receive the
 // reply.
 func (w *supervisor) republish() {
 	w.asSimulation(func(ctx context.Context) error {
@@ -165,7 +165,7 @@ func (w *supervisor) republish() {
 	})
 }
 
-// grace is how long a stopping process may finish what it has begun, as in the engine.
+// grace is how long a stopping process may take to finish what it has begun, as in the engine.
 const grace = 5 * time.Second
 
 // replaceable reports whether another process can take over the work of p.
@@ -183,8 +183,8 @@ func (w *supervisor) requestStop(p *process, away time.Duration) {
 	p.engine.Close()
 }
 
-// finishStops ends the stopping processes that have finished what they had begun. They hand
-// back the rest.
+// finishStops ends the stopping processes that have finished what they had begun. They release
+// their other messages.
 func (w *supervisor) finishStops() {
 	for _, p := range w.processes {
 		if !p.stopping || p.dead || w.clock.now.Before(p.frozen) {
@@ -201,7 +201,7 @@ func (w *supervisor) finishStops() {
 			if err := p.engine.Release(ctx); err != nil {
 				return err
 			}
-			return w.checkHandedBack(ctx, p)
+			return w.checkReleased(ctx, p)
 		})
 		p.dead = true
 		w.wakeForUnread()
@@ -209,9 +209,9 @@ func (w *supervisor) finishStops() {
 	}
 }
 
-// wakeReaders wakes the services that wait for messages, to take over what was handed back; in
-// production they look once a second. The timer service's lease is passed on by its
-// holder.
+// wakeReaders wakes the services that wait for messages, to claim what was released; in
+// production they look once a second. The timer service needs no waking: the holder of its
+// lease passes it on.
 func (w *scheduler) wakeReaders() {
 	for _, s := range w.services {
 		if s.consumerGroup.handles != nil && !s.consumerGroup.firesTimers() {
@@ -220,8 +220,8 @@ func (w *scheduler) wakeReaders() {
 	}
 }
 
-// wakeForUnread wakes the groups that have unread events. The services that were woken for those
-// events may be gone.
+// wakeForUnread wakes the groups that have unread events, because the services that were woken
+// for these events may be gone.
 func (w *scheduler) wakeForUnread() {
 	for _, t := range w.groups {
 		if t.handles == nil || len(t.services) == 0 {
@@ -233,9 +233,9 @@ func (w *scheduler) wakeForUnread() {
 	}
 }
 
-// checkHandedBack checks that a process that was asked to stop has handed back its messages. A
-// lost reply excuses it: it did not know of all messages that it was given.
-func (w *supervisor) checkHandedBack(ctx context.Context, p *process) error {
+// checkReleased checks that a stopping process has released its messages. A lost reply excuses
+// it: it did not know of all its messages.
+func (w *supervisor) checkReleased(ctx context.Context, p *process) error {
 	if slices.ContainsFunc(w.injected, func(s InjectedFault) bool { return s.Kind == DropReply }) {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (w *supervisor) checkHandedBack(ctx context.Context, p *process) error {
 			continue
 		}
 		for _, stream := range w.streams {
-			if err := w.checkHandedBackOf(ctx, p, t, stream); err != nil {
+			if err := w.checkReleasedBy(ctx, p, t, stream); err != nil {
 				return err
 			}
 		}
@@ -252,13 +252,13 @@ func (w *supervisor) checkHandedBack(ctx context.Context, p *process) error {
 	return nil
 }
 
-// checkHandedBackOf checks one group on one stream.
-func (w *supervisor) checkHandedBackOf(ctx context.Context, p *process, t *consumerGroup, stream string) error {
+// checkReleasedBy checks one group on one stream.
+func (w *supervisor) checkReleasedBy(ctx context.Context, p *process, t *consumerGroup, stream string) error {
 	args := &redis.XPendingExtArgs{Stream: stream, Group: t.redisName(), Start: "-", End: "+", Count: 1000}
 	pending, err := w.client.XPendingExt(ctx, args).Result()
 	for _, entry := range pending {
 		if consumerOf(entry.Consumer) == p.name() && entry.Idle < releasedIdle {
-			w.report("a process that is asked to stop hands back its messages", "", fmt.Sprintf("entry %s of the %s is kept by %s", entry.ID, t.redisName(), entry.Consumer))
+			w.report("a stopping process releases its messages", "", fmt.Sprintf("entry %s of the %s is still held by %s", entry.ID, t.redisName(), entry.Consumer))
 		}
 	}
 	return err

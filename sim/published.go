@@ -17,23 +17,23 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// streamCheck follows the streams. Their order is the true one: the time of an event is
-// that of the step that published it.
+// streamCheck checks the events in stream order. Their times do not give the order, since an
+// event has the time of the step that published it.
 type streamCheck struct {
 	broken invariant.Report
 	slack  time.Duration
 	twice  bool // a fault may have published an event twice
 
-	seen     map[eventKey]bool
-	back     map[string]bool      // timers that were cancelled and not set again
-	emitted  map[string]bool      // events that tasks have emitted, by tenant, source and id
-	setTwice map[eventKey]bool    // tasks with a timer that a fault set twice
-	reopened map[string]bool      // executions that were retried, and so end twice
-	poison   *poisonMessages      // poison messages, which may have been replayed
-	last     map[string]string    // id of the last event of each history that has ended
-	over     map[string]bool      // executions that have ended for good
-	ends     map[string]time.Time // the earliest time at which they may have ended
-	keys     keyedTimers
+	seen      map[eventKey]bool
+	cancelled map[string]bool      // timers that were cancelled and not set again
+	emitted   map[string]bool      // events that tasks have emitted, by tenant, source and id
+	setTwice  map[eventKey]bool    // tasks with a timer that a fault set twice
+	reopened  map[string]bool      // executions that were retried, and therefore end twice
+	poison    *poisonMessages      // poison messages, which may have been replayed
+	last      map[string]string    // id of the last event of each history that has ended
+	over      map[string]bool      // executions that have ended for good
+	ends      map[string]time.Time // the earliest time at which they may have ended
+	keys      keyedTimers
 }
 
 // eventKey identifies an event by its execution and its id.
@@ -43,7 +43,7 @@ type eventKey struct{ execution, id string }
 // it was replaced, no event is published twice, and every end is published.
 func (w *checker) checkPublished(t *Trial, broken invariant.Report) {
 	p := streamCheck{
-		broken: broken, slack: w.slack(), seen: map[eventKey]bool{}, back: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &w.poison, reopened: w.operators.reopened,
+		broken: broken, slack: w.slack(), seen: map[eventKey]bool{}, cancelled: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &w.poison, reopened: w.operators.reopened,
 		twice: w.duplicated(),
 	}
 	for _, end := range t.Ends {
@@ -53,7 +53,7 @@ func (w *checker) checkPublished(t *Trial, broken invariant.Report) {
 	}
 	for e := range w.publications() {
 		if tenant := w.tenantOf(e.Execution); tenant != e.Tenant {
-			broken(ruleApart, e.Execution, "%s %s stands in the stream of %s", e.Type, e.ID, e.Tenant)
+			broken(ruleApart, e.Execution, "%s %s is in the stream of %s", e.Type, e.ID, e.Tenant)
 		}
 		if p.isFirst(e) {
 			p.take(e)
@@ -72,7 +72,7 @@ func (w *checker) checkPublished(t *Trial, broken invariant.Report) {
 func (p *streamCheck) isFirst(e publication) bool {
 	id := eventKey{e.Execution, e.ID}
 	if p.seen[id] && !p.twice && e.publishedOnce() && !p.poison.includes(e.ID) && !p.reopened[strings.TrimSuffix(e.ID, "/parent")] {
-		p.broken("an event is published once", e.Execution, "%s %s is there twice", e.Type, e.ID)
+		p.broken("an event is published once", e.Execution, "%s %s was published twice", e.Type, e.ID)
 	}
 	again := p.seen[id]
 	if again && e.Type == event.TimerScheduled { // the first one consumed the record that the timer was cancelled
@@ -88,7 +88,7 @@ func (p *streamCheck) take(e publication) {
 		p.emitted[e.Tenant+" "+e.Source+" "+e.ID] = true
 	}
 	if e.Type == event.TimerFired && p.over[e.Execution] && !p.setTwice[eventKey{e.Execution, e.Task}] {
-		p.broken("no timer outlives its execution", e.Execution, "one of %s fired at %v, after the end", e.Task, e.Time)
+		p.broken("no timer outlives its execution", e.Execution, "a timer of %s fired at %v, after the end", e.Task, e.Time)
 	}
 	switch last, known := p.last[e.Execution]; {
 	case e.Type == event.ExecutionRetried:
@@ -105,7 +105,7 @@ func (p *streamCheck) take(e publication) {
 }
 
 // checkCancelled reports timers that fire after they were cancelled. A cancellation removes a
-// timer at once, or keeps it from being set.
+// timer at once, or prevents it from being set.
 func (p *streamCheck) checkCancelled(e publication) {
 	if e.Execution == "" || p.twice || e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired {
 		return
@@ -117,11 +117,11 @@ func (p *streamCheck) checkCancelled(e publication) {
 	key := e.Execution + " " + invariant.Slot(t) + " " + t.FireAt.String()
 	switch {
 	case e.Type == event.TimerCancelled:
-		p.back[key] = true
+		p.cancelled[key] = true
 	case e.Type == event.TimerScheduled:
-		delete(p.back, key)
-	case p.back[key]:
-		p.broken("a timer that was taken back does not fire", e.Execution, "the %s timer of %s for %v did", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
+		delete(p.cancelled, key)
+	case p.cancelled[key]:
+		p.broken("a cancelled timer does not fire", e.Execution, "the %s timer of %s for %v did", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
 	}
 }
 
@@ -137,7 +137,7 @@ func timerIn(data json.RawMessage) (t event.Timer, ok bool) {
 func unpublished(ends []End, seen map[eventKey]bool, broken invariant.Report) {
 	for _, end := range ends {
 		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[eventKey{end.ID, end.History[n-1].ID}] {
-			broken("how an execution ends is published", end.ID, "%s is not", end.History[n-1].Type)
+			broken("the end of every execution is published", end.ID, "%s was not published", end.History[n-1].Type)
 		}
 	}
 }
@@ -244,10 +244,10 @@ func (w *checker) checkEmitted(ends []End, published map[string]bool, broken inv
 			}
 			id := w.tenantOf(end.ID) + " " + sent.Source + " " + sent.ID
 			if !published[id] {
-				broken("what a task sends is published", end.ID, "%s %s of %s is not", sent.Type, sent.ID, e.Task)
+				broken("every emitted event is published", end.ID, "%s %s of %s was not", sent.Type, sent.ID, e.Task)
 			}
 			if by := tasks[id]; by != "" && strings.HasPrefix(sent.ID, w.idOf(end.ID)+event.ParseRun(e.Task).Ref) {
-				broken("an event that a task sends has an id of its own", end.ID, "%s and %s both sent %s %s", by, invariant.RunName(e.Task), sent.Type, sent.ID)
+				broken("every emitted event has an id of its own", end.ID, "%s and %s both emitted %s %s", by, invariant.RunName(e.Task), sent.Type, sent.ID)
 			}
 			tasks[id] = invariant.RunName(e.Task) + " of " + end.ID
 		}
@@ -274,8 +274,8 @@ type keyedTimers map[string][]timerRequest
 type timerRequest struct {
 	event.Timer
 
-	at   time.Time // when its event was written
-	back bool
+	at      time.Time // when its event was written
+	cancels bool
 }
 
 // take records what a stream entry says about a timer. It reports a timer that fires
@@ -296,14 +296,14 @@ func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, brok
 		k[id] = append(k[id], timerRequest{t, at, e.Type == event.TimerCancelled})
 		return
 	}
-	said := k[id]
-	for len(said) > 0 && !said[len(said)-1].FireAt.Equal(t.FireAt) {
-		last := said[len(said)-1]
+	requests := k[id]
+	for len(requests) > 0 && !requests[len(requests)-1].FireAt.Equal(t.FireAt) {
+		last := requests[len(requests)-1]
 		if at.Sub(last.at) > slack {
-			broken("of timers with one key the last counts", e.Execution, "that of %s for %v fired, and there was a later word at %v", t.Key, t.FireAt, last.at)
+			broken("of timers with one key the last counts", e.Execution, "that of %s for %v fired, although a later request replaced it at %v", t.Key, t.FireAt, last.at)
 			return
 		}
-		said = said[:len(said)-1]
+		requests = requests[:len(requests)-1]
 	}
 	k[id] = nil
 }
@@ -313,12 +313,12 @@ func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, brok
 func (k keyedTimers) left(over map[string]time.Time, broken invariant.Report) {
 	for _, id := range sortedKeys(k) {
 		n := len(k[id])
-		if n == 0 || k[id][n-1].back {
+		if n == 0 || k[id][n-1].cancels {
 			continue
 		}
 		last := k[id][n-1]
 		if end := over[last.Execution]; !end.IsZero() && end.After(later(last.at, last.Due())) {
-			broken("a timer with a key is not lost", last.Execution, "that of %s for %v has not fired", last.Key, last.FireAt)
+			broken("a timer with a key is not lost", last.Execution, "that of %s for %v never fired", last.Key, last.FireAt)
 		}
 	}
 }

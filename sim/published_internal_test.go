@@ -9,9 +9,9 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Trimmed entries are remembered: a timer that fires again for a copy of its event is the
-// same one, and one that fires after the end is a violation.
-func TestPublishedKnowsWhatWasTrimmed(t *testing.T) {
+// The checks include trimmed entries: a timer that fires again because its event was
+// duplicated is no violation, and one that fires after the end is.
+func TestPublishedIncludesTrimmedEntries(t *testing.T) {
 	t.Parallel()
 	fired, ended := [2]string{"x/do/0/w/wait/1", string(event.TimerFired)}, [2]string{"x/4", string(event.WorkflowCompleted)}
 	for _, c := range []struct {

@@ -15,9 +15,8 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// pooledClient is a pooled go-redis client that serves one simulation after another. Hardly any
-// simulation opens a connection, so a client keeps nothing of a simulation that has
-// ended.
+// pooledClient is a go-redis client that serves one simulation after another. Hardly any
+// simulation opens a connection, so a client keeps nothing of a simulation that has ended.
 type pooledClient struct {
 	simulation *simulation
 	client     wire.Redis
@@ -153,9 +152,9 @@ func (w *simulation) command(x sending) error {
 		faults = w.draw(s, s.commands, func(k FaultKind) bool { return k != CallLost })
 	}
 	for _, f := range faults {
-		w.inject(f, wording(x.cmds()))
+		w.inject(f, commandNames(x.cmds()))
 	}
-	// A frozen process goes on only after its time.
+	// A frozen process sends its command only once it thaws.
 	for w.clock.now.Before(s.process.frozen) {
 		if err := w.yieldTurn(); err != nil {
 			return err
@@ -219,7 +218,7 @@ func (w *scheduler) unread(s *service) bool {
 // ErrStopped ends the services and the calls of a simulation that has ended.
 var ErrStopped = errors.New("the simulation has ended")
 
-// yieldTurn is a point at which another service can have a turn.
+// yieldTurn lets another service have a turn.
 func (w *scheduler) yieldTurn() error {
 	s := w.current
 	if s == nil || w.keepsTurn(s) {
@@ -247,8 +246,8 @@ func (w *scheduler) keepsTurn(s *service) bool {
 }
 
 // Bug is a deliberate engine bug that the simulator's own tests plant to see whether the
-// simulator finds it. Script rewrites the source of a Lua script; Ahead returns commands
-// to send before a script runs, each of which is a point where a fault can strike.
+// simulator finds it. Script rewrites the source of a Lua script. Ahead returns commands to
+// send before a script runs; a fault can be injected at each of them.
 type Bug struct {
 	Script func(source string) string
 	Ahead  func(source string, args []any) [][]any

@@ -13,7 +13,7 @@ import (
 // housekeeping is the group of the services that remove old data.
 const housekeeping = "housekeeping"
 
-// simulatedRetention returns the retention of a simulation: in some of those with several processes,
+// simulatedRetention returns the retention of a simulation: in some with several processes,
 // streams are trimmed right behind their readers.
 func (cfg Config) simulatedRetention() engine.Retention {
 	const one = 4 // one simulation in four
@@ -41,7 +41,7 @@ func (w *monitor) written(key string, fields []string) {
 	}
 	switch typeOf(fields) {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		w.finished.over[id] = publicationOf("", fields).Time // its process may have frozen between the decision and the commit
+		w.finished.over[id] = publicationOf("", fields).Time // not the time of the commit, since its process may have frozen before it
 	default: // it was retried, or has begun
 		w.finished.over[id] = time.Time{}
 	}
@@ -50,7 +50,7 @@ func (w *monitor) written(key string, fields []string) {
 // removed checks that no execution is removed too early, or while its parent is running.
 func (w *monitor) removed(key string) {
 	if key == w.refused.key {
-		return // it is only kept aside
+		return // it was only renamed
 	}
 	const rule = "nothing is removed before its retention ends"
 	id, history, ok := w.executionIn(key)
@@ -61,13 +61,13 @@ func (w *monitor) removed(key string) {
 	over, longest := w.finished.over[id], w.retention.Finished.Shortest()
 	switch past := w.clock.now.Sub(over); {
 	case over.IsZero():
-		w.report(rule, id, "it goes on, and was removed")
+		w.report(rule, id, "it was removed before it ended")
 	case longest == 0 || past < longest:
-		w.report(rule, id, fmt.Sprintf("it was removed %v after its end, and is kept for %v", past, longest))
+		w.report(rule, id, fmt.Sprintf("it was removed %v after its end, but is to be kept for %v", past, longest))
 	}
 	if at := strings.LastIndexByte(id, '.'); at > 0 {
 		if over, begun := w.finished.over[id[:at]]; begun && over.IsZero() {
-			w.report(rule, id, "it was removed, and "+id[:at]+" goes on")
+			w.report(rule, id, "it was removed before "+id[:at]+" ended")
 		}
 	}
 }

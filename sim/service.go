@@ -33,7 +33,7 @@ type scheduler struct {
 type service struct {
 	process       *process
 	consumerGroup *consumerGroup
-	consumer      string // the name as which it reads
+	consumer      string // the name under which it reads
 	engine.Service
 
 	context context.Context //nolint:containedctx // passed to its first step
@@ -44,7 +44,7 @@ type service struct {
 	hash        uint64   // of its name
 	faultHashes []uint64 // see injector.faultHashes
 
-	tenant string // of the message that it began last
+	tenant string // of the last message that it began to handle
 
 	turns    uint64
 	commands uint64    // sent by this incarnation of its process
@@ -57,7 +57,7 @@ type service struct {
 	active   bool      // it is in scheduler.active
 	callRank uint64    // within a step, until nothing else happens: see delayCall
 	wake     time.Time // zero: not scheduled
-	answerAt time.Time // when the call that it made has its answer, if its process died before; zero otherwise
+	answerAt time.Time // when its call is answered, if its process crashed before; zero otherwise
 	err      error     // of the last step
 }
 
@@ -153,9 +153,9 @@ func (w *scheduler) removeIdle() {
 	})
 }
 
-// choose returns the service that has the next turn, nil if none is ready. The choice
-// depends only on the seed and on how many turns each service has had, so leaving out one
-// service does not affect the others.
+// choose returns the service that has the next turn, nil if none is ready. The choice depends
+// only on the seed and on how many turns each service has had, so removing one service does
+// not affect the others.
 func (w *scheduler) choose() *service {
 	var best *service
 	var lowest uint64
@@ -170,7 +170,7 @@ func (w *scheduler) choose() *service {
 	return best
 }
 
-// How long a service pauses after a fault, and how long if other services have to finish
+// How long a service pauses after an error, and how long if other services have to finish
 // first, as in the engine's own loop.
 const (
 	errorPause = 200 * time.Millisecond
@@ -260,8 +260,8 @@ func (w *scheduler) parked(s *service) {
 	if s.wake.IsZero() || s.wake.After(w.clock.now) {
 		return
 	}
-	until, through := w.allDone(s)
-	if !through {
+	until, done := w.allDone(s)
+	if !done {
 		w.wakeOther(s) // there may be more work
 		return
 	}

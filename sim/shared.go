@@ -13,7 +13,6 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/call"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
@@ -21,7 +20,7 @@ import (
 	"flunq.io/flunq/sim/memory"
 )
 
-// shared is what all parts of a simulation share: its configuration, Redis, the clock, and
+// shared holds what all parts of a simulation use: its configuration, Redis, the clock, and
 // what has happened so far.
 type shared struct {
 	cfg     Config
@@ -33,15 +32,15 @@ type shared struct {
 	ids     []string  // of the executions that are started
 	tenants []string  // the tenants of the executions
 	streams []string  // the keys of the tenants' events
-	last    string    // the stream to which an event was written last
+	last    string    // the stream that was written last
 	current *service  // whose turn it is; nil while the simulation itself acts
 	outage  time.Time // until when Redis is unreachable
 	failure error     // ends the simulation
 
-	tasks, events int             // numbers of started tasks and of events in histories
-	injected      []InjectedFault // the faults that happened
-	actions       map[Action]int  // number of calls that reached a service
-	reached       []Reached       // in order of arrival
+	tasks, events int // numbers of started tasks and of events in histories
+	injected      []InjectedFault
+	actions       map[Action]int // number of calls that reached a service
+	reached       []Reached      // in order of arrival
 	operators     operators
 	poison        poisonMessages
 	violations    []Violation // violations found while the simulation runs
@@ -65,9 +64,8 @@ func (cfg Config) tenants() []string {
 	return out
 }
 
-// label returns the id that the simulation uses for a tenant's execution. If tenants have
-// executions with the same ids, the executions of other tenants than the first are
-// labelled as if they had not.
+// label returns the id that the simulation uses for a tenant's execution. It is unique even if
+// tenants have executions with the same ids.
 func (w *shared) label(tenant, id string) string {
 	if !w.cfg.Twins {
 		return id
@@ -149,7 +147,6 @@ func (w *shared) executionIn(key string) (id string, history, ok bool) {
 	return "", false, false
 }
 
-// ruleApart names the rule that tenants share nothing.
 const ruleApart = "tenants share nothing"
 
 // OwnTexts returns cfg with definitions for the tenants other than the first: they have the
@@ -241,10 +238,6 @@ func (w *shared) stateOf(ctx context.Context, id string) (*pastState, error) {
 type pastState struct {
 	state *decide.State
 	env   *decide.Env
-}
-
-func (l *pastState) hearings(e event.Event) []decide.ListenMatch {
-	return l.state.ListenMatches(l.env, e)
 }
 
 // listensFor reports whether an execution is on the list of listeners for a type.

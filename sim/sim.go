@@ -35,7 +35,7 @@ type Config struct {
 	Transport  http.RoundTripper
 	Secrets    map[string]any
 	Version    string  // of flunq, for $runtime
-	Pace       float64 // virtual seconds per real second; 0: does not wait at all
+	Pace       float64 // virtual seconds per real second; 0: never waits
 	Remote     bool    // send computed tasks through the stream, too
 	Executors  int     // maximum number of concurrent calls; 64 if 0
 	Limits     decide.Limits
@@ -53,12 +53,12 @@ type Config struct {
 	Missed   func(Missed)
 
 	// Arrived, if set, is called for each event from outside with the time when it came, and
-	// Faulted for each fault. Wrap returns the transport that the engine's calls enter;
-	// Answers returns one that answers them instead of Mocks and Transport.
-	Arrived func(event.Event, time.Time)
-	Faulted func(InjectedFault)
-	Wrap    func(next http.RoundTripper, now func() time.Time) http.RoundTripper
-	Answers func(sleep func(context.Context, time.Duration) error) http.RoundTripper
+	// Injected for each injected fault. Wrap returns the transport that the engine's calls
+	// enter; Answers returns one that answers them instead of Mocks and Transport.
+	Arrived  func(event.Event, time.Time)
+	Injected func(InjectedFault)
+	Wrap     func(next http.RoundTripper, now func() time.Time) http.RoundTripper
+	Answers  func(sleep func(context.Context, time.Duration) error) http.RoundTripper
 
 	Plan       *Plan // what goes wrong; nil: nothing
 	Processes  int   // number of engine processes; 1 if 0
@@ -66,17 +66,17 @@ type Config struct {
 	Tenants    int   // number of tenants that share the executions; 1 if 0
 	Twins      bool  // each tenant has executions with the same ids
 
-	Acts     []Act         // of operators, who in the end resume suspended executions
+	Acts     []Act         // operator actions; in the end operators resume suspended executions
 	Slow     bool          // calls take longer than leases
-	Waits    time.Duration // how long timer services block in their reads; 0: they do not block, but read when there is something new
+	Waits    time.Duration // how long timer services block in their reads; 0: they do not block, and read when something new is written
 	Thorough bool          // services look for abandoned work even without faults
-	Watchful bool          // check what executions wait for whenever nothing is under way
-	Poison   uint64        // the number of the message that crashes each process that begins it; 0: none
+	Watchful bool          // check what executions wait for whenever the services are idle
+	Poison   uint64        // the number of the message that crashes each process that handles it; 0: none
 
 	Scripted Scripted // what happens by script rather than by chance
 	Bug      *Bug     // an engine bug that a test plants; nil: none
 
-	foreignDefinitions []*dsl.Definition // the definitions as other tenants have them; nil: all tenants have the same
+	foreignDefinitions []*dsl.Definition // the definitions of the other tenants; nil: all tenants have the same
 	known              *checkedEnds      // ends that were found correct, shared by all simulations of a search; nil: none
 }
 
@@ -100,7 +100,7 @@ type Result struct {
 	Stop    Stop     // why it did not end; "" if it did
 	Waiting []string // what it waits for, one line each
 	Busiest string   // the tasks that were started most often, if Stop is TasksUp
-	Missed  []Missed // events that no execution received; not if there is a Plan
+	Missed  []Missed // events that no execution received; only without a Plan
 
 	Execution string
 	Tasks     int // number of started tasks
@@ -120,7 +120,7 @@ const (
 	TimeUp    Stop = "max-time"  // Config.MaxTime
 	TasksUp   Stop = "max-steps" // Config.MaxTasks
 	Interrupt Stop = "interrupt" // the context ended
-	Stuck     Stop = "stuck"     // Config.MaxTurns: the services never come to rest
+	Stuck     Stop = "stuck"     // Config.MaxTurns: the services never become idle
 )
 
 // Run simulates the execution of cfg until it ends or the simulation stops, see
@@ -143,8 +143,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	return w.result(ctx, stop)
 }
 
-// Prepared returns cfg for many simulations that differ only in their faults: they share
-// what depends on nothing else.
+// Prepared returns cfg for the simulations of a search, which differ in their seeds and
+// faults. They share the ends that were found correct and the definitions of other tenants.
 func (cfg Config) Prepared() Config {
 	cfg = cfg.WithDefaults()
 	cfg.known = newChecked()
@@ -182,7 +182,7 @@ func (w *simulation) options(p *process) engine.Options {
 	opts.Tenants = w.tenants
 	opts.Workers, opts.Executors, opts.Timers = 1, w.cfg.Executors, 1
 	if !w.cfg.callsOut() {
-		opts.Executors = 1 // its only executor idles
+		opts.Executors = 1 // it has nothing to do
 	}
 	opts.Block(0)
 	opts.ExtraExecutors, opts.Descendants, opts.Open, opts.RedisPercent = 0, 0, 0, 0
@@ -193,9 +193,9 @@ func (w *simulation) options(p *process) engine.Options {
 		batch := w.cfg.batch()
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
 		opts.Activity = w.acted
-		const one, most = 8, 12 // most simulations handle small amounts at once
-		opts.Chunk, opts.Snapshots = w.cfg.chunkSize("chunk", one, most), w.cfg.chunkSize("snapshots", one, most)
-		opts.Fires = cmp.Or(w.cfg.chunkSize("fires", one, most), opts.Fires)
+		const every, most = 8, 12 // one simulation in eight handles few items at once
+		opts.Chunk, opts.Snapshots = w.cfg.chunkSize("chunk", every, most), w.cfg.chunkSize("snapshots", every, most)
+		opts.Fires = cmp.Or(w.cfg.chunkSize("fires", every, most), opts.Fires)
 		opts.Workers, opts.Timers = w.cfg.serviceCount("workers"), w.cfg.serviceCount("timers")
 		if waits := w.cfg.Waits; waits > 0 { // a blocked timer service must be the only one of its process: two would block each other
 			opts.Timers, opts.Timer.Block, opts.MaxSleep, opts.LongRead = 1, waits, waits, waits
@@ -210,7 +210,7 @@ func (w *simulation) options(p *process) engine.Options {
 	return opts
 }
 
-// memories are the buffers of the Stores of all simulations.
+// memories holds the idle buffers of the stores of all simulations.
 //
 //nolint:gochecknoglobals // pools of empty buffers
 var memories wire.Memory
@@ -235,26 +235,26 @@ func CallsOut(def *dsl.Definition) bool {
 // serviceCount returns the number of services of a kind in each process of a search's
 // simulation: one, or sometimes two, which share their process's buffer.
 func (cfg Config) serviceCount(kind string) int {
-	const one = 4 // one simulation in four has two
-	if cfg.Processes > 1 && Choice(cfg.Seed, kind)%one == 1 {
+	const every = 4 // one simulation in four has two
+	if cfg.Processes > 1 && Choice(cfg.Seed, kind)%every == 1 {
 		return 2
 	}
 	return 1
 }
 
-// chunkSize returns the size of the pieces into which an operation is split: 0, which is all
-// at once, or in one of every one simulations a number from 1 to most.
-func (cfg Config) chunkSize(what string, one, most uint64) int {
-	if n := Choice(cfg.Seed, what); n%one == 1 {
-		return int(n/one%most) + 1 //nolint:gosec // most is small
+// chunkSize returns how many items an operation handles at once: 0 for all, or in one of every
+// simulations a number from 1 to most.
+func (cfg Config) chunkSize(what string, every, most uint64) int {
+	if n := Choice(cfg.Seed, what); n%every == 1 {
+		return int(n/every%most) + 1 //nolint:gosec // most is small
 	}
 	return 0
 }
 
 // batch returns how many events the services of a search's simulation read at once: the
-// default, or so few that simultaneous events go to different services. With many
-// executions and without faults, the default is more frequent, since some executions race
-// in any case.
+// default, or so few that simultaneous events go to different services. Simulations with many
+// executions and no faults use the default more often, since some of their executions race
+// anyway.
 func (cfg Config) batch() int {
 	usual := engine.Defaults().Worker.Batch
 	batches := []int{usual, 1, usual, 2}

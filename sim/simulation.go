@@ -24,7 +24,7 @@ type simulation struct {
 
 	missed         missedEvents
 	arrivals       []Arrival // events from outside that are still to come, the next first
-	openExecutions int       // executions that have begun and not ended
+	openExecutions int       // number of executions that have started and not ended
 	trace          *Trace
 	seen           map[string]int64 // number of observed entries of each history
 }
@@ -45,7 +45,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	w.connect()
 	if cfg.Bug != nil {
 		w.memory.Tamper = cfg.Bug.Script
-	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // the other simulations meet a Redis that knows no script
+	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // in one simulation of eight Redis knows no script yet
 		known, err := engineScripts()
 		if err != nil {
 			return nil, err
@@ -65,8 +65,8 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	return w, nil
 }
 
-// engineScripts returns the compiled scripts of the engine, as a Redis knows them that the
-// engine has used before.
+// engineScripts returns the compiled scripts of the engine, which a Redis that the engine has
+// used before has in its cache.
 //
 //nolint:gochecknoglobals // compiled once for all simulations; never changes
 var engineScripts = sync.OnceValues(func() (*memory.Scripts, error) {
@@ -123,17 +123,17 @@ func (w *simulation) begin(ctx context.Context, id string) error {
 	return w.engine.Begin(ctx, w.cfg.Definition, engine.Beginning{Tenant: w.tenantOf(id), ID: w.idOf(id), Input: w.cfg.Input, Nonce: w.cfg.Nonce})
 }
 
-// restart starts an execution again, like a client that did not receive the reply.
+// restart starts an execution a second time, like a client that did not receive the reply.
 func (w *simulation) restart(ctx context.Context, id string) {
 	if w.cfg.Plan == nil || w.endsEarly() {
 		return
 	}
 	if err := w.begin(ctx, id); !errors.Is(err, store.ErrExists) {
-		w.report("an execution begins once", id, fmt.Sprintf("it could be begun again: %v", err))
+		w.report("an execution starts once", id, fmt.Sprintf("starting it again returned %v, want %v", err, store.ErrExists))
 	}
 }
 
-// expected returns the events and acts that will come from outside.
+// expected returns the events from outside and the operator actions that are to come.
 func (w *simulation) expected() []Arrival {
 	out := slices.Concat(w.cfg.Scripted.Arrivals, w.planned())
 	if w.cfg.Mocks == nil {
@@ -149,7 +149,7 @@ func (w *simulation) expected() []Arrival {
 	return out
 }
 
-// run takes turns until all executions have ended, or until nothing can happen any more.
+// run gives the services turns until all executions have ended or nothing more can happen.
 func (w *simulation) run(ctx context.Context) (Stop, error) {
 	for {
 		if stop := w.limit(ctx); stop != "" || w.failure != nil {
@@ -160,7 +160,7 @@ func (w *simulation) run(ctx context.Context) (Stop, error) {
 			w.removeDead()
 			continue
 		}
-		// With faults, replies are lost: then all work is done to its end.
+		// With faults a reply may be lost, so the simulation continues until all work is done.
 		if w.openExecutions == 0 && w.cfg.Plan == nil {
 			return "", nil
 		}
@@ -170,8 +170,8 @@ func (w *simulation) run(ctx context.Context) (Stop, error) {
 	}
 }
 
-// move advances to the next moment; if there is none, it lets operators act. It returns
-// false if nothing happened.
+// move advances the clock to the next moment; if there is none, it lets operators act. It
+// returns false if nothing happened.
 func (w *simulation) move(ctx context.Context) (bool, error) {
 	moved, err := w.advance(ctx)
 	if err == nil && !moved && ctx.Err() == nil {
@@ -289,7 +289,7 @@ func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 	if r.Missed, err = w.missed.allMissed(ctx); err != nil {
 		return nil, err
 	}
-	r.Order, r.Effects = w.trace.Sum(), w.effects()
+	r.Order, r.Effects = w.trace.Sum(), w.effectsHash()
 	r.Outcome = OutcomeOf(r)
 	return r, nil
 }

@@ -28,8 +28,8 @@ func TestJumpPastTheStart(t *testing.T) {
 	)
 }
 
-// withstands expects tasks to complete with a seed despite the faults, and all faults to
-// strike.
+// withstands expects tasks to complete with a seed despite the faults, and all faults to be
+// injected.
 func withstands(t *testing.T, seed uint64, tasks string, faults ...sim.Fault) {
 	t.Helper()
 	def := definition(t, "ten.yaml", []byte("document: {dsl: '1.0.3', namespace: default, name: ten, version: '1.0.0'}\ndo:"+tasks))

@@ -16,9 +16,9 @@ import (
 // Trial is a simulation with faults, together with the verdict of the invariants.
 type Trial struct {
 	*Result
-	Ends     []End             // of all executions including children, by id
+	Ends     []End             // of all executions including children, ordered by id
 	Injected []InjectedFault   // the faults in order
-	Broken   []Violation       // the violations
+	Broken   []Violation       // the violated invariants
 	Commands map[string]uint64 // sent by each service, over all incarnations of its process
 	Calls    map[string]uint64 // made by each executor
 	Actions  map[Action]int    // how often each call reached its service
@@ -29,7 +29,7 @@ type Trial struct {
 	Unmocked []mock.Exchange   // calls that no mock answers
 	Operated Operated          // operator actions and poison messages
 
-	StrayTimers []string // keys of the timers that fired for executions that do not exist, with the days they were due, sorted
+	StrayTimers []string // keys of the timers that fired for executions that do not exist, each with the day it was due, sorted
 }
 
 // Lasted returns how long it took until all executions had ended. It excludes the time in
@@ -76,9 +76,8 @@ func (v Violation) Error() string {
 	return v.Rule + ": execution " + v.Execution + ": " + v.Detail
 }
 
-// Try simulates cfg with its plan until all work is done, and then checks the invariants.
-// An error means that the configuration is at fault; mistakes of the engine are in
-// Trial.Broken.
+// Try simulates cfg with its plan until all work is done, and then checks the invariants. An
+// error means that the configuration is at fault; bugs of the engine are in Trial.Broken.
 func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	cfg = cfg.WithDefaults()
 	if cfg.Plan == nil {
@@ -92,13 +91,13 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	if err := w.launch(ctx); err != nil {
 		return nil, err
 	}
-	stop, broken := w.runOn(ctx)
+	stop, broken := w.runToEnd(ctx)
 	for _, s := range w.services {
 		w.countCommands(s)
 	}
 	t := &Trial{Injected: w.injected, Actions: w.actions, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, StrayTimers: slices.Sorted(slices.Values(w.strayTimers))}
 	if stop == Stuck {
-		t.Broken = append(t.Broken, Violation{Rule: "all work comes to an end", Detail: fmt.Sprintf("it still went on after %d turns", w.turns)})
+		t.Broken = append(t.Broken, Violation{Rule: "all work ends", Detail: fmt.Sprintf("the services were still busy after %d turns", w.turns)})
 	}
 	if t.Result, err = w.result(ctx, stop); err != nil {
 		return nil, err
@@ -109,8 +108,8 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	return t, ctx.Err()
 }
 
-// runOn runs the simulation and turns errors and panics of services into violations.
-func (w *simulation) runOn(ctx context.Context) (stop Stop, broken []Violation) {
+// runToEnd runs the simulation and turns errors and panics of services into violations.
+func (w *simulation) runToEnd(ctx context.Context) (stop Stop, broken []Violation) {
 	defer func() {
 		if r := recover(); r != nil {
 			stop, broken = Never, []Violation{{Rule: "nothing panics", Detail: fmt.Sprint(r)}}
@@ -118,14 +117,14 @@ func (w *simulation) runOn(ctx context.Context) (stop Stop, broken []Violation) 
 	}()
 	stop, err := w.run(ctx)
 	if err != nil {
-		broken = []Violation{{Rule: "a service fails only with Redis", Detail: err.Error()}}
+		broken = []Violation{{Rule: "a service fails only if Redis fails", Detail: err.Error()}}
 	}
 	return stop, broken
 }
 
 // check checks all invariants.
 func (w *simulation) check(ctx context.Context, t *Trial) error {
-	w.current, w.cfg.Plan = nil, nil // no more faults from now on
+	w.current, w.cfg.Plan = nil, nil // no more faults
 	ctx = context.WithoutCancel(ctx)
 	note := func(rule, execution, format string, args ...any) {
 		t.Broken = append(t.Broken, Violation{rule, execution, fmt.Sprintf(format, args...)})
@@ -137,7 +136,7 @@ func (w *simulation) check(ctx context.Context, t *Trial) error {
 		if err != nil {
 			return err
 		}
-		end.Calls, end.Kept = w.done(id)
+		end.Calls, end.Kept = w.effectsOf(id)
 		t.Ends = append(t.Ends, end)
 	}
 	if len(w.ids) > 1 {

@@ -150,7 +150,7 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 	page.Findings = append(page.Findings, out)
 }
 
-// countsOf tells in how many runs a finding occurred, and with which faults.
+// countsOf describes in how many runs a finding occurred, and with which faults.
 func (*searcher) countsOf(got *searched, f *search.Finding) string {
 	if f.Companion != "" {
 		return "In " + companionCount(got, f) + "."
@@ -191,9 +191,9 @@ func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searche
 		printed.Notes = append(printed.Notes, cli.Printable(got.redact("The run broke off: "+err.Error())))
 	}
 	if run.finding != nil {
-		for _, scene := range run.finding.Timeline {
-			if scene.Struck != nil && len(run.scenario.Faults) > 0 {
-				printed.Faults = append(printed.Faults, got.redact(faultText(scene.Struck)))
+		for _, entry := range run.finding.Timeline {
+			if entry.Fault != nil && len(run.scenario.Faults) > 0 {
+				printed.Faults = append(printed.Faults, got.redact(faultText(entry.Fault)))
 			}
 		}
 		run.of.Runs = append(run.of.Runs, len(page.Runs))
@@ -223,7 +223,7 @@ func (s *searcher) addPlain(ctx context.Context, page *report.Report, got *searc
 func (s *searcher) addHints(page *report.Report, got *searched) {
 	doc := s.document(got.search.Config.Definition)
 	for _, text := range got.Unmocked {
-		page.Hints = append(page.Hints, cli.Printable(got.redact("No mock answers "+text+": runs in which it is called were not judged (--mocks).")))
+		page.Hints = append(page.Hints, cli.Printable(got.redact("No mock answers "+text+": runs in which it is called were not evaluated (--mocks).")))
 	}
 	for _, h := range got.Hints {
 		page.Hints = append(page.Hints, cli.Printable(got.redact(standing(doc, h.Task)+": "+h.Text)))

@@ -29,7 +29,7 @@ Every run uses the real engine, in several processes that share the work, and ch
 its invariants afterwards: nothing lost, nothing done twice, no timer early, no gap in
 a history. (With --faults none and a sequential document, most runs have one process.
 Otherwise one seed in eight, and one single fault in sixteen, runs the workflow in two
-tenants side by side, so at least twice.)
+tenants concurrently, so at least twice.)
 
 Runs are compared by their outcome: status, output, error, the calls that were carried
 out (those that change something; repeats with the same Idempotency-Key count once) and
@@ -46,18 +46,20 @@ calls: sim needs a mock for each call.
 --expect is a jq expression that must be true of every execution. Its input is the
 output; it can use $status, $error, $input, $requests (the calls that were carried out,
 each with method, url, body, status, task, execution and key) and $kept (what mocks
-keep in the end, by URL). Several executions (--executions) share what a mock keeps if it declares keep: {scope: shared, state: {…}}.
+keep in the end, by URL). Several executions (--executions) share what a mock keeps if
+it declares keep: {scope: shared, state: {…}}.
 
 Faults: crash (a process dies and restarts), drop (a request to Redis or its reply is
 lost), dup (an event is delivered twice), delay (a process pauses), stop (a process is
-asked to stop: it finishes what it has begun and hands back the rest; another process
+asked to stop: it finishes what it has begun and releases the rest; another process
 starts later), outage (Redis is unavailable for a while), clock (Redis' clock jumps
 ahead), http (the answer to a call is lost). One seed in eight adds more: operators
 suspend, resume, cancel and retry, some message crashes its processes until it becomes a
 dead letter, or calls outlast leases; --expect, --once and the hints do not apply there.
 
-Exit code 4: a failure was found. --allow-races and --allow-waiting turn races and executions that wait for ever into notes. Exit code 7: the workflow does not end even without
-faults.`,
+Exit code 4: a failure was found. --allow-races and --allow-waiting turn races and
+executions that wait for ever into notes. Exit code 7: the workflow does not end even
+without faults.`,
 		Example: `  flunq sim order.yaml --mocks order.mocks.yaml
   flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.test/*'
   flunq sim order.yaml --input '{"n": 3}' --expect '.total == 6' --seeds 1:10000

@@ -34,8 +34,8 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 	if f.Small.Twins {
 		executions += " with the same ids"
 	}
-	fmt.Fprintf(w, "   what happened, with %s on %s and seed %d%s:\n", executions, processes, f.Small.Seed, attended(f.Small))
-	if !f.Again {
+	fmt.Fprintf(w, "   what happened, with %s on %s and seed %d%s:\n", executions, processes, f.Small.Seed, conditions(f.Small))
+	if !f.Confirmed {
 		fmt.Fprintf(w, "   (this run did not fail in the same way again)\n")
 	}
 	for _, line := range excerpt(s.story(got, f, s.sh.OutColor())) {
@@ -44,20 +44,20 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 	fmt.Fprintf(w, "   %s\n", cli.Paint(s.sh.OutColor(), cli.Red, "✘ "+cli.Printable(got.redact(f.Error()))))
 }
 
-// attended lists the operators' commands, and the messages that crashed processes.
-func attended(sc search.Scenario) string {
+// conditions lists the operator actions and the other conditions of a run.
+func conditions(sc search.Scenario) string {
 	var text strings.Builder
 	for _, act := range sc.Acts {
 		fmt.Fprintf(&text, ", %s requested after %v: %s", act.What, act.After, cli.Printable(act.Execution))
 	}
 	if sc.Slow {
-		text.WriteString(", where calls take long")
+		text.WriteString(", with slow calls")
 	}
 	if sc.Waits > 0 {
-		text.WriteString(", where timer services wait in their reads")
+		text.WriteString(", with timer services that block in their reads")
 	}
 	if sc.Poison > 0 {
-		fmt.Fprintf(&text, ", where processes die of message %d", sc.Poison)
+		fmt.Fprintf(&text, ", with processes that crash on message %d", sc.Poison)
 	}
 	return text.String()
 }
@@ -75,19 +75,19 @@ func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
 	line.color = on
 	line.Add(cfg.Definition, cfg.With)
 	var lines []printed
-	for _, scene := range f.Timeline {
+	for _, entry := range f.Timeline {
 		out.Reset()
 		switch {
-		case scene.Struck != nil:
-			line.struck(scene.Struck)
-		case scene.Reached != nil:
-			line.reached(scene.Reached)
+		case entry.Fault != nil:
+			line.fault(entry.Fault)
+		case entry.Reached != nil:
+			line.reached(entry.Reached)
 		default:
-			line.Observe([]event.Event{*scene.Event})
-			line.happened(*scene.Event)
+			line.Observe([]event.Event{*entry.Event})
+			line.happened(*entry.Event)
 		}
 		for text := range strings.Lines(out.String()) {
-			lines = append(lines, printed{text, scene.Struck != nil})
+			lines = append(lines, printed{text, entry.Fault != nil})
 		}
 	}
 	return lines
@@ -140,7 +140,7 @@ func ordinal(n int) string {
 	}
 }
 
-// faultText describes a fault, the process it hit, and what was lost.
+// faultText describes a fault, the process that it affects, and what is lost.
 func faultText(s *sim.InjectedFault) string {
 	service, _, _ := strings.Cut(s.Service, "-")
 	who := fmt.Sprintf("process %d", s.Process+1)
@@ -148,31 +148,31 @@ func faultText(s *sim.InjectedFault) string {
 	tail := fmt.Sprintf("  [%s, command %d of %s]", s.Kind, s.Command, s.Service)
 	switch s.Kind {
 	case sim.CrashBefore:
-		return fmt.Sprintf("%s dies before %s reaches Redis; it restarts after %s", who, doing, history.Duration(s.Amount)) + tail
+		return fmt.Sprintf("%s crashes before %s reaches Redis; it restarts after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.CrashAfter:
-		return fmt.Sprintf("%s dies after Redis has carried out %s, without knowing the result; it restarts after %s", who, doing, history.Duration(s.Amount)) + tail
+		return fmt.Sprintf("%s crashes after Redis has executed %s, before it receives the reply; it restarts after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.DropRequest:
 		return doing + " of " + who + " is lost on its way to Redis" + tail
 	case sim.DropReply:
-		return fmt.Sprintf("Redis carries out %s of %s, and the reply is lost", doing, who) + tail
+		return fmt.Sprintf("Redis executes %s of %s, but the reply is lost", doing, who) + tail
 	case sim.Duplicate:
 		return "the last published event is delivered again" + tail
 	case sim.Delay:
 		return fmt.Sprintf("%s pauses for %s, at %s", who, history.Duration(s.Amount), doing) + tail
 	case sim.StopRequested:
-		return fmt.Sprintf("%s is asked to stop, at %s: it has 5s to finish what it has begun, and hands back the rest; another process starts after %s", who, doing, history.Duration(s.Amount)) + tail
+		return fmt.Sprintf("%s is asked to stop, at %s: it has 5s to finish what it has begun, and releases its other messages; another process starts after %s", who, doing, history.Duration(s.Amount)) + tail
 	case sim.Outage:
 		return "Redis is unavailable for " + history.Duration(s.Amount) + ", at " + doing + tail
 	case sim.Clock:
 		return "the clock of Redis jumps ahead by " + history.Duration(s.Amount) + tail
 	case sim.CallLost:
-		return fmt.Sprintf("the call of %s is carried out, and its answer lost  [%s, call %d of %s]", who, s.Kind, s.Command, s.Service)
+		return fmt.Sprintf("the call of %s is carried out, but its answer is lost  [%s, call %d of %s]", who, s.Kind, s.Command, s.Service)
 	default:
 		return string(s.Kind) + tail
 	}
 }
 
-// commandText describes the step that a service was taking with its commands.
+// commandText describes what a service does with its commands.
 func commandText(service, commands string) string {
 	commits := map[string]string{
 		"worker": "commit of a step", "executor": "commit of a result", "timer": "change of the timers", "renewal": "renewal of a lease",
@@ -180,15 +180,15 @@ func commandText(service, commands string) string {
 	for _, word := range []struct{ command, text string }{
 		{"eval", commits[service]},
 		{"xreadgroup", "read of new events"},
-		{"xautoclaim", "claim of what others left"},
-		{"xpending", "look at what others left"},
-		{"xack", "word that an event is done with"},
+		{"xautoclaim", "claim of abandoned messages"},
+		{"xpending", "search for abandoned messages"},
+		{"xack", "acknowledgement of an event"},
 		{"xrange", "read of a history"},
-		{"zrange", "look at the next timers"},
-		{"sscan", "look at who listens"},
+		{"zrange", "read of the next timers"},
+		{"sscan", "read of the listeners"},
 		{"hgetall", "read of an execution"},
 		{"hmget", "read of an execution"},
-		{"time", "look at the clock"},
+		{"time", "read of the clock"},
 	} {
 		if strings.Contains(commands, word.command) && word.text != "" {
 			return word.text
@@ -204,24 +204,24 @@ func (*searcher) raceMeaning(f *search.Finding) string {
 		return text
 	}
 	first, second := o.Branches()
-	who := "Steps that run side by side came in another order, and another outcome came of it."
+	who := "Steps that run in parallel came in a different order, which changed the outcome."
 	compete := false
 	switch {
 	case f.Execution == "":
-		who = "The executions run side by side, and what they share depends on which is faster."
+		who = "The executions run concurrently, and their shared state depends on which is faster."
 	case first == nil || second == nil || first == second:
 	case o.Fork.Fork.Compete:
 		compete = true
 		who = fmt.Sprintf("The branches %s and %s of the fork %s compete: whichever ends first wins.", first.Name, second.Name, o.Fork.Name)
 	default:
-		who = fmt.Sprintf("The branches %s and %s of the fork %s run side by side, and the outcome depends on which is faster.", first.Name, second.Name, o.Fork.Name)
+		who = fmt.Sprintf("The branches %s and %s of the fork %s run in parallel, and the outcome depends on which is faster.", first.Name, second.Name, o.Fork.Name)
 	}
 	if len(f.Small.Faults) > 0 {
 		who += " A fault delayed one of them."
 	}
 	switch {
 	case slices.ContainsFunc(f.Differ, func(u search.Unequal) bool { return strings.HasPrefix(u.Path, "/kept/") }):
-		return who + "\nOne of them overwrites what the other one has written in between. Let the service make the change in one call, or check a version (If-Match),\nor make the changes one after the other."
+		return who + "\nOne of them overwrites what the other one has written meanwhile. Let the service make the change in one call, or check a version (If-Match),\nor make the changes one after the other."
 	case compete:
 		return who + "\nIf either outcome will do, say so with --allow-races. If not, run both and choose by what they answer, not by which is faster."
 	default:
@@ -229,7 +229,7 @@ func (*searcher) raceMeaning(f *search.Finding) string {
 	}
 }
 
-// eventMeaning explains the part of events from outside; "" if there is none.
+// eventMeaning explains the role of events from outside; "" if they have none.
 func eventMeaning(o *search.Orders) string {
 	var events, others []string
 	for _, side := range o.Sides {
@@ -247,12 +247,12 @@ func eventMeaning(o *search.Orders) string {
 	case len(events) == 0:
 		return ""
 	case len(others) == 0 && apart(o) > 0:
-		return fmt.Sprintf("Events from outside that come %s apart are heard in the other order when a process that holds the first one dies or stands still:\n"+
-			"events are delivered at least once, and in no promised order. If the order matters, have them carry a number, and sort by it.", history.Duration(apart(o)))
+		return fmt.Sprintf("Events from outside that come %s apart are received in the opposite order when the process that holds the first one crashes or freezes:\n"+
+			"events are delivered at least once, and their order is not guaranteed. If the order matters, number the events and sort by the number.", history.Duration(apart(o)))
 	case len(others) == 0:
-		return "Events from outside come at the same time, and the outcome depends on which is heard first. If the order matters, have them\ncarry a number, and sort by it."
+		return "Events from outside come at the same time, and the outcome depends on which is received first. If the order matters, number\nthe events and sort by the number."
 	default:
-		return "The " + events[0] + " from outside comes just when the workflow begins, or ceases, to listen for it: it is heard in one run and missed in\nthe other, in which " + others[0] + ". Listen for longer, or begin earlier."
+		return "The " + events[0] + " from outside comes just when the workflow starts or stops listening for it: it is received in one run and missed in\nthe other, in which " + others[0] + ". Listen for longer, or start earlier."
 	}
 }
 
@@ -306,7 +306,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 	}
 }
 
-// sideHead tells how often a run was seen, and what causes it.
+// sideHead describes how often a run was seen, and with which faults.
 func sideHead(side search.Side) string {
 	runs := history.Count(side.Runs, "run")
 	head := fmt.Sprintf("%s, seed %d", runs, side.Scenario.Seed)

@@ -26,7 +26,7 @@ func (s *searcher) write(got *searched) {
 	fmt.Fprintf(w, "%s: %s\n", cli.Printable(name), cli.Paint(s.sh.OutColor(), style, text))
 	s.writeCounts(w, got)
 	if len(got.Unmocked) > 0 {
-		fmt.Fprintf(w, "\n%s in %s no mock answers\n", cli.Paint(s.sh.OutColor(), cli.Yellow, "not judged:"), history.Count(got.UnmockedRuns, "run")+" with faults")
+		fmt.Fprintf(w, "\n%s in %s no mock answers\n", cli.Paint(s.sh.OutColor(), cli.Yellow, "not evaluated:"), history.Count(got.UnmockedRuns, "run")+" with faults")
 		for _, text := range got.Unmocked {
 			fmt.Fprintf(w, "  %s\n", cli.Printable(got.redact(text)))
 		}
@@ -53,7 +53,7 @@ func (s *searcher) verdict(got *searched) (text, style string) {
 	}
 	why := map[search.Reason]string{
 		search.Interrupted: "interrupted", search.OutOfTime: "stopped by --duration", search.FailedFast: "stopped by --fail-fast",
-		search.EnoughFound: "stopped: that is enough findings",
+		search.EnoughFound: "stopped: enough findings",
 	}[got.Stopped]
 	of := got.PlainOf + got.SinglesOf + got.SeedsOf
 	return fmt.Sprintf("%s before the end, after %s of %s: %s", why, history.Number(runsOf(got.Report)), history.Number(of), strings.TrimSuffix(text, " in "+runs)+" so far"), style
@@ -120,7 +120,7 @@ func ages(seconds int64) string {
 }
 
 func (*searcher) share(got *searched, o search.Outcome) string {
-	if len(got.Outcomes) < 2 { //nolint:mnd // a single outcome is that of all runs
+	if len(got.Outcomes) < 2 { //nolint:mnd // all runs have the same outcome
 		return ""
 	}
 	return fmt.Sprintf(" (%s of %s)", history.Number(o.Runs), history.Count(got.Plain, "run"))
@@ -151,11 +151,11 @@ func short(text string) string {
 func heading(f *search.Finding) (text, style string) {
 	switch f.Class {
 	case search.Engine:
-		return "flunq broke a promise", cli.Red
+		return "flunq violates an invariant", cli.Red
 	case search.Expectation:
 		return "not as expected", cli.Red
 	case search.SideEffect:
-		return "the workflow leaves the world in a wrong state", cli.Red
+		return "the workflow leaves a wrong state behind", cli.Red
 	case search.Hang:
 		return "the workflow hangs", cli.Red
 	case search.Race:
@@ -195,14 +195,14 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	say("again: %s", s.repeat(got, f))
 }
 
-// companionCount tells in how many runs of flunq's built-in workflows something was found, and in
-// which.
+// companionCount describes in how many runs of flunq's built-in workflows something was found,
+// and in which workflow.
 func companionCount(got *searched, f *search.Finding) string {
-	return fmt.Sprintf("%s of %s of flunq's own workflows, which a search runs beside the document, here %q%s",
+	return fmt.Sprintf("%s of %s of flunq's own workflows, which a search also runs, here %q%s",
 		history.Number(f.Runs), history.Count(got.Companions, "run"), f.Companion, reduced(f))
 }
 
-// more tells how many other tasks a finding concerns.
+// more returns how many other tasks a finding concerns.
 func more(f *search.Finding) string {
 	switch n := len(f.Tasks) - 1; {
 	case n < 1:
@@ -214,8 +214,8 @@ func more(f *search.Finding) string {
 	}
 }
 
-// frequency tells in how many of the relevant runs something was found, and what is enough to cause
-// it.
+// frequency describes in how many of the relevant runs something was found, and which faults
+// suffice to cause it.
 func frequency(r *search.Report, f *search.Finding) string {
 	var parts []string
 	if f.Calm > 0 {
@@ -227,7 +227,8 @@ func frequency(r *search.Report, f *search.Finding) string {
 	return "in " + strings.Join(parts, " and ") + reduced(f)
 }
 
-// reduced tells in which run a finding was first seen, and what is enough to cause it.
+// reduced describes in which run a finding was first seen, and which faults suffice to cause
+// it.
 func reduced(f *search.Finding) string {
 	text := fmt.Sprintf(", first with seed %d", f.Seen.Seed)
 	seen, needed := len(f.Seen.Faults), len(f.Small.Faults)
@@ -265,7 +266,7 @@ func (s *searcher) meaning(_ *searched, f *search.Finding) string {
 	case f.Class == search.Expectation && strings.HasPrefix(f.Rule, "once:"):
 		return onceMeaning(f)
 	case f.Class == search.Expectation:
-		return "In this run it is not true."
+		return "It does not hold in this run."
 	case f.Class == search.Hang:
 		return hangMeaning(f)
 	case f.Orders != nil:
@@ -273,42 +274,42 @@ func (s *searcher) meaning(_ *searched, f *search.Finding) string {
 	}
 	switch f.Rule {
 	case search.RuleOrder:
-		return "Steps that run side by side came in another order, and another outcome came of it."
+		return "Steps that run in parallel came in a different order, which changed the outcome."
 	case search.RuleTwice:
-		return "A service takes calls with different keys for different orders. Leave the Idempotency-Key header to flunq, which sends the same one with\n" +
-			"each attempt at a task, or make it of something that stays, such as $workflow.id, and not of the time."
+		return "A service treats calls with different keys as different orders. Leave the Idempotency-Key header to flunq, which sends the same key with\n" +
+			"each attempt at a task, or build the key from something that stays the same, such as $workflow.id, and not from the time."
 	case search.RuleOverwritten:
-		return "It happens though nothing goes wrong, and the outcome looks the same each time. Have the service compare versions (If-Match with the ETag\n" +
-			"that GET returned, and a retry that reads again), or change the value in one call that names the difference."
+		return "This happens without faults, and the outcome looks the same each time. Have the service compare versions (If-Match with the ETag\n" +
+			"that GET returned, and a retry that reads again), or change the value in one call that states the difference."
 	case search.RuleUndone:
 		return "To the workflow a lost answer looks like a failed call, but the service has done its work. Either retry the call (catch.retry): each attempt\n" +
-			"has the same Idempotency-Key header. Or take it back in the catch even so, under an id that the workflow chose before the call."
+			"has the same Idempotency-Key header. Or undo the call in the catch anyway, using an id that the workflow chose before the call."
 	case search.RuleTimeout:
-		return "Faults delayed flunq for longer than the timeout allows, or the timeout itself, and the workflow did what it says it does then.\n" +
-			"If that must be rare, allow more time than a process needs to come back: the lease of 30s, and some."
+		return "Faults delayed flunq for longer than the timeout allows, or delayed the timeout itself, and the workflow did what it does in that case.\n" +
+			"If this must be rare, allow more time than the recovery of a process takes: the lease of 30s and a margin."
 	case search.RuleEvent:
-		return "The event came while the workflow did not listen for it, and an event that nobody listens for is lost. Start to listen before what\n" +
-			"makes the event come, as in a branch of a fork beside the call; or ask for the state when the listen times out."
+		return "The event came while no task listened for it, and such an event is lost. Start to listen before the event is triggered,\n" +
+			"for example in a branch of a fork parallel to the call; or query the state when the listen task times out."
 	case search.RuleCancel:
-		return "Faults delayed the message that cancels the child, and it went on until the message came. What it does must be harmless then."
+		return "Faults delayed the message that cancels the child, which continued until the message came. What it does meanwhile must be harmless."
 	case search.RuleAnswer:
-		return "The service has done its work, and the workflow saw a communication error. If it is to go on, retry the call (catch.retry):\n" +
-			"each attempt has the same Idempotency-Key header, so that a service that looks at it does the work once."
+		return "The service has done its work, but the workflow saw a communication error. If it should continue, retry the call (catch.retry):\n" +
+			"each attempt has the same Idempotency-Key header, so a service that honours it does the work once."
 	case search.RuleClock:
-		return "The document asks for the time, and faults delayed flunq. Ask for it once, and keep what it was."
+		return "The document reads the clock, and faults delayed flunq. Read the clock once and keep the value."
 	default:
-		return "The workflow came to another outcome."
+		return "The workflow had a different outcome."
 	}
 }
 
-// hangMeaning tells how to end what waits for ever.
+// hangMeaning explains how to end a task that waits for ever.
 func hangMeaning(f *search.Finding) string {
-	text := "Give the listen a timeout, and say in a catch what to do when it comes."
+	text := "Give the listen task a timeout, and handle it in a catch."
 	if f.Task == "" {
-		text = "Give what it waits for a timeout, and say in a catch what to do when it comes."
+		text = "Give the task that waits a timeout, and handle it in a catch."
 	}
 	if strings.Contains(f.Detail, " came ") {
-		text += "\nAn event that comes before the listen is lost: start to listen before what makes it come, as in a branch of a fork beside the call."
+		text += "\nAn event that comes before the task listens is lost: start to listen before the event is triggered, for example in a branch of a fork parallel to the call."
 	}
 	return text
 }
@@ -317,43 +318,43 @@ func hangMeaning(f *search.Finding) string {
 func onceMeaning(f *search.Finding) string {
 	keys, runs := map[string]bool{}, map[string]bool{}
 	why := ""
-	for _, scene := range f.Timeline {
+	for _, entry := range f.Timeline {
 		switch {
-		case scene.Reached != nil && strings.HasPrefix(f.Detail, scene.Reached.Method+" "+scene.Reached.URL+" "):
-			keys[scene.Reached.Key] = true
-			runs[scene.Reached.Task] = true
-		case scene.Struck != nil && why == "":
-			why = struckWhy(scene.Struck.Kind)
+		case entry.Reached != nil && strings.HasPrefix(f.Detail, entry.Reached.Method+" "+entry.Reached.URL+" "):
+			keys[entry.Reached.Key] = true
+			runs[entry.Reached.Task] = true
+		case entry.Fault != nil && why == "":
+			why = repeatedBecause(entry.Fault.Kind)
 		}
 	}
-	text := why + " and so it was made again. "
+	text := why + " so the call was repeated."
 	switch {
 	case len(f.Small.Faults) == 0:
-		text = "No fault is needed: the workflow itself makes the call more than once. "
+		text = "No fault is needed: the workflow itself makes the call more than once."
 	case len(runs) > 1 && why == "":
-		text = "The workflow itself makes the call again. "
+		text = "The workflow itself repeats the call."
 	case why == "":
-		text = "It was made again. "
+		text = "The call was repeated."
 	}
 	if len(keys) == 1 && !keys[""] {
-		return text + "\nEach time it has the same Idempotency-Key header: a service that looks at it does the work once; or ask first whether it was done."
+		return text + "\nEach attempt has the same Idempotency-Key header: a service that honours it does the work once. Or first ask whether the work was done."
 	}
-	return text + "\nThe calls have different idempotency keys, so that a service cannot know that they are the same one."
+	return text + "\nThe calls have different idempotency keys, so a service cannot know that they are the same call."
 }
 
-// struckWhy explains why a call may be repeated after a fault.
-func struckWhy(kind sim.FaultKind) string {
+// repeatedBecause explains why a call may be repeated after a fault.
+func repeatedBecause(kind sim.FaultKind) string {
 	switch kind {
 	case sim.CrashBefore, sim.CrashAfter:
-		return "The process that made the call died before it had recorded the answer,"
+		return "The process that made the call crashed before it recorded the answer,"
 	case sim.StopRequested:
-		return "The process that made the call was stopping before it had recorded the answer,"
+		return "The process that made the call was stopped before it recorded the answer,"
 	case sim.Delay, sim.Clock:
-		return "The process that made the call was not heard of for longer than its lease,"
+		return "The process that made the call was silent for longer than its lease,"
 	case sim.DropRequest, sim.DropReply, sim.Outage:
-		return "Redis did not hear of the answer,"
+		return "The answer did not reach Redis,"
 	case sim.CallLost:
-		return "The answer of the call was lost,"
+		return "The answer to the call was lost,"
 	default:
 		return ""
 	}

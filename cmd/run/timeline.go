@@ -313,8 +313,8 @@ func (l *timeline) reached(r *sim.Reached) {
 	l.line(event.Event{Time: r.At, Execution: r.Execution, Task: r.Task}, r.Task, "▶", style, text)
 }
 
-// struck prints a fault.
-func (l *timeline) struck(s *sim.InjectedFault) {
+// fault prints an injected fault.
+func (l *timeline) fault(s *sim.InjectedFault) {
 	e := event.Event{Time: s.At}
 	l.line(e, "", "!", cli.Red, faultText(s))
 }

@@ -1,5 +1,5 @@
-// Package invariant checks histories against the rules that hold for every execution, whatever goes
-// wrong. It knows documents and events, and not how the engine decides.
+// Package invariant checks histories against rules that hold for every execution, with and
+// without faults. It knows documents and events, but not how the engine decides.
 package invariant
 
 import (
@@ -18,45 +18,45 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// historyAudit checks a history against rules that hold for every history. It uses only the
-// history and its document, not package decide: decisions that are wrong in the same way
-// each time agree with themselves.
+// historyAudit checks a history using only its document, not package decide: comparing
+// decisions with themselves would not reveal a consistent mistake.
 type historyAudit struct {
 	def    *dsl.Definition
 	id     string
 	broken Report
 
-	begun  map[string]bool      // all task runs that have begun
-	open   map[string]event.Run // task runs that have not ended
-	over   string               // the task run that ended last
-	timers map[string]event.Timer
-	set    map[string]event.Event // the scheduling event of each timer that a run has ever set, by slot
-	fired  map[string]bool        // likewise, the timers that have fired
-	heard  map[string]bool        // ids of the events from outside that were received
-	tries  map[string]int         // the number of retries, by the run of the try task
+	begun     map[string]bool      // all task runs that have begun
+	open      map[string]event.Run // task runs that have not ended
+	lastEnded string               // the task run that ended last
+	timers    map[string]event.Timer
+	set       map[string]event.Event // the scheduling event of each timer that a run has ever set, by slot
+	fired     map[string]bool        // likewise, the timers that have fired
+	received  map[string]bool        // ids of the events from outside that were received
+	tries     map[string]int         // the number of retries, by the run of the try task
 
-	limitless bool        // the execution has a time limit, and no timer was set for it since it began or was retried
-	fell      []event.Run // the tasks that failed last, of one cause, the innermost first
-	cause     *event.Problem
-	resumes   string // the task from which a faulted execution continues if it is retried; "" if unknown
-	next      string // the same, after it was retried
-	held      bool   // results were deferred by a suspension
+	needsTimer bool           // the execution has a time limit, but no timer was set for it since it started or was retried
+	failed     []event.Run    // the tasks that failed last, with the same error, the innermost first
+	cause      *event.Problem // their error
+	resumes    string         // the task from which a faulted execution continues if it is retried; "" if unknown
+	next       string         // the task from which the retried execution must continue; "" if unknown
+	deferred   bool           // a suspension deferred results
 
 	paused bool      // the execution is suspended
 	last   time.Time // when a task last began or a timer was last set
 
 	rules *rules // about the order of its tasks
 
-	// Once an execution was suspended or retried, the events that it receives and its
-	// reactions to them are no longer adjacent: from then on only its timers are checked.
+	// Once an execution was suspended or retried, its reactions no longer directly follow the
+	// events that it receives, and only its timers are checked.
 	loose bool
 }
 
-// History checks the history of an execution.
+// History checks the history of execution id against its document, and reports each violation
+// to broken.
 func History(def *dsl.Definition, id string, events []event.Event, broken Report) {
 	l := &historyAudit{
 		def: def, id: id, broken: broken, begun: map[string]bool{}, open: map[string]event.Run{}, timers: map[string]event.Timer{},
-		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{}, heard: map[string]bool{}, rules: newRules(def, id, broken),
+		set: map[string]event.Event{}, fired: map[string]bool{}, tries: map[string]int{}, received: map[string]bool{}, rules: newRules(def, id, broken),
 	}
 	for _, e := range events {
 		l.take(e)
@@ -67,8 +67,8 @@ func History(def *dsl.Definition, id string, events []event.Event, broken Report
 func (l *historyAudit) take(e event.Event) {
 	if outside(e) {
 		l.rules.settle()
-		l.limited()
-		l.fell = nil
+		l.checkTimeLimit()
+		l.failed = nil
 	}
 	if e.Type != event.TimerCancelled {
 		l.tidy()
@@ -78,30 +78,30 @@ func (l *historyAudit) take(e event.Event) {
 	}
 	switch e.Type {
 	case event.ExecutionStarted:
-		l.limitless = l.def.Timeout != nil
+		l.needsTimer = l.def.Timeout != nil
 	case event.TaskRequested:
-		l.goesOn(e)
+		l.continues(e)
 		l.begins(e)
 	case event.TaskCompleted:
-		l.fails(e)
+		l.recordFailure(e)
 		l.ends(e)
 	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
 		var t event.Timer
 		_ = decide.DecodeData(e, &t) // the engine's own data is always readable
 		l.timer(e, t)
 	case event.EventReceived:
-		l.hears(e)
+		l.receives(e)
 	case event.ExecutionSuspended, event.ExecutionRetried, event.ExecutionResumed:
 		l.loose, l.open = true, map[string]event.Run{}
 		l.rules.stop()
 		if e.Type == event.ExecutionRetried {
-			l.limitless, l.next, l.resumes = l.def.Timeout != nil, l.resumes, ""
+			l.needsTimer, l.next, l.resumes = l.def.Timeout != nil, l.resumes, ""
 		}
-		l.paused, l.held = e.Type == event.ExecutionSuspended, l.held || e.Type == event.ExecutionSuspended
+		l.paused, l.deferred = e.Type == event.ExecutionSuspended, l.deferred || e.Type == event.ExecutionSuspended
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		l.rules.closes(e)
 		l.rules.stop()
-		l.falls(e)
+		l.recordFault(e)
 		l.closes(e)
 	case event.ExecutionMigrated, event.ExecutionRestored:
 		l.next = ""
@@ -110,18 +110,18 @@ func (l *historyAudit) take(e event.Event) {
 	}
 }
 
-// limited checks, once a decision is complete, that the time limit of the execution has a
-// timer.
-func (l *historyAudit) limited() {
-	if l.limitless {
-		l.broken("a workflow with a time limit has a timer", l.id, "none was set as it began, or was retried")
-		l.limitless = false
+// checkTimeLimit checks, once a decision is complete, that a timer was set for the time limit of the
+// execution.
+func (l *historyAudit) checkTimeLimit() {
+	if l.needsTimer {
+		l.broken("a workflow with a time limit has a timer", l.id, "none was set when it started or was retried")
+		l.needsTimer = false
 	}
 }
 
-// fails records the end of a task, which may have failed because the task before it
+// recordFailure records the end of a task, which may have failed because the task before it
 // failed.
-func (l *historyAudit) fails(e event.Event) {
+func (l *historyAudit) recordFailure(e event.Event) {
 	var c event.Completed
 	if decide.DecodeData(e, &c) != nil || c.Status != "" && c.Status != "skipped" {
 		return // cancelled tasks do not count
@@ -130,30 +130,30 @@ func (l *historyAudit) fails(e event.Event) {
 	if c.Status == "skipped" && run.Ref == l.next {
 		l.next = ""
 	}
-	switch n := len(l.fell); {
+	switch n := len(l.failed); {
 	case c.Success || c.Error == nil:
-		l.fell = nil
-	case n > 0 && encloses(run, l.fell[n-1]):
-		l.fell = append(l.fell, run)
+		l.failed = nil
+	case n > 0 && encloses(run, l.failed[n-1]):
+		l.failed = append(l.failed, run)
 		if *c.Error != *l.cause { // it may have a different cause
 			l.cause = &event.Problem{}
 		}
 	default:
-		l.fell, l.cause = []event.Run{run}, c.Error
+		l.failed, l.cause = []event.Run{run}, c.Error
 	}
 }
 
-// falls records from where a faulted execution continues: from the innermost of the tasks
-// that failed of one cause, or from the fork around them.
-func (l *historyAudit) falls(e event.Event) {
+// recordFault records where a faulted execution continues if it is retried: at the innermost
+// of the tasks that failed with the same error, or at the fork around them.
+func (l *historyAudit) recordFault(e event.Event) {
 	if e.Type == event.WorkflowCompleted {
-		l.limited()
+		l.checkTimeLimit()
 	}
-	l.resumes, l.limitless, l.next = "", false, ""
-	if e.Type != event.WorkflowFailed || GivenUp(e) || l.held || len(l.fell) == 0 || l.cause.Type == "" {
+	l.resumes, l.needsTimer, l.next = "", false, ""
+	if e.Type != event.WorkflowFailed || GivenUp(e) || l.deferred || len(l.failed) == 0 || l.cause.Type == "" {
 		return
 	}
-	for i, run := range l.fell {
+	for i, run := range l.failed {
 		t := l.def.Task(run.Ref)
 		if t == nil || !strings.HasPrefix(run.Ref, "/do/") { // the task is part of a function
 			l.resumes = ""
@@ -163,15 +163,15 @@ func (l *historyAudit) falls(e event.Event) {
 			l.resumes = run.Ref
 		}
 	}
-	if l.around(l.fell[len(l.fell)-1].Ref) != "" { // the task around it has failed of another cause
+	if l.around(l.failed[len(l.failed)-1].Ref) != "" { // the task around it failed with another error
 		l.resumes = ""
 	}
 }
 
-// goesOn checks that the first task of a retried execution is the one that had failed.
-func (l *historyAudit) goesOn(e event.Event) {
+// continues checks that a retried execution continues with the task that had failed.
+func (l *historyAudit) continues(e event.Event) {
 	if ref := event.ParseRun(e.Task).Ref; l.next != "" && ref != l.next {
-		l.broken("what is retried goes on from the task that failed", l.id, "%s had failed, and %s began", l.next, RunName(e.Task))
+		l.broken("a retried execution continues with the task that failed", l.id, "%s had failed, but %s began", l.next, RunName(e.Task))
 	}
 	l.next = ""
 }
@@ -180,10 +180,10 @@ func (l *historyAudit) goesOn(e event.Event) {
 // execution makes no decisions.
 func (l *historyAudit) dated(e event.Event) {
 	if l.paused {
-		l.broken("nothing begins in an execution that is suspended", l.id, "%s of %s is there", e.Type, RunName(e.Task))
+		l.broken("nothing begins in a suspended execution", l.id, "%s of %s is in the history", e.Type, RunName(e.Task))
 	}
 	if e.Time.Before(l.last) {
-		l.broken("time does not run back", l.id, "%s of %s is from %v, what was before it from %v", e.Type, RunName(e.Task), e.Time, l.last)
+		l.broken("time never runs backwards", l.id, "%s of %s has the time %v, after an event with %v", e.Type, RunName(e.Task), e.Time, l.last)
 	}
 	l.last = e.Time
 }
@@ -191,7 +191,7 @@ func (l *historyAudit) dated(e event.Event) {
 // begins records the begin of a task run.
 func (l *historyAudit) begins(e event.Event) {
 	if l.begun[e.Task] {
-		l.broken("a run of a task begins once", l.id, "%s has begun twice", e.Task)
+		l.broken("a task run begins once", l.id, "%s began twice", e.Task)
 	}
 	l.begun[e.Task] = true
 	if l.loose {
@@ -199,7 +199,7 @@ func (l *historyAudit) begins(e event.Event) {
 	}
 	run := event.ParseRun(e.Task)
 	if around := l.around(run.Ref); around != "" && !l.within(around, run) {
-		l.broken("a task begins inside one that has not ended", l.id, "%s began, and no run of %s around it was there", e.Task, around)
+		l.broken("a task begins inside one that has not ended", l.id, "%s began, but no run of %s around it was open", e.Task, around)
 	}
 	l.open[e.Task] = run
 	l.rules.begins(e, run)
@@ -221,16 +221,16 @@ func (l *historyAudit) ends(e event.Event) {
 		return
 	}
 	if !ok {
-		if l.over != e.Task || c.Error == nil { // an invalid output turns a success into a failure
-			l.broken("a run of a task ends once", l.id, "%s ended, and was not under way", e.Task)
+		if l.lastEnded != e.Task || c.Error == nil { // an invalid output turns a success into a failure
+			l.broken("a task run ends once", l.id, "%s ended, but was not open", e.Task)
 		}
 		return
 	}
 	delete(l.open, e.Task)
-	l.over = e.Task
+	l.lastEnded = e.Task
 	for _, inside := range slices.Sorted(maps.Keys(l.open)) {
 		if encloses(run, l.open[inside]) {
-			l.broken("nothing goes on inside a task that has ended", l.id, "%s ended, and %s had not", e.Task, inside)
+			l.broken("a task ends after the tasks inside it", l.id, "%s ended, but %s had not", e.Task, inside)
 		}
 	}
 	if c.Success {
@@ -240,12 +240,12 @@ func (l *historyAudit) ends(e event.Event) {
 
 // tidy checks that no timer is left of the run that ended last.
 func (l *historyAudit) tidy() {
-	if l.over == "" || l.loose {
+	if l.lastEnded == "" || l.loose {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.timers)) {
-		if l.timers[key].TaskID == l.over {
-			l.broken("no timer outlives its task", l.id, "%s ended, and its %s timer stays", l.over, l.timers[key].Kind)
+		if l.timers[key].TaskID == l.lastEnded {
+			l.broken("no timer outlives its task", l.id, "%s ended, but its %s timer is still set", l.lastEnded, l.timers[key].Kind)
 			delete(l.timers, key)
 		}
 	}
@@ -258,20 +258,20 @@ func (l *historyAudit) closes(e event.Event) {
 		return
 	}
 	for _, task := range slices.Sorted(maps.Keys(l.open)) {
-		l.broken("nothing goes on inside an execution that has ended", l.id, "%s had not ended", task)
+		l.broken("an execution ends after its tasks", l.id, "%s had not ended", task)
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.timers)) {
-		l.broken("an execution takes back its timers", l.id, "the %s timer of %s stays", l.timers[key].Kind, RunName(l.timers[key].TaskID))
+		l.broken("an execution cancels its timers when it ends", l.id, "the %s timer of %s is still set", l.timers[key].Kind, RunName(l.timers[key].TaskID))
 	}
 	l.open, l.timers = map[string]event.Run{}, map[string]event.Timer{}
 }
 
-// hears checks that some task listens for an event from outside.
-func (l *historyAudit) hears(e event.Event) {
-	if l.heard[e.ID] && len(l.heard) < mostHeard {
-		l.broken("an event is heard once", l.id, "%s is there twice", e.ID)
+// receives checks that some task listens for an event from outside.
+func (l *historyAudit) receives(e event.Event) {
+	if l.received[e.ID] && len(l.received) < mostRemembered {
+		l.broken("an event is received once", l.id, "%s was received twice", e.ID)
 	}
-	l.heard[e.ID] = true
+	l.received[e.ID] = true
 	if l.loose {
 		return
 	}
@@ -284,14 +284,14 @@ func (l *historyAudit) hears(e event.Event) {
 		}
 	}
 	if listens {
-		l.broken("a task receives only the events that it listens for", l.id, "%s came, and no task listened for its type", e.ID)
+		l.broken("a task receives only the events that it listens for", l.id, "%s came, but no task listened for its type", e.ID)
 		return
 	}
-	l.broken("an event is received only by a listening task", l.id, "%s came, and no task listened", e.ID)
+	l.broken("an event is received only by a listening task", l.id, "%s came, but no task listened", e.ID)
 }
 
-// mostHeard is how many event ids an execution remembers.
-const mostHeard = 256
+// mostRemembered is how many ids of received events an execution remembers.
+const mostRemembered = 256
 
 // listensFor reports whether a filter of a listen task may accept an event, judging by
 // its type.
@@ -351,7 +351,7 @@ func under(outer, inner string) bool {
 	return outer == "" || outer == inner || strings.HasPrefix(inner, outer+".")
 }
 
-// RunName is how messages call a task run; "" is the workflow.
+// RunName returns a task run as messages name it; "" is the workflow.
 func RunName(task string) string {
 	if task == "" {
 		return "the workflow"
@@ -359,7 +359,7 @@ func RunName(task string) string {
 	return history.Task(task)
 }
 
-// The keys of the timers for the attempts of a try.
+// The keys of the timers that limit one attempt of a try, and all attempts.
 const (
 	keyAttempt = "attempt"
 	keyOverall = "overall"
@@ -377,11 +377,11 @@ func (l *historyAudit) timer(e event.Event, t event.Timer) {
 	key := Slot(t) + " " + t.FireAt.String()
 	_, known := l.timers[key]
 	switch {
-	case e.Type == event.TimerScheduled && e.Source == timers.OperatorSource: // it was moved, or restored
+	case e.Type == event.TimerScheduled && e.Source == timers.OperatorSource: // an operator moved or restored it
 		l.timers[key] = t
 		return
 	case e.Type == event.TimerScheduled:
-		l.limitless = l.limitless && t.TaskID != ""
+		l.needsTimer = l.needsTimer && t.TaskID != ""
 		l.schedules(e, t)
 		if t.Kind == event.RetryTimer {
 			l.rules.waits(t.TaskID)
@@ -389,17 +389,16 @@ func (l *historyAudit) timer(e event.Event, t event.Timer) {
 		l.timers[key], l.set[Slot(t)] = t, e
 		return
 	case e.Type == event.TimerFired && !known:
-		l.broken("only a timer that is set fires", l.id, "the %s timer of %s for %v fired, and was not set", t.Kind, RunName(t.TaskID), t.FireAt)
+		l.broken("only a timer that is set fires", l.id, "the %s timer of %s for %v fired, but was not set", t.Kind, RunName(t.TaskID), t.FireAt)
 	case e.Type == event.TimerFired:
 		l.fired[Slot(t)] = true
 	case !known && !l.loose:
-		l.broken("a timer is taken back once", l.id, "the %s timer of %s for %v was not set any more", t.Kind, RunName(t.TaskID), t.FireAt)
+		l.broken("a timer is cancelled once", l.id, "the %s timer of %s for %v was not set", t.Kind, RunName(t.TaskID), t.FireAt)
 	}
 	delete(l.timers, key)
 }
 
-// schedules checks a new timer against the duration in the document, if that is a
-// literal.
+// schedules checks a new timer against the duration in the document, if it is a literal.
 func (l *historyAudit) schedules(e event.Event, t event.Timer) {
 	for _, other := range l.timers {
 		if Slot(other) == Slot(t) {
@@ -420,7 +419,7 @@ func (l *historyAudit) schedules(e event.Event, t event.Timer) {
 		stated = statedOf(task, t)
 	}
 	if want, ok := moment(stated, e.Time); ok && !want.Equal(t.FireAt) {
-		l.broken("a timer is set for when the document says", l.id, "the %s timer of %s is set for %v, want %v", t.Kind, RunName(t.TaskID), t.FireAt, want)
+		l.broken("a timer is set for the time that the document says", l.id, "the %s timer of %s is set for %v, want %v", t.Kind, RunName(t.TaskID), t.FireAt, want)
 	}
 }
 
@@ -463,18 +462,18 @@ func (l *historyAudit) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy)
 	l.tries[t.TaskID]++
 	n := l.tries[t.TaskID]
 	if r == nil || r.AttemptCount > 0 && n > r.AttemptCount {
-		l.broken("a task is tried again as often as the document says", l.id, "%s is tried again %d times", t.TaskID, n)
+		l.broken("a task is retried as often as the document says", l.id, "%s was retried %d times", t.TaskID, n)
 		return
 	}
 	from, to, ok := RetryDelay(r, n, e.Time)
 	const longest = 365 * 24 * time.Hour
 	if got := t.FireAt.Sub(e.Time); ok && from < longest && (got < from || got > to) {
-		l.broken("a retry comes when the document says", l.id, "retry %d of %s comes after %v, want %v to %v", n, t.TaskID, got, from, to)
+		l.broken("a retry is delayed as the document says", l.id, "retry %d of %s is delayed by %v, want %v to %v", n, t.TaskID, got, from, to)
 	}
 }
 
-// RetryDelay returns how long a policy delays the n-th retry after at, with the least and
-// the most jitter; ok is false if the delay is not a literal.
+// RetryDelay returns by how much a policy delays the n-th retry (from 1) after at, with the
+// least and the most jitter. ok is false if the delay is not a literal.
 func RetryDelay(r *dsl.RetryPolicy, n int, at time.Time) (from, to time.Duration, ok bool) {
 	once := at
 	if r.Delay != nil {
@@ -501,7 +500,7 @@ func jitterOf(r *dsl.RetryPolicy) (from, to time.Duration) {
 	from, _ = LiteralDuration(r.JitterFrom)
 	to, ok := LiteralDuration(r.JitterTo)
 	if !ok {
-		return 0, math.MaxInt64 / 2 //nolint:mnd // no bound, and far from an overflow
+		return 0, math.MaxInt64 / 2 //nolint:mnd // unbounded, but cannot overflow
 	}
 	return from, to
 }
@@ -515,17 +514,18 @@ func (l *historyAudit) timely(e event.Event, run event.Run) {
 	}
 	mine := func(kind event.TimerKind) string { return Slot(event.Timer{TaskID: e.Task, Kind: kind}) }
 	if task.Kind == dsl.Wait && !l.fired[mine(event.WaitTimer)] {
-		l.broken("a wait ends when its time has come", l.id, "%s ended before", e.Task)
+		l.broken("a wait ends when its timer has fired", l.id, "%s ended before that", e.Task)
 	}
 	if _, limited := l.set[mine(event.TimeoutTimer)]; task.Timeout != nil && !limited {
-		l.broken("a task with a time limit has a timer", l.id, "%s ended, and had none", e.Task)
+		l.broken("a task with a time limit has a timer", l.id, "%s ended without one", e.Task)
 	}
 	if l.fired[mine(event.TimeoutTimer)] {
-		l.broken("a task that has run out of time fails", l.id, "%s ended well", e.Task)
+		l.broken("a task whose timeout fires fails", l.id, "%s succeeded", e.Task)
 	}
 }
 
-// LiteralDuration returns a duration of the document; false if it is not a literal.
+// LiteralDuration returns a duration of the document; it returns false if the duration is nil
+// or not a literal.
 func LiteralDuration(v *expr.Value) (time.Duration, bool) {
 	if v == nil {
 		return 0, false
@@ -538,18 +538,18 @@ func LiteralDuration(v *expr.Value) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
-	begin := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // of simulations; months have different lengths
+	begin := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) // the start of simulations, since months have different lengths
 	return d.From(begin).Sub(begin), true
 }
 
-// GivenUp reports whether an event is the end of an execution that the engine gave up
-// without a decision.
+// GivenUp reports whether an event ends an execution that the engine gave up without a
+// decision.
 func GivenUp(e event.Event) bool {
 	var ended event.Ended
 	return e.Type == event.WorkflowFailed && decide.DecodeData(e, &ended) == nil && strings.HasPrefix(ended.Reason, "given up")
 }
 
-// EventTypes returns the types that filters name literally.
+// EventTypes returns the event types that filters name literally.
 func EventTypes(filters []dsl.EventFilter) (types []string) {
 	for _, f := range filters {
 		for _, attribute := range f.With {
@@ -566,5 +566,5 @@ func EventTypes(filters []dsl.EventFilter) (types []string) {
 	return types
 }
 
-// Report records a violation.
+// Report records a violation of a rule by an execution; format and args describe it.
 type Report func(rule, execution, format string, args ...any)

@@ -13,9 +13,9 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// rules follow the tasks of a history through the document: which task begins after
-// which, when an enclosing task ends, and what its output is. They evaluate no
-// expressions: what depends on data is taken from the history.
+// rules follows the tasks of a history through the document: which task begins after which,
+// when an enclosing task ends, and what its output is. It evaluates no expressions: what
+// depends on data is taken from the history.
 type rules struct {
 	def    *dsl.Definition
 	id     string
@@ -24,12 +24,12 @@ type rules struct {
 	root  frame
 	open  map[string]*frame // open tasks by their runs
 	ended *frame            // the task that ended last
-	owing []*frame          // enclosing tasks with an inner task that has ended since the last event from outside
+	due   []*frame          // enclosing tasks that have to continue, because an inner task ended since the last event from outside
 }
 
 // frame is an open task and the state of the tasks inside it.
 type frame struct {
-	task   *dsl.Task // the workflow's task has no reference
+	task   *dsl.Task // the workflow itself has no reference
 	run    event.Run
 	parent *frame
 	branch int // its index among the tasks of its parent
@@ -38,19 +38,19 @@ type frame struct {
 	at      event.Run // the last task of that list that began or was skipped
 	last    int       // its index, -1 if there was none
 	next    string    // the flow directive with which it ended
-	well    bool      // it succeeded
+	success bool      // it succeeded
 	output  json.RawMessage
 	ending  bool   // an inner task ended with "end"
 	failing bool   // an inner task failed, and the failure is not handled yet
-	owes    string // the inner run that ended and that something must follow at once
+	awaits  string // the inner run that ended, after which the task must continue at once
 
 	branches []branchEnd
 }
 
 // branchEnd is the result of a branch of a fork.
 type branchEnd struct {
-	over, well, cancelled bool
-	output                json.RawMessage // nil if unknown
+	ended, success, cancelled bool
+	output                    json.RawMessage // nil if unknown
 }
 
 func newRules(def *dsl.Definition, id string, broken Report) *rules {
@@ -59,20 +59,20 @@ func newRules(def *dsl.Definition, id string, broken Report) *rules {
 
 // stop ends the checks: operator actions and failures of the engine are not in the
 // document.
-func (r *rules) stop() { r.open, r.owing, r.ended = nil, nil, nil }
+func (r *rules) stop() { r.open, r.due, r.ended = nil, nil, nil }
 
 func (r *rules) stopped() bool { return r.open == nil }
 
-// settle is called before an event from outside: by then all consequences of the previous
-// one must have happened.
+// settle is called before an event from outside: all consequences of the previous one must
+// have happened by then.
 func (r *rules) settle() {
-	for _, f := range r.owing {
-		if f.owes != "" {
-			r.broken("when a task ends, the enclosing one continues", r.id, "%s has ended, and nothing of %s has followed", f.owes, f.name())
-			f.owes = ""
+	for _, f := range r.due {
+		if f.awaits != "" {
+			r.broken("when a task ends, the enclosing one continues", r.id, "%s has ended, but %s did not continue", f.awaits, f.name())
+			f.awaits = ""
 		}
 	}
-	r.owing = r.owing[:0]
+	r.due = r.due[:0]
 }
 
 // outside reports whether an event of a history came from outside, not from a decision.
@@ -88,7 +88,7 @@ func (f *frame) name() string {
 	return f.run.String()
 }
 
-// begins records the begin of a task run.
+// begins records that a task run began.
 func (r *rules) begins(e event.Event, run event.Run) {
 	task := r.def.Task(run.Ref)
 	if r.stopped() || task == nil {
@@ -149,21 +149,21 @@ func cutLast(ref string) (before, last string) {
 // follows checks that a task that begins or is skipped comes after the previous one in
 // its list.
 func (r *rules) follows(parent *frame, part string, at int, run event.Run) {
-	parent.owes = ""
+	parent.awaits = ""
 	if parent.task.Kind == dsl.Fork {
 		return
 	}
 	same := parent.part == part && parent.last >= 0
-	anew := !same || parent.at.Iteration != run.Iteration || parent.at.Attempt != run.Attempt
+	again := !same || parent.at.Iteration != run.Iteration || parent.at.Attempt != run.Attempt
 	want := 0
 	if same {
 		want = parent.follower(part)
 	}
-	if at != want && (at != 0 || !anew) || same && !anew && !parent.well {
+	if at != want && (at != 0 || !again) || same && !again && !parent.success {
 		r.broken("tasks run in the order of the document", r.id, "%s began after %s, which ended with %q", run, parent.at, parent.next)
 	}
 	parent.part, parent.last, parent.at = part, at, run
-	parent.next, parent.well, parent.failing, parent.output = "", false, false, nil
+	parent.next, parent.success, parent.failing, parent.output = "", false, false, nil
 }
 
 // follower returns the index of the task that comes next; -1 if none does.
@@ -202,8 +202,8 @@ func (r *rules) ends(e event.Event, run event.Run, c *event.Completed, late bool
 	case c.Status == "skipped":
 		if parent, part, at := r.around(run); parent != nil {
 			r.follows(parent, part, at, run)
-			parent.well = true
-			r.over(parent, at, branchEnd{over: true, well: true}, run)
+			parent.success = true
+			r.innerEnded(parent, at, branchEnd{ended: true, success: true}, run)
 		}
 		return
 	case f == nil: // an invalid output turns a success into a failure
@@ -213,29 +213,29 @@ func (r *rules) ends(e event.Event, run event.Run, c *event.Completed, late bool
 		return
 	}
 	delete(r.open, e.Task)
-	f.owes, r.ended = "", f
+	f.awaits, r.ended = "", f
 	switch {
 	case c.Status != "":
 		if f.parent != nil && f.parent.branches != nil {
-			f.parent.branches[f.branch] = branchEnd{over: true, cancelled: true}
+			f.parent.branches[f.branch] = branchEnd{ended: true, cancelled: true}
 		}
 	case !c.Success:
-		r.lost(f, late)
+		r.noWinner(f, late)
 		r.fails(f)
 	default:
-		r.whole(f, c)
+		r.checkInner(f, c)
 		r.succeeds(f, c)
 	}
 }
 
-// lost checks a competing fork that failed: it runs until its last branch has failed,
+// noWinner checks a competing fork that failed: it runs until its last branch has failed,
 // unless its time limit expires.
-func (r *rules) lost(f *frame, late bool) {
-	if f.branches == nil || !f.task.Fork.Compete || late || slices.ContainsFunc(f.branches, func(b branchEnd) bool { return b.well }) {
+func (r *rules) noWinner(f *frame, late bool) {
+	if f.branches == nil || !f.task.Fork.Compete || late || slices.ContainsFunc(f.branches, func(b branchEnd) bool { return b.success }) {
 		return
 	}
 	if i := slices.IndexFunc(f.branches, func(b branchEnd) bool { return b.cancelled }); i >= 0 {
-		r.broken("a fork ends with its branches", r.id, "%s failed, and its branch %s, which competes, had not", f.run, f.task.Fork.Branches[i].Name)
+		r.broken("a fork ends with its branches", r.id, "%s failed, but its competing branch %s had not", f.run, f.task.Fork.Branches[i].Name)
 	}
 }
 
@@ -245,33 +245,33 @@ func (r *rules) fails(f *frame) {
 	if p == nil {
 		return
 	}
-	p.well, p.output = false, nil
+	p.success, p.output = false, nil
 	if p.task.Kind == dsl.Try && p.part == "try" {
 		p.last, p.part = -1, ""
-		r.owe(p, f.run)
+		r.mustContinue(p, f.run)
 		return
 	}
 	if p.branches == nil {
 		p.failing = true
-		r.owe(p, f.run)
+		r.mustContinue(p, f.run)
 		return
 	}
-	p.branches[f.branch] = branchEnd{over: true}
+	p.branches[f.branch] = branchEnd{ended: true}
 	if left := p.left(); !p.task.Fork.Compete || left == 0 {
 		p.failing = true
-		r.owe(p, f.run)
+		r.mustContinue(p, f.run)
 	}
 }
 
-func (r *rules) owe(f *frame, run event.Run) {
-	f.owes = run.String()
-	r.owing = append(r.owing, f)
+func (r *rules) mustContinue(f *frame, run event.Run) {
+	f.awaits = run.String()
+	r.due = append(r.due, f)
 }
 
 // left returns how many branches of a fork have not ended.
 func (f *frame) left() (n int) {
 	for _, b := range f.branches {
-		if !b.over {
+		if !b.ended {
 			n++
 		}
 	}
@@ -293,18 +293,18 @@ func (r *rules) succeeds(f *frame, c *event.Completed) {
 	if f.ending {
 		next = dsl.End
 	}
-	end := branchEnd{over: true, well: true}
-	if f.task.Output.As == nil || holds(f.task) {
+	end := branchEnd{ended: true, success: true}
+	if f.task.Output.As == nil || transformed(f.task) {
 		end.output = c.Output
 	}
-	p.next, p.well, p.output = next, true, end.output
+	p.next, p.success, p.output = next, true, end.output
 	p.ending = p.ending || next == dsl.End
-	r.over(p, f.branch, end, f.run)
+	r.innerEnded(p, f.branch, end, f.run)
 }
 
-// holds reports whether the history records the output of a task after the document's
-// transformation, as it does for tasks that enclose others.
-func holds(t *dsl.Task) bool {
+// transformed reports whether the history has the output of a task after output.as, as for
+// tasks that enclose others.
+func transformed(t *dsl.Task) bool {
 	switch t.Kind {
 	case dsl.Do, dsl.For, dsl.Fork, dsl.Try, dsl.Listen, dsl.Wait:
 		return true
@@ -313,32 +313,32 @@ func holds(t *dsl.Task) bool {
 	}
 }
 
-// over records that an inner task has ended, so the enclosing one must continue.
-func (r *rules) over(p *frame, at int, end branchEnd, run event.Run) {
+// innerEnded records that an inner task has ended, so the enclosing one must continue.
+func (r *rules) innerEnded(p *frame, at int, end branchEnd, run event.Run) {
 	switch {
 	case p.task.Kind == dsl.Listen: // it may wait for the next event
 		return
 	case p.branches == nil:
-		r.owe(p, run)
+		r.mustContinue(p, run)
 		return
 	}
 	p.branches[at] = end
 	if p.task.Fork.Compete || p.ending || p.left() == 0 {
-		r.owe(p, run)
+		r.mustContinue(p, run)
 	}
 }
 
 // waits records that a try has set a timer for its next attempt.
 func (r *rules) waits(task string) {
 	if f := r.open[task]; f != nil {
-		f.owes = ""
+		f.awaits = ""
 	}
 }
 
-// whole checks the success of an enclosing task against the tasks inside.
-func (r *rules) whole(f *frame, c *event.Completed) {
+// checkInner checks the success of a task against the tasks inside it.
+func (r *rules) checkInner(f *frame, c *event.Completed) {
 	if f.failing {
-		r.broken("a failure is dealt with", r.id, "%s ended well, and one inside had failed", f.run)
+		r.broken("a failure is handled or fails the enclosing task", r.id, "%s succeeded, but a task inside it had failed", f.run)
 	}
 	switch f.task.Kind {
 	case dsl.Fork:
@@ -356,38 +356,38 @@ func (r *rules) listed(f *frame, c *event.Completed) {
 		return
 	}
 	list := f.list(f.part)
-	if f.well && !f.ending && f.next != dsl.Exit && f.follower(f.part) != len(list) {
+	if f.success && !f.ending && f.next != dsl.Exit && f.follower(f.part) != len(list) {
 		r.broken("a list ends with its last task", r.id, "%s ended after %s", f.run, f.at)
 	}
-	if f.task.Output.As == nil && f.well && f.output != nil && !SameData(f.output, c.Output) {
-		r.broken("a task yields what the last one inside yields", r.id, "%s yields %s, and %s inside it %s", f.run, c.Output, f.at, f.output)
+	if f.task.Output.As == nil && f.success && f.output != nil && !SameData(f.output, c.Output) {
+		r.broken("a task has the output of the last task inside it", r.id, "%s has the output %s, but %s inside it has %s", f.run, c.Output, f.at, f.output)
 	}
 }
 
 // forked checks a fork: it ends when all branches have ended, or when one has won.
 func (r *rules) forked(f *frame, c *event.Completed) {
-	well, known := 0, true
+	successes, known := 0, true
 	for _, b := range f.branches {
-		if b.well {
-			well++
+		if b.success {
+			successes++
 		}
 		known = known && b.output != nil
 	}
 	switch n := len(f.branches); {
 	case n == 0 || f.ending:
-	case f.task.Fork.Compete && well == 0:
-		r.broken("a fork ends with its branches", r.id, "%s ended well, and none of its branches had", f.run)
+	case f.task.Fork.Compete && successes == 0:
+		r.broken("a fork ends with its branches", r.id, "%s succeeded, but none of its branches had", f.run)
 	case f.task.Fork.Compete:
 		r.won(f, c)
-	case well < n:
-		r.broken("a fork ends with its branches", r.id, "%s ended well, and %d of its %d branches had", f.run, well, n)
+	case successes < n:
+		r.broken("a fork ends with its branches", r.id, "%s succeeded, but only %d of its %d branches had", f.run, successes, n)
 	case known && f.task.Output.As == nil:
 		all := make([]json.RawMessage, n)
 		for i, b := range f.branches {
 			all[i] = b.output
 		}
 		if text := event.Encode(all); !SameData(text, c.Output) {
-			r.broken("a fork yields what its branches yield", r.id, "%s yields %s, want %s", f.run, c.Output, text)
+			r.broken("a fork has the output of its branches", r.id, "%s has the output %s, want %s", f.run, c.Output, text)
 		}
 	}
 }
@@ -398,11 +398,11 @@ func (r *rules) won(f *frame, c *event.Completed) {
 		return
 	}
 	for _, b := range f.branches {
-		if b.well && (b.output == nil || SameData(b.output, c.Output)) {
+		if b.success && (b.output == nil || SameData(b.output, c.Output)) {
 			return
 		}
 	}
-	r.broken("a fork yields what its branches yield", r.id, "%s yields %s, as none of its branches does", f.run, c.Output)
+	r.broken("a fork has the output of its branches", r.id, "%s has the output %s, which none of its branches has", f.run, c.Output)
 }
 
 // closes records that the execution has completed.
@@ -411,12 +411,12 @@ func (r *rules) closes(e event.Event) {
 		return
 	}
 	f := &r.root
-	if f.last >= 0 && f.well && !f.ending && f.next != dsl.Exit && f.follower("do") != len(r.def.Do) {
+	if f.last >= 0 && f.success && !f.ending && f.next != dsl.Exit && f.follower("do") != len(r.def.Do) {
 		r.broken("a list ends with its last task", r.id, "the workflow ended after %s", f.at)
 	}
 	var end event.Ended
-	if r.def.Output.As == nil && f.well && f.output != nil && decide.DecodeData(e, &end) == nil && !SameData(f.output, end.Output) {
-		r.broken("a task yields what the last one inside yields", r.id, "the workflow yields %s, and %s %s", end.Output, f.at, f.output)
+	if r.def.Output.As == nil && f.success && f.output != nil && decide.DecodeData(e, &end) == nil && !SameData(f.output, end.Output) {
+		r.broken("a task has the output of the last task inside it", r.id, "the workflow has the output %s, but %s has %s", end.Output, f.at, f.output)
 	}
 }
 

@@ -112,7 +112,7 @@ func Record(ctx context.Context, cfg sim.Config, out io.Writer) (*sim.Result, er
 	cfg = cfg.WithDefaults()
 	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(cfg.Secrets)), redactor: event.NewRedactor(cfg.Secrets)}
 	rec.header(cfg)
-	cfg.Arrived, cfg.Faulted = rec.arrived, rec.fault
+	cfg.Arrived, cfg.Injected = rec.arrived, rec.fault
 	cfg.Wrap = func(next http.RoundTripper, now func() time.Time) http.RoundTripper {
 		return &callRecorder{next: next, rec: rec, now: now}
 	}

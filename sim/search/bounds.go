@@ -8,13 +8,14 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	httpcall "flunq.io/flunq/engine/executor/http"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/invariant"
 )
 
-// bounds computes upper bounds of the durations of tasks.
+// bounds computes how long tasks can take at most.
 type bounds struct {
 	def   *dsl.Definition
-	turns map[string]int // highest number of iterations seen, by the tasks in loops
+	turns map[string]int // highest observed number of iterations, by the tasks in loops
 }
 
 // task returns how long a task can take without its own timeout, and why.
@@ -24,7 +25,7 @@ func (b bounds) task(t *dsl.Task) (longest time.Duration, why string, ok bool) {
 		return 0, "a " + string(t.Kind) + " task takes no time", true
 	case dsl.Wait:
 		d, ok := invariant.LiteralDuration(t.Wait)
-		return d, "the wait is over after " + iso(d), ok
+		return d, "the wait ends after " + iso(d), ok
 	case dsl.Call:
 		return b.call(t)
 	case dsl.Do:
@@ -54,13 +55,13 @@ func (b bounds) task(t *dsl.Task) (longest time.Duration, why string, ok bool) {
 
 func (bounds) inside(d time.Duration) string {
 	if d == 0 {
-		return "what is inside takes no time"
+		return "the tasks inside take no time"
 	}
-	return "what is inside takes " + iso(d) + " at most"
+	return "the tasks inside take at most " + iso(d)
 }
 
-// turnsOf returns the highest number of iterations of a loop that was seen. The possible
-// maximum is unknown.
+// turnsOf returns the highest observed number of iterations of a loop. The possible maximum is
+// unknown.
 func (b bounds) turnsOf(t *dsl.Task) int {
 	most := 0
 	for _, one := range t.Do {
@@ -69,11 +70,12 @@ func (b bounds) turnsOf(t *dsl.Task) int {
 	return most
 }
 
-// seen adds to a bound that it assumes the number of iterations that was seen.
+// seen returns a text for a bound that assumes the observed number of iterations; "" for other
+// bounds.
 func (b bounds) seen(tasks dsl.TaskList) string {
 	for _, t := range tasks {
 		if t.Kind == dsl.For {
-			return fmt.Sprintf(", in as many turns of %s as were seen, %d", t.Name, b.turnsOf(t))
+			return fmt.Sprintf(", with at most %s of %s as observed", history.Count(b.turnsOf(t), "iteration"), t.Name)
 		}
 		for _, list := range inner(t) {
 			if text := b.seen(list); text != "" {
@@ -93,7 +95,7 @@ func (b bounds) call(t *dsl.Task) (time.Duration, string, bool) {
 		return 0, "", false
 	}
 	limit := httpcall.DefaultLimits().Timeout
-	return limit, "a call is given up after " + iso(limit) + " anyway", true
+	return limit, "a call times out after " + iso(limit) + " anyway", true
 }
 
 // limited returns how long a task can take, including its timeout.

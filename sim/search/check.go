@@ -36,7 +36,7 @@ func newChecker(s *Search, o *outcomes, u *usualEffects) *checker {
 func (k *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
 	v := &verdict{scenario: sc.explicit(t.Injected), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
 	for _, s := range t.Injected {
-		v.struck = append(v.struck, s.Kind)
+		v.injected = append(v.injected, s.Kind)
 	}
 	for _, b := range t.Broken {
 		v.failures = append(v.failures, failure{Class: Engine, Violation: b})
@@ -44,7 +44,7 @@ func (k *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
 	if sc.Companion != "" {
 		return v
 	}
-	if sc.intervened() { // expectations are for the document alone
+	if sc.intervened() { // expectations apply to the document alone
 		return v
 	}
 	for _, check := range k.Checks {
@@ -58,7 +58,7 @@ func (k *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
 	return v
 }
 
-// shorten returns the first eight bytes of a hash, which suffice for counting.
+// shorten returns the first eight bytes of a hex-encoded hash, which suffice for counting.
 func shorten(order string) uint64 {
 	raw, err := hex.DecodeString(order[:min(16, len(order))]) //nolint:mnd // eight bytes
 	if err != nil {
@@ -79,7 +79,7 @@ func (k *checker) failuresOf(t *sim.Trial, sc Scenario) []failure {
 	return append(k.evaluate(t, sc).failures, k.anomalies(t, sc)...)
 }
 
-// anomalies returns the failures that the ends of a run show.
+// anomalies returns the failures that the ends of a run's executions reveal.
 func (k *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 	if !sc.intervened() {
 		return k.differing(t)
@@ -87,7 +87,7 @@ func (k *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 	// A suspension delays like a fault.
 	suspended := *t
 	suspended.Injected = slices.Clone(t.Injected)
-	if long := t.Operated.Held; long > 0 {
+	if long := t.Operated.Delay; long > 0 {
 		suspended.Injected = append(suspended.Injected, sim.InjectedFault{Fault: sim.Fault{Kind: sim.Delay, Amount: long}})
 	}
 	var out []failure
@@ -105,8 +105,8 @@ func (k *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 // differing finds the executions of a run whose outcome occurs in no run without faults,
 // and attributes each to the workflow or to the engine.
 //
-// It compares histories. Each history follows from its definition, which is a separate
-// invariant. So another outcome can only have one of these causes:
+// It compares histories. That each history follows from its definition is a separate
+// invariant, so a different outcome can only have one of these causes:
 //
 //   - A timeout fired that fires in no run without faults. This is the workflow's doing if
 //     the faults can have delayed the task for that long, and the engine's otherwise.
@@ -135,7 +135,7 @@ func (k *checker) differing(t *sim.Trial) []failure {
 		}
 		return nil
 	}
-	unusual := false // then other executions need not have started
+	unusual := false // if true, other executions need not have started
 	for _, end := range t.Ends {
 		if end.Status != "" && !k.outcomes.unusualOutcome(end) {
 			continue
@@ -163,7 +163,7 @@ func (k *checker) sharedStateDiffers(t *sim.Trial) []failure {
 	if len(k.outcomes.whole) == 0 || len(t.Ends) == 0 {
 		return nil
 	}
-	return []failure{{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Detail: "what the executions share came to something else"}}}
+	return []failure{{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Detail: "the state that the executions share differs"}}}
 }
 
 // missing finds executions that did not start although everything else went as usual.
@@ -179,7 +179,7 @@ func (k *checker) missing(t *sim.Trial) []failure {
 			runs += c.outcome.Runs
 		}
 		if !there[id] && k.begins(t, id) && runs >= k.outcomes.runs*max(k.Config.Executions, 1) {
-			out = append(out, failure{Class: Engine, Violation: sim.Violation{Rule: "no execution is lost", Execution: id, Detail: "nobody has started it"}})
+			out = append(out, failure{Class: Engine, Violation: sim.Violation{Rule: "no execution is lost", Execution: id, Detail: "it was never started"}})
 		}
 	}
 	return out
@@ -198,12 +198,12 @@ func (k *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 		return f, ok
 	}
 	if open := k.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
-		return failure{Class: Engine, Violation: sim.Violation{Rule: ruleEnds, Execution: end.ID, Detail: fmt.Sprintf("it is %s, and nothing happens any more", end.Status)}}, true
+		return failure{Class: Engine, Violation: sim.Violation{Rule: ruleEnds, Execution: end.ID, Detail: fmt.Sprintf("it is %s, and nothing more will happen", end.Status)}}, true
 	}
 	return k.hang(end, f.Detail), true
 }
 
-// cause is like attribute, but does not distinguish executions that have not ended.
+// cause is attribute without the distinction of executions that have not ended.
 func (k *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: task}, true
@@ -226,15 +226,15 @@ func (k *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 	disturbed := len(t.Injected) > 0
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
-		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, and its answer lost", k.runName(lost))
+		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, but its answer was lost", k.runName(lost))
 	case (disturbed || !end.Status.Ended()) && otherEvents(usual, got):
 		task, detail := k.missed(usual, got)
 		return fail(Late, RuleEvent, task, "%s", detail)
 	case disturbed && k.reads:
-		return fail(Late, RuleClock, "", "the expressions of the document ask for the time")
+		return fail(Late, RuleClock, "", "the expressions of the document read the clock")
 	}
-	if task := unheard(end, got); disturbed && task != "" && !k.outcomes.unusualResult(end) {
-		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, though the task did not wait for its answer any more", k.runName(task))
+	if task := unanswered(end, got); disturbed && task != "" && !k.outcomes.unusualResult(end) {
+		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, although the task no longer waited for its answer", k.runName(task))
 	}
 	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok {
 		class, rule := Race, RuleOrder
@@ -251,9 +251,9 @@ func (k *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (
 		return fail(class, rule, k.fork(end.ID, first, second), "%s came instead of %s", second.text(), first.text())
 	}
 	if !end.Status.Ended() {
-		return fail(Engine, ruleEnds, "", "it is %s, and nothing happens any more", end.Status)
+		return fail(Engine, ruleEnds, "", "it is %s, and nothing more will happen", end.Status)
 	}
-	return fail(Engine, ruleSame, "", "it is %s, which nothing that happened explains", end.Status)
+	return fail(Engine, ruleSame, "", "it is %s, which nothing in this run explains", end.Status)
 }
 
 // lostAnswer returns a task that failed because the answer to its call was lost; "" if

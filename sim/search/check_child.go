@@ -14,14 +14,14 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// begins reports whether an execution should exist: its parent may have ended in the
-// usual way before starting it.
+// begins reports whether an execution should exist: its parent may have ended in a usual way
+// before starting it.
 func (k *checker) begins(t *sim.Trial, id string) bool {
 	at := strings.LastIndexByte(id, '.')
 	if at < 0 {
 		return true
 	}
-	number, _ := strconv.Atoi(id[at+1:]) // a number that the engine has written
+	number, _ := strconv.Atoi(id[at+1:]) // the engine writes a number there
 	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
 		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
 	})
@@ -37,8 +37,8 @@ func runsIn(history []event.Event) (n int) {
 	return n
 }
 
-// causedByParent reports whether a child ended differently because of its parent: it got another
-// input, or the parent cancelled it.
+// causedByParent reports whether a child ended differently because of its parent, which gave
+// it a different input or cancelled it.
 func (k *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	at := strings.LastIndexByte(end.ID, '.')
 	if at < 0 {
@@ -66,16 +66,16 @@ func (k *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, g
 	case !ok:
 		return failure{}, false
 	case late <= longestDelay(t):
-		return failure{Class: Late, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it has ended before it was told to, as what has started it did not wait any more"}}, true
+		return failure{Class: Late, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it ended before its cancellation arrived, and the task that started it no longer waited for it"}}, true
 	default:
 		return failure{Class: Engine, Violation: sim.Violation{
-			Rule: "a cancelled execution ends when it learns of it", Execution: end.ID,
-			Detail: fmt.Sprintf("it has ended %v after it was to be cancelled, which the faults do not explain", late),
+			Rule: "a cancelled child ends when its cancellation arrives", Execution: end.ID,
+			Detail: fmt.Sprintf("it ended %v after it was to be cancelled, which the faults do not explain", late),
 		}}, true
 	}
 }
 
-// uncancelled reports by how much such a child outlived the task that started it.
+// uncancelled returns by how much such a child outlived the task that started it.
 func uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late time.Duration, ok bool) {
 	if len(t.Injected) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false

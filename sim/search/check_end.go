@@ -10,7 +10,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// unusualEnd returns what is wrong with the end of an execution in a run with operators.
+// unusualEnd returns what is wrong with the end of an execution in a run with operator
+// actions.
 func (k *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 	fail := func(rule, format string, args ...any) (failure, bool) {
 		return failure{Class: Engine, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}}, true
@@ -23,9 +24,9 @@ func (k *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, b
 	case end.Status == decide.Cancelled && cancelled:
 		return failure{}, false
 	case !end.Status.Ended() && !k.waits(t, end, classes):
-		return fail(ruleEnds, "it is %s, and nothing happens any more", end.Status)
+		return fail(ruleEnds, "it is %s, and nothing more will happen", end.Status)
 	case cancelled && (!end.Status.Ended() || at.Add(longestDelay(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
-		return fail("a cancelled execution ends", "it was cancelled %v after its start, and is %s", at.Sub(end.History[0].Time), end.Status)
+		return fail("a cancelled execution ends", "it was cancelled %v after its start, but is %s", at.Sub(end.History[0].Time), end.Status)
 	case k.altered(t, end, sc):
 		return failure{}, false
 	}
@@ -49,8 +50,8 @@ func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 	return at, false
 }
 
-// waits reports whether an execution may wait for ever: it does so without faults, it
-// received other events, it has an open listen task, or a child of it may.
+// waits reports whether an execution may wait for ever: it does so without faults, it received
+// other events, it has an open listen task, or one of its children may.
 func (k *checker) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 	if len(usual) > 0 && otherEvents(usual, k.outcomes.factsOf(&sim.Trial{}, end)) || k.openListen(end) != nil ||
 		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() }) {
@@ -62,8 +63,8 @@ func (k *checker) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 	})
 }
 
-// altered reports whether an execution may end differently because of what was done to it
-// or to its children.
+// altered reports whether an execution may end differently because of operator actions or
+// poison messages that concern it or its children.
 func (k *checker) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
 	touched := func(id string) bool { return id == end.ID || strings.HasPrefix(id, end.ID+".") }
 	if k.together() {

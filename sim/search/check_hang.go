@@ -13,10 +13,10 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// hang returns the failure of an execution that waits for ever although it ends in other
-// runs, or should.
+// hang returns the failure of an execution that waits for ever, although it ends in other runs
+// or should end.
 func (k *checker) hang(end sim.End, why string) failure {
-	task, detail := "", fmt.Sprintf("it is %s, and nothing will happen any more", end.Status)
+	task, detail := "", fmt.Sprintf("it is %s, and nothing more will happen", end.Status)
 	if open := k.openListen(end); open != nil {
 		task, detail = open.Ref, open.Name+" listens for ever"
 		if types := listenTypes(open); len(types) > 0 {
@@ -79,12 +79,12 @@ func (k *checker) missed(usual []*class, got *facts) (task, detail string) {
 			}
 			listen := k.listenFor(string(e.Type))
 			if listen == nil {
-				return "", fmt.Sprintf("%s came %s after the start, and nothing listened for it", e.Type, history.Duration(m.After))
+				return "", fmt.Sprintf("%s came %s after the start, and no task listened for it", e.Type, history.Duration(m.After))
 			}
 			return listen.Ref, missedBy(listen, string(e.Type), m.After, got)
 		}
 	}
-	return "", "other events reached it than in runs without faults"
+	return "", "it received other events than in runs without faults"
 }
 
 // missedBy describes how a task missed an event.
@@ -98,10 +98,11 @@ func missedBy(listen *dsl.Task, typ string, after time.Duration, got *facts) str
 			return fmt.Sprintf("%s, %s before %s began to listen", came, history.Duration(late), listen.Name)
 		}
 		if ended, ok := got.ended[run]; ok && ended.Sub(got.start) <= after {
-			return fmt.Sprintf("%s, when %s did not listen any more", came, listen.Name)
+			return fmt.Sprintf("%s, when %s no longer listened", came, listen.Name)
 		}
-		// The history dates the begin by its cause, not by when a worker took the step.
-		return fmt.Sprintf("%s, before %s listened: a fault delayed the step that begins it", came, listen.Name)
+		// In the history a task begins at the time of its cause, not when a worker committed
+		// it.
+		return fmt.Sprintf("%s, before %s listened: a fault delayed its start", came, listen.Name)
 	}
 	return fmt.Sprintf("%s, and %s had not begun to listen by then", came, listen.Name)
 }

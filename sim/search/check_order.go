@@ -28,9 +28,8 @@ func (k *checker) pair(id string, usual, other *class) string {
 	return ""
 }
 
-// newOrder returns where a run diverges from the usual ones, if its order differs from
-// each run without faults that has the usual outcome. Calls are compared first, if their
-// order matters.
+// newOrder returns where a run diverges from the usual ones, if no run without faults has the
+// same order. Calls are compared first, if their order matters.
 func (k *checker) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
 	if k.inOrder {
 		return first, second, false
@@ -42,11 +41,11 @@ func (k *checker) newOrder(usual []*class, got *facts) (first, second fact, ok b
 			}
 		}
 	}
-	return part(usual[0].facts[0], got)
+	return divergedFirst(usual[0].facts[0], got)
 }
 
-// part returns the first step, or call, at which two runs diverge.
-func part(usual, got *facts) (first, second fact, ok bool) {
+// divergedFirst returns the first call at which two runs diverge, or else the first step.
+func divergedFirst(usual, got *facts) (first, second fact, ok bool) {
 	if usual.calls != nil && got.calls != nil {
 		if first, second, ok = diverged(usual.calls, got.calls); ok {
 			return first, second, ok
@@ -87,7 +86,7 @@ func always(runs []*facts, first, second string) bool {
 	return true
 }
 
-// diverged returns the first step at which two runs diverge, for runs with different steps.
+// diverged returns the first step at which two runs differ.
 func diverged(usual, other *facts) (first, second fact, ok bool) {
 	for i := range min(len(usual.steps), len(other.steps)) {
 		if usual.steps[i].key != other.steps[i].key {
@@ -133,7 +132,7 @@ func (f *facts) sameOrder(g *facts) bool {
 	return same(f, g) && (f.calls == nil || g.calls == nil || same(f.calls, g.calls))
 }
 
-// since returns when a step of another run came in this one, from the start; -1 if it did
+// since returns how long after the start of this run a step of another run came; -1 if it did
 // not.
 func (f *facts) since(step fact) time.Duration {
 	if step.what == stepAnswered {
@@ -146,8 +145,8 @@ func (f *facts) since(step fact) time.Duration {
 	return f.steps[i].at.Sub(f.start)
 }
 
-// atOnce reports whether two steps come at the same moment, which is also the same in two
-// runs: then only their order differs. The time of an event from outside is its own,
+// atOnce reports whether two steps come at the same moment, and at the same one in both runs:
+// then only their order differs. An event from outside has the time at which it was sent,
 // whenever it is received.
 func atOnce(usual, got *facts, first, second fact) bool {
 	at := usual.since(first)

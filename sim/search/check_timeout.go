@@ -21,23 +21,23 @@ func (k *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= k.longestWithFaults(t, usual, task) {
-			return fail(Late, RuleTimeout, task, "the timeout of %s came first", k.runName(task))
+			return fail(Late, RuleTimeout, task, "the timeout of %s fired first", k.runName(task))
 		}
 		if len(t.Injected) > 0 && otherEvents(usual, got) && !k.missedWhileListening(t, end, usual, got) {
-			return fail(Late, RuleEvent, task, "an event came while nobody listened for it, and so the timeout of %s came", k.runName(task))
+			return fail(Late, RuleEvent, task, "an event came while no task listened for it, so the timeout of %s fired", k.runName(task))
 		}
-		return fail(Engine, "a timeout comes only if what it watches takes that long", task,
-			"that of %s after %v came, which the faults do not explain", k.runName(task), long)
+		return fail(Engine, "a timeout fires only if its task takes that long", task,
+			"that of %s fired after %v, which the faults do not explain", k.runName(task), long)
 	}
-	task, late, ok := spared(t, usual, got)
+	task, late, ok := cancelledTimeout(t, usual, got)
 	switch {
 	case !ok || len(t.Injected) == 0:
 		return failure{}, false
 	case late <= longestDelay(t):
-		return fail(Late, RuleTimeout, task, "the timeout of %s was due, and what it watches came first", k.runName(task))
+		return fail(Late, RuleTimeout, task, "the timeout of %s was due, but %s ended first", k.runName(task), k.runName(task))
 	default:
-		return fail(Engine, "a timeout comes when it is due", task,
-			"that of %s was taken back %v after that, which the faults do not explain", k.runName(task), late)
+		return fail(Engine, "a timeout fires when it is due", task,
+			"that of %s was cancelled %v after it was due, which the faults do not explain", k.runName(task), late)
 	}
 }
 
@@ -53,28 +53,28 @@ func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok
 	return "", 0, false
 }
 
-// spared returns a timeout that fires in a run without faults but was cancelled here, and
-// how long after it was due. If Redis was not reachable for the time, the executor may
-// have dated a result too early.
-func spared(t *sim.Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
+// cancelledTimeout returns a timeout that fires in a run without faults but was cancelled
+// here, and how long after it was due. If Redis could not be asked for the time, the executor
+// may have dated a result too early.
+func cancelledTimeout(t *sim.Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
 	undated := slices.ContainsFunc(t.Injected, func(s sim.InjectedFault) bool {
 		return s.Kind == sim.Outage || (s.Kind == sim.DropRequest || s.Kind == sim.DropReply) && strings.HasPrefix(s.Service, "executor")
 	})
-	for _, task := range slices.Sorted(maps.Keys(got.spared)) {
-		if got.spared[task] < 0 && !undated && !repeated(t, task) {
+	for _, task := range slices.Sorted(maps.Keys(got.cancelled)) {
+		if got.cancelled[task] < 0 && !undated && !repeated(t, task) {
 			continue
 		}
 		if slices.ContainsFunc(usual, func(c *class) bool {
 			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, came := f.fired[task]; return came })
 		}) {
-			return task, got.spared[task], true
+			return task, got.cancelled[task], true
 		}
 	}
 	return "", 0, false
 }
 
-// repeated reports whether the call of a task was repeated: if it was slow the first
-// time, the repetition is answered at once.
+// repeated reports whether the call of a task was repeated. If the first call was slow, the
+// repeated one is answered at once.
 func repeated(t *sim.Trial, task string) bool {
 	for d, n := range t.Actions {
 		if n > 1 && d.Task == task {
@@ -87,7 +87,7 @@ func repeated(t *sim.Trial, task string) bool {
 // longestDelay returns how long the faults of a run can have delayed something.
 func longestDelay(t *sim.Trial) (long time.Duration) {
 	for _, s := range t.Injected {
-		long += max(s.Cost(), sim.Recovery) // what had begun may have to begin again
+		long += max(s.Cost(), sim.Recovery) // work in progress may have to start over
 	}
 	return long
 }
@@ -103,15 +103,15 @@ func (k *checker) longestWithFaults(t *sim.Trial, usual []*class, task string) t
 	return longest + longestDelay(t)
 }
 
-// missedWhileListening reports whether an event from outside that an execution usually receives did
-// not reach it although a task listened for the whole time by which faults can have
-// delayed the event.
+// missedWhileListening reports whether an execution missed an event from outside that it
+// usually receives, although a task listened all the time in which the event can have arrived
+// despite faults.
 func (k *checker) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
-	suspended := longestDelay(t)
+	margin := longestDelay(t)
 	for _, c := range usual {
 		for _, f := range c.facts {
 			for _, s := range f.steps {
-				if _, came := got.place[s.key]; !came && k.outside(s.key) && k.listened(end, got, s.at, suspended) {
+				if _, came := got.place[s.key]; !came && k.outside(s.key) && k.listened(end, got, s.at, margin) {
 					return true
 				}
 			}
@@ -166,7 +166,7 @@ func (k *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) 
 			continue
 		}
 		return failure{Class: Late, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
-			"%v after it began %s was not tried again: its limit.duration was nearly over", left.after, k.runName(run))}, task: event.ParseRun(run).Ref}, true
+			"%s was not retried %v after it began: its limit.duration was nearly over", k.runName(run), left.after)}, task: event.ParseRun(run).Ref}, true
 	}
 	return failure{}, false
 }

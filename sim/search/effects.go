@@ -14,28 +14,29 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// usualEffects are the external effects of executions without faults. They show which
-// effects of a run with faults are too many, or were never undone.
+// usualEffects holds the external effects of executions without faults. They reveal which
+// effects of a run with faults are repeated or were never undone.
 type usualEffects struct {
 	outcomes *outcomes
-	done     map[string]*done // by root execution
+	known    map[string]*treeEffects // by root execution
 }
 
-// done records the external effects of trees in runs without faults.
-type done struct {
+// treeEffects records the external effects of the trees of one root execution in runs without
+// faults.
+type treeEffects struct {
 	effects map[string]bool // as texts
 	most    map[Effect]int
 	tasks   map[string]bool // which tasks made which calls, as texts
 	kept    map[string]bool
 }
 
-// learnDone records the external effects of a run without faults.
+// learn records the external effects of a run without faults.
 func (u *usualEffects) learn(t *sim.Trial) {
 	for _, one := range trees(t) {
-		d := u.done[sibling(one.root.ID)]
+		d := u.known[sibling(one.root.ID)]
 		if d == nil {
-			d = &done{map[string]bool{}, map[Effect]int{}, map[string]bool{}, map[string]bool{}}
-			u.done[sibling(one.root.ID)] = d
+			d = &treeEffects{map[string]bool{}, map[Effect]int{}, map[string]bool{}, map[string]bool{}}
+			u.known[sibling(one.root.ID)] = d
 		}
 		effects := u.outcomes.suppressed.effects(one.calls)
 		for e, n := range effects {
@@ -71,7 +72,7 @@ func (u *usualEffects) withEffects(t *sim.Trial, found []failure) []failure {
 			found = append(found, f)
 			continue
 		}
-		if d := u.done[sibling(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
+		if d := u.known[sibling(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
 			for i := range found {
 				if f := &found[i]; of(*f) && f.Class == Late && f.Rule == RuleFaster {
 					f.Class = Race
@@ -82,11 +83,11 @@ func (u *usualEffects) withEffects(t *sim.Trial, found []failure) []failure {
 	return found
 }
 
-// twice returns the failure of a tree that carries out the same call more often than any
-// run without faults, each time with another idempotency key. own reports that the
+// twice returns the failure of a tree in which the same call is carried out more often than in
+// any run without faults, each time with a different idempotency key. own reports that the
 // document sets these keys itself.
 func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
-	d := u.done[sibling(one.root.ID)]
+	d := u.known[sibling(one.root.ID)]
 	if d == nil {
 		return f, false, false
 	}
@@ -106,17 +107,16 @@ func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
 		run := event.ParseRun(c.Task)
 		own = !strings.HasSuffix(c.Key, run.IdempotencyKey("", "", ""))
 		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleTwice, Execution: one.root.ID, Detail: fmt.Sprintf(
-			"%s %s was carried out %d times, each time with another idempotency key", c.Method, c.URL, counts[e])}, task: run.Ref, in: c.Execution}, own, true
+			"%s %s was carried out %d times, each time with a different idempotency key", c.Method, c.URL, counts[e])}, task: run.Ref, in: c.Execution}, own, true
 	}
 	return f, false, false
 }
 
-// undone returns the failure of a tree in which a call was carried out, its answer was
-// lost, and the workflow continued as if the call had failed: no later call undoes it,
-// asks for it or reports it. A workflow that faults with this very error has not
-// continued.
+// undone returns the failure of a tree in which a call was carried out, its answer was lost,
+// and the workflow continued as if the call had failed: no later call undoes it, asks for it
+// or reports it. A workflow that faults with the error of this call has not continued.
 func (u *usualEffects) undone(t *sim.Trial, one tree) (f failure, ok bool) {
-	d := u.done[sibling(one.root.ID)]
+	d := u.known[sibling(one.root.ID)]
 	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(u.outcomes.suppressed.effects(one.calls))] {
 		return f, false
 	}
@@ -126,29 +126,28 @@ func (u *usualEffects) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 			continue
 		}
 		at := slices.IndexFunc(one.calls, func(c sim.Call) bool {
-			return c.Execution == execution && untried(c.Task) == untried(task) && !c.Safe()
+			return c.Execution == execution && withoutAttempt(c.Task) == withoutAttempt(task) && !c.Safe()
 		})
-		if at < 0 || answerArrived(t, execution, task) || u.dealtWith(d, one, at) {
+		if at < 0 || answerArrived(t, execution, task) || u.handled(d, one, at) {
 			continue
 		}
 		c := &one.calls[at]
 		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleUndone, Execution: one.root.ID, Detail: fmt.Sprintf(
-			"%s %s was carried out and its answer lost; the execution is %s, and no other call takes it back or asks for it", c.Method, c.URL, one.root.Status,
+			"%s %s was carried out, but its answer was lost; the execution is %s, and no other call undoes it or asks for it", c.Method, c.URL, one.root.Status,
 		)}, task: event.ParseRun(task).Ref, in: execution}, true
 	}
 	return f, false
 }
 
-// dealtWith reports whether later calls of the workflow deal with a call whose answer was
-// lost.
-func (u *usualEffects) dealtWith(d *done, one tree, at int) bool {
-	lost, went := &one.calls[at], false
+// handled reports whether later calls of the workflow deal with a call whose answer was lost.
+func (u *usualEffects) handled(d *treeEffects, one tree, at int) bool {
+	lost, continued := &one.calls[at], false
 	if undoing(lost) {
 		return true // the call itself undoes something
 	}
 	for i := at + 1; i < len(one.calls); i++ {
 		c := &one.calls[i]
-		if c.Execution == lost.Execution && untried(c.Task) == untried(lost.Task) {
+		if c.Execution == lost.Execution && withoutAttempt(c.Task) == withoutAttempt(lost.Task) {
 			continue
 		}
 		if related(lost, c) {
@@ -157,44 +156,44 @@ func (u *usualEffects) dealtWith(d *done, one tree, at int) bool {
 		if c.Safe() || d.most[u.outcomes.suppressed.effect(*c)] > 0 && !undoing(c) {
 			continue
 		}
-		if went = true; undoing(c) {
+		if continued = true; undoing(c) {
 			continue // it undoes another call
 		}
-		// A call that is unrelated to all earlier ones may report the problem, such as a
-		// ticket for people.
+		// A call that is unrelated to all earlier ones may report the problem, for example by
+		// opening a ticket.
 		earlier := slices.ContainsFunc(one.calls[:at+1], func(before sim.Call) bool { return related(&before, c) || alike(&before, c) })
 		if !earlier {
 			return true
 		}
 	}
-	return one.root.Status == decide.Faulted && !went
+	return one.root.Status == decide.Faulted && !continued
 }
 
 // answerArrived reports whether a task run, or another attempt at it, succeeded.
 func answerArrived(t *sim.Trial, execution, task string) bool {
 	i := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == execution })
-	return i < 0 || factsOf(t.Ends[i].History).succeeded[untried(task)]
+	return i < 0 || factsOf(t.Ends[i].History).succeeded[withoutAttempt(task)]
 }
 
-// Unlike is a call that was carried out more or less often than usual.
-type Unlike struct {
+// EffectCount is a call that was carried out more or less often than usual.
+type EffectCount struct {
 	Effect
 
 	Usual, Here int
 }
 
-// unlike compares the calls of two runs.
-func (m *pattern) unlike(usual, here []sim.Call) []Unlike {
+// differences returns the effects whose numbers differ between two runs.
+func (m *pattern) differences(usual, here []sim.Call) []EffectCount {
 	a, b := m.effects(usual), m.effects(here)
 	all := maps.Clone(a)
 	maps.Copy(all, b)
-	var out []Unlike
+	var out []EffectCount
 	for e := range all {
 		if a[e] != b[e] {
-			out = append(out, Unlike{e, a[e], b[e]})
+			out = append(out, EffectCount{e, a[e], b[e]})
 		}
 	}
-	slices.SortFunc(out, func(x, y Unlike) int { return x.compare(y.Effect) })
+	slices.SortFunc(out, func(x, y EffectCount) int { return x.compare(y.Effect) })
 	return out
 }
 
@@ -237,21 +236,20 @@ func trees(t *sim.Trial) []tree {
 	return out
 }
 
-// taskCalls returns the tasks that made calls that change something, without the data
-// they sent.
+// taskCalls returns the tasks that made unsafe calls, without the data that they sent.
 func taskCalls(calls []sim.Call) string {
 	var lines []string
 	for i := range calls {
 		if c := &calls[i]; !c.Safe() {
-			lines = append(lines, sibling(c.Execution)+" "+untried(c.Task)+" "+c.Method)
+			lines = append(lines, sibling(c.Execution)+" "+withoutAttempt(c.Task)+" "+c.Method)
 		}
 	}
 	slices.Sort(lines)
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// untried returns a task run without its attempt.
-func untried(task string) string {
+// withoutAttempt returns a task run without its attempt.
+func withoutAttempt(task string) string {
 	run := event.ParseRun(task)
 	return event.Run{Ref: run.Ref, Iteration: run.Iteration}.String()
 }
@@ -260,19 +258,20 @@ func keptText(t *sim.Trial, one tree) string {
 	return string(asFirst(one.root.ID, event.Encode(one.root.Kept))) + string(event.Encode(t.Shared))
 }
 
-// unheard returns a task whose call was carried out although the task did not succeed; ""
+// unanswered returns a task whose call was carried out although the task did not succeed; ""
 // if there is none.
-func unheard(end sim.End, got *facts) string {
+func unanswered(end sim.End, got *facts) string {
 	for i := range end.Calls {
-		if c := &end.Calls[i]; !c.Safe() && !got.succeeded[untried(c.Task)] {
+		if c := &end.Calls[i]; !c.Safe() && !got.succeeded[withoutAttempt(c.Task)] {
 			return c.Task
 		}
 	}
 	return ""
 }
 
-// related reports whether a later call may undo an earlier one or ask for it: it has the
-// same resource, or a part of it, on the same host; or it undoes something beside it.
+// related reports whether a later call may undo an earlier one or ask for it: on the same
+// host, it concerns the same resource or a part of it, or it undoes something in the same
+// folder.
 func related(earlier, later *sim.Call) bool {
 	a, err1 := url.Parse(earlier.URL)
 	b, err2 := url.Parse(later.URL)
@@ -291,7 +290,7 @@ func related(earlier, later *sim.Call) bool {
 	return len(p) == 0 || len(q) == 0 || slices.ContainsFunc(p, func(word string) bool { return slices.Contains(q, word) })
 }
 
-// alike reports whether a call does elsewhere what another one did, for example with the
+// alike reports whether a call repeats elsewhere what another one did, for example with the
 // next carrier.
 func alike(a, b *sim.Call) bool {
 	x, err1 := url.Parse(a.URL)

@@ -34,7 +34,7 @@ func (x *explainer) finding(ctx context.Context, f *Finding) error {
 	}
 	got, in := x.check.failuresOf(t, f.Small), f.Execution
 	if i := slices.IndexFunc(got, func(one failure) bool { return f.Small.signature(one) == f.signature }); i >= 0 {
-		f.Violation, f.Task, f.Again = got[i].Violation, got[i].task, true
+		f.Violation, f.Task, f.Confirmed = got[i].Violation, got[i].task, true
 		in = cmp.Or(got[i].in, f.Execution)
 	}
 	f.Document = x.Config.Definition
@@ -43,7 +43,7 @@ func (x *explainer) finding(ctx context.Context, f *Finding) error {
 			f.Document = x.definitionOf(end)
 		}
 	}
-	f.Again = f.Again || plainRace
+	f.Confirmed = f.Confirmed || plainRace
 	f.Timeline = timelineOf(t, seen)
 	if f.Companion == "" {
 		x.compare(f, t)
@@ -84,7 +84,7 @@ func (x *explainer) compare(f *Finding, t *sim.Trial) {
 		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
 		f.Differ = unequal("", outcomeValue(usual.end), outcomeValue(end))
 		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return x.outcomes.suppressed.values[sibling(end.ID)][u.Path] })
-		f.Calls = x.outcomes.suppressed.unlike(usual.calls, callsBelow(t, end.ID))
+		f.Calls = x.outcomes.suppressed.differences(usual.calls, callsBelow(t, end.ID))
 		if f.Class == Race || f.Rule == RuleFaster {
 			f.Orders = x.orderOf(sibling(end.ID), usual, x.outcomes.factsOf(t, end), f.Small, string(end.Status))
 			f.Orders.Sides[1].Runs = f.Runs
@@ -93,7 +93,7 @@ func (x *explainer) compare(f *Finding, t *sim.Trial) {
 	}
 }
 
-// compareRuns is compare for whole runs.
+// compareRuns is like compare, for whole runs.
 func (x *explainer) compareRuns(f *Finding, t *sim.Trial) {
 	all := classes(x.outcomes.whole)
 	if len(all) == 0 || len(t.Ends) == 0 {
@@ -102,7 +102,7 @@ func (x *explainer) compareRuns(f *Finding, t *sim.Trial) {
 	here := sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}
 	f.Status = [2]string{all[0].outcome.Status, string(t.Status)}
 	f.Differ = unequal("", outcomeValue(all[0].end), outcomeValue(here))
-	f.Calls = x.outcomes.suppressed.unlike(all[0].calls, callsBelow(t, ""))
+	f.Calls = x.outcomes.suppressed.differences(all[0].calls, callsBelow(t, ""))
 	f.Orders = x.orderOf(sibling(x.Config.ID), all[0], x.outcomes.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
 	f.Orders.Sides[1].Runs = f.Runs
 }

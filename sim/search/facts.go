@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/sim/recording"
 )
 
-// facts are what a history says about when things happened, and in which order.
+// facts holds when things happened in a history, and in which order.
 type facts struct {
 	start     time.Time
 	steps     []fact
@@ -22,30 +22,28 @@ type facts struct {
 	failed    map[string]bool
 	succeeded map[string]bool          // by task run, without the attempt
 	fired     map[string]time.Duration // durations of the timeouts that fired, by task run
-	spared    map[string]time.Duration // how long after they were due timeouts were cancelled; negative: before
+	cancelled map[string]time.Duration // how long after its due time each timeout was cancelled; negative: before
 	received  map[string]bool          // ids of the events from outside
 	retries   map[string]int           // of tries, by their runs
-	givenUp   map[string]givenUp       // tries that were not retried because of a time limit
+	givenUp   map[string]givenUp       // tries that gave up because of a time limit
 	input     string                   // of the execution
 	above     string                   // the task run of the parent that started the execution
 	calls     *facts                   // see callsOf; nil: calls do not matter
 }
 
-// givenUp is how long a try ran until it gave up, and how much of its time limit
-// remained.
+// givenUp is how long a try ran before it gave up, and how much of its time limit remained.
 type givenUp struct{ after, remaining time.Duration }
 
-// fact is a step: a task run that ended, a timer that fired, or an event that was
-// received.
+// fact is one step: a task run that ended, a timer that fired, or an event that was received.
 type fact struct {
-	key  string // the same in each history
+	key  string // the same in all histories
 	task string // its task run, if it has one
 	of   string // the execution, if several are shown together
 	what string
 	at   time.Time
 }
 
-// The words for what happened to a task.
+// What happened to a task.
 const (
 	stepEnds      = "ends"
 	stepFails     = "fails"
@@ -53,7 +51,7 @@ const (
 	stepCancelled = "is cancelled"
 	stepWaited    = "has waited"
 	stepTimeout   = "times out"
-	stepRetries   = "is tried again"
+	stepRetries   = "is retried"
 )
 
 // stepEvent is the key prefix of steps that are events from outside.
@@ -62,7 +60,7 @@ const stepEvent = "event "
 func factsOf(history []event.Event) *facts {
 	f := &facts{
 		place: map[string]int{}, begun: map[string]time.Time{}, ended: map[string]time.Time{},
-		failed: map[string]bool{}, succeeded: map[string]bool{}, fired: map[string]time.Duration{}, spared: map[string]time.Duration{}, received: map[string]bool{},
+		failed: map[string]bool{}, succeeded: map[string]bool{}, fired: map[string]time.Duration{}, cancelled: map[string]time.Duration{}, received: map[string]bool{},
 		retries: map[string]int{}, givenUp: map[string]givenUp{},
 	}
 	for _, e := range history {
@@ -98,7 +96,7 @@ func (f *facts) take(e event.Event) {
 		f.ended[e.Task] = e.Time
 		f.failed[e.Task] = c.Error != nil
 		if c.Error == nil && c.Status == "" {
-			f.succeeded[untried(e.Task)] = true
+			f.succeeded[withoutAttempt(e.Task)] = true
 		}
 		f.add(fact{key: "task " + e.Task, task: e.Task, what: completion(c), at: e.Time})
 	case event.TimerFired:
@@ -118,10 +116,10 @@ func (f *facts) take(e event.Event) {
 	case event.TimerCancelled:
 		var t event.Timer
 		_ = decide.DecodeData(e, &t)
-		if known, ok := f.spared[t.TaskID]; t.Kind == event.TimeoutTimer {
-			f.spared[t.TaskID] = e.Time.Sub(t.Due())
+		if known, ok := f.cancelled[t.TaskID]; t.Kind == event.TimeoutTimer {
+			f.cancelled[t.TaskID] = e.Time.Sub(t.Due())
 			if ok {
-				f.spared[t.TaskID] = max(known, f.spared[t.TaskID])
+				f.cancelled[t.TaskID] = max(known, f.cancelled[t.TaskID])
 			}
 			// The last step was a failure inside that no retry follows.
 			if n := len(f.steps); t.Key == invariant.TryLimit && n > 0 && f.steps[n-1].what == stepFails && strings.HasPrefix(f.steps[n-1].task, event.ParseRun(t.TaskID).Ref+"/try/") {
@@ -136,8 +134,8 @@ func (f *facts) take(e event.Event) {
 	}
 }
 
-// completedWell reports whether a completion is a success.
-func completedWell(e event.Event) bool {
+// succeeded reports whether a completion is a success.
+func succeeded(e event.Event) bool {
 	var c event.Completed
 	return decide.DecodeData(e, &c) == nil && completion(c) == stepEnds
 }

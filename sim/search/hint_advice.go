@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/sim/invariant"
 )
 
-// advice returns improvements of the document that do not depend on what the runs showed.
+// advice returns improvements of the document that do not depend on any run.
 func (h *hints) advice(t *dsl.Task) []Hint {
 	var out []Hint
 	for _, look := range []func(*dsl.Task) string{h.retryLimit, h.retryProduct, h.retryTime, clockDecides, competingEffects, h.earlyEmit} {
@@ -40,16 +40,15 @@ func (h *hints) retryLimit(t *dsl.Task) string {
 	case r == nil:
 		return ""
 	case !limited && t.Timeout == nil && r.AttemptCount == 0 && r.Duration == nil && r.When == nil && r.ExceptWhen == nil:
-		return "it is tried again without end for as long as the error lasts, and the execution never ends: give the retry a limit, such as limit: {attempt: {count: 5}} or limit: {duration: PT10M}"
+		return "it is retried without end for as long as the error lasts: give the retry a limit, such as limit: {attempt: {count: 5}} or limit: {duration: PT10M}"
 	case r.Delay == nil && r.AttemptCount != 1:
-		return "it is tried again at once, so that a service that is down gets all attempts in the same moment: give the retry a delay: PT1S and backoff: {exponential: {}}"
+		return "it is retried at once, so a service that is down gets all attempts at the same moment: give the retry a delay and a backoff, such as delay: PT1S and backoff: {exponential: {}}"
 	default:
 		return ""
 	}
 }
 
-// mostAttempts is the number of attempts at one call above which nested retries are
-// reported.
+// mostAttempts is the number of attempts at one task above which nested retries are reported.
 const mostAttempts = 10
 
 // retryProduct reports nested retries, whose attempts multiply.
@@ -65,7 +64,7 @@ func (h *hints) retryProduct(t *dsl.Task) string {
 		}
 		a, b := r.AttemptCount+1, inner.AttemptCount+1
 		if a*b > mostAttempts {
-			return fmt.Sprintf("its retry is around the one of %s (line %d), so that the attempts multiply: a service that is down is called %d × %d = %d times for one task. Retry in one of the two places only",
+			return fmt.Sprintf("its retry encloses the retry of %s (line %d), so the attempts multiply: a service that is down is called %d × %d = %d times for one task. Retry in only one of the two places",
 				inside.Name, inside.Pos.Line, a, b, a*b)
 		}
 	}
@@ -107,7 +106,7 @@ func (h *hints) retryTime(t *dsl.Task) string {
 			return ""
 		}
 		if total >= limit {
-			return fmt.Sprintf("%s, %s, is over before retry %d of %d begins: the pauses before it alone take %s. Allow more time, or fewer retries",
+			return fmt.Sprintf("%s, %s, expires before retry %d of %d begins: the delays before it alone take %s. Allow more time or fewer retries",
 				what, iso(limit), n, r.AttemptCount, iso(total))
 		}
 	}
@@ -118,14 +117,14 @@ func (h *hints) retryTime(t *dsl.Task) string {
 func clockDecides(t *dsl.Task) string {
 	for _, d := range decisions(t) {
 		if d.program != nil && decidingClock().MatchString(d.program.Source()) {
-			return fmt.Sprintf("%s asks for the time, so that the way that it takes depends on how long calls, and processes that fail, have held the execution up: "+
-				"decide by the data, or by a time that an earlier task has set; for a deadline use timeout, wait, or limit.duration", d.what)
+			return fmt.Sprintf("%s reads the clock, so its result depends on how long calls and crashed processes have delayed the execution: "+
+				"decide by the data, or by a time that an earlier task has stored; for a deadline use timeout, wait or limit.duration", d.what)
 		}
 	}
 	return ""
 }
 
-// decidingClock matches expressions for a time that differs from run to run.
+// decidingClock matches expressions that read a time which differs from run to run.
 func decidingClock() *regexp.Regexp { return decidingPattern }
 
 var decidingPattern = regexp.MustCompile(`\bnow\b|\$task\.startedAt|\blocaltime\b`)
@@ -168,8 +167,8 @@ func competingEffects(t *dsl.Task) string {
 		}
 		data, _ := inside.Call.HTTP.Method.Constant()
 		if method := strings.ToUpper(fmt.Sprint(data)); method == "POST" || method == "PATCH" {
-			return fmt.Sprintf("its branches compete, and %s (line %d) changes something with %s: a branch that loses is cancelled, and what its call has done stays. "+
-				"Let the branches only ask, and act on the winner behind the fork", inside.Name, inside.Pos.Line, method)
+			return fmt.Sprintf("its branches compete, and %s (line %d) changes something with %s: a losing branch is cancelled, but the effect of its call stays. "+
+				"Let the branches only read, and act on the winner after the fork", inside.Name, inside.Pos.Line, method)
 		}
 	}
 	return ""
@@ -196,11 +195,11 @@ func (h *hints) earlyEmit(t *dsl.Task) string {
 	if typ == "" || listen == nil {
 		return ""
 	}
-	const change = ": emit it again until it is answered, or hand the data over in $context"
+	const change = ": emit it again until it is answered, or pass the data in $context"
 	fork := around(h.Config.Definition, t.Ref, listen.Ref)
 	switch {
 	case fork != nil && branchOf(fork, t.Ref) != branchOf(fork, listen.Ref) && len(loopsAround(h.Config.Definition, t.Ref)) == 0:
-		return fmt.Sprintf("%s is emitted beside %s (line %d), which listens for it: what comes before it listens is lost%s", typ, listen.Name, listen.Pos.Line, change)
+		return fmt.Sprintf("%s is emitted in parallel with %s (line %d), which listens for it: an event that comes before it listens is lost%s", typ, listen.Name, listen.Pos.Line, change)
 	case fork == nil && t.Pos.Line < listen.Pos.Line && !strings.HasPrefix(t.Ref, listen.Ref+"/"):
 		return fmt.Sprintf("%s is emitted before %s (line %d) listens for it, and is lost%s", typ, listen.Name, listen.Pos.Line, change)
 	default:

@@ -21,8 +21,8 @@ func (h *hints) catchHint(t *dsl.Task) []Hint {
 	return []Hint{{"catch", t, fmt.Sprintf("its catch can never catch anything: %s (it caught nothing in %s)", why, runsText(h.report.runs()))}}
 }
 
-// troubles are the errors that can occur inside some tasks.
-type troubles struct {
+// possibleErrors are the errors that can occur inside some tasks.
+type possibleErrors struct {
 	calls    bool            // calls or child workflows
 	timeouts bool            // some task has a timeout
 	computed bool            // a raised error has a computed type
@@ -30,8 +30,8 @@ type troubles struct {
 	any      bool            // some task can fail at all
 }
 
-// in adds the troubles of tasks and of the tasks inside them.
-func (x *troubles) in(tasks dsl.TaskList) {
+// add adds the errors of tasks and of the tasks inside them.
+func (x *possibleErrors) add(tasks dsl.TaskList) {
 	for _, t := range tasks {
 		x.timeouts = x.timeouts || t.Timeout != nil
 		switch t.Kind {
@@ -45,12 +45,12 @@ func (x *troubles) in(tasks dsl.TaskList) {
 			x.any = true
 		}
 		for _, list := range inner(t) {
-			x.in(list)
+			x.add(list)
 		}
 	}
 }
 
-func (x *troubles) raise(e *dsl.ErrorTemplate) {
+func (x *possibleErrors) raise(e *dsl.ErrorTemplate) {
 	data, ok := e.Type.Constant()
 	name, text := data.(string)
 	if !ok || !text {
@@ -63,8 +63,8 @@ func (x *troubles) raise(e *dsl.ErrorTemplate) {
 // neverCaught explains why the catch of a task catches nothing; "" if it may catch
 // something.
 func neverCaught(t *dsl.Task) string {
-	x := troubles{raised: map[string]bool{}}
-	x.in(t.Try.Try)
+	x := possibleErrors{raised: map[string]bool{}}
+	x.add(t.Try.Try)
 	with := t.Try.Catch.With
 	name, typed := with["type"].(string)
 	short := event.ShortType(name)
@@ -78,7 +78,7 @@ func neverCaught(t *dsl.Task) string {
 	switch short {
 	case event.Communication, event.Authentication, event.Authorization:
 		if !x.calls {
-			return "nothing inside calls anybody, so that there is no " + short + " error"
+			return "nothing inside makes a call, so there is no " + short + " error"
 		}
 	case event.Timeout:
 		if !x.calls && !x.timeouts {
@@ -86,10 +86,10 @@ func neverCaught(t *dsl.Task) string {
 		}
 	default:
 		if usual == 0 && !x.calls {
-			return "nothing inside raises an error of the type " + name
+			return "nothing inside raises an error of type " + name
 		}
 		if usual == 0 && !runs(t.Try.Try) {
-			return "nothing inside raises an error of the type " + name + ", and a call that fails has another one"
+			return "nothing inside raises an error of type " + name + ", and a failed call has another type"
 		}
 	}
 	return badStatus(with["status"], short, usual)
@@ -104,11 +104,11 @@ func badStatus(wanted any, short string, usual int) string {
 	case !ok || usual == 0 || status == usual:
 		return ""
 	case short == event.Communication && status < redirect:
-		return fmt.Sprintf("a call that is answered with the status %d has not failed", status)
+		return fmt.Sprintf("a call that is answered with status %d has not failed", status)
 	case short == event.Communication:
 		return ""
 	default:
-		return fmt.Sprintf("an error of the type %s has the status %d, never %d", short, usual, status)
+		return fmt.Sprintf("an error of type %s has status %d, never %d", short, usual, status)
 	}
 }
 

@@ -39,8 +39,8 @@ func (h *hints) receiversHint() []Hint {
 		}
 		for _, f := range t.Listen.To.Filters {
 			if n := h.receivers[typeOf(f)]; n > 1 && len(f.Correlate) == 0 {
-				out = append(out, Hint{"correlate", t, fmt.Sprintf("one event %s reached %d executions: nothing says which of them it is for. "+
-					"If it is for one, let the listen say so: correlate: {order: {from: .order, expect: '${ $workflow.input.order }'}}", typeOf(f), n)})
+				out = append(out, Hint{"correlate", t, fmt.Sprintf("one event %s reached %d executions, because nothing says which of them it is for. "+
+					"If it is for only one, let the listen task say so: correlate: {order: {from: .order, expect: '${ $workflow.input.order }'}}", typeOf(f), n)})
 				break
 			}
 		}
@@ -67,8 +67,8 @@ func (h *hints) earlyHints() []Hint {
 			continue
 		}
 		out = append(out, Hint{"early", m.For, fmt.Sprintf(
-			"%s, and %s waits in vain, though nothing goes wrong. An event that nobody listens for is lost: listen before what makes it come, "+
-				"as in a branch of a fork, or listen for all that you wait for at once (to: {all: […]})", m, m.For.Name)})
+			"%s, and %s waits in vain even without faults. An event for which no task listens is lost: listen before the task that triggers it, "+
+				"for example in a branch of a fork, or listen for all awaited events at once (to: {all: […]})", m, m.For.Name)})
 	}
 	return out
 }
@@ -97,13 +97,13 @@ func (h *hints) endlessHints() []Hint {
 	var out []Hint
 	if len(listens) > 0 {
 		out = append(out, Hint{"listen", nil, fmt.Sprintf(
-			"no timeout ends %s: %s. If the event does not come, or came before, the execution waits for ever; "+
-				"add timeout: {after: P7D}, or as long as you would wait, and say in a catch what to do then",
+			"no timeout ends %s: %s. If the event never comes, or came earlier, the execution waits for ever; "+
+				"add timeout: {after: P7D}, or however long you would wait, and handle the timeout in a catch",
 			these(len(listens), "listen"), strings.Join(listens, ", "))})
 	}
 	if len(calls) > 0 {
 		out = append(out, Hint{"call", nil, fmt.Sprintf(
-			"no timeout ends %s: %s. By default a call is given up after %s; add timeout: {after: PT10S}, or as long as the service may take, to the task or to one around it",
+			"no timeout ends %s: %s. By default a call times out after %s; add timeout: {after: PT10S}, or however long the service may take, to the task or to an enclosing one",
 			these(len(calls), "call"), strings.Join(calls, ", "), history.Duration(httpcall.DefaultLimits().Timeout))})
 	}
 	return out

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// retried is a call that the workflow makes again although it was, or may have been,
-// carried out: the attempt before succeeded or had no answer.
+// retried is a call that the workflow makes again although it was, or may have been, carried
+// out: the previous attempt succeeded or had no answer.
 type retried struct {
 	Task, Method, URL string
 	runs, plain, most int
@@ -27,7 +27,7 @@ func retriesIn(t *sim.Trial) []retried {
 	counts := map[sim.Action]int{}
 	for d := range t.Actions {
 		if d.Method == http.MethodPost || d.Method == http.MethodPatch {
-			d.Task = untried(d.Task)
+			d.Task = withoutAttempt(d.Task)
 			counts[d]++
 		}
 	}
@@ -45,9 +45,9 @@ func retriesIn(t *sim.Trial) []retried {
 	return out
 }
 
-// repeatableIn returns the task runs, without their attempts, that were made again after
-// an attempt that succeeded or had no answer, and the tasks that failed after a
-// successful one.
+// repeatableIn returns the task runs, without their attempts, that were retried after an
+// attempt that succeeded or had no answer, and the tasks that failed after a successful
+// attempt.
 func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]string) {
 	repeatable, after = map[string]bool{}, map[string]string{}
 	lost := map[string]bool{}
@@ -57,7 +57,7 @@ func repeatableIn(t *sim.Trial) (repeatable map[string]bool, after map[string]st
 	for _, end := range t.Ends {
 		done, behind, well := map[string]bool{}, map[string]string{}, []string{}
 		for _, e := range end.History {
-			key := end.ID + " " + untried(e.Task)
+			key := end.ID + " " + withoutAttempt(e.Task)
 			if e.Type == event.TaskRequested && done[key] {
 				repeatable[key] = true
 				after[key] = cmp.Or(after[key], behind[key])
@@ -96,7 +96,7 @@ func (h *hints) countRetries(v *verdict) {
 		}
 		seen[got.Task] = true
 		r.runs++
-		if len(v.struck) == 0 {
+		if len(v.injected) == 0 {
 			r.plain++
 		}
 	}
@@ -107,18 +107,18 @@ func (h *hints) countRetries(v *verdict) {
 func (h *hints) retryHint() []Hint {
 	var out []Hint
 	for _, r := range slices.SortedFunc(maps.Values(h.retried), func(a, b *retried) int { return cmp.Compare(a.Task, b.Task) }) {
-		where := "only where faults strike"
+		where := "only with faults"
 		if r.plain > 0 {
 			where = fmt.Sprintf("in %s without any fault", runsText(r.plain))
 		}
-		why := "an attempt that ends without an answer, as by a timeout, may have been carried out, and the retry makes it again"
+		why := "an attempt without an answer, for example after a timeout, may have been carried out, and the retry repeats it"
 		if r.because != "" {
 			name := h.taskName(r.because)
-			why = fmt.Sprintf("it ends well, %s fails behind it, and the retry begins with it again: put %s into a try of its own, with the retry", name, name)
+			why = fmt.Sprintf("it succeeds, %s fails after it, and the retry repeats both: put %s into a try of its own, with the retry", name, name)
 		}
-		key := "Each time it carries the same Idempotency-Key header; a service that does not look at it carries it out twice"
+		key := "Each attempt has the same Idempotency-Key header; a service that ignores it does the work twice"
 		if h.rekeyed[r.Task] != nil {
-			key = "The service cannot tell, as its Idempotency-Key is another one each time"
+			key = "The service cannot recognize the repetition, because each attempt has a different Idempotency-Key"
 		}
 		out = append(out, Hint{"retry", h.Config.Definition.Task(r.Task), fmt.Sprintf(
 			"%s %s reaches the service up to %d times for one task: %s (in %s, %s). %s", r.Method, r.URL, r.most, why, runsText(r.runs), where, key)})
@@ -140,11 +140,11 @@ func (h *hints) keyHint() []Hint {
 	var out []Hint
 	for _, ref := range slices.Sorted(maps.Keys(h.rekeyed)) {
 		r := h.rekeyed[ref]
-		text := fmt.Sprintf("its Idempotency-Key is another one when it is tried again (%s, then %s), so that a service which has carried out the first call carries out the second one too. "+
-			`Make it of what stays, such as ${ "\($workflow.id)-%s" }, or leave the header out: flunq sets one that stays`, r.Before, r.Now, h.taskName(ref))
+		text := fmt.Sprintf("its Idempotency-Key changes when it is retried (%s, then %s), so a service that has carried out the first call carries out the second one, too. "+
+			`Build it from what stays the same, such as ${ "\($workflow.id)-%s" }, or leave the header out: flunq sets one that stays the same`, r.Before, r.Now, h.taskName(ref))
 		if r.Before == r.Now {
-			text = fmt.Sprintf("its Idempotency-Key %s is that of several calls, of which a service that looks at it carries out only the first. "+
-				"Put into it what tells them apart, or leave the header out: flunq sets one for each", r.Now)
+			text = fmt.Sprintf("several calls have its Idempotency-Key %s, and a service that honours it carries out only the first. "+
+				"Add what distinguishes the calls, or leave the header out: flunq sets one for each", r.Now)
 		}
 		out = append(out, Hint{"key", h.Config.Definition.Task(ref), text})
 	}

@@ -69,9 +69,9 @@ func (h *hints) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	}
 	why := ""
 	if longest, because, bounded := b.task(t); bounded && longest < limit {
-		why = "comes only if flunq is held up: " + because
+		why = "fires only if flunq is delayed: " + because
 	} else if outer, name, ok := b.outer(t); ok && outer <= limit {
-		why = fmt.Sprintf("can never come: the timeout of %s around it comes first, after %s", name, iso(outer))
+		why = fmt.Sprintf("can never fire: the timeout of %s around it fires first, after %s", name, iso(outer))
 	}
 	if why == "" {
 		return nil
@@ -79,15 +79,15 @@ func (h *hints) timeoutHint(b bounds, t *dsl.Task) []Hint {
 	return []Hint{{"timeout", t, fmt.Sprintf("the timeout of %s %s (it %s)", iso(limit), why, h.setText(count))}}
 }
 
-// wholeHint is timeoutHint for the workflow.
-func (h *hints) wholeHint(b bounds) []Hint {
+// workflowTimeoutHint is timeoutHint for the workflow.
+func (h *hints) workflowTimeoutHint(b bounds) []Hint {
 	limit, ok := invariant.LiteralDuration(b.def.Timeout)
 	longest, bounded := b.list(b.def.Do)
 	count := h.timeouts[""]
 	if !ok || !bounded || longest >= limit || count != nil && count.fired > 0 {
 		return nil
 	}
-	return []Hint{{"timeout", nil, fmt.Sprintf("the timeout of the workflow, %s, comes only if flunq is held up: its tasks take %s at most%s (it %s)",
+	return []Hint{{"timeout", nil, fmt.Sprintf("the timeout of the workflow, %s, fires only if flunq is delayed: its tasks take at most %s%s (it %s)",
 		iso(limit), iso(longest), b.seen(b.def.Do), h.setText(count))}}
 }
 
@@ -96,7 +96,7 @@ func (h *hints) setText(count *timeouts) string {
 	if count == nil {
 		return "was never set in " + runsText(h.report.runs())
 	}
-	return "was set " + history.Count(count.set, "time") + " and never came"
+	return "was set " + history.Count(count.set, "time") + " and never fired"
 }
 
 func iso(d time.Duration) string { return dsl.Duration{Clock: d}.String() }

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// togetherHint recommends several executions if one cannot show a mistake: the workflow
-// reads something with GET and writes it back, or mocks keep shared state.
+// togetherHint recommends several executions if a single one cannot reveal a mistake: the
+// workflow reads something with GET and writes it back, or mocks keep shared state.
 func (h *hints) togetherHint() []Hint {
 	if h.Config.Executions > 1 {
 		return nil
@@ -32,17 +32,17 @@ func (h *hints) togetherHint() []Hint {
 			if from == nil || checksVersion(t) {
 				continue
 			}
-			keep := ", and let the mocks keep what they share: keep: {scope: shared, state: {…}}"
+			keep := ", and let the mocks keep shared state: keep: {scope: shared, state: {…}}"
 			if h.Config.Mocks.Shared() {
 				keep = ""
 			}
 			return []Hint{{"together", t, fmt.Sprintf(
-				"%s reads %s and %s writes it back: an execution that runs at the same time may overwrite the change, and one execution alone cannot show it. "+
-					"To see it: --executions 2%s", from.Name, target, t.Name, keep)}}
+				"%s reads %s and %s writes it back: a concurrent execution may overwrite the change, which a single execution cannot show. "+
+					"Run with --executions 2%s", from.Name, target, t.Name, keep)}}
 		}
 	}
 	if h.Config.Mocks.Shared() {
-		return []Hint{{"together", nil, "the mocks keep what executions share, and only one execution ran: --executions 2 also tries two at a time"}}
+		return []Hint{{"together", nil, "the mocks keep shared state, but only one execution ran: --executions 2 runs two concurrently"}}
 	}
 	return nil
 }
@@ -65,7 +65,8 @@ func request(t *dsl.Task) (method, target string) {
 	return strings.ToUpper(method), target
 }
 
-// checksVersion reports whether a call lets the service check that nothing has changed.
+// checksVersion reports whether a call has a header by which the service checks that nothing
+// has changed.
 func checksVersion(t *dsl.Task) bool {
 	raw, _ := t.Raw.(map[string]any)
 	with, _ := raw["with"].(map[string]any)
@@ -112,14 +113,14 @@ func (h *hints) countRepeats(v *verdict) {
 	}
 }
 
-// repeatHint reports calls that flunq repeated after a fault, if no other hint or finding
+// repeatHint reports calls that flunq repeated after a fault, unless another hint or finding
 // does.
 func (h *hints) repeatHint() []Hint {
 	var calls []string
 	var first *Repeat
 	for _, key := range slices.SortedFunc(maps.Keys(h.repeated), compareActions) {
 		r := h.repeated[key]
-		if h.rekeyed[r.Task] != nil || h.retried[r.Task] != nil || h.report.reports(SideEffect, r.Task) || h.report.tellsOnce(r) {
+		if h.rekeyed[r.Task] != nil || h.retried[r.Task] != nil || h.report.reports(SideEffect, r.Task) || h.report.reportsOnce(r) {
 			continue
 		}
 		first = cmp.Or(first, r)
@@ -129,7 +130,7 @@ func (h *hints) repeatHint() []Hint {
 		return nil
 	}
 	return []Hint{{"repeat", nil, fmt.Sprintf(
-		"when a process died, stopped or was cut off after a call, the call was made again: %s. "+
-			"Each time it has the same Idempotency-Key header, so check that the service looks at it; "+
-			"if it does not, the work is done twice. --once '%s %s' makes that a failure", strings.Join(calls, ", "), first.Method, first.URL)}}
+		"after a process crashed, stopped or lost its connection, a call was repeated: %s. "+
+			"Each repetition has the same Idempotency-Key header: check that the service honours it; "+
+			"if it does not, the work is done twice. --once '%s %s' makes a repetition a failure", strings.Join(calls, ", "), first.Method, first.URL)}}
 }

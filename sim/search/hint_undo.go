@@ -14,14 +14,14 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// undoings are the calls of a try before it failed, and the calls after that.
+// undoings holds the calls of a try before it failed, and the calls after that.
 type undoings struct {
 	try, failed   string     // refs of the tasks
 	before, after []sim.Call // calls that changed something, in order
 }
 
-// takenBack is what is wrong with how a try undoes its calls.
-type takenBack struct {
+// wrongUndo is what is wrong with how a try undoes its calls.
+type wrongUndo struct {
 	failed        string
 	left          string // the task whose call nothing undoes; "" if there is none
 	call          string
@@ -29,8 +29,7 @@ type takenBack struct {
 	runs          int
 }
 
-// undoingsIn returns the undoings of the tries that failed in a run, of those given, which
-// have a handler.
+// undoingsIn returns the undoings of those handling tries that failed in a run.
 func undoingsIn(t *sim.Trial, handling []*dsl.Task) (out []undoings) {
 	for _, end := range t.Ends {
 		if strings.Contains(end.ID, ".") || len(end.Calls) == 0 || !end.Status.Ended() {
@@ -51,8 +50,8 @@ func changing(calls []sim.Call) []sim.Call {
 	return slices.DeleteFunc(calls, func(c sim.Call) bool { return c.Safe() })
 }
 
-// handling returns the tries of a document that handle errors without raising another: in
-// that case others may undo the rest.
+// handling returns the tries of a document that handle errors without raising another one,
+// which would let an enclosing try undo the calls.
 func handling(def *dsl.Definition) (out []*dsl.Task) {
 	tasks := maps.Collect(def.Tasks())
 	for _, ref := range slices.Sorted(maps.Keys(tasks)) {
@@ -89,7 +88,7 @@ func undoingOf(end sim.End, try *dsl.Task, calls []sim.Call) (u undoings) {
 			}
 			return u
 		case e.Type == event.TaskCompleted && strings.HasPrefix(ref, undone):
-			if completedWell(e) {
+			if succeeded(e) {
 				well[e.Task] = true
 			} else if strings.HasPrefix(ref, inside) {
 				u.failed = ref
@@ -113,25 +112,25 @@ func (h *hints) countUndoings(v *verdict) {
 			continue
 		}
 		seen[u.try] = true
-		known := h.takenBack[u.try]
+		known := h.undo[u.try]
 		if known == nil {
 			known = &found
-			h.takenBack[u.try] = known
+			h.undo[u.try] = known
 		}
 		known.runs++
 	}
 }
 
-// check finds a call that nothing undoes although others are undone or nothing is called
-// at all, and two calls that are undone in the order in which they were made.
-func (u *undoings) check() (out takenBack, wrong bool) {
+// check finds a call that nothing undoes although others are undone or no call follows, and
+// two calls that are undone in the order in which they were made.
+func (u *undoings) check() (out wrongUndo, wrong bool) {
 	out.failed = u.failed
 	by := make([]int, len(u.before)) // index of the call that undoes each one; -1 for none
 	taken := map[int]bool{}
 	for i := range by {
 		by[i] = -1
 		for j := range u.after {
-			if !taken[j] && takesBack(&u.before[i], &u.after[j]) {
+			if !taken[j] && mayUndo(&u.before[i], &u.after[j]) {
 				by[i], taken[j] = j, true
 				break
 			}
@@ -148,9 +147,9 @@ func (u *undoings) check() (out takenBack, wrong bool) {
 	return out, wrong
 }
 
-// takesBack reports whether a later call may undo an earlier one: it has a related
-// resource, or goes to the same host and undoes something by its name.
-func takesBack(earlier, later *sim.Call) bool {
+// mayUndo reports whether a later call may undo an earlier one: it has a related resource, or
+// goes to the same host and, judging by its name, undoes something.
+func mayUndo(earlier, later *sim.Call) bool {
 	if related(earlier, later) {
 		return true
 	}
@@ -166,8 +165,8 @@ type leftBehind struct {
 	runs               int
 }
 
-// leftIn returns the POST calls that the faulted executions of a run left behind when
-// another task failed.
+// leftIn returns the POST calls of faulted executions that nothing undid after another task
+// failed.
 func leftIn(t *sim.Trial) (out []leftBehind) {
 	for _, end := range t.Ends {
 		if end.Status != decide.Faulted || end.Error == nil || strings.Contains(end.ID, ".") || len(end.Calls) == 0 {
@@ -177,13 +176,13 @@ func leftIn(t *sim.Trial) (out []leftBehind) {
 		well := map[string]bool{}
 		for _, e := range end.History {
 			if e.Type == event.TaskCompleted {
-				well[e.Task] = completedWell(e)
+				well[e.Task] = succeeded(e)
 			}
 		}
 		calls := changing(callsBelow(t, end.ID))
 		for i, c := range calls {
 			if c.Execution != end.ID || c.Method != http.MethodPost || !well[c.Task] || strings.HasPrefix(event.ParseRun(c.Task).Ref, failed) ||
-				slices.ContainsFunc(calls[i+1:], func(later sim.Call) bool { return takesBack(&c, &later) }) {
+				slices.ContainsFunc(calls[i+1:], func(later sim.Call) bool { return mayUndo(&c, &later) }) {
 				continue
 			}
 			out = append(out, leftBehind{task: event.ParseRun(c.Task).Ref, call: c.Method + " " + c.URL, failed: failed})
@@ -208,7 +207,8 @@ func (h *hints) countLeft(v *verdict) {
 	}
 }
 
-// leftHint reports what faulted executions left behind, in one hint at the first call.
+// leftHint reports the calls that faulted executions did not undo, in one hint at the first
+// call.
 func (h *hints) leftHint() []Hint {
 	var first *leftBehind
 	var others []string
@@ -230,24 +230,24 @@ func (h *hints) leftHint() []Hint {
 		likewise = "; likewise the calls of " + strings.Join(others, ", ")
 	}
 	return []Hint{{"undo", h.Config.Definition.Task(first.task), fmt.Sprintf(
-		"%s is carried out before %s fails, the execution faults, and nothing takes it back (in %s%s). If that has to be undone, put the tasks into one try whose catch.do does so, the last one first",
+		"%s is carried out before %s fails, the execution faults, and nothing undoes the call (in %s%s). If it must be undone, put the tasks into one try and undo their calls in its catch.do, the last one first",
 		first.call, h.taskName(first.failed), runsText(first.runs), likewise)}}
 }
 
 // undoHint reports tries that do not undo their calls, or in the wrong order.
 func (h *hints) undoHint() []Hint {
 	var out []Hint
-	for _, ref := range slices.Sorted(maps.Keys(h.takenBack)) {
-		b := h.takenBack[ref]
+	for _, ref := range slices.Sorted(maps.Keys(h.undo)) {
+		b := h.undo[ref]
 		task, where := h.Config.Definition.Task(ref), runsText(b.runs)
 		if b.left != "" {
 			out = append(out, Hint{"undo", task, fmt.Sprintf(
-				"%s was carried out by %s before %s failed, and nothing in its catch takes it back (in %s). If that has to be undone, do so in catch.do, the last one first",
+				"%s was carried out by %s before %s failed, and nothing in its catch undoes it (in %s). If it must be undone, do so in catch.do, the last call first",
 				b.call, h.taskName(b.left), h.taskName(b.failed), where)})
 		}
 		if b.first != "" {
 			out = append(out, Hint{"undo", task, fmt.Sprintf(
-				"its catch takes back %s before %s, in the order in which they were done (in %s): take back the last one first, so that nothing is free while what builds on it is still there",
+				"its catch undoes %s before %s, in the order in which they ran (in %s): undo the last one first, so that nothing is undone while a later step still depends on it",
 				h.taskName(b.first), h.taskName(b.second), where)})
 		}
 	}

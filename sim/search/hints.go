@@ -13,15 +13,14 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Hint is something that is wrong in no run but worth a look.
+// Hint is something worth a look that is wrong in no run.
 type Hint struct {
 	Kind string    // "timeout", "catch", "retry", "repeat", "export", "undo", "key", "advice", "together", "correlate", "listen", "call" or "early"
 	Task *dsl.Task // nil: the workflow
 	Text string
 }
 
-// hints collects over all runs what is wrong in none of them but worth a look, and writes
-// the hints of the report.
+// hints collects the observations of all runs and writes the hints of the report.
 type hints struct {
 	*Search
 
@@ -30,7 +29,7 @@ type hints struct {
 	repeated     map[sim.Action]*Repeat
 	retried      map[string]*retried
 	rekeyed      map[string]*sim.KeyMisuse // calls with wrong idempotency keys, by task
-	takenBack    map[string]*takenBack     // tries that do not undo what they have done, or in the wrong order
+	undo         map[string]*wrongUndo     // tries that do not undo their calls, or in the wrong order
 	left         map[string]*leftBehind    // calls that faulted executions did not undo, by task
 	receivers    map[string]int            // highest number of executions that received one event, by its type
 	turns        map[string]int            // highest number of iterations of loops, by the tasks inside
@@ -40,7 +39,7 @@ type hints struct {
 func newHints(s *Search, report *Report) *hints {
 	return &hints{
 		Search: s, report: report, timeouts: map[string]*timeouts{}, repeated: map[sim.Action]*Repeat{},
-		retried: map[string]*retried{}, rekeyed: map[string]*sim.KeyMisuse{}, takenBack: map[string]*takenBack{},
+		retried: map[string]*retried{}, rekeyed: map[string]*sim.KeyMisuse{}, undo: map[string]*wrongUndo{},
 		left: map[string]*leftBehind{}, receivers: map[string]int{}, turns: map[string]int{},
 	}
 }
@@ -58,8 +57,8 @@ func (h *hints) add(v *verdict) {
 	}
 }
 
-// list returns all hints in document order. Hints that rely on what no run showed need
-// many runs.
+// list returns all hints in document order. Without many runs it leaves out those that rely on
+// what no run showed.
 func (h *hints) list(many bool) []Hint {
 	b := bounds{h.Config.Definition, h.turns}
 	var out []Hint
@@ -69,7 +68,7 @@ func (h *hints) list(many bool) []Hint {
 		}
 		return append(out, h.endlessHints()...)
 	}
-	out = h.wholeHint(b)
+	out = h.workflowTimeoutHint(b)
 	for _, t := range h.Config.Definition.Tasks() {
 		out = append(out, h.timeoutHint(b, t)...)
 		out = append(out, exportHint(t)...)
@@ -100,7 +99,7 @@ func exportHint(t *dsl.Task) []Hint {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		if branches := by[name]; len(branches) > 1 {
 			out = append(out, Hint{"export", t, fmt.Sprintf(
-				"the branches %s export $context.%s, each on a copy of its own: that of %s stays, the last in the document, whichever ends last",
+				"the branches %s export $context.%s, each to its own copy: the value of %s, the last in the document, is kept, whichever ends last",
 				strings.Join(branches, " and "), name, branches[len(branches)-1])})
 		}
 	}

@@ -38,8 +38,8 @@ do:
 `, `http: [{respond: {body: {}}}]`, search.Search{})
 	got := hintsOf(r, "catch")
 	for name, want := range map[string]string{
-		"quiet": "nothing inside can fail", "local": "nothing inside calls anybody", "typo": "nothing inside raises",
-		"fine": "the status 200 has not failed", "late": "no task inside has a timeout",
+		"quiet": "nothing inside can fail", "local": "nothing inside makes a call", "typo": "nothing inside raises",
+		"fine": "status 200 has not failed", "late": "no task inside has a timeout",
 	} {
 		if !strings.Contains(got[name], want) {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
@@ -64,7 +64,7 @@ do:
         - loop: {for: {in: "[range(5)]"}, do: [{nap: {wait: PT1M}}]}
 `, "", search.Search{})
 	got := hintsOf(r, "timeout")
-	if !strings.Contains(got["outer"], "PT5M at most, in as many turns of loop as were seen, 5") || !strings.Contains(got[""], "the timeout of the workflow, PT24H") {
+	if !strings.Contains(got["outer"], "at most PT5M, with at most 5 iterations of loop as observed") || !strings.Contains(got[""], "the timeout of the workflow, PT24H") {
 		t.Errorf("hints %v", got)
 	}
 }

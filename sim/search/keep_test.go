@@ -37,7 +37,7 @@ func TestSearchFindsALostUpdate(t *testing.T) {
 
 // Calls with equal latencies interleave in the same way each time, unless a fault delays
 // one of them: then another update is lost, which is a race, too.
-func TestSearchTellsAnOrderOfCalls(t *testing.T) {
+func TestSearchFindsAnOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	r := look(t, lostUpdate,
 		`http: [{match: {url: "https://shop.example/stock"}, keep: {n: 0}, respond: [{latency: PT0.1S}]}]`,

@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// Once expects that the calls with a method ("" or * for any) to a URL (with * for one or
-// more characters) reach their service at most once per execution.
+// Once expects each call with a method ("" or * for any) to a URL (with * for one or more
+// characters) to reach its service at most once per execution.
 func Once(method, pattern string) Check {
 	return Check{Of: func(t *sim.Trial) []sim.Violation {
 		counts := map[sim.Action]int{}
@@ -54,9 +54,9 @@ func matches(d sim.Action, method, pattern string) bool {
 	return err == nil && mock.MatchURL(pattern, u)
 }
 
-// Always expects that an expression is true of the output of every execution. Its
-// variables are $status, $error, $input, $requests (the calls that were carried out,
-// including those of child executions) and $kept (the final state of mocks, by URL).
+// Always expects an expression to be true for the output of every root execution. Its
+// variables are $status, $error, $input, $requests (the calls that were carried out, including
+// those of child executions) and $kept (the final state of mocks, by URL).
 func Always(source string, p *expr.Program, input any) Check {
 	return Check{Of: func(t *sim.Trial) []sim.Violation {
 		var out []sim.Violation
@@ -121,7 +121,7 @@ func requestsOf(t *sim.Trial, end sim.End) (any, error) {
 	return out, nil
 }
 
-// keptBy returns the state that mocks keep for an execution, or for all.
+// keptBy returns the state that mocks keep for an execution and for all executions.
 func keptBy(t *sim.Trial, end sim.End) (any, error) {
 	all := maps.Clone(t.Shared)
 	if all == nil {

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Orders are two runs of a workflow that races, side by side.
+// Orders holds two runs of a workflow with a race, side by side.
 type Orders struct {
 	Sides [2]Side
 	Fork  *dsl.Task // the fork whose branches race; nil if the race has another cause
@@ -90,7 +90,7 @@ func (o *Orders) Branches() (first, second *dsl.Task) {
 // that reached its service.
 type TimelineEntry struct {
 	Event   *event.Event
-	Struck  *sim.InjectedFault
+	Fault   *sim.InjectedFault
 	Reached *sim.Reached
 }
 
@@ -123,7 +123,7 @@ func timelineOf(t *sim.Trial, seen []string) []TimelineEntry {
 	return mergeTimeline(all, insertionsOf(t), seen)
 }
 
-// insertion is a scene that is in no history.
+// insertion is a timeline entry that is in no history.
 type insertion struct {
 	TimelineEntry
 	at    time.Time
@@ -142,32 +142,32 @@ func insertionsOf(t *sim.Trial) []insertion {
 	}
 	for i := range t.Injected {
 		upTo(i)
-		out = append(out, insertion{TimelineEntry{Struck: &t.Injected[i]}, t.Injected[i].At, t.Injected[i].Event})
+		out = append(out, insertion{TimelineEntry{Fault: &t.Injected[i]}, t.Injected[i].At, t.Injected[i].Event})
 	}
 	upTo(len(t.Injected))
 	return out
 }
 
-// mergeTimeline inserts each aside after the event that preceded it.
-func mergeTimeline(all []event.Event, asides []insertion, seen []string) []TimelineEntry {
+// mergeTimeline inserts each insertion after the event that preceded it.
+func mergeTimeline(all []event.Event, insertions []insertion, seen []string) []TimelineEntry {
 	var out []TimelineEntry
 	known := map[string]bool{}
-	behind := func() {
-		for len(asides) > 0 && (asides[0].event == 0 || known[seen[min(asides[0].event, len(seen))-1]]) {
-			out = append(out, asides[0].TimelineEntry)
-			asides = asides[1:]
+	insert := func() {
+		for len(insertions) > 0 && (insertions[0].event == 0 || known[seen[min(insertions[0].event, len(seen))-1]]) {
+			out = append(out, insertions[0].TimelineEntry)
+			insertions = insertions[1:]
 		}
 	}
 	for i := range all {
-		// A commit whose reply was lost has no order except its time.
-		if len(asides) > 0 && !all[i].Time.Before(asides[0].at) {
-			behind()
+		// A commit whose reply was lost is ordered only by its time.
+		if len(insertions) > 0 && !all[i].Time.Before(insertions[0].at) {
+			insert()
 		}
 		out = append(out, TimelineEntry{Event: &all[i]})
 		known[all[i].Execution+" "+all[i].ID] = true
 	}
-	behind()
-	for _, a := range asides {
+	insert()
+	for _, a := range insertions {
 		out = append(out, a.TimelineEntry)
 	}
 	return out

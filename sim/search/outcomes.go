@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// outcomes are the ways in which executions end without faults, each with runs that show
-// it. They are learned from the plain runs, and every other run is compared with them.
+// outcomes holds the ways in which executions end without faults, each with example runs. They
+// are learned from the plain runs, and every other run is compared with them.
 type outcomes struct {
 	*Search
 
@@ -102,8 +102,8 @@ func (o *outcomes) count(c *class, v *verdict, end sim.End) {
 	}
 }
 
-// sibling returns the id that an execution would have if its root were the first of those
-// that are started alike.
+// sibling returns the id that an execution would have if its root execution were the first one
+// of the run.
 func sibling(id string) string {
 	root, rest, below := strings.Cut(id, ".")
 	if at := strings.LastIndexByte(root, '-'); at > 0 && strings.Trim(root[at+1:], "0123456789") == "" {
@@ -135,9 +135,9 @@ func (o *outcomes) factsOf(t *sim.Trial, end sim.End) *facts {
 	return f
 }
 
-// callsOf returns the calls of an execution and of its family, or of all executions if
-// they share state, in the order in which they were carried out. A history only records
-// when the answers arrived.
+// callsOf returns the calls of an execution and of those with the same root, or of all
+// executions if they share state, in the order in which they were carried out. A history only
+// records when the answers arrived.
 func (o *outcomes) callsOf(t *sim.Trial, end sim.End) *facts {
 	f := &facts{place: map[string]int{}}
 	if len(end.History) > 0 {
@@ -190,7 +190,7 @@ func classes(of map[string]*class) []*class {
 	})
 }
 
-// apartFrom returns the external effects of a class that not all others have.
+// apartFrom returns the external effects of a class that some other class does not have.
 func (o *outcomes) apartFrom(c *class, all []*class) []string {
 	var out []string
 	own := o.suppressed.effects(c.calls)
@@ -249,12 +249,12 @@ func (o *outcomes) follows(id string, usual, c *class) bool {
 	return false
 }
 
-// overwritten finds a lost update in a run without faults: an execution writes data
-// derived from something that it read although another one has changed it since. If all
-// runs lose it, comparing runs does not reveal it.
+// overwritten finds a lost update in a run without faults: an execution writes data derived
+// from a value that another one has changed since it was read. If all runs lose the update,
+// comparing runs does not reveal it.
 func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
 	if !o.together() || len(t.Injected) > 0 || len(o.whole) != 1 {
-		return failure{}, false // runs that differ are a race
+		return failure{}, false // runs with different outcomes are a race
 	}
 	type read struct{ root, url string }
 	since := map[read]*sim.Call{} // the change by another execution since the last read; nil: none
@@ -271,7 +271,7 @@ func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
 		default:
 			if task := o.writer(c); other != nil && task != nil {
 				return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleOverwritten, Execution: c.Execution, Detail: fmt.Sprintf(
-					"%s read %s before %s changed it, and then overwrites that change with %s %s", c.Execution, c.URL, other.Execution, c.Method, c.Body,
+					"%s read %s before %s changed it, and then overwrote the change with %s %s", c.Execution, c.URL, other.Execution, c.Method, c.Body,
 				)}, task: task.Ref}, true
 			}
 			for of := range since {

@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// pattern knows which values in outcomes depend on the start time of a run, and are
-// therefore ignored. It is safe for concurrent use.
+// pattern holds the places of values that depend on the start time of a run, and are therefore
+// ignored in comparisons. It is safe for concurrent use.
 type pattern struct {
 	values map[string]map[string]bool // JSON pointers into outcomes, by execution
 	calls  map[string]callPattern     // by execution, task and method
@@ -26,7 +26,7 @@ type pattern struct {
 	keys map[string]keys // cache by rawOf
 }
 
-// keys are equal for executions that ended alike.
+// keys identifies how an execution ended: executions that ended alike have equal keys.
 type keys struct {
 	whole  string // including external effects
 	result string // status, output and error only
@@ -41,7 +41,7 @@ type callPattern struct {
 // mostKeys bounds the cache.
 const mostKeys = 1 << 14
 
-// patternOf compares the ends of a run with those of the same run at a later time.
+// patternOf compares the ends of a run with those of the same run at a later start time.
 func patternOf(ends, later []sim.End) *pattern {
 	m := &pattern{values: map[string]map[string]bool{}, calls: map[string]callPattern{}, keys: map[string]keys{}}
 	for i, end := range ends {
@@ -58,7 +58,7 @@ func patternOf(ends, later []sim.End) *pattern {
 	return m
 }
 
-// learn compares the calls of an execution with those of the same one at a later time.
+// learn compares the calls of an execution with those of the same one at a later start time.
 func (m *pattern) learn(calls, later []sim.Call) {
 	made := map[string][]sim.Call{}
 	for _, c := range later {
@@ -92,8 +92,7 @@ func patternKey(c sim.Call) string {
 	return sibling(c.Execution) + " " + event.ParseRun(c.Task).Ref + " " + c.Method
 }
 
-// urlParts splits a URL into parts that can differ separately, and the separators between
-// them.
+// urlParts splits a URL into parts that can differ separately and the separators between them.
 func urlParts(url string) []string {
 	return urlPart().FindAllString(url, -1)
 }
@@ -251,8 +250,7 @@ func outcomeValue(end sim.End) any {
 	return out
 }
 
-// asFirst replaces the ids of root executions in a text by the id of the first of those
-// that are started alike.
+// asFirst replaces the ids of all root executions in a text with that of the first one.
 func asFirst(id string, text []byte) []byte {
 	root, _, _ := strings.Cut(id, ".")
 	first := sibling(root)
@@ -284,7 +282,7 @@ func normalized(path string, v any, places map[string]bool) any {
 	}
 }
 
-// Unequal is a place where two values differ.
+// Unequal is a place, as a JSON pointer, where two values differ.
 type Unequal struct {
 	Path string
 	A, B any // nil also if there is no value

@@ -10,15 +10,15 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// planner hands out the scenarios of a search: the single faults, the seeds and the
-// companions, with operators and tenants where they belong.
+// planner generates the scenarios of a search: the single faults, the seeds and the
+// companions, some with operator actions and a second tenant.
 type planner struct {
 	*Search
 
 	commands, calls map[string]uint64 // of the first run, by service
 	baseline        baseline
 	inOrder         bool // see inOrder
-	drawn           int  // number of scenarios of the document handed out, apart from the plain ones
+	drawn           int  // number of scenarios of the document so far, without the plain ones
 }
 
 func newPlanner(s *Search) *planner { return &planner{Search: s, inOrder: inOrder(s.Config)} }
@@ -28,10 +28,10 @@ func (p *planner) everySeed() iter.Seq[Scenario] {
 	return func(yield func(Scenario) bool) {
 		for seed := p.First; ; seed++ {
 			sc := p.scenario(seed)
-			if sc.chance = p.Kinds; len(p.Kinds) == 0 && p.inOrder {
+			if sc.random = p.Kinds; len(p.Kinds) == 0 && p.inOrder {
 				sc = sc.reduced(p.Config.Remote)
 			} else {
-				sc = p.operated(p.waiting(p.withOthers(sc)))
+				sc = p.operated(p.waiting(p.withTenants(sc)))
 			}
 			if !yield(sc) || seed == p.Last {
 				return
@@ -44,13 +44,13 @@ func (p *planner) everySeed() iter.Seq[Scenario] {
 func (p *planner) scenario(seed uint64) Scenario {
 	return Scenario{
 		Seed: seed, Processes: p.Config.Processes, Executions: p.Config.Executions,
-		// Deployments use both settings.
+		// Deployments use both settings of Remote.
 		Remote: p.Config.Remote || sim.Choice(seed, "remote")%2 == 1,
 	}
 }
 
-// reduced reduces most scenarios to one process and local computation. This suffices for a
-// document that does one thing after another, without faults.
+// reduced reduces most scenarios to one process and local computation. Without faults, this
+// suffices for a document that does one thing after another.
 func (sc Scenario) reduced(remote bool) Scenario {
 	const most = 16 // all but one in most
 	if sim.Choice(sc.Seed, "alone")%most != 0 {
@@ -60,9 +60,9 @@ func (sc Scenario) reduced(remote bool) Scenario {
 	return sc
 }
 
-// withOthers makes the executions of some seeds run in two tenants concurrently. It adds
-// an execution if there is only one.
-func (p *planner) withOthers(sc Scenario) Scenario {
+// withTenants makes the executions of some seeds run in two tenants. It adds an execution if
+// there is only one.
+func (p *planner) withTenants(sc Scenario) Scenario {
 	const once = 8
 	if sim.Choice(sc.Seed, "tenants")%once == 1 && p.allowsSecondTenant() {
 		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
@@ -71,12 +71,12 @@ func (p *planner) withOthers(sc Scenario) Scenario {
 	return sc
 }
 
-// waiting makes the timer services of some scenarios block in their reads for longer than
-// most timers last, without other faults, so that a timer they do not know of is late.
+// waiting makes the timer services of some scenarios block in their reads for longer than most
+// timers last, without faults, so that a timer that they do not know of is late.
 func (p *planner) waiting(sc Scenario) Scenario {
 	const once = 12
 	if sim.Choice(sc.Seed, "waits")%once == 1 {
-		sc.Waits, sc.chance = 4*p.baseline.lasts+time.Hour, nil
+		sc.Waits, sc.random = 4*p.baseline.lasts+time.Hour, nil
 	}
 	return sc
 }
@@ -109,20 +109,20 @@ const (
 	singleJump   = 60 * time.Second
 )
 
-// singles returns the scenarios with one fault: each kind at each command of the first
-// run, or an even selection of h.Singles of them.
+// singles returns the scenarios with one fault: each kind at each command of the first run, or
+// Search.Singles of them, evenly spread.
 func (p *planner) singles() iter.Seq[Scenario] {
 	all := p.singleCount()
 	return func(yield func(Scenario) bool) {
 		n := 0
 		for f := range p.everyFault() {
-			// Take the n-th where the even spread passes the next whole number.
+			// Take a fault whenever the even spread reaches the next whole number.
 			taken := all <= p.Singles || n*p.Singles/all != (n+1)*p.Singles/all
 			n++
 			if !taken {
 				continue
 			}
-			sc := p.besides(p.scenario(p.First), f)
+			sc := p.maybeSecondTenant(p.scenario(p.First), f)
 			sc.Faults = []sim.Fault{f}
 			if !yield(sc) {
 				return
@@ -142,17 +142,17 @@ func (p *planner) singleCount() int {
 // everyFault returns each kind of fault at each command and each call. All kinds at one
 // place come together, so a search that is stopped early has tried some of each kind.
 func (p *planner) everyFault() iter.Seq[sim.Fault] {
-	inside := slices.DeleteFunc(slices.Clone(p.Kinds), func(k sim.FaultKind) bool { return k == sim.CallLost })
+	atCommands := slices.DeleteFunc(slices.Clone(p.Kinds), func(k sim.FaultKind) bool { return k == sim.CallLost })
 	return func(yield func(sim.Fault) bool) {
-		if len(inside) < len(p.Kinds) && !faultsAt(p.calls, []sim.FaultKind{sim.CallLost}, yield) {
+		if len(atCommands) < len(p.Kinds) && !faultsAt(p.calls, []sim.FaultKind{sim.CallLost}, yield) {
 			return
 		}
-		faultsAt(p.commands, inside, yield)
+		faultsAt(p.commands, atCommands, yield)
 	}
 }
 
-// besides returns the scenario of a single fault, in some cases with a second tenant.
-func (p *planner) besides(sc Scenario, f sim.Fault) Scenario {
+// maybeSecondTenant adds a second tenant to the scenarios of some single faults.
+func (p *planner) maybeSecondTenant(sc Scenario, f sim.Fault) Scenario {
 	const once = 16
 	if n := sim.Draw(sc.Seed, "tenants "+string(f.Kind)+" "+f.Service, f.Command); n%once == 1 && p.allowsSecondTenant() {
 		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
@@ -186,7 +186,7 @@ func each(counts map[string]uint64) iter.Seq2[string, uint64] {
 	}
 }
 
-// single returns how long, or how far, a single fault goes.
+// single returns the duration of a single fault, or how far it moves the clock.
 func single(k sim.FaultKind) time.Duration {
 	switch k {
 	case sim.Delay, sim.CrashBefore, sim.CrashAfter:
@@ -205,7 +205,7 @@ func single(k sim.FaultKind) time.Duration {
 // withCompanions inserts companions between scenarios, each once in a search.
 func (p *planner) withCompanions(scenarios iter.Seq[Scenario]) iter.Seq[Scenario] {
 	if len(p.Kinds) == 0 {
-		return scenarios // a search for races only
+		return scenarios // the search is for races only
 	}
 	return func(yield func(Scenario) bool) {
 		for sc := range scenarios {
@@ -222,11 +222,11 @@ func (p *planner) withCompanions(scenarios iter.Seq[Scenario]) iter.Seq[Scenario
 }
 
 // companionEvery is the number of runs between two companions, which are runs of the
-// simulator's own workflows with known results. Companions exercise parts of the engine
-// that the document does not use, so their findings are never the document's.
+// simulator's own workflows with known results. Companions exercise parts of the engine that
+// the document does not use; their findings are never the document's fault.
 const companionEvery = 40
 
-// baseline describes a run without faults, for the operators in other runs.
+// baseline describes a run without faults, for planning operator actions in other runs.
 type baseline struct {
 	lasts      time.Duration
 	executions []string // ids of its executions
@@ -250,27 +250,27 @@ func (p *planner) operated(sc Scenario) Scenario {
 	}
 	n := sim.Choice(sc.Seed, "deals")
 	if n%2 == 0 { //nolint:mnd // one half
-		sc.chance = nil
+		sc.random = nil
 	}
 	n >>= 8
 	switch way := n % 3; { //nolint:mnd // thirds
 	case way == 0 && p.baseline.begun > 0:
-		sc.Poison, sc.Waits, sc.chance = 1+(n>>8)%p.baseline.begun, 0, p.besidePoison(n>>40) //nolint:mnd // other bits
+		sc.Poison, sc.Waits, sc.random = 1+(n>>8)%p.baseline.begun, 0, p.besidePoison(n>>40) //nolint:mnd // other bits
 		return sc
 	case way == 1 && len(p.calls) > 0:
 		sc.Slow = true
-		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k sim.FaultKind) bool { return k != sim.DropRequest && k != sim.DropReply })
+		sc.random = slices.DeleteFunc(slices.Clone(sc.random), func(k sim.FaultKind) bool { return k != sim.DropRequest && k != sim.DropReply })
 		return sc
 	}
-	if sc.chance != nil { // a repeated request counts as a new one if another came in between
-		sc.chance = slices.DeleteFunc(slices.Clone(sc.chance), func(k sim.FaultKind) bool { return k == sim.Duplicate })
+	if sc.random != nil { // a repeated request counts as a new one if another came in between
+		sc.random = slices.DeleteFunc(slices.Clone(sc.random), func(k sim.FaultKind) bool { return k == sim.Duplicate })
 	}
 	sc.Acts = p.acts(sc.Seed)
 	return sc
 }
 
-// besidePoison returns the kinds of faults beside a poison message: none in half of the runs, since a
-// process that dies of one thing while it has another counts as a crash of both.
+// besidePoison returns the kinds of faults in a run with a poison message: none in half of the
+// runs, since the crash of a process counts for every message that it is handling.
 func (p *planner) besidePoison(n uint64) []sim.FaultKind {
 	kinds := []sim.FaultKind{sim.DropRequest, sim.DropReply, sim.Delay}
 	switch n % 4 { //nolint:mnd // one of four ways
@@ -301,9 +301,9 @@ func (p *planner) acts(seed uint64) []sim.Act {
 	n := sim.Choice(seed, "act")
 	if n>>60%2 == 0 { //nolint:mnd // one half is about timers and documents
 		var acts []sim.Act
-		deals := []sim.ActKind{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Suspend, sim.Retry}
+		kinds := []sim.ActKind{sim.Move, sim.Move, sim.Fire, sim.CancelTimer, sim.Migrate, sim.Migrate, sim.Suspend, sim.Retry}
 		for i := range 1 + n%4 { //nolint:mnd // one to four
-			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
+			acts = append(acts, sim.Act{What: kinds[(n>>(8*i+8))%uint64(len(kinds))], Execution: of, After: at(2 + i)})
 		}
 		return acts
 	}
@@ -312,9 +312,9 @@ func (p *planner) acts(seed uint64) []sim.Act {
 	case 0:
 		acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at(0)}}
 	case 1:
-		deals := []sim.ActKind{sim.Suspend, sim.Resume, sim.Suspend, sim.Resume, sim.Cancel, sim.Retry}
+		kinds := []sim.ActKind{sim.Suspend, sim.Resume, sim.Suspend, sim.Resume, sim.Cancel, sim.Retry}
 		for i := range uint64(3) { //nolint:mnd // some more
-			acts = append(acts, sim.Act{What: deals[(n>>(8*i+8))%uint64(len(deals))], Execution: of, After: at(2 + i)})
+			acts = append(acts, sim.Act{What: kinds[(n>>(8*i+8))%uint64(len(kinds))], Execution: of, After: at(2 + i)})
 		}
 	}
 	return acts

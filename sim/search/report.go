@@ -18,7 +18,7 @@ type Report struct {
 	Calm                        int // runs without faults and operator actions
 	Last                        uint64
 	Faults                      map[sim.FaultKind]int
-	Orders                      int       // distinct ones
+	Orders                      int       // distinct orders of events
 	Trace                       string    // hash of what happened in all runs: equal for equal searches
 	Seconds                     int64     // virtual, of all runs
 	Outcomes                    []Outcome // of the runs without faults, the most frequent first
@@ -32,13 +32,13 @@ type Report struct {
 // runs returns the number of runs of the search.
 func (r *Report) runs() int { return r.Plain + r.Singles + r.Seeds }
 
-// reported reports whether a finding of a class is about a task.
+// reports reports whether a finding of a class is about a task.
 func (r *Report) reports(class Class, ref string) bool {
 	return slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Class == class && f.Tasks[ref] > 0 })
 }
 
-// onceTells reports whether a failed expectation is about a call.
-func (r *Report) tellsOnce(call *Repeat) bool {
+// reportsOnce reports whether a failed expectation is about a call.
+func (r *Report) reportsOnce(call *Repeat) bool {
 	return slices.ContainsFunc(r.Findings, func(f *Finding) bool {
 		return f.Class == Expectation && strings.HasPrefix(f.Rule, "once:") && strings.HasPrefix(f.Detail, call.Method+" "+call.URL+" ")
 	})
@@ -52,7 +52,7 @@ const (
 	Interrupted Reason = "interrupted"
 	OutOfTime   Reason = "duration"
 	FailedFast  Reason = "fail-fast"
-	EnoughFound Reason = "findings" // more findings would not help
+	EnoughFound Reason = "findings" // there are enough findings
 )
 
 // Outcome is how a run can end.
@@ -62,7 +62,7 @@ type Outcome struct {
 	Error  *event.Problem
 	Calls  []sim.Call     // that were carried out
 	Kept   map[string]any // the state of mocks, by URL
-	Apart  []string       // external effects that other outcomes do not have, in words
+	Apart  []string       // external effects that other outcomes do not have, as texts
 	Runs   int
 	Stop   sim.Stop
 }
@@ -76,23 +76,23 @@ const (
 	Expectation Class = "expectation" // an expectation of the user was not met
 	Race        Class = "race"        // the outcome of the workflow depends on which of its steps comes first
 	Hang        Class = "hang"        // an execution waits for ever that ends in other runs
-	SideEffect  Class = "effect"      // a call is carried out twice, or is never undone
+	SideEffect  Class = "effect"      // a call is carried out twice or is never undone
 	Late        Class = "late"        // a note: the outcome depends on delays, or on a lost answer
 )
 
 // The rules about outcomes: those of flunq, and those of workflows.
 const (
-	ruleSame = "the outcome is that of a run without faults"
+	ruleSame = "the outcome equals that of a run without faults"
 	ruleEnds = "every execution ends"
 
 	RuleOrder       = "the outcome depends on which step comes first"
 	RuleHang        = "an execution waits for ever"
 	RuleTwice       = "a call is carried out twice"
-	RuleOverwritten = "an update is overwritten by one that does not know of it"
-	RuleUndone      = "a call is carried out and never taken back"
+	RuleOverwritten = "an update is lost to a concurrent one"
+	RuleUndone      = "a call is carried out and never undone"
 	RuleTimeout     = "after a delay a timeout decides the outcome"
 	RuleEvent       = "after a delay an event is missed"
-	RuleAnswer      = "the answer of a call is lost after the call was carried out"
+	RuleAnswer      = "the answer to a call is lost after the call was carried out"
 	RuleCancel      = "after a delay a child ends before it is cancelled"
 	RuleFaster      = "after a delay another step comes first"
 	RuleClock       = "the outcome depends on the clock"
@@ -104,20 +104,20 @@ type Finding struct {
 	sim.Violation
 	Companion string // the simulator's own workflow that failed; "" for the document
 
-	Task     string          // the task concerned, or two tasks separated by a space, or ""
-	Document *dsl.Definition // the document that contains the tasks
-	Runs     int             // number of runs with this failure
-	Calm     int             // number of these runs without faults
-	Tasks    map[string]int  // number of these runs by task
-	Seen     Scenario
-	Small    Scenario
-	Tried    int  // number of runs needed to shrink it
-	Again    bool // the smaller run was seen to fail in the same way
-	Timeline []TimelineEntry
-	Orders   *Orders   // of a race
-	Differ   []Unequal // differences from the usual outcome, including mock state
-	Calls    []Unlike  // calls whose number differs from the usual outcome
-	Status   [2]string // usual and in this run
+	Task      string          // the task concerned, or two tasks separated by a space, or ""
+	Document  *dsl.Definition // the document that contains the tasks
+	Runs      int             // number of runs with this failure
+	Calm      int             // number of these runs without faults
+	Tasks     map[string]int  // number of these runs by task
+	Seen      Scenario
+	Small     Scenario
+	Tried     int  // number of runs needed to shrink it
+	Confirmed bool // the smaller run fails in the same way
+	Timeline  []TimelineEntry
+	Orders    *Orders       // of a race
+	Differ    []Unequal     // differences from the usual outcome, including mock state
+	Calls     []EffectCount // calls whose number differs from the usual outcome
+	Status    [2]string     // usual and in this run
 
 	signature string
 }
@@ -130,7 +130,7 @@ type failure struct {
 	in   string // the execution that contains the task; "" means Execution
 }
 
-// signature is equal for failures that belong to one finding.
+// signature is the same for all failures of one finding.
 func (f failure) signature() string {
 	if f.Class == Late {
 		return string(f.Class) + " " + f.Rule

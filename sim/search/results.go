@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// results adds up the runs of a search in its report: their number, their failures and
-// the order of what happened in them.
+// results adds the runs of a search to its report: their number, their failures and their
+// orders of events.
 type results struct {
 	*Search
 
@@ -54,10 +54,10 @@ func (r *results) note(v *verdict) {
 		r.noteFailures(v)
 		return
 	}
-	for _, kind := range v.struck {
+	for _, kind := range v.injected {
 		r.report.Faults[kind]++
 	}
-	r.faults += len(v.struck)
+	r.faults += len(v.injected)
 	if v.calm() {
 		r.report.Calm++
 	}
@@ -80,7 +80,7 @@ func (r *results) note(v *verdict) {
 	r.hints.add(v)
 }
 
-// noteFailures adds the failures of a run to the report, each once.
+// noteFailures adds the failures of a run to the report, one per signature.
 func (r *results) noteFailures(v *verdict) {
 	seen := map[string]bool{}
 	for _, f := range v.failures {

@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/sim/workload"
 )
 
-// Scenario is one simulation of a search with its faults. Written to a file, it repeats
-// the run.
+// Scenario is one simulation of a search with its faults. Its JSON form is the plan file that
+// repeats the run.
 type Scenario struct {
 	Seed       uint64        `json:"seed"`
 	Companion  string        `json:"companion,omitempty"` // one of the simulator's own workflows, instead of the document
@@ -18,28 +18,29 @@ type Scenario struct {
 	Tenants    int           `json:"tenants,omitempty"`  // number of tenants that share the executions; one if 0
 	Twins      bool          `json:"twins,omitempty"`    // each tenant has executions with the same ids
 	Remote     bool          `json:"remote,omitempty"`   // computed tasks go through the stream
-	Thorough   bool          `json:"thorough,omitempty"` // without faults, but services look for abandoned work
+	Thorough   bool          `json:"thorough,omitempty"` // services look for abandoned work even without faults
 	Acts       []sim.Act     `json:"acts,omitempty"`     // of operators
-	Poison     uint64        `json:"deadly,omitempty"`   // number of the message that crashes each process that begins it
+	Poison     uint64        `json:"deadly,omitempty"`   // number of the message that crashes each process that handles it
 	Slow       bool          `json:"slow,omitempty"`     // calls take longer than leases
 	Waits      time.Duration `json:"waits,omitempty"`    // how long timer services block in their reads, see sim.Config
 	Faults     []sim.Fault   `json:"faults"`
 
-	chance []sim.FaultKind     // kinds of random faults, besides Faults
+	random []sim.FaultKind     // kinds of random faults, in addition to Faults
 	built  *workload.Companion // the companion of that name and seed, once built
 }
 
-// The maxima that a file may ask for.
+// The limits of what a plan file may ask for.
 const (
 	mostProcesses  = 64
 	mostExecutions = 10_000
 	mostTenants    = 1_000
 )
 
-// poisonRate is the rate of faults beside a poison message, which few commands are about.
+// poisonRate is the rate of random faults in a run with a poison message, which concerns few
+// commands.
 const poisonRate = 20
 
-// watchfulEvery: one seed in so many is Watchful, which takes time.
+// watchfulEvery is the number of seeds of which one is Watchful, which takes time.
 const watchfulEvery = 4
 
 // ParseScenario reads a Scenario from JSON and checks its limits.
@@ -70,24 +71,25 @@ func (sc Scenario) Config(cfg sim.Config) sim.Config {
 	}
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
 	cfg.Twins, cfg.Acts, cfg.Poison, cfg.Slow, cfg.Waits = sc.Twins, sc.Acts, sc.Poison, sc.Slow, sc.Waits
-	cfg.Plan, cfg.Thorough = &sim.Plan{Faults: sc.Faults, Kinds: sc.chance}, sc.Thorough
+	cfg.Plan, cfg.Thorough = &sim.Plan{Faults: sc.Faults, Kinds: sc.random}, sc.Thorough
 	cfg.Watchful = sim.Choice(sc.Seed, "watchful")%watchfulEvery == 0
 	return cfg
 }
 
-// explicit returns the scenario with the faults that struck instead of random ones.
-func (sc Scenario) explicit(struck []sim.InjectedFault) Scenario {
-	if len(struck) == 0 && len(sc.chance)+len(sc.Faults) > 0 {
+// explicit returns the scenario with the injected faults instead of random ones.
+func (sc Scenario) explicit(injected []sim.InjectedFault) Scenario {
+	if len(injected) == 0 && len(sc.random)+len(sc.Faults) > 0 {
 		sc.Thorough = true
 	}
-	sc.chance, sc.Faults = nil, []sim.Fault{}
-	for _, s := range struck {
+	sc.random, sc.Faults = nil, []sim.Fault{}
+	for _, s := range injected {
 		sc.Faults = append(sc.Faults, s.Fault)
 	}
 	return sc
 }
 
-// intervened reports whether anything happens that is neither in the document nor a fault.
+// intervened reports whether anything happens that is neither in the document nor a fault:
+// operator actions, a poison message or slow calls.
 func (sc Scenario) intervened() bool { return len(sc.Acts) > 0 || sc.Poison > 0 || sc.Slow }
 
 // companionScenario returns companion number n.
@@ -99,7 +101,7 @@ func companionScenario(n int) (Scenario, bool) {
 	sc := Scenario{Companion: name, Seed: seed}
 	c := sc.companion()
 	sc.built = c
-	sc.Processes, sc.Executions, sc.chance = c.Config.Processes, max(c.Config.Executions, 1), c.Config.Plan.Kinds
+	sc.Processes, sc.Executions, sc.random = c.Config.Processes, max(c.Config.Executions, 1), c.Config.Plan.Kinds
 	return sc, true
 }
 
@@ -115,8 +117,8 @@ func (sc Scenario) companion() *workload.Companion {
 	return c
 }
 
-// signature returns the signature of a failure in a run of the scenario. A rule that
-// companions violate is one finding, however many of them do.
+// signature returns the signature of a failure in a run of the scenario. A rule that several
+// companions violate is one finding.
 func (sc Scenario) signature(f failure) string {
 	if sc.Companion != "" {
 		return "companion " + f.Rule
@@ -129,7 +131,7 @@ func (sc Scenario) signature(f failure) string {
 func (sc Scenario) companionConfig() sim.Config {
 	cfg := sc.companion().Config
 	cfg.Thorough = sc.Thorough
-	if sc.chance == nil {
+	if sc.random == nil {
 		cfg.Plan = &sim.Plan{Faults: sc.Faults}
 	}
 	return cfg

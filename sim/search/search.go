@@ -1,5 +1,5 @@
-// Package search runs a workflow with many seeds and faults to find a run that violates
-// an invariant. It uses package sim only to run simulations, and compares their results.
+// Package search runs a workflow with many seeds and faults to find a run that violates an
+// invariant or an expectation. It runs simulations of package sim and compares their results.
 package search
 
 import (
@@ -23,10 +23,10 @@ type Search struct {
 	Kinds       []sim.FaultKind // of faults; empty: no faults
 	Rate        uint64          // see sim.Plan
 	Singles     int             // maximum number of single faults; 5000 if 0
-	Checks      []Check         // expectations beside the invariants
+	Checks      []Check         // expectations in addition to the invariants
 	Parallel    int             // number of concurrent runs; the number of cores if 0
 	FailFast    bool            // stop after the first failure
-	Allowed     []Class         // classes of findings that are no failures
+	Allowed     []Class         // classes of findings that are not failures
 
 	// More, if set, is called before each run; false ends the search.
 	More func() bool
@@ -39,9 +39,9 @@ func (s *Search) Fails(f *Finding) bool {
 	return f.Class != Late && !slices.Contains(s.Allowed, f.Class)
 }
 
-// Check is an expectation of every run.
+// Check is an expectation that every run has to meet.
 type Check struct {
-	Of func(*sim.Trial) []sim.Violation // returns what a run does not do as expected
+	Of func(*sim.Trial) []sim.Violation // returns how a run violates it
 }
 
 // Progress is how far a search has come.
@@ -50,8 +50,8 @@ type Progress struct {
 	Runs     int    // in this phase
 	Of       int    // maximum in this phase
 	Seeds    int    // tried in all phases
-	Faults   int    // that struck in all runs
-	Orders   int    // distinct ones
+	Faults   int    // injected in all runs
+	Orders   int    // distinct orders of events
 	Findings int
 }
 
@@ -92,8 +92,8 @@ func (s *Search) withDefaults() {
 	s.Config = s.Config.Prepared()
 }
 
-// Run performs the search. The report is valid even if ctx ends or an error is returned;
-// an error means that the configuration is at fault.
+// Run performs the search. The report is valid even if ctx ends or Run returns an error; an
+// error means that the configuration is at fault.
 func (s *Search) Run(ctx context.Context) (*Report, error) {
 	s.withDefaults()
 	h := newSearchState(s)
@@ -112,7 +112,7 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	return h.finish(ctx, err)
 }
 
-// Repeat runs one scenario and evaluates it as a search does.
+// Repeat runs one scenario and evaluates it like a search.
 func (s *Search) Repeat(ctx context.Context, sc Scenario) (*Report, error) {
 	s.withDefaults()
 	h := newSearchState(s)
@@ -148,7 +148,7 @@ func (s *Search) together() bool { return s.Config.Executions > 1 && s.Config.Mo
 // mock state.
 func (s *Search) allowsSecondTenant() bool { return !s.Config.Mocks.Shared() }
 
-// definitionOf returns the document of an execution; the searched one if it is unknown.
+// definitionOf returns the document of an execution, or the main one if it is unknown.
 func (s *Search) definitionOf(end sim.End) *dsl.Definition {
 	if len(end.History) > 0 {
 		for _, def := range s.Config.With {
@@ -169,7 +169,7 @@ func (s *Search) taskName(ref string) string {
 	return ref
 }
 
-// unmockedTexts describes calls, each once.
+// unmockedTexts describes calls, without repetitions.
 func (s *Search) unmockedTexts(calls []mock.Exchange) []string {
 	var out []string
 	for _, x := range calls {

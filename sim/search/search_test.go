@@ -82,7 +82,7 @@ func TestSearchRace(t *testing.T) {
 	}
 }
 
-// Branches that export the same member do not race: that of the last one stays.
+// Branches that export the same member do not race: the value of the last branch is kept.
 func TestSearchExports(t *testing.T) {
 	t.Parallel()
 	r := look(t, `
@@ -114,7 +114,7 @@ func TestSearchOnce(t *testing.T) {
 	mocks := `http: [{match: {method: POST}, respond: {body: {ok: true}, latency: PT1S}}]`
 	kinds := []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply}
 	r := look(t, charging, mocks, search.Search{Kinds: kinds, Checks: []search.Check{search.Once("POST", "https://pay.example/*")}})
-	if len(r.Findings) != 1 || r.Findings[0].Class != search.Expectation || len(r.Findings[0].Small.Faults) != 1 || !r.Findings[0].Again {
+	if len(r.Findings) != 1 || r.Findings[0].Class != search.Expectation || len(r.Findings[0].Small.Faults) != 1 || !r.Findings[0].Confirmed {
 		t.Fatalf("findings %+v", r.Findings)
 	}
 	if got := hintsOf(r, "repeat"); len(got) != 0 { // the finding reports it already
@@ -174,7 +174,7 @@ do:
 // Of twelve faults only the necessary one remains.
 func TestSearchShrinks(t *testing.T) {
 	t.Parallel()
-	struck := func(tr *sim.Trial) []sim.Violation {
+	lostReply := func(tr *sim.Trial) []sim.Violation {
 		for _, s := range tr.Injected {
 			if s.Kind == sim.DropReply && strings.HasPrefix(s.Service, "worker") {
 				return []sim.Violation{{Rule: "no worker loses a reply"}}
@@ -183,7 +183,7 @@ func TestSearchShrinks(t *testing.T) {
 		return nil
 	}
 	r := look(t, tenSteps(), "", search.Search{
-		Kinds: sim.Faults(), Rate: 20, Singles: 1, First: 3, Last: 12, Checks: []search.Check{{Of: struck}},
+		Kinds: sim.Faults(), Rate: 20, Singles: 1, First: 3, Last: 12, Checks: []search.Check{{Of: lostReply}},
 		Config: sim.Config{Executions: 5, Processes: 3},
 	})
 	if len(r.Findings) != 1 {
@@ -209,8 +209,7 @@ func TestSearchExpect(t *testing.T) {
 	}
 }
 
-// A value that depends on the date of the run makes no other outcome; one that depends on
-// durations is no failure.
+// A value that depends on the date of the run does not make the outcome differ.
 func TestSearchClock(t *testing.T) {
 	t.Parallel()
 	r := look(t, `

@@ -10,7 +10,7 @@ import (
 // mostTries bounds the number of runs for shrinking one failure.
 const mostTries = 400
 
-// shrinking makes the run of one failure smaller.
+// shrinking reduces the run of one failure.
 type shrinking struct {
 	*Search
 
@@ -35,8 +35,8 @@ func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 	return slices.ContainsFunc(s.check.failuresOf(t, sc), func(f failure) bool { return sc.signature(f) == s.signature })
 }
 
-// smaller reduces the size of a failing scenario, and then its faults. Everything left is
-// necessary: without any part of it the failure does not occur.
+// smaller reduces the size of a failing scenario, and then its faults. Unless mostTries is
+// reached, each remaining fault is necessary for the failure.
 func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 	if sc.Companion != "" { // its size is fixed
 		sc.Faults = s.fewer(ctx, sc)
@@ -76,7 +76,8 @@ func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 	return sc
 }
 
-// withoutIntervention removes what is neither in the document nor a fault.
+// withoutIntervention removes a poison message, slow calls, blocking reads and operator
+// actions.
 func (s *shrinking) withoutIntervention(ctx context.Context, sc Scenario) Scenario {
 	if sc.Poison > 0 {
 		sc = s.without(ctx, sc, func(sc *Scenario) { sc.Poison = 0 })
@@ -93,10 +94,10 @@ func (s *shrinking) withoutIntervention(ctx context.Context, sc Scenario) Scenar
 	return sc
 }
 
-// without changes a scenario, if it still fails then.
-func (s *shrinking) without(ctx context.Context, sc Scenario, leave func(*Scenario)) Scenario {
+// without returns a scenario without a part if it still fails then, or else unchanged.
+func (s *shrinking) without(ctx context.Context, sc Scenario, remove func(*Scenario)) Scenario {
 	less := sc
-	if leave(&less); s.fails(ctx, less) {
+	if remove(&less); s.fails(ctx, less) {
 		return less
 	}
 	return sc

@@ -34,7 +34,7 @@ type searchState struct {
 func newSearchState(s *Search) *searchState {
 	report := &Report{Faults: map[sim.FaultKind]int{}}
 	h := &searchState{Search: s, report: report, plan: newPlanner(s), outcomes: newOutcomes(s)}
-	h.effects = &usualEffects{outcomes: h.outcomes, done: map[string]*done{}}
+	h.effects = &usualEffects{outcomes: h.outcomes, known: map[string]*treeEffects{}}
 	h.check = newChecker(s, h.outcomes, h.effects)
 	h.hints = newHints(s, report)
 	h.results = newResults(s, report, h.hints)
@@ -42,16 +42,16 @@ func newSearchState(s *Search) *searchState {
 	return h
 }
 
-// verdict is the result of a run. It is small, because a search has up to a hundred
-// thousand.
+// verdict is the result of a run. It is small, because a search has up to a hundred thousand
+// of them.
 type verdict struct {
 	scenario Scenario // with explicit faults instead of random ones
-	struck   []sim.FaultKind
+	injected []sim.FaultKind
 	order    uint64
 	elapsed  time.Duration
 	failures []failure
 	set      map[string]int // number of timeouts that were set, by task
-	fired    map[string]int // … and that fired
+	fired    map[string]int // number of timeouts that fired, by task
 	repeated []sim.Action
 	retried  []retried
 	rekeyed  []sim.KeyMisuse
@@ -65,10 +65,10 @@ type verdict struct {
 }
 
 // calm reports whether there were no faults and no operator actions.
-func (v *verdict) calm() bool { return len(v.struck) == 0 && !v.scenario.intervened() }
+func (v *verdict) calm() bool { return len(v.injected) == 0 && !v.scenario.intervened() }
 
 // ErrUnmocked is wrapped by the error about calls that no mock answers in a run without
-// faults. What follows from them would say nothing about the workflow.
+// faults. Their consequences would say nothing about the workflow.
 var ErrUnmocked = errors.New("no mock answers")
 
 // ErrUnending is wrapped by the error about a workflow that does not end in a run without
@@ -113,9 +113,9 @@ func (h *searchState) plain(ctx context.Context) error {
 	return nil
 }
 
-// first runs the first seed twice, the second time with a later start: what differs
-// depends on the date, and the search ignores it. The services do everything they do with
-// faults, so the commands for single faults are known.
+// first runs the first seed twice, the second time with a later start: values that differ
+// depend on the date, and the search ignores them. The services do everything that they do
+// with faults, so all commands at which a single fault is possible are known.
 func (h *searchState) first(ctx context.Context) (*sim.Trial, error) {
 	cfg := h.plan.scenario(h.First).Config(h.Config)
 	cfg.Thorough = true
@@ -128,7 +128,7 @@ func (h *searchState) first(ctx context.Context) (*sim.Trial, error) {
 	switch t.Stop {
 	case "":
 		h.Config.MaxTurns = warmTurns + warmFactor*sum(t.Commands)
-	case sim.TasksUp, sim.TimeUp: // nothing to compare, and it would take as long again
+	case sim.TasksUp, sim.TimeUp: // nothing to compare, and a second run would take as long
 		return t, nil
 	default:
 	}
@@ -208,18 +208,18 @@ func (h *searchState) unending(ctx context.Context, t *sim.Trial) error {
 	case t.Stop == "" || t.Stop == sim.Stuck || t.Stop == sim.Interrupt:
 		return nil
 	case slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == Engine }):
-		return nil // that may be the reason
+		return nil // the engine may be the reason
 	case h.engineFails(ctx):
-		return nil // likewise
+		return nil
 	case t.Stop == sim.Never && len(t.Waiting) > 0:
 		return fmt.Errorf("%w: it waits for something that will never come:\n  %s\nsend what it waits for with an events entry in --mocks, or give the task a timeout",
 			ErrUnending, strings.Join(t.Waiting, "\n  "))
 	case t.Stop == sim.Never:
-		return fmt.Errorf("%w: it is %s, and nothing happens any more", ErrUnending, t.Status)
+		return fmt.Errorf("%w: it is %s, and nothing more will happen", ErrUnending, t.Status)
 	case t.Stop == sim.TimeUp:
-		return fmt.Errorf("%w within --max-time: it still goes on after %s of virtual time%s", ErrUnending, history.Duration(t.Elapsed), h.busiest(t))
+		return fmt.Errorf("%w within --max-time: it is still running after %s of virtual time%s", ErrUnending, history.Duration(t.Elapsed), h.busiest(t))
 	default:
-		return fmt.Errorf("%w: it still goes on after %s and %s of virtual time%s", ErrUnending, history.Count(t.Tasks, "task"), history.Duration(t.Elapsed), h.busiest(t))
+		return fmt.Errorf("%w: it is still running after %s and %s of virtual time%s", ErrUnending, history.Count(t.Tasks, "task"), history.Duration(t.Elapsed), h.busiest(t))
 	}
 }
 
@@ -275,7 +275,7 @@ func (h *searchState) engineFails(ctx context.Context) bool {
 // companionsForHang is how many companions run if a document does not end.
 const companionsForHang = 60
 
-// usual reports the outcomes without faults, and races if there are several.
+// usual reports the outcomes of the runs without faults, and races if there are several.
 func (h *searchState) usual() {
 	all := h.outcomes.classes(sibling(h.Config.ID))
 	if h.together() {
@@ -286,7 +286,7 @@ func (h *searchState) usual() {
 		h.report.Outcomes = append(h.report.Outcomes, c.outcome)
 	}
 	if h.together() {
-		h.unlikeOutcomes("", all)
+		h.unusualClasses("", all)
 		for _, c := range all {
 			if c.loses != nil && len(all) == 1 {
 				h.results.fail(*c.loses, c.scenarios[0], c.outcome.Runs, true)
@@ -295,12 +295,13 @@ func (h *searchState) usual() {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(h.outcomes.known)) {
-		h.unlikeOutcomes(id, h.outcomes.classes(id))
+		h.unusualClasses(id, h.outcomes.classes(id))
 	}
 }
 
-// unlikeOutcomes reports the classes without faults whose outcome is not the usual one.
-func (h *searchState) unlikeOutcomes(id string, all []*class) {
+// unusualClasses reports the classes of runs without faults whose outcome is not the usual
+// one.
+func (h *searchState) unusualClasses(id string, all []*class) {
 	for i, c := range all {
 		f := failure{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Execution: id}}
 		switch {
@@ -332,7 +333,7 @@ func (h *searchState) each(ctx context.Context, phase string, of int, scenarios 
 			if v.calm() {
 				v.known = h.outcomes.knownFindings(t)
 			}
-			if v.unmocked = t.Unmocked; len(v.unmocked) > 0 { // their consequences are no failures of the workflow
+			if v.unmocked = t.Unmocked; len(v.unmocked) > 0 { // the workflow is not to blame for their consequences
 				v.failures = slices.DeleteFunc(v.failures, func(f failure) bool { return f.Class != Engine })
 			}
 		}

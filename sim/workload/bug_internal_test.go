@@ -11,8 +11,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Typical mistakes of such engines. Each is planted in the scripts and must be found, so
-// that the simulator cannot lose its sight.
+// scriptBugs returns typical bugs of such engines. Each is planted in the scripts and must be
+// found, so that the simulator does not lose its power.
 func scriptBugs() []scriptBug {
 	return []scriptBug{
 		{

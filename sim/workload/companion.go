@@ -14,9 +14,9 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Companion is a run of one of the simulator's own workflows with a known result. A
-// search runs companions beside the user's document: they exercise parts of the engine
-// that the document does not use.
+// Companion is a run of one of the simulator's own workflows with a known result. A search
+// also runs companions: they exercise parts of the engine that the user's document does not
+// use.
 type Companion struct {
 	Name   string
 	Config sim.Config // including its seed and its plan
@@ -24,8 +24,8 @@ type Companion struct {
 	wrong func(*sim.Trial) []string
 }
 
-// Check replaces the violations of a trial by those that count for the companion: dead
-// letters that it expects are removed, an unexpected result is added.
+// Check replaces the violations of a trial by those that count for the companion: it removes
+// expected dead letters and adds an unexpected result.
 func (c *Companion) Check(t *sim.Trial) {
 	wrong := c.wrong(t)
 	broken := t.Broken
@@ -41,9 +41,9 @@ func (c *Companion) Check(t *sim.Trial) {
 }
 
 // ruleCompanion names the violation of a companion that breaks no other rule.
-const ruleCompanion = "flunq's own workflows end as is known"
+const ruleCompanion = "flunq's own workflows end as expected"
 
-// The companions that are not workloads.
+// The companions that are not workloads. The names are stored in plan files.
 const (
 	modelledName  = "a modelled document"
 	operatedName  = "a modelled document that operators change"
@@ -95,7 +95,7 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 		return nil, fmt.Errorf("no companion is called %q", name)
 	}
 	l := companionWorkloads()[i]
-	if seed >= cmp.Or(l.seeds, usualSeeds) { // the workload's expectations hold for these seeds only
+	if seed >= cmp.Or(l.seeds, usualSeeds) { // the workload's expectations hold only for its seeds
 		return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
 	}
 	of, err := once(name, 0, func() (*Companion, error) { return &Companion{Config: l.config()}, nil })
@@ -137,8 +137,8 @@ func once(name string, n uint64, of func() (*Companion, error)) (*Companion, err
 	return c, err
 }
 
-// How long timer services block in their reads in half of the companions: longer than
-// many of the timers, and longer than all of them where there are no faults.
+// How long timer services block in their reads in half of the companions: longer than many of
+// the timers, or without faults longer than all of them.
 const (
 	usualWaits = 7 * time.Hour
 	longWaits  = 400 * day
@@ -177,7 +177,7 @@ func crowdCompanion(name string, seed uint64) *Companion {
 	cfg.Remote = seed/2%2 == 1
 	if name == restingName {
 		cfg.Acts = []sim.Act{{What: sim.Suspend, Execution: of, After: at}, {What: sim.Resume, Execution: of, After: at + 30*time.Hour}}
-		if seed%3 == 0 { // attend finds it suspended at the end and resumes it
+		if seed%3 == 0 { // the simulation resumes it at the end
 			cfg.Acts = cfg.Acts[:1]
 		}
 		return &Companion{name, cfg, crowdRested}
@@ -189,9 +189,9 @@ func crowdCompanion(name string, seed uint64) *Companion {
 	return &Companion{name, cfg, func(t *sim.Trial) []string { return crowdCancelled(t, of, at) }}
 }
 
-// timersRefused returns a companion in which a timer service cannot carry out a request at first: it
-// succeeds at a later delivery, or the request is dead-lettered and the execution faults. The clock
-// jumps, so that the next delivery comes together with other timers.
+// timersRefused returns a companion in which a timer request fails at first: it succeeds at a
+// later delivery, or the request is dead-lettered and the execution faults. The clock jumps,
+// so that the next delivery comes together with other timers.
 func timersRefused(seed uint64) *Companion {
 	cfg := workload{
 		document: `
@@ -271,41 +271,41 @@ const timersOutput = "[5,3,4,7]"
 
 // changes returns operator actions on timers and documents.
 func changes(seed uint64) (acts []sim.Act) {
-	deals := []sim.ActKind{sim.Move, sim.Migrate, sim.CancelTimer, sim.Fire, sim.Move, sim.Restore, sim.CancelTimer, sim.Suspend, sim.Migrate, sim.Move, sim.Cancel}
+	kinds := []sim.ActKind{sim.Move, sim.Migrate, sim.CancelTimer, sim.Fire, sim.Move, sim.Restore, sim.CancelTimer, sim.Suspend, sim.Migrate, sim.Move, sim.Cancel}
 	for i := range uint64(4) {
 		n := sim.Draw(seed, "changes", i)
 		after := time.Duration((n>>16)%uint64(12*day)) + time.Second //nolint:gosec // the offset is never negative
-		acts = append(acts, sim.Act{What: deals[(seed+3*i)%uint64(len(deals))], Execution: []string{"x", "x", "x.1"}[n%3], After: after})
+		acts = append(acts, sim.Act{What: kinds[(seed+3*i)%uint64(len(kinds))], Execution: []string{"x", "x", "x.1"}[n%3], After: after})
 	}
 	return acts
 }
 
-// changesOf returns operator actions on a modelled document that takes lasts: operators
-// retry it in the end.
+// changesOf returns operator actions on a modelled document that runs for lasts: in the end
+// operators retry it.
 func changesOf(seed uint64, lasts time.Duration) (acts []sim.Act) {
-	deals := []sim.ActKind{sim.Suspend, sim.Move, sim.Migrate, sim.CancelTimer, sim.Fire, sim.Move, sim.Resume, sim.Restore}
+	kinds := []sim.ActKind{sim.Suspend, sim.Move, sim.Migrate, sim.CancelTimer, sim.Fire, sim.Move, sim.Resume, sim.Restore}
 	for i := range seed % 4 { //nolint:mnd // possibly none
 		n := sim.Draw(seed, "changes", i)
-		acts = append(acts, sim.Act{What: deals[(n>>8)%uint64(len(deals))], Execution: "x", After: time.Duration((n >> 16) % uint64(lasts+time.Second))}) //nolint:gosec // the offset is never negative
+		acts = append(acts, sim.Act{What: kinds[(n>>8)%uint64(len(kinds))], Execution: "x", After: time.Duration((n >> 16) % uint64(lasts+time.Second))}) //nolint:gosec // the offset is never negative
 	}
 	return append(acts, sim.Act{What: sim.Retry, Execution: "x", After: lasts + time.Hour}, sim.Act{What: sim.Retry, Execution: "x", After: lasts + 2*time.Hour})
 }
 
-// operated returns what is wrong with a run that operators have changed. Its result is
-// not checked: it may wait for an event that has passed.
+// operated returns what is wrong with a run that operators have changed. Its result is not
+// checked, because it may wait for an event that has passed.
 func operated(t *sim.Trial) []string { return errorsOf(t.Broken) }
 
 // timersChanged returns what is wrong with a run whose timers were changed.
 func timersChanged(t *sim.Trial) []string {
 	wrong := errorsOf(t.Broken)
 	if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != timersOutput {
-		wrong = append(wrong, fmt.Sprintf("it is %s %s, want completed %s, or that it ran out of time", t.Status, t.Output, timersOutput))
+		wrong = append(wrong, fmt.Sprintf("it is %s %s, want completed %s or a timeout", t.Status, t.Output, timersOutput))
 	}
 	return wrong
 }
 
-// damages returns actions that damage an execution of the crowd at moments when it
-// receives events, and mend it again: some before delivery is given up, some after.
+// damages returns actions that damage an execution of the crowd when it receives events, and
+// mend it again: some before the events are dead-lettered, some after.
 func damages(seed uint64) (acts []sim.Act) {
 	lasts := []time.Duration{time.Minute, 100 * time.Millisecond, time.Hour, 500 * time.Millisecond}
 	for i, at := range []time.Duration{0, 5 * time.Hour, day, 12 * day} {
@@ -347,17 +347,17 @@ func crowdCancelled(t *sim.Trial, of string, at time.Duration) []string {
 		return wrong
 	}
 	if last := history[len(history)-1].Time.Sub(sim.Epoch()); t.Status != decide.Cancelled || last > at+time.Second {
-		wrong = append(wrong, fmt.Sprintf("it is %s after %v, and was cancelled after %v", t.Status, last, at))
+		wrong = append(wrong, fmt.Sprintf("it is %s after %v, but was cancelled after %v", t.Status, last, at))
 	}
 	return wrong
 }
 
-// crowdDying returns what is wrong with a run of the crowd in which a message kills
+// crowdDying returns what is wrong with a run of the crowd in which a message crashes
 // processes.
 func crowdDying(t *sim.Trial) []string {
 	wrong := errorsOf(t.Broken)
 	if over := t.Ends[0].Status.Ended() || t.Operated.Retried["x"] > 0 || t.Operated.PoisonType == "com.example.x"; !over {
-		wrong = append(wrong, fmt.Sprintf("it is %s, and processes died of %s", t.Ends[0].Status, t.Operated.PoisonType))
+		wrong = append(wrong, fmt.Sprintf("it is %s after processes crashed on %s", t.Ends[0].Status, t.Operated.PoisonType))
 	}
 	return wrong
 }
@@ -422,8 +422,8 @@ type companionRun struct {
 	seed uint64
 }
 
-// Nth returns the name and seed of companion number n. Those that reveal most
-// come first. ok is false if n is past the last one.
+// Nth returns the name and seed of companion number n, from 0. The most revealing ones come
+// first. ok is false if n is past the last one.
 func Nth(n int) (name string, seed uint64, ok bool) {
 	all := companionRuns()
 	if n >= len(all) {
@@ -446,7 +446,7 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	for n := range uint64(24) { // each moment, for both executions
 		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n}, companionRun{damagedName, n}, companionRun{refusedName, refusedSeed(n)})
 	}
-	for _, n := range modelsThatShow() {
+	for _, n := range revealingModels() {
 		modelled = append(modelled, companionRun{modelledName, n})
 	}
 	for _, n := range []uint64{172, 189, 145, 215, 101, 97, 132, 268, 290, 70, 147, 160, 59, 15, 238, 181, 115, 137, 22, 232, 78, 53, 72, 223} { // includes faulted ones
@@ -479,7 +479,7 @@ func mixed(lists ...[]companionRun) (all []companionRun) {
 	return all
 }
 
-// refusedSeed returns the seeds of timersRefused, those first that reveal most.
+// refusedSeed returns the n-th seed of timersRefused; the most revealing ones come first.
 func refusedSeed(n uint64) uint64 {
 	if first := []uint64{2, 24, 5, 48}; n < uint64(len(first)) {
 		return first[n]
@@ -487,8 +487,8 @@ func refusedSeed(n uint64) uint64 {
 	return 3 + n
 }
 
-// modelsThatShow returns the numbers of the modelled documents that reveal most: each has
-// found a planted mistake that no other run had found.
-func modelsThatShow() []uint64 {
+// revealingModels returns the numbers of the most revealing modelled documents: each has found
+// a planted bug that no other run had found.
+func revealingModels() []uint64 {
 	return []uint64{1, 3, 9, 186, 81, 22, 42, 40, 197, 37, 6, 188, 2, 5, 10, 25, 27, 39, 62, 75, 79, 80, 163, 4, 7, 8, 11, 12, 13}
 }

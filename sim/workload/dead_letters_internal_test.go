@@ -13,20 +13,20 @@ import (
 )
 
 // An execution that ends because of an unreadable event leaves exactly one dead letter,
-// whichever request or reply is lost and whichever process dies or freezes.
+// whichever request or reply is lost and whichever process crashes or freezes.
 func TestDeadLettersOfEverySingleFault(t *testing.T) {
 	t.Parallel()
 	const name = "an execution of which an event cannot be read ends"
 	l := workloads()[slices.IndexFunc(workloads(), func(l workload) bool { return l.name == name })]
 	l.everyFault(t, func(t *testing.T, got *sim.Trial, kind sim.FaultKind) []string {
 		t.Helper()
-		return lettered(l, got, kind)
+		return deadLettered(l, got, kind)
 	})
 }
 
-// An execution that ends because of an unreadable event releases everything: its timers,
-// its entries in lists of listeners, and its child.
-func TestGivenUpLetsGo(t *testing.T) {
+// An execution that ends because of an unreadable event releases its timers, its entries in
+// lists of listeners, and its child.
+func TestGivenUpExecutionReleasesAll(t *testing.T) {
 	t.Parallel()
 	l := workload{
 		document: `
@@ -75,11 +75,11 @@ func (l workload) everyFault(t *testing.T, wrong func(*testing.T, *sim.Trial, si
 	}
 }
 
-// lettered returns what is wrong with a trial in which an execution either ends because
-// of an unreadable event, or completes because its answer was faster. A copy of the event
-// may become a second dead letter, and so may an event that a worker holds when the
-// execution ends.
-func lettered(l workload, got *sim.Trial, kind sim.FaultKind) []string {
+// deadLettered returns what is wrong with a trial in which an execution either ends because of
+// an unreadable event, or completes because its answer was faster. A copy of the event may
+// become a second dead letter, and so may an event that a worker holds when the execution
+// ends.
+func deadLettered(l workload, got *sim.Trial, kind sim.FaultKind) []string {
 	least, most := 1, 1
 	if got.Ends[1].Status == decide.Completed {
 		least, l.want = 0, map[string]string{"x": "completed", "x-2": "completed"}

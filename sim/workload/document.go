@@ -51,7 +51,7 @@ func (m modelled) wrong(got *sim.Trial) (out []string) {
 	}
 	if m.want.err != nil {
 		if got.Status != decide.Faulted || got.Error == nil || got.Error.Status != m.want.err.status {
-			out = append(out, fmt.Sprintf("it is %s, %s, %v, want an error of the status %d", got.Status, got.Output, got.Error, m.want.err.status))
+			out = append(out, fmt.Sprintf("it is %s, %s, %v, want an error with status %d", got.Status, got.Output, got.Error, m.want.err.status))
 		}
 		return out
 	}

@@ -30,7 +30,7 @@ func TestCompanions(t *testing.T) {
 	for n := range some {
 		name, seed, ok := Nth(n)
 		if !ok {
-			t.Fatalf("there are %d companions only", n)
+			t.Fatalf("there are only %d companions", n)
 		}
 		c, err := New(name, seed)
 		if err != nil {
@@ -39,7 +39,7 @@ func TestCompanions(t *testing.T) {
 		}
 		got := tried(t, c.Config, *c.Config.Plan)
 		if c.Check(got); len(got.Broken) > 0 {
-			t.Errorf("companion %d, %q with seed %d: %v, struck %+v", n, name, seed, got.Broken, got.Injected)
+			t.Errorf("companion %d, %q with seed %d: %v, injected %+v", n, name, seed, got.Broken, got.Injected)
 		}
 	}
 	if _, err := New("nobody", 1); err == nil {

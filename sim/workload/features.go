@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/executor/breaker"
 )
 
-// featureWorkloads use rare features, a few each, and are quick.
+// featureWorkloads each use a few rare features, and are quick.
 func featureWorkloads() []workload {
 	return []workload{
 		{

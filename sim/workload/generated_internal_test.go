@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// writer writes random documents with tasks of all kinds whose outcome depends on neither
-// time nor order.
+// writer writes random documents with tasks of all kinds, whose outcome does not depend on
+// time or order.
 type writer struct {
 	*rand.Rand
 	names int
@@ -134,7 +134,7 @@ func TestGeneratedDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	struck, with := 0, children()
+	faults, with := 0, children()
 	for n := range *documents {
 		w := &writer{Rand: rand.New(rand.NewPCG(n, 1))}
 		text := w.document()
@@ -153,7 +153,7 @@ func TestGeneratedDocuments(t *testing.T) {
 		for seed := range *seeds {
 			cfg.Seed = seed
 			got := tried(t, cfg, plan)
-			struck += len(got.Injected)
+			faults += len(got.Injected)
 			if seed == 0 && tried(t, cfg, plan).Order != got.Order {
 				t.Errorf("document %d: the same seed gave another order", n)
 			}
@@ -163,5 +163,5 @@ func TestGeneratedDocuments(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d documents, %d runs, %d faults", *documents, *documents**seeds, struck)
+	t.Logf("%d documents, %d runs, %d faults", *documents, *documents**seeds, faults)
 }

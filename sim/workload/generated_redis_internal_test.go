@@ -22,7 +22,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// locked serializes calls to a function that is not safe for concurrent use.
+// locked serializes calls to a transport that is not safe for concurrent use.
 type locked struct {
 	mu   sync.Mutex
 	next http.RoundTripper
@@ -112,7 +112,7 @@ func untilEnded(t *testing.T, st *store.Store, tenant string) store.Execution {
 			return x
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: it is %s still", tenant, x.Status)
+			t.Fatalf("%s: it is still %s", tenant, x.Status)
 		}
 	}
 }
@@ -130,13 +130,13 @@ func rebuilt(t *testing.T, e *engine.Engine, x store.Execution) {
 	}
 	state, err := decide.Rebuild(env, history)
 	if err != nil || string(state.Status) != x.Status {
-		t.Errorf("%s: it is %s, its history says %v %v", x.Tenant, x.Status, state, err)
+		t.Errorf("%s: it is %s, but its history says %v %v", x.Tenant, x.Status, state, err)
 	}
 }
 
 // problemIn decodes an error from Redis; nil if there is none.
 func problemIn(text []byte) *event.Problem {
 	var p *event.Problem
-	_ = json.Unmarshal(text, &p) // anything else is no problem
+	_ = json.Unmarshal(text, &p) // anything else is not an error
 	return p
 }

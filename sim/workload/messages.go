@@ -12,9 +12,9 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// saidWorkloads are about what executions receive: events, and requests of parents and
+// messageWorkloads are about what executions receive: events, and requests of parents and
 // operators.
-func saidWorkloads() []workload {
+func messageWorkloads() []workload {
 	deep := map[string]string{}
 	for depth := range 21 { // up to 20 levels may be nested
 		deep["x"+strings.Repeat(".1", depth)] = "faulted"
@@ -88,14 +88,14 @@ do:
 			seeds: 40,
 			want:  map[string]string{"x": "faulted", "x.1": "cancelled"},
 		},
-		besides("tenants have nothing of one another", 3),
-		besides("tenants that do the same have nothing of one another", 4), // their stream entries have the same ids
-		twins(besides("tenants have executions of the same ids", 4)),
+		twoTenants("tenants have nothing of one another", 3),
+		twoTenants("tenants that do the same have nothing of one another", 4), // their stream entries have the same ids
+		twins(twoTenants("tenants have executions of the same ids", 4)),
 	}
 }
 
-// besides is a workload with concurrent executions of two tenants.
-func besides(name string, executions int) workload {
+// twoTenants is a workload with concurrent executions of two tenants.
+func twoTenants(name string, executions int) workload {
 	l := workload{
 		name: name,
 		with: []string{`
@@ -137,7 +137,7 @@ func twins(l workload) workload {
 	return l
 }
 
-// replays replays all dead letters twice, as two operators do at the same time.
+// replays replays each dead letter twice, like two operators at the same time.
 func (a act) replays(ctx context.Context, o sim.Operator) error {
 	deadLetters, _, err := stream.New(o.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: "default", Range: store.Range{Count: 10}})
 	if err != nil {
@@ -150,7 +150,7 @@ func (a act) replays(ctx context.Context, o sim.Operator) error {
 				return err
 			}
 			if again != (n == 0) {
-				o.Report("a dead letter is replayed once", l.Event.Execution, fmt.Sprintf("%v the %dth time after %v", again, n+1, o.Elapsed.Round(time.Second)))
+				o.Report("a dead letter is replayed once", l.Event.Execution, fmt.Sprintf("attempt %d after %v returned %t", n+1, o.Elapsed.Round(time.Second), again))
 			}
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A model is a second opinion on documents: it generates random documents together with
-// their expected results in a run without faults, computed without the engine. All data
-// has the form {n: …}; durations are irregular, so hardly any two events coincide.
+// A model generates random documents with their expected results in a run without faults,
+// which it computes without the engine. All data has the form {n: …}; durations are irregular,
+// so hardly any two events coincide.
 
 // fragment is a part of a document together with its effect.
 type fragment struct {
@@ -63,12 +63,12 @@ type generator struct {
 	*rand.Rand
 
 	names  int
-	events []heard
+	events []mockEvent
 	never  bool // the result depends on the order of simultaneous events
 }
 
-// heard is an event from outside.
-type heard struct {
+// mockEvent is an event from outside.
+type mockEvent struct {
 	at  time.Duration
 	typ string
 	n   int
@@ -81,7 +81,7 @@ func (a *generator) name() string {
 	return fmt.Sprintf("t%d", a.names)
 }
 
-// irregular returns a random duration that hardly any other equals, and its text.
+// irregular returns a random duration that is hardly ever equal to another one, and its text.
 func (a *generator) irregular(seconds int) (time.Duration, string) {
 	d := time.Duration(1+a.IntN(1000*seconds)) * time.Millisecond
 	return d, fmt.Sprintf("PT%d.%03dS", d/time.Second, d%time.Second/time.Millisecond)
@@ -104,7 +104,7 @@ func nested(name string, lines []string) []string {
 func (a *generator) document() (text string, run func() modelEnd, mocks string) {
 	for i := range 60 {
 		d := time.Duration(i)*61*time.Second + time.Duration(a.IntN(60_000))*time.Millisecond
-		a.events = append(a.events, heard{d, string("abc"[a.IntN(3)]), a.IntN(9)})
+		a.events = append(a.events, mockEvent{d, string("abc"[a.IntN(3)]), a.IntN(9)})
 	}
 	body := listed(a.list(3, 1+a.IntN(4)))
 	limit, after := a.irregular(4000)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// task generates a task of any kind, with the properties that all tasks can have.
+// task generates a task of any kind, with properties that all tasks can have.
 func (a *generator) task(name string, depth int, later []string) fragment {
 	kind := a.kind(name, depth)
 	var before, after []string
@@ -217,7 +217,7 @@ func (a *generator) listen(string) kind {
 			var ns []int
 			seen := map[string]bool{}
 			for _, e := range a.events {
-				if e.at <= at { // an event at this time belongs to the task before
+				if e.at <= at { // an event at this time belongs to the previous task
 					continue
 				}
 				switch {

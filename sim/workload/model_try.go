@@ -153,7 +153,7 @@ func (a *generator) attempts(c *modelContext, p policy, body fragment, n int, at
 		r := a.within(c, p.attempt, start, func() modelEnd { return body.run(c, n, start) })
 		if p.overall > 0 {
 			left := overall - start
-			// An attempt that begins when the time is up does not count.
+			// An attempt that begins when the overall time is up does not count.
 			r = a.within(c, left, start, func() modelEnd { return r })
 			if r.err != nil && r.at == overall {
 				if !p.catches(408) {

@@ -21,19 +21,19 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// mutant is a mistake in the Go code of the engine: a change of the nodes at some
-// addresses, see goPackage.
+// mutant is a bug in the Go code of the engine: a change of the nodes at some addresses, see
+// goPackage.
 type mutant struct {
 	name, at, change string
 
-	on string // what is known to find it: a workload, or else a modelled document
-	n  uint64 // … and its seed, or the number of the document
+	on string // the workload that is known to find it; "" for a modelled document
+	n  uint64 // the seed of the workload, or the number of the modelled document
 }
 
 // selected selects the mutants of a test run; all by default.
 var selected = flag.String("mutants", "", "a regular expression of the mutants to look for")
 
-// plantedIn is the environment variable that names the active mistake.
+// plantedIn is the environment variable that names the active mutant.
 const plantedIn = "FLUNQ_PLANTED"
 
 // overlay writes the engine with all mutants to a folder, together with the overlay file
@@ -122,11 +122,11 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestMutant looks for the active mistake. TestMutants runs it.
+// TestMutant looks for the active mutant. TestMutants runs it.
 func TestMutant(t *testing.T) {
 	name := os.Getenv(plantedIn)
 	if name == "" {
-		t.Skip("no mistake is made")
+		t.Skip("no mutant is active")
 	}
 	all := mutants()
 	i := slices.IndexFunc(all, func(m mutant) bool { return m.name == name })
@@ -140,11 +140,10 @@ func TestMutant(t *testing.T) {
 		t.Log("found by " + found[:min(len(found), 300)])
 		return
 	}
-	t.Error("nothing is found")
+	t.Error("it was not found")
 }
 
-// look looks where the mistake is known to be found; elsewhere is looked if that is
-// not true any more.
+// look runs what is known to find the mutant. TestMutant looks elsewhere if it finds nothing.
 func (m mutant) look(t *testing.T) string {
 	switch m.on {
 	case "":

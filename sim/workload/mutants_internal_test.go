@@ -1,7 +1,7 @@
 package workload
 
-// mutants are mistakes that only the Go code of the engine can have. They are found by
-// the invariants of every run, by documents with a known outcome, and by workloads.
+// mutants returns bugs that only the Go code of the engine can have. They are found by the
+// invariants of every run, by documents with a known outcome, and by workloads.
 func mutants() []mutant {
 	return []mutant{
 		{"a suspect beside others", "delivery Isolation.Enter case 2", never, "a call that kills is made with nothing beside it", 0},

@@ -25,7 +25,7 @@ import (
 // claim.lua). Their kinds are
 //
 //	function name   from "function" to "end"
-//	if, for         a condition, what a loop goes over
+//	if, for         a condition; what a loop iterates over
 //	return          a statement
 //	table           a constructor
 //	XADD, HGET      a call of redis.call or redis.pcall with this command
@@ -35,7 +35,7 @@ import (
 //
 // In a change, @ is the source of the node.
 
-// scriptBug is a mistake in the scripts of the engine.
+// scriptBug is a bug in the scripts of the engine.
 type scriptBug struct {
 	name    string
 	on      string   // a document, or the beginning of a workload, that shows it
@@ -219,7 +219,7 @@ func (s luaScript) nodes(within luaNode, kind string) (nodes []luaNode) {
 
 var luaName = regexp.MustCompile(`^\w`)
 
-// isCommand reports whether a call is one of this Redis command.
+// isCommand reports whether a call executes this Redis command.
 func isCommand(function, argument, command string) bool {
 	return (function == "redis.call" || function == "redis.pcall") && argument == "'"+command+"'"
 }

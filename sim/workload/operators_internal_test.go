@@ -13,9 +13,9 @@ import (
 
 func crowded() sim.Config { return crowd().config() }
 
-// Whichever message crashes processes, it is dead-lettered once, and its execution ends,
-// as does one that waits for it.
-func TestWhateverProcessesDieOf(t *testing.T) {
+// Whichever message crashes processes, it is dead-lettered once, and its execution ends, as
+// does an execution that waits for it.
+func TestPoisonMessages(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 2} {
 		of := map[event.Type]int{}
@@ -29,7 +29,7 @@ func TestWhateverProcessesDieOf(t *testing.T) {
 			}
 		}
 		if len(of) < 6 || of[event.ExecutionStarted] < 3 {
-			t.Errorf("%d processes: they died of %v only", processes, of)
+			t.Errorf("%d processes crashed only on %v", processes, of)
 		}
 	}
 }
@@ -42,21 +42,21 @@ func dying(t *testing.T, processes int, n uint64) (got *sim.Trial, wrong string)
 	got = tried(t, cfg, sim.Plan{})
 	over := got.Ends[0].Status.Ended() || got.Operated.Retried["x"] > 0 || got.Operated.PoisonType == "com.example.x"
 	if len(got.Broken) > 0 || !over {
-		wrong = fmt.Sprintf("%d processes die of message %d, %s: %s %v", processes, n, got.Operated.PoisonType, got.Ends[0].Status, got.Broken)
+		wrong = fmt.Sprintf("%d processes crash on message %d, %s: %s %v", processes, n, got.Operated.PoisonType, got.Ends[0].Status, got.Broken)
 	}
 	return got, wrong
 }
 
-// Whenever an operator suspends an execution and resumes it, its output stays the same;
-// and whenever an operator cancels it, it ends.
-func TestWheneverOperatorsAct(t *testing.T) {
+// Whenever an operator suspends and resumes an execution, its output stays the same; and
+// whenever an operator cancels it, it ends.
+func TestOperatorsActAtAnyTime(t *testing.T) {
 	t.Parallel()
 	if wrong := operating(t); wrong != "" {
 		t.Error(wrong)
 	}
 }
 
-// operating returns what is wrong in runs with operators.
+// operating returns what is wrong in runs with operator actions.
 func operating(t *testing.T) string {
 	t.Helper()
 	plain := tried(t, crowded(), sim.Plan{})
@@ -77,7 +77,7 @@ func operating(t *testing.T) string {
 				cfg.Acts = cfg.Acts[:1]
 			}
 			if got := tried(t, cfg, sim.Plan{}); len(got.Broken) > 0 || got.Outcome != plain.Outcome {
-				return fmt.Sprintf("%s rests after %v: %s %s %v", of, at, got.Status, got.Output, got.Broken)
+				return fmt.Sprintf("%s is suspended after %v: %s %s %v", of, at, got.Status, got.Output, got.Broken)
 			}
 			cfg.Acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at}}
 			if i%3 == 1 { // it is suspended by then
@@ -93,7 +93,7 @@ func operating(t *testing.T) string {
 	return ""
 }
 
-// inCrowd marks mistakes that runs of the crowd find, with operators or poison messages.
+// inCrowd marks mutants that runs of the crowd find, with operator actions or poison messages.
 const inCrowd = "a crowd"
 
 func lookAtCrowd(t *testing.T) string {
@@ -116,7 +116,7 @@ func lookAtCrowd(t *testing.T) string {
 
 // Whatever operators do to timers and documents, and whatever other programs do to
 // histories, the executions end as they would otherwise, or time out.
-func TestWhateverOperatorsChange(t *testing.T) {
+func TestOperatorsChangeTimers(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{changedName, damagedName} {
 		for seed := range uint64(12) {

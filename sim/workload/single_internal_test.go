@@ -8,9 +8,10 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// An execution that waits while another one has ended leaves nothing over: whether it may
-// wait depends on other runs. (Three executions of the example sensors, one of which
-// began to listen after the events had come, were reported as a bug.)
+// What an execution keeps while it waits is not reported as left over, even if another
+// execution has ended: whether it may wait depends on other runs. (Three executions of the
+// example sensors, one of which began to listen after the events had come, were once reported
+// as a bug.)
 func TestOneWaitsWhileAnotherHasEnded(t *testing.T) {
 	t.Parallel()
 	l := workload{
@@ -26,7 +27,7 @@ func TestOneWaitsWhileAnotherHasEnded(t *testing.T) {
 // The clock jumps by more than a lease between a service's read and its claim: it claims
 // its own messages, and must handle them once. Otherwise a timer would be set after its
 // cancellation.
-func TestReadAndLeftAtOnce(t *testing.T) {
+func TestClockJumpsBetweenReadAndClaim(t *testing.T) {
 	t.Parallel()
 	l := workload{document: `
 do:

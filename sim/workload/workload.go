@@ -1,5 +1,5 @@
-// Package workload holds the simulator's own workflows, fixed and generated, together with the
-// results that they must have whatever faults happen.
+// Package workload holds the simulator's own workflows, fixed and generated, with the results
+// that they must have whatever faults happen.
 package workload
 
 import (
@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// act is what an operator does to an execution, and when.
+// act is an event or an operator action that concerns an execution, and when it comes.
 type act struct {
 	execution string
 	after     time.Duration
@@ -63,7 +63,7 @@ const day = 24 * time.Hour
 const usualSeeds = 120
 
 func workloads() []workload {
-	return append(slices.Concat(languageWorkloads(), featureWorkloads(), callWorkloads(), restWorkloads(), cornerWorkloads(), saidWorkloads()), []workload{
+	return append(slices.Concat(languageWorkloads(), featureWorkloads(), callWorkloads(), restWorkloads(), cornerWorkloads(), messageWorkloads()), []workload{
 		{
 			name: "suspended while things end, and resumed",
 			document: `
@@ -103,8 +103,8 @@ do:
 			want: map[string]string{"x": "faulted", "x.1": "cancelled", "x.2": "cancelled"},
 		},
 		{
-			// Found by generated documents: the process that had read the start event
-			// died, and the cancellation was dead-lettered before it could be delivered.
+			// Found by generated documents: the process that had read the start event crashed,
+			// and the cancellation was dead-lettered before it could be delivered.
 			name: "a child is cancelled before it has begun",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
@@ -308,8 +308,8 @@ func (l workload) plan() sim.Plan {
 // expected.
 func (l workload) wrong(got *sim.Trial) (out []string) {
 	deadLetters := slices.Clone(l.deadLetters)
-	if n := l.died(got); l.crashURL != "" && n != 5 {
-		out = append(out, fmt.Sprintf("%d have died, want 5", n))
+	if n := l.crashes(got); l.crashURL != "" && n != 5 {
+		out = append(out, fmt.Sprintf("%d processes crashed, want 5", n))
 	}
 	for _, v := range got.Broken {
 		i := slices.IndexFunc(deadLetters, func(text string) bool { return v.DeadLetter() && strings.HasPrefix(v.Detail, text) })
@@ -320,11 +320,11 @@ func (l workload) wrong(got *sim.Trial) (out []string) {
 		out = append(out, v.Error())
 	}
 	for _, text := range deadLetters {
-		out = append(out, "not given up: "+text)
+		out = append(out, "not dead-lettered: "+text)
 	}
 	out = append(out, l.measured(got)...)
 	if l.fires != nil && !slices.Equal(l.fires, got.StrayTimers) {
-		out = append(out, fmt.Sprintf("%q have fired, want %q", got.StrayTimers, l.fires))
+		out = append(out, fmt.Sprintf("the stray timers %q fired, want %q", got.StrayTimers, l.fires))
 	}
 	ends := got.Ends
 	if l.retention != nil { // children may have been removed or not
@@ -343,8 +343,8 @@ func (l workload) wrong(got *sim.Trial) (out []string) {
 	return out
 }
 
-// died returns how many processes called the URL that crashes them.
-func (l workload) died(got *sim.Trial) (n int) {
+// crashes returns how many processes called the URL that crashes them.
+func (l workload) crashes(got *sim.Trial) (n int) {
 	for _, r := range got.Reached {
 		if r.URL == l.crashURL {
 			n++

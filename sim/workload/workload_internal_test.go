@@ -17,7 +17,7 @@ func TestWorkloads(t *testing.T) {
 	for _, l := range workloads() {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
-			cfg, struck := l.config(), 0
+			cfg, faults := l.config(), 0
 			for seed := range min(cmp.Or(l.seeds, usualSeeds), testedSeeds) {
 				cfg.Seed, cfg.Remote = seed, seed%2 == 1
 				plan := l.plan()
@@ -25,12 +25,12 @@ func TestWorkloads(t *testing.T) {
 					plan = sim.Plan{}
 				}
 				got := tried(t, cfg, plan)
-				struck += len(got.Injected)
+				faults += len(got.Injected)
 				if wrong := l.wrong(got); len(wrong) > 0 {
-					t.Fatalf("seed %d: %s, struck %+v", seed, strings.Join(wrong, "\n"), got.Injected)
+					t.Fatalf("seed %d: %s, injected %+v", seed, strings.Join(wrong, "\n"), got.Injected)
 				}
 			}
-			t.Logf("%d faults", struck)
+			t.Logf("%d faults", faults)
 		})
 	}
 }
@@ -56,6 +56,6 @@ func sameEnd(t *testing.T, plain, got *sim.Trial) {
 		t.Error(v)
 	}
 	if t.Failed() {
-		t.Fatalf("struck %+v", got.Injected)
+		t.Fatalf("injected %+v", got.Injected)
 	}
 }
