@@ -192,7 +192,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 		s.writeStory(w, got, f)
 	}
 	s.writeDiffer(w, got, f)
-	say("again: %s", s.repeat(got, f))
+	say("repeat with: %s", s.repeat(got, f))
 }
 
 // companionCount describes in how many runs of flunq's built-in workflows something was found,
