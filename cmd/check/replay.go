@@ -67,7 +67,7 @@ stands for all recordings (*.jsonl) in it, as a regression suite.
 --workflow FILE replays the recordings with a changed document: would new executions
 behave differently, and where? Running executions keep the document they began with,
 so any change may be deployed. For each recorded execution that has not ended, replay
-also tells whether it can be moved to the changed document ('flunq migrate').
+also says whether it can be migrated to the changed document ('flunq migrate').
 
 --at stops at a moment and shows the state: a time (2026-01-02T12:00:00Z), a duration since
 the start (PT36H, 36h), or the number of an event.
@@ -121,7 +121,7 @@ func (r *replaying) run(ctx context.Context, args []string) error {
 	began := time.Now()
 	each := r.all
 	if r.tui {
-		each = r.filmed
+		each = r.play
 	}
 	if err := each(ctx, files); err != nil {
 		return err

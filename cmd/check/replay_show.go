@@ -94,12 +94,12 @@ func (r *replaying) text(row replayRow) {
 
 // head prints the first line for a file.
 func (r *replaying) head(word, style string, row replayRow) {
-	said := []string{history.Count(row.Events, "event")}
+	counts := []string{history.Count(row.Events, "event")}
 	if row.Calls > 0 {
-		said = append(said, history.Count(row.Calls, "call"))
+		counts = append(counts, history.Count(row.Calls, "call"))
 	}
 	if row.Arrivals > 0 {
-		said = append(said, history.Count(row.Arrivals, "arrival"))
+		counts = append(counts, history.Count(row.Arrivals, "arrival"))
 	}
 	status := row.Status
 	if !row.Agrees {
@@ -107,7 +107,7 @@ func (r *replaying) head(word, style string, row replayRow) {
 	}
 	padded := word + strings.Repeat(" ", len("differs")-len(word))
 	fmt.Fprintf(r.sh.Out, "%s  %s  %s: %s\n", cli.Paint(r.sh.OutColor(), style, padded), cli.Printable(row.File),
-		cli.Printable(status), strings.Join(said, ", "))
+		cli.Printable(status), strings.Join(counts, ", "))
 }
 
 func (r *replaying) notes(row replayRow) {
@@ -193,7 +193,7 @@ func (r *replaying) end(took time.Duration) error {
 		return cli.WriteJSON(r.sh.Out, r.rows)
 	}
 	if len(r.others) > 0 {
-		r.sh.Hint("%s of other workflows left out", history.Count(len(r.others), "recording"))
+		r.sh.Hint("%s of other workflows skipped", history.Count(len(r.others), "recording"))
 	}
 	agreeing := r.files - r.differing - r.broken
 	if r.format.String() == "text" && r.opts.At == nil {
@@ -211,25 +211,25 @@ func (r *replaying) end(took time.Duration) error {
 
 // sum prints the counts for several files.
 func (r *replaying) sum(agreeing int) {
-	said := []string{history.Number(agreeing) + " as recorded"}
+	counts := []string{history.Number(agreeing) + " as recorded"}
 	if r.differing > 0 {
-		said = append(said, history.Number(r.differing)+" not")
+		counts = append(counts, history.Number(r.differing)+" not")
 	}
 	if r.broken > 0 {
-		said = append(said, history.Number(r.broken)+" unreadable")
+		counts = append(counts, history.Number(r.broken)+" unreadable")
 	}
-	fmt.Fprintf(r.sh.Out, "%s: %s\n", history.Count(r.files, "recording"), strings.Join(said, ", "))
+	fmt.Fprintf(r.sh.Out, "%s: %s\n", history.Count(r.files, "recording"), strings.Join(counts, ", "))
 }
 
-// answer tells what a changed document would change: for new executions, and for running ones,
-// which keep their document unless they are migrated.
+// answer prints what a changed document would change: for new executions, and for running
+// ones, which keep their document unless they are migrated.
 func (r *replaying) answer(agreeing int) {
 	out, on, name := r.sh.Out, r.sh.OutColor(), cli.Printable(r.source.Name)
 	readable := r.files - r.broken
 	if agreeing == readable {
 		far := ""
 		if r.unfinished > 0 {
-			far = ", as far as those got that have not ended"
+			far = ", the unfinished ones as far as they got"
 		}
 		fmt.Fprintf(out, "%s with %s: %s%s\n", cli.Paint(on, cli.Green, "new executions behave as recorded"), name, history.Count(readable, "recording"), far)
 	} else {
@@ -250,7 +250,7 @@ func (r *replaying) answer(agreeing int) {
 		history.Number(r.unfinished), cli.Paint(on, style, "may be migrated"), how)
 }
 
-// migration tells whether a running execution can be migrated to the changed document.
+// migration prints whether a running execution can be migrated to the changed document.
 func (r *replaying) migration(m *recording.Migration) {
 	switch {
 	case m == nil:
@@ -264,7 +264,7 @@ func (r *replaying) migration(m *recording.Migration) {
 // states prints the state of a recording's executions at --at.
 func (r *replaying) states(row replayRow) {
 	first := row.States[0]
-	fmt.Fprintf(r.sh.Out, "%s at %s, %s after the start, behind event %d of %d (line %d)\n", cli.Printable(row.File),
+	fmt.Fprintf(r.sh.Out, "%s at %s, %s after the start, following event %d of %d (line %d)\n", cli.Printable(row.File),
 		first.At.Format(time.RFC3339Nano), history.Duration(first.Elapsed), first.Event, row.Events, first.Line)
 	for _, s := range row.States {
 		r.state(s)
@@ -323,8 +323,8 @@ func (r *replaying) member(indent, name, value string) {
 	fmt.Fprintf(r.sh.Out, "  %s%-10s %s\n", indent, cli.Printable(name), cli.OneLine(value))
 }
 
-// filmed replays one recording and plays it in the terminal UI until the user quits.
-func (r *replaying) filmed(ctx context.Context, files []string) error {
+// play replays one recording and plays it in the terminal UI until the user quits.
+func (r *replaying) play(ctx context.Context, files []string) error {
 	if len(files) != 1 {
 		return cli.Misusef("--tui shows one recording, got %d", len(files))
 	}

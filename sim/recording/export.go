@@ -3,7 +3,6 @@ package recording
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"time"
 
@@ -26,7 +25,7 @@ type Exported struct {
 	Start      time.Time
 	Secrets    map[string]any // sealed in the recording; secrets of a history that was read without them are sealed already
 
-	// Document returns a document that the execution ran before a migration, by its hash;
+	// Document returns the document with a hash, which the execution ran before a migration;
 	// nil if it is unknown.
 	Document func(hash string) (*dsl.Definition, error)
 }
@@ -34,9 +33,8 @@ type Exported struct {
 // Exporting is the Stop of a recording that was taken before its execution ended.
 const Exporting sim.Stop = "exported"
 
-// Export writes a recording of an execution whose calls were not recorded. Their results
-// stand in the history, in its task.completed events, and the header says "results":
-// "history".
+// Export writes a recording of an execution whose calls were not recorded. Their results are
+// in the history, in its task.completed events, and the header says "results": "history".
 type Export struct {
 	rec      *recording
 	trace    *sim.Trace
@@ -46,7 +44,7 @@ type Export struct {
 // documentLine records a document that the execution ran before the migration that
 // follows.
 type documentLine struct {
-	Record   string           `json:"record"` // document
+	Record   string           `json:"record"` // "document"
 	Document recordedDocument `json:"document"`
 }
 
@@ -92,11 +90,10 @@ func (e *Export) Add(history []event.Event) error {
 		}
 		e.rec.event(one)
 	}
-	return e.flush()
+	return e.rec.flush()
 }
 
-// Arrived returns the event from outside that an event.received entry of a history
-// records.
+// Arrived returns the event from outside that an event.received event of a history records.
 func Arrived(e event.Event) event.Event {
 	out := event.Event{Tenant: e.Tenant, Time: e.Time}
 	v, err := expr.Decode(e.Data)
@@ -136,15 +133,5 @@ func (e *Export) End(status decide.Status, output json.RawMessage, problem *even
 		Record: "result", Status: string(r.Status), Output: r.Output, Error: r.Error,
 		Stop: r.Stop, Order: e.trace.Sum(), Outcome: sim.OutcomeOf(r),
 	})
-	return e.flush()
-}
-
-func (e *Export) flush() error {
-	if e.rec.err == nil {
-		e.rec.err = e.rec.out.Flush()
-	}
-	if e.rec.err != nil {
-		return fmt.Errorf("write the recording: %w", e.rec.err)
-	}
-	return nil
+	return e.rec.flush()
 }

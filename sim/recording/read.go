@@ -22,7 +22,7 @@ import (
 // outside. It does not change once it is read.
 type Recording struct {
 	Name  string   // of the file
-	Notes []string // about the file, for people
+	Notes []string // remarks about the file, for users
 
 	header   headerLine
 	entries  []entry
@@ -54,8 +54,8 @@ type arrivedEntry struct {
 	at time.Time
 }
 
-// Read parses a recording. Known secrets replace their tokens; other tokens
-// become stand-ins. An error begins with the name and the line.
+// Read parses a recording. The given secrets replace their tokens; other tokens become
+// stand-ins. version is that of the running flunq. An error begins with the name and the line.
 func Read(name string, src []byte, secrets map[string]any, version string) (*Recording, error) {
 	r := &reading{
 		Recording: &Recording{Name: name, calls: map[string][]*callLine{}, known: map[string]int{}},
@@ -109,7 +109,7 @@ func (r *reading) take(text []byte) error {
 	}
 	switch {
 	case r.result != nil && line.Record != "":
-		return fmt.Errorf("a line of kind %q behind the result, which is the last line of a recording", line.Record)
+		return fmt.Errorf("a line of kind %q after the result, which is the last line of a recording", line.Record)
 	case line.Record == "history":
 		return r.takeHistory(line, raw)
 	case line.Record == "event":
@@ -140,9 +140,9 @@ func lineOf(text []byte) (line eventLine, err error) {
 }
 
 // errNoLine means that a line cannot be parsed at all.
-var errNoLine = errors.New("no line of a recording")
+var errNoLine = errors.New("not a line of a recording")
 
-// takeHeader parses the first line, and refuses a format that this version does not know.
+// takeHeader parses the first line, and rejects a format that this version does not know.
 func (r *reading) takeHeader(text []byte) error {
 	h := &r.header
 	err := json.Unmarshal(text, h)
@@ -150,7 +150,7 @@ func (r *reading) takeHeader(text []byte) error {
 		return errors.New("not a recording: want a header such as 'flunq run --record FILE' writes")
 	}
 	if h.Format > recordingFormat {
-		return fmt.Errorf("a recording of format %d, written by flunq %s: this flunq knows formats up to %d, a newer one is needed",
+		return fmt.Errorf("format %d, written by flunq %s: this flunq reads formats up to %d; use a newer flunq",
 			h.Format, h.Flunq, recordingFormat)
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *reading) takeHeader(text []byte) error {
 // check compares a document with its hash.
 func (doc recordedDocument) check() error {
 	if sum := sha256.Sum256([]byte(doc.Text)); doc.SHA256 != hex.EncodeToString(sum[:]) {
-		return errors.New("the text of a document does not have the hash that stands beside it: the file was changed, or damaged")
+		return errors.New("the text of a document does not match its hash: the file was changed or damaged")
 	}
 	return nil
 }
@@ -188,10 +188,11 @@ func (r *reading) takeHistory(line eventLine, raw []byte) error {
 		return err
 	}
 	if e.Execution == "" {
-		return errors.New("an event of a history without executionid")
+		return errors.New("a history event without executionid")
 	}
 	r.entries = append(r.entries, entry{e, r.at})
-	// The hash of an export covers its tokens, that of a run the secrets themselves.
+	// The hash of an export covers the tokens of secrets, that of a run the secrets
+	// themselves.
 	if r.header.Results == "history" && (bytes.Contains(raw, []byte(tokenMark)) || line.Base64 != nil) {
 		if line, err = lineOf(raw); err == nil {
 			e, err = line.Event()
@@ -260,7 +261,7 @@ func (r *reading) skip(kind string, text []byte) error {
 	if kind == "" {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(text, &members); err != nil || members == nil {
-			return errors.New("no line of a recording: want an object")
+			return errors.New("not a line of a recording: want an object")
 		}
 		for name := range members {
 			if kind == "" || name < kind {
@@ -294,22 +295,22 @@ func (r *reading) finish(secrets map[string]any, version string) {
 	switch r.faults {
 	case 0:
 	case 1:
-		r.note("1 fault struck when this was recorded (line %d)", r.first["fault"])
+		r.note("1 fault was injected when this was recorded (line %d)", r.first["fault"])
 	default:
-		r.note("%s struck when this was recorded (the first: line %d)", history.Count(r.faults, "fault"), r.first["fault"])
+		r.note("%s were injected when this was recorded (the first in line %d)", history.Count(r.faults, "fault"), r.first["fault"])
 	}
 	for _, kind := range r.kinds {
 		text := fmt.Sprintf("%s of kind %q", history.Count(r.skipped[kind], "line"), kind)
 		if r.skipped[kind] == 1 {
 			text = fmt.Sprintf("a line of kind %q", kind)
 		}
-		r.note("%s passed over (line %d)", text, r.first[kind])
+		r.note("%s skipped (line %d)", text, r.first[kind])
 	}
 	if newerVersion(r.header.Flunq, version) {
 		r.note("recorded by flunq %s, which is newer than this one (%s)", r.header.Flunq, version)
 	}
 	if r.result == nil {
-		r.note("there is no result: the recording ends at line %d", r.at)
+		r.note("the recording has no result: it ends at line %d", r.at)
 	}
 }
 
@@ -354,7 +355,7 @@ func (r *Recording) Execution() string { return r.header.ID }
 // fromHistory reports whether this is an export, which has no recorded calls.
 func (r *Recording) fromHistory() bool { return r.header.Results == "history" }
 
-// limits returns the limits that the execution ran with.
+// limits returns the limits with which the execution ran.
 func (r *Recording) limits() decide.Limits {
 	if r.header.Limits == nil {
 		return decide.DefaultLimits()

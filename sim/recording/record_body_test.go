@@ -52,10 +52,10 @@ do:
 			}
 			head := <-heads
 			if strings.Contains(head, "Transfer-Encoding") {
-				t.Errorf("%s, %s, sends chunks:\n%s", method, name, head)
+				t.Errorf("%s, %s, is chunked:\n%s", method, name, head)
 			}
 			if method != http.MethodDelete && !strings.Contains(head, "Content-Length: 0\r\n") {
-				t.Errorf("%s, %s, says no length:\n%s", method, name, head)
+				t.Errorf("%s, %s, has no Content-Length:\n%s", method, name, head)
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package recording writes runs of the simulator and histories from Redis as recordings, reads them
-// and replays them.
+// Package recording writes runs of the simulator and histories from Redis as recordings, reads
+// recordings and replays them.
 package recording
 
 import (
@@ -44,7 +44,7 @@ type (
 		Results  string             `json:"results,omitempty"` // "history": calls were not recorded, see Export
 		recordedFlags
 	}
-	// recordedFlags are the settings that influence the run and differ from the defaults.
+	// recordedFlags holds the settings that influence the run and differ from the defaults.
 	recordedFlags struct {
 		Calls      string          `json:"calls,omitempty"`   // "real": they took real time
 		Secrets    any             `json:"secrets,omitempty"` // the shape of the secrets: names and kinds of values
@@ -77,7 +77,7 @@ type (
 		Response  *recordedResponse `json:"response,omitempty"`
 		Error     string            `json:"error,omitempty"`
 		TookMS    float64           `json:"took_ms"`
-		Open      bool              `json:"open,omitempty"` // there was no answer before the end
+		Open      bool              `json:"open,omitempty"` // it had no answer when the run ended
 
 		line int // in the recording that was read
 	}
@@ -106,8 +106,8 @@ type recording struct {
 	err      error
 }
 
-// Record is like Run, and writes everything that a replay needs to out, one JSON object
-// per line.
+// Record is like sim.Run, and also writes everything that a replay needs to out, one JSON
+// object per line.
 func Record(ctx context.Context, cfg sim.Config, out io.Writer) (*sim.Result, error) {
 	cfg = cfg.WithDefaults()
 	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(cfg.Secrets)), redactor: event.NewRedactor(cfg.Secrets)}
@@ -132,7 +132,7 @@ func Record(ctx context.Context, cfg sim.Config, out io.Writer) (*sim.Result, er
 			Stop: result.Stop, Order: result.Order, Effects: result.Effects, Outcome: result.Outcome,
 		})
 	}
-	// After an error, the events before it help to find its cause.
+	// Even after an error, the events before it help to find its cause.
 	return result, errors.Join(err, rec.flush())
 }
 
@@ -181,7 +181,7 @@ func flagsOf(cfg sim.Config) recordedFlags {
 	return f
 }
 
-// realCalls marks a run whose calls took real time, so the times of a replay differ
+// realCalls marks a run whose calls took real time, so that the times of a replay differ
 // slightly.
 const realCalls = "real"
 

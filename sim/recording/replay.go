@@ -16,9 +16,9 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Replayer replays recordings: it decides each one again, takes what came from outside
-// from the recording, and reports the first difference. It needs neither Redis nor a
-// simulation, and parses each document once. It is safe for concurrent use.
+// Replayer replays recordings: it repeats every decision, takes what came from outside from
+// the recording, and reports the first difference. It runs a simulation only for
+// ReplayOptions.Full, and parses each document once. It is safe for concurrent use.
 type Replayer struct {
 	opts ReplayOptions
 
@@ -27,12 +27,12 @@ type Replayer struct {
 	envs map[string]*decide.Env // of documents without secrets
 }
 
-// ReplayOptions say what recordings are compared with, and how far.
+// ReplayOptions says how recordings are replayed.
 type ReplayOptions struct {
 	Workflow    *dsl.Definition // replaces the recorded document of the same name; nil: none
-	StrictOrder bool            // a different order is a difference, too
-	Full        bool            // also simulate it again with the whole engine
-	At          *Moment         // stop there; nil: at the end
+	StrictOrder bool            // a different order of independent events is a difference, too
+	Full        bool            // also repeat the simulation with the whole engine
+	At          *Moment         // the replay stops there; nil: at the end
 }
 
 // Moment is a point in a recording, given by the first of these fields that is set.
@@ -66,11 +66,11 @@ type Verdict struct {
 	States     []State     `json:"states,omitempty"` // at ReplayOptions.At
 }
 
-// Migration says whether a running execution may be migrated to a changed document: its
-// whole history must follow from that document.
+// Migration says whether a running execution can be migrated to a changed document: its whole
+// history must follow from the document.
 type Migration struct {
 	MayBe  bool   `json:"may_be_migrated"`
-	Reason string `json:"reason,omitempty"` // why it may not
+	Reason string `json:"reason,omitempty"` // why it cannot
 }
 
 // The values of Verdict.Order.
@@ -131,7 +131,7 @@ type replay struct {
 	diff      *Difference
 	tolerated *Difference // the first difference that a running execution tolerates, because it keeps its recorded result
 	notes     []string
-	loose     bool // independent branches had another order
+	loose     bool // independent branches had a different order
 	differ    int  // index of the first entry that was out of order
 }
 
@@ -142,7 +142,7 @@ type document struct {
 	wasName  string
 }
 
-// changed reports whether the replay uses another document than the recorded one.
+// changed reports whether the replay uses a different document than the recorded one.
 func (d *document) changed() bool { return d.was != d.now }
 
 // read parses the documents.
@@ -178,8 +178,8 @@ func (p *replay) document(recorded recordedDocument) *document {
 	got := p.by.parse(recorded)
 	if got.def == nil {
 		p.diff = &Difference{
-			What: "document", Line: 1, Recorded: "a document that could be run",
-			Replayed: "it is not valid any more: " + cut(got.mistake),
+			What: "document", Line: 1, Recorded: "a valid document",
+			Replayed: "it is no longer valid: " + cut(got.mistake),
 		}
 		return nil
 	}
@@ -265,17 +265,17 @@ func (p *replay) checkInput(e entry) {
 	if e.Type != event.ExecutionStarted || dataOf(p.header.Input) == nil || decide.DecodeData(e.Event, &started) != nil {
 		return
 	}
-	if g := (likeness{}).between(started.Input, p.header.Input); g != nil {
-		p.differs(&Difference{What: "input", Recorded: described(e.Event), Replayed: "the header has the input " + excerpt(p.header.Input)}, g)
+	if g := (comparison{}).between(started.Input, p.header.Input); g != nil {
+		p.differs(&Difference{What: "input", Recorded: Describe(e.Event), Replayed: "the header has the input " + excerpt(p.header.Input)}, g)
 	}
 }
 
-// take follows one event.
+// take passes one event to its execution.
 func (p *replay) take(e entry) {
 	w := p.walks[e.Execution]
 	if w == nil && e.Type != event.ExecutionStarted {
 		p.differs(&Difference{
-			What: "unexpected", Recorded: described(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
+			What: "unexpected", Recorded: Describe(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
 		}, nil)
 		return
 	}
@@ -318,12 +318,12 @@ func (p *replay) children() {
 		case slices.Contains(roots, id):
 		case !known:
 			p.at = w.from
-			p.differs(&Difference{What: "unexpected", Recorded: described(w.started), Replayed: "nothing: no task has started it"}, nil)
+			p.differs(&Difference{What: "unexpected", Recorded: Describe(w.started), Replayed: "nothing: no task has started it"}, nil)
 			return
 		default:
 			p.at = w.from
-			if g := p.likeness().between(w.started.Data, start.Data); g != nil {
-				p.differs(&Difference{What: "event", Recorded: described(w.started), Replayed: described(start)}, g)
+			if g := p.comparison().between(w.started.Data, start.Data); g != nil {
+				p.differs(&Difference{What: "event", Recorded: Describe(w.started), Replayed: Describe(start)}, g)
 				return
 			}
 		}
@@ -333,16 +333,16 @@ func (p *replay) children() {
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.starts)) {
 		if p.walks[id] == nil {
-			p.differs(&Difference{What: "missing", Recorded: "nothing of it", Replayed: described(p.starts[id])}, nil)
+			p.differs(&Difference{What: "missing", Recorded: "nothing", Replayed: Describe(p.starts[id])}, nil)
 			return
 		}
 	}
 }
 
-// likeness returns how to compare data. If a document's version changed, the sources of
+// comparison returns how to compare data. If a document's version changed, the sources of
 // its emitted events may differ accordingly.
-func (p *replay) likeness(ignore ...string) likeness {
-	l := likeness{ignore: ignore}
+func (p *replay) comparison(ignore ...string) comparison {
+	l := comparison{ignore: ignore}
 	for _, d := range p.docs {
 		if d.changed() {
 			l.alias = [2]string{sourceOf(d.was), sourceOf(d.now)}

@@ -21,9 +21,8 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// checkCall performs a call again, answered from the recording. A task run that was
-// performed more than once, after a crash, has several exchanges, one of which gave the
-// result.
+// checkCall repeats a call, with answers from the recording. A task run that was performed
+// more than once, after a crash, has several exchanges, one of which gave the result.
 func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 	exchanges := w.calls[e.Execution+" "+e.Task]
 	var first func()
@@ -52,7 +51,7 @@ func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answ
 		if stopped(e) {
 			return nil, nil
 		}
-		return &Difference{What: "exchange", Recorded: described(e), Replayed: "it calls " + a.lacking + ", to which the recording has no answer"}, nil
+		return &Difference{What: "exchange", Recorded: Describe(e), Replayed: "it calls " + a.lacking + ", for which the recording has no answer"}, nil
 	}
 	if err == nil {
 		err = w.limits().Output(output)
@@ -60,7 +59,7 @@ func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answ
 	if err == nil {
 		c.Success, c.Output = true, expr.Encode(output)
 	} else if c.Error, err = w.env.ProblemOf(err, task.Ref); err != nil {
-		return &Difference{What: "computed", Recorded: described(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
+		return &Difference{What: "computed", Recorded: Describe(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
 	}
 	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {
 		return nil, nil // the error text depends on more than is recorded
@@ -119,7 +118,7 @@ func (a *answers) compare(line *callLine, req *http.Request, body []byte) {
 		a.differs = &Difference{What: "request", Line: line.line, Recorded: "it called " + cut(was), Replayed: "it calls " + cut(now)}
 		return
 	}
-	if g := (likeness{}).between(line.sent(), body); g != nil {
+	if g := (comparison{}).between(line.sent(), body); g != nil {
 		a.differs = &Difference{
 			What: "request", Line: line.line,
 			Recorded: fmt.Sprintf("it called %s with the body %s", cut(was), excerpt(line.sent())),
@@ -129,7 +128,7 @@ func (a *answers) compare(line *callLine, req *http.Request, body []byte) {
 	}
 }
 
-// plainURL unescapes a URL, since escapes can be written in several ways.
+// plainURL unescapes a URL, since a URL can be escaped in several ways.
 func plainURL(text string) string {
 	if plain, err := url.QueryUnescape(text); err == nil {
 		return plain
@@ -137,7 +136,7 @@ func plainURL(text string) string {
 	return text
 }
 
-// failed reports whether an error came instead of an answer, or of a part of it.
+// failed reports whether an error came instead of the answer or of a part of it.
 func (c *callLine) failed() bool { return c.Response == nil || c.Error != "" }
 
 // sent returns the body of the request.

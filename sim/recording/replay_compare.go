@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// likeness says when two pieces of data count as equal.
-type likeness struct {
+// comparison defines when two pieces of data count as equal.
+type comparison struct {
 	ignore []string  // top-level members that may differ
 	alias  [2]string // a text in the recording and its equivalent now
 }
@@ -24,7 +24,7 @@ type difference struct {
 }
 
 // between returns the first difference of two JSON texts; nil if they are equal.
-func (l likeness) between(recorded, now []byte) *difference {
+func (l comparison) between(recorded, now []byte) *difference {
 	if bytes.Equal(recorded, now) {
 		return nil
 	}
@@ -57,7 +57,7 @@ func without(object map[string]any, names []string) map[string]any {
 	return out
 }
 
-func (l likeness) difference(path string, a, b any) *difference {
+func (l comparison) difference(path string, a, b any) *difference {
 	switch x := a.(type) {
 	case map[string]any:
 		if y, ok := b.(map[string]any); ok {
@@ -78,7 +78,7 @@ func (l likeness) difference(path string, a, b any) *difference {
 	return &difference{path: path, recorded: a, now: b}
 }
 
-func (l likeness) objects(path string, a, b map[string]any) *difference {
+func (l comparison) objects(path string, a, b map[string]any) *difference {
 	names := slices.Collect(maps.Keys(a))
 	for name := range b {
 		if _, ok := a[name]; !ok {
@@ -100,7 +100,7 @@ func (l likeness) objects(path string, a, b map[string]any) *difference {
 	return nil
 }
 
-func (l likeness) lists(path string, a, b []any) *difference {
+func (l comparison) lists(path string, a, b []any) *difference {
 	for i := range max(len(a), len(b)) {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		if i >= len(a) {

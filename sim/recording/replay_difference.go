@@ -17,10 +17,10 @@ import (
 // Difference is the first place where a replay differs from the recording, described from
 // both sides.
 type Difference struct {
-	// What is the kind of difference: event (it has other data), missing (from the
-	// recording), unexpected (the replay has no such event), computed (a task has another
-	// result), request (a call asks something else), exchange (there is no answer),
-	// arrival (an event from outside), input, document, result, hash or order.
+	// What is the kind of difference: event (its data differs), missing (from the recording),
+	// unexpected (the replay has no such event), computed (the result of a task differs),
+	// request (a call sends something else), exchange (the recording has no answer), arrival
+	// (an event from outside), input, document, result, hash or order.
 	What string `json:"what"`
 
 	Execution string `json:"execution,omitempty"`
@@ -77,20 +77,20 @@ func (p *replay) differs(d *Difference, g *difference) {
 		d.task = e.Task
 	}
 	if d.task == "" && d.now == "" && e.Type != event.TimerScheduled && e.Type != event.TimerCancelled {
-		d.task = p.underWay(e.Execution)
+		d.task = p.innermost(e.Execution)
 	}
 	if d.now == "" {
 		d.now = d.task
 	}
 	p.locate(d, e.Execution)
 	if p.sealed && d.What != "order" && d.What != "hash" {
-		d.Hint = "secrets are not in a recording, and what is made of them may differ: --secrets FILE gives them"
+		d.Hint = "a recording does not contain secrets, and values computed from them may differ: pass them with --secrets FILE"
 	}
 	p.diff = d
 }
 
-// underWay returns the innermost open task of an execution, "" if there is none.
-func (p *replay) underWay(execution string) string {
+// innermost returns the innermost open task run of an execution, "" if there is none.
+func (p *replay) innermost(execution string) string {
 	w := p.walks[execution]
 	if w == nil || w.state == nil {
 		return ""
@@ -128,7 +128,7 @@ func (p *replay) locate(d *Difference, execution string) {
 	}
 }
 
-// timeLimit is used like a task reference for the timeout of the whole workflow.
+// timeLimit stands in place of a task reference for the timeout of the whole workflow.
 const timeLimit = "timeout"
 
 func placeOf(def *dsl.Definition, name, ref string) *Place {
@@ -163,16 +163,17 @@ func (p *replay) compareResult() {
 		p.resultDiffers(fmt.Sprintf("the result says that the execution is %s", was.Status), replayed, nil)
 		return
 	}
-	if g := p.likeness().between(was.Output, now.Output); g != nil {
+	if g := p.comparison().between(was.Output, now.Output); g != nil {
 		p.resultDiffers("the result has the output "+excerpt(was.Output), "the output is "+excerpt(now.Output), prefixed(".output", g))
 		return
 	}
-	if g := (likeness{}).between(event.Encode(was.Error), event.Encode(now.Error)); g != nil {
+	if g := (comparison{}).between(event.Encode(was.Error), event.Encode(now.Error)); g != nil {
 		p.resultDiffers("the result has the error "+excerpt(event.Encode(was.Error)), "the error is "+excerpt(event.Encode(now.Error)), prefixed(".error", g))
 		return
 	}
 	now.Effects = was.Effects
-	// The hash of an export covers its tokens, that of a run its secrets.
+	// The hash of an export covers the tokens of secrets, that of a run the secrets
+	// themselves.
 	if p.marked && (p.sealed || p.fromHistory()) || p.result.Outcome == sim.OutcomeOf(was) || p.result.Outcome == sim.OutcomeOf(now) {
 		return
 	}
@@ -205,9 +206,9 @@ func (p *replay) recordedResult() *sim.Result {
 func (p *replay) checkOrder() {
 	switch {
 	case p.loose:
-		p.reordered(fmt.Sprintf("independent branches go on in another order, first at event %d (line %d)", p.differ+1, p.entries[p.differ].line))
+		p.reordered(fmt.Sprintf("independent branches continue in a different order, first at event %d (line %d)", p.differ+1, p.entries[p.differ].line))
 	case p.ordered() == OtherOrder:
-		p.reordered("the order of the events in this file is not the one that was recorded, or one of them was changed where nothing follows from it (their hash differs)")
+		p.reordered("the events in this file are not in the order in which they were recorded, or one without consequences was changed (their hash differs)")
 	}
 }
 
@@ -220,7 +221,7 @@ func (p *replay) reordered(text string) {
 	if p.loose {
 		p.at = p.differ
 	}
-	p.differs(&Difference{What: "order", Recorded: "the order of the events is part of the recording", Replayed: text}, nil)
+	p.differs(&Difference{What: "order", Recorded: "the recorded order of the events", Replayed: text}, nil)
 	if !p.loose {
 		p.diff.Event, p.diff.Line = 0, p.lastLine()
 	}

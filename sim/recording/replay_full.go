@@ -11,16 +11,16 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// simulate runs a recording again in the simulator, and compares the events of each task
-// run and the result. A different order of independent events is only a note, unless
-// StrictOrder is set.
+// simulate repeats the recorded run in the simulator, and compares the events of each task run
+// and the result. A different order of independent events is only a note, unless StrictOrder
+// is set.
 func (p *replay) simulate(ctx context.Context, v *Verdict) error {
 	switch {
 	case p.fromHistory():
-		v.Notes = append(v.Notes, "not simulated: a history from Redis has no exchanges that could answer the calls")
+		v.Notes = append(v.Notes, "not simulated: a history from Redis has no recorded answers to calls")
 		return nil
 	case p.faults > 0:
-		v.Notes = append(v.Notes, "not simulated: what went wrong would go wrong at other times; 'flunq sim' repeats it from its seed")
+		v.Notes = append(v.Notes, "not simulated: the faults would come at other times; 'flunq sim' repeats them from the seed")
 		return nil
 	}
 	cfg := p.config()
@@ -56,7 +56,7 @@ func (p *replay) config() sim.Config {
 	return cfg
 }
 
-// mocks returns the events from outside at their times.
+// mocks returns mocks that send the events from outside at their recorded times.
 func (p *replay) mocks() *mock.Set {
 	m := &mock.Set{}
 	for _, a := range p.arrivals {
@@ -91,7 +91,7 @@ func (p *replay) compareHistories(came []event.Event) {
 		}
 		rest := now[threadOf(was.Event)]
 		if len(rest) == 0 {
-			p.differs(&Difference{What: "unexpected", Recorded: described(was.Event), Replayed: "nothing like it happens in the simulation"}, nil)
+			p.differs(&Difference{What: "unexpected", Recorded: Describe(was.Event), Replayed: "the simulation has no such event"}, nil)
 			return
 		}
 		now[threadOf(was.Event)] = rest[1:]
@@ -104,39 +104,39 @@ func (p *replay) compareHistories(came []event.Event) {
 	}
 	for _, e := range came {
 		if rest := now[threadOf(e)]; len(rest) > 0 {
-			p.differs(&Difference{What: "missing", Recorded: "nothing more of it", Replayed: described(rest[0]), task: rest[0].Task}, nil)
+			p.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: Describe(rest[0]), task: rest[0].Task}, nil)
 			return
 		}
 	}
 	if order >= 0 {
 		p.loose, p.differ = true, order
-		p.reordered(fmt.Sprintf("the simulation takes what is independent in another order, first at event %d (line %d)", order+1, p.entries[order].line))
+		p.reordered(fmt.Sprintf("the simulation has a different order of independent events, first at event %d (line %d)", order+1, p.entries[order].line))
 	}
 }
 
-// compareSimilar compares two events at the same place of the same thread.
+// compareSimilar compares two events at the same position of the same task run.
 func (p *replay) compareSimilar(was, now event.Event) {
 	ignore := []string{}
-	// An executor measures durations from when it received the task, and the time of a
-	// real call cannot be reproduced exactly.
 	if was.Type == event.ExecutionStarted {
 		ignore = append(ignore, "nonce")
 	}
+	// An executor measures durations from when it received the task, and the time of a
+	// real call cannot be reproduced exactly.
 	if was.Type == event.TaskCompleted {
 		ignore = append(ignore, "duration_ms", "call") // earlier versions do not record these
 	}
 	if p.header.Calls == realCalls && p.exchange > 0 {
 		ignore = append(ignore, "fire_at", "fired_at", "scheduled_for", "duration_ms")
 	}
-	g := (likeness{}).between(event.Encode(was.Type), event.Encode(now.Type))
+	g := (comparison{}).between(event.Encode(was.Type), event.Encode(now.Type))
 	if g == nil && !was.Time.Equal(now.Time) && !slices.Contains(ignore, "fired_at") {
 		g = &difference{path: "time", recorded: stamp(was.Time), now: stamp(now.Time)}
 	}
 	if g == nil {
-		g = (likeness{ignore: ignore}).between(was.Data, now.Data)
+		g = (comparison{ignore: ignore}).between(was.Data, now.Data)
 	}
 	if g != nil {
-		p.differs(&Difference{What: "event", Recorded: described(was), Replayed: described(now) + " (in the simulation)"}, g)
+		p.differs(&Difference{What: "event", Recorded: Describe(was), Replayed: Describe(now) + " (in the simulation)"}, g)
 	}
 }
 
@@ -145,7 +145,7 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 // compareSimulated compares the result.
 func (p *replay) compareSimulated(now *sim.Result) {
 	was := p.recordedResult()
-	if was.Status == now.Status && (likeness{}).between(was.Output, now.Output) == nil {
+	if was.Status == now.Status && (comparison{}).between(was.Output, now.Output) == nil {
 		return
 	}
 	p.resultDiffers(

@@ -216,7 +216,7 @@ http: [{respond: {body: {price: 21}}}]
 events: [{after: PT5S, id: e-1, type: com.shop.paid, source: /shop, data: {order: 7}}]
 `
 
-// A change in a recording is found where it is, and described from both sides.
+// A change in a recording is found in its place, and described from both sides.
 func TestReplayFindsChanges(t *testing.T) {
 	t.Parallel()
 	src := recordedText(t, twoCalls, twoCallsMocks, nil)
@@ -287,8 +287,8 @@ do:
           - right: {do: [{r1: {wait: PT2S}}, {r2: {set: {b: 1}}}]}
 `
 
-// Another order of independent branches is the same behavior, and a difference only if
-// StrictOrder is set; another order within a branch is always one.
+// A different order of independent branches is a difference only if StrictOrder is set; a
+// different order within a branch always is.
 func TestReplayOrder(t *testing.T) {
 	t.Parallel()
 	lines := strings.SplitAfter(string(recordedText(t, branches, "{}", nil)), "\n")
@@ -359,7 +359,7 @@ func TestReplayWorkflow(t *testing.T) {
 	}
 }
 
-// A replay can stop anywhere and show what there is.
+// A replay can stop anywhere and show the state.
 func TestReplayStates(t *testing.T) {
 	t.Parallel()
 	src := recordedText(t, `
@@ -395,7 +395,7 @@ do:
 	}
 }
 
-// Secrets are in no form in a recording, and it replays both with them and without.
+// A recording contains secrets in no form, and it replays both with them and without.
 func TestReplaySecrets(t *testing.T) {
 	t.Parallel()
 	secrets := map[string]any{"key": `pa ss"w/ö&rd`, "db": map[string]any{"username": "joseph", "password": "hunter2<hunter2>"}}
@@ -408,7 +408,7 @@ do:
 `, `{http: [{respond: {body: {said: "hunter2<hunter2>"}}}]}`, secrets)
 	for _, form := range []string{"pa ss", "pa%20ss", "pa+ss", "hunter2", "joseph", "cGEgc3Mid"} {
 		if bytes.Contains(src, []byte(form)) {
-			t.Errorf("the recording has %s", form)
+			t.Errorf("the recording contains %s", form)
 		}
 	}
 	for _, given := range []map[string]any{nil, secrets} {
@@ -431,14 +431,14 @@ func TestReadRecording(t *testing.T) {
 		"empty":         {"\n", "x: empty, want a recording"},
 		"a document":    {heading, "x:1: not a recording: want a header"},
 		"another JSON":  {`{"a":1}`, "x:1: not a recording"},
-		"newer":         {strings.Replace(src, `"format":2,"flunq":""`, `"format":3,"flunq":"9.1.0"`, 1), "x:1: a recording of format 3, written by flunq 9.1.0: this flunq knows formats up to 2"},
+		"newer":         {strings.Replace(src, `"format":2,"flunq":""`, `"format":3,"flunq":"9.1.0"`, 1), "x:1: format 3, written by flunq 9.1.0: this flunq reads formats up to 2"},
 		"cut off":       {strings.Join(strings.SplitAfter(src, "\n")[:6], "") + `{"record":"his`, "x:7: the recording is cut off in the middle of this line"},
 		"header alone":  {src[:strings.Index(src, "\n")+1], "x: the recording has no history"},
-		"damaged":       {strings.Replace(src, "\n{", "\nnonsense{", 1), "x:2: no line of a recording"},
-		"changed":       {strings.Replace(src, "price * 2", "price * 3", 1), "x:1: the text of a document does not have the hash"},
-		"two":           {src + src, "behind the result"},
+		"damaged":       {strings.Replace(src, "\n{", "\nnonsense{", 1), "x:2: not a line of a recording"},
+		"changed":       {strings.Replace(src, "price * 2", "price * 3", 1), "x:1: the text of a document does not match its hash"},
+		"two":           {src + src, "after the result"},
 		"event's time":  {strings.Replace(src, `"time":"2026`, `"time":"x026`, 1), "x:2: not an event"},
-		"event without": {strings.Replace(src, `,"executionid":"x"`, "", 1), "x:2: an event of a history without executionid"},
+		"event without": {strings.Replace(src, `,"executionid":"x"`, "", 1), "x:2: a history event without executionid"},
 	} {
 		if _, err := recording.Read("x", []byte(c.src), nil, "1.0.0"); err == nil || !strings.HasPrefix(err.Error(), c.want) && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
@@ -453,7 +453,7 @@ func TestReplayNotes(t *testing.T) {
 	src = strings.Replace(src, `"flunq":""`, `"flunq":"2.0.0"`, 1)
 	src = strings.Replace(src, "\n", "\n{\"fault\":{\"kind\":\"drop\"}}\n{\"record\":\"fault\"}\n{\"record\":\"weather\"}\n", 1)
 	v := replayed(t, []byte(src), recording.ReplayOptions{})
-	want := []string{"2 faults struck when this was recorded (the first: line 2)", `a line of kind "weather" passed over (line 4)`, "recorded by flunq 2.0.0, which is newer than this one (1.0.0)"}
+	want := []string{"2 faults were injected when this was recorded (the first in line 2)", `a line of kind "weather" skipped (line 4)`, "recorded by flunq 2.0.0, which is newer than this one (1.0.0)"}
 	if !v.Agrees || !slices.Equal(v.Notes, want) {
 		t.Errorf("%+v", v)
 	}
@@ -475,8 +475,8 @@ func TestReplayFaults(t *testing.T) {
 	}
 }
 
-// The recordings in testdata never change: every later flunq must agree with them. They
-// have format 1.
+// The recordings in testdata never change: they have format 1, and every later flunq must
+// agree with them.
 func TestReplayKept(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/recordings/*.jsonl")

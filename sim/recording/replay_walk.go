@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// walk follows the history of one execution. It makes each decision again and applies
-// each recorded input after checking it.
+// walk follows the history of one execution. It repeats each decision, and checks each
+// recorded input before applying it.
 type walk struct {
 	*replay
 
@@ -28,7 +28,7 @@ type walk struct {
 	made   []event.Event          // decided but not yet seen in the recording
 	asked  map[string]event.Event // open requests, by task run
 	last   event.Event            // the last event that was seen
-	failed *event.Problem         // the error with which the engine gave it up
+	failed *event.Problem         // the error with which the engine gave up on it
 }
 
 // begin starts the execution.
@@ -128,15 +128,14 @@ func (p *replay) history(execution string, end int) (out []event.Event) {
 	return out
 }
 
-// migration reports whether the running execution may be migrated to the changed
-// document.
+// migration reports whether the running execution can be migrated to the changed document.
 func (p *replay) migration() *Migration {
 	_, err := decide.Rebuild(p.env(p.main), p.history(p.header.ID, len(p.entries)))
 	if err == nil {
 		return &Migration{MayBe: true}
 	}
 	if d, diverges := errors.AsType[*decide.Divergence](err); diverges {
-		return &Migration{Reason: fmt.Sprintf("event %d of its history is: %s; by the new document: %s", d.Version, described(d.Got), described(d.Want))}
+		return &Migration{Reason: fmt.Sprintf("event %d of its history is: %s; with the new document it would be: %s", d.Version, Describe(d.Got), Describe(d.Want))}
 	}
 	return &Migration{Reason: cut(err.Error())}
 }
@@ -176,14 +175,14 @@ func (w *walk) match(e event.Event) {
 	i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task })
 	if i < 0 || slices.ContainsFunc(w.made[:i], func(m event.Event) bool { return !independent(m.Task, e.Task) }) {
 		want := w.made[0]
-		w.differs(&Difference{What: "unexpected", Recorded: described(e), Replayed: described(want), now: want.Task}, nil)
+		w.differs(&Difference{What: "unexpected", Recorded: Describe(e), Replayed: Describe(want), now: want.Task}, nil)
 		return
 	}
 	if i > 0 && !w.loose {
 		w.loose, w.differ = true, w.at
 	}
-	if g := w.likeness().between(e.Data, w.made[i].Data); g != nil {
-		w.differs(&Difference{What: "event", Recorded: described(e), Replayed: described(w.made[i])}, g)
+	if g := w.comparison().between(e.Data, w.made[i].Data); g != nil {
+		w.differs(&Difference{What: "event", Recorded: Describe(e), Replayed: Describe(w.made[i])}, g)
 		return
 	}
 	w.made = slices.Delete(w.made, i, i+1)
@@ -209,7 +208,7 @@ func (w *walk) apply(e event.Event) {
 		return
 	}
 	if !applied {
-		w.unexpected(e, "nothing: it means nothing here, as "+w.doing())
+		w.unexpected(e, "nothing: the event has no effect, since "+w.doing())
 		return
 	}
 	delete(w.asked, e.Task)
@@ -245,8 +244,8 @@ func (w *walk) decided(d *decide.Decision) {
 	}
 }
 
-// gaveUp accepts the end of an execution that the engine gave up. It is not a decision,
-// because its cause lies outside.
+// gaveUp accepts the end of an execution on which the engine gave up. This end is not a
+// decision, because its cause lies outside.
 func (w *walk) gaveUp(e event.Event) bool {
 	var ended event.Ended
 	if e.Type != event.WorkflowFailed || decide.DecodeData(e, &ended) != nil || ended.Error == nil {
@@ -256,21 +255,21 @@ func (w *walk) gaveUp(e event.Event) bool {
 		return false
 	}
 	w.failed = ended.Error
-	w.notes = append(w.notes, fmt.Sprintf("the engine gave the execution up at event %d (line %d): %s", w.at+1, w.entries[w.at].line, cut(ended.Error.Detail)))
+	w.notes = append(w.notes, fmt.Sprintf("the engine gave up on the execution at event %d (line %d): %s", w.at+1, w.entries[w.at].line, cut(ended.Error.Detail)))
 	return true
 }
 
 // unexpected reports an event that the replay does not produce.
 func (w *walk) unexpected(e event.Event, replayed string) {
-	w.differs(&Difference{What: "unexpected", Recorded: described(e), Replayed: replayed}, nil)
+	w.differs(&Difference{What: "unexpected", Recorded: Describe(e), Replayed: replayed}, nil)
 }
 
 // broken reports an event that the engine cannot apply.
 func (w *walk) broken(e event.Event, err error) {
-	w.differs(&Difference{What: "unexpected", Recorded: described(e), Replayed: "the engine cannot take it: " + cut(err.Error())}, nil)
+	w.differs(&Difference{What: "unexpected", Recorded: Describe(e), Replayed: "the engine rejects it: " + cut(err.Error())}, nil)
 }
 
-// doing describes what an execution does if nothing was decided.
+// doing describes an execution that has no decision to make.
 func (w *walk) doing() string {
 	if w.state.Status.Ended() {
 		return "the execution has ended: it is " + string(w.state.Status)
@@ -291,7 +290,7 @@ func (w *walk) leftover() {
 	if w.loose {
 		w.at = w.differ
 	}
-	w.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: described(want), task: want.Task}, nil)
+	w.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: Describe(want), task: want.Task}, nil)
 }
 
 // result returns how the execution has ended so far.
@@ -326,14 +325,14 @@ func (w *walk) checkArrival(e event.Event) {
 	}
 	i, known := w.known[key]
 	if !known {
-		w.differs(&Difference{What: "arrival", Recorded: described(e), Replayed: "no such event comes from outside: the recording has no line for it"}, nil)
+		w.differs(&Difference{What: "arrival", Recorded: Describe(e), Replayed: "no such event from outside: the recording has no line for it"}, nil)
 		return
 	}
 	came := w.arrivals[i]
 	now := decide.Received(came.Event, e.Execution)
-	if g := w.likeness("time").between(e.Data, now.Data); g != nil {
+	if g := w.comparison("time").between(e.Data, now.Data); g != nil {
 		w.differs(&Difference{
-			What: "arrival", Recorded: described(e), Replayed: fmt.Sprintf("%s (line %d)", described(now), came.line),
+			What: "arrival", Recorded: Describe(e), Replayed: fmt.Sprintf("%s (line %d)", Describe(now), came.line),
 		}, g)
 	}
 }
@@ -386,25 +385,25 @@ func (w *walk) checkChild(e event.Event) {
 		w.unexpected(e, "nothing: execution "+id+" has not ended")
 		return
 	}
-	if g := w.likeness().between(e.Data, end.Data); g != nil {
-		w.differs(&Difference{What: "event", Recorded: described(e), Replayed: described(end)}, g)
+	if g := w.comparison().between(e.Data, end.Data); g != nil {
+		w.differs(&Difference{What: "event", Recorded: Describe(e), Replayed: Describe(end)}, g)
 	}
 }
 
 // compare compares a recorded result with the replayed one.
 func (w *walk) compare(what string, e event.Event, now event.Completed) (*Difference, *difference) {
 	data := event.Encode(now)
-	g := w.likeness("duration_ms", "call").between(e.Data, data)
+	g := w.comparison("duration_ms", "call").between(e.Data, data)
 	if g == nil {
 		return nil, nil
 	}
 	replayed := e
 	replayed.Data = data
-	return &Difference{What: what, Recorded: described(e), Replayed: described(replayed)}, g
+	return &Difference{What: what, Recorded: Describe(e), Replayed: Describe(replayed)}, g
 }
 
-// tolerate tolerates a difference in the result of a running execution: it keeps its
-// recorded result, even though a new execution would have another one.
+// tolerate tolerates a difference in the result of a task of a running execution, which keeps
+// its recorded result even though a new execution would have a different one.
 func (w *walk) tolerate(d *Difference, g *difference) {
 	if !w.doc.changed() || w.Finished() {
 		w.differs(d, g)

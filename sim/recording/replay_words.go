@@ -11,11 +11,8 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// Describe returns an event in words that the author of a workflow understands.
-func Describe(e event.Event) string { return described(e) }
-
-// described implements Describe.
-func described(e event.Event) string {
+// Describe describes an event in words that the author of a workflow understands.
+func Describe(e event.Event) string {
 	switch e.Type {
 	case "":
 		return "nothing"
@@ -65,7 +62,7 @@ func ending(e event.Event) string {
 	case !c.Success:
 		return "fails"
 	case c.Then != "":
-		return "goes on with " + c.Then
+		return "continues with " + c.Then
 	default:
 		return "ends with " + excerpt(c.Output)
 	}
@@ -89,7 +86,7 @@ func timed(e event.Event) string {
 	case event.TimerFired:
 		return what + " is over" + by(t.By)
 	case event.TimerCancelled:
-		return what + " is taken back" + by(t.By)
+		return what + " is cancelled" + by(t.By)
 	default:
 		if t.By != "" {
 			return what + " is due at " + t.Due().UTC().Format(time.RFC3339Nano) + by(t.By)

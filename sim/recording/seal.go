@@ -46,8 +46,8 @@ func shapeOf(secret any) any {
 	}
 }
 
-// The encodings in which secrets can appear in a recording, as names of members beside
-// the secrets themselves.
+// The encodings in which secrets can appear in a recording, as names of members next to the
+// secrets themselves.
 const (
 	inForm   = "~form"
 	inQuery  = "~query"
@@ -55,8 +55,8 @@ const (
 	inBase64 = "~base64"
 )
 
-// withEncodings returns secrets together with their encoded forms, so a Sealer finds those
-// too.
+// withEncodings returns secrets together with their encoded forms, so that a Sealer also finds
+// those.
 func withEncodings(secrets map[string]any) map[string]any {
 	if len(secrets) == 0 {
 		return nil
@@ -97,9 +97,9 @@ func encoded(secret any, encode func(string) string) any {
 	return nil
 }
 
-// unsealer replaces the tokens of secrets in a recording: by the secrets that are given,
-// and by stand-ins for the others. No encoding changes the characters of a stand-in, so
-// data that a replay computes from it matches the recording.
+// unsealer replaces the tokens in a recording by the given secrets, and the tokens of other
+// secrets by stand-ins. No encoding changes the characters of a stand-in, so data that a
+// replay computes from it matches the recording.
 type unsealer struct {
 	given  *store.Sealer
 	token  *regexp.Regexp
