@@ -10,8 +10,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// luaJSON returns the table cjson. Objects are written in insertion order; the order in C
-// depends on its hashes, so no script may rely on either.
+// luaJSON returns the table cjson. It writes objects in insertion order; the order in Redis
+// depends on hashes, so no script may rely on either.
 func (r *Runner) luaJSON() *lua.LTable {
 	null := r.state.NewUserData()
 	table := r.state.SetFuncs(r.state.NewTable(), map[string]lua.LGFunction{
@@ -197,7 +197,7 @@ func jsonElement(l *lua.LState, decoder *json.Decoder, null *lua.LUserData, tabl
 	return nil
 }
 
-// jsonProblem says where a text stops being JSON.
+// jsonProblem returns an error that says where a text is not JSON.
 func jsonProblem(decoder *json.Decoder, err error) error {
 	return fmt.Errorf("Expected value but found invalid token at character %d: %w", decoder.InputOffset()+1, err)
 }

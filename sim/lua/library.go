@@ -7,8 +7,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// openLibraries builds the globals that Redis gives to scripts, without those that load
-// code. All are read-only, so a script cannot leave anything behind in the state.
+// openLibraries builds the globals that Redis gives to scripts, without those that load code.
+// All are read-only, so that a script cannot leave anything behind in the state.
 func (r *Runner) openLibraries() {
 	l := r.state
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
@@ -128,7 +128,7 @@ func luaToNumber(l *lua.LState) int {
 	return 1
 }
 
-// luaParse parses a number; nil if it is none.
+// luaParse parses a number; it returns LNil if text is not a number.
 func luaParse(text string, base int) lua.LValue {
 	digits := strings.TrimPrefix(strings.TrimPrefix(text, "-"), "+")
 	if hex, ok := strings.CutPrefix(digits, "0x"); ok && (base == 10 || base == 16) {

@@ -1,5 +1,5 @@
-// Package lua runs Redis scripts on gopher-lua, with the globals, libraries and error texts
-// that redis-server gives them.
+// Package lua runs Redis scripts on gopher-lua, with the globals, libraries and error texts of
+// redis-server.
 package lua
 
 import (
@@ -19,7 +19,7 @@ import (
 // chunk is the name of a script in Redis errors.
 const chunk = "user_script"
 
-// luaSeed is the seed of math.random in a new Redis. Here each script starts with it, so
+// luaSeed is the seed of math.random in a new Redis. Here each script run starts with it, so
 // scripts do not influence each other.
 const luaSeed = 0x1234ABCD
 
@@ -56,8 +56,8 @@ func Compile(source string) (*Script, error) {
 	return s, nil
 }
 
-// Runner runs scripts for one Redis, one at a time. It keeps one Lua state, whose globals
-// are read-only, so a script leaves nothing behind in it.
+// Runner runs scripts for one Redis, one at a time. It keeps one Lua state, whose globals are
+// read-only, so that a script leaves nothing behind.
 type Runner struct {
 	// Redis executes the commands of the scripts. It must not keep args.
 	Redis func(args []string) resp.Reply
@@ -69,7 +69,7 @@ type Runner struct {
 	args    []string // of the current command
 }
 
-// Run runs a script and returns its result as a reply. Its errors name it by sha.
+// Run runs a script and returns its result as a reply. Error messages contain sha as its name.
 func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
 	if r.state == nil {
 		r.state = lua.NewState(lua.Options{SkipOpenLibs: true, RegistryMaxSize: 1 << 20})
@@ -89,8 +89,8 @@ func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
 	return replyOf(result)
 }
 
-// luaFailure formats an error that ended a script like Redis: first the message with its
-// prefix, then the place.
+// luaFailure formats an error that ended a script as Redis does: the message with its prefix,
+// then the place.
 func luaFailure(err error, sha string) string {
 	var failure *lua.ApiError
 	if !errors.As(err, &failure) || failure.Type == lua.ApiErrorPanic {

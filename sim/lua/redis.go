@@ -141,7 +141,7 @@ func (r *Runner) log(l *lua.LState) int {
 // setResp implements redis.setresp; only RESP 2 is supported.
 func (r *Runner) setResp(l *lua.LState) int {
 	if l.Get(1) != lua.LNumber(2) {
-		r.fail(l, "ERR the simulator's scripts speak RESP 2 only")
+		r.fail(l, "ERR the simulator supports only RESP 2")
 	}
 	return 0
 }
@@ -156,8 +156,8 @@ const (
 	notAllowed  = "ERR This Redis command is not allowed from script"
 )
 
-// command executes a command of a script. Unknown and forbidden commands have error
-// messages of their own.
+// command executes a command of a script. In scripts, unknown and forbidden commands have
+// error messages of their own.
 func command(redis func([]string) resp.Reply, args []string) resp.Reply {
 	if len(args) == 0 {
 		return resp.Fail(noArgument)
@@ -177,7 +177,7 @@ func command(redis func([]string) resp.Reply, args []string) resp.Reply {
 	return reply
 }
 
-// forbidden reports whether scripts may not send a command.
+// forbidden reports whether scripts are not allowed to send a command.
 func forbidden(name string) bool {
 	switch name[:min(1, len(name))] {
 	case "X", "H", "Z", "T", "x", "h", "z", "t": // most commands of scripts; only HELLO is forbidden

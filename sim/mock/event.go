@@ -25,8 +25,8 @@ type Event struct {
 	Ext                         map[string]string // further attributes
 }
 
-// Event returns the event as the engine receives it at the given time. If the file has no
-// id, place, its index among the events, makes one.
+// Event returns the event as the engine receives it at the given time. If the file gives no
+// id, it is derived from place, the index among the events.
 func (e Event) Event(place int, at time.Time) event.Event {
 	out := event.Event{ID: e.ID, Type: event.Type(e.Type), Source: e.Source, Time: e.Time, Ext: map[string]string{}}
 	if out.ID == "" {

@@ -117,13 +117,13 @@ func scopeIn(n *yaml3.Node) (scope string, single bool) {
 	return scope, single
 }
 
-// keep answers for a mock that keeps values, like a service that stores resources: GET
-// reads the value, PUT and POST replace it, PATCH replaces some of its members, and
-// DELETE removes it, after which nothing is found. Each URL without its query has its own
-// value, for each root execution or shared by all. A change takes effect when the latency
-// has passed; an error response changes nothing.
+// keep answers for a mock that keeps values, like a service that stores resources: GET reads
+// the value, PUT and POST replace it, PATCH replaces some of its members, and DELETE removes
+// it, after which GET finds nothing. Each URL without its query has its own value, for each
+// root execution or shared by all. A change takes effect when the latency has passed; an error
+// response changes nothing.
 func (t *Transport) keep(req *http.Request, body []byte, mock int, r Response) (*http.Response, error) {
-	if err := t.pass(req, r); err != nil {
+	if err := t.waitLatency(req, r); err != nil {
 		return nil, err
 	}
 	if r.Error == "" && r.Status < http.StatusMultipleChoices {
@@ -169,8 +169,8 @@ func (t *Transport) stored(req *http.Request, body []byte, mock int, r Response)
 	return r
 }
 
-// once returns the response that a repeated request got the first time, or else the one
-// from now.
+// once returns the response that a repeated request got the first time. For a new request it
+// calls now.
 func (t *Transport) once(id string, now func() Response) Response {
 	if id == "" {
 		return now()

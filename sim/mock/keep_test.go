@@ -59,7 +59,7 @@ func ask(t *testing.T, by http.RoundTripper, method, url, body string) string {
 	return res.Status[:4] + string(answer)
 }
 
-// A state can be shared: what one transport stores, another one returns.
+// A state can be shared: another transport returns what one has stored.
 func TestMocksShareWhatTheyKeep(t *testing.T) {
 	t.Parallel()
 	m := parse(t, `
@@ -106,7 +106,7 @@ http:
 	}
 }
 
-// A misspelled scope, or one beside the members of a state, is a mistake.
+// A misspelled scope, or one next to the members of a state, is a mistake.
 func TestMocksRefuseScopes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -1,5 +1,5 @@
-// Package mock replaces the services that workflows call and the sources of their events.
-// A mocks file says what they do, on the clock of the run.
+// Package mock replaces the services that workflows call and the sources of their events. A
+// mocks file defines what they do; their latencies pass on the clock of the run.
 package mock
 
 import (
@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// Set replaces the services that a workflow calls, and sends it events. It never changes
-// once it is parsed, so any number of runs can share it.
+// Set replaces the services that a workflow calls, and sends events to the workflow. It never
+// changes once it is parsed, so any number of runs can share it.
 type Set struct {
 	HTTP   []HTTP
 	Events []Event
@@ -118,7 +118,7 @@ func readMatch(r *yaml.Reader, n *yaml3.Node) Match {
 	return m
 }
 
-// MatchFields returns the readers of a match's members, which set m. The caller may add
+// MatchFields returns readers for the members of a match, which set m. The caller may add
 // further members.
 func MatchFields(r *yaml.Reader, m *Match) yaml.Fields {
 	return yaml.Fields{
@@ -169,7 +169,7 @@ func readResponse(r *yaml.Reader, n *yaml3.Node) Response {
 		},
 	}, nil)
 	if resp.Error != "" && answers {
-		r.Errorf(n, "respond has an error and an answer: want error alone, or status, headers and body")
+		r.Errorf(n, "respond has both an error and a response: want error alone, or status, headers and body")
 	}
 	return resp
 }
@@ -213,7 +213,7 @@ func jsonText(v any) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// Delay reads a duration of a fixed length.
+// Delay reads a duration of fixed length; months and years have none.
 func Delay(r *yaml.Reader, n *yaml3.Node, what string) time.Duration {
 	d, err := dsl.ParseDuration(r.Data(n))
 	switch {

@@ -85,7 +85,7 @@ event: []
 	want := `m.yaml:3:13: match has no key "methd", did you mean "method"?
 m.yaml:3:30: url "/pets" matches no request: want a whole URL such as https://host/path, or */path
 m.yaml:3:43: task "getPet" is not a reference: want one such as /do/0/getPet, or */getPet
-m.yaml:4:14: respond has an error and an answer: want error alone, or status, headers and body
+m.yaml:4:14: respond has both an error and a response: want error alone, or status, headers and body
 m.yaml:4:23: status is "99", want a number from 200 to 599
 m.yaml:5:12: match is "yes", want a map
 m.yaml:6:5: http mock has no key "respons", did you mean "respond"?
@@ -248,7 +248,7 @@ func TestTransportWithoutMock(t *testing.T) {
 	_, err := m.Transport(noSleep, nil).RoundTrip(request(t, "POST https://a.example/x Flunq-Origin:exec_/do/0/a"))
 	want := `no mock answers POST https://a.example/x (task /do/0/a); add to http in the mocks file: ` +
 		`{match: {method: POST, url: "https://a.example/x"}, respond: {status: 200}}; ` +
-		`there are: GET https://a.example/*, task /do/0/b`
+		`the mocks match: GET https://a.example/*, task /do/0/b`
 	if err == nil || err.Error() != want {
 		t.Errorf("error is %v\nwant     %s", err, want)
 	}

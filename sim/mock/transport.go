@@ -123,7 +123,8 @@ func (t *Transport) turn(mock int, req *http.Request) int {
 	return turn
 }
 
-// identity is equal for requests of one task run; "" if each request counts separately.
+// identity returns a text that is equal for the repetitions of a task run's request; "" if
+// each request counts separately.
 func (t *Transport) identity(mock int, req *http.Request) string {
 	from := httpcall.OriginOf(req)
 	if !t.Idempotent || from.Execution == "" {
@@ -133,14 +134,14 @@ func (t *Transport) identity(mock int, req *http.Request) string {
 }
 
 func (t *Transport) respond(req *http.Request, r Response) (*http.Response, error) {
-	if err := t.pass(req, r); err != nil {
+	if err := t.waitLatency(req, r); err != nil {
 		return nil, err
 	}
 	return r.response(req)
 }
 
-// pass waits for the latency of a response.
-func (t *Transport) pass(req *http.Request, r Response) error {
+// waitLatency waits for the latency of a response.
+func (t *Transport) waitLatency(req *http.Request, r Response) error {
 	if r.Latency == 0 || t.sleep == nil {
 		return nil
 	}
@@ -201,7 +202,7 @@ func (t *Transport) missing(e Exchange) error {
 			fmt.Fprintf(&out, ", and %d more", len(t.mocks)-shown)
 			return errors.New(out.String())
 		case 0:
-			fmt.Fprintf(&out, "; there are: %s", mock.Match)
+			fmt.Fprintf(&out, "; the mocks match: %s", mock.Match)
 		default:
 			fmt.Fprintf(&out, ", %s", mock.Match)
 		}
@@ -210,7 +211,7 @@ func (t *Transport) missing(e Exchange) error {
 		}
 	}
 	if len(t.mocks) == 0 {
-		out.WriteString("; there are none so far")
+		out.WriteString("; there are no mocks yet")
 	}
 	return errors.New(out.String())
 }
@@ -233,8 +234,10 @@ func Body(req *http.Request) ([]byte, error) {
 	return body, errors.Join(err, req.Body.Close())
 }
 
-// Takes reports whether the match selects the request of an exchange.
-func (m Match) Takes(x Exchange) bool { return x.sent != nil && m.matches(x.sent.request, x.sent.body) }
+// Selects reports whether the match selects the request of an exchange.
+func (m Match) Selects(x Exchange) bool {
+	return x.sent != nil && m.matches(x.sent.request, x.sent.body)
+}
 
 // Body returns the body of the request.
 func (x Exchange) Body() []byte {
@@ -270,7 +273,8 @@ func (m Match) matchesHeaders(header http.Header) bool {
 	return true
 }
 
-// MatchURL reports whether a URL matches the pattern, with its query or without.
+// MatchURL reports whether a URL, with or without its query, matches a pattern in which "*"
+// stands for one or more characters.
 func MatchURL(want string, got *url.URL) bool {
 	bare := *got
 	bare.RawQuery, bare.ForceQuery, bare.Fragment, bare.RawFragment = "", false, "", ""
@@ -289,7 +293,7 @@ func matchText(pattern, text string) bool {
 	}
 	last := len(parts) - 1
 	for _, part := range parts[1:last] {
-		// The first place that fits leaves the most for what follows.
+		// The first match leaves the most text for the other parts.
 		at := -1
 		if rest != "" {
 			at = strings.Index(rest[1:], part)
@@ -311,7 +315,7 @@ func matchBody(want any, body []byte) bool {
 	if err != nil {
 		return false
 	}
-	// Converts values from YAML to the form that JSON has.
+	// This converts values from YAML to the types of decoded JSON.
 	wanted, err := jsonValue([]byte(jsonText(want)))
 	return err == nil && partOf(got, wanted)
 }
@@ -352,7 +356,7 @@ func partOf(got, want any) bool {
 	}
 }
 
-// sameNumber compares by value: 1, 1.0 and 1e0 are equal.
+// sameNumber compares numbers by value: 1, 1.0 and 1e0 are equal.
 func sameNumber(a, b string) bool {
 	const precision = 256
 	x, _, errX := big.ParseFloat(a, 10, precision, big.ToNearestEven)

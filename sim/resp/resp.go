@@ -1,5 +1,4 @@
-// Package resp has the replies of Redis as values, and the bytes of its protocol RESP,
-// version 2.
+// Package resp represents the replies of Redis, and implements version 2 of its protocol RESP.
 package resp
 
 import (
@@ -7,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reply is the reply to a command. The slices it refers to must not be changed.
+// Reply is the reply to a command. Its slices must not be changed.
 type Reply struct {
 	Kind  Kind
 	Int   int64    // of an Integer
@@ -53,7 +52,7 @@ func Text(text string) Reply { return Reply{Kind: Bulk, Text: text} }
 // List returns an array.
 func List(list ...Reply) Reply { return Reply{Kind: Array, List: list} }
 
-// Fail returns an error; message includes its prefix.
+// Fail returns an error; message includes its prefix, such as ERR.
 func Fail(message string) Reply { return Reply{Kind: Error, Text: message} }
 
 // Strings returns an array of bulk strings.

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Difference is something that differs from what is expected.
+// Difference is a value that differs from the expected one.
 type Difference struct {
 	Expect string // the member of expect, or "mocks"
 	Path   string // path of the value in that member, such as .order.items[2]
@@ -41,7 +41,7 @@ type checker struct {
 // Check returns how a run differs from its expectations.
 func (c *Case) Check(o *Outcome) []Difference {
 	j := &checker{Case: c, outcome: o}
-	// Other differences after an unanswered request only follow from it.
+	// Other differences may be consequences of an unanswered request.
 	if j.unanswered(); len(j.found) == 0 {
 		if j.status() {
 			j.output()
@@ -142,7 +142,7 @@ func (j *checker) ending() string {
 			text += ": " + o.Busiest
 		}
 	case o.Stop == sim.Never && len(o.Waiting) > 0:
-		text += " for what never comes: " + strings.Join(o.Waiting, "; ")
+		text += " for something that never comes: " + strings.Join(o.Waiting, "; ")
 	}
 	return text
 }
@@ -247,8 +247,8 @@ func (j *checker) elapsed() {
 	}
 }
 
-// tasks checks the tasks in the order in which they began. Tasks that only run others
-// (do, for, fork, try, a function's own) count only if the list names them.
+// tasks checks the tasks in the order in which they began. Tasks that only run others (do,
+// for, fork, try, the task of a function) count only if the list names them.
 func (j *checker) tasks() {
 	if j.Expect.tasks == nil {
 		return
@@ -286,7 +286,7 @@ func (j *checker) begun(named map[string]bool) (names, refs []string) {
 		switch {
 		case named[ref]:
 			names = append(names, ref)
-		case t != nil && (!holds(t) || named[t.Name]):
+		case t != nil && (!onlyRunsOthers(t) || named[t.Name]):
 			names = append(names, t.Name)
 		default:
 			continue
@@ -296,8 +296,8 @@ func (j *checker) begun(named map[string]bool) (names, refs []string) {
 	return names, refs
 }
 
-// holds reports whether a task only runs others.
-func holds(t *dsl.Task) bool {
+// onlyRunsOthers reports whether a task only runs other tasks.
+func onlyRunsOthers(t *dsl.Task) bool {
 	switch t.Kind {
 	case dsl.Do, dsl.For, dsl.Fork, dsl.Try:
 		return true
@@ -321,7 +321,7 @@ func (j *checker) requests() {
 	for i, q := range e.requests {
 		n, ref := 0, j.outcome.blame()
 		for _, x := range sent {
-			if q.match.Takes(x) {
+			if q.match.Selects(x) {
 				n++
 				ref = x.Task
 			}
@@ -348,7 +348,7 @@ func (j *checker) requestDifference(i, n int) Difference {
 		want = append(want, "times "+b.String())
 	}
 	if len(want) == 0 {
-		want = []string{"once at least"}
+		want = []string{"at least once"}
 	}
 	d := Difference{
 		Expect: "requests", Path: fmt.Sprintf("[%d]", i), At: j.at(q.node), Why: q.match.String(),

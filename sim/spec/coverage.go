@@ -46,7 +46,7 @@ func (r *Reach) Reached() (reached, all int) {
 	return reached, len(r.Points)
 }
 
-// Include adds the documents of a suite, so they count even if no run reaches them.
+// Include adds the documents of a suite, so that they count even if no run reaches them.
 func (c *Coverage) Include(s *Suite) {
 	for _, d := range append([]*Document{s.Workflow}, s.With...) {
 		if c.files[d.File] != nil {
@@ -191,11 +191,12 @@ func (t *tracker) chosen(i int, e event.Event, ref, then string) {
 		t.hit(casePoint, ref, names[0])
 		return
 	}
-	t.hit(casePoint, ref, t.ask(i, e, ref))
+	t.hit(casePoint, ref, t.evaluate(i, e, ref))
 }
 
-// ask evaluates the conditions of a switch in the state before its event.
-func (t *tracker) ask(i int, e event.Event, ref string) string {
+// evaluate returns the case that a switch takes in the state before its event; "" if it is
+// unknown.
+func (t *tracker) evaluate(i int, e event.Event, ref string) string {
 	env := decide.NewEnv(t.def, decide.Options{Secrets: t.secrets})
 	state := decide.New()
 	if state.Replay(env, t.history[:i]) != nil {

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// missed lists the points that no case of a test file has reached: kind, line and name of
+// missed lists the points that no case of a test file has reached: line, kind and name of
 // each.
 func missed(t *testing.T, w files) string {
 	t.Helper()
@@ -46,28 +46,28 @@ func TestCoverage(t *testing.T) {
 14 task: task review
 15 task: task done
 17 task: task tell
-18 if: if of tell holds
-18 skip: if of tell does not hold
+18 if: if of tell is true
+18 skip: if of tell is false
 20 task: task ring
-21 event: the events of ring come
-22 if: if of ring holds
-22 skip: if of ring does not hold`},
+21 event: ring receives its events
+22 if: if of ring is true
+22 skip: if of ring is false`},
 		// Both big and odd lead to review, so the conditions are evaluated again.
 		"an odd one": {answer("{body: {amount: 5}}") + "\ntests: [{name: a}]", `6 catch: catch of charge
 8 retry: retry of charge
 11 case: case big of decide
 13 case: default small of decide
 17 task: task tell
-18 if: if of tell holds
+18 if: if of tell is true
 20 task: task ring
-21 event: the events of ring come
-22 if: if of ring holds`},
+21 event: ring receives its events
+22 if: if of ring is true`},
 		"failures": {answer("[{status: 402}, {body: {amount: 5000}}]") + "\ntests: [{name: a}]", `12 case: case odd of decide
 13 case: default small of decide
-18 skip: if of tell does not hold
+18 skip: if of tell is false
 20 task: task ring
-21 event: the events of ring come
-22 if: if of ring holds`},
+21 event: ring receives its events
+22 if: if of ring is true`},
 		"an error that nothing catches": {answer("{status: 418}") + "\ntests: [{name: a}]", `6 catch: catch of charge
 8 retry: retry of charge
 9 task: task decide
@@ -77,12 +77,12 @@ func TestCoverage(t *testing.T) {
 14 task: task review
 15 task: task done
 17 task: task tell
-18 if: if of tell holds
-18 skip: if of tell does not hold
+18 if: if of tell is true
+18 skip: if of tell is false
 20 task: task ring
-21 event: the events of ring come
-22 if: if of ring holds
-22 skip: if of ring does not hold`},
+21 event: ring receives its events
+22 if: if of ring is true
+22 skip: if of ring is false`},
 		"all cases together": {`tests:
   - {name: a, ` + answer("[{status: 402}, {body: {amount: 5000}}]") + `}
   - {name: b, ` + answer("{body: {amount: 13}}") + `}
@@ -98,7 +98,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// Timeouts of all kinds, branches, and catches without anything to do.
+// Timeouts of all kinds, branches, and catches without do are counted.
 func TestCoverageOfTimeouts(t *testing.T) {
 	t.Parallel()
 	w := files{
@@ -136,13 +136,13 @@ do:
 		got[p.Name] = p.Hits
 	}
 	want := map[string]int{
-		"the workflow runs into its timeout": 0,
-		"task ask":                           1, "task look": 3, "task note": 1, "catch of ask": 3, "retry of ask": 2,
-		"an attempt of ask runs into its timeout":             3,
-		"the attempts of ask together run into their timeout": 0,
-		"task race": 1, "branch fast": 1, "branch slow": 1,
-		"task hurry": 1, "task sleep": 1, "sleep runs into its timeout": 1, "catch of hurry": 1,
-		"task other": 1, "case never of other": 0, "no case of other holds": 1,
+		"the workflow times out": 0,
+		"task ask":               1, "task look": 3, "task note": 1, "catch of ask": 3, "retry of ask": 2,
+		"an attempt of ask times out":           3,
+		"all attempts of ask together time out": 0,
+		"task race":                             1, "branch fast": 1, "branch slow": 1,
+		"task hurry": 1, "task sleep": 1, "sleep times out": 1, "catch of hurry": 1,
+		"task other": 1, "case never of other": 0, "no case of other matches": 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hits (-want +got):\n%s", diff)

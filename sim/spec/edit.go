@@ -7,8 +7,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// edit is a change of a test file, or of a file that it names, so that it expects what
-// happened.
+// edit is a change of a test file, or of a file that it names, to expect the actual result.
 type edit struct {
 	op    operation
 	file  string
@@ -21,10 +20,10 @@ type edit struct {
 type operation int
 
 const (
-	replace operation = iota // a value by another
-	insert                   // a member, as the first of a map
-	swap                     // a member by another
-	remove                   // a member
+	replace operation = iota // replaces a value
+	insert                   // adds a member, as the first of a map
+	swap                     // replaces a member
+	remove                   // removes a member
 )
 
 func (j *checker) at(n *yaml3.Node) Place { return Place{j.suite.File, n.Line, n.Column} }

@@ -84,7 +84,7 @@ func (r *reading) expect(n *yaml3.Node) Expect {
 		},
 	}, nil)
 	if e.output != nil && e.problem != nil {
-		r.Errorf(n, "expect has an output and an error: want one, a run has not both")
+		r.Errorf(n, "expect has both an output and an error, but a run has only one of them")
 	}
 	return e
 }

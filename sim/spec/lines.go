@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Line is a line of a comparison: '-' was expected only, '+' is actual only, ' ' is in
-// both.
+// Line is a line of a comparison. Its mark is '-' if it was only expected, '+' if it is only
+// actual, and ' ' if it is both.
 type Line struct {
 	Mark byte
 	Text string

@@ -55,7 +55,7 @@ func (r reader) part(n *yaml3.Node) *part {
 	return p
 }
 
-// program returns the expression in a text, nil if it is none.
+// program returns the expression in a text, nil if the text is none.
 func (r reader) program(n *yaml3.Node, v any) *expr.Program {
 	text, ok := v.(string)
 	source, isOpen := strings.CutPrefix(strings.TrimSpace(text), "${")
@@ -70,8 +70,10 @@ func (r reader) program(n *yaml3.Node, v any) *expr.Program {
 	return p
 }
 
-// isMap and isList are true for empty ones, too.
-func (p *part) isMap() bool  { return p.node.Kind == yaml3.MappingNode }
+// isMap reports whether the part is a map, which may be empty.
+func (p *part) isMap() bool { return p.node.Kind == yaml3.MappingNode }
+
+// isList reports whether the part is a list, which may be empty.
 func (p *part) isList() bool { return p.node.Kind == yaml3.SequenceNode }
 
 // data returns the part as data.
@@ -109,7 +111,7 @@ type mismatch struct {
 	none  bool // there is no actual value
 	why   string
 	above *part // the map that should have the member, if none
-	whole any   // … and its actual value
+	whole any   // the actual value of that map
 }
 
 func (c *comparison) compare(path string, p *part, got any) {
@@ -135,7 +137,7 @@ func (c *comparison) test(path string, p *part, got any) {
 	case err != nil:
 		c.add(mismatch{path: path, part: p, value: got, why: err.Error()})
 	case !ok:
-		c.add(mismatch{path: path, part: p, value: got, why: "it is not true"})
+		c.add(mismatch{path: path, part: p, value: got, why: "the expression is not true"})
 	}
 }
 
@@ -162,7 +164,7 @@ func (c *comparison) compareList(path string, p *part, got any) {
 		return
 	}
 	if len(list) != len(p.items) {
-		why := fmt.Sprintf("%d instead of %d in the list", len(list), len(p.items))
+		why := fmt.Sprintf("%d items, want %d", len(list), len(p.items))
 		c.add(mismatch{path: path, part: p, value: got, why: why})
 		return
 	}

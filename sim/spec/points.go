@@ -9,10 +9,10 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// Point is something in a document that a run may reach.
+// Point is a part of a document that a run may reach.
 type Point struct {
 	Kind string `json:"kind"` // such as task, case, catch
-	Name string `json:"name"` // in words
+	Name string `json:"name"` // for users
 	Ref  string `json:"task"` // reference of the task; "" for the workflow itself
 	Line int    `json:"line"`
 	Col  int    `json:"column"`
@@ -54,7 +54,7 @@ func newSurvey(def *dsl.Definition) *survey {
 		s.root = doc.Content[0]
 	}
 	if def.Timeout != nil {
-		s.add(timeoutPoint, "", "", "the workflow runs into its timeout")
+		s.add(timeoutPoint, "", "", "the workflow times out")
 	}
 	branches := map[string]bool{}
 	for _, t := range def.Tasks() {
@@ -78,11 +78,11 @@ func newSurvey(def *dsl.Definition) *survey {
 	return s
 }
 
-// task lists the points of a task besides running.
+// task lists the points of a task, apart from the task itself.
 func (s *survey) task(ref string, t *dsl.Task) {
 	if t.If != nil {
-		s.add(ifTrue, ref, "", "if of "+t.Name+" holds")
-		s.add(ifFalse, ref, "", "if of "+t.Name+" does not hold")
+		s.add(ifTrue, ref, "", "if of "+t.Name+" is true")
+		s.add(ifFalse, ref, "", "if of "+t.Name+" is false")
 	}
 	s.cases(ref, t)
 	if t.Try != nil {
@@ -90,10 +90,10 @@ func (s *survey) task(ref string, t *dsl.Task) {
 		s.retry(ref, t)
 	}
 	if t.Timeout != nil {
-		s.add(timeoutPoint, ref, "", t.Name+" runs into its timeout")
+		s.add(timeoutPoint, ref, "", t.Name+" times out")
 	}
 	if t.Listen != nil {
-		s.add(listenPoint, ref, "", "the events of "+t.Name+" come")
+		s.add(listenPoint, ref, "", t.Name+" receives its events")
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *survey) cases(ref string, t *dsl.Task) {
 		s.add(casePoint, ref, c.Name, name)
 	}
 	if len(t.Switch) > 0 && !hasDefault {
-		s.add(noCase, ref, "", "no case of "+t.Name+" holds")
+		s.add(noCase, ref, "", "no case of "+t.Name+" matches")
 	}
 }
 
@@ -120,10 +120,10 @@ func (s *survey) retry(ref string, t *dsl.Task) {
 	}
 	s.add(retryPoint, ref, "", "retry of "+t.Name)
 	if r.AttemptDuration != nil {
-		s.add(attemptLimit, ref, "", "an attempt of "+t.Name+" runs into its timeout")
+		s.add(attemptLimit, ref, "", "an attempt of "+t.Name+" times out")
 	}
 	if r.Duration != nil {
-		s.add(overallLimit, ref, "", "the attempts of "+t.Name+" together run into their timeout")
+		s.add(overallLimit, ref, "", "all attempts of "+t.Name+" together time out")
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *survey) find(p *Point, name string) {
 		return
 	}
 	at, value := resolve(s.root, p.Ref)
-	for _, step := range wayTo(p.Kind, name) {
+	for _, step := range pathTo(p.Kind, name) {
 		if value == nil {
 			return
 		}
@@ -165,8 +165,8 @@ func (s *survey) find(p *Point, name string) {
 	}
 }
 
-// wayTo returns the path from a task to a part of it.
-func wayTo(kind, name string) []string {
+// pathTo returns the path from a task to a part of it.
+func pathTo(kind, name string) []string {
 	switch kind {
 	case ifTrue, ifFalse:
 		return []string{"if"}

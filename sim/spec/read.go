@@ -60,9 +60,9 @@ func (r *reading) file(root *yaml3.Node) {
 	})(tests)
 }
 
-// workflow finds the document: the named one, or else the one beside the file.
+// workflow reads the document: the named one, or else the one next to the test file.
 func (r *reading) workflow(root, n *yaml3.Node) {
-	name, at := beside(filepath.Base(r.suite.File)), root
+	name, at := documentName(filepath.Base(r.suite.File)), root
 	if n != nil {
 		name, at = r.Text(n, "workflow"), n
 	}
@@ -71,8 +71,8 @@ func (r *reading) workflow(root, n *yaml3.Node) {
 	}
 }
 
-// beside returns the name of the document beside a test file.
-func beside(file string) string {
+// documentName returns the name of the document next to a test file.
+func documentName(file string) string {
 	for _, suffix := range Suffixes() {
 		if name, ok := strings.CutSuffix(file, suffix); ok {
 			return name + strings.TrimPrefix(suffix, ".test")
@@ -126,7 +126,7 @@ func (r *reading) tree(n *yaml3.Node, name string) *tree {
 	return t
 }
 
-// settings are the members that both a case and the whole file may have.
+// settings holds the members that both a case and the whole file may have.
 type settings struct {
 	Case
 	ownMocks  *mock.Set
@@ -211,8 +211,8 @@ func member(n *yaml3.Node, key string) *yaml3.Node {
 	return nil
 }
 
-// secrets reads secrets, or the name of their file. They are added to those of the whole
-// file.
+// secrets reads secrets, or the name of their file. Those of a case are added to those of the
+// whole file.
 func (r *reading) secrets(n *yaml3.Node, s *settings) {
 	var v any
 	if n.Kind == yaml3.ScalarNode && n.ShortTag() == "!!str" {
@@ -287,15 +287,15 @@ func (r *reading) testCase(n *yaml3.Node, shared settings) *Case {
 	if own.Name == "" && n.Kind == yaml3.MappingNode {
 		r.Errorf(n, "the test has no name")
 	}
-	own.Mocks = together(own, shared)
+	own.Mocks = combined(own, shared)
 	c := own.Case
 	c.Expect = r.expect(expect)
 	return &c
 }
 
-// together combines mocks: a case's own answers come before those of the file, its events
-// replace the file's.
-func together(own, shared settings) *mock.Set {
+// combined returns the mocks of a case: its own HTTP mocks come before those of the file, and
+// its own events replace those of the file.
+func combined(own, shared settings) *mock.Set {
 	all := &mock.Set{}
 	for _, s := range []settings{own, shared} {
 		if s.ownMocks != nil {

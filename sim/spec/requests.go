@@ -38,10 +38,10 @@ func sentLines(sent []mock.Exchange) []Line {
 func also(sent []mock.Exchange) []Line {
 	lines := sentLines(sent)
 	for i := range lines {
-		lines[i] = Line{' ', "went out: " + lines[i].Text}
+		lines[i] = Line{' ', "sent: " + lines[i].Text}
 	}
 	if len(lines) == 0 {
-		return []Line{{' ', "no request went out"}}
+		return []Line{{' ', "no request was sent"}}
 	}
 	return lines
 }

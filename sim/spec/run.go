@@ -35,8 +35,8 @@ type Verdict struct {
 // maxTasks stops a runaway workflow.
 const maxTasks = 200_000
 
-// Run simulates the case with each of its seeds, until a run differs from its
-// expectations. base provides what the file does not set. see is called with every run.
+// Run simulates the case with each of its seeds, until a run differs from the expectations.
+// base provides what the file does not set. see, if not nil, is called with every run.
 func (c *Case) Run(ctx context.Context, base sim.Config, see func(*Outcome)) (*Verdict, error) {
 	v := &Verdict{Case: c}
 	if v.Differences = c.missingSecrets(); len(v.Differences) > 0 {
@@ -74,7 +74,7 @@ func (c *Case) missingSecrets() (out []Difference) {
 			if _, ok := c.Secrets[use.Name]; !ok {
 				out = append(out, Difference{
 					Expect: "secrets", At: c.At, Source: Place{d.File, use.Line, use.Column},
-					Why: fmt.Sprintf("there is no secret %q: give it under secrets, in the case or for the whole file", use.Name),
+					Why: fmt.Sprintf("there is no secret %q: add it to secrets, in the case or for the whole file", use.Name),
 				})
 			}
 		}

@@ -1,5 +1,5 @@
-// Package spec implements test files: their format, the checks of simulated runs against
-// their expectations, the update of expectations, and the coverage of documents.
+// Package spec implements test files: it reads them, checks simulated runs against their
+// expectations, updates the expectations, and measures the coverage of documents.
 package spec
 
 import (
@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// Suite is a test file with all the files that it names, read once for all its cases.
+// Suite is a test file with all files that it names, read once for all its cases.
 type Suite struct {
 	File     string
 	Workflow *Document

@@ -48,7 +48,7 @@ func (w files) read(file string) ([]byte, error) {
 	return nil, fmt.Errorf("%s: %w", file, fs.ErrNotExist)
 }
 
-// suite reads a test file beside the order workflow.
+// suite reads a test file next to the order workflow.
 func suite(t testing.TB, w files) *spec.Suite {
 	t.Helper()
 	w["order.yaml"] = order
@@ -101,10 +101,10 @@ func TestCheck(t *testing.T) {
 		"numbers by value":            {`  - {name: a, expect: {output: {amount: 5.0}}}`, ""},
 		"another value":               {`  - {name: a, expect: {output: {amount: 6}}}`, "output.amount 3:41 done:15 -6 +5"},
 		"no such member":              {`  - {name: a, expect: {output: {sum: 6}}}`, "output.sum 3:38 done:15 -6 +nothing"},
-		"a list is whole":             {`  - {name: a, expect: {output: {tags: [a]}}}`, `output.tags 3:39 done:15 -["a"] +["a","b"] (2 instead of 1 in the list)`},
+		"a list is whole":             {`  - {name: a, expect: {output: {tags: [a]}}}`, `output.tags 3:39 done:15 -["a"] +["a","b"] (2 items, want 1)`},
 		"in a list":                   {`  - {name: a, expect: {output: {tags: [a, c]}}}`, `output.tags[1] 3:43 done:15 -"c" +"b"`},
 		"an expression":               {`  - {name: a, expect: {output: "${ .amount == 5 and ($input | length == 0) }"}}`, ""},
-		"an expression inside":        {`  - {name: a, expect: {output: {amount: "${ . > 5 }"}}}`, "output.amount 3:41 done:15 -${ . > 5 } +5 (it is not true)"},
+		"an expression inside":        {`  - {name: a, expect: {output: {amount: "${ . > 5 }"}}}`, "output.amount 3:41 done:15 -${ . > 5 } +5 (the expression is not true)"},
 		"a status":                    {`  - {name: a, expect: {status: waiting}}`, "status 3:32 done:15 -waiting +completed"},
 		"an error that does not come": {`  - {name: a, expect: {error: timeout}}`, "status 3:31 done:15 -faulted +completed"},
 		"time":                        {`  - {name: a, expect: {elapsed: P2D}}`, "elapsed 3:33 done:15 -P2D +P1D"},
@@ -116,10 +116,10 @@ func TestCheck(t *testing.T) {
 		"a request":                   {`  - {name: a, expect: {requests: [{method: post, url: "*/charge", body: {amount: null}}]}}`, ""},
 		"requests": {
 			`  - {name: a, expect: {requests: [{url: "*/charge", times: "> 1"}]}}`,
-			"requests[0] 3:35 pay:5 -times > 1 +once  went out: POST https://pay.example/charge, once (*/charge)",
+			"requests[0] 3:35 pay:5 -times > 1 +once  sent: POST https://pay.example/charge, once (*/charge)",
 		},
 		"no requests": {`  - {name: a, expect: {requests: []}}`, "requests 3:34 pay:5 -no request +POST https://pay.example/charge, once"},
-		"events":      {`  - {name: a, expect: {events: [{type: x}]}}`, `events 3:32 done:15 -[{"type":"x"}] +[] (0 instead of 1 in the list)`},
+		"events":      {`  - {name: a, expect: {events: [{type: x}]}}`, `events 3:32 done:15 -[{"type":"x"}] +[] (0 items, want 1)`},
 		"an event": {
 			`  - {name: a, mocks: {http: [{respond: {body: {amount: 2000}}}]}, expect: {events: [{type: shop.order.large}], elapsed: P1D}}`, "",
 		},
@@ -216,7 +216,7 @@ order.test.yaml:5:5: a test has no key "inputs", did you mean "input"?
 order.test.yaml:6:12: seeds: want a list of 1 to 10000 numbers, or a range such as 1:20
 order.test.yaml:7:12: start is "today", want a time such as 2026-01-31T08:00:00Z
 order.test.yaml:8:14: network is "please", want true or false
-order.test.yaml:10:7: expect has an output and an error: want one, a run has not both
+order.test.yaml:10:7: expect has both an output and an error, but a run has only one of them
 order.test.yaml:10:15: status is "complete", did you mean "completed"?
 order.test.yaml:11:15: no task "dne" in order.yaml, did you mean "done"?
 order.test.yaml:11:20: no task /do/9/x in order.yaml
@@ -232,7 +232,7 @@ x.json:1:1: this [ is never closed`
 		t.Errorf("mistakes differ (-want +got):\n%s", diff)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Error("a file that is missing is a mistake of the test file, not of who runs it")
+		t.Error("a missing file is a mistake in the test file, not of the caller")
 	}
 }
 

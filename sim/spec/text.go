@@ -9,7 +9,7 @@ import (
 	yaml3 "gopkg.in/yaml.v3"
 )
 
-// text is the source of a YAML file with the positions of its yaml.
+// text is the source of a YAML file with the positions of its nodes.
 type text struct {
 	source []byte
 	lines  []int                    // offset of each line
@@ -58,8 +58,9 @@ func (t *text) offset(n *yaml3.Node) int {
 	return at
 }
 
-// errPlace is never wrapped: the caller adds the file and the line.
-var errPlace = errors.New("it is written in a way that cannot be changed without losing its form")
+// errPlace means that a node cannot be changed in place; the caller adds the file and the
+// line.
+var errPlace = errors.New("the form of its YAML cannot be preserved")
 
 // extent returns where a node begins and ends.
 func (t *text) extent(n *yaml3.Node) (from, to int, err error) {
@@ -151,7 +152,7 @@ func (t *text) scalarEnd(n *yaml3.Node, from int) (int, error) {
 	case n.Value == "":
 		return from, nil
 	case !bytes.HasPrefix(t.source[from:], []byte(n.Value)):
-		return 0, errPlace // over several lines
+		return 0, errPlace // it spans several lines
 	default:
 		return from + len(n.Value), nil
 	}

@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -19,9 +18,9 @@ type splice struct {
 	text     string
 }
 
-// Update returns the new texts of the files whose expectations change to what happened in
-// the runs. Everything else in them stays byte for byte. If something cannot be written,
-// Update returns an error and no texts.
+// Update returns the new texts of the files whose expectations change to the actual results of
+// the runs. Everything else in them stays the same, byte for byte. If a result cannot be
+// written, Update returns an error and no texts.
 func (s *Suite) Update(verdicts []*Verdict, read func(file string) ([]byte, error)) (map[string][]byte, error) {
 	edits := map[string][]edit{}
 	for _, v := range verdicts {
@@ -54,11 +53,12 @@ func (s *Suite) apply(file string, edits []edit) ([]byte, error) {
 	for _, e := range edits {
 		one, err := t.splice(e, filepath.Ext(file) == ".json")
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: what happened cannot be written here: %w", file, e.node.Line, err)
+			return nil, fmt.Errorf("%s:%d: the result cannot be written here: %w", file, e.node.Line, err)
 		}
 		splices = append(splices, one)
 	}
-	// From the end, so earlier offsets stay valid; of two that overlap, the larger first.
+	// Begin at the end, so that earlier offsets stay valid; of two that overlap, the larger
+	// comes first.
 	slices.SortStableFunc(splices, func(a, b splice) int {
 		if a.from != b.from {
 			return b.from - a.from
@@ -185,8 +185,8 @@ func (t *text) replacement(e edit, isJSON bool) (splice, error) {
 	}
 }
 
-// confirm reads the new texts and checks the runs with them: all must pass, and nothing
-// but expectations may have changed.
+// confirm reads the new texts and checks the runs against them: all must pass, and only
+// expectations may have changed.
 func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read func(string) ([]byte, error)) error {
 	if len(changed) == 0 {
 		return nil
@@ -198,16 +198,16 @@ func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read fun
 		return read(file)
 	}).Load(s.File)
 	if err != nil {
-		return fmt.Errorf("%s: what happened cannot be written: %w", s.File, errors.Join(err))
+		return fmt.Errorf("%s: the result cannot be written: %w", s.File, err)
 	}
 	if !expr.Equal(unexpected(s.root), unexpected(after.root)) {
-		return fmt.Errorf("%s: what happened cannot be written without changing more than expectations", s.File)
+		return fmt.Errorf("%s: the result cannot be written without changing more than expectations", s.File)
 	}
 	for _, v := range verdicts {
 		i := slices.Index(s.Cases, v.Case)
 		for _, d := range after.Cases[i].Check(v.Outcome) {
 			if len(d.edits) > 0 {
-				return fmt.Errorf("%s:%d: what happened cannot be written: %s%s would still differ", s.File, v.Case.At.Line, d.Expect, d.Path)
+				return fmt.Errorf("%s:%d: the result cannot be written: %s%s would still differ", s.File, v.Case.At.Line, d.Expect, d.Path)
 			}
 		}
 	}

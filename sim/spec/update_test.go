@@ -79,7 +79,7 @@ func TestUpdate(t *testing.T) {
 			"  - name: a\n    expect:\n      tasks:\n      - pay\n      - done\n      elapsed: P1D\n",
 			"  - name: a\n    expect:\n      tasks:\n      - pay\n      - decide\n      - review\n      - done\n      elapsed: P1D\n",
 		},
-		"a member that never comes": {
+		"a missing member": {
 			"  - name: a\n    expect:\n      output:\n        sum: 6\n        amount: 7\n",
 			"  - name: a\n    expect:\n      output:\n        amount: 5\n",
 		},
@@ -141,12 +141,12 @@ func TestUpdateOfNamedFile(t *testing.T) {
 	}
 }
 
-// A change that would affect the rest of a file is refused, with its place.
+// A change that would affect the rest of a file is rejected, with its line.
 func TestUpdateRefuses(t *testing.T) {
 	t.Parallel()
 	s := suite(t, files{"order.test.yaml": mocks + "tests:\n  - {name: a, expect: &all {elapsed: P2D}}\n  - {name: b, expect: {elapsed: &long P2D}}\n"})
 	_, err := s.Update([]*spec.Verdict{run(t, s.Cases[0], nil), run(t, s.Cases[1], nil)}, files{}.read)
-	if err == nil || !strings.HasPrefix(err.Error(), "order.test.yaml:4: what happened cannot be written here") {
+	if err == nil || !strings.HasPrefix(err.Error(), "order.test.yaml:4: the result cannot be written here") {
 		t.Errorf("Update = %v, want the line with the anchor", err)
 	}
 }
