@@ -13,11 +13,11 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// Answer executes a command of go-redis and sets its result, as a connection would. It
-// returns false, without executing anything, if it does not support the command: then the
-// command must go through a connection.
+// Answer executes a command of go-redis and sets its result, as a connection would. It returns
+// false, without executing anything, if it does not support the command, which then must go
+// through a connection.
 func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
-	buffer, direct := cmd.(interface{ Buffer() *[]byte }) // the command wants its reply as it is sent
+	buffer, direct := cmd.(interface{ Buffer() *[]byte }) // the command wants the raw reply
 	if !direct && !answerable(cmd) {
 		return false
 	}
@@ -30,13 +30,13 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 		clock.SetVal(s.now.Truncate(time.Microsecond).Local())
 		return true
 	}
-	if !s.spell(cmd.Args()) {
+	if !s.encodeArgs(cmd.Args()) {
 		return false
 	}
 	reply := &s.reply
-	s.fleeting = true
-	*reply = s.carryOut(s.args)
-	s.fleeting = false
+	s.transient = true
+	*reply = s.execute(s.args)
+	s.transient = false
 	raw, ok := cmd.(*redis.RawCmd)
 	switch {
 	case direct:
@@ -46,15 +46,15 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 		s.sent = reply.Append(s.sent[:0])
 		raw.SetVal(bytes.Clone(s.sent))
 	case reply.Kind == resp.Error:
-		cmd.SetErr(refusal(reply.Text))
-	case !give(cmd, reply):
-		cmd.SetErr(errors.New("in-memory redis: " + cmd.Name() + " has another reply than its command expects"))
+		cmd.SetErr(redisError(reply.Text))
+	case !setResult(cmd, reply):
+		cmd.SetErr(errors.New("in-memory redis: " + cmd.Name() + " has a reply of an unexpected type"))
 	}
 	return true
 }
 
 // refusal converts an error message of Redis to the type that go-redis uses.
-func refusal(message string) error { return like(redis.ErrNoScript, message) }
+func redisError(message string) error { return like(redis.ErrNoScript, message) }
 
 // like converts text to the type of its first argument, which is unexported.
 func like[T ~string](_ T, text string) T { return T(text) }
@@ -76,8 +76,9 @@ func answerable(cmd redis.Cmder) bool {
 	}
 }
 
-// spell writes the arguments as go-redis sends them; false if the type of one is unknown.
-func (s *Server) spell(args []any) bool {
+// encodeArgs sets s.args to the arguments as go-redis sends them. It returns false if the type
+// of one is unknown.
+func (s *Server) encodeArgs(args []any) bool {
 	s.args = s.args[:0]
 	for _, arg := range args {
 		var word string
@@ -120,8 +121,9 @@ func (s *Server) spell(args []any) bool {
 	return len(s.args) > 0
 }
 
-// give sets the result of a command; false if the reply does not fit the command.
-func give(cmd redis.Cmder, r *resp.Reply) bool {
+// setResult sets the result of a command. It returns false if the reply does not fit the
+// command.
+func setResult(cmd redis.Cmder, r *resp.Reply) bool {
 	switch cmd := cmd.(type) {
 	case *redis.Cmd:
 		if r.Kind == resp.Nil || r.Kind == resp.NilArray {
@@ -141,27 +143,27 @@ func give(cmd redis.Cmder, r *resp.Reply) bool {
 	}
 	switch r.Kind {
 	case resp.Integer:
-		return giveNumber(cmd, r.Int)
+		return setNumberResult(cmd, r.Int)
 	case resp.Status, resp.Bulk:
-		return giveText(cmd, r.Text)
+		return setTextResult(cmd, r.Text)
 	default:
-		return giveList(cmd, r)
+		return setListResult(cmd, r)
 	}
 }
 
-func giveNumber(cmd redis.Cmder, n int64) bool {
+func setNumberResult(cmd redis.Cmder, n int64) bool {
 	switch cmd := cmd.(type) {
 	case *redis.IntCmd:
 		cmd.SetVal(n)
 	case *redis.FloatCmd:
 		cmd.SetVal(float64(n))
 	default:
-		return giveText(cmd, strconv.FormatInt(n, 10))
+		return setTextResult(cmd, strconv.FormatInt(n, 10))
 	}
 	return true
 }
 
-func giveText(cmd redis.Cmder, text string) bool {
+func setTextResult(cmd redis.Cmder, text string) bool {
 	switch cmd := cmd.(type) {
 	case *redis.StringCmd:
 		cmd.SetVal(text)
@@ -181,7 +183,7 @@ func giveText(cmd redis.Cmder, text string) bool {
 	return true
 }
 
-func giveList(cmd redis.Cmder, r *resp.Reply) bool {
+func setListResult(cmd redis.Cmder, r *resp.Reply) bool {
 	if list, ok := cmd.(*redis.SliceCmd); ok {
 		value, _ := r.Value()
 		elements, ok := value.([]any)
@@ -190,15 +192,15 @@ func giveList(cmd redis.Cmder, r *resp.Reply) bool {
 	}
 	switch r.Kind {
 	case resp.Bulks:
-		return giveTexts(cmd, r.Texts)
+		return setTextsResult(cmd, r.Texts)
 	case resp.Array:
-		return giveArray(cmd, r.List)
+		return setArrayResult(cmd, r.List)
 	default:
 		return false
 	}
 }
 
-func giveTexts(cmd redis.Cmder, texts []string) bool {
+func setTextsResult(cmd redis.Cmder, texts []string) bool {
 	switch cmd := cmd.(type) {
 	case *redis.StringSliceCmd:
 		cmd.SetVal(texts)
@@ -219,12 +221,12 @@ func giveTexts(cmd redis.Cmder, texts []string) bool {
 		}
 		cmd.SetVal(out)
 	default:
-		return len(texts) == 0 && giveArray(cmd, nil)
+		return len(texts) == 0 && setArrayResult(cmd, nil)
 	}
 	return true
 }
 
-func giveArray(cmd redis.Cmder, list []resp.Reply) bool {
+func setArrayResult(cmd redis.Cmder, list []resp.Reply) bool {
 	switch cmd := cmd.(type) {
 	case *redis.XMessageSliceCmd:
 		out := make([]redis.XMessage, len(list))
@@ -253,13 +255,13 @@ func giveArray(cmd redis.Cmder, list []resp.Reply) bool {
 		}
 		cmd.SetVal(out)
 	default:
-		return len(list) == 0 && giveNone(cmd)
+		return len(list) == 0 && setEmptyResult(cmd)
 	}
 	return true
 }
 
 // giveNone sets an empty result.
-func giveNone(cmd redis.Cmder) bool {
+func setEmptyResult(cmd redis.Cmder) bool {
 	switch cmd := cmd.(type) {
 	case *redis.MapStringStringCmd:
 		cmd.SetVal(map[string]string{})

@@ -12,7 +12,7 @@ import (
 
 // Arguments are formatted as a connection would send them, so no command needs a
 // connection.
-func TestAnswerSpellsTimes(t *testing.T) {
+func TestAnswerFormatsTimes(t *testing.T) {
 	t.Parallel()
 	server := memory.New(time.Unix(0, 0))
 	defer server.Close()
@@ -20,7 +20,7 @@ func TestAnswerSpellsTimes(t *testing.T) {
 	set := redis.NewStatusCmd(t.Context(), "set", "at", at)
 	wait := redis.NewStatusCmd(t.Context(), "set", "wait", 3*time.Second)
 	if !server.Answer(set) || !server.Answer(wait) {
-		t.Fatal("it does not know a time or a duration")
+		t.Fatal("it does not support a time or a duration")
 	}
 	for key, want := range map[string]string{"at": "2026-01-01T00:00:00.000005Z", "wait": "3000000000"} {
 		if got := server.Do("get", key); got.Text != want {
@@ -29,7 +29,7 @@ func TestAnswerSpellsTimes(t *testing.T) {
 	}
 }
 
-// The buffers of one server are reused by the next, which sees nothing of their content.
+// The next server reuses the buffers of a closed one, but sees nothing of their content.
 func TestNothingOutlivesAServer(t *testing.T) {
 	t.Parallel()
 	for round := range 3 {

@@ -60,7 +60,7 @@ func BenchmarkMemoryEvalShaXAdd20(b *testing.B) {
 	}
 }
 
-// Anything linear in the length of a stream shows as a difference between sizes.
+// A cost that is linear in the length of a stream shows as a difference between sizes.
 func BenchmarkMemoryStream(b *testing.B) {
 	for _, size := range []int{100, 10_000} {
 		for name, step := range streamSteps() {

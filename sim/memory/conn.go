@@ -9,9 +9,9 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// ErrNoReply is returned by Read if no reply is left. Waiting would not help, because
-// only a Write creates replies.
-var ErrNoReply = errors.New("in-memory redis: read without a reply to come")
+// ErrNoReply is returned by Read if there is no reply. Waiting would not help, because only
+// Write produces replies.
+var ErrNoReply = errors.New("in-memory redis: no reply to read")
 
 // conn is a connection. Write executes commands on the caller's goroutine; Read returns
 // their replies.
@@ -21,7 +21,7 @@ type conn struct {
 	read    int // how much of replies has been read
 	partial []byte
 	queued  [][]string // by MULTI; nil: no transaction
-	spoiled bool       // one of the queued commands is invalid
+	invalid bool       // one of the queued commands is invalid
 	closed  bool
 }
 
@@ -64,12 +64,12 @@ func (c *conn) command(args []string) resp.Reply {
 	if c.queued == nil {
 		switch name {
 		case "MULTI":
-			c.queued, c.spoiled = [][]string{}, false
+			c.queued, c.invalid = [][]string{}, false
 			return resp.OK()
 		case "EXEC", "DISCARD":
 			return resp.Fail("ERR " + name + " without MULTI")
 		}
-		return c.server.carryOut(args)
+		return c.server.execute(args)
 	}
 	switch name {
 	case "MULTI":
@@ -82,7 +82,7 @@ func (c *conn) command(args []string) resp.Reply {
 	}
 	known, ok := c.server.commands[strings.ToLower(name)]
 	if !ok || !known.takes(len(args)) {
-		c.spoiled = true
+		c.invalid = true
 		return resp.Fail("ERR unknown command '" + args[0] + "', or a wrong number of arguments")
 	}
 	c.queued = append(c.queued, args)
@@ -93,12 +93,12 @@ func (c *conn) command(args []string) resp.Reply {
 func (c *conn) exec() resp.Reply {
 	queued := c.queued
 	c.queued = nil
-	if c.spoiled {
+	if c.invalid {
 		return resp.Fail("EXECABORT Transaction discarded because of previous errors.")
 	}
 	out := make([]resp.Reply, len(queued))
 	for i, args := range queued {
-		out[i] = c.server.carryOut(args)
+		out[i] = c.server.execute(args)
 	}
 	return resp.List(out...)
 }

@@ -74,7 +74,7 @@ func (g *group) clone(key string) *group {
 	for _, p := range g.pending {
 		own := *p
 		own.owner = out.consumer(p.owner.name)
-		out.give(own)
+		out.addPending(own)
 	}
 	return out
 }

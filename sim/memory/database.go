@@ -10,29 +10,29 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// Database is the keys of a Server with their values, and the clock that expires them. The
+// Database holds the keys of a Server with their values, and the clock that expires them. The
 // commands are functions on it.
 type Database struct {
 	// Added, if set, is called for each entry that is added to a stream, and for each
 	// command that adds to a sorted set. It must not send commands.
 	Added func(key string, fields []string)
-	// Watch is called when something happens to entries and keys that others may need.
+	// Watch holds functions that are called when something happens to entries and keys.
 	Watch Watch
 
 	// Page is how many elements a SCAN command returns at once; 0: all.
 	Page int
-	// Waited means that the caller implements BLOCK: it waits before it sends a read.
+	// Waited means that the caller implements BLOCK by waiting before it sends a read.
 	Waited bool
 	// Node is how many entries a node of a stream has, like stream-node-max-entries:
 	// approximate trimming removes whole nodes only. 0: 100, the default of Redis.
 	Node int
 
-	keys     map[string]*item
-	now      time.Time
-	ms       int64    // now in milliseconds since 1970
-	time     []string // the reply of TIME; nil: not computed since the clock was set
-	fields   []string // of the entries that were added last
-	fleeting bool     // no caller keeps a reply beyond the next command
+	keys      map[string]*item
+	now       time.Time
+	ms        int64    // now in milliseconds since 1970
+	time      []string // the reply of TIME; nil: not computed since the clock was set
+	fields    []string // of the entries that were added last
+	transient bool     // no caller keeps a reply beyond the next command
 	*scratch
 }
 
@@ -108,10 +108,10 @@ func (db *Database) matching(pattern, kind string) []string {
 	})
 }
 
-// some returns count empty replies for a list. While db.fleeting is set they come from a
-// shared buffer, because the reader consumes each reply before it sends the next command.
-func (db *Database) some(count int) []resp.Reply {
-	if !db.fleeting {
+// makeReplies returns count empty replies for a list. While db.transient is set they come from
+// a shared buffer, because the reader consumes each reply before it sends the next command.
+func (db *Database) makeReplies(count int) []resp.Reply {
+	if !db.transient {
 		return make([]resp.Reply, count)
 	}
 	n := len(db.parts)
@@ -123,14 +123,14 @@ func (db *Database) some(count int) []resp.Reply {
 
 // list returns a list of replies.
 func (db *Database) list(parts ...resp.Reply) resp.Reply {
-	out := db.some(len(parts))
+	out := db.makeReplies(len(parts))
 	copy(out, parts)
 	return resp.List(out...)
 }
 
-// kept copies fields. Small ones share a block with those of other entries, which saves
-// allocations.
-func (db *Database) kept(fields []string) []string {
+// copyFields copies the fields of an entry. If they are few, they share a block with those of
+// other entries, which saves allocations.
+func (db *Database) copyFields(fields []string) []string {
 	const few = 64
 	if len(fields) > few {
 		return slices.Clone(fields)
@@ -143,12 +143,12 @@ func (db *Database) kept(fields []string) []string {
 	return db.fields[n:len(db.fields):len(db.fields)]
 }
 
-// scratch holds the buffers of a server, which are reused by later servers.
+// scratch holds the buffers of a server, which later servers reuse.
 type scratch struct {
 	args   []string     // of the current command
-	reply  resp.Reply   // to the current command …
-	sent   []byte       // … as it is sent
-	parts  []resp.Reply // of the reply to the last command, while fleeting
+	reply  resp.Reply   // to the current command
+	sent   []byte       // the encoded reply
+	parts  []resp.Reply // of the reply to the last command, while transient
 	runner lua.Runner
 
 	blocks [][]string // buffers for the fields of entries
@@ -159,7 +159,7 @@ type scratch struct {
 var scratches sync.Pool
 
 // unused returns buffers from the pool, or new ones.
-func unused() *scratch {
+func newScratch() *scratch {
 	if s, ok := scratches.Get().(*scratch); ok {
 		return s
 	}

@@ -17,12 +17,12 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// differentialVariable is the environment variable with the number of random commands;
-// some thousands by default.
+// differentialVariable is the environment variable with the number of random commands; 6000 by
+// default.
 const differentialVariable = "FLUNQ_DIFFERENTIAL"
 
-// commandsOf are the templates of random commands: each word with choices stands for one
-// of them.
+// commandsOf holds the templates of random commands: each word with choices stands for one of
+// them.
 const commandsOf = `
 XADD S ID F V
 XADD S ID F V F V
@@ -210,9 +210,9 @@ func drawn(r *rand.Rand, forms []string) []any {
 	return out
 }
 
-// said formats a reply without what depends on the machine's clock, on memory, or on an
+// formatted formats a reply without what depends on the machine's clock, on memory, or on an
 // unspecified order.
-func said(args []any, reply any, err error) string {
+func formatted(args []any, reply any, err error) string {
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return "error: " + err.Error()
 	}
@@ -227,10 +227,10 @@ func said(args []any, reply any, err error) string {
 	case "XINFO":
 		if args[1] != "STREAM" {
 			for _, row := range rows {
-				unsaid(row, "idle", "inactive")
+				withoutNames(row, "idle", "inactive")
 			}
 		}
-		unsaid(reply, "radix-tree-keys", "radix-tree-nodes")
+		withoutNames(reply, "radix-tree-keys", "radix-tree-nodes")
 	case "HGETALL", "HKEYS", "SMEMBERS", "SUNION", "SINTER":
 		slices.SortFunc(rows, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	case "TTL":
@@ -241,8 +241,8 @@ func said(args []any, reply any, err error) string {
 	return fmt.Sprint(reply)
 }
 
-// unsaid removes the values of some names from a flat list of names and values.
-func unsaid(flat any, names ...string) {
+// withoutNames removes the values of some names from a flat list of names and values.
+func withoutNames(flat any, names ...string) {
 	list, _ := flat.([]any)
 	for i := 0; i+1 < len(list); i += 2 {
 		if name, ok := list[i].(string); ok && slices.Contains(names, name) {
@@ -252,7 +252,7 @@ func unsaid(flat any, names ...string) {
 }
 
 // The in-memory Redis replies to any command like a real one.
-func TestMemoryDiffersInNothing(t *testing.T) {
+func TestMemoryEqualsRedis(t *testing.T) {
 	t.Parallel()
 	count := 6000
 	if text := os.Getenv(differentialVariable); text != "" {
@@ -315,11 +315,11 @@ func answers(ctx context.Context, client wire.Redis, commands [][]any) []string 
 	for i, args := range commands {
 		replies[i] = pipe.Do(ctx, args...)
 	}
-	_, _ = pipe.Exec(ctx) // each has its own error
+	_, _ = pipe.Exec(ctx) // each reply has its own error
 	out := make([]string, len(commands))
 	for i, reply := range replies {
 		value, err := reply.Result()
-		out[i] = said(commands[i], value, err)
+		out[i] = formatted(commands[i], value, err)
 	}
 	return out
 }

@@ -36,7 +36,7 @@ type pending struct {
 	delivery int64 // delivery count
 }
 
-// unknown means that a count is not known.
+// unknown stands for an unknown count.
 const unknown = -1
 
 func (st *stream) group(name string) *group {
@@ -60,8 +60,8 @@ func (g *group) consumer(name string) *consumer {
 	return nil
 }
 
-// join returns the consumer with a name, and creates it if necessary.
-func (g *group) join(name string, now int64) *consumer {
+// ensureConsumer returns the consumer with a name, and creates it if necessary.
+func (g *group) ensureConsumer(name string, now int64) *consumer {
 	c := g.consumer(name)
 	if c == nil {
 		c = &consumer{name: name}
@@ -99,8 +99,8 @@ func (g *group) find(id streamID) *pending {
 	return nil
 }
 
-// give adds an entry to the pending ones.
-func (g *group) give(p pending) *pending {
+// addPending adds a pending entry.
+func (g *group) addPending(p pending) *pending {
 	p.owner.count++
 	if len(g.free) == 0 {
 		const some = 8
@@ -112,15 +112,15 @@ func (g *group) give(p pending) *pending {
 	return it
 }
 
-// pass changes the owner of a pending entry.
-func (p *pending) pass(to *consumer) {
+// setOwner changes the owner of a pending entry.
+func (p *pending) setOwner(to *consumer) {
 	p.owner.count--
 	to.count++
 	p.owner = to
 }
 
-// forget removes the pending entry at an index.
-func (g *group) forget(at int) {
+// removePending removes the pending entry at an index.
+func (g *group) removePending(at int) {
 	g.pending[at].owner.count--
 	if at == 0 { // most are acknowledged in order
 		g.pending[0] = nil
@@ -134,27 +134,27 @@ func (g *group) forget(at int) {
 	g.pending = slices.Delete(g.pending, at, at+1)
 }
 
-// Open counts those entries of a stream whose fields satisfy meant: unread counts the
-// ones that the group has not read, pending the ones that the consumer by (any consumer
-// if "") has read and not acknowledged. meant is called with the server locked.
-func (s *Server) Open(key, name, by string, meant func(fields []string) bool) (unread, pending int) {
+// Open counts the entries of a stream whose fields satisfy matches: unread are those that the
+// group has not read, and pending those that the consumer (any if "") has read and not
+// acknowledged. matches is called with the server locked.
+func (s *Server) Open(key, group, consumer string, matches func(fields []string) bool) (unread, pending int) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	st, _ := find[stream](&s.Database, key)
-	g := st.group(name)
+	g := st.group(group)
 	if g == nil {
 		return 0, 0
 	}
 	for i := st.search(g.last.next()); i < len(st.entries); i++ {
-		if meant(st.entries[i].fields) {
+		if matches(st.entries[i].fields) {
 			unread++
 		}
 	}
 	for _, p := range g.pending {
-		if by != "" && p.owner.name != by {
+		if consumer != "" && p.owner.name != consumer {
 			continue
 		}
-		if e := st.entry(p.streamID); e != nil && meant(e.fields) {
+		if e := st.entry(p.streamID); e != nil && matches(e.fields) {
 			pending++
 		}
 	}
@@ -205,10 +205,10 @@ func xgroup(db *Database, args []string) resp.Reply {
 		if g.consumer(args[4]) != nil {
 			return resp.Int(0)
 		}
-		g.join(args[4], db.ms)
+		g.ensureConsumer(args[4], db.ms)
 		return resp.Int(1)
 	default:
-		return leave(db, g, args[4])
+		return deleteConsumer(db, g, args[4])
 	}
 }
 
@@ -272,7 +272,7 @@ func (st *stream) setGroup(g *group, args []string) resp.Reply {
 }
 
 // leave deletes a consumer and its pending entries.
-func leave(db *Database, g *group, name string) resp.Reply {
+func deleteConsumer(db *Database, g *group, name string) resp.Reply {
 	c := g.consumer(name)
 	if c == nil {
 		return resp.Int(0)

@@ -32,7 +32,7 @@ func (st *stream) distance(id streamID) int64 {
 	}
 }
 
-// counted returns a count, nil if it is unknown.
+// counted returns a count as a reply; nil if it is unknown.
 func counted(n int64) resp.Reply {
 	if n == unknown {
 		return resp.Reply{}
@@ -40,7 +40,7 @@ func counted(n int64) resp.Reply {
 	return resp.Reply{Kind: resp.Integer, Int: n}
 }
 
-// lag returns how many entries a group has not read, nil if that is unknown.
+// lag returns how many entries a group has not read; nil if it is unknown.
 func (st *stream) lag(g *group) resp.Reply {
 	switch {
 	case st.added == 0:
@@ -92,7 +92,7 @@ func xinfo(db *Database, args []string) resp.Reply {
 func describeGroups(db *Database, st *stream) resp.Reply {
 	const facts = 12 // per group: names and values
 	n := len(st.groups)
-	out := db.some(n + n*facts)
+	out := db.makeReplies(n + n*facts)
 	all := out[n:n]
 	for i, g := range st.groups {
 		all = append(all,

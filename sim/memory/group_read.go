@@ -38,12 +38,12 @@ func xreadGroup(db *Database, args []string) resp.Reply {
 		}
 		readers = append(readers, reader{stream: st, group: g, key: key, after: after})
 	}
-	out := db.some(len(readers))[:0]
+	out := db.makeReplies(len(readers))[:0]
 	for _, one := range readers {
 		if n := len(one.entries); one.fresh && (n == 0 || !one.group.last.less(one.entries[n-1].streamID)) {
 			continue // there is nothing new
 		}
-		c := one.join(args[3], db.ms)
+		c := one.ensureConsumer(args[3], db.ms)
 		var entries []resp.Reply
 		if one.fresh {
 			entries = one.new(db, c, r)
@@ -66,19 +66,19 @@ type reader struct {
 	*group
 
 	key   string
-	fresh bool     // read new entries …
-	after streamID // … or the consumer's pending ones after this id
+	fresh bool     // reads new entries
+	after streamID // unless fresh: reads the consumer's pending entries after this id
 }
 
 // new delivers new entries.
 func (r reader) new(db *Database, c *consumer, how reading) []resp.Reply {
 	found := r.entries[r.stream.search(r.group.last.next()):]
 	found = found[:min(how.count, len(found))]
-	out := db.some(len(found))
+	out := db.makeReplies(len(found))
 	for i := range found {
 		e := &found[i]
 		out[i] = e.reply()
-		r.pass(e.streamID)
+		r.markRead(e.streamID)
 		if !how.noAck {
 			r.deliver(e, c, db.ms)
 		}
@@ -86,19 +86,19 @@ func (r reader) new(db *Database, c *consumer, how reading) []resp.Reply {
 	return out
 }
 
-// deliver makes an entry pending. It may be pending already, if XGROUP SETID moved the
+// deliver makes an entry pending. It may be pending already if XGROUP SETID has moved the
 // group back.
 func (r reader) deliver(e *entry, c *consumer, now int64) {
 	if p := r.find(e.streamID); p != nil {
-		p.pass(c)
+		p.setOwner(c)
 		p.since, p.delivery = now, 1
 		return
 	}
-	r.give(pending{e.streamID, e.id, c, now, 1})
+	r.addPending(pending{e.streamID, e.id, c, now, 1})
 }
 
-// pass counts an entry as read.
-func (r reader) pass(id streamID) {
+// markRead counts an entry as read.
+func (r reader) markRead(id streamID) {
 	switch {
 	case r.read != unknown && !r.gapsFrom(id):
 		r.read++
@@ -144,7 +144,7 @@ func xack(db *Database, args []string) resp.Reply {
 		}
 		if at := g.search(id); at < len(g.pending) && g.pending[at].streamID == id {
 			db.acknowledged(st, g, g.pending[at])
-			g.forget(at)
+			g.removePending(at)
 			n++
 		}
 	}

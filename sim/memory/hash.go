@@ -134,7 +134,7 @@ func hmget(db *Database, args []string) resp.Reply {
 	if !ok {
 		return resp.Fail(wrongType)
 	}
-	out := db.some(len(args) - 2)
+	out := db.makeReplies(len(args) - 2)
 	for i, field := range args[2:] {
 		if value, ok := h.get(field); ok {
 			out[i] = resp.Text(value)

@@ -21,18 +21,18 @@ func serverCommands() map[string]command {
 		"flushdb":  {flush, -1},
 		"flushall": {flush, -1},
 	}
-	// These would block in real time, leave database 0, or watch other keys.
+	// These commands would block in real time, leave database 0, or observe other clients.
 	for _, name := range []string{
 		"blpop", "brpop", "blmove", "blmpop", "brpoplpush", "bzpopmin", "bzpopmax", "bzmpop", "wait", "waitaof",
 		"subscribe", "psubscribe", "ssubscribe", "monitor", "swapdb", "move", "eval_ro", "evalsha_ro", "fcall", "watch",
 	} {
-		all[name] = command{refuse, -1}
+		all[name] = command{unsupported, -1}
 	}
 	return all
 }
 
-func refuse(_ *Database, args []string) resp.Reply {
-	return resp.Fail("ERR the simulator has no '" + strings.ToLower(args[0]) + "' command")
+func unsupported(_ *Database, args []string) resp.Reply {
+	return resp.Fail("ERR the simulator does not support the '" + strings.ToLower(args[0]) + "' command")
 }
 
 func ping(_ *Database, args []string) resp.Reply {
@@ -44,7 +44,7 @@ func ping(_ *Database, args []string) resp.Reply {
 
 func selectDB(_ *Database, args []string) resp.Reply {
 	if args[1] != "0" {
-		return resp.Fail("ERR the simulator has database 0 only")
+		return resp.Fail("ERR the simulator has only database 0")
 	}
 	return resp.OK()
 }

@@ -173,7 +173,7 @@ func persist(db *Database, args []string) resp.Reply {
 	return resp.Int(1)
 }
 
-// integer parses an integer as Redis does: digits and a minus sign only.
+// integer parses an integer as Redis does: only digits and a minus sign.
 func integer(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || text[0] == '+' || len(text) > 1 && (text[0] == '0' || text[0] == '-' && text[1] == '0') {

@@ -13,9 +13,9 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// luaCases are scripts, one per line, whose whole reply is that of a real Redis,
-// including the texts of errors. Missing are scripts that load code, which is not
-// supported, and errors whose texts come from gopher-lua.
+// luaCases holds scripts, one per line, whose whole reply equals that of a real Redis,
+// including the texts of errors. It has no scripts that load code, which is not supported, and
+// no errors whose texts come from gopher-lua.
 const luaCases = `
 return 1
 return 'text'

@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// owned returns the stream and group that a command names, or an error message.
-func owned(db *Database, key, name string) (st *stream, g *group, bad string) {
+// findGroup returns the stream and group that a command names, or an error message.
+func findGroup(db *Database, key, name string) (st *stream, g *group, bad string) {
 	st, ok := find[stream](db, key)
 	if !ok {
 		return nil, nil, wrongType
@@ -22,7 +22,7 @@ func owned(db *Database, key, name string) (st *stream, g *group, bad string) {
 // xpending implements XPENDING.
 func xpending(db *Database, args []string) resp.Reply {
 	if len(args) == 3 {
-		_, g, bad := owned(db, args[1], args[2])
+		_, g, bad := findGroup(db, args[1], args[2])
 		if bad != "" {
 			return resp.Fail(bad)
 		}
@@ -47,12 +47,12 @@ func xpending(db *Database, args []string) resp.Reply {
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	_, g, bad := owned(db, args[1], args[2])
+	_, g, bad := findGroup(db, args[1], args[2])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
 	found := g.pending[g.search(from):]
-	out := db.some(int(max(0, min(count, int64(len(found))))))[:0]
+	out := db.makeReplies(int(max(0, min(count, int64(len(found))))))[:0]
 	for _, p := range found {
 		if int64(len(out)) >= count || to.less(p.streamID) {
 			break
@@ -83,7 +83,7 @@ func (g *group) summary() resp.Reply {
 type claiming struct {
 	idle  int64 // minimum idle time
 	since int64
-	count int64 // the new delivery count; negative: one more
+	count int64 // the new delivery count; negative: the old one plus 1
 	ids   []streamID
 	last  streamID
 	force bool
@@ -96,7 +96,7 @@ func xclaim(db *Database, args []string) resp.Reply {
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	st, g, bad := owned(db, args[1], args[2])
+	st, g, bad := findGroup(db, args[1], args[2])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
@@ -110,7 +110,7 @@ func xclaim(db *Database, args []string) resp.Reply {
 		there := at < len(g.pending) && g.pending[at].streamID == id
 		switch {
 		case e == nil && there:
-			g.forget(at)
+			g.removePending(at)
 			continue
 		case e == nil || !there && !c.force:
 			continue
@@ -118,11 +118,11 @@ func xclaim(db *Database, args []string) resp.Reply {
 			continue
 		}
 		if owner == nil {
-			owner = g.join(args[3], db.ms)
+			owner = g.ensureConsumer(args[3], db.ms)
 		}
 		p := g.find(id)
 		if p == nil {
-			p = g.give(pending{id, e.id, owner, db.ms, 1})
+			p = g.addPending(pending{id, e.id, owner, db.ms, 1})
 		}
 		db.taken(g, p, owner)
 		p.claim(c, owner)
@@ -137,7 +137,7 @@ func xclaim(db *Database, args []string) resp.Reply {
 
 // claim gives a pending entry to its new owner.
 func (p *pending) claim(c claiming, owner *consumer) {
-	p.pass(owner)
+	p.setOwner(owner)
 	p.since = c.since
 	switch {
 	case c.count >= 0:
@@ -243,7 +243,7 @@ func xautoClaim(db *Database, args []string) resp.Reply {
 			return resp.Fail(syntax)
 		}
 	}
-	st, g, bad := owned(db, args[1], args[2])
+	st, g, bad := findGroup(db, args[1], args[2])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
@@ -266,7 +266,7 @@ func claimFrom(db *Database, st *stream, g *group, c claiming, a autoClaim) resp
 		e := st.entry(p.streamID)
 		if e == nil {
 			gone = append(gone, p.id)
-			g.forget(at)
+			g.removePending(at)
 			count--
 			continue
 		}
@@ -275,7 +275,7 @@ func claimFrom(db *Database, st *stream, g *group, c claiming, a autoClaim) resp
 			continue
 		}
 		if owner == nil {
-			owner = g.join(a.consumer, db.ms)
+			owner = g.ensureConsumer(a.consumer, db.ms)
 		}
 		db.taken(g, p, owner)
 		p.claim(c, owner)

@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// conversation is what the engine sends to Redis, and some mistakes. It has no replies
-// that depend on the server's clock or version.
+// conversation holds commands that the engine sends to Redis, and some mistakes. No reply
+// depends on the server's clock or version.
 const conversation = `
 PING
 ECHO hello
@@ -181,8 +181,8 @@ GET
 SELECT 0
 `
 
-// conduct sends the conversation and records every reply.
-func conduct(ctx context.Context, say func(ctx context.Context, args []any) (any, error)) []string {
+// converse sends the conversation and records every reply.
+func converse(ctx context.Context, send func(ctx context.Context, args []any) (any, error)) []string {
 	var replies []string
 	for line := range strings.Lines(conversation) {
 		words := strings.Fields(line)
@@ -193,7 +193,7 @@ func conduct(ctx context.Context, say func(ctx context.Context, args []any) (any
 		for i, word := range words {
 			args[i] = word
 		}
-		reply, err := say(ctx, args)
+		reply, err := send(ctx, args)
 		if left, ok := reply.(int64); ok && words[0] == "TTL" && left > 0 {
 			reply = (left + 99) / 100 * 100 // some seconds may pass meanwhile
 		}
@@ -206,8 +206,8 @@ func conduct(ctx context.Context, say func(ctx context.Context, args []any) (any
 	return replies
 }
 
-// errorPrefix returns the prefix of an error, which programs look at: the rest of the
-// text differs between the servers.
+// errorPrefix returns the prefix of an error, on which programs rely: the rest of the text
+// differs between the servers.
 func errorPrefix(err error) string {
 	prefix, _, _ := strings.Cut(err.Error(), " ")
 	return prefix
@@ -240,8 +240,8 @@ func TestMemoryRepliesLikeRedis(t *testing.T) {
 			server := redis.NewClient(options)
 			defer server.Close()
 			_, client := openMemory(t)
-			want := conduct(t.Context(), way(server))
-			got := conduct(t.Context(), way(client))
+			want := converse(t.Context(), way(server))
+			got := converse(t.Context(), way(client))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("redis-server (-), in memory (+):\n%s", diff)
 			}

@@ -36,13 +36,13 @@ func (s *Server) Source(sha string) string {
 	return ""
 }
 
-// Scripts are compiled scripts.
+// Scripts holds compiled scripts.
 type Scripts struct{ known map[string]*loaded }
 
 // Scripts returns the scripts that the server has loaded.
 func (s *Server) Scripts() *Scripts { return &Scripts{maps.Clone(s.scripts)} }
 
-// Know makes compiled scripts available without loading them.
+// Know makes compiled scripts available by their SHA1, without loading them.
 func (s *Server) Know(scripts *Scripts) { s.known = scripts.known }
 
 // loaded returns a script by its name; nil if it is unknown.
@@ -123,8 +123,8 @@ func (s *Server) run(l *loaded, args []string) resp.Reply {
 	case count > int64(len(args)):
 		return resp.Fail("ERR Number of keys can't be greater than number of args")
 	}
-	defer func(before bool) { s.fleeting = before }(s.fleeting)
-	s.fleeting = true
+	defer func(before bool) { s.transient = before }(s.transient)
+	s.transient = true
 	return s.runner.Run(l.Script, l.name, args[:count], args[count:])
 }
 

@@ -1,6 +1,6 @@
-// Package memory is a Redis inside the process: it has no port and no socket, its clock
-// stands still until it is moved, and it executes each command at once on the caller's
-// goroutine. Where a real Redis may choose any order, it always chooses the same.
+// Package memory is an in-memory Redis: it has no port and no socket, its clock stands still
+// until it is set, and it executes each command at once on the caller's goroutine. Where a
+// real Redis may return any order, it always returns the same one.
 package memory
 
 import (
@@ -11,21 +11,21 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// Server is an in-memory Redis: it executes the commands of connections and of scripts on
-// its database, one at a time. It has database 0 only, and never blocks.
+// Server is an in-memory Redis: it executes the commands of connections and of scripts on its
+// database, one at a time. It has only database 0, and never blocks.
 type Server struct {
 	Database
 
-	// Tamper, if set before the first script is loaded, changes the source of each: the
-	// tests of the simulator plant mistakes with it.
+	// Tamper, if set before the first script is loaded, changes the source of each script: the
+	// tests of the simulator plant bugs with it.
 	Tamper func(source string) string
 
 	// lock makes one command, and so one script, the unit of interleaving.
 	lock     sync.Mutex
 	commands map[string]command
-	latest   word // the command that was looked up last
+	latest   namedCommand // the command that was looked up last
 	scripts  map[string]*loaded
-	known    map[string]*loaded // further scripts; not changed
+	known    map[string]*loaded // further scripts; never changed
 
 	closed bool
 }
@@ -37,8 +37,8 @@ type command struct {
 	arity int
 }
 
-// word is a command and its name.
-type word struct {
+// namedCommand is a command and its name.
+type namedCommand struct {
 	name string
 	command
 }
@@ -50,8 +50,8 @@ func (c command) takes(count int) bool {
 // New returns an empty Redis whose clock is at start.
 func New(start time.Time) *Server {
 	s := &Server{commands: commands(), scripts: map[string]*loaded{}}
-	s.keys, s.scratch = map[string]*item{}, unused()
-	s.runner.Redis = s.carryOut
+	s.keys, s.scratch = map[string]*item{}, newScratch()
+	s.runner.Redis = s.execute
 	s.setTime(start)
 	return s
 }
@@ -72,7 +72,7 @@ var commands = sync.OnceValue(func() map[string]command {
 	return all
 })
 
-// Close releases the server's buffers. Connections fail from then on.
+// Close releases the server's buffers. Its connections fail afterwards.
 func (s *Server) Close() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -83,7 +83,7 @@ func (s *Server) Close() {
 	s.runner.Redis = nil
 	s.reply = resp.Reply{}
 	clear(s.parts[:cap(s.parts)])
-	s.vacate()
+	s.releaseBlocks()
 	s.fields = nil
 	scratches.Put(s.scratch)
 	s.scratch = nil
@@ -107,15 +107,15 @@ func (s *Server) Now() time.Time {
 func (s *Server) Do(args ...string) resp.Reply {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	return s.carryOut(args)
+	return s.execute(args)
 }
 
-// carryOut executes any command, including those of scripts. It does not keep args.
-func (s *Server) carryOut(args []string) resp.Reply {
+// execute executes any command, including those of scripts. It does not keep args.
+func (s *Server) execute(args []string) resp.Reply {
 	c, ok := s.command(args[0])
 	switch {
 	case !ok:
-		return resp.Fail("ERR unknown command '" + args[0] + "': the simulator does not have it")
+		return resp.Fail("ERR unknown command '" + args[0] + "': the simulator does not support it")
 	case !c.takes(len(args)):
 		return resp.Fail("ERR wrong number of arguments for '" + strings.ToLower(args[0]) + "' command")
 	}
@@ -135,7 +135,7 @@ func (s *Server) command(name string) (c command, ok bool) {
 		c, ok = s.commands[strings.ToLower(name)]
 	}
 	if ok {
-		s.latest = word{name, c}
+		s.latest = namedCommand{name, c}
 	}
 	return c, ok
 }

@@ -79,7 +79,7 @@ func TestMemoryFollowsItsClock(t *testing.T) {
 	}
 }
 
-// However a pipeline is cut into writes, each of its commands is executed once.
+// However a pipeline is split into writes, each of its commands is executed once.
 func TestMemoryConnTakesCutCommands(t *testing.T) {
 	t.Parallel()
 	m, client := openMemory(t)
@@ -107,7 +107,7 @@ func TestMemoryConnTakesCutCommands(t *testing.T) {
 	}
 }
 
-// A read without a reply to come fails instead of blocking for ever.
+// A read without a reply fails instead of blocking for ever.
 func TestMemoryConnNeverWaits(t *testing.T) {
 	t.Parallel()
 	m, client := openMemory(t)

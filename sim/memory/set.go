@@ -61,8 +61,8 @@ func sscan(db *Database, args []string) resp.Reply {
 	})(db, args)
 }
 
-// setOf implements SUNION and SINTER: wanted decides by the number n of the sets that
-// contain a member.
+// setOf implements SUNION and SINTER: wanted decides by the number n of sets that contain a
+// member.
 func setOf(wanted func(n, of int) bool) func(*Database, []string) resp.Reply {
 	return func(db *Database, args []string) resp.Reply {
 		count := map[string]int{}

@@ -68,7 +68,7 @@ func (z *sorted) put(member string, score float64) {
 		if old == score {
 			return
 		}
-		z.take(ranked{old, member})
+		z.removeRanked(ranked{old, member})
 	}
 	at, _ := slices.BinarySearchFunc(z.ranked, ranked{score, member}, ranked.compare)
 	z.ranked = slices.Insert(z.ranked, at, ranked{score, member})
@@ -83,8 +83,8 @@ func (z *sorted) put(member string, score float64) {
 	}
 }
 
-// take removes a member with its score.
-func (z *sorted) take(r ranked) {
+// removeRanked removes a member with its score.
+func (z *sorted) removeRanked(r ranked) {
 	if at, ok := slices.BinarySearchFunc(z.ranked, r, ranked.compare); ok {
 		z.ranked = slices.Delete(z.ranked, at, at+1)
 		delete(z.scores, r.member)
@@ -94,7 +94,7 @@ func (z *sorted) take(r ranked) {
 func (z *sorted) remove(member string) bool {
 	score, ok := z.score(member)
 	if ok {
-		z.take(ranked{score, member})
+		z.removeRanked(ranked{score, member})
 	}
 	return ok
 }
@@ -185,7 +185,7 @@ func (z *sorted) zcount(args []string) resp.Reply {
 	return resp.Int(to - from)
 }
 
-// rank implements ZRANK, and with way -1 ZREVRANK.
+// rank implements ZRANK, or ZREVRANK if way is -1.
 func (z *sorted) rank(member string, way int) resp.Reply {
 	score, ok := z.score(member)
 	if !ok {
@@ -234,8 +234,8 @@ func zrem(db *Database, args []string) resp.Reply {
 	return resp.Int(n)
 }
 
-// cut removes a range of members, and the key with the last one.
-func cut(db *Database, key string, z *sorted, from, to int) resp.Reply {
+// removeRange removes a range of members, and the key with its last member.
+func removeRange(db *Database, key string, z *sorted, from, to int) resp.Reply {
 	for _, r := range z.ranked[from:to] {
 		delete(z.scores, r.member)
 	}
@@ -252,7 +252,7 @@ func zremRangeByScore(db *Database, args []string) resp.Reply {
 		if !ok {
 			return resp.Fail(noBound)
 		}
-		return cut(db, args[1], z, from, to)
+		return removeRange(db, args[1], z, from, to)
 	})(db, args)
 }
 
@@ -262,7 +262,7 @@ func zremRangeByRank(db *Database, args []string) resp.Reply {
 		if !ok {
 			return resp.Fail(noInteger)
 		}
-		return cut(db, args[1], z, from, to)
+		return removeRange(db, args[1], z, from, to)
 	})(db, args)
 }
 
@@ -278,7 +278,7 @@ func zpop(place func(*sorted) int) func(*Database, []string) resp.Reply {
 		}
 		at := place(z)
 		r := z.ranked[at]
-		cut(db, args[1], z, at, at+1)
+		removeRange(db, args[1], z, at, at+1)
 		return resp.Strings([]string{r.member, written(r.score)})
 	}
 }

@@ -49,8 +49,8 @@ func addingOptions(args []string) (o adding, pairs []string, bad string) {
 	}
 }
 
-// lets reports whether the options allow a member to get a score.
-func (o adding) lets(old, score float64, there bool) bool {
+// allows reports whether the options allow a member to get a score.
+func (o adding) allows(old, score float64, there bool) bool {
 	switch {
 	case !there:
 		return !o.xx
@@ -96,7 +96,7 @@ func zadd(db *Database, args []string) resp.Reply {
 	for i, score := range scores {
 		member := pairs[2*i+1]
 		old, there := z.score(member)
-		if !o.lets(old, score, there) {
+		if !o.allows(old, score, there) {
 			continue
 		}
 		switch {
@@ -120,7 +120,7 @@ func (z *sorted) increase(o adding, member string, by float64) resp.Reply {
 	switch {
 	case math.IsNaN(score):
 		return resp.Fail(noFinite)
-	case !o.lets(old, score, there):
+	case !o.allows(old, score, there):
 		return resp.Reply{}
 	}
 	z.put(member, score)

@@ -17,7 +17,7 @@ type stream struct {
 	deleted streamID // greatest id that was deleted
 	added   int64    // number of entries ever added
 	groups  []*group // sorted by name
-	nodes   []node   // see parted; nil: not computed
+	nodes   []node   // see computeNodes; nil: not computed
 }
 
 // entry is an entry of a stream. Its fields never change.
@@ -84,7 +84,7 @@ func streamIDOf(text string, seq uint64) (id streamID, ok bool) {
 	return id, errMS == nil
 }
 
-// Errors about exclusive ends of a range that leave nothing.
+// Errors about exclusive ends that make a range empty.
 const (
 	noStart = "ERR invalid start ID for the interval"
 	noEnd   = "ERR invalid end ID for the interval"
@@ -235,7 +235,7 @@ func rangeCount(args []string) (count int, bad string) {
 
 // entries returns entries as a reply.
 func (db *Database) entries(entries []entry) resp.Reply {
-	out := db.some(len(entries))
+	out := db.makeReplies(len(entries))
 	for i := range entries {
 		out[i] = entries[i].reply()
 	}
@@ -243,7 +243,7 @@ func (db *Database) entries(entries []entry) resp.Reply {
 }
 
 func (db *Database) entriesReversed(entries []entry, count int) resp.Reply {
-	out := db.some(min(count, len(entries)))
+	out := db.makeReplies(min(count, len(entries)))
 	for i := range out {
 		out[i] = entries[len(entries)-1-i].reply()
 	}
@@ -302,7 +302,7 @@ func readingOf(db *Database, args []string) (r reading, bad string) {
 		case word == "block" && db.Waited && len(args) > 1:
 			args = args[1:]
 		case word == "block":
-			return r, "ERR the simulator cannot block: leave BLOCK out"
+			return r, "ERR the simulator cannot block: omit BLOCK"
 		case word == "count" && len(args) > 1:
 			n, ok := integer(args[1])
 			if !ok {
@@ -348,8 +348,8 @@ func xdel(db *Database, args []string) resp.Reply {
 		if at == len(st.entries) || st.entries[at].streamID != id {
 			continue
 		}
-		st.parted(db.Node)
-		st.unplace(id)
+		st.computeNodes(db.Node)
+		st.removeFromNode(id)
 		st.entries = slices.Delete(st.entries, at, at+1)
 		if st.deleted.less(id) {
 			st.deleted = id

@@ -8,13 +8,13 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// trimming says how much of a stream is to stay.
+// trimming says which entries of a stream are kept.
 type trimming struct {
-	by    string // "maxlen" or "minid"; "": all of it
+	by    string // "maxlen" or "minid"; "": all are kept
 	most  int
 	min   streamID
-	about bool // approximate: whole nodes only …
-	limit int  // … and at most this number of entries; 0: any number
+	about bool // approximate: only whole nodes are removed
+	limit int  // maximum number of entries that approximate trimming removes; 0: no limit
 }
 
 // mostTrimmed is the default LIMIT of approximate trimming.
@@ -82,9 +82,9 @@ func (db *Database) trim(key string, st *stream, t trimming) int {
 		}
 		return 0
 	}
-	st.parted(db.Node)
+	st.computeNodes(db.Node)
 	for i := range n {
-		st.unplace(st.entries[i].streamID)
+		st.removeFromNode(st.entries[i].streamID)
 	}
 	db.lost(st, st.entries[:n])
 	db.trimmed(key, st.entries[:n])
@@ -155,7 +155,7 @@ options:
 		return resp.Fail(bad)
 	}
 	text := id.String()
-	st.add(entry{id, text, db.kept(rest[1:])}, db.Node)
+	st.add(entry{id, text, db.copyFields(rest[1:])}, db.Node)
 	if db.keys[key] == nil {
 		db.keys[key] = &item{value: st}
 	}
@@ -176,8 +176,8 @@ func (s *scratch) block() []string {
 	return s.blocks[s.begun-1]
 }
 
-// vacate clears the blocks, and releases all but the first 64.
-func (s *scratch) vacate() {
+// releaseBlocks clears the blocks, and releases all but the first 64.
+func (s *scratch) releaseBlocks() {
 	const most = 64
 	for i := range s.blocks[:s.begun] {
 		clear(s.blocks[i][:cap(s.blocks[i])])
@@ -192,7 +192,7 @@ func (st *stream) add(e entry, most int) {
 	}
 	st.entries = append(st.entries, e)
 	if st.nodes != nil {
-		st.place(&e, most)
+		st.addToNode(&e, most)
 	}
 	st.last = e.streamID
 	st.added++

@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// node is a listpack of entries, as Redis stores streams: approximate trimming removes
-// whole ones.
+// node is a listpack of entries, in which Redis stores a stream: approximate trimming removes
+// whole nodes.
 type node struct {
 	first   streamID
 	last    streamID
 	names   []string // of the fields of its first entry
 	entries int      // existing entries
-	count   int      // … and deleted ones
+	count   int      // existing and deleted entries
 	bytes   int
 }
 
@@ -24,20 +24,20 @@ const (
 	nodeBytes   = 4096
 )
 
-// parted computes the nodes of a stream, each of at most most entries. As long as only
+// computeNodes computes the nodes of a stream, each of at most most entries. As long as only
 // whole nodes were removed, the nodes follow from the entries.
-func (st *stream) parted(most int) {
+func (st *stream) computeNodes(most int) {
 	if st.nodes != nil {
 		return
 	}
 	st.nodes = []node{}
 	for i := range st.entries {
-		st.place(&st.entries[i], most)
+		st.addToNode(&st.entries[i], most)
 	}
 }
 
-// place appends an entry to the last node, or to a new one if that is full.
-func (st *stream) place(e *entry, most int) {
+// addToNode appends an entry to the last node, or to a new one if that is full.
+func (st *stream) addToNode(e *entry, most int) {
 	names, size := fieldNames(e.fields), 0
 	for _, text := range e.fields {
 		size += len(text)
@@ -126,8 +126,9 @@ func packed(text string) int {
 	}
 }
 
-// unplace removes an entry from its node, and an empty node from the stream.
-func (st *stream) unplace(id streamID) {
+// removeFromNode removes an entry from its node, and a node that becomes empty from the
+// stream.
+func (st *stream) removeFromNode(id streamID) {
 	at := slices.IndexFunc(st.nodes, func(n node) bool { return !n.last.less(id) })
 	if st.nodes[at].entries--; st.nodes[at].entries == 0 {
 		st.nodes = slices.Delete(st.nodes, at, at+1)
@@ -137,7 +138,7 @@ func (st *stream) unplace(id streamID) {
 // wholeNodes returns the number of entries in the oldest nodes that can be removed as a
 // whole within the bounds of t.
 func (st *stream) wholeNodes(t trimming, most int) (gone int) {
-	st.parted(most)
+	st.computeNodes(most)
 	for i := range st.nodes {
 		n := &st.nodes[i]
 		switch {

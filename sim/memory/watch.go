@@ -2,10 +2,10 @@ package memory
 
 import "time"
 
-// Watch holds functions that are called when something happens to entries and keys that
-// others may need. Each may be nil; they must not send commands.
+// Watch holds functions that are called when something happens to entries and keys. Each may
+// be nil; they must not send commands.
 type Watch struct {
-	Taken        func(Entry, string, time.Duration) // another consumer claims an entry after it was idle for a time
+	Taken        func(Entry, string, time.Duration) // a consumer claims an entry of another one, which was idle for this long
 	Acknowledged func(Entry)
 	Lost         func(group, id string) // an entry is removed that a group has not read or not acknowledged
 	Trimmed      func(key, id string, fields []string)

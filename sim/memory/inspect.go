@@ -8,9 +8,8 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// Each calls show with the id and fields of each entry of a stream, the oldest first,
-// until it returns false. The caller must not change the fields; show must not send
-// commands.
+// Each calls show with the id and fields of each entry of a stream, the oldest first, until
+// show returns false. show must not change the fields or send commands.
 func (s *Server) Each(key string, show func(id string, fields []string) bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -106,8 +105,8 @@ func (s *Server) Keys(prefix string) []string {
 	return out
 }
 
-// Sum adds the content of a hash or a stream to h, in order. It returns false if the key
-// has neither.
+// Sum adds the content of a hash or a stream to h, in order. It returns false if the key holds
+// neither.
 func (s *Server) Sum(h *maphash.Hash, key string) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -142,7 +141,7 @@ func sumText(h *maphash.Hash, text string) {
 	_ = h.WriteByte(end)
 }
 
-// end occurs in no UTF-8 text.
+// end is a byte that occurs in no UTF-8 text.
 const end = 0xff
 
 // Delivered returns the highest delivery count of the pending entries of a stream.
