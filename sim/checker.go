@@ -155,7 +155,7 @@ func (w *checker) checkIndexes(ends []End, broken invariant.Report) {
 			w.memory.Ranked(store.Keys{}.Executions(tenant, list), func(id string, score float64) {
 				id = w.label(tenant, id)
 				if w.tenantOf(id) != tenant {
-					broken(ruleApart, id, "it is listed under tenant %s", tenant)
+					broken(ruleTenants, id, "it is listed under tenant %s", tenant)
 				}
 				checkIndexEntry(id, list, score, ends, broken)
 				recordList(id, list, places, broken)
@@ -173,7 +173,8 @@ func recordList(id, list string, places map[string]string, broken invariant.Repo
 	places[id] = list
 }
 
-// checkIndexEntry checks that a listed execution exists and that its score is its creation time.
+// checkIndexEntry checks that a listed execution exists and that its score is its creation
+// time.
 func checkIndexEntry(id, list string, at float64, ends []End, broken invariant.Report) {
 	i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
 	if i < 0 {
@@ -351,7 +352,7 @@ func (w *checker) checkTimersSet(ctx context.Context, id string, needed []event.
 }
 
 // checkReceived checks that events from outside reached an execution that listened for their
-// type all the time.
+// type the whole time.
 func (w *checker) checkReceived(end End, broken invariant.Report) {
 	if w.cfg.Mocks == nil || len(w.cfg.Mocks.Events) == 0 || !slices.Contains(w.ids, end.ID) {
 		return
@@ -552,7 +553,8 @@ func (w *checker) checkLeftovers(ctx context.Context, broken invariant.Report) e
 	return nil
 }
 
-// checkUnhandled reports events that concern a service and that it has not read or acknowledged.
+// checkUnhandled reports events that concern a service and that it has not read or
+// acknowledged.
 func (w *checker) checkUnhandled(broken invariant.Report) {
 	for _, s := range w.services {
 		if s.consumerGroup.handles == nil {
@@ -626,6 +628,6 @@ func (w *checker) checkDefinitionTenant(ctx context.Context, x store.Execution, 
 	}
 	key := store.Keys{}.Definition(w.tenantOf(x.ID), x.Workflow)
 	if there, err := w.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
-		broken(ruleApart, x.ID, "its definition %s belongs to another tenant", x.Definition)
+		broken(ruleTenants, x.ID, "its definition %s belongs to another tenant", x.Definition)
 	}
 }

@@ -17,7 +17,7 @@ func TestSimulationIsReleased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	past := lived(t, def)
+	past := endedSimulation(t, def)
 	runtime.GC()
 	if past.Value() != nil {
 		t.Error("a simulation that has ended stays in memory")
@@ -31,10 +31,10 @@ do:
   - note: {set: {waited: true}}
 `
 
-// lived returns a simulation that has ended.
+// endedSimulation returns a simulation that has ended.
 //
 //go:noinline
-func lived(t *testing.T, def *dsl.Definition) weak.Pointer[simulation] {
+func endedSimulation(t *testing.T, def *dsl.Definition) weak.Pointer[simulation] {
 	t.Helper()
 	w, err := newSimulation(t.Context(), Config{Definition: def, ID: "past"}.WithDefaults())
 	if err != nil {

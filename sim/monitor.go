@@ -96,7 +96,7 @@ const (
 	releasedIdle = time.Hour
 )
 
-// couldClaim reports whether some process was able to claim an entry all the time: not all
+// couldClaim reports whether some process was able to claim an entry the whole time: not all
 // processes have crashed, and none froze.
 func (w *monitor) couldClaim(e memory.Entry) bool {
 	if w.cfg.Waits > 0 && strings.HasPrefix(e.Group, "timer") {

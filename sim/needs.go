@@ -15,7 +15,7 @@ import (
 
 const (
 	ruleNeeded  = "whatever an execution waits for exists"
-	ruleUseless = "no timer is useless"
+	ruleAwaited = "something waits for every timer"
 )
 
 // longHistory is the length above which histories are not checked during a run.
@@ -54,8 +54,8 @@ func (w *monitor) checkNeeds(ctx context.Context) {
 	}
 }
 
-// refreshState updates the checked state of an execution; nil if the execution cannot be checked
-// now.
+// refreshState updates the checked state of an execution; nil if the execution cannot be
+// checked now.
 func (w *monitor) refreshState(ctx context.Context, id string) (*checkedState, error) {
 	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
 	if err != nil || x.Version > longHistory || x.Definition == "" {
@@ -167,7 +167,7 @@ func (w *monitor) checkUseless(id string, needed []event.Timer) {
 			continue
 		}
 		if !slices.ContainsFunc(needed, func(n event.Timer) bool { return invariant.Slot(n) == invariant.Slot(t) && n.FireAt.Equal(t.FireAt) }) {
-			w.report(ruleUseless, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, invariant.RunName(t.TaskID), t.FireAt))
+			w.report(ruleAwaited, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, invariant.RunName(t.TaskID), t.FireAt))
 		}
 	}
 }

@@ -127,8 +127,8 @@ func (w *operations) operate(ctx context.Context, what ActKind, id string) error
 // mostRetries is how often an operator retries an execution.
 const mostRetries = 2
 
-// resumeAndRetry resumes suspended executions and retries failed ones once nothing else happens.
-// It reports whether there were any.
+// resumeAndRetry resumes suspended executions and retries failed ones once nothing else
+// happens. It reports whether there were any.
 func (w *operations) resumeAndRetry(ctx context.Context) (bool, error) {
 	if len(w.cfg.Acts) == 0 && w.cfg.Poison == 0 {
 		return false, nil
@@ -457,9 +457,9 @@ func (w *operations) migrate(ctx context.Context, id string) error {
 	return err
 }
 
-// acted checks what services do with messages. In particular no service may claim a message
-// from a process that is alive and has received all replies.
-func (w *operations) acted(a delivery.Activity) {
+// checkActivity checks what services do with messages. In particular no service may claim a
+// message from a process that is alive and has received all replies.
+func (w *operations) checkActivity(a delivery.Activity) {
 	if a.What == delivery.Began && w.current != nil {
 		w.current.tenant = a.Message.Tenant
 	}

@@ -53,7 +53,7 @@ func (w *checker) checkPublished(t *Trial, broken invariant.Report) {
 	}
 	for e := range w.publications() {
 		if tenant := w.tenantOf(e.Execution); tenant != e.Tenant {
-			broken(ruleApart, e.Execution, "%s %s is in the stream of %s", e.Type, e.ID, e.Tenant)
+			broken(ruleTenants, e.Execution, "%s %s is in the stream of %s", e.Type, e.ID, e.Tenant)
 		}
 		if p.isFirst(e) {
 			p.take(e)
@@ -266,8 +266,8 @@ func (w *checker) emits() bool {
 	return false
 }
 
-// keyedTimers follows the timers that have a key, by execution, task and key: of several
-// requests for one key only the last counts.
+// keyedTimers follows the timers that have a key, by execution, task and key: only
+// the last request for a key counts.
 type keyedTimers map[string][]timerRequest
 
 // timerRequest is a request to set a timer, or to cancel it.
@@ -300,7 +300,7 @@ func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, brok
 	for len(requests) > 0 && !requests[len(requests)-1].FireAt.Equal(t.FireAt) {
 		last := requests[len(requests)-1]
 		if at.Sub(last.at) > slack {
-			broken("of timers with one key the last counts", e.Execution, "that of %s for %v fired, although a later request replaced it at %v", t.Key, t.FireAt, last.at)
+			broken("the last timer request for a key counts", e.Execution, "the timer of %s for %v fired, although a later request replaced it at %v", t.Key, t.FireAt, last.at)
 			return
 		}
 		requests = requests[:len(requests)-1]

@@ -147,7 +147,7 @@ func (w *shared) executionIn(key string) (id string, history, ok bool) {
 	return "", false, false
 }
 
-const ruleApart = "tenants share nothing"
+const ruleTenants = "tenants share nothing"
 
 // OwnTexts returns cfg with definitions for the tenants other than the first: they have the
 // same names, versions and meaning, but source texts of their own.

@@ -192,7 +192,7 @@ func (w *simulation) options(p *process) engine.Options {
 	if w.cfg.Plan != nil {
 		batch := w.cfg.batch()
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
-		opts.Activity = w.acted
+		opts.Activity = w.checkActivity
 		const every, most = 8, 12 // one simulation in eight handles few items at once
 		opts.Chunk, opts.Snapshots = w.cfg.chunkSize("chunk", every, most), w.cfg.chunkSize("snapshots", every, most)
 		opts.Fires = cmp.Or(w.cfg.chunkSize("fires", every, most), opts.Fires)
@@ -242,8 +242,8 @@ func (cfg Config) serviceCount(kind string) int {
 	return 1
 }
 
-// chunkSize returns how many items an operation handles at once: 0 for all, or in one of every
-// simulations a number from 1 to most.
+// chunkSize returns how many items an operation handles at once: usually 0, which means all,
+// but in one simulation out of "every" a number from 1 to most.
 func (cfg Config) chunkSize(what string, every, most uint64) int {
 	if n := Choice(cfg.Seed, what); n%every == 1 {
 		return int(n/every%most) + 1 //nolint:gosec // most is small

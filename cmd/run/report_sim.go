@@ -16,8 +16,8 @@ import (
 // mostShown is the maximum number of runs in the report of a search.
 const mostShown = 12
 
-// writeReport writes the findings, if a report is wanted: each finding with its story and the run
-// that shows it, or a run without faults if there is none.
+// writeReport writes the findings, if a report is wanted: each finding with its story and the
+// run that shows it, or a run without faults if there is none.
 func (s *searcher) writeReport(ctx context.Context, found []*searched) error {
 	if s.report == "" || len(found) == 0 {
 		return nil
@@ -99,7 +99,7 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 		if len(got.Outcomes) > 1 {
 			name = fmt.Sprintf("outcome %d without faults", i+1)
 		}
-		add(name, "%s%s", strings.Join(append([]string{s.outcomeText(got, o)}, o.Apart...), "; "), s.share(got, o))
+		add(name, "%s%s", strings.Join(append([]string{s.outcomeText(got, o)}, o.Distinct...), "; "), s.share(got, o))
 	}
 	if got.Stopped != "" {
 		text, _ := s.verdict(got)

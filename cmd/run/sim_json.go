@@ -105,7 +105,7 @@ func (s *searcher) asJSON(got *searched) simJSON {
 		out.Faults[string(kind)] = n
 	}
 	for _, o := range got.Outcomes {
-		out.Outcomes = append(out.Outcomes, outcomeJSON{o.Status, o.Output, o.Error, o.Runs, o.Apart})
+		out.Outcomes = append(out.Outcomes, outcomeJSON{o.Status, o.Output, o.Error, o.Runs, o.Distinct})
 	}
 	for _, f := range got.Findings {
 		one := findingJSON{

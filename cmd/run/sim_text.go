@@ -104,7 +104,7 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	fmt.Fprintf(w, "  %s, %s of virtual time\n", history.Count(got.Orders, "distinct interleaving"), ages(got.Seconds))
 	for _, o := range got.Outcomes {
 		fmt.Fprintf(w, "  outcome without faults: %s%s\n", s.outcomeText(got, o), s.share(got, o))
-		for _, text := range o.Apart {
+		for _, text := range o.Distinct {
 			fmt.Fprintf(w, "    %s\n", cli.Printable(short(got.redact(text))))
 		}
 	}

@@ -110,8 +110,8 @@ func (l *historyAudit) take(e event.Event) {
 	}
 }
 
-// checkTimeLimit checks, once a decision is complete, that a timer was set for the time limit of the
-// execution.
+// checkTimeLimit checks, once a decision is complete, that a timer was set for the time limit
+// of the execution.
 func (l *historyAudit) checkTimeLimit() {
 	if l.needsTimer {
 		l.broken("a workflow with a time limit has a timer", l.id, "none was set when it started or was retried")

@@ -157,8 +157,8 @@ func (k *checker) differing(t *sim.Trial) []failure {
 	return k.missing(t)
 }
 
-// sharedStateDiffers returns the failure of a run whose executions each ended as usual but whose
-// shared state is unusual.
+// sharedStateDiffers returns the failure of a run whose executions each ended as usual but
+// whose shared state is unusual.
 func (k *checker) sharedStateDiffers(t *sim.Trial) []failure {
 	if len(k.outcomes.whole) == 0 || len(t.Ends) == 0 {
 		return nil
@@ -170,7 +170,7 @@ func (k *checker) sharedStateDiffers(t *sim.Trial) []failure {
 func (k *checker) missing(t *sim.Trial) []failure {
 	there := map[string]bool{}
 	for _, end := range t.Ends {
-		there[sibling(end.ID)] = true
+		there[canonicalID(end.ID)] = true
 	}
 	var out []failure
 	for _, id := range slices.Sorted(maps.Keys(k.outcomes.known)) {
@@ -188,7 +188,7 @@ func (k *checker) missing(t *sim.Trial) []failure {
 // attribute finds the cause of an unusual outcome. An execution that waits for ever
 // because of the workflow is a Hang.
 func (k *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
-	usual := k.outcomes.classes(sibling(end.ID))
+	usual := k.outcomes.classes(canonicalID(end.ID))
 	if len(usual) == 0 {
 		return failure{}, false // a child of an execution that took another path
 	}

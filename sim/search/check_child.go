@@ -23,7 +23,7 @@ func (k *checker) begins(t *sim.Trial, id string) bool {
 	}
 	number, _ := strconv.Atoi(id[at+1:]) // the engine writes a number there
 	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
-		return sibling(end.ID) == id[:at] && runsIn(end.History) >= number
+		return canonicalID(end.ID) == id[:at] && runsIn(end.History) >= number
 	})
 }
 
@@ -58,8 +58,8 @@ func cancelled(usual []*class) bool {
 	return !slices.ContainsFunc(usual, func(c *class) bool { return c.outcome.Status != string(decide.Cancelled) })
 }
 
-// endedBeforeCancel returns the failure of a child that ended by itself although it is cancelled
-// in runs without faults.
+// endedBeforeCancel returns the failure of a child that ended by itself although it is
+// cancelled in runs without faults.
 func (k *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	late, ok := uncancelled(t, end, usual, got)
 	switch {

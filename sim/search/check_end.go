@@ -16,7 +16,7 @@ func (k *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, b
 	fail := func(rule, format string, args ...any) (failure, bool) {
 		return failure{Class: Engine, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}}, true
 	}
-	classes := k.outcomes.classes(sibling(end.ID))
+	classes := k.outcomes.classes(canonicalID(end.ID))
 	at, cancelled := cancelledAt(sc, end)
 	switch {
 	case end.Status == "" || end.Status == sim.Removed || len(classes) == 0 || len(end.History) == 0:
@@ -59,7 +59,7 @@ func (k *checker) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 	}
 	return slices.ContainsFunc(t.Ends, func(child sim.End) bool {
 		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
-		return ok && !strings.Contains(rest, ".") && !child.Status.Ended() && len(child.History) > 0 && k.waits(t, child, k.outcomes.classes(sibling(child.ID)))
+		return ok && !strings.Contains(rest, ".") && !child.Status.Ended() && len(child.History) > 0 && k.waits(t, child, k.outcomes.classes(canonicalID(child.ID)))
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 
 // fork names what two steps race in: the fork around them, or else both tasks.
 func (k *checker) fork(id string, first, second fact) string {
-	if sibling(id) == sibling(k.Config.ID) {
+	if canonicalID(id) == canonicalID(k.Config.ID) {
 		if t := around(k.Config.Definition, first.task, second.task); t != nil {
 			return t.Ref
 		}

@@ -104,8 +104,8 @@ func (k *checker) longestWithFaults(t *sim.Trial, usual []*class, task string) t
 }
 
 // missedWhileListening reports whether an execution missed an event from outside that it
-// usually receives, although a task listened all the time in which the event can have arrived
-// despite faults.
+// usually receives, although a task listened during the whole time in which the event can
+// have arrived despite faults.
 func (k *checker) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	margin := longestDelay(t)
 	for _, c := range usual {

@@ -33,10 +33,10 @@ type treeEffects struct {
 // learn records the external effects of a run without faults.
 func (u *usualEffects) learn(t *sim.Trial) {
 	for _, one := range trees(t) {
-		d := u.known[sibling(one.root.ID)]
+		d := u.known[canonicalID(one.root.ID)]
 		if d == nil {
 			d = &treeEffects{map[string]bool{}, map[Effect]int{}, map[string]bool{}, map[string]bool{}}
-			u.known[sibling(one.root.ID)] = d
+			u.known[canonicalID(one.root.ID)] = d
 		}
 		effects := u.outcomes.suppressed.effects(one.calls)
 		for e, n := range effects {
@@ -72,7 +72,7 @@ func (u *usualEffects) withEffects(t *sim.Trial, found []failure) []failure {
 			found = append(found, f)
 			continue
 		}
-		if d := u.known[sibling(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
+		if d := u.known[canonicalID(one.root.ID)]; d != nil && d.tasks[taskCalls(one.calls)] && !d.kept[keptText(t, one)] {
 			for i := range found {
 				if f := &found[i]; of(*f) && f.Class == Late && f.Rule == RuleFaster {
 					f.Class = Race
@@ -87,7 +87,7 @@ func (u *usualEffects) withEffects(t *sim.Trial, found []failure) []failure {
 // any run without faults, each time with a different idempotency key. own reports that the
 // document sets these keys itself.
 func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
-	d := u.known[sibling(one.root.ID)]
+	d := u.known[canonicalID(one.root.ID)]
 	if d == nil {
 		return f, false, false
 	}
@@ -116,7 +116,7 @@ func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
 // and the workflow continued as if the call had failed: no later call undoes it, asks for it
 // or reports it. A workflow that faults with the error of this call has not continued.
 func (u *usualEffects) undone(t *sim.Trial, one tree) (f failure, ok bool) {
-	d := u.known[sibling(one.root.ID)]
+	d := u.known[canonicalID(one.root.ID)]
 	if d == nil || !one.root.Status.Ended() || d.effects[effectsText(u.outcomes.suppressed.effects(one.calls))] {
 		return f, false
 	}
@@ -241,7 +241,7 @@ func taskCalls(calls []sim.Call) string {
 	var lines []string
 	for i := range calls {
 		if c := &calls[i]; !c.Safe() {
-			lines = append(lines, sibling(c.Execution)+" "+withoutAttempt(c.Task)+" "+c.Method)
+			lines = append(lines, canonicalID(c.Execution)+" "+withoutAttempt(c.Task)+" "+c.Method)
 		}
 	}
 	slices.Sort(lines)
@@ -255,7 +255,7 @@ func withoutAttempt(task string) string {
 }
 
 func keptText(t *sim.Trial, one tree) string {
-	return string(asFirst(one.root.ID, event.Encode(one.root.Kept))) + string(event.Encode(t.Shared))
+	return string(withCanonicalIDs(one.root.ID, event.Encode(one.root.Kept))) + string(event.Encode(t.Shared))
 }
 
 // unanswered returns a task whose call was carried out although the task did not succeed; ""

@@ -76,17 +76,17 @@ func (x *explainer) compare(f *Finding, t *sim.Trial) {
 			x.compareRuns(f, t)
 			return
 		}
-		all := x.outcomes.classes(sibling(end.ID))
+		all := x.outcomes.classes(canonicalID(end.ID))
 		if len(all) == 0 || x.outcomes.suppressed.key(end) == all[0].keys.whole {
 			continue
 		}
 		usual := all[0]
 		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
 		f.Differ = unequal("", outcomeValue(usual.end), outcomeValue(end))
-		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return x.outcomes.suppressed.values[sibling(end.ID)][u.Path] })
+		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return x.outcomes.suppressed.values[canonicalID(end.ID)][u.Path] })
 		f.Calls = x.outcomes.suppressed.differences(usual.calls, callsBelow(t, end.ID))
 		if f.Class == Race || f.Rule == RuleFaster {
-			f.Orders = x.orderOf(sibling(end.ID), usual, x.outcomes.factsOf(t, end), f.Small, string(end.Status))
+			f.Orders = x.orderOf(canonicalID(end.ID), usual, x.outcomes.factsOf(t, end), f.Small, string(end.Status))
 			f.Orders.Sides[1].Runs = f.Runs
 		}
 		return
@@ -103,6 +103,6 @@ func (x *explainer) compareRuns(f *Finding, t *sim.Trial) {
 	f.Status = [2]string{all[0].outcome.Status, string(t.Status)}
 	f.Differ = unequal("", outcomeValue(all[0].end), outcomeValue(here))
 	f.Calls = x.outcomes.suppressed.differences(all[0].calls, callsBelow(t, ""))
-	f.Orders = x.orderOf(sibling(x.Config.ID), all[0], x.outcomes.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
+	f.Orders = x.orderOf(canonicalID(x.Config.ID), all[0], x.outcomes.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
 	f.Orders.Sides[1].Runs = f.Runs
 }

@@ -41,7 +41,7 @@ func (x *explainer) orderOf(id string, usual *class, other *facts, sc Scenario, 
 		{Scenario: usual.scenarios[0], Runs: usual.outcome.Runs, Status: usual.outcome.Status},
 		{Scenario: sc, Status: status},
 	}}
-	if id != sibling(x.Config.ID) {
+	if id != canonicalID(x.Config.ID) {
 		def = nil // a child: its tasks are in another document
 	}
 	marked := map[string]bool{first.key: ok, second.key: ok}

@@ -54,7 +54,7 @@ func (o *outcomes) learn(v *verdict) {
 		o.learnRun(v)
 	}
 	for _, end := range v.trial.Ends {
-		id := sibling(end.ID)
+		id := canonicalID(end.ID)
 		if o.known[id] == nil {
 			o.known[id] = map[string]*class{}
 		}
@@ -102,9 +102,9 @@ func (o *outcomes) count(c *class, v *verdict, end sim.End) {
 	}
 }
 
-// sibling returns the id that an execution would have if its root execution were the first one
-// of the run.
-func sibling(id string) string {
+// canonicalID returns the id that an execution would have if its root execution were the first
+// one of the run.
+func canonicalID(id string) string {
 	root, rest, below := strings.Cut(id, ".")
 	if at := strings.LastIndexByte(root, '-'); at > 0 && strings.Trim(root[at+1:], "0123456789") == "" {
 		root = root[:at]
@@ -119,7 +119,7 @@ func sibling(id string) string {
 func (o *outcomes) runKey(t *sim.Trial) string {
 	var parts []string
 	for _, end := range t.Ends {
-		parts = append(parts, sibling(end.ID)+" "+o.suppressed.key(end))
+		parts = append(parts, canonicalID(end.ID)+" "+o.suppressed.key(end))
 	}
 	slices.Sort(parts)
 	sum := sha256.Sum256(append([]byte(strings.Join(parts, "\n")), event.Encode(t.Shared)...))
@@ -146,7 +146,7 @@ func (o *outcomes) callsOf(t *sim.Trial, end sim.End) *facts {
 	root, _, _ := strings.Cut(end.ID, ".")
 	for _, c := range t.Answered {
 		by, _, _ := strings.Cut(c.Execution, ".")
-		id, of := sibling(c.Execution), ""
+		id, of := canonicalID(c.Execution), ""
 		if o.together() {
 			by, id, of = root, c.Execution, c.Execution
 		}
@@ -159,13 +159,13 @@ func (o *outcomes) callsOf(t *sim.Trial, end sim.End) *facts {
 
 // unusualOutcome reports whether an execution ended as none does in runs without faults.
 func (o *outcomes) unusualOutcome(end sim.End) bool {
-	return end.Status != "" && o.known[sibling(end.ID)][o.suppressed.key(end)] == nil
+	return end.Status != "" && o.known[canonicalID(end.ID)][o.suppressed.key(end)] == nil
 }
 
 // unusualResult is like unusualOutcome but ignores external effects.
 func (o *outcomes) unusualResult(end sim.End) bool {
 	result := o.suppressed.keysOf(end).result
-	for _, c := range o.known[sibling(end.ID)] {
+	for _, c := range o.known[canonicalID(end.ID)] {
 		if c.keys.result == result {
 			return false
 		}
@@ -190,8 +190,8 @@ func classes(of map[string]*class) []*class {
 	})
 }
 
-// apartFrom returns the external effects of a class that some other class does not have.
-func (o *outcomes) apartFrom(c *class, all []*class) []string {
+// distinctEffects returns the external effects of a class that some other class does not have.
+func (o *outcomes) distinctEffects(c *class, all []*class) []string {
 	var out []string
 	own := o.suppressed.effects(c.calls)
 	for _, e := range slices.SortedFunc(maps.Keys(own), Effect.compare) {
@@ -226,7 +226,7 @@ func (o *outcomes) knownFindings(t *sim.Trial) []string {
 		return out
 	}
 	for _, end := range t.Ends {
-		add(o.known[sibling(end.ID)][o.suppressed.key(end)])
+		add(o.known[canonicalID(end.ID)][o.suppressed.key(end)])
 	}
 	return out
 }

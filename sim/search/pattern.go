@@ -52,7 +52,7 @@ func patternOf(ends, later []sim.End) *pattern {
 		for _, d := range unequal("", outcomeValue(end), outcomeValue(later[i])) {
 			places[d.Path] = true
 		}
-		m.values[sibling(end.ID)] = places
+		m.values[canonicalID(end.ID)] = places
 		m.learn(end.Calls, later[i].Calls)
 	}
 	return m
@@ -89,7 +89,7 @@ func (m *pattern) learn(calls, later []sim.Call) {
 }
 
 func patternKey(c sim.Call) string {
-	return sibling(c.Execution) + " " + event.ParseRun(c.Task).Ref + " " + c.Method
+	return canonicalID(c.Execution) + " " + event.ParseRun(c.Task).Ref + " " + c.Method
 }
 
 // urlParts splits a URL into parts that can differ separately and the separators between them.
@@ -103,7 +103,7 @@ var urlPattern = regexp.MustCompile(`[/?&=]|[^/?&=]+`)
 
 // bodyValue decodes a body; if it is not JSON it is a string.
 func bodyValue(id string, body []byte) any {
-	body = asFirst(id, body)
+	body = withCanonicalIDs(id, body)
 	if len(body) == 0 {
 		return nil
 	}
@@ -124,7 +124,7 @@ type Effect struct {
 
 // effect returns the effect of a call.
 func (m *pattern) effect(c sim.Call) Effect {
-	e := Effect{Method: c.Method, URL: string(asFirst(c.Execution, []byte(c.URL)))}
+	e := Effect{Method: c.Method, URL: string(withCanonicalIDs(c.Execution, []byte(c.URL)))}
 	places := m.calls[patternKey(c)]
 	if len(places.url) > 0 {
 		parts := urlParts(e.URL)
@@ -216,7 +216,7 @@ func rawOf(end sim.End) []byte {
 }
 
 func (m *pattern) newKeys(end sim.End) keys {
-	places := m.values[sibling(end.ID)]
+	places := m.values[canonicalID(end.ID)]
 	value := normalized("", outcomeValue(end), places)
 	object, _ := value.(map[string]any)
 	kept := object["kept"]
@@ -234,26 +234,27 @@ func (m *pattern) newKeys(end sim.End) keys {
 }
 
 // outcomeValue returns the outcome of an execution, including the state of its mocks, as
-// a JSON value. Ids of root executions are replaced, see asFirst.
+// a JSON value. Ids of root executions are replaced, see withCanonicalIDs.
 func outcomeValue(end sim.End) any {
 	out := map[string]any{}
 	var output, problem, kept any
-	if json.Unmarshal(asFirst(end.ID, end.Output), &output) == nil {
+	if json.Unmarshal(withCanonicalIDs(end.ID, end.Output), &output) == nil {
 		out["output"] = output
 	}
-	if end.Error != nil && json.Unmarshal(asFirst(end.ID, event.Encode(end.Error)), &problem) == nil {
+	if end.Error != nil && json.Unmarshal(withCanonicalIDs(end.ID, event.Encode(end.Error)), &problem) == nil {
 		out["error"] = problem
 	}
-	if len(end.Kept) > 0 && json.Unmarshal(asFirst(end.ID, event.Encode(end.Kept)), &kept) == nil {
+	if len(end.Kept) > 0 && json.Unmarshal(withCanonicalIDs(end.ID, event.Encode(end.Kept)), &kept) == nil {
 		out["kept"] = kept
 	}
 	return out
 }
 
-// asFirst replaces the ids of all root executions in a text with that of the first one.
-func asFirst(id string, text []byte) []byte {
+// withCanonicalIDs replaces the ids of all root executions in a text with that of the first
+// one.
+func withCanonicalIDs(id string, text []byte) []byte {
 	root, _, _ := strings.Cut(id, ".")
-	first := sibling(root)
+	first := canonicalID(root)
 	if !bytes.Contains(text, []byte(first+"-")) {
 		return text
 	}

@@ -57,14 +57,14 @@ const (
 
 // Outcome is how a run can end.
 type Outcome struct {
-	Status string
-	Output []byte
-	Error  *event.Problem
-	Calls  []sim.Call     // that were carried out
-	Kept   map[string]any // the state of mocks, by URL
-	Apart  []string       // external effects that other outcomes do not have, as texts
-	Runs   int
-	Stop   sim.Stop
+	Status   string
+	Output   []byte
+	Error    *event.Problem
+	Calls    []sim.Call     // that were carried out
+	Kept     map[string]any // the state of mocks, by URL
+	Distinct []string       // external effects that other outcomes do not have, as texts
+	Runs     int
+	Stop     sim.Stop
 }
 
 // Class says whose failure a finding is.

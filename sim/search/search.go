@@ -144,8 +144,8 @@ func (s *Search) try(ctx context.Context, sc Scenario) (*sim.Trial, error) {
 // compared, since it may differ which execution has which outcome.
 func (s *Search) together() bool { return s.Config.Executions > 1 && s.Config.Mocks.Shared() }
 
-// allowsSecondTenant reports whether executions may run in a second tenant: not if they all share
-// mock state.
+// allowsSecondTenant reports whether executions may run in a second tenant: not if they all
+// share mock state.
 func (s *Search) allowsSecondTenant() bool { return !s.Config.Mocks.Shared() }
 
 // definitionOf returns the document of an execution, or the main one if it is unknown.

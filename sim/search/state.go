@@ -99,7 +99,7 @@ func (h *searchState) plain(ctx context.Context) error {
 	if err := h.plainSeeds(ctx, 0, few); err != nil {
 		return err
 	}
-	if all := h.outcomes.classes(sibling(h.Config.ID)); len(all) > 0 && !all[0].ended() {
+	if all := h.outcomes.classes(canonicalID(h.Config.ID)); len(all) > 0 && !all[0].ended() {
 		if err := h.unending(ctx, first); err != nil {
 			return err
 		}
@@ -277,12 +277,12 @@ const companionsForHang = 60
 
 // usual reports the outcomes of the runs without faults, and races if there are several.
 func (h *searchState) usual() {
-	all := h.outcomes.classes(sibling(h.Config.ID))
+	all := h.outcomes.classes(canonicalID(h.Config.ID))
 	if h.together() {
 		all = classes(h.outcomes.whole)
 	}
 	for _, c := range all {
-		c.outcome.Apart = h.outcomes.apartFrom(c, all)
+		c.outcome.Distinct = h.outcomes.distinctEffects(c, all)
 		h.report.Outcomes = append(h.report.Outcomes, c.outcome)
 	}
 	if h.together() {

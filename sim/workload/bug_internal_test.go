@@ -16,7 +16,7 @@ import (
 func scriptBugs() []scriptBug {
 	return []scriptBug{
 		{
-			name: "acknowledged before it is committed", changes: []string{"commit function commit if 1", "false"}, before: "commit",
+			name: "a message is acknowledged before the commit", changes: []string{"commit function commit if 1", "false"}, before: "commit",
 			ahead: func(args []any) [][]any {
 				n := keysOf(args)
 				deadLetter, _ := args[n+6].(int)
@@ -27,14 +27,14 @@ func scriptBugs() []scriptBug {
 				return [][]any{{"xack", args[0], args[n], entry}}
 			},
 		},
-		{name: "no check of the version", changes: []string{"commit function commit if 3", "false"}},
-		{name: "a step is built upon one that was lost", on: parallelLoops, changes: []string{"commit if 28", "false"}},
-		{name: "no check of whose message it is", changes: []string{
+		{name: "the version is not checked", changes: []string{"commit function commit if 3", "false"}},
+		{name: "a decision follows a lost one", on: parallelLoops, changes: []string{"commit if 28", "false"}},
+		{name: "the owner of a message is not checked", changes: []string{
 			"commit function commit if 1", "false", "commit function commit if 3", "false",
 			"reply if 2", "true", "retry if 1", "false", "acknowledge if 1", "false", "dead_letter if 1", "false",
 		}},
 		{
-			name: "a timer is taken out before it is published", changes: []string{"fire if 3", "true"}, before: "fire",
+			name: "a timer is removed before it is published", changes: []string{"fire if 3", "true"}, before: "fire",
 			ahead: func(args []any) [][]any {
 				for _, arg := range args {
 					if text, ok := arg.(string); ok && strings.HasPrefix(text, `{"tenant_id"`) {
@@ -44,47 +44,47 @@ func scriptBugs() []scriptBug {
 				return nil
 			},
 		},
-		{name: "what is claimed is not handled", changes: []string{"claim table 2", "nil"}},
-		{name: "a timer that was taken back is set", changes: []string{"commit function cancel HSET 1", ""}},
+		{name: "claimed messages are not handled", changes: []string{"claim table 2", "nil"}},
+		{name: "a cancelled timer is set", changes: []string{"commit function cancel HSET 1", ""}},
 
-		{name: "a version that is too new is written upon", on: "suspended while", changes: []string{"commit function commit ~= 2", "<"}},
-		{name: "whoever has ended listens still", on: "each hears", changes: []string{"commit function listen SREM 1", ""}},
-		{name: "the commit does not take timers out", on: "a child is cancelled with", changes: []string{
+		{name: "a newer version is overwritten", on: "an execution is suspended while", changes: []string{"commit function commit ~= 2", "<"}},
+		{name: "an ended execution still listens", on: "each execution receives", changes: []string{"commit function listen SREM 1", ""}},
+		{name: "a commit does not remove timers", on: "a child is cancelled with", changes: []string{
 			"commit function cancel ZREM 1", "0", "commit function cancel remove_moved 1", "false", "set_timers function cancel if 4", "false",
 		}},
-		{name: "a timer is set for one that has ended", on: "a child is cancelled before", changes: []string{"set_timers table 1", "{}"}},
-		{name: "one of the timers that fire stays", on: "timers that are set", changes: []string{"fire ZREM 1 unpack 1 arg 1", "@, math.min(2, #@)"}},
-		{name: "what was not read is passed by", on: "timers that are set", changes: []string{"unread if 3", "true"}},
-		{name: "an answer is given for another's message", on: "suspended while", changes: []string{"reply if 2", "true"}},
-		{name: "the first event is published twice", on: "timers that are set", changes: []string{"commit function publish add_event 2", "(@ and @)"}},
-		{name: "what is answered stays pending", on: "what takes longer", changes: []string{"reply XACK 1", ""}},
-		{name: "what failed once is told of for ever", on: "what has faulted", changes: []string{"commit function commit HDEL 1", ""}},
-		{name: "what kills is never given up", on: "what kills five", changes: []string{"claim HDEL 1", "0"}},
-		{name: "an older timer of a key takes the place of a newer one", on: "of timers with one key", changes: []string{"set_timers function set if 1", "false"}},
-		{name: "a timer that was moved is not taken back", on: "timers that an operator", changes: []string{"moved HGET 1", "false"}},
-		{name: "what is handed back counts as a death", on: "messages that die", changes: []string{"claim if 1", "true", "claim HINCRBY 1 arg 4", "5"}},
+		{name: "a timer is set for an ended execution", on: "a child is cancelled before", changes: []string{"set_timers table 1", "{}"}},
+		{name: "a fired timer is not removed", on: "timers are set while", changes: []string{"fire ZREM 1 unpack 1 arg 1", "@, math.min(2, #@)"}},
+		{name: "unread entries are skipped", on: "timers are set while", changes: []string{"unread if 3", "true"}},
+		{name: "a result is committed for another owner's message", on: "an execution is suspended while", changes: []string{"reply if 2", "true"}},
+		{name: "the first event is published twice", on: "timers are set while", changes: []string{"commit function publish add_event 2", "(@ and @)"}},
+		{name: "an answered request stays pending", on: "a call longer", changes: []string{"reply XACK 1", ""}},
+		{name: "an old error is kept after a retry", on: "a faulted execution", changes: []string{"commit function commit HDEL 1", ""}},
+		{name: "a poison message is never dead-lettered", on: "a message that crashes five", changes: []string{"claim HDEL 1", "0"}},
+		{name: "an older timer request for a key replaces a newer one, with an operator", on: "the last timer request", changes: []string{"set_timers function set if 1", "false"}},
+		{name: "a moved timer is not cancelled", on: "an operator moves timers", changes: []string{"moved HGET 1", "false"}},
+		{name: "a released message counts as a crash", on: "messages of crashed", changes: []string{"claim if 1", "true", "claim HINCRBY 1 arg 4", "5"}},
 
-		{name: "what is another's is renewed", on: "what has ended", changes: []string{"renew if 1", "true"}},
-		{name: "it is claimed from whoever is at work", on: "what has ended", changes: []string{"claim XPENDING 1 arg 5", "0", "claim XAUTOCLAIM 1 arg 5", "0"}},
-		{name: "whoever has ended is open for ever", on: "cancelled by", changes: []string{"commit function index ZREM 1", ""}},
-		{name: "whoever has ended is in no list", on: "cancelled by", changes: []string{"commit function index ZADD 1", ""}},
-		{name: "whoever goes on is among the faulted", on: "what has faulted", changes: []string{"commit function index if 4", "false"}},
-		{name: "notes of timers stay", on: "timers that come due", changes: []string{"commit function clean string.find 1", "false"}},
-		{name: "one begins twice", on: "cancelled by", changes: []string{"start if 1", "false"}},
-		{name: "what is pending is trimmed", on: "what has ended", changes: []string{"trim if 4", "false"}},
-		{name: "what is unread is trimmed", on: "what has ended", changes: []string{"trim if 3", "false"}},
-		{name: "a child is removed while its parent goes on", on: "what has ended", changes: []string{"forget if 3", "false"}},
-		{name: "an older timer takes the place of a newer one", on: "one timer for", changes: []string{"set_timers function set if 1", "false"}},
-		{name: "a timer with a key is not taken back", on: "one timer for", changes: []string{"set_timers function cancel if 3", "false"}},
-		{name: "the key of a timer that has fired is kept", on: "one timer for", changes: []string{"fire settle 1", ""}},
+		{name: "the lease of another owner is renewed", on: "ended executions are", changes: []string{"renew if 1", "true"}},
+		{name: "messages are claimed from live processes", on: "ended executions are", changes: []string{"claim XPENDING 1 arg 5", "0", "claim XAUTOCLAIM 1 arg 5", "0"}},
+		{name: "an ended execution stays in the open index", on: "an operator cancels", changes: []string{"commit function index ZREM 1", ""}},
+		{name: "an ended execution is in no index", on: "an operator cancels", changes: []string{"commit function index ZADD 1", ""}},
+		{name: "a retried execution stays in the faulted index", on: "a faulted execution", changes: []string{"commit function index if 4", "false"}},
+		{name: "timer fields are not removed", on: "timers become due", changes: []string{"commit function clean string.find 1", "false"}},
+		{name: "an execution starts twice", on: "an operator cancels", changes: []string{"start if 1", "false"}},
+		{name: "pending entries are trimmed", on: "ended executions are", changes: []string{"trim if 4", "false"}},
+		{name: "unread entries are trimmed", on: "ended executions are", changes: []string{"trim if 3", "false"}},
+		{name: "a child is removed before its parent ends", on: "ended executions are", changes: []string{"forget if 3", "false"}},
+		{name: "an older timer request for a key replaces a newer one", on: "each key has", changes: []string{"set_timers function set if 1", "false"}},
+		{name: "a timer with a key is not cancelled", on: "each key has", changes: []string{"set_timers function cancel if 3", "false"}},
+		{name: "the key of a fired timer is kept", on: "each key has", changes: []string{"fire settle 1", ""}},
 
-		{name: "who puts off tells nobody of it", on: "what cannot be done", changes: []string{"retry announce_first 1", ""}},
-		{name: "who moves a timer tells nobody of it", on: "timers that an operator", changes: []string{"move_timer announce_first 1", ""}},
-		{name: "an older cancellation takes back a newer timer", on: "a timer that is taken back", changes: []string{"set_timers function cancel if 2", "true"}},
-		{name: "what was taken back is not remembered", on: "one timer for", changes: []string{"set_timers function cancel forget 1", ""}},
-		{name: "a dead letter is replayed twice", on: "what was given up", changes: []string{"replay XDEL 1", ""}},
-		{name: "a dead letter is written, and its message stays", on: "what cannot be done", changes: []string{"dead_letter XACK 1", ""}},
-		{name: "what fires goes to the first tenant", on: "tenants have nothing", changes: []string{"fire XADD 1 arg 2", "KEYS[4]"}},
+		{name: "a redelivery timer is not announced", on: "a message that cannot be handled", changes: []string{"retry announce_first 1", ""}},
+		{name: "a moved timer is not announced", on: "an operator moves timers", changes: []string{"move_timer announce_first 1", ""}},
+		{name: "an older cancellation cancels a newer timer", on: "a timer is cancelled", changes: []string{"set_timers function cancel if 2", "true"}},
+		{name: "a cancellation is not remembered", on: "each key has", changes: []string{"set_timers function cancel forget 1", ""}},
+		{name: "a dead letter is replayed twice", on: "a dead letter", changes: []string{"replay XDEL 1", ""}},
+		{name: "a dead-lettered message is not acknowledged", on: "a message that cannot be handled", changes: []string{"dead_letter XACK 1", ""}},
+		{name: "all timers fire for the first tenant", on: "tenants share nothing", changes: []string{"fire XADD 1 arg 2", "KEYS[4]"}},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func callWorkloads() []workload {
 	return []workload{
 		{
-			name: "a call that is repeated says so",
+			name: "retried calls reach the service again",
 			document: `
 do:
   - each:
@@ -31,7 +31,7 @@ do:
 			want: map[string]string{"x": `completed {"n":2}`},
 		},
 		{
-			name: "retries come when they are to",
+			name: "retries come on time",
 			document: `
 do:
   - doubled:
@@ -54,7 +54,7 @@ do:
 			want: map[string]string{"x": `completed {"n":1}`},
 		},
 		{
-			name: "what takes longer than a lease is done once",
+			name: "a call longer than a lease is made once",
 			document: `
 do:
   - all:
@@ -71,7 +71,7 @@ do:
 			want:  map[string]string{"x": `completed {"n":2}`},
 		},
 		{
-			name: "what the living hold is theirs",
+			name: "live processes keep their messages",
 			document: `
 do:
   - all:
@@ -92,7 +92,7 @@ events: [{after: PT1M, type: com.example.x, source: /x}, {after: PT3M, type: com
 			want:  map[string]string{"x": `completed {"n":2}`, "x-2": `completed {"n":2}`, "x-3": `completed {"n":2}`},
 		},
 		{
-			name: "what was before a snapshot is known behind it",
+			name: "a snapshot contains everything before it",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{rest: {wait: PT1H}}, {end: {set: "${ $workflow.id }"}}]
@@ -136,7 +136,7 @@ events:
 			want: map[string]string{"x": `completed ["x.2",[1,2,3],[4,6]]`, "x.1": `completed "x.1"`, "x.2": `completed "x.2"`},
 		},
 		{
-			name: "what has faulted goes on where it fell",
+			name: "a faulted execution continues where it failed",
 			document: `
 do:
   - first: {set: {n: 1}, export: {as: {count: 1}}}
@@ -165,7 +165,7 @@ do:
 			want: map[string]string{"x": `completed {"count":2,"status":408}`},
 		},
 		{
-			name: "what comes while it is suspended is kept in its order",
+			name: "a suspended execution keeps the order of its events",
 			document: `
 do:
   - many: {for: {in: "[range(121)]"}, do: [{add: {set: {n: 1}}}]}
@@ -196,7 +196,7 @@ do:
 			want: map[string]string{"x": `completed [[0,1,2,3,4],[5,6,7,8,9,10,11]]`},
 		},
 		{
-			name: "a host that fails is left alone, and asked again",
+			name: "a breaker opens for a failing host, and closes again",
 			document: `
 do:
   - early:
@@ -221,7 +221,7 @@ http:
 			want: map[string]string{"x": `completed 3`},
 		},
 		{
-			name: "a host that has failed is asked by one at a time",
+			name: "a half-open breaker lets one call through at a time",
 			document: `
 do:
   - all:
@@ -236,7 +236,7 @@ do:
 			want: map[string]string{"x": `completed [1,1]`},
 		},
 		{
-			name:     "what cannot be done is given up in time",
+			name:     "a message that cannot be handled is dead-lettered in time",
 			document: "\ndo: [{rest: {wait: P9D}}]",
 			acts: []act{
 				{execution: "ghost", after: time.Hour, typ: event.ExecutionCancelled},
@@ -253,7 +253,7 @@ do:
 			want:       map[string]string{"x": `completed`, "x-2": `faulted`, "x-3": `faulted`},
 		},
 		{
-			name: "what kills five is given up",
+			name: "a message that crashes five processes is dead-lettered",
 			document: `
 do:
   - kill:
@@ -266,7 +266,7 @@ do:
 			want:        map[string]string{"x": `completed`},
 		},
 		{
-			name: "timers that come due as they are taken back",
+			name: "timers become due while they are cancelled",
 			document: `
 do:
   - all:

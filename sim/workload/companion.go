@@ -43,16 +43,16 @@ func (c *Companion) Check(t *sim.Trial) {
 // ruleCompanion names the violation of a companion that breaks no other rule.
 const ruleCompanion = "flunq's own workflows end as expected"
 
-// The companions that are not workloads. The names are stored in plan files.
+// The companions that are not workloads. A plan file contains the name of its companion.
 const (
 	modelledName  = "a modelled document"
 	operatedName  = "a modelled document that operators change"
-	restingName   = "a crowd of tasks rests" // an operator suspends an execution and resumes it
-	cancelledName = "a crowd of tasks is cancelled"
-	changedName   = "tasks whose timers are changed" // and whose document is migrated
-	damagedName   = "an execution cannot take events for a while, and another can"
-	deadlyName    = "a crowd of tasks and a deadly message"
-	refusedName   = "a timer cannot be set at first"
+	suspendedName = "every kind of message, with a suspension" // an operator resumes the execution later
+	cancelledName = "every kind of message, with a cancellation"
+	changedName   = "every kind of timer, changed by operators" // its document is migrated, too
+	damagedName   = "every kind of message, with a damaged history"
+	poisonName    = "every kind of message, with a poison message"
+	refusedName   = "a timer request fails at first"
 )
 
 // New returns the companion with the given name and seed. It returns an error if
@@ -69,7 +69,7 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 	switch name {
 	case modelledName:
 		return once(name, seed, func() (*Companion, error) {
-			m, ok := modelOf(seed, offspring())
+			m, ok := modelOf(seed, modelledChildren())
 			if !ok {
 				return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
 			}
@@ -78,15 +78,15 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 		})
 	case operatedName:
 		return once(name, seed, func() (*Companion, error) {
-			m, ok := modelOf(seed, offspring())
+			m, ok := modelOf(seed, modelledChildren())
 			if !ok {
 				return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
 			}
 			m.cfg.Plan, m.cfg.Acts = &sim.Plan{}, changesOf(seed, m.want.at)
 			return &Companion{name, m.cfg, operated}, nil
 		})
-	case restingName, cancelledName, deadlyName, changedName, damagedName:
-		return crowdCompanion(name, seed), nil
+	case suspendedName, cancelledName, poisonName, changedName, damagedName:
+		return messageCompanion(name, seed), nil
 	case refusedName:
 		return timersRefused(seed), nil
 	}
@@ -152,41 +152,41 @@ const plainSeeds = 2
 //nolint:gochecknoglobals // constant after the first call
 var companionWorkloads = sync.OnceValue(workloads)
 
-// crowdCompanion returns one of the companions that run the crowd workload.
-func crowdCompanion(name string, seed uint64) *Companion {
+// messageCompanion returns one of the companions that run the everyMessage workload.
+func messageCompanion(name string, seed uint64) *Companion {
 	if name == changedName {
-		cfg := crowdOfTimers().config()
+		cfg := everyTimer().config()
 		cfg.Seed, cfg.Remote, cfg.Plan, cfg.Acts = seed, seed%2 == 1, &sim.Plan{}, changes(seed)
 		if seed%2 == 0 {
 			cfg.Waits = longWaits
 		}
-		return &Companion{name, cfg, timersChanged}
+		return &Companion{name, cfg, checkTimers}
 	}
-	cfg := crowd().config()
+	cfg := everyMessage().config()
 	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &sim.Plan{}
-	if name == deadlyName {
+	if name == poisonName {
 		cfg.Processes, cfg.Remote, cfg.Poison = 1+int(seed%2), seed%2 == 1, 1+seed/2
-		return &Companion{name, cfg, crowdDying}
+		return &Companion{name, cfg, checkPoisoned}
 	}
 	if name == damagedName {
 		cfg.Executions, cfg.Processes, cfg.Acts = 2, 1+int(seed%2), damages(seed) //nolint:gosec // 0 or 1
-		return &Companion{name, cfg, crowdDamaged}
+		return &Companion{name, cfg, checkDamaged}
 	}
-	at := crowdMoments()[seed/2%uint64(len(crowdMoments()))]
+	at := everyMessageMoments()[seed/2%uint64(len(everyMessageMoments()))]
 	of := []string{"x", "x.1"}[seed%2]
 	cfg.Remote = seed/2%2 == 1
-	if name == restingName {
+	if name == suspendedName {
 		cfg.Acts = []sim.Act{{What: sim.Suspend, Execution: of, After: at}, {What: sim.Resume, Execution: of, After: at + 30*time.Hour}}
 		if seed%3 == 0 { // the simulation resumes it at the end
 			cfg.Acts = cfg.Acts[:1]
 		}
-		return &Companion{name, cfg, crowdRested}
+		return &Companion{name, cfg, checkSuspended}
 	}
 	cfg.Acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at}}
 	if seed%3 == 1 { // it is suspended by then
 		cfg.Acts = []sim.Act{{What: sim.Suspend, Execution: of, After: at - min(at, time.Millisecond)}, {What: sim.Cancel, Execution: of, After: at}}
 	}
-	return &Companion{name, cfg, func(t *sim.Trial) []string { return crowdCancelled(t, of, at) }}
+	return &Companion{name, cfg, func(t *sim.Trial) []string { return checkCancelled(t, of, at) }}
 }
 
 // timersRefused returns a companion in which a timer request fails at first: it succeeds at a
@@ -234,8 +234,8 @@ do:
 	}}
 }
 
-// crowdOfTimers is a workload with timers of every kind.
-func crowdOfTimers() workload {
+// everyTimer is a workload with timers of every kind.
+func everyTimer() workload {
 	return workload{
 		name: changedName,
 		document: `
@@ -266,7 +266,7 @@ events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
 	}
 }
 
-// timersOutput is the output of crowdOfTimers, unless something times out.
+// timersOutput is the output of everyTimer, unless something times out.
 const timersOutput = "[5,3,4,7]"
 
 // changes returns operator actions on timers and documents.
@@ -295,8 +295,8 @@ func changesOf(seed uint64, lasts time.Duration) (acts []sim.Act) {
 // checked, because it may wait for an event that has passed.
 func operated(t *sim.Trial) []string { return errorsOf(t.Broken) }
 
-// timersChanged returns what is wrong with a run whose timers were changed.
-func timersChanged(t *sim.Trial) []string {
+// checkTimers returns what is wrong with a run whose timers were changed.
+func checkTimers(t *sim.Trial) []string {
 	wrong := errorsOf(t.Broken)
 	if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != timersOutput {
 		wrong = append(wrong, fmt.Sprintf("it is %s %s, want completed %s or a timeout", t.Status, t.Output, timersOutput))
@@ -304,8 +304,8 @@ func timersChanged(t *sim.Trial) []string {
 	return wrong
 }
 
-// damages returns actions that damage an execution of the crowd when it receives events, and
-// mend it again: some before the events are dead-lettered, some after.
+// damages returns actions that damage an execution of everyMessage when it receives events,
+// and mend it again: some before the events are dead-lettered, some after.
 func damages(seed uint64) (acts []sim.Act) {
 	lasts := []time.Duration{time.Minute, 100 * time.Millisecond, time.Hour, 500 * time.Millisecond}
 	for i, at := range []time.Duration{0, 5 * time.Hour, day, 12 * day} {
@@ -316,34 +316,34 @@ func damages(seed uint64) (acts []sim.Act) {
 	return acts
 }
 
-// crowdDamaged returns what is wrong with a run of two crowds of which one was damaged.
-func crowdDamaged(t *sim.Trial) []string {
+// checkDamaged returns what is wrong with a run of two messages of which one was damaged.
+func checkDamaged(t *sim.Trial) []string {
 	wrong := errorsOf(t.Broken)
 	for _, id := range []string{"x", "x-2"} {
 		i := slices.IndexFunc(t.Ends, func(end sim.End) bool { return end.ID == id })
-		if text := fmt.Sprintf("%s %s", t.Ends[i].Status, t.Ends[i].Output); text != "completed "+crowdOutput {
-			wrong = append(wrong, fmt.Sprintf("%s is %s, want completed %s", id, text, crowdOutput))
+		if text := fmt.Sprintf("%s %s", t.Ends[i].Status, t.Ends[i].Output); text != "completed "+everyMessageOutput {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, want completed %s", id, text, everyMessageOutput))
 		}
 	}
 	return wrong
 }
 
-// crowdRested returns what is wrong with a run of the crowd that was suspended for a
+// checkSuspended returns what is wrong with a run of everyMessage that was suspended for a
 // while.
-func crowdRested(t *sim.Trial) []string {
+func checkSuspended(t *sim.Trial) []string {
 	wrong := errorsOf(t.Broken)
-	if text := fmt.Sprintf("%s %s", t.Status, t.Output); text != "completed "+crowdOutput {
-		wrong = append(wrong, fmt.Sprintf("it is %s, want completed %s", text, crowdOutput))
+	if text := fmt.Sprintf("%s %s", t.Status, t.Output); text != "completed "+everyMessageOutput {
+		wrong = append(wrong, fmt.Sprintf("it is %s, want completed %s", text, everyMessageOutput))
 	}
 	return wrong
 }
 
-// crowdCancelled returns what is wrong with a run of the crowd that was cancelled, or
-// whose child was.
-func crowdCancelled(t *sim.Trial, of string, at time.Duration) []string {
+// checkCancelled returns what is wrong with a run of everyMessage that was cancelled, or whose
+// child was.
+func checkCancelled(t *sim.Trial, of string, at time.Duration) []string {
 	wrong := errorsOf(t.Broken)
 	history := t.Ends[0].History
-	if of != "x" || at >= crowdLasts || len(history) == 0 {
+	if of != "x" || at >= everyMessageLasts || len(history) == 0 {
 		return wrong
 	}
 	if last := history[len(history)-1].Time.Sub(sim.Epoch()); t.Status != decide.Cancelled || last > at+time.Second {
@@ -352,9 +352,9 @@ func crowdCancelled(t *sim.Trial, of string, at time.Duration) []string {
 	return wrong
 }
 
-// crowdDying returns what is wrong with a run of the crowd in which a message crashes
+// checkPoisoned returns what is wrong with a run of everyMessage in which a message crashes
 // processes.
-func crowdDying(t *sim.Trial) []string {
+func checkPoisoned(t *sim.Trial) []string {
 	wrong := errorsOf(t.Broken)
 	if over := t.Ends[0].Status.Ended() || t.Operated.Retried["x"] > 0 || t.Operated.PoisonType == "com.example.x"; !over {
 		wrong = append(wrong, fmt.Sprintf("it is %s after processes crashed on %s", t.Ends[0].Status, t.Operated.PoisonType))
@@ -369,11 +369,11 @@ func errorsOf(broken []sim.Violation) (out []string) {
 	return out
 }
 
-// crowd is a workload that uses every kind of message: calls, timers, events and child
+// everyMessage is a workload that uses every kind of message: calls, timers, events and child
 // workflows.
-func crowd() workload {
+func everyMessage() workload {
 	return workload{
-		name: "a crowd",
+		name: "every kind of message",
 		document: `
 do:
   - all:
@@ -396,21 +396,21 @@ events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
 	}
 }
 
-// The output of the crowd, and its duration.
+// The output of everyMessage, and its duration.
 const (
-	crowdOutput = "[3,3,5,4]"
-	crowdLasts  = 12 * day
+	everyMessageOutput = "[3,3,5,4]"
+	everyMessageLasts  = 12 * day
 )
 
-// crowdMoments returns the moments at which something happens in the crowd, each followed
-// by one shortly after.
-func crowdMoments() []time.Duration {
+// everyMessageMoments returns the moments at which something happens in everyMessage, each
+// followed by one shortly after.
+func everyMessageMoments() []time.Duration {
 	const (
 		call  = 3 * time.Second
 		child = 5 * time.Hour
 	)
 	var out []time.Duration
-	for _, at := range []time.Duration{0, child, child + call, day, day + call, crowdLasts} {
+	for _, at := range []time.Duration{0, child, child + call, day, day + call, everyMessageLasts} {
 		out = append(out, at, at+time.Second)
 	}
 	return out
@@ -442,9 +442,9 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 		}
 		return some
 	}
-	var crowds, modelled, changed []companionRun
+	var messages, modelled, changed []companionRun
 	for n := range uint64(24) { // each moment, for both executions
-		crowds = append(crowds, companionRun{deadlyName, 2*n + n%2}, companionRun{restingName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n}, companionRun{damagedName, n}, companionRun{refusedName, refusedSeed(n)})
+		messages = append(messages, companionRun{poisonName, 2*n + n%2}, companionRun{suspendedName, 7 * n % 24}, companionRun{cancelledName, 11 * n % 24}, companionRun{changedName, n}, companionRun{damagedName, n}, companionRun{refusedName, refusedSeed(n)})
 	}
 	for _, n := range revealingModels() {
 		modelled = append(modelled, companionRun{modelledName, n})
@@ -455,8 +455,8 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	language := slices.IndexFunc(of(0), func(c companionRun) bool {
 		return !slices.ContainsFunc(languageWorkloads(), func(l workload) bool { return l.name == c.name })
 	})
-	all := append(of(0)[:language:language], mixed(of(0)[language:], crowds[:28], modelled[:12], changed[:12])...)
-	rest := mixed(of(1), of(2), crowds[28:], modelled[12:], changed[12:], of(3))
+	all := append(of(0)[:language:language], mixed(of(0)[language:], messages[:28], modelled[:12], changed[:12])...)
+	rest := mixed(of(1), of(2), messages[28:], modelled[12:], changed[12:], of(3))
 	for seed := uint64(4); seed < 16; seed++ {
 		rest = append(rest, of(seed)...)
 	}

@@ -14,7 +14,7 @@ import (
 func cornerWorkloads() []workload {
 	return []workload{
 		{
-			name: "a host that says when is left alone until then",
+			name: "Retry-After keeps a breaker open",
 			document: `
 do:
   - seconds: &ask
@@ -49,7 +49,7 @@ http:
 			want: map[string]string{"x": `completed 5`},
 		},
 		{
-			name: "what one commit does not hold is gone on with",
+			name: "a decision larger than a commit is continued",
 			document: `
 do:
   - begin: {set: {n: 0}}
@@ -67,7 +67,7 @@ do:
 			// Found by simulations with small commits: after a worker died in the middle
 			// of a decision, no other worker continued it, because no task listened for
 			// the event any more.
-			name: "what an event has begun is gone on with",
+			name: "another worker continues what an event started",
 			document: `
 do:
   - hear: {listen: {to: {one: {with: {type: com.example.x}}}}}
@@ -80,7 +80,7 @@ do:
 			want:  map[string]string{"x": `completed {"n":400}`},
 		},
 		{
-			name: "an end in a branch is the end of all",
+			name: "end in a branch ends the workflow",
 			document: `
 do:
   - around:
@@ -96,7 +96,7 @@ do:
 			lasts: day, seeds: 20, want: map[string]string{"x": `completed [1,null,1]`},
 		},
 		{
-			name: "retries are spread out",
+			name: "jitter spreads retries",
 			document: `
 do:
   - spread:
@@ -106,7 +106,7 @@ do:
 			seeds: 4, want: map[string]string{"x": `completed {"n":1}`},
 		},
 		{
-			name: "what began again begins with the context that it had",
+			name: "a retried task starts with its original context",
 			document: `
 do:
   - first: {set: {n: 1}, export: {as: {count: 1}}}
@@ -132,7 +132,7 @@ do:
 			want: map[string]string{"x": `completed 112`},
 		},
 		{
-			name: "timers that an operator moves",
+			name: "an operator moves timers",
 			document: `
 do:
   - all:
@@ -164,7 +164,7 @@ do:
 			want:  map[string]string{"x": `completed [null,1,408]`},
 		},
 		{
-			name:     "of timers with one key the last counts",
+			name:     "the last timer request for a key counts",
 			document: "\ndo: [{rest: {wait: P90D}}]",
 			acts: []act{
 				{execution: "x", after: day, typ: event.TimerScheduled, data: keyedTimer("a", 30)},
@@ -180,7 +180,7 @@ do:
 			want:  map[string]string{"x": `completed`},
 		},
 		{
-			name: "what kills is handled alone",
+			name: "a message that crashes processes is handled in isolation",
 			document: `
 do:
   - all:
@@ -202,7 +202,7 @@ do:
 			want:        map[string]string{"x": `completed {"n":2}`},
 		},
 		{
-			name: "one who ends does not deafen the others",
+			name: "an execution that ends does not unsubscribe others",
 			document: `
 do:
   - all:

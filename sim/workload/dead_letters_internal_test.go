@@ -16,7 +16,7 @@ import (
 // whichever request or reply is lost and whichever process crashes or freezes.
 func TestDeadLettersOfEverySingleFault(t *testing.T) {
 	t.Parallel()
-	const name = "an execution of which an event cannot be read ends"
+	const name = "an execution with an unreadable event ends"
 	l := workloads()[slices.IndexFunc(workloads(), func(l workload) bool { return l.name == name })]
 	l.everyFault(t, func(t *testing.T, got *sim.Trial, kind sim.FaultKind) []string {
 		t.Helper()

@@ -65,8 +65,8 @@ func (m modelled) wrong(got *sim.Trial) (out []string) {
 	return out
 }
 
-// offspring returns the child documents that modelled documents run.
-func offspring() []*dsl.Definition {
+// modelledChildren returns the child documents that modelled documents run.
+func modelledChildren() []*dsl.Definition {
 	def, _, err := dsl.Parse("failing.yaml", []byte("document: {dsl: '1.0.3', namespace: test, name: failing, version: '1.0.0'}\ndo: [{one: {wait: PT0.2S}}, {two: {raise: {error: {type: https://a.example/no, status: 500}}}}]"))
 	if err != nil {
 		panic(fmt.Sprintf("workload: %v", err))

@@ -9,7 +9,7 @@ import (
 // Modelled documents end as the model predicts.
 func TestModelledDocuments(t *testing.T) {
 	t.Parallel()
-	with, known := offspring(), 0
+	with, known := modelledChildren(), 0
 	for n := range *documents * 3 {
 		m, ok := modelOf(n, with)
 		if !ok {

@@ -11,7 +11,7 @@ import (
 func featureWorkloads() []workload {
 	return []workload{
 		{
-			name: "data takes its way through all kinds of tasks",
+			name: "data passes through all kinds of tasks",
 			document: `
 input: {from: '${ {n: 1} }'}
 do:
@@ -41,7 +41,7 @@ do:
 			want: map[string]string{"x": `completed {"all":[409,24]}`},
 		},
 		{
-			name: "branches that end one after the other",
+			name: "branches end one after another",
 			document: `
 do:
   - all:
@@ -70,7 +70,7 @@ do:
 			want:  map[string]string{"x": `completed {"n":7}`},
 		},
 		{
-			name: "events that any task may hear",
+			name: "several tasks receive the same events",
 			document: `
 do:
   - all:
@@ -99,7 +99,7 @@ events:
 			want: map[string]string{"x": `completed [1,5,[1,2],[4,6]]`},
 		},
 		{
-			name: "what waits for ever is among the open ones",
+			name: "an execution that waits for ever stays open",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{hear: {listen: {to: {one: {with: {type: com.example.never}}}}}}]
@@ -111,7 +111,7 @@ do: [{run: {run: {workflow: {namespace: test, name: child, version: '1.0.0', inp
 			want: map[string]string{"x": "", "x.1": "waiting", "x-2": "", "x-2.1": "waiting"},
 		},
 		{
-			name: "what cannot be read ends all that its execution has",
+			name: "an unreadable event ends an execution with its timers and children",
 			document: `
 do:
   - all:
@@ -128,7 +128,7 @@ do:
 			want:        map[string]string{"x": "faulted", "x.1": "cancelled"},
 		},
 		{
-			name: "a host that says no is not one that fails",
+			name: "client errors do not open a breaker",
 			document: `
 do:
   - each:
@@ -168,7 +168,7 @@ do:
 			want: map[string]string{"x": "completed [3,3]", "x-2": "completed [3,3]", "x-3": "completed [3,3]", "x-4": "completed [3,3]"},
 		},
 		{
-			name: "events that are sent have ids of their own",
+			name: "emitted events have ids of their own",
 			document: `
 do:
   - all:

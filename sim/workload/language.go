@@ -11,7 +11,7 @@ import (
 func languageWorkloads() []workload {
 	return []workload{
 		{
-			name:  "expressions come to what jq makes of them",
+			name:  "expressions evaluate as in jq",
 			input: `{"one":1,"half":0.5,"big":12345678901234567890,"text":"hello","list":[1,2,3,4,5],"deep":{"a":{"b":[{"x":7},{"c":8}],"d":"e"}},"pets":[{"name":"Milou","age":4,"tags":["white","old"]},{"name":"Rex","age":2,"tags":[]},{"name":"Fifi","age":9,"tags":["old"]}]}`,
 			document: `
 do:
@@ -78,7 +78,7 @@ do:
 			},
 		},
 		{
-			name:  "each task is given what it is to see",
+			name:  "each task gets its input, context and variables",
 			input: `{"x":1,"y":2,"z":3}`,
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
@@ -176,7 +176,7 @@ do:
 			},
 		},
 		{
-			name: "filters take the events that they describe",
+			name: "filters accept the events that they describe",
 			document: `
 output: {as: '${ $context }'}
 do:
@@ -254,7 +254,7 @@ events:
 			},
 		},
 		{
-			name: "requests say what the document says",
+			name: "requests are sent as the document says",
 			document: `
 use:
   authentications:
@@ -329,7 +329,7 @@ http:
 			},
 		},
 		{
-			name: "errors are raised, caught and tried again as the document says",
+			name: "errors are raised, caught and retried as the document says",
 			document: `
 use:
   errors:
@@ -433,7 +433,7 @@ do:
 			},
 		},
 		{
-			name: "durations are as long as they say",
+			name: "durations have the stated length",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{rest: {wait: P1D}}]
@@ -481,7 +481,7 @@ http: [{respond: {latency: PT3S, body: {n: 3}}}]
 			},
 		},
 		{
-			name: "parents are told how their children end",
+			name: "parents receive the results of their children",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 timeout: {after: P2D}

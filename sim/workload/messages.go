@@ -21,7 +21,7 @@ func messageWorkloads() []workload {
 	}
 	return []workload{
 		{
-			name: "all that is listened for, and no more",
+			name: "a listen task receives exactly its events",
 			document: `
 do:
   - three:
@@ -52,7 +52,7 @@ events:
 			want:  map[string]string{"x": `completed {"each":1,"stops":[1,2],"three":[2,1,3]}`},
 		},
 		{
-			name: "a child that nobody waits for goes on",
+			name: "a child that no task awaits continues",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{rest: {wait: P2D}}]
@@ -66,7 +66,7 @@ do:
 			want:  map[string]string{"x": "completed", "x.1": "completed"},
 		},
 		{
-			name: "workflows run each other so deep, and no deeper",
+			name: "workflows nest up to the limit",
 			document: `
 do: [{again: {run: {workflow: {namespace: test, name: workload, version: '1.0.0', input: {}}}}}]
 `,
@@ -74,7 +74,7 @@ do: [{again: {run: {workflow: {namespace: test, name: workload, version: '1.0.0'
 			want: deep,
 		},
 		{
-			name: "what was given up is brought back once",
+			name: "a dead letter is replayed once",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{rest: {wait: P9D}}]
@@ -88,9 +88,9 @@ do:
 			seeds: 40,
 			want:  map[string]string{"x": "faulted", "x.1": "cancelled"},
 		},
-		twoTenants("tenants have nothing of one another", 3),
-		twoTenants("tenants that do the same have nothing of one another", 4), // their stream entries have the same ids
-		twins(twoTenants("tenants have executions of the same ids", 4)),
+		twoTenants("tenants share nothing", 3),
+		twoTenants("identical tenants share nothing", 4), // their stream entries have the same ids
+		twins(twoTenants("tenants have executions with the same ids", 4)),
 	}
 }
 

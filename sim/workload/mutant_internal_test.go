@@ -131,7 +131,7 @@ func TestMutant(t *testing.T) {
 	all := mutants()
 	i := slices.IndexFunc(all, func(m mutant) bool { return m.name == name })
 	first := func(t *testing.T) string { return all[i].look(t) }
-	for _, look := range []func(*testing.T) string{first, lookAtModels, lookAtWorkloads, lookAtCrowd, lookAtExamples} {
+	for _, look := range []func(*testing.T) string{first, lookAtModels, lookAtWorkloads, lookAtEveryMessage, lookAtExamples} {
 		found := look(t)
 		if found == "" {
 			continue
@@ -147,9 +147,9 @@ func TestMutant(t *testing.T) {
 func (m mutant) look(t *testing.T) string {
 	switch m.on {
 	case "":
-		return lookAtModel(t, m.n, offspring())
-	case inCrowd:
-		return lookAtCrowd(t)
+		return lookAtModel(t, m.n, modelledChildren())
+	case inEveryMessage:
+		return lookAtEveryMessage(t)
 	}
 	all := workloads()
 	i := slices.IndexFunc(all, func(l workload) bool { return l.name == m.on })
@@ -157,7 +157,7 @@ func (m mutant) look(t *testing.T) string {
 }
 
 func lookAtModels(t *testing.T) string {
-	with := offspring()
+	with := modelledChildren()
 	for n := range uint64(200) {
 		if found := lookAtModel(t, n, with); found != "" {
 			return found

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-func crowded() sim.Config { return crowd().config() }
+func everyMessageConfig() sim.Config { return everyMessage().config() }
 
 // Whichever message crashes processes, it is dead-lettered once, and its execution ends, as
 // does an execution that waits for it.
@@ -20,7 +20,7 @@ func TestPoisonMessages(t *testing.T) {
 	for _, processes := range []int{1, 2} {
 		of := map[event.Type]int{}
 		for n := uint64(1); ; n++ {
-			got, wrong := dying(t, processes, n)
+			got, wrong := runPoisoned(t, processes, n)
 			if got.Operated.Crashes == 0 {
 				break
 			}
@@ -34,10 +34,10 @@ func TestPoisonMessages(t *testing.T) {
 	}
 }
 
-// dying runs a simulation with a poison message, and returns what is wrong with it.
-func dying(t *testing.T, processes int, n uint64) (got *sim.Trial, wrong string) {
+// runPoisoned runs a simulation with a poison message, and returns what is wrong with it.
+func runPoisoned(t *testing.T, processes int, n uint64) (got *sim.Trial, wrong string) {
 	t.Helper()
-	cfg := crowded()
+	cfg := everyMessageConfig()
 	cfg.Processes, cfg.Remote, cfg.Seed, cfg.Poison = processes, processes == 2, uint64(processes), n
 	got = tried(t, cfg, sim.Plan{})
 	over := got.Ends[0].Status.Ended() || got.Operated.Retried["x"] > 0 || got.Operated.PoisonType == "com.example.x"
@@ -51,15 +51,15 @@ func dying(t *testing.T, processes int, n uint64) (got *sim.Trial, wrong string)
 // whenever an operator cancels it, it ends.
 func TestOperatorsActAtAnyTime(t *testing.T) {
 	t.Parallel()
-	if wrong := operating(t); wrong != "" {
+	if wrong := suspendedAndCancelled(t); wrong != "" {
 		t.Error(wrong)
 	}
 }
 
-// operating returns what is wrong in runs with operator actions.
-func operating(t *testing.T) string {
+// suspendedAndCancelled returns what is wrong in runs with operator actions.
+func suspendedAndCancelled(t *testing.T) string {
 	t.Helper()
-	plain := tried(t, crowded(), sim.Plan{})
+	plain := tried(t, everyMessageConfig(), sim.Plan{})
 	var moments []time.Duration
 	for _, end := range plain.Ends {
 		for _, e := range end.History {
@@ -70,7 +70,7 @@ func operating(t *testing.T) string {
 	slices.Sort(moments)
 	for i, at := range slices.Compact(moments) {
 		for _, of := range []string{"x", "x.1"} {
-			cfg := crowded()
+			cfg := everyMessageConfig()
 			cfg.Seed, cfg.Remote = uint64(i), i%2 == 1
 			cfg.Acts = []sim.Act{{What: sim.Suspend, Execution: of, After: at}, {What: sim.Resume, Execution: of, After: at + 30*time.Hour}}
 			if i%3 == 0 { // attend finds it suspended at the end and resumes it
@@ -93,16 +93,17 @@ func operating(t *testing.T) string {
 	return ""
 }
 
-// inCrowd marks mutants that runs of the crowd find, with operator actions or poison messages.
-const inCrowd = "a crowd"
+// inEveryMessage marks mutants that runs of everyMessage find, with operator actions or poison
+// messages.
+const inEveryMessage = "every kind of message"
 
-func lookAtCrowd(t *testing.T) string {
-	if wrong := operating(t); wrong != "" {
+func lookAtEveryMessage(t *testing.T) string {
+	if wrong := suspendedAndCancelled(t); wrong != "" {
 		return wrong
 	}
 	for processes := range 2 {
 		for n := uint64(1); ; n++ {
-			got, wrong := dying(t, processes+1, n)
+			got, wrong := runPoisoned(t, processes+1, n)
 			if wrong != "" {
 				return wrong
 			}
@@ -120,7 +121,7 @@ func TestOperatorsChangeTimers(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{changedName, damagedName} {
 		for seed := range uint64(12) {
-			c := crowdCompanion(name, seed)
+			c := messageCompanion(name, seed)
 			got, err := sim.Try(t.Context(), c.Config)
 			if err != nil {
 				t.Fatal(err)

@@ -27,7 +27,7 @@ func restWorkloads() []workload {
 	}
 	return []workload{
 		{
-			name: "what has ended is removed in time, and nothing else",
+			name: "ended executions are removed in time, and no others",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{rest: {wait: PT1H}}, {end: {set: "${ $workflow.id }"}}]
@@ -51,7 +51,7 @@ do:
 			},
 		},
 		{
-			name: "who runs a workflow that there is not fails once",
+			name: "running an unknown workflow fails once",
 			document: `
 do:
   - all:
@@ -65,7 +65,7 @@ do:
 			want: map[string]string{"x": "completed [1,2]", "x.1": "faulted", "x.2": "faulted"},
 		},
 		{
-			name: "of each tenant the newest are kept",
+			name: "the newest executions of each tenant are kept",
 			document: `
 do: [{days: {for: {in: "[range(if $workflow.id == \"x\" then 20 else 1 end)]"}, do: [{rest: {wait: P1D}}]}}]
 `,
@@ -76,7 +76,7 @@ do: [{days: {for: {in: "[range(if $workflow.id == \"x\" then 20 else 1 end)]"}, 
 			},
 		},
 		{
-			name: "each goes on with the definition that it began with",
+			name: "an execution keeps the definition with which it started",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{one: {wait: PT1M}}, {two: {set: {n: 2}}}, {three: {call: http, with: {method: get, endpoint: "https://a.example/"}}}, {four: {set: {n: 1}}}]
@@ -105,7 +105,7 @@ do:
 			want:  map[string]string{"x": `completed [1,10,3]`, "x.1": "completed", "x.2": "completed"},
 		},
 		{
-			name: "timers that are a hair apart",
+			name: "timers are nearly simultaneous",
 			document: `
 do:
   - all:
@@ -120,7 +120,7 @@ do:
 			want: map[string]string{"x": "completed"},
 		},
 		{
-			name:     "one timer for each key, as it was set last",
+			name:     "each key has one timer, as set last",
 			document: "\ndo: [{rest: {wait: P10D}}]",
 			acts: []act{
 				set(day, "moved", 5), set(2*day, "moved", 9),
@@ -135,7 +135,7 @@ do:
 			want:  map[string]string{"x": "completed"},
 		},
 		{
-			name:     "a timer that is taken back and set again at once",
+			name:     "a timer is cancelled and set again at once",
 			document: "\ndo: [{rest: {wait: P10D}}]",
 			acts: []act{
 				set(day, "a", 6), back(2*day, "a"), set(2*day+time.Second, "a", 7),
@@ -148,7 +148,7 @@ do:
 			want:  map[string]string{"x": "completed"},
 		},
 		{
-			name: "an event that kills is given up, and kills nothing else",
+			name: "an event that crashes processes is dead-lettered, and no other",
 			document: `
 do:
   - hears: {listen: {to: {any: [{with: {type: com.example.x}}], until: length >= 4}}}
@@ -167,7 +167,7 @@ events:
 			want:        map[string]string{"x": "completed", "x-2": "completed"},
 		},
 		{
-			name: "a call that kills is made with nothing beside it",
+			name: "a call that crashes processes is made in isolation",
 			document: `
 do:
   - all:
@@ -184,7 +184,7 @@ do:
 			want:        map[string]string{"x": "completed [0,1,2]"},
 		},
 		{
-			name: "an execution of which an event cannot be read ends",
+			name: "an execution with an unreadable event ends",
 			document: `
 do: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
 `,
@@ -195,7 +195,7 @@ do: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
 			want: map[string]string{"x": "completed", "x-2": "faulted"},
 		},
 		{
-			name: "who is told to stop hands over what it has begun",
+			name: "a stopping process hands over its work",
 			document: `
 do:
   - all:
@@ -210,7 +210,7 @@ do:
 			want: map[string]string{"x": `completed {"n":2}`},
 		},
 		{
-			name: "the next timer is known to others when who knows it stops",
+			name: "a stopping timer service hands over the next timer",
 			document: `
 do:
   - rests: {for: {in: "[range(12)]"}, do: [{rest: {wait: PT3M}}]}
@@ -220,7 +220,7 @@ do:
 			want: map[string]string{"x": `completed {"n":2}`},
 		},
 		{
-			name: "what is heavy is rebuilt page by page",
+			name: "a large history is rebuilt page by page",
 			document: `
 do:
   - heavy: {set: {text: "${ \"0123456789\" * 12000 }"}, export: {as: .}}

@@ -65,7 +65,7 @@ const usualSeeds = 120
 func workloads() []workload {
 	return append(slices.Concat(languageWorkloads(), featureWorkloads(), callWorkloads(), restWorkloads(), cornerWorkloads(), messageWorkloads()), []workload{
 		{
-			name: "suspended while things end, and resumed",
+			name: "an execution is suspended while its tasks end, and resumed",
 			document: `
 do:
   - all:
@@ -85,7 +85,7 @@ events: [{after: P3D, type: com.example.x, source: /x, data: {n: 2}}]
 			want: map[string]string{"x": `completed [1,2,3]`},
 		},
 		{
-			name: "a child is cancelled with the branch that has lost",
+			name: "a child is cancelled with the losing branch",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{rest: {wait: P9D}}]
@@ -105,7 +105,7 @@ do:
 		{
 			// Found by generated documents: the process that had read the start event crashed,
 			// and the cancellation was dead-lettered before it could be delivered.
-			name: "a child is cancelled before it has begun",
+			name: "a child is cancelled before it starts",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{rest: {wait: P200D}}]
@@ -124,7 +124,7 @@ do:
 			want:  map[string]string{"x": `completed {"n":1}`, "x.1": "cancelled"},
 		},
 		{
-			name: "cancelled by an operator, with its child",
+			name: "an operator cancels an execution and its child",
 			with: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{rest: {wait: P9D}}]
@@ -137,7 +137,7 @@ do:
 			want: map[string]string{"x": "cancelled", "x.1": "cancelled"},
 		},
 		{
-			name: "each hears its own event, once",
+			name: "each execution receives its own event once",
 			document: `
 do:
   - hear:
@@ -191,7 +191,7 @@ events:
 			want: map[string]string{"x": `completed [{"caught":true},[1,2,3]]`},
 		},
 		{
-			name: "messages that die with their processes are done in the end",
+			name: "messages of crashed processes are handled in the end",
 			document: `
 do:
   - all:
@@ -207,7 +207,7 @@ do:
 			want: map[string]string{"x": `completed {"n":2}`},
 		},
 		{
-			name: "timers that are set while others are waited for",
+			name: "timers are set while others are pending",
 			document: `
 do:
   - all:
@@ -223,7 +223,7 @@ do:
 			want:  map[string]string{"x": `completed {"n":2}`},
 		},
 		{
-			name: "an event that one sends is heard by the other",
+			name: "a branch receives an event that another branch emits",
 			document: `
 do:
   - all:
