@@ -152,8 +152,8 @@ func (w *injector) draw(s *service, count uint64, can func(FaultKind) bool) []Fa
 	return out
 }
 
-// mostDeliveries is the number of deliveries of one message after which random faults spare
-// all processes. The engine rightly dead-letters a message that has crashed many processes.
+// mostDeliveries is the number of deliveries of one message after which random faults hit
+// no process. The engine rightly dead-letters a message that has crashed many processes.
 const mostDeliveries = 4
 
 // mayInject reports whether a random fault may be injected into a service now. Faults must not

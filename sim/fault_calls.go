@@ -137,7 +137,7 @@ func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer,
 	return f.first(key, action, got), nil
 }
 
-// first returns the first answer to a call of which several attempts ran concurrently.
+// first returns the first answer to a call that several attempts made concurrently.
 func (f *faultyCalls) first(key string, action Action, got answer) answer {
 	if known, ok := f.answers[key]; ok {
 		return known

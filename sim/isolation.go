@@ -11,7 +11,7 @@ import (
 )
 
 // isolation checks which messages are handled concurrently: a message that has crashed two
-// processes must be handled alone.
+// processes must be handled in isolation.
 type isolation struct {
 	inProgress map[handler]map[handled]int // messages being handled, with their crash counts
 	crashes    map[string]int              // of claimed messages, by the key and field that count them

@@ -182,7 +182,7 @@ func (w *operations) checkHoldsNothing(ctx context.Context, id string) {
 	}
 }
 
-// Operated is what happened to the executions of a trial apart from their documents and
+// Operated is what happened to the executions of a trial besides their documents and
 // the faults: operator actions and poison messages.
 type Operated struct {
 	Delay            time.Duration  // how long these, and slow calls, can have delayed them

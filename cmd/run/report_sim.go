@@ -77,8 +77,8 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 		page.Facts = append(page.Facts, report.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
 	add("runs without faults", "%s of %s", history.Number(got.Plain), history.Number(got.PlainOf))
-	if got.SinglesThereAre > 0 {
-		add("single faults", "%s of %s", history.Number(got.Singles), history.Number(got.SinglesThereAre))
+	if got.PossibleSingles > 0 {
+		add("single faults", "%s of %s", history.Number(got.Singles), history.Number(got.PossibleSingles))
 	}
 	if got.SeedsOf > 0 {
 		add("seeds", "%s of %s", history.Number(got.Seeds), history.Number(got.SeedsOf))

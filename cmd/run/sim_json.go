@@ -45,7 +45,7 @@ type findingJSON struct {
 	Companion string          `json:"companion,omitempty"` // the built-in workflow that the finding is about; "": the document
 	Task      string          `json:"task,omitempty"`
 	Runs      int             `json:"runs"`
-	Calm      int             `json:"runs_without_faults"`
+	FaultFree int             `json:"runs_without_faults"`
 	Advice    string          `json:"advice"`
 	Plan      search.Scenario `json:"plan"`
 	Differ    []differJSON    `json:"differ,omitempty"`
@@ -110,7 +110,7 @@ func (s *searcher) asJSON(got *searched) simJSON {
 	for _, f := range got.Findings {
 		one := findingJSON{
 			Class: f.Class, Failure: s.counts(f), Rule: f.Rule, Detail: f.Detail, Execution: f.Execution, Task: f.Task,
-			Runs: f.Runs, Calm: f.Calm, Advice: s.meaning(got, f), Plan: f.Small, Repeat: s.repeat(got, f),
+			Runs: f.Runs, FaultFree: f.FaultFree, Advice: s.meaning(got, f), Plan: f.Small, Repeat: s.repeat(got, f),
 		}
 		for _, u := range f.Differ {
 			one.Differ = append(one.Differ, differJSON{u.Path, u.A, u.B})

@@ -81,14 +81,14 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 		return history.Number(n) + " of " + history.Number(of)
 	}
 	parts := []string{of(got.Plain, got.PlainOf) + " " + history.Plural(got.PlainOf, "run") + " without faults"}
-	if got.SinglesThereAre > 0 {
-		parts = append(parts, of(got.Singles, got.SinglesThereAre)+" single "+history.Plural(got.SinglesThereAre, "fault"))
+	if got.PossibleSingles > 0 {
+		parts = append(parts, of(got.Singles, got.PossibleSingles)+" single "+history.Plural(got.PossibleSingles, "fault"))
 	}
 	if got.SeedsOf > 0 {
 		parts = append(parts, of(got.Seeds, got.SeedsOf)+" "+history.Plural(got.SeedsOf, "seed"))
 	}
-	if spared := got.Calm - got.Plain; spared > 0 && len(got.Faults) > 0 {
-		parts[len(parts)-1] += fmt.Sprintf(", %s of which drew no fault", history.Number(spared))
+	if without := got.FaultFree - got.Plain; without > 0 && len(got.Faults) > 0 {
+		parts[len(parts)-1] += fmt.Sprintf(", %s of which drew no fault", history.Number(without))
 	}
 	fmt.Fprintf(w, "  %s\n", strings.Join(parts, ", "))
 	faults, n := []string{}, 0
@@ -218,11 +218,11 @@ func more(f *search.Finding) string {
 // suffice to cause it.
 func frequency(r *search.Report, f *search.Finding) string {
 	var parts []string
-	if f.Calm > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s without faults", history.Number(f.Calm), history.Count(r.Calm, "run")))
+	if f.FaultFree > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s without faults", history.Number(f.FaultFree), history.Count(r.FaultFree, "run")))
 	}
-	if n := f.Runs - f.Calm; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s with faults", history.Number(n), history.Count(runsOf(r)-r.Calm, "run")))
+	if n := f.Runs - f.FaultFree; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s with faults", history.Number(n), history.Count(runsOf(r)-r.FaultFree, "run")))
 	}
 	return "in " + strings.Join(parts, " and ") + reduced(f)
 }

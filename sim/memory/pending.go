@@ -79,7 +79,7 @@ func (g *group) summary() resp.Reply {
 	return resp.List(resp.Int(len(g.pending)), resp.Text(g.pending[0].id), resp.Text(g.pending[len(g.pending)-1].id), resp.List(owners...))
 }
 
-// claiming holds the arguments of XCLAIM and XAUTOCLAIM apart from the consumer.
+// claiming holds the arguments of XCLAIM and XAUTOCLAIM other than the consumer.
 type claiming struct {
 	idle  int64 // minimum idle time
 	since int64

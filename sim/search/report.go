@@ -14,8 +14,8 @@ type Report struct {
 	Plain, Singles, Seeds       int // number of runs
 	PlainOf, SinglesOf, SeedsOf int // number of planned runs
 	Companions                  int // number of runs of the simulator's own workflows
-	SinglesThereAre             int // number of possible single faults, of which SinglesOf are tried
-	Calm                        int // runs without faults and operator actions
+	PossibleSingles             int // number of possible single faults, of which SinglesOf are tried
+	FaultFree                   int // runs without faults and operator actions
 	Last                        uint64
 	Faults                      map[sim.FaultKind]int
 	Orders                      int       // distinct orders of events
@@ -107,7 +107,7 @@ type Finding struct {
 	Task      string          // the task concerned, or two tasks separated by a space, or ""
 	Document  *dsl.Definition // the document that contains the tasks
 	Runs      int             // number of runs with this failure
-	Calm      int             // number of these runs without faults
+	FaultFree int             // number of these runs without faults
 	Tasks     map[string]int  // number of these runs by task
 	Seen      Scenario
 	Small     Scenario

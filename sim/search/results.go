@@ -58,8 +58,8 @@ func (r *results) note(v *verdict) {
 		r.report.Faults[kind]++
 	}
 	r.faults += len(v.injected)
-	if v.calm() {
-		r.report.Calm++
+	if v.faultFree() {
+		r.report.FaultFree++
 	}
 	r.trace.Write(binary.BigEndian.AppendUint64(nil, v.order))
 	if len(r.orders) < mostOrders {
@@ -69,7 +69,7 @@ func (r *results) note(v *verdict) {
 	r.noteFailures(v)
 	for _, signature := range v.known {
 		r.found[signature].Runs++
-		r.found[signature].Calm++
+		r.found[signature].FaultFree++
 	}
 	if len(v.unmocked) > 0 {
 		r.report.UnmockedRuns++
@@ -86,21 +86,21 @@ func (r *results) noteFailures(v *verdict) {
 	for _, f := range v.failures {
 		if !seen[v.scenario.signature(f)] {
 			seen[v.scenario.signature(f)] = true
-			r.fail(f, v.scenario, 1, v.calm())
+			r.fail(f, v.scenario, 1, v.faultFree())
 		}
 	}
 }
 
 // fail records a failure: the first of its signature becomes a finding.
-func (r *results) fail(f failure, sc Scenario, runs int, calm bool) {
+func (r *results) fail(f failure, sc Scenario, runs int, faultFree bool) {
 	known := r.found[sc.signature(f)]
 	if known == nil {
 		known = &Finding{Class: f.Class, Violation: f.Violation, Task: f.task, Companion: sc.Companion, Seen: sc, Small: sc, Tasks: map[string]int{}, signature: sc.signature(f)}
 		r.found[sc.signature(f)] = known
 		r.report.Findings = append(r.report.Findings, known)
 	}
-	if known.Runs += runs; calm {
-		known.Calm += runs
+	if known.Runs += runs; faultFree {
+		known.FaultFree += runs
 	}
 	known.Tasks[f.task] += runs
 }

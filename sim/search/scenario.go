@@ -40,7 +40,7 @@ const (
 // commands.
 const poisonRate = 20
 
-// watchfulEvery is the number of seeds of which one is Watchful, which takes time.
+// One in watchfulEvery seeds is Watchful, which takes time.
 const watchfulEvery = 4
 
 // ParseScenario reads a Scenario from JSON and checks its limits.

@@ -99,8 +99,8 @@ func (s *Search) Run(ctx context.Context) (*Report, error) {
 	h := newSearchState(s)
 	err := h.plain(ctx)
 	if err == nil && len(s.Kinds) > 0 {
-		h.report.SinglesThereAre = h.plan.singleCount()
-		h.report.SinglesOf = min(h.report.SinglesThereAre, s.Singles)
+		h.report.PossibleSingles = h.plan.singleCount()
+		h.report.SinglesOf = min(h.report.PossibleSingles, s.Singles)
 	}
 	h.report.SeedsOf = int(s.Last - s.First + 1) //nolint:gosec // there are fewer
 	if err == nil && !h.results.over(ctx) && len(s.Kinds) > 0 {

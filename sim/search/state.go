@@ -64,8 +64,8 @@ type verdict struct {
 	trial *sim.Trial // of a run without faults, until it is learned
 }
 
-// calm reports whether there were no faults and no operator actions.
-func (v *verdict) calm() bool { return len(v.injected) == 0 && !v.scenario.intervened() }
+// faultFree reports whether there were no faults and no operator actions.
+func (v *verdict) faultFree() bool { return len(v.injected) == 0 && !v.scenario.intervened() }
 
 // ErrUnmocked is wrapped by the error about calls that no mock answers in a run without
 // faults. Their consequences would say nothing about the workflow.
@@ -330,7 +330,7 @@ func (h *searchState) each(ctx context.Context, phase string, of int, scenarios 
 		v := h.check.evaluate(t, sc)
 		if sc.Companion == "" {
 			v.failures = append(v.failures, h.check.anomalies(t, sc)...)
-			if v.calm() {
+			if v.faultFree() {
 				v.known = h.outcomes.knownFindings(t)
 			}
 			if v.unmocked = t.Unmocked; len(v.unmocked) > 0 { // the workflow is not to blame for their consequences

@@ -78,7 +78,7 @@ func newSurvey(def *dsl.Definition) *survey {
 	return s
 }
 
-// task lists the points of a task, apart from the task itself.
+// task lists the points of a task, except the task itself.
 func (s *survey) task(ref string, t *dsl.Task) {
 	if t.If != nil {
 		s.add(ifTrue, ref, "", "if of "+t.Name+" is true")

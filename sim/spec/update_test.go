@@ -87,11 +87,11 @@ func TestUpdate(t *testing.T) {
 			"  - name: a\n    expect:\n      output: \"${ .amount > 5 }\"\n",
 			"  - name: a\n    expect:\n      output: {amount: 5, paid: true, tags: [a, b]}\n",
 		},
-		"an output in the place of an error": {
+		"an output instead of an error": {
 			"  - name: a\n    expect: {error: timeout, elapsed: P1D}\n",
 			"  - name: a\n    expect: {output: {amount: 5, paid: true, tags: [a, b]}, elapsed: P1D}\n",
 		},
-		"an error in the place of an output": {
+		"an error instead of an output": {
 			"  - name: a\n    mocks: {http: [{respond: {status: 418}}]}\n    expect:\n      output:\n        paid: true\n",
 			"  - name: a\n    mocks: {http: [{respond: {status: 418}}]}\n    expect:\n      error: {status: 418, type: communication}\n",
 		},

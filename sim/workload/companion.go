@@ -316,7 +316,7 @@ func damages(seed uint64) (acts []sim.Act) {
 	return acts
 }
 
-// checkDamaged returns what is wrong with a run of two messages of which one was damaged.
+// checkDamaged returns what is wrong with a run with two messages, one of them damaged.
 func checkDamaged(t *sim.Trial) []string {
 	wrong := errorsOf(t.Broken)
 	for _, id := range []string{"x", "x-2"} {
