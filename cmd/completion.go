@@ -12,8 +12,8 @@ func newCompletionCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script that completes commands in your shell",
 		Long: `Prints a script that completes flunq's commands, flags and their values in your shell.
-Load it once, or add the line to your shell's startup file.`,
-		Example: `  source <(flunq completion bash)                           # ~/.bashrc
+Run one of the lines below, or add it to your shell's startup file.`,
+		Example: `  source <(flunq completion bash)                   # ~/.bashrc
   source <(flunq completion zsh)                    # ~/.zshrc, after compinit
   flunq completion fish | source                    # ~/.config/fish/config.fish
   flunq completion powershell | Out-String | Invoke-Expression`,

@@ -160,8 +160,8 @@ func newConfigUseCommand(sh *cli.Shell) *cobra.Command {
 	}
 }
 
-// useContext changes the one line of the file that selects the context, and keeps the rest of the
-// file as it is.
+// useContext changes the line of the file that selects the context and keeps the rest of
+// the file.
 func useContext(sh *cli.Shell, name string) error {
 	file, err := cli.ReadConfig(sh)
 	if err != nil {
@@ -193,7 +193,7 @@ func useContext(sh *cli.Shell, name string) error {
 	if err != nil || after.Current.Text != name {
 		// The context could not be selected by changing one line: restore the file.
 		_ = cli.ReplaceFile(file.Path, text)
-		return cli.Misusef("%s: cannot be changed line by line: write 'context: %s' into it by hand", file.Path, name)
+		return cli.Misusef("%s: cannot be changed line by line: add 'context: %s' to it by hand", file.Path, name)
 	}
 	sh.Hint("commands use context %s (%s)", cli.Printable(name), filepath.Base(file.Path))
 	return nil
@@ -209,7 +209,7 @@ func contextLine(lines []string) (int, bool) {
 	return 0, false
 }
 
-// yamlText returns a name quoted as YAML needs it.
+// yamlText returns a name, quoted if YAML requires it.
 func yamlText(name string) string {
 	plain := strings.IndexFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_'

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 )
 
-// newHelpCommand returns the command that explains a command or a topic; an unknown name is a
+// newHelpCommand returns the command that explains a command or a topic. An unknown name is
 // misuse.
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
@@ -162,11 +162,11 @@ func helpTopics() []*cobra.Command {
     2   misused: unknown flag, unreadable file
     3   the workflow faulted or was cancelled
     4   an expectation failed, or a replay diverged
-    5   the document is invalid, or the input does not fit its schema
+    5   the document is invalid, or the input does not match its schema
     6   Redis cannot be reached
     7   a limit was hit, or the workflow waits for something that never comes
   130   interrupted`,
-		Example: `  # tell a broken document from a failed check
+		Example: `  # distinguish an invalid document from other failures
   flunq validate order.yaml || echo "exit code $?"`,
 	}, limitsTopic()}
 }

@@ -12,7 +12,7 @@ The limits of expressions and schemas count work, not time. They are the same ev
 and cannot be changed, so that a run, its recording and its replay agree.
 
 Of one evaluation of an expression (error: expression, 400):
-  expression-steps      5,000,000  steps of jq, or work worth as much
+  expression-steps      5,000,000  steps of jq, or equivalent work
   expression-recursion  32 MiB     stacks of calls, forks and values
   expression-memory     128 MiB    allocations beyond those its steps account
                                    for
@@ -52,7 +52,7 @@ it began with. The others cannot be changed:
   Data                  16 MiB     of one task's output as JSON
 
 Of one tenant:
-  LIMIT_EXECUTIONS      200,000    open executions. With these, 'flunq start'
+  LIMIT_EXECUTIONS      200,000    open executions. At this limit, 'flunq start'
                                    ends with exit code 7, and a child execution
                                    faults, and so does the task that runs it
                                    (error: runtime, 500)
@@ -63,10 +63,10 @@ Of one call (error: communication, 500), cannot be changed:
   headers               64 KiB     of the response
 
 Of one Redis with a maxmemory:
-  LIMIT_REDIS_PERCENT   90         of it in use, above which no execution
+  LIMIT_REDIS_PERCENT   90         percent of it in use above which no execution
                                    begins: 'flunq start' ends with exit code 7,
                                    and 'run: workflow' faults 15 points earlier.
-                                   The rest is for executions under way. At 100
+                                   The rest is for running executions. At 100
                                    they wait; operators' commands and ends of
                                    executions are still written
 

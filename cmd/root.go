@@ -34,7 +34,7 @@ func Execute(ctx context.Context, args []string, streams cli.Streams) int {
 	streams.Out = out
 	sh := &cli.Shell{Streams: streams}
 	root := newRoot(sh)
-	// For a nil list, Cobra would take the process' own arguments.
+	// Given a nil list, Cobra would use the arguments of the process.
 	root.SetArgs(append([]string{}, args...))
 	err := root.ExecuteContext(ctx)
 	if err == nil && out.Failure != nil {

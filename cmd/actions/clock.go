@@ -22,7 +22,7 @@ var (
 	ErrSilent = errors.New("the clock does not answer")
 )
 
-// clockError is an error of one of these kinds with its own message.
+// clockError wraps ErrClock or ErrSilent with a message of its own.
 type clockError struct{ kind, err error }
 
 func (e *clockError) Error() string   { return e.err.Error() }
@@ -47,11 +47,11 @@ func AskClock(ctx context.Context, rdb wire.Redis, into any, args ...any) error 
 	return nil
 }
 
-// giveUp is how long the clock may be blocked by the same work.
+// giveUp is how long the clock may make no progress.
 const giveUp = 10 * time.Second
 
-// MoveClock moves the clock in slices, so that it can be interrupted, until it reaches the target
-// or nothing changes any more.
+// MoveClock moves the clock until it reaches the target or makes no progress for 10 s. It
+// asks for the move in slices, so that it can be interrupted.
 func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev.Move, error) {
 	all := dev.Move{From: from, Now: from, Target: target}
 	for changed := time.Now(); ; {
@@ -75,7 +75,7 @@ func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev
 	}
 }
 
-// Span parses a duration as documents write it, or in days and weeks: 3d, 2d12h.
+// Span parses a duration in the notation of documents, or in days and weeks: 3d, 2d12h.
 func Span(text string) (dsl.Duration, error) {
 	d, err := dsl.ParseDuration(text)
 	if err == nil {

@@ -20,8 +20,8 @@ import (
 	"flunq.io/flunq/sim/recording"
 )
 
-// Migrator moves running executions to another registered document of their workflow, provided that
-// their history follows from that document too.
+// Migrator moves running executions to another registered version of their workflow. It
+// refuses an execution whose history the new document would not have produced.
 type Migrator struct {
 	Store       *store.Store
 	Definitions *definitions.Cache
@@ -31,15 +31,15 @@ type Migrator struct {
 	Dry         bool   // change nothing
 }
 
-// Migration is the result for an execution.
+// Migration is the result for one execution.
 type Migration struct {
 	ID          string   `json:"id"`
 	Workflow    string   `json:"workflow"`
 	FromVersion string   `json:"from,omitempty"`
 	ToVersion   string   `json:"to"`
-	Result      string   `json:"result"`           // one of those below
+	Result      string   `json:"result"`           // one of the constants below
 	Reason      string   `json:"reason,omitempty"` // why it cannot be migrated
-	Event       int64    `json:"event,omitempty"`  // the event of the history that does not fit
+	Event       int64    `json:"event,omitempty"`  // the first event of the history that diverges
 	Task        string   `json:"task,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
 
@@ -55,11 +55,12 @@ const (
 	Skipped   = "skipped" // it runs another version than From
 )
 
-// attempts is how often a migration is retried because the execution moves on meanwhile.
+// attempts is how often a migration is tried while the execution keeps advancing.
 const attempts = 50
 
-// Migrate moves an execution to a version of its workflow. An error comes from Redis, or means that
-// the version or the execution is unknown; any other result is in the Migration.
+// Migrate moves an execution to a version of its workflow. It returns an error if Redis
+// fails or if the version or the execution is unknown; every other outcome is in the
+// Migration.
 func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version string) (out Migration, err error) {
 	out = Migration{ID: x.ID, Workflow: x.Workflow, ToVersion: version, Result: CannotBe}
 	env, hash, err := m.Definitions.Version(ctx, x.Tenant, x.Workflow, version)
@@ -67,8 +68,8 @@ func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version strin
 		return out, err
 	}
 	out.ToVersion = env.Definition().Document.Version
-	// The history may grow meanwhile. States that were computed once are reused, so that little
-	// time passes between the last read of the execution and the commit.
+	// The history may grow meanwhile. Later attempts reuse the computed states, so that
+	// little time passes between the last read of the execution and the commit.
 	from, to := side{}, side{env: env, hash: hash, state: decide.New()}
 	for range attempts {
 		now, err := m.Store.Now(ctx)
@@ -99,16 +100,16 @@ func (m *Migrator) Migrate(ctx context.Context, x store.Execution, version strin
 			return out, out.misfit(err, to)
 		}
 	}
-	out.Reason = fmt.Sprintf("it went on %d times meanwhile: suspend it before", attempts)
+	out.Reason = fmt.Sprintf("it advanced %d times meanwhile: suspend it first", attempts)
 	return out, nil
 }
 
-// side is an execution as one of its two documents sees it.
+// side is the state of an execution under one of the two documents.
 type side struct {
 	env   *decide.Env
 	hash  string
 	state *decide.State
-	read  int64 // entries of the history that are in the state
+	read  int64 // entries of the history that the state includes
 }
 
 func (s *side) replay(events []event.Event) error {
@@ -116,15 +117,15 @@ func (s *side) replay(events []event.Event) error {
 	return s.state.Replay(s.env, events)
 }
 
-// before computes the state by the current document, unless that was done before. It reports false
-// if the execution cannot be migrated, or need not be.
+// before computes the state under the current document, unless an earlier attempt did. It
+// reports false if the execution cannot or need not be migrated.
 func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, from *side, out *Migration) (ready bool, err error) {
 	switch {
 	case m.From != "" && (x.Status == string(decide.Pending) || examine.Ended(x.Status)):
 		out.Result = Skipped
 		return false, nil
 	case x.Status == string(decide.Pending) || x.Version == 0:
-		out.Reason = "it has not begun, and begins with the version that it was started with"
+		out.Reason = "it has not begun and will run the version that it was started with"
 		return false, nil
 	case examine.Ended(x.Status):
 		out.Reason = "it has ended: it is " + x.Status
@@ -147,13 +148,13 @@ func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, f
 	}
 	from.state, err = examine.State(ctx, m.Store, m.Definitions, x)
 	if _, diverges := errors.AsType[*decide.Divergence](err); diverges {
-		return false, fmt.Errorf("rebuild execution %s with its own document: %w; where that uses secrets, give --secrets", x.ID, err)
+		return false, fmt.Errorf("rebuild execution %s with its own document: %w; if the document uses secrets, give --secrets", x.ID, err)
 	}
 	return err == nil, err
 }
 
-// move writes the migration, and reports false if the execution has moved on meanwhile. With Dry it
-// changes nothing.
+// move writes the migration. It reports false if the execution has advanced meanwhile. With
+// Dry it writes nothing.
 func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, from, to side, out *Migration) (done bool, err error) {
 	e := event.Event{
 		ID: x.ID + "/migrate/" + strings.ToLower(rand.Text()), Source: timers.OperatorSource, Type: event.ExecutionMigrated, Time: now,
@@ -191,7 +192,8 @@ func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, f
 	return true, nil
 }
 
-// misfit records why a history does not follow from the new document. Any other error is returned.
+// misfit records in out why the history diverges from the new document. It returns errors
+// that have another cause.
 func (out *Migration) misfit(err error, to side) error {
 	if store.Temporary(err) || errors.Is(err, store.ErrNotFound) {
 		return err
@@ -213,17 +215,17 @@ func (out *Migration) misfit(err error, to side) error {
 	if div.Want.Type != "" {
 		decides = recording.Describe(div.Want)
 	}
-	out.Reason = fmt.Sprintf("event %d of its history is: %s; by the new document: %s", div.Version, happened, decides)
+	out.Reason = fmt.Sprintf("event %d of its history is: %s; the new document decides: %s", div.Version, happened, decides)
 	if task := to.env.Definition().Task(event.ParseRun(out.Task).Ref); task != nil {
 		out.At = &task.Pos
 	}
 	if len(to.env.Definition().Use.Secrets) > 0 {
-		out.Notes = append(out.Notes, "the document uses secrets: where its decisions depend on them, give --secrets")
+		out.Notes = append(out.Notes, "the document uses secrets: if its decisions depend on them, give --secrets")
 	}
 	return nil
 }
 
-// changes lists the data that differ under the new document although the history is the same.
+// changes lists the data that differ under the new document.
 func changes(before, after *decide.State) (notes []string) {
 	note := func(what string, was, is any) {
 		if a, b := string(expr.Encode(was)), string(expr.Encode(is)); a != b {
@@ -243,7 +245,7 @@ func changes(before, after *decide.State) (notes []string) {
 	return notes
 }
 
-// short shortens a text for a note.
+// short shortens text for a note.
 func short(text string) string {
 	const most = 120
 	if len(text) <= most {

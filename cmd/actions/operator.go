@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// UserAtHost names the user of this process for histories, as in "ada@laptop".
+// UserAtHost returns the name of the operator that histories record, such as "ada@laptop".
 func UserAtHost() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil && u.Username != "" {

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/sim/recording"
 )
 
-// MostChildren is the maximum number of child executions that are read.
+// MostChildren is the maximum number of child executions to read.
 const MostChildren = 1000
 
 // Recorder writes recordings of executions.
@@ -24,7 +24,7 @@ type Recorder struct {
 	Out     io.Writer
 }
 
-// Begin begins the recording of an execution; it needs the first event of its history.
+// Begin begins the recording of an execution. It needs the first event of the history.
 func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Event) (*recording.Export, error) {
 	if len(first) == 0 {
 		return nil, fmt.Errorf("execution %s has not begun: there is nothing to record", x.ID)
@@ -38,7 +38,7 @@ func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Ev
 		return nil, err
 	}
 	if def == nil {
-		return nil, fmt.Errorf("the document of execution %s is not known: it cannot be recorded (-o json has its events)", x.ID)
+		return nil, fmt.Errorf("the document of execution %s is unknown: it cannot be recorded (-o json has its events)", x.ID)
 	}
 	with, err := further(ctx, r.Store, x, map[string]bool{x.Definition: true})
 	if err != nil {
@@ -55,7 +55,7 @@ func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Ev
 	}), nil
 }
 
-// further returns the documents of an execution's children so far.
+// further returns the documents of an execution's descendants so far, except those in seen.
 func further(ctx context.Context, st *store.Store, x store.Execution, seen map[string]bool) ([]*dsl.Definition, error) {
 	children, err := Children(ctx, st, x, MostChildren)
 	if err != nil {

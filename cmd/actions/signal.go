@@ -45,7 +45,7 @@ func (s Signal) Refuse(x store.Execution) error {
 	case slices.Contains(s.States, x.Status):
 		return nil
 	case examine.Ended(x.Status) && s.Verb != "retry", string(already[s.Verb]) == x.Status:
-		return fmt.Errorf("execution %s is %s already", x.ID, x.Status)
+		return fmt.Errorf("execution %s is already %s", x.ID, x.Status)
 	default:
 		return fmt.Errorf("execution %s is %s: to %s it, it must be %s", x.ID, x.Status, s.Verb, oneOf(s.States))
 	}

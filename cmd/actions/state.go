@@ -15,7 +15,7 @@ import (
 // childrenAtOnce is how many children are looked up at once.
 const childrenAtOnce = 50
 
-// Children returns the child executions in their order; their ids are numbered. It may return
+// Children returns the child executions in the order of their numbered ids. It may return
 // slightly more than most.
 func Children(ctx context.Context, st *store.Store, x store.Execution, most int) ([]store.Execution, error) {
 	var out []store.Execution
@@ -37,21 +37,21 @@ func Children(ctx context.Context, st *store.Store, x store.Execution, most int)
 	return out, nil
 }
 
-// OpenTask is a task that has begun and not ended.
+// OpenTask is a task that has begun but not ended.
 type OpenTask struct {
 	Task, Name, Type   string
 	Since              time.Time
 	Iteration, Attempt string
 }
 
-// Trail tracks what a history leaves open.
+// Trail tracks what a history leaves open: tasks, timers and child executions.
 type Trail struct {
 	decide.Leftovers
 
 	Tasks []OpenTask
 }
 
-// Take processes further events of the history.
+// Take processes the next events of the history.
 func (t *Trail) Take(events []event.Event) error {
 	t.Add(events)
 	for _, e := range events {

@@ -1,5 +1,5 @@
-// Package actions implements what commands and the terminal UI do to a running engine through its
-// Redis.
+// Package actions implements what commands and the terminal UI do to a running engine
+// through Redis.
 package actions
 
 import (
@@ -29,26 +29,26 @@ func Status(ctx context.Context, st *store.Store, tenant, id string) (string, er
 func Consequence(p timers.Pending, status string) string {
 	switch {
 	case p.Err != nil:
-		return "it cannot fire, and goes to the dead letters when it is due"
+		return "it cannot fire and is dead-lettered when it is due"
 	case p.Kind == event.DeliveryTimer:
-		return "an event is delivered once more"
+		return "an event is delivered again"
 	case status == "":
-		return "an event is published; no execution here is known to wait for it"
+		return "an event is published; no known execution waits for it"
 	case examine.Ended(status):
 		return "an event is published, but the execution has ended"
 	case p.Keyed():
 		return "an event is published"
 	case p.Kind == event.TimeoutTimer:
-		return "the task, or the workflow, runs out of time"
+		return "the task or the workflow times out"
 	case p.Kind == event.RetryTimer:
-		return "the task is tried again"
+		return "the task is retried"
 	default:
 		return "the execution goes on"
 	}
 }
 
-// Loss describes what is lost with a timer, and reports whether an execution needs it or an event
-// would be lost.
+// Loss describes what cancelling a timer would lose. It reports whether the timer is
+// needed: an execution would wait for ever, or an event would be lost.
 func Loss(ctx context.Context, e *examine.Examiner, p timers.Pending, status string) (loss string, needed bool, err error) {
 	if p.Err == nil && p.Kind == event.TimeoutTimer && status != "" && !examine.Ended(status) {
 		return limitLoss(ctx, e, p)
@@ -57,8 +57,8 @@ func Loss(ctx context.Context, e *examine.Examiner, p timers.Pending, status str
 	return loss, needed, nil
 }
 
-// limitLoss describes what is lost with a time limit: a task that waits for others may have no
-// other limit.
+// limitLoss describes what is lost with a time limit. A task that waits for something may
+// never end without it.
 func limitLoss(ctx context.Context, e *examine.Examiner, p timers.Pending) (loss string, needed bool, err error) {
 	stuck, known, err := e.Without(ctx, p.Tenant, p.Execution, p.Timer)
 	if err != nil {
@@ -68,13 +68,13 @@ func limitLoss(ctx context.Context, e *examine.Examiner, p timers.Pending) (loss
 	if p.TaskID == "" {
 		limited = "the workflow"
 	}
-	loss = limited + " has no time limit any more"
+	loss = limited + " no longer has a time limit"
 	if !known {
-		return loss + ", and whether it would wait for ever cannot be worked out here", true, nil
+		return loss + ", and it is unknown whether it would wait for ever", true, nil
 	}
 	if len(stuck) > 0 {
 		task, _, _ := strings.Cut(stuck[0], " ")
-		return loss + ", and " + task + " would wait for ever for what does not come", true, nil
+		return loss + ", and " + task + " would wait for ever", true, nil
 	}
 	return loss, false, nil
 }
@@ -82,7 +82,7 @@ func limitLoss(ctx context.Context, e *examine.Examiner, p timers.Pending) (loss
 func lossOf(p timers.Pending, status string) (loss string, needed bool) {
 	switch {
 	case p.Err != nil:
-		return "it could not anyway", false
+		return "it could not fire anyway", false
 	case p.Kind == event.DeliveryTimer:
 		return "it holds the only copy of an event that is to be delivered again", true
 	case p.Keyed() || status == "" || examine.Ended(status):

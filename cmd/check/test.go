@@ -100,7 +100,7 @@ func (t *tester) command(ctx context.Context, args []string) error {
 	case t.watch && t.update:
 		return cli.Misusef("--watch and --update exclude each other: each update would be a change")
 	case t.coverageFile != "" && t.coverage.String() == "":
-		return cli.Misusef("--coverage-file goes with --coverage")
+		return cli.Misusef("--coverage-file requires --coverage")
 	case t.watch:
 		return t.follow(ctx, args)
 	}

@@ -83,7 +83,8 @@ func (c *configFile) setting(name string) (configText, bool) {
 	return v, ok
 }
 
-// Context returns a context by its name; from is the source of the name, for the error message.
+// Context returns a context by name. The error message mentions from, the origin of the
+// name.
 func (c *configFile) Context(name, from string) (configContext, error) {
 	var names []string
 	for _, one := range c.Contexts {
@@ -92,11 +93,11 @@ func (c *configFile) Context(name, from string) (configContext, error) {
 		}
 		names = append(names, one.Name)
 	}
-	there := "it has none"
+	known := "it has none"
 	if len(names) > 0 {
-		there = "there are " + strings.Join(names, ", ") + DidYouMean(name, names, "")
+		known = "it has " + strings.Join(names, ", ") + DidYouMean(name, names, "")
 	}
-	return configContext{}, Misusef("%s: no context %q in %s: %s", from, name, c.Path, there)
+	return configContext{}, Misusef("%s: no context %q in %s: %s", from, name, c.Path, known)
 }
 
 // configReader parses the file and collects its mistakes.
@@ -113,7 +114,7 @@ func (r *configReader) wrong(n *yaml.Node, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %s", r.place(n), fmt.Sprintf(format, args...)))
 }
 
-// pairs calls take with each key and value of a map, and reports duplicate keys.
+// pairs calls take with each key and value of a map. Duplicate keys are mistakes.
 func (r *configReader) pairs(n *yaml.Node, what string, take func(key, value *yaml.Node)) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -131,7 +132,7 @@ func (r *configReader) pairs(n *yaml.Node, what string, take func(key, value *ya
 			value = value.Alias
 		}
 		if seen[key.Value] {
-			r.wrong(key, "%s: key %q stands there twice", what, key.Value)
+			r.wrong(key, "%s: key %q is defined twice", what, key.Value)
 			continue
 		}
 		seen[key.Value] = true
@@ -139,10 +140,10 @@ func (r *configReader) pairs(n *yaml.Node, what string, take func(key, value *ya
 	}
 }
 
-// text returns a scalar value, and reports any other.
+// text returns a scalar value. Any other node is a mistake.
 func (r *configReader) text(key, n *yaml.Node) configText {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		r.wrong(n, "%s: want a text", key.Value)
+		r.wrong(n, "%s: want text", key.Value)
 		return configText{}
 	}
 	return configText{n.Value, r.place(n)}
@@ -222,12 +223,12 @@ func (c configContext) password(file *configFile) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
-// Sources returns the values of a place, with passwords redacted.
+// Sources returns the values of a place with their origins, passwords redacted.
 func (p place) Sources() []source {
-	p.URL.Value, p.URL.Help = store.Redacted(p.URL.Value), "where the Redis is"
-	p.tenant.Help = "whose executions commands are about"
-	p.context.Help = "of the configuration file"
-	p.password.Help = "of the Redis"
+	p.URL.Value, p.URL.Help = store.Redacted(p.URL.Value), "address of Redis"
+	p.tenant.Help = "tenant that commands act for"
+	p.context.Help = "context of the configuration file"
+	p.password.Help = "password of Redis"
 	if p.password.Value != "" || p.password.From != "" {
 		p.password.Value = "***"
 	}

@@ -49,7 +49,7 @@ type Remote struct {
 	examines *examine.Examiner
 }
 
-// Examiner returns an examiner of what executions wait for.
+// Examiner returns the examiner of what executions wait for.
 func (r *Remote) Examiner() *examine.Examiner {
 	if r.examines == nil {
 		r.examines = &examine.Examiner{Store: r.Store, Definitions: definitions.New(r.Store, decide.Options{Version: Version().Version})}
@@ -60,8 +60,8 @@ func (r *Remote) Examiner() *examine.Examiner {
 // Close closes the connection.
 func (r *Remote) Close() { _ = r.Redis.Close() }
 
-// Connect opens the Redis selected by, in this order, the flags, the environment, the configuration
-// or a running flunq dev.
+// Connect connects to the Redis that is selected by, in this order, the flags, the
+// environment, the configuration or a running flunq dev.
 func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 	Silence()
 	p, err := t.Resolve(ctx)
@@ -71,7 +71,7 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 	rdb, err := store.Dial(ctx, p.address())
 	switch {
 	case errors.Is(err, store.ErrUnreachable) && p.URL.From == fromDefault:
-		return nil, Fail(ExitUnreachable, fmt.Errorf("%w\nstart an engine with 'flunq dev', or name its Redis: --redis-url, REDIS_URL or a context (flunq config --help)", err))
+		return nil, Fail(ExitUnreachable, fmt.Errorf("%w\nstart an engine with 'flunq dev', or name its Redis with --redis-url, REDIS_URL or a context (flunq config --help)", err))
 	case errors.Is(err, store.ErrUnreachable):
 		return nil, Fail(ExitUnreachable, fmt.Errorf("%w (%s)", err, p.URL.From))
 	case err != nil:
@@ -80,7 +80,8 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 	return &Remote{Redis: rdb, Store: store.New(rdb, store.Options{}), Tenant: p.tenant.Value}, nil
 }
 
-// ConnectWithTime connects and returns the time of Redis' clock, by which timers and ages count.
+// ConnectWithTime connects and returns the time of Redis' clock, which timers and ages
+// refer to.
 func (t *Target) ConnectWithTime(ctx context.Context) (*Remote, time.Time, error) {
 	r, err := t.Connect(ctx)
 	if err != nil {
@@ -94,15 +95,16 @@ func (t *Target) ConnectWithTime(ctx context.Context) (*Remote, time.Time, error
 	return r, now, nil
 }
 
-// Silence keeps go-redis from logging to stderr: its errors are returned and reported.
+// Silence keeps go-redis from logging to stderr. Its errors are returned and reported
+// anyway.
 func Silence() { redis.SetLogger(QuietLogger{}) }
 
-// defaultRedis is the Redis that is used if none is selected.
+// defaultRedis is the address of Redis if none is selected.
 const defaultRedis = "redis://127.0.0.1:6379"
 
-// place is the address of an engine, with the source of each value.
+// place is the address of an engine. Each value has its origin.
 type place struct {
-	URL, password, tenant, context source // the values as they were given
+	URL, password, tenant, context source // the values as given
 }
 
 // address returns the URL including the password.
@@ -129,7 +131,8 @@ func HasPassword(address string) bool {
 	return at >= 0 && strings.Contains(rest[:at], ":")
 }
 
-// chosen is the selected context and the precedence of its selection.
+// chosen is the selected context. One that a flag selects takes precedence over the
+// environment.
 type chosen struct {
 	configContext
 
@@ -149,8 +152,8 @@ func (t *Target) Resolve(ctx context.Context) (place, error) {
 		return place{}, err
 	}
 	p := place{context: source{Name: "context", Value: c.Name, From: c.from}}
-	p.URL = c.pick("redis-url", flagged(t.url, "redis-url"), t.variable("REDIS_URL"), c.says(c.URL))
-	p.tenant = c.pick("tenant", flagged(t.Tenant, "tenant"), t.variable("FLUNQ_TENANT"), c.says(c.Tenant))
+	p.URL = c.pick("redis-url", fromFlag(t.url, "redis-url"), t.variable("REDIS_URL"), c.source(c.URL))
+	p.tenant = c.pick("tenant", fromFlag(t.Tenant, "tenant"), t.variable("FLUNQ_TENANT"), c.source(c.Tenant))
 	if p.URL.From == "" {
 		p.dev(ctx, t.Sh)
 	}
@@ -166,20 +169,19 @@ func (t *Target) Resolve(ctx context.Context) (place, error) {
 	return p, t.unlock(&p, c, file)
 }
 
-func flagged(value, name string) source { return source{Value: value, From: "flag --" + name} }
+func fromFlag(value, name string) source { return source{Value: value, From: "flag --" + name} }
 
 func (t *Target) variable(name string) source {
 	return source{Value: t.Sh.Env(name), From: fromEnvironment(name)}
 }
 
-// pick returns the value of highest precedence; a value of the context has the precedence of its
-// selection.
-func (c chosen) pick(name string, flag, variable, said source) source {
+// pick returns the value with the highest precedence.
+func (c chosen) pick(name string, flag, variable, ofContext source) source {
 	ranked := []source{flag, variable}
 	if c.byFlag {
-		ranked = []source{flag, said, variable}
+		ranked = []source{flag, ofContext, variable}
 	} else {
-		ranked = append(ranked, said)
+		ranked = append(ranked, ofContext)
 	}
 	for _, s := range ranked {
 		if s.Value != "" {
@@ -209,12 +211,12 @@ func (t *Target) choose(file *configFile) (chosen, error) {
 	return c, err
 }
 
-// says returns a value of the context with its position.
-func (c chosen) says(v configText) source {
+// source returns a value of the context with its position.
+func (c chosen) source(v configText) source {
 	return source{Value: v.Text, From: fmt.Sprintf("context %s in %s", c.Name, v.place)}
 }
 
-// dev uses the address that a running flunq dev has published, if it answers.
+// dev uses the address that flunq dev has published, if that process still answers.
 func (p *place) dev(ctx context.Context, sh *Shell) {
 	state, ok := ReadDevState(sh)
 	if !ok || !state.Answers(ctx) {
@@ -227,19 +229,19 @@ func (p *place) dev(ctx context.Context, sh *Shell) {
 	}
 }
 
-// unlock determines the password if the address has none. The password of a context is sent only to
-// the Redis of that context, and flunq dev needs none.
+// unlock determines the password if the address has none. The password of a context goes
+// only to the Redis of that context; flunq dev needs none.
 func (t *Target) unlock(p *place, c chosen, file *configFile) error {
 	p.password.Name = "redis-password"
 	variable := t.variable("REDIS_PASSWORD")
-	ofContext := c.passwordFile.Text != "" && p.URL.From == c.says(c.URL).From
+	ofContext := c.passwordFile.Text != "" && p.URL.From == c.source(c.URL).From
 	switch {
 	case HasPassword(p.URL.Value):
 		p.password.From = "in the redis-url"
 	case strings.HasPrefix(p.URL.From, "flunq dev"):
 	case ofContext && (c.byFlag || variable.Value == ""):
 		password, err := c.password(file)
-		p.password.Value, p.password.From = password, c.says(c.passwordFile).From
+		p.password.Value, p.password.From = password, c.source(c.passwordFile).From
 		return err
 	case variable.Value != "":
 		p.password.Value, p.password.From = variable.Value, variable.From
@@ -268,10 +270,10 @@ const devPatience = 10 * time.Second
 // DefaultTenant is the tenant of a run that names none.
 const DefaultTenant = "default"
 
-// QuietLogger is a log for go-redis that discards everything.
+// QuietLogger is a logger for go-redis that discards everything.
 type QuietLogger struct{}
 
-// Printf implements the logging interface of go-redis.
+// Printf implements the logger interface of go-redis.
 func (QuietLogger) Printf(context.Context, string, ...any) {}
 
 // BadID marks errors about a malformed id as misuse.
@@ -282,7 +284,7 @@ func BadID(err error) error {
 	return err
 }
 
-// CompletionTimeout is how long the shell waits for completions.
+// CompletionTimeout is how long a completion may take.
 const CompletionTimeout = 2 * time.Second
 
 // ProcessName returns a name that is unique on a Redis.
@@ -299,8 +301,8 @@ func RedactedURL(address string) string {
 	return store.Redacted(address)
 }
 
-// LocalLimits allows calls to services on this machine and in its network, which developers expect
-// of a local run.
+// LocalLimits returns limits that allow calls to this machine and its network, which
+// developers expect of a local run.
 func LocalLimits() httpcall.Limits {
 	limits := httpcall.DefaultLimits()
 	limits.AllowPrivate, limits.AllowLoopback = true, true

@@ -50,8 +50,8 @@ func ReadDevState(sh *Shell) (DevState, bool) {
 	return s, true
 }
 
-// Answers reports whether that flunq dev is still running. Another program on its port does not
-// know the command.
+// Answers reports whether the flunq dev of this state is still running. Another program on
+// its port would not know the command.
 func (s DevState) Answers(ctx context.Context) bool {
 	at, err := url.Parse(s.URL)
 	if err != nil {
@@ -82,12 +82,12 @@ func (s DevState) Write(sh *Shell) error {
 		err = ReplaceFile(path, append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("tell other commands of this one: %w", err)
+		return fmt.Errorf("publish the address for other commands: %w", err)
 	}
 	return nil
 }
 
-// Remove removes the state, unless another process has published its own since.
+// Remove removes the state, unless another process has published its own meanwhile.
 func (s DevState) Remove(sh *Shell) {
 	if now, ok := ReadDevState(sh); ok && now.PID == s.PID && now.URL == s.URL {
 		_ = os.Remove(devStatePath(sh)) // a stale file is ignored

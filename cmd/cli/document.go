@@ -34,7 +34,7 @@ func ReadDocument(ctx context.Context, sh *Shell, file string) ([]byte, error) {
 	in := sh.In
 	if file == "-" {
 		if sh.stdinRead {
-			return nil, Misusef("stdin can be read once: only one of the document, --input and the other files can be -")
+			return nil, Misusef("stdin can only be read once: only one of the document, --input and the other files can be -")
 		}
 		sh.stdinRead = true
 	} else {
@@ -55,18 +55,19 @@ func ReadDocument(ctx context.Context, sh *Shell, file string) ([]byte, error) {
 	return source, nil
 }
 
-// ReadWorkflow reads a workflow document. For a file of another kind, the error names the command
-// that takes it.
+// ReadWorkflow reads a workflow document. If the file is a recording, a test file or a
+// mocks file, the error suggests the right command.
 func ReadWorkflow(ctx context.Context, sh *Shell, file string) ([]byte, error) {
 	text, err := ReadDocument(ctx, sh, file)
 	if err == nil {
-		err = otherKind(DisplayName(file), text)
+		err = checkWorkflow(DisplayName(file), text)
 	}
 	return text, err
 }
 
-// otherKind returns an error if a file is certainly a test file, a mocks file or a recording.
-func otherKind(name string, text []byte) error {
+// checkWorkflow returns an error if a file is certainly a test file, a mocks file or a
+// recording.
+func checkWorkflow(name string, text []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte(`{"record":"header"`)) {
 		return Misusef("%s is a recording: flunq replay %s", name, name)
 	}
@@ -94,8 +95,8 @@ func otherKind(name string, text []byte) error {
 	return Misusef("%s is a mocks file: flunq run WORKFLOW --mocks %s", name, name)
 }
 
-// readAll reads to the end, or until ctx ends, so that a command waiting for a forgotten stdin can
-// be interrupted.
+// readAll reads to the end or until ctx ends, so that a command that waits for stdin can be
+// interrupted.
 func readAll(ctx context.Context, in io.Reader) ([]byte, error) {
 	type read struct {
 		data []byte
@@ -114,7 +115,7 @@ func readAll(ctx context.Context, in io.Reader) ([]byte, error) {
 	}
 }
 
-// DisplayName returns the name of a file in messages.
+// DisplayName returns the name that messages use for a file.
 func DisplayName(file string) string {
 	if file == "-" {
 		return "stdin"
@@ -122,8 +123,8 @@ func DisplayName(file string) string {
 	return file
 }
 
-// WithoutVerb gives errors of files one form: the system's "open x: no such file" becomes "x: no
-// such file".
+// WithoutVerb removes the verb from an error about a file: "open x: no such file" becomes
+// "x: no such file".
 func WithoutVerb(file string, err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
@@ -189,8 +190,8 @@ func isDocument(path string, entry fs.DirEntry) (bool, error) {
 	return hasDocumentKey(source), nil
 }
 
-// hasDocumentKey looks for the key without parsing, so that invalid documents are found, and
-// reported, too.
+// hasDocumentKey looks for the key without parsing, so that invalid documents are found
+// too.
 func hasDocumentKey(source []byte) bool {
 	for line := range bytes.Lines(source) {
 		line = bytes.TrimLeft(line, "{")
@@ -212,7 +213,8 @@ type Document struct {
 	Def  *dsl.Definition
 }
 
-// TaskOf returns the position of the expression that failed, or of the task.
+// TaskOf returns the position of the expression or, if it is unknown, of the task that
+// failed.
 func (d Document) TaskOf(p *event.Problem) (at yaml.Pos, ok bool) {
 	if d.Def == nil {
 		return at, false
@@ -223,7 +225,8 @@ func (d Document) TaskOf(p *event.Problem) (at yaml.Pos, ok bool) {
 	return d.Place(p.Instance)
 }
 
-// Explain prints the error that ended a workflow, with the line of the document that caused it.
+// Explain prints the error that ended a workflow and the line of the document that caused
+// it.
 func (d Document) Explain(w io.Writer, on bool, p *event.Problem) {
 	fmt.Fprintf(w, "%s %s\n", Paint(on, Red, "faulted:"), Printable(Headline(p)))
 	if p.Detail != "" {
@@ -241,8 +244,8 @@ func (d Document) Explain(w io.Writer, on bool, p *event.Problem) {
 	}
 }
 
-// StoredDocument returns a document as it is registered; one that this flunq cannot parse has only
-// its text.
+// StoredDocument returns a registered document. Def is nil if this version of flunq cannot
+// parse it.
 func StoredDocument(name, text string) Document {
 	d := Document{Name: name, Text: []byte(text)}
 	if def, _, err := dsl.Parse(name, d.Text); err == nil {
@@ -252,7 +255,7 @@ func StoredDocument(name, text string) Document {
 	return d
 }
 
-// ParseDocument checks a document, and prints its mistakes as validate does.
+// ParseDocument parses a document and prints its mistakes or warnings.
 func ParseDocument(sh *Shell, name string, text []byte) (Document, error) {
 	def, warnings, err := dsl.Parse(name, text)
 	if mistakes, ok := errors.AsType[*yaml.Mistakes](err); ok {
@@ -268,8 +271,8 @@ func ParseDocument(sh *Shell, name string, text []byte) (Document, error) {
 	return Document{Name: name, Text: text, Def: def}, nil
 }
 
-// ReadData reads the data given to a flag, nil if the flag is empty: JSON, or @FILE with JSON or
-// YAML, or - for stdin.
+// ReadData returns the data given to a flag as JSON, nil if the flag is empty. The flag
+// contains JSON or YAML, or @FILE, or - for stdin.
 func ReadData(ctx context.Context, sh *Shell, flag, given string) (json.RawMessage, error) {
 	text, name := []byte(given), flag
 	switch {
@@ -282,7 +285,7 @@ func ReadData(ctx context.Context, sh *Shell, flag, given string) (json.RawMessa
 			return nil, err
 		}
 		if len(bytes.TrimSpace(text)) == 0 {
-			return nil, Misusef("%s: there is nothing in %s", flag, DisplayName(name))
+			return nil, Misusef("%s: %s is empty", flag, DisplayName(name))
 		}
 	default:
 		if err := fileWithoutAt(flag, given); err != nil {
@@ -296,7 +299,8 @@ func ReadData(ctx context.Context, sh *Shell, flag, given string) (json.RawMessa
 	return expr.Encode(v), nil
 }
 
-// fileWithoutAt refuses data that is the name of a file: the user probably forgot the @.
+// fileWithoutAt refuses data that is the name of a file: the user has probably forgotten
+// the @.
 func fileWithoutAt(flag, given string) error {
 	info, err := os.Stat(given)
 	exists := err == nil && info.Mode().IsRegular()
@@ -306,13 +310,13 @@ func fileWithoutAt(flag, given string) error {
 	case strings.ContainsAny(given, " \t\n{}[]\"':"):
 		return nil
 	case ext == ".json" || ext == ".yaml" || ext == ".yml":
-		return Misusef("%s %s looks like the name of a file, which would be @%s, but there is no such file", flag, given, given)
+		return Misusef("%s %s looks like the name of a file (@%s), but there is no such file", flag, given, given)
 	default:
 		return nil
 	}
 }
 
-// ReadSecrets reads a file of secrets, a map by name.
+// ReadSecrets reads a file with a map of secrets by name.
 func ReadSecrets(ctx context.Context, sh *Shell, file string) (map[string]any, error) {
 	text, err := ReadDocument(ctx, sh, file)
 	if err != nil {
@@ -329,8 +333,8 @@ func ReadSecrets(ctx context.Context, sh *Shell, file string) (map[string]any, e
 	return secrets, nil
 }
 
-// MissingSecrets returns the secrets that a document names but that are not given, each with its
-// position; nil if there are none.
+// MissingSecrets returns a mistake for each secret that the document uses but that is not
+// given; nil if there are none.
 func MissingSecrets(def *dsl.Definition, name string, given map[string]any, file string) *yaml.Mistakes {
 	var list []yaml.Mistake
 	for _, use := range def.Secrets {
@@ -369,7 +373,7 @@ func (d Document) Place(ref string) (at yaml.Pos, ok bool) {
 	return t.Pos, true
 }
 
-// Frame prints a line of the document, with a mark below the column.
+// Frame prints a line of the document with a mark below the column.
 func (d Document) Frame(w io.Writer, on bool, at yaml.Pos) {
 	line, ok := d.Line(at.Line)
 	if !ok {
@@ -417,7 +421,7 @@ type Note struct {
 	Suggestion string `json:"suggestion,omitempty"`
 }
 
-// MistakeNotes returns the mistakes in an error of Parse.
+// MistakeNotes returns the mistakes in an error of dsl.Parse for the JSON output.
 func MistakeNotes(err error) []Note {
 	notes := []Note{}
 	if err == nil {
@@ -433,7 +437,7 @@ func MistakeNotes(err error) []Note {
 	return notes
 }
 
-// WarningNotes returns warnings as they stand in the JSON output.
+// WarningNotes returns warnings for the JSON output.
 func WarningNotes(warnings []yaml.Warning) []Note {
 	notes := []Note{}
 	for _, w := range warnings {

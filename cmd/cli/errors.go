@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// errReported stands for an error that the user has already seen.
+// errReported represents an error that the user has already seen.
 var errReported = errors.New("already reported")
 
 // failure is an error with its exit code.
@@ -32,7 +32,7 @@ func Fail(code int, err error) error {
 	return &failure{code: code, err: err}
 }
 
-// Reported ends a command with an exit code and prints nothing more.
+// Reported returns an error that ends a command with an exit code and prints nothing.
 func Reported(code int) error { return Fail(code, errReported) }
 
 // Misusef returns an error about the command line.
@@ -40,8 +40,8 @@ func Misusef(format string, args ...any) error {
 	return Fail(ExitMisuse, fmt.Errorf(format, args...))
 }
 
-// Interrupted gives an error caused by an interrupt its exit code; other errors keep theirs, even
-// after an interrupt.
+// Interrupted gives an error that an interrupt has caused the exit code for interrupts.
+// Other errors keep theirs.
 func Interrupted(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return Fail(ExitInterrupted, errors.New("interrupted"))
@@ -49,7 +49,7 @@ func Interrupted(err error) error {
 	return err
 }
 
-// Report prints an error; all errors are printed this way.
+// Report prints an error, unless the user has already seen it. All errors are printed here.
 func (sh *Shell) Report(err error) {
 	if err == nil || errors.Is(err, errReported) {
 		return
@@ -57,7 +57,7 @@ func (sh *Shell) Report(err error) {
 	fmt.Fprintf(sh.Err, "%s %s\n", Paint(sh.ErrColor(), Red, "flunq:"), Printable(err.Error()))
 }
 
-// FlagMisuse describes a mistake in a flag in one line.
+// FlagMisuse describes a mistake in a flag on one line.
 func FlagMisuse(c *cobra.Command, err error) error {
 	text := err.Error()
 	var unknown *pflag.NotExistError
@@ -97,7 +97,7 @@ func KnownCommand(c *cobra.Command, args []string) error {
 	return Misusef("unknown command %q%s%s", args[0], DidYouMean(args[0], CommandNames(c), ""), SeeHelp(c))
 }
 
-// CommandNames returns the names of the commands that a user can call.
+// CommandNames returns the names and aliases of the visible subcommands.
 func CommandNames(c *cobra.Command) []string {
 	var names []string
 	for _, sub := range c.Commands() {
@@ -140,7 +140,7 @@ func SomeArguments(what string) cobra.PositionalArgs {
 	}
 }
 
-// SeeHelp returns the reference to the help at the end of errors about the command line.
+// SeeHelp returns the reference to the help that ends errors about the command line.
 func SeeHelp(c *cobra.Command) string { return " (see '" + c.CommandPath() + " --help')" }
 
 // The exit codes are a contract with scripts; see "flunq help exit-codes".
@@ -156,8 +156,8 @@ const (
 	ExitInterrupted = 130
 )
 
-// ExitCode is the only mapping from errors to exit codes. A code attached by fail takes precedence
-// over that of the wrapped error.
+// ExitCode maps an error to an exit code; nothing else does. A code attached by Fail takes
+// precedence over that of the wrapped error.
 func ExitCode(err error) int {
 	var (
 		marked  *failure

@@ -41,10 +41,10 @@ func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, 
 	if keep, wrong := r.Store.Kept(ctx, r.Tenant); wrong == nil && keep.Bounded() {
 		removed = " (" + KeptOf(keep) + ")"
 	}
-	return x, fmt.Errorf("%w%s%s%s; 'flunq ps' lists those there are", err, where, DidYouMean(id, known, ""), removed)
+	return x, fmt.Errorf("%w%s%s%s; 'flunq ps' lists executions", err, where, DidYouMean(id, known, ""), removed)
 }
 
-// KeptOf tells which ended executions are kept.
+// KeptOf describes which ended executions are kept.
 func KeptOf(keep store.Keep) string {
 	var bounds []string
 	if keep.Age > 0 {
@@ -53,10 +53,10 @@ func KeptOf(keep store.Keep) string {
 	if keep.Count > 0 {
 		bounds = append(bounds, fmt.Sprintf("the newest %d", keep.Count))
 	}
-	return "those that have ended are kept " + strings.Join(bounds, " and ")
+	return "ended executions are kept " + strings.Join(bounds, " and ")
 }
 
-// outline reads only the fields of an execution that can change while a command waits.
+// outline reads the fields of an execution that can change while a command waits.
 func outline(ctx context.Context, r *Remote, id string) (store.Execution, error) {
 	found, err := r.Store.Outlines(ctx, r.Tenant, id)
 	if err != nil {
@@ -74,7 +74,7 @@ type WaitFlags struct {
 	timeout time.Duration
 }
 
-// NewWaitFlags adds these flags.
+// NewWaitFlags adds --wait and --timeout to a command; what says what --wait waits for.
 func NewWaitFlags(c *cobra.Command, what string) *WaitFlags {
 	var p WaitFlags
 	c.Flags().BoolVar(&p.Wait, "wait", false, "wait "+what)
@@ -82,10 +82,10 @@ func NewWaitFlags(c *cobra.Command, what string) *WaitFlags {
 	return &p
 }
 
-// Check returns an error if the flags contradict each other.
+// Check returns an error if --timeout is negative or given without --wait.
 func (p *WaitFlags) Check() error {
 	if p.timeout != 0 && !p.Wait {
-		return Misusef("--timeout goes with --wait")
+		return Misusef("--timeout requires --wait")
 	}
 	if p.timeout < 0 {
 		return Misusef("--timeout %v: want more than 0", p.timeout)
@@ -93,10 +93,10 @@ func (p *WaitFlags) Check() error {
 	return nil
 }
 
-// lastPause is the longest interval of polling an execution.
+// lastPause is the longest interval between two polls of an execution.
 const lastPause = 250 * time.Millisecond
 
-// Until polls an execution until done reports true.
+// Until polls an execution until done reports true or the timeout has passed.
 func (p *WaitFlags) Until(ctx context.Context, r *Remote, id string, done func(store.Execution) bool) (store.Execution, error) {
 	began := time.Now()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, lastPause) {
@@ -118,7 +118,7 @@ func (p *WaitFlags) Until(ctx context.Context, r *Remote, id string, done func(s
 	}
 }
 
-// HintUnserved prints a hint about services that no process runs for the tenant.
+// HintUnserved prints a hint if no process runs some of the services for the tenant.
 func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string) error {
 	file, err := ReadConfig(sh)
 	if err != nil {
@@ -139,7 +139,8 @@ func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string)
 	return nil
 }
 
-// DocumentOf reads the document that an execution runs, if it is known.
+// DocumentOf reads the document that an execution runs. It is empty if the document is
+// unknown.
 func DocumentOf(ctx context.Context, r *Remote, x store.Execution) (Document, error) {
 	if x.Definition == "" {
 		return Document{}, nil
@@ -154,8 +155,8 @@ func DocumentOf(ctx context.Context, r *Remote, x store.Execution) (Document, er
 	return StoredDocument(x.Workflow, text), nil
 }
 
-// CompleteExecutions completes the ids of the newest executions, only those with one of the
-// statuses if any are given.
+// CompleteExecutions completes the ids of the newest executions. If statuses are given,
+// only executions with one of them.
 func CompleteExecutions(t *Target, statuses ...string) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), CompletionTimeout)

@@ -20,7 +20,7 @@ type Column[T any] struct {
 	Text  func(T) string
 }
 
-// ListFlag adds -o to a command that lists.
+// ListFlag adds -o to a command that prints a List.
 func ListFlag(c *cobra.Command) *Choice {
 	return OutputFlag(c, "table", "wide", "json", "jsonl", "yaml", "ids")
 }

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// RelaxGC makes the garbage collector run less often: engines allocate much and keep little. A GOGC
-// in the environment takes precedence.
+// RelaxGC makes the garbage collector run less often, since engines allocate much and keep
+// little. GOGC in the environment takes precedence.
 func (sh *Shell) RelaxGC() {
 	const percent = 400
 	if sh.Env("GOGC") == "" {
@@ -19,9 +19,10 @@ func (sh *Shell) RelaxGC() {
 	}
 }
 
-// Bounds of a serving process: its memory limit is servingMemory, or servingFactor times the live heap if
-// that is more, and at most servingHeadroom beyond the live heap. With 10,000 executions in flight
-// 25 to 40 MiB are live, which RelaxGC alone would let grow to five times that.
+// Bounds of the memory limit of a serving process: servingFactor times the live heap, at
+// least servingMemory and at most servingHeadroom beyond the live heap. With 10,000
+// executions in flight 25 to 40 MiB are live; with RelaxGC alone the heap would grow to
+// five times that.
 const (
 	servingMemory   = 64 << 20
 	servingFactor   = 2
@@ -34,11 +35,10 @@ const spareProcessors = 4
 // TuneForServing tunes the Go runtime for a process that runs services until ctx ends. GOGC,
 // GOMEMLIMIT and GOMAXPROCS in the environment take precedence.
 //
-// It keeps memory small: the garbage collector runs as rarely as RelaxGC allows, and more
-// often near the limit. And it keeps goroutines that wait for Redis from waiting for those
-// that compute: the runtime looks at the network when one of its processors has nothing to
-// do, and otherwise every 10 ms; with a few more of them than the machine has, the operating
-// system decides who runs.
+// It limits memory: the garbage collector runs more often near the limit. It also keeps
+// goroutines that wait for Redis from waiting for those that compute: the runtime polls the
+// network when a processor (P) is idle, and otherwise every 10 ms. With a few more Ps than
+// the machine has cores, the operating system schedules them instead.
 func (sh *Shell) TuneForServing(ctx context.Context) {
 	sh.RelaxGC()
 	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
@@ -56,8 +56,8 @@ const (
 	simulationHeadroom = 256 << 20
 )
 
-// TuneForSimulations tunes the garbage collector for a process that runs one simulation after
-// the other. GOGC or GOMEMLIMIT in the environment take precedence.
+// TuneForSimulations tunes the garbage collector for a process that runs one simulation
+// after another. GOGC and GOMEMLIMIT in the environment take precedence.
 func (sh *Shell) TuneForSimulations(ctx context.Context) {
 	if sh.Env("GOGC") != "" {
 		return
@@ -68,8 +68,8 @@ func (sh *Shell) TuneForSimulations(ctx context.Context) {
 	}
 }
 
-// bound adapts the memory limit until ctx ends: little, or times the live heap if that is more, and
-// at most headroom beyond the live heap.
+// bound adapts the memory limit to the live heap until ctx ends: times the live heap, at
+// least little and at most headroom beyond the live heap.
 func bound(ctx context.Context, little, times, headroom int64) {
 	before := debug.SetMemoryLimit(little)
 	defer debug.SetMemoryLimit(before)

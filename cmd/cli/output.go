@@ -47,7 +47,7 @@ func OutputFlag(c *cobra.Command, formats ...string) *Choice {
 	return format
 }
 
-// Offer completes the words of a flag in the shell.
+// Offer makes the shell complete the words of a flag.
 func Offer(c *cobra.Command, flag string, words *Choice) {
 	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words.Words, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
@@ -76,8 +76,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// WithEmptyLists replaces nil lists, so that they become [] in JSON and programs need not
-// distinguish null from an empty list.
+// WithEmptyLists replaces nil lists by empty ones, which JSON shows as [] instead of null.
 func WithEmptyLists(v any) any {
 	if v == nil {
 		return nil
@@ -148,12 +147,12 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// unsafeRune reports whether r can move the cursor or change the direction of text.
+// unsafeRune reports whether r can control the terminal or change the direction of text.
 func unsafeRune(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }
 
-// Harmless returns text verbatim for programs, and escaped on a terminal.
+// Harmless returns text verbatim for programs and escaped for a terminal.
 func (sh *Shell) Harmless(text string) string {
 	if sh.Terminal {
 		return Printable(text)
@@ -161,12 +160,12 @@ func (sh *Shell) Harmless(text string) string {
 	return text
 }
 
-// OneLine returns data shortened to one line.
+// OneLine returns text on one line, escaped for a terminal.
 func OneLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(Printable(text))
 }
 
-// Except removes completions that were given before.
+// Except removes completions that the command line already contains.
 func Except(completions, given []string) []string {
 	var out []string
 	for _, one := range completions {
@@ -182,13 +181,13 @@ func Except(completions, given []string) []string {
 	return out
 }
 
-// CheckScreen refuses an output that is no terminal.
+// CheckScreen returns an error if stdout is no terminal that can be drawn on.
 func CheckScreen(sh *Shell, what string) error {
 	switch {
 	case !sh.Terminal:
-		return Misusef("%s draws on a terminal, and stdout is not one", what)
+		return Misusef("%s needs a terminal, and stdout is not one", what)
 	case sh.Env("TERM") == "dumb":
-		return Misusef("%s draws on the whole terminal, and a dumb one (TERM=dumb) cannot be drawn on", what)
+		return Misusef("%s needs a terminal that can move the cursor, and TERM is dumb", what)
 	default:
 		return nil
 	}
@@ -238,7 +237,7 @@ func ShortList(names []string) string {
 }
 
 // DidYouMean returns a suggestion to append to an error about an unknown word, or "" if no
-// candidate is similar. A prefix of a candidate is similar to it.
+// candidate is similar or begins with the word.
 func DidYouMean(word string, candidates []string, prefix string) string {
 	best := spelling.Word(word, candidates)
 	for _, candidate := range candidates {

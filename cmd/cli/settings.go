@@ -14,11 +14,11 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Settings are the settings of the services, for every command that runs them.
+// Settings configure the services in every command that runs them.
 type Settings struct {
 	Workers, Executors, Timers int            // instances of each service in this process
 	Calls                      int            // tasks of all tenants performed at once
-	Worker, Executor, Timer    engine.Reading // how they read
+	Worker, Executor, Timer    engine.Reading // how they read their streams
 
 	TimerBatch int           // timers fired at once
 	MaxSleep   time.Duration // maximum pause between two checks of the timers
@@ -28,10 +28,10 @@ type Settings struct {
 
 	History         int           // entries of one execution's history; 0: unlimited
 	HistoryMiB      int           // of their data, likewise
-	Descendants     int           // open executions below one; 0: unlimited
+	Descendants     int           // open descendants of one execution; 0: unlimited
 	Open            int           // open executions of one tenant; 0: unlimited
-	RedisPercent    int           // of maxmemory, above which nothing new begins; 0: unlimited
-	Answers         int           // MiB of large responses that are read at once
+	RedisPercent    int           // percentage of maxmemory above which no execution begins; 0: unlimited
+	Answers         int           // MiB of large responses read at once
 	PerWorker       int           // events that one worker holds at once
 	PerHost         int           // calls to one host at once; 0: unlimited
 	BreakerFailures int           // consecutive failures that open the circuit of a host; 0: never
@@ -40,7 +40,7 @@ type Settings struct {
 	KeepFinished time.Duration // how long ended executions are kept; 0: for ever
 	KeepCount    int           // ended executions to keep per tenant; 0: all
 
-	SweepEvery time.Duration // interval of the sweep for what Redis has lost; 0: none
+	SweepEvery time.Duration // interval of restoring what Redis has lost; 0: never
 
 	HealthEvery  time.Duration // interval of the health checks
 	MetricsEvery time.Duration // interval of measuring the depths of streams
@@ -101,63 +101,63 @@ func (s *Settings) Keep(flag string) error {
 	return nil
 }
 
-// setting is one setting, as users name and write it.
+// setting is one setting under the names that users write.
 type setting struct {
 	name    string   // of the environment variable
-	aliases []string // further names; the main name takes precedence
+	aliases []string // other names; the main name takes precedence
 	value   settingValue
 	help    string
 }
 
-// settingValue is a field of settings that can be read and written as text.
+// settingValue is a field of Settings as text.
 type settingValue interface {
 	Set(text string) error
 	String() string
 }
 
-// table binds every setting to its field of s, in the order of the listing.
+// table binds each setting to its field of s, in the order of 'flunq config show'.
 func (s *Settings) table() []setting {
 	const second = time.Second
 	return []setting{
-		{"WORKER_CONCURRENCY", []string{"WORKER_COUNT"}, whole(&s.Workers, 0, 256), "workers in this process (default: a core each, at least 4)"},
-		{"WORKER_CONSUMER_GROUP", nil, named(&s.Worker.Group), "the group in which workers share the events"},
+		{"WORKER_CONCURRENCY", []string{"WORKER_COUNT"}, whole(&s.Workers, 0, 256), "workers in this process (default: one per core, at least 4)"},
+		{"WORKER_CONSUMER_GROUP", nil, named(&s.Worker.Group), "consumer group of the workers"},
 		{"WORKER_STREAM_BATCH", []string{"BATCH_SIZE"}, whole(&s.Worker.Batch, 1, 1000), "events that a worker reads at once"},
 		{"WORKER_STREAM_BLOCK", []string{"POLL_INTERVAL_MS"}, span(&s.Worker.Block, time.Millisecond, 5*second), "how long a worker waits for events in one read"},
-		{"WORKER_RECLAIM_ENABLED", nil, truth(&s.Worker.Reclaim), "take over the events of workers that died (documented elsewhere as off)"},
-		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker has in hand at once (documented elsewhere as 5)"},
+		{"WORKER_RECLAIM_ENABLED", nil, truth(&s.Worker.Reclaim), "claim the events of workers that died (documented elsewhere as off)"},
+		{"CONCURRENCY_LIMIT", nil, whole(&s.PerWorker, 1, 1000), "events that one worker holds at once (documented elsewhere as 5)"},
 		{"EXECUTOR_CONCURRENCY", nil, whole(&s.Executors, 0, 256), "tasks of one tenant performed at once in this process"},
 		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "tasks of all tenants performed at once in this process; 0: eight times EXECUTOR_CONCURRENCY"},
-		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history, with which no further task begins; 0: no limit"},
-		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history, with which no further task begins; 0: no limit"},
-		{"LIMIT_DESCENDANTS", nil, whole(&s.Descendants, 0, 1_000_000_000), "open executions that one execution and those below it have begun; 0: no limit"},
-		{"LIMIT_EXECUTIONS", nil, whole(&s.Open, 0, 1_000_000_000), "open executions of one tenant, with which no further one begins; 0: no limit"},
-		{"LIMIT_REDIS_PERCENT", nil, whole(&s.RedisPercent, 0, 100), "of Redis' maxmemory in use, above which no execution begins; 0: no limit"},
-		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large answers to calls that are read at once, and as much for what they are decoded to"},
-		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "the group in which executors share the tasks"},
+		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history at which no further task begins; 0: no limit"},
+		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history at which no further task begins; 0: no limit"},
+		{"LIMIT_DESCENDANTS", nil, whole(&s.Descendants, 0, 1_000_000_000), "open descendants of one execution; 0: no limit"},
+		{"LIMIT_EXECUTIONS", nil, whole(&s.Open, 0, 1_000_000_000), "open executions of one tenant at which no further one begins; 0: no limit"},
+		{"LIMIT_REDIS_PERCENT", nil, whole(&s.RedisPercent, 0, 100), "percentage of Redis' maxmemory in use above which no execution begins; 0: no limit"},
+		{"LIMIT_MEMORY", nil, whole(&s.Answers, 32, 1<<20), "MiB of large responses that are read at once, and as much again for their decoded form"},
+		{"EXECUTOR_CONSUMER_GROUP", nil, named(&s.Executor.Group), "consumer group of the executors"},
 		{"EXECUTOR_STREAM_BATCH", nil, whole(&s.Executor.Batch, 1, 1000), "events that an executor reads at once"},
 		{"EXECUTOR_STREAM_BLOCK", nil, span(&s.Executor.Block, time.Millisecond, 5*second), "how long an executor waits for events in one read"},
-		{"EXECUTOR_RECLAIM_ENABLED", nil, truth(&s.Executor.Reclaim), "take over the tasks of executors that died"},
-		{"EXECUTOR_HOST_CONCURRENCY", nil, whole(&s.PerHost, 0, 10_000), "calls to one host at once; 0: no bound"},
-		{"EXECUTOR_BREAKER_FAILURES", nil, whole(&s.BreakerFailures, 0, 10_000), "failures in a row after which a host is left alone; 0: never"},
-		{"EXECUTOR_BREAKER_OPEN", nil, span(&s.BreakerOpen, time.Millisecond, 24*time.Hour), "for how long a host is left alone"},
+		{"EXECUTOR_RECLAIM_ENABLED", nil, truth(&s.Executor.Reclaim), "claim the tasks of executors that died"},
+		{"EXECUTOR_HOST_CONCURRENCY", nil, whole(&s.PerHost, 0, 10_000), "calls to one host at once; 0: no limit"},
+		{"EXECUTOR_BREAKER_FAILURES", nil, whole(&s.BreakerFailures, 0, 10_000), "consecutive failures that open the circuit of a host; 0: never"},
+		{"EXECUTOR_BREAKER_OPEN", nil, span(&s.BreakerOpen, time.Millisecond, 24*time.Hour), "how long a circuit stays open"},
 		{"TIMER_CONCURRENCY", nil, whole(&s.Timers, 0, 256), "timer services in this process"},
-		{"TIMER_CONSUMER_GROUP", nil, named(&s.Timer.Group), "the group in which timer services share the events"},
+		{"TIMER_CONSUMER_GROUP", nil, named(&s.Timer.Group), "consumer group of the timer services"},
 		{"TIMER_STREAM_BATCH", nil, whole(&s.Timer.Batch, 1, 1000), "events that a timer service reads at once"},
 		{"TIMER_STREAM_BLOCK", nil, span(&s.Timer.Block, time.Millisecond, 5*second), "how long a timer service waits for events in one read (documented elsewhere as 1s)"},
-		{"TIMER_RECLAIM_ENABLED", nil, truth(&s.Timer.Reclaim), "take over the events of timer services that died"},
-		{"TIMER_MAX_SLEEP", nil, span(&s.MaxSleep, time.Millisecond, time.Minute), "longest wait between two looks at the timers; later than it should only a timer fires whose service died (documented elsewhere as 1s)"},
-		{"TIMER_LOOKAHEAD", nil, span(&s.Lookahead, 0, time.Minute), "how long before a timer the wait for it ends; none fires early"},
+		{"TIMER_RECLAIM_ENABLED", nil, truth(&s.Timer.Reclaim), "claim the events of timer services that died"},
+		{"TIMER_MAX_SLEEP", nil, span(&s.MaxSleep, time.Millisecond, time.Minute), "longest wait between two checks of the timers; only a timer whose service died fires late because of it (documented elsewhere as 1s)"},
+		{"TIMER_LOOKAHEAD", nil, span(&s.Lookahead, 0, time.Minute), "how long before a timer is due the wait for it ends; none fires early"},
 		{"TIMER_BATCH_SIZE", nil, whole(&s.TimerBatch, 1, 1000), "timers fired at once"},
-		{"LEASE", nil, span(&s.Lease, second, time.Hour), "after which the messages of a silent process are taken over"},
-		{"MAX_RETRIES", nil, whole(&s.Attempts, 1, 100), "deliveries of a message before it goes to the dead letters"},
-		{"KEEP_FINISHED", nil, keeping(&s.KeepFinished), "how long executions are kept that have ended, with their histories; 0: for ever"},
-		{"KEEP_FINISHED_COUNT", nil, whole(&s.KeepCount, 0, 1_000_000_000), "how many of them each tenant keeps, the newest, for a minute at least; 0: all"},
-		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "how often timers, listener entries and requests that Redis has lost are looked for, and set again; 0: never"},
+		{"LEASE", nil, span(&s.Lease, second, time.Hour), "how long a process may be silent before its messages are claimed"},
+		{"MAX_RETRIES", nil, whole(&s.Attempts, 1, 100), "deliveries of a message before it is dead-lettered"},
+		{"KEEP_FINISHED", nil, keeping(&s.KeepFinished), "how long ended executions and their histories are kept; 0: for ever"},
+		{"KEEP_FINISHED_COUNT", nil, whole(&s.KeepCount, 0, 1_000_000_000), "ended executions that each tenant keeps: the newest, for at least a minute; 0: all"},
+		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "how often timers, subscriptions and requests that Redis has lost are looked for and restored; 0: never"},
 		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the health of the services is checked"},
-		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often depths and rates are reported"},
+		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often stream depths and rates are reported"},
 		{"LOG_LEVEL", nil, LevelValue(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
-		{"EVENT_STREAM_TYPE", nil, word(&s.StreamType, "redis"), "where events stand: redis"},
+		{"EVENT_STREAM_TYPE", nil, word(&s.StreamType, "redis"), "where events are stored: redis"},
 	}
 }
 
@@ -180,14 +180,14 @@ type source struct {
 	Help  string `json:"help,omitempty"`
 }
 
-// fromDefault is the origin of a value that nothing sets.
+// fromDefault is the origin of a value that is not set.
 const fromDefault = "default"
 
 // fromEnvironment returns the origin of a value from a variable.
 func fromEnvironment(name string) string { return "environment variable " + name }
 
-// LoadSettings takes each setting from the environment, else from the file (which may be nil), else
-// the default. The error lists all bad values.
+// LoadSettings takes each setting from the environment, from the file (which may be nil) or
+// from the defaults, in this order. The error lists all bad values.
 func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 	s := DefaultSettings()
 	var sources []source
@@ -212,12 +212,11 @@ func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 	return s, sources, Fail(ExitMisuse, errors.Join(errs...))
 }
 
-// callsPerTenant is how many times the tasks of one tenant may be performed at once, if
-// LIMIT_CALLS does not say how many of all.
+// callsPerTenant is the default of LIMIT_CALLS as a multiple of EXECUTOR_CONCURRENCY.
 const callsPerTenant = 8
 
-// settle computes the values that depend on other settings, and returns which settings
-// decided about them, by name.
+// settle computes the values that depend on other settings. It returns the origin of each
+// by its name.
 func (s *Settings) settle() (because map[string]string) {
 	because = map[string]string{}
 	if s.Calls == 0 {
@@ -232,7 +231,7 @@ func (s *Settings) settle() (because map[string]string) {
 	return because
 }
 
-// given returns the text given to a setting, the name used and the position.
+// given returns the text given for a setting, the name used and the origin.
 func (s setting) given(sh *Shell, file *configFile) (name, text, place string, ok bool) {
 	names := append([]string{s.name}, s.aliases...)
 	for _, n := range names {

@@ -1,5 +1,5 @@
-// Package cli is what the commands share: streams and colours, flags and tables, documents and
-// data, settings, the connection to Redis, and errors with their exit codes.
+// Package cli contains what the commands share: streams and colours, flags and tables,
+// documents and data, settings, the connection to Redis, and errors with their exit codes.
 package cli
 
 import (
@@ -21,7 +21,7 @@ const (
 	GroupAbout   = "about"
 )
 
-// Streams are the standard streams of a command, and its environment.
+// Streams are the standard streams and the environment of a command.
 type Streams struct {
 	In          io.Reader
 	Out, Err    io.Writer
@@ -54,11 +54,12 @@ func ProcessStreams() Streams {
 	return s
 }
 
-// RedrawEvery is the interval at which progress on a terminal is drawn anew.
+// RedrawEvery is the interval between two redraws of progress on a terminal.
 const RedrawEvery = 100 * time.Millisecond
 
-// screen is a terminal that receives no control character beyond ASCII: data can contain them, and
-// they become JSON escapes. ASCII control characters are escaped by the writer.
+// screen is a terminal whose input contains no control characters beyond ASCII: those in
+// data are written as JSON escapes. The commands escape ASCII control characters
+// themselves.
 type screen struct{ io.Writer }
 
 // Write implements io.Writer.
@@ -105,7 +106,7 @@ func (sh *Shell) colorful(terminal bool) bool {
 	}
 }
 
-// ASCII reports whether the locale rules out Unicode. As in C programs, the first of these
+// ASCII reports whether the locale excludes Unicode. As in C programs, the first of these
 // variables that is set decides.
 func (sh *Shell) ASCII() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
@@ -117,7 +118,7 @@ func (sh *Shell) ASCII() bool {
 	return true
 }
 
-// StickyWriter remembers the first error, so that writing to a full disk is reported.
+// StickyWriter keeps its first error, so that writing to a full disk is reported.
 type StickyWriter struct {
 	Writer  io.Writer
 	Failure error

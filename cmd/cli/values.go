@@ -75,12 +75,13 @@ func (v *spanValue) take(text string, wanted error) error {
 	return nil
 }
 
-// keptValue is a retention period, long enough for readers of an ended execution.
+// keptValue is a retention period. Its minimum leaves readers of an ended execution enough
+// time.
 type keptValue struct{ at *time.Duration }
 
 func keeping(at *time.Duration) keptValue { return keptValue{at} }
 
-// leastKept and mostKept bound a retention period; 0 stands for ever.
+// leastKept and mostKept bound a retention period; 0 means for ever.
 const (
 	leastKept = time.Minute
 	mostKept  = 100 * 365 * 24 * time.Hour
@@ -89,7 +90,7 @@ const (
 // String returns the duration in days and hours.
 func (v keptValue) String() string { return keptText(*v.at) }
 
-// keptText formats a duration in whole days, if it has no remainder.
+// keptText formats a duration, in days if it is a whole number of them.
 func keptText(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d > 0 && d%day == 0 {
@@ -181,13 +182,13 @@ func named(at *string) nameValue { return nameValue{at} }
 // String returns the name.
 func (v nameValue) String() string { return *v.at }
 
-// Set accepts a name without spaces: scripts separate group and entry at a space.
+// Set accepts a name without spaces, since scripts separate group and entry by a space.
 func (v nameValue) Set(text string) error {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 	}
 	if text == "" || len(text) > 100 || strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
-		return errors.New("want up to 100 of letters, digits and . _ -")
+		return errors.New("want at most 100 letters, digits and . _ -")
 	}
 	*v.at = text
 	return nil

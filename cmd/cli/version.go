@@ -5,13 +5,13 @@ import (
 	"runtime/debug"
 )
 
-// release is set by the linker: -ldflags "-X flunq.io/flunq/cmd.release=1.2.3".
+// release is set by the linker: -ldflags "-X flunq.io/flunq/cmd/cli.release=1.2.3".
 var release string //nolint:gochecknoglobals // the linker can only set a variable
 
 // supportedDSL names the language by both of its names.
 const supportedDSL = "CNCF Serverless Workflow DSL 1.0.3 / Open Workflow Specification main"
 
-// build is the version in the JSON output.
+// build describes this binary in the JSON output.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -22,7 +22,7 @@ type build struct {
 	DSL      string `json:"dsl"`
 }
 
-// Version reads what the linker and the Go tool stored in the binary.
+// Version returns what the linker and the go command stored in the binary.
 func Version() build {
 	b := build{
 		Version:  release,

@@ -1,4 +1,4 @@
-// Package describe converts documents and histories to what the terminal UI shows.
+// Package describe converts documents and histories for the terminal UI.
 package describe
 
 import (
@@ -33,7 +33,8 @@ func Document(def *dsl.Definition) *tui.Document {
 	return d
 }
 
-// Read converts the text of a registered workflow; one that this flunq cannot parse has no tasks.
+// Read converts the text of a registered workflow. If this version of flunq cannot parse
+// it, the result has no tasks.
 func Read(workflow, text string) *tui.Document {
 	def, _, err := dsl.Parse(workflow, []byte(text))
 	if err != nil {

@@ -35,7 +35,7 @@ func Event(version int64, e event.Event) tui.Event {
 	return out
 }
 
-// Type returns the type of an event without the prefix of the engine.
+// Type returns an event type without the prefix of the engine.
 func Type(typ event.Type) string { return strings.TrimPrefix(string(typ), event.Prefix) }
 
 // stateAfter returns the state of an execution after an event of this type.
@@ -89,8 +89,8 @@ func completed(e event.Event) tui.State {
 	}
 }
 
-// scheduled returns the state of a run that has set a timer. A time limit does not change the
-// state.
+// scheduled returns the state of a run that has set a timer, and when the timer is due. A
+// time limit does not change the state.
 func scheduled(e event.Event) (tui.State, time.Time) {
 	var t event.Timer
 	if json.Unmarshal(e.Data, &t) != nil {
@@ -106,8 +106,8 @@ func scheduled(e event.Event) (tui.State, time.Time) {
 	}
 }
 
-// unset returns the state of a run whose timer an operator has cancelled: it keeps waiting, until
-// no known time. If the engine cancels a timer, the run ends anyway.
+// unset returns the state of a run whose timer an operator has cancelled: it waits without
+// an end. If the engine cancels a timer, the run ends anyway.
 func unset(e event.Event) tui.State {
 	var t event.TimerChange
 	if e.Task == "" || json.Unmarshal(e.Data, &t) != nil || t.By == "" || t.Kind == event.TimeoutTimer {
@@ -124,10 +124,10 @@ func fired(e event.Event) tui.State {
 	return tui.Running
 }
 
-// longest is the maximum length of a text beside an event.
+// longest is the maximum length of Brief, in bytes.
 const longest = 400
 
-// Brief returns the beginning of Detail, short enough for a screen.
+// Brief returns the beginning of Detail, short enough for a terminal.
 func Brief(e event.Event) string {
 	text := Detail(e)
 	if len(text) <= longest {
@@ -136,7 +136,7 @@ func Brief(e event.Event) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
-// byOperator says who did what a text says, if it was an operator.
+// byOperator prefixes text with the name of the operator, if there is one.
 func byOperator(name, text string) string {
 	switch {
 	case name == "":
@@ -148,7 +148,8 @@ func byOperator(name, text string) string {
 	}
 }
 
-// Detail says about an event what there is to say in a few words.
+// Detail describes the content of an event in a few words, "" if there is nothing to add to
+// its type.
 func Detail(e event.Event) string {
 	var d struct {
 		event.Completed
@@ -212,7 +213,7 @@ func Detail(e event.Event) string {
 	}
 }
 
-// called is what a task called and the status that it got, before what came of it.
+// called describes a call and its status, as a prefix of the result.
 func called(c *event.Call) string {
 	if c == nil {
 		return ""
@@ -220,10 +221,10 @@ func called(c *event.Call) string {
 	return c.String() + "  "
 }
 
-// migrated says between which versions an execution was moved, and by whom.
+// migrated describes the versions of a migration and who requested it.
 func migrated(e event.Event) string {
 	var m event.Migrated
-	_ = json.Unmarshal(e.Data, &m) // what cannot be read is empty
+	_ = json.Unmarshal(e.Data, &m) // an unreadable field stays empty
 	text := fmt.Sprintf("from version %s to %s, by %s", m.FromVersion, m.Version, m.By)
 	if m.Reason != "" {
 		text += ": " + m.Reason

@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Open are the tasks that are under way behind some events that follow each other in a
-// history, the last first, without those that only stand around others.
+// Open returns the tasks that are open after consecutive events of a history, the newest
+// first. It omits tasks that contain other open tasks.
 func Open(events []event.Event) []tui.Row {
 	var open []tui.Row
 	for _, e := range events {
@@ -23,7 +23,7 @@ func Open(events []event.Event) []tui.Row {
 		at := slices.IndexFunc(open, func(r tui.Row) bool { return r.Task == t.Task })
 		switch {
 		case t.State.Ended():
-			// Runs inside it have ended, too.
+			// Runs inside it have ended too.
 			open = slices.DeleteFunc(open, func(r tui.Row) bool { return r.Task == t.Task || within(r.Task, t.Ref) })
 		case t.State == "":
 		case at >= 0:
@@ -40,8 +40,8 @@ func Open(events []event.Event) []tui.Row {
 	})
 }
 
-// within reports whether a run belongs to a task inside another one, or inside a function called by
-// it: its iteration ends with that of the caller.
+// within reports whether a run belongs to a task inside the task at ref, or to a function
+// that ref calls: the iteration of such a run ends with ref.
 func within(run, ref string) bool {
 	r := event.ParseRun(run)
 	return strings.HasPrefix(r.Ref, ref+"/") || r.Iteration == ref || strings.HasSuffix(r.Iteration, "."+ref)

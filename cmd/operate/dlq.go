@@ -39,9 +39,10 @@ func newDeadLettersListCommand(sh *cli.Shell) *cobra.Command {
 		Short: "List dead letters, the newest first",
 		Long: `Lists the dead letters of a tenant, newest first.
 
-Where flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), dead letters in these are listed too, with the stream in their id. The search ends after a
-few thousand keys, and after 10,000 events of each stream; --other-streams searches
-everything.`,
+If flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), the dead
+letters in these streams are listed too, with the stream in their id. The search ends
+after a few thousand keys, and after 10,000 events of each stream; --other-streams
+searches everything.`,
 		Example: `  flunq dlq ls --since 1h --reason timeout
   flunq dlq ls --all-tenants -o wide
   flunq dlq ls --execution order-7 -o jsonl | jq -r .reason`,
@@ -92,7 +93,7 @@ func (l *deadLetterListing) run(ctx context.Context) error {
 		return err
 	}
 	if more {
-		l.sh.Hint("there are more: --after %s", cli.Printable(rows[len(rows)-1].ID))
+		l.sh.Hint("more with --after %s", cli.Printable(rows[len(rows)-1].ID))
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // deadLetterFilter selects dead letters.
 type deadLetterFilter struct {
 	service, reason, workflow, execution, age, since string
-	everyone, others                                 bool
+	allTenants, others                               bool
 }
 
 // deadLetterFlags adds the flags of the filter.
@@ -31,13 +31,13 @@ func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
 	f.StringVar(&w.execution, "execution", "", "only those of the execution `ID`")
 	f.StringVar(&w.age, "age", "", "only those older than `DURATION` (1h, P1D)")
 	f.StringVar(&w.since, "since", "", "only those of the last `DURATION`, or since a time (RFC 3339)")
-	f.BoolVarP(&w.everyone, "all-tenants", "A", false, "include all tenants")
-	f.BoolVar(&w.others, "other-streams", false, "search every key for streams of workflows, and all their events")
+	f.BoolVarP(&w.allTenants, "all-tenants", "A", false, "include all tenants")
+	f.BoolVar(&w.others, "other-streams", false, "search all keys for streams of workflows, and all their events")
 	cli.Offer(c, "service", cli.NewChoice(store.WorkerGroup, store.ExecutorGroup, store.TimerGroup))
 	return &w
 }
 
-// passes reports whether a dead letter is selected, except by its time.
+// passes reports whether a dead letter matches the filter, apart from its time.
 func (w *deadLetterFilter) passes(l stream.DeadLetter) bool {
 	return (w.service == "" || strings.TrimSuffix(w.service, "-service") == strings.TrimSuffix(l.Service, "-service")) &&
 		strings.Contains(strings.ToLower(l.Reason), strings.ToLower(w.reason)) &&
@@ -45,7 +45,7 @@ func (w *deadLetterFilter) passes(l stream.DeadLetter) bool {
 		(w.execution == "" || w.execution == l.Event.Execution)
 }
 
-// span returns the range of ids of the dead letters selected by time.
+// span returns the range of ids that matches the times of the filter.
 func (w *deadLetterFilter) span(now time.Time) (from, to string, err error) {
 	if w.age != "" {
 		at, err := ago(now, w.age)
@@ -67,11 +67,11 @@ func (w *deadLetterFilter) span(now time.Time) (from, to string, err error) {
 // deadLetterSource is a stream that contains dead letters.
 type deadLetterSource struct{ tenant, stream string }
 
-// sources returns the streams that can contain selected dead letters, and the maximum number of
-// entries to search in streams of the other key scheme.
+// sources returns the streams that can contain matching dead letters, and the maximum
+// number of entries to search in each stream of the other key scheme.
 func (w *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources []deadLetterSource, entries int, err error) {
 	tenants, pattern := []string{r.Tenant}, r.Tenant
-	if w.everyone {
+	if w.allTenants {
 		pattern = ""
 		if tenants, err = inspect.New(r.Store).DeadTenants(ctx); err != nil {
 			return nil, 0, err
@@ -87,8 +87,9 @@ func (w *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources 
 	return sources, entries, err
 }
 
-// deadLetterRef returns the name of a dead letter on the command line: its id, prefixed with the
-// tenant if that is not the command's, or with its stream.
+// deadLetterRef returns the name of a dead letter on the command line: its id, with the
+// stream as a prefix in the other key scheme, or with the tenant if it is not that of the
+// command.
 func deadLetterRef(r *cli.Remote, l stream.DeadLetter) string {
 	switch {
 	case strings.Contains(l.Stream, ":workflow:"):
@@ -113,14 +114,15 @@ func sourceOf(r *cli.Remote, ref string) (source deadLetterSource, id string) {
 	return deadLetterSource{tenant: place}, id
 }
 
-// findDeadLetter finds a dead letter by the name that deadLetterRef gives it.
+// findDeadLetter finds a dead letter by a name that deadLetterRef returns.
 func findDeadLetter(ctx context.Context, r *cli.Remote, ref string) (stream.DeadLetter, error) {
 	source, id := sourceOf(r, ref)
 	l, err := stream.New(r.Store).FindDeadLetter(ctx, source.tenant, source.stream, id)
 	return l, cli.BadID(err)
 }
 
-// newest returns the selected dead letters after a given one, newest first, and at most limit+1.
+// newest returns at most limit+1 matching dead letters that follow a given one, newest
+// first.
 func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.Time, after string, limit int) ([]stream.DeadLetter, error) {
 	from, to, err := w.span(now)
 	if err != nil {
@@ -157,7 +159,7 @@ func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 	return found, nil
 }
 
-// deadLetterAfter returns the position in a listing that an id stands for.
+// deadLetterAfter parses --after, a position in a listing.
 func deadLetterAfter(r *cli.Remote, after string) (stream.DeadLetter, error) {
 	source, id := sourceOf(r, after)
 	if strings.Trim(id, "0123456789-") != "" {
@@ -190,7 +192,7 @@ func placeOf(l stream.DeadLetter) string {
 	return l.Tenant
 }
 
-// firstID returns the earlier of two ids; "" stands for the end.
+// firstID returns the earlier of two ids; "" is the end.
 func firstID(a, b string) string {
 	if a == "" || b != "" && earlierID(b, a) {
 		return b
@@ -198,22 +200,23 @@ func firstID(a, b string) string {
 	return a
 }
 
-// earlierID reports whether a is earlier than b. An id without a sequence number is the last one of
+// earlierID reports whether a is earlier than b. An id without a sequence number is the
+// last of
 // its millisecond.
 func earlierID(a, b string) bool {
 	aTime, aNumber, _ := strings.Cut(a, "-")
 	bTime, bNumber, _ := strings.Cut(b, "-")
 	if aTime != bTime {
-		return shorter(aTime, bTime)
+		return smaller(aTime, bTime)
 	}
-	return aNumber != bNumber && aNumber != "" && (bNumber == "" || shorter(aNumber, bNumber))
+	return aNumber != bNumber && aNumber != "" && (bNumber == "" || smaller(aNumber, bNumber))
 }
 
-// shorter compares decimal numbers without parsing them.
-func shorter(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
+// smaller compares decimal numbers without parsing them.
+func smaller(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
 
-// each calls f with the selected dead letters of a stream until f has enough. In a stream of the
-// other key scheme it reads a limited number of entries.
+// each calls f with the matching dead letters of a stream until f returns false. In a
+// stream of the other key scheme it reads about as many entries as given.
 func (w *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q stream.DeadLetterQuery, entries int, f func(stream.DeadLetter) bool) error {
 	for q.Count = 200; ; {
 		deadLetters, next, err := stream.New(r.Store).DeadLetters(ctx, q)

@@ -24,7 +24,7 @@ type deadLetterChange struct {
 	format  *cli.Choice
 	consent *consent
 	filter  *deadLetterFilter
-	trial   *deadLetterTrial // simulates instead of changing, if it has a workflow
+	trial   *deadLetterTrial // for --simulate; nil: the command has no such flag
 	verb    string
 	all     bool
 	limit   int
@@ -33,7 +33,7 @@ type deadLetterChange struct {
 	do func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error)
 }
 
-// changedDeadLetter is the result for one dead letter, in the JSON output.
+// changedDeadLetter is the result for one dead letter in the JSON output.
 type changedDeadLetter struct {
 	deadLetterRow
 
@@ -66,7 +66,7 @@ func (t *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 			document = w.workflow
 		}
 	}
-	narrowed := w.service+w.reason+w.execution+w.age+w.since != "" || w.everyone || w.workflow != document
+	narrowed := w.service+w.reason+w.execution+w.age+w.since != "" || w.allTenants || w.workflow != document
 	switch {
 	case t.all && len(args) > 0:
 		return cli.Misusef("%s: want dead letters or --all, not both%s", t.verb, cli.SeeHelp(c))
@@ -75,7 +75,7 @@ func (t *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 	case !t.all && len(args) == 0:
 		return cli.Misusef("%s: no dead letter given: want ids, or --all%s", t.verb, cli.SeeHelp(c))
 	case !t.all && narrowed:
-		return cli.Misusef("%s: flags that choose dead letters go with --all, not with ids%s", t.verb, cli.SeeHelp(c))
+		return cli.Misusef("%s: flags that select dead letters require --all instead of ids%s", t.verb, cli.SeeHelp(c))
 	case t.limit < 0:
 		return cli.Misusef("--limit %d: want 0 or more", t.limit)
 	default:
@@ -93,7 +93,7 @@ func newDeadLettersReplayCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Put dead letters back into their stream",
 		Long: `Puts the event of a dead letter back into the stream it came from, byte for byte, and
 removes the dead letter; both or neither. Two operators cannot replay the same one twice.
-If the event becomes a dead letter again, that one tells how often it was replayed.
+If the event becomes a dead letter again, it shows how often it was replayed.
 
 With --simulate nothing is replayed. For each dead letter of an execution, the document
 of --workflow runs in the simulator with the execution's input. The exit code is 4 if one
@@ -140,7 +140,7 @@ func (t *deadLetterChange) run(ctx context.Context, refs []string) error {
 			return err
 		}
 	}
-	deadLetters, err := t.chosen(ctx, r, now, refs)
+	deadLetters, err := t.selected(ctx, r, now, refs)
 	if err != nil {
 		return err
 	}
@@ -154,24 +154,24 @@ func (t *deadLetterChange) run(ctx context.Context, refs []string) error {
 	if t.consent.dry {
 		return t.print(rows, true)
 	}
-	if err := t.agreed(ctx, rows); err != nil {
+	if err := t.confirm(ctx, rows); err != nil {
 		return err
 	}
 	err = t.apply(ctx, r, deadLetters, rows, pause)
 	return errors.Join(t.print(rows, false), err)
 }
 
-// agreed asks for confirmation before dead letters are dropped, or many are changed at once.
-func (t *deadLetterChange) agreed(ctx context.Context, rows []changedDeadLetter) error {
+// confirm asks for confirmation before dead letters are dropped.
+func (t *deadLetterChange) confirm(ctx context.Context, rows []changedDeadLetter) error {
 	if t.verb == "replay" || len(rows) == 0 {
 		return nil
 	}
 	t.sh.Hint("%s will be lost", history.Count(len(rows), "dead letter"))
-	return t.consent.given(ctx, t.sh, t.format, "dlq "+t.verb)
+	return t.consent.confirm(ctx, t.sh, t.format, "dlq "+t.verb)
 }
 
-// chosen returns the dead letters that the arguments and flags select.
-func (t *deadLetterChange) chosen(ctx context.Context, r *cli.Remote, now time.Time, refs []string) ([]stream.DeadLetter, error) {
+// selected returns the dead letters that the arguments and flags select.
+func (t *deadLetterChange) selected(ctx context.Context, r *cli.Remote, now time.Time, refs []string) ([]stream.DeadLetter, error) {
 	if t.all {
 		return t.filter.oldest(ctx, r, now, t.limit)
 	}
@@ -191,7 +191,8 @@ func (t *deadLetterChange) chosen(ctx context.Context, r *cli.Remote, now time.T
 	return found, errors.Join(wrong...)
 }
 
-// oldest returns the selected dead letters, oldest first, up to limit.
+// oldest returns the matching dead letters, oldest first in each stream; limit is their
+// maximum number, 0 for all.
 func (w *deadLetterFilter) oldest(ctx context.Context, r *cli.Remote, now time.Time, limit int) ([]stream.DeadLetter, error) {
 	from, to, err := w.span(now)
 	if err != nil {
@@ -229,7 +230,8 @@ func pauseOf(rate string) (time.Duration, error) {
 	return time.Duration(float64(per) / n), nil
 }
 
-// apply changes the dead letters one by one, and continues after errors.
+// apply changes the dead letters one by one. It stops if Redis fails and continues after
+// other errors.
 func (t *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
 	var wrong []error
 	for i, l := range deadLetters {
@@ -250,7 +252,7 @@ func (t *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters
 		case err != nil:
 			wrong = append(wrong, err)
 		case !done:
-			t.sh.Hint("%s is gone: another operator was faster", cli.Printable(rows[i].ID))
+			t.sh.Hint("%s is gone: another operator has replayed or dropped it", cli.Printable(rows[i].ID))
 		}
 	}
 	return errors.Join(wrong...)
@@ -284,7 +286,7 @@ func (t *deadLetterChange) print(rows []changedDeadLetter, dry bool) error {
 	return nil
 }
 
-// parseWorkflow reads and checks a document, and shows its mistakes.
+// parseWorkflow reads and parses a document, and prints its mistakes.
 func parseWorkflow(ctx context.Context, sh *cli.Shell, file string) (*dsl.Definition, error) {
 	text, err := cli.ReadWorkflow(ctx, sh, file)
 	if err != nil {

@@ -26,8 +26,8 @@ func newDeadLetterShowCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one dead letter in full",
-		Long: `Shows a dead letter: why and when the service gave up, the event with its payload, and
-whether a replay can succeed.`,
+		Long: `Shows a dead letter: why and when its event was dead-lettered, the event with its
+payload, and whether a replay can succeed.`,
 		Example: `  flunq dlq show 1767225600000-0
   flunq dlq show 1767225600000-0 -o json | jq .payload`,
 		Args: cli.OneArgument("dead letter"),
@@ -39,7 +39,7 @@ whether a replay can succeed.`,
 	return c
 }
 
-// deadLetterPage is a dead letter in full, as dlq show prints it.
+// deadLetterPage is a dead letter as dlq show prints it.
 type deadLetterPage struct {
 	deadLetterRow
 
@@ -49,8 +49,8 @@ type deadLetterPage struct {
 	SourceID        string            `json:"source_id,omitempty"`
 	ExecutionStatus string            `json:"execution_status,omitempty"`
 	Advice          string            `json:"advice"`
-	Payload         json.RawMessage   `json:"payload,omitempty"` // the payload, if it is JSON …
-	Text            string            `json:"text,omitempty"`    // … or as text, if not
+	Payload         json.RawMessage   `json:"payload,omitempty"` // if it is JSON
+	Text            string            `json:"text,omitempty"`    // the payload otherwise
 	Fields          map[string]string `json:"fields,omitempty"`  // all other fields of the event
 }
 
@@ -97,17 +97,17 @@ func deadLetterPageOf(l stream.DeadLetter, row deadLetterRow, status string) dea
 	return page
 }
 
-// advice tells what an operator can do about a dead letter.
+// advice suggests what an operator can do about a dead letter.
 func advice(l stream.DeadLetter, status, ref string) string {
 	switch {
 	case l.Err != nil:
-		return "it cannot be brought back: flunq dlq drop " + ref
+		return "it cannot be replayed: flunq dlq drop " + ref
 	case status == "faulted":
-		return "the execution has faulted, and replaying changes nothing for it: flunq retry " + l.Event.Execution
+		return "the execution has faulted, so a replay has no effect: flunq retry " + l.Event.Execution
 	case examine.Ended(status):
-		return "the execution has ended (" + status + "), and replaying changes nothing for it"
+		return "the execution has ended (" + status + "), so a replay has no effect"
 	case l.Event.Execution != "" && status == "":
-		return "its execution is not known here; to try again: flunq dlq replay " + ref
+		return "its execution is unknown here; to try again: flunq dlq replay " + ref
 	default:
 		return "to try again: flunq dlq replay " + ref
 	}
@@ -121,7 +121,7 @@ func (p deadLetterPage) write(sh *cli.Shell) {
 	writeRows(sh, [][2]string{
 		{"dead letter", p.ID},
 		{"tenant", p.Tenant},
-		{"died", p.DiedAt.Format(time.RFC3339Nano) + " (" + p.age() + " ago)"},
+		{"dead-lettered", p.DiedAt.Format(time.RFC3339Nano) + " (" + p.age() + " ago)"},
 		{"service", p.Service},
 		{"reason", p.Reason},
 		{"attempts", positive(p.Attempts)},
@@ -135,7 +135,7 @@ func (p deadLetterPage) write(sh *cli.Shell) {
 		{"execution", withStatus(p.Execution, p.ExecutionStatus)},
 		{"task", history.Task(p.Task)},
 		{"problem", p.Problem},
-		{"now", p.Advice},
+		{"advice", p.Advice},
 	})
 	var rest [][2]string
 	for _, name := range slices.Sorted(maps.Keys(p.Fields)) {
@@ -159,7 +159,7 @@ func (p deadLetterPage) write(sh *cli.Shell) {
 	}
 }
 
-// indented formats JSON for people; strings and numbers keep their spelling.
+// indented formats JSON for people without changing strings and numbers.
 func indented(text json.RawMessage) string {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)

@@ -20,11 +20,12 @@ import (
 	"flunq.io/flunq/sim/mock"
 )
 
-// deadLetterTrial simulates the executions of dead letters with another document.
+// deadLetterTrial simulates the executions of dead letters with another document. It reuses
+// the flags and files of flunq run.
 type deadLetterTrial struct {
 	sh         *cli.Shell
 	simulate   bool
-	simulation run.Runner // reuses the flags and files of run
+	simulation run.Runner
 	workflow   *dsl.Definition
 	verdicts   map[string]deadLetterVerdict
 }
@@ -49,14 +50,14 @@ func (t *deadLetterTrial) flags(c *cobra.Command) {
 	f.StringArrayVar(&t.simulation.With, "with", nil, "with --simulate: add the workflow in `FILE` that this one runs (repeatable)")
 }
 
-// check refuses flags that do not go together; here w.workflow is a document.
+// check refuses flags that contradict each other. With --simulate, w.workflow is a file.
 func (t *deadLetterTrial) check(w *deadLetterFilter) error {
 	given := t.simulation.Mocks+t.simulation.Input+t.simulation.Secrets != "" || len(t.simulation.With) > 0
 	switch {
 	case !t.simulate && given:
-		return cli.Misusef("replay: --mocks, --input, --secrets and --with go with --simulate")
+		return cli.Misusef("replay: --mocks, --input, --secrets and --with require --simulate")
 	case t.simulate && w.workflow == "":
-		return cli.Misusef("replay: --simulate wants --workflow FILE, the document to simulate")
+		return cli.Misusef("replay: --simulate requires --workflow FILE, the document to simulate")
 	default:
 		return nil
 	}
@@ -99,7 +100,7 @@ func (t *deadLetterTrial) run(ctx context.Context, r *cli.Remote, deadLetters []
 	return nil
 }
 
-// config reads what all the simulations share.
+// config reads what all simulations share.
 func (t *deadLetterTrial) config(ctx context.Context) (sim.Config, error) {
 	cfg := sim.Config{Seed: 1, Version: cli.Version().Version, MaxTasks: trialTasks}
 	cfg.Definition = t.workflow
@@ -111,12 +112,12 @@ func (t *deadLetterTrial) config(ctx context.Context) (sim.Config, error) {
 		}
 	}
 	if cfg.Mocks == nil {
-		cfg.Mocks = &mock.Set{} // no call goes out
+		cfg.Mocks = &mock.Set{} // refuses all calls
 	}
 	return cfg, nil
 }
 
-// trialTasks is the number of tasks after which a workflow counts as endless.
+// trialTasks is the maximum number of tasks of a simulation.
 const trialTasks = 200_000
 
 // The results of a simulation.
@@ -149,7 +150,7 @@ func (t *deadLetterTrial) verdict(ctx context.Context, r *cli.Remote, l stream.D
 	}
 	cfg.ID, cfg.Tenant = id, l.Tenant
 	if store.CheckExecution(id) != nil {
-		cfg.ID = "" // that of a child execution
+		cfg.ID = "" // the id of a child execution
 	}
 	result, err := sim.Run(ctx, cfg)
 	if err != nil {
@@ -219,7 +220,7 @@ func (t *deadLetterTrial) print(rows []deadLetterVerdict, format *cli.Choice) er
 	}.Print(t.sh, format, rows)
 }
 
-// line formats a verdict for people.
+// line returns a verdict as one line of text.
 func (v deadLetterVerdict) line() string {
 	text := v.ID
 	if v.Execution != "" {

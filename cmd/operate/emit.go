@@ -33,8 +33,8 @@ func NewEmitCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "emit",
 		Short: "Send an event to the executions that listen for it",
 		Long: `Publishes a CloudEvent in the stream of the tenant. Executions that listen for its type,
-or for any type, take it if it passes their filters and correlations. The command prints
-how many listen at this moment. Executions that begin to listen later do not receive it.`,
+or for any type, receive it if it matches their filters and correlations. The command
+prints how many listen now. Executions that begin to listen later do not receive it.`,
 		Example: `  flunq emit --type com.shop.paid --data '{"order": 7}'
   flunq emit --type com.shop.paid --data @paid.json --attr subject=order-7`,
 		GroupID: cli.GroupOperate,
@@ -46,7 +46,7 @@ how many listen at this moment. Executions that begin to listen later do not rec
 	f.StringVar(&e.typ, "type", "", "give the event the type `TYPE`, such as com.shop.paid")
 	f.StringVar(&e.source, "source", "/flunq/cli", "give the event the source `URI`")
 	f.StringVar(&e.data, "data", "", "the event's data: JSON, @FILE, or - for stdin")
-	f.StringVar(&e.id, "id", "", "give the event the id `ID` (default: random); an execution takes each id of a source once")
+	f.StringVar(&e.id, "id", "", "give the event the id `ID` (default: random); an execution receives each id of a source once")
 	f.StringArrayVar(&e.attributes, "attr", nil, "add the attribute `NAME=VALUE` (repeatable)")
 	c.RunE = func(c *cobra.Command, _ []string) error { return e.run(c.Context()) }
 	return c
@@ -108,18 +108,18 @@ func (e *emission) event(ctx context.Context) (out event.Event, err error) {
 	case e.typ == "":
 		return out, cli.Misusef("emit: no --type given (see 'flunq emit --help')")
 	case strings.HasPrefix(e.typ, event.Prefix):
-		return out, cli.Misusef("--type %s: types that begin with %s are the engine's own", e.typ, event.Prefix)
+		return out, cli.Misusef("--type %s: types that begin with %s are reserved for the engine", e.typ, event.Prefix)
 	case e.source == "":
-		return out, cli.Misusef("--source: want the URI of where the event comes from, such as /shop")
+		return out, cli.Misusef("--source: want the URI of the event's source, such as /shop")
 	}
 	out = event.Event{ID: cmp.Or(e.id, strings.ToLower(rand.Text())), Type: event.Type(e.typ), Source: e.source}
 	for _, given := range e.attributes {
 		name, value, ok := strings.Cut(given, "=")
 		if !ok || value == "" || !actions.AttributeName(name) {
-			return out, cli.Misusef("--attr %q: want NAME=VALUE, the name of lower-case letters and digits", given)
+			return out, cli.Misusef("--attr %q: want NAME=VALUE with a name of lower-case letters and digits", given)
 		}
 		if slices.Contains(actions.OwnAttributes(), name) {
-			return out, cli.Misusef("--attr %s: that attribute is the engine's own%s", name, cli.DidYouMean(name, []string{"id", "source", "type", "data"}, "--"))
+			return out, cli.Misusef("--attr %s: the engine sets that attribute itself%s", name, cli.DidYouMean(name, []string{"id", "source", "type", "data"}, "--"))
 		}
 		if out.Ext == nil {
 			out.Ext = map[string]string{}

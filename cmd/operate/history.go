@@ -95,14 +95,14 @@ func (h *historyPrinter) run(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := h.tell(ctx, r, x); err != nil {
+	if err := h.events(ctx, r, x); err != nil {
 		return err
 	}
 	return h.end(ctx, r, id)
 }
 
-// tell prints the history in batches, and follows it if asked to.
-func (h *historyPrinter) tell(ctx context.Context, r *cli.Remote, x store.Execution) error {
+// events prints the history in batches, and follows it if asked to.
+func (h *historyPrinter) events(ctx context.Context, r *cli.Remote, x store.Execution) error {
 	at := h.after
 	if h.format.String() == "table" {
 		h.line("", "VERSION", "TIME", "EVENT", "TASK", "DETAIL")
@@ -135,7 +135,7 @@ func (*historyPrinter) wait(ctx context.Context, r *cli.Remote, x store.Executio
 	})
 }
 
-// take prints one batch of the events after a version.
+// take prints a batch of events that follows a version.
 func (h *historyPrinter) take(ctx context.Context, r *cli.Remote, x store.Execution, at int64, events []event.Event) error {
 	switch h.format.String() {
 	case "jsonl":
@@ -194,8 +194,8 @@ func (h *historyPrinter) tabled(version int64, e event.Event) {
 	h.line(style, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, history.Task(e.Task), describe.Brief(e))
 }
 
-// line prints one row as soon as it is known: the columns have fixed widths, and the last one, in a
-// style, takes the rest of the line.
+// line prints one row immediately, so the columns have fixed widths. The last one is styled
+// and takes the rest of the line.
 func (h *historyPrinter) line(style string, cells ...string) {
 	var b strings.Builder
 	for i, width := range []int{9, 26, 22, 24} {

@@ -40,11 +40,10 @@ func NewMigrateCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Moves executions that have not ended to another registered version of their workflow. An
 execution is moved only if its whole history also follows from the new document, so that
 it continues as if it had used that document from the start; otherwise the first event
-that does not fit is shown. Results of tasks are kept, and calls under way end as they
+that does not match is shown. Results of tasks are kept, and running calls end as they
 began.
 
-The move is atomic, whatever the execution does at that moment, and is recorded in its
-history. 'flunq migrate ID --to OLD' moves it back, as long as everything since then
+The move is atomic and is recorded in the history. 'flunq migrate ID --to OLD' moves it back, as long as everything since then
 follows from the old document.
 
 Name executions, or select all of a workflow with --workflow or --to NAME:VERSION. The
@@ -61,7 +60,7 @@ exit code is 4 if one of them cannot be migrated. Register a version with 'flunq
 	f.StringVar(&m.from, "from", "", "only executions of `VERSION`")
 	f.StringVarP(&m.workflow, "workflow", "w", "", "all executions of the workflow `NAME` that have not ended")
 	f.BoolVar(&m.dry, "dry-run", false, "only print which executions can be migrated, and why others cannot")
-	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document.s decisions depend on them")
+	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
 	m.by = operatorFlag(c)
 	complete := completeWorkflows(m.target, cobra.ShellCompDirectiveNoFileComp)
@@ -89,7 +88,7 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	case len(ids) == 0 && name == "" && m.workflow == "":
 		return cli.Misusef("migrate: want the ids of executions, or --workflow NAME")
 	case len(ids) > 0 && m.workflow != "":
-		return cli.Misusef("--workflow is for all executions of a workflow, and excludes ids")
+		return cli.Misusef("--workflow selects all executions of a workflow: want either that or ids")
 	}
 	secrets := map[string]any(nil)
 	if m.secrets != "" {
@@ -116,7 +115,7 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	return m.each(ctx, found, by, to)
 }
 
-// find reads the executions, and checks that the version is registered.
+// find reads the executions and checks that the version is registered.
 func (m *migration) find(ctx context.Context, r *cli.Remote, ids []string, workflow, version string) (found []store.Execution, err error) {
 	if workflow != "" {
 		w, err := findWorkflow(ctx, r, workflow+":"+version)
@@ -151,7 +150,7 @@ func (m *migration) find(ctx context.Context, r *cli.Remote, ids []string, workf
 	return found, errors.Join(wrong...)
 }
 
-// each migrates the executions one by one, and prints each result.
+// each migrates the executions one by one and prints each result.
 func (m *migration) each(ctx context.Context, found []store.Execution, by actions.Migrator, version string) error {
 	rows := []actions.Migration{}
 	count := map[string]int{}
@@ -222,17 +221,17 @@ func (m *migration) end(rows []actions.Migration, count map[string]int) error {
 		return nil
 	}
 	if len(rows) == 0 {
-		m.sh.Hint("no execution to migrate: none that runs fits what was asked for")
+		m.sh.Hint("no execution to migrate: no running execution matches")
 	}
 	if len(rows) < 2 {
 		return nil
 	}
-	var said []string
+	var counts []string
 	for _, result := range []string{actions.Migrated, actions.MayBe, actions.Unchanged, actions.CannotBe} {
 		if n := count[result]; n > 0 {
-			said = append(said, history.Number(n)+" "+result)
+			counts = append(counts, history.Number(n)+" "+result)
 		}
 	}
-	fmt.Fprintf(m.sh.Out, "%s: %s\n", history.Count(len(rows), "execution"), strings.Join(said, ", "))
+	fmt.Fprintf(m.sh.Out, "%s: %s\n", history.Count(len(rows), "execution"), strings.Join(counts, ", "))
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package operate holds the commands for the executions, timers, workflows and dead letters of a
-// running engine.
+// Package operate contains the commands for executions, timers, workflows and dead letters
+// of a running engine.
 package operate
 
 import (
@@ -31,7 +31,7 @@ type executionListing struct {
 
 	statuses                       []string
 	workflow, since, before, after string
-	everyone, stuck                bool
+	allTenants, stuck              bool
 	limit                          int
 }
 
@@ -41,8 +41,8 @@ func NewListCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ps",
 		Short: "List executions, the newest first",
-		Long: `Lists the executions of a tenant, newest first. An index by status keeps this fast among
-millions. Ages are measured by the clock of Redis.`,
+		Long: `Lists the executions of a tenant, newest first. An index by status keeps this fast with
+millions of executions. Ages are measured by the clock of Redis.`,
 		Example: `  flunq ps --status running,waiting
   flunq ps --status faulted --since 1h -o ids | xargs flunq retry
   flunq ps --workflow shop.order -o json | jq '.[].id'`,
@@ -59,7 +59,7 @@ millions. Ages are measured by the clock of Redis.`,
 	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "continue after `CURSOR`")
 	f.BoolVar(&l.stuck, "stuck", false, "only those that wait for something that is missing (see 'flunq timers restore')")
-	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "include all tenants")
+	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")
 	cli.Offer(c, "status", cli.NewChoice(actions.Statuses()...))
 	complete := completeWorkflows(l.target, cobra.ShellCompDirectiveNoFileComp)
 	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
@@ -97,7 +97,7 @@ func (l *executionListing) run(ctx context.Context) error {
 		l.sh.Hint("%s", unknown)
 	}
 	if next != "" {
-		l.sh.Hint("there are more: --after %s", cli.Printable(next))
+		l.sh.Hint("more with --after %s", cli.Printable(next))
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (l *executionListing) workflowID(ctx context.Context, r *cli.Remote) (id, u
 		return "", "", nil
 	}
 	tenants := []string{r.Tenant}
-	if l.everyone {
+	if l.allTenants {
 		if tenants, err = r.Store.Tenants(ctx); err != nil {
 			return "", "", err
 		}
@@ -135,13 +135,13 @@ func (l *executionListing) workflowID(ctx context.Context, r *cli.Remote) (id, u
 	case len(same) == 1:
 		return same[0], "", nil
 	case len(same) > 1:
-		return "", "", cli.Misusef("--workflow %s: there are %s; name one of them", l.workflow, strings.Join(same, ", "))
+		return "", "", cli.Misusef("--workflow %s is ambiguous: %s", l.workflow, strings.Join(same, ", "))
 	case len(names) == 0:
 		return l.workflow, "no workflow is registered", nil
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return l.workflow, fmt.Sprintf("no workflow is called %s%s; registered: %s", cli.Printable(l.workflow),
+	return l.workflow, fmt.Sprintf("no workflow is named %s%s; registered: %s", cli.Printable(l.workflow),
 		cli.DidYouMean(l.workflow, names, ""), cli.Printable(cli.ShortList(names))), nil
 }
 
@@ -164,7 +164,8 @@ func (l *executionListing) query(now time.Time) (q store.ExecutionQuery, err err
 	return q, err
 }
 
-// sinceFlag parses a flag that is a time, or a duration before now; the zero time if it is empty.
+// sinceFlag parses a flag that is a time or a duration before now. An empty flag is the
+// zero time.
 func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
 	if given == "" {
 		return time.Time{}, nil
@@ -181,9 +182,9 @@ func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
 	return now.Add(-d.From(now).Sub(now)), nil
 }
 
-// read reads one page of executions, of one tenant or of all.
+// read reads one page of executions of one tenant or of all.
 func (l *executionListing) read(ctx context.Context, r *cli.Remote, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
-	if !l.everyone {
+	if !l.allTenants {
 		return l.pageOf(ctx, r, r.Tenant, q)
 	}
 	tenants, err := r.Store.Tenants(ctx)
@@ -218,7 +219,7 @@ func (l *executionListing) pageOf(ctx context.Context, r *cli.Remote, tenant str
 	return allOf(ctx, r, tenant, q)
 }
 
-// allOf reads until a page is full, since one read of the store examines a bounded number.
+// allOf reads until a page is full, since one read of the store examines a limited number.
 func allOf(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
 	limit := q.Limit
 	for {
@@ -235,7 +236,7 @@ func allOf(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQ
 	}
 }
 
-// stuckOf does the same, and keeps the executions that nothing will wake.
+// stuckOf reads a page of executions that nothing will wake.
 func stuckOf(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
 	limit := q.Limit
 	for q.Limit = examinedAtOnce; ; q.After = next {
@@ -255,7 +256,7 @@ func stuckOf(ctx context.Context, r *cli.Remote, tenant string, q store.Executio
 	}
 }
 
-// examinedAtOnce is how many executions are examined together.
+// examinedAtOnce is how many executions are read and examined at once.
 const examinedAtOnce = 100
 
 // onlyStuck returns those executions that nothing will wake.
@@ -294,7 +295,7 @@ func executionRowOf(x store.Execution, now time.Time) executionRow {
 	return row
 }
 
-// status formats the status, and marks an execution that nothing will end.
+// status formats the status and marks an execution that nothing will wake.
 func (x executionRow) status() string {
 	if len(x.Stuck) > 0 {
 		return x.Status + ", stuck"
@@ -313,7 +314,7 @@ func (x executionRow) duration() string {
 	return history.Duration(time.Duration(*x.DurationMS) * time.Millisecond)
 }
 
-// rows adds the versions of their documents to executions.
+// rows adds to executions the versions of their documents and their stuck tasks.
 func rows(ctx context.Context, r *cli.Remote, found []store.Execution, now time.Time) ([]executionRow, error) {
 	versions, err := documentVersions(ctx, r, found)
 	if err != nil {
@@ -379,7 +380,7 @@ func (l *executionListing) print(ctx context.Context, r *cli.Remote, found []sto
 		{Title: "PARENT", Wide: true, Text: func(x executionRow) string { return x.Parent }},
 		{Title: "CREATED", Wide: true, Text: func(x executionRow) string { return x.Created.Format(time.RFC3339Nano) }},
 	}
-	if l.everyone {
+	if l.allTenants {
 		tenant := cli.Column[executionRow]{Title: "TENANT", Text: func(x executionRow) string { return x.Tenant }}
 		columns = append([]cli.Column[executionRow]{tenant}, columns...)
 	}

@@ -22,18 +22,18 @@ import (
 func NewShowCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show where an execution stands",
-		Long: `Shows an execution: its state, input and result; its running tasks, its pending timers
+		Short: "Show the state of an execution",
+		Long: `Shows an execution: its status, input and result; its running tasks, its pending timers
 and what it waits for; its parent and its children; and the error that ended it, with the
 line of the document that caused it.
 
 Members of the JSON form: id, tenant, workflow, workflow_version, definition, status,
 created, ended, age_ms, duration_ms, events, parent, parent_task, input, output, error,
-error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteration, attempt: as in charge[2] attempt 3, absent for the first}], timers (as
-in 'flunq timers ls', and those that are needed but not set: their state is cancelled,
-with cancelled_by, missing, or "not set yet"), waits_for, stuck (tasks that nothing will
-ever end), children (as in 'flunq ps'), and problem, if its state could not be fully
-determined.`,
+error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteration,
+attempt; the last is absent for the first attempt}], timers (as in 'flunq timers ls',
+and those that are needed but not set, with the state "cancelled" and cancelled_by,
+"missing" or "not set yet"), waits_for, stuck (tasks that nothing will ever end),
+children (as in 'flunq ps'), and problem, if its state could not be fully determined.`,
 		Example: `  flunq show order-7
   flunq show order-7 -o json | jq '.timers[0].due'`,
 		GroupID: cli.GroupOperate,
@@ -45,7 +45,7 @@ determined.`,
 	return c
 }
 
-// executionPage is an execution in full, as show prints it.
+// executionPage is an execution as show prints it.
 type executionPage struct {
 	executionRow
 
@@ -63,14 +63,14 @@ type executionPage struct {
 	restorable bool // 'flunq timers restore' can repair it
 }
 
-// linePlace is a position in a document, with its line.
+// linePlace is a position in a document and the text of its line.
 type linePlace struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
 	Text   string `json:"text"`
 }
 
-// openTask is a task that has begun and not ended.
+// openTask is a task that has begun but not ended.
 type openTask struct {
 	Task      string    `json:"task"`
 	Name      string    `json:"name"`
@@ -140,10 +140,10 @@ func (p executionPage) write(sh *cli.Shell) {
 	p.writeOpen(sh)
 }
 
-// mostLines is the maximum number of lines of a value that are printed.
+// mostLines is the maximum number of lines printed of a value.
 const mostLines = 30
 
-// writeData prints a value below its name.
+// writeData prints a name and, below it, a value.
 func (executionPage) writeData(sh *cli.Shell, name string, value json.RawMessage) {
 	if len(value) == 0 {
 		return
@@ -165,7 +165,8 @@ func (executionPage) writeData(sh *cli.Shell, name string, value json.RawMessage
 	}
 }
 
-// writeOpen prints the open tasks, timers and children.
+// writeOpen prints the open tasks, the timers, what the execution waits for, and the
+// children.
 func (p executionPage) writeOpen(sh *cli.Shell) {
 	below(sh, p.Tasks, []cli.Column[openTask]{
 		{Title: "TASK", Text: func(t openTask) string { return history.Task(t.Task) }},
@@ -193,7 +194,7 @@ func (p executionPage) writeOpen(sh *cli.Shell) {
 		}
 	}
 	if p.restorable {
-		sh.Hint("'flunq timers restore %s' sets again what it waits for", p.ID)
+		sh.Hint("'flunq timers restore %s' restores what is missing", p.ID)
 	}
 	below(sh, p.Children, []cli.Column[executionRow]{
 		{Title: "CHILD", Text: func(x executionRow) string { return x.ID }},
@@ -204,7 +205,7 @@ func (p executionPage) writeOpen(sh *cli.Shell) {
 	})
 }
 
-// below prints a table after an empty line, if it has rows.
+// below prints an empty line and a table, unless there are no rows.
 func below[T any](sh *cli.Shell, rows []T, columns []cli.Column[T]) {
 	if len(rows) > 0 {
 		fmt.Fprintln(sh.Out)

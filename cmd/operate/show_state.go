@@ -61,7 +61,7 @@ func (p *executionPage) readInput(ctx context.Context, r *cli.Remote, x store.Ex
 	return nil
 }
 
-// readSource reads the document, and finds the position that the error came from.
+// readSource reads the document and finds the position where the error occurred.
 func (p *executionPage) readSource(ctx context.Context, r *cli.Remote, x store.Execution, _ time.Time) (err error) {
 	if p.source, err = cli.DocumentOf(ctx, r, x); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (p *executionPage) readSource(ctx context.Context, r *cli.Remote, x store.E
 	return nil
 }
 
-// readChildren finds the child executions, whose ids are numbered.
+// readChildren reads the child executions.
 func (p *executionPage) readChildren(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
 	found, err := actions.Children(ctx, r.Store, x, actions.MostChildren)
 	if err != nil || len(found) == 0 {
@@ -89,8 +89,8 @@ func (p *executionPage) readChildren(ctx context.Context, r *cli.Remote, x store
 	return err
 }
 
-// readOpen determines what is under way: from the state, or from the history if the state cannot be
-// rebuilt (it may depend on secrets, which are unknown here).
+// readOpen determines what is open: from the state, or from the history if the state cannot
+// be rebuilt, because it may depend on secrets, which are unknown here.
 func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
 	if examine.Ended(x.Status) || x.Version == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 	case store.Temporary(err):
 		return err
 	default:
-		p.Problem = fmt.Sprintf("its state cannot be worked out here (%v); tasks and timers are those that the history leaves open", err)
+		p.Problem = fmt.Sprintf("its state cannot be rebuilt here (%v); tasks and timers are taken from the history", err)
 		var trail actions.Trail
 		if err := examine.EachPage(ctx, r.Store, x, 0, trail.Take); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (p *executionPage) readTrail(ctx context.Context, r *cli.Remote, x store.Ex
 	return err
 }
 
-// readOutlook adds the timers that the execution needs, and the tasks that nothing will end.
+// readOutlook adds the timers that the execution needs and the tasks that nothing will end.
 func (p *executionPage) readOutlook(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
 	found, err := r.Examiner().Examine(ctx, x.Tenant, []store.Execution{x})
 	outlook := found[x.ID]
@@ -142,7 +142,7 @@ func (p *executionPage) readOutlook(ctx context.Context, r *cli.Remote, x store.
 	return err
 }
 
-// takeState copies the relevant parts of a state.
+// takeState adds the open tasks of a state and what they wait for.
 func (p *executionPage) takeState(state *decide.State, now time.Time) {
 	for _, n := range state.Open() {
 		p.Tasks = append(p.Tasks, openTask{

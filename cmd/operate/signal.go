@@ -27,8 +27,8 @@ type signalCommand struct {
 
 	actions.Signal
 
-	// reached reports whether an execution has reached the state that the command asks for; before
-	// is how it was.
+	// reached reports whether an execution, which was in the state before, has reached the
+	// state that the command asks for.
 	reached func(before, now store.Execution) bool
 }
 
@@ -55,8 +55,8 @@ func NewCancelCommand(sh *cli.Shell) *cobra.Command {
 	c := s.flags(&cobra.Command{
 		Use:   "cancel ID…",
 		Short: "Cancel executions",
-		Long: `Cancels executions, with their tasks, their timers and their child executions. This cannot
-be undone, so the command asks first; scripts use --yes.`,
+		Long: `Cancels executions with their tasks, timers and child executions. This cannot be undone,
+so the command asks for confirmation; scripts use --yes.`,
 		Example: `  flunq cancel order-7 --reason "ordered twice"
   flunq cancel --yes --wait $(flunq ps -w shop.order --status waiting -o ids)`,
 	})
@@ -73,8 +73,8 @@ func NewSuspendCommand(sh *cli.Shell) *cobra.Command {
 	return s.flags(&cobra.Command{
 		Use:   "suspend ID…",
 		Short: "Suspend executions until they are resumed",
-		Long: `Suspends executions: they begin no further task. Tasks under way are finished; timers that
-fire and events that arrive wait until the execution is resumed.`,
+		Long: `Suspends executions: they begin no further task. Running tasks finish; timers that fire
+and events that arrive wait until the execution is resumed.`,
 		Example: `  flunq suspend order-7
   flunq suspend order-7 --wait && flunq resume order-7`,
 	})
@@ -142,7 +142,7 @@ func (s *signalCommand) run(ctx context.Context, ids []string) error {
 	for i, x := range found {
 		printed[i] = signalled{ID: x.ID, Action: s.Verb, Before: x.Status}
 	}
-	if err := s.mayGoOn(ctx, printed); err != nil || s.dry() {
+	if err := s.confirm(ctx, printed); err != nil || s.dry() {
 		return errors.Join(err, s.printDry(printed))
 	}
 	err = s.send(ctx, r, found, printed)
@@ -157,7 +157,7 @@ func (s *signalCommand) run(ctx context.Context, ids []string) error {
 
 func (s *signalCommand) dry() bool { return s.consent != nil && s.consent.dry }
 
-// find reads the executions, and collects those that cannot take the signal.
+// find reads the executions. It returns an error for each that cannot take the signal.
 func (s *signalCommand) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
 	var found []store.Execution
 	var wrong []error
@@ -180,8 +180,8 @@ func (s *signalCommand) find(ctx context.Context, r *cli.Remote, ids []string) (
 	return found, errors.Join(wrong...)
 }
 
-// mayGoOn asks for confirmation if the command destroys something.
-func (s *signalCommand) mayGoOn(ctx context.Context, printed []signalled) error {
+// confirm asks for confirmation if the command destroys something.
+func (s *signalCommand) confirm(ctx context.Context, printed []signalled) error {
 	if s.consent == nil || s.consent.dry {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (s *signalCommand) mayGoOn(ctx context.Context, printed []signalled) error 
 			s.sh.Hint("%s %s (%s)", s.Verb, one.ID, one.Before)
 		}
 	}
-	return s.consent.given(ctx, s.sh, s.format, s.Verb)
+	return s.consent.confirm(ctx, s.sh, s.format, s.Verb)
 }
 
 func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
@@ -208,7 +208,7 @@ func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.E
 	return nil
 }
 
-// await waits until every execution has reached the state, or no longer can.
+// await waits until every execution has reached the state or can no longer reach it.
 func (s *signalCommand) await(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
 	var wrong []error
 	for i, before := range found {
@@ -220,7 +220,7 @@ func (s *signalCommand) await(ctx context.Context, r *cli.Remote, found []store.
 		case err != nil:
 			wrong = append(wrong, err)
 		case !s.reached(before, x), s.Verb == "cancel" && x.Status != string(decide.Cancelled):
-			wrong = append(wrong, fmt.Errorf("execution %s is %s: it was faster", x.ID, x.Status))
+			wrong = append(wrong, fmt.Errorf("execution %s is already %s", x.ID, x.Status))
 		case s.Verb == "retry" && x.Status == string(decide.Faulted):
 			wrong = append(wrong, s.faulted(ctx, r, before.ID))
 		}
@@ -228,7 +228,7 @@ func (s *signalCommand) await(ctx context.Context, r *cli.Remote, found []store.
 	return errors.Join(wrong...)
 }
 
-// faulted returns the error of an execution that was retried and faulted again.
+// faulted returns the error with which a retried execution faulted again.
 func (*signalCommand) faulted(ctx context.Context, r *cli.Remote, id string) error {
 	x, err := r.Store.Execution(ctx, r.Tenant, id)
 	if err != nil {

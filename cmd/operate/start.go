@@ -87,7 +87,7 @@ func (s *starter) run(ctx context.Context, given string) error {
 			return err
 		}
 		if len(documents) != 1 {
-			return cli.Misusef("%s: want one document to start, there are %d", given, len(documents))
+			return cli.Misusef("%s: want one document to start, got %d", given, len(documents))
 		}
 		source = documents[0]
 	}
@@ -109,7 +109,7 @@ func (s *starter) run(ctx context.Context, given string) error {
 	b.Tenant, b.Namespace, b.Name, b.Version = r.Tenant, doc.Namespace, doc.Name, doc.Version
 	if err := engine.Begin(ctx, r.Store, b); err != nil {
 		if errors.Is(err, store.ErrExists) {
-			return fmt.Errorf("%w: 'flunq show %s' shows it; an id is used once", err, b.ID)
+			return fmt.Errorf("%w: 'flunq show %s' shows it; ids cannot be reused", err, b.ID)
 		}
 		return err
 	}
@@ -122,8 +122,8 @@ func (s *starter) run(ctx context.Context, given string) error {
 	return s.await(ctx, r, b.ID, source)
 }
 
-// checkLimits refuses to start an execution in a Redis that is nearly full, or for a tenant
-// that has as many open executions as it may have.
+// checkLimits returns an error if Redis is nearly full or the tenant has reached its limit
+// of open executions.
 func checkLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
 	limits, err := startLimits(ctx, sh, r)
 	if err != nil {
@@ -144,7 +144,7 @@ func checkLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
 }
 
 // startLimits returns the lowest limits of the processes whose workers serve the tenant. If
-// none is known, it returns those of this command's own settings.
+// there are none, it returns those of this command's settings.
 func startLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) (store.ProcessLimits, error) {
 	var limits store.ProcessLimits
 	all, now, err := r.Store.Processes(ctx)
@@ -172,7 +172,7 @@ func startLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) (store.Proce
 	return store.ProcessLimits{Executions: set.Open, RedisPercent: set.RedisPercent}, err
 }
 
-// lower returns the lower of two limits, of which 0 means none.
+// lower returns the lower of two limits; 0 means no limit.
 func lower(a, b int) int {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -180,7 +180,8 @@ func lower(a, b int) int {
 	return min(a, b)
 }
 
-// checkInput refuses input with which the execution would fault immediately.
+// checkInput returns an error if the input does not match the schema, since the execution
+// would fault immediately.
 func checkInput(def *dsl.Definition, input json.RawMessage) error {
 	if def.Input.Schema == nil {
 		return nil
@@ -193,7 +194,7 @@ func checkInput(def *dsl.Definition, input json.RawMessage) error {
 		return fmt.Errorf("read the input: %w", err)
 	}
 	if err := def.Input.Schema.Validate(v); err != nil {
-		return cli.Fail(cli.ExitInvalid, fmt.Errorf("the input does not fit the schema of %s: %w", def.ID(), err))
+		return cli.Fail(cli.ExitInvalid, fmt.Errorf("the input does not match the schema of %s: %w", def.ID(), err))
 	}
 	return nil
 }
@@ -217,7 +218,7 @@ func (s *starter) prepare(ctx context.Context, given string) (b engine.Beginning
 	return b, err
 }
 
-// isFile reports whether an argument is a file, not the name of a workflow.
+// isFile reports whether an argument is a file rather than the name of a workflow.
 func isFile(given string) bool {
 	switch filepath.Ext(given) {
 	case ".yaml", ".yml", ".json":
@@ -247,7 +248,7 @@ func (s *starter) resolve(ctx context.Context, r *cli.Remote, given string, sour
 	}
 	source = cli.StoredDocument(found.Workflow, found.Text)
 	if source.Def == nil {
-		return source, cli.Fail(cli.ExitInvalid, fmt.Errorf("workflow %s:%s is registered with a text that this flunq cannot read", found.Workflow, found.Version))
+		return source, cli.Fail(cli.ExitInvalid, fmt.Errorf("workflow %s:%s is registered with a document that this version of flunq cannot parse", found.Workflow, found.Version))
 	}
 	if !s.sh.Quiet {
 		yaml.RenderWarnings(s.sh.Err, source.Text, source.Def.CannotRun, s.sh.ErrColor())
@@ -255,7 +256,8 @@ func (s *starter) resolve(ctx context.Context, r *cli.Remote, given string, sour
 	return source, nil
 }
 
-// await waits for the end; its error tells how the execution ended.
+// await waits until the execution ends and prints the result. It returns an error unless
+// the execution completed.
 func (s *starter) await(ctx context.Context, r *cli.Remote, id string, source cli.Document) error {
 	if s.format.String() == "text" {
 		s.sh.Hint("execution %s", id)

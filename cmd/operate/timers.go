@@ -30,7 +30,7 @@ user@host).`,
 		Example: `  flunq timers ls --due 1h
   flunq timers fire hk2x9c1f2g0-5b1c      # do not wait for it
   flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
-  flunq timers restore order-7            # recreate cancelled or lost timers`,
+  flunq timers restore order-7            # restore cancelled or lost timers`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.KnownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -47,7 +47,7 @@ type timerListing struct {
 	format *cli.Choice
 
 	due, workflow, execution, kind, after string
-	overdue, everyone, others             bool
+	overdue, allTenants, others           bool
 	limit                                 int
 }
 
@@ -58,9 +58,10 @@ func newTimersListCommand(sh *cli.Shell) *cobra.Command {
 		Short: "List timers in the order in which they fire",
 		Long: `Lists the timers of a tenant, the next one first, by the clock of Redis.
 
-Where flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), timers that were never set from there are listed last, as "not registered": no service
-will fire them. The search for such streams ends after a few thousand keys;
---other-streams searches all keys.`,
+If flunq.io keeps a stream for each workflow (tenant:*:workflow:*:events), timers that
+exist only in these streams are listed last, as "not registered": no service will fire
+them. The search for such streams ends after a few thousand keys; --other-streams
+searches all keys.`,
 		Example: `  flunq timers ls --due 1h
   flunq timers ls --overdue --all-tenants -o wide
   flunq timers ls --execution order-7 -o json | jq '.[].due'`,
@@ -75,10 +76,10 @@ will fire them. The search for such streams ends after a few thousand keys;
 	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
 	f.StringVar(&l.execution, "execution", "", "only those of the execution `ID`")
 	f.StringVar(&l.kind, "kind", "", "only those of the kind `KIND`: wait, timeout, retry, delivery")
-	f.BoolVarP(&l.everyone, "all-tenants", "A", false, "include all tenants")
+	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")
 	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "continue after the timer `ID`")
-	f.BoolVar(&l.others, "other-streams", false, "search every key for timers that are only in a stream of their workflow")
+	f.BoolVar(&l.others, "other-streams", false, "search all keys for timers that are only in a stream of their workflow")
 	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer)}
 	cli.Offer(c, "kind", cli.NewChoice(kinds...))
 	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
@@ -117,7 +118,7 @@ func (l *timerListing) run(ctx context.Context) error {
 		return err
 	}
 	if next != "" {
-		l.sh.Hint("there are more: --after %s", next)
+		l.sh.Hint("more with --after %s", next)
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func (l *timerListing) run(ctx context.Context) error {
 // filter builds the filter from the flags.
 func (l *timerListing) filter(r *cli.Remote, now time.Time) (timers.Filter, error) {
 	f := timers.Filter{Tenant: r.Tenant, Workflow: l.workflow, Execution: l.execution, Kind: event.TimerKind(l.kind)}
-	if l.everyone {
+	if l.allTenants {
 		f.Tenant = ""
 	}
 	switch {
@@ -141,15 +142,15 @@ func (l *timerListing) filter(r *cli.Remote, now time.Time) (timers.Filter, erro
 	return f, nil
 }
 
-// Bounds of the search for other streams without --other-streams: the number of keys, and of the
-// newest events of each stream.
+// Bounds of the search for other streams without --other-streams: the number of SCAN calls,
+// and of the newest events of each stream.
 const (
-	fewLooks   = 10
-	allLooks   = math.MaxInt
+	fewScans   = 10
 	fewEntries = 10_000
 )
 
-// unregistered returns the timers that no service will fire; they follow on the last page.
+// unregistered returns the timers that no service will fire. They follow those on the first
+// page.
 func (l *timerListing) unregistered(ctx context.Context, r *cli.Remote, f timers.Filter) ([]timers.Pending, error) {
 	if l.overdue || l.after != "" {
 		return nil, nil
@@ -173,17 +174,17 @@ func (l *timerListing) unregistered(ctx context.Context, r *cli.Remote, f timers
 	return found, nil
 }
 
-// otherStreams finds the streams of another key scheme, and returns how many events of each to
-// read; without all, both are bounded.
+// otherStreams finds the streams of the other key scheme and returns how many events of
+// each to read. Without all, both are bounded.
 func otherStreams(ctx context.Context, r *cli.Remote, tenant string, all bool) ([]inspect.OtherStream, int, error) {
-	looks, entries := fewLooks, fewEntries
+	scans, entries := fewScans, fewEntries
 	if all {
-		looks, entries = allLooks, math.MaxInt
+		scans, entries = math.MaxInt, math.MaxInt
 	}
 	if tenant == "" {
 		tenant = "*"
 	}
-	streams, _, err := inspect.New(r.Store).OtherStreams(ctx, tenant, looks)
+	streams, _, err := inspect.New(r.Store).OtherStreams(ctx, tenant, scans)
 	return streams, entries, err
 }
 
@@ -209,7 +210,7 @@ type timerRow struct {
 	By         string          `json:"cancelled_by,omitempty"` // the operator
 }
 
-// The states of timers. An execution needs a timer in one of the last three, but it is not set.
+// The states of timers. A timer in one of the last three states is needed but not set.
 const (
 	timerWaiting      = "waiting"
 	timerOverdue      = "overdue"
@@ -259,7 +260,7 @@ func neededRow(needed examine.Needed, now time.Time) timerRow {
 	return row
 }
 
-// name returns its id, or why it has none.
+// name returns the id, or why the timer has none.
 func (t timerRow) name() string {
 	switch {
 	case t.ID != "":

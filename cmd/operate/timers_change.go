@@ -27,12 +27,13 @@ type timerChange struct {
 	verb    string
 	now     time.Time
 
-	// plan describes what will happen to a timer, or returns why it must not; do carries it out.
+	// plan describes what the command does to a timer, or returns why it must not; do does
+	// it.
 	plan func(ctx context.Context, r *cli.Remote, p timers.Pending) (string, error)
 	do   func(ctx context.Context, r *cli.Remote, p timers.Pending) (changed timers.Pending, done bool, err error)
 }
 
-// changedTimer is the result for one timer, in the JSON output.
+// changedTimer is the result for one timer in the JSON output.
 type changedTimer struct {
 	ID     string     `json:"id"`
 	Action string     `json:"action"`
@@ -57,7 +58,7 @@ func newTimersFireCommand(sh *cli.Shell) *cobra.Command {
 	t := &timerChange{sh: sh, verb: "fire"}
 	t.plan = func(ctx context.Context, r *cli.Remote, p timers.Pending) (string, error) {
 		if p.Err != nil {
-			return "", fmt.Errorf("timer %s cannot fire: %w; 'flunq timers cancel %s' takes it out", p.ID, p.Err, p.ID)
+			return "", fmt.Errorf("timer %s cannot fire: %w; 'flunq timers cancel %s' removes it", p.ID, p.Err, p.ID)
 		}
 		status, err := actions.Status(ctx, r.Store, p.Tenant, p.Execution)
 		return "fires now: " + actions.Consequence(p, status), err
@@ -90,7 +91,7 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 			return "", err
 		}
 		if needed && !force {
-			return "", fmt.Errorf("timer %s is needed: %s; --force cancels it all the same, 'flunq timers fire' ends the wait", p.ID, loss)
+			return "", fmt.Errorf("timer %s is needed: %s; --force cancels it anyway, 'flunq timers fire' ends the wait", p.ID, loss)
 		}
 		return "never fires: " + loss, nil
 	}
@@ -104,7 +105,7 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Removes timers. Without the timer it waits for, or without the only time limit of a task
 that listens or runs a workflow, an execution would wait for ever; without its delivery,
 an event would be lost. Such timers need --force. To end a wait, fire its timer; to end an
-execution, cancel that. 'flunq timers restore EXECUTION' recreates timers.`,
+execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
 		Example: `  flunq timers cancel hk2x9c1f2g0-5b1c
   flunq timers cancel hk2x9c1f2g0-5b1c --dry-run`,
 		Args: cli.SomeArguments("timer"),
@@ -148,7 +149,7 @@ and is printed. A timer that is moved to the past fires at once.`,
   flunq timers reschedule hk2x9c1f2g0-5b1c --by -1h --dry-run
   flunq timers reschedule hk2x9c1f2g0-5b1c --to 2026-02-01T09:00:00+01:00`,
 		Args: func(c *cobra.Command, args []string) error {
-			if given := count01(to) + count01(in) + count01(by); given != 1 {
+			if given := isSet(to) + isSet(in) + isSet(by); given != 1 {
 				return cli.Misusef("reschedule: want one of --to, --in and --by, got %d%s", given, cli.SeeHelp(c))
 			}
 			return cli.OneArgument("timer")(c, args)
@@ -160,7 +161,8 @@ and is printed. A timer that is moved to the past fires at once.`,
 	return c
 }
 
-func count01(text string) int { return min(len(text), 1) }
+// isSet returns 1 if a flag is given, otherwise 0.
+func isSet(flag string) int { return min(len(flag), 1) }
 
 // moment computes the new time from the flags of reschedule.
 func (t *timerChange) moment(p timers.Pending, to, in, by string) (time.Time, error) {
@@ -189,7 +191,7 @@ func (t *timerChange) moment(p timers.Pending, to, in, by string) (time.Time, er
 	return d.From(since), nil
 }
 
-// run changes all the timers, or none if one of them cannot be changed.
+// run changes all timers, or none if one of them cannot be changed.
 func (t *timerChange) run(ctx context.Context, ids []string) error {
 	r, err := t.target.Connect(ctx)
 	if err != nil {
@@ -211,14 +213,14 @@ func (t *timerChange) run(ctx context.Context, ids []string) error {
 			t.sh.Hint("%s %s", c.ID, cli.Printable(c.Plan))
 		}
 	}
-	if err := t.consent.given(ctx, t.sh, t.format, "timers "+t.verb); err != nil {
+	if err := t.consent.confirm(ctx, t.sh, t.format, "timers "+t.verb); err != nil {
 		return err
 	}
 	err = t.apply(ctx, r, found, changes)
 	return errors.Join(t.print(changes), err)
 }
 
-// prepare finds the timers and describes what will happen to each.
+// prepare finds the timers and describes what the command does to each.
 func (t *timerChange) prepare(ctx context.Context, r *cli.Remote, ids []string) (found []timers.Pending, changes []changedTimer, err error) {
 	var wrong []error
 	for _, id := range ids {

@@ -15,23 +15,21 @@ import (
 	"flunq.io/flunq/cmd/cli"
 )
 
-// consent holds the flags --yes and --dry-run.
-type consent struct {
-	yes, dry bool
-}
+// consent contains the flags --yes and --dry-run.
+type consent struct{ yes, dry bool }
 
 // consentFlags adds these flags.
 func consentFlags(c *cobra.Command) *consent {
 	var a consent
-	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
-	c.Flags().BoolVar(&a.dry, "dry-run", false, "only print what would be done")
+	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().BoolVar(&a.dry, "dry-run", false, "only print what would change")
 	return &a
 }
 
 // operator is the name that is recorded for a change.
 type operator struct{ as string }
 
-// operatorFlag adds the flag for it.
+// operatorFlag adds the flag --as.
 func operatorFlag(c *cobra.Command) *operator {
 	var o operator
 	c.Flags().StringVar(&o.as, "as", "", "record `NAME` as the operator in the history (FLUNQ_USER; otherwise user@host)")
@@ -43,16 +41,16 @@ func (o *operator) name(sh *cli.Shell) string {
 	return cmp.Or(o.as, sh.Env("FLUNQ_USER"), actions.UserAtHost())
 }
 
-// given asks the user to confirm what was announced. Scripts must use --yes.
-func (a *consent) given(ctx context.Context, sh *cli.Shell, format *cli.Choice, what string) error {
+// confirm asks the user for confirmation, unless --yes is given. Scripts must use --yes.
+func (a *consent) confirm(ctx context.Context, sh *cli.Shell, format *cli.Choice, what string) error {
 	if a.yes {
 		return nil
 	}
 	in, ok := sh.In.(*os.File)
 	if !ok || !sh.ErrTerminal || !term.IsTerminal(int(in.Fd())) || format.String() != format.Words[0] {
-		return cli.Misusef("%s needs --yes without a terminal to ask on (or --dry-run, to see what it would do)", what)
+		return cli.Misusef("%s needs --yes if there is no terminal to ask on (--dry-run shows what it would do)", what)
 	}
-	fmt.Fprint(sh.Err, "go on? [y/N] ")
+	fmt.Fprint(sh.Err, "continue? [y/N] ")
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(in).ReadString('\n') // no answer means no

@@ -30,11 +30,11 @@ func newTimersRestoreCommand(sh *cli.Shell) *cobra.Command {
 	t := &restoring{sh: sh}
 	c := &cobra.Command{
 		Use:   "restore EXECUTION…",
-		Short: "Recreate missing timers that executions wait for",
-		Long: `Compares what an execution waits for with what is in Redis, and recreates what was
+		Short: "Restore missing timers that executions wait for",
+		Long: `Compares what an execution waits for with what is in Redis, and restores what was
 cancelled or lost. Missing timers are due at their last known time; past ones fire at
-once. A listener that is no longer registered is registered again, and a task that no
-executor has is requested again.
+once. Missing subscriptions are restored, and a task that no executor has is requested
+again.
 
 The repair of an execution is atomic and is recorded in its history. Nothing else is
 changed. 'flunq ps --stuck' lists executions that need it.`,
@@ -51,7 +51,7 @@ changed. 'flunq ps --stuck' lists executions that need it.`,
 	return c
 }
 
-// restored is the result for one execution, in the JSON output.
+// restored is the result for one execution in the JSON output.
 type restored struct {
 	ID       string     `json:"id"`
 	Timers   []timerRow `json:"timers"`   // timers set again
@@ -59,7 +59,7 @@ type restored struct {
 	Requests []string   `json:"requests"` // tasks requested again
 	Done     bool       `json:"done"`
 
-	lines []string // for people
+	lines []string // describe what is missing
 }
 
 func (t *restoring) run(ctx context.Context, ids []string) error {
@@ -84,14 +84,14 @@ func (t *restoring) run(ctx context.Context, ids []string) error {
 		needed = needed || len(plan.lines) > 0
 		for _, line := range plan.lines {
 			if !t.consent.yes && !t.consent.dry {
-				t.sh.Hint("%s %s", plan.ID, cli.Printable(line))
+				t.sh.Hint("%s: %s", plan.ID, cli.Printable(line))
 			}
 		}
 	}
 	if t.consent.dry || !needed {
 		return t.print(plans)
 	}
-	if err := t.consent.given(ctx, t.sh, t.format, "timers restore"); err != nil {
+	if err := t.consent.confirm(ctx, t.sh, t.format, "timers restore"); err != nil {
 		return err
 	}
 	for i := range plans {
@@ -104,7 +104,7 @@ func (t *restoring) run(ctx context.Context, ids []string) error {
 	return errors.Join(append([]error{t.print(plans)}, wrong...)...)
 }
 
-// plan determines what an execution needs that is missing.
+// plan determines what is missing of what an execution waits for.
 func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, o examine.Outlook, err error) {
 	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}, Requests: []string{}}
 	x, err := cli.FindExecution(ctx, r, id)
@@ -129,7 +129,7 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 	case !known && x.Version > 0:
 		return plan, o, fmt.Errorf("execution %s: its state cannot be rebuilt here, so what it waits for is unknown", id)
 	case o.Unsure && o.Missing.Empty():
-		return plan, o, fmt.Errorf("execution %s: something that it waits for is not there, and may still be on its way: is every service of 'flunq serve' running?", id)
+		return plan, o, fmt.Errorf("execution %s: something that it waits for is missing, but may still arrive: is every service of 'flunq serve' running?", id)
 	}
 	for _, needed := range o.Timers {
 		if !needed.Missing {
@@ -145,22 +145,23 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 		if of == "" {
 			of = "the workflow"
 		}
-		plan.lines = append(plan.lines, fmt.Sprintf("has the %s timer of %s set again, %s", row.Kind, of, due))
+		plan.lines = append(plan.lines, fmt.Sprintf("%s timer of %s, %s", row.Kind, of, due))
 	}
 	if plan.Listen = append(plan.Listen, o.Missing.Listen...); len(plan.Listen) > 0 {
-		plan.lines = append(plan.lines, "is listed again as a listener for "+strings.Join(plan.Listen, " and "))
+		plan.lines = append(plan.lines, "subscription to "+strings.Join(plan.Listen, " and "))
 	}
 	for _, e := range o.Missing.Requests {
 		plan.Requests = append(plan.Requests, e.Task)
-		plan.lines = append(plan.lines, "has "+history.Task(e.Task)+" requested again, which no executor has")
+		plan.lines = append(plan.lines, "request of "+history.Task(e.Task)+", which no executor has")
 	}
 	return plan, o, nil
 }
 
-// restore restores what is missing when it runs.
+// restore plans again and restores what is missing. It retries if the execution advances
+// meanwhile.
 func (t *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan restored, err error) {
-	const most = 10 // retries if the execution moves on meanwhile
-	for range most {
+	const attempts = 10
+	for range attempts {
 		var o examine.Outlook
 		if plan, o, err = t.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
 			return plan, err
@@ -178,7 +179,7 @@ func (t *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan
 			return plan, nil
 		}
 	}
-	return plan, fmt.Errorf("execution %s keeps moving on: nothing was restored", id)
+	return plan, fmt.Errorf("execution %s keeps advancing: nothing was restored", id)
 }
 
 func (t *restoring) print(plans []restored) error {
@@ -187,14 +188,14 @@ func (t *restoring) print(plans []restored) error {
 	}
 	for _, plan := range plans {
 		if len(plan.lines) == 0 {
-			t.sh.Hint("all that execution %s waits for is there", plan.ID)
+			t.sh.Hint("execution %s: nothing is missing", plan.ID)
 		}
 		for _, line := range plan.lines {
 			switch {
 			case t.consent.dry:
-				fmt.Fprintf(t.sh.Out, "would restore %s: it %s\n", cli.Printable(plan.ID), cli.Printable(line))
+				fmt.Fprintf(t.sh.Out, "would restore %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))
 			case plan.Done:
-				fmt.Fprintf(t.sh.Out, "restored %s: it %s\n", cli.Printable(plan.ID), cli.Printable(line))
+				fmt.Fprintf(t.sh.Out, "restored %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))
 			}
 		}
 	}

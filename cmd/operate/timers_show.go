@@ -18,7 +18,7 @@ import (
 func newTimersShowCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show one timer and who waits for it",
+		Short: "Show one timer and what waits for it",
 		Long:  `Shows a timer. ID is an id from 'flunq timers ls', or an unambiguous prefix of one.`,
 		Example: `  flunq timers show hk2x9c1f2g0-5b1c
   flunq timers show hk2x9c1f2g0-5b1c -o json | jq .due`,
@@ -31,7 +31,7 @@ func newTimersShowCommand(sh *cli.Shell) *cobra.Command {
 	return c
 }
 
-// timerPage is a timer in full, as timers show prints it.
+// timerPage is a timer as timers show prints it.
 type timerPage struct {
 	timerRow
 
@@ -64,11 +64,11 @@ func showTimer(ctx context.Context, t *cli.Target, format *cli.Choice, id string
 	return nil
 }
 
-// findTimer finds a timer by its id or a prefix; the error explains what is wrong with the id.
+// findTimer finds a timer by its id or an unambiguous prefix.
 func findTimer(ctx context.Context, r *cli.Remote, id string) (timers.Pending, error) {
 	p, err := timers.New(r.Store).Find(ctx, r.Tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return p, fmt.Errorf("%w; 'flunq timers ls' lists those there are", err)
+		return p, fmt.Errorf("%w; 'flunq timers ls' lists timers", err)
 	}
 	return p, cli.BadID(err)
 }
@@ -103,7 +103,7 @@ func withStatus(execution, status string) string {
 	return execution + " (" + status + ")"
 }
 
-// writeRows prints names and values, without empty values.
+// writeRows prints names and values. It omits empty values.
 func writeRows(sh *cli.Shell, rows [][2]string) {
 	width := 0
 	for _, row := range rows {

@@ -32,10 +32,10 @@ func NewTopCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Watch an engine live in the terminal, and act on it",
-		Long: `Shows an engine live in the terminal: its services, what is due next, what runs and what
-failed; executions, timers, dead letters and events as tables; and one execution with its
-tasks, its data and its history. Actions on the listed items say what they will do before
-they do it.
+		Long: `Shows an engine live in the terminal: its services, the next timers, running and faulted
+executions; executions, timers, dead letters and events as tables; and one execution with
+its tasks, data and history. Actions on the listed items show what they will do and ask
+for confirmation.
 
 ? shows the keys of the current view, / filters, : takes commands. It polls Redis at an
 interval (--every), with a few commands whose cost does not grow with the data.`,
@@ -51,8 +51,8 @@ interval (--every), with a few commands whose cost does not grow with the data.`
 	f.StringVar(&t.execution, "execution", "", "begin with the execution `ID`")
 	f.DurationVar(&t.every, "every", time.Second, "refresh every `DURATION`")
 	f.BoolVar(&t.ascii, "ascii", false, "draw with ASCII characters only")
-	f.Var(t.background, "background", "the colour of the terminal: auto, dark or light")
-	f.BoolVar(&t.mouse, "mouse", true, "react to clicks and the wheel (false: the terminal selects text)")
+	f.Var(t.background, "background", "background of the terminal: auto, dark or light")
+	f.BoolVar(&t.mouse, "mouse", true, "react to the mouse (false: the terminal selects text)")
 	cli.Offer(c, "background", t.background)
 	if err := c.RegisterFlagCompletionFunc("execution", cli.CompleteExecutions(t.target)); err != nil {
 		panic(err) // the flag is defined above
@@ -69,10 +69,10 @@ func (t *topScreen) run(ctx context.Context) error {
 		return cli.Misusef("--every %v: want %v or more", t.every, shortestEvery)
 	}
 	if err := cli.CheckScreen(t.sh, "top"); err != nil {
-		return fmt.Errorf("%w (flunq ps, timers ls, dlq ls and doctor say the same as text)", err)
+		return fmt.Errorf("%w (flunq ps, timers ls, dlq ls and doctor show the same as text)", err)
 	}
 	if !t.sh.InTerminal {
-		return cli.Misusef("top takes its keys from a terminal, and stdin is not one")
+		return cli.Misusef("top reads keys from a terminal, and stdin is not one")
 	}
 	r, err := t.target.Connect(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (t *topScreen) run(ctx context.Context) error {
 	return tui.Run(ctx, source, t.options())
 }
 
-// source returns the engine as the screen reads it.
+// source returns the source of the data on the screen.
 func (t *topScreen) source(ctx context.Context, r *cli.Remote) (tui.Source, error) {
 	p, err := t.target.Resolve(ctx)
 	if err != nil {

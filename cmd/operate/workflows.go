@@ -145,7 +145,7 @@ func findWorkflow(ctx context.Context, r *cli.Remote, given string) (workflowTex
 	name, version, _ := strings.Cut(given, ":")
 	known, err := r.Store.Versions(ctx, r.Tenant, name)
 	if err == nil && len(known) == 0 {
-		known, err = namesake(ctx, r, name)
+		known, err = findShort(ctx, r, name)
 	}
 	if err != nil {
 		return workflowText{}, err
@@ -160,14 +160,14 @@ func findWorkflow(ctx context.Context, r *cli.Remote, given string) (workflowTex
 		for _, v := range w.Versions {
 			versions = append(versions, v.Version)
 		}
-		return workflowText{}, fmt.Errorf("workflow %s has no version %s%s; there is %s", w.ID, version,
+		return workflowText{}, fmt.Errorf("workflow %s has no version %s%s; versions: %s", w.ID, version,
 			cli.DidYouMean(version, versions, ""), strings.Join(versions, ", "))
 	}
 	return workflowText{Workflow: w.ID, Version: version, Hash: hash, Text: text}, err
 }
 
-// namesake finds the only workflow of a name without its namespace.
-func namesake(ctx context.Context, r *cli.Remote, name string) ([]store.Workflow, error) {
+// findShort finds a workflow by its name without the namespace.
+func findShort(ctx context.Context, r *cli.Remote, name string) ([]store.Workflow, error) {
 	all, err := r.Store.Workflows(ctx, r.Tenant)
 	if err != nil {
 		return nil, err
@@ -191,9 +191,9 @@ func namesake(ctx context.Context, r *cli.Remote, name string) ([]store.Workflow
 				meant = "; did you mean " + w.ID + "?"
 			}
 		}
-		return nil, fmt.Errorf("workflow %s is not registered%s ('flunq workflows ls' lists those that are)", name, meant)
+		return nil, fmt.Errorf("workflow %s is not registered%s ('flunq workflows ls' lists registered workflows)", name, meant)
 	default:
-		return nil, fmt.Errorf("workflow %s is %w: there is %s and %s", name, timers.ErrAmbiguous, same[0].ID, same[1].ID)
+		return nil, fmt.Errorf("workflow %s is %w: it can be %s or %s", name, timers.ErrAmbiguous, same[0].ID, same[1].ID)
 	}
 }
 
@@ -225,7 +225,7 @@ type registered struct {
 	Version  string `json:"version"`
 	Hash     string `json:"hash"`
 	File     string `json:"file,omitempty"`
-	Replaces string `json:"replaces,omitempty"` // hash of another text of the same version
+	Replaces string `json:"replaces,omitempty"` // hash of the previous text of this version
 }
 
 func newWorkflowsRegisterCommand(sh *cli.Shell) *cobra.Command {
@@ -235,8 +235,9 @@ func newWorkflowsRegisterCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Checks workflow documents and, if all are valid, registers them under their names and
 versions. FILE may be a folder, or "-" for stdin.
 
-A released version keeps its text: a changed text needs a new version, or --replace. The
-text of a preview such as 1.0.0-rc1 may change. Running executions keep the old text.`,
+The text of a released version cannot change: a change needs a new version or --replace.
+The text of a pre-release such as 1.0.0-rc1 may change. Running executions keep the old
+text.`,
 		Example: `  flunq workflows register order.yaml bill.yaml
   flunq workflows register workflows/ -o json | jq -r '.[].hash'`,
 		Args: cli.SomeArguments("file"),
@@ -249,7 +250,7 @@ text of a preview such as 1.0.0-rc1 may change. Running executions keep the old 
 	return c
 }
 
-// replaceFlag adds the flag that allows replacing the text of a released version.
+// replaceFlag adds --replace.
 func replaceFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("replace", false, "replace the text of a registered version")
 }
@@ -293,7 +294,7 @@ func registerFiles(ctx context.Context, t *cli.Target, format *cli.Choice, args 
 	}
 }
 
-// readDocuments reads and checks documents, and prints all their mistakes.
+// readDocuments reads and parses documents, and prints all their mistakes.
 func readDocuments(ctx context.Context, sh *cli.Shell, args []string) ([]cli.Document, error) {
 	var documents []cli.Document
 	var invalid error
@@ -320,14 +321,15 @@ func readDocuments(ctx context.Context, sh *cli.Shell, args []string) ([]cli.Doc
 	return documents, invalid
 }
 
-// refuseReplacing refuses a document whose released version is registered with another text.
+// refuseReplacing returns an error if a released version is registered with a different
+// text.
 func refuseReplacing(ctx context.Context, r *cli.Remote, documents []cli.Document) error {
 	var wrong []error
 	for _, d := range documents {
 		id, version := d.Def.ID(), d.Def.Document.Version
 		core, _, _ := strings.Cut(version, "+")
 		if strings.Contains(core, "-") {
-			continue // a preview
+			continue // a pre-release
 		}
 		hash, _, err := r.Store.Definition(ctx, r.Tenant, id, version)
 		switch {
@@ -335,7 +337,7 @@ func refuseReplacing(ctx context.Context, r *cli.Remote, documents []cli.Documen
 		case err != nil:
 			return err
 		case hash != store.DefinitionHash(string(d.Def.Source)):
-			wrong = append(wrong, fmt.Errorf("%s: %s:%s is registered with another text (%s): raise document.version, or use --replace",
+			wrong = append(wrong, fmt.Errorf("%s: %s:%s is registered with a different text (%s): raise document.version, or use --replace",
 				d.Name, id, version, shortHash(hash)))
 		}
 	}
@@ -345,7 +347,7 @@ func refuseReplacing(ctx context.Context, r *cli.Remote, documents []cli.Documen
 	return cli.Fail(cli.ExitMisuse, errors.Join(wrong...))
 }
 
-// register registers a document, and tells if its version had another text.
+// register registers a document. It prints a hint if the version had a different text.
 func register(ctx context.Context, sh *cli.Shell, r *cli.Remote, d cli.Document) (registered, error) {
 	id, version := d.Def.ID(), d.Def.Document.Version
 	out := registered{Workflow: id, Version: version, File: d.Name}
@@ -362,7 +364,7 @@ func register(ctx context.Context, sh *cli.Shell, r *cli.Remote, d cli.Document)
 	i := slices.IndexFunc(before[0].Versions, func(v store.Version) bool { return v.Version == version })
 	if i >= 0 && before[0].Versions[i].Hash != out.Hash {
 		out.Replaces = before[0].Versions[i].Hash
-		sh.Hint("%s:%s had another text (%s); executions that have begun keep it", id, version, shortHash(out.Replaces))
+		sh.Hint("%s:%s had a different text (%s); executions that have begun keep it", id, version, shortHash(out.Replaces))
 	}
 	return out, nil
 }

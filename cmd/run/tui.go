@@ -23,7 +23,7 @@ import (
 func (r *Runner) checkScreen(context.Context, *sim.Config) error {
 	switch {
 	case !r.tui && r.paused:
-		return cli.Misusef("--paused goes with --tui")
+		return cli.Misusef("--paused requires --tui")
 	case !r.tui:
 		return nil
 	case r.redis != "":
@@ -41,7 +41,7 @@ func NeedTerminal(sh *cli.Shell) error {
 	}
 	keys, err := os.Open("/dev/tty")
 	if err != nil {
-		return cli.Misusef("--tui takes its keys from a terminal, and there is none")
+		return cli.Misusef("--tui reads keys from a terminal, and there is none")
 	}
 	return keys.Close()
 }

@@ -183,7 +183,7 @@ func (d *developer) open(ctx context.Context) error {
 	}
 	switch {
 	case d.start != "" && opts.Mode != dev.Virtual:
-		return cli.Misusef("--start goes with --clock virtual")
+		return cli.Misusef("--start requires --clock virtual")
 	case d.start != "" && d.start != "now":
 		start, err := time.Parse(time.RFC3339Nano, d.start)
 		if err != nil {

@@ -113,7 +113,7 @@ func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 		}
 	}
 	if done == 0 {
-		return "", fmt.Errorf("%s: %w any more: another operator was faster", p.actions[0].id, store.ErrNotFound)
+		return "", fmt.Errorf("%s: %w any more: another operator has changed it meanwhile", p.actions[0].id, store.ErrNotFound)
 	}
 	return p.sum(last, done, gone), nil
 }

@@ -75,7 +75,7 @@ func eventOf(text string) (e event.Event, err error) {
 	case e.Type == "":
 		return e, errors.New("the event has no type, such as com.shop.paid")
 	case strings.HasPrefix(string(e.Type), event.Prefix):
-		return e, fmt.Errorf("type %s: types that begin with %s are the engine's own", e.Type, event.Prefix)
+		return e, fmt.Errorf("type %s: types that begin with %s are reserved for the engine", e.Type, event.Prefix)
 	default:
 		return e, nil
 	}
@@ -88,7 +88,7 @@ func setAttribute(e *event.Event, name string, value any) error {
 			continue
 		}
 		if !isText || text == "" {
-			return fmt.Errorf("%s: want a text that is not empty", name)
+			return fmt.Errorf("%s: want text that is not empty", name)
 		}
 		*into = text
 		return nil
@@ -106,7 +106,7 @@ func setAttribute(e *event.Event, name string, value any) error {
 	}
 	switch value.(type) {
 	case nil, map[string]any, []any:
-		return fmt.Errorf("attribute %s: want a text, a number or a truth", name)
+		return fmt.Errorf("attribute %s: want text, a number or a truth", name)
 	}
 	if e.Ext == nil {
 		e.Ext = map[string]string{}

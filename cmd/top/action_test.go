@@ -196,7 +196,7 @@ func TestEmit(t *testing.T) {
 		"{type: io.flunq.task.completed}":      "the engine's own",
 		"{type: a, tenantid: other}":           "the engine's own",
 		"{type: a, Big: x}":                    "lower-case",
-		"{type: a, list: [1]}":                 "want a text",
+		"{type: a, list: [1]}":                 "want text",
 		"{type: a, source: ''}":                "not empty",
 		"{type: 7}":                            "not empty",
 		"{type: a, \"sub\\u001bject\": \"x\"}": "lower-case",

@@ -69,7 +69,7 @@ func nameOf(t timers.Pending) string {
 
 func (l *Live) fire(_ context.Context, t timers.Pending, status string) (plannedAction, error) {
 	if t.Err != nil {
-		return plannedAction{}, fmt.Errorf("timer %s cannot fire: %w; cancelling takes it out", t.ID, t.Err)
+		return plannedAction{}, fmt.Errorf("timer %s cannot fire: %w; cancelling removes it", t.ID, t.Err)
 	}
 	return plannedAction{
 		line: "fires now: " + actions.Consequence(t, status),

@@ -124,13 +124,13 @@ func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err err
 func outlook(l stream.DeadLetter, status string) string {
 	switch {
 	case l.Err != nil:
-		return "it cannot be brought back: " + l.Err.Error()
+		return "it cannot be replayed: " + l.Err.Error()
 	case status == string(tui.Faulted):
-		return "the execution has faulted, and replaying changes nothing for it: retry the execution"
+		return "the execution has faulted, so a replay has no effect: retry the execution"
 	case examine.Ended(status):
-		return "the execution has ended (" + status + "), and replaying changes nothing for it"
+		return "the execution has ended (" + status + "), so a replay has no effect"
 	case l.Event.Execution != "" && status == "":
-		return "it goes back to its stream; its execution is not known here"
+		return "it goes back to its stream; its execution is unknown here"
 	default:
 		return "it goes back to its stream, and is tried again"
 	}

@@ -104,7 +104,7 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 	}
 	out.Waits = going.waits
 	if going.problem != nil && out.Problem == "" {
-		out.Problem = fmt.Sprintf("its state cannot be worked out here (%v); timers are those that the history leaves open", going.problem)
+		out.Problem = fmt.Sprintf("its state cannot be rebuilt here (%v); timers are taken from the history", going.problem)
 	}
 	if going.problem == nil {
 		return l.outlook(ctx, x, now, out)
@@ -138,7 +138,7 @@ func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, ou
 		out.Waits = append(out.Waits, "nothing will end "+line)
 	}
 	if !o.Missing.Empty() {
-		out.Waits = append(out.Waits, "'flunq timers restore "+x.ID+"' sets again what is not there")
+		out.Waits = append(out.Waits, "'flunq timers restore "+x.ID+"' restores what is missing")
 	}
 	return nil
 }

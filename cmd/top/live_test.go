@@ -233,7 +233,7 @@ func TestPageOfTimers(t *testing.T) {
 		t.Errorf("behind a timer that is gone: %d rows %v", len(rest), rest[0])
 	}
 	d := must(w.source.Detail(t.Context(), tui.Timers, all[0].ID))(t)
-	if !slices.Contains(d.Facts, [2]string{"then", "an event is published; no execution here is known to wait for it"}) || len(d.Data) != 1 {
+	if !slices.Contains(d.Facts, [2]string{"then", "an event is published; no known execution waits for it"}) || len(d.Data) != 1 {
 		t.Errorf("detail %+v", d)
 	}
 }
