@@ -164,7 +164,7 @@ func helpTopics() []*cobra.Command {
     4   an expectation failed, or a replay diverged
     5   the document is invalid, or the input does not match its schema
     6   Redis cannot be reached
-    7   a limit was hit, or the workflow waits for something that never comes
+    7   a limit was hit, or the workflow waits for something that never happens
   130   interrupted`,
 		Example: `  # distinguish an invalid document from other failures
   flunq validate order.yaml || echo "exit code $?"`,

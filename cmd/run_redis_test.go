@@ -123,7 +123,7 @@ func TestMockedRunOnRedis(t *testing.T) {
 	}
 }
 
-// A run that is interrupted says that its execution goes on, and how to end it.
+// A run that is interrupted prints that its execution continues and how to end it.
 func TestInterruptedRunOnRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t)

@@ -20,7 +20,7 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// readDocuments reads and checks the document to run, and those it may run.
+// readDocuments reads and parses the document to run and the documents of --with.
 func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config, file string) error {
 	text, err := cli.ReadWorkflow(ctx, r.Sh, file)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *Runner) readExample(ctx context.Context, cfg *sim.Config) error {
 	return r.ReadWith(ctx, cfg)
 }
 
-// checkNames refuses names that must not become part of a key.
+// checkNames checks the tenant, the id and flags that exclude each other.
 func (r *Runner) checkNames(context.Context, *sim.Config) error {
 	if r.realTime && r.speed != "" {
 		return cli.Misusef("--real-time and --speed exclude each other")
@@ -88,7 +88,7 @@ func (r *Runner) checkNames(context.Context, *sim.Config) error {
 	return cli.Fail(cli.ExitMisuse, store.CheckExecution(r.id))
 }
 
-// parse checks a document, and prints its mistakes as validate does.
+// parse parses a document and prints its mistakes.
 func (r *Runner) parse(name string, text []byte) (cli.Document, error) {
 	d, err := cli.ParseDocument(r.Sh, name, text)
 	if err == nil {
@@ -100,7 +100,7 @@ func (r *Runner) parse(name string, text []byte) (cli.Document, error) {
 	return d, err
 }
 
-// ReadInput reads --input, which takes precedence over the input of an example.
+// ReadInput reads --input. It takes precedence over the input of an example.
 func (r *Runner) ReadInput(ctx context.Context, cfg *sim.Config) error {
 	input, err := cli.ReadData(ctx, r.Sh, "--input", r.Input)
 	if input != nil {
@@ -171,7 +171,7 @@ func (r *Runner) readStart(cfg *sim.Config) error {
 	return nil
 }
 
-// recorded runs the simulation and writes its recording, also for the report.
+// recorded runs the simulation and writes its recording to --record and to the report.
 func (r *Runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
 	if r.record == "" {
 		return recording.Record(ctx, cfg, r.printed)
@@ -191,7 +191,7 @@ func (r *Runner) recorded(ctx context.Context, cfg sim.Config) (*sim.Result, err
 	return result, err
 }
 
-// CheckSecrets refuses a run that needs a secret that is not given.
+// CheckSecrets returns an error if a document uses a secret that is not given.
 func (r *Runner) CheckSecrets(_ context.Context, cfg *sim.Config) error {
 	if r.later {
 		return nil

@@ -24,11 +24,11 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// onRedis runs the workflow on a real Redis: this process runs the services, beside any others,
-// until this execution ends.
+// onRedis runs the workflow on a real Redis. This process runs the services, beside those
+// of other processes, until the execution ends.
 func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, error) {
 	if r.record != "" || r.speed != "" {
-		return nil, cli.Misusef("--record and --speed go with the virtual clock, not with --redis-url")
+		return nil, cli.Misusef("--record and --speed require the virtual clock, not --redis-url")
 	}
 	redis.SetLogger(cli.QuietLogger{}) // errors are returned and reported
 	rdb, err := store.Dial(ctx, r.redis)
@@ -43,9 +43,10 @@ func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 		cfg.ID = strings.ToLower(rand.Text())
 	}
 	if (cfg.Mocks != nil || cfg.Secrets != nil) && r.tenant == cli.DefaultTenant {
-		// Other processes that serve a shared tenant do not have the mocks and secrets of this run.
+		// Processes that serve a shared tenant do not have the mocks and secrets of this
+		// run.
 		cfg.Tenant = store.PrivatePrefix + "run-" + strings.ToLower(rand.Text()[:12])
-		fmt.Fprintf(r.Sh.Err, "for private tenant %s, which no other process serves; it is removed afterwards\n", cfg.Tenant)
+		fmt.Fprintf(r.Sh.Err, "using the private tenant %s, which no other process serves; it is removed afterwards\n", cfg.Tenant)
 	}
 	opts := engine.Defaults()
 	opts.Process, opts.Command, opts.Transient = cli.ProcessName(), "run", cfg.Tenant != r.tenant
@@ -61,11 +62,11 @@ func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	return result, errors.Join(err, r.leave(context.WithoutCancel(ctx), e.Store, cfg, result))
 }
 
-// leaveTime bounds the cleanup in Redis.
+// leaveTime is the maximum time of the cleanup in Redis.
 const leaveTime = 10 * time.Second
 
-// leave removes a tenant that was created for this run. For any other tenant it tells what happens
-// to an execution that has not ended.
+// leave removes a tenant that was created for this run. For any other tenant it sets r.left
+// if the execution has not ended.
 func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, result *sim.Result) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
@@ -99,14 +100,14 @@ func (r *Runner) leave(ctx context.Context, st *store.Store, cfg sim.Config, res
 	}
 	address := r.redis
 	if cli.HasPassword(address) {
-		address = "…" // must not be printed
+		address = "…" // the password must not be printed
 	}
 	r.left += fmt.Sprintf("\nto end it: flunq cancel %s --yes --tenant %s --redis-url %s", cfg.ID, cfg.Tenant, address)
 	return nil
 }
 
-// realTransport returns how calls go out when Redis is real: the latency of mocks passes in real
-// time.
+// realTransport returns the transport of a run on a real Redis: the latency of mocks passes
+// in real time.
 func realTransport(cfg sim.Config) http.RoundTripper {
 	if cfg.Mocks == nil {
 		return httpcall.Outward(cfg.Transport)
@@ -121,7 +122,7 @@ func realTransport(cfg sim.Config) http.RoundTripper {
 	}, nil)
 }
 
-// follow starts the execution, and prints its history until it ends.
+// follow starts the execution and prints its history until it ends.
 func (r *Runner) follow(ctx context.Context, e *engine.Engine, cfg sim.Config) (*sim.Result, error) {
 	if err := r.launch(ctx, e, cfg); err != nil {
 		return nil, err
@@ -151,7 +152,7 @@ func (r *Runner) launch(ctx context.Context, e *engine.Engine, cfg sim.Config) e
 	return e.Begin(ctx, cfg.Definition, engine.Beginning{Tenant: cfg.Tenant, ID: cfg.ID, Input: cfg.Input, Nonce: cfg.Nonce})
 }
 
-// sendEvents sends the events of a mocks file at their times.
+// sendEvents publishes the events of a mocks file at their times.
 func sendEvents(ctx context.Context, e *engine.Engine, cfg sim.Config) {
 	if cfg.Mocks == nil {
 		return
@@ -171,7 +172,7 @@ func sendEvents(ctx context.Context, e *engine.Engine, cfg sim.Config) {
 	}
 }
 
-// watchEvery is the interval of polling the history.
+// watchEvery is the interval between two polls of the history.
 const watchEvery = 20 * time.Millisecond
 
 // watch prints the history as it grows, whichever process writes it.

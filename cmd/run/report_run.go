@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/sim/recording"
 )
 
-// OpenReport prepares the report, if one is wanted.
+// openReport opens the report of --report, if it is given.
 func (r *Runner) openReport() (*ReportFile, error) {
 	page, err := OpenReport(r.Sh, r.report)
 	if err == nil && r.report != "" {
@@ -28,7 +28,7 @@ func (r *Runner) openReport() (*ReportFile, error) {
 	return page, err
 }
 
-// writeReport writes a report of the run, however it ended.
+// writeReport writes the report, however the run ended.
 func (r *Runner) writeReport(page *ReportFile, cfg sim.Config) error {
 	if r.printed == nil || r.printed.Empty() {
 		return nil
@@ -38,7 +38,8 @@ func (r *Runner) writeReport(page *ReportFile, cfg sim.Config) error {
 	})
 }
 
-// exported adds the events of a run on a real Redis to the report.
+// exported makes a run on a real Redis add its events to the report. The caller passes the
+// result to the returned function.
 func (r *Runner) exported(cfg *sim.Config) func(*sim.Result) {
 	if r.printed == nil {
 		return func(*sim.Result) {}
@@ -56,7 +57,8 @@ func (r *Runner) exported(cfg *sim.Config) func(*sim.Result) {
 	}
 }
 
-// CommandOf returns the command line that repeats the run, without the flags that name outputs.
+// CommandOf returns the command line that repeats a run, without the flags that affect only
+// output.
 func CommandOf(c *cobra.Command, args []string) string {
 	words := []string{c.CommandPath()}
 	if example := c.Flags().Lookup("example"); example != nil && example.Changed {
@@ -93,8 +95,8 @@ func CommandOf(c *cobra.Command, args []string) string {
 	return strings.Join(words, " ")
 }
 
-// ReportFile is a report that is being written: a temporary file beside its destination, which it
-// replaces when it is complete.
+// ReportFile is a report in progress: a temporary file that replaces the destination when
+// it is complete.
 type ReportFile struct {
 	sh   *cli.Shell
 	name string   // as given
@@ -102,7 +104,8 @@ type ReportFile struct {
 	f    *os.File // nil if no report is wanted
 }
 
-// OpenReport checks that a report can be written before the work for it begins.
+// OpenReport creates a report file, so that a report that cannot be written is known before
+// the work begins. The file does nothing if the name is empty.
 func OpenReport(sh *cli.Shell, name string) (*ReportFile, error) {
 	file := &ReportFile{sh: sh, name: name, path: name}
 	switch name {
@@ -120,7 +123,7 @@ func OpenReport(sh *cli.Shell, name string) (*ReportFile, error) {
 			return nil, cli.Misusef("--report %s: not a file that a report can be written to", name)
 		}
 		mode = info.Mode().Perm()
-		probe, err := os.OpenFile(file.path, os.O_WRONLY, 0) // the file may be protected even if its folder is not
+		probe, err := os.OpenFile(file.path, os.O_WRONLY, 0) // the file may be read-only even if its folder is not
 		if err != nil {
 			return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("--report %w", cli.WithoutVerb(name, err)))
 		}
@@ -134,7 +137,7 @@ func OpenReport(sh *cli.Shell, name string) (*ReportFile, error) {
 	return file, nil
 }
 
-// Write writes the report and moves it to its destination atomically.
+// Write writes the report and renames it to its destination.
 func (r *ReportFile) Write(page *report.Report) error {
 	if r.f == nil {
 		return nil

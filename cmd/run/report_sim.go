@@ -68,7 +68,7 @@ func (s *searcher) mood(got *searched) report.Mood {
 	}
 }
 
-// addFacts adds what was tried, and the results.
+// addFacts adds the numbers of runs and faults, and the outcomes.
 func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 	add := func(name, format string, args ...any) {
 		if several {
@@ -173,7 +173,7 @@ func sideOf(got *searched, side search.Side) report.Side {
 	return out
 }
 
-// shownRun is a run for the report.
+// shownRun is a run to add to the report.
 type shownRun struct {
 	name     string
 	scenario search.Scenario
@@ -188,7 +188,7 @@ func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searche
 	}
 	printed := report.NewRecording(run.name)
 	if err := recordInto(ctx, run.scenario.Config(got.search.Config), printed); err != nil {
-		printed.Notes = append(printed.Notes, cli.Printable(got.redact("The run broke off: "+err.Error())))
+		printed.Notes = append(printed.Notes, cli.Printable(got.redact("The run failed: "+err.Error())))
 	}
 	if run.finding != nil {
 		for _, entry := range run.finding.Timeline {
@@ -201,7 +201,7 @@ func (s *searcher) addRun(ctx context.Context, page *report.Report, got *searche
 	page.Runs = append(page.Runs, printed)
 }
 
-// recordInto records a run; a failure of the engine itself is an error, too.
+// recordInto records a run. A panic is an error too.
 func recordInto(ctx context.Context, cfg sim.Config, printed *report.Recording) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

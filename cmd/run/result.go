@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// finish prints the result; its error tells how the run ended.
+// finish prints the result. It returns an error unless the workflow completed.
 func (r *Runner) finish(result *sim.Result) error {
 	switch {
 	case result.Status == decide.Completed:
@@ -28,7 +28,7 @@ func (r *Runner) finish(result *sim.Result) error {
 	case result.Stop == sim.Interrupt:
 		return cli.Fail(cli.ExitInterrupted, r.unended("interrupted"))
 	case result.Stop == sim.Never:
-		return cli.Fail(cli.ExitLimit, fmt.Errorf("the workflow waits for something that will never come:\n  %s\n%s",
+		return cli.Fail(cli.ExitLimit, fmt.Errorf("the workflow waits for something that never happens:\n  %s\n%s",
 			strings.Join(result.Waiting, "\n  "), hintForWaiting(result.Missed)))
 	default:
 		clock := " of the virtual clock"
@@ -44,7 +44,7 @@ func (r *Runner) finish(result *sim.Result) error {
 	}
 }
 
-// unended returns the error for an execution that was not run to its end.
+// unended returns the error for an execution that has not ended.
 func (r *Runner) unended(why string) error {
 	if r.left != "" {
 		why += "\n" + r.left
@@ -52,8 +52,8 @@ func (r *Runner) unended(why string) error {
 	return errors.New(why)
 }
 
-// hintForWaiting suggests how to help a workflow that waits for ever: the likely cause are events
-// that came and were not taken.
+// hintForWaiting suggests how to end a wait for ever. The likely cause is an event that
+// arrived but was not taken.
 func hintForWaiting(missed []sim.Missed) string {
 	const most = 10
 	var text strings.Builder
@@ -65,7 +65,7 @@ func hintForWaiting(missed []sim.Missed) string {
 		fmt.Fprintf(&text, "%s\n", cli.Printable(m.String()))
 	}
 	if len(missed) > 0 {
-		return text.String() + "see that the task listens when its event comes, or give it a timeout"
+		return text.String() + "make the task listen when its event arrives, or give it a timeout"
 	}
 	return "send it with an events entry in --mocks, or give the task a timeout"
 }
@@ -93,8 +93,8 @@ func (r *Runner) write(v any) error {
 	}
 }
 
-// fault prints the error that ended a workflow: as JSON to stdout, and for people to stderr with
-// the line of the document that caused it.
+// fault prints the error that ended a workflow: as JSON or YAML to stdout, or to stderr
+// with the line of the document that caused it.
 func (r *Runner) fault(result *sim.Result) error {
 	p := result.Error
 	if r.format.String() != "pretty" {

@@ -1,5 +1,5 @@
-// Package run holds the commands run and sim: a document from its text to the end of its
-// executions, once or under thousands of seeds.
+// Package run contains the commands run and sim, which run a document once or under
+// thousands of seeds.
 package run
 
 import (
@@ -28,25 +28,26 @@ func NewRunCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "run FILE",
 		Short: "Run a workflow to its end",
 		Long: `Runs a workflow document (CNCF Serverless Workflow DSL 1.0, now the Open Workflow
-Specification) through the whole engine, and prints its output.
+Specification) in a complete engine and prints its output.
 
 Without --redis-url the engine runs inside this process, on an in-memory Redis and a
 virtual clock: a wait of 30 days takes milliseconds, and the same document, input and
-seed give the same bytes. Unless --mocks answers them, calls really go out, take real
+seed give the same bytes. Unless --mocks answers them, calls are really made, take real
 time, and carry new idempotency keys in each run.
 
-Only the output goes to stdout; the timeline goes to stderr (-q: not at all). FILE is YAML or JSON, "-" is stdin. Everywhere, charge[2] attempt 3 means the third attempt at task charge in the iteration
-of a loop whose $index is 2; in nested loops and tries the outer one comes first
-(charge[0.2] attempt 1.3). Repetitions by a backward "then" are numbered the same way,
-from the second one on.
+Only the output goes to stdout; the timeline goes to stderr (-q: none). FILE is YAML or
+JSON, "-" is stdin. In all output, charge[2] attempt 3 is the third attempt at task charge
+in the iteration of a loop whose $index is 2. In nested loops and tries the outer one
+comes first (charge[0.2] attempt 1.3). Repetitions by a backward "then" are numbered in
+the same way, from the second one on.
 
 --tui plays the run in the terminal UI: space pauses (--paused: begin paused), n and p go
 to the next and previous event, t and T to the timers, + and - change the speed, [ and ]
-scrub. Long idle stretches are skipped. q leaves the screen, stops a run that has not
+scrub. Long idle periods are skipped. q leaves the screen, stops a run that has not
 ended, and prints the output.`,
 		Example: `  flunq run order.yaml --input '{"order": 7}'
   flunq run order.yaml --input @order.json --mocks order.mocks.yaml -o json
-  flunq run --example                  # lists what can be tried without a file
+  flunq run --example                  # list the examples
   flunq run --example reminder         # 30 days in milliseconds
   flunq run --example checkout --tui   # watch it
   flunq run order.yaml --redis-url redis://127.0.0.1:6379`,
@@ -66,8 +67,8 @@ ended, and prints the output.`,
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data")
 	f.BoolVar(&r.tui, "tui", false, "play the run in the terminal UI, back and forth")
 	f.BoolVar(&r.paused, "paused", false, "with --tui: begin paused, until space is pressed")
-	f.BoolVar(&r.realTime, "real-time", false, "use the machine's clock")
-	f.StringVar(&r.speed, "speed", "", "let virtual time pass `N` times as fast as real time, as in 60x")
+	f.BoolVar(&r.realTime, "real-time", false, "use the clock of this machine")
+	f.StringVar(&r.speed, "speed", "", "run the virtual clock `N` times as fast as real time, as in 60x")
 	f.StringVar(&r.maxTime, "max-time", "", "stop after `DURATION` of virtual time (P30D, 12h)")
 	f.IntVar(&r.maxSteps, "max-steps", 200_000, "stop after `N` started tasks (0: 1,000,000, where the workflow faults)")
 	f.StringVar(&r.redis, "redis-url", "", "run on the Redis at `URL` instead")
@@ -100,9 +101,9 @@ type Runner struct {
 
 	source  cli.Document
 	names   map[*dsl.Definition]string // the files of the documents
-	later   bool                       // the secrets come from tests, later
+	later   bool                       // tests provide the secrets later
 	printed *report.Recording          // nil if no report is wanted
-	left    string                     // what happens to an execution on a real Redis that has not ended
+	left    string                     // what becomes of an unended execution on a real Redis
 }
 
 func (r *Runner) arguments(c *cobra.Command, args []string) error {
@@ -149,7 +150,7 @@ func (r *Runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result
 		return r.onRedis(ctx, cfg)
 	}
 	if r.tui {
-		return r.filmed(ctx, cfg)
+		return r.played(ctx, cfg)
 	}
 	if r.record == "" && r.printed == nil {
 		return sim.Run(ctx, cfg)
@@ -157,7 +158,7 @@ func (r *Runner) simulateOrRun(ctx context.Context, cfg sim.Config) (*sim.Result
 	return r.recorded(ctx, cfg)
 }
 
-// config reads everything that the flags name.
+// config reads the files that the flags name.
 func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) {
 	cfg := sim.Config{
 		Seed: r.seed, ID: r.id, Tenant: r.tenant, Version: cli.Version().Version, MaxTasks: r.maxSteps,
@@ -175,7 +176,7 @@ func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		}
 	}
 	if (cfg.Mocks == nil || cfg.Onward) && slices.ContainsFunc(append(cfg.With, cfg.Definition), calls) {
-		// A real service must not take the request of one run for a repeat of another's.
+		// A real service must not take a request of this run for a repeat of another run's.
 		cfg.Nonce = rand.Text()
 	}
 	return cfg, nil

@@ -107,7 +107,7 @@ const simSteps = 20_000
 type searcher struct {
 	sh         *cli.Shell
 	format     *cli.Choice
-	simulation Runner // reuses the flags and files of run
+	simulation Runner // for the flags and files that run has too
 
 	seeds, faults, test, plan, save, record string
 	expect, once                            []string
@@ -117,13 +117,13 @@ type searcher struct {
 	duration                                time.Duration
 	failFast, allowRaces, allowWaiting      bool
 
-	commandLine string // the command line that a plan is appended to
+	commandLine string // without a plan, which repeat appends
 
-	report, whole string // whole: the command line
+	report, whole string // whole: the complete command line
 	page          *ReportFile
 }
 
-// simulationFlags adds the flags that flunq run has, too.
+// simulationFlags adds the flags that flunq run has too.
 func (s *searcher) simulationFlags(c *cobra.Command) {
 	r, f := &s.simulation, c.Flags()
 	f.StringVarP(&r.Input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
@@ -140,9 +140,9 @@ func (s *searcher) arguments(c *cobra.Command, args []string) error {
 	return s.simulation.arguments(c, args)
 }
 
-// subject is a simulation to search, with its name.
+// subject is a simulation to search.
 type subject struct {
-	name   string // of the test case; "" without tests
+	name   string // of the test; "" without --test
 	search search.Search
 }
 
@@ -235,7 +235,7 @@ func (s *searcher) seedRange() (first, last uint64, err error) {
 	return first, last, nil
 }
 
-// faultGroups returns the words of --faults, and the kinds that each stands for.
+// faultGroups returns the kinds of faults that each word of --faults selects.
 func faultGroups() map[string][]sim.FaultKind {
 	return map[string][]sim.FaultKind{
 		"crash": {sim.CrashBefore, sim.CrashAfter}, "drop": {sim.DropRequest, sim.DropReply}, "dup": {sim.Duplicate},
@@ -261,7 +261,7 @@ func faultKinds(list string) ([]sim.FaultKind, error) {
 	return out, nil
 }
 
-// document returns the document that was searched.
+// document returns the document of a definition.
 func (s *searcher) document(def *dsl.Definition) cli.Document {
 	if s.simulation.source.Def == def {
 		return s.simulation.source

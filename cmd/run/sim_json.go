@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// simJSON is the result of a search, in the JSON output.
+// simJSON is the result of a search in the JSON output.
 type simJSON struct {
 	Workflow string         `json:"workflow"`
 	Test     string         `json:"test,omitempty"`
@@ -22,7 +22,7 @@ type simJSON struct {
 	Trace    string         `json:"trace"`
 	Stopped  bool           `json:"stopped,omitempty"`
 	Why      search.Reason  `json:"stopped_by,omitempty"`
-	Unmocked []string       `json:"unmocked,omitempty"` // calls in runs with faults that no mock answers
+	Unmocked []string       `json:"unmocked,omitempty"` // calls that no mock answers, in runs with faults
 	Outcomes []outcomeJSON  `json:"outcomes"`
 	Findings []findingJSON  `json:"findings"`
 	Hints    []hintJSON     `json:"hints"`
@@ -33,7 +33,7 @@ type outcomeJSON struct {
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  *event.Problem  `json:"error,omitempty"`
 	Runs   int             `json:"runs"`
-	Apart  []string        `json:"apart,omitempty"` // what it changed that other outcomes did not
+	Apart  []string        `json:"apart,omitempty"` // changes that other outcomes did not make
 }
 
 type findingJSON struct {
@@ -42,7 +42,7 @@ type findingJSON struct {
 	Rule      string          `json:"rule"`
 	Detail    string          `json:"detail,omitempty"`
 	Execution string          `json:"execution,omitempty"`
-	Companion string          `json:"companion,omitempty"` // the built-in workflow that the finding is about; "": the document
+	Companion string          `json:"companion,omitempty"` // the built-in workflow concerned; "": the document
 	Task      string          `json:"task,omitempty"`
 	Runs      int             `json:"runs"`
 	FaultFree int             `json:"runs_without_faults"`

@@ -23,7 +23,7 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// checks returns the expectations given by the flags.
+// checks returns the expectations of --expect and --once.
 func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
 	var out []search.Check
 	input, err := expr.Decode(cfg.Input)
@@ -51,7 +51,7 @@ func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
 	return out, nil
 }
 
-// known expects an example to end as the file beside it says in runs without faults.
+// known returns the check that an example has its known output in runs without faults.
 func (s *searcher) known(cfg sim.Config) []search.Check {
 	e, err := workflows.Load(s.simulation.example)
 	if err != nil || len(e.Output) == 0 || !bytes.Equal(cfg.Input, e.Input) || s.simulation.Mocks != "" || s.simulation.start != "" {
@@ -64,13 +64,13 @@ func (s *searcher) known(cfg sim.Config) []search.Check {
 			return nil
 		}
 		return []sim.Violation{{
-			Rule: "the example ends as it is known to", Execution: t.Execution,
+			Rule: "the example ends as expected", Execution: t.Execution,
 			Detail: fmt.Sprintf("it is %s with the output %s, want %s", t.Status, t.Output, bytes.TrimSpace(e.Output)),
 		}}
 	}}}
 }
 
-// subjects returns the simulations to search: one, or that of each test.
+// subjects returns the simulations to search: one, or one for each test.
 func (s *searcher) subjects(ctx context.Context, base search.Search) ([]subject, error) {
 	if s.test == "" {
 		return []subject{{search: base}}, nil
@@ -85,7 +85,7 @@ func (s *searcher) subjects(ctx context.Context, base search.Search) ([]subject,
 		return nil, err
 	}
 	if id := suite.Workflow.Definition.ID(); id != base.Config.Definition.ID() {
-		return nil, cli.Misusef("--test %s: its tests are of %s, not of %s", s.test, id, base.Config.Definition.ID())
+		return nil, cli.Misusef("--test %s: it tests %s, not %s", s.test, id, base.Config.Definition.ID())
 	}
 	var out []subject
 	for _, c := range suite.Cases {
@@ -96,7 +96,7 @@ func (s *searcher) subjects(ctx context.Context, base search.Search) ([]subject,
 		out = append(out, subject{c.Name, caseSearch(base, suite, c)})
 	}
 	if len(out) == 0 {
-		return nil, cli.Misusef("--test %s: there are no tests in it", s.test)
+		return nil, cli.Misusef("--test %s: it contains no tests", s.test)
 	}
 	return out, nil
 }
@@ -114,8 +114,8 @@ func caseSearch(base search.Search, suite *spec.Suite, c *spec.Case) search.Sear
 	return base
 }
 
-// caseViolations checks a run against the expectations that hold despite faults: how it ended, but
-// not its duration, its order, or the number of its calls.
+// caseViolations checks a run against the expectations that hold despite faults: status,
+// output, error and events, but not durations, the order of tasks or the number of calls.
 func caseViolations(c *spec.Case, t *sim.Trial) []sim.Violation {
 	o := &spec.Outcome{Result: t.Result}
 	for _, end := range t.Ends {

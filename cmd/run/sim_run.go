@@ -15,7 +15,8 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// all searches all subjects; its error tells what was found.
+// all searches all subjects and prints the results. It returns an error if there are
+// failures.
 func (s *searcher) all(ctx context.Context, subjects []subject) error {
 	var found []*searched
 	for _, one := range subjects {
@@ -41,7 +42,7 @@ func (s *searcher) all(ctx context.Context, subjects []subject) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return cli.Fail(cli.ExitInterrupted, errors.New("interrupted: what was known so far"))
+		return cli.Fail(cli.ExitInterrupted, errors.New("interrupted: results so far"))
 	}
 	if slices.ContainsFunc(found, s.failed) {
 		return cli.Reported(cli.ExitUnexpected)
@@ -67,7 +68,7 @@ func (s *searcher) counts(f *search.Finding) bool {
 	return (&search.Search{Allowed: s.allowed()}).Fails(f)
 }
 
-// allowed returns the classes of findings that the user does not count as failures.
+// allowed returns the classes of findings that --allow-… turns into notes.
 func (s *searcher) allowed() []search.Class {
 	var out []search.Class
 	if s.allowRaces {
@@ -89,12 +90,12 @@ func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) 
 	subject.search.Progress = p.show
 	report, err := s.search(ctx, &subject.search)
 	if err != nil {
-		report = nil // the error is enough
+		report = nil // an error is printed instead of counts
 	}
 	p.end(report)
 	switch {
 	case errors.Is(err, search.ErrUnmocked):
-		return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("%w\na search makes no real calls: add an answer for each to http in --mocks, as in {match: {method: POST, url: \"https://…\"}, respond: {status: 200}}", err))
+		return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("%w\na search makes no real calls: add a response for each to http in --mocks, such as {match: {method: POST, url: \"https://…\"}, respond: {status: 200}}", err))
 	case errors.Is(err, search.ErrUnending):
 		return nil, cli.Fail(cli.ExitLimit, err)
 	case err != nil:
@@ -115,7 +116,7 @@ func (s *searcher) search(ctx context.Context, base *search.Search) (*search.Rep
 	return base.Repeat(ctx, sc)
 }
 
-// keep writes the plans and the recording of the findings.
+// keep writes the files of --save and --record.
 func (s *searcher) keep(ctx context.Context, got *searched) error {
 	ctx = context.WithoutCancel(ctx)
 	for i, f := range got.Findings {
@@ -155,7 +156,7 @@ func (s *searcher) repeat(got *searched, f *search.Finding) string {
 	return s.commandLine + " --plan " + cli.Quote(string(text))
 }
 
-// searchProgress prints the progress of a search on stderr.
+// searchProgress prints the progress of a search to stderr.
 type searchProgress struct {
 	sh    *cli.Shell
 	began time.Time
@@ -167,13 +168,13 @@ type searchProgress struct {
 	executions int // of each run
 }
 
-// tellEvery is the interval of progress where there is no terminal.
-const tellEvery = 10 * time.Second
+// progressEvery is the interval of progress lines if stderr is no terminal.
+const progressEvery = 10 * time.Second
 
 func (p *searchProgress) show(state search.Progress) {
 	p.state = state
 	p.runs++
-	every := tellEvery
+	every := progressEvery
 	if p.sh.ErrTerminal {
 		every = cli.RedrawEvery
 	}

@@ -24,7 +24,7 @@ type printed struct {
 	fault bool
 }
 
-// writeStory prints what happened in order, with the faults where they occurred.
+// writeStory prints in order what happened, with the faults.
 func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 	processes := history.Count(max(f.Small.Processes, 1), "process")
 	executions := history.Count(max(f.Small.Executions, 1), "execution")
@@ -93,7 +93,7 @@ func (s *searcher) story(got *searched, f *search.Finding, on bool) []printed {
 	return lines
 }
 
-// The number of lines printed of a long story: at both ends, and around each fault.
+// The number of lines printed of a long story: at both ends and around each fault.
 const (
 	storyBegin  = 6
 	storyEnd    = 14
@@ -111,7 +111,7 @@ func excerpt(lines []printed) []printed {
 	}
 	var out []printed
 	left := 0
-	tell := func() {
+	omitted := func() {
 		if left > 0 {
 			out = append(out, printed{text: fmt.Sprintf("%14s (%s)\n", "…", history.Count(left, "line"))})
 		}
@@ -122,10 +122,10 @@ func excerpt(lines []printed) []printed {
 			left++
 			continue
 		}
-		tell()
+		omitted()
 		out = append(out, l)
 	}
-	tell()
+	omitted()
 	return out
 }
 
@@ -197,7 +197,7 @@ func commandText(service, commands string) string {
 	return "command " + commands
 }
 
-// raceMeaning explains which tasks race, and what to change.
+// raceMeaning explains which tasks race and suggests a change.
 func (*searcher) raceMeaning(f *search.Finding) string {
 	o := f.Orders
 	if text := eventMeaning(o); text != "" {
@@ -223,9 +223,9 @@ func (*searcher) raceMeaning(f *search.Finding) string {
 	case slices.ContainsFunc(f.Differ, func(u search.Unequal) bool { return strings.HasPrefix(u.Path, "/kept/") }):
 		return who + "\nOne of them overwrites what the other one has written meanwhile. Let the service make the change in one call, or check a version (If-Match),\nor make the changes one after the other."
 	case compete:
-		return who + "\nIf either outcome will do, say so with --allow-races. If not, run both and choose by what they answer, not by which is faster."
+		return who + "\nIf either outcome is acceptable, use --allow-races. If not, run both and choose by their results, not by which is faster."
 	default:
-		return who + "\nIf either outcome will do, say so with --allow-races. If not, run them one after the other."
+		return who + "\nIf either outcome is acceptable, use --allow-races. If not, run them one after the other."
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// write prints the findings of a search.
+// write prints a search and its findings.
 func (s *searcher) write(got *searched) {
 	w := s.sh.Out
 	name := s.document(got.search.Config.Definition).Name
@@ -72,7 +72,7 @@ func (s *searcher) failures(got *searched) int {
 	return n
 }
 
-// writeCounts prints what was tried.
+// writeCounts prints the numbers of runs, faults and outcomes.
 func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	of := func(n, of int) string {
 		if n == of {
@@ -110,7 +110,7 @@ func (s *searcher) writeCounts(w io.Writer, got *searched) {
 	}
 }
 
-// ages formats seconds, which may exceed the range of a duration.
+// ages formats seconds, which may exceed the range of time.Duration.
 func ages(seconds int64) string {
 	const year = 365 * 24 * 60 * 60
 	if seconds > year {
@@ -126,7 +126,7 @@ func (*searcher) share(got *searched, o search.Outcome) string {
 	return fmt.Sprintf(" (%s of %s)", history.Number(o.Runs), history.Count(got.Plain, "run"))
 }
 
-// longestOutput is the maximum length of an output in a line.
+// longestOutput is the maximum length of an output, in runes.
 const longestOutput = 160
 
 func (*searcher) outcomeText(got *searched, o search.Outcome) string {
@@ -171,19 +171,19 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	if !s.counts(f) {
 		style = cli.Yellow
 	}
-	say := func(format string, args ...any) {
+	printf := func(format string, args ...any) {
 		fmt.Fprintf(w, "   %s\n", strings.ReplaceAll(cli.Printable(got.redact(fmt.Sprintf(format, args...))), "\n", "\n   "))
 	}
 	fmt.Fprintf(w, "%d. %s: %s\n", n, cli.Paint(on, style, text), cli.Printable(got.redact(f.Rule)))
 	if f.Detail != "" && f.Orders == nil {
-		say("%s%s", f.Detail, more(f))
+		printf("%s%s", f.Detail, more(f))
 	}
 	if f.Companion != "" {
-		say("in %s", companionCount(got, f))
+		printf("in %s", companionCount(got, f))
 	} else {
-		say("%s", frequency(got.Report, f))
+		printf("%s", frequency(got.Report, f))
 	}
-	say("%s", s.meaning(got, f))
+	printf("%s", s.meaning(got, f))
 	s.writeTask(w, f)
 	switch {
 	case f.Orders != nil:
@@ -208,9 +208,9 @@ func more(f *search.Finding) string {
 	case n < 1:
 		return ""
 	case n == 1:
-		return ", and likewise with one other task"
+		return ", and one other task likewise"
 	default:
-		return ", and likewise with " + history.Count(n, "other task")
+		return ", and " + history.Count(n, "other task") + " likewise"
 	}
 }
 
@@ -236,7 +236,7 @@ func reduced(f *search.Finding) string {
 	case seen == 0:
 		return text
 	case needed == 0:
-		return text + "; it needs no fault"
+		return text + "; no fault is needed"
 	case needed < seen:
 		return fmt.Sprintf("%s and %s, of which %s enough", text, faultCount(seen), countVerb(needed))
 	default:
@@ -314,7 +314,7 @@ func hangMeaning(f *search.Finding) string {
 	return text
 }
 
-// onceMeaning explains why a call was made more than once, and what to do.
+// onceMeaning explains why a call was made more than once and suggests a change.
 func onceMeaning(f *search.Finding) string {
 	keys, runs := map[string]bool{}, map[string]bool{}
 	why := ""
@@ -385,7 +385,7 @@ func shifted(text, by string) string {
 	return out.String()
 }
 
-// mostDiffer is the maximum number of differing values printed.
+// mostDiffer is the maximum number of differing calls or values printed.
 const mostDiffer = 8
 
 // differences lists how a run differs from the usual outcome.

@@ -18,23 +18,23 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// timeline prints on stderr what happens as it happens: a line for each task that ends, and for the
-// start of each task that contains others.
+// timeline prints to stderr what happens: a line for each task that ends and for the start
+// of each task that contains others.
 type timeline struct {
 	sh    *cli.Shell
 	on    bool
-	real  bool // the times are those of this machine
+	real  bool // times are real, not virtual
 	color bool
 	start time.Time
 	defs  map[string]*dsl.Definition // by id
 	seen  map[string]int             // printed iterations, by execution and reference
 
-	retries map[string]int // retries set, by execution and run of the try
+	retries map[string]int // scheduled retries, by execution and run of the try
 
 	tasks, events int
 }
 
-// iterationsShown is how many iterations of a task are printed one by one.
+// iterationsShown is how many iterations of a task are printed.
 const iterationsShown = 10
 
 // NewTimeline returns a timeline on standard error whose times count from start.
@@ -52,7 +52,7 @@ func (l *timeline) Add(def *dsl.Definition, more []*dsl.Definition) {
 	}
 }
 
-// Observe prints events of histories.
+// Observe prints new events of histories.
 func (l *timeline) Observe(events []event.Event) {
 	if !l.on {
 		return
@@ -154,7 +154,7 @@ func (l *timeline) received(e event.Event) {
 	}
 }
 
-// missed prints an event that no execution took.
+// missed prints an event that no execution has taken.
 func (l *timeline) missed(m sim.Missed) {
 	if l.on {
 		e := m.Event
@@ -163,7 +163,7 @@ func (l *timeline) missed(m sim.Missed) {
 	}
 }
 
-// printed prints an operator's command to the execution, and its reason.
+// printed prints an operator's command and its reason.
 func (l *timeline) printed(e event.Event, glyph, style, what string) {
 	var said event.Ended
 	if json.Unmarshal(e.Data, &said) == nil && said.Reason != "" {
@@ -191,7 +191,7 @@ func (l *timeline) count(e event.Event) {
 	run := event.ParseRun(e.Task)
 	key := e.Execution + run.Ref
 	if l.seen[key]++; l.seen[key] == iterationsShown+1 && history.Index(run.Iteration) != "" {
-		l.line(e, e.Task, "…", "", "further turns are not shown")
+		l.line(e, e.Task, "…", "", "further iterations are not shown")
 	}
 }
 
@@ -211,13 +211,14 @@ func composite(t *dsl.Task) bool {
 	}
 }
 
-// label names a run of a task, and describes the task.
+// label names a run of a task and describes the task.
 func (l *timeline) label(e event.Event, t *dsl.Task) string {
 	run := event.ParseRun(e.Task)
 	return history.Run(t.Name, run.Iteration, run.Attempt) + "  " + graph.Detail(t)
 }
 
-// line prints one line: virtual time, depth, glyph and text, cut to the width of the terminal.
+// line prints one line: time, depth, glyph and text, truncated to the width of the
+// terminal.
 func (l *timeline) line(e event.Event, task, glyph, style, text string) {
 	if l.sh.ASCII() {
 		glyph = ASCIIGlyphs[glyph]
@@ -231,8 +232,8 @@ func (l *timeline) line(e event.Event, task, glyph, style, text string) {
 	fmt.Fprintf(l.sh.Err, "%s%s %s\n", before, cli.Paint(l.color && style != "", style, glyph), text)
 }
 
-// depth is the number of tasks and executions around a task. Inside a function, it is counted from
-// the call, which the iteration contains.
+// depth returns the number of tasks and executions that contain a task. Inside a function,
+// it counts from the call, which is part of the iteration.
 func depth(execution, task string) int {
 	run := event.ParseRun(task)
 	around := strings.Count(execution, ".")
@@ -284,14 +285,14 @@ func (l *timeline) end(r *sim.Result, took time.Duration) {
 		history.Count(r.Tasks, "task"), history.Count(r.Events, "event"), lasted)
 }
 
-// happened prints what the timeline of a run omits: timers that fire, and the end.
+// happened prints events that Observe omits: timeouts and the end.
 func (l *timeline) happened(e event.Event) {
 	switch e.Type {
 	case event.TimerFired:
 		var t event.Fired
 		if decide.DecodeData(e, &t) == nil && t.Kind == event.TimeoutTimer {
 			run := event.ParseRun(e.Task)
-			l.line(e, e.Task, "◔", cli.Yellow, history.Run(t.TaskName, run.Iteration, run.Attempt)+"  its timeout comes")
+			l.line(e, e.Task, "◔", cli.Yellow, history.Run(t.TaskName, run.Iteration, run.Attempt)+"  its timeout fires")
 		}
 	case event.WorkflowCompleted:
 		l.line(e, "", "✔", cli.Green, e.Workflow+" "+e.Execution+" completed")
@@ -303,7 +304,7 @@ func (l *timeline) happened(e event.Event) {
 	}
 }
 
-// reached prints a call that reaches its service.
+// reached prints a call that reached its service.
 func (l *timeline) reached(r *sim.Reached) {
 	text := fmt.Sprintf("%s %s reaches the service", r.Method, r.URL)
 	style := ""

@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// checkScreen refuses --tui where it cannot work.
+// checkScreen returns an error if --tui cannot work.
 func (r *Runner) checkScreen(context.Context, *sim.Config) error {
 	switch {
 	case !r.tui && r.paused:
@@ -27,14 +27,14 @@ func (r *Runner) checkScreen(context.Context, *sim.Config) error {
 	case !r.tui:
 		return nil
 	case r.redis != "":
-		return cli.Misusef("--tui goes with the virtual clock, not with --redis-url ('flunq top' shows a real engine)")
+		return cli.Misusef("--tui requires the virtual clock, not --redis-url ('flunq top' shows a real engine)")
 	default:
 		return NeedTerminal(r.Sh)
 	}
 }
 
-// NeedTerminal requires a terminal for output and one for keys: stdin may be the input of the
-// workflow.
+// NeedTerminal returns an error unless there is a terminal for output and one for keys.
+// Keys need not come from stdin, which may be the input of the workflow.
 func NeedTerminal(sh *cli.Shell) error {
 	if err := cli.CheckScreen(sh, "--tui"); err != nil || sh.InTerminal {
 		return err
@@ -46,11 +46,11 @@ func NeedTerminal(sh *cli.Shell) error {
 	return keys.Close()
 }
 
-// filmed runs the simulation and plays it in the terminal UI as it proceeds. When the user quits, a
-// run that has not ended is stopped.
-func (r *Runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result, err error) {
-	var tape bytes.Buffer
-	out := []io.Writer{&tape}
+// played runs the simulation and plays it in the terminal UI as it proceeds. If the user
+// quits, it stops a run that has not ended.
+func (r *Runner) played(ctx context.Context, cfg sim.Config) (result *sim.Result, err error) {
+	var recorded bytes.Buffer
+	out := []io.Writer{&recorded}
 	if r.printed != nil {
 		out = append(out, r.printed)
 	}
@@ -63,10 +63,10 @@ func (r *Runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result
 		out = append(out, f)
 	}
 	opts := PlaybackOptions(cfg)
-	opts.Place, opts.Still = "a run of "+r.source.Name, "this is a run inside of this process: nothing can be changed in it"
-	opts.Record = func(file string) error { return saveTape(file, tape.Bytes()) }
+	opts.Place, opts.Still = "a run of "+r.source.Name, "this is a run inside this process: nothing can be changed"
+	opts.Record = func(file string) error { return saveRecording(file, recorded.Bytes()) }
 	cli.Silence() // logs would overwrite the screen
-	s := &screening{playback: playback.New(opts), begun: make(chan struct{}), over: make(chan struct{})}
+	s := &playedRun{playback: playback.New(opts), begun: make(chan struct{}), over: make(chan struct{})}
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if r.paused {
@@ -82,8 +82,8 @@ func (r *Runner) filmed(ctx context.Context, cfg sim.Config) (result *sim.Result
 	return s.result, errors.Join(err, s.err)
 }
 
-// screening is a run that is shown in the terminal UI.
-type screening struct {
+// playedRun is a run that is shown in the terminal UI.
+type playedRun struct {
 	playback *playback.Playback
 	id       string        // of the execution; "" until the first event
 	begun    chan struct{} // closed at the first event, or at the end of a run without one
@@ -94,7 +94,7 @@ type screening struct {
 }
 
 // run runs the simulation.
-func (s *screening) run(ctx context.Context, cfg sim.Config, out io.Writer) {
+func (s *playedRun) run(ctx context.Context, cfg sim.Config, out io.Writer) {
 	cfg.Observe = func(events []event.Event) {
 		s.playback.Append(events)
 		if s.id == "" && len(events) > 0 {
@@ -116,7 +116,7 @@ func endNotes(result *sim.Result, err error) []string {
 	case err != nil:
 		return []string{err.Error()}
 	case result.Stop == sim.Never:
-		return []string{"it waits for something that will never come: " + strings.Join(result.Waiting, "; ")}
+		return []string{"it waits for something that never happens: " + strings.Join(result.Waiting, "; ")}
 	case result.Stop == sim.TimeUp, result.Stop == sim.TasksUp:
 		return []string{fmt.Sprintf("it was stopped by --%s", result.Stop)}
 	default:
@@ -124,20 +124,20 @@ func endNotes(result *sim.Result, err error) []string {
 	}
 }
 
-// saveTape writes a recording to a file that must not exist yet.
-func saveTape(file string, tape []byte) error {
+// saveRecording writes a recording to a file that must not exist.
+func saveRecording(file string, text []byte) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the recording: %w", err)
 	}
-	_, err = f.Write(tape)
+	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write the recording: %w", err)
 	}
 	return nil
 }
 
-// PlaybackOptions returns the options for playing a run of a configuration.
+// PlaybackOptions returns the options for playing a run of cfg.
 func PlaybackOptions(cfg sim.Config) playback.Options {
 	opts := playback.Options{
 		Definition: cfg.Definition, With: cfg.With, Tenant: cfg.Tenant, Start: cfg.Start, Pace: cfg.Pace, Now: time.Now,
@@ -156,7 +156,7 @@ func DataRedactor(secrets map[string]any) func([]byte) []byte {
 	return func(text []byte) []byte { return []byte(redact(string(text))) }
 }
 
-// PlaybackScreen returns the options of a screen that plays a recording, beginning with an
+// PlaybackScreen returns the options of a screen that plays a recording and first shows an
 // execution.
 func PlaybackScreen(sh *cli.Shell, title, execution string) tui.Options {
 	o := tui.Defaults()

@@ -26,7 +26,7 @@ func NewBenchCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Measure the engine against bare Redis commands",
 		Long: `Measures the rates of the services and, beside each, the limit of this machine: the rate of
 the bare commands, pipelined to the same Redis in the same run. The ratio is the rate as a
-share of that limit. Absolute figures differ between machines, ratios hardly do.
+share of that limit. Absolute figures differ between machines, ratios hardly.
 
 Without --redis-url it starts a redis-server on a free port, in a temporary folder. A Redis
 given by --redis-url must be empty, unless --yes is given: the bench uses its own tenants,
@@ -55,10 +55,10 @@ Scenarios:
 	f.DurationVar(&b.duration, "duration", usualDuration, "approximate length of each measurement")
 	f.IntVar(&b.timers, "timers", 1_000_000, "use `N` pending timers in the scenario idle")
 	f.IntVar(&b.processes, "processes", 0, "run the services in `N` separate processes")
-	f.BoolVar(&b.quick, "quick", false, "use small numbers, to check that everything works")
+	f.BoolVar(&b.quick, "quick", false, "use small numbers, to check that the bench works")
 	f.StringVar(&b.profiles, "profile", "", "write a profile of each scenario to `FOLDER` (see go tool pprof)")
 	f.BoolVar(&b.runServices, "run-services", false, "")
-	_ = f.MarkHidden("run-services") // the flag is there
+	_ = f.MarkHidden("run-services") // the flag is defined above
 	offerScenarios(c)
 	c.RunE = func(c *cobra.Command, _ []string) error { sh.RelaxGC(); return b.run(c.Context()) }
 	return c
@@ -175,12 +175,12 @@ func (b *bencher) check() error {
 	case b.processes < 0 || b.processes > 64:
 		return cli.Misusef("--processes %d: want 0 to 64", b.processes)
 	case b.url != "" && b.aof.String() != "off":
-		return cli.Misusef("--aof is for a Redis of the bench's own, not for that of --redis-url")
+		return cli.Misusef("--aof applies to the Redis that bench starts, not to --redis-url")
 	}
 	return nil
 }
 
-// redis returns the URL of the given Redis, or starts a redis-server and returns its URL.
+// redis returns the URL of the given Redis or of a redis-server that it starts.
 func (b *bencher) redis(ctx context.Context) (url string, stop func(), err error) {
 	if b.url != "" {
 		return b.url, func() {}, b.empty(ctx)
@@ -199,7 +199,7 @@ func (b *bencher) redis(ctx context.Context) (url string, stop func(), err error
 	return server.URL, server.Close, nil
 }
 
-// empty refuses a Redis that contains keys, unless --yes is given.
+// empty returns an error if Redis contains keys and --yes is not given.
 func (b *bencher) empty(ctx context.Context) error {
 	rdb, err := store.Dial(ctx, b.url)
 	if errors.Is(err, store.ErrUnreachable) {
@@ -213,7 +213,7 @@ func (b *bencher) empty(ctx context.Context) error {
 	if err != nil || empty || b.yes {
 		return err
 	}
-	return cli.Misusef("%s is not empty: a bench would slow down its users\nname an empty database, or use --yes: the bench removes all that it writes", store.Redacted(b.url))
+	return cli.Misusef("%s is not empty: a bench would slow down its users\nname an empty database or use --yes; the bench removes everything that it writes", store.Redacted(b.url))
 }
 
 // write prints the results so far and returns an error if the bench did not finish.
@@ -230,7 +230,7 @@ func (b *bencher) write(ctx context.Context, report *bench.Report, err error) er
 		b.table(report)
 	}
 	if err != nil && ctx.Err() != nil {
-		return cli.Fail(cli.ExitInterrupted, errors.New("interrupted: what was known so far"))
+		return cli.Fail(cli.ExitInterrupted, errors.New("interrupted: results so far"))
 	}
 	return err
 }

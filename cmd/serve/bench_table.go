@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// table prints a report for people.
+// table prints a report as text.
 func (b *bencher) table(report *bench.Report) {
 	h := report.Head
 	set := h.Settled

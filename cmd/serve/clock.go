@@ -93,7 +93,7 @@ func (k *clockCommand) verb(ctx context.Context, verb string) error {
 	return nil
 }
 
-// clockCode adds the exit code that belongs to an error of the clock.
+// clockCode adds the exit code to an error of the clock.
 func clockCode(err error) error {
 	switch {
 	case errors.Is(err, actions.ErrClock):
@@ -126,18 +126,18 @@ func (k *clockCommand) advance(ctx context.Context, text string) error {
 	if k.format.String() != "text" {
 		err = cli.WriteValue(k.sh.Out, k.format.String(), move)
 	} else {
-		k.tell(move)
+		k.print(move)
 	}
 	if err == nil && !move.Done {
 		left := history.Duration(move.Target.Sub(move.Now))
-		return cli.Fail(cli.ExitLimit, fmt.Errorf("the clock stands at %s, %s before the end: %s; wait for what takes real time and advance again",
+		return cli.Fail(cli.ExitLimit, fmt.Errorf("the clock is at %s, %s before the target: %s; wait until the work that takes real time is done and advance again",
 			move.Now.Format(time.RFC3339Nano), left, move.Busy))
 	}
 	return err
 }
 
-// tell prints how far the clock moved, and which timers fired.
-func (k *clockCommand) tell(move dev.Move) {
+// print prints how far the clock moved and which timers fired.
+func (k *clockCommand) print(move dev.Move) {
 	const most = 20
 	for i, t := range move.Timers {
 		if i == most {

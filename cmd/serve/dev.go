@@ -44,12 +44,14 @@ func NewDevCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dev [FOLDER]",
 		Short: "Run an engine for development, with its own Redis",
-		Long: `Runs a whole engine in this process: an in-memory Redis on a loopback port, the
-worker, executor and timer services. Other commands find it without configuration. The workflow documents of FOLDER (or a single one) are registered, and again when they
-change. Calls go out, even to this machine and its network, unless --mocks answers them.
+		Long: `Runs a whole engine in this process: an in-memory Redis on a loopback port, and the
+worker, executor and timer services. Other commands find it without configuration. The
+workflow documents of FOLDER (or a single one) are registered, and again when they
+change. Calls are really made, even to this machine and its network, unless --mocks
+answers them.
 
-With --clock virtual the clock runs at real speed, and 'flunq clock advance 3d' moves it
-three days ahead at once: it stops at every timer on the way, so nothing is skipped.
+With --clock virtual the clock runs at real speed until 'flunq clock advance 3d' moves it
+three days ahead. It stops at every timer on the way, so nothing is skipped.
 
 --data FILE keeps the data across restarts: it is saved every few seconds and at the end.
 Ctrl-C stops the engine.`,
@@ -80,7 +82,7 @@ Ctrl-C stops the engine.`,
 	return c
 }
 
-// atMostOne accepts one argument, described by what, or none.
+// atMostOne accepts at most one argument, described by what.
 func atMostOne(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -148,7 +150,7 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	opts.Retention = d.set.Retention()
 	opts.Calls = cli.LocalLimits()
 	for _, r := range []*engine.Reading{&opts.Worker, &opts.Executor, &opts.Timer} {
-		r.Block = min(r.Block, stopsAfter) // stopping waits for blocked reads
+		r.Block = min(r.Block, stopsWithin) // stopping waits for blocked reads
 	}
 	if d.secrets != "" {
 		opts.Secrets, err = cli.ReadSecrets(ctx, d.sh, d.secrets)
@@ -156,8 +158,8 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	return opts, d.shortLog(), err
 }
 
-// stopsAfter is how long a blocked read may delay stopping.
-const stopsAfter = 250 * time.Millisecond
+// stopsWithin is how long a blocked read may delay stopping.
+const stopsWithin = 250 * time.Millisecond
 
 // shortLog returns a log for an interactive terminal: its times have no date.
 func (d *developer) shortLog() *slog.Logger {
@@ -172,7 +174,7 @@ func (d *developer) shortLog() *slog.Logger {
 	}))
 }
 
-// open starts the Redis.
+// open starts the in-memory Redis.
 func (d *developer) open(ctx context.Context) error {
 	opts := dev.Options{Port: d.port, Data: d.data, Groups: []string{d.set.Worker.Group, d.set.Executor.Group, d.set.Timer.Group}}
 	if d.port < 0 || d.port > 65535 {
@@ -197,19 +199,19 @@ func (d *developer) open(ctx context.Context) error {
 	d.redis, err = dev.Open(ctx, opts)
 	switch {
 	case errors.Is(err, dev.ErrTaken) && known && before.URL == "redis://127.0.0.1:"+strconv.Itoa(d.port):
-		return cli.Misusef("flunq dev (pid %d) runs on %s already: stop it, or choose another --port (0: any)", before.PID, before.URL)
+		return cli.Misusef("flunq dev (pid %d) is already running on %s: stop it or choose another --port (0: any)", before.PID, before.URL)
 	case errors.Is(err, dev.ErrTaken):
 		return cli.Misusef("--port %d: %v; choose another (0: any)", d.port, err)
 	case err != nil:
 		return cli.Fail(cli.ExitMisuse, err)
 	}
 	if known {
-		d.sh.Hint("another flunq dev (pid %d) runs on %s: the commands find this one from now on", before.PID, before.URL)
+		d.sh.Hint("another flunq dev (pid %d) runs on %s: from now on commands use this one", before.PID, before.URL)
 	}
 	return nil
 }
 
-// transport returns how calls go out.
+// transport returns the transport of calls: real or mocked.
 func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
 	if d.mocks == "" {
 		return httpcall.Outward(httpcall.NewTransport(cli.LocalLimits())), nil
@@ -219,23 +221,23 @@ func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
 		return nil, err
 	}
 	if len(mocks.Events) > 0 {
-		d.sh.Hint("%s: its events are not sent; 'flunq emit' sends some", d.mocks)
+		d.sh.Hint("%s: its events are not sent; use 'flunq emit'", d.mocks)
 	}
 	return mocks.Transport(d.redis.Sleep, nil), nil
 }
 
 const (
-	lookEvery = 500 * time.Millisecond // the interval of checks for changed documents
-	saveEvery = 3 * time.Second
+	lookEvery = 500 * time.Millisecond // checks for changed documents
+	saveEvery = 3 * time.Second        // saves of the data
 )
 
-// live runs the services, registers changed documents, saves the data, and stops everything in
-// order.
+// live runs the services until they stop. Meanwhile it registers changed documents and
+// saves the data.
 func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Logger, docs *documents) (err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- d.startServices(running, d.rdb, opts, log) }()
+	go func() { done <- d.services(running, d.rdb, opts, log) }()
 	d.announce()
 	defer d.state.Remove(d.sh)
 	docs.look(ctx)
@@ -256,8 +258,8 @@ func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Log
 	}
 }
 
-// startServices runs the services on a Redis until ctx ends.
-func (d *developer) startServices(ctx context.Context, rdb wire.Redis, opts engine.Options, log *slog.Logger) error {
+// services runs the services until ctx ends.
+func (d *developer) services(ctx context.Context, rdb wire.Redis, opts engine.Options, log *slog.Logger) error {
 	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, http: d.http, given: d.http != ""})
 }
 
@@ -265,7 +267,7 @@ func (d *developer) startServices(ctx context.Context, rdb wire.Redis, opts engi
 func (d *developer) announce() {
 	c := d.redis.Clock()
 	d.state = cli.DevState{URL: d.redis.URL(), PID: os.Getpid(), Started: c.Started, Clock: c.Mode, Tenant: d.tenant}
-	found := d.state.Write(d.sh)
+	unpublished := d.state.Write(d.sh)
 	clock := "real"
 	if c.Mode == dev.Virtual {
 		clock = "virtual at " + c.Now.Format(time.RFC3339Nano)
@@ -275,8 +277,8 @@ func (d *developer) announce() {
 	}
 	fmt.Fprintf(d.sh.Out, "flunq dev listens on %s (tenant %s, clock %s)\n", d.state.URL, d.tenant, clock)
 	switch {
-	case found != nil:
-		d.sh.Hint("%v: give them --redis-url %s", found, d.state.URL)
+	case unpublished != nil:
+		d.sh.Hint("%v: give them --redis-url %s", unpublished, d.state.URL)
 	case c.Mode == dev.Virtual:
 		d.sh.Hint("other commands find it: flunq ps, flunq clock advance 3d; Ctrl-C stops it")
 	default:
@@ -284,7 +286,7 @@ func (d *developer) announce() {
 	}
 }
 
-// save writes changed data to the file; at the end, it also writes the time.
+// save writes changed data to the file, at the end also the time.
 func (d *developer) save(ctx context.Context, end bool) error {
 	if end {
 		return d.redis.SaveAll(context.WithoutCancel(ctx))

@@ -22,9 +22,9 @@ type documents struct {
 	folder string // or a single file; "" if there is none
 	tenant string
 
-	seen  string            // the files at the last check, with their sizes and times
-	texts map[string]string // the text of each document, by file
-	whose map[string]string // the file of each workflow and version
+	seen  string            // signature of the files at the last check
+	texts map[string]string // documents by file
+	files map[string]string // files by workflow and version
 
 	secrets map[string]any // of the engine
 	from    string         // the file of the secrets, "" if there is none
@@ -60,13 +60,13 @@ func (d *documents) look(ctx context.Context) {
 	}
 	for file := range d.texts {
 		if _, still := texts[file]; !still && !first {
-			d.sh.Hint("%s is gone; what it registered stays", cli.Printable(file))
+			d.sh.Hint("%s is gone; its workflows stay registered", cli.Printable(file))
 		}
 	}
 	d.texts = texts
 }
 
-// signature returns a text that changes when a file that may be a document changes.
+// signature returns a string that changes when a file that may be a document changes.
 func (d *documents) signature() string {
 	var b strings.Builder
 	b.WriteString("at\n") // differs from the initial signature
@@ -92,7 +92,7 @@ func (d *documents) signature() string {
 	return b.String()
 }
 
-// register registers a document under its name and version, or shows its mistakes.
+// register registers a document under its name and version, or prints its mistakes.
 func (d *documents) register(ctx context.Context, file string, text []byte) {
 	def, warnings, err := dsl.Parse(file, text)
 	if err != nil {
@@ -110,13 +110,13 @@ func (d *documents) register(ctx context.Context, file string, text []byte) {
 		}
 		return
 	}
-	if d.whose == nil {
-		d.whose = map[string]string{}
+	if d.files == nil {
+		d.files = map[string]string{}
 	}
-	if other := d.whose[name]; other != "" && other != file {
-		fmt.Fprintf(d.sh.Err, "%s: takes the place of %s, which has the same name and version\n", cli.Printable(file), cli.Printable(other))
+	if other := d.files[name]; other != "" && other != file {
+		fmt.Fprintf(d.sh.Err, "%s replaces %s, which has the same name and version\n", cli.Printable(file), cli.Printable(other))
 	}
-	d.whose[name] = file
+	d.files[name] = file
 	if missing := cli.MissingSecrets(def, file, d.secrets, d.from); missing != nil {
 		missing.RenderAsWarnings(d.sh.Err, d.sh.ErrColor())
 	}

@@ -1,5 +1,5 @@
-// Package serve holds the commands that run an engine: serve and dev with its clock, and bench,
-// which measures one.
+// Package serve contains the commands that run an engine: serve, dev with its clock, and
+// bench.
 package serve
 
 import (
@@ -32,13 +32,14 @@ func NewServeCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the services against a real Redis",
-		Long: `Runs the worker, the executor and the timer service in one process, or some of
-them with --only. Any number of processes on any number of machines share the work through the consumer groups of one Redis; if one dies, the others take over.
+		Long: `Runs the worker, the executor and the timer service in one process, or some of them with
+--only. Any number of processes on any number of machines share the work through the
+consumer groups of one Redis. If one dies, the others take over.
 
 Without --tenant it serves all tenants that it finds in Redis, except those whose names
 begin with "private.": these need a process that names them. While Redis is unavailable
 it waits. SIGTERM and Ctrl-C stop it, even if Redis hangs: it reads nothing new, finishes
-work under way within seconds, and hands back messages that it has not begun.
+running work within seconds, and hands back messages that it has not begun.
 
 Settings come from flags, then the environment, then the configuration file; 'flunq config
 show' lists them with their values. Three defaults differ from flunq.io's documentation:
@@ -46,9 +47,9 @@ events of dead consumers are claimed (…_RECLAIM_ENABLED is true), 100 events a
 once (…_STREAM_BATCH), and 16 tasks of one tenant run at once (EXECUTOR_CONCURRENCY),
 however many hang. 'flunq help limits' lists the limits of a process.
 
-Ended executions are kept for ever, unless --keep-finished (KEEP_FINISHED) limits how long,
-or KEEP_FINISHED_COUNT how many of each tenant: then any process removes them, with their
-histories, a few at a time. An execution whose parent is running, or that is retried,
+Ended executions are kept for ever, unless --keep-finished (KEEP_FINISHED) limits how long
+or KEEP_FINISHED_COUNT limits how many of each tenant. Then the processes remove them and
+their histories, a few at a time. An execution that is retried or whose parent is running
 stays. Use the same settings in every process.
 
 On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Prometheus).`,
@@ -129,9 +130,10 @@ func (s *server) run(ctx context.Context) error {
 	})
 }
 
-// await connects to Redis, and retries while it is unavailable. It returns nil if ctx ends first.
+// await connects to Redis and retries while it is unavailable. It returns nil if ctx ends
+// first.
 func (s *server) await(ctx context.Context, log *slog.Logger) (*cli.Remote, error) {
-	const pause, rounds = 2 * time.Second, 15 // a message every half minute
+	const pause, rounds = 2 * time.Second, 15 // one log message per 30 s
 	for n := 0; ; n++ {
 		r, err := s.target.Connect(ctx)
 		if err == nil {
@@ -142,7 +144,7 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*cli.Remote, erro
 			r.Close()
 		}
 		if ctx.Err() != nil {
-			return nil, nil //nolint:nilerr // it was stopped while it waited
+			return nil, nil //nolint:nilerr // the process was stopped
 		}
 		if !store.Away(err) {
 			return nil, err
@@ -158,25 +160,25 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*cli.Remote, erro
 	}
 }
 
-// warnOfAddress warns of a connection that others can read.
+// warnOfAddress logs a warning if others can read the connection.
 func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *cli.Remote) {
 	client, ok := r.Redis.(*redis.Client)
 	if !ok {
 		return
 	}
 	opts := client.Options()
-	host, _, _ := net.SplitHostPort(opts.Addr) // a sentinel's client has no address
+	host, _, _ := net.SplitHostPort(opts.Addr) // a Sentinel client has no address
 	ip := net.ParseIP(host)
 	local := host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || opts.Network == "unix"
 	switch {
 	case opts.TLSConfig != nil && opts.TLSConfig.InsecureSkipVerify:
-		log.WarnContext(ctx, "the certificate of Redis is not verified (skip_verify): anyone in between can read and change everything")
+		log.WarnContext(ctx, "the certificate of Redis is not verified (skip_verify): anyone in between can read and change all data")
 	case opts.TLSConfig == nil && !local:
-		log.WarnContext(ctx, "the connection to Redis is not encrypted, and leaves this machine: rediss:// encrypts it", "host", host)
+		log.WarnContext(ctx, "the connection to Redis leaves this machine unencrypted: use rediss://", "host", host)
 	}
 }
 
-// tenants sets which tenants are served: one, or all.
+// tenants sets which tenants are served: one or all.
 func (s *server) tenants(opts *engine.Options, r *cli.Remote) {
 	if s.target.Tenant == "" && r.Tenant == cli.DefaultTenant {
 		opts.Discover = true
@@ -213,7 +215,7 @@ func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options,
 	return opts, err
 }
 
-// newLog returns the log of the services, on stderr.
+// newLog returns the logger of the services, which writes to stderr.
 func newLog(sh *cli.Shell, set cli.Settings, level, format string) (*slog.Logger, error) {
 	at := set.LogLevel
 	if level != "" {
@@ -241,13 +243,13 @@ type served struct {
 	rdb   wire.Redis
 	opts  engine.Options
 	log   *slog.Logger
-	http  string // address; "" for none
-	given bool   // the user asked for exactly this address
+	http  string // address; "": none
+	given bool   // the user has chosen the address
 
 	intervals telemetry.Intervals // zero: no telemetry
 }
 
-// serve runs the services until ctx ends, and answers health checks over HTTP.
+// serve runs the services and answers health checks until ctx ends.
 func serve(ctx context.Context, s served) error {
 	registry := prometheus.NewRegistry()
 	watch := telemetry.New(s.log, registry)
@@ -265,27 +267,27 @@ func serve(ctx context.Context, s served) error {
 	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
 		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", address)
 	if leases := otherLeases(ctx, e.Store, s.opts.Lease); len(leases) > 0 {
-		s.log.WarnContext(ctx, "other processes have a different LEASE: the one with the shorter lease repeats calls that another is still making; set the same value everywhere",
+		s.log.WarnContext(ctx, "other processes have a different LEASE: one with a shorter lease repeats calls that another is still making; set the same value everywhere",
 			"lease", s.opts.Lease, "others", leases)
 	}
 	if s.intervals != (telemetry.Intervals{}) {
 		go watch.Report(ctx, e, s.intervals)
 	}
 	ended := make(chan struct{})
-	go letGo(ctx, s.rdb, ended)
+	go closeHanging(ctx, s.rdb, ended)
 	err = e.Run(ctx, s.log)
 	close(ended)
 	if ctx.Err() != nil && errors.Is(err, redis.ErrClosed) {
-		s.log.WarnContext(context.WithoutCancel(ctx), "stopped while Redis did not answer: other processes take over what was under way")
+		s.log.WarnContext(context.WithoutCancel(ctx), "stopped while Redis did not answer: other processes will claim the unfinished work")
 		err = nil
 	}
 	s.log.InfoContext(context.WithoutCancel(ctx), "stopped", "process", s.opts.Process)
 	return err
 }
 
-// letGo closes the connections to a Redis that hangs while the process stops: reads under way would
-// wait for it. Other processes take over what this one held.
-func letGo(ctx context.Context, rdb wire.Redis, ended <-chan struct{}) {
+// closeHanging closes the connections to a Redis that hangs while the process stops, since
+// pending reads would wait for it. Other processes claim the unfinished work.
+func closeHanging(ctx context.Context, rdb wire.Redis, ended <-chan struct{}) {
 	const grace, answer = 3 * time.Second, time.Second
 	select {
 	case <-ended:
@@ -315,11 +317,11 @@ func letGo(ctx context.Context, rdb wire.Redis, ended <-chan struct{}) {
 	}
 }
 
-// otherLeases returns the differing leases of other running processes.
+// otherLeases returns the leases of other running processes that differ from ours.
 func otherLeases(ctx context.Context, st *store.Store, ours time.Duration) (others []string) {
 	all, now, err := st.Processes(ctx)
 	if err != nil {
-		return nil // Redis is unavailable again: the services report it
+		return nil // Redis is unavailable again, which the services report
 	}
 	for i := range all {
 		if p := &all[i]; p.Alive(now) && p.LeaseMS > 0 && p.LeaseMS != ours.Milliseconds() {
@@ -329,8 +331,8 @@ func otherLeases(ctx context.Context, st *store.Store, ours time.Duration) (othe
 	return others
 }
 
-// answer listens for health checks. If another process on the same machine uses the default
-// address, any free port is used.
+// answer listens for health checks. If the default address is in use, it listens on any
+// free port.
 func (s served) answer(ctx context.Context, handler http.Handler) (address string, stop func(), err error) {
 	if s.http == "" {
 		return "", func() {}, nil
@@ -346,7 +348,7 @@ func (s served) answer(ctx context.Context, handler http.Handler) (address strin
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.ErrorContext(ctx, "health checks are not answered any more", "err", err)
+			s.log.ErrorContext(ctx, "health checks are no longer answered", "err", err)
 		}
 	}()
 	return l.Addr().String(), func() { _ = server.Close() }, nil

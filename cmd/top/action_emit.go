@@ -102,7 +102,7 @@ func setAttribute(e *event.Event, name string, value any) error {
 	case !actions.AttributeName(name):
 		return fmt.Errorf("attribute %q: want a name of lower-case letters and digits", name)
 	case slices.Contains(actions.OwnAttributes(), name):
-		return fmt.Errorf("attribute %s is the engine's own", name)
+		return fmt.Errorf("the engine sets attribute %s itself", name)
 	}
 	switch value.(type) {
 	case nil, map[string]any, []any:

@@ -48,7 +48,7 @@ func TestTimerActions(t *testing.T) {
 	one, two, three := w.timerOf("one"), w.timerOf("two"), w.timerOf("three")
 	fire := tui.Action{Verb: tui.Fire, Table: tui.Timers, IDs: []string{one.ID}}
 	text, danger := w.plan(fire)
-	wants(t, text, "fire 1 timer of tenant default", "wait of one /do/0/rest fires now: the execution goes on")
+	wants(t, text, "fire 1 timer of tenant default", "wait of one /do/0/rest fires now: the execution continues")
 	if n := w.rdb.ZCard(t.Context(), "flunq:timers:all").Val(); n != 3 || danger {
 		t.Errorf("after a plan there are %d timers; dangerous: %v", n, danger)
 	}
@@ -109,7 +109,7 @@ func TestExecutionActions(t *testing.T) {
 		return tui.Action{Verb: verb, Table: tui.Executions, IDs: ids, Text: "because"}
 	}
 	text, _ := w.plan(on(tui.Suspend, "one", "bad"))
-	wants(t, text, "suspend 2 executions of tenant default", "one (waiting) begins no further task", "not: execution bad is faulted already")
+	wants(t, text, "suspend 2 executions of tenant default", "one (waiting) begins no further task", "not: execution bad is already faulted")
 	wants(t, w.do(on(tui.Suspend, "one")), "suspend requested: one")
 	w.becomes("one", tui.Suspended)
 	if _, err := w.source.Plan(t.Context(), on(tui.Suspend, "one")); err == nil {
@@ -193,8 +193,8 @@ func TestEmit(t *testing.T) {
 		"[1]":                                  "want an event",
 		"{":                                    "neither JSON nor YAML",
 		"{source: /shop}":                      "has no type",
-		"{type: io.flunq.task.completed}":      "the engine's own",
-		"{type: a, tenantid: other}":           "the engine's own",
+		"{type: io.flunq.task.completed}":      "reserved for the engine",
+		"{type: a, tenantid: other}":           "the engine sets",
 		"{type: a, Big: x}":                    "lower-case",
 		"{type: a, list: [1]}":                 "want text",
 		"{type: a, source: ''}":                "not empty",

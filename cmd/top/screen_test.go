@@ -69,7 +69,7 @@ func (w *environment) fires(term *terminal) {
 	term.keys("Enter")
 	term.shows("1 of 1", "order-1", "/do/", "!order-2")
 	term.keys("F")
-	term.shows("fires now", "the execution goes on")
+	term.shows("fires now", "the execution continues")
 	if x := must(w.store.Execution(w.Context(), tenant, "order-1"))(w); x.Status != "waiting" {
 		w.Errorf("unasked order-1 became %s", x.Status)
 	}

@@ -103,5 +103,5 @@ func (t *terminal) over() {
 			return
 		}
 	}
-	t.Fatalf("flunq goes on:\n%s", t.screen())
+	t.Fatalf("flunq is still running:\n%s", t.screen())
 }

@@ -75,7 +75,7 @@ func (v *Virtual) move(ctx context.Context, m tui.Move) error {
 	}
 	moved, err := actions.MoveClock(ctx, v.rdb, now.Now, to)
 	if errors.Is(err, context.DeadlineExceeded) || err == nil && !moved.Done {
-		return fmt.Errorf("the clock stands at %s, %s before the end: %s", instant(moved.Now), moved.Target.Sub(moved.Now), moved.Busy)
+		return fmt.Errorf("the clock is at %s, %s before the target: %s", instant(moved.Now), moved.Target.Sub(moved.Now), moved.Busy)
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func TestVirtualClock(t *testing.T) {
 	move(tui.Move{Verb: tui.Seek, To: start.Add(80 * time.Hour)})
 	w.becomes("long", tui.Completed)
 	if c := move(tui.Move{Verb: tui.Play}); c.Paused {
-		t.Errorf("it goes on: %+v", c)
+		t.Errorf("it is still running: %+v", c)
 	}
 	for _, m := range []tui.Move{
 		{Verb: tui.Seek, To: start}, {Verb: tui.Advance, By: -time.Hour}, {Verb: tui.NextTimer}, {Verb: tui.LastTimer}, {Verb: tui.NextEvent}, {Verb: tui.Pace, Speed: 4},

@@ -212,7 +212,7 @@ func (h *searchState) unending(ctx context.Context, t *sim.Trial) error {
 	case h.engineFails(ctx):
 		return nil
 	case t.Stop == sim.Never && len(t.Waiting) > 0:
-		return fmt.Errorf("%w: it waits for something that will never come:\n  %s\nsend what it waits for with an events entry in --mocks, or give the task a timeout",
+		return fmt.Errorf("%w: it waits for something that never happens:\n  %s\nsend what it waits for with an events entry in --mocks, or give the task a timeout",
 			ErrUnending, strings.Join(t.Waiting, "\n  "))
 	case t.Stop == sim.Never:
 		return fmt.Errorf("%w: it is %s, and nothing more will happen", ErrUnending, t.Status)
