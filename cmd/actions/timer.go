@@ -43,7 +43,7 @@ func Consequence(p timers.Pending, status string) string {
 	case p.Kind == event.RetryTimer:
 		return "the task is retried"
 	default:
-		return "the execution goes on"
+		return "the execution continues"
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func NewGraphCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "graph FILE",
-		Short: "Draw the workflow",
+		Short: "Draw a workflow",
 		Long: `Draws a workflow: as a tree for the terminal (text), as a Mermaid flowchart, which GitHub
 and GitLab render, or as nodes and edges (json). The default is text on a terminal and
 mermaid elsewhere. FILE may be "-" for stdin.`,
@@ -50,8 +50,7 @@ mermaid elsewhere. FILE may be "-" for stdin.`,
 	return c
 }
 
-// readDefinition reads one document and prints its mistakes to stderr. It ignores warnings, which
-// validate reports.
+// readDefinition reads a document and prints its mistakes to stderr. It ignores warnings.
 func readDefinition(ctx context.Context, sh *cli.Shell, file string) (*dsl.Definition, error) {
 	source, err := cli.ReadWorkflow(ctx, sh, file)
 	if err != nil {

@@ -37,10 +37,10 @@ type replaying struct {
 
 	files, differing, broken int
 	unfinished, migratable   int      // executions compared with the changed document
-	others                   []string // recordings of other workflows than that of --workflow
+	others                   []string // recordings of workflows other than that of --workflow
 }
 
-// replayRow is the result for one recording, in the JSON output.
+// replayRow is the result for one recording in the JSON output.
 type replayRow struct {
 	*recording.Verdict
 
@@ -59,8 +59,8 @@ func NewReplayCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "replay FILE…",
 		Short: "Replay recordings and show the first difference",
 		Long: `Replays recordings made by 'flunq run --record FILE' or 'flunq history ID -o jsonl'.
-Everything that came from outside is taken from the file: answers to calls, events,
-times. No call goes out. Every decision, result and request is compared with the
+Everything that came from outside is taken from the file: responses, events and times.
+No calls are made. Every decision, result and request is compared with the
 recording; the first difference is explained from both sides (exit code 4). A folder
 stands for all recordings (*.jsonl) in it, as a regression suite.
 
@@ -74,8 +74,8 @@ the start (PT36H, 36h), or the number of an event.
 
 Without --full, decisions and calls are replayed but no engine runs. This is fast, and
 does not depend on the order in which an engine handles independent events. --full
-also repeats the whole simulation. A recording never contains secrets: placeholders
-stand for them, unless --secrets gives them.
+also repeats the whole simulation. A recording never contains secrets; replay uses
+placeholders unless --secrets provides them.
 
 --tui replays one recording and then plays it in the terminal UI, or pauses at the
 moment of --at. If the replay diverges, playback ends there.`,
@@ -84,7 +84,7 @@ moment of --at. If the replay diverges, playback ends there.`,
   flunq replay order.jsonl --at PT36H
   flunq replay order.jsonl --tui       # watch it, back and forth
   flunq history order-7 -o jsonl > order-7.jsonl
-  flunq replay order-7.jsonl --workflow order.yaml   # what would that change?
+  flunq replay order-7.jsonl --workflow order.yaml   # what would change?
   flunq replay recordings/ -o jsonl`,
 		GroupID: cli.GroupDevelop,
 		Args:    cli.SomeArguments("recording"),
@@ -94,7 +94,7 @@ moment of --at. If the replay diverges, playback ends there.`,
 	f.StringVar(&r.workflow, "workflow", "", "use the changed document in `FILE` instead of the recorded one")
 	f.StringVar(&r.at, "at", "", "stop at `MOMENT` and show the state: a time, a duration since the start, or the number of an event")
 	f.BoolVar(&r.full, "full", false, "also repeat the whole simulation")
-	f.BoolVar(&r.strict, "strict-order", false, "report a different order of independent events, too")
+	f.BoolVar(&r.strict, "strict-order", false, "also report a different order of independent events")
 	f.StringVar(&r.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.BoolVar(&r.tui, "tui", false, "play the recording in the terminal UI, back and forth")
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data, the difference")
@@ -145,7 +145,7 @@ func (r *replaying) run(ctx context.Context, args []string) error {
 // read reads the files named by flags.
 func (r *replaying) read(ctx context.Context) (err error) {
 	if r.full && (r.workflow != "" || r.at != "") {
-		return cli.Misusef("--full excludes --workflow and --at: it runs what was recorded, to its end")
+		return cli.Misusef("--full excludes --workflow and --at: it runs the recorded document to its end")
 	}
 	r.opts = recording.ReplayOptions{StrictOrder: r.strict, Full: r.full}
 	if r.at != "" {
@@ -188,11 +188,11 @@ func momentOf(text string) (*recording.Moment, error) {
 	return &recording.Moment{After: d}, nil
 }
 
-// all replays the files on all cores, and prints the results in the order of the files.
+// all replays the files on all cores and prints the results in the order of the files.
 func (r *replaying) all(ctx context.Context, files []string) error {
 	replayer := recording.NewReplayer(r.opts)
 	ahead := make(chan chan replayRow, 4*runtime.GOMAXPROCS(0))
-	space := make(chan struct{}, runtime.GOMAXPROCS(0))
+	running := make(chan struct{}, runtime.GOMAXPROCS(0))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -204,10 +204,10 @@ func (r *replaying) all(ctx context.Context, files []string) error {
 			case <-ctx.Done():
 				return
 			}
-			space <- struct{}{}
+			running <- struct{}{}
 			go func() {
 				row <- r.one(ctx, replayer, file)
-				<-space
+				<-running
 			}()
 		}
 	}()
@@ -219,7 +219,7 @@ func (r *replaying) all(ctx context.Context, files []string) error {
 	return ctx.Err()
 }
 
-// one replays a file.
+// one replays one file.
 func (r *replaying) one(ctx context.Context, replayer *recording.Replayer, file string) replayRow {
 	row := replayRow{File: cli.DisplayName(file)}
 	src, err := r.contents(ctx, file)
@@ -242,7 +242,7 @@ func (r *replaying) one(ctx context.Context, replayer *recording.Replayer, file 
 	}
 	row.Verdict, row.err = replayer.Replay(ctx, rec)
 	if row.err == nil && r.opts.At != nil && row.Agrees && len(row.States) == 0 {
-		row.err = fmt.Errorf("%s: --at %s lies before the start", row.File, r.at)
+		row.err = fmt.Errorf("%s: --at %s is before the start", row.File, r.at)
 	}
 	return row
 }

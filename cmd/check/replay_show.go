@@ -20,8 +20,8 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// recordingFiles returns the files that arguments stand for: the files themselves, or the
-// recordings below a folder.
+// recordingFiles returns the files that arguments stand for: files and the recordings in
+// folders.
 func recordingFiles(args []string) ([]string, error) {
 	var files []string
 	for _, arg := range args {
@@ -66,7 +66,7 @@ func recordingsIn(folder string) ([]string, error) {
 	return files, nil
 }
 
-// line writes a row as JSON.
+// line prints a row as JSON.
 func (r *replaying) line(row replayRow) error {
 	_, err := fmt.Fprintf(r.sh.Out, "%s\n", event.Encode(cli.WithEmptyLists(row)))
 	return err
@@ -116,7 +116,7 @@ func (r *replaying) notes(row replayRow) {
 	}
 }
 
-// difference explains the first difference from both sides.
+// difference prints the first difference from both sides.
 func (r *replaying) difference(d *recording.Difference) {
 	out, on := r.sh.Out, r.sh.OutColor()
 	now := "replayed"
@@ -138,7 +138,7 @@ func (r *replaying) difference(d *recording.Difference) {
 	}
 }
 
-// where returns the position of a difference in the recording, and its task.
+// where describes the position of a difference in the recording and its task.
 func where(d *recording.Difference) string {
 	text := "at the end"
 	switch {
@@ -198,7 +198,7 @@ func (r *replaying) end(took time.Duration) error {
 	agreeing := r.files - r.differing - r.broken
 	if r.format.String() == "text" && r.opts.At == nil {
 		if r.source.Def != nil {
-			r.answer(agreeing)
+			r.impact(agreeing)
 		} else if r.files > 1 {
 			r.sum(agreeing)
 		}
@@ -261,7 +261,7 @@ func (r *replaying) migration(m *recording.Migration) {
 	}
 }
 
-// states prints the state of a recording's executions at --at.
+// states prints the states of the executions of a recording at --at.
 func (r *replaying) states(row replayRow) {
 	first := row.States[0]
 	fmt.Fprintf(r.sh.Out, "%s at %s, %s after the start, following event %d of %d (line %d)\n", cli.Printable(row.File),
@@ -332,7 +332,7 @@ func (r *replaying) play(ctx context.Context, files []string) error {
 		return err
 	}
 	at := r.opts.At
-	r.opts.At = nil // replay the whole recording, to verify it
+	r.opts.At = nil // verify the whole recording
 	row := r.one(ctx, recording.NewReplayer(r.opts), files[0])
 	if row.err == nil && at != nil && at.Event > row.Events {
 		row.err = fmt.Errorf("%s: --at %d: the recording has %s", row.File, at.Event, history.Count(row.Events, "event"))
@@ -345,14 +345,14 @@ func (r *replaying) play(ctx context.Context, files []string) error {
 	return r.take(row)
 }
 
-// screen plays a recording that was replayed.
+// screen plays a replayed recording.
 func (r *replaying) screen(ctx context.Context, row replayRow, at *recording.Moment) error {
 	cfg, err := row.rec.Config(r.opts.Workflow)
 	if err != nil {
 		return err
 	}
 	opts := run.PlaybackOptions(cfg)
-	opts.Place, opts.Still = "the recording "+row.File, "this is a recording: nothing can be changed in it"
+	opts.Place, opts.Still = "the recording "+row.File, "this is a recording: nothing can be changed"
 	opts.Redact = run.DataRedactor(r.given)
 	f := playback.New(opts)
 	events, notes := row.rec.Histories(), row.Notes
@@ -360,8 +360,8 @@ func (r *replaying) screen(ctx context.Context, row replayRow, at *recording.Mom
 		if d.Event > 0 {
 			events = events[:d.Event]
 		}
-		notes = append([]string{"it differs: " + where(d), "recorded: " + d.Recorded, "replayed: " + d.Replayed}, notes...)
-		f.Differs(d.Execution, fmt.Sprintf("it differs here: recorded: %s; replayed: %s", d.Recorded, d.Replayed))
+		notes = append([]string{"the replay differs: " + where(d), "recorded: " + d.Recorded, "replayed: " + d.Replayed}, notes...)
+		f.Differs(d.Execution, fmt.Sprintf("the replay differs here: recorded: %s; replayed: %s", d.Recorded, d.Replayed))
 	}
 	f.Append(events)
 	f.End(notes...)

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/sim/recording"
 )
 
-// replayReport collects what a report of a replay shows: all files by name, and the first recording
-// that differs, or the first of all if none differs.
+// replayReport collects the content of a report: the result for each file, and the first
+// recordings that differ or, if none differs, the first recording.
 type replayReport struct {
 	files []report.File
 	runs  []*report.Recording
@@ -110,7 +110,7 @@ func valueOf(value []byte) string {
 	}
 }
 
-// writeReport writes the report, if one is wanted.
+// writeReport writes the report of --report, if it is given.
 func (r *replaying) writeReport() error {
 	if r.report == "" {
 		return nil
@@ -136,13 +136,13 @@ func (r *replaying) writeReport() error {
 		page.Runs[0].Name = ""
 	}
 	if r.source.Def != nil {
-		page.Facts = append(page.Facts, report.Fact{Name: "held against", Value: r.source.Name})
+		page.Facts = append(page.Facts, report.Fact{Name: "compared with", Value: r.source.Name})
 	}
 	if left := r.differing - len(p.runs); left > 0 {
-		page.Notes = append(page.Notes, history.Count(left, "recording")+" that differ as well have no timeline here.")
+		page.Notes = append(page.Notes, history.Count(left, "recording")+" that also differ have no timeline here.")
 	}
 	if r.files > mostFiles {
-		page.Notes = append(page.Notes, history.Count(r.files-mostFiles, "recording")+" left out of the list.")
+		page.Notes = append(page.Notes, history.Count(r.files-mostFiles, "recording")+" omitted from the list.")
 	}
 	return r.page.Write(page)
 }

@@ -32,13 +32,13 @@ the current folder). A test file is kept beside its workflow:
 
   workflow: order.yaml              # the default, by the test file's name
   mocks: order.mocks.yaml         # or inline; also input, secrets, seed, start:
-  tests:                            # for all cases, or in one
-    - name: a declined card is tried again the next day
+  tests:                            # for all cases or in one
+    - name: a declined card is retried the next day
       input: {order: 7}             # or "@FILE"
       mocks: {http: [{respond: [{status: 402}, {status: 200}]}]}
       expect:
         status: completed           # faulted, cancelled, waiting
-        output: {paid: true}      # any part of it; "${ .sum > 3 }" must be true
+        output: {paid: true}      # or a part of it; "${ .sum > 3 }" must be true
         elapsed: P1D                # or "<= PT36H"
         tasks: [charge, wait, charge]
         requests: [{method: POST, url: "*/charge", times: 2}]
@@ -63,7 +63,7 @@ document is invalid, 2 if there are no tests.`,
 	f.StringVar(&t.junit, "junit", "", "write a JUnit report to `FILE`")
 	f.Var(t.annotations, "annotations", "annotate failures for CI: auto (where GITHUB_ACTIONS is true), github or none")
 	cli.Offer(c, "annotations", t.annotations)
-	f.Var(t.coverage, "coverage", "report what no case reaches: text or html")
+	f.Var(t.coverage, "coverage", "report what no case covers: text or html")
 	f.Lookup("coverage").NoOptDefVal = "text"
 	cli.Offer(c, "coverage", t.coverage)
 	f.StringVar(&t.coverageFile, "coverage-file", "", "write the coverage to `FILE` (default: stdout for text, coverage.html for html)")
@@ -85,7 +85,7 @@ type tester struct {
 
 	pattern *regexp.Regexp
 	read    func(file string) ([]byte, error) // reads a file that a test needs
-	loaded  func(*testFile)                   // called with each test file that was read
+	loaded  func(*testFile)                   // called after a test file was read
 }
 
 func (t *tester) command(ctx context.Context, args []string) error {
@@ -98,7 +98,7 @@ func (t *tester) command(ctx context.Context, args []string) error {
 	case t.parallel < 1:
 		return cli.Misusef("--parallel %d: want 1 or more", t.parallel)
 	case t.watch && t.update:
-		return cli.Misusef("--watch and --update exclude each other: each update would be a change")
+		return cli.Misusef("--watch and --update exclude each other: each update would trigger a run")
 	case t.coverageFile != "" && t.coverage.String() == "":
 		return cli.Misusef("--coverage-file requires --coverage")
 	case t.watch:
@@ -115,8 +115,8 @@ func (t *tester) command(ctx context.Context, args []string) error {
 	return b.verdict()
 }
 
-// coverageWord returns args after moving the word of "--coverage html", which pflag passes as a
-// bare flag and an argument, to the flag.
+// coverageWord handles "--coverage html", which pflag passes as a bare flag and an
+// argument. It sets the flag and returns the remaining arguments.
 func (t *tester) coverageWord(args []string) []string {
 	if t.coverage.String() != "text" || len(args) == 0 || !slices.Contains(t.coverage.Words[1:], args[0]) {
 		return args
@@ -141,7 +141,7 @@ func (t *tester) batch(ctx context.Context, files []string) (*batch, error) {
 	return b, b.finish()
 }
 
-// finish prints everything that follows the last case.
+// finish prints the summary, the reports and the annotations.
 func (b *batch) finish() error {
 	for _, write := range []func() error{b.summarize, b.writeJUnit, b.writeCoverage} {
 		if err := write(); err != nil {
@@ -164,7 +164,7 @@ func (b *batch) verdict() error {
 	case b.count(passed)+b.count(updated) == 0 && b.only != "":
 		return cli.Misusef("no test matches --run %q", b.only)
 	case b.count(passed)+b.count(updated) == 0:
-		return cli.Misusef("there are no tests in %s", history.Count(len(b.files), "file"))
+		return cli.Misusef("no tests in %s", history.Count(len(b.files), "file"))
 	default:
 		return nil
 	}
@@ -196,7 +196,7 @@ func (b *batch) summarize() error {
 		style = cli.Red
 	}
 	took := ""
-	if b.sh.Terminal { // elsewhere, equal runs print equal bytes
+	if b.sh.Terminal { // otherwise equal runs print equal bytes
 		took = " in " + history.Duration(time.Since(b.began))
 	}
 	fmt.Fprintf(b.sh.Out, "%s in %s; %s of virtual time%s\n", cli.Paint(b.sh.OutColor(), style, text[2:]),

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// coverageReport is the coverage of one document, in the JSON output.
+// coverageReport is the coverage of one document in the JSON output.
 type coverageReport struct {
 	File    string        `json:"file"`
 	Reached int           `json:"reached"`
@@ -35,11 +35,11 @@ func percent(part, whole int) float64 {
 	if whole == 0 {
 		return 100
 	}
-	// Truncated, not rounded: 100 means everything.
+	// Truncated, not rounded: only full coverage is 100.
 	return float64(part*1000/whole) / 10
 }
 
-// writeCoverage writes the coverage: text with the results, HTML to a file.
+// writeCoverage writes the coverage: text after the results, HTML to a file.
 func (b *batch) writeCoverage() error {
 	kind, file := b.coverage.String(), b.coverageFile
 	if kind == "" || kind == "text" && file == "" && b.format.String() != "text" {
@@ -70,7 +70,7 @@ func (b *batch) writeCoverage() error {
 	return nil
 }
 
-// coverageText lists what no case reaches.
+// coverageText lists the points that no case reaches.
 func (b *batch) coverageText(w io.Writer, color bool) error {
 	var reached, all int
 	for _, r := range b.reached.Documents() {
@@ -110,15 +110,15 @@ type (
 	coverageLine struct {
 		Number int
 		Text   string
-		State  string // hit, part, miss, or "" if nothing on it can be reached
+		State  string // hit, part or miss; "": no point is on the line
 		Hits   int
 		Title  string
-		inner  int  // the lines of the innermost point that colours it
-		begins bool // a point begins on it
+		inner  int  // number of lines of the innermost point that colours the line
+		begins bool // a point begins on the line
 	}
 )
 
-// coverageHTML writes the documents, coloured by line, as one self-contained page.
+// coverageHTML writes the documents as one self-contained page with coloured lines.
 func (b *batch) coverageHTML(w io.Writer, _ bool) error {
 	page, err := template.New("coverage").Parse(coveragePage)
 	if err != nil {
@@ -155,8 +155,8 @@ func coverageOf(r *spec.Reach) coverageDocument {
 	return d
 }
 
-// paint colours the lines of a point. A line on which points begin shows those; any other shows the
-// smallest point that contains it.
+// paint colours the lines of a point. A line where points begin shows these points; any
+// other line shows the smallest point that contains it.
 func (d coverageDocument) paint(p *spec.Point) {
 	last := max(p.Last, p.Line)
 	size := last - p.Line

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/sim/spec"
 )
 
-// testFiles returns the test files that arguments stand for: files, and those below folders.
+// testFiles returns the test files that arguments stand for: files and those in folders.
 func testFiles(args []string) ([]string, error) {
 	if len(args) == 0 {
 		args = []string{"."}
@@ -67,7 +67,7 @@ func isTest(file string) bool {
 	return slices.ContainsFunc(spec.Suffixes(), func(suffix string) bool { return strings.HasSuffix(file, suffix) })
 }
 
-// testOf returns a test file itself, or the test file of a workflow.
+// testOf returns a test file itself or the test file of a workflow.
 func testOf(file string) ([]string, error) {
 	if isTest(file) {
 		return []string{file}, nil

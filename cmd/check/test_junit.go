@@ -84,7 +84,7 @@ func (b *batch) writeJUnit() error {
 	return nil
 }
 
-// inXML removes the characters that XML forbids; CDATA cannot escape them.
+// inXML replaces characters that XML forbids, even in CDATA.
 func inXML(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\ufffe' || r == '\uffff' || r < ' ' && r != '\n' && r != '\t' {
@@ -96,7 +96,7 @@ func inXML(text string) string {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
 
-// junit returns the results of a test file, and the real time that it took.
+// junit returns the results of a test file and the real time it took.
 func (f *testFile) junit() (junitSuite, time.Duration) {
 	s := junitSuite{Name: f.name, File: f.name, Tests: len(f.cases)}
 	if f.err != nil {
@@ -146,7 +146,7 @@ func (c *testCase) junit(file string) junitCase {
 	return out
 }
 
-// headlineOf summarizes what differs in one line.
+// headlineOf summarizes differences on one line.
 func headlineOf(differences []spec.Difference) string {
 	var names []string
 	for _, d := range differences {

@@ -33,11 +33,11 @@ type batch struct {
 // testFile is a test file and its results.
 type testFile struct {
 	name  string
-	needs []string // the files that it was read from
+	needs []string // the files it was read from
 	suite *spec.Suite
 	err   error // why it cannot run
 	cases []*testCase
-	left  atomic.Int32 // cases that have not run yet
+	left  atomic.Int32 // cases that have not run
 }
 
 // testCase is a test case and its result.
@@ -128,16 +128,16 @@ func (b *batch) load(files []string) error {
 	return nil
 }
 
-// queue hands out the cases of a batch one by one.
+// queue distributes the cases of a batch.
 type queue struct {
-	files []*testFile // of each case
+	files []*testFile // the file of each case
 	cases []*testCase
 	next  atomic.Int32
 	stop  atomic.Bool // skip the remaining cases
 	done  chan struct{}
 }
 
-// run runs all cases, several at once, and prints the results in the order of the files.
+// run runs all cases in parallel and prints the results in the order of the files.
 func (b *batch) run(ctx context.Context) error {
 	q := &queue{}
 	for _, f := range b.files {
@@ -149,11 +149,11 @@ func (b *batch) run(ctx context.Context) error {
 	for range min(b.parallel, len(q.cases)) {
 		go b.work(ctx, q)
 	}
-	printed, err := b.tell(0)
+	printed, err := b.showFinished(0)
 	for range q.cases {
 		<-q.done
 		if err == nil {
-			printed, err = b.tell(printed)
+			printed, err = b.showFinished(printed)
 		}
 	}
 	return errors.Join(err, ctx.Err())
@@ -179,8 +179,9 @@ func (b *batch) work(ctx context.Context, q *queue) {
 	}
 }
 
-// tell prints, in order, the files whose cases have all run.
-func (b *batch) tell(from int) (int, error) {
+// showFinished prints, in order, the files whose cases have all run. It returns the index
+// of the next file.
+func (b *batch) showFinished(from int) (int, error) {
 	for ; from < len(b.files) && b.files[from].left.Load() == 0; from++ {
 		f := b.files[from]
 		if b.update && f.err == nil {
@@ -191,13 +192,13 @@ func (b *batch) tell(from int) (int, error) {
 		if err := b.show(f); err != nil {
 			return from, err
 		}
-		f.forget()
+		f.release()
 	}
 	return from, nil
 }
 
-// forget releases data that is no longer needed, since there may be many cases.
-func (f *testFile) forget() {
+// release releases data that is no longer needed, since there may be many cases.
+func (f *testFile) release() {
 	for _, c := range f.cases {
 		if c.outcome == passed && c.verdict != nil {
 			c.verdict.Outcome, c.timeline = nil, nil
@@ -208,7 +209,7 @@ func (f *testFile) forget() {
 // one runs a case.
 func (b *batch) one(ctx context.Context, c *testCase) {
 	began := time.Now()
-	c.verdict, c.err = c.Run(ctx, b.base, b.see(c.Case))
+	c.verdict, c.err = c.Run(ctx, b.base, b.observer(c.Case))
 	c.took = time.Since(began)
 	switch {
 	case ctx.Err() != nil:
@@ -221,12 +222,12 @@ func (b *batch) one(ctx context.Context, c *testCase) {
 		c.outcome = passed
 	}
 	if b.verbose && c.verdict != nil {
-		c.timeline = b.line(c)
+		c.timeline = b.timeline(c)
 	}
 }
 
-// see is what looks at each run: nothing, or the coverage.
-func (b *batch) see(c *spec.Case) func(*spec.Outcome) {
+// observer returns the function that adds each run to the coverage, nil without --coverage.
+func (b *batch) observer(c *spec.Case) func(*spec.Outcome) {
 	if b.coverage.String() == "" {
 		return nil
 	}
@@ -237,8 +238,8 @@ func (b *batch) see(c *spec.Case) func(*spec.Outcome) {
 	}
 }
 
-// line returns the timeline of the case's last run.
-func (b *batch) line(c *testCase) []byte {
+// timeline returns the timeline of the last run of a case.
+func (b *batch) timeline(c *testCase) []byte {
 	var out bytes.Buffer
 	sh := *b.sh
 	sh.Err, sh.ErrTerminal, sh.Quiet = &out, b.sh.Terminal, false
@@ -257,7 +258,8 @@ func (b *batch) line(c *testCase) []byte {
 // indentOfTimeline is the indentation of a timeline below its case.
 const indentOfTimeline = 4
 
-// rewrite writes actual results into a test file, and into the files that contain its expectations.
+// rewrite writes the actual results into a test file and the files that contain its
+// expectations.
 func (b *batch) rewrite(f *testFile) error {
 	var changed []*testCase
 	var verdicts []*spec.Verdict

@@ -40,7 +40,7 @@ func (b *batch) show(f *testFile) error {
 	return nil
 }
 
-// explain prints the mistakes of all files that one test file needs.
+// explain prints the mistakes of a test file and the files that it needs.
 func (b *batch) explain(err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range several.Unwrap() {
@@ -51,7 +51,7 @@ func (b *batch) explain(err error) {
 	cli.ExplainMistakes(b.sh, err)
 }
 
-// worst returns the outcome to print for the file.
+// worst returns the outcome to print for a file.
 func (f *testFile) worst() outcome {
 	worst := passed
 	for _, c := range f.cases {
@@ -84,7 +84,7 @@ func (f *testFile) tally() string {
 	return strings.Join(parts, ", ")
 }
 
-// word formats the outcome at the start of a line.
+// word formats an outcome for the start of a line.
 func (b *batch) word(o outcome) string {
 	switch o {
 	case passed:
@@ -142,7 +142,7 @@ func position(p spec.Place) string {
 	return cli.OneLine(fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col))
 }
 
-// showDifference prints the expected and the actual value, with the lines of both files.
+// showDifference prints the expected and the actual value and the lines of both files.
 func (b *batch) showDifference(s *spec.Suite, d spec.Difference) {
 	out, on := b.sh.Out, b.sh.OutColor()
 	fmt.Fprintf(out, "    %s\n", cli.Paint(on, cli.Bold, cli.Printable(d.Expect+d.Path)))
@@ -169,9 +169,9 @@ func (b *batch) showDifference(s *spec.Suite, d spec.Difference) {
 // frameWidth is the maximum width of a printed line.
 const frameWidth = 100
 
-// frame prints a position with its line.
+// frame prints a position and its line.
 func frame(w io.Writer, s *spec.Suite, at spec.Place) {
-	text, _ := (cli.Document{Text: s.Source(at.File)}).Line(at.Line) // without one, the place says it
+	text, _ := (cli.Document{Text: s.Source(at.File)}).Line(at.Line) // an unknown line stays empty
 	text = cli.Printable(strings.TrimSpace(text))
 	if runes := []rune(text); len(runes) > frameWidth {
 		text = string(runes[:frameWidth]) + "…"

@@ -15,7 +15,7 @@ import (
 // watchTests is the polling interval of --watch.
 const watchTests = 500 * time.Millisecond
 
-// follow runs the tests, and reruns those affected by a change, until ctx ends.
+// follow runs the tests and reruns those affected by a change until ctx ends.
 func (t *tester) follow(ctx context.Context, args []string) error {
 	w := &watched{tester: t, args: args, state: map[string]string{}, needs: map[string][]string{}, stamps: map[string]string{}}
 	t.read, t.loaded = w.readStamped, w.ran
@@ -25,7 +25,7 @@ func (t *tester) follow(ctx context.Context, args []string) error {
 	ticker := time.NewTicker(watchTests)
 	defer ticker.Stop()
 	for {
-		w.look(ctx)
+		w.poll(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -38,14 +38,14 @@ func (t *tester) follow(ctx context.Context, args []string) error {
 type watched struct {
 	*tester
 	args    []string
-	needs   map[string][]string // the files that a test file was read from
+	needs   map[string][]string // the files a test file was read from
 	state   map[string]string   // the signature of a test file at its last run
-	stamps  map[string]string   // the state of each file before it was read for this run
+	stamps  map[string]string   // the state of each file before this run read it
 	printed string              // the last mistakes printed
 }
 
-// look runs the test files affected by a change.
-func (w *watched) look(ctx context.Context) {
+// poll runs the test files affected by a change.
+func (w *watched) poll(ctx context.Context) {
 	files, err := testFiles(w.args)
 	if err != nil {
 		if text := err.Error(); text != w.printed {
@@ -77,7 +77,8 @@ func (w *watched) look(ctx context.Context) {
 	}
 }
 
-// ran remembers what a test file was read from: a later change to any of these files reruns it.
+// ran records the files that a test file was read from: a later change to any of them
+// reruns it.
 func (w *watched) ran(f *testFile) {
 	w.needs[f.name] = slices.Compact(slices.Sorted(slices.Values(f.needs)))
 	w.state[f.name] = w.signature(f.name, func(name string) string {
@@ -88,7 +89,7 @@ func (w *watched) ran(f *testFile) {
 	})
 }
 
-// readStamped reads a file that a test needs, and remembers its state before reading.
+// readStamped reads a file that a test needs and records its state before.
 func (w *watched) readStamped(file string) ([]byte, error) {
 	if _, known := w.stamps[file]; !known {
 		w.stamps[file] = stamp(file)
@@ -96,7 +97,7 @@ func (w *watched) readStamped(file string) ([]byte, error) {
 	return readForTest(file)
 }
 
-// signature describes the state of a test file and all the files it needs.
+// signature describes the states of a test file and all files that it needs.
 func (w *watched) signature(file string, of func(name string) string) string {
 	needs := w.needs[file]
 	if needs == nil {

@@ -1,4 +1,4 @@
-// Package check holds the commands that a document is checked with: validate, test, replay and
+// Package check contains the commands that check a document: validate, test, replay and
 // graph.
 package check
 
@@ -79,8 +79,8 @@ func (v *validation) run(ctx context.Context, args []string) error {
 	}
 }
 
-// argument checks the documents that one argument stands for. An unreadable one does not prevent
-// the others from being checked.
+// argument checks the documents that an argument stands for. It continues after an
+// unreadable one.
 func (v *validation) argument(ctx context.Context, arg string) {
 	files, err := cli.DocumentFiles(arg)
 	if err != nil {

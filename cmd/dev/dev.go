@@ -137,7 +137,7 @@ func (o *Options) settle(kept file) error {
 	case o.Mode != Real && o.Start.After(kept.Clock.Now):
 		return fmt.Errorf("%s has a clock that stands at %s: start without another time, and advance it", o.Data, at)
 	case o.Mode != Real && !o.Start.IsZero() && o.Start.Before(kept.Clock.Now):
-		return fmt.Errorf("%s has a clock that stands at %s, and time does not go back", o.Data, at)
+		return fmt.Errorf("the clock of %s is at %s, and time cannot go back", o.Data, at)
 	}
 	if o.Mode == "" {
 		o.Mode = Virtual

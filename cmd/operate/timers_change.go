@@ -128,7 +128,7 @@ func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
 		}
 		plan := "is due at " + at.Format(time.RFC3339Nano) + ", in " + history.Duration(at.Sub(t.now))
 		if !at.After(t.now) {
-			plan = "is due at " + at.Format(time.RFC3339Nano) + ", which is past: it fires at once"
+			plan = "is due at " + at.Format(time.RFC3339Nano) + ", in the past: it fires at once"
 		}
 		return plan, nil
 	}

@@ -139,7 +139,7 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 		plan.Timers = append(plan.Timers, row)
 		due := fmt.Sprintf("due at %s, in %s", row.Due.Format(time.RFC3339Nano), history.Duration(row.Due.Sub(now)))
 		if !row.Due.After(now) {
-			due = fmt.Sprintf("due at %s, which is past: it fires at once", row.Due.Format(time.RFC3339Nano))
+			due = fmt.Sprintf("due at %s, in the past: it fires at once", row.Due.Format(time.RFC3339Nano))
 		}
 		of := history.Task(row.Task)
 		if of == "" {

@@ -10,28 +10,28 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// plannedAction is an action on one thing: what it will do, and how it is done.
+// plannedAction is an action on one item.
 type plannedAction struct {
 	id     string
-	line   string
-	danger bool   // something is lost for good
+	line   string // describes the consequences
+	danger bool   // something is lost permanently
 	guard  string // why it needs force; "" if it does not
 
-	// do carries it out and describes the result; "" if the thing is gone.
+	// do performs it and describes the result; "" if the item no longer exists.
 	do func(ctx context.Context) (said string, err error)
 }
 
-// prepared is an action that was checked but not carried out.
+// prepared is a checked action.
 type prepared struct {
-	head    string // what will be done, and to how many
+	head    string // the action and the number of items
 	done    string // the verb in the past tense
-	what    string // the singular of the things
+	what    string // an item, in the singular
 	actions []plannedAction
-	refused []error // things that refuse the action
+	refused []error // why the action is not possible on other items
 	notes   []string
 }
 
-// prepare checks an action.
+// prepare checks an action and changes nothing.
 func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error) {
 	switch {
 	case a.Verb == tui.Emit:
@@ -39,7 +39,7 @@ func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error
 	case a.Verb == tui.Record:
 		return l.prepareRecord(ctx, a)
 	case len(a.IDs) == 0:
-		return p, fmt.Errorf("%s: nothing was chosen", a.Verb)
+		return p, fmt.Errorf("%s: nothing selected", a.Verb)
 	case a.Table == tui.Timers && (a.Verb == tui.Fire || a.Verb == tui.Cancel || a.Verb == tui.Reschedule):
 		return l.prepareTimers(ctx, a)
 	case a.Table == tui.DeadLetters && (a.Verb == tui.Replay || a.Verb == tui.Drop):
@@ -47,15 +47,15 @@ func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error
 	case a.Table == tui.Executions && (a.Verb == tui.Cancel || a.Verb == tui.Suspend || a.Verb == tui.Resume || a.Verb == tui.Retry):
 		return l.prepareSignals(ctx, a)
 	default:
-		return p, fmt.Errorf("%s cannot be done to what is listed here", a.Verb)
+		return p, fmt.Errorf("%s is not possible in this table", a.Verb)
 	}
 }
 
-// mostLines is how many things a plan lists one by one.
+// mostLines is how many items a plan lists.
 const mostLines = 10
 
-// Plan describes what an action will do, and changes nothing. It returns an error if nothing can be
-// done.
+// Plan describes what an action would do and changes nothing. It returns an error if the
+// action is not possible on any item.
 func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 	p, err := l.prepare(ctx, a)
 	if err == nil && len(p.actions) == 0 {
@@ -84,7 +84,7 @@ func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 	return plan, nil
 }
 
-// Do carries an action out and describes the result.
+// Do performs an action and describes the result.
 func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 	p, err := l.prepare(ctx, a)
 	if err == nil && len(p.actions) == 0 {
@@ -118,7 +118,7 @@ func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 	return p.sum(last, done, gone), nil
 }
 
-// sum describes the result: in full for one thing, as a count for several.
+// sum describes the result: in full for one item, as a count for several.
 func (p prepared) sum(last string, done, gone int) string {
 	if done == 0 {
 		return ""
@@ -128,10 +128,10 @@ func (p prepared) sum(last string, done, gone int) string {
 		text = fmt.Sprintf("%s %s", p.done, history.Count(done, p.what))
 	}
 	if gone > 0 {
-		text += fmt.Sprintf("; %d were gone", gone)
+		text += fmt.Sprintf("; %d no longer exist", gone)
 	}
 	if len(p.refused) > 0 {
-		text += fmt.Sprintf("; %d could not be", len(p.refused))
+		text += fmt.Sprintf("; %d refused", len(p.refused))
 	}
 	return text
 }

@@ -43,8 +43,8 @@ func (l *Live) prepareDeadLetters(ctx context.Context, a tui.Action) (p prepared
 	return p, nil
 }
 
-// whatDied describes a dead letter.
-func whatDied(l stream.DeadLetter) string {
+// describeDeadLetter describes a dead letter by its id, event and execution.
+func describeDeadLetter(l stream.DeadLetter) string {
 	what := strings.TrimPrefix(string(l.Event.Type), event.Prefix)
 	if l.Event.Execution != "" {
 		what += " of " + l.Event.Execution
@@ -53,16 +53,16 @@ func whatDied(l stream.DeadLetter) string {
 }
 
 func (l *Live) replayDeadLetter(deadLetter stream.DeadLetter, status string) plannedAction {
-	return plannedAction{id: deadLetter.ID, line: whatDied(deadLetter) + ": " + outlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
-		return once("replayed "+whatDied(deadLetter), func() (bool, error) { return stream.New(l.store).Replay(ctx, deadLetter) })
+	return plannedAction{id: deadLetter.ID, line: describeDeadLetter(deadLetter) + ": " + outlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
+		return once("replayed "+describeDeadLetter(deadLetter), func() (bool, error) { return stream.New(l.store).Replay(ctx, deadLetter) })
 	}}
 }
 
 func (l *Live) dropDeadLetter(deadLetter stream.DeadLetter) plannedAction {
 	return plannedAction{
-		id: deadLetter.ID, line: whatDied(deadLetter) + ": it is lost, and cannot be brought back", danger: true,
+		id: deadLetter.ID, line: describeDeadLetter(deadLetter) + ": it is lost and cannot be restored", danger: true,
 		do: func(ctx context.Context) (string, error) {
-			return once("dropped "+whatDied(deadLetter), func() (bool, error) {
+			return once("dropped "+describeDeadLetter(deadLetter), func() (bool, error) {
 				n, err := stream.New(l.store).Drop(ctx, deadLetter)
 				return n == 1, err
 			})

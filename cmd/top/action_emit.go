@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// prepareEmit checks the sending of an event.
+// prepareEmit checks the event to send.
 func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (p prepared, err error) {
 	e, err := eventOf(a.Text)
 	if err != nil {
@@ -28,10 +28,10 @@ func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (p prepared, err e
 		return p, err
 	}
 	p.head = fmt.Sprintf("send the event %s from %s to tenant %s", e.Type, e.Source, l.opts.Tenant)
-	line := "no execution listens for it: it is lost to those that begin to listen later"
+	line := "no execution listens for it: those that begin to listen later do not receive it"
 	if n := len(listeners); n > 0 {
 		const few = 5
-		line = fmt.Sprintf("%s may take it: %s", history.Count(n, "execution"), strings.Join(listeners[:min(n, few)], ", "))
+		line = fmt.Sprintf("%s may receive it: %s", history.Count(n, "execution"), strings.Join(listeners[:min(n, few)], ", "))
 	}
 	p.actions = []plannedAction{{id: e.ID, line: line, do: func(ctx context.Context) (string, error) {
 		return fmt.Sprintf("sent %s: %s for %s", e.ID, listening(len(listeners)), e.Type), l.emit(ctx, e)
@@ -55,7 +55,7 @@ func listening(n int) string {
 	return history.Count(n, "execution") + " listen"
 }
 
-// eventOf parses an event that the user has typed, as JSON or YAML.
+// eventOf parses an event that the user has typed as JSON or YAML.
 func eventOf(text string) (e event.Event, err error) {
 	v, err := dsl.ParseData("event", []byte(text))
 	if err != nil {
@@ -106,7 +106,7 @@ func setAttribute(e *event.Event, name string, value any) error {
 	}
 	switch value.(type) {
 	case nil, map[string]any, []any:
-		return fmt.Errorf("attribute %s: want text, a number or a truth", name)
+		return fmt.Errorf("attribute %s: want text, a number or a boolean", name)
 	}
 	if e.Ext == nil {
 		e.Ext = map[string]string{}

@@ -23,10 +23,10 @@ import (
 func (l *Live) prepareSignals(ctx context.Context, a tui.Action) (p prepared, err error) {
 	signal := actions.Signals()[string(a.Verb)]
 	then := map[tui.Verb]string{
-		tui.Cancel:  "ends: its tasks and timers are taken back, and executions that it runs are cancelled too",
-		tui.Suspend: "begins no further task until it is resumed; what is under way is finished",
-		tui.Resume:  "goes on",
-		tui.Retry:   "runs the task that failed once more, and goes on from there",
+		tui.Cancel:  "ends: its tasks, timers and child executions are cancelled",
+		tui.Suspend: "begins no further task until it is resumed; running tasks finish",
+		tui.Resume:  "continues",
+		tui.Retry:   "runs the failed task again and continues from there",
 	}[a.Verb]
 	p = prepared{
 		head: fmt.Sprintf("%s %s of tenant %s", a.Verb, history.Count(len(a.IDs), "execution"), l.opts.Tenant),
@@ -64,16 +64,16 @@ func (l *Live) signal(ctx context.Context, signal actions.Signal, x store.Execut
 	return fmt.Sprintf("%s requested: %s", signal.Verb, x.ID), nil
 }
 
-// unserved warns if no process runs the services that the action needs.
+// unserved returns a note if no process runs the worker.
 func (l *Live) unserved(ctx context.Context) ([]string, error) {
 	missing, err := inspect.New(l.store).Unserved(ctx, l.opts.Tenant, map[string]string{"worker": l.opts.Worker})
 	if err != nil || len(missing) == 0 {
 		return nil, err
 	}
-	return []string{"no process runs the worker for this tenant now: it is done when one does"}, nil
+	return []string{"no process runs the worker for this tenant: the action waits until one does"}, nil
 }
 
-// prepareRecord checks the writing of a recording.
+// prepareRecord checks the recording to write.
 func (l *Live) prepareRecord(ctx context.Context, a tui.Action) (p prepared, err error) {
 	if len(a.IDs) != 1 {
 		return p, fmt.Errorf("record: want one execution, got %d", len(a.IDs))
@@ -119,7 +119,7 @@ func fileName(id string) string {
 	return strings.TrimLeft(name[:min(len(name), longest)], ".-")
 }
 
-// free returns a file name that is not in use.
+// free returns the path of a file that does not exist.
 func (l *Live) free(name string) string {
 	const most = 1000
 	file := filepath.Join(l.opts.Folder, name+".jsonl")
@@ -132,7 +132,7 @@ func (l *Live) free(name string) string {
 	return file
 }
 
-// record writes a recording to a file that must not exist yet.
+// record writes a recording to a file that must not exist.
 func (l *Live) record(ctx context.Context, x store.Execution, file string) (err error) {
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

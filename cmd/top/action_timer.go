@@ -103,7 +103,7 @@ func (l *Live) move(t timers.Pending, at, now time.Time) (plannedAction, error) 
 	}
 	line := "is due at " + instant(at) + ", in " + history.Duration(at.Sub(now).Round(time.Second))
 	if !at.After(now) {
-		line = "is due at " + instant(at) + ", which is past: it fires at once"
+		line = "is due at " + instant(at) + ", in the past: it fires at once"
 	}
 	return plannedAction{line: line, do: func(ctx context.Context) (string, error) {
 		return once("the "+nameOf(t)+" is due at "+instant(at), func() (bool, error) {
@@ -113,17 +113,18 @@ func (l *Live) move(t timers.Pending, at, now time.Time) (plannedAction, error) 
 	}}, nil
 }
 
-// once runs try and describes the result; another operator may have been faster.
-func once(said string, try func() (bool, error)) (string, error) {
+// once returns the description of a change, "" if it did nothing because another operator
+// was faster.
+func once(description string, try func() (bool, error)) (string, error) {
 	done, err := try()
 	if err != nil || !done {
 		return "", err
 	}
-	return said, nil
+	return description, nil
 }
 
-// momentOf parses a new due time: a time, a duration from now, or with a sign one from the current
-// due time.
+// momentOf parses a new due time: a time, a duration from now or, with a sign, a duration
+// from the current due time.
 func momentOf(text string, now time.Time) (func(timers.Pending) time.Time, error) {
 	text = strings.TrimSpace(text)
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
@@ -139,7 +140,7 @@ func momentOf(text string, now time.Time) (func(timers.Pending) time.Time, error
 	}
 	d, err := actions.Span(strings.TrimSpace(strings.TrimPrefix(length, "in ")))
 	if err != nil || !d.Until.IsZero() {
-		return nil, errors.New("when? Want a duration from now (10m, 2d), one from when it is due (+1h, -30m), or a time (2026-01-01T00:00:00Z)")
+		return nil, errors.New("want a duration from now (10m, 2d), a change of the due time (+1h, -30m), or a time (2026-01-01T00:00:00Z)")
 	}
 	return func(t timers.Pending) time.Time {
 		due := t.Moment()

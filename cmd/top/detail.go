@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Detail returns a row in full, unless it is an execution.
+// Detail returns all details of a row.
 func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (tui.Detail, error) {
 	read := map[tui.Table]func(context.Context, string) (tui.Detail, error){
 		tui.Timers: l.timer, tui.DeadLetters: l.deadLetter, tui.Events: l.event,
@@ -32,7 +32,7 @@ func (l *Live) Detail(ctx context.Context, table tui.Table, id string) (tui.Deta
 	return d, lost(ctx, err)
 }
 
-// facts returns names with values, without empty values.
+// facts omits empty values.
 func facts(all ...[2]string) (out [][2]string) {
 	for _, f := range all {
 		if f[1] != "" {
@@ -89,7 +89,7 @@ func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err err
 	d.Facts = facts(
 		[2]string{"dead letter", deadLetter.ID},
 		[2]string{"tenant", deadLetter.Tenant},
-		[2]string{"died", instant(deadLetter.Died)},
+		[2]string{"dead-lettered", instant(deadLetter.Died)},
 		[2]string{"service", deadLetter.Service},
 		[2]string{"reason", deadLetter.Reason},
 		[2]string{"attempts", positive(deadLetter.Attempts)},
@@ -102,7 +102,7 @@ func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err err
 		[2]string{"workflow", deadLetter.Event.Workflow},
 		[2]string{"execution", withStatus(deadLetter.Event.Execution, status)},
 		[2]string{"task", history.Task(deadLetter.Event.Task)},
-		[2]string{"replaying", outlook(deadLetter, status)},
+		[2]string{"replay", outlook(deadLetter, status)},
 	)
 	if deadLetter.Timer != "" {
 		d.Data = []tui.Data{{Name: "timer", Text: deadLetter.Timer}}
@@ -120,7 +120,7 @@ func (l *Live) deadLetter(ctx context.Context, id string) (d tui.Detail, err err
 	return d, nil
 }
 
-// outlook tells whether replaying a dead letter can succeed.
+// outlook describes whether replaying a dead letter can succeed.
 func outlook(l stream.DeadLetter, status string) string {
 	switch {
 	case l.Err != nil:
@@ -130,9 +130,9 @@ func outlook(l stream.DeadLetter, status string) string {
 	case examine.Ended(status):
 		return "the execution has ended (" + status + "), so a replay has no effect"
 	case l.Event.Execution != "" && status == "":
-		return "it goes back to its stream; its execution is unknown here"
+		return "it returns to its stream; its execution is unknown here"
 	default:
-		return "it goes back to its stream, and is tried again"
+		return "it returns to its stream and is handled again"
 	}
 }
 
@@ -196,7 +196,7 @@ func milliseconds(ms int64) string {
 	return (time.Duration(min(ms, most)) * time.Millisecond).String()
 }
 
-// problemText formats a problem, with the line of the task that caused it.
+// problemText formats a problem and the task that caused it.
 func problemText(p *event.Problem, doc *tui.Document) string {
 	text := p.Error()
 	if doc == nil {

@@ -22,10 +22,10 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// fewChildren is the maximum number of child executions read.
+// fewChildren is the maximum number of child executions to read.
 const fewChildren = 200
 
-// Execution returns one execution, without its history.
+// Execution returns an execution without its history.
 func (l *Live) Execution(ctx context.Context, id string) (tui.Execution, error) {
 	x, err := l.execution(ctx, id)
 	return x, lost(ctx, err)
@@ -91,25 +91,25 @@ func (l *Live) input(ctx context.Context, x store.Execution, out *tui.Execution)
 	return nil
 }
 
-// open adds what is under way: from the state, or from the history if the state cannot be rebuilt
-// (it may depend on secrets, which are unknown here).
+// open adds what is open: from the state, or from the history if the state cannot be
+// rebuilt, because it may depend on secrets, which are unknown here.
 func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) error {
 	now, err := l.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	going, err := l.follow.catchUp(ctx, l, x)
+	open, err := l.follow.catchUp(ctx, l, x)
 	if err != nil {
 		return err
 	}
-	out.Waits = going.waits
-	if going.problem != nil && out.Problem == "" {
-		out.Problem = fmt.Sprintf("its state cannot be rebuilt here (%v); timers are taken from the history", going.problem)
+	out.Waits = open.waits
+	if open.problem != nil && out.Problem == "" {
+		out.Problem = fmt.Sprintf("its state cannot be rebuilt here (%v); timers are taken from the history", open.problem)
 	}
-	if going.problem == nil {
+	if open.problem == nil {
 		return l.outlook(ctx, x, now, out)
 	}
-	set, err := timers.New(l.store).Armed(ctx, going.timers)
+	set, err := timers.New(l.store).Armed(ctx, open.timers)
 	for _, p := range set {
 		if p.ID != "" {
 			out.Timers = append(out.Timers, timerRow(p, now))
@@ -119,7 +119,7 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 	return err
 }
 
-// outlook adds the timers that are set, and what an execution waits for in vain.
+// outlook adds the pending timers and what will never end or is missing.
 func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, out *tui.Execution) error {
 	found, err := l.looks.Examine(ctx, x.Tenant, []store.Execution{x})
 	if err != nil {
@@ -135,7 +135,7 @@ func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, ou
 		}
 	}
 	for _, line := range o.Stuck {
-		out.Waits = append(out.Waits, "nothing will end "+line)
+		out.Waits = append(out.Waits, "never ends: "+line)
 	}
 	if !o.Missing.Empty() {
 		out.Waits = append(out.Waits, "'flunq timers restore "+x.ID+"' restores what is missing")
@@ -143,10 +143,10 @@ func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, ou
 	return nil
 }
 
-// latestEvents is how many recent events determine the position of an execution.
+// latestEvents is how many recent events Standings reads for each execution.
 const latestEvents = 24
 
-// Standings returns the position of executions, from the ends of their histories.
+// Standings returns the open tasks of executions, according to the ends of their histories.
 func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, error) {
 	problems, err := inspect.New(l.store).Problems(ctx, l.opts.Tenant, ids...)
 	if err != nil {
@@ -183,7 +183,7 @@ type documents struct {
 // mostDocuments is the size of the cache.
 const mostDocuments = 50
 
-// of returns the document that an execution runs; nil if it is unknown.
+// of returns the document that an execution runs, nil if it is unknown.
 func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) (*tui.Document, error) {
 	if x.Definition == "" {
 		return nil, nil //nolint:nilnil // it is unknown
@@ -208,10 +208,10 @@ func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) 
 	return d.known[key], nil
 }
 
-// historyPage is how many events of a history are returned at once.
+// historyPage is the maximum number of events that History returns.
 const historyPage = 500
 
-// History returns the events of an execution after a version, at most a page of them.
+// History returns the first events of an execution after a version.
 func (l *Live) History(ctx context.Context, id string, after int64) ([]tui.Event, error) {
 	events, err := l.store.History(ctx, l.opts.Tenant, id, after, historyPage)
 	if err != nil {
@@ -224,7 +224,7 @@ func (l *Live) History(ctx context.Context, id string, after int64) ([]tui.Event
 	return out, nil
 }
 
-// Data returns the JSON data of an event of a history.
+// Data returns the JSON data of an event in a history.
 func (l *Live) Data(ctx context.Context, id string, version int64) (string, error) {
 	events, err := l.store.History(ctx, l.opts.Tenant, id, version-1, 1)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// follower caches the states of the executions viewed last, so that only later events need to be
+// follower caches the states of the executions viewed last, so that only later events are
 // read.
 type follower struct {
 	mu    sync.Mutex
 	known map[string]*followed
 }
 
-// followed is an execution as far as it was read.
+// followed is an execution up to a version.
 type followed struct {
 	version int64
-	state   *decide.State  // nil if it cannot be rebuilt …
-	trail   *actions.Trail // … and then what the history leaves open
-	problem error
+	state   *decide.State  // nil if it cannot be rebuilt
+	trail   *actions.Trail // instead of the state: what the history leaves open
+	problem error          // why there is no state
 }
 
-// going is what is under way in an execution.
-type going struct {
+// open is what an execution waits for.
+type open struct {
 	waits   []string
 	timers  []event.Timer
 	problem error // why the waits are unknown
@@ -37,7 +37,7 @@ type going struct {
 const mostFollowed = 8
 
 // catchUp reads the events of an execution since the last read.
-func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (going, error) {
+func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (open, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	one := f.known[x.ID]
@@ -45,14 +45,14 @@ func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (goi
 		delete(f.known, x.ID)
 		var err error
 		if one, err = read(ctx, l, x); err != nil {
-			return going{}, err
+			return open{}, err
 		}
 	}
 	if f.known == nil || len(f.known) >= mostFollowed && f.known[x.ID] == nil {
 		f.known = map[string]*followed{}
 	}
 	f.known[x.ID] = one
-	return one.going(), nil
+	return one.open(), nil
 }
 
 // read reads an execution from its start.
@@ -68,7 +68,7 @@ func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
 	return one, one.advance(ctx, l, x)
 }
 
-// advance reads up to the current version. After an error the result must not be used.
+// advance reads up to the current version. After an error f must not be used.
 func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) error {
 	take := func(events []event.Event) error { return f.trail.Take(events) }
 	if f.state != nil {
@@ -85,11 +85,11 @@ func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) erro
 	return nil
 }
 
-func (f *followed) going() going {
+func (f *followed) open() open {
 	if f.state == nil {
-		return going{timers: f.trail.Timers, problem: f.problem}
+		return open{timers: f.trail.Timers, problem: f.problem}
 	}
-	out := going{waits: f.state.Awaits()}
+	out := open{waits: f.state.Awaits()}
 	if f.state.Timeout != nil {
 		out.timers = append(out.timers, *f.state.Timeout)
 	}

@@ -1,4 +1,4 @@
-// Package top implements tui.Source for a running engine, through its Redis.
+// Package top implements tui.Source for a running engine through its Redis.
 package top
 
 import (
@@ -21,7 +21,7 @@ import (
 // Options select the engine.
 type Options struct {
 	Tenant  string
-	Place   string // the address, for people
+	Place   string // the address to show
 	Version string // of flunq, for recordings
 	Folder  string // for recordings
 
@@ -45,7 +45,7 @@ type Live struct {
 	store *store.Store
 	lib   *definitions.Cache
 
-	mild   bool // this Redis does not report when consumers were last active
+	noIdle bool // this Redis does not report when consumers were last active
 	sample sampler
 	known  tenants
 	docs   documents
@@ -53,11 +53,11 @@ type Live struct {
 	looks  *examine.Examiner
 }
 
-// patience is how long one answer of Redis may take.
+// patience is how long Redis may take to answer a command.
 const patience = 4 * time.Second
 
-// New returns the engine on a Redis. If it is a flunq dev with a virtual clock, the result is a
-// tui.Timekeeper, too.
+// New returns the engine on a Redis. For a flunq dev with a virtual clock, the result also
+// implements tui.Timekeeper.
 func New(ctx context.Context, rdb wire.Redis, opts Options) (tui.Source, error) {
 	st := store.New(wire.WithTimeout(rdb, patience), store.Options{})
 	server, err := st.Server(ctx)
@@ -66,7 +66,7 @@ func New(ctx context.Context, rdb wire.Redis, opts Options) (tui.Source, error) 
 	}
 	l := &Live{
 		opts: opts, store: st, lib: definitions.New(st, decide.Options{Version: opts.Version}),
-		mild: server.Version == "",
+		noIdle: server.Version == "",
 	}
 	l.looks = &examine.Examiner{Store: l.store, Definitions: l.lib}
 	var now dev.Clock
@@ -91,7 +91,7 @@ func lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", tui.ErrLost, err)
 }
 
-// tenants caches the tenants of the Redis.
+// tenants caches the names of the tenants.
 type tenants struct {
 	mu    sync.Mutex
 	names []string

@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Sizes of the lists in an overview, and bounds of the searches for them.
+// Sizes of the lists in an overview and the bound of the searches for them.
 const (
 	fewDue     = 24
 	fewRunning = 24
@@ -67,7 +67,7 @@ func (l *Live) due(ctx context.Context, o *tui.Overview) error {
 	return err
 }
 
-// running adds the tasks that executors are working on.
+// running adds the tasks that executors are performing.
 func (l *Live) running(ctx context.Context, o *tui.Overview) error {
 	running, err := inspect.New(l.store).PendingEntries(ctx, l.opts.Tenant, l.opts.Executor, 2*fewRunning)
 	tasks := int64(0)
@@ -89,8 +89,8 @@ func (l *Live) running(ctx context.Context, o *tui.Overview) error {
 	return err
 }
 
-// failed adds recent failures: executions that were seen to fail, the newest of all faulted ones,
-// and dead letters.
+// failed adds recent failures: executions that failed lately, the newest faulted ones, and
+// dead letters.
 func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 	known, err := l.faulted(ctx)
 	if err != nil {
@@ -152,10 +152,10 @@ func idsOf(executions []store.Execution) []string {
 	return ids
 }
 
-// silentAfter is when a consumer counts as gone: an idle one asks every few seconds.
+// silentAfter is when a consumer counts as gone. An idle one reads every few seconds.
 const silentAfter = 20 * time.Second
 
-// services adds the processes that run the services, and other readers of the stream.
+// services adds the services with their processes, and other readers of the stream.
 func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	processes, now, err := l.store.Processes(ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 			o.Services = append(o.Services, l.service(g, services, processes, now))
 		}
 	}
-	// The processes of a group that does not exist yet may be running already.
+	// A group that does not exist yet may have running processes.
 	for _, group := range slices.Sorted(maps.Keys(services)) {
 		name := services[group]
 		if slices.ContainsFunc(o.Services, func(s tui.Service) bool { return s.Name == name }) {
@@ -187,7 +187,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 		}
 		s := l.service(inspect.Group{Name: group}, services, processes, now)
 		if s.Alive == 0 {
-			s.Note = "has never read here"
+			s.Note = "has not read yet"
 		}
 		o.Services = append(o.Services, s)
 	}
@@ -240,7 +240,7 @@ func (l *Live) groups() map[string]string {
 	return map[string]string{l.opts.Worker: "worker", l.opts.Executor: "executor", l.opts.Timer: "timer"}
 }
 
-// rank orders the services as events pass through them; others follow.
+// rank orders the services in the order of processing. Other readers follow.
 func rank(name string) int {
 	at := slices.Index([]string{"worker", "executor", "timer"}, name)
 	if at < 0 {
@@ -249,8 +249,8 @@ func rank(name string) int {
 	return at
 }
 
-// service describes one service, or the group of another reader. A consumer is alive if its
-// registered process is; without a registration, its last read counts.
+// service describes a service or the group of another reader. A consumer is alive if its
+// registered process is. If it has none, its last read counts.
 func (l *Live) service(g inspect.Group, services map[string]string, processes []store.Process, now time.Time) tui.Service {
 	s := tui.Service{Name: cmp.Or(services[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
 	workers := map[string]tui.Worker{}
@@ -262,7 +262,7 @@ func (l *Live) service(g inspect.Group, services map[string]string, processes []
 			limit = max(limit, l.opts.Lease)
 		}
 		switch {
-		case l.mild:
+		case l.noIdle:
 			w.Idle = 0
 		case c.Idle > limit:
 			w.State = tui.Silent
@@ -302,7 +302,7 @@ func (l *Live) service(g inspect.Group, services map[string]string, processes []
 	return s
 }
 
-// tooLate is how late a timer must be for a note.
+// tooLate is how late a timer causes a note.
 const tooLate = 5 * time.Second
 
 // notes adds warnings.
@@ -317,7 +317,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 		o.Of.Due = o.Counts.Timers
 	}
 	if empty(o.Counts) && len(others) > 0 {
-		note("there is nothing of tenant %s here, but of %s: --tenant", l.opts.Tenant, strings.Join(others[:min(len(others), 5)], ", "))
+		note("tenant %s has no data here, unlike %s: use --tenant", l.opts.Tenant, strings.Join(others[:min(len(others), 5)], ", "))
 	}
 	var missing []string
 	for _, s := range o.Services {

@@ -15,17 +15,16 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// How many rows one page may search when a filter leaves few; fewer where each row needs a query of
-// its own.
+// How many rows one page searches if a filter matches few of them.
 const (
 	usualRows    = 100
-	deepLooks    = 20_000
-	dearLooks    = 4000
-	streamLooks  = 2000
+	deepLooks    = 20_000 // where only ids are compared
+	readLooks    = 4000   // where each row is read
+	streamLooks  = 2000   // in a stream
 	streamAtOnce = 500
 )
 
-// Page is a part of a table, however long that is.
+// Page returns a part of a table. Its cost does not depend on the size of the table.
 func (l *Live) Page(ctx context.Context, q tui.Query) (tui.Page, error) {
 	if q.Limit <= 0 {
 		q.Limit = usualRows
@@ -38,15 +37,15 @@ func (l *Live) Page(ctx context.Context, q tui.Query) (tui.Page, error) {
 	return page, lost(ctx, err)
 }
 
-// reached returns the time of a cursor: seconds before a space for timers, or milliseconds before a
-// dash.
+// reached returns the time of a cursor: seconds before a space for timers, otherwise
+// milliseconds before a dash.
 func reached(cursor string) time.Time {
 	if seconds, _, ok := strings.Cut(cursor, " "); ok {
 		due, err := strconv.ParseFloat(seconds, 64)
 		if err != nil || math.Abs(due) > math.MaxInt32*1000 {
 			return time.Time{}
 		}
-		// Rows of the same moment may be on either side.
+		// Rows of the same moment may precede or follow.
 		return time.UnixMicro(int64(due*1e6) - 1)
 	}
 	text, _, _ := strings.Cut(cursor, "-")
@@ -58,7 +57,7 @@ func reached(cursor string) time.Time {
 }
 
 func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err error) {
-	query := store.ExecutionQuery{After: q.After, Limit: q.Limit, Back: q.Back, Looks: dearLooks}
+	query := store.ExecutionQuery{After: q.After, Limit: q.Limit, Back: q.Back, Looks: readLooks}
 	if q.Filter.Empty() {
 		query.Looks = q.Limit + mostLooks
 	}
@@ -86,7 +85,7 @@ func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err 
 	return page, err
 }
 
-// statuses returns the statuses that contain a text.
+// statuses returns the statuses that contain text.
 func statuses(text string) (out []string) {
 	for _, state := range tui.StatesWith(text) {
 		if state != tui.Overdue && state != tui.Broken && state != tui.Dead {
@@ -103,7 +102,7 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	}
 	query := timers.Query{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Back: q.Back, Looks: deepLooks / 2}
 	if !q.Filter.Empty() {
-		query.RulesOut = func(text string) bool { return hopeless(q.Filter, text) }
+		query.RulesOut = func(text string) bool { return ruledOut(q.Filter, text) }
 		query.Match = func(p timers.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
 	}
 	found, err := timers.New(l.store).Page(ctx, query)
@@ -114,8 +113,9 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	return page, err
 }
 
-// hopeless reports whether no timer containing this text can match, which saves parsing it as JSON.
-func hopeless(f tui.Filter, text string) bool {
+// ruledOut reports whether a timer with this text cannot match, which saves parsing it as
+// JSON.
+func ruledOut(f tui.Filter, text string) bool {
 	if strings.Contains(text, `\`) {
 		return false
 	}
@@ -148,7 +148,8 @@ func (l *Live) events(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	})
 }
 
-// entries returns the range of the next entries of a stream; a table begins with the newest.
+// entries returns the range of the next entries of a stream. A table begins with the
+// newest.
 func entries(q tui.Query, after string) store.Range {
 	query := store.Range{Count: q.Limit, Brief: true, Oldest: q.Back}
 	if !q.Filter.Empty() {
@@ -160,7 +161,7 @@ func entries(q tui.Query, after string) store.Range {
 	return query
 }
 
-// streamPage fills a page with the rows of a stream that pass the filter.
+// streamPage fills a page with the rows of a stream that match the filter.
 func streamPage(q tui.Query, read func(after string) (rows []tui.Row, more bool, err error)) (page tui.Page, err error) {
 	page.Next = q.After
 	if q.Back {
@@ -182,8 +183,8 @@ func streamPage(q tui.Query, read func(after string) (rows []tui.Row, more bool,
 	return page, nil
 }
 
-// take adds the rows that pass the filter, and returns how many were not considered because the
-// page is full.
+// take adds the rows that match the filter. It returns how many it has not examined because
+// the page is full.
 func take(page *tui.Page, q tui.Query, rows []tui.Row) (left int) {
 	for i, row := range rows {
 		page.Looked++

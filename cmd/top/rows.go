@@ -18,7 +18,7 @@ func executionRow(x store.Execution) tui.Row {
 	}
 }
 
-// late is how late a timer must be to count as overdue: before that, it is about to fire.
+// late is how late a timer counts as overdue rather than as about to fire.
 const late = time.Second
 
 func timerRow(p timers.Pending, now time.Time) tui.Row {

@@ -11,12 +11,12 @@ import (
 // sampler computes rates from consecutive samples.
 type sampler struct {
 	mu     sync.Mutex
-	at     time.Time // of the last sample, by the machine's clock
-	last   string    // id of the newest entry in it
+	at     time.Time // when the last sample was taken, by this machine's clock
+	last   string    // id of its newest entry
 	added  int64
 	events float64
 	fires  float64
-	failed []string // executions that were seen to fail, latest first
+	failed []string // executions that have failed, latest first
 }
 
 // shortest is the minimum time between two samples.
@@ -32,8 +32,8 @@ func (s *sampler) since() string {
 	return s.last
 }
 
-// take adds a sample that began after an entry, and returns events and fired timers per second
-// since the previous sample.
+// take adds a sample that began after the entry since. It returns the events and fired
+// timers per second since the previous sample.
 func (s *sampler) take(g inspect.Overview, since string, at time.Time) (events, fires float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *sampler) take(g inspect.Overview, since string, at time.Time) (events, 
 	return s.events, s.fires
 }
 
-// rates computes the rates of a sample. The first one, and those of a Redis without counters, use
+// rates computes the rates of a sample. The first sample and a Redis without counters use
 // the age of the entries.
 func (s *sampler) rates(g inspect.Overview, passed time.Duration) (events, fires float64) {
 	first := s.at.IsZero()
@@ -72,7 +72,7 @@ func (s *sampler) rates(g inspect.Overview, passed time.Duration) (events, fires
 	return events, events * float64(g.Fired) / float64(g.Sample)
 }
 
-// faulted returns the executions that were seen to fail recently.
+// faulted returns the executions that failed recently.
 func (s *sampler) faulted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

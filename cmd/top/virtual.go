@@ -18,7 +18,7 @@ type Virtual struct {
 	*Live
 
 	rdb   wire.Redis
-	start time.Time // when it was first seen
+	start time.Time // the first time read
 }
 
 // Overview returns the overview with the clock.
@@ -31,7 +31,7 @@ func (v *Virtual) Overview(ctx context.Context) (tui.Overview, error) {
 	return o, lost(ctx, err)
 }
 
-// clock returns the state of the clock, with the next timers.
+// clock returns the state of the clock and the next timers.
 func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 	var now dev.Clock
 	if err := actions.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
@@ -45,8 +45,8 @@ func (v *Virtual) clock(ctx context.Context) (tui.Clock, error) {
 	return clock, err
 }
 
-// Move advances the clock, which never goes back: it stops at each timer on the way until
-// everything that follows from it is done.
+// Move advances the clock, which cannot go back. The clock stops at each timer on the way
+// until all work that the timer causes is done.
 func (v *Virtual) Move(ctx context.Context, m tui.Move) (tui.Clock, error) {
 	if err := v.move(ctx, m); err != nil {
 		return tui.Clock{}, lost(ctx, err)
@@ -64,7 +64,7 @@ func (v *Virtual) move(ctx context.Context, m tui.Move) error {
 		return actions.AskClock(ctx, v.rdb, &now, "PAUSE")
 	case tui.Advance, tui.Seek, tui.NextTimer:
 	default:
-		return fmt.Errorf("%s: the clock of an engine only goes on, at the pace of the real one", m.Verb)
+		return fmt.Errorf("%s: the clock of an engine only runs forward, at real speed", m.Verb)
 	}
 	if err := actions.AskClock(ctx, v.rdb, &now, "SHOW"); err != nil {
 		return err
@@ -95,13 +95,13 @@ func (v *Virtual) target(ctx context.Context, m tui.Move, now time.Time) (time.T
 			return to, err
 		}
 		if len(page.Timers) == 0 {
-			return to, errors.New("there is no timer to go to")
+			return to, errors.New("there is no later timer")
 		}
 		to = page.Timers[0].Moment()
 	default:
 	}
 	if to.Before(now) {
-		return to, errors.New("the clock of an engine does not go back")
+		return to, errors.New("the clock of an engine cannot go back")
 	}
 	return to, nil
 }
