@@ -62,7 +62,7 @@ func TestDoctorOnRedis(t *testing.T) {
 		}},
 		"always": {[]string{"--appendonly", "yes", "--appendfsync", "always"}, 0, map[string]string{"persistence": "ok append-only file, flushed always"}},
 		"when it likes": {[]string{"--appendonly", "yes", "--appendfsync", "no"}, 0, map[string]string{
-			"persistence": "warn append-only file, flushed when the system likes",
+			"persistence": "warn append-only file, flushed by the operating system",
 		}},
 		"snapshots": {[]string{"--save", "900 1 60 10000"}, 0, map[string]string{
 			"persistence": "warn snapshots only: a crash of Redis loses up to 15 minutes",

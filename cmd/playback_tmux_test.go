@@ -124,9 +124,9 @@ func TestDifferenceInTerminal(t *testing.T) {
 	term := openTerminal(t, "-x", "120", "-y", "40")
 	term.keys("flunq run --example reminder -q --record r.jsonl; sed -i '/timer.scheduled/s/waitTheRest/waitTheRust/g' r.jsonl; clear", "Enter")
 	term.keys("flunq replay r.jsonl --at P30D --tui; echo exit $?", "Enter")
-	term.await("it differs here: recorded: the wait of task waitTheRust", "paused")
+	term.await("the replay differs here: recorded: the wait of task waitTheRust", "paused")
 	term.keys("Escape")
-	term.await("▲ it differs: event 15", "▲ recorded:", "▲ replayed:")
+	term.await("▲ the replay differs: event 15", "▲ recorded:", "▲ replayed:")
 	term.keys("q")
 	term.await("differs  r.jsonl  not as recorded", "exit 4")
 }

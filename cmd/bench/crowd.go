@@ -24,14 +24,14 @@ func (s latency) crowd(ctx context.Context) error {
 	n := s.opts.size(20_000, 300)
 	var both [2]Result
 	for i, crowd := range []int{0, n} {
-		name := fmt.Sprintf("%d a second in a crowd", perSecondInCrowd)
+		name := fmt.Sprintf("%d/s under load of another tenant", perSecondInCrowd)
 		got, err := s.beside(ctx, def, crowd, name)
 		if err != nil {
 			return err
 		}
 		both[i] = got.result(name)
 	}
-	s.add(both[1].beside(both[0].P50, fmt.Sprintf("the same without %d of another tenant at once (p99 %.2f ms)", n, both[0].P99)))
+	s.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d executions of another tenant (p99 %.2f ms)", n, both[0].P99)))
 	return nil
 }
 

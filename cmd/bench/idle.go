@@ -40,9 +40,9 @@ func (s idle) measure(ctx context.Context) error {
 	}
 	services := max(s.opts.Engine.Timers*max(s.opts.Processes, 1), 1)
 	s.add(Result{lessIsBetter: true, Name: "a timer service", Unit: "commands/s", Rate: timers.commands / float64(services), Count: n}.
-		beside(1, "one look at the timers a second"))
+		beside(1, "one check of the timers a second"))
 	s.add(Result{lessIsBetter: true, Name: "a timer service", Unit: "round trips/s", Rate: timers.trips / float64(services), Count: n}.
-		beside(1, "one look at the timers a second"))
+		beside(1, "one check of the timers a second"))
 	s.add(Result{lessIsBetter: true, Name: "all services", Unit: "commands/s", Rate: all.commands, Count: n})
 	s.add(Result{lessIsBetter: true, Name: "Redis", Unit: "% of a core", Rate: all.redis, Count: n}.beside(none.redis, "without services"))
 	if all.services > 0 {

@@ -171,7 +171,7 @@ func (s latency) relayed(ctx context.Context, lanes int) (got times, err error) 
 	for i := range hops - 1 {
 		if err := s.rdb.XGroupCreateMkStream(ctx, hop(i), rawGroup, "0").Err(); err != nil {
 			stop()
-			return nil, fmt.Errorf("make a group: %w", err)
+			return nil, fmt.Errorf("create a group: %w", err)
 		}
 		go func() { done <- s.relay(relaying, hop(i), hop(i+1)) }()
 	}

@@ -66,14 +66,14 @@ func (s timers) crowded(ctx context.Context) error {
 	var both [2]Result
 	for i, n := range []int{0, crowd} {
 		p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()/2), 1), crowd: n}
-		name := fmt.Sprintf("lateness at %d/s in a crowd", rate)
+		name := fmt.Sprintf("lateness at %d/s under load of another tenant", rate)
 		got, err := s.observe(ctx, p, name, timersKey, s.services)
 		if err != nil {
 			return err
 		}
 		both[i] = got.result(name)
 	}
-	s.add(both[1].beside(both[0].P50, fmt.Sprintf("the same without %d timers of another tenant at once (p99 %.2f ms)", crowd, both[0].P99)))
+	s.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d timers of another tenant (p99 %.2f ms)", crowd, both[0].P99)))
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNoServer means that no redis-server is installed.
-var ErrNoServer = errors.New("no redis-server in the PATH: install Redis, or name one with --redis-url")
+var ErrNoServer = errors.New("no redis-server in the PATH: install Redis or use --redis-url")
 
 // Server is a redis-server started for the bench.
 type Server struct {
@@ -57,12 +57,12 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 	}
 	folder, err := os.MkdirTemp("", "flunq-bench-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for redis-server: %w", err)
+		return nil, fmt.Errorf("create a folder for redis-server: %w", err)
 	}
 	config := filepath.Join(folder, "redis.conf") // identifies this server
 	if err := os.WriteFile(config, nil, 0o600); err != nil {
 		_ = os.RemoveAll(folder)
-		return nil, fmt.Errorf("make the settings of redis-server: %w", err)
+		return nil, fmt.Errorf("create the settings of redis-server: %w", err)
 	}
 	args := []string{config, "--port", port, "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--dir", folder}
 	if fsync != "" {
@@ -101,7 +101,7 @@ func (s *Server) answers(ctx context.Context) error {
 		}
 		select {
 		case <-s.gone:
-			return errors.New("redis-server ended as soon as it was started")
+			return errors.New("redis-server exited immediately")
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(startPause):
@@ -119,7 +119,7 @@ func (s *Server) own(ctx context.Context) error {
 	defer func() { _ = rdb.Close() }()
 	info, err := rdb.Info(ctx, "server").Result()
 	if err == nil && !strings.Contains(info, "config_file:"+s.config+"\r\n") {
-		err = errors.New("another server has its port")
+		err = errors.New("another server uses its port")
 	}
 	return err
 }

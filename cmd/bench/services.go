@@ -140,7 +140,7 @@ func (s *stage) processes(ctx context.Context, d duty) (*services, error) {
 // send sends a process its duty, and waits until it is ready.
 func (d duty) send(in io.Writer, out io.Reader) error {
 	if err := json.NewEncoder(in).Encode(d); err != nil {
-		return fmt.Errorf("tell a process what to do: %w", err)
+		return fmt.Errorf("send a process its services: %w", err)
 	}
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return fmt.Errorf("wait for a process to be ready: %w", err)
@@ -153,11 +153,11 @@ func RunServices(ctx context.Context, in io.Reader, out io.Writer, opts engine.O
 	lines := bufio.NewReader(in)
 	text, err := lines.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("read what to do: %w", err)
+		return fmt.Errorf("read the services to run: %w", err)
 	}
 	var d duty
 	if err := json.Unmarshal(text, &d); err != nil {
-		return fmt.Errorf("read what to do: %w", err)
+		return fmt.Errorf("read the services to run: %w", err)
 	}
 	rdb, err := store.Dial(ctx, d.URL)
 	if err != nil {
@@ -172,7 +172,7 @@ func RunServices(ctx context.Context, in io.Reader, out io.Writer, opts engine.O
 		return err
 	}
 	if _, err := fmt.Fprintln(out, "ready"); err != nil {
-		return fmt.Errorf("say that it is ready: %w", err)
+		return fmt.Errorf("report readiness: %w", err)
 	}
 	if _, err := lines.ReadString('\n'); err != nil {
 		return nil // nothing was requested

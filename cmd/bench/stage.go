@@ -89,7 +89,7 @@ func (s *stage) clear(ctx context.Context) error {
 		err = errors.Join(err, keys.Err(), s.rdb.SRem(ctx, store.Keys{}.Tenants(), tenant).Err())
 	}
 	if err != nil {
-		return fmt.Errorf("remove what tenant %s has left: %w", s.tenant, err)
+		return fmt.Errorf("remove the data of tenant %s: %w", s.tenant, err)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (s *stage) await(ctx context.Context, measuring string, want int, count fun
 			changed, last = now, n
 			s.tell(measuring, float64(n)/float64(want))
 		} else if now.Sub(changed) > stalled {
-			return last, took, fmt.Errorf("%s: %d of %d after %v, and nothing for %v", measuring, n, want, took.Round(time.Second), stalled)
+			return last, took, fmt.Errorf("%s: %d of %d after %v, no progress for %v", measuring, n, want, took.Round(time.Second), stalled)
 		}
 		if err := pause(ctx, look); err != nil {
 			return last, took, err
@@ -170,7 +170,7 @@ func (s *stage) profile(name string) (stop func() error, err error) {
 		return func() error { return nil }, nil
 	}
 	if err := os.MkdirAll(s.opts.Profiles, 0o750); err != nil {
-		return nil, fmt.Errorf("make the folder for profiles: %w", err)
+		return nil, fmt.Errorf("create the folder for profiles: %w", err)
 	}
 	cpu, err := os.Create(filepath.Join(s.opts.Profiles, name+".cpu.pprof"))
 	if err != nil {

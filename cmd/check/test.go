@@ -38,7 +38,7 @@ the current folder). A test file is kept beside its workflow:
       mocks: {http: [{respond: [{status: 402}, {status: 200}]}]}
       expect:
         status: completed           # faulted, cancelled, waiting
-        output: {paid: true}      # or a part of it; "${ .sum > 3 }" must be true
+        output: {paid: true}      # or part of it; "${ .sum > 3 }" must be true
         elapsed: P1D                # or "<= PT36H"
         tasks: [charge, wait, charge]
         requests: [{method: POST, url: "*/charge", times: 2}]

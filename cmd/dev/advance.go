@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	slice      = 2 * time.Second        // maximum real time of one move
-	calm       = 100 * time.Millisecond // services count as blocked if nothing changes for this long
-	rest       = time.Millisecond       // pause between two checks for busy services
-	seekEvery  = 250 * time.Millisecond // interval of searching for new streams
-	mostListed = 100                    // maximum number of timers that a Move lists
-	atOnce     = 100                    // timers fired by one script
-	anybody    = "default"              // all tenants share one set of timers, so any will do
+	slice        = 2 * time.Second        // maximum real time of one move
+	blockedAfter = 100 * time.Millisecond // services without progress for this long count as blocked
+	checkPause   = time.Millisecond       // between two checks for busy services
+	seekEvery    = 250 * time.Millisecond // interval of searches for new streams
+	mostListed   = 100                    // maximum number of timers that a Move lists
+	atOnce       = 100                    // timers fired by one script
+	anyTenant    = "default"              // all tenants share one set of timers
 )
 
 // mover moves the clock from due timer to due timer.
@@ -31,17 +31,17 @@ type mover struct {
 	*Redis
 
 	target   time.Time
-	deadline time.Time // by the machine's clock
+	deadline time.Time // in real time
 	move     Move
 
 	streams []string
 	sought  time.Time // when streams were last searched
-	quiet   work      // the last work seen
-	since   time.Time // since when it is unchanged
+	last    work      // the last work read
+	since   time.Time // when it last changed
 }
 
-// advance moves the clock by d, or as far as possible within a slice of real time: it stops at
-// every due timer until everything that follows from it is done.
+// advance moves the clock by d, or as far as possible within a slice of real time. It stops
+// at each timer until all work that the timer causes is done.
 func (r *Redis) advance(ctx context.Context, d time.Duration) (Move, error) {
 	r.clock.hold()
 	defer r.clock.release()
@@ -69,8 +69,8 @@ func (r *Redis) advance(ctx context.Context, d time.Duration) (Move, error) {
 	}
 }
 
-// settle waits until nothing is left to do at the present time, and returns the time of the next
-// event; Busy names work that takes longer than a slice.
+// settle waits until no work is left at the current time and returns when the next timer or
+// sleeper is due. If the work takes longer than a slice, it sets Busy.
 func (m *mover) settle(ctx context.Context) (next time.Time, err error) {
 	for {
 		if next, err = m.fire(ctx); err != nil {
@@ -92,20 +92,19 @@ func (m *mover) settle(ctx context.Context) (next time.Time, err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return next, errors.New("flunq dev stops")
-		case <-time.After(rest):
+			return next, errors.New("flunq dev is stopping")
+		case <-time.After(checkPause):
 		}
 	}
 }
 
-// fire fires due timers, like a timer service that never sleeps, and returns when the next one is
-// due.
+// fire fires due timers, as a timer service does, and returns when the next one is due.
 func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
-	due, next, now, err := timers.New(m.store).Due(ctx, anybody, atOnce)
+	due, next, now, err := timers.New(m.store).Due(ctx, anyTenant, atOnce)
 	if err != nil || len(due) == 0 {
 		return next, err
 	}
-	if _, err := timers.New(m.store).Fire(ctx, anybody, due); err != nil {
+	if _, err := timers.New(m.store).Fire(ctx, anyTenant, due); err != nil {
 		return next, err
 	}
 	for _, d := range due {
@@ -128,21 +127,20 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// overdue is reported as Busy when timers fire faster than they can be read.
+// overdue is the value of Busy if timers become due faster than they can be fired.
 const overdue = "timers that are due"
 
-// busy returns the work that the services still have to do; "" if none, and then next is when the
-// next timer is due. Calls that only wait for the clock do not count: the clock must go on for
-// them.
+// busy describes the work that the services still have to do, "" if there is none; then
+// next is when the next timer is due. Calls that wait for the clock do not count.
 func (m *mover) busy(ctx context.Context) (next time.Time, what string, err error) {
 	if err := m.seek(ctx); err != nil {
 		return next, "", err
 	}
-	now, err := m.look(ctx)
+	now, err := m.read(ctx)
 	if err != nil {
 		return next, "", err
 	}
-	due, next, _, err := timers.New(m.store).Due(ctx, anybody, 1)
+	due, next, _, err := timers.New(m.store).Due(ctx, anyTenant, 1)
 	if err != nil {
 		return next, "", err
 	}
@@ -150,23 +148,23 @@ func (m *mover) busy(ctx context.Context) (next time.Time, what string, err erro
 		return next, overdue, nil
 	}
 	if sleeping, _ := m.clock.sleeping(); now.unread || now.pending > sleeping {
-		if now.mark != m.quiet.mark {
-			m.quiet, m.since = now, time.Now()
+		if now.mark != m.last.mark {
+			m.last, m.since = now, time.Now()
 		}
-		// There are more calls than executors: the rest waits for those that sleep.
-		if sleeping == 0 || time.Since(m.since) < calm {
+		// With more calls than executors, the others wait for those that sleep.
+		if sleeping == 0 || time.Since(m.since) < blockedAfter {
 			return next, now.what, nil
 		}
 	}
-	// A timer may have been set, or may have fired, between the two readings.
-	reopened, err := m.look(ctx)
-	if err == nil && reopened.mark != now.mark {
+	// A timer may have been set or fired between the two reads.
+	again, err := m.read(ctx)
+	if err == nil && again.mark != now.mark {
 		return next, "events to read", nil
 	}
 	return next, "", err
 }
 
-// seek searches the streams of all tenants at an interval.
+// seek searches for the streams of all tenants at an interval.
 func (m *mover) seek(ctx context.Context) error {
 	now := time.Now()
 	if now.Sub(m.sought) < seekEvery {
@@ -179,24 +177,24 @@ func (m *mover) seek(ctx context.Context) error {
 		streams = append(streams, found.Val())
 	}
 	if err := found.Err(); err != nil {
-		return fmt.Errorf("look for streams: %w", err)
+		return fmt.Errorf("find streams: %w", err)
 	}
 	slices.Sort(streams)
 	m.streams, m.sought = slices.Compact(streams), now
 	return nil
 }
 
-// work is what the groups have not acknowledged.
+// work is what the groups have not yet acknowledged.
 type work struct {
 	unread  bool
 	pending int
-	what    string // for people
+	what    string // description
 	mark    string // changes with every event
 }
 
-// look reads the work of all groups at one moment.
-func (m *mover) look(ctx context.Context) (work, error) {
-	type looked struct {
+// read reads the work of all groups atomically.
+func (m *mover) read(ctx context.Context) (work, error) {
+	type replies struct {
 		groups *redis.XInfoGroupsCmd
 		last   *redis.XMessageSliceCmd
 	}
@@ -205,16 +203,16 @@ func (m *mover) look(ctx context.Context) (work, error) {
 		return w, nil
 	}
 	pipe := m.rdb.TxPipeline()
-	looks := make([]looked, 0, len(m.streams))
+	all := make([]replies, 0, len(m.streams))
 	for _, stream := range m.streams {
-		looks = append(looks, looked{pipe.XInfoGroups(ctx, stream), pipe.XRevRangeN(ctx, stream, "+", "-", 1)})
+		all = append(all, replies{pipe.XInfoGroups(ctx, stream), pipe.XRevRangeN(ctx, stream, "+", "-", 1)})
 	}
 	var refused redis.Error // a key that is no stream has no groups
 	if _, err := pipe.Exec(ctx); err != nil && !errors.As(err, &refused) {
-		return w, fmt.Errorf("look at the streams: %w", err)
+		return w, fmt.Errorf("read the streams: %w", err)
 	}
 	var marks []string
-	for i, l := range looks {
+	for i, l := range all {
 		last := ""
 		if entries := l.last.Val(); len(entries) == 1 {
 			last = entries[0].ID
@@ -230,13 +228,13 @@ func (m *mover) look(ctx context.Context) (work, error) {
 	return w, nil
 }
 
-// take adds the work of one group, and describes it.
+// take adds the work of a group and returns a text that changes with it.
 func (w *work) take(stream string, g redis.XInfoGroup, last string) (mark string) {
 	unread := last != "" && after(last, g.LastDeliveredID)
 	w.unread = w.unread || unread
 	w.pending += int(g.Pending)
 	if unread || g.Pending > 0 {
-		w.what = strings.TrimPrefix(fmt.Sprintf("%s; %d under way in %s of %s", w.what, g.Pending, g.Name, stream), "; ")
+		w.what = strings.TrimPrefix(fmt.Sprintf("%s; %d pending in %s of %s", w.what, g.Pending, g.Name, stream), "; ")
 	}
 	return fmt.Sprint(stream, g.Name, last, g.LastDeliveredID, g.Pending)
 }

@@ -16,15 +16,15 @@ type clock struct {
 	mode Mode
 
 	mu       sync.Mutex
-	base     time.Time // the clock's time when it was last set
-	since    time.Time // the machine's time at that moment
-	paused   bool      // the user has paused it
-	moving   bool      // an advance is under way
+	base     time.Time // the time of the clock when it was last set
+	since    time.Time // the real time at that moment
+	paused   bool      // by the user
+	moving   bool      // during an advance
 	sleepers map[*sleeper]bool
 	changed  chan struct{} // closed when the clock is set
 }
 
-// sleeper is a caller that waits for a time.
+// sleeper is a caller that waits for a time of the clock.
 type sleeper struct{ until time.Time }
 
 func newClock(mini *miniredis.Miniredis, mode Mode, start time.Time, paused bool) *clock {
@@ -34,7 +34,7 @@ func newClock(mini *miniredis.Miniredis, mode Mode, start time.Time, paused bool
 	return c
 }
 
-// now returns the time; the caller holds the lock.
+// now returns the time. The caller holds the lock.
 func (c *clock) now() time.Time {
 	switch {
 	case c.mode == Real:
@@ -46,7 +46,7 @@ func (c *clock) now() time.Time {
 	}
 }
 
-// tick sets the time of miniredis. It never goes back.
+// tick sets the time of miniredis to that of the clock.
 func (c *clock) tick() {
 	if c.mode == Real {
 		return
@@ -56,7 +56,7 @@ func (c *clock) tick() {
 	c.mini.SetTime(c.now())
 }
 
-// nested reports whether a command comes from a script, which holds miniredis' lock.
+// nested reports whether a command comes from a script, which holds the lock of miniredis.
 func nested(peer *server.Peer) bool {
 	v := reflect.ValueOf(peer.Ctx)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
@@ -66,7 +66,7 @@ func nested(peer *server.Peer) bool {
 	return field.IsValid() && field.Bool()
 }
 
-// set changes how the clock runs, starting from its present time.
+// set changes how the clock runs from its current time on.
 func (c *clock) set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,8 +79,8 @@ func (c *clock) set(change func()) {
 	}
 }
 
-// pause stops the clock, or lets it run.
-func (c *clock) pause(stand bool) { c.set(func() { c.paused = stand }) }
+// pause stops the clock or lets it run.
+func (c *clock) pause(paused bool) { c.set(func() { c.paused = paused }) }
 
 // hold stops the clock during an advance; release lets it run again.
 func (c *clock) hold()    { c.set(func() { c.moving = true }) }
@@ -109,12 +109,12 @@ func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	c.mu.Unlock()
 	defer c.wake(s)
 	for {
-		left, goes, changed := c.left(s)
+		left, running, changed := c.left(s)
 		if left <= 0 {
 			return nil
 		}
 		var passed <-chan time.Time
-		if goes {
+		if running {
 			passed = time.After(left)
 		}
 		select {
@@ -126,8 +126,8 @@ func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// left returns how long a sleeper still sleeps, and whether the clock runs.
-func (c *clock) left(s *sleeper) (left time.Duration, goes bool, changed <-chan struct{}) {
+// left returns how long a sleeper still sleeps and whether the clock runs.
+func (c *clock) left(s *sleeper) (left time.Duration, running bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return s.until.Sub(c.now()), c.mode == Real || !c.paused && !c.moving, c.changed
@@ -139,7 +139,7 @@ func (c *clock) wake(s *sleeper) {
 	delete(c.sleepers, s)
 }
 
-// sleeping returns the number of sleepers, and when the first one wakes.
+// sleeping returns the number of sleepers and when the first one wakes.
 func (c *clock) sleeping() (n int, first time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

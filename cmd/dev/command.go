@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Command is the additional command of this Redis: SHOW, PAUSE and RESUME answer with a Clock,
-// ADVANCE <ms> with a Move, both as JSON.
+// Command is an additional command of this Redis: SHOW, PAUSE and RESUME return a Clock as
+// JSON, ADVANCE <ms> returns a Move.
 const Command = "FLUNQ.CLOCK"
 
 // Clock is the state of the clock.
@@ -25,21 +25,21 @@ type Clock struct {
 	Started time.Time `json:"started"`
 }
 
-// Move is the result of advancing the clock. A long way takes several moves.
+// Move is the result of advancing the clock. A long advance takes several moves.
 type Move struct {
 	From   time.Time     `json:"from"`
 	Now    time.Time     `json:"now"`
 	Target time.Time     `json:"target"`
-	Done   bool          `json:"done"`           // the target is reached and nothing is left to do there
+	Done   bool          `json:"done"`           // the target is reached and no work is left
 	Fired  int           `json:"fired"`          // number of timers
-	Timers []event.Timer `json:"timers"`         // the first of them
+	Timers []event.Timer `json:"timers"`         // the first ones
 	Busy   string        `json:"busy,omitempty"` // what keeps the clock from advancing
 }
 
-// command carries out FLUNQ.CLOCK.
+// command executes FLUNQ.CLOCK.
 func (r *Redis) command(peer *server.Peer, _ string, args []string) {
 	if nested(peer) {
-		peer.WriteError("ERR " + Command + " is not for scripts")
+		peer.WriteError("ERR " + Command + " cannot be called from scripts")
 		return
 	}
 	if len(args) == 0 {
@@ -49,7 +49,7 @@ func (r *Redis) command(peer *server.Peer, _ string, args []string) {
 	switch {
 	case verb == "SHOW" && len(args) == 1:
 	case r.clock.mode == Real:
-		peer.WriteError("ERR the clock of this flunq dev is the machine's: start it with --clock virtual")
+		peer.WriteError("ERR this flunq dev uses the clock of the machine: start it with --clock virtual")
 		return
 	case verb == "PAUSE" && len(args) == 1:
 		r.clock.pause(true)

@@ -1,5 +1,5 @@
-// Package dev is the Redis of flunq dev: miniredis on a loopback port, with a clock that can be
-// advanced and a data file.
+// Package dev implements the Redis of flunq dev: miniredis on a loopback port with a data
+// file and a clock that can be advanced.
 package dev
 
 import (
@@ -23,9 +23,9 @@ import (
 // Options configure a Redis.
 type Options struct {
 	Port   int       // on 127.0.0.1; 0: any free port
-	Mode   Mode      // of the clock; "": as in the data file, else real
+	Mode   Mode      // of the clock; "": that of the data file, otherwise real
 	Start  time.Time // of a virtual clock; zero: now
-	Data   string    // the data file; "": nothing is kept
+	Data   string    // the data file; "": none
 	Groups []string  // the consumer groups that an advance waits for
 }
 
@@ -34,8 +34,8 @@ type Mode string
 
 // The modes of a clock.
 const (
-	Real    Mode = "real"    // the machine's
-	Virtual Mode = "virtual" // runs at real speed, and can be paused and advanced
+	Real    Mode = "real"    // that of the machine
+	Virtual Mode = "virtual" // runs at real speed, can be paused and advanced
 )
 
 // Redis is a Redis inside this process. The caller must Close it.
@@ -43,31 +43,31 @@ type Redis struct {
 	opts  Options
 	mini  *miniredis.Miniredis
 	clock *clock
-	rdb   wire.Redis // for our own commands
+	rdb   wire.Redis // for the commands of this package
 	store *store.Store
 
-	ctx    context.Context //nolint:containedctx // of commands that take time: it ends with Close
+	ctx    context.Context //nolint:containedctx // of long commands: it ends with Close
 	cancel context.CancelFunc
 	moving sync.Mutex // held during an advance
 
 	saving sync.Mutex
-	saved  [32]byte // hash of the content of the data file
-	stamp  stamp    // of the file when it was last read or written
-	lately time.Time
+	saved  [32]byte      // hash of the content of the data file
+	stamp  stamp         // of the file when it was last read or written
+	last   time.Time     // of the last save
 	took   time.Duration // duration of the last save
 
-	touched atomic.Bool // since the last save, possibly
+	changed atomic.Bool // data may have changed since the last save
 	began   time.Time
 
 	listener net.Listener
 }
 
-// ErrTaken is wrapped when another program uses the port.
-var ErrTaken = errors.New("the port is taken")
+// ErrTaken is wrapped by errors about a port that another program uses.
+var ErrTaken = errors.New("the port is in use")
 
 // Open starts a Redis with the content of its data file.
 func Open(ctx context.Context, opts Options) (*Redis, error) {
-	read := stampOf(opts.Data)
+	stamp := stampOf(opts.Data)
 	kept, err := load(opts.Data)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 	if err := opts.settle(kept); err != nil {
 		return nil, err
 	}
-	r := &Redis{opts: opts, mini: miniredis.NewMiniRedis(), stamp: read, began: time.Now()}
+	r := &Redis{opts: opts, mini: miniredis.NewMiniRedis(), stamp: stamp, began: time.Now()}
 	r.clock = newClock(r.mini, opts.Mode, opts.Start, kept.Clock != nil && kept.Clock.Paused)
 	if err := r.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(opts.Port))); err != nil {
 		r.mini.Close()
@@ -99,7 +99,8 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 	return r, nil
 }
 
-// hook runs before every command. It sets a virtual clock only if the command could notice.
+// hook runs before every command. It updates the time of miniredis and notes whether the
+// command may change data.
 func (r *Redis) hook(peer *server.Peer, cmd string, args ...string) bool {
 	if nested(peer) {
 		return false
@@ -110,13 +111,13 @@ func (r *Redis) hook(peer *server.Peer, cmd string, args ...string) bool {
 	default:
 		heartbeat := len(args) > 0 && args[0] == store.ProcessesKey
 		if !heartbeat && !r.mini.Server().IsReadOnlyCommand(cmd) {
-			r.touched.Store(true)
+			r.changed.Store(true)
 		}
 	}
 	return false
 }
 
-// settle determines the clock: a saved one continues where it stood.
+// settle determines the clock. A saved clock continues from its time.
 func (o *Options) settle(kept file) error {
 	if kept.Clock == nil {
 		if o.Mode == "" {
@@ -133,9 +134,9 @@ func (o *Options) settle(kept file) error {
 	at := kept.Clock.Now.Format(time.RFC3339Nano)
 	switch {
 	case o.Mode == Real && kept.Clock.Now.After(time.Now()):
-		return fmt.Errorf("%s has a virtual clock that stands at %s, which is still to come: go on with a virtual one", o.Data, at)
+		return fmt.Errorf("the virtual clock of %s is at %s, in the future: use --clock virtual", o.Data, at)
 	case o.Mode != Real && o.Start.After(kept.Clock.Now):
-		return fmt.Errorf("%s has a clock that stands at %s: start without another time, and advance it", o.Data, at)
+		return fmt.Errorf("the clock of %s is at %s: omit --start and advance the clock", o.Data, at)
 	case o.Mode != Real && !o.Start.IsZero() && o.Start.Before(kept.Clock.Now):
 		return fmt.Errorf("the clock of %s is at %s, and time cannot go back", o.Data, at)
 	}

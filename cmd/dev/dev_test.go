@@ -252,7 +252,7 @@ func TestData(t *testing.T) {
 		t.Errorf("what came back (-before +after):\n%s", diff)
 	}
 	if now := reopened.Time(ctx).Val(); !now.Equal(at) {
-		t.Errorf("the clock stands at %s, want %s", now, at)
+		t.Errorf("the clock is at %s, want %s", now, at)
 	}
 	claimed, _, err := reopened.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: "stream", Group: "g", Consumer: "d", MinIdle: 24 * time.Hour, Start: "0"}).Result()
 	if err != nil || len(claimed) != 1 || claimed[0].ID != msgs[0].Messages[1].ID {

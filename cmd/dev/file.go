@@ -35,7 +35,7 @@ type kept struct {
 type key struct {
 	Name    text    `json:"key"`
 	Kind    string  `json:"type"`
-	Values  []text  `json:"values,omitempty"` // of a string its value; of a hash fields and values, of a ZSET members and scores
+	Values  []text  `json:"values,omitempty"` // a string: its value; a hash: fields and values; a ZSET: members and scores
 	Entries []line  `json:"entries,omitempty"`
 	Last    string  `json:"last,omitempty"` // the last id of a stream
 	Groups  []group `json:"groups,omitempty"`
@@ -49,13 +49,13 @@ type line struct {
 
 // group is a consumer group.
 type group struct {
-	Name    text    `json:"name"`
-	Last    string  `json:"last"` // the last delivered id
-	Pending []owing `json:"pending,omitempty"`
+	Name    text           `json:"name"`
+	Last    string         `json:"last"` // the last delivered id
+	Pending []pendingEntry `json:"pending,omitempty"`
 }
 
-// owing is an entry that was delivered but not acknowledged.
-type owing struct {
+// pendingEntry is an entry that was delivered but not acknowledged.
+type pendingEntry struct {
 	ID       string `json:"id"`
 	Consumer text   `json:"consumer"`
 	Count    int64  `json:"count"`
@@ -98,13 +98,13 @@ func strict(data []byte, v any) error {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more behind its end")
+		return errors.New("trailing data")
 	}
 	return nil
 }
 
 // ErrBroken is wrapped by errors about an invalid data file.
-var ErrBroken = errors.New("not a data file of flunq dev, or a broken one: move it away or name another")
+var ErrBroken = errors.New("not a valid data file of flunq dev: move it away or choose another file")
 
 // load reads a data file; a missing file is empty.
 func load(name string) (file, error) {
@@ -113,7 +113,7 @@ func load(name string) (file, error) {
 	}
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Report it now: at the end, all data would be lost.
+		// Report it now: when the data is saved, it would be too late.
 		if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
 			return file{}, fmt.Errorf("%s: there is no folder %s", name, filepath.Dir(name))
 		}
@@ -162,7 +162,7 @@ type stamp struct {
 	at   time.Time
 }
 
-// stampOf returns the stamp of a file; zero if it does not exist.
+// stampOf returns the stamp of a file, zero if it does not exist.
 func stampOf(name string) stamp {
 	info, err := os.Stat(name)
 	if err != nil {

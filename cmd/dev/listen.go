@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Limits on what a client may send. miniredis panics at malformed commands, and allocates memory
-// for a string of any length before it arrives.
+// Limits on what a client may send. miniredis panics on malformed commands, and allocates
+// memory for a string of any announced length.
 const (
 	longestLine   = 64 << 10
 	mostArguments = 1 << 20
@@ -41,13 +41,13 @@ func (r *Redis) listen(address string) error {
 	return nil
 }
 
-// client is a connection that passes on only well-formed commands: arrays of strings.
+// client is a connection that forwards only well-formed commands: arrays of strings.
 type client struct {
 	net.Conn
 	in   *bufio.Reader
-	line []byte // checked, but not passed on yet
-	args int    // outstanding arguments of the command
-	text int    // outstanding bytes of the argument, including the line break
+	line []byte // checked but not yet forwarded
+	args int    // remaining arguments of the command
+	text int    // remaining bytes of the argument, including the line break
 }
 
 // Read implements net.Conn. After a malformed command it sends the client an error and returns
@@ -55,8 +55,8 @@ type client struct {
 func (c *client) Read(p []byte) (int, error) {
 	for len(c.line) == 0 && c.text == 0 {
 		if err := c.next(); err != nil {
-			if broken, ok := errors.AsType[protocolError](err); ok {
-				_, _ = fmt.Fprintf(c.Conn, "-ERR Protocol error: %s\r\n", broken)
+			if malformed, ok := errors.AsType[protocolError](err); ok {
+				_, _ = fmt.Fprintf(c.Conn, "-ERR Protocol error: %s\r\n", malformed)
 				return 0, io.EOF
 			}
 			return 0, err
@@ -77,11 +77,11 @@ func (c *client) next() error {
 	line, err := c.in.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return protocolError("too big a line")
+		return protocolError("the line is too long")
 	case err != nil:
 		return err //nolint:wrapcheck // the connection's own error
 	case len(line) < 2 || line[len(line)-2] != '\r':
-		return protocolError("a line that does not end with \\r\\n")
+		return protocolError("the line does not end with \\r\\n")
 	}
 	n, err := strconv.Atoi(string(line[min(1, len(line)-2) : len(line)-2]))
 	switch {

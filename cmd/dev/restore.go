@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// handedBack is how long ago restored pending entries count as delivered: consumers may claim them
-// at once, and no crash is counted for them.
-const handedBack = 25 * time.Hour
+// restoredIdle is the idle time of restored pending entries: consumers may claim them at
+// once, and no crash is counted for them.
+const restoredIdle = 25 * time.Hour
 
 // restore fills an empty Redis.
 func (r *Redis) restore(ctx context.Context, f file) error {
@@ -23,7 +23,7 @@ func (r *Redis) restore(ctx context.Context, f file) error {
 	}
 	hash, err := sum(f.Keys)
 	if f.Clock != nil || f.Format == 0 {
-		hash = [32]byte{} // the first save must write the clock, or create the file
+		hash = [32]byte{} // the first save must write the clock or create the file
 	}
 	r.saved = hash
 	return err
@@ -37,7 +37,7 @@ func (r *Redis) restoreKey(ctx context.Context, k key) error {
 	case k.Kind == "stream":
 		r.restoreStream(ctx, pipe, k)
 	case len(values) == 0:
-		return errors.New("it holds nothing")
+		return errors.New("no values")
 	case k.Kind == "string":
 		pipe.Set(ctx, name, values[0], 0)
 	case k.Kind == "hash" && len(values)%2 == 0:
@@ -61,7 +61,7 @@ func (r *Redis) restoreKey(ctx context.Context, k key) error {
 	return err
 }
 
-// restoreStream restores a stream with its groups, each with its last delivered entry and its
+// restoreStream restores a stream and its groups, each with its last delivered id and its
 // pending entries.
 func (r *Redis) restoreStream(ctx context.Context, pipe redis.Pipeliner, k key) {
 	name := string(k.Name)
@@ -73,20 +73,20 @@ func (r *Redis) restoreStream(ctx context.Context, pipe redis.Pipeliner, k key) 
 		add(e.ID, anys(e.Fields))
 		last = e.ID
 	}
-	if k.Last != "" && after(k.Last, last) { // the last id belongs to a removed entry
+	if k.Last != "" && after(k.Last, last) { // the last entry was removed
 		add(k.Last, []any{"gone", ""})
 		pipe.XDel(ctx, name, k.Last)
 	}
-	there := map[string]bool{}
+	exists := map[string]bool{}
 	for _, e := range k.Entries {
-		there[e.ID] = true
+		exists[e.ID] = true
 	}
 	for _, g := range k.Groups {
 		pipe.XGroupCreateMkStream(ctx, name, string(g.Name), g.Last)
 		for _, p := range g.Pending {
-			if there[p.ID] {
+			if exists[p.ID] {
 				pipe.Do(ctx, "XCLAIM", name, string(g.Name), string(p.Consumer), 0, p.ID,
-					"IDLE", handedBack.Milliseconds(), "RETRYCOUNT", p.Count, "FORCE", "JUSTID")
+					"IDLE", restoredIdle.Milliseconds(), "RETRYCOUNT", p.Count, "FORCE", "JUSTID")
 			}
 		}
 	}

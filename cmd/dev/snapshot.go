@@ -14,10 +14,10 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// snapshotScript reads all keys at one moment. It returns the name, the type and the value of each;
-// of a stream its entries, its last id and its groups. KEYS[1], the registry of processes, is left
-// out: no process runs when the data is read again. The script may block Redis: it runs only on
-// that of flunq dev, inside this process.
+// snapshotScript reads all keys atomically. It returns the name, the type and the value of
+// each; for a stream its entries, its last id and its groups. It omits KEYS[1], the
+// registry of processes, since no process runs when the data is restored. The script may
+// block Redis, which is that of flunq dev inside this process.
 //
 //nolint:gochecknoglobals // a script is constant
 var snapshotScript = redis.NewScript(`
@@ -57,18 +57,18 @@ end end
 return out
 `)
 
-// Save writes the data file if there is one and anything has changed. A large data set is saved
-// less often, since Redis blocks meanwhile.
+// Save writes the data file, if there is one and data has changed. It skips the write if
+// the last one took long, since Redis blocks meanwhile.
 func (r *Redis) Save(ctx context.Context) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	if time.Since(r.lately) < seldom*r.took || !r.touched.Swap(false) {
+	if time.Since(r.last) < saveFactor*r.took || !r.changed.Swap(false) {
 		return nil
 	}
 	return r.save(ctx)
 }
 
-// SaveAll writes the data file if there is one, including the time.
+// SaveAll writes the data file, if there is one, including the time of the clock.
 func (r *Redis) SaveAll(ctx context.Context) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
@@ -76,8 +76,8 @@ func (r *Redis) SaveAll(ctx context.Context) error {
 	return r.save(ctx)
 }
 
-// seldom is the minimum interval of saves, as a multiple of the duration of a save.
-const seldom = 20
+// saveFactor is the minimum interval of saves as a multiple of the duration of a save.
+const saveFactor = 20
 
 func (r *Redis) save(ctx context.Context) error {
 	if r.opts.Data == "" {
@@ -93,10 +93,10 @@ func (r *Redis) save(ctx context.Context) error {
 	if err == nil && hash != r.saved {
 		err = r.write(f, hash)
 	}
-	r.lately = time.Now()
-	r.took = r.lately.Sub(began)
+	r.last = time.Now()
+	r.took = r.last.Sub(began)
 	if err != nil {
-		r.touched.Store(true)
+		r.changed.Store(true)
 	}
 	return err
 }
@@ -117,8 +117,8 @@ func (r *Redis) write(f file, hash [32]byte) error {
 	return nil
 }
 
-// ErrChanged is wrapped when another process has changed the data file, such as another flunq dev.
-var ErrChanged = errors.New("another process has changed the data file: it is kept as it is, and nothing is saved")
+// ErrChanged is wrapped by the error of Save if another process has changed the data file.
+var ErrChanged = errors.New("another process has changed the data file: it is not overwritten, and nothing is saved")
 
 // snapshot returns all keys in a deterministic order.
 func (r *Redis) snapshot(ctx context.Context) ([]key, error) {
@@ -138,19 +138,19 @@ func (r *Redis) snapshot(ctx context.Context) ([]key, error) {
 	return keys, nil
 }
 
-// snapshotTime bounds the duration of a snapshot.
+// snapshotTime is the maximum duration of a snapshot.
 const snapshotTime = time.Minute
 
 // keyOf converts a key as the script returns it.
 func keyOf(item []any) (key, error) {
 	if len(item) < 3 {
-		return key{}, fmt.Errorf("read all keys: the script says %v", item)
+		return key{}, fmt.Errorf("read all keys: unexpected reply %v", item)
 	}
 	k := key{Name: word(item[0]), Kind: string(word(item[1]))}
 	switch k.Kind {
 	case "stream":
 		if len(item) < 5 {
-			return k, fmt.Errorf("read the stream %s: the script says %v", k.Name, item)
+			return k, fmt.Errorf("read the stream %s: unexpected reply %v", k.Name, item)
 		}
 		for _, e := range list(item[2]) {
 			if parts := list(e); len(parts) == 2 {
@@ -178,9 +178,9 @@ func groupsOf(items []any) []group {
 		}
 		g := group{Name: word(parts[0]), Last: string(word(parts[1]))}
 		for _, p := range list(parts[2]) {
-			if owed := list(p); len(owed) == 4 {
-				count, _ := owed[3].(int64)
-				g.Pending = append(g.Pending, owing{string(word(owed[0])), word(owed[1]), count})
+			if entry := list(p); len(entry) == 4 {
+				count, _ := entry[3].(int64)
+				g.Pending = append(g.Pending, pendingEntry{string(word(entry[0])), word(entry[1]), count})
 			}
 		}
 		out = append(out, g)

@@ -31,16 +31,16 @@ type finding struct {
 	State    health   `json:"state"`
 	Tenant   string   `json:"tenant,omitempty"`
 	Text     string   `json:"text"`
-	Remedy   string   `json:"remedy,omitempty"` // the suggested fix, if there is a problem
+	Remedy   string   `json:"remedy,omitempty"` // suggested fix of a problem
 	Examples []string `json:"examples,omitempty"`
 
-	number, bytes int64 // of the finished executions that it concerns
+	number, bytes int64 // of finished executions
 }
 
 // diagnosis is the output of doctor.
 type diagnosis struct {
 	Redis    string    `json:"redis"` // without its password
-	From     string    `json:"from"`  // the source of the address
+	From     string    `json:"from"`  // origin of the address
 	Tenants  []string  `json:"tenants"`
 	State    health    `json:"state"` // the worst of the findings
 	Findings []finding `json:"findings"`
@@ -58,7 +58,7 @@ Processes register in Redis and send a heartbeat every 10 seconds. A process tha
 stopped deregisters at once; one that is killed counts as dead 30 seconds after its last
 heartbeat.
 
-Each line is ok, warn, bad, or unknown if Redis does not tell. The exit code is 4 if
+Each line is ok, warn, bad, or unknown if Redis does not report it. The exit code is 4 if
 something is bad, and 6 if Redis cannot be reached.
 
 Healthy tenants share one line. If many tenants have the same problem, the first ones are
@@ -71,9 +71,9 @@ shown and the others counted; --all and -o json show each.`,
 	}
 	d := &doctor{sh: sh, target: cli.TargetFlags(c, sh), now: time.Now}
 	format := cli.OutputFlag(c, "table", "json", "yaml")
-	c.Flags().BoolVarP(&d.everyone, "all-tenants", "A", false, "look at all tenants")
+	c.Flags().BoolVarP(&d.allTenants, "all-tenants", "A", false, "check all tenants")
 	all := false
-	c.Flags().BoolVar(&all, "all", false, "print each finding, even when many tenants share it")
+	c.Flags().BoolVar(&all, "all", false, "print each finding, even if many tenants share it")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		report, err := d.examine(c.Context())
 		if err != nil {
@@ -94,10 +94,10 @@ shown and the others counted; --all and -o json show each.`,
 
 // doctor is one run of the command.
 type doctor struct {
-	sh       *cli.Shell
-	target   *cli.Target
-	everyone bool
-	now      func() time.Time
+	sh         *cli.Shell
+	target     *cli.Target
+	allTenants bool
+	now        func() time.Time
 
 	remote   *cli.Remote
 	settings cli.Settings
@@ -106,20 +106,20 @@ type doctor struct {
 	findings []finding
 
 	processes []store.Process // the registered processes
-	at        time.Time       // when they were read, by the clock of Redis
+	at        time.Time       // when they were read, by Redis' clock
 }
 
 // add adds a finding.
 func (d *doctor) add(f finding) { d.findings = append(d.findings, f) }
 
-// say adds a finding that consists of a line and a suggested fix.
-func (d *doctor) say(check string, state health, text, remedy string) {
+// report adds a finding that consists of a line and a suggested fix.
+func (d *doctor) report(check string, state health, text, remedy string) {
 	d.add(finding{Check: check, State: state, Text: text, Remedy: remedy})
 }
 
-// blind adds a finding about something that could not be checked.
-func (d *doctor) blind(check, tenant string, err error) {
-	d.add(finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be looked at: " + err.Error()})
+// unchecked adds a finding about a check that failed.
+func (d *doctor) unchecked(check, tenant string, err error) {
+	d.add(finding{Check: check, State: isUnknown, Tenant: tenant, Text: "could not be checked: " + err.Error()})
 }
 
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
@@ -132,11 +132,11 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 	}
 	defer d.remote.Close()
 	d.installation()
-	if err := d.lookAtServer(ctx); err != nil {
+	if err := d.checkServer(ctx); err != nil {
 		return diagnosis{}, cli.Fail(cli.ExitUnreachable, err)
 	}
 	d.findTenants(ctx)
-	d.lookAtWork(ctx)
+	d.checkWork(ctx)
 	out := diagnosis{
 		Redis: cli.RedactedURL(where.URL.Value), From: where.URL.From, Tenants: d.tenants, State: isFine, Findings: d.findings,
 	}
@@ -158,7 +158,7 @@ func (d *doctor) installation() {
 	}
 	if err != nil {
 		d.settings = cli.DefaultSettings()
-		d.say("flunq", isBad, text+": "+err.Error(), "flunq serve will not start with that: mend it, and see 'flunq config show'")
+		d.report("flunq", isBad, text+": "+err.Error(), "flunq serve does not start with this: fix it, see 'flunq config show'")
 		return
 	}
 	switch path, _ := cli.ConfigPath(d.sh); {
@@ -167,26 +167,26 @@ func (d *doctor) installation() {
 	default:
 		text += ", no configuration file"
 	}
-	d.say("flunq", isFine, text, "")
+	d.report("flunq", isFine, text, "")
 }
 
 // findTenants determines the tenants to check.
 func (d *doctor) findTenants(ctx context.Context) {
 	d.tenants = []string{d.remote.Tenant}
-	if !d.everyone {
+	if !d.allTenants {
 		return
 	}
 	known, err := d.remote.Store.Tenants(ctx)
 	if err != nil {
-		d.blind("tenants", "", err)
+		d.unchecked("tenants", "", err)
 	}
 	found, err := d.remote.Store.FindTenants(ctx)
 	if err != nil {
-		d.blind("tenants", "", err)
+		d.unchecked("tenants", "", err)
 	}
 	dead, err := inspect.New(d.remote.Store).DeadTenants(ctx)
 	if err != nil {
-		d.blind("tenants", "", err)
+		d.unchecked("tenants", "", err)
 	}
 	if all := slices.Concat(known, found, dead); len(all) > 0 {
 		slices.Sort(all)

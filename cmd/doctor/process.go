@@ -15,14 +15,14 @@ import (
 	"flunq.io/flunq/engine/store/inspect"
 )
 
-// services returns the names of the services, in the order in which events pass through them.
+// services returns the names of the services in the order of processing.
 func services() []string { return []string{"worker", "executor", "timer"} }
 
-// running checks which processes run the services, and for which tenants.
+// running checks which processes run the services and for which tenants.
 func (d *doctor) running(ctx context.Context, streams []inspect.Stream) {
 	all, now, err := d.remote.Store.Processes(ctx)
 	if err != nil {
-		d.blind("processes", "", err)
+		d.unchecked("processes", "", err)
 		return
 	}
 	d.processes, d.at = all, now
@@ -30,34 +30,35 @@ func (d *doctor) running(ctx context.Context, streams []inspect.Stream) {
 	for _, s := range streams {
 		d.served(s)
 	}
-	d.sumUp("services", "worker, executor and timer run for "+d.whom(), "")
+	d.sumUp("services", "worker, executor and timer run for "+d.tenantsText(), "")
 }
 
-// whom describes the tenants that are checked.
-func (d *doctor) whom() string {
+// tenantsText describes the checked tenants.
+func (d *doctor) tenantsText() string {
 	if len(d.tenants) == 1 {
 		return "tenant " + d.tenants[0]
 	}
 	return "each of " + history.Count(len(d.tenants), "tenant")
 }
 
-// anyRuns reports whether any process runs a service, for any tenant.
+// anyRuns reports whether a process runs a service for any tenant.
 func (d *doctor) anyRuns(service string) bool {
 	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Alive(d.at) && p.Service(service) != nil })
 }
 
-// justUp reports whether Redis started so recently that running processes may not have registered
+// justUp reports whether Redis has started so recently that processes may not have
+// registered
 // again.
 func (d *doctor) justUp() bool {
 	return d.server.Version != "" && d.server.Uptime >= 0 && d.server.Uptime <= store.HeartbeatEvery+5*time.Second
 }
 
-// anyDead reports whether a process has died, or seems to have.
+// anyDead reports whether a process has stopped sending heartbeats without deregistering.
 func (d *doctor) anyDead() bool {
 	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Stopped.IsZero() && !p.Alive(d.at) })
 }
 
-// listProcesses reports the running processes, and those that died recently.
+// listProcesses reports the running processes and those that died recently.
 func (d *doctor) listProcesses() {
 	var alive []string
 	for i := range d.processes {
@@ -67,16 +68,16 @@ func (d *doctor) listProcesses() {
 	}
 	switch n := len(alive); {
 	case n == 0 && d.justUp():
-		d.say("processes", isUnknown, "none has registered", restarted)
+		d.report("processes", isUnknown, "none has registered", restarted)
 	case n == 0 && d.anyDead(): // reported below
 	case n == 0:
-		d.say("processes", isDoubtful, "none is running", "flunq serve starts one")
+		d.report("processes", isDoubtful, "none is running", "flunq serve starts one")
 	case n == 1:
-		d.say("processes", isFine, alive[0], "")
+		d.report("processes", isFine, alive[0], "")
 	case n <= mostListed:
-		d.say("processes", isFine, fmt.Sprintf("%s running: %s", history.Number(n), strings.Join(alive, "; ")), "")
+		d.report("processes", isFine, fmt.Sprintf("%s running: %s", history.Number(n), strings.Join(alive, "; ")), "")
 	default:
-		d.say("processes", isFine, fmt.Sprintf("%s running: %s; and %s more", history.Number(n), strings.Join(alive[:mostListed], "; "), history.Number(n-mostListed)), "")
+		d.report("processes", isFine, fmt.Sprintf("%s running: %s; and %s more", history.Number(n), strings.Join(alive[:mostListed], "; "), history.Number(n-mostListed)), "")
 	}
 	d.compareLeases()
 	for i := range d.processes {
@@ -86,7 +87,7 @@ func (d *doctor) listProcesses() {
 		}
 		f := finding{Check: "processes", State: isDoubtful}
 		f.Text = fmt.Sprintf("%s has sent no heartbeat for %s: it was killed, is suspended, or cannot reach Redis", nameOf(p), since(d.at.Sub(p.Heartbeat)))
-		f.Remedy = fmt.Sprintf("check on it; other processes take over its work after %s (LEASE)", history.Duration(d.settings.Lease))
+		f.Remedy = fmt.Sprintf("check it; other processes take over its work after %s (LEASE)", history.Duration(d.settings.Lease))
 		if d.justUp() {
 			f.State, f.Remedy = isUnknown, restarted
 		}
@@ -94,7 +95,7 @@ func (d *doctor) listProcesses() {
 	}
 }
 
-// compareLeases warns of processes that disagree about the lease.
+// compareLeases reports processes with different leases.
 func (d *doctor) compareLeases() {
 	leases := map[int64]*store.Process{}
 	for i := range d.processes {
@@ -109,16 +110,16 @@ func (d *doctor) compareLeases() {
 	for _, ms := range slices.Sorted(maps.Keys(leases)) {
 		each = append(each, fmt.Sprintf("%s in %s", history.Duration(time.Duration(ms)*time.Millisecond), nameOf(leases[ms])))
 	}
-	d.say("processes", isDoubtful, "they have different leases ("+strings.Join(each, ", ")+"): one with a shorter lease repeats calls that another still makes",
+	d.report("processes", isDoubtful, "they have different leases ("+strings.Join(each, ", ")+"): one with a shorter lease repeats calls that another still makes",
 		"set LEASE to the same value for every process")
 }
 
 // mostListed is the maximum number of processes to describe.
 const mostListed = 5
 
-const restarted = "Redis has started a moment ago, and processes register again within some seconds: look again then"
+const restarted = "Redis has just started, and processes register again within seconds: run doctor again then"
 
-// nameOf returns the name by which people look for a process.
+// nameOf describes a process by its command, pid and host.
 func nameOf(p *store.Process) string {
 	name := "flunq " + p.Command
 	if p.Command == "" {
@@ -139,7 +140,7 @@ func (d *doctor) describe(p *store.Process) string {
 	}
 	text := fmt.Sprintf("%s: %s for %s, up for %s", nameOf(p), strings.Join(names, ", "), tenants, since(d.at.Sub(p.Started)))
 	if quiet := d.at.Sub(p.Heartbeat); quiet > store.HeartbeatEvery*3/2 && !p.Embedded {
-		text += fmt.Sprintf(", its last heartbeat %s ago (after %s it counts as dead)", since(quiet), history.Duration(store.DeadAfter))
+		text += fmt.Sprintf(", last heartbeat %s ago (counts as dead after %s)", since(quiet), history.Duration(store.DeadAfter))
 	}
 	if p.Version != "" && p.Version != cli.Version().Version {
 		text += ", version " + p.Version
@@ -147,7 +148,8 @@ func (d *doctor) describe(p *store.Process) string {
 	return text
 }
 
-// since formats a duration in whole seconds; a negative one, from clocks that differ, counts as 0.
+// since formats a duration in whole seconds. Different clocks may make it negative, which
+// counts as 0.
 func since(t time.Duration) string { return history.Duration(max(t, 0).Round(time.Second)) }
 
 // served checks which services run for a tenant.
@@ -162,7 +164,7 @@ func (d *doctor) served(s inspect.Stream) {
 			if c, read := inspect.UnknownReader(d.processes, consumersOf(s, group)); read {
 				d.add(finding{
 					Check: "services", State: isUnknown, Tenant: s.Tenant,
-					Text: fmt.Sprintf("no process has registered that runs the %s, but %s has read with %s %s ago: an earlier version of flunq, or another program",
+					Text: fmt.Sprintf("no registered process runs the %s, but %s has read with %s %s ago: an earlier version of flunq, or another program",
 						service, c.Name, group, since(c.Idle)),
 				})
 				continue
@@ -189,15 +191,15 @@ func (d *doctor) served(s inspect.Stream) {
 		f.Remedy += " --tenant " + s.Tenant
 	}
 	f.Remedy += " starts it"
-	// A Redis that restored its events after a restart has restored the entries of processes as
-	// well.
+	// If Redis has restored events after a restart, it has also restored the entries of
+	// processes.
 	if d.justUp() && (d.anyDead() || len(d.processes) == 0 && waiting.Len() == 0) {
 		f.State, f.Remedy = isUnknown, restarted
 	}
 	d.add(f)
 }
 
-// groupsOf returns the groups with which running processes read for a service of a tenant.
+// groupsOf returns the groups that running processes use for a service and a tenant.
 func (d *doctor) groupsOf(service, tenant string) (groups []string) {
 	for i := range d.processes {
 		p := &d.processes[i]
@@ -230,7 +232,7 @@ func waitingFor(s inspect.Stream, group string) int64 {
 	return s.Length
 }
 
-// lastOf tells what happened to the last process that ran a service.
+// lastOf describes what happened to the last process that ran a service.
 func (d *doctor) lastOf(service, tenant string) string {
 	var last *store.Process
 	for i := range d.processes {
@@ -249,8 +251,8 @@ func (d *doctor) lastOf(service, tenant string) string {
 	}
 }
 
-// groupsExist checks for groups that processes should have created. They discover a new tenant
-// within seconds.
+// groupsExist reports groups that processes should have created but have not, and services
+// with several groups.
 func (d *doctor) groupsExist(s inspect.Stream, service string, groups []string) {
 	for _, group := range groups {
 		known := slices.ContainsFunc(s.Groups, func(g inspect.Group) bool { return g.Name == group })
@@ -260,33 +262,33 @@ func (d *doctor) groupsExist(s inspect.Stream, service string, groups []string) 
 		}
 		d.add(finding{
 			Check: "services", State: isBad, Tenant: s.Tenant,
-			Text: fmt.Sprintf("a process runs the %s, but has not made its group %s on the stream, which has had events for %s: it does not find the tenant",
+			Text: fmt.Sprintf("a process runs the %s, but has not created its group %s on the stream, which has had events for %s: it has not found the tenant",
 				service, group, since(waited)),
-			Remedy: fmt.Sprintf("see its log; 'SADD flunq:tenants %s' makes the tenant known, where another program has written its stream", s.Tenant),
+			Remedy: fmt.Sprintf("see its log; if another program has written the stream, 'SADD flunq:tenants %s' registers the tenant", s.Tenant),
 		})
 	}
 	if len(groups) > 1 {
 		d.add(finding{
 			Check: "services", State: isBad, Tenant: s.Tenant,
 			Text:   fmt.Sprintf("processes run the %s with different groups, %s, so each event is handled twice", service, strings.Join(groups, " and ")),
-			Remedy: fmt.Sprintf("set %s_CONSUMER_GROUP alike for all processes", strings.ToUpper(service)),
+			Remedy: fmt.Sprintf("set %s_CONSUMER_GROUP to the same value for all processes", strings.ToUpper(service)),
 		})
 	}
 }
 
-// newTenant is how long processes may take to discover a tenant whose stream another program wrote:
-// they search all keys every five minutes.
+// newTenant is how long processes may take to discover a tenant whose stream another
+// program has written: they search all keys every five minutes.
 const newTenant = 6 * time.Minute
 
 // entryTime returns the time in the id of an entry.
 func entryTime(id string) time.Time {
 	text, _, _ := strings.Cut(id, "-")
-	ms, _ := strconv.ParseInt(text, 10, 64) // without an entry: long ago
+	ms, _ := strconv.ParseInt(text, 10, 64) // 0 without an entry
 	return time.UnixMilli(ms)
 }
 
-// otherReaders checks for groups of other programs that are no longer read: streams are not trimmed
-// beyond what those have read.
+// otherReaders reports groups of other programs that no longer read. Streams are trimmed
+// only up to the events that all groups have read.
 func (d *doctor) otherReaders(streams []inspect.Stream) {
 	if d.server.Version == "" {
 		return // miniredis does not report when a consumer last read
@@ -308,17 +310,17 @@ func (d *doctor) otherReaders(streams []inspect.Stream) {
 				continue
 			}
 			f := finding{Check: "other groups", Tenant: s.Tenant, State: isDoubtful}
-			f.Text = fmt.Sprintf("no process reads with the group %s: it has no consumer", g.Name)
+			f.Text = fmt.Sprintf("no process reads with the group %s, which has no consumers", g.Name)
 			if seen >= 0 {
 				f.Text = fmt.Sprintf("no process has read with the group %s for %s", g.Name, since(seen))
 			}
-			f.Text += fmt.Sprintf("; it has %s unread and %s pending events, and the stream is not trimmed behind it", history.Number(g.Lag), history.Number(g.Pending))
+			f.Text += fmt.Sprintf("; it has %s unread and %s pending events, which are not trimmed", history.Number(g.Lag), history.Number(g.Pending))
 			f.Remedy = fmt.Sprintf("start the program that reads with it, or remove the group: XGROUP DESTROY %s %s", s.Key, g.Name)
 			d.add(f)
 		}
 	}
 	if count > 0 {
-		d.sumUp("other groups", "each is read", "")
+		d.sumUp("other groups", "all are read", "")
 	}
 }
 

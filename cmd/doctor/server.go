@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// lookAtServer checks the server itself. An error means that the connection is lost.
-func (d *doctor) lookAtServer(ctx context.Context) error {
+// checkServer checks the server itself. An error means that the connection is lost.
+func (d *doctor) checkServer(ctx context.Context) error {
 	before := d.now()
 	v, err := d.remote.Store.Server(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (d *doctor) lookAtServer(ctx context.Context) error {
 func ofVersion(v store.Server) finding {
 	f := finding{Check: "redis", State: isFine}
 	if v.Version == "" {
-		f.State, f.Text = isUnknown, "it does not say which version it is (the Redis inside 'flunq dev' does not)"
+		f.State, f.Text = isUnknown, "its version is not reported (as in 'flunq dev')"
 		return f
 	}
 	f.Text = "Redis " + v.Version
@@ -66,7 +66,7 @@ func ofVersion(v store.Server) finding {
 	case number < 6 || number == 6 && part < 2:
 		f.State, f.Text, f.Remedy = isBad, f.Text+": too old, 6.2 is needed", "upgrade it to 7.0 or later"
 	case number < 7:
-		f.State, f.Remedy = isDoubtful, "it works; 7.0 or later is recommended, and says how far groups lag behind"
+		f.State, f.Remedy = isDoubtful, "it works; 7.0 or later is recommended and reports how far groups lag"
 	}
 	return f
 }
@@ -76,12 +76,12 @@ func ofRole(v store.Server) finding {
 	f := finding{Check: "role", State: isFine, Text: v.Role}
 	switch {
 	case v.Loading == "yes":
-		f.State, f.Text, f.Remedy = isDoubtful, "it still reads its data", "wait: the services do as well"
+		f.State, f.Text, f.Remedy = isDoubtful, "it is still loading its data", "wait, as the services do"
 	case v.Role == "replica":
-		f.State, f.Text = isBad, "a replica, which takes no writes"
+		f.State, f.Text = isBad, "a replica, which accepts no writes"
 		f.Remedy = fmt.Sprintf("use its master at %s, or redis-sentinel:// which finds it", v.Master)
 	case v.Role == "":
-		f.State, f.Text = isUnknown, "it does not say whether it is a master"
+		f.State, f.Text = isUnknown, "its role is not reported"
 	case v.Replicas >= 0:
 		f.Text += " with " + history.Count(int(v.Replicas), "replica")
 	}
@@ -90,38 +90,38 @@ func ofRole(v store.Server) finding {
 
 const appendOnly = "CONFIG SET appendonly yes, CONFIG SET appendfsync everysec, then CONFIG REWRITE"
 
-// ofPersistence tells what a crash would lose.
+// ofPersistence reports what a crash would lose.
 func ofPersistence(v store.Server, now time.Time) finding {
 	f := finding{Check: "persistence", State: isFine}
 	gap, known := v.SnapshotInterval()
 	switch {
 	case v.Trouble != "":
-		f.State, f.Text = isBad, v.Trouble+": what was written since may be gone after a crash"
-		f.Remedy = "see the log of Redis and the free space on its disk; INFO persistence says when it is well again"
+		f.State, f.Text = isBad, v.Trouble+": a crash may lose everything written since"
+		f.Remedy = "see the log of Redis and the free space on its disk; INFO persistence shows when it has recovered"
 	case v.AppendOnly == "always":
-		f.Text = "append-only file, flushed always: neither a crash nor a power cut loses what was acknowledged"
+		f.Text = "append-only file, flushed always: neither a crash nor a power cut loses acknowledged writes"
 	case v.AppendOnly == "everysec":
 		f.Text = "append-only file, flushed every second: a power cut loses the last second; kill -9 of Redis nothing"
 	case v.AppendOnly == "no":
-		f.State, f.Text = isDoubtful, "append-only file, flushed when the system likes: a power cut may lose half a minute; kill -9 of Redis nothing"
+		f.State, f.Text = isDoubtful, "append-only file, flushed by the operating system: a power cut may lose half a minute; kill -9 of Redis nothing"
 		f.Remedy = "CONFIG SET appendfsync everysec, then CONFIG REWRITE"
 	case v.AppendOnly == "on":
-		f.State, f.Text = isUnknown, "append-only file, but Redis does not say how often it is flushed: kill -9 of Redis loses nothing; a power cut a second, or half a minute"
+		f.State, f.Text = isUnknown, "append-only file, but Redis does not report how often it is flushed: kill -9 of Redis loses nothing, a power cut between a second and half a minute"
 	case v.AppendOnly == "":
-		f.State, f.Text = isUnknown, "it does not say what a crash would cost"
+		f.State, f.Text = isUnknown, "not reported: the effect of a crash is unknown"
 	case v.Saves == "off":
 		f.State, f.Text, f.Remedy = isBad, "none: a crash of Redis loses everything since start", appendOnly
 	case known:
 		f.State, f.Remedy = isDoubtful, appendOnly
 		f.Text = "snapshots only: a crash of Redis loses up to " + minutes(gap) + lastSave(v, now)
 	default:
-		f.State, f.Remedy = isUnknown, "have the append-only file turned on where this Redis is configured"
-		f.Text = "no append-only file, and Redis does not say when snapshots are taken: a crash loses all since the last one" + lastSave(v, now)
+		f.State, f.Remedy = isUnknown, "enable the append-only file in the configuration of this Redis"
+		f.Text = "no append-only file, and Redis does not report when snapshots are taken: a crash loses everything since the last one" + lastSave(v, now)
 	}
 	return f
 }
 
-// lastSave tells the age of the last snapshot.
+// lastSave describes the age of the last snapshot.
 func lastSave(v store.Server, now time.Time) string {
 	if v.LastSave.IsZero() || now.Before(v.LastSave) {
 		return ""
@@ -137,19 +137,19 @@ func minutes(d time.Duration) string {
 	return history.Count(int((d+time.Minute-1)/time.Minute), "minute")
 }
 
-// ofFailover tells what losing the master would lose.
+// ofFailover reports what a failover would lose.
 func ofFailover(v store.Server) finding {
 	if v.Role != "master" || v.Replicas < 1 {
 		return finding{}
 	}
 	f := finding{Check: "failover", State: isDoubtful}
-	f.Text = "replicas follow with a delay: a failover may lose the last writes, and a master that is cut off goes on taking some that are lost"
+	f.Text = "replication is asynchronous: a failover may lose the last writes, and a master that is cut off accepts further writes that are lost"
 	switch {
 	case v.Guarded > 0:
 		f.State = isFine
-		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s takes none", history.Count(int(v.Guarded), "replica"))
+		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s accepts none", history.Count(int(v.Guarded), "replica"))
 	case v.Guarded == 0:
-		f.Remedy = "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE; WAIT says whether replicas have a write"
+		f.Remedy = "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE; WAIT reports whether replicas have a write"
 	default:
 		f.State = isUnknown
 	}
@@ -161,8 +161,8 @@ func ofEviction(v store.Server) finding {
 	f := finding{Check: "eviction", State: isFine, Text: v.Policy}
 	switch {
 	case v.Policy == "":
-		f.State, f.Text = isUnknown, "it does not say which keys it drops when it is full"
-		f.Remedy = "see that maxmemory-policy is noeviction where this Redis is configured"
+		f.State, f.Text = isUnknown, "its eviction policy is not reported"
+		f.Remedy = "make sure that maxmemory-policy is noeviction in the configuration of this Redis"
 		if v.Version == "" {
 			f.Remedy = ""
 		}
@@ -171,7 +171,7 @@ func ofEviction(v store.Server) finding {
 		f.Text += ": when it is full, timers and histories vanish without an error"
 	case v.Evicted > 0:
 		f.State, f.Text = isDoubtful, fmt.Sprintf("%s: %s dropped since start", v.Policy, history.Count(v.Evicted, "key"))
-		f.Remedy = "those had an expiry, or the policy was another; " + store.NoEviction
+		f.Remedy = "they had an expiry, or the policy was different; " + store.NoEviction
 	case v.Policy != "noeviction":
 		f.State, f.Text = isDoubtful, v.Policy+": keys with an expiry are dropped first; flunq's have none, but others' may"
 		f.Remedy = store.NoEviction
@@ -183,15 +183,15 @@ func ofEviction(v store.Server) finding {
 
 // ofMemory checks how much memory is left.
 func ofMemory(v store.Server) finding {
-	const much, most, crowd = 80, 95, 100 << 20
+	const much, most, fragmented = 80, 95, 100 << 20
 	f := finding{Check: "memory", State: isFine}
 	if v.Used < 0 {
-		f.State, f.Text = isUnknown, "it does not say how much it uses"
+		f.State, f.Text = isUnknown, "its memory use is not reported"
 		return f
 	}
 	space, of := v.Limit, "maxmemory"
 	if space == 0 {
-		space, of = v.Machine, "the machine's, no maxmemory"
+		space, of = v.Machine, "memory of the machine, no maxmemory"
 	}
 	f.Text = mebibytes(v.Used)
 	if space > 0 {
@@ -202,9 +202,9 @@ func ofMemory(v store.Server) finding {
 		f.State, f.Remedy = isBad, "give it more memory (CONFIG SET maxmemory …), or drop dead letters: when it is full the services wait"
 	case space > 0 && v.Used*100/space >= much:
 		f.State, f.Remedy = isDoubtful, "give it more memory (CONFIG SET maxmemory …), before it is full and the services wait"
-	case v.Fragmentation > 2 && v.Used > crowd:
+	case v.Fragmentation > 2 && v.Used > fragmented:
 		f.State = isDoubtful
-		f.Text += fmt.Sprintf("; it takes %.1f times as much of the machine", v.Fragmentation)
+		f.Text += fmt.Sprintf("; it occupies %.1f times as much memory", v.Fragmentation)
 		f.Remedy = "CONFIG SET activedefrag yes, or MEMORY PURGE"
 	}
 	return f
@@ -224,17 +224,17 @@ func ofClients(v store.Server) finding {
 	}
 	f := finding{Check: "clients", State: isFine, Text: history.Number(v.Clients) + " of " + history.Number(v.MostClients)}
 	if v.Clients*10 >= v.MostClients*9 {
-		f.State, f.Remedy = isDoubtful, "CONFIG SET maxclients …: further processes are turned away"
+		f.State, f.Remedy = isDoubtful, "CONFIG SET maxclients …: at the limit, connections are rejected"
 	}
 	return f
 }
 
-// ofClock compares the clock of Redis with that of this machine; within is how long the reading
+// ofClock compares Redis' clock with that of this machine; within is how long reading it
 // took.
 func ofClock(v store.Server, now time.Time, within time.Duration) finding {
 	f := finding{Check: "clock", State: isFine}
 	if v.Time.IsZero() {
-		f.State, f.Text = isUnknown, "it does not tell the time"
+		f.State, f.Text = isUnknown, "its time is not reported"
 		return f
 	}
 	ahead := v.Time.Sub(now)

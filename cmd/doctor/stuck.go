@@ -11,20 +11,20 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// stuck searches the oldest open executions of each tenant for those that nothing will wake, and
-// for those that lack a timer.
+// stuck searches the oldest open executions of each tenant for those that nothing will wake
+// or that have lost a timer.
 func (d *doctor) stuck(ctx context.Context) {
-	looked := 0
+	examined := 0
 	for _, tenant := range d.tenants {
 		n, err := d.stuckOf(ctx, tenant)
-		if looked += n; err != nil {
-			d.blind("stuck", tenant, err)
+		if examined += n; err != nil {
+			d.unchecked("stuck", tenant, err)
 		}
 	}
-	d.sumUp("stuck", fmt.Sprintf("what they wait for is there for all of %s that go on", history.Count(looked, "execution")), "")
+	d.sumUp("stuck", fmt.Sprintf("nothing is missing for all of %s that are open", history.Count(examined, "execution")), "")
 }
 
-func (d *doctor) stuckOf(ctx context.Context, tenant string) (looked int, err error) {
+func (d *doctor) stuckOf(ctx context.Context, tenant string) (examined int, err error) {
 	query := store.ExecutionQuery{Statuses: []string{string(decide.Running), string(decide.Waiting)}, Limit: mostOpen, Back: true}
 	open, next, err := d.remote.Store.Executions(ctx, tenant, query)
 	if err != nil {
@@ -38,7 +38,7 @@ func (d *doctor) stuckOf(ctx context.Context, tenant string) (looked int, err er
 	return len(outlooks), nil
 }
 
-// stuckFinding reports the executions that are stuck, and those that have lost a time limit.
+// stuckFinding reports executions that are damaged, stuck or without a timer.
 func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]examine.Outlook, more bool) {
 	var stuck, unlimited, damaged []string
 	restorable := false
@@ -55,37 +55,37 @@ func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks ma
 	}
 	among := ""
 	if more {
-		among = fmt.Sprintf(" (of the %s oldest that go on)", history.Number(mostOpen))
+		among = fmt.Sprintf(" (among the %s oldest open ones)", history.Number(mostOpen))
 	}
 	if len(damaged) > 0 {
 		d.add(finding{
 			Check: "stuck", State: isBad, Tenant: tenant, Examples: damaged,
-			Text:   fmt.Sprintf("the history of %s is gone or cut short%s: such an execution cannot go on", history.Count(len(damaged), "execution"), among),
-			Remedy: fmt.Sprintf("put the history back from a backup, or flunq cancel %s --tenant %s", damaged[0], tenant),
+			Text:   fmt.Sprintf("the history of %s is missing or truncated%s: such an execution cannot continue", history.Count(len(damaged), "execution"), among),
+			Remedy: fmt.Sprintf("restore the history from a backup, or flunq cancel %s --tenant %s", damaged[0], tenant),
 		})
 	}
 	if len(stuck) > 0 {
 		f := finding{Check: "stuck", State: isBad, Tenant: tenant, Examples: stuck}
-		f.Text = fmt.Sprintf("nothing will wake %s: what a task waits for is not there%s", history.Count(len(stuck), "execution"), among)
-		f.Remedy = fmt.Sprintf("flunq ps --stuck --tenant %s lists them, flunq show %s --tenant %s says why", tenant, stuck[0], tenant)
+		f.Text = fmt.Sprintf("nothing will wake %s: what a task waits for is missing%s", history.Count(len(stuck), "execution"), among)
+		f.Remedy = fmt.Sprintf("flunq ps --stuck --tenant %s lists them, flunq show %s --tenant %s shows why", tenant, stuck[0], tenant)
 		if restorable {
-			f.Remedy += fmt.Sprintf("; flunq timers restore %s --tenant %s sets it again", stuck[0], tenant)
+			f.Remedy += fmt.Sprintf("; flunq timers restore %s --tenant %s restores it", stuck[0], tenant)
 		}
 		d.add(f)
 	}
 	if len(unlimited) > 0 {
 		d.add(finding{
 			Check: "stuck", State: isDoubtful, Tenant: tenant, Examples: unlimited,
-			Text:   fmt.Sprintf("a timer of %s was cancelled or lost, and others go on without it%s", history.Count(len(unlimited), "execution"), among),
-			Remedy: fmt.Sprintf("flunq show %s --tenant %s says which; flunq timers restore %s --tenant %s sets it again", unlimited[0], tenant, unlimited[0], tenant),
+			Text:   fmt.Sprintf("a timer of %s was cancelled or lost, but the execution can continue without it%s", history.Count(len(unlimited), "execution"), among),
+			Remedy: fmt.Sprintf("flunq show %s --tenant %s shows which; flunq timers restore %s --tenant %s restores it", unlimited[0], tenant, unlimited[0], tenant),
 		})
 	}
 }
 
-// manyKept is the number of finished executions of a tenant from which on doctor warns.
+// manyKept is the number of finished executions of a tenant that causes a warning.
 const manyKept = 100_000
 
-// kept checks how many ended executions are kept: without a setting, all are.
+// kept checks how many ended executions are kept. Without a setting, all are.
 func (d *doctor) kept(ctx context.Context, tenant string) {
 	counts, err := d.remote.Store.Counts(ctx, tenant)
 	var keep store.Keep
@@ -94,7 +94,7 @@ func (d *doctor) kept(ctx context.Context, tenant string) {
 	}
 	finished := counts.Completed + counts.Faulted + counts.Cancelled
 	if err != nil {
-		d.blind("finished", tenant, err)
+		d.unchecked("finished", tenant, err)
 		return
 	}
 	if finished == 0 {
@@ -114,7 +114,7 @@ func (d *doctor) kept(ctx context.Context, tenant string) {
 	f.Text += "; no process removes any"
 	if finished >= manyKept || d.server.Limit > 0 && size*finished > d.server.Limit/4 {
 		f.State = isDoubtful
-		f.Remedy = "flunq serve --keep-finished 30d removes those that ended longer ago (KEEP_FINISHED); KEEP_FINISHED_COUNT bounds how many there are"
+		f.Remedy = "flunq serve --keep-finished 30d removes older ones (KEEP_FINISHED); KEEP_FINISHED_COUNT limits their number"
 	}
 	d.add(f)
 }

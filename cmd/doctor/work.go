@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	silentAfter = time.Minute     // a consumer of another program is expected to read more often
+	silentAfter = time.Minute     // consumers of other programs should read more often
 	longLag     = 1000            // unread events of a group
 	lateAfter   = 5 * time.Second // timers fire within milliseconds
-	lostAfter   = time.Minute     // no service fires a timer that is this late
-	quietAfter  = 5 * time.Minute // a running execution writes events more often
+	lostAfter   = time.Minute     // a timer that is this late does not fire
+	quietAfter  = 5 * time.Minute // running executions write events more often
 	mostOpen    = 1000            // maximum number of executions to check
 	mostCounted = 10_000          // maximum number of overdue timers to count per tenant
 )
 
-// lookAtWork checks the streams, timers and executions in Redis.
-func (d *doctor) lookAtWork(ctx context.Context) {
+// checkWork checks the streams, timers and executions in Redis.
+func (d *doctor) checkWork(ctx context.Context) {
 	streams, err := inspect.New(d.remote.Store).Streams(ctx, d.tenants)
 	if err != nil {
-		d.say("streams", isBad, "not every stream can be read: "+err.Error(), "see with TYPE what stands under the name of the stream, and rename it")
+		d.report("streams", isBad, "not every stream can be read: "+err.Error(), "check with TYPE what is stored under the name of the stream, and rename it")
 	}
 	d.running(ctx, streams)
 	d.otherReaders(streams)
@@ -48,7 +48,7 @@ func (d *doctor) lookAtWork(ctx context.Context) {
 		d.kept(ctx, tenant)
 	}
 	d.sumUp("finished", "no finished executions", "")
-	d.sumUp("next step", "no execution seems to have lost its way",
+	d.sumUp("next step", "no execution seems to be stalled",
 		fmt.Sprintf(" (of those pending or running: nothing unread, pending or due, and no history for %s)", history.Duration(quietAfter)))
 	d.others(ctx)
 }
@@ -56,11 +56,11 @@ func (d *doctor) lookAtWork(ctx context.Context) {
 // sumUp adds an "ok" finding if a check found nothing.
 func (d *doctor) sumUp(check, text, how string) {
 	if !slices.ContainsFunc(d.findings, func(f finding) bool { return f.Check == check }) {
-		d.say(check, isFine, text+how, "")
+		d.report(check, isFine, text+how, "")
 	}
 }
 
-// unclaimed looks for messages that were read but never acknowledged or claimed.
+// unclaimed reports messages that were read but neither acknowledged nor claimed.
 func (d *doctor) unclaimed(ctx context.Context, streams []inspect.Stream) {
 	idle, pending := 10*d.settings.Lease, int64(0)
 	for _, s := range streams {
@@ -71,7 +71,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []inspect.Stream) {
 			}
 			p, err := inspect.New(d.remote.Store).Unclaimed(ctx, s.Tenant, g.Name, idle)
 			if err != nil {
-				d.blind("pending", s.Tenant, err)
+				d.unchecked("pending", s.Tenant, err)
 				continue
 			}
 			if p.ID == "" {
@@ -90,7 +90,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []inspect.Stream) {
 	d.sumUp("pending", history.Count(int(pending), "event")+" read and not acknowledged, none for longer than "+history.Duration(idle), "")
 }
 
-// lag looks for groups that fall behind.
+// lag reports groups that fall behind.
 func (d *doctor) lag(streams []inspect.Stream) {
 	unread := int64(0)
 	for _, s := range streams {
@@ -101,13 +101,13 @@ func (d *doctor) lag(streams []inspect.Stream) {
 				continue // no consumers: already reported by another check
 			}
 			atLeast := ""
-			if g.Lag == longLag { // without a lag from Redis, counting stops there
+			if g.Lag == longLag { // if Redis does not report the lag, counting stops here
 				atLeast = " or more"
 			}
 			f := finding{Check: "lag", State: isDoubtful, Tenant: s.Tenant, Text: fmt.Sprintf("%s has %s unread events%s", g.Name, history.Number(g.Lag), atLeast)}
 			f.Remedy = "start more processes that read with it"
 			if service != "" {
-				f.Remedy = fmt.Sprintf("if that grows, start more of '%s', or raise %s_CONCURRENCY", d.serve(service), strings.ToUpper(service))
+				f.Remedy = fmt.Sprintf("if it grows, start more of '%s' or raise %s_CONCURRENCY", d.serve(service), strings.ToUpper(service))
 			}
 			d.add(f)
 		}
@@ -115,32 +115,32 @@ func (d *doctor) lag(streams []inspect.Stream) {
 	d.sumUp("lag", history.Count(int(unread), "event")+" unread", "")
 }
 
-// timers looks for overdue timers, as 'flunq timers ls --overdue' lists them.
+// timers reports overdue timers, which 'flunq timers ls --overdue' lists.
 func (d *doctor) timers(ctx context.Context) {
 	sets, err := inspect.New(d.remote.Store).Overdue(ctx, d.tenants[:1], 0)
 	if err != nil {
-		d.blind("timers", "", err)
+		d.unchecked("timers", "", err)
 		return
 	}
-	set := sets[0] // over all tenants
+	set := sets[0] // of all tenants
 	f := finding{Check: "timers", State: isFine, Text: history.Count(int(set.Count), "timer")}
 	filter, list := timers.Filter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant
-	if d.everyone {
+	if d.allTenants {
 		filter.Tenant, list = "", "flunq timers ls --overdue -A"
 	} else if set.Count > 0 {
 		f.Text += " of all tenants"
 	}
-	most := 1 // enough to know the first one
-	if !d.everyone {
+	most := 1 // only the first one is needed
+	if !d.allTenants {
 		most = mostCounted
 	}
 	due, next, err := timers.New(d.remote.Store).List(ctx, filter, "", most)
 	if err != nil {
-		d.blind("timers", "", err)
+		d.unchecked("timers", "", err)
 		return
 	}
 	overdue, more := int64(len(due)), ""
-	if d.everyone {
+	if d.allTenants {
 		overdue = max(overdue, set.Overdue)
 	} else if f.Tenant = d.remote.Tenant; next != "" {
 		more = " or more"
@@ -154,9 +154,9 @@ func (d *doctor) timers(ctx context.Context) {
 	f.Text += fmt.Sprintf(", %s%s overdue, the first by %s", history.Number(overdue), more, history.Duration(late.Round(time.Millisecond)))
 	switch {
 	case late <= lateAfter:
-		f.Text += ": these fire just now, unless that grows"
+		f.Text += ": they are firing now, unless this grows"
 	case d.anyRuns("timer"):
-		f.State, f.Remedy = isBad, list+" lists them; the log of the processes that run the timer service says why they do not fire, or they have more to do than they can: start more of them"
+		f.State, f.Remedy = isBad, list+" lists them; the logs of the timer services show why they do not fire; if they are overloaded, start more of them"
 	default:
 		f.State, f.Remedy = isBad, d.serve("timer")+" fires them; "+list+" lists them"
 	}
@@ -166,7 +166,7 @@ func (d *doctor) timers(ctx context.Context) {
 	d.add(f)
 }
 
-// deadLetters looks for dead letters.
+// deadLetters reports dead letters.
 func (d *doctor) deadLetters(ctx context.Context, streams []inspect.Stream) {
 	for _, s := range streams {
 		if s.Dead == 0 {
@@ -183,11 +183,11 @@ func (d *doctor) deadLetters(ctx context.Context, streams []inspect.Stream) {
 	d.sumUp("dead letters", "none", "")
 }
 
-// stalled looks for executions without progress.
+// stalled reports executions without progress.
 func (d *doctor) stalled(ctx context.Context) {
 	next, err := inspect.New(d.remote.Store).TimerOwners(ctx, d.tenants)
 	if err != nil {
-		d.blind("next step", "", err)
+		d.unchecked("next step", "", err)
 		return
 	}
 	for _, tenant := range d.tenants {
@@ -201,16 +201,16 @@ func (d *doctor) stalledOf(ctx context.Context, tenant string, next inspect.Time
 	f := finding{Check: "next step", Tenant: tenant, Examples: found.Found}
 	switch {
 	case err != nil:
-		d.blind(f.Check, tenant, err)
+		d.unchecked(f.Check, tenant, err)
 		return
 	case found.Unsure != "":
 		f.State, f.Text = isUnknown, "cannot tell which executions have no next step: "+found.Unsure
-		f.Remedy = "ask again when they have less to do"
+		f.Remedy = "try again under less load"
 	case len(found.Found) > 0:
 		f.State = isDoubtful
-		f.Text = fmt.Sprintf("of %d open executions %d were looked at, and %d seem to have no next step: pending or running, "+
-			"with nothing unread, pending or due, and no history for %s", found.Open, found.Examined, len(found.Found), history.Duration(quietAfter))
-		f.Remedy = fmt.Sprintf("flunq history %s --tenant %s shows what came last", found.Found[0], tenant)
+		f.Text = fmt.Sprintf("%d of %d open executions were checked, and %d seem to have no next step: pending or running, "+
+			"with nothing unread, pending or due, and no history for %s", found.Examined, found.Open, len(found.Found), history.Duration(quietAfter))
+		f.Remedy = fmt.Sprintf("flunq history %s --tenant %s shows the last events", found.Found[0], tenant)
 	default:
 		return
 	}
@@ -243,54 +243,54 @@ func (d *doctor) waits(ctx context.Context, tenant, id string) bool {
 	return false
 }
 
-// unlisted looks for executions that are missing from the index of ps.
+// unlisted reports executions that are missing from the index of ps.
 func (d *doctor) unlisted(ctx context.Context) {
 	found, complete, err := inspect.New(d.remote.Store).Unlisted(ctx, d.tenants, keyScans)
 	if err != nil {
-		d.blind("unlisted", "", err)
+		d.unchecked("unlisted", "", err)
 		return
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(found)) {
 		ids := found[tenant]
 		d.add(finding{
 			Check: "unlisted", State: isDoubtful, Tenant: tenant, Examples: ids,
-			Text:   fmt.Sprintf("%s not in the list of executions, as of an older flunq.io deployment%s", history.Count(len(ids), "execution"), asFar(complete)),
-			Remedy: fmt.Sprintf("flunq show %s --tenant %s shows it; what happens to it next puts it on the list", ids[0], tenant),
+			Text:   fmt.Sprintf("%s not in the list of executions, such as those of an older flunq.io deployment%s", history.Count(len(ids), "execution"), scanned(complete)),
+			Remedy: fmt.Sprintf("flunq show %s --tenant %s shows it; its next event adds it to the list", ids[0], tenant),
 		})
 	}
 }
 
-// asFar tells that not all keys were searched.
-// keyScans bounds the search for streams that nothing lists: in thousands of keys.
+// keyScans bounds the search for keys that no index lists, in thousands of keys.
 const keyScans = 10
 
-func asFar(complete bool) string {
+// scanned says that not all keys were searched.
+func scanned(complete bool) string {
 	if complete {
 		return ""
 	}
-	return fmt.Sprintf(" (as far as some %d,000 keys say)", keyScans)
+	return fmt.Sprintf(" (among some %d,000 keys)", keyScans)
 }
 
-// others looks for streams of the other key scheme.
+// others reports streams of the other key scheme.
 func (d *doctor) others(ctx context.Context) {
-	tenant, everyone := d.remote.Tenant, ""
-	if d.everyone {
-		tenant, everyone = "*", " -A"
+	tenant, flag := d.remote.Tenant, ""
+	if d.allTenants {
+		tenant, flag = "*", " -A"
 	}
 	found, complete, err := inspect.New(d.remote.Store).OtherStreams(ctx, tenant, keyScans)
 	if err != nil {
-		d.blind("other streams", "", err)
+		d.unchecked("other streams", "", err)
 		return
 	}
 	if len(found) == 0 {
-		d.say("other streams", isFine, "none of the key scheme tenant:*:workflow:*:events"+asFar(complete), "")
+		d.report("other streams", isFine, "none of the key scheme tenant:*:workflow:*:events"+scanned(complete), "")
 		return
 	}
 	f := finding{Check: "other streams", State: isDoubtful}
 	for _, s := range found {
 		f.Examples = append(f.Examples, s.Key)
 	}
-	f.Text = fmt.Sprintf("%s of the key scheme tenant:*:workflow:*:events%s, which the services do not read", history.Count(len(found), "stream"), asFar(complete))
-	f.Remedy = fmt.Sprintf("flunq timers ls%s --other-streams and flunq dlq ls%s --other-streams show what stands there", everyone, everyone)
+	f.Text = fmt.Sprintf("%s of the key scheme tenant:*:workflow:*:events%s, which the services do not read", history.Count(len(found), "stream"), scanned(complete))
+	f.Remedy = fmt.Sprintf("flunq timers ls%s --other-streams and flunq dlq ls%s --other-streams show their content", flag, flag)
 	d.add(f)
 }

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// glyphs returns the symbol of a verdict with and without Unicode, and its style.
+// glyphs returns the symbol of a verdict with and without Unicode and its style.
 func (h health) glyphs() [3]string {
 	switch h {
 	case isFine:
@@ -22,7 +22,7 @@ func (h health) glyphs() [3]string {
 	}
 }
 
-// write prints the diagnosis for people.
+// write prints the diagnosis as text.
 func (r diagnosis) write(sh *cli.Shell, all bool) {
 	plain, arrow := 0, "→"
 	if sh.ASCII() {
@@ -35,7 +35,7 @@ func (r diagnosis) write(sh *cli.Shell, all bool) {
 	}
 	shown := r.Findings
 	if !all {
-		shown = gathered(shown)
+		shown = condensed(shown)
 	}
 	fmt.Fprintf(sh.Out, "%s (%s), %s\n", cli.Printable(r.Redis), cli.Printable(r.From), history.Count(len(r.Tenants), "tenant")+": "+cli.Printable(cli.ShortList(r.Tenants)))
 	for _, f := range shown {
@@ -59,12 +59,12 @@ func (r diagnosis) write(sh *cli.Shell, all bool) {
 	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], history.Count(count[isDoubtful], "warning"), count[isBad])
 }
 
-// mostAlike is the maximum number of similar findings to print one by one.
+// mostAlike is the maximum number of similar findings that are printed.
 const mostAlike = 10
 
-// gathered condenses findings: one for all healthy tenants, and of many tenants with the same
-// problem the first ones and a count of the others.
-func gathered(all []finding) (out []finding) {
+// condensed merges the findings of healthy tenants. Of many tenants with the same problem
+// it keeps the first ones and counts the others.
+func condensed(all []finding) (out []finding) {
 	for len(all) > 0 {
 		kind := all[0]
 		n := slices.IndexFunc(all, func(f finding) bool { return f.Check != kind.Check })
@@ -89,24 +89,24 @@ func gathered(all []finding) (out []finding) {
 func few(alike []finding) []finding {
 	switch {
 	case len(alike) > 1 && alike[0].State == isFine && alike[0].Tenant != "":
-		return []finding{wellOf(alike)}
+		return []finding{merged(alike)}
 	case len(alike) <= mostAlike+1:
 		return alike
 	}
 	rest := finding{Check: alike[0].Check, State: alike[0].State}
 	tenants := tenantsOf(alike[mostAlike:])
-	rest.Text = fmt.Sprintf("%s more like these, of %s: %s", history.Number(len(alike)-mostAlike), history.Count(len(tenants), "tenant"), cli.ShortList(tenants))
+	rest.Text = fmt.Sprintf("%s more like these, in %s: %s", history.Number(len(alike)-mostAlike), history.Count(len(tenants), "tenant"), cli.ShortList(tenants))
 	rest.Remedy = "flunq doctor -A --all shows each"
 	return append(slices.Clone(alike[:mostAlike]), rest)
 }
 
-// wellOf merges the findings of several healthy tenants into one.
-func wellOf(alike []finding) finding {
+// merged merges the findings of several healthy tenants.
+func merged(alike []finding) finding {
 	f := finding{Check: alike[0].Check, State: alike[0].State}
 	for _, one := range alike {
 		f.number, f.bytes = f.number+one.number, f.bytes+one.bytes
 	}
-	f.Text = history.Count(len(tenantsOf(alike)), "tenant") + " are well"
+	f.Text = history.Count(len(tenantsOf(alike)), "tenant") + " are healthy"
 	if f.number > 0 {
 		f.Text = fmt.Sprintf("%s of %s", history.Count(int(f.number), "finished execution"), history.Count(len(tenantsOf(alike)), "tenant"))
 	}
@@ -116,7 +116,7 @@ func wellOf(alike []finding) finding {
 	return f
 }
 
-// tenantsOf returns the tenants of the findings, sorted.
+// tenantsOf returns the sorted tenants of the findings.
 func tenantsOf(findings []finding) (tenants []string) {
 	for _, f := range findings {
 		tenants = append(tenants, f.Tenant)

@@ -88,7 +88,7 @@ func TestTimerActions(t *testing.T) {
 		t.Errorf("cancelled without force: %v", err)
 	}
 	drop.Force = true
-	wants(t, w.do(drop), "cancelled 2 timers; 1 could not be")
+	wants(t, w.do(drop), "cancelled 2 timers; 1 refused")
 	if n := w.rdb.ZCard(t.Context(), "flunq:timers:all").Val(); n != 0 {
 		t.Errorf("%d timers are left", n)
 	}
@@ -150,7 +150,7 @@ func TestDeadLetterActions(t *testing.T) {
 	}
 	replay := tui.Action{Verb: tui.Replay, Table: tui.DeadLetters, IDs: ids[:2]}
 	text, danger := w.plan(replay)
-	wants(t, text, "replay 2 dead letters of tenant default", ids[0]+" com.shop.paid: it goes back to its stream")
+	wants(t, text, "replay 2 dead letters of tenant default", ids[0]+" com.shop.paid: it returns to its stream")
 	if n := w.rdb.XLen(t.Context(), "tenant:default:events").Val(); n != 0 || danger {
 		t.Errorf("after a plan the stream has %d entries; dangerous: %v", n, danger)
 	}
@@ -165,7 +165,7 @@ func TestDeadLetterActions(t *testing.T) {
 	if !danger {
 		t.Error("the loss of letters is no danger")
 	}
-	wants(t, w.do(drop), "dropped 12 dead letters; 1 could not be")
+	wants(t, w.do(drop), "dropped 12 dead letters; 1 refused")
 	if n := w.rdb.XLen(t.Context(), "tenant:default:events:dlq").Val(); n != 0 {
 		t.Errorf("%d letters are left", n)
 	}
@@ -181,7 +181,7 @@ func TestEmit(t *testing.T) {
 	w.start("hearer", "hearer", "do: [{hear: {listen: {to: {one: {with: {type: com.shop.paid}}}}}}]")
 	w.becomes("hearer", tui.Waiting)
 	text, _ = w.plan(emit("{type: com.shop.paid}"))
-	wants(t, text, "1 execution may take it: hearer")
+	wants(t, text, "1 execution may receive it: hearer")
 	wants(t, w.do(emit(`{"type": "com.shop.paid", "id": "e-1", "source": "/shop", "data": {"n": 1.50}, "subject": "order-7"}`)),
 		"sent e-1: 1 execution listens for com.shop.paid")
 	w.becomes("hearer", tui.Completed)

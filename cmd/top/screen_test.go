@@ -71,7 +71,7 @@ func (w *environment) fires(term *terminal) {
 	term.keys("F")
 	term.shows("fires now", "the execution continues")
 	if x := must(w.store.Execution(w.Context(), tenant, "order-1"))(w); x.Status != "waiting" {
-		w.Errorf("unasked order-1 became %s", x.Status)
+		w.Errorf("before the confirmation order-1 is %s", x.Status)
 	}
 	term.keys("y")
 	term.shows("fired the wait of order-1")
@@ -90,7 +90,7 @@ func (w *environment) cancels(term *terminal) {
 	term.keys("c")
 	term.shows("order-3 (waiting) ends")
 	if x := must(w.store.Execution(w.Context(), tenant, "order-3"))(w); x.Status != "waiting" {
-		w.Errorf("unasked order-3 became %s", x.Status)
+		w.Errorf("before the confirmation order-3 is %s", x.Status)
 	}
 	term.keys("y")
 	w.becomes("order-3", tui.Cancelled)
@@ -102,15 +102,15 @@ func (w *environment) replays(term *terminal) {
 	term.keys("4")
 	term.shows("com.shop.paid")
 	term.keys("R")
-	term.shows("replay 1 dead letter", "it goes back to its stream")
+	term.shows("replay 1 dead letter", "it returns to its stream")
 	if n := w.rdb.XLen(w.Context(), "tenant:default:events:dlq").Val(); n != 1 {
-		w.Errorf("unasked there are %d letters", n)
+		w.Errorf("there are %d dead letters before the confirmation", n)
 	}
 	term.keys("y")
 	term.shows("replayed")
 	term.shows("!nobody could read")
 	if n := w.rdb.XLen(w.Context(), "tenant:default:events:dlq").Val(); n != 0 {
-		w.Errorf("%d letters are left", n)
+		w.Errorf("%d dead letters are left", n)
 	}
 	found := w.page(tui.Query{Table: tui.Events, Filter: tui.ParseFilter(tui.Events, "kind:com.shop.paid"), Limit: 1}).Rows
 	if len(found) != 1 {
