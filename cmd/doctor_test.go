@@ -165,7 +165,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 			}
 		}
 	}
-	says(0, "services", "unknown no process has registered that runs the worker, but c has read with worker-service ")
+	says(0, "services", "unknown no registered process runs the worker, but c has read with worker-service ")
 	says(0, "pending", "ok 0 events read and not acknowledged, none for longer than 5m00s")
 	says(0, "lag", "ok 0 events unread")
 }

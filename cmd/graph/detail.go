@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Detail describes what a task does in a few words, from its document.
+// Detail describes in a few words what a task does.
 func Detail(t *dsl.Task) string {
 	parts := []string{string(t.Kind)}
 	add := func(part string) {
@@ -74,10 +74,10 @@ func callDetail(c *dsl.CallTask) string {
 	}
 }
 
-// userOf matches the user and the password in a URL.
+// userOf matches the user and password in a URL.
 var userOf = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/?#@]*@`)
 
-// address returns the text of a URL without its user.
+// address returns a URL with its user and password redacted.
 func address(uri *expr.Value) string { return userOf.ReplaceAllString(text(uri), "$1***@") }
 
 func consumption(c dsl.Consumption) string {
@@ -191,7 +191,7 @@ func retryDetail(r *dsl.RetryPolicy) string {
 	return detail
 }
 
-// text returns a value as the document spells it; "" if it is absent.
+// text returns a value as the document spells it, "" if it is absent.
 func text(v *expr.Value) string {
 	if v == nil {
 		return ""
@@ -224,7 +224,7 @@ func field(v *expr.Value, key string) *expr.Value {
 	return nil
 }
 
-// duration writes an inline duration ({minutes: 5}) in the short form (PT5M).
+// duration formats an inline duration ({minutes: 5}) in the short form (PT5M).
 func duration(v *expr.Value) string {
 	data, _ := v.Constant()
 	object, ok := data.(map[string]any)

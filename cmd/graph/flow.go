@@ -2,8 +2,8 @@ package graph
 
 import "flunq.io/flunq/engine/dsl"
 
-// builder follows the flow through the tasks. An edge that leaves a task is loose until its target
-// is known.
+// builder builds the graph by following the flow through the tasks. An edge that leaves a
+// task is loose until its target is known.
 type builder struct{ graph *Graph }
 
 // loose is an edge without its target.
@@ -16,10 +16,10 @@ type way struct {
 	then string
 }
 
-// scope is the surroundings of a list of tasks.
+// scope is what contains a list of tasks.
 type scope struct {
-	group   string // the group that contains them
-	handler string // the node that errors lead to
+	group   string // the group of the tasks
+	handler string // the node to which errors lead
 }
 
 func (b *builder) node(n Node) { b.graph.Nodes = append(b.graph.Nodes, n) }
@@ -34,7 +34,7 @@ func (b *builder) connect(ends []loose, to string) {
 	}
 }
 
-// list adds consecutive tasks, and returns the edges that leave the list.
+// list adds consecutive tasks and returns the edges that leave the list.
 func (b *builder) list(tasks dsl.TaskList, s scope) []loose {
 	var open, left []loose
 	for i, t := range tasks {
@@ -67,7 +67,7 @@ func (w way) jump() loose {
 	return w.loose
 }
 
-// entry returns the node at which the flow enters a task.
+// entry returns the first node of a task.
 func entry(t *dsl.Task) string {
 	if t.If != nil {
 		return t.Ref + "#if"
@@ -83,7 +83,7 @@ func own(t *dsl.Task) string {
 	return t.Ref
 }
 
-// task adds one task, and returns the edges that leave it.
+// task adds a task and returns the edges that leave it.
 func (b *builder) task(t *dsl.Task, s scope) []way {
 	if t.If == nil {
 		return b.body(t, s)
@@ -121,7 +121,7 @@ func (b *builder) body(t *dsl.Task, s scope) []way {
 	return []way{{loose{t.Ref, "", next}, t.Then}}
 }
 
-// step adds the node of the task itself.
+// step adds the node of a task.
 func (b *builder) step(t *dsl.Task, group string) {
 	b.node(Node{
 		ID: t.Ref, Kind: string(t.Kind), Name: t.Name, Detail: Detail(t),
@@ -164,7 +164,7 @@ func (b *builder) fork(t *dsl.Task, s scope) []way {
 	return []way{{loose{join.ID, "", next}, t.Then}}
 }
 
-// try adds the tasks, the catch beside them, and the error handler.
+// try adds the tasks of a try, its catch and the tasks of the catch.
 func (b *builder) try(t *dsl.Task, s scope) []way {
 	b.group(t.Ref, t.Name, string(t.Kind), s.group)
 	b.step(t, t.Ref)
@@ -192,7 +192,7 @@ func (b *builder) try(t *dsl.Task, s scope) []way {
 	return append(out, leave(b.list(t.Try.Catch.Do, scope{handling, s.handler}), then)...)
 }
 
-// cases adds a switch. If no case matches, the task's own "then" applies.
+// cases adds a switch. If no case matches, the "then" of the task applies.
 func (b *builder) cases(t *dsl.Task, s scope) []way {
 	b.step(t, s.group)
 	var out []way
@@ -209,7 +209,7 @@ func (b *builder) cases(t *dsl.Task, s scope) []way {
 	return out
 }
 
-// leave gives all edges that leave a container the directive of the container.
+// leave gives the edges that leave a container its directive.
 func leave(ends []loose, then string) []way {
 	out := make([]way, len(ends))
 	for i, l := range ends {

@@ -1,5 +1,5 @@
-// Package graph draws a Definition: as a Mermaid flowchart, as a tree for the terminal, or as nodes
-// and edges in JSON.
+// Package graph draws a workflow as a Mermaid flowchart, as a tree for the terminal, or as
+// nodes and edges in JSON.
 package graph
 
 import "flunq.io/flunq/engine/dsl"
@@ -19,9 +19,9 @@ type Workflow struct {
 	Version   string `json:"version"`
 }
 
-// Node is a task, or a point where the flow begins, splits, joins or ends.
+// Node is a task or a point where the flow begins, splits, joins or ends.
 type Node struct {
-	ID          string `json:"id"` // the task's reference, with a suffix such as #if or #join for other nodes
+	ID          string `json:"id"` // the reference of a task; other nodes add a suffix such as #if
 	Kind        string `json:"kind"`
 	Name        string `json:"name,omitempty"`
 	Detail      string `json:"detail,omitempty"`
@@ -40,7 +40,7 @@ const (
 	kindCatch   = "catch"
 )
 
-// The first and last node of every workflow; no reference looks like these.
+// The ids of the first and last nodes. They differ from all references.
 const (
 	startID   = "start"
 	endID     = "end"
@@ -64,7 +64,7 @@ const (
 	retried = "retry"
 )
 
-// Group is a task that contains other tasks, or the handler of a try.
+// Group is a task that contains other tasks, or the tasks of a catch.
 type Group struct {
 	ID     string `json:"id"`
 	Kind   string `json:"kind"`

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// labelLimit is the maximum length of a detail in a picture.
+// labelLimit is the maximum length of a label.
 const labelLimit = 72
 
 // Mermaid writes the graph as a flowchart.
@@ -16,8 +16,7 @@ func (g *Graph) Mermaid(w io.Writer) error {
 	m := &mermaid{graph: g, ids: map[string]string{}}
 	m.line(0, "flowchart TD")
 	for i, n := range g.Nodes {
-		// Task names can be Mermaid's keywords (end, subgraph …), which cannot be ids: number the
-		// nodes.
+		// Task names can be keywords of Mermaid (end, subgraph …), so the ids are numbers.
 		m.ids[n.ID] = fmt.Sprintf("n%d", i)
 	}
 	m.members("", 1)
@@ -65,7 +64,7 @@ func (m *mermaid) members(group string, depth int) {
 func (m *mermaid) node(n Node, depth int) {
 	label := escape(n.Detail)
 	framed := slices.ContainsFunc(m.graph.Groups, func(g Group) bool { return g.ID == n.ID })
-	if n.Name != "" && !framed { // the frame has the name already
+	if n.Name != "" && !framed { // the frame shows the name
 		label = escape(n.Name)
 		if n.Detail != "" {
 			label += "<br/>" + escape(n.Detail)
@@ -106,8 +105,8 @@ func (m *mermaid) edge(e Edge) {
 	m.line(1, "%s %s %s", m.ids[e.From], arrow, m.ids[e.To])
 }
 
-// escape turns any text into a quoted label: what Mermaid, its Markdown or the HTML behind it would
-// interpret becomes an entity.
+// escape returns text for a quoted label. Characters that Mermaid, its Markdown or HTML
+// would interpret become entities.
 func escape(label string) string {
 	runes := []rune(clip(Printable(label), labelLimit))
 	var b strings.Builder
@@ -126,8 +125,8 @@ func special(label []rune, i int) bool {
 	case '"', '#', '<', '>', '&', '`', '*', '\\', '%', '$':
 		return true
 	case ':':
-		// Mermaid cuts the entities out of lines that look like a style, and puts
-		// icons in the place of some words with a colon.
+		// Mermaid removes entities from lines that look like a style, and replaces some
+		// words with a colon by icons.
 		text := string(label)
 		return strings.Contains(text, "style") || strings.Contains(text, "classDef") || strings.Contains(text, ":fa-")
 	case '_':
@@ -145,7 +144,7 @@ func special(label []rune, i int) bool {
 
 func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// clip shortens a label to so many characters.
+// clip shortens text to limit characters.
 func clip(text string, limit int) string {
 	runes := []rune(text)
 	if len(runes) <= limit {

@@ -18,7 +18,7 @@ type Look struct {
 	Width int // columns; 0: unlimited
 }
 
-// nameLimit is the widest name that can move the column of details.
+// nameLimit is the maximum width of a name that moves the column of details.
 const nameLimit = 28
 
 // Text writes the workflow as a tree: one line per task in the order of execution, with jumps as
@@ -35,7 +35,7 @@ func Text(w io.Writer, def *dsl.Definition, look Look) error {
 	return nil
 }
 
-// row is a line of the tree, with what hangs below it.
+// row is a line of the tree and the lines below it.
 type row struct {
 	name, detail string
 	below        []row
@@ -54,7 +54,7 @@ func taskRow(t *dsl.Task) row {
 	if t.If != nil {
 		r.detail += ", if " + t.If.Source()
 	}
-	// Of a switch, the task's own then is the last way out, drawn below.
+	// The "then" of a switch is drawn below, as its last case.
 	if t.Kind != dsl.Switch {
 		r.detail += arrow(t.Then)
 	}
@@ -123,8 +123,8 @@ type tree struct {
 	out  strings.Builder
 }
 
-// rows draws what hangs at prefix. The outermost list ends with the end of the
-// workflow, so that none of its rows is the last one.
+// rows draws a list of rows after prefix. The outermost list is followed by the end of the
+// workflow, so none of its rows is the last one.
 func (t *tree) rows(prefix string, rows []row) {
 	column := 0
 	for _, r := range rows {
@@ -161,7 +161,7 @@ func (t *tree) row(prefix, pad, name, detail string) {
 	fmt.Fprintf(&t.out, "%s%s%s%s\n", prefix, name, pad, detail)
 }
 
-// fit cuts text to a number of columns, but not below a readable minimum.
+// fit truncates text to a number of columns, but not below a readable minimum.
 func (t *tree) fit(text string, columns int) string {
 	columns = max(columns, 16)
 	return measure().Truncate(text, columns, t.glyph("…", "..."))
@@ -174,7 +174,7 @@ func (t *tree) glyph(fine, ascii string) string {
 	return fine
 }
 
-// legible returns text that the terminal can show and that contains no control characters.
+// legible returns text without control characters that the terminal can show.
 func (t *tree) legible(text string) string {
 	text = Printable(text)
 	if !t.look.ASCII {
@@ -194,11 +194,11 @@ func (t *tree) legible(text string) string {
 
 func width(text string) int { return measure().StringWidth(text) }
 
-// measure returns a column counter that is the same in every locale.
+// measure returns a measure of width that does not depend on the locale.
 func measure() *runewidth.Condition { return &runewidth.Condition{StrictEmojiNeutral: true} }
 
-// Printable makes one line of text: white space becomes a blank, and an invisible character becomes
-// its number.
+// Printable returns text on one line: white space becomes a blank, and an invisible
+// character becomes its escape.
 func Printable(text string) string {
 	var b strings.Builder
 	for _, r := range strings.Join(strings.Fields(text), " ") {

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Detail returns a row in full, unless it is an execution.
+// Detail returns all details of a row.
 func (f *Playback) Detail(ctx context.Context, table tui.Table, id string) (tui.Detail, error) {
 	if table == tui.Executions {
 		x, err := f.Execution(ctx, id)
@@ -51,17 +51,17 @@ func (f *Playback) timer(id string) (d tui.Detail, err error) {
 	return d, nil
 }
 
-// fate tells what happens to a timer later, which a playback knows in advance.
+// fate describes what happens to a timer, even if it happens after the shown moment.
 func (f *Playback) fate(s *span) string {
 	if s.until < 0 {
 		return "nothing in this recording"
 	}
-	how, at := "it is taken back", f.frames[s.until].at
+	how, at := "it is cancelled", f.frames[s.until].at
 	if s.fired {
 		how = "it fires"
 	}
 	if s.until < f.playhead.n {
-		return fmt.Sprintf("%s at %s, which was before this moment", how, instant(at))
+		return fmt.Sprintf("%s at %s, before this moment", how, instant(at))
 	}
 	return fmt.Sprintf("%s at %s (event %d)", how, instant(at), s.until+1)
 }

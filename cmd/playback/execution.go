@@ -19,7 +19,7 @@ import (
 // fewChildren is the maximum number of child executions listed.
 const fewChildren = 200
 
-// find returns an execution that has begun by now, and its version.
+// find returns an execution that has begun by the shown moment, and its version.
 func (f *Playback) find(id string) (r *track, version int, err error) {
 	if r = f.byID[id]; r != nil {
 		version = r.version(f.playhead.n)
@@ -30,7 +30,7 @@ func (f *Playback) find(id string) (r *track, version int, err error) {
 	return nil, 0, fmt.Errorf("execution %s: it has not begun at this moment", id)
 }
 
-// Execution returns one execution, without its history.
+// Execution returns an execution without its history.
 func (f *Playback) Execution(_ context.Context, id string) (tui.Execution, error) {
 	f.lock()
 	defer f.mu.Unlock()
@@ -48,7 +48,7 @@ func (f *Playback) Execution(_ context.Context, id string) (tui.Execution, error
 		return out, nil
 	}
 	f.data(r, version, &out)
-	f.going(r, version, &out)
+	f.open(r, version, &out)
 	for _, child := range r.children {
 		if len(out.Children) == fewChildren || child.version(f.playhead.n) == 0 {
 			break
@@ -58,7 +58,7 @@ func (f *Playback) Execution(_ context.Context, id string) (tui.Execution, error
 	return out, nil
 }
 
-// Standings returns the position of executions.
+// Standings returns the open tasks of executions.
 func (f *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, error) {
 	f.lock()
 	defer f.mu.Unlock()
@@ -78,10 +78,10 @@ func (f *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, e
 	return out, nil
 }
 
-// latestEvents is how many recent events determine the position of an execution.
+// latestEvents is how many recent events Standings considers for each execution.
 const latestEvents = 24
 
-// failure returns the error that ended an execution by a version; "" if there is none.
+// failure returns the error that ended an execution by a version, "" if there is none.
 func (l *frameList) failure(r *track, version int) string {
 	var ended event.Ended
 	if at := r.ended(version); at > 0 && l.read(&l.frames[r.frames[at-1]], &ended) && ended.Error != nil {
@@ -116,8 +116,8 @@ func (f *Playback) data(r *track, version int, out *tui.Execution) {
 	)
 }
 
-// going adds what is under way.
-func (f *Playback) going(r *track, version int, out *tui.Execution) {
+// open adds the pending timers and what the execution waits for.
+func (f *Playback) open(r *track, version int, out *tui.Execution) {
 	for _, t := range f.stage.pending() {
 		if t.track == r {
 			out.Timers = append(out.Timers, f.timerRow(t))
@@ -126,16 +126,16 @@ func (f *Playback) going(r *track, version int, out *tui.Execution) {
 	switch {
 	case f.differs.execution == r.id && f.playhead.n == len(f.frames):
 		out.Problem = f.differs.text
-	case r.problem != "" && version >= r.broken:
-		out.Problem = "its state is not known from here on: " + r.problem
+	case r.problem != "" && version >= r.problemFrom:
+		out.Problem = "its state is unknown from here on: " + r.problem
 	}
 	s := f.state(r, version)
 	if s == nil {
 		return
 	}
 	switch {
-	case r.whole[version-1] < version && r.problem == "":
-		out.Waits = []string{"it is being decided what follows from event " + strconv.Itoa(version)}
+	case r.decided[version-1] < version && r.problem == "":
+		out.Waits = []string{"the decision about event " + strconv.Itoa(version) + " is incomplete"}
 	case !s.Status.Ended():
 		for _, wait := range s.Awaits() {
 			out.Waits = append(out.Waits, string(f.redacted([]byte(wait))))
@@ -144,7 +144,7 @@ func (f *Playback) going(r *track, version int, out *tui.Execution) {
 	out.Data = appendData(out.Data, "context", f.redacted(contextOf(s)))
 }
 
-// contextOf returns $context; nil if there is none.
+// contextOf returns $context, nil if there is none.
 func contextOf(s *decide.State) []byte {
 	if s.Context.V == nil {
 		return nil
@@ -159,7 +159,7 @@ func appendData(all []tui.Data, name string, text json.RawMessage) []tui.Data {
 	return append(all, tui.Data{Name: name, Text: string(text)})
 }
 
-// facts returns names with values, without empty values.
+// facts omits empty values.
 func facts(all ...[2]string) [][2]string {
 	return slices.DeleteFunc(all, func(f [2]string) bool { return f[1] == "" })
 }
@@ -171,7 +171,7 @@ func instant(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// problemText formats a problem, with the line of the task that caused it.
+// problemText formats a problem and the task that caused it.
 func problemText(p *event.Problem, doc *tui.Document) string {
 	if p == nil {
 		return ""
@@ -186,10 +186,10 @@ func problemText(p *event.Problem, doc *tui.Document) string {
 	return p.Error()
 }
 
-// historyPage is how many events of a history are returned at once.
+// historyPage is the maximum number of events that History returns.
 const historyPage = 500
 
-// History returns the events of an execution after a version, at most a page of them.
+// History returns the first events of an execution after a version.
 func (f *Playback) History(_ context.Context, id string, after int64) ([]tui.Event, error) {
 	f.lock()
 	defer f.mu.Unlock()
@@ -206,7 +206,7 @@ func (f *Playback) History(_ context.Context, id string, after int64) ([]tui.Eve
 	return out, nil
 }
 
-// Data returns the JSON data of an event of a history.
+// Data returns the JSON data of an event in a history.
 func (f *Playback) Data(_ context.Context, id string, version int64) (string, error) {
 	f.lock()
 	defer f.mu.Unlock()

@@ -10,21 +10,21 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// frame is an event of a history and its effects.
+// frame is an event and its effects.
 type frame struct {
 	event.Event
 
-	at      time.Time // when it is played: never before the previous frame
+	at      time.Time // when it is played, not before the previous frame
 	track   *track
 	version int
-	opened  *span   // nil if it opens none
+	opened  *span   // the span that it begins, if any
 	closed  []*span // the spans that it ends
-	tally   tally   // of all frames up to it
+	tally   tally   // the counts after it
 }
 
-// tally is the counts after a frame.
+// tally contains counts after a frame.
 type tally struct {
-	executions [4]int32 // by kind, see the kinds of states
+	executions [4]int32 // by kind of state
 	timers     int32
 	dead       int32
 	fired      int32
@@ -51,14 +51,14 @@ func kindOf(s tui.State) int {
 	}
 }
 
-// span is a timer that is set, or a task that is under way, for a while.
+// span is the time during which a timer is set or a task is open.
 type span struct {
 	id    string // of the event that began it
 	track *track
-	from  int // the frame that began it …
-	until int // … and the one that ended it; -1: none so far
+	from  int // the frame that began it
+	until int // the frame that ended it; -1: none so far
 	timer *event.Timer
-	run   string // of a task, as text
+	run   string // the run of a task
 	name  string
 	kind  string // of a task
 	fired bool
@@ -79,10 +79,10 @@ func (f *Playback) add(e event.Event) {
 	at := len(f.frames)
 	f.count(&fr, fr.track.take(at, e))
 	fr.version = len(fr.track.frames)
-	f.open(&fr, at)
-	f.close(&fr, at)
-	f.note(fr, at)
-	// An event before the shown moment has already been played.
+	f.begin(&fr, at)
+	f.end(&fr, at)
+	f.index(fr, at)
+	// An event before the shown moment counts as played.
 	late := f.playhead.n == at && fr.at.Before(f.playhead.at)
 	f.frames = append(f.frames, fr)
 	if late {
@@ -106,8 +106,8 @@ func (*frameList) count(fr *frame, was tui.State) {
 	}
 }
 
-// open records what an event begins.
-func (l *frameList) open(fr *frame, at int) {
+// begin records the span that an event begins.
+func (l *frameList) begin(fr *frame, at int) {
 	var s *span
 	switch fr.Type {
 	case event.TimerScheduled:
@@ -129,13 +129,13 @@ func (l *frameList) open(fr *frame, at int) {
 	s.id, s.track, s.from, s.until = fr.ID, fr.track, at, -1
 	fr.opened = s
 	l.spans[s.id] = s
-	if old := fr.track.open[s.key()]; old != nil { // it is replaced
+	if old := fr.track.open[s.key()]; old != nil { // the new span replaces it
 		fr.end(old, at)
 	}
 	fr.track.open[s.key()] = s
 }
 
-// key identifies a span among those open in its execution.
+// key identifies a span among the open ones of its execution.
 func (s *span) key() string {
 	if s.timer != nil {
 		return timerKey(*s.timer)
@@ -147,8 +147,8 @@ func timerKey(t event.Timer) string {
 	return strings.Join([]string{"timer", t.TaskID, string(t.Kind), t.Key, t.FireAt.UTC().String()}, "\x00")
 }
 
-// close records what an event ends.
-func (*frameList) close(fr *frame, at int) {
+// end records the spans that an event ends.
+func (*frameList) end(fr *frame, at int) {
 	open := fr.track.open
 	end := func(key string) {
 		if s := open[key]; s != nil {
@@ -180,8 +180,8 @@ func (fr *frame) end(s *span, at int) {
 	}
 }
 
-// note indexes a frame for searches.
-func (l *frameList) note(fr frame, at int) {
+// index indexes a frame for searches.
+func (l *frameList) index(fr frame, at int) {
 	switch fr.Type {
 	case event.TimerFired:
 		l.fired = append(l.fired, at)

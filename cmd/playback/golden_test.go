@@ -30,7 +30,7 @@ func TestGoldenMoments(t *testing.T) {
 				if n > 0 {
 					f = r.at(n)
 				}
-				fmt.Fprintf(&out, "== behind event %d\n%s", n, described(t, f))
+				fmt.Fprintf(&out, "== after event %d\n%s", n, described(t, f))
 			}
 			file := filepath.Join("testdata", name+".golden")
 			if *update {

@@ -157,7 +157,7 @@ func TestMovesEndAtTheSame(t *testing.T) {
 				w.pass(time.Duration(chance.Int64N(int64(300 * time.Millisecond))))
 				n := len(rows(t, f, tui.Events, 50))
 				if got := everything(t, f); got != want[n] {
-					t.Fatalf("behind event %d, after %q (-want +got):\n%s", n, moves, cmp.Diff(want[n], got))
+					t.Fatalf("after event %d, after %q (-want +got):\n%s", n, moves, cmp.Diff(want[n], got))
 				}
 			}
 		})

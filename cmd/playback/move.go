@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Move moves the shown moment. Going to an event pauses.
+// Move moves the shown moment. Moving to an event pauses.
 func (f *Playback) Move(_ context.Context, m tui.Move) (tui.Clock, error) {
 	now := f.lock()
 	defer f.mu.Unlock()
@@ -20,7 +20,8 @@ func (f *Playback) Move(_ context.Context, m tui.Move) (tui.Clock, error) {
 	return f.clock(now), nil
 }
 
-// lock locks the playback and moves the playhead to where it is by now. The caller unlocks.
+// lock locks the playback and advances the playhead to the current time. The caller
+// unlocks.
 func (f *Playback) lock() (now time.Time) {
 	f.mu.Lock()
 	now = f.opts.Now()
@@ -54,7 +55,7 @@ func (f *Playback) move(m tui.Move, now time.Time) error {
 	case tui.LastTimer:
 		return f.lastTimer()
 	default:
-		return fmt.Errorf("%s: time cannot be moved like this", m.Verb)
+		return fmt.Errorf("%s: not possible in a playback", m.Verb)
 	}
 	f.stage.set(f.frames, p.n)
 	return nil
@@ -66,11 +67,11 @@ func (f *Playback) pace(speed float64) error {
 	if !(speed >= least && speed <= most) {
 		return fmt.Errorf("a speed of %g: want %g to %g", speed, least, most)
 	}
-	f.playhead.speed, f.playhead.crowd = speed, 0
+	f.playhead.speed, f.playhead.together = speed, 0
 	return nil
 }
 
-// seekTo goes to a number of events, or to a moment.
+// seekTo moves to a number of events or to a moment.
 func (f *Playback) seekTo(m tui.Move, now time.Time) {
 	n := min(m.Event, len(f.frames))
 	if n <= 0 {
@@ -80,7 +81,7 @@ func (f *Playback) seekTo(m tui.Move, now time.Time) {
 	f.put(f.frames[n-1].at, n)
 }
 
-// seek goes to a moment, after everything that has happened by then.
+// seek moves to a moment, after all events up to it.
 func (f *Playback) seek(to, now time.Time) {
 	if edge := f.edge(now); to.After(edge) {
 		to = edge
@@ -95,11 +96,11 @@ func (f *Playback) seek(to, now time.Time) {
 func (f *Playback) put(at time.Time, n int) {
 	p := &f.playhead
 	p.at, p.n = at, n
-	p.calm, p.pause, p.crowd, p.leapt, p.pulse = 0, 0, 0, 0, nil
+	p.idle, p.pause, p.together, p.skipped, p.samples = 0, 0, 0, 0, nil
 	f.stage.set(f.frames, n)
 }
 
-// stop goes to a number of frames and pauses.
+// stop moves to a number of frames and pauses. If there are not as many, the error is none.
 func (f *Playback) stop(n int, none string) error {
 	if n < 0 || n > len(f.frames) {
 		return errors.New(none)
@@ -113,7 +114,7 @@ func (f *Playback) stop(n int, none string) error {
 	return nil
 }
 
-// nextTimer goes to just after the next firing of a timer.
+// nextTimer moves to just after the next firing of a timer.
 func (f *Playback) nextTimer() error {
 	i, _ := slices.BinarySearch(f.fired, f.playhead.n)
 	if i == len(f.fired) {
@@ -130,7 +131,7 @@ func (f *Playback) lastTimer() error {
 	return f.stop(f.fired[i-1]+1, "")
 }
 
-// At goes to a number of events, or if that is 0 to a time, and pauses.
+// At moves to a number of events, or to a time if events is 0, and pauses.
 func (f *Playback) At(events int, to time.Time) {
 	now := f.lock()
 	defer f.mu.Unlock()
@@ -154,8 +155,7 @@ func (f *Playback) clock(now time.Time) tui.Clock {
 // mostMarks is the maximum number of timer marks on a timeline.
 const mostMarks = 500
 
-// timerMarks returns the moments at which timers fire, without those that would share a place on
-// the timeline.
+// timerMarks returns the moments at which timers fire, thinned out for the timeline.
 func (f *Playback) timerMarks() []time.Time {
 	if f.marked == len(f.fired) {
 		return f.marks

@@ -31,12 +31,12 @@ func (f *Playback) Overview(context.Context) (tui.Overview, error) {
 	for _, t := range f.stage.pending()[:min(len(f.stage.timers), fewDue)] {
 		o.Due = append(o.Due, f.timerRow(t))
 	}
-	o.Notes = append(p.leap(now), f.remarks()...)
+	o.Notes = append(p.skipNote(now), f.endNotes()...)
 	return o, nil
 }
 
-// remarks returns notes about the playback as a whole.
-func (f *Playback) remarks() []string {
+// endNotes returns the notes about the end, once it is known.
+func (f *Playback) endNotes() []string {
 	if !f.over {
 		return nil
 	}
@@ -53,10 +53,10 @@ func (f *Playback) counts() tui.Counts {
 	}
 }
 
-// running returns the first tasks that work or listen, and their number. Tasks that wait are listed
-// by their timers.
+// running returns the first tasks that work or listen, and the number of all. Waits are
+// listed by their timers.
 func (f *Playback) running() (rows []tui.Row, all int64) {
-	for _, t := range f.stage.underway() {
+	for _, t := range f.stage.open() {
 		if composite(t.kind) || t.kind == string(dsl.Wait) {
 			continue
 		}
@@ -81,7 +81,7 @@ func (f *Playback) failures() (rows []tui.Row) {
 		failed--
 		fr := &f.frames[f.failed[failed]]
 		if fr.track.ended(fr.track.version(n)) != fr.version {
-			continue // it was retried since
+			continue // it was retried
 		}
 		row := f.executionRow(fr.track)
 		row.Kind = "execution"

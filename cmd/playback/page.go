@@ -11,13 +11,13 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// The default page size, and how many rows are searched when a filter leaves few.
+// The default page size, and how many rows a page searches if a filter matches few.
 const (
 	usualRows = 100
 	mostLooks = 5000
 )
 
-// Page is a part of a table, however long that is.
+// Page returns a part of a table.
 func (f *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
 	f.lock()
 	defer f.mu.Unlock()
@@ -58,10 +58,9 @@ func (f *Playback) timers(q tui.Query) (tui.Page, error) {
 		nanos, err := strconv.ParseInt(due, 10, 64)
 		frame, wrong := strconv.Atoi(at)
 		if !ok || err != nil || wrong != nil {
-			return page, fmt.Errorf("%q is not a place in the table", q.After)
+			return page, fmt.Errorf("%q is not a position in the table", q.After)
 		}
-		// If the timer itself is in the list, rows before it end there, and rows after it begin
-		// there.
+		// Rows before the timer end at it, rows after it begin behind it.
 		itself := -1
 		if q.Back {
 			itself = 1
@@ -82,7 +81,7 @@ func backwards(q tui.Query, n int, row func(at int) tui.Row) (tui.Page, error) {
 	case q.After != "":
 		at, err := strconv.Atoi(q.After)
 		if err != nil || at < 0 {
-			return tui.Page{}, fmt.Errorf("%q is not a place in the table", q.After)
+			return tui.Page{}, fmt.Errorf("%q is not a position in the table", q.After)
 		}
 		from = n - min(n, at)
 		if q.Back {
@@ -96,7 +95,7 @@ func backwards(q tui.Query, n int, row func(at int) tui.Row) (tui.Page, error) {
 	}), nil
 }
 
-// filled returns a page of the rows that pass the filter, from one on, or back from it.
+// filled returns a page of matching rows from an index on, or back from it.
 func filled(q tui.Query, from, many int, row func(i int) tui.Row) (page tui.Page) {
 	step, end := 1, many
 	if q.Back {

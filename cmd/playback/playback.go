@@ -1,5 +1,5 @@
-// Package playback plays a run or a recording: all events with their times, and a moment that can
-// be moved back and forth. It answers tui.Source as of that moment.
+// Package playback plays a run or a recording. It implements tui.Source for a moment that
+// can be moved back and forth.
 package playback
 
 import (
@@ -13,15 +13,15 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Options select what is played, and how.
+// Options select what is played and how.
 type Options struct {
 	Definition *dsl.Definition   // of the first execution
 	With       []*dsl.Definition // workflows that it may run
 	Decide     decide.Options    // the options with which decisions were made
 	Tenant     string
 	Start      time.Time // the start of the clock
-	Place      string    // describes the source, in a few words
-	Still      string    // why nothing can be changed
+	Place      string    // a short description of the source
+	Still      string    // the error of actions that would change something
 
 	Pace   float64                  // virtual seconds per real second of a run in progress; 0: as fast as possible
 	Redact func(text []byte) []byte // redacts secrets; nil: there are none
@@ -29,23 +29,22 @@ type Options struct {
 	Now    func() time.Time         // real time
 }
 
-// Playback is the events so far, and the moment that is shown. Events may be added while it is
-// watched.
+// Playback contains the events so far and the shown moment. Events may be added meanwhile.
 type Playback struct {
 	frameList
 
 	mu     sync.Mutex
-	marks  []time.Time // of timers, thinned out for the timeline
-	marked int         // number of fired frames considered in marks
+	marks  []time.Time // see timerMarks
+	marked int         // number of fired frames in marks
 
-	came     time.Time // when the last frame was added, in real time
+	added    time.Time // when the last frame was added, in real time
 	over     bool      // no more events will be added
 	differs  difference
 	playhead playhead
 	stage    stage
 }
 
-// frameList is what has happened, one event after the other, and what it was about.
+// frameList contains the events, their effects and indexes.
 type frameList struct {
 	opts Options
 
@@ -60,34 +59,34 @@ type frameList struct {
 	notes  []string
 }
 
-// document is a definition, prepared for decisions and for the screen.
+// document is a definition prepared for decisions and for the screen.
 type document struct {
 	env   *decide.Env
 	shown *tui.Document
 }
 
-// New returns an empty playback, which plays from the start.
+// New returns an empty playback that plays from the start.
 func New(opts Options) *Playback {
 	if opts.Pace < 0 {
 		opts.Pace = 0
 	}
-	f := &Playback{came: opts.Now(), frameList: frameList{
+	f := &Playback{added: opts.Now(), frameList: frameList{
 		opts: opts, byID: map[string]*track{}, spans: map[string]*span{}, docs: map[*dsl.Definition]*document{},
 	}}
 	speed := opts.Pace
 	if speed == 0 {
 		speed = 1
 	}
-	f.playhead = playhead{at: opts.Start, speed: speed, real: f.came}
+	f.playhead = playhead{at: opts.Start, speed: speed, real: f.added}
 	f.stage = stage{timers: map[*span]bool{}, tasks: map[*span]bool{}}
 	return f
 }
 
-// Append adds events in their order.
+// Append adds events in order.
 func (f *Playback) Append(events []event.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.came = f.opts.Now()
+	f.added = f.opts.Now()
 	for _, e := range events {
 		f.add(e)
 	}
@@ -101,17 +100,18 @@ func (f *Playback) End(notes ...string) {
 	f.notes = append(f.notes, notes...)
 }
 
-// difference is why a playback ends where it does.
+// difference describes where a replay differs, which ends the playback.
 type difference struct{ execution, text string }
 
-// Differs marks the last event of an execution as different from what a replay would do.
+// Differs sets the text shown for an execution at the end of the playback, where its replay
+// differs.
 func (f *Playback) Differs(execution, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.differs = difference{execution, text}
 }
 
-// document returns a definition, prepared once.
+// document returns a prepared definition.
 func (l *frameList) document(def *dsl.Definition) *document {
 	d := l.docs[def]
 	if d == nil {
@@ -121,8 +121,8 @@ func (l *frameList) document(def *dsl.Definition) *document {
 	return d
 }
 
-// edge returns the time up to which events are known: the last event, or while the run is in
-// progress, the present time of its clock.
+// edge returns the time up to which events are known: that of the last event or, while the
+// run is in progress, the current time of its clock.
 func (f *Playback) edge(now time.Time) time.Time {
 	end := f.opts.Start
 	if n := len(f.frames); n > 0 {
@@ -133,9 +133,9 @@ func (f *Playback) edge(now time.Time) time.Time {
 	}
 	pace := f.opts.Pace
 	if pace == 0 {
-		pace = 1 // calls under way take real time
+		pace = 1 // pending calls take real time
 	}
-	return end.Add(scaled(now.Sub(f.came), pace))
+	return end.Add(scaled(now.Sub(f.added), pace))
 }
 
 // until returns the number of frames up to a moment.
@@ -149,7 +149,7 @@ func (f *Playback) until(at time.Time) int {
 	return n
 }
 
-// scaled multiplies a duration, without overflow.
+// scaled multiplies a duration without overflow.
 func scaled(d time.Duration, times float64) time.Duration {
 	const most = float64(1<<63 - 1)
 	long := float64(d) * times

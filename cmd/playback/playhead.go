@@ -7,40 +7,40 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// playhead is the moment that is shown.
+// playhead is the shown moment.
 type playhead struct {
 	at     time.Time
-	n      int // number of frames played: frames of the same moment may follow
+	n      int // number of frames played; simultaneous ones may follow
 	paused bool
 	speed  float64
 	real   time.Time // real time of the last update
 
-	calm  time.Duration // real time played since the last event
-	pause time.Duration // real time since the last of several simultaneous events
-	crowd int           // the last frame of that moment …
-	step  time.Duration // … and the real time between its frames
+	idle     time.Duration // real time played since the last event
+	pause    time.Duration // real time since the last of several simultaneous events
+	together int           // number of frames up to the end of the shown moment
+	step     time.Duration // real time between the frames of the shown moment
 
-	leapt   time.Duration // idle time skipped recently …
-	leaptAt time.Time     // … and when, in real time
-	pulse   []beat        // recent positions
+	skipped   time.Duration // idle time that was skipped last
+	skippedAt time.Time     // in real time
+	samples   []sample      // recent positions
 }
 
-// beat is the position of a playhead at a real time.
-type beat struct {
+// sample is the position of a playhead at a real time.
+type sample struct {
 	real     time.Time
 	n, fires int
 }
 
-// Playback speed: after an idle stretch longer than patience, it skips to shortly before the next
+// If nothing happens for longer than patience, playback skips to shortly before the next
 // event. Simultaneous events are shown one after another.
 const (
-	patience  = 3 * time.Second
-	lead      = time.Second
-	between   = 60 * time.Millisecond
-	crowdTime = 2 * time.Second
+	patience     = 3 * time.Second
+	lead         = time.Second           // before the next event
+	between      = 60 * time.Millisecond // two simultaneous events, at most
+	togetherTime = 2 * time.Second       // all simultaneous events of a moment, at most
 )
 
-// play moves the playhead to where it is by now.
+// play advances the playhead to the current time.
 func (f *Playback) play(now time.Time) {
 	p := &f.playhead
 	left := now.Sub(p.real)
@@ -49,13 +49,13 @@ func (f *Playback) play(now time.Time) {
 		return
 	}
 	for left > 0 && !p.paused {
-		left = f.roll(left, now)
+		left = f.step(left, now)
 	}
-	p.beat(f, now)
+	p.sample(f, now)
 }
 
-// roll moves it up to the next event, and returns the remaining time.
-func (f *Playback) roll(left time.Duration, now time.Time) time.Duration {
+// step advances the playhead at most to the next event and returns the remaining time.
+func (f *Playback) step(left time.Duration, now time.Time) time.Duration {
 	p := &f.playhead
 	if p.n == len(f.frames) {
 		return f.wait(left, now)
@@ -65,26 +65,26 @@ func (f *Playback) roll(left time.Duration, now time.Time) time.Duration {
 		return f.next(left)
 	}
 	need := scaled(next.Sub(p.at), 1/p.speed)
-	if p.calm+need > patience && need > 2*lead {
-		if p.calm < lead {
-			part := min(left, lead-p.calm)
+	if p.idle+need > patience && need > 2*lead {
+		if p.idle < lead {
+			part := min(left, lead-p.idle)
 			p.pass(part)
 			return left - part
 		}
 		to := next.Add(-scaled(lead, p.speed))
-		p.leapt, p.leaptAt = to.Sub(p.at), now
+		p.skipped, p.skippedAt = to.Sub(p.at), now
 		p.at, need = to, lead
 	}
 	if need > left {
 		p.pass(left)
 		return 0
 	}
-	p.at, p.calm, p.pause = next, 0, 0
+	p.at, p.idle, p.pause = next, 0, 0
 	p.n++
 	return left - max(need, 1)
 }
 
-// wait moves it beyond the last event, up to the edge.
+// wait advances the playhead after the last event, up to the edge.
 func (f *Playback) wait(left time.Duration, now time.Time) time.Duration {
 	p := &f.playhead
 	edge := f.edge(now)
@@ -99,54 +99,54 @@ func (f *Playback) wait(left time.Duration, now time.Time) time.Duration {
 	return 0
 }
 
-// pass counts real time without an event.
+// pass advances the playhead by real time without an event.
 func (p *playhead) pass(d time.Duration) {
 	p.at = p.at.Add(scaled(d, p.speed))
-	p.calm += d
+	p.idle += d
 }
 
 // next shows the next of several simultaneous events.
 func (f *Playback) next(left time.Duration) time.Duration {
 	p := &f.playhead
-	wait := f.crowded() - p.pause
+	wait := f.stepTime() - p.pause
 	if wait > left {
 		p.pause += left
 		return 0
 	}
 	p.n++
-	p.calm, p.pause = 0, 0
+	p.idle, p.pause = 0, 0
 	return left - max(wait, 0)
 }
 
-// crowded returns the pause between the events of the shown moment.
-func (f *Playback) crowded() time.Duration {
+// stepTime returns the real time between the events of the shown moment.
+func (f *Playback) stepTime() time.Duration {
 	p := &f.playhead
 	if f.opts.Pace > 0 {
 		return 0 // keep up with the run in progress
 	}
-	if end := f.until(p.at); end != p.crowd {
+	if end := f.until(p.at); end != p.together {
 		many := end - p.n + 1
-		p.crowd, p.step = end, scaled(min(between, crowdTime/time.Duration(many)), 1/p.speed)
+		p.together, p.step = end, scaled(min(between, togetherTime/time.Duration(many)), 1/p.speed)
 	}
 	return p.step
 }
 
-// beat records the position, for as long as rates look back.
-func (p *playhead) beat(f *Playback, now time.Time) {
+// sample records the position for rates.
+func (p *playhead) sample(f *Playback, now time.Time) {
 	const over = 2 * time.Second
-	p.pulse = slices.DeleteFunc(p.pulse, func(b beat) bool { return now.Sub(b.real) > over || b.n > p.n })
-	if n := len(p.pulse); n == 0 || now.Sub(p.pulse[n-1].real) >= over/20 {
-		p.pulse = append(p.pulse, beat{now, p.n, int(f.tally(p.n).fired)})
+	p.samples = slices.DeleteFunc(p.samples, func(s sample) bool { return now.Sub(s.real) > over || s.n > p.n })
+	if n := len(p.samples); n == 0 || now.Sub(p.samples[n-1].real) >= over/20 {
+		p.samples = append(p.samples, sample{now, p.n, int(f.tally(p.n).fired)})
 	}
 }
 
-// rates returns the events and firings per second of real time.
+// rates returns the events and fired timers per second of real time.
 func (f *Playback) rates(now time.Time) (events, fires float64) {
 	p := &f.playhead
-	if p.paused || len(p.pulse) == 0 {
+	if p.paused || len(p.samples) == 0 {
 		return 0, 0
 	}
-	first := p.pulse[0]
+	first := p.samples[0]
 	seconds := max(now.Sub(first.real), time.Second).Seconds()
 	return float64(p.n-first.n) / seconds, float64(int(f.tally(p.n).fired)-first.fires) / seconds
 }
@@ -159,11 +159,11 @@ func (l *frameList) tally(n int) tally {
 	return l.frames[n-1].tally
 }
 
-// leap describes an idle stretch that was skipped, for a short time.
-func (p *playhead) leap(now time.Time) []string {
-	const news = 4 * time.Second
-	if p.leapt <= 0 || now.Sub(p.leaptAt) > news {
+// skipNote returns a note about skipped idle time, for a few seconds.
+func (p *playhead) skipNote(now time.Time) []string {
+	const shownFor = 4 * time.Second
+	if p.skipped <= 0 || now.Sub(p.skippedAt) > shownFor {
 		return nil
 	}
-	return []string{history.Duration(p.leapt) + " in which nothing happened were passed over"}
+	return []string{"skipped " + history.Duration(p.skipped) + " without events"}
 }

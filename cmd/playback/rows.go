@@ -30,7 +30,7 @@ func (l *frameList) read(fr *frame, into any) bool {
 	return json.Unmarshal(l.redacted(fr.Data), into) == nil
 }
 
-// byMoment compares the due time of a timer with a moment.
+// byMoment orders timers by due time.
 func byMoment(t *span, at time.Time) int { return t.timer.Due().Compare(at) }
 
 func (f *Playback) executionRow(r *track) tui.Row {

@@ -140,7 +140,7 @@ do:
 	for n := 1; n <= len(r.events); n++ {
 		f := r.at(n)
 		if text := everything(t, f); strings.Contains(text, secret) {
-			t.Errorf("behind event %d it is shown: %s", n, text)
+			t.Errorf("after event %d it is shown: %s", n, text)
 		}
 		if data := ok(f.Data(t.Context(), "run-1", int64(n))); strings.Contains(data, secret) {
 			t.Errorf("event %d: it is shown in %s", n, data)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// stage is the set of open spans after a number of frames. It is updated from moment to moment, not
-// rebuilt.
+// stage contains the open spans after a number of frames. It is updated, not rebuilt, when
+// the number changes.
 type stage struct {
 	n      int
 	timers map[*span]bool
@@ -51,7 +51,7 @@ func (s *stage) of(sp *span) map[*span]bool {
 
 func (s *stage) put(sp *span) { s.of(sp)[sp] = true }
 
-// pending returns the timers that have not fired, the next one first.
+// pending returns the open timers, the next one first.
 func (s *stage) pending() []*span {
 	if s.due == nil {
 		s.due = make([]*span, 0, len(s.timers))
@@ -63,13 +63,13 @@ func (s *stage) pending() []*span {
 	return s.due
 }
 
-// byDue orders timers by due time, then by id.
+// byDue orders timers by due time, then by frame.
 func byDue(a, b *span) int {
 	return cmp.Or(a.timer.Due().Compare(b.timer.Due()), cmp.Compare(a.from, b.from))
 }
 
-// underway returns the tasks that have begun and not ended, oldest first.
-func (s *stage) underway() []*span {
+// open returns the open tasks, oldest first.
+func (s *stage) open() []*span {
 	if s.old == nil {
 		s.old = make([]*span, 0, len(s.tasks))
 		for t := range s.tasks {

@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// track is one execution: its frames, and its state after each.
+// track is an execution: its frames and its state after each.
 type track struct {
 	id      string
 	index   int // in the order of start
@@ -24,32 +24,32 @@ type track struct {
 	doc     *document
 
 	frames   []int            // by version, from 0
-	states   []tui.State      // … the state at that version
-	whole    []int            // … the last version up to it with a complete decision
-	ends     []int            // versions that ended it
+	states   []tui.State      // likewise: the state after it
+	decided  []int            // likewise: the last version up to it with a complete decision
+	ends     []int            // versions that ended the execution
 	open     map[string]*span // spans that have not ended, by key
 	children []*track
 
-	head    *decide.State // of the last version; nil: decisions cannot be replayed …
-	problem string        // … because of this problem …
-	broken  int           // … from this version on
-	keeps   []keep
-	rested  int // the version of the last keep
+	head           *decide.State // after the last version; nil: decisions cannot be replayed
+	problem        string        // why decisions cannot be replayed
+	problemFrom    int           // the version of the problem
+	checkpoints    []checkpoint
+	nextCheckpoint int // the version from which on the next one is saved
 
-	cursor *decide.State // the state that was shown last
+	cursor *decide.State // the state computed last
 	at     int           // its version
 }
 
-// keep is a saved state from which later ones are computed.
-type keep struct {
+// checkpoint is a saved state from which later ones are computed.
+type checkpoint struct {
 	version int
 	text    []byte
 }
 
-// A state is saved after a number of events, and less often if it is large.
+// Checkpoints are saved after a number of events, less often if the state is large.
 const (
-	keepEvery = 500
-	keepBytes = 100 // per event since the last one
+	checkpointEvery = 500
+	checkpointBytes = 100 // per event since the last one
 )
 
 func newDocument(def *dsl.Definition, opts decide.Options) *document {
@@ -72,7 +72,7 @@ func (l *frameList) trackOf(e event.Event) *track {
 		parent.children = append(parent.children, r)
 	}
 	if r.def = l.definition(r); r.def == nil {
-		r.problem = fmt.Sprintf("the workflow %s.%s is not known here", r.started.Namespace, r.started.Name)
+		r.problem = fmt.Sprintf("workflow %s.%s is unknown here", r.started.Namespace, r.started.Name)
 		return r
 	}
 	r.doc = l.document(r.def)
@@ -102,11 +102,11 @@ func (l *frameList) definition(r *track) *dsl.Definition {
 	return found
 }
 
-// take adds an event, and returns the previous state of the execution.
+// take adds an event and returns the previous state of the execution.
 func (r *track) take(frame int, e event.Event) (was tui.State) {
 	before := 0
 	if n := len(r.states); n > 0 {
-		was, before = r.states[n-1], r.whole[n-1]
+		was, before = r.states[n-1], r.decided[n-1]
 	}
 	r.frames = append(r.frames, frame)
 	version := len(r.frames)
@@ -119,9 +119,9 @@ func (r *track) take(frame int, e event.Event) (was tui.State) {
 	r.decide(e)
 	if r.head != nil && r.head.Version == int64(version) {
 		state, before = tui.State(r.head.Status), version
-		r.keep(version)
+		r.save(version)
 	}
-	r.states, r.whole = append(r.states, state), append(r.whole, before)
+	r.states, r.decided = append(r.states, state), append(r.decided, before)
 	return was
 }
 
@@ -139,20 +139,20 @@ func stateBy(was tui.State, typ event.Type) tui.State {
 	case event.ExecutionResumed, event.ExecutionRetried:
 		return tui.Running
 	default:
-		if was == "" || was == tui.Waiting { // an awaited event has come
+		if was == "" || was == tui.Waiting { // an awaited event has arrived
 			return tui.Running
 		}
 		return was
 	}
 }
 
-// decide replays an event. A failure is recorded, and later events are not tried.
+// decide replays an event. After a failure it replays no further events.
 func (r *track) decide(e event.Event) {
 	if r.head == nil {
 		return
 	}
 	if err := replay(r.head, r.doc.env, []event.Event{e}); err != nil {
-		r.head, r.problem, r.broken = nil, err.Error(), len(r.frames)
+		r.head, r.problem, r.problemFrom = nil, err.Error(), len(r.frames)
 	}
 }
 
@@ -166,31 +166,32 @@ func replay(s *decide.State, env *decide.Env, events []event.Event) (err error) 
 	return s.Replay(env, events)
 }
 
-// keep saves the state of a version at intervals.
-func (r *track) keep(version int) {
-	if version < r.rested {
+// save saves a checkpoint at intervals.
+func (r *track) save(version int) {
+	if version < r.nextCheckpoint {
 		return
 	}
 	text, err := r.head.Snapshot()
 	if err != nil {
 		return
 	}
-	r.keeps = append(r.keeps, keep{version, text})
-	r.rested = version + max(keepEvery, len(text)/keepBytes)
+	r.checkpoints = append(r.checkpoints, checkpoint{version, text})
+	r.nextCheckpoint = version + max(checkpointEvery, len(text)/checkpointBytes)
 }
 
-// version returns the number of its events among the first frames.
+// version returns the number of events of the execution among the first frames.
 func (r *track) version(frames int) int {
 	n, _ := slices.BinarySearch(r.frames, frames)
 	return n
 }
 
-// state returns the state after the last complete decision up to a version; nil if it is unknown.
+// state returns the state after the last complete decision up to a version, nil if it is
+// unknown.
 func (l *frameList) state(r *track, version int) *decide.State {
-	if version == 0 || r.doc == nil || r.whole[version-1] == 0 {
+	if version == 0 || r.doc == nil || r.decided[version-1] == 0 {
 		return nil
 	}
-	want := r.whole[version-1]
+	want := r.decided[version-1]
 	if r.cursor == nil || r.at > want || r.nearer(want) {
 		r.rewind(want)
 	}
@@ -199,41 +200,43 @@ func (l *frameList) state(r *track, version int) *decide.State {
 		events = append(events, l.frames[frame].Event)
 	}
 	if err := replay(r.cursor, r.doc.env, events); err != nil {
-		r.cursor, r.problem, r.broken = nil, err.Error(), want // it was replayed before: a bug of ours
+		r.cursor, r.problem, r.problemFrom = nil, err.Error(), want // a bug: decide has replayed them
 		return nil
 	}
 	r.at = want
 	return r.cursor
 }
 
-// lastKeep returns the index of the last saved state up to a version; -1 if there is none.
-func (r *track) lastKeep(version int) int {
-	n, exact := slices.BinarySearchFunc(r.keeps, version, func(k keep, v int) int { return k.version - v })
+// lastCheckpoint returns the index of the last checkpoint up to a version, -1 if there is
+// none.
+func (r *track) lastCheckpoint(version int) int {
+	n, exact := slices.BinarySearchFunc(r.checkpoints, version, func(c checkpoint, v int) int { return c.version - v })
 	if exact {
 		return n
 	}
 	return n - 1
 }
 
-// nearer reports whether a saved state is nearer to a version than the cursor.
+// nearer reports whether a checkpoint is nearer to a version than the cursor.
 func (r *track) nearer(version int) bool {
-	i := r.lastKeep(version)
-	return i >= 0 && r.keeps[i].version > r.at
+	i := r.lastCheckpoint(version)
+	return i >= 0 && r.checkpoints[i].version > r.at
 }
 
-// rewind sets the cursor to the last saved state up to a version.
+// rewind sets the cursor to the last checkpoint up to a version.
 func (r *track) rewind(version int) {
 	r.cursor, r.at = decide.New(), 0
-	i := r.lastKeep(version)
+	i := r.lastCheckpoint(version)
 	if i < 0 {
 		return
 	}
-	if s, err := decide.Restore(r.doc.env, r.keeps[i].text); err == nil {
-		r.cursor, r.at = s, r.keeps[i].version
+	if s, err := decide.Restore(r.doc.env, r.checkpoints[i].text); err == nil {
+		r.cursor, r.at = s, r.checkpoints[i].version
 	}
 }
 
-// ended returns the version up to another one that ended it; 0 if there is none.
+// ended returns the version, up to a given one, that ended the execution; 0 if there is
+// none.
 func (r *track) ended(version int) int {
 	if version == 0 || !r.states[version-1].Ended() {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// around returns the run of the task that contains another one, or the execution.
+// around returns the run of the task that contains another task, or else the execution.
 func (r *Recording) around(execution *run, task event.Run) *run {
 	if execution.doc == nil {
 		return execution
@@ -22,7 +22,7 @@ func (r *Recording) around(execution *run, task event.Run) *run {
 			return execution
 		}
 	}
-	// The name of a run is that of its parent, possibly extended.
+	// The iteration and attempt of a run extend those of its parent.
 	for {
 		attempt := task.Attempt
 		for {
@@ -55,8 +55,8 @@ func outer(def *dsl.Definition, ref string) string {
 	}
 }
 
-// caller returns the last reference in an iteration, which contains references where functions are
-// called.
+// caller returns the last reference in an iteration: that of the task that called a
+// function.
 func caller(iteration string) string {
 	segments := history.Parts(iteration)
 	for _, segment := range slices.Backward(segments) {
@@ -73,8 +73,7 @@ func shorter(path string) string {
 	return strings.Join(segments[:len(segments)-1], ".")
 }
 
-// turn returns the index of a run among those of its task inside the same parent, "" if there is
-// only one.
+// turn returns the iteration of a run within its parent, "" if there is only one.
 func (x *run) turn() string {
 	rest := behind(x.parent.task.Iteration, x.task.Iteration)
 	for strings.HasPrefix(rest, "r0.") { // enclosing lists that were not repeated
@@ -83,7 +82,7 @@ func (x *run) turn() string {
 	return history.Index(rest)
 }
 
-// retry returns the attempt of the parent that a run belongs to, as in its name.
+// retry returns the attempt of the parent to which a run belongs.
 func (x *run) retry() string {
 	rest := behind(x.parent.task.Attempt, x.task.Attempt)
 	for strings.HasPrefix(rest, "0.") { // enclosing tries that were not retried
@@ -92,7 +91,7 @@ func (x *run) retry() string {
 	return rest
 }
 
-// behind returns what a longer path adds to its prefix.
+// behind returns what longer adds to its prefix path.
 func behind(path, longer string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(longer, path), ".")
 }

@@ -11,11 +11,11 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// call is a request of a task, and the response.
+// call is a request of a task and its response.
 type call struct {
 	from, to    stamp
 	method, url string
-	status      int // 0: no response came
+	status      int // 0: no response
 	headers     []string
 	request     *datum
 	response    *datum
@@ -57,7 +57,7 @@ func (r *Recording) takeCall(line []byte) error {
 	task := event.Run{Ref: l.Task, Iteration: l.Iteration, Attempt: l.Attempt}
 	x := r.byKey[key(l.Execution, task.String())]
 	if x == nil {
-		return nil // its task is not in the history
+		return nil // the history does not contain the task
 	}
 	c := &call{
 		from: stamp{l.At, r.seq}, to: stamp{l.At.Add(took), r.seq}, method: l.Request.Method, url: bare(l.Request.URL),
@@ -86,11 +86,11 @@ func bare(address string) string {
 	return u.Redacted()
 }
 
-// body returns what was sent as data: JSON as it is, other text as a string.
+// body returns a body as data: JSON unchanged, other text as a string.
 func (r *Recording) body(text string, binary []byte) *datum {
 	switch {
 	case len(binary) > 0:
-		return r.datum(encode(fmt.Sprintf("%d bytes that are no text", len(binary))))
+		return r.datum(encode(fmt.Sprintf("%d binary bytes", len(binary))))
 	case text == "":
 		return nil
 	case json.Valid([]byte(text)):
@@ -100,7 +100,8 @@ func (r *Recording) body(text string, binary []byte) *datum {
 	}
 }
 
-// end returns when a call ended for its task: the answer to a cancelled call may come later.
+// end returns when a call ended for its task. The response to a cancelled call may arrive
+// later.
 func (c *call) end(x *run) stamp {
 	if !x.open && c.to.at.After(x.ended.at) {
 		return x.ended
@@ -108,17 +109,17 @@ func (c *call) end(x *run) stamp {
 	return c.to
 }
 
-// label summarizes the result of a call.
+// label returns the status of a call.
 func (c *call) label() string {
 	switch {
 	case c.status > 0:
 		return strconv.Itoa(c.status)
 	case c.open:
-		return "no answer yet"
+		return "no response yet"
 	default:
-		return "no answer"
+		return "no response"
 	}
 }
 
-// failed reports whether there was no response, or one with an error status.
+// failed reports whether there is no response or one with an error status.
 func (c *call) failed() bool { return c.status == 0 || c.status >= 400 }

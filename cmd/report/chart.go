@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/tui/axis"
 )
 
-// The chart of a run, as the page shows it.
+// The chart of a run for the page's template.
 type (
 	chartView struct {
 		Rows     []rowView
@@ -19,7 +19,7 @@ type (
 		Bands    []bandView
 		Ticks    []tickView
 		Flags    []flagView
-		Left     int // runs that are not shown
+		Left     int // omitted runs
 		LeftText string
 		Folds    bool
 	}
@@ -28,9 +28,9 @@ type (
 		Kind              string
 		State             state
 		Label, Detail     string
-		Turn              string // after the label, shown even if that is cut
-		Ref               string // of its document and task, to relate parts of the page
-		Says              string // the full text, for screen readers
+		Turn              string // after the label, shown even if the label is truncated
+		Ref               string // document and task; relates parts of the page
+		Says              string // for screen readers
 		Folds, Folded     bool
 		Hidden, Left      bool
 		Differs           bool
@@ -41,7 +41,7 @@ type (
 		X, W  string
 		Text  string
 		TextX string
-		Side  string // position of the text: before, inside, or behind
+		Side  string // position of the text: before, inside or behind
 		DX    int
 		Title string
 	}
@@ -62,10 +62,10 @@ type charted struct {
 	rows  []*row
 }
 
-// tickSpace is the minimum distance of ticks, in percent.
+// tickSpace is the minimum distance of ticks in percent.
 const tickSpace = 8.5
 
-// chart builds the chart of the runs.
+// chart builds the chart.
 func (r *Recording) chart(rows []*row, left int) chartView {
 	c := &charted{Recording: r, rows: rows}
 	c.scale = axis.New(c.stamps(), axis.Options{Wide: c.instant(), TickWidth: tickSpace})
@@ -81,7 +81,7 @@ func (r *Recording) chart(rows []*row, left int) chartView {
 		out.Breaks = append(out.Breaks, breakView{percent(b.From), percent(b.To - b.From), percent((b.From + b.To) / 2), history.Duration(b.Long)})
 	}
 	for _, b := range c.scale.Bands {
-		out.Bands = append(out.Bands, bandView{percent(b.From), percent(b.To - b.From), "one moment: " + history.Count(b.Steps, "step") + " in order"})
+		out.Bands = append(out.Bands, bandView{percent(b.From), percent(b.To - b.From), history.Count(b.Steps, "simultaneous step") + " in order"})
 	}
 	for _, t := range c.scale.Ticks {
 		out.Ticks = append(out.Ticks, tickView{percent(t.X), t.Label, t.At.UTC().Format(time.RFC3339Nano), t.Major})
@@ -115,7 +115,7 @@ func (r *Recording) faultText(i int) string {
 // x returns the position of a moment on the axis.
 func (c *charted) x(at stamp) float64 { return c.scale.X(axis.Stamp{At: at.at, Seq: at.seq}) }
 
-// stamps returns the moments at which something happens in the rows.
+// stamps returns the moments of everything in the rows.
 func (c *charted) stamps() []axis.Stamp {
 	var out []axis.Stamp
 	add := func(s stamp) {
@@ -135,7 +135,7 @@ func (c *charted) stamps() []axis.Stamp {
 	return out
 }
 
-// moments passes the moments of a run to add.
+// moments calls add with the moments of a run.
 func (x *run) moments(add func(stamp)) {
 	add(x.began)
 	add(x.ended)
@@ -166,7 +166,7 @@ func (x *row) all() []*run {
 	}
 }
 
-// instant reports whether most tasks take no time at all, as in a simulation.
+// instant reports whether at least 30 % of the tasks take no time, as in a simulation.
 func (c *charted) instant() bool {
 	none, all := 0, 0
 	for _, row := range c.rows {
@@ -177,7 +177,7 @@ func (c *charted) instant() bool {
 			}
 		}
 	}
-	return none*10 >= all*3 // three of ten
+	return none*10 >= all*3
 }
 
 // row builds a row.
@@ -189,7 +189,7 @@ func (c *charted) row(x *row) rowView {
 	}
 	v := rowView{
 		ID: x.id, Parent: x.parent, Level: x.depth + 1, Kind: "group", State: stateDone,
-		Label: short(label, 60), Turn: turn, Detail: short(x.detail, 90), // as much as fits
+		Label: short(label, 60), Turn: turn, Detail: short(x.detail, 90), // what fits
 		Folds: len(x.inside) > 0, Folded: x.folded, Hidden: x.hidden, Left: x.left,
 	}
 	if x.run == nil {
@@ -216,7 +216,7 @@ func kindClass(x *run) string {
 	}
 }
 
-// link returns the key that relates the row, the line and the node of a task.
+// link returns the key that relates the row, the source line and the node of a task.
 func (x *run) link() string {
 	if x.doc == nil {
 		return ""
@@ -224,7 +224,7 @@ func (x *run) link() string {
 	return fmt.Sprintf("%d:%s", x.doc.index, x.task.Ref)
 }
 
-// group builds a row that stands for several runs.
+// group builds a row that represents several runs.
 func (c *charted) group(v *rowView, x *row) {
 	first, last := x.runs[0], x.runs[len(x.runs)-1]
 	end := last.ended
@@ -256,7 +256,7 @@ func (c *charted) bar(class string, from, to stamp, title string) barView {
 		to = stamp{c.last, c.seq}
 	}
 	a, b := c.x(from), c.x(to)
-	return barView{Class: class, X: percent(a), W: percent(max(b-a, 0.05)), Title: title} // something to be seen
+	return barView{Class: class, X: percent(a), W: percent(max(b-a, 0.05)), Title: title} // a minimum that is visible
 }
 
 // bars returns the bars and marks of a run.
@@ -286,7 +286,8 @@ func (c *charted) bars(x *run) []barView {
 	return out
 }
 
-// timer returns the bar of a wait, or of a pause before a retry. Timeouts are marks, if they fire.
+// timer returns the bar of a wait or of a pause before a retry. Timeouts that fire are
+// marks.
 func (c *charted) timer(x *run, t *timer) []barView {
 	if t.kind == event.TimeoutTimer {
 		return nil
@@ -297,7 +298,7 @@ func (c *charted) timer(x *run, t *timer) []barView {
 	}
 	class, title := "wait", "waits for "+history.Duration(t.due.Sub(t.from.at))
 	if t.kind == event.RetryTimer {
-		class, title = "wait retry", "pauses for "+history.Duration(t.due.Sub(t.from.at))+", then tries again"
+		class, title = "wait retry", "pauses for "+history.Duration(t.due.Sub(t.from.at))+" before the next attempt"
 	}
 	b := c.bar(class, t.from, to, title)
 	if t.kind != event.RetryTimer && len(x.timers) == 1 {
@@ -307,7 +308,7 @@ func (c *charted) timer(x *run, t *timer) []barView {
 	return []barView{b}
 }
 
-// call returns the bar of a request within its task, with the status.
+// call returns the bar of a request, with its status.
 func (c *charted) call(x *run, call *call, last bool) barView {
 	class := "call"
 	if call.failed() {
@@ -321,7 +322,7 @@ func (c *charted) call(x *run, call *call, last bool) barView {
 	return b
 }
 
-// beside puts a text behind its bar, or before it if there is no space.
+// beside places the text of a bar behind it or, if there is no space, inside or before it.
 func (c *charted) beside(b *barView, from, to stamp) {
 	if to.at.IsZero() {
 		to = stamp{c.last, c.seq}
@@ -338,23 +339,23 @@ func (c *charted) beside(b *barView, from, to stamp) {
 	}
 }
 
-// says describes a run.
+// says describes a run for screen readers.
 func (c *charted) says(x *run) string {
-	said := []string{clean(x.title())}
+	parts := []string{clean(x.title())}
 	if x.detail != "" {
-		said = append(said, short(x.detail, 90)) // as much as a row shows
+		parts = append(parts, short(x.detail, 90)) // what a row shows
 	}
-	said = append(said, x.status.word(), c.when(x.began, x.ended))
+	parts = append(parts, x.status.word(), c.when(x.began, x.ended))
 	for _, call := range x.calls {
-		said = append(said, call.method+" answered "+call.label())
+		parts = append(parts, call.method+": "+call.label())
 	}
 	for _, m := range x.marks {
-		said = append(said, m.text)
+		parts = append(parts, m.text)
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(parts, ", ")
 }
 
-// when tells from when to when something lasted.
+// when formats the time from a moment to another one.
 func (c *charted) when(from, to stamp) string {
 	text := "+" + history.Duration(from.at.Sub(c.head.Start))
 	if to.at.IsZero() || to.at.Equal(from.at) {

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of the data of a page: of one value, of all data kept during a run, and of all data in the
-// file.
+// Bounds of the data of a page: of one value, of all data kept during a run, and of all
+// data of the run in the file.
 const (
 	mostOfValue = 64 << 10
 	mostData    = 96 << 20
@@ -19,13 +19,13 @@ const (
 	excerptSize = 400
 )
 
-// datum is a value as a page shows it: its JSON, or the beginning of it.
+// datum is a value on a page: its JSON or the beginning of it.
 type datum struct {
 	text string
-	size int // of the whole value; if it exceeds the text, that was cut
+	size int // of the whole value; the text is truncated if it is shorter
 }
 
-// datum keeps a value within the bounds.
+// datum truncates a value to the bounds.
 func (r *Recording) datum(raw []byte) *datum {
 	if len(raw) == 0 {
 		return nil
@@ -39,7 +39,7 @@ func (r *Recording) datum(raw []byte) *datum {
 	return d
 }
 
-// cutTo cuts a text to a size, at a character boundary.
+// cutTo truncates text at a character boundary.
 func cutTo(text string, size, space int) *datum {
 	if len(text) <= space {
 		return &datum{text, size}
@@ -51,14 +51,14 @@ func cutTo(text string, size, space int) *datum {
 	return &datum{strings.Clone(text[:end]), size}
 }
 
-// pool contains each text of a page once, so that a value shared by many steps, such as an output
-// that is the next input, is stored once.
+// pool contains each text of a page once: many values occur in several steps, such as an
+// output that is the next input.
 type pool struct {
 	texts []string
-	sizes []int // of values that were cut, else 0
+	sizes []int // of truncated values, otherwise 0
 	known map[string]int
 	size  int
-	cut   int // number of values that were cut
+	cut   int // number of truncated values
 }
 
 // add returns the index of a value in the pool, -1 for none.
@@ -89,7 +89,7 @@ const secretMark = "\ue000"
 
 var secretToken = regexp.MustCompile(secretMark + `secret[^` + secretMark + `]*#[0-9a-f]{12}` + secretMark)
 
-// redacted removes the placeholders of secrets from a line, including their names.
+// redacted replaces the placeholders of secrets in a line, which contain their names.
 func redacted(line []byte) []byte {
 	if !bytes.Contains(line, []byte(secretMark)) {
 		return line
@@ -98,7 +98,7 @@ func redacted(line []byte) []byte {
 	return bytes.ReplaceAll(line, []byte(secretMark+secretMark), []byte(secretMark))
 }
 
-// clean shows characters that are invisible, or that change the direction of the surrounding text.
+// clean escapes characters that are invisible or change the direction of text.
 func clean(text string) string {
 	if !strings.ContainsFunc(text, unseen) && utf8.ValidString(text) {
 		return text
@@ -118,7 +118,7 @@ func unseen(c rune) bool {
 	return c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c))
 }
 
-// short returns the beginning of a text in one line.
+// short returns the beginning of text on one line.
 func short(text string, most int) string {
 	text = strings.Join(strings.Fields(clean(text)), " ")
 	if runes := []rune(text); len(runes) > most {

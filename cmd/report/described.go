@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// described describes an event in a few words.
+// described describes an event of a run in a few words.
 func described(e event.Event, x *run) string {
 	switch e.Type {
 	case event.ExecutionStarted:
@@ -51,7 +51,7 @@ func (x *run) ending() string {
 	case x.status == stateOpen:
 		return "has not ended"
 	case x.then != "":
-		return "goes on with " + x.then
+		return "continues with " + x.then
 	case x.output != nil:
 		return short("ends with "+x.output.text, longestDescription)
 	default:
@@ -59,7 +59,7 @@ func (x *run) ending() string {
 	}
 }
 
-// timed describes the purpose of a timer, and what happens to it.
+// timed describes an event of a timer.
 func timed(e event.Event) string {
 	var t event.Timer
 	_ = json.Unmarshal(e.Data, &t) // zero if it cannot be parsed
@@ -68,7 +68,7 @@ func timed(e event.Event) string {
 	case event.TimerFired:
 		return what + " is over"
 	case event.TimerCancelled:
-		return what + " is taken back"
+		return what + " is cancelled"
 	default:
 		return fmt.Sprintf("%s of %s is set", what, history.Duration(t.FireAt.Sub(e.Time)))
 	}

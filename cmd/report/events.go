@@ -13,7 +13,7 @@ const (
 	lastEvents  = 300
 )
 
-// eventsView is the list of all events, in order.
+// eventsView is the list of events in order.
 type eventsView struct {
 	Rows []eventView
 	All  string
@@ -41,7 +41,7 @@ func (r *Recording) list(p *pool) eventsView {
 		if i >= firstEvents && i < len(r.events)-lastEvents {
 			if i == firstEvents {
 				left := len(r.events) - lastEvents - firstEvents
-				out.Rows = append(out.Rows, eventView{Left: history.Count(left, "further event") + " not in this file: the filter does not see them"})
+				out.Rows = append(out.Rows, eventView{Left: history.Count(left, "further event") + " not in this file: the filter does not find them"})
 			}
 			continue
 		}
@@ -56,7 +56,7 @@ func (r *Recording) event(h *happening, p *pool) eventView {
 		Class: eventClass(h), Text: h.text, Data: p.add(h.data), Differs: r.Difference != nil && r.Difference.Event == h.n,
 	}
 	if h.run != nil {
-		v.Name, v.Ref, v.Row = short(h.run.title(), 48), h.run.link(), h.run.row // as much as fits
+		v.Name, v.Ref, v.Row = short(h.run.title(), 48), h.run.link(), h.run.row // what fits
 	}
 	return v
 }

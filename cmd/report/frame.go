@@ -10,7 +10,7 @@ import (
 // Frame is an excerpt of a document.
 type Frame struct {
 	Place  string // "order.yaml:7:5"
-	Column int    // at which the task begins, from 1
+	Column int    // where the task begins, from 1
 	Lines  []FrameLine
 }
 
@@ -18,7 +18,7 @@ type Frame struct {
 type FrameLine struct {
 	Number int
 	Text   string
-	Marked bool // it is in only one of the two documents
+	Marked bool // only one of the two documents contains it
 }
 
 // Limits of comparing and showing one task.
@@ -28,8 +28,9 @@ const (
 	contextLines  = 2 // around a line that differs
 )
 
-// Compare extends two frames, each with the first line of a task, by the lines that are in only one
-// of the two documents, and marks these. If the tasks are equal, the frames stay as they are.
+// Compare extends two frames, each with the first line of a task, by the lines that only
+// one of the two documents contains, and marks these lines. If the tasks are equal, it
+// changes nothing.
 func Compare(was, now *Frame, before, after *dsl.Definition) {
 	a, b := taskLines(before, was), taskLines(after, now)
 	markDifferent(a, b)
@@ -54,7 +55,7 @@ func taskLines(def *dsl.Definition, f *Frame) []FrameLine {
 
 // markDifferent marks the lines outside a longest common subsequence of two lists.
 func markDifferent(a, b []FrameLine) {
-	common := make([][]int, len(a)+1) // lengths of those of a[i:] and b[j:]
+	common := make([][]int, len(a)+1) // its length for a[i:] and b[j:]
 	for i := range common {
 		common[i] = make([]int, len(b)+1)
 	}

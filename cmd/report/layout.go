@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/cmd/graph"
 )
 
-// box is a node of the picture, or a frame around others. The node of a task with inner tasks is
-// the head of its frame, that of a join its foot.
+// box is a node of the picture or a frame around other boxes. The node of a task with inner
+// tasks is the head of its frame; that of a join is its foot.
 type box struct {
 	x, y, w, h int
 	node       *graph.Node
@@ -18,21 +18,21 @@ type box struct {
 	inside     []*box // of a frame
 	columns    [][]*box
 	around     *box
-	index      int // its row in the frame around it
+	index      int // row in the frame around it
 	column     int
-	lanes      int      // lanes on the right of everything inside
-	beside     []int    // … and right of each column
+	lanes      int      // lanes on the right of all columns
+	beside     []int    // lanes on the right of each column
 	rights     []int    // right ends of the columns, without lanes
-	left       bool     // … and a lane on the left
-	lines      []string // of its text, the name first
+	left       bool     // there is a lane on the left
+	lines      []string // of the text, the name first
 	cases      []port   // of a switch
 }
 
-// port is a case of a switch, where an edge begins.
+// port is where the edge of a case leaves a switch.
 type port struct {
 	edge int
 	text string
-	y    int // its middle
+	y    int // the middle of the case
 }
 
 // The dimensions of the picture, in pixels.
@@ -44,7 +44,7 @@ const (
 	narrowest   = 96
 	widest      = 250
 	between     = 26 // vertical distance of nodes
-	beside      = 22 // … and horizontal
+	beside      = 22 // horizontal distance of nodes
 	padding     = 14 // of a frame
 	laneWidth   = 11
 	columnAside = 34
@@ -69,7 +69,7 @@ func layoutOf(g *graph.Graph) *layout {
 	return l
 }
 
-// frame collects the nodes of a group, in the order of the document.
+// frame collects the nodes of a group in the order of the document.
 func (l *layout) frame(id string, g *graph.Group) *box {
 	f := &box{group: g}
 	seen := map[string]bool{}
@@ -126,7 +126,8 @@ func (l *layout) node(f *box, n *graph.Node) {
 	}
 }
 
-// divide places the branches of a fork, and the tasks and the handler of a try, side by side.
+// divide places the branches of a fork, or the tasks and the handler of a try, side by
+// side.
 func (l *layout) divide(f *box) {
 	begins := func(b *box) bool { return false }
 	switch f.group.Kind {
@@ -162,7 +163,7 @@ func (b *box) holds(ids map[string]bool) bool {
 	return len(b.inside) > 0 && b.inside[0].holds(ids)
 }
 
-// measure computes the size of a node's text.
+// measure computes the size of a node from its text.
 func (l *layout) measure(n *graph.Node, head bool) *box {
 	b := &box{node: n}
 	b.lines = linesOf(n)
@@ -177,7 +178,7 @@ func (l *layout) measure(n *graph.Node, head bool) *box {
 	for i, line := range b.lines {
 		space := 24
 		if i == 0 {
-			space = 64 // for a number on the right, and the same on the left
+			space = 64 // for a number on the right, and as much on the left
 		}
 		w = max(w, textWidth(line, i == 0)+space)
 	}
@@ -221,7 +222,7 @@ func linesOf(n *graph.Node) []string {
 	return out
 }
 
-// mostText is the maximum length of a text in a node.
+// mostText is the maximum length of a line in a node.
 const mostText = 36
 
 func cut(text string) string { return short(text, mostText) }
@@ -230,7 +231,7 @@ func textWidth(text string, strong bool) int {
 	n := 0
 	for _, c := range text {
 		n++
-		if utf8.RuneLen(c) > 2 { // mostly wide characters
+		if utf8.RuneLen(c) > 2 { // most of these are wide
 			n++
 		}
 	}
@@ -347,7 +348,7 @@ func (l *layout) put(b *box, x, y int) {
 	}
 }
 
-// path returns the boxes that contain a box, outermost first, and itself.
+// path returns the boxes that contain a box, outermost first, and the box.
 func (b *box) path() []*box {
 	if b == nil {
 		return nil
@@ -355,12 +356,12 @@ func (b *box) path() []*box {
 	return append(b.around.path(), b)
 }
 
-// middle is where vertical edges meet a box.
+// middle returns where vertical edges meet a box.
 func (b *box) middle() int { return b.x + b.w/2 }
 
 func (b *box) bottom() int { return b.y + b.h }
 
-// edge reports whether a node is the head or the foot of the frame around it.
+// edge reports whether a node is the head or foot of the frame around it.
 func (b *box) edge() bool { return b.around != nil && (b.around.head == b || b.around.foot == b) }
 
 // title returns the title of a frame, "" if it has none.

@@ -32,10 +32,10 @@ type pageView struct {
 	Script template.JS
 	Policy string
 	Data   template.JS
-	Wide   bool // there are several runs to choose from
+	Wide   bool // there are several runs
 }
 
-// runView is a run as the page shows it.
+// runView is a run for the page's template.
 type runView struct {
 	Index     int
 	Name      string
@@ -53,7 +53,7 @@ type runView struct {
 // problemView is the error that ended a run.
 type problemView struct{ Title, Detail, Type, Instance, Ref string }
 
-// documentView is a workflow with the path through it.
+// documentView is a workflow and the path through it.
 type documentView struct {
 	Name    string
 	Picture pictureView
@@ -72,7 +72,7 @@ func (rep *Report) Write(w io.Writer) error {
 	sum := sha256.Sum256([]byte(scriptText))
 	view := pageView{
 		Report: *rep, Style: template.CSS(styleText), Script: template.JS(scriptText),
-		// The page may run its own script, and load nothing.
+		// The page may run its own script and load nothing.
 		Policy: "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" +
 			base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; base-uri 'none'; form-action 'none'",
 	}
@@ -101,7 +101,7 @@ func (rep *Report) title() string {
 	return "flunq " + rep.Verb
 }
 
-// view returns what a page shows of a run.
+// view returns a run for the template, and its data for the script.
 func (r *Recording) view(index int) (*runView, pageData) {
 	r.finish()
 	rows, left := r.chartRows()
@@ -121,16 +121,16 @@ func (r *Recording) view(index int) (*runView, pageData) {
 	v.Facts = r.facts()
 	v.Notes = append(v.Notes, r.Notes...)
 	if r.head.Results == "history" {
-		v.Notes = append(v.Notes, "It ran on a real Redis, whose histories have what calls came to, and not their requests and answers.")
+		v.Notes = append(v.Notes, "It ran on a real Redis, whose histories contain the results of calls but not their requests and responses.")
 	}
 	if p.cut > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%s pieces of data are cut: one of them may have %d KiB, all together %d MiB.",
-			history.Number(p.cut), mostOfValue>>10, mostOfPage>>20)) // units
+		v.Notes = append(v.Notes, fmt.Sprintf("%s values are truncated: a value may have %d KiB, all together %d MiB.",
+			history.Number(p.cut), mostOfValue>>10, mostOfPage>>20)) // KiB and MiB
 	}
 	return v, data
 }
 
-// document returns what a page shows of a workflow.
+// document returns a workflow for the template.
 func (r *Recording) document(d *document) *documentView {
 	p := r.pathOf(d)
 	v := &documentView{Name: clean(d.def.Document.Name + " " + d.def.Document.Version), Picture: p.picture(d), Lines: p.lines(d)}
@@ -160,7 +160,7 @@ func (r *Recording) problem() *problemView {
 	}
 }
 
-// facts summarize the run.
+// facts returns a summary of the run.
 func (r *Recording) facts() []Fact {
 	if len(r.docs) == 0 {
 		return nil
@@ -188,7 +188,7 @@ func (r *Recording) facts() []Fact {
 	return out
 }
 
-// ended tells how the run ended, and the mood of that.
+// ended describes how the run ended.
 func (r *Recording) ended() (string, Mood) {
 	if r.result == nil {
 		return "not ended", Careful
@@ -207,7 +207,7 @@ func (r *Recording) ended() (string, Mood) {
 	return r.result.Status, Careful
 }
 
-// Ended is the verdict on the run itself.
+// Ended returns the verdict on how the run ended.
 func (r *Recording) Ended() Verdict {
 	r.finish()
 	text, mood := r.ended()

@@ -3,7 +3,7 @@
   const all = JSON.parse(document.getElementById("data").textContent);
   const pane = document.getElementById("pane"), body = document.getElementById("pane-body"), title = document.getElementById("pane-title");
 
-  // element makes one: everything that comes from a run is set as text.
+  // element creates an element. Data of a run is always set as text.
   const element = (name, attributes, ...children) => {
     const e = document.createElement(name);
     for (const [key, value] of Object.entries(attributes || {})) {
@@ -15,12 +15,11 @@
   const runOf = (e) => e.closest(".run");
   const dataOf = (run) => all[Number(run.dataset.index)];
 
-  // visible shows characters that are not seen, or that turn the direction of text.
+  // visible escapes characters that are invisible or change the direction of text.
   const visible = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
     (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
-  // JSON is read here and not by the browser, which would round large numbers and
-  // sort the names that look like numbers.
+  // JSON.parse would round large numbers and sort names that look like numbers.
   const parse = (text) => {
     let at = 0;
     const space = () => { while (" \t\r\n".includes(text[at]) && at < text.length) at++; };
@@ -91,7 +90,7 @@
     } catch {
       box.append(visible(text));
     }
-    if (size) box.append(element("div", { class: "size" }, "… cut: " + text.length.toLocaleString("en") + " of " + size.toLocaleString("en") + " bytes are in this file"));
+    if (size) box.append(element("div", { class: "size" }, "… truncated: " + text.length.toLocaleString("en") + " of " + size.toLocaleString("en") + " bytes are in this file"));
     return box;
   };
 
@@ -102,7 +101,7 @@
   const showRow = (run, id) => {
     const data = dataOf(run), row = data.rows[id - 1];
     title.textContent = row.name;
-    body.replaceChildren(facts([["status", words[row.state] || row.state], ["kind", row.kind], ["began", row.after], ["took", row.took], ["line", row.line], ["goes on with", row.then], ["attempt", row.kind !== "workflow" && row.run && row.run.includes("@") ? row.run.split("@")[1] : ""]]));
+    body.replaceChildren(facts([["status", words[row.state] || row.state], ["kind", row.kind], ["began", row.after], ["took", row.took], ["line", row.line], ["continues with", row.then], ["attempt", row.kind !== "workflow" && row.run && row.run.includes("@") ? row.run.split("@")[1] : ""]]));
     if (row.detail) body.append(element("p", { class: "dim" }, row.detail));
     if (row.error >= 0) part("Error", json(data, row.error));
     for (const [heading, index] of [["Input", row.input], ["Output", row.output], ["Context", row.context]]) if (index >= 0) part(heading, json(data, index));
@@ -117,7 +116,7 @@
         body.append(box);
       }
     }
-    if (row.notes) part("Timers and marks", ...row.notes.map((n) => element("p", { class: "dim" }, n)));
+    if (row.notes) part("Timers and other events", ...row.notes.map((n) => element("p", { class: "dim" }, n)));
     if (row.run) part("Where", element("p", { class: "headers" }, row.run), element("p", { class: "headers" }, row.of + ", " + row.from + (row.to && row.to !== row.from ? " to " + row.to : "")));
     else if (row.of) part("Where", element("p", { class: "headers" }, row.of + ", " + row.from + (row.to ? " to " + row.to : "")));
     show();
@@ -138,7 +137,7 @@
   let ready = false;
   const show = () => { pane.classList.toggle("shown", ready); pane.scrollTop = 0; };
 
-  // What belongs together is marked together: row, node, line and event.
+  // mark marks a row and its node, line and event.
   const mark = (run, ref, row, event) => {
     for (const e of run.querySelectorAll(".chosen, .alike")) e.classList.remove("chosen", "alike");
     for (const e of run.querySelectorAll("[data-ref]")) {
@@ -271,7 +270,7 @@
     if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(done, select); else select();
   };
 
-  // Several runs: one is shown.
+  // pick shows one of several runs.
   const pick = (index) => {
     for (const run of document.querySelectorAll(".run")) run.hidden = Number(run.dataset.index) !== index;
     for (const tab of document.querySelectorAll(".tabs [data-run]")) { const on = Number(tab.dataset.run) === index; tab.setAttribute("aria-selected", String(on)); tab.tabIndex = on ? 0 : -1; }
@@ -286,7 +285,7 @@
     pick(Number(next.dataset.run));
   });
 
-  // Words on the axis that would run into each other are left out.
+  // thin hides labels of the axis that would overlap others.
   const thin = () => {
     for (const kind of [".tick", ".pause"]) {
       for (const plot of document.querySelectorAll(".run:not([hidden]) .axis .plot")) {
@@ -304,7 +303,7 @@
   thin();
 
   for (const run of document.querySelectorAll(".run")) { const first = run.querySelector(".row"); if (first) first.tabIndex = 0; }
-  // What went wrong is what one wants to see first.
+  // First select what went wrong.
   const first = document.querySelector(".run:not([hidden])");
   if (first && !matchMedia("(max-width: 900px)").matches) {
     const wrong = first.querySelector(".row.differs") || [...first.querySelectorAll(".row.task.failed")].pop();

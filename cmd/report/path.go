@@ -9,23 +9,23 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// path counts how often the tasks of a workflow were run, and its edges were taken.
+// path counts how often the tasks of a workflow ran and its edges were taken.
 type path struct {
 	graph *graph.Graph
 	def   *dsl.Definition
 	nodes map[string]*tally // by node
-	edges []int             // by their index in the graph
-	out   map[string][]int  // edges by their source
+	edges []int             // by index in the graph
+	out   map[string][]int  // edges by source
 }
 
-// tally counts the runs of a task, and their results.
+// tally counts the runs of a task by result.
 type tally struct {
 	runs, skipped, cancelled, open int
 
-	failed map[string]bool // its turns whose last attempt failed
+	failed map[string]bool // iterations whose last attempt failed
 }
 
-// ended records the result of a turn. A later attempt replaces an earlier one.
+// ended records the result of an iteration. A later attempt replaces an earlier one.
 func (t *tally) ended(turn string, s state) {
 	switch s {
 	case stateFailed:
@@ -39,7 +39,7 @@ func (t *tally) ended(turn string, s state) {
 	}
 }
 
-// state returns the state that gives a node its colour.
+// state returns the state that determines the colour of a node.
 func (t *tally) state() state {
 	switch {
 	case t == nil || t.runs == 0 && t.skipped == 0:
@@ -100,7 +100,7 @@ func (p *path) execution(x *run) {
 	}
 }
 
-// every counts n for the edges from a node that pass a test.
+// every adds n to the counts of the edges from a node that pass a test.
 func (p *path) every(from string, test func(graph.Edge) bool, n int) {
 	for _, i := range p.out[from] {
 		if test(p.graph.Edges[i]) {
@@ -109,7 +109,7 @@ func (p *path) every(from string, test func(graph.Edge) bool, n int) {
 	}
 }
 
-// take counts a run of a task, and the edges that it took.
+// take counts a run of a task and the edges that it took.
 func (p *path) take(x *run) {
 	ref := x.task.Ref
 	t := p.tally(ref)
@@ -136,7 +136,7 @@ func (p *path) take(x *run) {
 	p.leave(x)
 }
 
-// leave counts the edges from a task, and into the tasks inside it.
+// leave counts the edges from a task and into the tasks inside it.
 func (p *path) leave(x *run) {
 	ref := x.task.Ref
 	done := x.status == stateDone
@@ -158,7 +158,7 @@ func (p *path) leave(x *run) {
 	}
 }
 
-// loop counts the iterations of a loop, and its end.
+// loop counts the iterations of a loop and its end.
 func (p *path) loop(x *run) {
 	turns := map[string]bool{}
 	for _, child := range x.children {
@@ -171,7 +171,7 @@ func (p *path) loop(x *run) {
 	}
 }
 
-// fork counts the branches that began, and their join.
+// fork counts the branches that began and the join.
 func (p *path) fork(x *run) {
 	begun := map[string]bool{}
 	for _, child := range x.children {
@@ -224,7 +224,7 @@ func (p *path) wayOf(ref string, c dsl.SwitchCase) int {
 	return p.out[ref][0]
 }
 
-// attempts counts the attempts of a try, and the errors it caught.
+// attempts counts the attempts of a try and the errors that it caught.
 func (p *path) attempts(x *run) {
 	ref := x.task.Ref
 	tried := map[string]bool{}
@@ -257,7 +257,7 @@ func (p *path) attempts(x *run) {
 	}
 }
 
-// lastFailed reports whether the last run that ended inside a try has failed.
+// lastFailed reports whether the run inside a try that ended last has failed.
 func (x *run) lastFailed() bool {
 	for _, child := range slices.Backward(x.children) {
 		if !child.open {
@@ -267,7 +267,7 @@ func (x *run) lastFailed() bool {
 	return false
 }
 
-// caught reports whether a task handles the error of a try.
+// caught reports whether a task belongs to the catch of a try.
 func caught(try, ref string) bool { return strings.HasPrefix(ref, try+"/catch/") }
 
 // taskOf returns the task that a node belongs to.

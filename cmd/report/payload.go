@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// The data of a run for the page's script: the texts of values, and the details of each row. An
-// index of -1 means no text.
+// The data of a run for the page's script: the texts of values and the details of each row.
+// The index -1 means no text.
 type (
 	pageData struct {
 		Texts  []string   `json:"texts"`
@@ -57,7 +57,7 @@ type (
 	}
 )
 
-// data builds the script's data for the rows.
+// data builds the data for the script.
 func (r *Recording) data(rows []*row, p *pool) pageData {
 	out := pageData{Input: p.add(r.datum(r.head.Input)), Output: -1}
 	if r.result != nil {
@@ -104,18 +104,18 @@ func (r *Recording) rowData(row *row, p *pool) rowData {
 	return d
 }
 
-// notesOf lists what else happened to a run.
+// notesOf describes the timers and marks of a run.
 func (r *Recording) notesOf(x *run) []string {
 	var out []string
 	for _, t := range x.timers {
 		text := r.after(t.from.at) + "  " + timerName(t.kind) + " of " + history.Duration(t.due.Sub(t.from.at)) + " is set"
 		switch {
 		case t.over && t.fired && t.to.at.After(t.due):
-			text += ", and over " + history.Duration(t.to.at.Sub(t.due)) + " late"
+			text += ", and fired " + history.Duration(t.to.at.Sub(t.due)) + " late"
 		case t.over && !t.fired:
-			text += ", and taken back"
+			text += ", and cancelled"
 		case !t.over:
-			text += ", and had not come"
+			text += ", and had not fired"
 		}
 		out = append(out, text)
 	}

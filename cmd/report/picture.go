@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// The picture of a workflow, as the page shows it.
+// The picture of a workflow for the page's template.
 type (
 	pictureView struct {
 		Width, Height int
@@ -29,11 +29,11 @@ type (
 		Round         int
 		Lines         []textView
 		Count         string
-		CountX        int // the left end of the count's label
+		CountX        int // the left end of the count
 		CountW        int
 		Ref           string
 		Title         string
-		Open          bool // there are no details to show
+		Open          bool // there are no details
 		CaseLine      int
 		Head, Leaning bool
 	}
@@ -55,7 +55,7 @@ type (
 	}
 )
 
-// picture draws the workflow with the edges that were taken.
+// picture draws the workflow and marks the edges that were taken.
 func (p *path) picture(d *document) pictureView {
 	l := layoutOf(p.graph)
 	out := pictureView{Width: l.width, Height: l.high, Least: l.width * 7 / 10}
@@ -111,20 +111,20 @@ func (p *path) node(b *box, d *document) nodeView {
 		if i > 0 {
 			class = "detail"
 		}
-		v.Lines = append(v.Lines, textView{b.middle(), b.y + 17 + i*lineHeight, text, class, "middle"}) // the base line
+		v.Lines = append(v.Lines, textView{b.middle(), b.y + 17 + i*lineHeight, text, class, "middle"}) // 17: down to the baseline
 	}
 	for _, c := range b.cases {
 		class := "case"
 		if p.edges[c.edge] > 0 {
 			class = "case taken"
 		}
-		v.Lines = append(v.Lines, textView{b.x + b.w - 10, b.y + c.y + 4, c.text, class, "end"}) // the base line
+		v.Lines = append(v.Lines, textView{b.x + b.w - 10, b.y + c.y + 4, c.text, class, "end"}) // 4: down to the baseline
 	}
 	if len(b.cases) > 0 {
 		v.CaseLine = b.y + b.cases[0].y - caseHeight/2 - 1
 	}
 	if count != nil && count.runs > 1 {
-		// On the corner, since inside the box it would cover a long name.
+		// The count is on the corner, since inside the box it would cover a long name.
 		v.Count = history.Number(count.runs) + "×"
 		v.CountW = charWidth*utf8.RuneCountInString(v.Count) + 6 // pixels
 		v.CountX = b.x + b.w + 4 - v.CountW
@@ -139,7 +139,7 @@ func (p *path) way(w way) wayView {
 	if w.before {
 		v.Anchor = "end"
 	}
-	if e.Kind == "case" && taskOf(e.From) == e.From || w.at == [2]int{} { // the cases of a switch stand in its node
+	if e.Kind == "case" && taskOf(e.From) == e.From || w.at == [2]int{} { // the node of a switch contains its cases
 		v.Label = ""
 	}
 	to := p.nodes[e.To]

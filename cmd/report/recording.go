@@ -11,14 +11,15 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Recording collects the content of a recording as its lines are written. It expects the lines of
-// 'flunq run --record', which contain no secrets, and keeps no more data than a page can show.
+// Recording collects the content of a recording while its lines are written to it. The
+// lines are those of 'flunq run --record', which contain no secrets. It keeps no more data
+// than a page shows.
 type Recording struct {
 	Name  string // distinguishes it from other runs of the report
 	Notes []string
 
 	Faults     []string    // descriptions of the faults, in order
-	Difference *Difference // nil: there is none
+	Difference *Difference // nil: none
 
 	head    head
 	docs    []*document
@@ -33,9 +34,8 @@ type Recording struct {
 	byKey   map[string]*run // by execution and task id
 	roots   []*run
 	walks   map[string]*walk
-	given   map[string]given // to runs that have not begun yet
+	given   map[string]given // inputs of runs that have not begun
 	faults  []*fault
-	came    int // events from outside
 	tasks   int
 	result  *ending
 	history int // events of histories
@@ -46,7 +46,7 @@ func NewRecording(name string) *Recording {
 	return &Recording{Name: name, byKey: map[string]*run{}, walks: map[string]*walk{}, given: map[string]given{}}
 }
 
-// The lines of a recording, as far as a page needs them.
+// The parts of the lines of a recording that a page needs.
 type (
 	head struct {
 		Format   int             `json:"format"`
@@ -93,7 +93,7 @@ type document struct {
 	index int
 }
 
-// Write adds lines. It never fails: the page reports what cannot be parsed.
+// Write adds lines. It never fails: the page reports lines that cannot be parsed.
 func (r *Recording) Write(p []byte) (int, error) {
 	n := len(p)
 	for r.err == nil {
@@ -141,8 +141,6 @@ func (r *Recording) take(line []byte) {
 		err = r.takeEvent(kind.Recorded)
 	case kind.Record == "http":
 		err = r.takeCall(line)
-	case kind.Record == "event":
-		r.came++
 	case kind.Record == "fault":
 		f := &fault{seq: r.seq}
 		err = json.Unmarshal(line, f)
@@ -151,7 +149,7 @@ func (r *Recording) take(line []byte) {
 	case kind.Record == "result":
 		r.result = new(ending)
 		err = json.Unmarshal(line, r.result)
-	default: // written by a newer flunq
+	default: // other lines are not needed
 	}
 	if err != nil {
 		r.err = fmt.Errorf("line %d: %w", r.seq, err)
@@ -166,21 +164,21 @@ func (r *Recording) takeHead(line []byte) error {
 	for i, doc := range append([]text{r.head.Document}, r.head.With...) {
 		def, _, err := dsl.Parse("document", []byte(doc.Text))
 		if err != nil {
-			return errors.New("the document is not valid for this flunq")
+			return errors.New("the document is not valid in this version of flunq")
 		}
 		r.docs = append(r.docs, &document{def, doc.Hash, i})
 	}
 	return nil
 }
 
-// see records the time of an event.
+// see records the latest time.
 func (r *Recording) see(at time.Time) {
 	if at.After(r.last) {
 		r.last = at
 	}
 }
 
-// Definition returns the document of a name, nil if the recording does not contain it.
+// Definition returns a document by name, nil if the recording does not contain it.
 func (r *Recording) Definition(name string) *dsl.Definition {
 	for _, d := range r.docs {
 		if d.def.Document.Name == name {

@@ -1,22 +1,22 @@
-// Package report writes one HTML file about runs of a workflow: their timeline, the path through
-// the workflow, the data at each step, and the failures. The file is self-contained, and equal runs
-// give equal bytes.
+// Package report writes an HTML file about runs of a workflow: their timelines, the paths
+// through the workflow, the data at each step, and the failures. The file is
+// self-contained. Equal runs produce equal bytes.
 package report
 
 // Report is the content of the file.
 type Report struct {
 	Verb    string // run, replay or sim
 	Version string // of flunq
-	Command string // that repeats it
+	Command string // the command line that repeats the run
 
 	Verdict Verdict
-	Facts   []Fact // about everything
+	Facts   []Fact // about all runs
 	Notes   []string
 
 	Runs     []*Recording // the first one is shown first
 	Files    []File       // replayed files, if there were several
 	Findings []*Finding   // of a search
-	Hints    []string     // likewise
+	Hints    []string     // of a search
 }
 
 // Verdict summarizes the result in a few words.
@@ -25,7 +25,7 @@ type Verdict struct {
 	Mood Mood
 }
 
-// Mood is how good a verdict is.
+// Mood rates a verdict.
 type Mood string
 
 // The moods, which are also CSS classes.
@@ -36,21 +36,21 @@ const (
 	Neutral Mood = "neutral"
 )
 
-// Fact is a name with a value.
+// Fact is a name and a value.
 type Fact struct{ Name, Value string }
 
-// File is a recording that was replayed.
+// File is a replayed recording.
 type File struct {
 	Name    string
 	Verdict Verdict
 	Text    string
 }
 
-// Difference is where a replay differs from the recording, from both sides.
+// Difference is the first difference between a recording and its replay.
 type Difference struct {
 	Where              string
 	Recorded, Replayed string
-	Now                string // the name of the other side: replayed, or new
+	Now                string // name of the other side, such as "replayed"
 	Path               string // into the data
 	RecordedValue      string
 	ReplayedValue      string
@@ -61,19 +61,19 @@ type Difference struct {
 	Execution, Run string // of the task concerned
 }
 
-// Finding is a way in which runs of a search fail.
+// Finding is a finding of a search.
 type Finding struct {
 	Heading string
 	Mood    Mood
 	Rule    string
 	Detail  string
-	Counts  string // in how many runs, and with which faults
+	Counts  string // in how many runs it occurred
 	Meaning string
 	Story   []Line
 	Sides   []Side // two orders, side by side
 	Differ  []Change
 	Repeat  string // the command that repeats it
-	Runs    []int  // runs of the report that show it
+	Runs    []int  // indexes of the runs that show it
 }
 
 // Line is a line of a story.
@@ -88,11 +88,11 @@ type Side struct {
 	Steps []Step
 }
 
-// Step is an event in one of them.
+// Step is an event of a Side.
 type Step struct {
 	At, Text string
 	Marked   bool
 }
 
-// Change is a value that differs from the usual one.
+// Change is a value that differs from the usual outcome.
 type Change struct{ Path, Usual, Here string }

@@ -113,9 +113,9 @@ do:
 	if n := bytes.Count(got, []byte(`class="row `)); n > 400 {
 		t.Errorf("%d rows", n)
 	}
-	for _, described := range []string{"9,900 further runs", "9,900 runs left out", "further events not in this file", "pieces of data are cut"} {
+	for _, described := range []string{"9,900 further runs", "9,900 runs omitted", "further events not in this file", "values are truncated"} {
 		if !bytes.Contains(got, []byte(described)) {
-			t.Errorf("the page does not say: %s", described)
+			t.Errorf("the page does not contain: %s", described)
 		}
 	}
 }
@@ -140,7 +140,7 @@ do:
 		}
 	}
 	if !bytes.Contains(got, []byte(`***`)) {
-		t.Error("nothing stands in the place of the secret")
+		t.Error("nothing replaces the secret")
 	}
 }
 
@@ -149,13 +149,13 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	for _, name := range workflows.Names() {
 		got := string(page(t, config(t, name)))
-		if strings.Contains(got, "could not be read further") {
+		if strings.Contains(got, "The rest of this recording could not be read") {
 			t.Errorf("%s: the recording could not be read", name)
 		}
 		data := dataOf(t, got)
 		for _, row := range data[0].Rows {
 			if row.Kind != "group" && row.Run != "" && row.State != "skipped" && row.Input < 0 && row.To != "" {
-				t.Errorf("%s: nothing is known of the input of %s", name, row.Run)
+				t.Errorf("%s: the input of %s is unknown", name, row.Run)
 			}
 		}
 	}

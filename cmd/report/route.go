@@ -13,12 +13,12 @@ type way struct {
 	edge   int
 	kind   wayKind
 	lane   int
-	column int  // the column beside which its lane is; -1: beside all
+	column int  // the column to the left of its lane; -1: all
 	frame  *box // the frame that contains the lane
 	points [][2]int
 	label  string
 	at     [2]int // position of the label
-	before bool   // … which ends there
+	before bool   // the label ends at the position
 }
 
 // wayKind is the course of an edge.
@@ -32,12 +32,12 @@ const (
 	retried                 // from the handler of a try to its head
 )
 
-// stretch is the range of rows along a lane.
-type stretch struct{ from, to int }
+// extent is a range of rows along a lane.
+type extent struct{ from, to int }
 
 // assign determines which edges need a lane, before their positions are known.
 func (l *layout) assign() {
-	taken := map[alley][][]stretch{}
+	taken := map[channel][][]extent{}
 	for i := range l.graph.Edges {
 		e := l.graph.Edges[i]
 		frame, kind := l.kindOf(e)
@@ -45,7 +45,7 @@ func (l *layout) assign() {
 		case back:
 			frame.left = true
 		case aside:
-			where, use := l.alley(frame, e)
+			where, use := l.channel(frame, e)
 			lane := takeLane(taken, where, use)
 			if where.column < 0 {
 				frame.lanes = max(frame.lanes, lane+1)
@@ -57,35 +57,36 @@ func (l *layout) assign() {
 	}
 }
 
-// alley is where lanes are: beside a column of a frame, or beside all of them.
-type alley struct {
+// channel contains lanes: beside a column of a frame or, if column is -1, beside all of
+// them.
+type channel struct {
 	frame  *box
 	column int
 }
 
-// alley returns where an edge runs, and along which rows.
-func (l *layout) alley(frame *box, e graph.Edge) (alley, stretch) {
+// channel returns the channel of an edge and the rows along which it runs.
+func (l *layout) channel(frame *box, e graph.Edge) (channel, extent) {
 	a, b := l.partOf(frame, e.From), l.partOf(frame, e.To)
-	use := stretch{min(a.index, b.index), max(a.index, b.index)}
+	use := extent{min(a.index, b.index), max(a.index, b.index)}
 	if a.column == b.column && !a.edge() && !b.edge() {
-		return alley{frame, a.column}, use
+		return channel{frame, a.column}, use
 	}
-	return alley{frame, -1}, use
+	return channel{frame, -1}, use
 }
 
-func takeLane(taken map[alley][][]stretch, frame alley, use stretch) int {
+func takeLane(taken map[channel][][]extent, frame channel, use extent) int {
 	lanes := taken[frame]
 	for i, lane := range lanes {
-		if !slices.ContainsFunc(lane, func(s stretch) bool { return s.from <= use.to && use.from <= s.to }) {
+		if !slices.ContainsFunc(lane, func(s extent) bool { return s.from <= use.to && use.from <= s.to }) {
 			taken[frame][i] = append(lane, use)
 			return i
 		}
 	}
-	taken[frame] = append(lanes, []stretch{use})
+	taken[frame] = append(lanes, []extent{use})
 	return len(lanes)
 }
 
-// kindOf returns the course of an edge, and its frame.
+// kindOf returns the frame and the course of an edge.
 func (l *layout) kindOf(e graph.Edge) (*box, wayKind) {
 	from, to := l.boxes[e.From], l.boxes[e.To]
 	if to.edge() && to.around.head == to && slices.Contains(from.path(), to.around) {
@@ -107,22 +108,18 @@ func (l *layout) kindOf(e graph.Edge) (*box, wayKind) {
 	}
 }
 
-// meet returns the innermost frame around two boxes, and the parts of it that contain them.
+// meet returns the innermost frame around two boxes and the parts of it that contain them.
 func (l *layout) meet(from, to *box) (frame, a, b *box) {
 	x, y := from.path(), to.path()
 	i := 0
 	for i < len(x)-1 && i < len(y)-1 && x[i+1] == y[i+1] {
 		i++
 	}
-	frame, a, b = x[i], x[min(i+1, len(x)-1)], y[min(i+1, len(y)-1)]
-	if frame.head == a && frame != l.root && len(x) == i+2 {
-		return frame, a, b
-	}
-	return frame, a, b
+	return x[i], x[min(i+1, len(x)-1)], y[min(i+1, len(y)-1)]
 }
 
-// leaves reports whether an edge out of a frame can begin below a node: nothing is below it, and it
-// is not one of several cases.
+// leaves reports whether an edge from a node can leave a frame downwards: nothing is below
+// the node, and the edge is not a case of a switch.
 func leaves(node, frame *box) bool {
 	if len(node.cases) > 0 && node != frame {
 		return false
@@ -150,13 +147,13 @@ func (l *layout) partOf(frame *box, id string) *box {
 
 // ways returns the edges with their points.
 func (l *layout) ways() []way {
-	taken := map[alley][][]stretch{}
+	taken := map[channel][][]extent{}
 	out := make([]way, 0, len(l.graph.Edges))
 	for i, e := range l.graph.Edges {
 		w := way{edge: i, label: e.Label}
 		w.frame, w.kind = l.kindOf(e)
 		if w.kind == aside {
-			where, use := l.alley(w.frame, e)
+			where, use := l.channel(w.frame, e)
 			w.column, w.lane = where.column, takeLane(taken, where, use)
 		}
 		l.draw(&w, e)
@@ -177,7 +174,7 @@ func (l *layout) draw(w *way, e graph.Edge) {
 		x := w.frame.x + laneWidth
 		down := l.exit(from) + between/3 // below the node
 		if part := l.partOf(w.frame, e.From); leaves(from, part) {
-			down = part.bottom() + between/3 // below all that it stands in
+			down = part.bottom() + between/3 // below everything that contains it
 		}
 		w.points = [][2]int{{from.middle(), l.exit(from)}, {from.middle(), down}, {x, down}, {x, to.bottom()}}
 		w.at, w.before = [2]int{from.middle() - 8, down - 3}, true // above the line
@@ -185,13 +182,13 @@ func (l *layout) draw(w *way, e graph.Edge) {
 		x := to.x - columnAside/2
 		w.points = [][2]int{{from.x + from.w, from.y + from.h/2}, {x, from.y + from.h/2}, {x, to.y + to.h/2}, {to.x, to.y + to.h/2}}
 	case retried:
-		x := from.middle() + 18 // beside the way there
+		x := from.middle() + 18 // beside the edge to the handler
 		w.points = [][2]int{{x, from.y}, {x, to.bottom()}}
 		w.label = ""
 	}
 }
 
-// exit returns where an edge leaves a node: below it, or below its frame.
+// exit returns where an edge leaves a node: below it or, from a head, below its frame.
 func (l *layout) exit(from *box) int {
 	if from.edge() && from.around.head == from {
 		return from.around.bottom()
@@ -203,10 +200,10 @@ func (l *layout) exit(from *box) int {
 func (l *layout) drawDown(w *way, from, to *box) {
 	x, y, end := from.middle(), from.bottom(), to.middle()
 	switch {
-	case from.edge() && from.around == w.frame: // from a head to what stands below it
+	case from.edge() && from.around == w.frame: // from a head into its frame
 		x = to.middle()
 		if to.node.Kind == "catch" {
-			x -= 18 // beside the way back
+			x -= 18 // beside the edge back
 			end = x
 		}
 	case to.edge() && to.around == w.frame: // to a foot
@@ -215,18 +212,18 @@ func (l *layout) drawDown(w *way, from, to *box) {
 	default:
 		y = l.exit(from)
 	}
-	if abs(x-end) < 3 { // too little for a bend
+	if abs(x-end) < 3 { // too close for a bend
 		x = end
 		w.points = [][2]int{{x, y}, {x, to.y}}
 		w.at = [2]int{x + 6, (y+to.y)/2 + 4} // beside the line
 		if to.node.Kind == "catch" {
-			w.before, w.at[0] = true, x-6 // the way back is on the other side
+			w.before, w.at[0] = true, x-6 // the edge back is on the other side
 		}
 		return
 	}
 	turn := to.y - between/2 // halfway
 	w.points = [][2]int{{x, y}, {x, turn}, {end, turn}, {end, to.y}}
-	w.at = [2]int{x + 6, y + 12} // likewise
+	w.at = [2]int{x + 6, y + 12} // beside the line
 }
 
 // drawAside draws an edge along a lane on the right.
@@ -276,7 +273,7 @@ func (w *way) middle() (x, y int) {
 			long = d
 			x, y = (a[0]+b[0])/2+4, (a[1]+b[1])/2+4 // beside it
 			if a[1] == b[1] {
-				y += 7 // below it: above may stand a node
+				y += 7 // below it: there may be a node above
 			}
 		}
 	}

@@ -9,32 +9,32 @@ import (
 	"flunq.io/flunq/engine/history"
 )
 
-// Bounds of the rows of a chart: in all, and of the runs inside one run, of which it shows the
-// first, the last, and the failed ones.
+// Bounds of the rows of a chart, in total and inside one run. Of the runs inside one run
+// the chart shows the first, the last and failed ones.
 const (
 	mostRows     = 1500
 	mostInside   = 150
 	firstInside  = 80
 	lastInside   = 20
 	wrongInside  = 50
-	mostUnfolded = 40 // rows that are visible at first
+	mostUnfolded = 40 // rows visible at first
 )
 
 // row is a line of the chart.
 type row struct {
 	id, depth int
-	run       *run // nil: it stands for several runs
+	run       *run // nil: the row represents several runs
 	label     string
 	detail    string
 	inside    []*row
-	runs      []*run // the runs it stands for: an iteration, an attempt, or omitted runs
+	runs      []*run // those of an iteration or an attempt, or omitted runs
 	left      bool   // omitted runs
 	folded    bool
 	hidden    bool // an enclosing row is folded
 	parent    int
 }
 
-// chartRows returns the rows of all runs, in order, and the number of omitted runs.
+// chartRows returns the rows of all runs in order, and the number of omitted runs.
 func (r *Recording) chartRows() (rows []*row, left int) {
 	c := &charting{space: mostRows}
 	for _, x := range r.roots {
@@ -50,14 +50,14 @@ type charting struct {
 	left  int
 }
 
-// rowOf returns the row of a run, with those of the runs inside it.
+// rowOf returns the row of a run and of the runs inside it.
 func (c *charting) rowOf(x *run) *row {
 	out := &row{run: x, label: x.title(), detail: x.detail}
 	out.inside = c.grouped(x, c.chosen(x.children))
 	return out
 }
 
-// title returns the distinguishing name of a run.
+// title returns the name of a run with its iteration.
 func (x *run) title() string {
 	if x.parent == nil && x.kind != "workflow" {
 		return x.task.String()
@@ -65,7 +65,7 @@ func (x *run) title() string {
 	return x.name + x.index()
 }
 
-// index returns the turn of a run in brackets, "" if there is only one.
+// index returns the iteration of a run in brackets, "" if there is only one.
 func (x *run) index() string {
 	if x.parent == nil || x.task.Ref == "" {
 		return ""
@@ -76,13 +76,13 @@ func (x *run) index() string {
 	return ""
 }
 
-// piece is a run, or several omitted ones.
+// piece is a run or several omitted ones.
 type piece struct {
 	run  *run
 	left []*run
 }
 
-// chosen returns the runs inside one that are shown, and pieces for the others.
+// chosen returns the runs to show, and pieces for the omitted ones.
 func (c *charting) chosen(children []*run) []piece {
 	out := make([]piece, 0, min(len(children), mostInside))
 	wrong := 0
@@ -108,12 +108,12 @@ func (c *charting) chosen(children []*run) []piece {
 	return out
 }
 
-// wrong reports whether a run failed, or a run inside it.
+// wrong reports whether a run or a run inside it failed.
 func (x *run) wrong() bool {
 	return x.status == stateFailed || slices.ContainsFunc(x.children, (*run).wrong)
 }
 
-// grouped puts the runs of one iteration or attempt into a row of their own.
+// grouped returns the rows of pieces. The runs of one iteration or attempt share a row.
 func (c *charting) grouped(x *run, pieces []piece) []*row {
 	several := x.several()
 	var out []*row
@@ -144,8 +144,8 @@ func (c *charting) grouped(x *run, pieces []piece) []*row {
 	return out
 }
 
-// several reports whether the runs inside one belong to several iterations of more than one task,
-// or to several attempts.
+// several reports whether the runs inside x belong to iterations of more than one task or
+// to several attempts.
 func (x *run) several() bool {
 	groups, tasks := map[string]bool{}, map[string]bool{}
 	for _, child := range x.children {
@@ -163,7 +163,7 @@ func (x *run) several() bool {
 	}
 }
 
-// group names the iteration or the attempt that a run belongs to.
+// group names the iteration or attempt to which a run belongs.
 func (x *run) group() string {
 	if x.parent == nil || x.task.Ref == "" {
 		return ""
@@ -207,7 +207,7 @@ func leftOut(runs []*run) *row {
 	return &row{label: fmt.Sprintf("… %s %s", history.Number(len(runs)), noun), detail: strings.Join(text, ", "), runs: runs, left: true}
 }
 
-// word names a state for people.
+// word returns a state as text.
 func (s state) word() string {
 	switch s {
 	case stateDone:
@@ -219,7 +219,7 @@ func (s state) word() string {
 	}
 }
 
-// add adds a row, and the rows inside it, to the chart.
+// add adds a row and the rows inside it to the chart.
 func (c *charting) add(x *row, parent int) {
 	x.id, x.parent = len(c.rows)+1, parent
 	if parent > 0 {
@@ -234,7 +234,7 @@ func (c *charting) add(x *row, parent int) {
 	}
 }
 
-// fold hides the innermost rows of a long chart, the deepest first, except failed ones.
+// fold hides inner rows of a long chart, the deepest first and failed ones last.
 func (c *charting) fold() {
 	visible, deepest := len(c.rows), 0
 	for _, x := range c.rows {
@@ -253,7 +253,7 @@ func (c *charting) fold() {
 	}
 }
 
-// foldAt folds the permitted rows at a depth, and returns how many rows that hides.
+// foldAt folds the rows at a depth that may be folded. It returns how many rows this hides.
 func (c *charting) foldAt(depth int, may func(*row) bool) int {
 	hidden := 0
 	for _, x := range c.rows {

@@ -15,7 +15,7 @@ import (
 type run struct {
 	execution string
 	task      event.Run // zero: an execution
-	def       *dsl.Task // nil: an execution, or a task that is missing in the document
+	def       *dsl.Task // nil: an execution or an unknown task
 	doc       *document
 	name      string
 	kind      string
@@ -26,7 +26,7 @@ type run struct {
 
 	began, ended stamp
 	status       state
-	words        string // of the status, if there is more to say
+	words        string // the reason of the status, if any
 	input        *datum
 	context      *datum
 	output       *datum
@@ -36,17 +36,17 @@ type run struct {
 	timers       []*timer
 	marks        []mark
 
-	row  int  // in the page, from 1; 0: omitted
-	open bool // it has not ended
+	row  int  // number on the page, from 1; 0: omitted
+	open bool // not ended
 }
 
-// stamp is a moment: a time, and its line in the recording.
+// stamp is a moment: a time and a line of the recording.
 type stamp struct {
 	at  time.Time
 	seq int
 }
 
-// state is the result of a run, and its CSS class.
+// state is the result of a run and its CSS class.
 type state string
 
 // The states.
@@ -65,7 +65,7 @@ type timer struct {
 	from, to stamp
 	due      time.Time
 	fired    bool
-	over     bool // it fired, or was cancelled
+	over     bool // fired or cancelled
 }
 
 // mark is an event at one moment of a run.
@@ -81,7 +81,7 @@ type happening struct {
 
 	n    int // from 1
 	typ  event.Type
-	run  *run // nil: that of the execution
+	run  *run // nil: unknown
 	task string
 	text string
 	data *datum
@@ -108,7 +108,7 @@ func (r *Recording) takeEvent(recorded event.Recorded) error {
 
 func key(execution, task string) string { return execution + " " + task }
 
-// note records what an event tells about the runs.
+// note updates the runs by an event.
 func (r *Recording) note(h *happening, e event.Event) {
 	at := h.stamp
 	switch e.Type {
@@ -124,7 +124,7 @@ func (r *Recording) note(h *happening, e event.Event) {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		r.close(e, at)
 	case event.EventReceived:
-		r.mark(e, mark{at, "event", "an event came"})
+		r.mark(e, mark{at, "event", "event received"})
 	case event.ExecutionSuspended:
 		r.mark(e, mark{at, "suspended", "suspended"})
 	case event.ExecutionResumed:
@@ -162,7 +162,7 @@ func (r *Recording) put(x *run, id string) {
 	x.parent.children = append(x.parent.children, x)
 }
 
-// documentOf returns what an execution runs, nil if it is unknown.
+// documentOf returns the document that an execution runs, nil if it is unknown.
 func (r *Recording) documentOf(e event.Event, s event.Started) *document {
 	if e.Execution == r.head.ID && len(r.docs) > 0 {
 		return r.docs[0]
@@ -208,7 +208,7 @@ func (r *Recording) begin(e event.Event, at stamp) *run {
 	return x
 }
 
-// complete records the end of a task. For a skipped task, there is no other event.
+// complete records the end of a task. A skipped task has no other event.
 func (r *Recording) complete(e event.Event, at stamp) *run {
 	x := r.byKey[key(e.Execution, e.Task)]
 	var c event.Completed
@@ -224,7 +224,7 @@ func (r *Recording) complete(e event.Event, at stamp) *run {
 	if c.Call != nil {
 		x.detail = "call " + c.Call.Method + " " + bare(c.Call.URL)
 	}
-	if c.Call != nil && len(x.calls) == 0 { // a history from Redis has no exchanges
+	if c.Call != nil && len(x.calls) == 0 { // a recording from Redis has no exchanges
 		x.calls = []*call{{from: x.began, to: at, method: c.Call.Method, url: c.Call.URL, status: c.Call.Status, took: time.Duration(c.DurationMS) * time.Millisecond}}
 	}
 	x.output = r.datum(c.Output)
@@ -260,7 +260,7 @@ func (r *Recording) close(e event.Event, at stamp) {
 	}
 }
 
-// reopen records that an execution continues after it had faulted.
+// reopen records that a faulted execution continues.
 func (r *Recording) reopen(e event.Event) {
 	if x := r.byKey[key(e.Execution, "")]; x != nil {
 		x.open, x.status, x.problem = true, stateOpen, nil
@@ -292,7 +292,7 @@ func (r *Recording) clock(e event.Event, at stamp) {
 		}
 		known.to, known.over, known.fired = at, true, e.Type == event.TimerFired
 		if known.fired && t.Kind == event.TimeoutTimer {
-			x.marks = append(x.marks, mark{at, "timeout", "its timeout came"})
+			x.marks = append(x.marks, mark{at, "timeout", "its timeout fired"})
 		}
 		return
 	}

@@ -13,13 +13,13 @@ import (
 type lineView struct {
 	Number int
 	Text   string
-	State  string // hit, part, miss, or "" if there is no task
+	State  string // hit or miss; "": no task
 	Times  int    // on the first line of a task
 	Ref    string
 	Title  string
 }
 
-// lines returns the lines of a document, with what was reached of them.
+// lines returns the lines of a document and whether their tasks were reached.
 func (p *path) lines(d *document) []lineView {
 	texts := strings.Split(strings.TrimSuffix(string(d.def.Source), "\n"), "\n")
 	out := make([]lineView, 0, len(texts))
@@ -78,7 +78,7 @@ func ownersOf(def *dsl.Definition, lines []string) []*dsl.Task {
 	return out
 }
 
-// outside reports whether a line of YAML is outside the block that begins at a column.
+// outside reports whether a line of YAML ends the block that begins at a column.
 func outside(line string, column int) bool {
 	text := strings.TrimLeft(line, " ")
 	if text == "" || text[0] == '#' {

@@ -8,15 +8,15 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// walk replays the history of an execution as far as possible, to determine the input of each task,
-// which the history does not contain.
+// walk replays the history of an execution as far as possible. It determines the inputs of
+// tasks, which a history does not contain.
 type walk struct {
 	env   *decide.Env
 	state *decide.State
-	made  []event.Event // decided, but not seen in the history yet
+	made  []event.Event // decided but not yet read from the history
 }
 
-// follow applies an event of its history to an execution.
+// follow replays an event.
 func (r *Recording) follow(e event.Event) {
 	w := r.walks[e.Execution]
 	if w == nil {
@@ -25,7 +25,7 @@ func (r *Recording) follow(e event.Event) {
 			return
 		}
 		w = &walk{env: decide.NewEnv(x.doc.def, decide.Options{
-			Secrets: standIns(r.head.Secrets), Version: r.head.Flunq, Remote: true,
+			Secrets: placeholders(r.head.Secrets), Version: r.head.Flunq, Remote: true,
 		}), state: decide.New()}
 		r.walks[e.Execution] = w
 	}
@@ -34,7 +34,7 @@ func (r *Recording) follow(e event.Event) {
 	}
 	decided, ok := w.take(e)
 	if !ok {
-		w.state = nil // the history differs: other code, or secrets
+		w.state = nil // the history differs: other code or secrets
 		return
 	}
 	for _, d := range decided {
@@ -42,7 +42,7 @@ func (r *Recording) follow(e event.Event) {
 	}
 }
 
-// take applies an event, and returns what was decided.
+// take applies an event and returns the decided events.
 func (w *walk) take(e event.Event) (decided []event.Event, ok bool) {
 	if i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task }); i >= 0 {
 		w.made = slices.Delete(w.made, i, i+1)
@@ -68,7 +68,7 @@ func (w *walk) take(e event.Event) (decided []event.Event, ok bool) {
 	return d.History[1:], true
 }
 
-// inputs keeps the input of a task until its start is read.
+// inputs keeps the input of a task until the event of its start is read.
 func (r *Recording) inputs(w *walk, e event.Event) {
 	if e.Type != event.TaskRequested {
 		return
@@ -92,27 +92,27 @@ func empty(v any) bool {
 	return v == nil || ok && len(object) == 0
 }
 
-// standIns returns placeholders for secrets, in the same shape.
-func standIns(shape any) map[string]any {
-	out, ok := standIn(shape).(map[string]any)
+// placeholders returns placeholders for secrets in their shape.
+func placeholders(shape any) map[string]any {
+	out, ok := placeholder(shape).(map[string]any)
 	if !ok {
 		return map[string]any{}
 	}
 	return out
 }
 
-func standIn(shape any) any {
+func placeholder(shape any) any {
 	switch v := shape.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, inner := range v {
-			out[name] = standIn(inner)
+			out[name] = placeholder(inner)
 		}
 		return out
 	case []any:
 		out := make([]any, 0, len(v))
 		for _, inner := range v {
-			out = append(out, standIn(inner))
+			out = append(out, placeholder(inner))
 		}
 		return out
 	case nil:
