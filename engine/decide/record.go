@@ -74,7 +74,8 @@ func (tr *transition) recordFailed(n *Node, p *event.Problem) {
 }
 
 // taskMembers begins a JSON object with the members that identify a task, and reserves
-// extra bytes for more members.
+// extra bytes for more members. These objects are built by hand because every task needs
+// two of them: with encoding/json, BenchmarkPureTasks takes 1.6 times as long.
 func (tr *transition) taskMembers(n *Node, extra int) []byte {
 	const names = 48
 	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + extra
