@@ -26,15 +26,15 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// canaries are secrets whose texts stand nowhere else: an ordinary one, and one with
-// whatever URLs, JSON and HTML spell in another way.
+// canaries are secrets whose texts occur nowhere else: an ordinary one, and one with
+// characters that URLs, JSON and HTML escape.
 var canaries = map[string]string{"plain": "Tq7Zx2Wd9JkCANARY", "odd": `Qv8"Lm3&Yp5/Ns6+Hd4=Bt1 Wc`}
 
-// separators are pieces of escapes alone.
+// separators matches pieces that consist of escapes only.
 var separators = regexp.MustCompile(`^[^a-z0-9]*[a-z0-9]?[^a-z0-9]*[a-z0-9]?[^a-z0-9]*[a-z0-9]?[^a-z0-9]*$`)
 
-// canaryPieces are what must not be found: eight bytes of a canary in any spelling, in
-// small letters, and the name of the canary.
+// canaryPieces returns what must not be found, and the name of its canary: eight bytes of a
+// canary in any encoding, in lower case.
 func canaryPieces() map[string]string {
 	pieces := map[string]string{}
 	add := func(text, of string) {
@@ -57,7 +57,7 @@ func canaryPieces() map[string]string {
 		for _, text := range spelled {
 			add(text, name)
 		}
-		for skip := range 3 { // behind any other text
+		for skip := range 3 { // after any other text
 			inner := secret[skip : skip+(len(secret)-skip)/3*3]
 			add(base64.StdEncoding.EncodeToString([]byte(inner)), name)
 		}
@@ -65,7 +65,7 @@ func canaryPieces() map[string]string {
 	return pieces
 }
 
-// canaryHunter reports canaries, and pieces of them, in whatever is kept or shown.
+// canaryHunter reports pieces of canaries in everything that is stored or shown.
 type canaryHunter struct {
 	t      *testing.T
 	pieces map[string]string
@@ -95,7 +95,7 @@ func (h canaryHunter) lookAtFile(file string) {
 	h.look(filepath.Base(file), data)
 }
 
-// lookAtRedis looks at all keys and values.
+// lookAtRedis searches all keys and values.
 func (h canaryHunter) lookAtRedis(where string, rdb wire.Redis) {
 	h.t.Helper()
 	ctx := h.t.Context()
@@ -126,8 +126,8 @@ func (h canaryHunter) lookAtRedis(where string, rdb wire.Redis) {
 	}
 }
 
-// hostile are documents that try to put a secret wherever they can. S stands for the
-// secret, U for the URL of a server that tells what it was asked.
+// hostile returns documents that try to copy a secret everywhere. S is replaced by the
+// secret, U by the URL of an echo server.
 func hostile(secret, server string) map[string]string {
 	expr := func(jq string) string {
 		text, _ := json.Marshal("${ " + strings.ReplaceAll(strings.ReplaceAll(jq, "S", "$secrets."+secret), "U/", server+"/") + " }")
@@ -189,7 +189,7 @@ func hostile(secret, server string) map[string]string {
 	return docs
 }
 
-// echo tells what it was asked.
+// echo starts a server that returns the request.
 func echo(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -209,7 +209,7 @@ func echo(t *testing.T) string {
 	return server.URL
 }
 
-// log is where a command writes while others read.
+// log is a buffer that a command writes while others read it.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -255,8 +255,8 @@ func background(t *testing.T, out *log, args ...string) (stop func()) {
 	}
 }
 
-// No secret, and no piece of one, is found in Redis, its files, logs, metrics, health
-// pages, recordings, reports, nor in what commands print but for the output of a workflow.
+// No piece of a secret is found in Redis, its files, logs, metrics, health pages,
+// recordings, reports and the output of commands, except for the output of a workflow.
 func TestCanaries(t *testing.T) {
 	t.Parallel()
 	hunter := canaryHunter{t, canaryPieces()}

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 )
 
-// An ordinary Redis keeps real time, and says nothing of flunq's clock.
+// An ordinary Redis has no clock that can be moved.
 func TestClockOfAnotherRedis(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/cmd/cli"
 )
 
-// A password reaches the Redis whatever is in it, from the environment and from a
-// context's file, and is never shown.
+// A password with any characters reaches Redis, from the environment or the file of a
+// context, and is never shown.
 func TestPassword(t *testing.T) {
 	t.Parallel()
 	const password = "p@ss/w:rd %41"

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// diagnosis is what doctor says of a Redis, as far as tests look at it.
+// diagnosis is the part of doctor's output that the tests read.
 type diagnosis struct {
 	State    string `json:"state"`
 	Findings []struct {
@@ -35,7 +35,7 @@ func examined(t *testing.T, server *redistest.Server, args ...string) (d diagnos
 	return d, code
 }
 
-// says is what it says of one thing.
+// says returns the result of a check.
 func (d diagnosis) says(check string) (state, text string) {
 	for _, f := range d.Findings {
 		if f.Check == check {
@@ -45,7 +45,7 @@ func (d diagnosis) says(check string) (state, text string) {
 	return "", ""
 }
 
-// How a real Redis is set up decides what a crash costs, and doctor says so.
+// Doctor reports what a crash would lose, according to the configuration of a real Redis.
 func TestDoctorOnRedis(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -94,8 +94,8 @@ func TestDoctorOnRedis(t *testing.T) {
 	}
 }
 
-// What doctor says of processes is what they have done: none has run, some have died or
-// were stopped, and some run some of the services for some tenants.
+// Doctor reports the processes: none has run, some have died or were stopped, and some run
+// a part of the services for a part of the tenants.
 func TestDoctorSeesProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t, "--appendonly", "yes")
@@ -170,7 +170,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	says(0, "lag", "ok 0 events unread")
 }
 
-// A replica is not the place to run on, and says where that is.
+// A replica is reported with the address of its master.
 func TestDoctorOnReplica(t *testing.T) {
 	t.Parallel()
 	master := redistest.Serve(t, "--appendonly", "yes")

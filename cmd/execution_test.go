@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// Pages about a running engine, each with one of its own: once on miniredis, once
-// on a real Redis.
+// Scripts on a running engine: each has its own, once on miniredis and once on a real
+// Redis.
 func TestScriptOnEngine(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../testdata/script/engine/*.txtar")
@@ -84,7 +84,7 @@ func serve(t *testing.T, url string) {
 	})
 }
 
-// until repeats a command until its output holds a text: until waiting flunq show x.
+// until repeats a command until its output contains a text: until waiting flunq show x.
 func until(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 2 {
 		ts.Fatalf("usage: until TEXT COMMAND [ARGUMENT…]")

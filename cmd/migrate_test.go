@@ -21,8 +21,8 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// looping is a document that is at work all the time, in tasks that the worker computes
-// and in waits, and says at its end which version it is.
+// looping returns a document that computes and waits all the time, and outputs its version
+// at the end.
 func looping(t *testing.T, version string) *dsl.Definition {
 	t.Helper()
 	text := "document: {dsl: '1.0.3', namespace: test, name: loop, version: '" + version + "'}\n" +
@@ -37,9 +37,9 @@ func looping(t *testing.T, version string) *dsl.Definition {
 	return def
 }
 
-// Two processes decide about executions while they are migrated, there and back: each is
-// moved while it computes, waits and listens, and ends once, with a history that follows from the document that
-// it had last, and by this document.
+// Two processes run executions while these are migrated there and back. Each is migrated
+// while it computes, waits and listens. It ends once, according to the document that it had
+// last, and its history follows from that document.
 func TestMigrateWhileDeciding(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t)

@@ -15,7 +15,7 @@ type terminal struct {
 	socket string
 }
 
-// openTerminal opens one in a folder of its own, or skips the test.
+// openTerminal opens a terminal in a temporary folder. Without tmux it skips the test.
 func openTerminal(t *testing.T, size ...string) *terminal {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -41,16 +41,16 @@ func (term *terminal) tmux(args ...string) string {
 	return string(out)
 }
 
-// keys presses keys, by the names that tmux has for them.
+// keys presses keys, by their names in tmux.
 func (term *terminal) keys(keys ...string) {
 	term.t.Helper()
 	term.tmux(append([]string{"send-keys"}, keys...)...)
 }
 
-// patience is how long something may take that is done in a moment where nothing else is.
+// patience is how long a step may take on a busy machine.
 const patience = 2 * time.Minute
 
-// await waits until the screen has all of some texts.
+// await waits until the screen contains all texts.
 func (term *terminal) await(texts ...string) string {
 	term.t.Helper()
 	var screen string
@@ -68,8 +68,8 @@ func (term *terminal) await(texts ...string) string {
 	return ""
 }
 
-// A run is watched in a real terminal: as it goes, which may be stopped; then as a whole,
-// played to its end, moved back and forth, left; then its recording.
+// A run is watched in a real terminal and stopped. Another one is played to its end and
+// moved back and forth. Then its recording is played.
 func TestPlaybackInTerminal(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string][]string{"small": {"-x", "80", "-y", "24"}, "large": {"-x", "160", "-y", "48"}} {
@@ -118,7 +118,7 @@ func TestPlaybackInTerminal(t *testing.T) {
 	}
 }
 
-// Where a recording differs, the playback ends and says why.
+// Playback ends where the replay of a recording differs, and shows the difference.
 func TestDifferenceInTerminal(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t, "-x", "120", "-y", "40")

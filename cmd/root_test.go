@@ -30,7 +30,7 @@ func flunq(t *testing.T, change func(*cli.Streams), args ...string) (stdout, std
 	return out.String(), errOut.String(), code
 }
 
-// What the user gave is shown, and cannot steer the terminal.
+// Errors show arguments, but these cannot control the terminal.
 func TestErrorsAreHarmless(t *testing.T) {
 	t.Parallel()
 	_, stderr, code := flunq(t, nil, "graph", "\x1b[2J\u202e.yaml")
@@ -40,8 +40,8 @@ func TestErrorsAreHarmless(t *testing.T) {
 	}
 }
 
-// Each line of each page fits 80 columns, and no flag's description begins with the word that
-// stands for its value.
+// Each line of the help fits into 80 columns, and no description of a flag begins with the
+// name of its value.
 func TestHelpFits(t *testing.T) {
 	t.Parallel()
 	listed := regexp.MustCompile(`(?m)^  ([a-z-]+) +[A-Z]`)

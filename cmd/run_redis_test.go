@@ -20,7 +20,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// written is a file of its own for a test.
+// written writes a file for a test and returns its path.
 func written(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
@@ -30,7 +30,7 @@ func written(t *testing.T, name, text string) string {
 	return file
 }
 
-// waits waits until a Redis has an execution that has set its timer, and returns its tenant.
+// waits waits until an execution has set its timer, and returns the tenant.
 func waits(t *testing.T, rdb wire.Redis) (tenant string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -66,8 +66,8 @@ func interruptedRun(t *testing.T, rdb wire.Redis, args ...string) (tenant, stder
 	return tenant, errOut.String(), code
 }
 
-// A run with mocks beside a process that serves all tenants makes no real call, and leaves
-// nothing behind, whether it ends or is interrupted.
+// A run with mocks beside a process that serves all tenants makes no real calls and leaves
+// no data, whether it ends or is interrupted.
 func TestMockedRunOnRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The same document, input and seed give the same bytes on stdout and the same
-// recording, in fresh processes, however many threads they have.
+// Processes with different numbers of threads write the same output and the same recording
+// for the same document, input and seed.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"flunq": func() { os.Exit(cmd.Main()) }})
 }
 
-// Every script in testdata/script is a page of the manual that is checked.
+// The scripts in testdata/script document the commands and test them.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -38,7 +38,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// code runs a command and wants an exit code of it: code 5 flunq validate x.yaml.
+// code runs a command and checks its exit code: code 5 flunq validate x.yaml.
 func code(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 2 {
 		ts.Fatalf("usage: code CODE COMMAND [ARGUMENT…]")
@@ -55,8 +55,8 @@ func code(ts *testscript.TestScript, negated bool, args []string) {
 	}
 }
 
-// await runs a command until it succeeds and prints something that matches a
-// pattern: await 'completed' flunq show 1.
+// await repeats a command until it succeeds and its output matches a pattern: await
+// 'completed' flunq show 1.
 func await(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 2 {
 		ts.Fatalf("usage: await PATTERN COMMAND [ARGUMENT…]")

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 )
 
-// serve waits for a Redis that is unavailable, logs that, and exits cleanly when it is stopped.
+// serve waits while Redis is unavailable, logs that, and exits cleanly when it is stopped.
 func TestServeWaitsForRedis(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

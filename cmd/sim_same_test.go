@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The same seeds and all faults give the same bytes on stdout, and the same
-// recording of what was found, in fresh processes, however many threads they have.
+// Processes with different numbers of threads write the same output and the same recording
+// of a failure for the same seeds.
 func TestSimSameBytes(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

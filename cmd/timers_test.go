@@ -17,11 +17,11 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// redisKey is under which a script finds its Redis.
+// redisKey is the key of the Redis in the environment of a script.
 const redisKey = "redis"
 
-// Pages about what stands in a Redis: each has one of its own, whose clock stands
-// still at the beginning of 2026 and which the command redis fills.
+// Scripts on data in Redis: each has its own, whose clock stands still at the beginning of
+// 2026. The command redis fills it.
 func TestScriptOnRedis(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -48,8 +48,8 @@ func TestScriptOnRedis(t *testing.T) {
 	})
 }
 
-// inRedis carries out a command: redis XADD tenant:acme:events '*' id 1. Where it
-// says @FILE the text of a file stands, without the line's end.
+// inRedis runs a command of Redis: redis XADD tenant:acme:events '*' id 1. It replaces
+// @FILE by the text of a file, without the final line break.
 func inRedis(ts *testscript.TestScript, negated bool, args []string) {
 	mini, ok := ts.Value(redisKey).(*miniredis.Miniredis)
 	if !ok || negated || len(args) == 0 {
@@ -70,7 +70,7 @@ func inRedis(ts *testscript.TestScript, negated bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%v\n", reply)
 }
 
-// setClock sets the time of the Redis: clock 2026-01-01T01:00:00Z.
+// setClock sets the time of Redis: clock 2026-01-01T01:00:00Z.
 func setClock(ts *testscript.TestScript, negated bool, args []string) {
 	mini, ok := ts.Value(redisKey).(*miniredis.Miniredis)
 	if !ok || negated || len(args) != 1 {
@@ -81,8 +81,8 @@ func setClock(ts *testscript.TestScript, negated bool, args []string) {
 	mini.SetTime(at)
 }
 
-// A million timers do not slow down the list of the next ones. It takes a while
-// to set them, so that it is only done when it is asked for.
+// A million timers do not slow down the list of the next ones. The test runs only on
+// request, since setting them takes long.
 func TestTimersOfAMillion(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("FLUNQ_TEST_MILLION") == "" {

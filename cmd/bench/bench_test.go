@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// A server of the bench's own is gone after use, with its folder.
+// Close stops the server of the bench and removes its folder.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	server := own(t)
@@ -35,8 +35,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// What is known when a run is interrupted is in its report, and nothing is left
-// behind in a Redis that belongs to others.
+// The report of an interrupted run contains the results so far, and no data is left in a
+// Redis that others use.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	server := own(t)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A change that comes between the reading of a file and the note of how it was is seen.
+// A change between reading a file and recording its state is noticed.
 func TestWatchSeesChangesDuringReading(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "order.test.yaml")

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// Each kind of error has its exit code, however deep it is wrapped.
+// Each kind of error has its exit code, however deeply it is wrapped.
 func TestExitCode(t *testing.T) {
 	t.Parallel()
 	plain := errors.New("boom")
@@ -36,7 +36,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// A suggestion is close to what was written, or there is none.
+// A suggestion is similar to the word, or there is none.
 func TestDidYouMean(t *testing.T) {
 	t.Parallel()
 	words := []string{"validate", "graph", "version", "completion", "run"}

@@ -12,8 +12,8 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// The end of a history shows what is under way: neither what has ended, nor what
-// only stands around others.
+// The end of a history shows the open tasks, but no tasks that have ended or that contain
+// other open ones.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -54,7 +54,7 @@ func advance(t *testing.T, rdb wire.Redis, d time.Duration) dev.Move {
 	return m
 }
 
-// advanceAll advances until the end is come to: one advance takes only so much real time.
+// advanceAll advances until the target is reached. One advance takes a limited real time.
 func advanceAll(t *testing.T, rdb wire.Redis, d time.Duration) dev.Move {
 	t.Helper()
 	all := advance(t, rdb, d)
@@ -66,7 +66,7 @@ func advanceAll(t *testing.T, rdb wire.Redis, d time.Duration) dev.Move {
 	return all
 }
 
-// patience is how long something may take that is done in a moment where nothing else is.
+// patience is how long a step may take on a busy machine.
 const patience = 2 * time.Minute
 
 func timer(t *testing.T, rdb wire.Redis, id string, at time.Time) {
@@ -77,7 +77,7 @@ func timer(t *testing.T, rdb wire.Redis, id string, at time.Time) {
 	}
 }
 
-// A paused clock stands, one that goes on goes at real pace, and scripts see it too.
+// A paused clock stands still, a resumed one runs at real speed, and scripts see its time.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	_, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
@@ -100,7 +100,7 @@ func TestClock(t *testing.T) {
 	}
 	for deadline := time.Now().Add(patience); !rdb.Time(t.Context()).Val().After(first); {
 		if time.Now().After(deadline) {
-			t.Fatal("the clock does not go on")
+			t.Fatal("the clock does not run")
 		}
 	}
 	id := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "s", Values: []string{"a", "b"}}).Val()
@@ -112,7 +112,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// The clock stops at every timer, in order, and fires none early.
+// The clock stops at every timer in order, and none fires early.
 func TestAdvance(t *testing.T) {
 	t.Parallel()
 	_, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
@@ -141,7 +141,7 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
-// What is set while the clock moves is not skipped: each timer sets the next one.
+// Timers that are set while the clock moves are not skipped.
 func TestAdvanceRelay(t *testing.T) {
 	t.Parallel()
 	_, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
@@ -167,7 +167,7 @@ func TestAdvanceRelay(t *testing.T) {
 	}
 }
 
-// What is under way keeps the clock where it is, and is named.
+// Unfinished work keeps the clock from advancing and is named.
 func TestAdvanceWaits(t *testing.T) {
 	t.Parallel()
 	_, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
@@ -196,7 +196,7 @@ func TestAdvanceWaits(t *testing.T) {
 	}
 }
 
-// Those who sleep by the clock wake when it is moved.
+// Sleepers wake when the clock is moved.
 func TestSleep(t *testing.T) {
 	t.Parallel()
 	r, rdb := open(t, dev.Options{Mode: dev.Virtual, Start: start()})
@@ -219,7 +219,7 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// Everything comes back from the data file, and the clock goes on where it stood.
+// The data file restores everything, and the clock continues from its time.
 func TestData(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -282,8 +282,8 @@ func dump(t *testing.T, rdb wire.Redis) map[string]any {
 	}
 }
 
-// A file is written when something has changed, and one that is broken is named
-// and left alone.
+// The file is written only if data has changed. An invalid file is reported and not
+// changed.
 func TestDataFile(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -335,7 +335,7 @@ func TestDataFile(t *testing.T) {
 	}
 }
 
-// A virtual clock that is ahead does not become the machine's.
+// A virtual clock that is ahead cannot become a real one.
 func TestClockOfFile(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "dev.json")
@@ -356,7 +356,7 @@ func TestClockOfFile(t *testing.T) {
 	}
 }
 
-// What is no command ends its connection with an error, and nobody else's.
+// A malformed command ends its own connection with an error, and no other.
 func TestMalformedCommands(t *testing.T) {
 	t.Parallel()
 	r, _ := open(t, dev.Options{})
@@ -374,7 +374,7 @@ func TestMalformedCommands(t *testing.T) {
 	}
 }
 
-// exchange sends a text and gives the first of what comes back.
+// exchange sends text and returns the beginning of the reply.
 func exchange(t *testing.T, address, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

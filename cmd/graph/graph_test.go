@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// Whatever the workflow, edges lead from a node to a node, nodes are in groups
-// that exist and have ids of their own, and each but the start can be reached.
+// In every graph, edges connect existing nodes, nodes have unique ids and existing groups,
+// and each node except the start can be reached.
 func TestGraphIsConnected(t *testing.T) {
 	t.Parallel()
 	for name, def := range examples(t) {
@@ -48,7 +48,7 @@ func TestGraphIsConnected(t *testing.T) {
 	}
 }
 
-// Whatever the workflow, the tree has a line for every task and fits the terminal.
+// Every tree has a line for each task and fits into the terminal.
 func TestTextFits(t *testing.T) {
 	t.Parallel()
 	for name, def := range examples(t) {
@@ -70,7 +70,7 @@ func TestTextFits(t *testing.T) {
 	}
 }
 
-// With ASCII only ASCII, whatever the names are.
+// With ASCII, the tree contains only ASCII characters, even for other names.
 func TestASCII(t *testing.T) {
 	t.Parallel()
 	def := parse(t, "wide.yaml", `document: {dsl: '1.0.3', namespace: shop, name: wide, version: '1.0.0'}
@@ -87,7 +87,7 @@ do:
 	}
 }
 
-// examples are the specification's, by file.
+// examples returns the examples of the specification by file.
 func examples(t *testing.T) map[string]*dsl.Definition {
 	t.Helper()
 	folder := filepath.Join(cmp.Or(os.Getenv("FLUNQ_SPEC"), "../../../shared/spec"), "examples")
@@ -103,7 +103,7 @@ func examples(t *testing.T) map[string]*dsl.Definition {
 		if err != nil {
 			return err
 		}
-		// What is wrong with an invalid one is the business of dsl.
+		// The tests of dsl cover invalid documents.
 		if def, _, err := dsl.Parse(file, source); err == nil {
 			found[file] = def
 		}

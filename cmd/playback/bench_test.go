@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// A hundred thousand events: what it costs to take them in, to look, and to jump.
+// BenchmarkLongRun measures appending a hundred thousand events, reading and jumping.
 func BenchmarkLongRun(b *testing.B) {
 	r := counting(b, 50_000)
 	b.Run("make", func(b *testing.B) {

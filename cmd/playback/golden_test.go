@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what is wanted in testdata")
 
-// Some moments of runs as text: a file for each run, with a part for each moment.
+// The golden file of a run describes some of its moments.
 func TestGoldenMoments(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"checkout", "onboarding", "order-saga", "reminder"} {
@@ -49,7 +49,7 @@ func TestGoldenMoments(t *testing.T) {
 	}
 }
 
-// described is a playback at its moment, for people.
+// described returns the shown moment of a playback as text.
 func described(t *testing.T, f *playback.Playback) string {
 	t.Helper()
 	var out strings.Builder

@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// Each moment is what deciding again makes of the events up to it.
+// Each moment equals the state that is rebuilt from the events up to it.
 func TestMomentsAreRebuilt(t *testing.T) {
 	t.Parallel()
 	for _, name := range workflows.Names() {
@@ -48,8 +48,8 @@ func TestMomentsAreRebuilt(t *testing.T) {
 	}
 }
 
-// check compares an execution with what its events make of it. It is 1 if they end
-// where a decision does, so that there is a state to compare with.
+// check compares an execution with the state rebuilt from its events. It returns 1 if there
+// is a state: the events must end with a complete decision.
 func (r run) check(t *testing.T, n int, x tui.Execution) int {
 	t.Helper()
 	var own []event.Event
@@ -76,7 +76,7 @@ func (r run) check(t *testing.T, n int, x tui.Execution) int {
 	}
 	s, err := decide.Rebuild(decide.NewEnv(def, r.opts.Decide), own)
 	if err != nil {
-		return 0 // in the middle of a decision
+		return 0 // incomplete decision
 	}
 	if string(s.Status) != string(x.State) {
 		t.Fatalf("event %d: %s is %s, want %s", n, x.ID, x.State, s.Status)
@@ -101,8 +101,8 @@ func (r run) check(t *testing.T, n int, x tui.Execution) int {
 	return 1
 }
 
-// pending are the timers that some events leave, as they fire; of one execution if
-// there is a name.
+// pending returns the timers that events leave pending, in order of their due times, of one
+// execution or of all if it is "".
 func pending(events []event.Event, execution string) (out []string) {
 	var set []event.Timer
 	for _, e := range events {
@@ -131,7 +131,7 @@ func pending(events []event.Event, execution string) (out []string) {
 	return out
 }
 
-// However a moment was come to, by steps, jumps and playing, it is the same.
+// A moment does not depend on the steps, jumps and playing that led to it.
 func TestMovesEndAtTheSame(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"checkout", "fan-out", "onboarding", "order-saga", "poll", "reminder"} {
@@ -164,7 +164,7 @@ func TestMovesEndAtTheSame(t *testing.T) {
 	}
 }
 
-// randomMove is any move within a run.
+// randomMove returns a random move within a run.
 func randomMove(chance *rand.Rand, r run) tui.Move {
 	verbs := []tui.MoveVerb{
 		tui.Play, tui.Pause, tui.Seek, tui.NextEvent, tui.NextEvent, tui.LastEvent, tui.NextTimer, tui.LastTimer, tui.Pace,

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// Thirty days in which nothing happens take two seconds, and it is said.
+// Thirty idle days are skipped within two seconds, and a note says so.
 func TestIdleTimeIsPassedOver(t *testing.T) {
 	t.Parallel()
 	r := example(t, "reminder")
@@ -40,7 +40,7 @@ func TestIdleTimeIsPassedOver(t *testing.T) {
 	}
 }
 
-// What happens at one moment is shown one after another, and not for long.
+// Simultaneous events are shown one after another, within a limited time.
 func TestOneMomentIsStretched(t *testing.T) {
 	t.Parallel()
 	r := counting(t, 300)
@@ -57,7 +57,7 @@ func TestOneMomentIsStretched(t *testing.T) {
 	}
 }
 
-// Playing again at the end begins at the beginning; a pause stops time.
+// Play at the end starts again from the beginning. Pause stops time.
 func TestPlayAndPause(t *testing.T) {
 	t.Parallel()
 	r := example(t, "reminder")
@@ -87,7 +87,7 @@ func TestPlayAndPause(t *testing.T) {
 	}
 }
 
-// While it is being made it keeps up with those who make it, and grows.
+// Playback of a run in progress keeps up with it.
 func TestKeepsUp(t *testing.T) {
 	t.Parallel()
 	r := example(t, "reminder")
@@ -108,7 +108,7 @@ func TestKeepsUp(t *testing.T) {
 	}
 }
 
-// It may be watched, moved and made at the same time.
+// Events may be appended while the playback is watched and moved.
 func TestGrowsWhileItIsWatched(t *testing.T) {
 	t.Parallel()
 	r := counting(t, 2000)
@@ -141,11 +141,11 @@ func TestGrowsWhileItIsWatched(t *testing.T) {
 	all.Wait()
 	f.At(len(r.events), time.Time{})
 	if got, want := everything(t, f), everything(t, r.at(len(r.events))); got != want {
-		t.Error("it is not the same as if it had been there from the beginning")
+		t.Error("it differs from a playback of all events")
 	}
 }
 
-// counting is a run of a loop, all of which happens at one moment.
+// counting returns a run of a loop whose events are simultaneous.
 func counting(t testing.TB, visits int) run {
 	t.Helper()
 	def := parsed(t, "count.yaml", []byte(`

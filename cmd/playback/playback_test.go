@@ -22,14 +22,14 @@ import (
 	"flunq.io/flunq/workflows"
 )
 
-// run is a run of an example, and what has happened in it.
+// run is a run of an example and its events.
 type run struct {
 	opts   playback.Options
 	events []event.Event
 	groups []int // sizes of what was committed at once
 }
 
-// example runs an example.
+// example returns a run of an example.
 func example(t *testing.T, name string) run {
 	t.Helper()
 	e, err := workflows.Load(name)
@@ -75,7 +75,7 @@ func simulated(t testing.TB, cfg sim.Config) run {
 	return r
 }
 
-// watch is a clock that a test sets.
+// watch is a clock that the test sets.
 type watch struct {
 	mu  sync.Mutex
 	now time.Time
@@ -95,7 +95,7 @@ func (w *watch) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// playback is the whole of a run, at its beginning.
+// playback returns a playback of the whole run, at its beginning.
 func (r run) playback(w *watch) *playback.Playback {
 	opts := r.opts
 	opts.Now = w.Now
@@ -105,7 +105,7 @@ func (r run) playback(w *watch) *playback.Playback {
 	return f
 }
 
-// at is a playback that stands behind n events.
+// at returns a playback after n events.
 func (r run) at(n int) *playback.Playback {
 	f := r.playback(newWatch())
 	f.At(max(n, 1), time.Time{})
@@ -115,7 +115,7 @@ func (r run) at(n int) *playback.Playback {
 	return f
 }
 
-// everything is all that a playback answers, but for what depends on how it was moved.
+// everything returns all answers of a playback that do not depend on how it was moved.
 func everything(t *testing.T, f *playback.Playback) string {
 	t.Helper()
 	ctx := t.Context()
@@ -142,7 +142,7 @@ func everything(t *testing.T, f *playback.Playback) string {
 	return string(text)
 }
 
-// ok wants that there is no error.
+// ok panics on an error.
 func ok[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -150,7 +150,8 @@ func ok[T any](v T, err error) T {
 	return v
 }
 
-// rows are all of a table, read in pages, which are the same from its end to its beginning.
+// rows returns all rows of a table, read in pages. Reading from the end must give the same
+// rows.
 func rows(t *testing.T, f *playback.Playback, table tui.Table, limit int) []tui.Row {
 	t.Helper()
 	q := tui.Query{Table: table, Limit: limit}
@@ -180,7 +181,7 @@ func pages(t *testing.T, f *playback.Playback, q tui.Query) (all []tui.Row) {
 	}
 }
 
-// history is all that has happened to an execution.
+// history returns the whole history of an execution.
 func history(t *testing.T, f *playback.Playback, id string) (all []tui.Event) {
 	t.Helper()
 	for {
@@ -197,7 +198,7 @@ func move(t *testing.T, f *playback.Playback, m tui.Move) tui.Clock {
 	return ok(f.Move(t.Context(), m))
 }
 
-// stamp is a time, as short as possible.
+// stamp formats a time in a short form.
 func stamp(at time.Time) string {
 	if at.IsZero() {
 		return ""

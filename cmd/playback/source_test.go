@@ -13,13 +13,13 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// A playback answers all that the screen asks for.
+// A playback implements the interfaces of the screen.
 var (
 	_ tui.Source     = (*playback.Playback)(nil)
 	_ tui.Timekeeper = (*playback.Playback)(nil)
 )
 
-// The data of a task is that of its events, and what has not happened has none.
+// The data of events is available once they have happened.
 func TestDataOfTasks(t *testing.T) {
 	t.Parallel()
 	r := example(t, "checkout")
@@ -44,7 +44,7 @@ func TestDataOfTasks(t *testing.T) {
 	}
 }
 
-// A filter leaves over what it names, and a page goes on behind the one before.
+// Pages contain the matching rows and follow each other without gaps.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	r := counting(t, 200)
@@ -75,7 +75,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Nothing can be changed, and it is said; a recording can be written once all is over.
+// Actions are refused with a reason, except that a recording can be written at the end.
 func TestActions(t *testing.T) {
 	t.Parallel()
 	r := example(t, "checkout")
@@ -118,7 +118,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// Secrets are decided with, and not shown.
+// Decisions use secrets, but these are not shown.
 func TestSecretsAreRedacted(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-hunter2"
@@ -151,7 +151,7 @@ do:
 	}
 }
 
-// What does not follow from what was before is reported, and shown all the same.
+// An event that a replay would not produce is reported and shown anyway.
 func TestWhatDoesNotFollow(t *testing.T) {
 	t.Parallel()
 	r := example(t, "reminder")

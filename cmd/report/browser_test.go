@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// In a real browser the page runs without an error, asks nobody for anything, and
-// shows the data of what is chosen.
+// In a real browser the page runs without errors, loads nothing, and shows the data of the
+// selection.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	b := browse(t, page(t, config(t, "order-saga")))
@@ -47,7 +47,7 @@ func TestBrowser(t *testing.T) {
 	b.quiet()
 }
 
-// A page with hostile data runs no script of it.
+// A page runs no scripts in hostile data.
 func TestBrowserHostile(t *testing.T) {
 	t.Parallel()
 	cfg := parsed(t, `document: {dsl: '1.0.3', namespace: test, name: hostile, version: '1.0.0'}
@@ -64,10 +64,10 @@ do:
 	b.quiet()
 }
 
-// patience is how long something may take that is done in a moment where nothing else is.
+// patience is how long a step may take on a busy machine.
 const patience = 2 * time.Minute
 
-// browser is a page in headless Chromium, steered through a pipe.
+// browser is a page in headless Chromium, controlled through a pipe.
 type browser struct {
 	t       *testing.T
 	out     *os.File
@@ -225,7 +225,7 @@ func (b *browser) text(method string, params any, member string) string {
 	return fmt.Sprint(result[member])
 }
 
-// eval runs a script in the page, and says what came of it as text.
+// eval runs a script in the page and returns its result as text.
 func (b *browser) eval(script string) string {
 	b.t.Helper()
 	var got struct {
@@ -244,7 +244,7 @@ func (b *browser) eval(script string) string {
 	return fmt.Sprint(got.Result.Value)
 }
 
-// quiet wants that nothing was wrong.
+// quiet fails the test if there were errors or requests.
 func (b *browser) quiet() {
 	b.t.Helper()
 	for _, text := range b.wrong {

@@ -21,13 +21,13 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Equal runs give equal bytes, and the page says what it always said.
+// Equal runs produce equal bytes, and the structure of the page matches the golden file.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"order-saga", "reminder", "webhook", "onboarding", "suppliers"} {
 		first, second := page(t, config(t, name)), page(t, config(t, name))
 		if !bytes.Equal(first, second) {
-			t.Errorf("%s: two runs gave two pages", name)
+			t.Errorf("%s: two runs produced different pages", name)
 		}
 		got := structure(string(first))
 		file := filepath.Join("testdata", name+".golden")
@@ -41,13 +41,12 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got != string(want) {
-			t.Errorf("%s is another (-update rewrites it):\n%s", file, got)
+			t.Errorf("%s differs (-update rewrites it):\n%s", file, got)
 		}
 	}
 }
 
-// Whatever the data, nothing of it becomes part of the page, and nothing outside
-// the page is referred to.
+// No data becomes markup of the page, and the page refers to nothing else.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	cfg := parsed(t, `document: {dsl: '1.0.3', namespace: test, name: hostile, version: '1.0.0'}
@@ -77,8 +76,7 @@ do:
 	}
 }
 
-// Bytes that are no text, lines that are none, and a recording that ends anywhere
-// make a page all the same.
+// A page can be written for binary data, invalid lines and truncated recordings.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	var whole bytes.Buffer
@@ -94,8 +92,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// A run of ten thousand tasks is a page that opens: the rows are some hundreds, and
-// what is left out is said.
+// The page of a run of ten thousand tasks has a limited number of rows and says what it
+// omits.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	cfg := parsed(t, `document: {dsl: '1.0.3', namespace: test, name: big, version: '1.0.0'}
@@ -120,7 +118,7 @@ do:
 	}
 }
 
-// No secret gets into a page, in whatever form it was used.
+// A page contains no secrets in any encoding.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	cfg := parsed(t, `document: {dsl: '1.0.3', namespace: test, name: secret, version: '1.0.0'}
@@ -144,7 +142,7 @@ do:
 	}
 }
 
-// The page of every example shows each of its runs, and what each was given.
+// The page of every example shows the input of each run of a task.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	for _, name := range workflows.Names() {
@@ -182,7 +180,7 @@ func dataOf(t *testing.T, page string) []pageData {
 	return data
 }
 
-// structure is what a page has, in lines: its rows and bars, nodes, ways and events.
+// structure returns the rows, bars, nodes, edges and events of a page, one per line.
 func structure(page string) string {
 	var out strings.Builder
 	for _, part := range []string{
@@ -244,7 +242,7 @@ func recordingOf(t *testing.T, src []byte) *report.Recording {
 	return r
 }
 
-// page is the report of a run.
+// page returns the report of a run.
 func page(t *testing.T, cfg sim.Config) []byte {
 	t.Helper()
 	r := report.NewRecording("")

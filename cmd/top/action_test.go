@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// plan is what an action will do, as one text.
+// plan returns the plan of an action as text.
 func (w *environment) plan(a tui.Action) (text string, danger bool) {
 	w.Helper()
 	p := must(w.source.Plan(w.Context(), a))(w)
@@ -28,7 +28,7 @@ func (w *environment) do(a tui.Action) string {
 	return must(w.source.Do(w.Context(), a))(w)
 }
 
-// wants wants texts in a text.
+// wants checks that text contains all parts.
 func wants(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -163,11 +163,11 @@ func TestDeadLetterActions(t *testing.T) {
 	text, danger = w.plan(drop)
 	wants(t, text, "drop 13 dead letters", "it is lost", "and 2 more", "not: dead letter "+ids[1])
 	if !danger {
-		t.Error("the loss of letters is no danger")
+		t.Error("the loss of dead letters is no danger")
 	}
 	wants(t, w.do(drop), "dropped 12 dead letters; 1 refused")
 	if n := w.rdb.XLen(t.Context(), "tenant:default:events:dlq").Val(); n != 0 {
-		t.Errorf("%d letters are left", n)
+		t.Errorf("%d dead letters are left", n)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestRecord(t *testing.T) {
 	if _, err := w.source.Plan(t.Context(), tui.Action{Verb: tui.Record, IDs: []string{"nobody"}}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the recording of nobody: %v", err)
 	}
-	// An id may be anything: the file stays in its folder.
+	// The file stays in its folder, whatever the id.
 	id := "../../évil\x1b"
 	data := event.Encode(event.Started{Namespace: "test", Name: "done", Version: "latest", Input: json.RawMessage("{}")})
 	if err := w.store.Start(t.Context(), event.Event{
@@ -251,7 +251,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// What cannot be done is said, and nothing is done.
+// Impossible actions are refused and change nothing.
 func TestNoSuchAction(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

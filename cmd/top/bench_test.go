@@ -19,8 +19,9 @@ const (
 	manyTimers     = 1_000_000
 )
 
-// crowd is a Redis with many executions and timers, half of which are of one moment.
-func crowd(b *testing.B) tui.Source {
+// crowded returns a Redis with many executions and timers, half of which have the same
+// time.
+func crowded(b *testing.B) tui.Source {
 	b.Helper()
 	rdb := redistest.Start(b)
 	pipe := rdb.Pipeline()
@@ -59,9 +60,10 @@ func crowd(b *testing.B) tui.Source {
 	return source
 }
 
-// What a page costs does not depend on how many rows there are, nor on where it is.
+// BenchmarkTop shows that the cost of a page does not depend on its position or the number
+// of rows.
 func BenchmarkTop(b *testing.B) {
-	source := crowd(b)
+	source := crowded(b)
 	deep := func(table tui.Table, pages int) string {
 		q := tui.Query{Table: table, Limit: 1000}
 		for range pages {

@@ -23,7 +23,7 @@ import (
 
 const tenant = "default"
 
-// environment is an engine that runs on a Redis, and a screen's view of it.
+// environment is an engine on a Redis, and the source of a screen.
 type environment struct {
 	*testing.T
 
@@ -34,7 +34,7 @@ type environment struct {
 	folder string
 }
 
-// newEnvironment is a world on a Redis of its own.
+// newEnvironment returns an environment on a new Redis.
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	return environmentOn(t, redistest.Start(t))
@@ -59,7 +59,7 @@ func environmentOn(t *testing.T, rdb wire.Redis) *environment {
 	return w
 }
 
-// look is a fresh view of the world.
+// look returns a new source.
 func (w *environment) look() tui.Source {
 	w.Helper()
 	opts := top.Defaults()
@@ -71,7 +71,7 @@ func (w *environment) look() tui.Source {
 	return source
 }
 
-// run lets the engine work until the test ends, or it is told to stop.
+// run runs the engine until the test ends or stop is called.
 func (w *environment) run() (stop func()) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -82,7 +82,7 @@ func (w *environment) run() (stop func()) {
 	return stop
 }
 
-// start starts an execution of a document without its head.
+// start starts an execution of a document that is given without its head.
 func (w *environment) start(id, name, do string) {
 	w.Helper()
 	doc := "document: {dsl: '1.0.3', namespace: test, name: " + name + ", version: '1.0.0'}\n" + do
@@ -98,10 +98,10 @@ func (w *environment) start(id, name, do string) {
 	}
 }
 
-// patience is how long something may take that is done in a moment where nothing else is.
+// patience is how long a step may take on a busy machine.
 const patience = 2 * time.Minute
 
-// until looks again and again, until something is as wanted.
+// until polls until done reports true.
 func (w *environment) until(what string, done func() bool) {
 	w.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
@@ -121,7 +121,7 @@ func (w *environment) becomes(id string, status tui.State) {
 	})
 }
 
-// must is a value that comes without an error.
+// must returns a value or fails the test.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -142,7 +142,7 @@ func (w *environment) page(q tui.Query) tui.Page {
 	return must(w.source.Page(w.Context(), q))(w)
 }
 
-// timerOf is the first timer of an execution.
+// timerOf returns the first timer of an execution.
 func (w *environment) timerOf(execution string) (found tui.Row) {
 	w.Helper()
 	w.until("timer of "+execution, func() bool {
@@ -155,7 +155,7 @@ func (w *environment) timerOf(execution string) (found tui.Row) {
 	return found
 }
 
-// addDeadLetter puts a dead letter with the event of an outsider into the tenant's.
+// addDeadLetter adds a dead letter with an event from outside.
 func (w *environment) addDeadLetter(id, typ, reason string) string {
 	w.Helper()
 	return must(w.rdb.XAdd(w.Context(), &redis.XAddArgs{Stream: "tenant:" + tenant + ":events:dlq", Values: []string{

@@ -80,7 +80,7 @@ func TestOverview(t *testing.T) {
 	w.until("nothing runs", func() bool { return len(w.overview().Running) == 0 })
 }
 
-// The rates are those of the time between two looks.
+// Rates are those between two samples.
 func TestRates(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -118,7 +118,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// Executions come page by page, the newest first, and filters leave some over.
+// Executions are listed in pages, the newest first, and can be filtered.
 func TestPageOfExecutions(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -153,7 +153,7 @@ func TestPageOfExecutions(t *testing.T) {
 	}
 }
 
-// all is a table, page by page, which is the same from its end to its beginning.
+// all returns a table, read in pages. Reading from the end must give the same rows.
 func (w *environment) all(q tui.Query) []tui.Row {
 	w.Helper()
 	there := w.oneWay(q)
@@ -221,7 +221,7 @@ func TestPageOfTimers(t *testing.T) {
 			t.Errorf("%s: %v, want %d", filter, names(got), want)
 		}
 	}
-	// A timer that is gone is still a place to go on behind.
+	// A page may begin after a timer that no longer exists.
 	half := w.page(tui.Query{Table: tui.Timers, Limit: 40})
 	if first := w.page(tui.Query{Table: tui.Timers, Limit: 20}); first.Until.Before(first.Rows[18].At) || !first.Until.Before(first.Rows[19].At) {
 		t.Errorf("it was looked up to %v, %v", first.Until, first.Rows[19].At)
@@ -247,14 +247,14 @@ func TestPageOfStreams(t *testing.T) {
 	deadLetters := w.all(tui.Query{Table: tui.DeadLetters, Limit: 5})
 	if len(deadLetters) != 12 || deadLetters[0].Note != "reason "+strings.Repeat("x", 11) || deadLetters[0].Kind != "com.shop.type1" ||
 		deadLetters[0].Count != 5 || deadLetters[0].State != tui.Dead {
-		t.Errorf("%d letters: %+v", len(deadLetters), deadLetters)
+		t.Errorf("%d dead letters: %+v", len(deadLetters), deadLetters)
 	}
 	if got := w.all(tui.Query{Table: tui.DeadLetters, Filter: tui.ParseFilter(tui.DeadLetters, "kind:type1 xxx"), Limit: 2}); len(got) != 5 {
-		t.Errorf("letters of a filter: %v", names(got))
+		t.Errorf("dead letters of a filter: %v", names(got))
 	}
 	d := must(w.source.Detail(t.Context(), tui.DeadLetters, deadLetters[0].ID))(t)
 	if len(d.Data) != 2 || d.Data[0].Text != `{"n":1}` || !slices.Contains(d.Facts, [2]string{"attempts", "5"}) {
-		t.Errorf("detail of a letter: %+v", d)
+		t.Errorf("detail of a dead letter: %+v", d)
 	}
 	long := `"` + strings.Repeat("y", 5000) + `"`
 	for i := range 12 {
@@ -282,8 +282,7 @@ func TestPageOfStreams(t *testing.T) {
 	}
 }
 
-// While Redis is gone errors say that the connection is lost; when it is back, so
-// are the answers.
+// While Redis is unavailable, errors wrap ErrLost. Afterwards the source works again.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -427,7 +426,7 @@ func checkDocument(t *testing.T, d *tui.Document) {
 	}
 }
 
-// checkHistory wants what happened to each task.
+// checkHistory checks the events of each task.
 func (w *environment) checkHistory(x tui.Execution) {
 	w.Helper()
 	var all []tui.Event
@@ -473,7 +472,7 @@ func (w *environment) checkHistory(x tui.Execution) {
 	}
 }
 
-// Where a state cannot be rebuilt, the history still tells which timers there are.
+// If the state cannot be rebuilt, the timers are taken from the history.
 func TestExecutionThatDiverges(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
@@ -498,7 +497,7 @@ func TestExecutionThatDiverges(t *testing.T) {
 	}
 }
 
-// Circuit breakers that are not closed are told by host, over all processes that make calls.
+// Notes list the open and half-open circuit breakers of all processes by host.
 func TestCircuits(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)

@@ -84,7 +84,7 @@ func (w *environment) cancels(term *terminal) {
 	term.shows("order-3")
 	term.keys("c")
 	term.shows("order-3 (waiting) ends", "tenant default")
-	// What cannot be undone needs more than enter.
+	// Enter does not confirm an action that cannot be undone.
 	term.keys("n")
 	term.shows("!(waiting) ends")
 	term.keys("c")

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/cmd"
 )
 
-// asFlunq makes this test's own program flunq.
+// asFlunq is the environment variable that makes the test program act as flunq.
 const asFlunq = "FLUNQ_TEST_AS_FLUNQ"
 
 func TestMain(m *testing.M) {
@@ -21,14 +21,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// terminal is a real one, in which flunq runs.
+// terminal is a real terminal in which flunq runs.
 type terminal struct {
 	testing.TB
 
 	socket string
 }
 
-// newTerminal runs flunq in a terminal of a size. Without tmux the test is skipped.
+// newTerminal runs flunq in a terminal. Without tmux it skips the test.
 func newTerminal(t testing.TB, width, height string, args ...string) *terminal {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -59,13 +59,13 @@ func (t *terminal) tmux(args ...string) string {
 	return string(out)
 }
 
-// keys presses keys, by tmux' names for them.
+// keys presses keys, by their names in tmux.
 func (t *terminal) keys(keys ...string) {
 	t.Helper()
 	t.tmux(append([]string{"send-keys"}, keys...)...)
 }
 
-// write types a text.
+// write types text.
 func (t *terminal) write(text string) {
 	t.Helper()
 	t.tmux("send-keys", "-l", text)
@@ -76,7 +76,7 @@ func (t *terminal) screen() string {
 	return t.tmux("capture-pane", "-p")
 }
 
-// shows waits until all of some texts are on the screen, and none of those with a "!".
+// shows waits until the screen contains all texts, and none of those that begin with "!".
 func (t *terminal) shows(texts ...string) {
 	t.Helper()
 	var screen, missing string
@@ -95,7 +95,7 @@ func (t *terminal) shows(texts ...string) {
 	t.Fatalf("%q is not so within %v on:\n%s", missing, patience, screen)
 }
 
-// over waits until flunq has ended, and the terminal with it.
+// over waits until flunq has ended.
 func (t *terminal) over() {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {

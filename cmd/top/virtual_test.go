@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/tui"
 )
 
-// The clock of a flunq dev can be moved on, and not back.
+// The clock of flunq dev can be moved forward but not back.
 func TestVirtualClock(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// ScanRequested parses the data of a TaskRequested in the form that the engine writes. For
-// a task, json.Unmarshal takes 1.6 µs, a scan 0.1 µs. The data must be valid JSON. For any
-// other form it returns false; then use json.Unmarshal. The result shares memory with data.
+// ScanRequested parses the data of a TaskRequested in the form that the engine writes, faster
+// than json.Unmarshal (see ScanCompleted). The data must be valid JSON. For any other form it
+// returns false; then use json.Unmarshal. The result shares memory with data.
 func ScanRequested(data []byte) (r Requested, ok bool) {
 	in := members{rest: data}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {

@@ -18,8 +18,8 @@ func EncodeTimer(t *Timer) []byte {
 // TimerText is EncodeTimer as a string.
 func TimerText(t *Timer) string { return string(EncodeTimer(t)) }
 
-// FiredText returns the same JSON of the data of a TimerFired as Encode, in about half the
-// time.
+// FiredText returns the same JSON of the data of a TimerFired as Encode, built like
+// EncodeTimer.
 func FiredText(f *Fired) string {
 	out, ok := appendTimer(make([]byte, 0, timerSize), &f.Timer)
 	if !ok || f.By != "" || !writable(f.ScheduledFor) || !writable(f.FiredAt) {
