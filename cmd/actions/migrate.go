@@ -215,7 +215,7 @@ func (out *Migration) misfit(err error, to side) error {
 	if div.Want.Type != "" {
 		decides = recording.Describe(div.Want)
 	}
-	out.Reason = fmt.Sprintf("event %d of its history is: %s; the new document decides: %s", div.Version, happened, decides)
+	out.Reason = fmt.Sprintf("event %d of its history is: %s; with the new document it would be: %s", div.Version, happened, decides)
 	if task := to.env.Definition().Task(event.ParseRun(out.Task).Ref); task != nil {
 		out.At = &task.Pos
 	}

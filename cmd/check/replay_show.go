@@ -221,9 +221,9 @@ func (r *replaying) sum(agreeing int) {
 	fmt.Fprintf(r.sh.Out, "%s: %s\n", history.Count(r.files, "recording"), strings.Join(counts, ", "))
 }
 
-// answer prints what a changed document would change: for new executions, and for running
+// impact prints what a changed document would change: for new executions, and for running
 // ones, which keep their document unless they are migrated.
-func (r *replaying) answer(agreeing int) {
+func (r *replaying) impact(agreeing int) {
 	out, on, name := r.sh.Out, r.sh.OutColor(), cli.Printable(r.source.Name)
 	readable := r.files - r.broken
 	if agreeing == readable {

@@ -26,7 +26,7 @@ func (s *searcher) write(got *searched) {
 	fmt.Fprintf(w, "%s: %s\n", cli.Printable(name), cli.Paint(s.sh.OutColor(), style, text))
 	s.writeCounts(w, got)
 	if len(got.Unmocked) > 0 {
-		fmt.Fprintf(w, "\n%s in %s no mock answers\n", cli.Paint(s.sh.OutColor(), cli.Yellow, "not evaluated:"), history.Count(got.UnmockedRuns, "run")+" with faults")
+		fmt.Fprintf(w, "\n%s %s, which make calls that no mock answers:\n", cli.Paint(s.sh.OutColor(), cli.Yellow, "not evaluated:"), history.Count(got.UnmockedRuns, "run")+" with faults")
 		for _, text := range got.Unmocked {
 			fmt.Fprintf(w, "  %s\n", cli.Printable(got.redact(text)))
 		}
@@ -192,7 +192,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 		s.writeStory(w, got, f)
 	}
 	s.writeDiffer(w, got, f)
-	say("repeat with: %s", s.repeat(got, f))
+	printf("repeat with: %s", s.repeat(got, f))
 }
 
 // companionCount describes in how many runs of flunq's built-in workflows something was found,
