@@ -20,7 +20,7 @@ func TestServeWaitsForRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	l.Close() // nobody answers there
+	l.Close() // nothing listens there
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	logs, log := io.Pipe()

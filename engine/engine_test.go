@@ -224,7 +224,7 @@ func TestDeadLetter(t *testing.T) {
 		}
 		for name, want := range map[string]string{"id": "broken", "attempts": "1", "service": "worker-service", "data": `{"task_id": 7}`} {
 			if got := deadLetters[0].Values[name]; got != want {
-				t.Errorf("%s of the letter is %v, want %s", name, got, want)
+				t.Errorf("%s of the dead letter is %v, want %s", name, got, want)
 			}
 		}
 	})

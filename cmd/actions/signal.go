@@ -47,7 +47,7 @@ func (s Signal) Refuse(x store.Execution) error {
 	case examine.Ended(x.Status) && s.Verb != "retry", string(already[s.Verb]) == x.Status:
 		return fmt.Errorf("execution %s is already %s", x.ID, x.Status)
 	default:
-		return fmt.Errorf("execution %s is %s: to %s it, it must be %s", x.ID, x.Status, s.Verb, oneOf(s.States))
+		return fmt.Errorf("execution %s is %s: to %s it, it must be %s", x.ID, x.Status, s.Verb, strings.Join(s.States, " or "))
 	}
 }
 
@@ -57,12 +57,4 @@ func (s Signal) Event(x store.Execution, reason, by string, now time.Time) event
 		ID: x.ID + "/" + s.Verb + "/" + strings.ToLower(rand.Text()), Source: decide.Prefix + "cli", Type: s.Type, Time: now,
 		Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID, Data: event.Encode(event.Ended{Reason: reason, By: by}),
 	}
-}
-
-func oneOf(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

@@ -1,5 +1,5 @@
-// Package bench measures the rates of the engine on a Redis, and beside them the rates of the bare
-// commands on the same Redis.
+// Package bench measures the rates of the engine on a Redis and compares them with the
+// rates of bare commands on the same Redis.
 package bench
 
 import (
@@ -14,18 +14,18 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Options select what is measured, and where.
+// Options select what is measured and where.
 type Options struct {
 	URL       string         // of the Redis
-	Own       bool           // the Redis is the bench's alone: it is flushed between scenarios
+	Own       bool           // nothing else uses the Redis: it is flushed between scenarios
 	Only      []string       // names of scenarios; empty: all
 	Duration  time.Duration  // of each measurement, approximately
-	Quick     bool           // small numbers, to check that everything works
+	Quick     bool           // small numbers, to check that the bench works
 	Timers    int            // pending timers in the scenario idle
 	Processes int            // processes that run the services; 0: this one
 	Engine    engine.Options // of the services, except names and tenants
 	Command   []string       // starts a process that calls RunServices
-	Profiles  string         // folder for profiles of this process; "" for none
+	Profiles  string         // folder for profiles of this process; "": none
 	Log       *slog.Logger   // of the services
 
 	// Progress, if set, is called with the progress of each measurement.
@@ -38,10 +38,10 @@ type Progress struct {
 	Number    int     // of the scenario, from 1
 	Of        int     // number of scenarios
 	Measuring string  // the measurement within the scenario
-	Share     float64 // done of that measurement, 0 to 1
+	Share     float64 // finished share of the measurement, 0 to 1
 }
 
-// Scenario is one of the things that are measured.
+// Scenario is a set of measurements.
 type Scenario struct {
 	Name, About string
 	measure     func(context.Context, *stage) error // adds the results to the stage
@@ -61,7 +61,8 @@ func Scenarios() []Scenario {
 	}
 }
 
-// Run measures. When ctx ends or an error occurs, the report contains the results so far.
+// Run runs the scenarios. If ctx ends or an error occurs, the report contains the results
+// so far.
 func Run(ctx context.Context, opts Options) (*Report, error) {
 	rdb, err := store.Dial(ctx, opts.URL)
 	if err != nil {
@@ -111,10 +112,10 @@ func (s *stage) run(ctx context.Context, sc Scenario) (err error) {
 	return sc.measure(ctx, s)
 }
 
-// tidyTime bounds the removal of a scenario's data.
+// tidyTime is the maximum time of removing the data of a scenario.
 const tidyTime = time.Minute
 
-// size returns a number of things, or a small one with Quick.
+// size returns the number usual, or quick with Quick.
 func (o Options) size(usual, quick int) int {
 	if o.Quick {
 		return quick

@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// detach protects a process from an interrupt at the keyboard: it is still needed to print results
-// and to clean up.
+// detach protects a process from an interrupt at the keyboard: printing results and
+// removing data still need it.
 func detach(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// drain measures how services work off a backlog.
+// drain measures how services process a backlog.
 type drain struct {
 	measuring string
-	of        string // the unit of the cost …
-	each      int    // … and its number per item of the backlog; 1 if 0
+	of        string // the unit of the cost
+	each      int    // units per item of the backlog; 0: 1
 	first     int    // size of the trial backlog
 	most      int
 	duty      duty
@@ -37,8 +37,8 @@ func perSecond(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// drain works off a small backlog, and then one sized for the duration. With an error, it returns
-// the result so far.
+// drain measures a small backlog and then one sized for the duration. With an error, it
+// returns the result so far.
 func (s *stage) drain(ctx context.Context, d drain) (drained, error) {
 	got, err := s.drainOnce(ctx, d, d.first)
 	if err != nil || s.opts.Quick {
@@ -49,7 +49,7 @@ func (s *stage) drain(ctx context.Context, d drain) (drained, error) {
 }
 
 func (s *stage) drainOnce(ctx context.Context, d drain, n int) (got drained, err error) {
-	s.tell(d.measuring, 0)
+	s.report(d.measuring, 0)
 	if err := s.fresh(ctx); err != nil {
 		return got, err
 	}
@@ -64,7 +64,7 @@ func (s *stage) drainOnce(ctx context.Context, d drain, n int) (got drained, err
 	before := s.read(ctx, c)
 	c.begin()
 	done, took, err := s.await(ctx, d.measuring, n, func(ctx context.Context) (int, error) { return d.count(ctx, n) })
-	// An interrupted measurement has a result, too.
+	// An interrupted measurement has a result too.
 	after := s.read(context.WithoutCancel(ctx), c)
 	return drained{done, took, cost(d.of, done*max(d.each, 1), before, after, c)}, err
 }

@@ -32,7 +32,7 @@ func (s workflows) http(ctx context.Context) error {
 	return err
 }
 
-// answering starts a server on a free port of this machine that gives a fixed answer.
+// answering starts a server with a fixed response on a free port of this machine.
 func answering(ctx context.Context) (url string, stop func(), err error) {
 	var listening net.ListenConfig
 	l, err := listening.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func answering(ctx context.Context) (url string, stop func(), err error) {
 // calls sends requests to a server, as many at once as there are executors, and returns the rate.
 func (s workflows) calls(ctx context.Context, url string) (float64, error) {
 	const measuring = "the limit: calls"
-	s.tell(measuring, 0)
+	s.report(measuring, 0)
 	clients := max(s.opts.Engine.Executors, 1)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	defer client.CloseIdleConnections()

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// idle measures what services cost that have nothing to do.
+// idle measures the cost of idle services.
 type idle struct{ *stage }
 
-// measure measures the cost of waiting for many timers of which none is due.
+// measure measures the cost of waiting for many timers, none of which is due.
 func (s idle) measure(ctx context.Context) error {
 	if err := s.fresh(ctx); err != nil {
 		return err
@@ -20,7 +20,7 @@ func (s idle) measure(ctx context.Context) error {
 	n, measuring := s.opts.Timers, fmt.Sprintf("%d pending timers", s.opts.Timers)
 	const part = 20_000
 	for from := 0; from < n; from += part {
-		s.tell(measuring, float64(from)/float64(n))
+		s.report(measuring, float64(from)/float64(n))
 		at := func(i int) time.Time { return due.Add(time.Duration(from+i) * 10 * time.Millisecond) }
 		if err := s.set(ctx, timersKey, min(part, n-from), at); err != nil {
 			return err
@@ -57,9 +57,9 @@ type waited struct {
 	redis, services float64 // percent of a core
 }
 
-// waiting measures services that wait while nothing else happens.
+// waiting measures services while nothing happens.
 func (s idle) waiting(ctx context.Context, measuring string, d duty) (w waited, err error) {
-	s.tell(measuring, 0)
+	s.report(measuring, 0)
 	c := &services{begin: func() {}, end: func() error { return nil }}
 	if d.Timers {
 		if c, err = s.startServices(ctx, d); err != nil {
@@ -72,7 +72,7 @@ func (s idle) waiting(ctx context.Context, measuring string, d duty) (w waited, 
 	if s.opts.Quick {
 		settle = 0
 	}
-	if err := pause(ctx, settle); err != nil { // one-time work is done
+	if err := pause(ctx, settle); err != nil { // for one-time work
 		return w, err
 	}
 	before, began := s.read(ctx, c), time.Now()
@@ -84,7 +84,7 @@ func (s idle) waiting(ctx context.Context, measuring string, d duty) (w waited, 
 	after := s.read(ctx, c)
 	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
 	return waited{
-		commands: max(float64(after.commands-before.commands-1), 0) / took.Seconds(), // without the command of the reading itself
+		commands: max(float64(after.commands-before.commands-1), 0) / took.Seconds(), // without the command that reads the counters
 		trips:    max(float64(after.tripsOf(c)-before.tripsOf(c)), 0) / took.Seconds(),
 		redis:    share(after.cpu - before.cpu), services: share(used),
 	}, nil

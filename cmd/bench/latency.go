@@ -12,34 +12,34 @@ import (
 	"flunq.io/flunq/engine/dsl"
 )
 
-// latency measures how long a workflow of one task takes, and what it takes at least.
+// latency measures how long a workflow of one task takes, and the minimum.
 type latency struct{ *stage }
 
-// measure measures the duration of a one-task workflow: one at a time, many at a time, and beside a
-// load of another tenant.
+// measure measures the duration of a one-task workflow: one at a time, many at a time, and
+// under load of another tenant.
 func (s latency) measure(ctx context.Context) error {
 	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
 	if err != nil {
 		return err
 	}
-	for _, abreast := range []int{1, s.opts.size(50, 5)} {
-		name := fmt.Sprintf("%d at a time", abreast)
-		bare, err := s.relayed(ctx, abreast)
+	for _, lanes := range []int{1, s.opts.size(50, 5)} {
+		name := fmt.Sprintf("%d at a time", lanes)
+		bare, err := s.relayed(ctx, lanes)
 		if err != nil {
 			return err
 		}
-		got, err := s.timeStarts(ctx, def, name, abreast)
+		got, err := s.timeStarts(ctx, def, name, lanes)
 		if err != nil {
 			return err
 		}
 		limit := bare.result("")
 		s.add(got.result(name).beside(limit.P50, fmt.Sprintf("four hops of bare commands (p99 %.2f ms)", limit.P99)))
 	}
-	return s.crowd(ctx)
+	return s.loaded(ctx)
 }
 
-// timeStarts runs executions in parallel lanes, and measures from the start of each until a reader
-// sees its end.
+// timeStarts runs executions in parallel lanes and measures from the start of each until a
+// reader receives its end.
 func (s latency) timeStarts(ctx context.Context, def *dsl.Definition, name string, lanes int) (got times, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func (l *pendingStart) end(id string) {
 	}
 }
 
-// race runs operations in lanes for the duration, each after the previous one has ended, and
-// returns their latencies. ends maps an entry of the stream to the operation that it ends.
+// race runs operations in parallel lanes, in each lane one after the other, and returns
+// their latencies. ends maps an entry of the stream to the operation that it ends.
 func (s latency) race(ctx context.Context, name string, lanes int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (times, error) {
 	span := s.opts.Duration
 	timed, cancel := context.WithTimeout(ctx, span+stalled)
@@ -99,11 +99,11 @@ func (s latency) race(ctx context.Context, name string, lanes int, stream string
 			for i := 0; (i < 2 || time.Since(began) < span) && errs[lane] == nil; i++ {
 				var took time.Duration
 				took, errs[lane] = starts.run(timed, fmt.Sprintf("x%d-%d", lane, i), start)
-				if i > 0 { // the first one wakes idle services
+				if i > 0 { // the first one is slow, since it wakes idle services
 					results[lane] = append(results[lane], took)
 				}
 				if lane == 0 {
-					s.tell(name, float64(time.Since(began))/float64(span))
+					s.report(name, float64(time.Since(began))/float64(span))
 				}
 			}
 		})
@@ -153,11 +153,12 @@ func (s latency) watch(ctx context.Context, stream string, ends func(redis.XMess
 	return nil
 }
 
-// hops is the number of streams that an event passes from start to end: to the worker, to the
-// executor, to the worker, to the reader.
+// hops is the number of deliveries from start to end: to the worker, the executor, the
+// worker and the reader.
 const hops = 4
 
-// relayed measures the same with bare commands: each hop is a blocking read and a script.
+// relayed measures the minimum with bare commands: each hop is a blocking read and a
+// script.
 func (s latency) relayed(ctx context.Context, lanes int) (got times, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return nil, err
@@ -189,7 +190,7 @@ func (s latency) relayed(ctx context.Context, lanes int) (got times, err error) 
 	return got, err
 }
 
-// relay moves each entry from one stream to the next, with a step script each.
+// relay moves each entry from one stream to the next by a step script.
 func (s latency) relay(ctx context.Context, from, to string) error {
 	for ctx.Err() == nil {
 		read, err := s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{

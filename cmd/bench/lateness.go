@@ -18,21 +18,21 @@ type plan struct {
 	first  time.Time
 	apart  time.Duration
 	n      int
-	offset time.Duration // of Redis' clock ahead of this machine's
-	crowd  int           // timers of another tenant that are due at once in the middle
+	offset time.Duration // Redis' clock minus that of this machine
+	load   int           // timers of another tenant that are due at the same time, in the middle
 }
 
 func (p plan) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
 
-// lead is how long before the first due time the timers are set. It is extended to at most mostLead
-// if setting them takes longer.
+// lead is how long before the first due time the timers are set. It is extended up to
+// mostLead if setting them takes longer.
 const (
 	lead     = 500 * time.Millisecond
 	mostLead = 30 * time.Second
 )
 
-// lateness measures from due times until the events arrive at a reader, at a rate, and compares
-// with a bare loop.
+// lateness measures the time from due times until the events arrive at a reader, and that
+// of a bare loop.
 func (s timers) lateness(ctx context.Context, rate int) error {
 	p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()), 1)}
 	bare, err := s.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), s.rawKey("timers"), s.limits().rawClock)
@@ -60,12 +60,13 @@ func (s timers) services(ctx context.Context, _ plan) error {
 	return c.end()
 }
 
-// crowded measures lateness while many timers of another tenant are due at once, and without them.
-func (s timers) crowded(ctx context.Context) error {
-	rate, crowd := s.opts.size(1000, 200), s.opts.size(10_000, 500)
+// loaded measures lateness while many timers of another tenant are due at the same time,
+// and without them.
+func (s timers) loaded(ctx context.Context) error {
+	rate, load := s.opts.size(1000, 200), s.opts.size(10_000, 500)
 	var both [2]Result
-	for i, n := range []int{0, crowd} {
-		p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()/2), 1), crowd: n}
+	for i, n := range []int{0, load} {
+		p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()/2), 1), load: n}
 		name := fmt.Sprintf("lateness at %d/s under load of another tenant", rate)
 		got, err := s.observe(ctx, p, name, timersKey, s.services)
 		if err != nil {
@@ -73,13 +74,13 @@ func (s timers) crowded(ctx context.Context) error {
 		}
 		both[i] = got.result(name)
 	}
-	s.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d timers of another tenant (p99 %.2f ms)", crowd, both[0].P99)))
+	s.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d timers of another tenant (p99 %.2f ms)", load, both[0].P99)))
 	return nil
 }
 
 // observe sets the timers, starts fire, and measures when the events arrive.
 func (s timers) observe(ctx context.Context, p plan, measuring, key string, fire func(context.Context, plan) error) (got times, err error) {
-	s.tell(measuring, 0)
+	s.report(measuring, 0)
 	if p.offset, err = s.clockOffset(ctx); err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func (s timers) observe(ctx context.Context, p plan, measuring, key string, fire
 		if wait > mostLead {
 			return nil, fmt.Errorf("setting %d timers took %v too long", p.n, late)
 		}
-		if late, err = s.plant(ctx, &p, key, wait); err != nil {
+		if late, err = s.schedule(ctx, &p, key, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -100,28 +101,28 @@ func (s timers) observe(ctx context.Context, p plan, measuring, key string, fire
 	return got, errors.Join(err, <-done)
 }
 
-// plant sets the timers, the first of which is due after wait, and returns by how much that was too
-// late.
-func (s timers) plant(ctx context.Context, p *plan, key string, wait time.Duration) (late time.Duration, err error) {
+// schedule sets the timers, the first of which is due after wait. It returns how late it
+// was done.
+func (s timers) schedule(ctx context.Context, p *plan, key string, wait time.Duration) (late time.Duration, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return 0, err
 	}
-	p.first = time.Now().Add(p.offset + wait + time.Duration(p.n+p.crowd)*setTime).Truncate(time.Microsecond)
+	p.first = time.Now().Add(p.offset + wait + time.Duration(p.n+p.load)*setTime).Truncate(time.Microsecond)
 	if err := s.set(ctx, key, p.n, p.due); err != nil {
 		return 0, err
 	}
 	others := *s.stage
-	others.tenant = s.tenant + crowdSuffix
-	if err := others.set(ctx, key, p.crowd, func(int) time.Time { return p.due(p.n / 2) }); err != nil {
+	others.tenant = s.tenant + loadSuffix
+	if err := others.set(ctx, key, p.load, func(int) time.Time { return p.due(p.n / 2) }); err != nil {
 		return 0, err
 	}
 	return time.Since(p.first.Add(-p.offset)), nil
 }
 
-// crowdSuffix ends the name of the tenant with many timers at once.
-const crowdSuffix = "-crowd"
+// loadSuffix ends the name of the tenant that causes load.
+const loadSuffix = "-load"
 
-// setTime is an upper bound for setting one timer.
+// setTime is an upper bound of the time to set one timer.
 const setTime = 40 * time.Microsecond
 
 // arrivals reads the tenant's stream until all timers have fired.
@@ -143,7 +144,7 @@ func (s timers) arrivals(ctx context.Context, p plan, measuring string) (times, 
 				out = append(out, at.Sub(p.due(i)))
 			}
 		}
-		s.tell(measuring, float64(len(out))/float64(p.n))
+		s.report(measuring, float64(len(out))/float64(p.n))
 	}
 	return out, nil
 }
@@ -158,8 +159,8 @@ func fires(entry redis.XMessage) (int, bool) {
 	return i, err == nil
 }
 
-// rawClock fires due timers with bare commands: it waits for the next one, and calls a script with
-// all that are due.
+// rawClock fires timers with bare commands: it waits for the next one and fires all that
+// are due.
 func (s limits) rawClock(ctx context.Context, p plan) error {
 	key := s.rawKey("timers")
 	for fired := 0; fired < p.n; {
@@ -179,7 +180,7 @@ func (s limits) rawClock(ctx context.Context, p plan) error {
 	return nil
 }
 
-// rawNamed fires timers with events that name them.
+// rawNamed fires timers with events that identify them.
 func (s limits) rawNamed(ctx context.Context, key string, due []redis.Z, from int) error {
 	if len(due) == 0 {
 		return nil
@@ -195,11 +196,11 @@ func (s limits) rawNamed(ctx context.Context, key string, due []redis.Z, from in
 	return err //nolint:wrapcheck // the caller adds the context
 }
 
-// clockOffset returns how far Redis' clock is ahead of this machine's, from the fastest of several
-// answers.
+// clockOffset returns Redis' clock minus that of this machine, by the fastest of several
+// replies.
 func (s timers) clockOffset(ctx context.Context) (offset time.Duration, err error) {
 	if s.opts.Own {
-		return 0, nil // the same machine, the same clock
+		return 0, nil // the same machine has the same clock
 	}
 	best := time.Hour
 	for range 20 {

@@ -11,13 +11,13 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// limits measures the bare commands that the services send: the engine cannot be faster.
+// limits measures the bare commands that the services send, which the engine cannot exceed.
 type limits struct{ *stage }
 
 func (s *stage) limits() limits { return limits{s} }
 
-// measure measures bare commands: one client sends pipelines, each after the reply to the previous one.
-// It returns the rate.
+// measure returns the rate of bare commands. One client sends pipelines, each after the
+// reply to the previous one.
 func (s limits) measure(ctx context.Context, what string, n int, measure func(limits, context.Context, int) (time.Duration, error)) (float64, error) {
 	once := func(n int) (float64, error) {
 		if err := s.fresh(ctx); err != nil {
@@ -29,12 +29,12 @@ func (s limits) measure(ctx context.Context, what string, n int, measure func(li
 		}
 		return perSecond(n, took), nil
 	}
-	s.tell("the limit: "+what, 0)
+	s.report("the limit: "+what, 0)
 	rate, err := once(n)
 	if err != nil || s.opts.Quick {
 		return rate, err
 	}
-	s.tell("the limit: "+what, 0.5)
+	s.report("the limit: "+what, 0.5)
 	return once(min(max(n, int(rate*s.opts.Duration.Seconds()/4)), mostRaw))
 }
 
@@ -53,7 +53,7 @@ func (s limits) members(n int) []string {
 	return out
 }
 
-// rawSet sends the ZADD of each timer, a batch in a pipeline.
+// rawSet sends the ZADD of each timer, in pipelines.
 func (s limits) rawSet(ctx context.Context, n int) (time.Duration, error) {
 	members, key := s.members(n), s.rawKey("timers")
 	began := time.Now()
@@ -69,7 +69,7 @@ func (s limits) rawSet(ctx context.Context, n int) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// rawRegister reads the events, sends the ZADD of each timer, and acknowledges.
+// rawRegister reads the events, sends the ZADD of each timer and acknowledges.
 func (s limits) rawRegister(ctx context.Context, n int) (time.Duration, error) {
 	members, key := s.members(n), s.rawKey("timers")
 	at := time.Now()
@@ -83,7 +83,7 @@ func (s limits) rawRegister(ctx context.Context, n int) (time.Duration, error) {
 	}, true)
 }
 
-// consume reads the tenant's stream to its end, and sends the commands for each entry.
+// consume reads the stream of the tenant to its end and sends the commands for each entry.
 func (s limits) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) {
 	stream := s.streamKey()
 	if err := s.rdb.XGroupCreate(ctx, stream, rawGroup, "0").Err(); err != nil {
@@ -129,7 +129,7 @@ end
 return now[1]
 `)
 
-// rawFire removes due timers from a set and publishes them, one script per batch.
+// rawFire removes due timers from a set and publishes their events, one script per batch.
 func (s limits) rawFire(ctx context.Context, n int) (time.Duration, error) {
 	key := s.rawKey("timers")
 	if err := s.set(ctx, key, n, func(i int) time.Time { return time.UnixMicro(int64(i)) }); err != nil {
@@ -149,7 +149,7 @@ func (s limits) rawFire(ctx context.Context, n int) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// rawPublish fires members of a set of timers.
+// rawPublish fires timers.
 func (s limits) rawPublish(ctx context.Context, key string, due []redis.Z) error {
 	fields := s.fired().Fields()
 	args := make([]any, 0, 1+len(fields)+len(due))
@@ -163,8 +163,9 @@ func (s limits) rawPublish(ctx context.Context, key string, due []redis.Z) error
 	return rawFireScript.Run(ctx, s.rdb, []string{key, s.streamKey()}, args...).Err()
 }
 
-// rawStepScript is a transition: it checks the version, writes the state, an entry of the history
-// and an event, and acknowledges the message. KEYS: stream, execution, history, output stream.
+// rawStepScript is a minimal transition: it checks the version, writes the state, an entry
+// of the history and an event, and acknowledges the message. KEYS: stream, execution,
+// history, output stream.
 // ARGV: group, entry, version, then the event's fields.
 //
 //nolint:gochecknoglobals // see rawFireScript

@@ -11,10 +11,10 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// memory measures how many bytes in Redis a timer, an event and an execution take.
+// memory measures how many bytes of Redis a timer, an event and an execution take.
 type memory struct{ *stage }
 
-// measure measures the bytes per item in Redis, and the size of its text.
+// measure measures the bytes per item and the size of its text.
 func (s memory) measure(ctx context.Context) error {
 	if !s.read(ctx, nil).known {
 		s.add(Result{Name: "not reported by this Redis", Unit: "bytes"})
@@ -28,7 +28,7 @@ func (s memory) measure(ctx context.Context) error {
 	return nil
 }
 
-// grown returns by how many bytes Redis grows during do.
+// grown returns by how many bytes do increases the memory of Redis.
 func (s memory) grown(ctx context.Context, do func() error) (float64, error) {
 	if err := s.fresh(ctx); err != nil {
 		return 0, err
@@ -41,7 +41,7 @@ func (s memory) grown(ctx context.Context, do func() error) (float64, error) {
 }
 
 func (s memory) ofTimers(ctx context.Context) error {
-	s.tell("pending timers", 0)
+	s.report("pending timers", 0)
 	n, due := s.opts.size(100_000, 1000), time.Now().Add(24*time.Hour)
 	at := func(i int) time.Time { return due.Add(time.Duration(i) * time.Millisecond) }
 	bytes, err := s.grown(ctx, func() error { return s.set(ctx, timersKey, n, at) })
@@ -54,7 +54,7 @@ func (s memory) ofTimers(ctx context.Context) error {
 }
 
 func (s memory) ofEvents(ctx context.Context) error {
-	s.tell("events of the stream", 0)
+	s.report("events of the stream", 0)
 	n := s.opts.size(20_000, 1000)
 	bytes, err := s.grown(ctx, func() error { return s.publish(ctx, n, s.requested) })
 	if err != nil {
@@ -96,7 +96,7 @@ func (s memory) ofExecutions(ctx context.Context) error {
 	return nil
 }
 
-// written returns the size of one execution's fields and history as text.
+// written returns the size of the fields and the history of an execution as text.
 func (s memory) written(ctx context.Context) (float64, error) {
 	const id = "x0000001"
 	key := store.Keys{}.Execution(s.tenant, id)

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// trips counts the round trips of a client; a pipeline is one.
+// trips counts the round trips of a client. A pipeline is one.
 type trips struct{ n atomic.Int64 }
 
 // DialHook returns next unchanged.
@@ -90,8 +90,8 @@ func (s *stage) read(ctx context.Context, c *services) reading {
 	return r
 }
 
-// tripsOf returns the round trips of the services; for services in other processes, the reads that
-// Redis counted.
+// tripsOf returns the round trips of the services. For services in other processes these
+// are the reads that Redis has counted.
 func (r reading) tripsOf(c *services) int64 {
 	if c != nil && c.within() {
 		return r.trips
@@ -152,7 +152,7 @@ func worked(pid int) (time.Duration, bool) {
 		return 0, false
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest) // from the third field on
+	fields := strings.Fields(rest) // the third field and later ones
 	var ticks int64
 	for _, i := range []int{11, 12} { // utime and stime
 		if i >= len(fields) {

@@ -32,7 +32,7 @@ type Head struct {
 type Settings struct {
 	Server     string `json:"server"` // the Redis: "own" or its address
 	AppendOnly string `json:"append_only"`
-	Processes  int    `json:"processes"` // of the services; 0: they run in the bench itself
+	Processes  int    `json:"processes"` // of the services; 0: the process of the bench
 	Workers    int    `json:"workers"`
 	Executors  int    `json:"executors"`
 	Timers     int    `json:"timers"`
@@ -42,8 +42,7 @@ type Settings struct {
 	Quick      bool   `json:"quick,omitempty"`
 }
 
-// Result is one figure and the limit of the machine. Depending on its kind, it is a rate, a time or
-// a size.
+// Result is a figure and the limit of the machine. The figure is a rate, a time or a size.
 type Result struct {
 	Scenario string `json:"scenario"`
 	Name     string `json:"name"`
@@ -52,12 +51,12 @@ type Result struct {
 	Rate  float64 `json:"rate,omitempty"`
 	P50   float64 `json:"p50,omitempty"`
 	P99   float64 `json:"p99,omitempty"`
-	Least float64 `json:"least,omitempty"` // of times, the shortest …
-	Most  float64 `json:"most,omitempty"`  // … and the longest
+	Least float64 `json:"least,omitempty"` // the shortest time
+	Most  float64 `json:"most,omitempty"`  // the longest time
 	Bytes float64 `json:"bytes,omitempty"`
 
-	// Limit is the figure of bare commands in the same run, 0 if there is none; Ratio is the figure
-	// as a share of it.
+	// Limit is the figure of bare commands in the same run, 0 if there is none. For Ratio
+	// see beside.
 	Limit   float64 `json:"limit"`
 	LimitOf string  `json:"limit_of"`
 	Ratio   float64 `json:"ratio"`
@@ -66,18 +65,18 @@ type Result struct {
 	Cost      *Cost    `json:"cost,omitempty"`
 	Histogram []Bucket `json:"histogram,omitempty"`
 
-	lessIsBetter bool // the rate is a cost: less is better
+	lessIsBetter bool // the rate is a cost
 }
 
 // Cost is the cost of one unit.
 type Cost struct {
 	Of         string    `json:"of"`                     // the unit
 	RedisCPU   float64   `json:"redis_cpu_us"`           // microseconds
-	CPU        float64   `json:"cpu_us,omitempty"`       // microseconds of the services' processes, if the system reports it
-	Commands   float64   `json:"commands"`               // including those within scripts
+	CPU        float64   `json:"cpu_us,omitempty"`       // microseconds of the processes of the services, if known
+	Commands   float64   `json:"commands"`               // including those of scripts
 	RoundTrips float64   `json:"round_trips"`            // of the services; a pipeline is one
 	Allocated  float64   `json:"allocated,omitempty"`    // bytes in this process, if the services run in it
-	Top        []Command `json:"top_commands,omitempty"` // the most expensive ones
+	Top        []Command `json:"top_commands,omitempty"` // the most expensive commands
 }
 
 // Command is a command's share of a Cost. The share of a script includes its commands.
@@ -105,7 +104,8 @@ func (r Result) Figure() float64 {
 	}
 }
 
-// beside adds a limit: rates are a share of it; times, sizes and costs are a multiple.
+// beside sets the limit and the ratio: for rates the figure divided by the limit, for
+// times, sizes and costs the limit divided by the figure.
 func (r Result) beside(limit float64, of string) Result {
 	r.Limit, r.LimitOf = limit, of
 	switch figure := r.Figure(); {
@@ -133,14 +133,14 @@ func head(ctx context.Context, rdb wire.Redis, opts Options) Head {
 	if opts.Own {
 		h.Settled.Server = "own"
 	}
-	// A Redis that does not report its version can be measured, too.
+	// A Redis that does not report its version can be measured too.
 	if server, err := store.New(rdb, store.Options{}).Server(ctx); err == nil {
 		h.Redis, h.Settled.AppendOnly = server.Version, server.AppendOnly
 	}
 	return h
 }
 
-// processor returns Linux's name of the first core.
+// processor returns the name of the first core on Linux.
 func processor() string {
 	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {

@@ -27,7 +27,7 @@ type Server struct {
 	gone    chan struct{}
 }
 
-// The number of ports to try, and how long a server may take to answer.
+// The number of ports to try, and how long a server may take to start.
 const (
 	portAttempts = 5
 	startTime    = time.Minute
@@ -70,7 +70,7 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 	}
 	s := &Server{
 		URL: "redis://127.0.0.1:" + port, folder: folder, config: config, gone: make(chan struct{}),
-		// The context does not end it: cleaning up after an interrupt needs it.
+		// An interrupt must not end the server, since cleaning up needs it.
 		command: exec.CommandContext(context.WithoutCancel(ctx), binary, args...),
 	}
 	detach(s.command)
@@ -80,7 +80,7 @@ func launch(ctx context.Context, binary, fsync string) (*Server, error) {
 	}
 	go func() {
 		defer close(s.gone)
-		_ = s.command.Wait() // it is killed at the end
+		_ = s.command.Wait() // Close kills it
 	}()
 	if err := s.answers(ctx); err != nil {
 		s.Close()
@@ -109,8 +109,8 @@ func (s *Server) answers(ctx context.Context) error {
 	}
 }
 
-// own checks that this server answers: another program may have taken the port first, and its data
-// must not be touched.
+// own checks that this server answers. Another program may have taken the port, and its
+// data must not be changed.
 func (s *Server) own(ctx context.Context) error {
 	rdb, err := store.Dial(ctx, s.URL)
 	if err != nil {

@@ -21,16 +21,16 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// duty tells a process which services to run, and how.
+// duty is the request to run services in a process.
 type duty struct {
 	URL       string   `json:"url"`
 	Tenant    string   `json:"tenant"`
-	Others    []string `json:"others"` // further tenants
+	Others    []string `json:"others"` // other tenants
 	Workers   bool     `json:"workers"`
 	Executors bool     `json:"executors"`
 	Timers    bool     `json:"timers"`
-	Remote    bool     `json:"remote"` // pure tasks go through the stream, too
-	Idle      bool     `json:"idle"`   // reads block as long as in a deployment, since stopping them may take long
+	Remote    bool     `json:"remote"` // pure tasks also go through the stream
+	Idle      bool     `json:"idle"`   // reads block as long as in a deployment; stopping may take long
 }
 
 // engine returns an engine with the services of a duty.
@@ -48,15 +48,15 @@ func (d duty) engine(rdb wire.Redis, opts engine.Options) (*engine.Engine, error
 	if !d.Idle {
 		opts.Block(shortBlock)
 	} else if !d.Workers {
-		opts.Retention = engine.Retention{} // trimming is not part of a timer service's work
+		opts.Retention = engine.Retention{} // timer services do not trim
 	}
 	return engine.New(rdb, opts)
 }
 
-// shortBlock is how long reads block while a caller waits for the services to stop.
+// shortBlock is how long reads block if stopping should be quick.
 const shortBlock = 100 * time.Millisecond
 
-// services are the running services of a duty, in this process or in others.
+// services are the running services of a duty, in this process or others.
 type services struct {
 	trips trips // of the services of this process
 
@@ -68,7 +68,7 @@ type services struct {
 // within reports whether the services run in this process.
 func (c *services) within() bool { return len(c.pids) == 0 }
 
-// startServices prepares services and returns them; begin and end control them.
+// startServices prepares services. The caller must call begin to run and end to stop them.
 func (s *stage) startServices(ctx context.Context, d duty) (*services, error) {
 	d.URL, d.Tenant = s.opts.URL, s.tenant
 	if s.opts.Processes > 0 {
@@ -95,8 +95,8 @@ func (s *stage) startServices(ctx context.Context, d duty) (*services, error) {
 	return c, e.Prepare(ctx)
 }
 
-// processes starts services in separate processes, each with the whole duty. The duty is sent over
-// standard input, where others cannot see the password of a Redis.
+// processes starts services in separate processes, each with the whole duty. It sends the
+// duty over standard input, so that other users cannot see the password of Redis.
 func (s *stage) processes(ctx context.Context, d duty) (*services, error) {
 	c := &services{}
 	var inputs []io.WriteCloser
@@ -137,7 +137,7 @@ func (s *stage) processes(ctx context.Context, d duty) (*services, error) {
 	return c, nil
 }
 
-// send sends a process its duty, and waits until it is ready.
+// send sends a process its duty and waits until the process is ready.
 func (d duty) send(in io.Writer, out io.Reader) error {
 	if err := json.NewEncoder(in).Encode(d); err != nil {
 		return fmt.Errorf("send a process its services: %w", err)
@@ -148,7 +148,7 @@ func (d duty) send(in io.Writer, out io.Reader) error {
 	return nil
 }
 
-// RunServices runs the services that a bench in another process requests on in, until in ends.
+// RunServices runs the services that a bench in another process requests, until in ends.
 func RunServices(ctx context.Context, in io.Reader, out io.Writer, opts engine.Options, log *slog.Logger) error {
 	lines := bufio.NewReader(in)
 	text, err := lines.ReadBytes('\n')
@@ -175,7 +175,7 @@ func RunServices(ctx context.Context, in io.Reader, out io.Writer, opts engine.O
 		return fmt.Errorf("report readiness: %w", err)
 	}
 	if _, err := lines.ReadString('\n'); err != nil {
-		return nil // nothing was requested
+		return nil // the bench has ended
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

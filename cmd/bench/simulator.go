@@ -79,7 +79,7 @@ func (s simulator) measure(ctx context.Context) error {
 	return nil
 }
 
-// search runs the search of flunq sim --faults none, on one core.
+// search runs the search of flunq sim --faults none on one core.
 func (s simulator) search(ctx context.Context, cfg sim.Config) (drained, error) {
 	began := time.Now()
 	over := func() bool { return time.Since(began) >= s.opts.Duration }
@@ -87,7 +87,7 @@ func (s simulator) search(ctx context.Context, cfg sim.Config) (drained, error) 
 		Config: cfg, First: 1, Last: math.MaxInt32, Parallel: 1,
 		More: func() bool { return !over() },
 		Progress: func(search.Progress) {
-			s.tell("executions of a search", float64(time.Since(began))/float64(s.opts.Duration))
+			s.report("executions of a search", float64(time.Since(began))/float64(s.opts.Duration))
 		},
 	}
 	r, err := base.Run(ctx)
@@ -112,7 +112,7 @@ func (s simulator) seeds(ctx context.Context, measuring string, run func(context
 			return drained{}, err
 		}
 		took := time.Since(began)
-		if s.tell(measuring, float64(took)/float64(s.opts.Duration)); took >= s.opts.Duration {
+		if s.report(measuring, float64(took)/float64(s.opts.Duration)); took >= s.opts.Duration {
 			return drained{n: n, took: took}, nil
 		}
 	}
@@ -127,7 +127,8 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// decideAll decides one execution from start to end; a timer fires as soon as it is requested.
+// decideAll decides an execution from start to end. Timers fire as soon as they are
+// requested.
 func decideAll(env *decide.Env, at time.Time) error {
 	doc := env.Definition().Document
 	started := event.Event{
@@ -149,7 +150,7 @@ func decideAll(env *decide.Env, at time.Time) error {
 	return nil
 }
 
-// decideOne decides what follows from an event, and returns the timers that fire next.
+// decideOne applies an event and returns the events of the requested timers.
 func decideOne(env *decide.Env, state *decide.State, e event.Event) (fired []event.Event, err error) {
 	var d decide.Decision
 	if _, err := state.Apply(env, e, &d); err != nil {
@@ -173,7 +174,7 @@ func decideOne(env *decide.Env, state *decide.State, e event.Event) (fired []eve
 	return fired, nil
 }
 
-// firing returns the event of a timer that an event requests.
+// firing returns the event of a timer, given the event that requests it.
 func firing(e event.Event) (event.Event, error) {
 	var t event.Timer
 	if err := decide.DecodeData(e, &t); err != nil {

@@ -16,14 +16,14 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// stage is a running scenario with a tenant of its own: it prepares Redis, starts the
-// services, gives them work, waits until it is done, and collects the results.
+// stage is a running scenario with its own tenant. It prepares Redis, starts the services,
+// gives them work, waits until the work is done, and collects the results.
 type stage struct {
 	opts    Options
 	rdb     wire.Redis // of the bench, not of the services
 	store   *store.Store
 	tenant  string
-	before  int64 // timers that existed before
+	before  int64 // number of timers that existed before
 	results []Result
 
 	progress Progress
@@ -41,7 +41,7 @@ var timersKey = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
 
 func (s *stage) streamKey() string { return store.Keys{}.Stream(s.tenant) }
 
-// rawKey returns a key for the bench's own data.
+// rawKey returns a key for data of the bench itself.
 func (s *stage) rawKey(name string) string { return store.Keys{}.Tenant(s.tenant) + ":raw:" + name }
 
 func (s *stage) add(r Result) {
@@ -49,15 +49,15 @@ func (s *stage) add(r Result) {
 	s.results = append(s.results, r)
 }
 
-// tell reports the progress of a measurement.
-func (s *stage) tell(measuring string, share float64) {
+// report reports the progress of a measurement.
+func (s *stage) report(measuring string, share float64) {
 	s.progress.Measuring, s.progress.Share = measuring, min(max(share, 0), 1)
 	if s.opts.Progress != nil {
 		s.opts.Progress(s.progress)
 	}
 }
 
-// fresh removes earlier data, and creates a stream with its groups.
+// fresh removes earlier data and creates the stream with its groups.
 func (s *stage) fresh(ctx context.Context) error {
 	if err := s.clear(ctx); err != nil {
 		return err
@@ -71,7 +71,8 @@ func (s *stage) fresh(ctx context.Context) error {
 	return stream.New(s.store).Groups(ctx, s.tenant)
 }
 
-// clear removes everything that the stage has written, and nothing else.
+// clear removes everything that the stage has written and, unless the Redis is its own,
+// nothing else.
 func (s *stage) clear(ctx context.Context) error {
 	if s.opts.Own {
 		if err := s.rdb.FlushDB(ctx).Err(); err != nil {
@@ -80,7 +81,7 @@ func (s *stage) clear(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	for _, tenant := range []string{s.tenant, s.tenant + crowdSuffix} {
+	for _, tenant := range []string{s.tenant, s.tenant + loadSuffix} {
 		err = errors.Join(err, s.clearTimers(ctx, tenant))
 		keys := s.rdb.Scan(ctx, 0, store.Keys{}.Tenant(tenant)+":*", page).Iterator()
 		for keys.Next(ctx) {
@@ -94,7 +95,7 @@ func (s *stage) clear(ctx context.Context) error {
 	return nil
 }
 
-// clearTimers removes a tenant's timers from the set of all timers.
+// clearTimers removes the timers of a tenant from the set of all timers.
 func (s *stage) clearTimers(ctx context.Context, tenant string) error {
 	mine := `*"tenant_id":"` + tenant + `"*`
 	var members []any
@@ -123,8 +124,8 @@ func (s *stage) clearTimers(ctx context.Context, tenant string) error {
 // page is the number of items read or sent at once.
 const page = 500
 
-// await polls count until it reaches want, and returns how long that took. With an error, it
-// returns the count so far. It gives up after a time without progress.
+// await polls count until it reaches want and returns how long that took. With an error,
+// also after a time without progress, it returns the count so far.
 func (s *stage) await(ctx context.Context, measuring string, want int, count func(context.Context) (int, error)) (last int, took time.Duration, err error) {
 	began := time.Now()
 	changed := began
@@ -135,24 +136,24 @@ func (s *stage) await(ctx context.Context, measuring string, want int, count fun
 		}
 		now := time.Now()
 		if took = now.Sub(began); n >= want {
-			s.tell(measuring, 1)
+			s.report(measuring, 1)
 			return n, took, nil
 		}
 		if n != last {
 			changed, last = now, n
-			s.tell(measuring, float64(n)/float64(want))
+			s.report(measuring, float64(n)/float64(want))
 		} else if now.Sub(changed) > stalled {
 			return last, took, fmt.Errorf("%s: %d of %d after %v, no progress for %v", measuring, n, want, took.Round(time.Second), stalled)
 		}
-		if err := pause(ctx, look); err != nil {
+		if err := pause(ctx, pollEvery); err != nil {
 			return last, took, err
 		}
 	}
 }
 
 const (
-	look    = 4 * time.Millisecond // between two polls
-	stalled = 30 * time.Second     // gives up after this long without progress
+	pollEvery = 4 * time.Millisecond
+	stalled   = 30 * time.Second // time without progress that is an error
 )
 
 func pause(ctx context.Context, d time.Duration) error {

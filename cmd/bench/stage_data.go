@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// send sends commands, in pipelines.
+// send sends commands in pipelines.
 func (s *stage) send(ctx context.Context, n int, nth func(redis.Pipeliner, int)) error {
 	for from := 0; from < n; from += page {
 		pipe := s.rdb.Pipeline()
@@ -25,14 +25,14 @@ func (s *stage) send(ctx context.Context, n int, nth func(redis.Pipeliner, int))
 	return nil
 }
 
-// publish sends events to the tenant's stream, in pipelines.
+// publish sends events to the stream of the tenant in pipelines.
 func (s *stage) publish(ctx context.Context, n int, nth func(int) event.Event) error {
 	return s.send(ctx, n, func(pipe redis.Pipeliner, i int) {
 		pipe.XAdd(ctx, &redis.XAddArgs{Stream: s.streamKey(), Values: nth(i).Fields()})
 	})
 }
 
-// timer returns a timer as a wait of a workflow has it.
+// timer returns a timer like that of a wait task.
 func (s *stage) timer(i int, at time.Time) event.Timer {
 	return event.Timer{
 		Tenant: s.tenant, Workflow: namespace + ".wait", Execution: fmt.Sprintf("x%07d", i), TaskID: "/do/0/pause",
@@ -49,7 +49,7 @@ func (s *stage) scheduled(i int, at time.Time) event.Event {
 	}
 }
 
-// fired is the event of a timer.
+// fired returns the event of a timer.
 func (s *stage) fired() event.Event {
 	now := time.Now().UTC()
 	t := s.timer(0, now)

@@ -8,14 +8,14 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// batch is the number of commands in a pipeline of the limits, like that of the services.
+// batch is the number of commands in a pipeline of the limits, as in the services.
 const batch = 100
 
 // timers measures how fast timers are registered and fired, and how late they are.
 type timers struct{ *stage }
 
-// register measures timers from their events to the set. One limit is the last step alone, the
-// other is all steps in sequence.
+// register measures timers from their events to the set. One limit is the last step, the
+// other one all steps in sequence.
 func (s timers) register(ctx context.Context) error {
 	due := time.Now().Add(24 * time.Hour)
 	n := s.opts.size(20_000, 300)
@@ -57,7 +57,7 @@ func (s timers) fire(ctx context.Context) error {
 		fill: func(ctx context.Context, n int) error {
 			return s.set(ctx, timersKey, n, func(i int) time.Time { return now.Add(time.Duration(i-n)*time.Microsecond - clockSlack) })
 		},
-		// A timer that has left the set has fired: one script does both.
+		// A timer that has left the set has fired, since one script does both.
 		count: func(ctx context.Context, n int) (int, error) {
 			left, err := s.pending(ctx)
 			return n - left, err
@@ -73,7 +73,7 @@ func (s timers) fire(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = s.crowded(ctx)
+		err = s.loaded(ctx)
 	}
 	return err
 }

@@ -20,12 +20,12 @@ type workflow struct {
 	name  string // in the results
 	text  string
 	tasks int
-	pure  bool // the worker computes the tasks: they never go through the stream
+	pure  bool // the worker computes the tasks, which do not go through the stream
 }
 
-// steps returns the number of messages of one execution: its start, and for each task that goes
-// through the stream its request and its result. Each is read, handled in one script, and
-// acknowledged.
+// steps returns the number of messages of an execution: its start, and the request and the
+// result of each task that goes through the stream. Each message is read, handled in one
+// script and acknowledged.
 func (w workflow) steps() int {
 	if w.pure {
 		return 1
@@ -42,7 +42,7 @@ func one() workflow {
 	return workflow{name: "one task", tasks: 1, text: document("one", "  - t0: {set: {n: 1}}\n")}
 }
 
-// ten is ten tasks in a row.
+// ten returns a workflow of ten tasks in sequence.
 func ten() workflow {
 	var tasks strings.Builder
 	for i := range 10 {
@@ -51,7 +51,7 @@ func ten() workflow {
 	return workflow{name: "ten in a row", tasks: 10, text: document("ten", tasks.String())}
 }
 
-// parallel is ten tasks in parallel.
+// parallel returns a workflow of ten tasks in parallel.
 func parallel() workflow {
 	var tasks strings.Builder
 	tasks.WriteString("  - all:\n      fork:\n        branches:\n")
@@ -61,18 +61,18 @@ func parallel() workflow {
 	return workflow{name: "ten in parallel", tasks: 10, text: document("parallel", tasks.String())}
 }
 
-// pure is a loop that the worker computes in few commits.
+// pure returns a loop that the worker computes in few commits.
 func pure() workflow {
-	const laps = 1000
-	return workflow{name: "a loop in the worker", tasks: laps, pure: true, text: document("pure", fmt.Sprintf(`
+	const iterations = 1000
+	return workflow{name: "a loop in the worker", tasks: iterations, pure: true, text: document("pure", fmt.Sprintf(`
   - loop:
       for: {in: "[range(%d)]"}
       do:
         - count: {set: {n: "${ (.n // 0) + 1 }"}}
-`, laps))}
+`, iterations))}
 }
 
-// workflows measures how many workflows, and steps of them, the services get through.
+// workflows measures how many workflows and steps the services process.
 type workflows struct{ *stage }
 
 // steps measures workflows of tasks that do nothing.
@@ -120,7 +120,7 @@ func (s workflows) loop(ctx context.Context) error {
 	return err
 }
 
-// work measures executions of a workflow that were all started before.
+// work measures executions of a workflow that were all started before the services.
 func (s *stage) work(ctx context.Context, w workflow, first int) (drained, error) {
 	def, _, err := dsl.Parse("bench.yaml", []byte(w.text))
 	if err != nil {
@@ -193,10 +193,10 @@ func (c Cost) times(of string, n float64) *Cost {
 	return &c
 }
 
-// interpret returns how many executions of a document per second the interpreter decides alone,
-// with timers that fire as soon as they are requested.
+// interpret returns how many executions of a document the interpreter alone decides per
+// second. Timers fire as soon as they are requested.
 func (s *stage) interpret(ctx context.Context, text string) (float64, error) {
-	s.tell("the limit: the interpreter", 0)
+	s.report("the limit: the interpreter", 0)
 	def, _, err := dsl.Parse("bench.yaml", []byte(text))
 	if err != nil {
 		return 0, err

@@ -19,7 +19,7 @@ func TestOpen(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	due := at.Add(time.Hour)
 	var events []event.Event
-	tell := func(typ event.Type, task string, data any) {
+	add := func(typ event.Type, task string, data any) {
 		events = append(events, event.Event{Type: typ, Task: task, Time: at, Data: event.Encode(data)})
 	}
 	check := func(want ...tui.Row) {
@@ -28,22 +28,22 @@ func TestOpen(t *testing.T) {
 			t.Errorf("open (-want +got):\n%s", diff)
 		}
 	}
-	tell(event.ExecutionStarted, "", event.Started{})
-	tell(event.TaskRequested, "/do/0/both", event.Requested{TaskType: "fork"})
+	add(event.ExecutionStarted, "", event.Started{})
+	add(event.TaskRequested, "/do/0/both", event.Requested{TaskType: "fork"})
 	check(tui.Row{Task: "/do/0/both", State: tui.Running, At: at})
-	tell(event.TaskRequested, "/do/0/both/fork/branches/0/call", event.Requested{TaskType: "call"})
-	tell(event.TaskRequested, "/do/0/both/fork/branches/1/hear", event.Requested{TaskType: "listen"})
-	tell(event.TimerScheduled, "/do/0/both/fork/branches/1/hear", event.Timer{Kind: event.TimeoutTimer, FireAt: due})
+	add(event.TaskRequested, "/do/0/both/fork/branches/0/call", event.Requested{TaskType: "call"})
+	add(event.TaskRequested, "/do/0/both/fork/branches/1/hear", event.Requested{TaskType: "listen"})
+	add(event.TimerScheduled, "/do/0/both/fork/branches/1/hear", event.Timer{Kind: event.TimeoutTimer, FireAt: due})
 	check(
 		tui.Row{Task: "/do/0/both/fork/branches/1/hear", State: tui.Waiting, At: at},
 		tui.Row{Task: "/do/0/both/fork/branches/0/call", State: tui.Running, At: at},
 	)
-	tell(event.TaskCompleted, "/do/0/both/fork/branches/0/call", event.Completed{Success: true})
-	tell(event.TaskCompleted, "/do/0/both", event.Completed{Success: true})
+	add(event.TaskCompleted, "/do/0/both/fork/branches/0/call", event.Completed{Success: true})
+	add(event.TaskCompleted, "/do/0/both", event.Completed{Success: true})
 	check()
-	tell(event.TaskRequested, "/do/1/rest", event.Requested{TaskType: "wait"})
-	tell(event.TimerScheduled, "/do/1/rest", event.Timer{Kind: event.WaitTimer, FireAt: due})
+	add(event.TaskRequested, "/do/1/rest", event.Requested{TaskType: "wait"})
+	add(event.TimerScheduled, "/do/1/rest", event.Timer{Kind: event.WaitTimer, FireAt: due})
 	check(tui.Row{Task: "/do/1/rest", State: tui.Waiting, At: at, Until: due})
-	tell(event.WorkflowCancelled, "", event.Ended{})
+	add(event.WorkflowCancelled, "", event.Ended{})
 	check()
 }

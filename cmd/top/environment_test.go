@@ -166,7 +166,7 @@ func (w *environment) addDeadLetter(id, typ, reason string) string {
 	}}).Result())(w)
 }
 
-// host answers calls: /hang when it is told to, /fail with 500.
+// host starts a server: /hang responds after release is called, /fail with 500.
 func (w *environment) host() (url string, release func()) {
 	w.Helper()
 	proceed := make(chan struct{})

@@ -321,7 +321,7 @@ func TestLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := ask["overview"](ctx); errors.Is(err, tui.ErrLost) || err == nil {
-		t.Errorf("somebody who left was told %v", err)
+		t.Errorf("the error of a cancelled call is %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ type Class string
 const (
 	Transient   Class = "transient"   // a retry at once may help
 	Recoverable Class = "recoverable" // a retry later may help
-	Permanent   Class = "permanent"   // somebody has to change something
+	Permanent   Class = "permanent"   // a retry cannot succeed until something is changed
 )
 
 // classified is an error of a known class.

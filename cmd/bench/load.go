@@ -14,18 +14,18 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// crowd measures the latency of one-task workflows while another tenant has many under way, and
+// loaded measures the latency of one-task workflows while another tenant has a backlog, and
 // without that load.
-func (s latency) crowd(ctx context.Context) error {
+func (s latency) loaded(ctx context.Context) error {
 	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
 	if err != nil {
 		return err
 	}
 	n := s.opts.size(20_000, 300)
 	var both [2]Result
-	for i, crowd := range []int{0, n} {
-		name := fmt.Sprintf("%d/s under load of another tenant", perSecondInCrowd)
-		got, err := s.beside(ctx, def, crowd, name)
+	for i, backlog := range []int{0, n} {
+		name := fmt.Sprintf("%d/s under load of another tenant", startsPerSecond)
+		got, err := s.beside(ctx, def, backlog, name)
 		if err != nil {
 			return err
 		}
@@ -35,21 +35,21 @@ func (s latency) crowd(ctx context.Context) error {
 	return nil
 }
 
-// perSecondInCrowd is the start rate of the measured tenant.
-const perSecondInCrowd = 100
+// startsPerSecond is the start rate of the measured tenant.
+const startsPerSecond = 100
 
-// beside starts executions at a steady rate, whether or not earlier ones have ended, while the
-// services work off the executions that another tenant has started at once.
-func (s latency) beside(ctx context.Context, def *dsl.Definition, crowd int, name string) (got times, err error) {
+// beside starts executions at a steady rate, whether or not earlier ones have ended, while
+// the services process the backlog of another tenant.
+func (s latency) beside(ctx context.Context, def *dsl.Definition, backlog int, name string) (got times, err error) {
 	if err := s.fresh(ctx); err != nil {
 		return nil, err
 	}
 	others := *s.stage
-	others.tenant = s.tenant + crowdSuffix
+	others.tenant = s.tenant + loadSuffix
 	if err := stream.New(others.store).Groups(ctx, others.tenant); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.define(ctx, def), others.start(ctx, def, crowd)); err != nil {
+	if err := errors.Join(s.define(ctx, def), others.start(ctx, def, backlog)); err != nil {
 		return nil, err
 	}
 	c, err := s.startServices(ctx, duty{Others: []string{others.tenant}, Workers: true, Executors: true, Remote: true})
@@ -59,11 +59,11 @@ func (s latency) beside(ctx context.Context, def *dsl.Definition, crowd int, nam
 	c.begin()
 	defer func() { err = errors.Join(err, c.end()) }()
 	return s.pace(ctx, def, name, func(took time.Duration) (float64, error) {
-		if crowd == 0 {
+		if backlog == 0 {
 			return float64(took) / float64(s.opts.Duration), nil
 		}
 		counts, err := s.store.Counts(ctx, others.tenant)
-		return float64(counts.Completed) / float64(crowd), err
+		return float64(counts.Completed) / float64(backlog), err
 	})
 }
 
@@ -80,18 +80,18 @@ func (s latency) pace(ctx context.Context, def *dsl.Definition, name string, don
 	began := time.Now()
 	for i := 0; p.err() == nil; i++ {
 		share, err := done(time.Since(began))
-		s.tell(name, share)
+		s.report(name, share)
 		if err != nil || share >= 1 && i > 1 {
 			p.note(0, err)
 			break
 		}
 		p.running.Go(func() {
 			took, err := starts.run(timed, fmt.Sprintf("x%d", i), func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
-			if i > 0 { // the first one wakes idle services
+			if i > 0 { // the first one is slow, since it wakes idle services
 				p.note(took, err)
 			}
 		})
-		p.note(0, pause(timed, time.Until(began.Add(time.Duration(i+1)*time.Second/perSecondInCrowd))))
+		p.note(0, pause(timed, time.Until(began.Add(time.Duration(i+1)*time.Second/startsPerSecond))))
 	}
 	p.running.Wait()
 	stop()
@@ -113,7 +113,7 @@ type paced struct {
 	wrong error
 }
 
-// note adds a latency, 0 for none, or an error.
+// note adds a latency (0: none) or an error.
 func (p *paced) note(took time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
