@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"flunq.io/flunq/engine/queue"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
 )
@@ -12,8 +13,8 @@ import (
 // omittedMessages are large messages that were delivered without their content and are to
 // be loaded one after another.
 type omittedMessages struct {
-	mu   sync.Mutex
-	msgs []store.Message
+	mu    sync.Mutex
+	queue queue.Fair[store.Message]
 }
 
 // put removes omitted messages from what was read and keeps them.
@@ -26,46 +27,34 @@ func (l *omittedMessages) put(msgs []store.Message) []store.Message {
 	defer l.mu.Unlock()
 	for i := range msgs {
 		if msgs[i].Omitted {
-			l.msgs = append(l.msgs, msgs[i])
+			l.queue.PushBack(msgs[i].Tenant, msgs[i])
 		}
 	}
 	return slices.DeleteFunc(msgs, omitted)
 }
 
 // take removes and returns the messages of the first tenant that is not in skip.
-func (l *omittedMessages) take(skip []string) (msgs []store.Message) {
+func (l *omittedMessages) take(skip []string) []store.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := slices.IndexFunc(l.msgs, func(m store.Message) bool { return !slices.Contains(skip, m.Tenant) })
-	if at < 0 {
-		return nil
-	}
-	tenant := l.msgs[at].Tenant
-	for _, m := range l.msgs {
-		if m.Tenant == tenant {
-			msgs = append(msgs, m)
-		}
-	}
-	l.msgs = slices.DeleteFunc(l.msgs, func(m store.Message) bool { return m.Tenant == tenant })
-	return msgs
+	return l.queue.Take(func(tenant string) bool { return !slices.Contains(skip, tenant) })
 }
 
-// tenants returns the tenant of each kept message.
-func (l *omittedMessages) tenants() (out []string) {
-	for _, m := range l.buffered() {
-		out = append(out, m.Tenant)
-	}
-	return out
+// tenants returns whose messages are kept.
+func (l *omittedMessages) tenants() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.queue.Tenants())
 }
 
 func (l *omittedMessages) buffered() []store.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.msgs)
+	return l.queue.All()
 }
 
-// load loads the next omitted messages of a tenant that is not in skip, and reports whether
-// there were any.
+// load loads the next omitted messages of a tenant that is not in skip, and reports
+// whether there were any.
 func (d *Consumer) load(ctx context.Context, r stream.Reader, skip []string) (f Fetched, ok bool, err error) {
 	omitted := d.omitted.take(skip)
 	if len(omitted) == 0 {

@@ -38,14 +38,14 @@ func New(st *store.Store, documents *definitions.Cache, inbox *Inbox, opts Optio
 		return nil, errors.New("the executor has no caller")
 	}
 	s := &Service{definitions: documents, inbox: inbox, opts: opts}
-	inbox.size++
-	inbox.light = s.light
+	inbox.executors++
+	inbox.computes = s.computes
 	return s, nil
 }
 
-// light reports whether a request only computes. It reports false if the definition is
+// computes reports whether a request only computes. It reports false if the definition is
 // not in the cache, as it would have to be read.
-func (s *Service) light(m *store.Message) bool {
+func (s *Service) computes(m *store.Message) bool {
 	if m.Err != nil || delivery.PoisonCandidate(*m) {
 		return false
 	}
@@ -65,7 +65,7 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	switch {
 	case err != nil || j == nil:
 		return wake, err
-	case j.light:
+	case j.computes:
 		return wake, s.compute(ctx, j)
 	default:
 		return wake, s.single(ctx, j)
@@ -77,11 +77,11 @@ func (s *Service) single(ctx context.Context, j *job) error {
 	// A task ends early if its request is lost to another executor.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s.inbox.begun(j, cancel)
+	s.inbox.began(j, cancel)
 	defer func() { j.reserved.Release() }()
 	j.err = s.inbox.consumer.Handle(ctx, j.message, func(ctx context.Context, _ store.Message) error { return s.handle(ctx, j) })
 	if errors.Is(context.Cause(ctx), errLost) {
-		j.undone, j.err = j.err != nil, nil
+		j.unfinished, j.err = j.err != nil, nil
 	}
 	err := j.err
 	s.inbox.done(j)
@@ -149,7 +149,7 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 	if c, ok := env.Compute(task, scope, m.Event.Execution, r.TaskID); ok {
 		return c, nil
 	}
-	if j.light {
+	if j.computes {
 		return event.Completed{}, fmt.Errorf("the request of %s is about %s", m.Event.Task, r.TaskID)
 	}
 	c := event.Completed{TaskID: r.TaskID, TaskName: task.Name, TaskType: string(task.Kind)}

@@ -14,8 +14,8 @@ import (
 
 // job is a request that an executor has read.
 type job struct {
-	message store.Message
-	light   bool // the task only computes
+	message  store.Message
+	computes bool // the task needs nothing from outside
 
 	result *event.Completed // once the task is done
 	reply  *event.Event     // the event that reports the result
@@ -23,10 +23,10 @@ type job struct {
 
 	reserved *call.Reservation // memory for the answer, until the reply is sent
 
-	cancel   context.CancelCauseFunc
-	lost     bool // another executor has the request: end early
-	undone   bool // it was lost before it was done
-	regained *job // the same request, delivered to this process again
+	cancel      context.CancelCauseFunc
+	lost        bool // another executor has the request: end early
+	unfinished  bool // it was lost before it was done
+	redelivered *job // the same request, delivered to this process again
 }
 
 // Source is the source attribute of an executor's events.
@@ -49,14 +49,14 @@ type address struct{ tenant, id string }
 func addressOf(m *store.Message) address { return address{m.Tenant, m.ID} }
 
 // compute carries out tasks that need nothing from outside, one after another, and
-// reports them together. A task with an error is handled again by itself.
+// reports them together. A task with an error is then handled by itself.
 func (s *Service) compute(ctx context.Context, j *job) error {
-	var batch, others []*job
+	var batch, failed []*job
 	data := 0
-	for ; j != nil; j = s.inbox.another(len(batch), data) {
+	for ; j != nil; j = s.inbox.another(j, len(batch), data) {
 		s.inbox.consumer.Report(delivery.Activity{What: delivery.Began, Message: j.message})
 		if j.err = s.perform(ctx, j); j.err != nil {
-			others = append(others, j)
+			failed = append(failed, j)
 			continue
 		}
 		// Computing takes next to no time: the task is done when its request was read,
@@ -70,7 +70,7 @@ func (s *Service) compute(ctx context.Context, j *job) error {
 		data += len(j.reply.Data)
 	}
 	err := s.inbox.out.send(ctx, batch)
-	all := slices.Concat(batch, others)
+	all := slices.Concat(batch, failed)
 	for _, j := range all {
 		activity := delivery.Activity{What: delivery.Done, Message: j.message}
 		if j.err != nil {

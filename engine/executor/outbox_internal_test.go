@@ -165,24 +165,24 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// No executor is woken twice for the same work, and one that leaves passes the wake-up
-// on.
-func TestSleepers(t *testing.T) {
+// No executor is woken twice for the same work, and one that stops waiting passes its
+// wakeup on.
+func TestIdleExecutors(t *testing.T) {
 	t.Parallel()
-	var s sleepers
-	first, second, third := s.one(), s.one(), s.one()
-	s.wake(2)
-	s.wake(2) // they are on their way
+	var e idleExecutors
+	first, second, third := e.add(), e.add(), e.add()
+	e.wake(2)
+	e.wake(2) // for these two
 	if isAwake(first) || !isAwake(second) || !isAwake(third) {
-		t.Error("the last two are to be awake")
+		t.Error("the last two are not the ones that are awake")
 	}
-	s.awake()
-	s.wake(1)
+	e.searching()
+	e.wake(1)
 	if isAwake(first) {
-		t.Error("there is one on its way still")
+		t.Error("the first is woken although another one is about to search")
 	}
-	if s.leave(second) || !s.leave(first) {
-		t.Error("only the first was asleep")
+	if e.remove(second) || !e.remove(first) {
+		t.Error("the first is not the only idle one")
 	}
 }
 

@@ -26,7 +26,7 @@ type Inbox struct {
 	batches    [][]store.Message // that workers are handling
 	busy       map[address]bool  // executions of these batches
 	reading    bool              // one worker reads for all of them
-	looked     bool              // the tenants without enough were read since a batch was done
+	othersRead bool              // the tenants without enough were read since a batch was done
 	changed    chan struct{}
 	awaited    bool      // a worker waits for changed
 	commandsAt time.Time // when commands were looked for last
@@ -95,23 +95,23 @@ func (b *Inbox) next() (batch []store.Message, read *readRequest, changed <-chan
 	defer b.mu.Unlock()
 	enough, count := b.enough(), b.contention.ReadSize(b.opts.Batch)
 	all := len(enough) > 0 && len(enough) == len(b.opts.Tenants.Names()) && b.opts.Block > 0 // every tenant has enough
-	if len(enough) > 0 && !all && !b.reading && !b.looked {
-		b.reading, b.looked = true, true
+	if len(enough) > 0 && !all && !b.reading && !b.othersRead {
+		b.reading, b.othersRead = true, true
 		return nil, &readRequest{count, enough, 0}, nil
 	}
 	if batch := b.pick(); len(batch) > 0 {
 		return batch, nil, nil
 	}
 	// Reads that do not block may run concurrently.
-	apart := len(enough) > 0 && b.contention.Any()
+	othersOnly := len(enough) > 0 && b.contention.Any()
 	names := b.opts.Tenants.Names()
-	full := b.waiting.size >= b.opts.Batch || len(names) == 1 && b.waiting.tooLarge(names[0])
-	if all || b.reading && b.opts.Block > 0 || full && !apart || apart && b.opts.Block == 0 {
+	full := b.waiting.Size() >= b.opts.Batch || len(names) == 1 && b.waiting.tooLarge(names[0])
+	if all || b.reading && b.opts.Block > 0 || full && !othersOnly || othersOnly && b.opts.Block == 0 {
 		b.awaited = true
 		return nil, nil, b.changed
 	}
 	b.reading = true
-	if apart {
+	if othersOnly {
 		return nil, &readRequest{count, enough, min(b.opts.Block, shortBlock)}, nil
 	}
 	return nil, &readRequest{count: count, block: b.opts.Block}, nil
@@ -172,7 +172,7 @@ func (b *Inbox) fetchCommands(ctx context.Context, now time.Time) {
 func (b *Inbox) tenantsWithWork(now time.Time) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	tenants := slices.Clone(b.waiting.turns)
+	tenants := slices.Clone(b.waiting.Tenants())
 	for _, batch := range b.batches {
 		tenants = append(tenants, batch[0].Tenant)
 	}
@@ -192,17 +192,16 @@ const commandsEvery = 200 * time.Millisecond
 // have work, each has at most one batch in progress, besides operators' commands: a second
 // one would delay the other tenants in Redis.
 func (b *Inbox) pick() []store.Message {
-	for range b.waiting.tenants() {
-		waiting := b.waiting.next()
-		now := len(waiting)
-		if b.contention.Any() && b.inProgress(waiting[0].Tenant) {
+	for range b.waiting.Tenants() {
+		waiting := b.waiting.Take(nil)
+		tenant, now := waiting[0].Tenant, len(waiting)
+		if b.contention.Any() && b.inProgress(tenant) {
 			for now = 0; now < len(waiting) && command(waiting[now]); {
 				now++
 			}
 		}
 		batch, rest := b.split(waiting[:now])
-		rest = append(rest, waiting[now:]...)
-		b.waiting.requeue(rest)
+		b.waiting.PushBack(tenant, append(rest, waiting[now:]...)...)
 		if len(batch) == 0 {
 			continue
 		}
@@ -271,15 +270,17 @@ func addressOf(m *store.Message) address {
 func (b *Inbox) done(batch, rest []store.Message, turn bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.looked = false
+	b.othersRead = false
 	b.opts.Isolation.Leave()
 	for i := range batch {
 		delete(b.busy, addressOf(&batch[i]))
 	}
 	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
-	b.waiting.putFront(rest)
-	if turn && len(rest) > 0 {
-		b.waiting.yield()
+	if tenant := batch[0].Tenant; len(rest) > 0 {
+		b.waiting.putFront(tenant, rest)
+		if turn {
+			b.waiting.EndTurn(tenant)
+		}
 	}
 	b.broadcast()
 }
@@ -304,7 +305,7 @@ func (b *Inbox) broadcast() {
 
 // has reports whether this process already holds a claimed message.
 func (b *Inbox) has(m store.Message) bool {
-	return b.waiting.has(m) ||
+	return slices.ContainsFunc(b.waiting.Of(m.Tenant), m.Same) ||
 		slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return slices.ContainsFunc(batch, m.Same) })
 }
 
@@ -315,5 +316,5 @@ func (b *Inbox) Finish(ctx context.Context) error { return b.consumer.Finish(ctx
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Concat(append(slices.Clone(b.batches), b.waiting.all(), b.consumer.Held())...)
+	return slices.Concat(append(slices.Clone(b.batches), b.waiting.All(), b.consumer.Held())...)
 }

@@ -31,8 +31,8 @@ func TestCommandsPassABatch(t *testing.T) {
 	if batch := b.pick(); text(batch) != "a4" {
 		t.Errorf("the batch beside is %q, want a4", text(batch))
 	}
-	if left := text(b.waiting.all()); left != "a2 a3" || b.waiting.size != 2 {
-		t.Errorf("%d are left: %s, want a2 a3", b.waiting.size, left)
+	if left := text(b.waiting.All()); left != "a2 a3" || b.waiting.Size() != 2 {
+		t.Errorf("%d are left: %s, want a2 a3", b.waiting.Size(), left)
 	}
 }
 

@@ -24,24 +24,6 @@ func text(msgs []store.Message) string {
 	return strings.Join(out, " ")
 }
 
-// Tenants take turns, however much each has queued, and each tenant's messages keep their
-// order.
-func TestTenantsTakeTurns(t *testing.T) {
-	t.Parallel()
-	var q queues
-	q.put(messages("a1", "a2", "a3", "a4", "b1", "c1", "c2"))
-	var order []string
-	for q.tenants() > 0 {
-		msgs := q.next()
-		n := min(2, len(msgs))
-		order = append(order, text(msgs[:n]))
-		q.requeue(msgs[n:])
-	}
-	if got, want := strings.Join(order, ", "), "a1 a2, b1, c1 c2, a3 a4"; got != want || q.size != 0 {
-		t.Errorf("the turns are %s, %d are left, want %s", got, q.size, want)
-	}
-}
-
 // Commands come before all else of their tenant, in their order, but behind the start and
 // the retry of their executions.
 func TestCommandsComeFirst(t *testing.T) {
@@ -55,31 +37,16 @@ func TestCommandsComeFirst(t *testing.T) {
 		of("4", "x", event.ExecutionSuspended), of("5", "y", event.ExecutionCancelled), of("6", "z", event.ExecutionCancelled),
 		of("7", "w", event.ExecutionCancelled), of("8", "x", event.ExecutionResumed),
 	})
-	if got, want := text(q.all()), "b0 a4 a7 a8 a1 a2 a3 a5 a6"; got != want || q.size != 9 {
-		t.Errorf("%d messages wait: %s, want %s", q.size, got, want)
+	if got, want := text(q.All()), "b0 a4 a7 a8 a1 a2 a3 a5 a6"; got != want || q.Size() != 9 {
+		t.Errorf("%d messages wait: %s, want %s", q.Size(), got, want)
 	}
-	q.putFront([]store.Message{of("9", "v", event.TaskCompleted)})
-	if got, want := text(q.all()), "a4 a7 a8 a9 a1 a2 a3 a5 a6 b0"; got != want {
+	q.putFront("a", []store.Message{of("9", "v", event.TaskCompleted)})
+	if got, want := text(q.All()), "a4 a7 a8 a9 a1 a2 a3 a5 a6 b0"; got != want {
 		t.Errorf("%s wait after what came back, want %s", got, want)
 	}
 }
 
-// Messages that are put back come first, before the rest of their tenant.
-func TestBackPutsMessagesFirst(t *testing.T) {
-	t.Parallel()
-	var q queues
-	q.put(messages("a1", "b1", "b2"))
-	q.putFront(messages("b0"))
-	q.putFront(nil)
-	if got, want := text(q.all()), "b0 b1 b2 a1"; got != want || q.size != 4 || q.tenants() != 2 {
-		t.Errorf("%d messages of %d tenants wait: %s, want %s", q.size, q.tenants(), got, want)
-	}
-	if !q.has(messages("b2")[0]) || q.has(messages("a2")[0]) {
-		t.Error("has does not report what is queued")
-	}
-}
-
-// with finds the tenants with long queues.
+// A tenant has enough with many messages or with large ones.
 func TestTenantsWithLongQueues(t *testing.T) {
 	t.Parallel()
 	var q queues
@@ -89,5 +56,9 @@ func TestTenantsWithLongQueues(t *testing.T) {
 	}
 	if got := q.atLeast(4); got != nil {
 		t.Errorf("those with four are %q", got)
+	}
+	q.put([]store.Message{{Tenant: "b", Event: event.Event{Data: make([]byte, 33<<20)}}})
+	if got := strings.Join(q.atLeast(4), " "); got != "b" {
+		t.Errorf("those with large messages are %q, want b", got)
 	}
 }
