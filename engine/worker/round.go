@@ -231,20 +231,18 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 	}
 	key := addressOf(m)
 	delete(r.executions, key) // until the decision is known to be valid
-	base := x.state.Version
-	before := base
-	var d decide.Decision
-	if _, err := apply(x, m.Event, &d); err != nil {
-		return false, r.redis(ctx, err)
-	}
-	for {
-		last, ok := r.draft(x, m, before, step{m, true, base, &d})
-		if !ok {
-			return false, nil
+	for c, err := range r.commitsOf(x, m, m.Event, true) {
+		if err != nil {
+			delete(r.executions, key)
+			return false, r.redis(ctx, err)
 		}
 		r.executions[key] = x
-		if last {
-			return true, nil
+		r.commits, r.planned = append(r.commits, c), append(r.planned, m)
+		for i := range c.History {
+			r.bytes += len(c.History[i].Data)
+		}
+		if c.Ack {
+			break
 		}
 		// One commit does not hold all of it.
 		if err := r.flush(ctx); err != nil {
@@ -253,8 +251,8 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 		if r.executions[key] == nil {
 			return true, nil // flush has handled it by itself
 		}
-		base, d = x.state.Version, decide.Decision{}
 	}
+	return true, nil
 }
 
 // plain reports whether a message is a valid event of the engine about an execution.
@@ -268,25 +266,6 @@ func (*round) redis(ctx context.Context, err error) error {
 		return err
 	}
 	return nil
-}
-
-// draft advances the execution and plans the commit. last reports whether it is the
-// message's last one, and ok whether it could be planned.
-func (r *round) draft(x *execution, m *store.Message, before int64, d step) (last, ok bool) {
-	if r.advance(x, d.Decision) != nil {
-		return false, false
-	}
-	last = r.handOn(x, d, before)
-	d.ack = last
-	c, err := r.transitionOf(x, d)
-	if err != nil {
-		return false, false
-	}
-	r.commits, r.planned = append(r.commits, c), append(r.planned, m)
-	for i := range c.History {
-		r.bytes += len(c.History[i].Data)
-	}
-	return last, true
 }
 
 // find returns the execution of a message; nil if its state is unknown.

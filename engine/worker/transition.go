@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
@@ -17,8 +18,8 @@ import (
 // delivered again later.
 const conflicts = 20
 
-// transition applies an event to its execution and commits the consequences. With ack,
-// the last commit also acknowledges the message.
+// transition applies an event to its execution and writes the commits. With ack, the last
+// one also acknowledges the message.
 func (s *Service) transition(ctx context.Context, m store.Message, e event.Event, ack bool) error {
 	for range conflicts {
 		outcome, err := s.try(ctx, m, e, ack)
@@ -29,39 +30,56 @@ func (s *Service) transition(ctx context.Context, m store.Message, e event.Event
 	return delivery.As(delivery.Transient, fmt.Errorf("%d workers in a row were faster", conflicts))
 }
 
-// try makes one attempt at a transition.
+// try makes one attempt at a transition and writes each commit at once.
 func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack bool) (store.Outcome, error) {
 	x, err := s.load(ctx, m, e)
 	if err != nil {
 		return store.Fenced, err
 	}
 	if x == nil { // no such execution
-		return store.Committed, s.ackIf(ctx, m, ack)
+		if ack {
+			err = stream.New(s.store).AcknowledgeOwned(ctx, m)
+		}
+		return store.Committed, err
 	}
-	base := x.state.Version
-	before := base
-	var d decide.Decision
-	applied, err := apply(x, e, &d)
-	if err != nil {
-		return store.Fenced, err
-	}
-	if !applied && !x.state.Ready() {
-		return s.commitUnchanged(ctx, x, step{&m, ack, base, &d})
-	}
-	for {
-		if err := s.advance(x, &d); err != nil {
+	for c, err := range s.commitsOf(x, &m, e, ack) {
+		if err != nil {
 			return store.Fenced, err
 		}
-		last := s.handOn(x, step{&m, ack, base, &d}, before)
-		outcome, err := s.commit(ctx, x, step{&m, ack && last, base, &d})
+		outcome, err := s.store.Commit(ctx, c)
 		if err != nil || outcome != store.Committed {
 			return outcome, err
 		}
-		if last {
-			s.keep(m.Tenant, e.Execution, x)
-			return outcome, nil
+		s.committed(&c)
+	}
+	if !x.state.Status.Ended() {
+		s.cache.put(m.Tenant, e.Execution, x)
+	}
+	return store.Committed, nil
+}
+
+// commitsOf applies an event to an execution and yields the commits that follow; a long
+// step has several. The caller writes each one before it takes the next. An event that
+// changes nothing is committed too: if the state was outdated, the commit conflicts. With
+// ack, the last commit acknowledges the message. After an error, which comes last, the
+// caller must discard the execution.
+func (s *Service) commitsOf(x *execution, m *store.Message, e event.Event, ack bool) iter.Seq2[store.Commit, error] {
+	return func(yield func(store.Commit, error) bool) {
+		before, base := x.state.Version, x.state.Version
+		var d decide.Decision
+		err := apply(x, e, &d)
+		for err == nil {
+			if err = s.advance(x, &d); err != nil {
+				break
+			}
+			last := s.handOn(x, &d, ack, before)
+			var c store.Commit
+			if c, err = s.commitOf(x, m, ack && last, base, &d); err == nil && (!yield(c, nil) || last) {
+				return
+			}
+			base, d = x.state.Version, decide.Decision{}
 		}
-		base, d = x.state.Version, decide.Decision{}
+		yield(store.Commit{}, err)
 	}
 }
 
@@ -69,11 +87,11 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 // commands get in between. A step begun by an event from outside is handed on after one
 // commit: the execution may no longer listen if that event is delivered again. It reports
 // whether this commit is the message's last.
-func (s *Service) handOn(x *execution, d step, before int64) (last bool) {
+func (s *Service) handOn(x *execution, d *decide.Decision, ack bool, before int64) (last bool) {
 	if !x.state.Ready() {
 		return true
 	}
-	if d.ack && !s.stepFull(x, before) {
+	if ack && !s.stepFull(x, before) {
 		return false
 	}
 	d.Publish = append(d.Publish, continuation(x.state))
@@ -89,35 +107,9 @@ func continuation(st *decide.State) event.Event {
 	}
 }
 
-func (s *Service) keep(tenant, id string, x *execution) {
-	if !x.state.Status.Ended() {
-		s.cache.put(tenant, id, x)
-	}
-}
-
-func (s *Service) ackIf(ctx context.Context, m store.Message, ack bool) error {
-	if !ack {
-		return nil
-	}
-	return stream.New(s.store).AcknowledgeOwned(ctx, m)
-}
-
-// commitUnchanged commits that an event changes nothing. If the state was outdated, the commit
-// conflicts as usual.
-func (s *Service) commitUnchanged(ctx context.Context, x *execution, d step) (store.Outcome, error) {
-	outcome, err := s.store.Commit(ctx, store.Commit{
-		Message: d.message, Ack: d.ack, Tenant: x.state.Tenant, Execution: x.state.Execution,
-		Version: d.base, Status: string(x.state.Status), Now: x.state.Now,
-	})
-	if err == nil && outcome == store.Committed {
-		s.keep(x.state.Tenant, x.state.Execution, x)
-	}
-	return outcome, err
-}
-
 // apply decides. A panic becomes an error of the event, so that it does not end the
 // process.
-func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err error) {
+func apply(x *execution, e event.Event, d *decide.Decision) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
@@ -125,16 +117,16 @@ func apply(x *execution, e event.Event, d *decide.Decision) (applied bool, err e
 	}()
 	if e.Type == event.ExecutionStarted && x.env == nil {
 		if x.state.Status != "" { // refused earlier in the same round
-			return false, nil
+			return nil
 		}
 		x.state, err = decide.Reject(e, *x.refused, d)
-		return err == nil, delivery.As(delivery.Permanent, err)
+		return delivery.As(delivery.Permanent, err)
 	}
 	if e.Type == event.ExecutionStarted {
 		e = x.env.Begin(e)
 	}
-	applied, err = x.state.Apply(x.env, e, d)
-	return applied, delivery.As(delivery.Permanent, err)
+	_, err = x.state.Apply(x.env, e, d)
+	return delivery.As(delivery.Permanent, err)
 }
 
 // advance computes tasks until the commit is large enough or nothing is left.
@@ -161,31 +153,8 @@ func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
 // processes a commit.
 const chunkBytes = 1 << 20
 
-// step is a decision to be written.
-type step struct {
-	message *store.Message
-	ack     bool  // this commit settles the message
-	base    int64 // version that the decision is based on
-	*decide.Decision
-}
-
-// commit writes one transition.
-func (s *Service) commit(ctx context.Context, x *execution, d step) (store.Outcome, error) {
-	c, err := s.transitionOf(x, d)
-	if err != nil {
-		return store.Fenced, err
-	}
-	outcome, err := s.store.Commit(ctx, c)
-	if err != nil || outcome != store.Committed {
-		return outcome, err
-	}
-	s.committed(&c)
-	return outcome, nil
-}
-
-// transitionOf turns a decision into a commit. After an error the caller must discard the
-// execution.
-func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
+// commitOf turns a decision on version base of an execution into a commit.
+func (s *Service) commitOf(x *execution, m *store.Message, ack bool, base int64, d *decide.Decision) (store.Commit, error) {
 	st := x.state
 	for i := range d.Publish {
 		if d.Publish[i].Type == event.TaskRequested {
@@ -193,8 +162,8 @@ func (s *Service) transitionOf(x *execution, d step) (store.Commit, error) {
 		}
 	}
 	c := store.Commit{
-		Message: d.message, Ack: d.ack,
-		Tenant: st.Tenant, Execution: st.Execution, Version: d.base,
+		Message: m, Ack: ack,
+		Tenant: st.Tenant, Execution: st.Execution, Version: base,
 		History: d.History, Publish: d.Publish, Cancel: d.Cancel, Listen: d.Listen, Unlisten: d.Unlisten,
 		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask, Root: s.rootOf(st),
 		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now, Started: st.StartedAt,
