@@ -79,7 +79,7 @@ func Handles(t event.Type) bool { return t == event.TaskRequested }
 type action struct {
 	job          *job          // perform it; a computation begins a batch
 	read         int           // read this many events of each tenant
-	enough       []string      // leave out these tenants, and do not block; nil: read all
+	skip         []string      // leave out these tenants, and do not block; nil: read all
 	otherTenants bool          // read from Inbox.otherTenants, and block
 	wakeup       chan struct{} // wait until it is closed
 	limit        time.Duration // wait no longer than this, if not 0
@@ -94,7 +94,7 @@ func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 			return a.job, a.job.message.Read, nil
 		case a.read > 0:
 			requests, wake, err := b.read(ctx, a)
-			if err != nil || requests == 0 && (len(a.enough) == 0 || a.otherTenants) { // the tenants left out still have requests
+			if err != nil || requests == 0 && (len(a.skip) == 0 || a.otherTenants) { // the tenants left out still have requests
 				return nil, wake, err
 			}
 		case a.wakeup == nil:
@@ -121,18 +121,18 @@ func (b *Inbox) next() action {
 	waiting := b.calls.Tenants()
 	if len(waiting) > 0 && !b.reading && !b.othersRead && len(b.opts.Tenants.Names()) > 1 {
 		b.reading, b.othersRead = true, true
-		return action{read: count, enough: slices.Clone(waiting)}
+		return action{read: count, skip: slices.Clone(waiting)}
 	}
 	full := len(waiting) > 0 && !slices.ContainsFunc(waiting, b.mayCall)
 	if j := b.begin(); j != nil {
 		b.wakeExecutors()
 		return action{job: j}
 	}
-	isolating := len(waiting) > 0 && !full || b.computations.Size() > 0 && b.computing == 0 // what could begin has to wait
+	isolating := len(waiting) > 0 && !full || b.computations.Size() > 0 && b.computing == 0 // isolation delays what could begin
 	switch {
 	case full && !b.readingOthers && len(b.opts.Tenants.Names()) > len(waiting):
 		b.readingOthers = true
-		return action{read: count, enough: slices.Clone(waiting), otherTenants: true}
+		return action{read: count, skip: slices.Clone(waiting), otherTenants: true}
 	case full:
 		return action{wakeup: b.idle.add(), limit: b.opts.Block} // by then there may be a new tenant
 	case b.opts.Block == 0 && isolating:
@@ -269,16 +269,16 @@ func (b *Inbox) read(ctx context.Context, what action) (requests int, wake time.
 	switch {
 	case what.otherTenants:
 		consumer = b.otherTenants
-	case len(what.enough) > 0:
+	case len(what.skip) > 0:
 		block = 0
 	}
-	f, err := consumer.Fetch(ctx, what.read, block, what.enough...)
+	f, err := consumer.Fetch(ctx, what.read, block, what.skip...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if what.otherTenants {
 		b.readingOthers = false
 	} else {
-		b.reading, b.caughtUp = false, f.Events == 0 && len(what.enough) == 0
+		b.reading, b.caughtUp = false, f.Events == 0 && len(what.skip) == 0
 	}
 	b.contention.Saw(f.Messages, f.Now)
 	before := b.calls.Size()
@@ -372,7 +372,7 @@ func (b *Inbox) done(jobs ...*job) {
 	}
 }
 
-// Finish acknowledges the events that were read and are no requests.
+// Finish acknowledges the events that were read but are not requests.
 func (b *Inbox) Finish(ctx context.Context) error {
 	return errors.Join(b.consumer.Finish(ctx), b.otherTenants.Finish(ctx))
 }
@@ -426,19 +426,18 @@ const (
 	shortCall     = 50 // milliseconds: shorter calls may wait here although other processes are idle
 )
 
-// count returns how many events of each tenant to read, at most most, when idle of all
-// executors are idle. It aims at two calls for each idle executor, one to begin now and
-// one to begin next: more would wait here while other processes are idle. If calls are
-// short, it aims at one more for every executor. Events that are no calls occupy no
-// executor and are read in full, as far as the recent reads predict. Tenants with events
-// share the total.
-func (r *readAhead) count(idle, executors, most int) int {
+// count returns how many events of each tenant to read, up to limit. It aims at two calls
+// for each idle executor, one to begin now and one to begin next: more would wait here
+// while other processes are idle. If calls are short, the next ones are for all executors.
+// Events that are no calls occupy no executor and are read in full, as far as the recent
+// reads predict. Tenants with events share the total.
+func (r *readAhead) count(idle, executors, limit int) int {
 	next := idle
 	if r.duration > 0 && r.duration <= shortCall {
 		next = executors
 	}
-	total := min(max((idle+next)*(1+r.events)/(1+r.calls), minEvents), most)
-	return max(total/max(r.tenants, 1), min(minEventsEach, most))
+	total := min(max((idle+next)*(1+r.events)/(1+r.calls), minEvents), limit)
+	return max(total/max(r.tenants, 1), min(minEventsEach, limit))
 }
 
 // saw records a read. The latest read counts as much as all before it.

@@ -82,9 +82,9 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 
 // readRequest describes one read.
 type readRequest struct {
-	count  int
-	enough []string // tenants to leave out, because enough of their messages are waiting
-	block  time.Duration
+	count int
+	skip  []string // tenants to leave out, because enough of their messages are waiting
+	block time.Duration
 }
 
 // next returns a batch to handle or, without one, what to read or what to wait for.
@@ -131,7 +131,7 @@ func (b *Inbox) enough() []string {
 
 // read fetches new messages and takes a batch of them.
 func (b *Inbox) read(ctx context.Context, what readRequest) (batch []store.Message, wake time.Time, err error) {
-	f, err := b.consumer.Fetch(ctx, what.count, what.block, what.enough...)
+	f, err := b.consumer.Fetch(ctx, what.count, what.block, what.skip...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false

@@ -24,7 +24,8 @@ func (q *queues) tooLarge(tenant string) bool {
 	return bytes > most
 }
 
-// atLeast returns the tenants with n or more messages, or with too large ones.
+// atLeast returns the tenants with n or more messages, or whose large messages take too
+// much memory.
 func (q *queues) atLeast(n int) (tenants []string) {
 	for _, tenant := range q.Tenants() {
 		if len(q.Of(tenant)) >= n || q.tooLarge(tenant) {
@@ -57,7 +58,8 @@ func (q *queues) putFront(tenant string, msgs []store.Message) {
 	commandsFirst(q.Of(tenant))
 }
 
-// command reports whether an operator wants an execution to end or to pause.
+// command reports whether a message is an operator's command to cancel, suspend or resume
+// an execution.
 func command(m store.Message) bool {
 	switch m.Event.Type {
 	case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:
