@@ -82,7 +82,8 @@ Of one process, which keeps running:
                                    without memory waits until its call times out
                                    (error: communication, 500)
 
-After computing for 100 ms, or writing 2,048 events of one execution, a worker lets
-commands and other tenants go first.`,
+After computing for 100 ms, or writing 2,048 events of one execution or 1 MiB of data, a
+worker lets commands and other tenants go first. While several tenants have work, one that
+writes more than 256 KiB at once waits until that amounts to 8 MiB a second.`,
 	}
 }

@@ -24,7 +24,7 @@ func (sh *Shell) RelaxGC() {
 // executions in flight 25 to 40 MiB are live; with RelaxGC alone the heap would grow to
 // five times that.
 const (
-	servingMemory   = 64 << 20
+	servingMemory   = 192 << 20
 	servingFactor   = 2
 	servingHeadroom = 192 << 20
 )

@@ -22,7 +22,7 @@ type Consumer struct {
 	opts    Options
 	buffer  Buffer
 	handled handled
-	size    readSize
+	size    *readSize
 	omitted omittedMessages
 	recent  recentTenants
 	quiet   bool // the last Fill found nothing
@@ -87,8 +87,24 @@ func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
 	if opts.Isolation == nil {
 		opts.Isolation = &Isolation{}
 	}
-	return &Consumer{Store: st, streams: stream.New(st), opts: opts}, nil
+	return &Consumer{Store: st, streams: stream.New(st), opts: opts, size: &readSize{}}, nil
 }
+
+// Sibling returns a consumer of the same name for concurrent reads. What the one learns about
+// the size of tenants' events, the other knows.
+func (d *Consumer) Sibling() *Consumer {
+	return &Consumer{Store: d.Store, streams: d.streams, opts: d.opts, size: d.size}
+}
+
+// Large returns the tenants whose events were so large when they were last read that reading
+// them delays others.
+func (d *Consumer) Large() []string {
+	large, _ := d.size.large(d.opts.Tenants.Names())
+	return large
+}
+
+// ForgetLarge makes Large return none, until such events are read again.
+func (d *Consumer) ForgetLarge() { d.size.forget() }
 
 // reader returns the reader for all tenants known so far.
 func (d *Consumer) reader() stream.Reader {

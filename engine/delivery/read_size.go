@@ -66,6 +66,13 @@ func (p *readSize) saw(found []stream.Found, count int) {
 	}
 }
 
+// forget forgets whose events are large.
+func (p *readSize) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bound = nil
+}
+
 // measure adapts the bound of a tenant to the size of the events that were read.
 func (p *readSize) measure(f stream.Found) {
 	switch n := p.bound[f.Tenant]; {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 // so workers of a process never conflict.
 type Inbox struct {
 	consumer *delivery.Consumer
+	large    *delivery.Consumer // reads the tenants with large events while there are others
 	opts     delivery.Options
 
 	mu         sync.Mutex
@@ -26,10 +28,14 @@ type Inbox struct {
 	batches    [][]store.Message // that workers are handling
 	busy       map[address]bool  // executions of these batches
 	reading    bool              // one worker reads for all of them
+	readsLarge bool              // one worker reads from large
+	largeDue   bool              // the other tenants were read since
+	largeAt    time.Time         // when large found events last
 	othersRead bool              // the tenants without enough were read since a batch was done
 	changed    chan struct{}
-	awaited    bool      // a worker waits for changed
-	commandsAt time.Time // when commands were looked for last
+	awaited    bool                 // a worker waits for changed
+	commandsAt time.Time            // when commands were looked for last
+	pauses     map[string]time.Time // until when no batch of a tenant begins
 }
 
 // NewInbox returns the inbox of one process.
@@ -42,7 +48,7 @@ func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{consumer: consumer, opts: opts, busy: map[address]bool{}, changed: make(chan struct{})}, nil
+	return &Inbox{consumer: consumer, large: consumer.Sibling(), opts: opts, busy: map[address]bool{}, changed: make(chan struct{})}, nil
 }
 
 // Handles reports whether a worker handles events of type t.
@@ -83,21 +89,24 @@ func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time
 // readRequest describes one read.
 type readRequest struct {
 	count int
-	skip  []string // tenants to leave out, because enough of their messages are waiting
+	skip  []string // tenants to leave out
 	block time.Duration
+	large bool // read from Inbox.large
 }
 
 // next returns a batch to handle or, without one, what to read or what to wait for.
 // Before each batch of a tenant with a long queue it reads the other tenants once. While
-// several tenants have work, idle workers wait for that read.
+// several tenants have work, idle workers wait for that read. Tenants with large events are
+// read apart from the others, which would wait for as long as Redis sends these events.
 func (b *Inbox) next() (batch []store.Message, read *readRequest, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	enough, count := b.enough(), b.contention.ReadSize(b.opts.Batch)
+	large := b.tenantsWithLargeEvents(enough)
 	all := len(enough) > 0 && len(enough) == len(b.opts.Tenants.Names()) && b.opts.Block > 0 // every tenant has enough
 	if len(enough) > 0 && !all && !b.reading && !b.othersRead {
 		b.reading, b.othersRead = true, true
-		return nil, &readRequest{count, enough, 0}, nil
+		return nil, &readRequest{count: count, skip: append(enough, large...)}, nil
 	}
 	if batch := b.pick(); len(batch) > 0 {
 		return batch, nil, nil
@@ -106,19 +115,47 @@ func (b *Inbox) next() (batch []store.Message, read *readRequest, changed <-chan
 	othersOnly := len(enough) > 0 && b.contention.Any()
 	names := b.opts.Tenants.Names()
 	full := b.waiting.Size() >= b.opts.Batch || len(names) == 1 && b.waiting.tooLarge(names[0])
+	if len(large) > 0 && !b.readsLarge && !full && (b.reading || b.largeDue) {
+		others := slices.DeleteFunc(slices.Clone(names), func(tenant string) bool { return slices.Contains(large, tenant) })
+		read = &readRequest{count: count, skip: append(others, enough...), block: b.opts.Block, large: true}
+		if !b.reading { // this may be the only worker
+			read.block = shortBlock
+		}
+		b.readsLarge, b.largeDue = true, false
+		return nil, read, nil
+	}
 	if all || b.reading && b.opts.Block > 0 || full && !othersOnly || othersOnly && b.opts.Block == 0 {
 		b.awaited = true
 		return nil, nil, b.changed
 	}
 	b.reading = true
 	if othersOnly {
-		return nil, &readRequest{count, enough, min(b.opts.Block, shortBlock)}, nil
+		return nil, &readRequest{count: count, skip: append(enough, large...), block: min(b.opts.Block, shortBlock)}, nil
+	}
+	if len(large) > 0 {
+		return nil, &readRequest{count: count, skip: large, block: min(b.opts.Block, largeBlock)}, nil
 	}
 	return nil, &readRequest{count: count, block: b.opts.Block}, nil
 }
 
-// shortBlock is how long a read may block that leaves out tenants with enough messages.
-const shortBlock = 2 * time.Millisecond
+const (
+	shortBlock = 2 * time.Millisecond  // how long a read may block that leaves out tenants with enough messages
+	largeBlock = 50 * time.Millisecond // the same, with large events: by then they may be small again
+	largeTime  = 5 * time.Second       // after which tenants without events are read with the others again
+)
+
+// tenantsWithLargeEvents returns the tenants that are read apart from the others, without
+// those that have enough messages waiting.
+func (b *Inbox) tenantsWithLargeEvents(enough []string) []string {
+	if b.opts.Block == 0 {
+		return nil
+	}
+	large := b.consumer.Large()
+	if len(large) == len(b.opts.Tenants.Names()) {
+		return nil
+	}
+	return slices.DeleteFunc(large, func(tenant string) bool { return slices.Contains(enough, tenant) })
+}
 
 // enough returns the tenants whose queues are long enough for now, if reading more of
 // them would delay others.
@@ -131,16 +168,25 @@ func (b *Inbox) enough() []string {
 
 // read fetches new messages and takes a batch of them.
 func (b *Inbox) read(ctx context.Context, what readRequest) (batch []store.Message, wake time.Time, err error) {
-	f, err := b.consumer.Fetch(ctx, what.count, what.block, what.skip...)
+	consumer, reads := b.consumer, &b.reading
+	if what.large {
+		consumer, reads = b.large, &b.readsLarge
+	}
+	f, err := consumer.Fetch(ctx, what.count, what.block, what.skip...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reading = false
+	*reads, b.largeDue = false, b.largeDue || !what.large
+	if what.large && f.Events > 0 || b.largeAt.IsZero() {
+		b.largeAt = f.Now
+	} else if what.large && f.Now.Sub(b.largeAt) > largeTime {
+		b.large.ForgetLarge()
+	}
 	b.contention.Saw(f.Messages, f.Now)
 	kept := f.Messages[:0]
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case !Handles(m.Event.Type):
-			b.consumer.Pass(*m)
+			consumer.Pass(*m)
 			f.Wake = f.Now // come back at once to acknowledge it
 		case !m.Claimed || !b.has(*m):
 			kept = append(kept, *m)
@@ -176,7 +222,7 @@ func (b *Inbox) tenantsWithWork(now time.Time) []string {
 	for _, batch := range b.batches {
 		tenants = append(tenants, batch[0].Tenant)
 	}
-	tenants = append(tenants, b.consumer.OmittedTenants()...)
+	tenants = append(append(tenants, b.consumer.OmittedTenants()...), b.large.OmittedTenants()...)
 	if since := now.Sub(b.commandsAt); len(tenants) == 0 || since >= 0 && since < commandsEvery {
 		return nil
 	}
@@ -195,7 +241,7 @@ func (b *Inbox) pick() []store.Message {
 	for range b.waiting.Tenants() {
 		waiting := b.waiting.Take(nil)
 		tenant, now := waiting[0].Tenant, len(waiting)
-		if b.contention.Any() && b.inProgress(tenant) {
+		if b.contention.Any() && b.inProgress(tenant) || !b.pauses[tenant].IsZero() {
 			for now = 0; now < len(waiting) && command(waiting[now]); {
 				now++
 			}
@@ -213,6 +259,32 @@ func (b *Inbox) pick() []store.Message {
 	}
 	return nil
 }
+
+// pause keeps further batches of a tenant from beginning after one with much data, while
+// others have work: Redis serves nobody else while it reads or writes such data.
+func (b *Inbox) pause(tenant string, bytes int, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now.IsZero() || bytes < muchData || !b.contention.Any() {
+		return
+	}
+	if b.pauses == nil {
+		b.pauses = map[string]time.Time{}
+	}
+	span := time.Duration(bytes) * time.Second / dataRate
+	b.pauses[tenant] = now.Add(span)
+	time.AfterFunc(span, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.pauses, tenant)
+		b.broadcast()
+	})
+}
+
+const (
+	muchData = 256 << 10 // bytes of one batch
+	dataRate = 8 << 20   // bytes per second of one tenant while others have work
+)
 
 // inProgress reports whether a worker is handling a batch of a tenant.
 func (b *Inbox) inProgress(tenant string) bool {
@@ -310,11 +382,13 @@ func (b *Inbox) has(m store.Message) bool {
 }
 
 // Finish acknowledges the messages that were read and need no handling.
-func (b *Inbox) Finish(ctx context.Context) error { return b.consumer.Finish(ctx) }
+func (b *Inbox) Finish(ctx context.Context) error {
+	return errors.Join(b.consumer.Finish(ctx), b.large.Finish(ctx))
+}
 
 // Held returns the messages that were read but not handled yet.
 func (b *Inbox) Held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Concat(append(slices.Clone(b.batches), b.waiting.All(), b.consumer.Held())...)
+	return slices.Concat(append(slices.Clone(b.batches), b.waiting.All(), b.consumer.Held(), b.large.Held())...)
 }

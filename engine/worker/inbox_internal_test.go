@@ -2,22 +2,39 @@ package worker
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 )
+
+// inboxOf returns an inbox of some tenants that is not connected to Redis.
+func inboxOf(t *testing.T, tenants ...string) *Inbox {
+	t.Helper()
+	opts := delivery.Defaults("worker", store.WorkerGroup)
+	opts.Consumer, opts.Tenants, opts.Batch = "p", delivery.NewTenantSet(tenants...), 8
+	rdb := redis.NewClient(&redis.Options{MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+	b, err := NewInbox(store.New(rdb, store.Options{}), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
 
 // While several tenants have work, a tenant has one batch in progress, and its operators'
 // commands besides.
 func TestCommandsPassABatch(t *testing.T) {
 	t.Parallel()
-	b := Inbox{
-		opts: delivery.Options{Tenants: delivery.NewTenantSet("a", "b"), Batch: 8, Block: time.Second, Isolation: &delivery.Isolation{}},
-		busy: map[address]bool{}, changed: make(chan struct{}),
-	}
+	b := inboxOf(t, "a", "b")
 	b.contention.Saw([]store.Message{{Tenant: "a"}, {Tenant: "b"}}, time.Unix(1, 0))
 	b.waiting.put(messages("a1", "a2", "a3"))
 	if batch := b.pick(); text(batch) != "a1" {
@@ -40,10 +57,7 @@ func TestCommandsPassABatch(t *testing.T) {
 // for a batch to end instead of reading.
 func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
 	t.Parallel()
-	b := Inbox{
-		opts: delivery.Options{Tenants: delivery.NewTenantSet("a", "b"), Batch: 8, Block: time.Second, Isolation: &delivery.Isolation{}},
-		busy: map[address]bool{}, changed: make(chan struct{}),
-	}
+	b := inboxOf(t, "a", "b")
 	var msgs []store.Message
 	for _, tenant := range []string{"a", "b"} {
 		for n := range 8 {
@@ -70,5 +84,101 @@ func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
 	case <-changed:
 	default:
 		t.Error("the waiting worker is not woken when a batch is done")
+	}
+}
+
+// After a batch with much data, a tenant waits while others have work. Its operators' commands
+// do not, and waiting workers wake when it may continue.
+func TestPauseAfterMuchData(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inboxOf(t, "a", "b")
+		b.pause("a", 8<<20, time.Now())
+		b.waiting.put(messages("a1"))
+		if batch := b.pick(); text(batch) != "a1" {
+			t.Fatalf("the batch is %q, want a1: no other tenant has work", text(batch))
+		}
+		b.done(messages("a1"), nil, true)
+		b.contention.Saw([]store.Message{{Tenant: "a"}, {Tenant: "b"}}, time.Now())
+		b.pause("a", 4<<20, time.Now())
+		cancel := event.Event{Type: event.ExecutionCancelled, Execution: "x"}
+		b.waiting.put(append(messages("a2"), store.Message{Tenant: "a", ID: "3", Event: cancel}))
+		if batch := b.pick(); text(batch) != "a3" {
+			t.Fatalf("the batch is %q, want the command a3", text(batch))
+		}
+		b.done(messages("a3"), nil, true)
+		b.reading = true
+		batch, read, changed := b.next()
+		if len(batch) > 0 || read != nil {
+			t.Fatalf("%q begins and %v is read, want to wait", text(batch), read)
+		}
+		began := time.Now()
+		<-changed
+		if took := time.Since(began); took != time.Second/2 {
+			t.Errorf("the workers wake after %v, want 500ms", took)
+		}
+		if batch := b.pick(); text(batch) != "a2" {
+			t.Errorf("the batch is %q, want a2", text(batch))
+		}
+	})
+}
+
+// A tenant with large events is read by another worker than the others.
+func TestLargeEventsAreReadApart(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t)
+	st := store.New(rdb, store.Options{})
+	opts := delivery.Defaults("worker", store.WorkerGroup)
+	opts.Consumer, opts.Tenants, opts.Block = "p", delivery.NewTenantSet("a", "b", "c"), 10*time.Millisecond
+	b, err := NewInbox(st, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tenant := range opts.Tenants.Names() {
+		if err := stream.New(st).Groups(t.Context(), tenant, store.WorkerGroup); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := event.Event{ID: "1", Source: "/x", Type: "com.example.large", Time: time.Unix(1, 0), Tenant: "b", Data: slices.Repeat([]byte("1"), 2<<20)}
+	if err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: st.TenantKeys("b").Stream, Values: e.Fields()}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	batch, _, err := b.take(t.Context())
+	if err != nil || len(batch) != 1 || batch[0].Tenant != "b" {
+		t.Fatalf("%q, %v: want the event of b", text(batch), err)
+	}
+	b.done(batch, nil, true)
+	_, first, _ := b.next()
+	_, second, _ := b.next()
+	if first == nil || !first.large || !slices.Equal(first.skip, []string{"a", "c"}) {
+		t.Errorf("the first worker reads %+v, want only b", first)
+	}
+	if second == nil || second.large || !slices.Equal(second.skip, []string{"b"}) {
+		t.Errorf("the second worker reads %+v, want all but b", second)
+	}
+	for _, r := range []*readRequest{first, second} {
+		if _, _, err := b.read(t.Context(), *r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A single worker reads them in turns.
+	var turns []bool
+	for range 4 {
+		_, read, _ := b.next()
+		turns = append(turns, read.large)
+		if _, _, err := b.read(t.Context(), *read); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []bool{true, false, true, false}; !slices.Equal(turns, want) {
+		t.Errorf("a single worker reads large events %v, want %v", turns, want)
+	}
+	// Without such events for a while, all are read together again.
+	b.largeAt = b.largeAt.Add(-2 * largeTime)
+	if _, _, err := b.read(t.Context(), readRequest{count: 1, skip: []string{"a", "c"}, large: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, read, _ := b.next(); read.large || len(read.skip) > 0 || read.block != b.opts.Block {
+		t.Errorf("the next read is %+v, want all tenants", read)
 	}
 }

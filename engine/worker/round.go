@@ -23,7 +23,7 @@ type round struct {
 	definitions map[string]*execution  // the state that new executions start from, by name and version
 	commits     []store.Commit
 	planned     []*store.Message // the message that each commit answers
-	bytes       int              // of the data in these commits' histories
+	bytes       int              // of the data in the histories of all commits of the batch
 	refused     []store.Message  // messages for which Redis has no memory
 	full        error            // the error of Redis then; nil if it has memory
 }
@@ -39,7 +39,7 @@ func (r *round) end() {
 	clear(r.definitions)
 	clear(r.commits)
 	clear(r.planned)
-	r.batch, r.commits, r.planned, r.bytes = nil, r.commits[:0], r.planned[:0], 0
+	r.batch, r.commits, r.planned = nil, r.commits[:0], r.planned[:0]
 	r.refused, r.full = nil, nil
 }
 
@@ -48,7 +48,7 @@ func (r *round) end() {
 // free memory.
 func (s *Service) work(ctx context.Context, batch []store.Message) (left []store.Message, err error) {
 	r := s.round
-	r.batch = batch
+	r.batch, r.bytes = batch, 0
 	defer r.end()
 	if err := r.gather(ctx); err != nil {
 		return batch, r.broken(batch, err)
@@ -61,7 +61,8 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 		if err != nil {
 			return r.remaining(from), r.broken(r.remaining(from), err)
 		}
-		if !planned || s.timeUp() || r.bytes > chunkBytes {
+		stop := s.timeUp() || r.bytes > chunkBytes
+		if !planned || stop {
 			if err := r.flush(ctx); err != nil {
 				return r.remaining(from), r.broken(r.remaining(from), err)
 			}
@@ -74,7 +75,7 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 			}
 			from = i + 1
 		}
-		if s.timeUp() {
+		if stop || !planned && s.timeUp() {
 			return append(r.refused, batch[i+1:]...), r.full
 		}
 	}
@@ -314,7 +315,7 @@ func (r *round) flush(ctx context.Context) error {
 	}
 	commits, planned := r.commits, r.planned
 	defer clear(commits)
-	r.commits, r.planned, r.bytes = r.commits[:0], r.planned[:0], 0
+	r.commits, r.planned = r.commits[:0], r.planned[:0]
 	done, err := r.store.CommitAll(ctx, commits)
 	if store.Full(err) {
 		done, err = slices.Repeat([]store.Committing{{Err: err}}, len(commits)), nil
