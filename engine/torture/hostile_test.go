@@ -29,7 +29,6 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/store"
 )
 
 // What a process may need that serves both tenants of TestHostileTenant.
@@ -267,29 +266,44 @@ func (h *hostility) await(tenant, id string, most time.Duration) {
 	h.t.Fatalf("execution %s of tenant %s has not ended after %v", id, tenant, most)
 }
 
-// cancel cancels an execution of the attack and returns after how long it has ended; 0 if
-// none is open.
+// cancel cancels the oldest execution of the attack that has begun, and returns after how
+// long it has ended; 0 if there is none.
 func (h *hostility) cancel() time.Duration {
 	h.t.Helper()
 	ctx := h.t.Context()
-	ids, err := h.rdb.ZRange(ctx, "tenant:"+hostileTenant+":executions:open", 0, 0).Result()
-	if err != nil || len(ids) == 0 {
+	open, err := h.rdb.ZRange(ctx, "tenant:"+hostileTenant+":executions:open", 0, 1000).Result()
+	h.must(err)
+	begun := slices.IndexFunc(open, func(id string) bool {
+		status := h.status(id)
+		return status != "" && !decide.Status(status).Ended()
+	})
+	if begun < 0 {
 		return 0
 	}
-	now, at := h.now(), time.Now()
+	id, now, at := open[begun], h.now(), time.Now()
 	e := event.Event{
-		ID: ids[0] + "/cancel/1", Source: decide.Prefix + "test", Type: event.ExecutionCancelled, Time: now,
-		Tenant: hostileTenant, Workflow: "torture.hostile", Execution: ids[0], Data: event.Encode(event.Ended{Reason: "enough"}),
+		ID: id + "/cancel/1", Source: decide.Prefix + "test", Type: event.ExecutionCancelled, Time: now,
+		Tenant: hostileTenant, Workflow: "torture.hostile", Execution: id, Data: event.Encode(event.Ended{Reason: "enough"}),
 	}
 	h.must(h.rdb.XAdd(ctx, &redis.XAddArgs{Stream: "tenant:" + hostileTenant + ":events", Values: e.Fields()}).Err())
 	for time.Since(at) < 2*mostCancel {
-		x, err := h.store.Execution(ctx, hostileTenant, ids[0])
-		if errors.Is(err, store.ErrNotFound) || decide.Status(x.Status).Ended() {
+		if status := h.status(id); status == "" || decide.Status(status).Ended() {
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
 	return time.Since(at)
+}
+
+// status returns the status of an execution of the attack; "" if it has not begun or is gone.
+func (h *hostility) status(id string) string {
+	h.t.Helper()
+	found, err := h.store.Outlines(h.t.Context(), hostileTenant, id)
+	h.must(err)
+	if len(found) == 0 || found[0].Version == 0 {
+		return ""
+	}
+	return found[0].Status
 }
 
 // memory returns the most memory that the process had.

@@ -33,9 +33,9 @@ type Inbox struct {
 	largeAt    time.Time         // when large found events last
 	othersRead bool              // the tenants without enough were read since a batch was done
 	changed    chan struct{}
-	awaited    bool                 // a worker waits for changed
-	commandsAt time.Time            // when commands were looked for last
-	pauses     map[string]time.Time // until when no batch of a tenant begins
+	awaited    bool            // a worker waits for changed
+	commandsAt time.Time       // when commands were looked for last
+	paused     map[string]bool // tenants of which no batch begins for now
 }
 
 // NewInbox returns the inbox of one process.
@@ -48,7 +48,7 @@ func NewInbox(st *store.Store, opts delivery.Options) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Inbox{consumer: consumer, large: consumer.Sibling(), opts: opts, busy: map[address]bool{}, changed: make(chan struct{})}, nil
+	return &Inbox{consumer: consumer, large: consumer.Sibling(), opts: opts, busy: map[address]bool{}, paused: map[string]bool{}, changed: make(chan struct{})}, nil
 }
 
 // Handles reports whether a worker handles events of type t.
@@ -241,7 +241,7 @@ func (b *Inbox) pick() []store.Message {
 	for range b.waiting.Tenants() {
 		waiting := b.waiting.Take(nil)
 		tenant, now := waiting[0].Tenant, len(waiting)
-		if b.contention.Any() && b.inProgress(tenant) || !b.pauses[tenant].IsZero() {
+		if b.contention.Any() && b.inProgress(tenant) || b.paused[tenant] {
 			for now = 0; now < len(waiting) && command(waiting[now]); {
 				now++
 			}
@@ -262,21 +262,17 @@ func (b *Inbox) pick() []store.Message {
 
 // pause keeps further batches of a tenant from beginning after one with much data, while
 // others have work: Redis serves nobody else while it reads or writes such data.
-func (b *Inbox) pause(tenant string, bytes int, now time.Time) {
+func (b *Inbox) pause(tenant string, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now.IsZero() || bytes < muchData || !b.contention.Any() {
+	if bytes < muchData || !b.contention.Any() {
 		return
 	}
-	if b.pauses == nil {
-		b.pauses = map[string]time.Time{}
-	}
-	span := time.Duration(bytes) * time.Second / dataRate
-	b.pauses[tenant] = now.Add(span)
-	time.AfterFunc(span, func() {
+	b.paused[tenant] = true
+	time.AfterFunc(time.Duration(bytes)*time.Second/dataRate, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.pauses, tenant)
+		delete(b.paused, tenant)
 		b.broadcast()
 	})
 }

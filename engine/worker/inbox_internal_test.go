@@ -93,14 +93,14 @@ func TestPauseAfterMuchData(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := inboxOf(t, "a", "b")
-		b.pause("a", 8<<20, time.Now())
+		b.pause("a", 8<<20)
 		b.waiting.put(messages("a1"))
 		if batch := b.pick(); text(batch) != "a1" {
 			t.Fatalf("the batch is %q, want a1: no other tenant has work", text(batch))
 		}
 		b.done(messages("a1"), nil, true)
 		b.contention.Saw([]store.Message{{Tenant: "a"}, {Tenant: "b"}}, time.Now())
-		b.pause("a", 4<<20, time.Now())
+		b.pause("a", 4<<20)
 		cancel := event.Event{Type: event.ExecutionCancelled, Execution: "x"}
 		b.waiting.put(append(messages("a2"), store.Message{Tenant: "a", ID: "3", Event: cancel}))
 		if batch := b.pick(); text(batch) != "a3" {

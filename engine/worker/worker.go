@@ -97,8 +97,8 @@ func (s *Service) Step(ctx context.Context) (wake time.Time, err error) {
 	if store.Full(err) {
 		left = s.inbox.release(ctx, left)
 	}
-	if s.opts.Clock != nil {
-		s.inbox.pause(batch[0].Tenant, s.round.bytes, s.opts.Clock())
+	if !s.stepStart.IsZero() {
+		s.inbox.pause(batch[0].Tenant, s.round.bytes)
 	}
 	s.inbox.done(batch, left, err == nil)
 	return time.Time{}.Add(1), err // in the past: call again at once
