@@ -61,6 +61,7 @@ func (r role) options() engine.Options {
 	opts.Lease, opts.Remote, opts.Discover = r.Lease, r.Remote, r.Discover
 	opts.Block(r.Block)
 	opts.Sweep, opts.Activity = r.Lease, unneeded
+	opts.RedisPercent = 0 // a full Redis is tested by what it refuses itself
 	outward := httpcall.NewTransport(httpcall.Limits{AllowLoopback: true})
 	opts.Transport = httpcall.Outward(branded{r.Process, outward})
 	return opts
