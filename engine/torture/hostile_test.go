@@ -285,7 +285,7 @@ func (h *hostility) cancel() time.Duration {
 		ID: id + "/cancel/1", Source: decide.Prefix + "test", Type: event.ExecutionCancelled, Time: now,
 		Tenant: hostileTenant, Workflow: "torture.hostile", Execution: id, Data: event.Encode(event.Ended{Reason: "enough"}),
 	}
-	h.must(h.rdb.XAdd(ctx, &redis.XAddArgs{Stream: "tenant:" + hostileTenant + ":events", Values: e.Fields()}).Err())
+	h.must(h.store.Publish(ctx, e))
 	for time.Since(at) < 2*mostCancel {
 		if status := h.status(id); status == "" || decide.Status(status).Ended() {
 			break

@@ -222,7 +222,8 @@ func (b *Inbox) tenantsWithWork(now time.Time) []string {
 	for _, batch := range b.batches {
 		tenants = append(tenants, batch[0].Tenant)
 	}
-	tenants = append(append(tenants, b.consumer.OmittedTenants()...), b.large.OmittedTenants()...)
+	// Of tenants with large events, few are read at once.
+	tenants = slices.Concat(tenants, b.consumer.OmittedTenants(), b.large.OmittedTenants(), b.consumer.Large())
 	if since := now.Sub(b.commandsAt); len(tenants) == 0 || since >= 0 && since < commandsEvery {
 		return nil
 	}
