@@ -42,7 +42,7 @@ func TestConformance(t *testing.T) {
 		if _, err := os.Stat(folder); err != nil {
 			t.Skipf("CONFORMANCE NOT TESTED: %v (set FLUNQ_SPEC or -spec)", err)
 		}
-		t.Run("miniredis/"+version, func(t *testing.T) { conform(t, folder, simulated) })
+		t.Run("simulated/"+version, func(t *testing.T) { conform(t, folder, simulated) })
 		t.Run("remote/"+version, func(t *testing.T) { conform(t, folder, remote) })
 		t.Run("redis/"+version, func(t *testing.T) { conform(t, folder, onRedis(t)) })
 	}
