@@ -28,6 +28,9 @@ const (
 func (p *readSize) large(tenants []string) (large []string, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.bound) == 0 {
+		return nil, 0
+	}
 	for _, tenant := range tenants {
 		if n := p.bound[tenant]; n > 0 {
 			if large = append(large, tenant); count == 0 || n < count {

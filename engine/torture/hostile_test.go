@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -81,7 +82,7 @@ type hostility struct {
 	process *exec.Cmd
 	log     bytes.Buffer
 	gone    chan struct{}
-	started int
+	started atomic.Int64 // executions and writes
 }
 
 const (
@@ -124,7 +125,7 @@ func (h *hostility) run() {
 	<-done
 	ratio := float64(during.p99) / float64(max(idle.p99, time.Millisecond))
 	h.report("%-22s idle %v, during %v: p99 %.1f times; PING %v; started %d; memory %d MB; cancelled after %v; ended after %v",
-		h.attack.name, idle, during, ratio, ping, h.started, memory>>20, cancelled.Round(time.Millisecond), ended.Round(time.Millisecond))
+		h.attack.name, idle, during, ratio, ping, h.started.Load(), memory>>20, cancelled.Round(time.Millisecond), ended.Round(time.Millisecond))
 	if memory > mostMemory {
 		h.t.Errorf("memory: %d MB, want at most %d", memory>>20, mostMemory>>20)
 	}
@@ -171,7 +172,14 @@ func (h *hostility) prepare() func(context.Context) {
 		return h.keepWriting
 	}
 	def := h.register(hostileTenant, "hostile", h.attack.do)
-	return func(ctx context.Context) { h.keepOpen(ctx, def) }
+	return func(ctx context.Context) {
+		var writing sync.WaitGroup
+		if h.attack.write != nil {
+			writing.Go(func() { h.keepWriting(ctx) })
+		}
+		h.keepOpen(ctx, def)
+		writing.Wait()
+	}
 }
 
 // keepWriting writes to the stream of the hostile tenant.
@@ -180,7 +188,7 @@ func (h *hostility) keepWriting(ctx context.Context) {
 		p := h.rdb.Pipeline()
 		h.attack.write(ctx, p)
 		_, _ = p.Exec(ctx)
-		h.started++
+		h.started.Add(1)
 	}
 }
 
@@ -193,9 +201,7 @@ func (h *hostility) keepOpen(ctx context.Context, def *dsl.Definition) {
 			continue
 		}
 		for range h.attack.open - open {
-			if h.engine.Start(ctx, hostileTenant, "x"+strconv.Itoa(h.started), def, []byte(h.attack.input)) == nil {
-				h.started++
-			}
+			_ = h.engine.Start(ctx, hostileTenant, fmt.Sprintf("x%d", h.started.Add(1)), def, []byte(h.attack.input))
 		}
 	}
 }
@@ -465,6 +471,13 @@ func attacks() []attack {
 			e := event.Event{ID: strconv.FormatInt(serial.Add(1), 10), Source: "/x", Type: "com.x.y", Time: time.Unix(1, 0), Tenant: hostileTenant, Data: []byte(`"` + strings.Repeat("x", 20<<20) + `"`)}
 			rdb.XAdd(ctx, &redis.XAddArgs{Stream: ownStream, Values: e.Fields(), MaxLen: 20})
 		}},
+		{
+			name: "large events to listeners", do: "do: [{l: {listen: {to: {one: {with: {type: com.x.y}}}}}}]", open: 50,
+			write: func(ctx context.Context, rdb redis.Pipeliner) {
+				e := event.Event{ID: strconv.FormatInt(serial.Add(1), 10), Source: "/x", Type: "com.x.y", Time: time.Unix(1, 0), Tenant: hostileTenant, Data: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)}
+				rdb.XAdd(ctx, &redis.XAddArgs{Stream: ownStream, Values: e.Fields(), MaxLen: 20})
+			},
+		},
 		{name: "garbage", write: func(ctx context.Context, rdb redis.Pipeliner) {
 			for range 100 {
 				rdb.XAdd(ctx, &redis.XAddArgs{Stream: ownStream, Values: []any{"type", "io.flunq.task.completed", "data", "{", "executionid", "none" + strconv.FormatInt(serial.Add(1), 10)}})

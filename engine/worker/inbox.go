@@ -218,13 +218,16 @@ func (b *Inbox) fetchCommands(ctx context.Context, now time.Time) {
 func (b *Inbox) tenantsWithWork(now time.Time) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if since := now.Sub(b.commandsAt); since >= 0 && since < commandsEvery {
+		return nil
+	}
 	tenants := slices.Clone(b.waiting.Tenants())
 	for _, batch := range b.batches {
 		tenants = append(tenants, batch[0].Tenant)
 	}
 	// Of tenants with large events, few are read at once.
 	tenants = slices.Concat(tenants, b.consumer.OmittedTenants(), b.large.OmittedTenants(), b.consumer.Large())
-	if since := now.Sub(b.commandsAt); len(tenants) == 0 || since >= 0 && since < commandsEvery {
+	if len(tenants) == 0 {
 		return nil
 	}
 	b.commandsAt = now

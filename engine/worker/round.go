@@ -23,7 +23,7 @@ type round struct {
 	definitions map[string]*execution  // the state that new executions start from, by name and version
 	commits     []store.Commit
 	planned     []*store.Message // the message that each commit answers
-	bytes       int              // of the data in the histories of all commits of the batch
+	bytes       int              // of the data in the histories of all commits of the batch, planned or not
 	refused     []store.Message  // messages for which Redis has no memory
 	full        error            // the error of Redis then; nil if it has memory
 }
@@ -239,9 +239,6 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 		}
 		r.executions[key] = x
 		r.commits, r.planned = append(r.commits, c), append(r.planned, m)
-		for i := range c.History {
-			r.bytes += len(c.History[i].Data)
-		}
 		if c.Ack {
 			break
 		}

@@ -168,6 +168,9 @@ func (s *Service) commitOf(x *execution, m *store.Message, ack bool, base int64,
 		Workflow: st.Workflow, Definition: x.definition, Parent: st.Parent, ParentTask: st.ParentTask, Root: s.rootOf(st),
 		Status: string(st.Status), Ended: st.Status.Ended(), Now: st.Now, Started: st.StartedAt,
 	}
+	for i := range c.History {
+		s.round.bytes += len(c.History[i].Data)
+	}
 	if err := s.addResult(&c, x); err != nil {
 		return c, delivery.As(delivery.Recoverable, err)
 	}
