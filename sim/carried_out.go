@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/executor/call"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -176,7 +176,7 @@ func (w *environment) effectsHash() string {
 	slices.Sort(lines)
 	for _, root := range append([]string{""}, w.ids...) {
 		if kept := w.kept(root); kept != nil {
-			lines = append(lines, root+" keeps "+string(expr.Encode(kept)))
+			lines = append(lines, root+" keeps "+string(canonical.Encode(kept)))
 		}
 	}
 	if len(lines) == 0 {

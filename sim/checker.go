@@ -14,7 +14,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
@@ -75,8 +75,8 @@ func (w *checker) checkHistory(ctx context.Context, x store.Execution, history [
 		broken("a history follows from its definition", x.ID, "%v", err)
 	case string(state.Status) != x.Status:
 		broken(ruleKept, x.ID, "it is %s, but its history says %s", x.Status, state.Status)
-	case state.Status == decide.Completed && !bytes.Equal(expr.Encode(state.Output.V), x.Output):
-		broken(ruleKept, x.ID, "its output is %s, but its history says %s", x.Output, expr.Encode(state.Output.V))
+	case state.Status == decide.Completed && !bytes.Equal(canonical.Encode(state.Output.V), x.Output):
+		broken(ruleKept, x.ID, "its output is %s, but its history says %s", x.Output, canonical.Encode(state.Output.V))
 	case state.Status == decide.Completed && len(x.Error) > 0:
 		broken(ruleKept, x.ID, "it is completed, but has the error %s", x.Error)
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():

@@ -24,7 +24,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	httpcall "flunq.io/flunq/engine/executor/http"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/sim"
 )
@@ -194,7 +194,7 @@ func (s *scenario) definition(doc *godog.DocString) (err error) {
 
 func (s *scenario) setInput(doc *godog.DocString) error {
 	v, err := data(doc)
-	s.input = expr.Encode(v)
+	s.input = canonical.Encode(v)
 	return err
 }
 
@@ -367,7 +367,7 @@ func (s *scenario) taskFaultedWith(task string, doc *godog.DocString) error {
 func data(doc *godog.DocString) (any, error) { return dsl.ParseData("step", []byte(doc.Content)) }
 
 func decoded(src []byte) any {
-	v, err := expr.Decode(src)
+	v, err := canonical.Decode(src)
 	if err != nil {
 		panic(err)
 	}
@@ -379,8 +379,8 @@ func same(doc *godog.DocString, got any) error {
 	if err != nil {
 		return err
 	}
-	if !expr.Equal(want, got) {
-		return errors.New(gocmp.Diff(string(expr.Encode(want)), string(expr.Encode(got))))
+	if !canonical.Equal(want, got) {
+		return errors.New(gocmp.Diff(string(canonical.Encode(want)), string(canonical.Encode(got))))
 	}
 	return nil
 }
@@ -400,7 +400,7 @@ func sameMembers(doc *godog.DocString, p *event.Problem) error {
 		return fmt.Errorf("the error is %w", p)
 	}
 	for name, value := range want {
-		if !expr.Equal(value, got[name]) {
+		if !canonical.Equal(value, got[name]) {
 			return fmt.Errorf("%s is %v, want %v", name, got[name], value)
 		}
 	}

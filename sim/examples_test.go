@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
@@ -176,8 +176,8 @@ func (e example) checkEnd(t *testing.T, r *sim.Result) {
 		if r.Status != decide.Completed {
 			t.Fatalf("%s: %v %s, want output %s", r.Status, r.Error, r.Waiting, e.output)
 		}
-		if want := decoded([]byte(e.output)); !expr.Equal(want, decoded(r.Output)) {
-			t.Errorf("output, -want +got:\n%s", gocmp.Diff(string(expr.Encode(want)), string(r.Output)))
+		if want := decoded([]byte(e.output)); !canonical.Equal(want, decoded(r.Output)) {
+			t.Errorf("output, -want +got:\n%s", gocmp.Diff(string(canonical.Encode(want)), string(r.Output)))
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/yaml"
@@ -228,7 +228,7 @@ func (out *Migration) misfit(err error, to side) error {
 // changes lists the data that differ under the new document.
 func changes(before, after *decide.State) (notes []string) {
 	note := func(what string, was, is any) {
-		if a, b := string(expr.Encode(was)), string(expr.Encode(is)); a != b {
+		if a, b := string(canonical.Encode(was)), string(canonical.Encode(is)); a != b {
 			notes = append(notes, fmt.Sprintf("%s was %s and is %s", what, short(a), short(b)))
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim/mock"
@@ -296,7 +297,7 @@ func ReadData(ctx context.Context, sh *Shell, flag, given string) (json.RawMessa
 	if err != nil {
 		return nil, Misusef("%s is neither JSON nor YAML: %v", DisplayName(name), err)
 	}
-	return expr.Encode(v), nil
+	return canonical.Encode(v), nil
 }
 
 // fileWithoutAt refuses data that is the name of a file: the user has probably forgotten

@@ -10,7 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Column is a column of a table.
@@ -65,7 +65,7 @@ func WriteValue(w io.Writer, format string, v any) error {
 	if format != "yaml" {
 		return WriteJSON(w, v)
 	}
-	plain, err := expr.Decode(event.Encode(WithEmptyLists(v)))
+	plain, err := canonical.Decode(event.Encode(WithEmptyLists(v)))
 	if err != nil {
 		return err
 	}

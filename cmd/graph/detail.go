@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Detail describes in a few words what a task does.
@@ -206,7 +207,7 @@ func text(v *expr.Value) string {
 	if s, ok := data.(string); ok {
 		return s
 	}
-	return string(expr.Encode(data))
+	return string(canonical.Encode(data))
 }
 
 // field returns a member of an object value, or nil.

@@ -14,7 +14,7 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 )
 
@@ -149,7 +149,7 @@ func (executionPage) writeData(sh *cli.Shell, name string, value json.RawMessage
 		return
 	}
 	text := string(value)
-	if v, err := expr.Decode(value); err == nil {
+	if v, err := canonical.Decode(value); err == nil {
 		var pretty bytes.Buffer
 		if cli.WriteJSON(&pretty, v) == nil {
 			text = strings.TrimSuffix(pretty.String(), "\n")

@@ -19,7 +19,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/worker"
@@ -189,7 +189,7 @@ func checkInput(def *dsl.Definition, input json.RawMessage) error {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	v, err := expr.DecodeForeign(input)
+	v, err := canonical.DecodeForeign(input)
 	if err != nil {
 		return fmt.Errorf("read the input: %w", err)
 	}
@@ -300,7 +300,7 @@ func (s *starter) print(row startedRow) error {
 		fmt.Fprintln(s.sh.Out, row.ID)
 		return nil
 	case s.format.String() == "text":
-		v, err := expr.Decode(row.Output)
+		v, err := canonical.Decode(row.Output)
 		if err != nil {
 			return fmt.Errorf("read the output: %w", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/tui"
 )
 
@@ -149,7 +149,7 @@ func contextOf(s *decide.State) []byte {
 	if s.Context.V == nil {
 		return nil
 	}
-	return expr.Encode(s.Context.V)
+	return canonical.Encode(s.Context.V)
 }
 
 func appendData(all []tui.Data, name string, text json.RawMessage) []tui.Data {

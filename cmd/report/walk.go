@@ -5,7 +5,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // walk replays the history of an execution as far as possible. It determines the inputs of
@@ -77,9 +77,9 @@ func (r *Recording) inputs(w *walk, e event.Event) {
 	if scope == nil {
 		return
 	}
-	g := given{input: r.datum(expr.Encode(scope.Dot))}
+	g := given{input: r.datum(canonical.Encode(scope.Dot))}
 	if context, err := scope.Var("context"); err == nil && !empty(context) {
-		g.context = r.datum(expr.Encode(context))
+		g.context = r.datum(canonical.Encode(context))
 	}
 	r.given[key(e.Execution, e.Task)] = g
 }

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
@@ -72,7 +72,7 @@ func hintForWaiting(missed []sim.Missed) string {
 
 // print writes the output in the chosen format.
 func (r *Runner) print(output json.RawMessage) error {
-	v, err := expr.Decode(output)
+	v, err := canonical.Decode(output)
 	if err != nil {
 		return fmt.Errorf("read the output: %w", err)
 	}
@@ -82,7 +82,7 @@ func (r *Runner) print(output json.RawMessage) error {
 func (r *Runner) write(v any) error {
 	switch r.format.String() {
 	case "json":
-		fmt.Fprintf(r.Sh.Out, "%s\n", expr.Encode(v))
+		fmt.Fprintf(r.Sh.Out, "%s\n", canonical.Encode(v))
 		return nil
 	case "yaml":
 		enc := yaml.NewEncoder(r.Sh.Out)
@@ -98,7 +98,7 @@ func (r *Runner) write(v any) error {
 func (r *Runner) fault(result *sim.Result) error {
 	p := result.Error
 	if r.format.String() != "pretty" {
-		v, err := expr.Decode(event.Encode(map[string]any{"error": p}))
+		v, err := canonical.Decode(event.Encode(map[string]any{"error": p}))
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/recording"
@@ -26,7 +27,7 @@ import (
 // checks returns the expectations of --expect and --once.
 func (s *searcher) checks(cfg sim.Config) ([]search.Check, error) {
 	var out []search.Check
-	input, err := expr.Decode(cfg.Input)
+	input, err := canonical.Decode(cfg.Input)
 	if err != nil {
 		input = map[string]any{}
 	}
@@ -58,9 +59,9 @@ func (s *searcher) known(cfg sim.Config) []search.Check {
 		return nil
 	}
 	return []search.Check{{Of: func(t *sim.Trial) []sim.Violation {
-		want, err1 := expr.Decode(e.Output)
-		got, err2 := expr.Decode(t.Output)
-		if len(t.Injected) > 0 || errors.Join(err1, err2) == nil && expr.Equal(want, got) {
+		want, err1 := canonical.Decode(e.Output)
+		got, err2 := canonical.Decode(t.Output)
+		if len(t.Injected) > 0 || errors.Join(err1, err2) == nil && canonical.Equal(want, got) {
 			return nil
 		}
 		return []sim.Violation{{

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui"
 )
@@ -95,7 +95,7 @@ func setAttribute(e *event.Event, name string, value any) error {
 	}
 	switch {
 	case name == "data":
-		e.Data = expr.Encode(value)
+		e.Data = canonical.Encode(value)
 		return nil
 	case name == "specversion":
 		return nil
@@ -111,6 +111,6 @@ func setAttribute(e *event.Event, name string, value any) error {
 	if e.Ext == nil {
 		e.Ext = map[string]string{}
 	}
-	e.Ext[name] = expr.Text(value)
+	e.Ext[name] = canonical.Text(value)
 	return nil
 }

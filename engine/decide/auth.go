@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Authorize returns the scheme and the parameter of the Authorization header that a policy
@@ -56,10 +57,10 @@ func authMember(a *dsl.Authentication, s *expr.Scope, v *expr.Value, member stri
 	if err != nil {
 		return "", authProblem(err, fmt.Sprintf("authentication: %s: %s", a.Scheme, member), v)
 	}
-	text, ok := expr.Scalar(data)
+	text, ok := canonical.Scalar(data)
 	if !ok {
 		return "", event.NewProblem(event.Expression,
-			fmt.Sprintf("authentication: %s: %s is %s, want a string", a.Scheme, member, expr.Kind(data)))
+			fmt.Sprintf("authentication: %s: %s is %s, want a string", a.Scheme, member, canonical.Kind(data)))
 	}
 	return text, nil
 }
@@ -81,12 +82,12 @@ func authSecret(secret string, s *expr.Scope, member string) (string, error) {
 	members, ok := value.(map[string]any)
 	if !ok {
 		return "", event.NewProblem(event.Configuration,
-			fmt.Sprintf("authentication: secret %q is %s, want an object with %s", secret, expr.Kind(value), member))
+			fmt.Sprintf("authentication: secret %q is %s, want an object with %s", secret, canonical.Kind(value), member))
 	}
-	text, ok := expr.Scalar(members[member])
+	text, ok := canonical.Scalar(members[member])
 	if !ok {
 		return "", event.NewProblem(event.Configuration,
-			fmt.Sprintf("authentication: %s of secret %q is %s, want a string", member, secret, expr.Kind(members[member])))
+			fmt.Sprintf("authentication: %s of secret %q is %s, want a string", member, secret, canonical.Kind(members[member])))
 	}
 	return text, nil
 }

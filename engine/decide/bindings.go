@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // bindings is a small map from variables to values. Its JSON form is an object.
@@ -51,7 +51,7 @@ func (b bindings) MarshalJSON() ([]byte, error) {
 	for _, one := range b {
 		object[one.name] = one.value
 	}
-	return expr.Encode(object), nil
+	return canonical.Encode(object), nil
 }
 
 // UnmarshalJSON decodes the variables.

@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Ready reports whether Advance has a task to compute. It is false while suspended.
@@ -64,10 +65,10 @@ func (c *computed) append(data []byte) []byte {
 		return append(data, `,"duration_ms":0}`...)
 	}
 	data = append(data, `,"success":true,"output":`...)
-	data = expr.AppendJSON(data, c.output)
+	data = canonical.Append(data, c.output)
 	if c.Then != "" {
 		data = append(data, `,"then":`...)
-		data = expr.AppendText(data, c.Then)
+		data = canonical.AppendText(data, c.Then)
 	}
 	return append(data, `,"duration_ms":0}`...)
 }
@@ -91,7 +92,7 @@ func (env *Env) Compute(t *dsl.Task, s *expr.Scope, execution, taskID string) (r
 	c := env.compute(t, s, execution, taskID)
 	c.TaskID, c.TaskName, c.TaskType = taskID, t.Name, string(t.Kind)
 	if c.Success {
-		c.Output = expr.Encode(c.output)
+		c.Output = canonical.Encode(c.output)
 	}
 	return c.Completed, true
 }
@@ -113,7 +114,7 @@ func (env *Env) compute(t *dsl.Task, s *expr.Scope, execution, taskID string) co
 	default:
 		panic("decide: a task of kind " + string(t.Kind) + " cannot be computed")
 	}
-	c.output = expr.Canonical(c.output)
+	c.output = canonical.Form(c.output)
 	if err == nil {
 		err = env.opts.Limits.Output(c.output)
 	}
@@ -165,7 +166,7 @@ func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 		if err != nil {
 			return nil, err
 		}
-		*member.text = expr.Text(v)
+		*member.text = canonical.Text(v)
 	}
 	if t.Raise.Status != nil {
 		v, err := t.Raise.Status.Eval(s)
@@ -174,7 +175,7 @@ func raise(t *dsl.Task, s *expr.Scope) (*event.Problem, error) {
 		}
 		status, ok := v.(int)
 		if !ok {
-			return nil, event.NewProblem(event.Expression, "the status of an error is "+expr.Text(v)+", want a whole number")
+			return nil, event.NewProblem(event.Expression, "the status of an error is "+canonical.Text(v)+", want a whole number")
 		}
 		p.Status = status
 	}
@@ -189,7 +190,7 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 	}
 	attributes, ok := v.(map[string]any)
 	if !ok {
-		return nil, event.NewProblem(event.Expression, "the event is "+expr.Text(v)+", want an object")
+		return nil, event.NewProblem(event.Expression, "the event is "+canonical.Text(v)+", want an object")
 	}
 	doc := env.def.Document
 	out := map[string]any{
@@ -207,7 +208,7 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 		out["datacontenttype"] = "application/json"
 	}
 	if typ, ok := out["type"].(string); !ok || typ == "" {
-		return nil, event.NewProblem(event.Expression, "the type of the event is "+expr.Text(out["type"])+", want text")
+		return nil, event.NewProblem(event.Expression, "the type of the event is "+canonical.Text(out["type"])+", want text")
 	} else if strings.HasPrefix(typ, event.Prefix) {
 		return nil, event.NewProblem(event.Configuration, "types of events that begin with "+event.Prefix+" are the engine's own")
 	}

@@ -10,7 +10,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Env holds everything that decisions about one definition need besides the events. It is
@@ -61,12 +61,12 @@ func DefaultLimits() Limits {
 
 // Output returns an *event.Problem if a task's output exceeds the limits, else nil.
 func (l Limits) Output(v any) error {
-	size, memory := expr.Measure(v)
+	size, memory := canonical.Measure(v)
 	switch {
 	case size > l.Data:
 		return event.NewProblem(event.Runtime, fmt.Sprintf("the output is larger than %d bytes (limit Data)", l.Data))
-	case memory > expr.MaxMemory:
-		return event.NewProblem(event.Runtime, fmt.Sprintf("the output takes more than %d MiB in memory (limit json-memory)", expr.MaxMemory>>20))
+	case memory > canonical.MaxMemory:
+		return event.NewProblem(event.Runtime, fmt.Sprintf("the output takes more than %d MiB in memory (limit json-memory)", canonical.MaxMemory>>20))
 	}
 	return nil
 }

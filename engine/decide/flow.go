@@ -5,7 +5,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // list returns the tasks that a node is running in sequence.
@@ -235,7 +235,7 @@ func (ev *evaluator) export(n *Node, raw, out any) (err error) {
 		}
 	}
 	if export.As != nil {
-		ev.setContext(n, expr.Canonical(context))
+		ev.setContext(n, canonical.Form(context))
 	}
 	return nil
 }

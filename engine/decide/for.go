@@ -2,7 +2,7 @@ package decide
 
 import (
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // forState is the progress of a loop.
@@ -56,7 +56,7 @@ func (m *machine) iterate(n *Node, data any) {
 // excerpt returns a value's text for a message, truncated.
 func excerpt(v any) string {
 	const most = 60
-	text := expr.Text(v)
+	text := canonical.Text(v)
 	if len(text) > most {
 		text = text[:most] + "…"
 	}

@@ -3,7 +3,7 @@ package decide
 import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // forkState is the progress of a fork's branches, in document order.
@@ -106,7 +106,7 @@ func (ev *evaluator) join(n *Node) {
 
 // rebase applies the changes between base and changed to merged, member by member.
 func rebase(merged, base, changed any) any {
-	if expr.Equal(base, changed) {
+	if canonical.Equal(base, changed) {
 		return merged
 	}
 	to, ok1 := merged.(map[string]any)
@@ -122,7 +122,7 @@ func rebase(merged, base, changed any) any {
 		}
 	}
 	for name, value := range from {
-		if old, had := before[name]; !had || !expr.Equal(old, value) {
+		if old, had := before[name]; !had || !canonical.Equal(old, value) {
 			out[name] = value
 		}
 	}

@@ -5,7 +5,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Leftovers is what an execution may leave behind, according to its history. It is computed
@@ -84,7 +84,7 @@ func statedType(f dsl.EventFilter) (typ string, stated bool) {
 			continue
 		}
 		v, ok := attribute.Value.Constant()
-		if s := expr.Text(v); ok && plainType(s) {
+		if s := canonical.Text(v); ok && plainType(s) {
 			return s, true
 		}
 		return "*", ok

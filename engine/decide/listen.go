@@ -7,7 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // listenState is the progress of a listen task.
@@ -74,7 +74,7 @@ func (l *listener) typeOf(n *Node, f dsl.EventFilter) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if s := expr.Text(v); plainType(s) {
+		if s := canonical.Text(v); plainType(s) {
 			return s, nil
 		}
 	}
@@ -113,7 +113,7 @@ func (l *listener) unlisten(n *Node) {
 func Received(e event.Event, execution string) event.Event {
 	return event.Event{
 		ID: e.Source + " " + e.ID, Source: Source, Type: event.EventReceived, Time: e.Time,
-		Tenant: e.Tenant, Execution: execution, Data: expr.Encode(Envelope(e)),
+		Tenant: e.Tenant, Execution: execution, Data: canonical.Encode(Envelope(e)),
 	}
 }
 
@@ -127,7 +127,7 @@ func Envelope(e event.Event) map[string]any {
 		out[name] = value
 	}
 	if len(e.Data) > 0 {
-		data, err := expr.DecodeForeign(e.Data)
+		data, err := canonical.DecodeForeign(e.Data)
 		if err != nil {
 			data = string(e.Data)
 		}
@@ -141,7 +141,7 @@ func (m *machine) onReceived(e event.Event) (func(), error) {
 	if slices.Contains(m.Seen, e.ID) {
 		return nil, nil
 	}
-	v, err := expr.Decode(e.Data)
+	v, err := canonical.Decode(e.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +315,7 @@ func (l *listener) foreachOutput(n *Node, f *dsl.Foreach, raw any) (out any, err
 		if err != nil {
 			return nil, err
 		}
-		l.setContext(n, expr.Canonical(context))
+		l.setContext(n, canonical.Form(context))
 	}
 	return out, nil
 }
@@ -356,7 +356,7 @@ func wanted(to dsl.Consumption) string {
 		typ := "an event of any type"
 		for _, attribute := range f.With {
 			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
-				typ = expr.Text(v)
+				typ = canonical.Text(v)
 			}
 		}
 		types = append(types, typ)

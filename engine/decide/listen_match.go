@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // ListenMatch says whether an active listen task accepts an event from outside, and why
@@ -100,7 +101,7 @@ func (l *listener) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any)
 		switch {
 		case got == nil:
 			return fmt.Sprintf("it has no %s to correlate by", c.Key)
-		case known && !expr.Equal(want.V, got):
+		case known && !canonical.Equal(want.V, got):
 			return differs("correlation key "+c.Key, got, want.V)
 		}
 	}
@@ -156,7 +157,7 @@ func differs(what string, got, want any) string {
 // excerptJSON returns a value's JSON for a message, truncated.
 func excerptJSON(v any) string {
 	const longest = 80
-	text := string(expr.Encode(v))
+	text := string(canonical.Encode(v))
 	if runes := []rune(text); len(runes) > longest {
 		text = string(runes[:longest]) + "…"
 	}
@@ -169,7 +170,7 @@ func ListensFor(t *dsl.Task) (types []string) {
 	for _, f := range filtersOf(t) {
 		for _, attribute := range f.With {
 			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
-				types = append(types, expr.Text(v))
+				types = append(types, canonical.Text(v))
 			}
 		}
 	}
@@ -194,7 +195,7 @@ func MayListenFor(t *dsl.Task, typ string) bool {
 	return len(filters) == 0 || slices.ContainsFunc(filters, func(f dsl.EventFilter) bool {
 		for _, attribute := range f.With {
 			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
-				text := expr.Text(v)
+				text := canonical.Text(v)
 				return text == typ || !plainType(text)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // listener subscribes tasks to events, and finds the events that they listen for.
@@ -70,7 +71,7 @@ func (l *listener) matchesData(n *Node, want *expr.Value, data any) (bool, error
 	if holds, ok := v.(bool); ok {
 		return holds, nil
 	}
-	return expr.Equal(v, data), nil
+	return canonical.Equal(v, data), nil
 }
 
 // matchesAttribute matches an attribute: it must be equal to the value, or match it as an
@@ -80,7 +81,7 @@ func (l *listener) matchesAttribute(n *Node, want *expr.Value, got any) (bool, e
 	if err != nil {
 		return false, err
 	}
-	if expr.Equal(v, got) {
+	if canonical.Equal(v, got) {
 		return true, nil
 	}
 	pattern, ok := v.(string)
@@ -96,7 +97,7 @@ func (l *listener) matchesAttribute(n *Node, want *expr.Value, got any) (bool, e
 func contains(whole, part any) bool {
 	want, ok := part.(map[string]any)
 	if !ok {
-		return expr.Equal(whole, part)
+		return canonical.Equal(whole, part)
 	}
 	have, ok := whole.(map[string]any)
 	if !ok {
@@ -137,7 +138,7 @@ func (l *listener) correlates(n *Node, f dsl.EventFilter, envelope map[string]an
 				keys = map[string]Data{}
 			}
 			keys[c.Key] = Data{got}
-		case !expr.Equal(want.V, got):
+		case !canonical.Equal(want.V, got):
 			return nil, false, nil
 		}
 	}

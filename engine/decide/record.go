@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Source is the CloudEvents source of the events that decisions make.
@@ -62,7 +62,7 @@ func (tr *transition) recordCompleted(n *Node, out any) {
 		return
 	}
 	data := append(tr.taskMembers(n, 96), `,"success":true,"output":`...)
-	tr.record(event.TaskCompleted, n.id, tr.appendDuration(expr.AppendJSON(data, out), n))
+	tr.record(event.TaskCompleted, n.id, tr.appendDuration(canonical.Append(data, out), n))
 }
 
 func (tr *transition) recordFailed(n *Node, p *event.Problem) {
@@ -80,9 +80,9 @@ func (tr *transition) taskMembers(n *Node, extra int) []byte {
 	const names = 48
 	size := names + len(n.id) + len(n.task.Name) + len(n.task.Kind) + extra
 	dst := append(make([]byte, 0, size), `{"task_id":`...)
-	dst = expr.AppendText(dst, n.id)
+	dst = canonical.AppendText(dst, n.id)
 	dst = append(dst, `,"task_name":`...)
-	dst = expr.AppendText(dst, n.task.Name)
+	dst = canonical.AppendText(dst, n.task.Name)
 	dst = append(dst, `,"task_type":"`...)
 	dst = append(dst, n.task.Kind...)
 	return append(dst, '"')

@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // table caches the parts that all requests for a task share.
@@ -24,7 +25,7 @@ func (tab *table) prepared() *table {
 }
 
 func (tab *table) prepare() {
-	tab.config = expr.Encode(tab.task.Raw)
+	tab.config = canonical.Encode(tab.task.Raw)
 	for _, p := range programs(tab.task) {
 		for _, name := range p.Vars() {
 			switch name {
@@ -89,7 +90,7 @@ func (tr *transition) requested(n *Node) ([]byte, error) {
 	tab := tr.env.tables[n.task.Ref].prepared()
 	data := tr.taskMembers(n, 256)
 	data = append(data, `,"input":`...)
-	data = expr.AppendJSON(data, n.Input.V)
+	data = canonical.Append(data, n.Input.V)
 	data = append(data, `,"config":`...)
 	data = append(data, tab.config...)
 	if len(tab.vars) > 0 {
@@ -103,10 +104,10 @@ func (tr *transition) requested(n *Node) ([]byte, error) {
 			vars[name] = value
 		}
 		data = append(data, `,"vars":`...)
-		data = expr.AppendJSON(data, vars)
+		data = canonical.Append(data, vars)
 	}
 	if n.task.Kind == dsl.Call && tr.Nonce != "" {
-		data = expr.AppendText(append(data, `,"nonce":`...), tr.Nonce)
+		data = canonical.AppendText(append(data, `,"nonce":`...), tr.Nonce)
 	}
 	return append(data, '}'), nil
 }

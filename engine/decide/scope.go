@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // RuntimeName is the value of $runtime.name.
@@ -225,5 +226,5 @@ func decodeOr(src []byte, none any) (any, error) {
 	if len(src) == 0 {
 		return none, nil
 	}
-	return expr.Decode(src)
+	return canonical.Decode(src)
 }

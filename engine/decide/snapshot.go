@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // snapshotHead begins every snapshot. Its number changes with the form of a State; for
@@ -38,7 +38,7 @@ func appendData(out []byte, name string, d Data) []byte {
 	if d.V == nil {
 		return out
 	}
-	return expr.AppendJSON(append(out, name...), d.V)
+	return canonical.Append(append(out, name...), d.V)
 }
 
 // appendNode appends a node and its children.

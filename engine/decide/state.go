@@ -7,7 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Status is the phase of an execution, named as in the specification.
@@ -31,11 +31,11 @@ func (s Status) Ended() bool { return s == Cancelled || s == Faulted || s == Com
 type Data struct{ V any }
 
 // MarshalJSON encodes the value.
-func (d Data) MarshalJSON() ([]byte, error) { return expr.Encode(d.V), nil }
+func (d Data) MarshalJSON() ([]byte, error) { return canonical.Encode(d.V), nil }
 
 // UnmarshalJSON decodes the value.
 func (d *Data) UnmarshalJSON(src []byte) (err error) {
-	d.V, err = expr.Decode(src)
+	d.V, err = canonical.Decode(src)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // tryState is the progress of a try.
@@ -148,16 +149,16 @@ func (ev *evaluator) conditions(n *Node, when, exceptWhen *expr.Program, failure
 func matchesProblem(p *event.Problem, name string, want any) bool {
 	switch name {
 	case "type":
-		return event.ShortType(expr.Text(want)) == event.ShortType(p.Type)
+		return event.ShortType(canonical.Text(want)) == event.ShortType(p.Type)
 	case "status":
 		status, ok := number(want)
 		return ok && status == int64(p.Status)
 	case "title":
-		return expr.Text(want) == p.Title
+		return canonical.Text(want) == p.Title
 	case "detail":
-		return expr.Text(want) == p.Detail
+		return canonical.Text(want) == p.Detail
 	case "instance":
-		return expr.Text(want) == p.Instance
+		return canonical.Text(want) == p.Instance
 	default:
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // New returns the state of an execution that has not started.
@@ -24,7 +25,7 @@ func (s *State) initFrom(e event.Event) error {
 	}
 	var input any = map[string]any{}
 	if len(started.Input) > 0 {
-		input, err = expr.DecodeForeign(started.Input)
+		input, err = canonical.DecodeForeign(started.Input)
 	}
 	if err != nil {
 		return fmt.Errorf("input of execution %s: %w", e.Execution, err)
@@ -101,7 +102,7 @@ func (m *machine) start() {
 			m.fault(problemOf(err), "/input/from")
 			return
 		}
-		input = expr.Canonical(v)
+		input = canonical.Form(v)
 	}
 	m.Root.Raw, m.Root.Input = m.Input, Data{input}
 	if def.Timeout != nil {
@@ -138,7 +139,7 @@ func (m *machine) completeWorkflow(out any) {
 			m.fault(problemOf(err), "/output/as")
 			return
 		}
-		out = expr.Canonical(v)
+		out = canonical.Form(v)
 	}
 	if def.Output.Schema != nil {
 		if err := def.Output.Schema.Validate(out); err != nil {
@@ -148,7 +149,7 @@ func (m *machine) completeWorkflow(out any) {
 	}
 	m.end(Completed)
 	m.Output = Data{out}
-	m.publishEnd(event.WorkflowCompleted, event.Ended{Output: expr.Encode(out)})
+	m.publishEnd(event.WorkflowCompleted, event.Ended{Output: canonical.Encode(out)})
 }
 
 // publishEnd publishes the end of the execution, and reports it to the parent that waits
@@ -304,7 +305,7 @@ func (ev *evaluator) childStart(n *Node) (event.Started, error) {
 		if err != nil {
 			return started, err
 		}
-		*member.text = expr.Text(v)
+		*member.text = canonical.Text(v)
 	}
 	input := n.Input.V
 	if w.Input != nil {
@@ -314,7 +315,7 @@ func (ev *evaluator) childStart(n *Node) (event.Started, error) {
 		}
 		input = v
 	}
-	started.Input = expr.Encode(input)
+	started.Input = canonical.Encode(input)
 	return started, nil
 }
 
@@ -340,7 +341,7 @@ func (tr *transition) emit(output any) error {
 	}
 	e := event.Event{Tenant: tr.Tenant, Workflow: tr.Workflow, Execution: tr.Execution, Time: tr.Now, Ext: map[string]string{}}
 	for name, value := range envelope {
-		text := expr.Text(value)
+		text := canonical.Text(value)
 		switch name {
 		case "id":
 			e.ID = text
@@ -353,7 +354,7 @@ func (tr *transition) emit(output any) error {
 				e.Time = t
 			}
 		case "data":
-			e.Data = expr.Encode(value)
+			e.Data = canonical.Encode(value)
 		case "specversion", "tenantid", "workflowid", "executionid", "taskid":
 		default:
 			e.Ext[name] = text

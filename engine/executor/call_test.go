@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // answers is a transport made of a function.
@@ -213,7 +214,7 @@ func TestCallShowsNoSecret(t *testing.T) {
 	if key := (*got)[0].URL; key != "https://a.test/x?k=s3cr3t%2Fvalue" {
 		t.Errorf("requested %s", key)
 	}
-	shown := string(expr.Encode(out))
+	shown := string(canonical.Encode(out))
 	for _, secret := range []string{"s3cr3t", "tok-123456", "czNjcjN0"} {
 		if strings.Contains(shown, secret) {
 			t.Errorf("output shows %q: %s", secret, shown)

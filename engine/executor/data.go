@@ -5,7 +5,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // requested reads the data of a request, which is valid JSON.
@@ -24,12 +24,12 @@ func completed(c *event.Completed) []byte {
 	const most = 128 // bytes of the parts that are always the same
 	out := make([]byte, 0, most+len(c.TaskID)+len(c.TaskName)+len(c.Output))
 	out = append(out, `{"task_id":`...)
-	out = expr.AppendJSON(out, c.TaskID)
+	out = canonical.Append(out, c.TaskID)
 	out = append(out, `,"task_name":`...)
-	out = expr.AppendJSON(out, c.TaskName)
+	out = canonical.Append(out, c.TaskName)
 	if c.TaskType != "" {
 		out = append(out, `,"task_type":`...)
-		out = expr.AppendJSON(out, c.TaskType)
+		out = canonical.Append(out, c.TaskType)
 	}
 	out = append(out, `,"success":`...)
 	out = strconv.AppendBool(out, c.Success)
@@ -39,7 +39,7 @@ func completed(c *event.Completed) []byte {
 	}
 	if c.Then != "" {
 		out = append(out, `,"then":`...)
-		out = expr.AppendJSON(out, c.Then)
+		out = canonical.Append(out, c.Then)
 	}
 	out = append(out, `,"duration_ms":`...)
 	out = strconv.AppendInt(out, c.DurationMS, 10)

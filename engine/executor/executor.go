@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/call"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -162,7 +162,7 @@ func (s *Service) result(ctx context.Context, env *decide.Env, j *job, r event.R
 		err = s.opts.Limits.Output(output)
 	}
 	if err == nil {
-		c.Success, c.Output = true, expr.Encode(output)
+		c.Success, c.Output = true, canonical.Encode(output)
 		return c, nil
 	}
 	if ctx.Err() != nil {

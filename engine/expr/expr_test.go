@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 type (
@@ -89,10 +90,10 @@ func TestEval(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !expr.Equal(tt.want, got) {
-				t.Errorf("got %s, want %s", expr.Encode(got), expr.Encode(tt.want))
+			if !canonical.Equal(tt.want, got) {
+				t.Errorf("got %s, want %s", canonical.Encode(got), canonical.Encode(tt.want))
 			}
-			if diff := cmp.Diff(expr.Canonical(got), got, cmp.Comparer(sameBig)); diff != "" {
+			if diff := cmp.Diff(canonical.Form(got), got, cmp.Comparer(sameBig)); diff != "" {
 				t.Errorf("not canonical:\n%s", diff)
 			}
 		})

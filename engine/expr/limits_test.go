@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 const (
@@ -47,8 +48,8 @@ func TestLimits(t *testing.T) {
 			if err != nil && !errors.As(err, &failure) {
 				t.Errorf("got %v, %T", err, err)
 			}
-			if err == nil && sizeOf(v) > 1<<20 {
-				t.Errorf("no error, but %d bytes", sizeOf(v))
+			if size, _ := canonical.Measure(v); err == nil && size > 1<<20 {
+				t.Errorf("no error, but %d bytes", size)
 			}
 		})
 	}
@@ -70,10 +71,4 @@ func TestLimitsAreWide(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// sizeOf estimates the number of bytes that Encode returns.
-func sizeOf(v any) int {
-	size, _ := expr.Measure(v)
-	return size
 }

@@ -2,9 +2,13 @@ package expr
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"flunq.io/flunq/engine/expr/budget"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // path is an expression that only selects data, such as .a.b, $x.y or .[0]?, or is a
@@ -69,10 +73,10 @@ func constant(t *gojq.Term) (any, bool) {
 	case gojq.TermTypeFalse:
 		return false, true
 	case gojq.TermTypeString:
-		return Canonical(t.Str.Str), len(t.Str.Queries) == 0
+		return canonical.Form(t.Str.Str), len(t.Str.Queries) == 0
 	case gojq.TermTypeNumber:
-		n, short := short([]byte(t.Number))
-		return n, short
+		n, err := strconv.Atoi(t.Number)
+		return n, err == nil
 	default:
 		return nil, false
 	}
@@ -135,7 +139,7 @@ func (s step) take(v any) (any, error) {
 		if fields, ok := v.(map[string]any); ok {
 			return fields[s.key], nil
 		}
-		return nil, fmt.Errorf("expected an object but got: %s", describe(v))
+		return nil, fmt.Errorf("expected an object but got: %s", budget.Describe(v))
 	}
 	switch v := v.(type) {
 	case []any:
@@ -146,7 +150,7 @@ func (s step) take(v any) (any, error) {
 	case string:
 		return char(v, s.index), nil
 	default:
-		return nil, fmt.Errorf("expected an array but got: %s", describe(v))
+		return nil, fmt.Errorf("expected an array but got: %s", budget.Describe(v))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"flunq.io/flunq/engine/expr/budget"
 )
 
 func wrapped(t *gojq.Term) *gojq.Query { return &gojq.Query{Term: t} }
@@ -57,8 +59,7 @@ func operation(q *gojq.Query) {
 		made = binding(q.Right, "__value",
 			updating("_modify", q.Left, called("_alternative", identity(), variable("__value"))))
 	default:
-		name, _ := operators(q.Op)
-		switch {
+		switch name := budget.Operator(q.Op); {
 		case name == "":
 			return
 		case q.Op < gojq.OpAssign:
@@ -151,7 +152,7 @@ func inputGuard(sign string) (name string, args []*gojq.Query) {
 	case "min/0", "max/0":
 		return "__deep", []*gojq.Query{numeral(2)}
 	case "explode/0", "split/1":
-		return "__deep", []*gojq.Query{numeral(2 * grain)}
+		return "__deep", []*gojq.Query{numeral(2 * budget.Grain)}
 	case "sort/0", "unique/0":
 		return "__sort", nil
 	case "transpose/0":

@@ -1,113 +1,26 @@
 package expr
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"time"
 
 	"github.com/itchyny/gojq"
+
+	"flunq.io/flunq/engine/expr/budget"
 )
 
 const (
-	maxSource = 64 << 10  // bytes of an expression
-	maxSteps  = 5_000_000 // steps of gojq's machine, or equivalent work, for one Eval
-	maxMemory = 128 << 20 // bytes that one Eval allocates, beyond what its steps cover
+	maxSource  = 64 << 10 // bytes of an expression
+	maxResults = 100_000
 )
-
-// errSteps is shown to users as it is.
-var errSteps = fmt.Errorf("takes too long: more than %d steps (limit expression-steps)", maxSteps)
 
 // errSecret replaces a message that may quote a secret.
 var errSecret = errors.New("does not suit the data; more is not said, because the expression reads a secret")
 
-// meter counts the work of an evaluation. It is a context because gojq checks its context
-// before every step; no clock is involved.
-type meter struct {
-	left   int
-	memory int       // bytes left to allocate beyond what steps cover
-	gone   bool      // an update marked a value as deleted
-	iter   gojq.Iter // gojq's machine, once it runs
-	due    int       // steps until its next inspection
-	looks  int       // inspections so far
-	failed error     // why it was stopped, if not for its steps
-
-	patterns map[[2]string]*regex // those that it has used
-}
-
-func newMeter() *meter { return &meter{left: maxSteps, memory: maxMemory, due: stride} }
-
-// Done is called once per step. While steps are left, it returns nil, which costs nothing
-// to create.
-func (m *meter) Done() <-chan struct{} {
-	if !m.charge(1) {
-		return over()
-	}
-	if m.due--; m.due > 0 {
-		return nil
-	}
-	m.due = stride
-	if err := m.look(); err != nil {
-		m.stop(err)
-		return over()
-	}
-	if m.looks++; m.looks%yieldAfter == 0 {
-		runtime.Gosched()
-	}
-	return nil
-}
-
-// yieldAfter is the number of inspections (some hundred microseconds of work) after which
-// an evaluation lets other goroutines run. The runtime would preempt it only after 10 ms.
-const yieldAfter = 64
-
-// stop ends the evaluation at its next step.
-func (m *meter) stop(err error) {
-	if m.left = -1; m.failed == nil {
-		m.failed = err
-	}
-}
-
-// over returns a closed channel.
-func over() <-chan struct{} {
-	done := make(chan struct{})
-	close(done)
-	return done
-}
-
-// charge subtracts steps. It returns false if none are left.
-func (m *meter) charge(steps int) bool {
-	if m.left < 0 {
-		return false
-	}
-	m.left -= steps
-	return m.left >= 0
-}
-
-// Err returns why the evaluation ends.
-func (m *meter) Err() error {
-	if m.failed != nil {
-		return m.failed
-	}
-	if m.left < 0 {
-		return errSteps
-	}
-	return nil
-}
-
-// Deadline reports that there is none.
-func (m *meter) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
-
-// Value returns nil.
-func (m *meter) Value(any) any { return nil }
-
-var _ context.Context = (*meter)(nil)
-
 // run evaluates the code until it has most results, and checks their size.
 func (p *Program) run(s *Scope, most int) (results []any, err error) {
-	m := newMeter()
+	m := budget.NewMeter()
 	args, err := p.arguments(s, m)
 	if err != nil {
 		return nil, err
@@ -119,8 +32,7 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 		}
 	}()
 	iter := p.code.RunWithContext(m, s.Dot, args...)
-	m.iter = iter
-	size := maxResult
+	m.Watch(iter)
 	for {
 		v, ok := iter.Next()
 		if !ok {
@@ -131,7 +43,7 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 		} else if failed {
 			return nil, p.refusal(err)
 		}
-		if v, err = measured(v, &size); err != nil {
+		if v, err = m.Result(v); err != nil {
 			return nil, p.failure(err)
 		}
 		if results = append(results, v); len(results) >= most {
@@ -144,7 +56,7 @@ func (p *Program) run(s *Scope, most int) (results []any, err error) {
 }
 
 // arguments returns the values of the variables, in the order of the code's parameters.
-func (p *Program) arguments(s *Scope, m *meter) ([]any, error) {
+func (p *Program) arguments(s *Scope, m *budget.Meter) ([]any, error) {
 	args := make([]any, 0, len(p.vars)+2)
 	for _, name := range p.vars {
 		v, err := p.variable(s, name)
@@ -192,6 +104,6 @@ func assemble(query *gojq.Query, vars []string) (*gojq.Code, error) {
 	for _, name := range vars {
 		names = append(names, "$"+name)
 	}
-	options := append(guards(), gojq.WithVariables(append(names, "$"+nowName, "$"+meterName)))
+	options := append(budget.Functions(), gojq.WithVariables(append(names, "$"+nowName, "$"+meterName)))
 	return gojq.Compile(query, options...)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/itchyny/gojq"
 
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // plainJQ evaluates with unmodified gojq.
@@ -59,13 +60,13 @@ func same(t *testing.T, src string, dot any) {
 	got, err := p.Eval(scope(dot))
 	want, wantErr := plainJQ(src, dot)
 	if (err != nil) != (wantErr != nil) {
-		t.Errorf("%s of %s: got %s, %v, want %v, %v", src, expr.Encode(dot), expr.Encode(got), err, want, wantErr)
+		t.Errorf("%s of %s: got %s, %v, want %v, %v", src, canonical.Encode(dot), canonical.Encode(got), err, want, wantErr)
 	}
 	if err != nil {
 		return
 	}
-	if a, b := string(expr.Encode(got)), string(expr.Encode(expr.Canonical(folded(want)))); a != b {
-		t.Errorf("%s of %s: got %s, want %s", src, expr.Encode(dot), a, b)
+	if a, b := string(canonical.Encode(got)), string(canonical.Encode(canonical.Form(folded(want)))); a != b {
+		t.Errorf("%s of %s: got %s, want %s", src, canonical.Encode(dot), a, b)
 	}
 }
 
@@ -106,7 +107,7 @@ func TestSameRegex(t *testing.T) {
 			`[match(%s; "g")]`, `[match(%s)]`, `test(%s)`, `[scan(%s)]`, `[scan(%s; "i")]`, `sub(%s; "-")`, `gsub(%s; "<\(.x // .y)>")`, `[gsub(%s; "1", "2")]`, `[splits(%s)]`, `split(%s; "g")`, `[capture(%s; "g")]`,
 			`sub(%s; empty)`, `gsub(%s; "a", empty)`, `[match([%s, "gi"])]`, `test([%s])`,
 		} {
-			quoted := string(expr.Encode(pattern))
+			quoted := string(canonical.Encode(pattern))
 			src := strings.ReplaceAll(f, "%s", quoted)
 			for _, dot := range []any{"", "a", "aab", "ä,aé𝄞a", "Abba", nil, 3} {
 				same(t, src, dot)
@@ -473,7 +474,7 @@ func FuzzPath(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, src string, data []byte) {
-		dot, err := expr.Decode(data)
+		dot, err := canonical.Decode(data)
 		if err != nil || strings.Trim(src, `.[]?"$abcxyitem0123`) != "" || len(src) > 40 {
 			return
 		}
@@ -490,20 +491,20 @@ func FuzzEval(f *testing.F) {
 		f.Add(src, []byte(`{"a":{"b":[1,2]},"n":4}`))
 	}
 	f.Fuzz(func(t *testing.T, src string, data []byte) {
-		dot, err := expr.Decode(data)
+		dot, err := canonical.Decode(data)
 		if err != nil {
 			return
 		}
-		before := string(expr.Encode(dot))
+		before := string(canonical.Encode(dot))
 		p, err := expr.Compile(src, known)
 		if err != nil {
 			return
 		}
 		v, err := p.Eval(scope(dot))
-		if err == nil && sizeOf(v) > 32<<20 {
-			t.Errorf("%s: a result of %d bytes", src, sizeOf(v))
+		if size, _ := canonical.Measure(v); err == nil && size > 32<<20 {
+			t.Errorf("%s: a result of %d bytes", src, size)
 		}
-		if after := string(expr.Encode(dot)); before != after {
+		if after := string(canonical.Encode(dot)); before != after {
 			t.Errorf("%s changed its input from %s to %s", src, before, after)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/schema"
 )
 
@@ -308,7 +308,7 @@ func TestRandomSchemas(t *testing.T) {
 			if err != nil {
 				text, _, _ = strings.Cut(err.Error(), "\n")
 			}
-			line := fmt.Sprintf("seed %d: %v of CPU, %d MB, %.300s: %s", seed, used.Round(time.Millisecond), peak.Load()>>20, text, expr.Encode(document))
+			line := fmt.Sprintf("seed %d: %v of CPU, %d MB, %.300s: %s", seed, used.Round(time.Millisecond), peak.Load()>>20, text, canonical.Encode(document))
 			fmt.Fprintln(os.Stderr, line)
 			t.Error(line)
 		}

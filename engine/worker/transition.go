@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
 )
@@ -209,7 +209,7 @@ func (s *Service) addResult(c *store.Commit, x *execution) (err error) {
 	st := x.state
 	switch {
 	case st.Status == decide.Completed:
-		c.Output = expr.Encode(st.Output.V)
+		c.Output = canonical.Encode(st.Output.V)
 	case st.Error != nil:
 		c.Error, err = decide.EncodeProblem(st.Error)
 	case x.due(s.opts.Snapshots):

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // rules follows the tasks of a history through the document: which task begins after which,
@@ -425,10 +425,10 @@ func SameData(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	x, err := expr.Decode(a)
+	x, err := canonical.Decode(a)
 	if err != nil {
 		return false
 	}
-	y, err := expr.Decode(b)
-	return err == nil && expr.Equal(x, y)
+	y, err := canonical.Decode(b)
+	return err == nil && canonical.Equal(x, y)
 }

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 )
@@ -96,13 +96,13 @@ func (e *Export) Add(history []event.Event) error {
 // Arrived returns the event from outside that an event.received event of a history records.
 func Arrived(e event.Event) event.Event {
 	out := event.Event{Tenant: e.Tenant, Time: e.Time}
-	v, err := expr.Decode(e.Data)
+	v, err := canonical.Decode(e.Data)
 	envelope, ok := v.(map[string]any)
 	if err != nil || !ok {
 		return out
 	}
 	for name, value := range envelope {
-		text := expr.Text(value)
+		text := canonical.Text(value)
 		switch name {
 		case "id":
 			out.ID = text
@@ -111,7 +111,7 @@ func Arrived(e event.Event) event.Event {
 		case "type":
 			out.Type = event.Type(text)
 		case "data":
-			out.Data = expr.Encode(value)
+			out.Data = canonical.Encode(value)
 		case "specversion", "time":
 		default:
 			if out.Ext == nil {

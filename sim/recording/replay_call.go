@@ -18,6 +18,7 @@ import (
 	"flunq.io/flunq/engine/executor/call"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -57,7 +58,7 @@ func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answ
 		err = w.limits().Output(output)
 	}
 	if err == nil {
-		c.Success, c.Output = true, expr.Encode(output)
+		c.Success, c.Output = true, canonical.Encode(output)
 	} else if c.Error, err = w.env.ProblemOf(err, task.Ref); err != nil {
 		return &Difference{What: "computed", Recorded: Describe(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
 	}
@@ -68,7 +69,7 @@ func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answ
 }
 
 // trimQuoted returns text as it appears inside a JSON string.
-func trimQuoted(text string) string { return strings.Trim(string(expr.Encode(text)), `"`) }
+func trimQuoted(text string) string { return strings.Trim(string(canonical.Encode(text)), `"`) }
 
 // stopped reports whether a call failed before it was sent because other calls had
 // failed: the circuit breaker of its host was open.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // comparison defines when two pieces of data count as equal.
@@ -42,7 +42,7 @@ func dataOf(text []byte) any {
 	if len(text) == 0 {
 		return nil
 	}
-	v, err := expr.Decode(text)
+	v, err := canonical.Decode(text)
 	if err != nil {
 		return string(text)
 	}
@@ -72,7 +72,7 @@ func (l comparison) difference(path string, a, b any) *difference {
 			return nil
 		}
 	}
-	if expr.Equal(a, b) {
+	if canonical.Equal(a, b) {
 		return nil
 	}
 	return &difference{path: path, recorded: a, now: b}

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
@@ -67,10 +67,10 @@ func (p *replay) differs(d *Difference, g *difference) {
 	if g != nil {
 		d.Path = g.path
 		if !g.missing[0] {
-			d.RecordedValue = expr.Encode(g.recorded)
+			d.RecordedValue = canonical.Encode(g.recorded)
 		}
 		if !g.missing[1] {
-			d.ReplayedValue = expr.Encode(g.now)
+			d.ReplayedValue = canonical.Encode(g.now)
 		}
 	}
 	if d.task == "" {
@@ -197,7 +197,7 @@ func (p *replay) lastLine() int { return p.entries[len(p.entries)-1].line + 1 }
 func (p *replay) recordedResult() *sim.Result {
 	r := &sim.Result{Status: decide.Status(p.result.Status), Error: p.result.Error, Effects: p.result.Effects}
 	if len(p.result.Output) > 0 {
-		r.Output = expr.Encode(dataOf(p.result.Output))
+		r.Output = canonical.Encode(dataOf(p.result.Output))
 	}
 	return r
 }

@@ -6,7 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 )
 
@@ -83,7 +83,7 @@ func (w *walk) describe(at time.Time) State {
 	s := w.state
 	out := State{
 		Execution: s.Execution, Workflow: s.Workflow, Status: string(s.Status), At: at.UTC(), Elapsed: at.Sub(w.header.Start),
-		Event: w.at + 1, Line: w.entries[w.at].line, Context: expr.Encode(s.Context.V),
+		Event: w.at + 1, Line: w.entries[w.at].line, Context: canonical.Encode(s.Context.V),
 		Tasks: []OpenTask{}, Timers: []OpenTimer{}, WaitsFor: []string{}, Error: s.Error,
 	}
 	out.ElapsedMS = out.Elapsed.Milliseconds()
@@ -91,7 +91,7 @@ func (w *walk) describe(at time.Time) State {
 		out.Workflow = w.started.Workflow
 	}
 	if s.Status == decide.Completed {
-		out.Output = expr.Encode(s.Output.V)
+		out.Output = canonical.Encode(s.Output.V)
 	}
 	if s.Timeout != nil {
 		out.Timers = append(out.Timers, openTimer(*s.Timeout, at))
@@ -109,7 +109,7 @@ func (w *walk) describe(at time.Time) State {
 func (w *walk) openTask(n *decide.Node) OpenTask {
 	out := OpenTask{
 		Task: n.Run.String(), Name: n.Task().Name, Type: string(n.Task().Kind), Since: n.StartedAt.UTC(),
-		Iteration: history.Index(n.Run.Iteration), Attempt: history.Attempts(n.Run.Attempt), Input: expr.Encode(n.Input.V),
+		Iteration: history.Index(n.Run.Iteration), Attempt: history.Attempts(n.Run.Attempt), Input: canonical.Encode(n.Input.V),
 		At: placeOf(w.doc.now, w.doc.wasName, n.Run.Ref),
 	}
 	if w.doc.changed() {
@@ -119,10 +119,10 @@ func (w *walk) openTask(n *decide.Node) OpenTask {
 		out.Variables = map[string]json.RawMessage{}
 	}
 	for name, value := range n.Vars.All {
-		out.Variables[name] = expr.Encode(value)
+		out.Variables[name] = canonical.Encode(value)
 	}
 	if n.OwnContext != nil {
-		out.Context = expr.Encode(n.OwnContext.Context.V)
+		out.Context = canonical.Encode(n.OwnContext.Context.V)
 	}
 	return out
 }

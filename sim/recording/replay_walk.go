@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/sim"
 )
@@ -300,7 +300,7 @@ func (w *walk) result() *sim.Result {
 	case w.failed != nil:
 		r.Status, r.Error = decide.Faulted, w.failed
 	case r.Status == decide.Completed:
-		r.Output = expr.Encode(w.state.Output.V)
+		r.Output = canonical.Encode(w.state.Output.V)
 	}
 	return r
 }
@@ -319,7 +319,7 @@ func (w *walk) check(e event.Event) {
 // checkArrival finds the event from outside that a history event records.
 func (w *walk) checkArrival(e event.Event) {
 	envelope, _ := dataOf(e.Data).(map[string]any)
-	key := arrivalKey(expr.Text(envelope["source"]), expr.Text(envelope["id"]))
+	key := arrivalKey(canonical.Text(envelope["source"]), canonical.Text(envelope["id"]))
 	if w.emitted[key] {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
@@ -77,7 +78,7 @@ func Always(source string, p *expr.Program, input any) Check {
 }
 
 func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {
-	output, err := expr.Decode(end.Output)
+	output, err := canonical.Decode(end.Output)
 	if err != nil {
 		output = nil
 	}
@@ -95,7 +96,7 @@ func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {
 			if end.Error == nil {
 				return nil, nil
 			}
-			return expr.Decode(event.Encode(end.Error)) //nolint:wrapcheck // it was just encoded
+			return canonical.Decode(event.Encode(end.Error)) //nolint:wrapcheck // it was just encoded
 		default:
 			return nil, errors.New("no variable $" + name)
 		}
@@ -106,7 +107,7 @@ func scopeOf(t *sim.Trial, end sim.End, input any) *expr.Scope {
 func requestsOf(t *sim.Trial, end sim.End) (any, error) {
 	out := []any{}
 	for _, c := range callsBelow(t, end.ID) {
-		body, err := expr.Decode(c.Body)
+		body, err := canonical.Decode(c.Body)
 		if err != nil {
 			body = nil
 			if len(c.Body) > 0 {
@@ -128,7 +129,7 @@ func keptBy(t *sim.Trial, end sim.End) (any, error) {
 		all = map[string]any{}
 	}
 	maps.Copy(all, end.Kept)
-	return expr.Decode(event.Encode(all)) //nolint:wrapcheck // it was just encoded
+	return canonical.Decode(event.Encode(all)) //nolint:wrapcheck // it was just encoded
 }
 
 // ExpectVariable reports whether an expectation can use a variable of this name.

@@ -7,7 +7,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
@@ -148,7 +148,7 @@ func (j *checker) ending() string {
 }
 
 func (j *checker) variables(output any) map[string]any {
-	input, err := expr.Decode(j.Input)
+	input, err := canonical.Decode(j.Input)
 	if len(j.Input) == 0 || err != nil {
 		input = map[string]any{}
 	}
@@ -185,7 +185,7 @@ func decoded(data []byte) any {
 	if len(data) == 0 {
 		return nil
 	}
-	v, err := expr.Decode(data)
+	v, err := canonical.Decode(data)
 	if err != nil {
 		return string(data)
 	}

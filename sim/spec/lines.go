@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Line is a line of a comparison. Its mark is '-' if it was only expected, '+' if it is only
@@ -19,7 +19,7 @@ type Line struct {
 const longest = 300
 
 // shown returns a value in one line.
-func shown(v any) string { return cut(string(expr.Encode(v))) }
+func shown(v any) string { return cut(string(canonical.Encode(v))) }
 
 func cut(text string) string {
 	if len(text) <= longest {

@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -122,8 +123,8 @@ func (c *comparison) compare(path string, p *part, got any) {
 		c.compareMap(path, p, got)
 	case p.isList():
 		c.compareList(path, p, got)
-	case c.problem && path == ".type" && event.ShortType(expr.Text(p.value)) == event.ShortType(expr.Text(got)):
-	case !expr.Equal(p.value, got):
+	case c.problem && path == ".type" && event.ShortType(canonical.Text(p.value)) == event.ShortType(canonical.Text(got)):
+	case !canonical.Equal(p.value, got):
 		c.add(mismatch{path: path, part: p, value: got})
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	yaml3 "gopkg.in/yaml.v3"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/yaml"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
@@ -135,7 +135,7 @@ type settings struct {
 
 func (r *reading) settings(s *settings) yaml.Fields {
 	return yaml.Fields{
-		"input":   func(n *yaml3.Node) { s.Input = expr.Encode(r.dataOrFile(n)) },
+		"input":   func(n *yaml3.Node) { s.Input = canonical.Encode(r.dataOrFile(n)) },
 		"mocks":   func(n *yaml3.Node) { r.mocks(n, s) },
 		"secrets": func(n *yaml3.Node) { r.secrets(n, s) },
 		"seed":    func(n *yaml3.Node) { s.Seeds = []uint64{r.number(n, "seed")} },

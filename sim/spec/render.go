@@ -11,7 +11,7 @@ import (
 
 	yaml3 "gopkg.in/yaml.v3"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // flowWidth is the maximum width of a collection in one line.
@@ -91,7 +91,7 @@ func isCollection(v any) bool {
 
 // asJSON returns a value for a JSON file, over several lines if the old one was.
 func asJSON(v any, old string, indent int) string {
-	text := expr.Encode(v)
+	text := canonical.Encode(v)
 	if !strings.Contains(old, "\n") {
 		return string(text)
 	}

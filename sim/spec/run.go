@@ -10,7 +10,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
@@ -183,7 +183,7 @@ func (o *Outcome) emitted() (envelopes []any, tasks []string) {
 		if json.Unmarshal(e.Data, &c) != nil || c.TaskType != "emit" || !c.Success || c.Status != "" {
 			continue
 		}
-		v, err := expr.Decode(c.Output)
+		v, err := canonical.Decode(c.Output)
 		if err != nil {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 
 	yaml3 "gopkg.in/yaml.v3"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -200,7 +200,7 @@ func (s *Suite) confirm(verdicts []*Verdict, changed map[string][]byte, read fun
 	if err != nil {
 		return fmt.Errorf("%s: the result cannot be written: %w", s.File, err)
 	}
-	if !expr.Equal(unexpected(s.root), unexpected(after.root)) {
+	if !canonical.Equal(unexpected(s.root), unexpected(after.root)) {
 		return fmt.Errorf("%s: the result cannot be written without changing more than expectations", s.File)
 	}
 	for _, v := range verdicts {

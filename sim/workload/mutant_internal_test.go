@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/workflows"
@@ -226,11 +226,11 @@ func lookAtExamples(t *testing.T) string {
 			}
 		}
 		got := tried(t, cfg, sim.Plan{})
-		want, err := expr.Decode(e.Output)
+		want, err := canonical.Decode(e.Output)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if output, err := expr.Decode(got.Output); err != nil || !expr.Equal(want, output) {
+		if output, err := canonical.Decode(got.Output); err != nil || !canonical.Equal(want, output) {
 			return fmt.Sprintf("example %s: %s %s", name, got.Status, got.Output)
 		}
 		if len(got.Broken) > 0 {

@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Kind performs one kind of call, such as HTTP. Each kind is a package of its own, which
@@ -111,7 +112,7 @@ func (r *Run) Members(where string, v *expr.Value) (map[string]any, error) {
 	}
 	members, ok := data.(map[string]any)
 	if !ok {
-		return nil, Expression("%s is %s, want an object", where, expr.Kind(data))
+		return nil, Expression("%s is %s, want an object", where, canonical.Kind(data))
 	}
 	return members, nil
 }

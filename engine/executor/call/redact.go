@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // redactDerived redacts a text that was made from secrets, and texts directly in an
@@ -53,7 +53,7 @@ func (r *Run) redactAll(value any) {
 			r.redactAll(item)
 		}
 	default:
-		if text, ok := expr.Scalar(value); ok {
+		if text, ok := canonical.Scalar(value); ok {
 			r.redact(text)
 		}
 	}

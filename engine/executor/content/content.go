@@ -12,7 +12,7 @@ import (
 
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/executor/endpoint"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Encode encodes data as the body of a request, in the given content type or a
@@ -33,12 +33,12 @@ func Encode(data any, given string) (body []byte, contentType string, err error)
 	case media == "application/x-www-form-urlencoded":
 		members, ok := data.(map[string]any)
 		if !ok {
-			return nil, "", call.Expression("body: %s cannot be sent as a form, want an object or a string", expr.Kind(data))
+			return nil, "", call.Expression("body: %s cannot be sent as a form, want an object or a string", canonical.Kind(data))
 		}
 		form, err := endpoint.EncodeForm("body", members)
 		return []byte(form), given, err
 	}
-	return expr.Encode(data), given, nil
+	return canonical.Encode(data), given, nil
 }
 
 // MediaType returns a content type in lower case without its parameters.
@@ -115,7 +115,7 @@ func DecodeJSON(body []byte) (any, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil
 	}
-	data, err := expr.DecodeForeign(body)
+	data, err := canonical.DecodeForeign(body)
 	if err != nil {
 		return nil, fmt.Errorf("is not valid JSON: %w", err)
 	}

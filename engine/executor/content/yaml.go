@@ -10,7 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // maxYAMLParts bounds the characters in a document that may begin a node. Each node costs
@@ -48,7 +48,7 @@ func DecodeYAML(body []byte) (any, error) {
 	if node.Kind == 0 {
 		return nil, nil
 	}
-	w := &yamlWalk{left: expr.MaxMemory}
+	w := &yamlWalk{left: canonical.MaxMemory}
 	data, err := w.value(&node, 0)
 	if err != nil {
 		return nil, fmt.Errorf("is not usable YAML: %w", err)
@@ -60,7 +60,7 @@ type yamlWalk struct{ left int } // bytes of memory
 
 func (w *yamlWalk) value(n *yaml.Node, depth int) (any, error) {
 	if w.left -= yamlValue + len(n.Value); w.left < 0 {
-		return nil, fmt.Errorf("it would take more than %d MiB in memory (limit json-memory)", expr.MaxMemory>>20)
+		return nil, fmt.Errorf("it would take more than %d MiB in memory (limit json-memory)", canonical.MaxMemory>>20)
 	}
 	if depth > maxYAMLDepth {
 		return nil, fmt.Errorf("nested deeper than %d (limit: YAML depth)", maxYAMLDepth)

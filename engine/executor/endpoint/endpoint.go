@@ -10,7 +10,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/executor/call"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // URI returns the URI of an endpoint; where names the member in errors. A literal is a template for the members of the
@@ -22,7 +22,7 @@ func URI(run *call.Run, where string, e dsl.Endpoint) (*url.URL, error) {
 	}
 	raw, ok := data.(string)
 	if !ok {
-		return nil, call.Expression("%s is %s, want a URI", where, expr.Kind(data))
+		return nil, call.Expression("%s is %s, want a URI", where, canonical.Kind(data))
 	}
 	if _, literal := e.URI.Constant(); literal {
 		if raw, err = expand(where, raw, run.Input()); err != nil {
@@ -86,14 +86,14 @@ func expand(where, template string, data any) (string, error) {
 			return "", call.Configuration("%s: no } after {%s", where, name)
 		}
 		value, present := members[name]
-		filled, ok := expr.Scalar(value)
+		filled, ok := canonical.Scalar(value)
 		switch inQuery := strings.Contains(out.String(), "?"); {
 		case value == nil && !present:
 			return "", call.Expression("%s: {%s} has no value: the task's input has no member %q", where, name, name)
 		case value == nil:
 			return "", call.Expression("%s: {%s} has no value: the member %q of the task's input is null", where, name, name)
 		case !ok:
-			return "", call.Expression("%s: {%s} is %s, want a string, a number or a boolean", where, name, expr.Kind(value))
+			return "", call.Expression("%s: {%s} is %s, want a string, a number or a boolean", where, name, canonical.Kind(value))
 		case filled == "" && !inQuery:
 			return "", call.Expression("%s: {%s} is empty, which leads to another resource", where, name)
 		}
@@ -172,10 +172,10 @@ func EncodeForm(where string, members map[string]any) (string, error) {
 			items = []any{members[name]}
 		}
 		for _, item := range items {
-			value, ok := expr.Scalar(item)
+			value, ok := canonical.Scalar(item)
 			if !ok && item != nil {
 				return "", call.Expression("%s: %s is %s, want a string, a number, a boolean or a list of them",
-					where, name, expr.Kind(item))
+					where, name, canonical.Kind(item))
 			}
 			if item != nil {
 				pairs = append(pairs, Escape(name, "")+"="+Escape(value, ""))

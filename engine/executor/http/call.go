@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/engine/executor/content"
 	"flunq.io/flunq/engine/executor/endpoint"
 	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Caller performs HTTP calls, and sends the requests of the kinds of calls that are
@@ -81,7 +82,7 @@ func (c *Client) method(v *expr.Value) (string, error) {
 	}
 	name, ok := data.(string)
 	if !ok {
-		return "", call.Expression("method is %s, want a string", expr.Kind(data))
+		return "", call.Expression("method is %s, want a string", canonical.Kind(data))
 	}
 	if !isToken(name) {
 		return "", call.Expression("method %q is not an HTTP method", name)
@@ -95,12 +96,12 @@ func (c *Client) setHeaders(r *Request, v *expr.Value) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		value, ok := expr.Scalar(headers[name])
+		value, ok := canonical.Scalar(headers[name])
 		switch {
 		case headers[name] == nil:
 			continue
 		case !ok:
-			return call.Expression("headers: %s is %s, want a string, a number or a boolean", name, expr.Kind(headers[name]))
+			return call.Expression("headers: %s is %s, want a string, a number or a boolean", name, canonical.Kind(headers[name]))
 		}
 		if err := SetHeader(r.Header, name, value); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/executor/content"
 	"flunq.io/flunq/engine/executor/endpoint"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // document is an OpenAPI or Swagger document and its URI.
@@ -37,7 +37,7 @@ func readDocument(body []byte, at *url.URL) (*document, error) {
 	}
 	root, _ := data.(map[string]any)
 	doc := &document{root: root, at: at}
-	if !doc.swagger() && !strings.HasPrefix(expr.Text(root["openapi"])+".", "3.") { // YAML reads an unquoted 3.0 as the number 3
+	if !doc.swagger() && !strings.HasPrefix(canonical.Text(root["openapi"])+".", "3.") { // YAML reads an unquoted 3.0 as the number 3
 		return nil, call.Configuration("OpenAPI document: %s has neither openapi: 3.x nor swagger: 2.0", endpoint.Show(at))
 	}
 	return doc, nil
@@ -45,7 +45,7 @@ func readDocument(body []byte, at *url.URL) (*document, error) {
 
 // swagger reports whether the document is of version 2.
 func (d *document) swagger() bool {
-	version, _ := expr.Scalar(d.root["swagger"])
+	version, _ := canonical.Scalar(d.root["swagger"])
 	return version == "2.0" || version == "2"
 }
 

@@ -12,7 +12,7 @@ import (
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/executor/endpoint"
 	httpcall "flunq.io/flunq/engine/executor/http"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // Caller performs calls of operations that OpenAPI and Swagger documents describe.
@@ -40,7 +40,7 @@ func (s *session) call(ctx context.Context, task *dsl.OpenAPICall) (any, error) 
 	}
 	name, ok := id.(string)
 	if !ok {
-		return nil, call.Expression("operationId is %s, want a string", expr.Kind(id))
+		return nil, call.Expression("operationId is %s, want a string", canonical.Kind(id))
 	}
 	parameters, err := s.run.Members("parameters", task.Parameters)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/executor/content"
 	"flunq.io/flunq/engine/executor/endpoint"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // operation is a callable operation, in the terms of OpenAPI 3 for Swagger 2 too.
@@ -122,7 +122,7 @@ func (d *document) server3(e *entry) (string, error) {
 	raw, _ := server["url"].(string)
 	variables := object(server["variables"])
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		raw = strings.ReplaceAll(raw, "{"+name+"}", expr.Text(object(variables[name])["default"]))
+		raw = strings.ReplaceAll(raw, "{"+name+"}", canonical.Text(object(variables[name])["default"]))
 	}
 	if raw == "" {
 		raw = "/"

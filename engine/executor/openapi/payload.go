@@ -8,7 +8,7 @@ import (
 
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/executor/content"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/spelling"
 )
 
@@ -100,7 +100,7 @@ func (p *payload) choose(data any) (string, error) {
 		return "*/*", nil
 	}
 	return "", call.Configuration("OpenAPI document: the operation takes %s, as which %s cannot be sent yet",
-		strings.Join(p.media, ", "), expr.Kind(data))
+		strings.Join(p.media, ", "), canonical.Kind(data))
 }
 
 func isJSON(media string) bool { return content.FormatOf(media) == content.JSON }
@@ -120,7 +120,7 @@ func (p *payload) encode(data any, media string) (body []byte, contentType strin
 	case isAny(content.MediaType(media)):
 		return content.Encode(data, "")
 	case isText && isJSON(content.MediaType(media)):
-		return expr.Encode(data), media, nil
+		return canonical.Encode(data), media, nil
 	}
 	return content.Encode(data, media)
 }

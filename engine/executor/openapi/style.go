@@ -7,7 +7,7 @@ import (
 
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/executor/endpoint"
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // verbatim is the encoding for values that need none.
@@ -16,7 +16,7 @@ func verbatim(text, _ string) string { return text }
 // single encodes a value as one text in style simple: 1,2,3 and k,v or k=v.
 func (p parameter) single(value any, encode func(text, keep string) string) (string, error) {
 	if p.json {
-		return encode(string(expr.Encode(value)), ""), nil
+		return encode(string(canonical.Encode(value)), ""), nil
 	}
 	if p.style == "label" || p.style == "matrix" {
 		return "", call.Configuration("OpenAPI document: the style %s of the parameter %q cannot be used yet", p.style, p.name)
@@ -53,7 +53,7 @@ func (p parameter) pairs(value any) []string {
 	_, isObject := value.(map[string]any)
 	switch {
 	case p.json:
-		return []string{pair(p.name, string(expr.Encode(value)))}
+		return []string{pair(p.name, string(canonical.Encode(value)))}
 	case p.style == "deepObject" && isObject:
 		return deep(p.name, value, pair)
 	case p.explode && p.style != "deepObject":
@@ -109,7 +109,7 @@ func (p parameter) flat(value any) []part {
 		var parts []part
 		for _, item := range value {
 			if item != nil {
-				parts = append(parts, part{value: expr.Text(item)})
+				parts = append(parts, part{value: canonical.Text(item)})
 			}
 		}
 		return parts
@@ -117,12 +117,12 @@ func (p parameter) flat(value any) []part {
 		var parts []part
 		for _, name := range slices.Sorted(maps.Keys(value)) {
 			if value[name] != nil {
-				parts = append(parts, part{name: name, value: expr.Text(value[name]), named: true})
+				parts = append(parts, part{name: name, value: canonical.Text(value[name]), named: true})
 			}
 		}
 		return parts
 	default:
-		return []part{{value: expr.Text(value)}}
+		return []part{{value: canonical.Text(value)}}
 	}
 }
 
@@ -140,7 +140,7 @@ func deep(name string, value any, pair func(name, value string) string) []string
 			out = append(out, deep(name, item, pair)...)
 		}
 	default:
-		out = append(out, pair(name, expr.Text(value)))
+		out = append(out, pair(name, canonical.Text(value)))
 	}
 	return out
 }

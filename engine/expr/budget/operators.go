@@ -1,4 +1,4 @@
-package expr
+package budget
 
 import (
 	"errors"
@@ -9,10 +9,19 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 // operator is one of jq's binary operators, computed as by gojq, and charged for.
-type operator func(m *meter, l, r any) (any, error)
+type operator func(m *Meter, l, r any) (any, error)
+
+// Operator returns the name of the function that replaces a binary operator or an update
+// operator, "" if gojq's own is cheap.
+func Operator(op gojq.Operator) string {
+	name, _ := operators(op)
+	return name
+}
 
 func operators(op gojq.Operator) (name string, f operator) {
 	switch op {
@@ -43,7 +52,7 @@ func operators(op gojq.Operator) (name string, f operator) {
 	}
 }
 
-func addition(m *meter, l, r any) (any, error) {
+func addition(m *Meter, l, r any) (any, error) {
 	if a, ok := l.(int); ok {
 		if b, ok := r.(int); ok {
 			if sum := a + b; (sum >= a) == (b >= 0) {
@@ -86,7 +95,7 @@ func joined(a, b map[string]any) map[string]any {
 	return out
 }
 
-func subtraction(m *meter, l, r any) (any, error) {
+func subtraction(m *Meter, l, r any) (any, error) {
 	a, fromList := l.([]any)
 	b, ofList := r.([]any)
 	if !fromList || !ofList {
@@ -117,7 +126,7 @@ func holds(items []any, item any) bool {
 	return false
 }
 
-func multiplication(m *meter, l, r any) (any, error) {
+func multiplication(m *Meter, l, r any) (any, error) {
 	if text, ok := l.(string); ok && isNumber(r) {
 		return repetition(m, text, r)
 	}
@@ -157,7 +166,7 @@ func merged(a, b map[string]any) map[string]any {
 	return out
 }
 
-func repetition(m *meter, text string, times any) (any, error) {
+func repetition(m *Meter, text string, times any) (any, error) {
 	n, _ := gojq.ToFloat64(times)
 	if n < 0 || math.IsNaN(n) {
 		return nil, nil
@@ -169,13 +178,13 @@ func repetition(m *meter, text string, times any) (any, error) {
 	if len(text) == 0 {
 		return "", nil
 	}
-	if err := m.spend(int(size) / grain); err != nil {
+	if err := m.spend(int(size) / Grain); err != nil {
 		return nil, err
 	}
 	return strings.Repeat(text, int(n)), nil
 }
 
-func division(m *meter, l, r any) (any, error) {
+func division(m *Meter, l, r any) (any, error) {
 	if a, ok := l.(string); ok {
 		if b, ok := r.(string); ok {
 			return splitting(m, a, b)
@@ -186,30 +195,35 @@ func division(m *meter, l, r any) (any, error) {
 	case err != nil:
 		return nil, err
 	case b.zero(kind):
-		return nil, fmt.Errorf("cannot divide %s by: %s", describe(l), describe(r))
+		return nil, fmt.Errorf("cannot divide %s by: %s", Describe(l), Describe(r))
 	case kind == floats:
 		return a.float / b.float, nil
 	}
 	quotient, rest := new(big.Int).DivMod(a.whole, b.whole, new(big.Int))
 	if rest.Sign() == 0 {
-		return whole(quotient), nil
+		return canonical.Int(quotient), nil
 	}
 	x, _ := gojq.ToFloat64(l)
 	y, _ := gojq.ToFloat64(r)
 	return x / y, nil
 }
 
-func splitting(m *meter, text, separator string) (any, error) {
+func splitting(m *Meter, text, separator string) (any, error) {
 	if err := m.spend(2 * len(text)); err != nil {
 		return nil, err
 	}
 	if text == "" {
 		return []any{}, nil
 	}
-	return adoptList(strings.Split(text, separator)), nil
+	parts := strings.Split(text, separator)
+	out := make([]any, len(parts))
+	for i, part := range parts {
+		out[i] = part
+	}
+	return out, nil
 }
 
-func remainder(_ *meter, l, r any) (any, error) {
+func remainder(_ *Meter, l, r any) (any, error) {
 	a, b, kind, err := numbers("modulo", l, r)
 	if err != nil {
 		return nil, err
@@ -223,13 +237,13 @@ func remainder(_ *meter, l, r any) (any, error) {
 		a.whole, b.whole = big.NewInt(int64(x)), big.NewInt(int64(y))
 	}
 	if b.zero(wholes) {
-		return nil, fmt.Errorf("cannot modulo %s by: %s", describe(l), describe(r))
+		return nil, fmt.Errorf("cannot modulo %s by: %s", Describe(l), Describe(r))
 	}
-	return whole(new(big.Int).Rem(a.whole, b.whole)), nil
+	return canonical.Int(new(big.Int).Rem(a.whole, b.whole)), nil
 }
 
 func comparison(holds func(order int) bool) operator {
-	return func(m *meter, l, r any) (any, error) {
+	return func(m *Meter, l, r any) (any, error) {
 		if err := m.spendComparing(l, r); err != nil {
 			return nil, err
 		}
@@ -238,7 +252,7 @@ func comparison(holds func(order int) bool) operator {
 }
 
 // spendComparing charges for a comparison: the weight of the smaller value.
-func (m *meter) spendComparing(l, r any) error {
+func (m *Meter) spendComparing(l, r any) error {
 	if !composed(l) || !composed(r) {
 		return m.spend(min(breadth(l), breadth(r)))
 	}
@@ -274,10 +288,10 @@ func arithmetic(verb string, l, r any, float func(a, b float64) any,
 		return float(a.float, b.float), nil
 	}
 	out := exact(new(big.Int), a.whole, b.whole)
-	if digits(out) > maxDigits {
+	if canonical.Digits(out) > canonical.MaxDigits {
 		return nil, errDigits
 	}
-	return whole(out), nil
+	return canonical.Int(out), nil
 }
 
 type numberKind int
@@ -311,7 +325,7 @@ func isNumber(v any) bool {
 // numbers prepares two operands for the required kind of arithmetic.
 func numbers(verb string, l, r any) (a, b operand, kind numberKind, err error) {
 	if !isNumber(l) || !isNumber(r) {
-		return a, b, wholes, fmt.Errorf("cannot %s: %s and %s", verb, describe(l), describe(r))
+		return a, b, wholes, fmt.Errorf("cannot %s: %s and %s", verb, Describe(l), Describe(r))
 	}
 	_, lf := l.(float64)
 	_, rf := r.(float64)
@@ -321,7 +335,7 @@ func numbers(verb string, l, r any) (a, b operand, kind numberKind, err error) {
 		return a, b, floats, nil
 	}
 	a.whole, b.whole = bigOf(l), bigOf(r)
-	if max(digits(a.whole), digits(b.whole)) > 2*maxDigits {
+	if max(canonical.Digits(a.whole), canonical.Digits(b.whole)) > 2*canonical.MaxDigits {
 		return a, b, wholes, errDigits
 	}
 	return a, b, wholes, nil
@@ -338,8 +352,8 @@ func bigOf(v any) *big.Int {
 	}
 }
 
-// describe describes a value in a message: its type and the start of its JSON.
-func describe(v any) string {
+// Describe describes a value in a message: its type and the start of its JSON.
+func Describe(v any) string {
 	if v == nil {
 		return "null"
 	}

@@ -1,4 +1,4 @@
-package expr_test
+package canonical_test
 
 import (
 	"encoding/json"
@@ -10,8 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/itchyny/gojq"
 
-	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
 )
+
+type (
+	object = map[string]any
+	list   = []any
+)
+
+func sameBig(a, b *big.Int) bool { return a.Cmp(b) == 0 }
 
 func large(digits string) *big.Int {
 	n, _ := new(big.Int).SetString(digits, 10)
@@ -53,7 +60,7 @@ func TestDecode(t *testing.T) {
 		{`{"a":1,"a":2}`, object{"a": 2}},
 	}
 	for _, tt := range tests {
-		got, err := expr.Decode([]byte(tt.in))
+		got, err := canonical.Decode([]byte(tt.in))
 		if err != nil {
 			t.Errorf("%s: %v", tt.in, err)
 		}
@@ -71,7 +78,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"01": "not a number", "1.": "not a number", "-": "not a number", "+1": "a value", "1e": "not a number", "\"a": "end of a string", "\"\\x\"": "string", "\"a\nb\"": "string", "[1": "a comma", `{"a":1`: "a comma", "\"\\": "end of a string",
 		strings.Repeat("[", 2000): "1000 levels", strings.Repeat("9", 2000): "digits", "nulll": "more", `"a" "b"`: "more",
 	} {
-		if v, err := expr.Decode([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
+		if v, err := canonical.Decode([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, %v, want an error with %q", in, v, err, want)
 		}
 	}
@@ -106,26 +113,26 @@ func TestEncode(t *testing.T) {
 		{object(nil), "{}"},
 	}
 	for _, tt := range tests {
-		if got := string(expr.Encode(tt.in)); got != tt.want {
+		if got := string(canonical.Encode(tt.in)); got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
-		canonical := expr.Canonical(tt.in)
-		decoded, err := expr.Decode(expr.Encode(tt.in))
-		if diff := cmp.Diff(decoded, canonical, cmp.Comparer(sameBig)); err != nil || diff != "" {
+		form := canonical.Form(tt.in)
+		decoded, err := canonical.Decode(canonical.Encode(tt.in))
+		if diff := cmp.Diff(decoded, form, cmp.Comparer(sameBig)); err != nil || diff != "" {
 			t.Errorf("%s: %v, -decoded +canonical:\n%s", tt.want, err, diff)
 		}
 	}
-	if got := string(expr.AppendJSON([]byte("x"), 1)); got != "x1" {
+	if got := string(canonical.Append([]byte("x"), 1)); got != "x1" {
 		t.Errorf("got %s", got)
 	}
 }
 
-// Canonical returns what needs no change as it is, and modifies nothing.
-func TestCanonicalShares(t *testing.T) {
+// Form returns what needs no change as it is, and modifies nothing.
+func TestFormShares(t *testing.T) {
 	t.Parallel()
 	fine := object{"a": list{1, "x"}}
 	mixed := object{"fine": fine, "not": list{1, 2.0}}
-	got, ok := expr.Canonical(mixed).(object)
+	got, ok := canonical.Form(mixed).(object)
 	if !ok {
 		t.Fatal("no object")
 	}
@@ -166,10 +173,10 @@ func TestEqual(t *testing.T) {
 		{json.Number("1.0"), 1, true},
 	}
 	for _, tt := range tests {
-		if got := expr.Equal(tt.a, tt.b); got != tt.want {
+		if got := canonical.Equal(tt.a, tt.b); got != tt.want {
 			t.Errorf("%v == %v is %v, want %v", tt.a, tt.b, got, tt.want)
 		}
-		if got := expr.Equal(tt.b, tt.a); got != tt.want {
+		if got := canonical.Equal(tt.b, tt.a); got != tt.want {
 			t.Errorf("%v == %v is %v, want %v", tt.b, tt.a, got, tt.want)
 		}
 	}
@@ -182,42 +189,42 @@ func FuzzCodec(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v, err := expr.Decode(data)
+		v, err := canonical.Decode(data)
 		if err == nil != json.Valid(data) && (err == nil || !strings.Contains(err.Error(), "want at most") && !strings.Contains(err.Error(), "levels")) {
 			t.Fatalf("Decode says %v, encoding/json %v", err, json.Valid(data))
 		}
 		if err != nil {
 			return
 		}
-		encoded := expr.Encode(v)
-		again, err := expr.Decode(encoded)
+		encoded := canonical.Encode(v)
+		again, err := canonical.Decode(encoded)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(v, again, cmp.Comparer(sameBig)); diff != "" {
 			t.Errorf("-once +twice:\n%s", diff)
 		}
-		if diff := cmp.Diff(v, expr.Canonical(v), cmp.Comparer(sameBig)); diff != "" {
+		if diff := cmp.Diff(v, canonical.Form(v), cmp.Comparer(sameBig)); diff != "" {
 			t.Errorf("-decoded +canonical:\n%s", diff)
 		}
 		theirs, err := gojq.Marshal(v)
 		if err != nil || string(theirs) != string(encoded) {
 			t.Errorf("gojq writes %s, we %s", theirs, encoded)
 		}
-		if size := sizeOf(v); size > 16*len(encoded)+16 || len(encoded) > 8*size {
+		if size, _ := canonical.Measure(v); size > 16*len(encoded)+16 || len(encoded) > 8*size {
 			t.Errorf("size of %s is %d", encoded, size)
 		}
 	})
 }
 
-// A float survives Encode and Decode unchanged, after Canonical.
+// A float survives Encode and Decode unchanged, after Form.
 func FuzzFloat(f *testing.F) {
 	for _, n := range []float64{0, 1.5, -1e300, 5e-324, 1 << 53, 1<<53 + 2, 9.007199254740993e15, 1e20, 123456789012345680000, 1e21, math.MaxFloat64} {
 		f.Add(n)
 	}
 	f.Fuzz(func(t *testing.T, n float64) {
-		decoded, err := expr.Decode(expr.Encode(n))
-		if diff := cmp.Diff(decoded, expr.Canonical(n), cmp.Comparer(sameBig)); err != nil || diff != "" {
+		decoded, err := canonical.Decode(canonical.Encode(n))
+		if diff := cmp.Diff(decoded, canonical.Form(n), cmp.Comparer(sameBig)); err != nil || diff != "" {
 			t.Errorf("%v: %v, -decoded +canonical:\n%s", n, err, diff)
 		}
 	})

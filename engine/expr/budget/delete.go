@@ -1,9 +1,10 @@
-package expr
+package budget
 
 import (
 	"fmt"
 	"maps"
 	"math/big"
+	"slices"
 
 	"github.com/itchyny/gojq"
 )
@@ -17,7 +18,7 @@ func markGone() gojq.CompilerOption {
 	return gojq.WithFunction("__gone", 1, 1, func(_ any, args []any) any {
 		u, ok := args[0].(*update)
 		if !ok {
-			panic("expr: a removal without its update")
+			panic("budget: a removal without its update")
 		}
 		if u.slice {
 			return []any{}
@@ -29,7 +30,7 @@ func markGone() gojq.CompilerOption {
 
 // sweep removes what an update marked as deleted. gojq would do so in place, in data that
 // others may be reading.
-func sweep(m *meter, dot any, _ []any) (any, error) {
+func sweep(m *Meter, dot any, _ []any) (any, error) {
 	if !m.gone {
 		return dot, nil
 	}
@@ -97,10 +98,10 @@ func sweptObject(fields map[string]any) (any, bool) {
 }
 
 // deletePaths is jq's delpaths, but does not modify its input.
-func deletePaths(m *meter, dot any, args []any) (any, error) {
+func deletePaths(m *Meter, dot any, args []any) (any, error) {
 	list, ok := args[0].([]any)
 	if !ok {
-		return nil, fmt.Errorf("delpaths(%s) cannot be applied to: %s", describe(args[0]), describe(dot))
+		return nil, fmt.Errorf("delpaths(%s) cannot be applied to: %s", Describe(args[0]), Describe(dot))
 	}
 	weight, err := m.weigh(list)
 	if err == nil {
@@ -113,7 +114,7 @@ func deletePaths(m *meter, dot any, args []any) (any, error) {
 	for _, item := range list {
 		target, ok := item.([]any)
 		if !ok {
-			return nil, fmt.Errorf("delpaths: path must be an array but got: %s", describe(item))
+			return nil, fmt.Errorf("delpaths: path must be an array but got: %s", Describe(item))
 		}
 		if len(target) == 0 {
 			return nil, nil
@@ -125,7 +126,7 @@ func deletePaths(m *meter, dot any, args []any) (any, error) {
 
 // without returns v without the values at the targets, which are paths. It copies what it
 // changes.
-func without(m *meter, v any, targets [][]any) (any, error) {
+func without(m *Meter, v any, targets [][]any) (any, error) {
 	if len(targets) == 0 || v == nil {
 		return v, nil
 	}
@@ -141,17 +142,17 @@ func without(m *meter, v any, targets [][]any) (any, error) {
 	case []any:
 		return listWithout(m, v, targets)
 	default:
-		return nil, fmt.Errorf("cannot delete %s of: %s", describe(targets[0][0]), describe(v))
+		return nil, fmt.Errorf("cannot delete %s of: %s", Describe(targets[0][0]), Describe(v))
 	}
 }
 
-func objectWithout(m *meter, fields map[string]any, targets [][]any) (any, error) {
+func objectWithout(m *Meter, fields map[string]any, targets [][]any) (any, error) {
 	below := map[string][][]any{}
 	out := maps.Clone(fields)
 	for _, target := range targets {
 		key, ok := target[0].(string)
 		if !ok {
-			return nil, fmt.Errorf("expected a string for object key but got: %s", describe(target[0]))
+			return nil, fmt.Errorf("expected a string for object key but got: %s", Describe(target[0]))
 		}
 		if len(target) == 1 {
 			delete(out, key)
@@ -159,7 +160,7 @@ func objectWithout(m *meter, fields map[string]any, targets [][]any) (any, error
 		}
 		below[key] = append(below[key], target[1:])
 	}
-	for _, key := range sortedKeys(below) {
+	for _, key := range slices.Sorted(maps.Keys(below)) {
 		field, ok := out[key]
 		if !ok {
 			continue
@@ -173,7 +174,7 @@ func objectWithout(m *meter, fields map[string]any, targets [][]any) (any, error
 	return out, nil
 }
 
-func listWithout(m *meter, items []any, targets [][]any) (any, error) {
+func listWithout(m *Meter, items []any, targets [][]any) (any, error) {
 	below := make([][][]any, len(items))
 	drop := make([]bool, len(items))
 	for _, target := range targets {
@@ -225,11 +226,11 @@ func located(from, to int, target []any) (first, end int, rest []any, err error)
 		low, lowOK := bound(key["start"], to-from, 0)
 		high, highOK := bound(key["end"], to-from, to-from)
 		if !lowOK || !highOK {
-			return 0, 0, nil, fmt.Errorf("expected numbers for slicing a list but got: %s", describe(key))
+			return 0, 0, nil, fmt.Errorf("expected numbers for slicing a list but got: %s", Describe(key))
 		}
 		return located(from+low, from+max(low, high), target[1:])
 	default:
-		return 0, 0, nil, fmt.Errorf("expected a number for indexing an array but got: %s", describe(key))
+		return 0, 0, nil, fmt.Errorf("expected a number for indexing an array but got: %s", Describe(key))
 	}
 }
 

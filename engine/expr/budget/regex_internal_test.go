@@ -1,4 +1,4 @@
-package expr
+package budget
 
 import (
 	"math/rand/v2"
@@ -26,7 +26,7 @@ func TestFindAllSame(t *testing.T) {
 				text += []string{"a", "a", "b", "c", ",", "\n", "ä", "𝄞", "\xff", " "}[chance.IntN(10)]
 			}
 			want := re.FindAllStringSubmatchIndex(text, 100)
-			got, err := re.findAll(newMeter(), text, 100)
+			got, err := re.findAll(NewMeter(), text, 100)
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s in %q: %v, %v, want %v", pattern, text, got, err, want)
 			}

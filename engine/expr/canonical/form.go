@@ -1,49 +1,51 @@
-package expr
+package canonical
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Canonical returns the same value as Decode(Encode(v)), without encoding, and v itself if
-// it is canonical: a number without a fraction is an int (*big.Int if it is large), NaN is
-// null, -0 is 0, strings are UTF-8. It never modifies v. It also accepts values that Decode
-// would reject as too deep or too large.
-func Canonical(v any) any {
-	out, _ := canonical(v)
+// Form returns the canonical form of v, which is what Decode(Encode(v)) returns, and v
+// itself if it is canonical: a number without a fraction is an int (*big.Int if it is
+// large), NaN is null, -0 is 0, strings are UTF-8. It never modifies v. It also accepts
+// values that Decode would reject as too deep or too large.
+func Form(v any) any {
+	out, _ := form(v)
 	return out
 }
 
-// canonical also reports whether the result differs from v.
-func canonical(v any) (out any, differs bool) {
+// form also reports whether the result differs from v.
+func form(v any) (out any, differs bool) {
 	switch v := v.(type) {
 	case nil, bool, int:
 		return v, false
 	case string:
-		return canonicalString(v)
+		return formOfString(v)
 	case float64:
-		out = canonicalFloat(v)
+		out = formOfFloat(v)
 		same, isFloat := out.(float64)
 		return out, !isFloat || same != v
 	case *big.Int:
-		out = whole(v)
+		out = Int(v)
 		_, differs = out.(int)
 		return out, differs
 	case []any:
-		return canonicalList(v)
+		return formOfList(v)
 	case map[string]any:
-		return canonicalObject(v)
+		return formOfObject(v)
 	default:
-		out, _ = canonical(adopt(v))
+		out, _ = form(adopt(v))
 		return out, true
 	}
 }
 
-func canonicalString(s string) (any, bool) {
+func formOfString(s string) (any, bool) {
 	if utf8.ValidString(s) {
 		return s, false
 	}
@@ -51,7 +53,7 @@ func canonicalString(s string) (any, bool) {
 	return string([]rune(s)), true
 }
 
-func canonicalFloat(f float64) any {
+func formOfFloat(f float64) any {
 	switch size := math.Abs(f); {
 	case math.IsNaN(f):
 		return nil
@@ -64,17 +66,17 @@ func canonicalFloat(f float64) any {
 	default:
 		// Encode writes the shortest digits that identify f, not its exact value.
 		n, _ := new(big.Int).SetString(strconv.FormatFloat(f, 'f', -1, 64), 10)
-		return whole(n)
+		return Int(n)
 	}
 }
 
-func canonicalList(items []any) (any, bool) {
+func formOfList(items []any) (any, bool) {
 	if items == nil {
 		return []any{}, true
 	}
 	var out []any
 	for i, item := range items {
-		changed, differs := canonical(item)
+		changed, differs := form(item)
 		if differs && out == nil {
 			out = append(make([]any, 0, len(items)), items[:i]...)
 		}
@@ -88,12 +90,12 @@ func canonicalList(items []any) (any, bool) {
 	return out, true
 }
 
-func canonicalObject(fields map[string]any) (any, bool) {
+func formOfObject(fields map[string]any) (any, bool) {
 	if fields == nil {
 		return map[string]any{}, true
 	}
 	for key, field := range fields {
-		if _, differs := canonical(field); differs || !utf8.ValidString(key) {
+		if _, differs := form(field); differs || !utf8.ValidString(key) {
 			return rebuiltObject(fields), true
 		}
 	}
@@ -104,10 +106,10 @@ func canonicalObject(fields map[string]any) (any, bool) {
 // last wins.
 func rebuiltObject(fields map[string]any) map[string]any {
 	out := make(map[string]any, len(fields))
-	for _, key := range sortedKeys(fields) {
-		name, _ := canonicalString(key)
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		name, _ := formOfString(key)
 		text, _ := name.(string)
-		out[text], _ = canonical(fields[key])
+		out[text], _ = form(fields[key])
 	}
 	return out
 }
@@ -126,5 +128,5 @@ func number(text string) any {
 	if err != nil && !math.IsInf(f, 0) {
 		return nil
 	}
-	return canonicalFloat(f)
+	return formOfFloat(f)
 }

@@ -1,4 +1,4 @@
-package expr
+package canonical
 
 import (
 	"encoding/json"
@@ -11,13 +11,13 @@ import (
 )
 
 // Encode encodes a value as compact JSON with sorted keys. Equal values have equal bytes.
-func Encode(v any) []byte { return AppendJSON(nil, v) }
+func Encode(v any) []byte { return Append(nil, v) }
 
-// AppendJSON appends to dst what Encode returns. NaN is encoded as null, an infinity as
+// Append appends to dst what Encode returns. NaN is encoded as null, an infinity as
 // the largest number, -0 as 0, and invalid UTF-8 as the replacement character. In addition
 // to the values of this package it accepts other integers, float32, json.Number, []string
 // and map[string]string.
-func AppendJSON(dst []byte, v any) []byte {
+func Append(dst []byte, v any) []byte {
 	e := encoder{out: dst}
 	e.value(v)
 	return e.out
@@ -197,17 +197,17 @@ func adopt(v any) any {
 	case int32:
 		return int(v)
 	case int64:
-		return whole(big.NewInt(v))
+		return Int(big.NewInt(v))
 	case uint8:
 		return int(v)
 	case uint16:
 		return int(v)
 	case uint32:
-		return whole(new(big.Int).SetUint64(uint64(v)))
+		return Int(new(big.Int).SetUint64(uint64(v)))
 	case uint64:
-		return whole(new(big.Int).SetUint64(v))
+		return Int(new(big.Int).SetUint64(v))
 	case uint:
-		return whole(new(big.Int).SetUint64(uint64(v)))
+		return Int(new(big.Int).SetUint64(uint64(v)))
 	case float32:
 		return float64(v)
 	case json.Number:
@@ -219,7 +219,7 @@ func adopt(v any) any {
 	case []map[string]any:
 		return adoptList(v)
 	default:
-		panic(fmt.Sprintf("expr: a %T is not data", v))
+		panic(fmt.Sprintf("canonical: a %T is not data", v))
 	}
 }
 
@@ -239,8 +239,8 @@ func adoptObject[T any](fields map[string]T) map[string]any {
 	return out
 }
 
-// whole returns n as an int if it fits.
-func whole(n *big.Int) any {
+// Int returns a whole number in its canonical form: an int if it fits, else n.
+func Int(n *big.Int) any {
 	if n.IsInt64() {
 		if i := int(n.Int64()); int64(i) == n.Int64() {
 			return i

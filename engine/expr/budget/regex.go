@@ -1,4 +1,4 @@
-package expr
+package budget
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ type regex struct {
 	rescans bool // finding a match may read far beyond it
 }
 
-// perByte returns the cost of a byte of text, in steps per grain.
+// perByte returns the cost of a byte of text, in steps per Grain.
 func (r *regex) perByte(test bool) int {
 	if test {
 		return 8 + r.size
@@ -116,7 +116,7 @@ func repeats(re *syntax.Regexp) bool {
 // countedRunes reads a text's runes and charges for them.
 type countedRunes struct {
 	*strings.Reader
-	m     *meter
+	m     *Meter
 	price int
 	owed  int
 }
@@ -124,8 +124,8 @@ type countedRunes struct {
 // ReadRune ends the text when no steps are left.
 func (c *countedRunes) ReadRune() (r rune, size int, err error) {
 	r, size, err = c.Reader.ReadRune()
-	if c.owed += size * c.price; c.owed >= 1<<10*grain {
-		owed := c.owed / grain
+	if c.owed += size * c.price; c.owed >= 1<<10*Grain {
+		owed := c.owed / Grain
 		c.owed = 0
 		if !c.m.charge(owed) {
 			return 0, 0, io.EOF
@@ -136,7 +136,7 @@ func (c *countedRunes) ReadRune() (r rune, size int, err error) {
 
 // findAll is FindAllStringSubmatchIndex, charged by the text that is read: finding one
 // match may read all of it.
-func (r *regex) findAll(m *meter, text string, most int) (found [][]int, err error) {
+func (r *regex) findAll(m *Meter, text string, most int) (found [][]int, err error) {
 	price := r.perByte(false)
 	for at, last := 0, -1; len(found) < most && at <= len(text); {
 		from, re, groups := at, r.Regexp, 0
@@ -188,7 +188,7 @@ func states(re *syntax.Regexp) int {
 // regex returns a regular expression for this evaluation. Its first use is charged for
 // compiling it, even if the Program has it cached: the cost must not depend on other
 // evaluations.
-func (m *meter) regex(kept *regexes, pattern, flags string) (*regex, error) {
+func (m *Meter) regex(kept *regexes, pattern, flags string) (*regex, error) {
 	key := [2]string{pattern, flags}
 	if found := m.patterns[key]; found != nil {
 		return found, nil
@@ -212,12 +212,12 @@ func (m *meter) regex(kept *regexes, pattern, flags string) (*regex, error) {
 
 // match applies a regular expression as gojq's _match does: the arguments are the pattern,
 // the flags and whether to test only. Go's take time proportional to text and expression.
-func (r *regexes) match(m *meter, dot any, args []any) (any, error) {
+func (r *regexes) match(m *Meter, dot any, args []any) (any, error) {
 	text, isText := dot.(string)
 	pattern, isPattern := args[0].(string)
 	flags, isFlags := args[1].(string)
 	if !isText || !isPattern || !isFlags && args[1] != nil {
-		return nil, fmt.Errorf("match(%s; %s) cannot be applied to: %s", describe(args[0]), describe(args[1]), describe(dot))
+		return nil, fmt.Errorf("match(%s; %s) cannot be applied to: %s", Describe(args[0]), Describe(args[1]), Describe(dot))
 	}
 	if len(text) > maxSubject {
 		return nil, fmt.Errorf("a text of %d bytes for a regular expression, want at most %d", len(text), maxSubject)
@@ -229,7 +229,7 @@ func (r *regexes) match(m *meter, dot any, args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.spend(len(text) * re.perByte(args[2] == true) / grain); err != nil {
+	if err := m.spend(len(text) * re.perByte(args[2] == true) / Grain); err != nil {
 		return nil, err
 	}
 	if args[2] == true {
@@ -239,7 +239,7 @@ func (r *regexes) match(m *meter, dot any, args []any) (any, error) {
 }
 
 // matches returns the first match, or all.
-func (r *regex) matches(m *meter, text string, all bool) (any, error) {
+func (r *regex) matches(m *Meter, text string, all bool) (any, error) {
 	price := 8 * (2 + r.NumSubexp())
 	most := 1
 	if all {

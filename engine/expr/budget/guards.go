@@ -1,4 +1,4 @@
-package expr
+package budget
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
+
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
 const (
@@ -14,13 +16,13 @@ const (
 	maxFormat = 1 << 10 // bytes of a date, and of its format
 )
 
-// guard is a function that the resolver inserts before work that gojq counts as one step,
+// guard is a function that an expression calls before work that gojq counts as one step,
 // however large it is. It charges for the work, or rejects it.
-type guard func(m *meter, dot any, args []any) (any, error)
+type guard func(m *Meter, dot any, args []any) (any, error)
 
-// guards returns the functions by name; each takes the given number of arguments and the
-// meter.
-func guards() []gojq.CompilerOption {
+// Functions returns what expressions call, by name. Unless it says otherwise, each takes the
+// given number of arguments and the meter.
+func Functions() []gojq.CompilerOption {
 	patterns := &regexes{}
 	options := []gojq.CompilerOption{
 		function("__deep", 1, guardDeep),
@@ -53,7 +55,7 @@ func guards() []gojq.CompilerOption {
 	}
 	for op := gojq.OpAdd; op <= gojq.OpLe; op++ {
 		if name, f := operators(op); f != nil {
-			options = append(options, function(name, 2, func(m *meter, _ any, args []any) (any, error) {
+			options = append(options, function(name, 2, func(m *Meter, _ any, args []any) (any, error) {
 				return f(m, args[0], args[1])
 			}))
 		}
@@ -63,9 +65,9 @@ func guards() []gojq.CompilerOption {
 
 func function(name string, arity int, f guard) gojq.CompilerOption {
 	return gojq.WithFunction(name, arity+1, arity+1, func(dot any, args []any) any {
-		m, ok := args[arity].(*meter)
+		m, ok := args[arity].(*Meter)
 		if !ok {
-			panic("expr: a guard without its meter")
+			panic("budget: a guard without its meter")
 		}
 		v, err := f(m, dot, args[:arity])
 		if err != nil {
@@ -77,7 +79,7 @@ func function(name string, arity int, f guard) gojq.CompilerOption {
 
 // guardDeep charges for several walks through the whole value; the argument is their
 // number.
-func guardDeep(m *meter, dot any, args []any) (any, error) {
+func guardDeep(m *Meter, dot any, args []any) (any, error) {
 	factor, _ := args[0].(int)
 	weight, err := m.weigh(dot)
 	if err != nil {
@@ -87,7 +89,7 @@ func guardDeep(m *meter, dot any, args []any) (any, error) {
 }
 
 // guardShallow charges for a shallow copy of the value.
-func guardShallow(m *meter, dot any, _ []any) (any, error) {
+func guardShallow(m *Meter, dot any, _ []any) (any, error) {
 	return dot, m.spend(breadth(dot))
 }
 
@@ -96,11 +98,11 @@ func guardShallow(m *meter, dot any, _ []any) (any, error) {
 const caughtSteps = 20
 
 // guardCaught charges for an error that was caught.
-func guardCaught(m *meter, dot any, _ []any) (any, error) { return dot, m.spend(caughtSteps) }
+func guardCaught(m *Meter, dot any, _ []any) (any, error) { return dot, m.spend(caughtSteps) }
 
 // isParent reports whether a value can have members. Iterating over any other value is an
 // error.
-func isParent(_ *meter, dot any, _ []any) (any, error) {
+func isParent(_ *Meter, dot any, _ []any) (any, error) {
 	switch dot.(type) {
 	case []any, map[string]any:
 		return true, nil
@@ -110,15 +112,15 @@ func isParent(_ *meter, dot any, _ []any) (any, error) {
 }
 
 // guardChars charges for finding a position in a text, which gojq counts from the start.
-func guardChars(m *meter, dot any, _ []any) (any, error) {
+func guardChars(m *Meter, dot any, _ []any) (any, error) {
 	if text, ok := dot.(string); ok {
-		return dot, m.spend(len(text) / grain)
+		return dot, m.spend(len(text) / Grain)
 	}
 	return dot, nil
 }
 
 // guardEach charges for the members that gojq lists, and sorts by key, before it iterates.
-func guardEach(m *meter, dot any, _ []any) (any, error) {
+func guardEach(m *Meter, dot any, _ []any) (any, error) {
 	switch v := dot.(type) {
 	case []any:
 		if err := m.allocate(32 * len(v)); err != nil {
@@ -136,13 +138,13 @@ func guardEach(m *meter, dot any, _ []any) (any, error) {
 }
 
 // guardObject charges for a new object.
-func guardObject(m *meter, dot any, _ []any) (any, error) {
+func guardObject(m *Meter, dot any, _ []any) (any, error) {
 	fields, _ := dot.(map[string]any)
 	return dot, m.allocate(mapBytes(len(fields)))
 }
 
 // guardEntries charges for converting an object to a list of objects.
-func guardEntries(m *meter, dot any, _ []any) (any, error) {
+func guardEntries(m *Meter, dot any, _ []any) (any, error) {
 	if fields, ok := dot.(map[string]any); ok {
 		if err := m.allocate((mapBytes(2) + 64) * len(fields)); err != nil {
 			return nil, err
@@ -152,22 +154,22 @@ func guardEntries(m *meter, dot any, _ []any) (any, error) {
 }
 
 // guardKey rejects lists as keys: jq would search for them, as indices does.
-func guardKey(_ *meter, _ any, args []any) (any, error) {
+func guardKey(_ *Meter, _ any, args []any) (any, error) {
 	if _, ok := args[0].([]any); ok {
 		return nil, errors.New("a list cannot be an index, use indices")
 	}
 	return args[0], nil
 }
 
-func guardText(_ *meter, _ any, args []any) (any, error) {
+func guardText(_ *Meter, _ any, args []any) (any, error) {
 	if _, ok := args[0].(string); !ok {
-		return nil, fmt.Errorf("expected a string for object key but got: %s", describe(args[0]))
+		return nil, fmt.Errorf("expected a string for object key but got: %s", Describe(args[0]))
 	}
 	return args[0], nil
 }
 
 // guardPair charges for comparing every part of one value with every part of another.
-func guardPair(m *meter, dot any, args []any) (any, error) {
+func guardPair(m *Meter, dot any, args []any) (any, error) {
 	a, err := m.weigh(dot)
 	if err != nil {
 		return nil, err
@@ -188,7 +190,7 @@ func guardPair(m *meter, dot any, args []any) (any, error) {
 }
 
 // guardSort charges for sorting the value, or by it.
-func guardSort(m *meter, dot any, _ []any) (any, error) {
+func guardSort(m *Meter, dot any, _ []any) (any, error) {
 	weight, err := m.weigh(dot)
 	if err != nil {
 		return nil, err
@@ -197,7 +199,7 @@ func guardSort(m *meter, dot any, _ []any) (any, error) {
 }
 
 // guardCells charges for the cells of a table.
-func guardCells(m *meter, dot any, _ []any) (any, error) {
+func guardCells(m *Meter, dot any, _ []any) (any, error) {
 	rows, ok := dot.([]any)
 	if !ok {
 		return dot, nil
@@ -212,15 +214,15 @@ func guardCells(m *meter, dot any, _ []any) (any, error) {
 	return dot, m.spend(longest * len(rows))
 }
 
-func guardNumeral(m *meter, dot any, _ []any) (any, error) {
-	if text, ok := dot.(string); ok && len(text) > maxDigits {
+func guardNumeral(m *Meter, dot any, _ []any) (any, error) {
+	if text, ok := dot.(string); ok && len(text) > canonical.MaxDigits {
 		return nil, errDigits
 	}
 	return dot, m.spend(breadth(dot))
 }
 
 // guardDate bounds the length of dates and their formats.
-func guardDate(m *meter, dot any, _ []any) (any, error) {
+func guardDate(m *Meter, dot any, _ []any) (any, error) {
 	if text, ok := dot.(string); ok && len(text) > maxFormat {
 		return nil, fmt.Errorf("a date or its format of %d bytes, want at most %d", len(text), maxFormat)
 	}
@@ -228,7 +230,7 @@ func guardDate(m *meter, dot any, _ []any) (any, error) {
 }
 
 // guardOrder charges for a Bessel function, whose cost grows with its order.
-func guardOrder(m *meter, _ any, args []any) (any, error) {
+func guardOrder(m *Meter, _ any, args []any) (any, error) {
 	n, _ := gojq.ToInt(args[0])
 	if n < -m.left || n > m.left {
 		return nil, m.spend(m.left + 1)
@@ -236,10 +238,10 @@ func guardOrder(m *meter, _ any, args []any) (any, error) {
 	return args[0], m.spend(max(n, -n))
 }
 
-func decodeText(m *meter, dot any, _ []any) (any, error) {
+func decodeText(m *Meter, dot any, _ []any) (any, error) {
 	text, ok := dot.(string)
 	if !ok {
-		return nil, fmt.Errorf("fromjson cannot be applied to: %s", describe(dot))
+		return nil, fmt.Errorf("fromjson cannot be applied to: %s", Describe(dot))
 	}
 	if err := m.allocate(decodedBytes(text)); err != nil {
 		return nil, err
@@ -247,7 +249,7 @@ func decodeText(m *meter, dot any, _ []any) (any, error) {
 	if err := m.spend(len(text) / 2); err != nil {
 		return nil, err
 	}
-	v, err := Decode([]byte(text))
+	v, err := canonical.Decode([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("fromjson: %w", err)
 	}

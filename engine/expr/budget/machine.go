@@ -1,4 +1,4 @@
-package expr
+package budget
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ var machineLayout = sync.OnceValue(func() layout {
 	field := func(t reflect.Type, name string) int {
 		f, ok := t.FieldByName(name)
 		if !ok {
-			panic("expr: gojq's machine has no " + name)
+			panic("budget: gojq's machine has no " + name)
 		}
 		return f.Index[0]
 	}
@@ -58,7 +58,7 @@ var machineLayout = sync.OnceValue(func() layout {
 
 // look charges for the cost of the steps since the last inspection, in addition to their
 // number.
-func (m *meter) look() error {
+func (m *Meter) look() error {
 	l := machineLayout()
 	env := reflect.ValueOf(m.iter).Elem()
 	height := func(stack int) int { return env.Field(stack).Elem().Field(l.data).Len() }

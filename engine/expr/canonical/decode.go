@@ -1,4 +1,6 @@
-package expr
+// Package canonical is the data that expressions work on, in one form: each value has one Go
+// representation and one JSON text. It decodes, encodes, compares and measures it.
+package canonical
 
 import (
 	"bytes"
@@ -10,10 +12,16 @@ import (
 )
 
 const (
-	maxDepth    = 1000     // nesting depth of lists and objects
-	maxDigits   = 1000     // digits of one number
+	// MaxDepth is the nesting depth of lists and objects.
+	MaxDepth = 1000
+	// MaxDigits is the number of digits of one number.
+	MaxDigits = 1000
+
 	maxDocument = 64 << 20 // bytes of JSON
 )
+
+// ErrDepth is the error of a value whose nesting exceeds MaxDepth.
+var ErrDepth = fmt.Errorf("more than %d levels deep", MaxDepth)
 
 // MaxMemory is the approximate memory in bytes that a decoded or computed JSON value may
 // take (limit json-memory). A string takes little more than its length, an object with one
@@ -36,7 +44,7 @@ const (
 var errLarge = fmt.Errorf("it would take more than %d MiB in memory (limit json-memory)", MaxMemory>>20)
 
 // Decode decodes one JSON document into the values that expressions work on, in canonical
-// form. Of equal keys the last wins, and invalid UTF-8 is replaced. Data after the
+// form (Form says what that is). Of equal keys the last wins, and invalid UTF-8 is replaced. Data after the
 // document, or a document that is too deep or too large, is an error.
 func Decode(data []byte) (any, error) { return decode(data, maxKept) }
 
@@ -87,8 +95,8 @@ func (d *decoder) space() {
 }
 
 func (d *decoder) value(depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("more than %d levels deep", maxDepth)
+	if depth > MaxDepth {
+		return nil, ErrDepth
 	}
 	if d.left -= slotMemory; d.left < 0 {
 		return nil, errLarge
@@ -208,8 +216,8 @@ func (d *decoder) number() (any, error) {
 	if n, ok := short(text); ok {
 		return n, nil
 	}
-	if len(text) > maxDigits {
-		return nil, fmt.Errorf("number of %d digits, want at most %d", len(text), maxDigits)
+	if len(text) > MaxDigits {
+		return nil, fmt.Errorf("number of %d digits, want at most %d", len(text), MaxDigits)
 	}
 	if !json.Valid(text) {
 		d.at = start

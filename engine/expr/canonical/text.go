@@ -1,4 +1,4 @@
-package expr
+package canonical
 
 // Text returns a string as it is, and any other value as JSON.
 func Text(v any) string {

@@ -1,4 +1,4 @@
-package expr
+package canonical
 
 import (
 	"maps"
@@ -67,13 +67,4 @@ func equalObjects(a map[string]any, b any) bool {
 	default:
 		return false
 	}
-}
-
-func sortedKeys[T any](fields map[string]T) []string {
-	keys := make([]string, 0, len(fields))
-	for key := range fields {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -1,26 +1,25 @@
-package expr
+package budget
 
 import (
 	"errors"
 	"fmt"
 	"math/big"
+
+	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// errDepth is shown to users as it is.
-var errDepth = fmt.Errorf("more than %d levels deep", maxDepth)
-
 // errDigits is shown to users as it is.
-var errDigits = fmt.Errorf("a number of more than %d digits", maxDigits)
+var errDigits = fmt.Errorf("a number of more than %d digits", canonical.MaxDigits)
 
 // errMemory is shown to users as it is.
 var errMemory = fmt.Errorf("takes too much memory: more than %d MiB (limit expression-memory)", maxMemory>>20)
 
-// grain is the number of bytes that one step covers.
-const grain = 16
+// Grain is the number of bytes that one step covers.
+const Grain = 16
 
 // spend charges for work. Its error ends the evaluation, even if the expression catches
 // it.
-func (m *meter) spend(steps int) error {
+func (m *Meter) spend(steps int) error {
 	if steps < 0 || !m.charge(steps) {
 		return errSteps
 	}
@@ -36,7 +35,7 @@ func mapBytes(n int) int {
 }
 
 // copying charges for a shallow copy of v.
-func (m *meter) copying(v any) error {
+func (m *Meter) copying(v any) error {
 	if fields, ok := v.(map[string]any); ok {
 		if err := m.allocate(mapBytes(len(fields))); err != nil {
 			return err
@@ -46,7 +45,7 @@ func (m *meter) copying(v any) error {
 }
 
 // allocate charges for memory beyond what the steps for it cover.
-func (m *meter) allocate(bytes int) error {
+func (m *Meter) allocate(bytes int) error {
 	if m.memory -= bytes; m.memory < 0 || bytes < 0 {
 		m.stop(errMemory)
 		return errMemory
@@ -57,7 +56,7 @@ func (m *meter) allocate(bytes int) error {
 // weigh returns the cost in steps of a walk through v. It fails, and charges, if that
 // exceeds what is left: a value that contains itself many times may be small in memory and
 // yet take forever to walk through.
-func (m *meter) weigh(v any) (int, error) {
+func (m *Meter) weigh(v any) (int, error) {
 	w := weigher{most: max(m.left, 0)}
 	if err := w.add(v, 0); err != nil {
 		if errors.Is(err, errSteps) {
@@ -74,7 +73,7 @@ func (w *weigher) add(v any, depth int) error {
 	w.sum++
 	switch v := v.(type) {
 	case string:
-		w.sum += len(v) / grain
+		w.sum += len(v) / Grain
 	case *big.Int:
 		w.sum += v.BitLen() / 64
 	case []any:
@@ -89,8 +88,8 @@ func (w *weigher) check(depth int) error {
 	switch {
 	case w.sum > w.most:
 		return errSteps
-	case depth > maxDepth:
-		return errDepth
+	case depth > canonical.MaxDepth:
+		return canonical.ErrDepth
 	default:
 		return nil
 	}
@@ -113,7 +112,7 @@ func (w *weigher) object(fields map[string]any, depth int) error {
 		return err
 	}
 	for key, field := range fields {
-		w.sum += 2 + len(key)/grain
+		w.sum += 2 + len(key)/Grain
 		if err := w.add(field, depth); err != nil {
 			return err
 		}
@@ -125,7 +124,7 @@ func (w *weigher) object(fields map[string]any, depth int) error {
 func breadth(v any) int {
 	switch v := v.(type) {
 	case string:
-		return len(v) / grain
+		return len(v) / Grain
 	case []any:
 		return len(v)
 	case map[string]any:

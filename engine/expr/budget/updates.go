@@ -1,4 +1,4 @@
-package expr
+package budget
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 // update is one evaluation of an update operator. gojq copies a container once per update,
 // however many paths pass through it, so it is charged once.
 type update struct {
-	*meter
+	*Meter
 	paid  []uintptr // container charged last, by depth
 	slice bool      // the current path selects a slice of a list
 	found bool      // there is a value at the current path
 }
 
-func newUpdate(m *meter, _ any, _ []any) (any, error) { return &update{meter: m}, nil }
+func newUpdate(m *Meter, _ any, _ []any) (any, error) { return &update{Meter: m}, nil }
 
 // guardPath charges for an update at a path, the first argument, within the value; the
 // second argument is the update.
@@ -26,7 +26,7 @@ func guardPath() gojq.CompilerOption {
 	return gojq.WithFunction("__path", 2, 2, func(dot any, args []any) any {
 		u, ok := args[1].(*update)
 		if !ok {
-			panic("expr: a path without its update")
+			panic("budget: a path without its update")
 		}
 		if err := u.pay(dot, args[0]); err != nil {
 			return err
@@ -36,8 +36,8 @@ func guardPath() gojq.CompilerOption {
 }
 
 // guardSetpath does so for an update of its own.
-func guardSetpath(m *meter, dot any, args []any) (any, error) {
-	u := update{meter: m}
+func guardSetpath(m *Meter, dot any, args []any) (any, error) {
+	u := update{Meter: m}
 	return args[0], u.pay(dot, args[0])
 }
 
@@ -158,10 +158,10 @@ func partOf(v any, slice map[string]any) any {
 
 // between splits a text at the matches of a regular expression, the argument. gojq would
 // count the characters from the start for every match.
-func between(m *meter, dot any, args []any) (any, error) {
+func between(m *Meter, dot any, args []any) (any, error) {
 	text, _ := dot.(string)
 	matches, _ := args[0].([]any)
-	if err := m.spend(len(text)/grain + len(matches)); err != nil {
+	if err := m.spend(len(text)/Grain + len(matches)); err != nil {
 		return nil, err
 	}
 	parts := make([]any, 0, len(matches)+1)
@@ -195,7 +195,7 @@ func runeSize(text string) int {
 // replace joins the parts between matches, the first argument, with the replacements: the
 // second argument has, for each match, a list of replacements, and the k-th of each form
 // the k-th result.
-func replace(m *meter, dot any, args []any) (any, error) {
+func replace(m *Meter, dot any, args []any) (any, error) {
 	parts, _ := args[0].([]any)
 	instead, _ := args[1].([]any)
 	var texts []*strings.Builder
@@ -204,7 +204,7 @@ func replace(m *meter, dot any, args []any) (any, error) {
 		for k, replacement := range replacements {
 			text, ok := replacement.(string)
 			if !ok && replacement != nil {
-				return nil, fmt.Errorf("cannot add: %s and %s", describe(parts[i]), describe(replacement))
+				return nil, fmt.Errorf("cannot add: %s and %s", Describe(parts[i]), Describe(replacement))
 			}
 			if k >= len(texts) {
 				texts = append(texts, &strings.Builder{})
@@ -227,9 +227,9 @@ func replace(m *meter, dot any, args []any) (any, error) {
 	return out, nil
 }
 
-func write(m *meter, to *strings.Builder, part any, text string) error {
+func write(m *Meter, to *strings.Builder, part any, text string) error {
 	before, _ := part.(string)
-	if err := m.spend(1 + (len(before)+len(text))/grain); err != nil {
+	if err := m.spend(1 + (len(before)+len(text))/Grain); err != nil {
 		return err
 	}
 	to.WriteString(before)

@@ -1,40 +1,32 @@
-package expr
+package canonical
 
 import (
-	"fmt"
+	"math"
 	"math/big"
 )
 
-const (
-	maxResults = 100_000
-	maxResult  = 16 << 20 // bytes that Encode would write
-)
-
-// errTooLarge is shown to users as it is.
-var errTooLarge = fmt.Errorf("the result is larger than %d MiB (limit expression-result)", maxResult>>20)
+const unlimited = math.MaxInt
 
 // Measure estimates the number of bytes that Encode returns, and the memory of v in bytes.
 func Measure(v any) (size, memory int) {
-	const all = int(^uint(0) >> 1)
-	s := sizer{most: all, space: all, depth: all}
+	s := sizer{most: unlimited, space: unlimited, depth: unlimited}
 	s.add(v, 0)
 	return s.sum, s.memory
 }
 
-// measured returns v in canonical form, and subtracts its size from left.
-func measured(v any, left *int) (any, error) {
-	s := sizer{most: *left, space: MaxMemory, depth: maxDepth}
+// Size estimates the number of bytes that Encode returns. Above most it stops counting. It
+// fails if v is too deep, or takes more memory than MaxMemory.
+func Size(v any, most int) (int, error) {
+	s := sizer{most: most, space: MaxMemory, depth: MaxDepth}
 	s.add(v, 0)
 	switch {
 	case s.deep:
-		return nil, errDepth
-	case s.sum > s.most:
-		return nil, errTooLarge
-	case s.memory > s.space:
-		return nil, errLarge
+		return 0, ErrDepth
+	case s.sum <= s.most && s.memory > s.space:
+		return 0, errLarge
+	default:
+		return s.sum, nil
 	}
-	*left -= s.sum
-	return Canonical(v), nil
 }
 
 // sizer stops at its limits: a value that contains itself many times may be small in
@@ -56,7 +48,7 @@ func (s *sizer) add(v any, depth int) {
 	case int, float64:
 		s.sum += 8
 	case *big.Int:
-		s.sum += digits(v)
+		s.sum += Digits(v)
 	case []any:
 		s.list(v, depth+1)
 	case map[string]any:
@@ -95,5 +87,5 @@ func (s *sizer) object(fields map[string]any, depth int) {
 	}
 }
 
-// digits estimates the number of decimal digits of n.
-func digits(n *big.Int) int { return n.BitLen()*3/10 + 2 }
+// Digits estimates the number of decimal digits of n.
+func Digits(n *big.Int) int { return n.BitLen()*3/10 + 2 }
