@@ -1,0 +1,145 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The prefixes of topics that are not topics of the sink.
+const (
+	// EventTopic begins a topic whose events reach a tenant: "event:TYPE" publishes a CloudEvent
+	// of that type, with the payload as its data.
+	EventTopic = "event:"
+	// WorkflowTopic begins a topic whose events start an execution: "workflow:NAME" or
+	// "workflow:NAME:VERSION", with the payload as input and the event's id as its own.
+	WorkflowTopic = "workflow:"
+)
+
+// Limits say which requests are valid.
+type Limits struct {
+	MinDelay, MaxDelay time.Duration // between now and Due
+	Payload            int           // bytes
+	Topics             []string      // allowed topics; empty: all
+}
+
+// DefaultLimits are the limits of an ordinary deployment.
+func DefaultLimits() Limits {
+	const days = 15
+	return Limits{MinDelay: time.Minute, MaxDelay: days * 24 * time.Hour, Payload: 256 << 10}
+}
+
+// Limits of a content that no setting changes.
+const (
+	longestTopic  = 249 // as Kafka
+	longestKey    = 1 << 10
+	mostHeaders   = 32
+	longestHeader = 1 << 10 // name or value
+)
+
+// CheckID returns an error unless id is a UUID.
+func CheckID(id string) error {
+	if id == "" {
+		return errors.New("event_id is missing: want a UUID")
+	}
+	if !uuid(id) {
+		return fmt.Errorf("event_id %.60q is not a UUID: want 8-4-4-4-12 hexadecimal digits", id)
+	}
+	return nil
+}
+
+// uuid reports whether id is a UUID, in any case.
+func uuid(id string) bool {
+	const length = 36
+	if len(id) != length {
+		return false
+	}
+	for i, c := range []byte(id) {
+		switch dash := i == 8 || i == 13 || i == 18 || i == 23; {
+		case dash != (c == '-'):
+			return false
+		case !dash && !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)):
+			return false
+		}
+	}
+	return true
+}
+
+// Check returns an error that says what is wrong with a request of now. All mistakes are
+// reported at once.
+func (l Limits) Check(id string, c Content, now time.Time) error {
+	errs := []error{CheckID(id), l.CheckDue(c.Due, now)}
+	errs = append(errs, l.checkTopic(c)...)
+	switch {
+	case len(c.Payload) == 0:
+		errs = append(errs, errors.New("payload is missing"))
+	case len(c.Payload) > l.Payload:
+		errs = append(errs, fmt.Errorf("payload has %d bytes: want at most %d", len(c.Payload), l.Payload))
+	}
+	if len(c.Key) > longestKey {
+		errs = append(errs, fmt.Errorf("key has %d bytes: want at most %d", len(c.Key), longestKey))
+	}
+	if len(c.Headers) > mostHeaders {
+		errs = append(errs, fmt.Errorf("%d headers: want at most %d", len(c.Headers), mostHeaders))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		switch {
+		case name == "" || len(name) > longestHeader || len(c.Headers[name]) > longestHeader:
+			errs = append(errs, fmt.Errorf("header %.60q: want a name of 1 to %d bytes and a value of at most %d", name, longestHeader, longestHeader))
+		case strings.HasPrefix(name, "ce_") || strings.HasPrefix(name, "flunq-"):
+			errs = append(errs, fmt.Errorf("header %.60q: names that begin with ce_ or flunq- are set by the scheduler", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CheckDue returns an error unless an event may be due then, seen from now.
+func (l Limits) CheckDue(due, now time.Time) error {
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	switch earliest, latest := now.Add(l.MinDelay), now.Add(l.MaxDelay); {
+	case due.IsZero():
+		return errors.New("execute_at is missing: want a Unix time in seconds")
+	case !due.After(now):
+		return fmt.Errorf("execute_at %s has passed: it is %s", at(due), at(now))
+	case due.Before(earliest):
+		return fmt.Errorf("execute_at %s is too early: want at least %s from now, after %s", at(due), l.MinDelay, at(earliest))
+	case due.After(latest):
+		return fmt.Errorf("execute_at %s is too late: want at most %s from now, before %s", at(due), l.MaxDelay, at(latest))
+	}
+	return nil
+}
+
+func (l Limits) checkTopic(c Content) (errs []error) {
+	switch name, rest, isEvent, isWorkflow := c.Topic, "", strings.HasPrefix(c.Topic, EventTopic), strings.HasPrefix(c.Topic, WorkflowTopic); {
+	case name == "":
+		return []error{errors.New("topic is missing")}
+	case isEvent:
+		if rest = strings.TrimPrefix(name, EventTopic); rest == "" || len(rest) > longestTopic || strings.HasPrefix(rest, "io.flunq.") {
+			errs = append(errs, fmt.Errorf("topic %.80q: want %sTYPE with a CloudEvents type of 1 to %d characters that does not begin with io.flunq", name, EventTopic, longestTopic))
+		}
+	case isWorkflow:
+		if rest = strings.TrimPrefix(name, WorkflowTopic); rest == "" || len(rest) > longestTopic {
+			errs = append(errs, fmt.Errorf("topic %.80q: want %sNAME or %sNAME:VERSION", name, WorkflowTopic, WorkflowTopic))
+		}
+	case !plain(name):
+		errs = append(errs, fmt.Errorf("topic %.80q: want [a-zA-Z0-9._-]{1,%d}, %sTYPE or %sNAME", name, longestTopic, EventTopic, WorkflowTopic))
+	}
+	if len(l.Topics) > 0 && !slices.Contains(l.Topics, c.Topic) {
+		errs = append(errs, fmt.Errorf("topic %.80q is not allowed here: ask the operator to add it to SCHEDULER_TOPICS", c.Topic))
+	}
+	return errs
+}
+
+// plain reports whether a name may be that of a topic of Kafka.
+func plain(name string) bool {
+	for _, c := range []byte(name) {
+		alphanumeric := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alphanumeric && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(name) <= longestTopic && name != "." && name != ".."
+}

@@ -1,0 +1,97 @@
+// Package schedule says what a scheduled event is: its content, its states, which requests
+// are valid, which transitions are allowed, and when a publication is tried again. It does no
+// I/O and reads no clock.
+package schedule
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"time"
+)
+
+// Status is the state of an event.
+type Status string
+
+// The states of an event:
+//
+//	     Schedule           claim                 published
+//	──────────────▶ SCHEDULED ──────▶ FIRING ──────────────────▶ FIRED
+//	                 │  ▲  ▲            │ │
+//	          Cancel │  │  └────────────┘ └── refused, or attempts used up ──▶ DEAD
+//	                 ▼  │   certainly not published                            │
+//	            CANCELLED└──────────────────── Replay ─────────────────────────┘
+//
+// An event whose publication is uncertain stays FIRING and is claimed again when its lease
+// has ended.
+const (
+	Scheduled Status = "SCHEDULED"
+	Firing    Status = "FIRING"
+	Fired     Status = "FIRED"
+	Cancelled Status = "CANCELLED"
+	Dead      Status = "DEAD"
+)
+
+// Statuses lists all states, in the order of an event's life.
+func Statuses() []Status { return []Status{Scheduled, Firing, Fired, Cancelled, Dead} }
+
+// Open reports whether an event in this state may still be published.
+func (s Status) Open() bool { return s == Scheduled || s == Firing }
+
+// Content is what a client asks for. Two requests with the same id and an Equal content are
+// the same request.
+type Content struct {
+	Due     time.Time // when to publish, to the millisecond
+	Tenant  string    // of topics with the prefixes EventTopic and WorkflowTopic
+	Topic   string    // where to publish
+	Key     string    // of the published record; "": the event's id
+	Headers map[string]string
+	Payload []byte // published as it is
+}
+
+// Equal reports whether two contents are the same.
+func (c Content) Equal(d Content) bool {
+	return c.Due.Equal(d.Due) && c.Tenant == d.Tenant && c.Topic == d.Topic && c.Key == d.Key &&
+		maps.Equal(c.Headers, d.Headers) && bytes.Equal(c.Payload, d.Payload)
+}
+
+// Event is a scheduled event as a ledger keeps it.
+type Event struct {
+	Content
+
+	ID     string // a UUID, in lower case
+	Status Status
+
+	// Version grows by one with each transition. A transition names the version that it
+	// follows, so of two that race, one is refused.
+	Version int64
+
+	// Attempts counts the publications tried, without those that found the sink away. The claim
+	// of an event that is still FIRING adds one: nobody knows how the publication before ended.
+	Attempts int
+	Failures int       // those of them that certainly published nothing
+	Next     time.Time // when a SCHEDULED event is claimed: Due, or later after a failure
+	Lease    time.Time // until when a FIRING event belongs to its Owner
+	Owner    string    // the process that publishes a FIRING event
+	Error    string    // of the last publication that failed
+
+	Created, Updated time.Time // to the millisecond, by the clock of Redis
+	Published        time.Time // zero until FIRED
+}
+
+// RecordKey returns the key of the published record.
+func (e *Event) RecordKey() string { return cmp.Or(e.Key, e.ID) }
+
+// MayBeOut reports whether an event may have been published already, although it is not FIRED.
+func (e *Event) MayBeOut() bool { return e.Status == Firing || e.Attempts > e.Failures }
+
+// Partition returns the partition of an event among count partitions: the 32-bit FNV-1a hash
+// of its id, modulo count.
+func Partition(id string, count int) int {
+	const offset, prime = 2166136261, 16777619
+	hash := uint32(offset)
+	for i := range len(id) {
+		hash = (hash ^ uint32(id[i])) * prime
+	}
+	return int(hash % uint32(count)) //nolint:gosec // counts are small and positive
+}

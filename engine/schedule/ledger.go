@@ -1,0 +1,52 @@
+package schedule
+
+import (
+	"errors"
+	"time"
+)
+
+// Filter selects events. The zero value of each member selects all.
+type Filter struct {
+	Status              Status
+	Topic               string
+	Partition           *int
+	DueAfter, DueBefore time.Time
+	Limit               int    // 1 to 1000
+	Cursor              string // of the page before
+}
+
+// Claim asks a ledger for due events.
+type Claim struct {
+	Partition int
+	Most      int
+	Owner     string
+	Lease     time.Duration
+}
+
+// Claimed is the reply to a Claim.
+type Claimed struct {
+	Now    time.Time // by the clock of Redis
+	Events []Event   // now FIRING
+	// Next is when the next event of the partition is due or the next lease ends; not after Now
+	// if there are more already. It is zero if the partition is empty.
+	Next time.Time
+}
+
+// Entry is an open event in an index.
+type Entry struct {
+	ID   string
+	Next time.Time // when to look at it: its Next, or the end of its Lease
+}
+
+// Members are the processes that fire events, and the partitions that they share.
+type Members struct {
+	Now       time.Time
+	Processes []string // sorted
+	// Partitions are those of the newest count and, while they may hold events, of former
+	// ones; sorted.
+	Partitions []int
+	Count      int // the newest count of partitions; 0 if none was set
+}
+
+// ErrPartitions says that the count of partitions in Redis is not the expected one.
+var ErrPartitions = errors.New("another number of partitions")

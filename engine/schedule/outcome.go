@@ -1,0 +1,97 @@
+package schedule
+
+import "time"
+
+// Code is the outcome of a request, with the numbers of the wire format.
+type Code int
+
+// The outcomes.
+const (
+	Success     Code = 0
+	BadRequest  Code = 1
+	Conflict    Code = 2
+	Internal    Code = 3
+	NotFound    Code = 4
+	NoContent   Code = 5 // nothing to do: it was cancelled before
+	RecordFound Code = 6
+)
+
+// Outcome is the answer to a request about one event.
+type Outcome struct {
+	Code    Code
+	Message string // "" for Success
+	Created bool   // by this request
+	Event   *Event // as it is now; nil if there is none
+}
+
+// Placed is what a ledger says of an event that was to be stored.
+type Placed struct {
+	Event   Event // as it is stored now
+	Created bool  // by this call
+}
+
+// Change is a transition that a client or an operator asks for.
+type Change struct {
+	Kind    ChangeKind
+	Content Content   // of a Replace
+	Due     time.Time // of a Move; of a Replay, zero: at once
+}
+
+// ChangeKind says what a Change does.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	Cancel  ChangeKind = "cancel"  // never publish it
+	Move    ChangeKind = "move"    // publish it at another time; resets attempts
+	Replace ChangeKind = "replace" // give it another content; resets attempts
+	Replay  ChangeKind = "replay"  // publish a dead event once more; resets attempts
+)
+
+// Allows reports whether a change may be applied to e, and if not, with which outcome the
+// request ends. An event that may be out can neither be cancelled nor changed.
+func (c Change) Allows(e *Event) (Outcome, bool) {
+	refuse := func(code Code, message string) (Outcome, bool) {
+		return Outcome{Code: code, Message: message, Event: e}, false
+	}
+	switch {
+	case c.Kind == Cancel && e.Status == Cancelled:
+		return refuse(NoContent, "the event was cancelled before")
+	case c.Kind == Replay && e.Status != Dead:
+		return refuse(Conflict, "only a DEAD event can be replayed; this one is "+string(e.Status))
+	case c.Kind == Replay:
+		return Outcome{}, true
+	case e.Status != Scheduled:
+		return refuse(Conflict, "the event is "+string(e.Status))
+	case e.MayBeOut():
+		return refuse(Conflict, "an earlier attempt may have published the event")
+	default:
+		return Outcome{}, true
+	}
+}
+
+// Apply returns e after the change, which the caller has checked with Allows, at now.
+func (c Change) Apply(e Event, now time.Time) Event {
+	switch c.Kind {
+	case Cancel:
+		e.Status = Cancelled
+	case Move:
+		e.Due = c.Due
+	case Replace:
+		e.Content = c.Content
+	case Replay:
+		// What was due stays due: the published record says when it should have been.
+	}
+	if c.Kind != Cancel {
+		e.Status, e.Attempts, e.Failures, e.Error = Scheduled, 0, 0, ""
+		e.Next = e.Due
+		if c.Kind == Replay {
+			e.Next = now
+			if c.Due.After(now) {
+				e.Next = c.Due
+			}
+		}
+	}
+	e.Version, e.Updated, e.Owner, e.Lease = e.Version+1, now, "", time.Time{}
+	return e
+}

@@ -1,0 +1,144 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/schedule"
+)
+
+// MostAtOnce is how many events one call schedules at most.
+const MostAtOnce = 1000
+
+// API answers the requests of clients, whatever protocol they speak. A returned error says
+// that the ledger cannot answer: the client may try again.
+type API struct {
+	ledger Ledger
+	opts   APIOptions
+}
+
+// APIOptions configure an API.
+type APIOptions struct {
+	Limits schedule.Limits
+	Tenant string // of requests that name none
+	Topic  string // of requests that name none; "": they are refused
+	// Now returns the time of Redis, as exactly as the process knows it.
+	Now func() time.Time
+}
+
+// NewAPI returns an API on a ledger.
+func NewAPI(ledger Ledger, opts APIOptions) *API { return &API{ledger, opts} }
+
+// Request asks for one event.
+type Request struct {
+	ID string
+	schedule.Content
+	After   time.Duration // until Due, from now; only without a Due
+	Replace bool          // an event with this id but another content, if it was never tried
+}
+
+// Schedule stores events. The result has one outcome for each request. Two requests for the
+// same event are one request: both succeed.
+func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outcome, error) {
+	now := a.opts.Now().Truncate(time.Millisecond)
+	out := make([]schedule.Outcome, len(requests))
+	var events []schedule.Event
+	var at []int // the request of each event
+	for i, r := range requests {
+		content := a.content(r, now)
+		if err := a.opts.Limits.Check(r.ID, content, now); err != nil {
+			out[i] = schedule.Outcome{Code: schedule.BadRequest, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
+			continue
+		}
+		events, at = append(events, newEvent(r.ID, content, now)), append(at, i)
+	}
+	if len(events) == 0 {
+		return out, nil
+	}
+	placed, err := a.ledger.Place(ctx, events)
+	if err != nil {
+		return nil, err
+	}
+	for n, p := range placed {
+		i := at[n]
+		out[i] = schedule.Outcome{Created: p.Created, Event: &p.Event}
+		switch {
+		case p.Created || p.Event.Content.Equal(events[n].Content):
+		case requests[i].Replace:
+			change := schedule.Change{Kind: schedule.Replace, Content: events[n].Content}
+			if out[i], err = a.ledger.Change(ctx, events[n].ID, change, now); err != nil {
+				return nil, err
+			}
+		default:
+			out[i].Code, out[i].Message = schedule.Conflict, "an event with this id and another content exists"
+		}
+	}
+	return out, nil
+}
+
+// content returns the content that a request stands for, with all defaults.
+func (a *API) content(r Request, now time.Time) schedule.Content {
+	c := r.Content
+	if c.Due.IsZero() && r.After > 0 {
+		c.Due = now.Add(r.After)
+	}
+	c.Due = c.Due.UTC().Truncate(time.Millisecond)
+	if c.Topic == "" {
+		c.Topic = a.opts.Topic
+	}
+	if c.Tenant == "" {
+		c.Tenant = a.opts.Tenant
+	}
+	if c.Key == r.ID {
+		c.Key = ""
+	}
+	return c
+}
+
+func newEvent(id string, c schedule.Content, now time.Time) schedule.Event {
+	return schedule.Event{
+		Content: c, ID: strings.ToLower(id), Status: schedule.Scheduled, Version: 1, Next: c.Due, Created: now, Updated: now,
+	}
+}
+
+// Change cancels, moves or replays an event.
+func (a *API) Change(ctx context.Context, id string, change schedule.Change) (schedule.Outcome, error) {
+	now := a.opts.Now().Truncate(time.Millisecond)
+	err := schedule.CheckID(id)
+	if err == nil && change.Kind == schedule.Move {
+		change.Due = change.Due.UTC().Truncate(time.Millisecond)
+		err = a.opts.Limits.CheckDue(change.Due, now)
+	}
+	if err != nil {
+		return schedule.Outcome{Code: schedule.BadRequest, Message: err.Error()}, nil
+	}
+	return a.ledger.Change(ctx, strings.ToLower(id), change, now)
+}
+
+// Get returns an event: schedule.RecordFound, or schedule.NotFound.
+func (a *API) Get(ctx context.Context, id string) (schedule.Outcome, error) {
+	if err := schedule.CheckID(id); err != nil {
+		return schedule.Outcome{Code: schedule.BadRequest, Message: err.Error()}, nil
+	}
+	found, err := a.ledger.Get(ctx, []string{strings.ToLower(id)})
+	switch {
+	case err != nil:
+		return schedule.Outcome{}, err
+	case found[0] == nil:
+		return schedule.Outcome{Code: schedule.NotFound, Message: "there is no event " + id}, nil
+	}
+	return schedule.Outcome{Code: schedule.RecordFound, Event: found[0]}, nil
+}
+
+// List returns a page of events and the cursor of the next page.
+func (a *API) List(ctx context.Context, filter schedule.Filter) ([]schedule.Event, string, error) {
+	if filter.Limit < 0 || filter.Limit > MostAtOnce {
+		return nil, "", fmt.Errorf("limit is %d, want 1 to %d", filter.Limit, MostAtOnce)
+	}
+	if filter.Limit == 0 {
+		filter.Limit = 100
+	}
+	return a.ledger.List(ctx, filter)
+}
