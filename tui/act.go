@@ -19,7 +19,7 @@ type actionDone struct {
 	err    error
 }
 
-func (r actionDone) failed() error { return r.err }
+func (a actionDone) failed() error { return a.err }
 
 // actionTimeout is how long an action may take.
 const actionTimeout = 2 * time.Minute

@@ -17,9 +17,9 @@ type executionPlaces struct {
 // rect is a part of the drawn area.
 type rect struct{ x, y, w, h int }
 
-func (s rect) has(x, y int) bool { return x >= s.x && x < s.x+s.w && y >= s.y && y < s.y+s.h }
+func (r rect) has(x, y int) bool { return x >= r.x && x < r.x+r.w && y >= r.y && y < r.y+r.h }
 
-func (s rect) of(a area) area { return a.part(s.x, s.y, s.w, s.h) }
+func (r rect) of(a area) area { return a.part(r.x, r.y, r.w, r.h) }
 
 // The minimum sizes for further columns, and of two rows.
 const (

@@ -24,9 +24,9 @@ type executionReads struct {
 // inquiry is an open question. One that is never answered expires.
 type inquiry struct{ asked time.Time }
 
-func (q *inquiry) ask(now time.Time)       { q.asked = now }
-func (q *inquiry) answered()               { q.asked = time.Time{} }
-func (q *inquiry) open(now time.Time) bool { return now.Sub(q.asked) < 2*patience }
+func (i *inquiry) ask(now time.Time)       { i.asked = now }
+func (i *inquiry) answered()               { i.asked = time.Time{} }
+func (i *inquiry) open(now time.Time) bool { return now.Sub(i.asked) < 2*patience }
 
 // The polling intervals for a running execution, and for an ended one.
 const (

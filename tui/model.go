@@ -358,7 +358,7 @@ type lookedUp struct {
 	err error
 }
 
-func (r lookedUp) failed() error { return r.err }
+func (l lookedUp) failed() error { return l.err }
 
 // openTyped opens an execution by a typed id, if it exists.
 func (m *model) openTyped(id string) (cmd tea.Cmd, wrong string) {

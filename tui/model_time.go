@@ -22,7 +22,7 @@ type timeHasMoved struct {
 	err   error
 }
 
-func (r timeHasMoved) failed() error { return r.err }
+func (t timeHasMoved) failed() error { return t.err }
 
 // move moves time.
 func (m *model) move(to Move) tea.Cmd {

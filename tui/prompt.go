@@ -108,7 +108,7 @@ type planMade struct {
 	err  error
 }
 
-func (r planMade) failed() error { return r.err }
+func (p planMade) failed() error { return p.err }
 
 func newConfirmation(a Action) *confirmation { return &confirmation{action: a} }
 

@@ -194,18 +194,18 @@ func (m *Migrator) move(ctx context.Context, x store.Execution, now time.Time, f
 
 // misfit records in out why the history diverges from the new document. It returns errors
 // that have another cause.
-func (out *Migration) misfit(err error, to side) error {
+func (m *Migration) misfit(err error, to side) error {
 	if store.Temporary(err) || errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	div, diverges := errors.AsType[*decide.Divergence](err)
 	if !diverges {
-		out.Reason = err.Error()
+		m.Reason = err.Error()
 		return nil
 	}
-	out.Event, out.Task = div.Version, div.Want.Task
-	if out.Task == "" {
-		out.Task = div.Got.Task
+	m.Event, m.Task = div.Version, div.Want.Task
+	if m.Task == "" {
+		m.Task = div.Got.Task
 	}
 	happened := "nothing yet"
 	if div.Got.Type != "" {
@@ -215,12 +215,12 @@ func (out *Migration) misfit(err error, to side) error {
 	if div.Want.Type != "" {
 		decides = recording.Describe(div.Want)
 	}
-	out.Reason = fmt.Sprintf("event %d of its history is: %s; with the new document it would be: %s", div.Version, happened, decides)
-	if task := to.env.Definition().Task(event.ParseRun(out.Task).Ref); task != nil {
-		out.At = &task.Pos
+	m.Reason = fmt.Sprintf("event %d of its history is: %s; with the new document it would be: %s", div.Version, happened, decides)
+	if task := to.env.Definition().Task(event.ParseRun(m.Task).Ref); task != nil {
+		m.At = &task.Pos
 	}
 	if len(to.env.Definition().Use.Secrets) > 0 {
-		out.Notes = append(out.Notes, "the document uses secrets: if its decisions depend on them, give --secrets")
+		m.Notes = append(m.Notes, "the document uses secrets: if its decisions depend on them, give --secrets")
 	}
 	return nil
 }

@@ -12,23 +12,23 @@ import (
 )
 
 // http measures workflows of one call to a server in this process.
-func (s workflows) http(ctx context.Context) error {
+func (wf workflows) http(ctx context.Context) error {
 	url, stop, err := answering(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	bare, err := s.calls(ctx, url)
+	bare, err := wf.calls(ctx, url)
 	if err != nil {
 		return err
 	}
 	w := workflow{name: "one call", tasks: 1, text: document("call", "  - get: {call: http, with: {method: get, endpoint: '"+url+"'}}\n")}
-	got, err := s.work(ctx, w, s.opts.size(200, 10))
+	got, err := wf.work(ctx, w, wf.opts.size(200, 10))
 	if got.n == 0 {
 		return err
 	}
-	s.add(Result{Name: w.name, Unit: "workflows/s", Rate: got.rate(), Count: got.n, Cost: got.cost}.
-		beside(bare, fmt.Sprintf("GET by %d clients, without workflows", s.opts.Engine.Executors)))
+	wf.add(Result{Name: w.name, Unit: "workflows/s", Rate: got.rate(), Count: got.n, Cost: got.cost}.
+		beside(bare, fmt.Sprintf("GET by %d clients, without workflows", wf.opts.Engine.Executors)))
 	return err
 }
 
@@ -51,10 +51,10 @@ func answering(ctx context.Context) (url string, stop func(), err error) {
 }
 
 // calls sends requests to a server, as many at once as there are executors, and returns the rate.
-func (s workflows) calls(ctx context.Context, url string) (float64, error) {
+func (wf workflows) calls(ctx context.Context, url string) (float64, error) {
 	const measuring = "the limit: calls"
-	s.report(measuring, 0)
-	clients := max(s.opts.Engine.Executors, 1)
+	wf.report(measuring, 0)
+	clients := max(wf.opts.Engine.Executors, 1)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	defer client.CloseIdleConnections()
 	began := time.Now()
@@ -62,7 +62,7 @@ func (s workflows) calls(ctx context.Context, url string) (float64, error) {
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
-			for i := 0; i == 0 || time.Since(began) < s.opts.Duration/2; i++ {
+			for i := 0; i == 0 || time.Since(began) < wf.opts.Duration/2; i++ {
 				if call(ctx, client, url) != nil {
 					return
 				}

@@ -12,41 +12,41 @@ import (
 type idle struct{ *stage }
 
 // measure measures the cost of waiting for many timers, none of which is due.
-func (s idle) measure(ctx context.Context) error {
-	if err := s.fresh(ctx); err != nil {
+func (i idle) measure(ctx context.Context) error {
+	if err := i.fresh(ctx); err != nil {
 		return err
 	}
 	due := time.Now().Add(24 * time.Hour)
-	n, measuring := s.opts.Timers, fmt.Sprintf("%d pending timers", s.opts.Timers)
+	n, measuring := i.opts.Timers, fmt.Sprintf("%d pending timers", i.opts.Timers)
 	const part = 20_000
 	for from := 0; from < n; from += part {
-		s.report(measuring, float64(from)/float64(n))
-		at := func(i int) time.Time { return due.Add(time.Duration(from+i) * 10 * time.Millisecond) }
-		if err := s.set(ctx, timersKey, min(part, n-from), at); err != nil {
+		i.report(measuring, float64(from)/float64(n))
+		at := func(n int) time.Time { return due.Add(time.Duration(from+n) * 10 * time.Millisecond) }
+		if err := i.set(ctx, timersKey, min(part, n-from), at); err != nil {
 			return err
 		}
 	}
-	none, err := s.waiting(ctx, "the limit: no services", duty{})
+	none, err := i.waiting(ctx, "the limit: no services", duty{})
 	if err != nil {
 		return err
 	}
-	timers, err := s.waiting(ctx, "timer services", duty{Timers: true, Idle: true})
+	timers, err := i.waiting(ctx, "timer services", duty{Timers: true, Idle: true})
 	if err != nil {
 		return err
 	}
-	all, err := s.waiting(ctx, "all services", duty{Workers: true, Executors: true, Timers: true, Idle: true})
+	all, err := i.waiting(ctx, "all services", duty{Workers: true, Executors: true, Timers: true, Idle: true})
 	if err != nil {
 		return err
 	}
-	services := max(s.opts.Engine.Timers*max(s.opts.Processes, 1), 1)
-	s.add(Result{lessIsBetter: true, Name: "a timer service", Unit: "commands/s", Rate: timers.commands / float64(services), Count: n}.
+	services := max(i.opts.Engine.Timers*max(i.opts.Processes, 1), 1)
+	i.add(Result{lessIsBetter: true, Name: "a timer service", Unit: "commands/s", Rate: timers.commands / float64(services), Count: n}.
 		beside(1, "one check of the timers a second"))
-	s.add(Result{lessIsBetter: true, Name: "a timer service", Unit: "round trips/s", Rate: timers.trips / float64(services), Count: n}.
+	i.add(Result{lessIsBetter: true, Name: "a timer service", Unit: "round trips/s", Rate: timers.trips / float64(services), Count: n}.
 		beside(1, "one check of the timers a second"))
-	s.add(Result{lessIsBetter: true, Name: "all services", Unit: "commands/s", Rate: all.commands, Count: n})
-	s.add(Result{lessIsBetter: true, Name: "Redis", Unit: "% of a core", Rate: all.redis, Count: n}.beside(none.redis, "without services"))
+	i.add(Result{lessIsBetter: true, Name: "all services", Unit: "commands/s", Rate: all.commands, Count: n})
+	i.add(Result{lessIsBetter: true, Name: "Redis", Unit: "% of a core", Rate: all.redis, Count: n}.beside(none.redis, "without services"))
 	if all.services > 0 {
-		s.add(Result{lessIsBetter: true, Name: "the services", Unit: "% of a core", Rate: all.services, Count: n}.beside(none.services, "this process without services"))
+		i.add(Result{lessIsBetter: true, Name: "the services", Unit: "% of a core", Rate: all.services, Count: n}.beside(none.services, "this process without services"))
 	}
 	return nil
 }
@@ -58,30 +58,30 @@ type waited struct {
 }
 
 // waiting measures services while nothing happens.
-func (s idle) waiting(ctx context.Context, measuring string, d duty) (w waited, err error) {
-	s.report(measuring, 0)
+func (i idle) waiting(ctx context.Context, measuring string, d duty) (w waited, err error) {
+	i.report(measuring, 0)
 	c := &services{begin: func() {}, end: func() error { return nil }}
 	if d.Timers {
-		if c, err = s.startServices(ctx, d); err != nil {
+		if c, err = i.startServices(ctx, d); err != nil {
 			return w, err
 		}
 	}
 	defer func() { err = errors.Join(err, c.end()) }()
 	c.begin()
-	settle, span := time.Second, s.opts.Duration
-	if s.opts.Quick {
+	settle, span := time.Second, i.opts.Duration
+	if i.opts.Quick {
 		settle = 0
 	}
 	if err := pause(ctx, settle); err != nil { // for one-time work
 		return w, err
 	}
-	before, began := s.read(ctx, c), time.Now()
+	before, began := i.read(ctx, c), time.Now()
 	ours := c.worked()
 	if err := pause(ctx, span); err != nil {
 		return w, err
 	}
 	used, took := c.worked()-ours, time.Since(began)
-	after := s.read(ctx, c)
+	after := i.read(ctx, c)
 	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
 	return waited{
 		commands: max(float64(after.commands-before.commands-1), 0) / took.Seconds(), // without the command that reads the counters
@@ -91,9 +91,9 @@ func (s idle) waiting(ctx context.Context, measuring string, d duty) (w waited, 
 }
 
 // worked returns the CPU time of the processes of the services.
-func (c *services) worked() (sum time.Duration) {
-	pids := c.pids
-	if c.within() {
+func (s *services) worked() (sum time.Duration) {
+	pids := s.pids
+	if s.within() {
 		pids = []int{os.Getpid()}
 	}
 	for _, pid := range pids {

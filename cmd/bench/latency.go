@@ -17,43 +17,43 @@ type latency struct{ *stage }
 
 // measure measures the duration of a one-task workflow: one at a time, many at a time, and
 // under load of another tenant.
-func (s latency) measure(ctx context.Context) error {
+func (l latency) measure(ctx context.Context) error {
 	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
 	if err != nil {
 		return err
 	}
-	for _, lanes := range []int{1, s.opts.size(50, 5)} {
+	for _, lanes := range []int{1, l.opts.size(50, 5)} {
 		name := fmt.Sprintf("%d at a time", lanes)
-		bare, err := s.relayed(ctx, lanes)
+		bare, err := l.relayed(ctx, lanes)
 		if err != nil {
 			return err
 		}
-		got, err := s.timeStarts(ctx, def, name, lanes)
+		got, err := l.timeStarts(ctx, def, name, lanes)
 		if err != nil {
 			return err
 		}
 		limit := bare.result("")
-		s.add(got.result(name).beside(limit.P50, fmt.Sprintf("four hops of bare commands (p99 %.2f ms)", limit.P99)))
+		l.add(got.result(name).beside(limit.P50, fmt.Sprintf("four hops of bare commands (p99 %.2f ms)", limit.P99)))
 	}
-	return s.loaded(ctx)
+	return l.loaded(ctx)
 }
 
 // timeStarts runs executions in parallel lanes and measures from the start of each until a
 // reader receives its end.
-func (s latency) timeStarts(ctx context.Context, def *dsl.Definition, name string, lanes int) (got times, err error) {
-	if err := s.fresh(ctx); err != nil {
+func (l latency) timeStarts(ctx context.Context, def *dsl.Definition, name string, lanes int) (got times, err error) {
+	if err := l.fresh(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.define(ctx, def); err != nil {
+	if err := l.define(ctx, def); err != nil {
 		return nil, err
 	}
-	c, err := s.startServices(ctx, duty{Workers: true, Executors: true, Remote: true})
+	c, err := l.startServices(ctx, duty{Workers: true, Executors: true, Remote: true})
 	if err != nil {
 		return nil, err
 	}
 	c.begin()
 	defer func() { err = errors.Join(err, c.end()) }()
-	return s.race(ctx, name, lanes, s.streamKey(), completes, func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
+	return l.race(ctx, name, lanes, l.streamKey(), completes, func(ctx context.Context, id string) error { return l.begin(ctx, def, id) })
 }
 
 // pendingStart is a start whose end a reader waits for.
@@ -62,33 +62,33 @@ type pendingStart struct {
 	ended map[string]chan struct{}
 }
 
-func (l *pendingStart) await(id string) <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (p *pendingStart) await(id string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	done := make(chan struct{})
-	l.ended[id] = done
+	p.ended[id] = done
 	return done
 }
 
-func (l *pendingStart) end(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if done := l.ended[id]; done != nil {
+func (p *pendingStart) end(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if done := p.ended[id]; done != nil {
 		close(done)
-		delete(l.ended, id)
+		delete(p.ended, id)
 	}
 }
 
 // race runs operations in parallel lanes, in each lane one after the other, and returns
 // their latencies. ends maps an entry of the stream to the operation that it ends.
-func (s latency) race(ctx context.Context, name string, lanes int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (times, error) {
-	span := s.opts.Duration
+func (l latency) race(ctx context.Context, name string, lanes int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (times, error) {
+	span := l.opts.Duration
 	timed, cancel := context.WithTimeout(ctx, span+stalled)
 	defer cancel()
 	starts := &pendingStart{ended: map[string]chan struct{}{}}
 	reading, stop := context.WithCancel(timed)
 	read := make(chan error, 1)
-	go func() { read <- s.watch(reading, stream, ends, starts) }()
+	go func() { read <- l.watch(reading, stream, ends, starts) }()
 
 	results := make([]times, lanes)
 	errs := make([]error, lanes+1) // one for each lane, and one for the reader
@@ -103,7 +103,7 @@ func (s latency) race(ctx context.Context, name string, lanes int, stream string
 					results[lane] = append(results[lane], took)
 				}
 				if lane == 0 {
-					s.report(name, float64(time.Since(began))/float64(span))
+					l.report(name, float64(time.Since(began))/float64(span))
 				}
 			}
 		})
@@ -119,8 +119,8 @@ func (s latency) race(ctx context.Context, name string, lanes int, stream string
 }
 
 // run runs one operation and waits for its end.
-func (l *pendingStart) run(ctx context.Context, id string, start func(context.Context, string) error) (time.Duration, error) {
-	done := l.await(id)
+func (p *pendingStart) run(ctx context.Context, id string, start func(context.Context, string) error) (time.Duration, error) {
+	done := p.await(id)
 	began := time.Now()
 	if err := start(ctx, id); err != nil {
 		return 0, err
@@ -134,9 +134,9 @@ func (l *pendingStart) run(ctx context.Context, id string, start func(context.Co
 }
 
 // watch reads a stream until ctx ends.
-func (s latency) watch(ctx context.Context, stream string, ends func(redis.XMessage) (string, bool), starts *pendingStart) error {
+func (l latency) watch(ctx context.Context, stream string, ends func(redis.XMessage) (string, bool), starts *pendingStart) error {
 	for last := "0"; ctx.Err() == nil; {
-		read, err := s.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{stream, last}, Count: 1000, Block: shortBlock}).Result()
+		read, err := l.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{stream, last}, Count: 1000, Block: shortBlock}).Result()
 		if errors.Is(err, redis.Nil) || ctx.Err() != nil {
 			continue
 		}
@@ -159,29 +159,29 @@ const hops = 4
 
 // relayed measures the minimum with bare commands: each hop is a blocking read and a
 // script.
-func (s latency) relayed(ctx context.Context, lanes int) (got times, err error) {
-	if err := s.fresh(ctx); err != nil {
+func (l latency) relayed(ctx context.Context, lanes int) (got times, err error) {
+	if err := l.fresh(ctx); err != nil {
 		return nil, err
 	}
-	if err := rawStepScript.Load(ctx, s.rdb).Err(); err != nil {
+	if err := rawStepScript.Load(ctx, l.rdb).Err(); err != nil {
 		return nil, fmt.Errorf("load a script: %w", err)
 	}
-	hop := func(i int) string { return s.rawKey(fmt.Sprintf("hop%d", i)) }
+	hop := func(i int) string { return l.rawKey(fmt.Sprintf("hop%d", i)) }
 	relaying, stop := context.WithCancel(ctx)
 	done := make(chan error, hops)
 	for i := range hops - 1 {
-		if err := s.rdb.XGroupCreateMkStream(ctx, hop(i), rawGroup, "0").Err(); err != nil {
+		if err := l.rdb.XGroupCreateMkStream(ctx, hop(i), rawGroup, "0").Err(); err != nil {
 			stop()
 			return nil, fmt.Errorf("create a group: %w", err)
 		}
-		go func() { done <- s.relay(relaying, hop(i), hop(i+1)) }()
+		go func() { done <- l.relay(relaying, hop(i), hop(i+1)) }()
 	}
-	got, err = s.race(ctx, fmt.Sprintf("the limit: %d at a time", lanes), lanes, hop(hops-1),
+	got, err = l.race(ctx, fmt.Sprintf("the limit: %d at a time", lanes), lanes, hop(hops-1),
 		func(e redis.XMessage) (string, bool) { id, ok := e.Values["executionid"].(string); return id, ok },
 		func(ctx context.Context, id string) error {
-			e := s.requested(0)
+			e := l.requested(0)
 			e.Execution = id
-			return s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: hop(0), Values: e.Fields()}).Err()
+			return l.rdb.XAdd(ctx, &redis.XAddArgs{Stream: hop(0), Values: e.Fields()}).Err()
 		})
 	stop()
 	for range hops - 1 {
@@ -191,9 +191,9 @@ func (s latency) relayed(ctx context.Context, lanes int) (got times, err error) 
 }
 
 // relay moves each entry from one stream to the next by a step script.
-func (s latency) relay(ctx context.Context, from, to string) error {
+func (l latency) relay(ctx context.Context, from, to string) error {
 	for ctx.Err() == nil {
-		read, err := s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
+		read, err := l.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
 			Group: rawGroup, Consumer: rawGroup, Streams: []string{from, ">"}, Count: batch, Block: shortBlock,
 		}).Result()
 		if errors.Is(err, redis.Nil) || ctx.Err() != nil {
@@ -202,14 +202,14 @@ func (s latency) relay(ctx context.Context, from, to string) error {
 		if err != nil {
 			return fmt.Errorf("read a hop: %w", err)
 		}
-		pipe := s.rdb.Pipeline()
+		pipe := l.rdb.Pipeline()
 		for _, entry := range read[0].Messages {
 			args := []any{rawGroup, entry.ID}
 			for _, name := range []string{"id", "source", "specversion", "type", "time", "tenantid", "workflowid", "executionid", "taskid", "data"} {
 				args = append(args, name, entry.Values[name])
 			}
 			id, _ := entry.Values["executionid"].(string)
-			rawStepScript.EvalSha(ctx, pipe, []string{from, s.rawKey(id), s.rawKey(id + ":history"), to}, args...)
+			rawStepScript.EvalSha(ctx, pipe, []string{from, l.rawKey(id), l.rawKey(id + ":history"), to}, args...)
 		}
 		if _, err := pipe.Exec(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("relay: %w", err)

@@ -33,25 +33,25 @@ const (
 
 // lateness measures the time from due times until the events arrive at a reader, and that
 // of a bare loop.
-func (s timers) lateness(ctx context.Context, rate int) error {
-	p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()), 1)}
-	bare, err := s.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), s.rawKey("timers"), s.limits().rawClock)
+func (t timers) lateness(ctx context.Context, rate int) error {
+	p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*t.opts.Duration.Seconds()), 1)}
+	bare, err := t.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), t.rawKey("timers"), t.limits().rawClock)
 	if err != nil {
 		return err
 	}
-	got, err := s.observe(ctx, p, fmt.Sprintf("lateness at %d/s", rate), timersKey, s.services)
+	got, err := t.observe(ctx, p, fmt.Sprintf("lateness at %d/s", rate), timersKey, t.services)
 	if err != nil {
 		return err
 	}
 	r := got.result(fmt.Sprintf("lateness at %d/s", rate))
 	limit := bare.result("")
-	s.add(r.beside(limit.P50, fmt.Sprintf("a loop of ZRANGE, XADD, ZREM (p99 %.2f ms)", limit.P99)))
+	t.add(r.beside(limit.P50, fmt.Sprintf("a loop of ZRANGE, XADD, ZREM (p99 %.2f ms)", limit.P99)))
 	return nil
 }
 
 // services runs the timer services.
-func (s timers) services(ctx context.Context, _ plan) error {
-	c, err := s.startServices(ctx, duty{Timers: true})
+func (t timers) services(ctx context.Context, _ plan) error {
+	c, err := t.startServices(ctx, duty{Timers: true})
 	if err != nil {
 		return err
 	}
@@ -62,26 +62,26 @@ func (s timers) services(ctx context.Context, _ plan) error {
 
 // loaded measures lateness while many timers of another tenant are due at the same time,
 // and without them.
-func (s timers) loaded(ctx context.Context) error {
-	rate, load := s.opts.size(1000, 200), s.opts.size(10_000, 500)
+func (t timers) loaded(ctx context.Context) error {
+	rate, load := t.opts.size(1000, 200), t.opts.size(10_000, 500)
 	var both [2]Result
 	for i, n := range []int{0, load} {
-		p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*s.opts.Duration.Seconds()/2), 1), load: n}
+		p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*t.opts.Duration.Seconds()/2), 1), load: n}
 		name := fmt.Sprintf("lateness at %d/s under load of another tenant", rate)
-		got, err := s.observe(ctx, p, name, timersKey, s.services)
+		got, err := t.observe(ctx, p, name, timersKey, t.services)
 		if err != nil {
 			return err
 		}
 		both[i] = got.result(name)
 	}
-	s.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d timers of another tenant (p99 %.2f ms)", load, both[0].P99)))
+	t.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d timers of another tenant (p99 %.2f ms)", load, both[0].P99)))
 	return nil
 }
 
 // observe sets the timers, starts fire, and measures when the events arrive.
-func (s timers) observe(ctx context.Context, p plan, measuring, key string, fire func(context.Context, plan) error) (got times, err error) {
-	s.report(measuring, 0)
-	if p.offset, err = s.clockOffset(ctx); err != nil {
+func (t timers) observe(ctx context.Context, p plan, measuring, key string, fire func(context.Context, plan) error) (got times, err error) {
+	t.report(measuring, 0)
+	if p.offset, err = t.clockOffset(ctx); err != nil {
 		return nil, err
 	}
 	late := time.Duration(1)
@@ -89,30 +89,30 @@ func (s timers) observe(ctx context.Context, p plan, measuring, key string, fire
 		if wait > mostLead {
 			return nil, fmt.Errorf("setting %d timers took %v too long", p.n, late)
 		}
-		if late, err = s.schedule(ctx, &p, key, wait); err != nil {
+		if late, err = t.schedule(ctx, &p, key, wait); err != nil {
 			return nil, err
 		}
 	}
 	firing, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- fire(firing, p) }()
-	got, err = s.arrivals(ctx, p, measuring)
+	got, err = t.arrivals(ctx, p, measuring)
 	stop()
 	return got, errors.Join(err, <-done)
 }
 
 // schedule sets the timers, the first of which is due after wait. It returns how late it
 // was done.
-func (s timers) schedule(ctx context.Context, p *plan, key string, wait time.Duration) (late time.Duration, err error) {
-	if err := s.fresh(ctx); err != nil {
+func (t timers) schedule(ctx context.Context, p *plan, key string, wait time.Duration) (late time.Duration, err error) {
+	if err := t.fresh(ctx); err != nil {
 		return 0, err
 	}
 	p.first = time.Now().Add(p.offset + wait + time.Duration(p.n+p.load)*setTime).Truncate(time.Microsecond)
-	if err := s.set(ctx, key, p.n, p.due); err != nil {
+	if err := t.set(ctx, key, p.n, p.due); err != nil {
 		return 0, err
 	}
-	others := *s.stage
-	others.tenant = s.tenant + loadSuffix
+	others := *t.stage
+	others.tenant = t.tenant + loadSuffix
 	if err := others.set(ctx, key, p.load, func(int) time.Time { return p.due(p.n / 2) }); err != nil {
 		return 0, err
 	}
@@ -126,11 +126,11 @@ const loadSuffix = "-load"
 const setTime = 40 * time.Microsecond
 
 // arrivals reads the tenant's stream until all timers have fired.
-func (s timers) arrivals(ctx context.Context, p plan, measuring string) (times, error) {
+func (t timers) arrivals(ctx context.Context, p plan, measuring string) (times, error) {
 	out := make(times, 0, p.n)
 	last, idle := "0", time.Now().Add(time.Duration(p.n)*p.apart+stalled)
 	for len(out) < p.n {
-		read, err := s.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{s.streamKey(), last}, Count: 1000, Block: time.Second}).Result()
+		read, err := t.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{t.streamKey(), last}, Count: 1000, Block: time.Second}).Result()
 		at := time.Now().Add(p.offset)
 		if errors.Is(err, redis.Nil) && at.Before(idle) {
 			continue
@@ -144,7 +144,7 @@ func (s timers) arrivals(ctx context.Context, p plan, measuring string) (times, 
 				out = append(out, at.Sub(p.due(i)))
 			}
 		}
-		s.report(measuring, float64(len(out))/float64(p.n))
+		t.report(measuring, float64(len(out))/float64(p.n))
 	}
 	return out, nil
 }
@@ -161,18 +161,18 @@ func fires(entry redis.XMessage) (int, bool) {
 
 // rawClock fires timers with bare commands: it waits for the next one and fires all that
 // are due.
-func (s limits) rawClock(ctx context.Context, p plan) error {
-	key := s.rawKey("timers")
+func (l limits) rawClock(ctx context.Context, p plan) error {
+	key := l.rawKey("timers")
 	for fired := 0; fired < p.n; {
 		if err := pause(ctx, time.Until(p.due(fired).Add(-p.offset))); err != nil {
 			return err
 		}
 		now := strconv.FormatFloat(score(time.Now().Add(p.offset)), 'f', -1, 64)
-		due, err := s.rdb.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: "-inf", Max: now, Count: batch}).Result()
+		due, err := l.rdb.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: "-inf", Max: now, Count: batch}).Result()
 		if err != nil {
 			return err
 		}
-		if err := s.rawNamed(ctx, key, due, fired); err != nil {
+		if err := l.rawNamed(ctx, key, due, fired); err != nil {
 			return err
 		}
 		fired += len(due)
@@ -181,15 +181,15 @@ func (s limits) rawClock(ctx context.Context, p plan) error {
 }
 
 // rawNamed fires timers with events that identify them.
-func (s limits) rawNamed(ctx context.Context, key string, due []redis.Z, from int) error {
+func (l limits) rawNamed(ctx context.Context, key string, due []redis.Z, from int) error {
 	if len(due) == 0 {
 		return nil
 	}
-	pipe := s.rdb.TxPipeline()
+	pipe := l.rdb.TxPipeline()
 	for i, entry := range due {
-		e := s.fired()
-		e.Execution = s.timer(from+i, e.Time).Execution
-		pipe.XAdd(ctx, &redis.XAddArgs{Stream: s.streamKey(), Values: e.Fields()})
+		e := l.fired()
+		e.Execution = l.timer(from+i, e.Time).Execution
+		pipe.XAdd(ctx, &redis.XAddArgs{Stream: l.streamKey(), Values: e.Fields()})
 		pipe.ZRem(ctx, key, entry.Member)
 	}
 	_, err := pipe.Exec(ctx)
@@ -198,14 +198,14 @@ func (s limits) rawNamed(ctx context.Context, key string, due []redis.Z, from in
 
 // clockOffset returns Redis' clock minus that of this machine, by the fastest of several
 // replies.
-func (s timers) clockOffset(ctx context.Context) (offset time.Duration, err error) {
-	if s.opts.Own {
+func (t timers) clockOffset(ctx context.Context) (offset time.Duration, err error) {
+	if t.opts.Own {
 		return 0, nil // the same machine has the same clock
 	}
 	best := time.Hour
 	for range 20 {
 		asked := time.Now()
-		redisTime, err := s.rdb.Time(ctx).Result()
+		redisTime, err := t.rdb.Time(ctx).Result()
 		if err != nil {
 			return 0, fmt.Errorf("ask for the time: %w", err)
 		}

@@ -18,24 +18,24 @@ func (s *stage) limits() limits { return limits{s} }
 
 // measure returns the rate of bare commands. One client sends pipelines, each after the
 // reply to the previous one.
-func (s limits) measure(ctx context.Context, what string, n int, measure func(limits, context.Context, int) (time.Duration, error)) (float64, error) {
+func (l limits) measure(ctx context.Context, what string, n int, measure func(limits, context.Context, int) (time.Duration, error)) (float64, error) {
 	once := func(n int) (float64, error) {
-		if err := s.fresh(ctx); err != nil {
+		if err := l.fresh(ctx); err != nil {
 			return 0, err
 		}
-		took, err := measure(s, ctx, n)
+		took, err := measure(l, ctx, n)
 		if err != nil {
 			return 0, fmt.Errorf("measure %s: %w", what, err)
 		}
 		return perSecond(n, took), nil
 	}
-	s.report("the limit: "+what, 0)
+	l.report("the limit: "+what, 0)
 	rate, err := once(n)
-	if err != nil || s.opts.Quick {
+	if err != nil || l.opts.Quick {
 		return rate, err
 	}
-	s.report("the limit: "+what, 0.5)
-	return once(min(max(n, int(rate*s.opts.Duration.Seconds()/4)), mostRaw))
+	l.report("the limit: "+what, 0.5)
+	return once(min(max(n, int(rate*l.opts.Duration.Seconds()/4)), mostRaw))
 }
 
 const (
@@ -44,21 +44,21 @@ const (
 )
 
 // members returns the timers to set, as the engine writes them.
-func (s limits) members(n int) []string {
+func (l limits) members(n int) []string {
 	out := make([]string, n)
 	at := time.Now().Add(24 * time.Hour)
 	for i := range out {
-		out[i] = string(event.Encode(s.timer(i, at.Add(time.Duration(i)*time.Millisecond))))
+		out[i] = string(event.Encode(l.timer(i, at.Add(time.Duration(i)*time.Millisecond))))
 	}
 	return out
 }
 
 // rawSet sends the ZADD of each timer, in pipelines.
-func (s limits) rawSet(ctx context.Context, n int) (time.Duration, error) {
-	members, key := s.members(n), s.rawKey("timers")
+func (l limits) rawSet(ctx context.Context, n int) (time.Duration, error) {
+	members, key := l.members(n), l.rawKey("timers")
 	began := time.Now()
 	for from := 0; from < n; from += batch {
-		pipe := s.rdb.Pipeline()
+		pipe := l.rdb.Pipeline()
 		for i := from; i < min(n, from+batch); i++ {
 			pipe.ZAdd(ctx, key, redis.Z{Score: float64(began.Unix() + int64(i)), Member: members[i]})
 		}
@@ -70,34 +70,34 @@ func (s limits) rawSet(ctx context.Context, n int) (time.Duration, error) {
 }
 
 // rawRegister reads the events, sends the ZADD of each timer and acknowledges.
-func (s limits) rawRegister(ctx context.Context, n int) (time.Duration, error) {
-	members, key := s.members(n), s.rawKey("timers")
+func (l limits) rawRegister(ctx context.Context, n int) (time.Duration, error) {
+	members, key := l.members(n), l.rawKey("timers")
 	at := time.Now()
-	if err := s.publish(ctx, n, func(i int) event.Event { return s.scheduled(i, at) }); err != nil {
+	if err := l.publish(ctx, n, func(i int) event.Event { return l.scheduled(i, at) }); err != nil {
 		return 0, err
 	}
 	done := 0
-	return s.consume(ctx, n, func(pipe redis.Pipeliner, _ []string) {
+	return l.consume(ctx, n, func(pipe redis.Pipeliner, _ []string) {
 		pipe.ZAdd(ctx, key, redis.Z{Score: float64(at.Unix() + int64(done)), Member: members[done]})
 		done++
 	}, true)
 }
 
 // consume reads the stream of the tenant to its end and sends the commands for each entry.
-func (s limits) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) {
-	stream := s.streamKey()
-	if err := s.rdb.XGroupCreate(ctx, stream, rawGroup, "0").Err(); err != nil {
+func (l limits) consume(ctx context.Context, n int, each func(redis.Pipeliner, []string), ack bool) (time.Duration, error) {
+	stream := l.streamKey()
+	if err := l.rdb.XGroupCreate(ctx, stream, rawGroup, "0").Err(); err != nil {
 		return 0, err
 	}
 	began := time.Now()
 	for done := 0; done < n; {
-		read, err := s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
+		read, err := l.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
 			Group: rawGroup, Consumer: rawGroup, Streams: []string{stream, ">"}, Count: batch, Block: -1,
 		}).Result()
 		if err != nil {
 			return 0, err
 		}
-		pipe := s.rdb.Pipeline()
+		pipe := l.rdb.Pipeline()
 		var ids []string
 		for _, entry := range read[0].Messages {
 			ids = append(ids, entry.ID)
@@ -130,18 +130,18 @@ return now[1]
 `)
 
 // rawFire removes due timers from a set and publishes their events, one script per batch.
-func (s limits) rawFire(ctx context.Context, n int) (time.Duration, error) {
-	key := s.rawKey("timers")
-	if err := s.set(ctx, key, n, func(i int) time.Time { return time.UnixMicro(int64(i)) }); err != nil {
+func (l limits) rawFire(ctx context.Context, n int) (time.Duration, error) {
+	key := l.rawKey("timers")
+	if err := l.set(ctx, key, n, func(i int) time.Time { return time.UnixMicro(int64(i)) }); err != nil {
 		return 0, err
 	}
 	began := time.Now()
 	for done := 0; done < n; {
-		due, err := s.rdb.ZRangeWithScores(ctx, key, 0, batch-1).Result()
+		due, err := l.rdb.ZRangeWithScores(ctx, key, 0, batch-1).Result()
 		if err != nil {
 			return 0, err
 		}
-		if err := s.rawPublish(ctx, key, due); err != nil {
+		if err := l.rawPublish(ctx, key, due); err != nil {
 			return 0, err
 		}
 		done += len(due)
@@ -150,8 +150,8 @@ func (s limits) rawFire(ctx context.Context, n int) (time.Duration, error) {
 }
 
 // rawPublish fires timers.
-func (s limits) rawPublish(ctx context.Context, key string, due []redis.Z) error {
-	fields := s.fired().Fields()
+func (l limits) rawPublish(ctx context.Context, key string, due []redis.Z) error {
+	fields := l.fired().Fields()
 	args := make([]any, 0, 1+len(fields)+len(due))
 	args = append(args, len(fields))
 	for _, field := range fields {
@@ -160,7 +160,7 @@ func (s limits) rawPublish(ctx context.Context, key string, due []redis.Z) error
 	for _, entry := range due {
 		args = append(args, entry.Member)
 	}
-	return rawFireScript.Run(ctx, s.rdb, []string{key, s.streamKey()}, args...).Err()
+	return rawFireScript.Run(ctx, l.rdb, []string{key, l.streamKey()}, args...).Err()
 }
 
 // rawStepScript is a minimal transition: it checks the version, writes the state, an entry
@@ -180,27 +180,27 @@ return 0
 `)
 
 // rawStep reads events and performs a transition for each, one pipeline per batch.
-func (s limits) rawStep(ctx context.Context, n int) (time.Duration, error) {
-	if err := s.publish(ctx, n, s.requested); err != nil {
+func (l limits) rawStep(ctx context.Context, n int) (time.Duration, error) {
+	if err := l.publish(ctx, n, l.requested); err != nil {
 		return 0, err
 	}
 	// A pipeline cannot load a script that it calls by hash.
-	if err := rawStepScript.Load(ctx, s.rdb).Err(); err != nil {
+	if err := rawStepScript.Load(ctx, l.rdb).Err(); err != nil {
 		return 0, err
 	}
 	done := 0
-	return s.consume(ctx, n, func(pipe redis.Pipeliner, ids []string) {
-		s.rawTransition(ctx, pipe, ids[len(ids)-1], done)
+	return l.consume(ctx, n, func(pipe redis.Pipeliner, ids []string) {
+		l.rawTransition(ctx, pipe, ids[len(ids)-1], done)
 		done++
 	}, false)
 }
 
-func (s limits) rawTransition(ctx context.Context, to redis.Scripter, entry string, n int) *redis.Cmd {
+func (l limits) rawTransition(ctx context.Context, to redis.Scripter, entry string, n int) *redis.Cmd {
 	const executions = 1000
-	name := s.rawKey(strconv.Itoa(n % executions))
+	name := l.rawKey(strconv.Itoa(n % executions))
 	args := []any{rawGroup, entry}
-	for _, field := range s.requested(n).Fields() {
+	for _, field := range l.requested(n).Fields() {
 		args = append(args, field)
 	}
-	return rawStepScript.EvalSha(ctx, to, []string{s.streamKey(), name, name + ":history", s.rawKey("stream")}, args...)
+	return rawStepScript.EvalSha(ctx, to, []string{l.streamKey(), name, name + ":history", l.rawKey("stream")}, args...)
 }

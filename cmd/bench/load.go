@@ -16,22 +16,22 @@ import (
 
 // loaded measures the latency of one-task workflows while another tenant has a backlog, and
 // without that load.
-func (s latency) loaded(ctx context.Context) error {
+func (l latency) loaded(ctx context.Context) error {
 	def, _, err := dsl.Parse("bench.yaml", []byte(one().text))
 	if err != nil {
 		return err
 	}
-	n := s.opts.size(20_000, 300)
+	n := l.opts.size(20_000, 300)
 	var both [2]Result
 	for i, backlog := range []int{0, n} {
 		name := fmt.Sprintf("%d/s under load of another tenant", startsPerSecond)
-		got, err := s.beside(ctx, def, backlog, name)
+		got, err := l.beside(ctx, def, backlog, name)
 		if err != nil {
 			return err
 		}
 		both[i] = got.result(name)
 	}
-	s.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d executions of another tenant (p99 %.2f ms)", n, both[0].P99)))
+	l.add(both[1].beside(both[0].P50, fmt.Sprintf("without %d executions of another tenant (p99 %.2f ms)", n, both[0].P99)))
 	return nil
 }
 
@@ -40,53 +40,53 @@ const startsPerSecond = 100
 
 // beside starts executions at a steady rate, whether or not earlier ones have ended, while
 // the services process the backlog of another tenant.
-func (s latency) beside(ctx context.Context, def *dsl.Definition, backlog int, name string) (got times, err error) {
-	if err := s.fresh(ctx); err != nil {
+func (l latency) beside(ctx context.Context, def *dsl.Definition, backlog int, name string) (got times, err error) {
+	if err := l.fresh(ctx); err != nil {
 		return nil, err
 	}
-	others := *s.stage
-	others.tenant = s.tenant + loadSuffix
+	others := *l.stage
+	others.tenant = l.tenant + loadSuffix
 	if err := stream.New(others.store).Groups(ctx, others.tenant); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.define(ctx, def), others.start(ctx, def, backlog)); err != nil {
+	if err := errors.Join(l.define(ctx, def), others.start(ctx, def, backlog)); err != nil {
 		return nil, err
 	}
-	c, err := s.startServices(ctx, duty{Others: []string{others.tenant}, Workers: true, Executors: true, Remote: true})
+	c, err := l.startServices(ctx, duty{Others: []string{others.tenant}, Workers: true, Executors: true, Remote: true})
 	if err != nil {
 		return nil, err
 	}
 	c.begin()
 	defer func() { err = errors.Join(err, c.end()) }()
-	return s.pace(ctx, def, name, func(took time.Duration) (float64, error) {
+	return l.pace(ctx, def, name, func(took time.Duration) (float64, error) {
 		if backlog == 0 {
-			return float64(took) / float64(s.opts.Duration), nil
+			return float64(took) / float64(l.opts.Duration), nil
 		}
-		counts, err := s.store.Counts(ctx, others.tenant)
+		counts, err := l.store.Counts(ctx, others.tenant)
 		return float64(counts.Completed) / float64(backlog), err
 	})
 }
 
 // pace starts executions until done reports a share of 1.
-func (s latency) pace(ctx context.Context, def *dsl.Definition, name string, done func(time.Duration) (float64, error)) (times, error) {
-	timed, cancel := context.WithTimeout(ctx, s.opts.Duration+stalled)
+func (l latency) pace(ctx context.Context, def *dsl.Definition, name string, done func(time.Duration) (float64, error)) (times, error) {
+	timed, cancel := context.WithTimeout(ctx, l.opts.Duration+stalled)
 	defer cancel()
 	starts := &pendingStart{ended: map[string]chan struct{}{}}
 	reading, stop := context.WithCancel(timed)
 	read := make(chan error, 1)
-	go func() { read <- s.watch(reading, s.streamKey(), completes, starts) }()
+	go func() { read <- l.watch(reading, l.streamKey(), completes, starts) }()
 
 	p := paced{}
 	began := time.Now()
 	for i := 0; p.err() == nil; i++ {
 		share, err := done(time.Since(began))
-		s.report(name, share)
+		l.report(name, share)
 		if err != nil || share >= 1 && i > 1 {
 			p.note(0, err)
 			break
 		}
 		p.running.Go(func() {
-			took, err := starts.run(timed, fmt.Sprintf("x%d", i), func(ctx context.Context, id string) error { return s.begin(ctx, def, id) })
+			took, err := starts.run(timed, fmt.Sprintf("x%d", i), func(ctx context.Context, id string) error { return l.begin(ctx, def, id) })
 			if i > 0 { // the first one is slow, since it wakes idle services
 				p.note(took, err)
 			}

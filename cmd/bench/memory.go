@@ -15,12 +15,12 @@ import (
 type memory struct{ *stage }
 
 // measure measures the bytes per item and the size of its text.
-func (s memory) measure(ctx context.Context) error {
-	if !s.read(ctx, nil).known {
-		s.add(Result{Name: "not reported by this Redis", Unit: "bytes"})
+func (m memory) measure(ctx context.Context) error {
+	if !m.read(ctx, nil).known {
+		m.add(Result{Name: "not reported by this Redis", Unit: "bytes"})
 		return nil
 	}
-	for _, measure := range []func(context.Context) error{s.ofTimers, s.ofEvents, s.ofExecutions} {
+	for _, measure := range []func(context.Context) error{m.ofTimers, m.ofEvents, m.ofExecutions} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
@@ -29,78 +29,78 @@ func (s memory) measure(ctx context.Context) error {
 }
 
 // grown returns by how many bytes do increases the memory of Redis.
-func (s memory) grown(ctx context.Context, do func() error) (float64, error) {
-	if err := s.fresh(ctx); err != nil {
+func (m memory) grown(ctx context.Context, do func() error) (float64, error) {
+	if err := m.fresh(ctx); err != nil {
 		return 0, err
 	}
-	before := s.read(ctx, nil).memory
+	before := m.read(ctx, nil).memory
 	if err := do(); err != nil {
 		return 0, err
 	}
-	return float64(s.read(ctx, nil).memory - before), nil
+	return float64(m.read(ctx, nil).memory - before), nil
 }
 
-func (s memory) ofTimers(ctx context.Context) error {
-	s.report("pending timers", 0)
-	n, due := s.opts.size(100_000, 1000), time.Now().Add(24*time.Hour)
+func (m memory) ofTimers(ctx context.Context) error {
+	m.report("pending timers", 0)
+	n, due := m.opts.size(100_000, 1000), time.Now().Add(24*time.Hour)
 	at := func(i int) time.Time { return due.Add(time.Duration(i) * time.Millisecond) }
-	bytes, err := s.grown(ctx, func() error { return s.set(ctx, timersKey, n, at) })
+	bytes, err := m.grown(ctx, func() error { return m.set(ctx, timersKey, n, at) })
 	if err != nil {
 		return err
 	}
-	text := float64(len(event.Encode(s.timer(0, due.Add(time.Millisecond)))))
-	s.add(Result{Name: "a pending timer", Unit: "bytes", Bytes: bytes / float64(n), Count: n}.beside(text, "its JSON"))
+	text := float64(len(event.Encode(m.timer(0, due.Add(time.Millisecond)))))
+	m.add(Result{Name: "a pending timer", Unit: "bytes", Bytes: bytes / float64(n), Count: n}.beside(text, "its JSON"))
 	return nil
 }
 
-func (s memory) ofEvents(ctx context.Context) error {
-	s.report("events of the stream", 0)
-	n := s.opts.size(20_000, 1000)
-	bytes, err := s.grown(ctx, func() error { return s.publish(ctx, n, s.requested) })
+func (m memory) ofEvents(ctx context.Context) error {
+	m.report("events of the stream", 0)
+	n := m.opts.size(20_000, 1000)
+	bytes, err := m.grown(ctx, func() error { return m.publish(ctx, n, m.requested) })
 	if err != nil {
 		return err
 	}
 	text := 0
-	for _, field := range s.requested(0).Fields() {
+	for _, field := range m.requested(0).Fields() {
 		text += len(field)
 	}
-	s.add(Result{Name: "an event of the stream", Unit: "bytes", Bytes: bytes / float64(n), Count: n}.
+	m.add(Result{Name: "an event of the stream", Unit: "bytes", Bytes: bytes / float64(n), Count: n}.
 		beside(float64(text), "the text of its fields"))
 	return nil
 }
 
 // ofExecutions measures finished one-task executions after their events have left the stream.
-func (s memory) ofExecutions(ctx context.Context) error {
-	n := s.opts.size(3000, 50)
+func (m memory) ofExecutions(ctx context.Context) error {
+	n := m.opts.size(3000, 50)
 	before := reading{}
-	if _, err := s.grown(ctx, func() error { before = s.read(ctx, nil); return nil }); err != nil {
+	if _, err := m.grown(ctx, func() error { before = m.read(ctx, nil); return nil }); err != nil {
 		return err
 	}
-	if _, err := s.work(ctx, one(), n); err != nil {
+	if _, err := m.work(ctx, one(), n); err != nil {
 		return err
 	}
-	counts, err := s.store.Counts(ctx, s.tenant)
+	counts, err := m.store.Counts(ctx, m.tenant)
 	if err != nil {
 		return err
 	}
-	if err := s.rdb.Del(ctx, s.streamKey()).Err(); err != nil {
+	if err := m.rdb.Del(ctx, m.streamKey()).Err(); err != nil {
 		return fmt.Errorf("drop the stream: %w", err)
 	}
-	left := float64(s.read(ctx, nil).memory - before.memory)
-	text, err := s.written(ctx)
+	left := float64(m.read(ctx, nil).memory - before.memory)
+	text, err := m.written(ctx)
 	if err != nil {
 		return err
 	}
-	s.add(Result{Name: "a finished execution of one task", Unit: "bytes", Bytes: left / float64(counts.Completed), Count: int(counts.Completed)}.
+	m.add(Result{Name: "a finished execution of one task", Unit: "bytes", Bytes: left / float64(counts.Completed), Count: int(counts.Completed)}.
 		beside(text, "the text of its fields and history"))
 	return nil
 }
 
 // written returns the size of the fields and the history of an execution as text.
-func (s memory) written(ctx context.Context) (float64, error) {
+func (m memory) written(ctx context.Context) (float64, error) {
 	const id = "x0000001"
-	key := store.Keys{}.Execution(s.tenant, id)
-	pipe := s.rdb.Pipeline()
+	key := store.Keys{}.Execution(m.tenant, id)
+	pipe := m.rdb.Pipeline()
 	fields, history := pipe.HGetAll(ctx, key), pipe.XRange(ctx, key+":history", "-", "+")
 	if _, err := pipe.Exec(ctx); err != nil {
 		return 0, fmt.Errorf("read an execution: %w", err)

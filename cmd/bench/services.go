@@ -66,7 +66,7 @@ type services struct {
 }
 
 // within reports whether the services run in this process.
-func (c *services) within() bool { return len(c.pids) == 0 }
+func (s *services) within() bool { return len(s.pids) == 0 }
 
 // startServices prepares services. The caller must call begin to run and end to stop them.
 func (s *stage) startServices(ctx context.Context, d duty) (*services, error) {

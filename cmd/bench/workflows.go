@@ -76,45 +76,45 @@ func pure() workflow {
 type workflows struct{ *stage }
 
 // steps measures workflows of tasks that do nothing.
-func (s workflows) steps(ctx context.Context) error {
-	bare, err := s.limits().measure(ctx, "the step script", s.opts.size(10_000, 300), limits.rawStep)
+func (wf workflows) steps(ctx context.Context) error {
+	bare, err := wf.limits().measure(ctx, "the step script", wf.opts.size(10_000, 300), limits.rawStep)
 	if err != nil {
 		return err
 	}
 	const script = "a script of HGET, HSET, 2 XADD, XACK for each step"
 	for _, w := range []workflow{one(), ten(), parallel()} {
-		got, err := s.work(ctx, w, s.opts.size(300, 20))
+		got, err := wf.work(ctx, w, wf.opts.size(300, 20))
 		if got.n == 0 {
 			return err
 		}
 		steps, tasks := float64(w.steps()), float64(w.tasks)
-		s.add(Result{Name: w.name + ": workflows", Unit: "workflows/s", Rate: got.rate(), Count: got.n}.beside(bare/steps, script))
-		s.add(Result{Name: w.name + ": tasks", Unit: "tasks/s", Rate: got.rate() * tasks, Count: got.n * w.tasks}.beside(bare*tasks/steps, script))
-		s.add(Result{
+		wf.add(Result{Name: w.name + ": workflows", Unit: "workflows/s", Rate: got.rate(), Count: got.n}.beside(bare/steps, script))
+		wf.add(Result{Name: w.name + ": tasks", Unit: "tasks/s", Rate: got.rate() * tasks, Count: got.n * w.tasks}.beside(bare*tasks/steps, script))
+		wf.add(Result{
 			Name: w.name + ": steps", Unit: "steps/s", Rate: got.rate() * steps, Count: got.n * w.steps(), Cost: got.cost,
 		}.beside(bare, script))
 		if err != nil {
 			return err
 		}
 	}
-	return s.loop(ctx)
+	return wf.loop(ctx)
 }
 
 // loop measures tasks that the worker computes, and the interpreter without Redis.
-func (s workflows) loop(ctx context.Context) error {
+func (wf workflows) loop(ctx context.Context) error {
 	w := pure()
-	baseline, err := s.interpret(ctx, w.text)
+	baseline, err := wf.interpret(ctx, w.text)
 	if err != nil {
 		return err
 	}
-	got, err := s.work(ctx, w, s.opts.size(20, 2))
+	got, err := wf.work(ctx, w, wf.opts.size(20, 2))
 	if got.n == 0 {
 		return err
 	}
 	if got.cost != nil {
 		got.cost = got.cost.times("task", float64(w.steps())/float64(w.tasks))
 	}
-	s.add(Result{
+	wf.add(Result{
 		Name: w.name + ": tasks", Unit: "tasks/s", Rate: got.rate() * float64(w.tasks), Count: got.n * w.tasks, Cost: got.cost,
 	}.beside(baseline*float64(w.tasks), "the interpreter on one core, without Redis"))
 	return err

@@ -83,12 +83,12 @@ func NewWaitFlags(c *cobra.Command, what string) *WaitFlags {
 }
 
 // Check returns an error if --timeout is negative or given without --wait.
-func (p *WaitFlags) Check() error {
-	if p.timeout != 0 && !p.Wait {
+func (f *WaitFlags) Check() error {
+	if f.timeout != 0 && !f.Wait {
 		return Misusef("--timeout requires --wait")
 	}
-	if p.timeout < 0 {
-		return Misusef("--timeout %v: want more than 0", p.timeout)
+	if f.timeout < 0 {
+		return Misusef("--timeout %v: want more than 0", f.timeout)
 	}
 	return nil
 }
@@ -97,16 +97,16 @@ func (p *WaitFlags) Check() error {
 const lastPause = 250 * time.Millisecond
 
 // Until polls an execution until done reports true or the timeout has passed.
-func (p *WaitFlags) Until(ctx context.Context, r *Remote, id string, done func(store.Execution) bool) (store.Execution, error) {
+func (f *WaitFlags) Until(ctx context.Context, r *Remote, id string, done func(store.Execution) bool) (store.Execution, error) {
 	began := time.Now()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, lastPause) {
 		x, err := outline(ctx, r, id)
 		if err != nil || done(x) {
 			return x, err
 		}
-		if left := p.timeout - time.Since(began); p.timeout > 0 {
+		if left := f.timeout - time.Since(began); f.timeout > 0 {
 			if left <= 0 {
-				return x, Fail(ExitLimit, fmt.Errorf("execution %s is still %s after %v", id, x.Status, p.timeout))
+				return x, Fail(ExitLimit, fmt.Errorf("execution %s is still %s after %v", id, x.Status, f.timeout))
 			}
 			pause = min(pause, left)
 		}

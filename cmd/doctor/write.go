@@ -23,21 +23,21 @@ func (h health) glyphs() [3]string {
 }
 
 // write prints the diagnosis as text.
-func (r diagnosis) write(sh *cli.Shell, all bool) {
+func (d diagnosis) write(sh *cli.Shell, all bool) {
 	plain, arrow := 0, "→"
 	if sh.ASCII() {
 		plain, arrow = 1, "->"
 	}
 	widest, count := 0, map[health]int{}
-	for _, f := range r.Findings {
+	for _, f := range d.Findings {
 		widest = max(widest, len(f.Check))
 		count[f.State]++
 	}
-	shown := r.Findings
+	shown := d.Findings
 	if !all {
 		shown = condensed(shown)
 	}
-	fmt.Fprintf(sh.Out, "%s (%s), %s\n", cli.Printable(r.Redis), cli.Printable(r.From), history.Count(len(r.Tenants), "tenant")+": "+cli.Printable(cli.ShortList(r.Tenants)))
+	fmt.Fprintf(sh.Out, "%s (%s), %s\n", cli.Printable(d.Redis), cli.Printable(d.From), history.Count(len(d.Tenants), "tenant")+": "+cli.Printable(cli.ShortList(d.Tenants)))
 	for _, f := range shown {
 		look := f.State.glyphs()
 		word := look[plain] + " " + fmt.Sprintf("%-7s", f.State)

@@ -38,26 +38,26 @@ func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
 }
 
 // passes reports whether a dead letter matches the filter, apart from its time.
-func (w *deadLetterFilter) passes(l stream.DeadLetter) bool {
-	return (w.service == "" || strings.TrimSuffix(w.service, "-service") == strings.TrimSuffix(l.Service, "-service")) &&
-		strings.Contains(strings.ToLower(l.Reason), strings.ToLower(w.reason)) &&
-		(w.workflow == "" || w.workflow == l.Event.Workflow) &&
-		(w.execution == "" || w.execution == l.Event.Execution)
+func (f *deadLetterFilter) passes(l stream.DeadLetter) bool {
+	return (f.service == "" || strings.TrimSuffix(f.service, "-service") == strings.TrimSuffix(l.Service, "-service")) &&
+		strings.Contains(strings.ToLower(l.Reason), strings.ToLower(f.reason)) &&
+		(f.workflow == "" || f.workflow == l.Event.Workflow) &&
+		(f.execution == "" || f.execution == l.Event.Execution)
 }
 
 // span returns the range of ids that matches the times of the filter.
-func (w *deadLetterFilter) span(now time.Time) (from, to string, err error) {
-	if w.age != "" {
-		at, err := ago(now, w.age)
+func (f *deadLetterFilter) span(now time.Time) (from, to string, err error) {
+	if f.age != "" {
+		at, err := ago(now, f.age)
 		if err != nil {
-			return "", "", cli.Misusef("--age %q: %v", w.age, err)
+			return "", "", cli.Misusef("--age %q: %v", f.age, err)
 		}
 		to = strconv.FormatInt(max(at.UnixMilli(), 0), 10)
 	}
-	if w.since != "" {
-		at, err := ago(now, w.since)
+	if f.since != "" {
+		at, err := ago(now, f.since)
 		if err != nil {
-			return "", "", cli.Misusef("--since %q: %v", w.since, err)
+			return "", "", cli.Misusef("--since %q: %v", f.since, err)
 		}
 		from = strconv.FormatInt(max(at.UnixMilli(), 0), 10)
 	}
@@ -69,9 +69,9 @@ type deadLetterSource struct{ tenant, stream string }
 
 // sources returns the streams that can contain matching dead letters, and the maximum
 // number of entries to search in each stream of the other key scheme.
-func (w *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources []deadLetterSource, entries int, err error) {
+func (f *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources []deadLetterSource, entries int, err error) {
 	tenants, pattern := []string{r.Tenant}, r.Tenant
-	if w.allTenants {
+	if f.allTenants {
 		pattern = ""
 		if tenants, err = inspect.New(r.Store).DeadTenants(ctx); err != nil {
 			return nil, 0, err
@@ -80,7 +80,7 @@ func (w *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources 
 	for _, tenant := range tenants {
 		sources = append(sources, deadLetterSource{tenant: tenant})
 	}
-	others, entries, err := otherStreams(ctx, r, pattern, w.others)
+	others, entries, err := otherStreams(ctx, r, pattern, f.others)
 	for _, other := range others {
 		sources = append(sources, deadLetterSource{tenant: other.Tenant, stream: other.Key})
 	}
@@ -123,8 +123,8 @@ func findDeadLetter(ctx context.Context, r *cli.Remote, ref string) (stream.Dead
 
 // newest returns at most limit+1 matching dead letters that follow a given one, newest
 // first.
-func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.Time, after string, limit int) ([]stream.DeadLetter, error) {
-	from, to, err := w.span(now)
+func (f *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.Time, after string, limit int) ([]stream.DeadLetter, error) {
+	from, to, err := f.span(now)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 		return nil, err
 	}
 	to = firstID(to, behind.ID)
-	sources, entries, err := w.sources(ctx, r)
+	sources, entries, err := f.sources(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (w *deadLetterFilter) newest(ctx context.Context, r *cli.Remote, now time.T
 	for _, source := range sources {
 		here := 0
 		q := stream.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, Range: store.Range{From: from, To: to}}
-		err := w.each(ctx, r, q, entries, func(l stream.DeadLetter) bool {
+		err := f.each(ctx, r, q, entries, func(l stream.DeadLetter) bool {
 			if after == "" || newerFirst(behind, l) {
 				found = append(found, l)
 				here++
@@ -217,14 +217,14 @@ func smaller(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a
 
 // each calls f with the matching dead letters of a stream until f returns false. In a
 // stream of the other key scheme it reads about as many entries as given.
-func (w *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q stream.DeadLetterQuery, entries int, f func(stream.DeadLetter) bool) error {
+func (f *deadLetterFilter) each(ctx context.Context, r *cli.Remote, q stream.DeadLetterQuery, entries int, yield func(stream.DeadLetter) bool) error {
 	for q.Count = 200; ; {
 		deadLetters, next, err := stream.New(r.Store).DeadLetters(ctx, q)
 		if err != nil {
 			return err
 		}
 		for _, l := range deadLetters {
-			if w.passes(l) && !f(l) {
+			if f.passes(l) && !yield(l) {
 				return nil
 			}
 		}

@@ -42,42 +42,42 @@ type changedDeadLetter struct {
 }
 
 // flags adds the flags that these commands share.
-func (t *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
-	t.target = cli.TargetFlags(c, t.sh)
-	t.format = cli.OutputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
-	t.consent = consentFlags(c)
-	t.filter = deadLetterFlags(c)
-	c.Flags().BoolVar(&t.all, "all", false, "take all dead letters that match the other flags, oldest first")
-	c.Flags().IntVar(&t.limit, "limit", 0, "process at most `N`; 0: all")
-	c.ValidArgsFunction = completeDeadLetters(t.target)
-	c.Args = t.arguments
-	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
+func (ch *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
+	ch.target = cli.TargetFlags(c, ch.sh)
+	ch.format = cli.OutputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
+	ch.consent = consentFlags(c)
+	ch.filter = deadLetterFlags(c)
+	c.Flags().BoolVar(&ch.all, "all", false, "take all dead letters that match the other flags, oldest first")
+	c.Flags().IntVar(&ch.limit, "limit", 0, "process at most `N`; 0: all")
+	c.ValidArgsFunction = completeDeadLetters(ch.target)
+	c.Args = ch.arguments
+	c.RunE = func(c *cobra.Command, args []string) error { return ch.run(c.Context(), args) }
 	return c
 }
 
 // arguments requires either ids or --all.
-func (t *deadLetterChange) arguments(c *cobra.Command, args []string) error {
-	w, document := t.filter, ""
-	if t.trial != nil {
-		if err := t.trial.check(w); err != nil {
+func (ch *deadLetterChange) arguments(c *cobra.Command, args []string) error {
+	w, document := ch.filter, ""
+	if ch.trial != nil {
+		if err := ch.trial.check(w); err != nil {
 			return err
 		}
-		if t.trial.simulate {
+		if ch.trial.simulate {
 			document = w.workflow
 		}
 	}
 	narrowed := w.service+w.reason+w.execution+w.age+w.since != "" || w.allTenants || w.workflow != document
 	switch {
-	case t.all && len(args) > 0:
-		return cli.Misusef("%s: want dead letters or --all, not both%s", t.verb, cli.SeeHelp(c))
-	case !t.all && len(args) == 0 && narrowed:
-		return cli.Misusef("%s: add --all for all dead letters that match the flags%s", t.verb, cli.SeeHelp(c))
-	case !t.all && len(args) == 0:
-		return cli.Misusef("%s: no dead letter given: want ids, or --all%s", t.verb, cli.SeeHelp(c))
-	case !t.all && narrowed:
-		return cli.Misusef("%s: flags that select dead letters require --all instead of ids%s", t.verb, cli.SeeHelp(c))
-	case t.limit < 0:
-		return cli.Misusef("--limit %d: want 0 or more", t.limit)
+	case ch.all && len(args) > 0:
+		return cli.Misusef("%s: want dead letters or --all, not both%s", ch.verb, cli.SeeHelp(c))
+	case !ch.all && len(args) == 0 && narrowed:
+		return cli.Misusef("%s: add --all for all dead letters that match the flags%s", ch.verb, cli.SeeHelp(c))
+	case !ch.all && len(args) == 0:
+		return cli.Misusef("%s: no dead letter given: want ids, or --all%s", ch.verb, cli.SeeHelp(c))
+	case !ch.all && narrowed:
+		return cli.Misusef("%s: flags that select dead letters require --all instead of ids%s", ch.verb, cli.SeeHelp(c))
+	case ch.limit < 0:
+		return cli.Misusef("--limit %d: want 0 or more", ch.limit)
 	default:
 		return nil
 	}
@@ -124,56 +124,56 @@ func newDeadLettersDropCommand(sh *cli.Shell) *cobra.Command {
 	})
 }
 
-func (t *deadLetterChange) run(ctx context.Context, refs []string) error {
-	pause, err := pauseOf(t.rate)
+func (ch *deadLetterChange) run(ctx context.Context, refs []string) error {
+	pause, err := pauseOf(ch.rate)
 	if err != nil {
 		return err
 	}
-	r, now, err := t.target.ConnectWithTime(ctx)
+	r, now, err := ch.target.ConnectWithTime(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	simulate := t.trial != nil && t.trial.simulate
+	simulate := ch.trial != nil && ch.trial.simulate
 	if simulate {
-		if err := t.trial.begin(ctx, t.filter); err != nil {
+		if err := ch.trial.begin(ctx, ch.filter); err != nil {
 			return err
 		}
 	}
-	deadLetters, err := t.selected(ctx, r, now, refs)
+	deadLetters, err := ch.selected(ctx, r, now, refs)
 	if err != nil {
 		return err
 	}
 	if simulate {
-		return t.trial.run(ctx, r, deadLetters, t.format)
+		return ch.trial.run(ctx, r, deadLetters, ch.format)
 	}
 	rows := make([]changedDeadLetter, 0, len(deadLetters))
 	for _, l := range deadLetters {
-		rows = append(rows, changedDeadLetter{deadLetterRow: deadLetterRowOf(r, l, now), Action: t.verb})
+		rows = append(rows, changedDeadLetter{deadLetterRow: deadLetterRowOf(r, l, now), Action: ch.verb})
 	}
-	if t.consent.dry {
-		return t.print(rows, true)
+	if ch.consent.dry {
+		return ch.print(rows, true)
 	}
-	if err := t.confirm(ctx, rows); err != nil {
+	if err := ch.confirm(ctx, rows); err != nil {
 		return err
 	}
-	err = t.apply(ctx, r, deadLetters, rows, pause)
-	return errors.Join(t.print(rows, false), err)
+	err = ch.apply(ctx, r, deadLetters, rows, pause)
+	return errors.Join(ch.print(rows, false), err)
 }
 
 // confirm asks for confirmation before dead letters are dropped.
-func (t *deadLetterChange) confirm(ctx context.Context, rows []changedDeadLetter) error {
-	if t.verb == "replay" || len(rows) == 0 {
+func (ch *deadLetterChange) confirm(ctx context.Context, rows []changedDeadLetter) error {
+	if ch.verb == "replay" || len(rows) == 0 {
 		return nil
 	}
-	t.sh.Hint("%s will be lost", history.Count(len(rows), "dead letter"))
-	return t.consent.confirm(ctx, t.sh, t.format, "dlq "+t.verb)
+	ch.sh.Hint("%s will be lost", history.Count(len(rows), "dead letter"))
+	return ch.consent.confirm(ctx, ch.sh, ch.format, "dlq "+ch.verb)
 }
 
 // selected returns the dead letters that the arguments and flags select.
-func (t *deadLetterChange) selected(ctx context.Context, r *cli.Remote, now time.Time, refs []string) ([]stream.DeadLetter, error) {
-	if t.all {
-		return t.filter.oldest(ctx, r, now, t.limit)
+func (ch *deadLetterChange) selected(ctx context.Context, r *cli.Remote, now time.Time, refs []string) ([]stream.DeadLetter, error) {
+	if ch.all {
+		return ch.filter.oldest(ctx, r, now, ch.limit)
 	}
 	var found []stream.DeadLetter
 	var wrong []error
@@ -193,19 +193,19 @@ func (t *deadLetterChange) selected(ctx context.Context, r *cli.Remote, now time
 
 // oldest returns the matching dead letters, oldest first in each stream; limit is their
 // maximum number, 0 for all.
-func (w *deadLetterFilter) oldest(ctx context.Context, r *cli.Remote, now time.Time, limit int) ([]stream.DeadLetter, error) {
-	from, to, err := w.span(now)
+func (f *deadLetterFilter) oldest(ctx context.Context, r *cli.Remote, now time.Time, limit int) ([]stream.DeadLetter, error) {
+	from, to, err := f.span(now)
 	if err != nil {
 		return nil, err
 	}
-	sources, entries, err := w.sources(ctx, r)
+	sources, entries, err := f.sources(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	var found []stream.DeadLetter
 	for _, source := range sources {
 		q := stream.DeadLetterQuery{Tenant: source.tenant, Stream: source.stream, Range: store.Range{From: from, To: to, Oldest: true}}
-		err := w.each(ctx, r, q, entries, func(l stream.DeadLetter) bool {
+		err := f.each(ctx, r, q, entries, func(l stream.DeadLetter) bool {
 			found = append(found, l)
 			return limit == 0 || len(found) < limit
 		})
@@ -232,7 +232,7 @@ func pauseOf(rate string) (time.Duration, error) {
 
 // apply changes the dead letters one by one. It stops if Redis fails and continues after
 // other errors.
-func (t *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
+func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
 	var wrong []error
 	for i, l := range deadLetters {
 		if i > 0 && pause > 0 {
@@ -244,7 +244,7 @@ func (t *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters
 		if ctx.Err() != nil {
 			return errors.Join(append(wrong, ctx.Err())...)
 		}
-		done, err := t.do(ctx, r, l)
+		done, err := ch.do(ctx, r, l)
 		rows[i].Done = done
 		switch {
 		case err != nil && store.Temporary(err):
@@ -252,36 +252,36 @@ func (t *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters
 		case err != nil:
 			wrong = append(wrong, err)
 		case !done:
-			t.sh.Hint("%s is gone: another operator has replayed or dropped it", cli.Printable(rows[i].ID))
+			ch.sh.Hint("%s is gone: another operator has replayed or dropped it", cli.Printable(rows[i].ID))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-func (t *deadLetterChange) print(rows []changedDeadLetter, dry bool) error {
-	switch t.format.String() {
+func (ch *deadLetterChange) print(rows []changedDeadLetter, dry bool) error {
+	switch ch.format.String() {
 	case "json", "yaml":
-		return cli.WriteValue(t.sh.Out, t.format.String(), rows)
+		return cli.WriteValue(ch.sh.Out, ch.format.String(), rows)
 	case "table", "wide", "ids", "jsonl":
 		plain := make([]deadLetterRow, len(rows))
 		for i, row := range rows {
 			plain[i] = row.deadLetterRow
 		}
-		return deadLetterTable(t.sh, t.format, plain)
+		return deadLetterTable(ch.sh, ch.format, plain)
 	}
 	for _, row := range rows {
 		what := strings.TrimSpace(cli.OneLine(fmt.Sprintf("%s %s", row.Type, row.Execution)))
 		switch {
-		case dry && row.Problem != "" && t.verb == "replay":
-			fmt.Fprintf(t.sh.Out, "cannot %s %s: %s\n", t.verb, cli.Printable(row.ID), cli.OneLine(row.Problem))
+		case dry && row.Problem != "" && ch.verb == "replay":
+			fmt.Fprintf(ch.sh.Out, "cannot %s %s: %s\n", ch.verb, cli.Printable(row.ID), cli.OneLine(row.Problem))
 		case dry:
-			fmt.Fprintf(t.sh.Out, "would %s %s  %s\n", t.verb, cli.Printable(row.ID), what)
+			fmt.Fprintf(ch.sh.Out, "would %s %s  %s\n", ch.verb, cli.Printable(row.ID), what)
 		case row.Done:
-			fmt.Fprintf(t.sh.Out, "%s %s\n", pastOf(t.verb), cli.Printable(row.ID))
+			fmt.Fprintf(ch.sh.Out, "%s %s\n", pastOf(ch.verb), cli.Printable(row.ID))
 		}
 	}
 	if len(rows) == 0 {
-		t.sh.Hint("no dead letters")
+		ch.sh.Hint("no dead letters")
 	}
 	return nil
 }

@@ -296,22 +296,22 @@ func executionRowOf(x store.Execution, now time.Time) executionRow {
 }
 
 // status formats the status and marks an execution that nothing will wake.
-func (x executionRow) status() string {
-	if len(x.Stuck) > 0 {
-		return x.Status + ", stuck"
+func (r executionRow) status() string {
+	if len(r.Stuck) > 0 {
+		return r.Status + ", stuck"
 	}
-	return x.Status
+	return r.Status
 }
 
-func (x executionRow) age() string {
-	return history.Duration(time.Duration(x.AgeMS) * time.Millisecond)
+func (r executionRow) age() string {
+	return history.Duration(time.Duration(r.AgeMS) * time.Millisecond)
 }
 
-func (x executionRow) duration() string {
-	if x.DurationMS == nil {
+func (r executionRow) duration() string {
+	if r.DurationMS == nil {
 		return ""
 	}
-	return history.Duration(time.Duration(*x.DurationMS) * time.Millisecond)
+	return history.Duration(time.Duration(*r.DurationMS) * time.Millisecond)
 }
 
 // rows adds to executions the versions of their documents and their stuck tasks.

@@ -42,8 +42,8 @@ func (o *operator) name(sh *cli.Shell) string {
 }
 
 // confirm asks the user for confirmation, unless --yes is given. Scripts must use --yes.
-func (a *consent) confirm(ctx context.Context, sh *cli.Shell, format *cli.Choice, what string) error {
-	if a.yes {
+func (c *consent) confirm(ctx context.Context, sh *cli.Shell, format *cli.Choice, what string) error {
+	if c.yes {
 		return nil
 	}
 	in, ok := sh.In.(*os.File)

@@ -62,8 +62,8 @@ type restored struct {
 	lines []string // describe what is missing
 }
 
-func (t *restoring) run(ctx context.Context, ids []string) error {
-	r, err := t.target.Connect(ctx)
+func (rs *restoring) run(ctx context.Context, ids []string) error {
+	r, err := rs.target.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (t *restoring) run(ctx context.Context, ids []string) error {
 	var plans []restored
 	var wrong []error
 	for _, id := range ids {
-		plan, _, err := t.plan(ctx, r, id)
+		plan, _, err := rs.plan(ctx, r, id)
 		if plans = append(plans, plan); err != nil {
 			wrong = append(wrong, err)
 		}
@@ -83,25 +83,25 @@ func (t *restoring) run(ctx context.Context, ids []string) error {
 	for _, plan := range plans {
 		needed = needed || len(plan.lines) > 0
 		for _, line := range plan.lines {
-			if !t.consent.yes && !t.consent.dry {
-				t.sh.Hint("%s: %s", plan.ID, cli.Printable(line))
+			if !rs.consent.yes && !rs.consent.dry {
+				rs.sh.Hint("%s: %s", plan.ID, cli.Printable(line))
 			}
 		}
 	}
-	if t.consent.dry || !needed {
-		return t.print(plans)
+	if rs.consent.dry || !needed {
+		return rs.print(plans)
 	}
-	if err := t.consent.confirm(ctx, t.sh, t.format, "timers restore"); err != nil {
+	if err := rs.consent.confirm(ctx, rs.sh, rs.format, "timers restore"); err != nil {
 		return err
 	}
 	for i := range plans {
 		if len(plans[i].lines) > 0 {
-			if plans[i], err = t.restore(ctx, r, plans[i].ID); err != nil {
+			if plans[i], err = rs.restore(ctx, r, plans[i].ID); err != nil {
 				wrong = append(wrong, err)
 			}
 		}
 	}
-	return errors.Join(append([]error{t.print(plans)}, wrong...)...)
+	return errors.Join(append([]error{rs.print(plans)}, wrong...)...)
 }
 
 // plan determines what is missing of what an execution waits for.
@@ -159,18 +159,18 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 
 // restore plans again and restores what is missing. It retries if the execution advances
 // meanwhile.
-func (t *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan restored, err error) {
+func (rs *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan restored, err error) {
 	const attempts = 10
 	for range attempts {
 		var o examine.Outlook
-		if plan, o, err = t.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
+		if plan, o, err = rs.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
 			return plan, err
 		}
 		x := store.Execution{Tenant: r.Tenant, ID: id, Version: o.Version}
 		if len(o.Timers) > 0 {
 			x.Workflow = o.Timers[0].Workflow
 		}
-		outcome, err := timers.New(r.Store).Restore(ctx, x, o.Missing, t.as.name(t.sh))
+		outcome, err := timers.New(r.Store).Restore(ctx, x, o.Missing, rs.as.name(rs.sh))
 		if err != nil {
 			return plan, err
 		}
@@ -182,20 +182,20 @@ func (t *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan
 	return plan, fmt.Errorf("execution %s keeps advancing: nothing was restored", id)
 }
 
-func (t *restoring) print(plans []restored) error {
-	if t.format.String() != "text" {
-		return cli.WriteValue(t.sh.Out, t.format.String(), plans)
+func (rs *restoring) print(plans []restored) error {
+	if rs.format.String() != "text" {
+		return cli.WriteValue(rs.sh.Out, rs.format.String(), plans)
 	}
 	for _, plan := range plans {
 		if len(plan.lines) == 0 {
-			t.sh.Hint("execution %s: nothing is missing", plan.ID)
+			rs.sh.Hint("execution %s: nothing is missing", plan.ID)
 		}
 		for _, line := range plan.lines {
 			switch {
-			case t.consent.dry:
-				fmt.Fprintf(t.sh.Out, "would restore %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))
+			case rs.consent.dry:
+				fmt.Fprintf(rs.sh.Out, "would restore %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))
 			case plan.Done:
-				fmt.Fprintf(t.sh.Out, "restored %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))
+				fmt.Fprintf(rs.sh.Out, "restored %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))
 			}
 		}
 	}

@@ -20,25 +20,25 @@ import (
 const fewChildren = 200
 
 // find returns an execution that has begun by the shown moment, and its version.
-func (f *Playback) find(id string) (r *track, version int, err error) {
-	if r = f.byID[id]; r != nil {
-		version = r.version(f.playhead.n)
+func (pb *Playback) find(id string) (r *track, version int, err error) {
+	if r = pb.byID[id]; r != nil {
+		version = r.version(pb.playhead.n)
 	}
-	if version > 0 || r != nil && f.playhead.n == 0 && r.index == 0 {
+	if version > 0 || r != nil && pb.playhead.n == 0 && r.index == 0 {
 		return r, version, nil
 	}
 	return nil, 0, fmt.Errorf("execution %s: it has not begun at this moment", id)
 }
 
 // Execution returns an execution without its history.
-func (f *Playback) Execution(_ context.Context, id string) (tui.Execution, error) {
-	f.lock()
-	defer f.mu.Unlock()
-	r, version, err := f.find(id)
+func (pb *Playback) Execution(_ context.Context, id string) (tui.Execution, error) {
+	pb.lock()
+	defer pb.mu.Unlock()
+	r, version, err := pb.find(id)
 	if err != nil {
 		return tui.Execution{}, err
 	}
-	out := tui.Execution{Row: f.executionRow(r), Version: int64(version)}
+	out := tui.Execution{Row: pb.executionRow(r), Version: int64(version)}
 	if r.doc != nil {
 		out.Document = r.doc.shown
 	}
@@ -47,31 +47,31 @@ func (f *Playback) Execution(_ context.Context, id string) (tui.Execution, error
 		out.Problem = "it has not begun at this moment"
 		return out, nil
 	}
-	f.data(r, version, &out)
-	f.open(r, version, &out)
+	pb.data(r, version, &out)
+	pb.open(r, version, &out)
 	for _, child := range r.children {
-		if len(out.Children) == fewChildren || child.version(f.playhead.n) == 0 {
+		if len(out.Children) == fewChildren || child.version(pb.playhead.n) == 0 {
 			break
 		}
-		out.Children = append(out.Children, f.executionRow(child))
+		out.Children = append(out.Children, pb.executionRow(child))
 	}
 	return out, nil
 }
 
 // Standings returns the open tasks of executions.
-func (f *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, error) {
-	f.lock()
-	defer f.mu.Unlock()
+func (pb *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, error) {
+	pb.lock()
+	defer pb.mu.Unlock()
 	out := make([]tui.Standing, len(ids))
 	for i, id := range ids {
-		r, version, err := f.find(id)
+		r, version, err := pb.find(id)
 		if err != nil || version == 0 {
 			continue
 		}
-		out[i].Note = f.failure(r, version)
+		out[i].Note = pb.failure(r, version)
 		events := make([]event.Event, 0, latestEvents)
 		for _, at := range r.frames[max(0, version-latestEvents):version] {
-			events = append(events, f.shown(f.frames[at].Event))
+			events = append(events, pb.shown(pb.frames[at].Event))
 		}
 		out[i].Open = describe.Open(events)
 	}
@@ -91,10 +91,10 @@ func (l *frameList) failure(r *track, version int) string {
 }
 
 // data adds the input, the output and the facts.
-func (f *Playback) data(r *track, version int, out *tui.Execution) {
-	out.Data = appendData(out.Data, "input", f.redacted(r.started.Input))
+func (pb *Playback) data(r *track, version int, out *tui.Execution) {
+	out.Data = appendData(out.Data, "input", pb.redacted(r.started.Input))
 	var ended event.Ended
-	if at := r.ended(version); at > 0 && f.read(&f.frames[r.frames[at-1]], &ended) {
+	if at := r.ended(version); at > 0 && pb.read(&pb.frames[r.frames[at-1]], &ended) {
 		out.Data = appendData(out.Data, "output", ended.Output)
 		if ended.Error != nil {
 			out.Data = appendData(out.Data, "error", event.Encode(ended.Error))
@@ -106,7 +106,7 @@ func (f *Playback) data(r *track, version int, out *tui.Execution) {
 		document = out.Document.Name
 	}
 	out.Facts = facts(
-		[2]string{"tenant", f.opts.Tenant},
+		[2]string{"tenant", pb.opts.Tenant},
 		[2]string{"document", document},
 		[2]string{"began", instant(r.begun.Time)},
 		[2]string{"ended", instant(out.Until)},
@@ -117,19 +117,19 @@ func (f *Playback) data(r *track, version int, out *tui.Execution) {
 }
 
 // open adds the pending timers and what the execution waits for.
-func (f *Playback) open(r *track, version int, out *tui.Execution) {
-	for _, t := range f.stage.pending() {
+func (pb *Playback) open(r *track, version int, out *tui.Execution) {
+	for _, t := range pb.stage.pending() {
 		if t.track == r {
-			out.Timers = append(out.Timers, f.timerRow(t))
+			out.Timers = append(out.Timers, pb.timerRow(t))
 		}
 	}
 	switch {
-	case f.differs.execution == r.id && f.playhead.n == len(f.frames):
-		out.Problem = f.differs.text
+	case pb.differs.execution == r.id && pb.playhead.n == len(pb.frames):
+		out.Problem = pb.differs.text
 	case r.problem != "" && version >= r.problemFrom:
 		out.Problem = "its state is unknown from here on: " + r.problem
 	}
-	s := f.state(r, version)
+	s := pb.state(r, version)
 	if s == nil {
 		return
 	}
@@ -138,10 +138,10 @@ func (f *Playback) open(r *track, version int, out *tui.Execution) {
 		out.Waits = []string{"the decision about event " + strconv.Itoa(version) + " is incomplete"}
 	case !s.Status.Ended():
 		for _, wait := range s.Awaits() {
-			out.Waits = append(out.Waits, string(f.redacted([]byte(wait))))
+			out.Waits = append(out.Waits, string(pb.redacted([]byte(wait))))
 		}
 	}
-	out.Data = appendData(out.Data, "context", f.redacted(contextOf(s)))
+	out.Data = appendData(out.Data, "context", pb.redacted(contextOf(s)))
 }
 
 // contextOf returns $context, nil if there is none.
@@ -190,10 +190,10 @@ func problemText(p *event.Problem, doc *tui.Document) string {
 const historyPage = 500
 
 // History returns the first events of an execution after a version.
-func (f *Playback) History(_ context.Context, id string, after int64) ([]tui.Event, error) {
-	f.lock()
-	defer f.mu.Unlock()
-	r, version, err := f.find(id)
+func (pb *Playback) History(_ context.Context, id string, after int64) ([]tui.Event, error) {
+	pb.lock()
+	defer pb.mu.Unlock()
+	r, version, err := pb.find(id)
 	if err != nil {
 		return nil, err
 	}
@@ -201,21 +201,21 @@ func (f *Playback) History(_ context.Context, id string, after int64) ([]tui.Eve
 	frames := r.frames[from:min(from+historyPage, int64(version))]
 	out := make([]tui.Event, 0, len(frames))
 	for i, at := range frames {
-		out = append(out, describe.Event(from+int64(i)+1, f.shown(f.frames[at].Event)))
+		out = append(out, describe.Event(from+int64(i)+1, pb.shown(pb.frames[at].Event)))
 	}
 	return out, nil
 }
 
 // Data returns the JSON data of an event in a history.
-func (f *Playback) Data(_ context.Context, id string, version int64) (string, error) {
-	f.lock()
-	defer f.mu.Unlock()
-	r, last, err := f.find(id)
+func (pb *Playback) Data(_ context.Context, id string, version int64) (string, error) {
+	pb.lock()
+	defer pb.mu.Unlock()
+	r, last, err := pb.find(id)
 	if err != nil {
 		return "", err
 	}
 	if version < 1 || version > int64(last) {
 		return "", fmt.Errorf("event %d of execution %s has not happened at this moment", version, id)
 	}
-	return string(f.redacted(f.frames[r.frames[version-1]].Data)), nil
+	return string(pb.redacted(pb.frames[r.frames[version-1]].Data)), nil
 }

@@ -65,28 +65,28 @@ type span struct {
 }
 
 // add appends an event.
-func (f *Playback) add(e event.Event) {
+func (pb *Playback) add(e event.Event) {
 	fr := frame{Event: e, at: e.Time}
-	if n := len(f.frames); n > 0 {
-		fr.tally = f.frames[n-1].tally
-		if last := f.frames[n-1].at; fr.at.Before(last) {
+	if n := len(pb.frames); n > 0 {
+		fr.tally = pb.frames[n-1].tally
+		if last := pb.frames[n-1].at; fr.at.Before(last) {
 			fr.at = last
 		}
-	} else if fr.at.Before(f.opts.Start) {
-		fr.at = f.opts.Start
+	} else if fr.at.Before(pb.opts.Start) {
+		fr.at = pb.opts.Start
 	}
-	fr.track = f.trackOf(e)
-	at := len(f.frames)
-	f.count(&fr, fr.track.take(at, e))
+	fr.track = pb.trackOf(e)
+	at := len(pb.frames)
+	pb.count(&fr, fr.track.take(at, e))
 	fr.version = len(fr.track.frames)
-	f.begin(&fr, at)
-	f.end(&fr, at)
-	f.index(fr, at)
+	pb.begin(&fr, at)
+	pb.end(&fr, at)
+	pb.index(fr, at)
 	// An event before the shown moment counts as played.
-	late := f.playhead.n == at && fr.at.Before(f.playhead.at)
-	f.frames = append(f.frames, fr)
+	late := pb.playhead.n == at && fr.at.Before(pb.playhead.at)
+	pb.frames = append(pb.frames, fr)
 	if late {
-		f.playhead.n++
+		pb.playhead.n++
 	}
 }
 

@@ -18,37 +18,37 @@ const (
 )
 
 // Page returns a part of a table.
-func (f *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
-	f.lock()
-	defer f.mu.Unlock()
+func (pb *Playback) Page(_ context.Context, q tui.Query) (tui.Page, error) {
+	pb.lock()
+	defer pb.mu.Unlock()
 	if q.Limit <= 0 {
 		q.Limit = usualRows
 	}
 	switch q.Table {
 	case tui.Executions:
-		return f.executions(q)
+		return pb.executions(q)
 	case tui.Timers:
-		return f.timers(q)
+		return pb.timers(q)
 	case tui.DeadLetters:
-		n, _ := slices.BinarySearch(f.dead, f.playhead.n)
-		return backwards(q, n, func(at int) tui.Row { return f.deadLetterRow(f.dead[at]) })
+		n, _ := slices.BinarySearch(pb.dead, pb.playhead.n)
+		return backwards(q, n, func(at int) tui.Row { return pb.deadLetterRow(pb.dead[at]) })
 	case tui.Events:
-		return backwards(q, f.playhead.n, f.eventRow)
+		return backwards(q, pb.playhead.n, pb.eventRow)
 	default:
 		return tui.Page{}, fmt.Errorf("there is no table %d", q.Table)
 	}
 }
 
 // executions returns executions, latest first.
-func (f *Playback) executions(q tui.Query) (tui.Page, error) {
-	n, _ := slices.BinarySearchFunc(f.tracks, f.playhead.n, func(r *track, n int) int { return cmp.Compare(r.frames[0], n) })
-	return backwards(q, n, func(at int) tui.Row { return f.executionRow(f.tracks[at]) })
+func (pb *Playback) executions(q tui.Query) (tui.Page, error) {
+	n, _ := slices.BinarySearchFunc(pb.tracks, pb.playhead.n, func(r *track, n int) int { return cmp.Compare(r.frames[0], n) })
+	return backwards(q, n, func(at int) tui.Row { return pb.executionRow(pb.tracks[at]) })
 }
 
 // timers returns timers, the next one first.
-func (f *Playback) timers(q tui.Query) (tui.Page, error) {
+func (pb *Playback) timers(q tui.Query) (tui.Page, error) {
 	var page tui.Page
-	all := f.stage.pending()
+	all := pb.stage.pending()
 	from := 0
 	switch {
 	case q.After == "" && q.Back:
@@ -69,7 +69,7 @@ func (f *Playback) timers(q tui.Query) (tui.Page, error) {
 			return cmp.Or(cmp.Compare(t.timer.Due().UnixNano(), nanos), cmp.Compare(t.from, frame), itself)
 		})
 	}
-	return filled(q, from, len(all), func(i int) tui.Row { return f.timerRow(all[i]) }), nil
+	return filled(q, from, len(all), func(i int) tui.Row { return pb.timerRow(all[i]) }), nil
 }
 
 // backwards returns numbered rows, the last one first.

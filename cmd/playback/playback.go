@@ -83,21 +83,21 @@ func New(opts Options) *Playback {
 }
 
 // Append adds events in order.
-func (f *Playback) Append(events []event.Event) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.added = f.opts.Now()
+func (pb *Playback) Append(events []event.Event) {
+	pb.mu.Lock()
+	defer pb.mu.Unlock()
+	pb.added = pb.opts.Now()
 	for _, e := range events {
-		f.add(e)
+		pb.add(e)
 	}
 }
 
 // End marks the playback as complete, with notes about how it ended.
-func (f *Playback) End(notes ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.over = true
-	f.notes = append(f.notes, notes...)
+func (pb *Playback) End(notes ...string) {
+	pb.mu.Lock()
+	defer pb.mu.Unlock()
+	pb.over = true
+	pb.notes = append(pb.notes, notes...)
 }
 
 // difference describes where a replay differs, which ends the playback.
@@ -105,10 +105,10 @@ type difference struct{ execution, text string }
 
 // Differs sets the text shown for an execution at the end of the playback, where its replay
 // differs.
-func (f *Playback) Differs(execution, text string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.differs = difference{execution, text}
+func (pb *Playback) Differs(execution, text string) {
+	pb.mu.Lock()
+	defer pb.mu.Unlock()
+	pb.differs = difference{execution, text}
 }
 
 // document returns a prepared definition.
@@ -123,24 +123,24 @@ func (l *frameList) document(def *dsl.Definition) *document {
 
 // edge returns the time up to which events are known: that of the last event or, while the
 // run is in progress, the current time of its clock.
-func (f *Playback) edge(now time.Time) time.Time {
-	end := f.opts.Start
-	if n := len(f.frames); n > 0 {
-		end = f.frames[n-1].at
+func (pb *Playback) edge(now time.Time) time.Time {
+	end := pb.opts.Start
+	if n := len(pb.frames); n > 0 {
+		end = pb.frames[n-1].at
 	}
-	if f.over {
+	if pb.over {
 		return end
 	}
-	pace := f.opts.Pace
+	pace := pb.opts.Pace
 	if pace == 0 {
 		pace = 1 // pending calls take real time
 	}
-	return end.Add(scaled(now.Sub(f.added), pace))
+	return end.Add(scaled(now.Sub(pb.added), pace))
 }
 
 // until returns the number of frames up to a moment.
-func (f *Playback) until(at time.Time) int {
-	n, _ := slices.BinarySearchFunc(f.frames, at, func(fr frame, at time.Time) int {
+func (pb *Playback) until(at time.Time) int {
+	n, _ := slices.BinarySearchFunc(pb.frames, at, func(fr frame, at time.Time) int {
 		if fr.at.After(at) {
 			return 1
 		}

@@ -41,28 +41,28 @@ const (
 )
 
 // play advances the playhead to the current time.
-func (f *Playback) play(now time.Time) {
-	p := &f.playhead
+func (pb *Playback) play(now time.Time) {
+	p := &pb.playhead
 	left := now.Sub(p.real)
 	p.real = now
 	if p.paused {
 		return
 	}
 	for left > 0 && !p.paused {
-		left = f.step(left, now)
+		left = pb.step(left, now)
 	}
-	p.sample(f, now)
+	p.sample(pb, now)
 }
 
 // step advances the playhead at most to the next event and returns the remaining time.
-func (f *Playback) step(left time.Duration, now time.Time) time.Duration {
-	p := &f.playhead
-	if p.n == len(f.frames) {
-		return f.wait(left, now)
+func (pb *Playback) step(left time.Duration, now time.Time) time.Duration {
+	p := &pb.playhead
+	if p.n == len(pb.frames) {
+		return pb.wait(left, now)
 	}
-	next := f.frames[p.n].at
+	next := pb.frames[p.n].at
 	if !next.After(p.at) {
-		return f.next(left)
+		return pb.next(left)
 	}
 	need := scaled(next.Sub(p.at), 1/p.speed)
 	if p.idle+need > patience && need > 2*lead {
@@ -85,10 +85,10 @@ func (f *Playback) step(left time.Duration, now time.Time) time.Duration {
 }
 
 // wait advances the playhead after the last event, up to the edge.
-func (f *Playback) wait(left time.Duration, now time.Time) time.Duration {
-	p := &f.playhead
-	edge := f.edge(now)
-	if f.over && !p.at.Before(edge) {
+func (pb *Playback) wait(left time.Duration, now time.Time) time.Duration {
+	p := &pb.playhead
+	edge := pb.edge(now)
+	if pb.over && !p.at.Before(edge) {
 		p.at, p.paused = edge, true
 		return 0
 	}
@@ -106,9 +106,9 @@ func (p *playhead) pass(d time.Duration) {
 }
 
 // next shows the next of several simultaneous events.
-func (f *Playback) next(left time.Duration) time.Duration {
-	p := &f.playhead
-	wait := f.stepTime() - p.pause
+func (pb *Playback) next(left time.Duration) time.Duration {
+	p := &pb.playhead
+	wait := pb.stepTime() - p.pause
 	if wait > left {
 		p.pause += left
 		return 0
@@ -119,12 +119,12 @@ func (f *Playback) next(left time.Duration) time.Duration {
 }
 
 // stepTime returns the real time between the events of the shown moment.
-func (f *Playback) stepTime() time.Duration {
-	p := &f.playhead
-	if f.opts.Pace > 0 {
+func (pb *Playback) stepTime() time.Duration {
+	p := &pb.playhead
+	if pb.opts.Pace > 0 {
 		return 0 // keep up with the run in progress
 	}
-	if end := f.until(p.at); end != p.together {
+	if end := pb.until(p.at); end != p.together {
 		many := end - p.n + 1
 		p.together, p.step = end, scaled(min(between, togetherTime/time.Duration(many)), 1/p.speed)
 	}
@@ -141,14 +141,14 @@ func (p *playhead) sample(f *Playback, now time.Time) {
 }
 
 // rates returns the events and fired timers per second of real time.
-func (f *Playback) rates(now time.Time) (events, fires float64) {
-	p := &f.playhead
+func (pb *Playback) rates(now time.Time) (events, fires float64) {
+	p := &pb.playhead
 	if p.paused || len(p.samples) == 0 {
 		return 0, 0
 	}
 	first := p.samples[0]
 	seconds := max(now.Sub(first.real), time.Second).Seconds()
-	return float64(p.n-first.n) / seconds, float64(int(f.tally(p.n).fired)-first.fires) / seconds
+	return float64(p.n-first.n) / seconds, float64(int(pb.tally(p.n).fired)-first.fires) / seconds
 }
 
 // tally returns the counts after n frames.

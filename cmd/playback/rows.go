@@ -33,27 +33,27 @@ func (l *frameList) read(fr *frame, into any) bool {
 // byMoment orders timers by due time.
 func byMoment(t *span, at time.Time) int { return t.timer.Due().Compare(at) }
 
-func (f *Playback) executionRow(r *track) tui.Row {
-	version := r.version(f.playhead.n)
+func (pb *Playback) executionRow(r *track) tui.Row {
+	version := r.version(pb.playhead.n)
 	row := tui.Row{
 		ID: r.id, State: r.states[max(version, 1)-1], Workflow: r.workflow(),
 		Execution: r.started.Parent, Task: r.started.ParentTask, At: r.begun.Time, Count: int64(version),
 	}
 	if ended := r.ended(version); ended > 0 {
-		row.Until = f.frames[r.frames[ended-1]].at
+		row.Until = pb.frames[r.frames[ended-1]].at
 	}
 	return row
 }
 
 // workflow returns the name of the workflow.
-func (r *track) workflow() string {
-	if r.begun.Workflow != "" || r.started.Name == "" {
-		return r.begun.Workflow
+func (t *track) workflow() string {
+	if t.begun.Workflow != "" || t.started.Name == "" {
+		return t.begun.Workflow
 	}
-	return r.started.Namespace + "." + r.started.Name
+	return t.started.Namespace + "." + t.started.Name
 }
 
-func (f *Playback) timerRow(s *span) tui.Row {
+func (pb *Playback) timerRow(s *span) tui.Row {
 	kind := s.timer.Kind
 	if kind == "" {
 		kind = event.WaitTimer
@@ -63,7 +63,7 @@ func (f *Playback) timerRow(s *span) tui.Row {
 		State: tui.Waiting, Kind: string(kind), Workflow: s.track.workflow(), Execution: s.track.id,
 		Task: s.timer.TaskID, Note: s.timer.Key, At: s.timer.Due().UTC(),
 	}
-	if row.At.Before(f.playhead.at) {
+	if row.At.Before(pb.playhead.at) {
 		row.State = tui.Overdue
 	}
 	return row

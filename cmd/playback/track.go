@@ -103,25 +103,25 @@ func (l *frameList) definition(r *track) *dsl.Definition {
 }
 
 // take adds an event and returns the previous state of the execution.
-func (r *track) take(frame int, e event.Event) (was tui.State) {
+func (t *track) take(frame int, e event.Event) (was tui.State) {
 	before := 0
-	if n := len(r.states); n > 0 {
-		was, before = r.states[n-1], r.decided[n-1]
+	if n := len(t.states); n > 0 {
+		was, before = t.states[n-1], t.decided[n-1]
 	}
-	r.frames = append(r.frames, frame)
-	version := len(r.frames)
+	t.frames = append(t.frames, frame)
+	version := len(t.frames)
 	switch e.Type {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		r.ends = append(r.ends, version)
+		t.ends = append(t.ends, version)
 	default:
 	}
 	state := stateBy(was, e.Type)
-	r.decide(e)
-	if r.head != nil && r.head.Version == int64(version) {
-		state, before = tui.State(r.head.Status), version
-		r.save(version)
+	t.decide(e)
+	if t.head != nil && t.head.Version == int64(version) {
+		state, before = tui.State(t.head.Status), version
+		t.save(version)
 	}
-	r.states, r.decided = append(r.states, state), append(r.decided, before)
+	t.states, t.decided = append(t.states, state), append(t.decided, before)
 	return was
 }
 
@@ -147,12 +147,12 @@ func stateBy(was tui.State, typ event.Type) tui.State {
 }
 
 // decide replays an event. After a failure it replays no further events.
-func (r *track) decide(e event.Event) {
-	if r.head == nil {
+func (t *track) decide(e event.Event) {
+	if t.head == nil {
 		return
 	}
-	if err := replay(r.head, r.doc.env, []event.Event{e}); err != nil {
-		r.head, r.problem, r.problemFrom = nil, err.Error(), len(r.frames)
+	if err := replay(t.head, t.doc.env, []event.Event{e}); err != nil {
+		t.head, t.problem, t.problemFrom = nil, err.Error(), len(t.frames)
 	}
 }
 
@@ -167,21 +167,21 @@ func replay(s *decide.State, env *decide.Env, events []event.Event) (err error) 
 }
 
 // save saves a checkpoint at intervals.
-func (r *track) save(version int) {
-	if version < r.nextCheckpoint {
+func (t *track) save(version int) {
+	if version < t.nextCheckpoint {
 		return
 	}
-	text, err := r.head.Snapshot()
+	text, err := t.head.Snapshot()
 	if err != nil {
 		return
 	}
-	r.checkpoints = append(r.checkpoints, checkpoint{version, text})
-	r.nextCheckpoint = version + max(checkpointEvery, len(text)/checkpointBytes)
+	t.checkpoints = append(t.checkpoints, checkpoint{version, text})
+	t.nextCheckpoint = version + max(checkpointEvery, len(text)/checkpointBytes)
 }
 
 // version returns the number of events of the execution among the first frames.
-func (r *track) version(frames int) int {
-	n, _ := slices.BinarySearch(r.frames, frames)
+func (t *track) version(frames int) int {
+	n, _ := slices.BinarySearch(t.frames, frames)
 	return n
 }
 
@@ -209,8 +209,8 @@ func (l *frameList) state(r *track, version int) *decide.State {
 
 // lastCheckpoint returns the index of the last checkpoint up to a version, -1 if there is
 // none.
-func (r *track) lastCheckpoint(version int) int {
-	n, exact := slices.BinarySearchFunc(r.checkpoints, version, func(c checkpoint, v int) int { return c.version - v })
+func (t *track) lastCheckpoint(version int) int {
+	n, exact := slices.BinarySearchFunc(t.checkpoints, version, func(c checkpoint, v int) int { return c.version - v })
 	if exact {
 		return n
 	}
@@ -218,35 +218,35 @@ func (r *track) lastCheckpoint(version int) int {
 }
 
 // nearer reports whether a checkpoint is nearer to a version than the cursor.
-func (r *track) nearer(version int) bool {
-	i := r.lastCheckpoint(version)
-	return i >= 0 && r.checkpoints[i].version > r.at
+func (t *track) nearer(version int) bool {
+	i := t.lastCheckpoint(version)
+	return i >= 0 && t.checkpoints[i].version > t.at
 }
 
 // rewind sets the cursor to the last checkpoint up to a version.
-func (r *track) rewind(version int) {
-	r.cursor, r.at = decide.New(), 0
-	i := r.lastCheckpoint(version)
+func (t *track) rewind(version int) {
+	t.cursor, t.at = decide.New(), 0
+	i := t.lastCheckpoint(version)
 	if i < 0 {
 		return
 	}
-	if s, err := decide.Restore(r.doc.env, r.checkpoints[i].text); err == nil {
-		r.cursor, r.at = s, r.checkpoints[i].version
+	if s, err := decide.Restore(t.doc.env, t.checkpoints[i].text); err == nil {
+		t.cursor, t.at = s, t.checkpoints[i].version
 	}
 }
 
 // ended returns the version, up to a given one, that ended the execution; 0 if there is
 // none.
-func (r *track) ended(version int) int {
-	if version == 0 || !r.states[version-1].Ended() {
+func (t *track) ended(version int) int {
+	if version == 0 || !t.states[version-1].Ended() {
 		return 0
 	}
-	n, exact := slices.BinarySearch(r.ends, version)
+	n, exact := slices.BinarySearch(t.ends, version)
 	switch {
 	case exact:
 		return version
 	case n > 0:
-		return r.ends[n-1]
+		return t.ends[n-1]
 	default:
 		return 0
 	}

@@ -74,8 +74,8 @@ func shorter(path string) string {
 }
 
 // turn returns the iteration of a run within its parent, "" if there is only one.
-func (x *run) turn() string {
-	rest := behind(x.parent.task.Iteration, x.task.Iteration)
+func (r *run) turn() string {
+	rest := behind(r.parent.task.Iteration, r.task.Iteration)
 	for strings.HasPrefix(rest, "r0.") { // enclosing lists that were not repeated
 		rest = rest[len("r0."):]
 	}
@@ -83,8 +83,8 @@ func (x *run) turn() string {
 }
 
 // retry returns the attempt of the parent to which a run belongs.
-func (x *run) retry() string {
-	rest := behind(x.parent.task.Attempt, x.task.Attempt)
+func (r *run) retry() string {
+	rest := behind(r.parent.task.Attempt, r.task.Attempt)
 	for strings.HasPrefix(rest, "0.") { // enclosing tries that were not retried
 		rest = rest[len("0."):]
 	}

@@ -136,31 +136,31 @@ func (c *charted) stamps() []axis.Stamp {
 }
 
 // moments calls add with the moments of a run.
-func (x *run) moments(add func(stamp)) {
-	add(x.began)
-	add(x.ended)
-	for _, call := range x.calls {
+func (r *run) moments(add func(stamp)) {
+	add(r.began)
+	add(r.ended)
+	for _, call := range r.calls {
 		add(call.from)
-		add(call.end(x))
+		add(call.end(r))
 	}
-	for _, t := range x.timers {
+	for _, t := range r.timers {
 		if t.kind != event.TimeoutTimer {
 			add(t.from)
 			add(t.to)
 		}
 	}
-	for _, m := range x.marks {
+	for _, m := range r.marks {
 		add(m.at)
 	}
 }
 
 // all returns the runs of a row.
-func (x *row) all() []*run {
+func (r *row) all() []*run {
 	switch {
-	case x.run != nil:
-		return []*run{x.run}
-	case x.left:
-		return []*run{x.runs[0], x.runs[len(x.runs)-1]}
+	case r.run != nil:
+		return []*run{r.run}
+	case r.left:
+		return []*run{r.runs[0], r.runs[len(r.runs)-1]}
 	default:
 		return nil
 	}
@@ -217,11 +217,11 @@ func kindClass(x *run) string {
 }
 
 // link returns the key that relates the row, the source line and the node of a task.
-func (x *run) link() string {
-	if x.doc == nil {
+func (r *run) link() string {
+	if r.doc == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d:%s", x.doc.index, x.task.Ref)
+	return fmt.Sprintf("%d:%s", r.doc.index, r.task.Ref)
 }
 
 // group builds a row that represents several runs.

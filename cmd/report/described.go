@@ -37,23 +37,23 @@ func described(e event.Event, x *run) string {
 const longestDescription = 140
 
 // ending describes the result of a run.
-func (x *run) ending() string {
-	if x == nil {
+func (r *run) ending() string {
+	if r == nil {
 		return "ends"
 	}
 	switch {
-	case x.problem != nil:
-		return short("fails: "+x.problem.Error(), longestDescription)
-	case x.status == stateCancelled && x.words != "":
-		return short("is cancelled: "+x.words, longestDescription)
-	case x.status == stateSkipped || x.status == stateCancelled:
-		return "is " + string(x.status)
-	case x.status == stateOpen:
+	case r.problem != nil:
+		return short("fails: "+r.problem.Error(), longestDescription)
+	case r.status == stateCancelled && r.words != "":
+		return short("is cancelled: "+r.words, longestDescription)
+	case r.status == stateSkipped || r.status == stateCancelled:
+		return "is " + string(r.status)
+	case r.status == stateOpen:
 		return "has not ended"
-	case x.then != "":
-		return "continues with " + x.then
-	case x.output != nil:
-		return short("ends with "+x.output.text, longestDescription)
+	case r.then != "":
+		return "continues with " + r.then
+	case r.output != nil:
+		return short("ends with "+r.output.text, longestDescription)
 	default:
 		return "ends"
 	}

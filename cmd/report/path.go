@@ -258,8 +258,8 @@ func (p *path) attempts(x *run) {
 }
 
 // lastFailed reports whether the run inside a try that ended last has failed.
-func (x *run) lastFailed() bool {
-	for _, child := range slices.Backward(x.children) {
+func (r *run) lastFailed() bool {
+	for _, child := range slices.Backward(r.children) {
 		if !child.open {
 			return child.status == stateFailed
 		}

@@ -58,19 +58,19 @@ func (c *charting) rowOf(x *run) *row {
 }
 
 // title returns the name of a run with its iteration.
-func (x *run) title() string {
-	if x.parent == nil && x.kind != "workflow" {
-		return x.task.String()
+func (r *run) title() string {
+	if r.parent == nil && r.kind != "workflow" {
+		return r.task.String()
 	}
-	return x.name + x.index()
+	return r.name + r.index()
 }
 
 // index returns the iteration of a run in brackets, "" if there is only one.
-func (x *run) index() string {
-	if x.parent == nil || x.task.Ref == "" {
+func (r *run) index() string {
+	if r.parent == nil || r.task.Ref == "" {
 		return ""
 	}
-	if turn := x.turn(); turn != "" {
+	if turn := r.turn(); turn != "" {
 		return "[" + turn + "]"
 	}
 	return ""
@@ -109,8 +109,8 @@ func (c *charting) chosen(children []*run) []piece {
 }
 
 // wrong reports whether a run or a run inside it failed.
-func (x *run) wrong() bool {
-	return x.status == stateFailed || slices.ContainsFunc(x.children, (*run).wrong)
+func (r *run) wrong() bool {
+	return r.status == stateFailed || slices.ContainsFunc(r.children, (*run).wrong)
 }
 
 // grouped returns the rows of pieces. The runs of one iteration or attempt share a row.
@@ -146,14 +146,14 @@ func (c *charting) grouped(x *run, pieces []piece) []*row {
 
 // several reports whether the runs inside x belong to iterations of more than one task or
 // to several attempts.
-func (x *run) several() bool {
+func (r *run) several() bool {
 	groups, tasks := map[string]bool{}, map[string]bool{}
-	for _, child := range x.children {
+	for _, child := range r.children {
 		groups[child.group()] = true
 		tasks[child.task.Ref] = true
 	}
 	delete(groups, "")
-	switch x.kind {
+	switch r.kind {
 	case "try":
 		return len(groups) > 1
 	case "for", "listen":
@@ -164,18 +164,18 @@ func (x *run) several() bool {
 }
 
 // group names the iteration or attempt to which a run belongs.
-func (x *run) group() string {
-	if x.parent == nil || x.task.Ref == "" {
+func (r *run) group() string {
+	if r.parent == nil || r.task.Ref == "" {
 		return ""
 	}
-	switch x.parent.kind {
+	switch r.parent.kind {
 	case "for", "listen":
-		return "[" + firstOf(x.turn()) + "]"
+		return "[" + firstOf(r.turn()) + "]"
 	case "try":
-		if caught(x.parent.task.Ref, x.task.Ref) {
+		if caught(r.parent.task.Ref, r.task.Ref) {
 			return "catch"
 		}
-		return cmp.Or(history.Attempt(x.retry()), "attempt 1")
+		return cmp.Or(history.Attempt(r.retry()), "attempt 1")
 	default:
 		return ""
 	}
@@ -266,16 +266,16 @@ func (c *charting) foldAt(depth int, may func(*row) bool) int {
 }
 
 // fine reports whether nothing failed in a row.
-func (x *row) fine() bool {
-	return (x.run == nil || !x.run.wrong()) && !slices.ContainsFunc(x.runs, (*run).wrong)
+func (r *row) fine() bool {
+	return (r.run == nil || !r.run.wrong()) && !slices.ContainsFunc(r.runs, (*run).wrong)
 }
 
 func (*row) any() bool { return true }
 
 // shown returns the number of visible rows inside a row.
-func (x *row) shown() int {
+func (r *row) shown() int {
 	n := 0
-	for _, inner := range x.inside {
+	for _, inner := range r.inside {
 		n++
 		if !inner.folded {
 			n += inner.shown()

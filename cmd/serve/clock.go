@@ -72,8 +72,8 @@ code 7).`,
 	return c
 }
 
-func (k *clockCommand) verb(ctx context.Context, verb string) error {
-	r, err := k.target.Connect(ctx)
+func (c *clockCommand) verb(ctx context.Context, verb string) error {
+	r, err := c.target.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,14 +82,14 @@ func (k *clockCommand) verb(ctx context.Context, verb string) error {
 	if err := actions.AskClock(ctx, r.Redis, &now, strings.ToUpper(verb)); err != nil {
 		return clockCode(err)
 	}
-	if k.format.String() != "text" {
-		return cli.WriteValue(k.sh.Out, k.format.String(), now)
+	if c.format.String() != "text" {
+		return cli.WriteValue(c.sh.Out, c.format.String(), now)
 	}
 	state := string(now.Mode)
 	if now.Paused {
 		state += ", paused"
 	}
-	fmt.Fprintf(k.sh.Out, "%s (%s)\n", now.Now.Format(time.RFC3339Nano), state)
+	fmt.Fprintf(c.sh.Out, "%s (%s)\n", now.Now.Format(time.RFC3339Nano), state)
 	return nil
 }
 
@@ -105,12 +105,12 @@ func clockCode(err error) error {
 	}
 }
 
-func (k *clockCommand) advance(ctx context.Context, text string) error {
+func (c *clockCommand) advance(ctx context.Context, text string) error {
 	d, err := actions.Span(text)
 	if err != nil {
 		return cli.Misusef("%v (or 3d, 1w, 2d12h)", err)
 	}
-	r, err := k.target.Connect(ctx)
+	r, err := c.target.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,10 +123,10 @@ func (k *clockCommand) advance(ctx context.Context, text string) error {
 	if err != nil {
 		return clockCode(err)
 	}
-	if k.format.String() != "text" {
-		err = cli.WriteValue(k.sh.Out, k.format.String(), move)
+	if c.format.String() != "text" {
+		err = cli.WriteValue(c.sh.Out, c.format.String(), move)
 	} else {
-		k.print(move)
+		c.print(move)
 	}
 	if err == nil && !move.Done {
 		left := history.Duration(move.Target.Sub(move.Now))
@@ -137,18 +137,18 @@ func (k *clockCommand) advance(ctx context.Context, text string) error {
 }
 
 // print prints how far the clock moved and which timers fired.
-func (k *clockCommand) print(move dev.Move) {
+func (c *clockCommand) print(move dev.Move) {
 	const most = 20
 	for i, t := range move.Timers {
 		if i == most {
 			break
 		}
 		who := t.Execution + " " + t.TaskID
-		fmt.Fprintf(k.sh.Out, "%s  %s of %s\n", t.Due().UTC().Format(time.RFC3339Nano), cli.Printable(string(t.Kind)), cli.Printable(who))
+		fmt.Fprintf(c.sh.Out, "%s  %s of %s\n", t.Due().UTC().Format(time.RFC3339Nano), cli.Printable(string(t.Kind)), cli.Printable(who))
 	}
 	if more := move.Fired - min(most, len(move.Timers)); more > 0 {
-		fmt.Fprintf(k.sh.Out, "and %s more\n", history.Number(more))
+		fmt.Fprintf(c.sh.Out, "and %s more\n", history.Number(more))
 	}
 	timers := history.Count(move.Fired, "timer")
-	fmt.Fprintf(k.sh.Out, "%s, %s later: %s fired\n", move.Now.Format(time.RFC3339Nano), history.Duration(move.Now.Sub(move.From)), timers)
+	fmt.Fprintf(c.sh.Out, "%s, %s later: %s fired\n", move.Now.Format(time.RFC3339Nano), history.Duration(move.Now.Sub(move.From)), timers)
 }

@@ -118,9 +118,9 @@ type stuckFinder struct {
 }
 
 // inside examines the children of a task.
-func (l *stuckFinder) inside(n *Node) (all []string) {
+func (f *stuckFinder) inside(n *Node) (all []string) {
 	for _, child := range n.Children {
-		stuck := l.at(child)
+		stuck := f.at(child)
 		if len(stuck) == 0 && n.Fork != nil && n.task.Fork.Compete {
 			return nil // this branch ends the fork
 		}
@@ -130,39 +130,39 @@ func (l *stuckFinder) inside(n *Node) (all []string) {
 }
 
 // at examines a task and those inside it.
-func (l *stuckFinder) at(n *Node) []string {
-	if slices.ContainsFunc(n.Timers, func(t event.Timer) bool { return t.Kind == event.TimeoutTimer && l.has.Timer(t) }) {
+func (f *stuckFinder) at(n *Node) []string {
+	if slices.ContainsFunc(n.Timers, func(t event.Timer) bool { return t.Kind == event.TimeoutTimer && f.has.Timer(t) }) {
 		return nil
 	}
 	var own []string
-	if why := l.waits(n); why != "" {
+	if why := f.waits(n); why != "" {
 		own = append(own, n.id+" "+why)
 	}
-	return append(own, l.inside(n)...)
+	return append(own, f.inside(n)...)
 }
 
 // waits describes what the task itself waits for in vain; "" if there is nothing.
-func (l *stuckFinder) waits(n *Node) string {
+func (f *stuckFinder) waits(n *Node) string {
 	for _, t := range n.Timers {
-		if t.Kind == event.TimeoutTimer || l.has.Timer(t) {
+		if t.Kind == event.TimeoutTimer || f.has.Timer(t) {
 			continue
 		}
 		what := "waits for its timer"
 		if t.Kind == event.RetryTimer {
 			what = "waits for its retry"
 		}
-		if by := l.CancelledBy(t); by != "" {
+		if by := f.CancelledBy(t); by != "" {
 			return what + ", which " + by + " has cancelled"
 		}
 		return what + ", which is not set"
 	}
-	if missing := slices.DeleteFunc(l.listens(l.env, n), l.has.Listed); len(missing) > 0 {
+	if missing := slices.DeleteFunc(f.listens(f.env, n), f.has.Listed); len(missing) > 0 {
 		return "listens for " + events(missing) + ", but is not subscribed"
 	}
 	switch {
-	case n.Child != "" && !l.has.Child(n.Child):
+	case n.Child != "" && !f.has.Child(n.Child):
 		return "waits for execution " + n.Child + ", which does not continue"
-	case !l.has.Performed && n.requested():
+	case !f.has.Performed && n.requested():
 		return "was requested, but no executor has it"
 	case n.task.Kind == dsl.Wait && len(n.Timers) == 0:
 		return "waits without a timer"

@@ -38,69 +38,69 @@ func parse(workflow string, text []byte) (*dsl.Definition, error) {
 }
 
 // Redact returns a text with asterisks instead of secrets.
-func (l *Cache) Redact(text string) string { return l.opts.Redactor.Redact(text) }
+func (c *Cache) Redact(text string) string { return c.opts.Redactor.Redact(text) }
 
 // capacity is how many parsed definitions are kept.
 const capacity = 1000
 
 // Register stores a document under its name and version, and returns its hash.
-func (l *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition) (hash string, err error) {
-	hash, err = l.store.Define(ctx, tenant, def.ID(), def.Document.Version, string(def.Source))
+func (c *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition) (hash string, err error) {
+	hash, err = c.store.Define(ctx, tenant, def.ID(), def.Document.Version, string(def.Source))
 	if err != nil {
 		return "", fmt.Errorf("register workflow %s: %w", def.ID(), err)
 	}
-	l.keep(hash, decide.NewEnv(def, l.opts))
+	c.keep(hash, decide.NewEnv(def, c.opts))
 	return hash, nil
 }
 
 // Version returns a definition by its version; "" or "latest" is the newest. The error is
 // store.ErrNotFound if it was never registered.
-func (l *Cache) Version(ctx context.Context, tenant, workflow, version string) (*decide.Env, string, error) {
-	hash, text, err := l.store.Definition(ctx, tenant, workflow, version)
+func (c *Cache) Version(ctx context.Context, tenant, workflow, version string) (*decide.Env, string, error) {
+	hash, text, err := c.store.Definition(ctx, tenant, workflow, version)
 	if err != nil {
 		return nil, "", err
 	}
-	env, err := l.parse(workflow, hash, text)
+	env, err := c.parse(workflow, hash, text)
 	return env, hash, err
 }
 
 // Hash returns a definition by the hash of its text, which executions store.
-func (l *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decide.Env, error) {
-	if env := l.Known(hash); env != nil {
+func (c *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decide.Env, error) {
+	if env := c.Known(hash); env != nil {
 		return env, nil
 	}
-	text, err := l.store.DefinitionBySHA(ctx, tenant, workflow, hash)
+	text, err := c.store.DefinitionBySHA(ctx, tenant, workflow, hash)
 	if err != nil {
 		return nil, err
 	}
-	return l.parse(workflow, hash, text)
+	return c.parse(workflow, hash, text)
 }
 
-func (l *Cache) parse(workflow, hash, text string) (*decide.Env, error) {
-	if env := l.Known(hash); env != nil {
+func (c *Cache) parse(workflow, hash, text string) (*decide.Env, error) {
+	if env := c.Known(hash); env != nil {
 		return env, nil
 	}
-	def, err := l.Parse(workflow, []byte(text))
+	def, err := c.Parse(workflow, []byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("parse registered workflow %s: %w", workflow, err)
 	}
-	env := decide.NewEnv(def, l.opts)
-	l.keep(hash, env)
+	env := decide.NewEnv(def, c.opts)
+	c.keep(hash, env)
 	return env, nil
 }
 
 // Known returns the definition with a hash if it is cached, else nil.
-func (l *Cache) Known(hash string) *decide.Env {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.known[hash]
+func (c *Cache) Known(hash string) *decide.Env {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[hash]
 }
 
-func (l *Cache) keep(hash string, env *decide.Env) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.known) >= capacity {
-		clear(l.known)
+func (c *Cache) keep(hash string, env *decide.Env) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= capacity {
+		clear(c.known)
 	}
-	l.known[hash] = env
+	c.known[hash] = env
 }

@@ -50,10 +50,10 @@ const (
 type Observer func(Activity)
 
 // Report reports an activity to the consumer's observer.
-func (d *Consumer) Report(a Activity) {
-	if d.opts.Observe == nil {
+func (c *Consumer) Report(a Activity) {
+	if c.opts.Observe == nil {
 		return
 	}
-	a.Service, a.Consumer = d.opts.Service, d.opts.Consumer
-	d.opts.Observe(a)
+	a.Service, a.Consumer = c.opts.Service, c.opts.Consumer
+	c.opts.Observe(a)
 }

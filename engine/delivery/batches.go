@@ -13,96 +13,96 @@ import (
 // own. Messages of other types go to Pass. If handle returns an error, so does
 // HandleBatches, and its next call repeats the whole batch: handle may receive messages
 // again that it has already handled.
-func (d *Consumer) HandleBatches(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
-	d.Pass(d.buffer.TakeUnwanted(wanted)...)
+func (c *Consumer) HandleBatches(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
+	c.Pass(c.buffer.TakeUnwanted(wanted)...)
 	for {
-		batch := d.buffer.Next()
+		batch := c.buffer.Next()
 		if len(batch) == 0 {
 			return nil
 		}
-		if err := d.handleBatch(ctx, batch, handle); err != nil {
+		if err := c.handleBatch(ctx, batch, handle); err != nil {
 			return err
 		}
-		d.buffer.Shift(len(batch))
+		c.buffer.Shift(len(batch))
 	}
 }
 
-func (d *Consumer) handleBatch(ctx context.Context, batch []store.Message, handle func(context.Context, []store.Message) error) error {
-	if !d.opts.Isolation.Enter(batch[0]) {
+func (c *Consumer) handleBatch(ctx context.Context, batch []store.Message, handle func(context.Context, []store.Message) error) error {
+	if !c.opts.Isolation.Enter(batch[0]) {
 		return ErrBusy
 	}
-	defer d.opts.Isolation.Leave()
+	defer c.opts.Isolation.Leave()
 	if PoisonCandidate(batch[0]) && Poison(batch[0]) == nil {
-		if err := d.streams.MarkIsolated(ctx, batch[0]); err != nil {
+		if err := c.streams.MarkIsolated(ctx, batch[0]); err != nil {
 			return err
 		}
 	}
-	d.reportAll(Began, batch, nil)
+	c.reportAll(Began, batch, nil)
 	err := handle(ctx, batch)
 	if err != nil {
-		d.reportAll(Broken, batch, err)
+		c.reportAll(Broken, batch, err)
 		return err
 	}
-	d.reportAll(Done, batch, nil)
+	c.reportAll(Done, batch, nil)
 	return nil
 }
 
-func (d *Consumer) reportAll(what What, msgs []store.Message, err error) {
-	if d.opts.Observe == nil {
+func (c *Consumer) reportAll(what What, msgs []store.Message, err error) {
+	if c.opts.Observe == nil {
 		return
 	}
 	for _, m := range msgs {
-		d.Report(Activity{What: what, Message: m, Err: err})
+		c.Report(Activity{What: what, Message: m, Err: err})
 	}
 }
 
 // TakeUnwanted removes and returns the messages that are not of a wanted type.
-func (s *Buffer) TakeUnwanted(wanted func(event.Type) bool) (others []store.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (b *Buffer) TakeUnwanted(wanted func(event.Type) bool) (others []store.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	n := 0
-	for i := range s.msgs {
-		if wanted(s.msgs[i].Event.Type) {
+	for i := range b.msgs {
+		if wanted(b.msgs[i].Event.Type) {
 			n++
 		}
 	}
 	switch n {
-	case len(s.msgs):
+	case len(b.msgs):
 		return nil
 	case 0:
-		others, s.msgs = s.msgs, nil
+		others, b.msgs = b.msgs, nil
 		return others
 	}
 	kept := make([]store.Message, 0, n)
-	others = make([]store.Message, 0, len(s.msgs)-n)
-	for i := range s.msgs {
-		if wanted(s.msgs[i].Event.Type) {
-			kept = append(kept, s.msgs[i])
+	others = make([]store.Message, 0, len(b.msgs)-n)
+	for i := range b.msgs {
+		if wanted(b.msgs[i].Event.Type) {
+			kept = append(kept, b.msgs[i])
 		} else {
-			others = append(others, s.msgs[i])
+			others = append(others, b.msgs[i])
 		}
 	}
-	s.msgs = kept
+	b.msgs = kept
 	return others
 }
 
 // Next returns the messages to handle next: the first one if it is a poison candidate,
 // else all up to the next candidate.
-func (s *Buffer) Next() []store.Message {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := slices.IndexFunc(s.msgs, PoisonCandidate)
+func (b *Buffer) Next() []store.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := slices.IndexFunc(b.msgs, PoisonCandidate)
 	if n < 0 {
-		n = len(s.msgs)
+		n = len(b.msgs)
 	}
-	return slices.Clip(s.msgs[:max(n, min(1, len(s.msgs)))])
+	return slices.Clip(b.msgs[:max(n, min(1, len(b.msgs)))])
 }
 
 // Shift removes the first n messages.
-func (s *Buffer) Shift(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.msgs = s.msgs[n:]; len(s.msgs) == 0 {
-		s.msgs = nil
+func (b *Buffer) Shift(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.msgs = b.msgs[n:]; len(b.msgs) == 0 {
+		b.msgs = nil
 	}
 }

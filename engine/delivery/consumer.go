@@ -92,73 +92,73 @@ func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
 
 // Sibling returns a consumer of the same name for concurrent reads. What the one learns about
 // the size of tenants' events, the other knows.
-func (d *Consumer) Sibling() *Consumer {
-	return &Consumer{Store: d.Store, streams: d.streams, opts: d.opts, size: d.size}
+func (c *Consumer) Sibling() *Consumer {
+	return &Consumer{Store: c.Store, streams: c.streams, opts: c.opts, size: c.size}
 }
 
 // Large returns the tenants whose events were so large when they were last read that reading
 // them delays others.
-func (d *Consumer) Large() []string {
-	large, _ := d.size.large(d.opts.Tenants.Names())
+func (c *Consumer) Large() []string {
+	large, _ := c.size.large(c.opts.Tenants.Names())
 	return large
 }
 
 // ForgetLarge makes Large return none, until such events are read again.
-func (d *Consumer) ForgetLarge() { d.size.forget() }
+func (c *Consumer) ForgetLarge() { c.size.forget() }
 
 // reader returns the reader for all tenants known so far.
-func (d *Consumer) reader() stream.Reader {
+func (c *Consumer) reader() stream.Reader {
 	return stream.Reader{
-		Group: d.opts.Group, Consumer: d.opts.Consumer, Tenants: d.opts.Tenants.Names(), Wants: d.opts.Wants,
-		Continuous: d.opts.Block > 0,
+		Group: c.opts.Group, Consumer: c.opts.Consumer, Tenants: c.opts.Tenants.Names(), Wants: c.opts.Wants,
+		Continuous: c.opts.Block > 0,
 	}
 }
 
 // Held returns the messages that are not handled or not acknowledged yet.
-func (d *Consumer) Held() []store.Message {
-	return slices.Concat(d.buffer.Held(), d.handled.buffered(d.reader()), d.omitted.buffered())
+func (c *Consumer) Held() []store.Message {
+	return slices.Concat(c.buffer.Held(), c.handled.buffered(c.reader()), c.omitted.buffered())
 }
 
 // Pass queues messages that need no handling, to be acknowledged with the next Fetch.
-func (d *Consumer) Pass(msgs ...store.Message) { d.handled.put(msgs) }
+func (c *Consumer) Pass(msgs ...store.Message) { c.handled.put(msgs) }
 
 // Finish acknowledges at once the messages that the next Fetch would acknowledge. Call it
 // when there will be no more.
-func (d *Consumer) Finish(ctx context.Context) error {
-	r := d.reader()
-	r.Handled = d.handled.clear()
-	err := d.streams.Acknowledge(ctx, r)
+func (c *Consumer) Finish(ctx context.Context) error {
+	r := c.reader()
+	r.Handled = c.handled.clear()
+	err := c.streams.Acknowledge(ctx, r)
 	if err != nil {
-		d.handled.putBack(r.Handled)
+		c.handled.putBack(r.Handled)
 	}
 	return err
 }
 
 // Fill reads new messages into the empty buffer and blocks for up to block. If there are
 // none, wake is when abandoned entries may become claimable.
-func (d *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
-	f, err := d.Fetch(ctx, d.opts.Batch, block)
-	d.quiet = f.Events == 0
-	d.buffer.Put(f.Messages)
+func (c *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
+	f, err := c.Fetch(ctx, c.opts.Batch, block)
+	c.quiet = f.Events == 0
+	c.buffer.Put(f.Messages)
 	return f.Now, f.Wake, err
 }
 
 // Commands takes operators' commands that wait behind other messages of the tenants.
-func (d *Consumer) Commands(ctx context.Context, tenants []string) ([]store.Message, error) {
-	msgs, err := d.streams.TakeCommands(ctx, d.reader(), tenants)
-	return msgs, d.reportUnread(err)
+func (c *Consumer) Commands(ctx context.Context, tenants []string) ([]store.Message, error) {
+	msgs, err := c.streams.TakeCommands(ctx, c.reader(), tenants)
+	return msgs, c.reportUnread(err)
 }
 
 // OmittedTenants returns the tenants with large messages that are still to be loaded.
-func (d *Consumer) OmittedTenants() []string { return d.omitted.tenants() }
+func (c *Consumer) OmittedTenants() []string { return c.omitted.tenants() }
 
 // Empty reports whether the buffer is empty.
-func (d *Consumer) Empty() bool {
-	return len(d.buffer.Next()) == 0
+func (c *Consumer) Empty() bool {
+	return len(c.buffer.Next()) == 0
 }
 
 // Quiet reports whether the last Fill found no events at all, not even unwanted ones.
-func (d *Consumer) Quiet() bool { return d.quiet }
+func (c *Consumer) Quiet() bool { return c.quiet }
 
 // Fetched is the result of one read.
 type Fetched struct {
@@ -171,59 +171,59 @@ type Fetched struct {
 
 // Fetch reads up to count new events of each tenant and blocks for up to block. If there
 // are none, it claims abandoned entries. It leaves out the tenants in skip.
-func (d *Consumer) Fetch(ctx context.Context, count int, block time.Duration, skip ...string) (Fetched, error) {
+func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, skip ...string) (Fetched, error) {
 	var notes stream.ReadInfo
-	r := d.reader()
+	r := c.reader()
 	r.ReadInfo = &notes
-	defer func() { d.handled.add(notes.Unwanted) }()
-	if f, ok, err := d.load(ctx, r, skip); ok {
-		return f, d.reportUnread(err)
+	defer func() { c.handled.add(notes.Unwanted) }()
+	if f, ok, err := c.load(ctx, r, skip); ok {
+		return f, c.reportUnread(err)
 	}
-	count = min(count, d.size.of(len(r.Tenants), d.opts.Batch))
+	count = min(count, c.size.of(len(r.Tenants), c.opts.Batch))
 	if len(skip) > 0 {
-		return d.fetchOthers(ctx, r, count, block, skip)
+		return c.fetchOthers(ctx, r, count, block, skip)
 	}
-	if some, patience := d.recent.next(r.Tenants, block); len(some) > 0 {
+	if some, patience := c.recent.next(r.Tenants, block); len(some) > 0 {
 		r.Tenants = some
-		return d.readSome(ctx, r, count, patience)
+		return c.readSome(ctx, r, count, patience)
 	}
-	f, err := d.read(ctx, r, count, block)
-	d.recent.saw(notes.Found, f.Now)
+	f, err := c.read(ctx, r, count, block)
+	c.recent.saw(notes.Found, f.Now)
 	// Abandoned entries are claimed now and then even while there are new events, or they
 	// would wait for as long as new ones arrive.
-	if err == nil && !d.opts.Reclaim && f.Events == 0 {
+	if err == nil && !c.opts.Reclaim && f.Events == 0 {
 		f.Wake = time.Time{}
 		return f, nil
 	}
-	if err != nil || !d.opts.Reclaim || d.claimedRecently(f.Now, len(r.Tenants), f.Events > 0) {
-		return f, d.reportUnread(err)
+	if err != nil || !c.opts.Reclaim || c.claimedRecently(f.Now, len(r.Tenants), f.Events > 0) {
+		return f, c.reportUnread(err)
 	}
-	return d.claim(ctx, r, count, f)
+	return c.claim(ctx, r, count, f)
 }
 
 // read reads new events and acknowledges handled ones in the same round trip. Tenants with
 // large events are read after the others and fewer at once, so that they delay them little.
-func (d *Consumer) read(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
-	large, fewer := d.size.large(r.Tenants)
+func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
+	large, fewer := c.size.large(r.Tenants)
 	if len(large) == 0 {
-		return d.readAll(ctx, r, count, block)
+		return c.readAll(ctx, r, count, block)
 	}
 	fewer = min(fewer, count)
 	if len(large) == len(r.Tenants) {
-		return d.readAll(ctx, r, fewer, block)
+		return c.readAll(ctx, r, fewer, block)
 	}
 	others := r
 	others.Tenants = slices.DeleteFunc(slices.Clone(r.Tenants), func(tenant string) bool { return slices.Contains(large, tenant) })
-	f, err := d.readAll(ctx, others, count, 0)
+	f, err := c.readAll(ctx, others, count, 0)
 	if err != nil {
 		return f, err
 	}
 	if f.Events == 0 {
-		return d.readAll(ctx, r, fewer, block)
+		return c.readAll(ctx, r, fewer, block)
 	}
 	found := slices.Clone(r.ReadInfo.Found)
 	r.Tenants = large
-	more, err := d.readAll(ctx, r, fewer, 0)
+	more, err := c.readAll(ctx, r, fewer, 0)
 	r.ReadInfo.Found = append(found, r.ReadInfo.Found...)
 	if err != nil {
 		return f, nil //nolint:nilerr // the other tenants' events were read; the next read meets it again
@@ -233,16 +233,16 @@ func (d *Consumer) read(ctx context.Context, r stream.Reader, count int, block t
 }
 
 // readAll reads up to count events of each tenant.
-func (d *Consumer) readAll(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
-	r.Handled = d.handled.clear()
+func (c *Consumer) readAll(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
+	r.Handled = c.handled.clear()
 	r.ReadInfo.Found = nil
-	msgs, now, err := d.streams.Read(ctx, r, count, block)
+	msgs, now, err := c.streams.Read(ctx, r, count, block)
 	if err != nil {
-		d.handled.putBack(r.Handled)
+		c.handled.putBack(r.Handled)
 		r.ReadInfo.Found = nil
 	}
-	d.size.saw(r.ReadInfo.Found, count)
-	f := Fetched{Messages: d.omitted.put(msgs), Now: now, Wake: now, Tenants: len(r.ReadInfo.Found)}
+	c.size.saw(r.ReadInfo.Found, count)
+	f := Fetched{Messages: c.omitted.put(msgs), Now: now, Wake: now, Tenants: len(r.ReadInfo.Found)}
 	for _, found := range r.ReadInfo.Found {
 		f.Events += found.Events
 	}
@@ -251,28 +251,28 @@ func (d *Consumer) readAll(ctx context.Context, r stream.Reader, count int, bloc
 
 // readSome reads the tenants of r. It blocks for at most patience, after which all tenants
 // are due to be read again.
-func (d *Consumer) readSome(ctx context.Context, r stream.Reader, count int, patience time.Duration) (Fetched, error) {
-	if d.opts.Alarm != nil {
-		defer d.opts.Alarm(patience)()
+func (c *Consumer) readSome(ctx context.Context, r stream.Reader, count int, patience time.Duration) (Fetched, error) {
+	if c.opts.Alarm != nil {
+		defer c.opts.Alarm(patience)()
 	}
-	f, err := d.read(ctx, r, count, patience)
-	d.recent.at(f.Now)
-	return f, d.reportUnread(err)
+	f, err := c.read(ctx, r, count, patience)
+	c.recent.at(f.Now)
+	return f, c.reportUnread(err)
 }
 
 // claim adds abandoned entries to what was fetched.
-func (d *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetched) (Fetched, error) {
-	d.claimed = f.Now
-	abandoned, wake, err := d.streams.ClaimAbandoned(ctx, r, d.opts.Lease, count, f.Now)
+func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetched) (Fetched, error) {
+	c.claimed = f.Now
+	abandoned, wake, err := c.streams.ClaimAbandoned(ctx, r, c.opts.Lease, count, f.Now)
 	last := ""
 	if n := len(r.ReadInfo.Found); n > 0 {
 		last = r.ReadInfo.Found[n-1].Tenant
 	}
 	// If the process stalled between read and claim, it may claim what it has just read.
-	here := append(d.omitted.buffered(), f.Messages...)
+	here := append(c.omitted.buffered(), f.Messages...)
 	abandoned = slices.DeleteFunc(abandoned, func(m store.Message) bool { return slices.ContainsFunc(here, m.Same) })
 	for _, m := range abandoned {
-		d.Report(Activity{What: Claimed, Message: m})
+		c.Report(Activity{What: Claimed, Message: m})
 		if m.Tenant != last {
 			last = m.Tenant
 			f.Tenants++
@@ -284,21 +284,21 @@ func (d *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetc
 		return f, nil
 	}
 	f.Wake = wake
-	return f, d.reportUnread(err)
+	return f, c.reportUnread(err)
 }
 
 // claimedRecently reports whether it is too soon to search for abandoned entries again. The
 // more tenants there are, the rarer the searches, so that their cost per second stays the
 // same.
-func (d *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
-	pause := d.opts.Claim
-	if tenants > 1 && d.opts.Block > 0 {
-		pause = max(pause, min(time.Duration(tenants)*claimEach, d.opts.Lease/2))
+func (c *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
+	pause := c.opts.Claim
+	if tenants > 1 && c.opts.Block > 0 {
+		pause = max(pause, min(time.Duration(tenants)*claimEach, c.opts.Lease/2))
 	}
 	if busy {
-		pause = d.opts.Lease / 2
+		pause = c.opts.Lease / 2
 	}
-	since := now.Sub(d.claimed)
+	since := now.Sub(c.claimed)
 	return since >= 0 && since < pause
 }
 
@@ -306,96 +306,96 @@ func (d *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
 const claimEach = 5 * time.Millisecond
 
 // Claim makes the next Fetch search for abandoned entries.
-func (d *Consumer) Claim() { d.claimed = time.Time{} }
+func (c *Consumer) Claim() { c.claimed = time.Time{} }
 
 // reportUnread reports a failed read to the observer and returns the error.
-func (d *Consumer) reportUnread(err error) error {
+func (c *Consumer) reportUnread(err error) error {
 	if err != nil {
-		d.Report(Activity{What: Unread, Err: err})
+		c.Report(Activity{What: Unread, Err: err})
 	}
 	return err
 }
 
 // Handle calls handle with a message that Isolation admitted, and reports the result to the
 // observer.
-func (d *Consumer) Handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
+func (c *Consumer) Handle(ctx context.Context, m store.Message, handle func(context.Context, store.Message) error) error {
 	if PoisonCandidate(m) && Poison(m) == nil {
-		if err := d.streams.MarkIsolated(ctx, m); err != nil {
+		if err := c.streams.MarkIsolated(ctx, m); err != nil {
 			return err
 		}
 		if ctx.Err() != nil { // the message was lost meanwhile, or the service is to stop
 			return context.Cause(ctx)
 		}
 	}
-	d.Report(Activity{What: Began, Message: m})
+	c.Report(Activity{What: Began, Message: m})
 	err := handle(ctx, m)
 	if err != nil {
-		d.Report(Activity{What: Broken, Message: m, Err: err})
+		c.Report(Activity{What: Broken, Message: m, Err: err})
 		return err
 	}
-	d.Report(Activity{What: Done, Message: m})
+	c.Report(Activity{What: Done, Message: m})
 	return nil
 }
 
 // Reject settles a message that could not be handled: it is delivered again, or
 // dead-lettered with a failure event for the worker, if failureEvent is not empty. An
 // error that is not the message's fault is returned.
-func (d *Consumer) Reject(ctx context.Context, m store.Message, cause error, failureEvent event.Type) error {
+func (c *Consumer) Reject(ctx context.Context, m store.Message, cause error, failureEvent event.Type) error {
 	class := ClassOf(ctx, cause)
 	if class == "" {
 		return cause
 	}
-	if retry, err := d.Retry(ctx, m, cause); retry || err != nil {
+	if retry, err := c.Retry(ctx, m, cause); retry || err != nil {
 		return err
 	}
-	dead := d.Dead(m, cause)
+	dead := c.Dead(m, cause)
 	var publish []event.Event
 	if failureEvent != "" {
 		publish = []event.Event{m.FailureEvent(failureEvent, dead)}
 	}
-	return d.DeadLetter(ctx, m, dead, publish)
+	return c.DeadLetter(ctx, m, dead, publish)
 }
 
 // Retry delays a message whose retries are not used up, and reports whether it did.
-func (d *Consumer) Retry(ctx context.Context, m store.Message, cause error) (bool, error) {
+func (c *Consumer) Retry(ctx context.Context, m store.Message, cause error) (bool, error) {
 	class := ClassOf(ctx, cause)
-	if class == Permanent || m.Attempt+1 >= d.opts.Retry.attempts(cause) {
+	if class == Permanent || m.Attempt+1 >= c.opts.Retry.attempts(cause) {
 		return false, nil
 	}
-	_, err := d.streams.Retry(ctx, m, d.opts.Retry.pause(m, class))
-	d.Report(Activity{What: Failed, Message: m, Class: class, Err: cause})
+	_, err := c.streams.Retry(ctx, m, c.opts.Retry.pause(m, class))
+	c.Report(Activity{What: Failed, Message: m, Class: class, Err: cause})
 	return true, err
 }
 
 // Dead returns the dead-letter record of a message: the reason and the number of attempts.
-func (d *Consumer) Dead(m store.Message, cause error) event.Dead {
+func (c *Consumer) Dead(m store.Message, cause error) event.Dead {
 	attempts := m.Attempt + 1
 	if Poison(m) != nil {
 		attempts = m.Crashes
 	}
-	return event.Dead{Reason: cause.Error(), Attempts: attempts, Service: d.opts.Group}
+	return event.Dead{Reason: cause.Error(), Attempts: attempts, Service: c.opts.Group}
 }
 
 // DeadLetter dead-letters a message and publishes events with it.
-func (d *Consumer) DeadLetter(ctx context.Context, m store.Message, dead event.Dead, publish []event.Event) error {
-	_, err := d.streams.DeadLetter(ctx, m, dead, publish)
+func (c *Consumer) DeadLetter(ctx context.Context, m store.Message, dead event.Dead, publish []event.Event) error {
+	_, err := c.streams.DeadLetter(ctx, m, dead, publish)
 	if err == nil {
-		d.deadLettered(m, dead)
+		c.deadLettered(m, dead)
 	}
 	return err
 }
 
 // GiveUp commits c and dead-letters the message that it answers, atomically.
-func (d *Consumer) GiveUp(ctx context.Context, c store.Commit, dead event.Dead) (store.Outcome, error) {
-	outcome, err := d.Store.GiveUp(ctx, c, dead)
+func (c *Consumer) GiveUp(ctx context.Context, commit store.Commit, dead event.Dead) (store.Outcome, error) {
+	outcome, err := c.Store.GiveUp(ctx, commit, dead)
 	if err == nil && outcome == store.Committed {
-		d.deadLettered(*c.Message, dead)
+		c.deadLettered(*commit.Message, dead)
 	}
 	return outcome, err
 }
 
-func (d *Consumer) deadLettered(m store.Message, dead event.Dead) {
-	d.Report(Activity{What: DeadLettered, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
+func (c *Consumer) deadLettered(m store.Message, dead event.Dead) {
+	c.Report(Activity{What: DeadLettered, Message: m, Class: Permanent, Err: errors.New(dead.Reason)})
 }
 
 // TenantSet is the set of tenants that a process serves. It can grow until Fix is called.
@@ -416,40 +416,40 @@ func NewTenantSet(names ...string) *TenantSet {
 
 // Fix stops the set from growing: a process that serves only some tenants also fires the
 // timers of others, but does nothing else for them.
-func (r *TenantSet) Fix() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.fixed = true
+func (s *TenantSet) Fix() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fixed = true
 }
 
 // Names returns all tenants, sorted. The caller must not change the slice.
-func (r *TenantSet) Names() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.names
+func (s *TenantSet) Names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names
 }
 
 // Add adds tenants and returns those that are new. It ignores invalid names and private
 // tenants.
-func (r *TenantSet) Add(names ...string) (added []string) {
-	return r.add(slices.DeleteFunc(slices.Clone(names), store.Private))
+func (s *TenantSet) Add(names ...string) (added []string) {
+	return s.add(slices.DeleteFunc(slices.Clone(names), store.Private))
 }
 
-func (r *TenantSet) add(names []string) (added []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.fixed {
+func (s *TenantSet) add(names []string) (added []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fixed {
 		return nil
 	}
 	for _, name := range names {
-		if !r.known[name] && store.CheckTenant(name) == nil {
-			r.known[name] = true
+		if !s.known[name] && store.CheckTenant(name) == nil {
+			s.known[name] = true
 			added = append(added, name)
 		}
 	}
 	if len(added) > 0 {
-		r.names = append(slices.Clone(r.names), added...)
-		slices.SortFunc(r.names, strings.Compare)
+		s.names = append(slices.Clone(s.names), added...)
+		slices.SortFunc(s.names, strings.Compare)
 	}
 	return added
 }

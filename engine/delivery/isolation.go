@@ -23,38 +23,38 @@ type Isolation struct {
 }
 
 // Enter reports whether a message may be handled now. If so, the caller must call Leave.
-func (g *Isolation) Enter(m store.Message) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (i *Isolation) Enter(m store.Message) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	switch {
-	case g.isolated:
+	case i.isolated:
 		return false
 	case PoisonCandidate(m):
-		g.wanted = g.inside > 0
-		g.isolated = !g.wanted
-	case g.wanted:
+		i.wanted = i.inside > 0
+		i.isolated = !i.wanted
+	case i.wanted:
 		return false
 	}
-	if g.wanted {
+	if i.wanted {
 		return false
 	}
-	g.inside++
+	i.inside++
 	return true
 }
 
 // StopWaiting ends the wait of a poison candidate that was lost.
-func (g *Isolation) StopWaiting() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.wanted = false
+func (i *Isolation) StopWaiting() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.wanted = false
 }
 
 // Leave ends the handling of a message that Enter admitted.
-func (g *Isolation) Leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.inside--
-	g.isolated = false
+func (i *Isolation) Leave() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.inside--
+	i.isolated = false
 }
 
 // Buffer holds the messages that one service instance has read and not handled yet, in
@@ -65,21 +65,21 @@ type Buffer struct {
 }
 
 // Put appends messages and takes ownership of the slice.
-func (s *Buffer) Put(msgs []store.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.msgs) == 0 {
-		s.msgs = msgs
+func (b *Buffer) Put(msgs []store.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.msgs) == 0 {
+		b.msgs = msgs
 		return
 	}
-	s.msgs = append(s.msgs, msgs...)
+	b.msgs = append(b.msgs, msgs...)
 }
 
 // Held returns a copy of all messages in the buffer.
-func (s *Buffer) Held() []store.Message {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.msgs)
+func (b *Buffer) Held() []store.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.msgs)
 }
 
 // handled holds the entries to acknowledge with the next read.
@@ -88,45 +88,45 @@ type handled struct {
 	entries []stream.Handled
 }
 
-func (s *handled) put(msgs []store.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (h *handled) put(msgs []store.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for i := range msgs {
-		s.entries = append(s.entries, stream.Handled{Tenant: msgs[i].Tenant, ID: msgs[i].ID})
+		h.entries = append(h.entries, stream.Handled{Tenant: msgs[i].Tenant, ID: msgs[i].ID})
 	}
 }
 
-func (s *handled) add(entries []stream.Handled) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.entries) == 0 {
-		s.entries = entries
+func (h *handled) add(entries []stream.Handled) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.entries) == 0 {
+		h.entries = entries
 		return
 	}
-	s.entries = append(s.entries, entries...)
+	h.entries = append(h.entries, entries...)
 }
 
 // putBack puts back what could not be acknowledged.
-func (s *handled) putBack(entries []stream.Handled) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.entries = append(entries, s.entries...)
+func (h *handled) putBack(entries []stream.Handled) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.entries = append(entries, h.entries...)
 }
 
-func (s *handled) clear() []stream.Handled {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	entries := s.entries
-	s.entries = nil
+func (h *handled) clear() []stream.Handled {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	entries := h.entries
+	h.entries = nil
 	return entries
 }
 
 // buffered returns messages with the fields needed to release them.
-func (s *handled) buffered(r stream.Reader) []store.Message {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (h *handled) buffered(r stream.Reader) []store.Message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var out []store.Message
-	for _, e := range s.entries {
+	for _, e := range h.entries {
 		out = append(out, store.Message{Tenant: e.Tenant, Group: r.Group, Consumer: r.Consumer, ID: e.ID})
 	}
 	return out

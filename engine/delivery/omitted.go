@@ -18,50 +18,50 @@ type omittedMessages struct {
 }
 
 // put removes omitted messages from what was read and keeps them.
-func (l *omittedMessages) put(msgs []store.Message) []store.Message {
-	omitted := func(m store.Message) bool { return m.Omitted }
+func (m *omittedMessages) put(msgs []store.Message) []store.Message {
+	omitted := func(msg store.Message) bool { return msg.Omitted }
 	if !slices.ContainsFunc(msgs, omitted) {
 		return msgs
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for i := range msgs {
 		if msgs[i].Omitted {
-			l.queue.PushBack(msgs[i].Tenant, msgs[i])
+			m.queue.PushBack(msgs[i].Tenant, msgs[i])
 		}
 	}
 	return slices.DeleteFunc(msgs, omitted)
 }
 
 // take removes and returns the messages of the first tenant that is not in skip.
-func (l *omittedMessages) take(skip []string) []store.Message {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.queue.Take(func(tenant string) bool { return !slices.Contains(skip, tenant) })
+func (m *omittedMessages) take(skip []string) []store.Message {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.queue.Take(func(tenant string) bool { return !slices.Contains(skip, tenant) })
 }
 
 // tenants returns whose messages are kept.
-func (l *omittedMessages) tenants() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.queue.Tenants())
+func (m *omittedMessages) tenants() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.queue.Tenants())
 }
 
-func (l *omittedMessages) buffered() []store.Message {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.queue.All()
+func (m *omittedMessages) buffered() []store.Message {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.queue.All()
 }
 
 // load loads the next omitted messages of a tenant that is not in skip, and reports
 // whether there were any.
-func (d *Consumer) load(ctx context.Context, r stream.Reader, skip []string) (f Fetched, ok bool, err error) {
-	omitted := d.omitted.take(skip)
+func (c *Consumer) load(ctx context.Context, r stream.Reader, skip []string) (f Fetched, ok bool, err error) {
+	omitted := c.omitted.take(skip)
 	if len(omitted) == 0 {
 		return f, false, nil
 	}
-	msgs, left, handled, now, err := d.streams.Load(ctx, r, omitted)
-	d.omitted.put(left)
-	d.handled.add(handled)
+	msgs, left, handled, now, err := c.streams.Load(ctx, r, omitted)
+	c.omitted.put(left)
+	c.handled.add(handled)
 	return Fetched{Messages: msgs, Events: len(msgs), Now: now, Wake: now, Tenants: 1}, true, err
 }

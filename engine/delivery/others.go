@@ -10,10 +10,10 @@ import (
 
 // fetchOthers reads the tenants that are not in skip. It claims their abandoned entries
 // only if it may block; otherwise there is other work to do.
-func (d *Consumer) fetchOthers(ctx context.Context, r stream.Reader, count int, block time.Duration, skip []string) (Fetched, error) {
+func (c *Consumer) fetchOthers(ctx context.Context, r stream.Reader, count int, block time.Duration, skip []string) (Fetched, error) {
 	skipped := func(tenant string) bool { return slices.Contains(skip, tenant) }
 	others := slices.DeleteFunc(slices.Clone(r.Tenants), skipped)
-	some, patience := d.recent.next(r.Tenants, d.opts.Block)
+	some, patience := c.recent.next(r.Tenants, c.opts.Block)
 	lately := len(some) > 0
 	some = slices.DeleteFunc(some, skipped)
 	switch {
@@ -23,22 +23,22 @@ func (d *Consumer) fetchOthers(ctx context.Context, r stream.Reader, count int, 
 		others, block = some, min(block, patience)
 	}
 	r.Tenants = others
-	if d.opts.Alarm != nil && block > 0 {
-		defer d.opts.Alarm(block)()
+	if c.opts.Alarm != nil && block > 0 {
+		defer c.opts.Alarm(block)()
 	}
 	waits := block > 0
-	f, err := d.read(ctx, r, count, block)
+	f, err := c.read(ctx, r, count, block)
 	if len(some) > 0 {
-		d.recent.at(f.Now)
-		return f, d.reportUnread(err)
+		c.recent.at(f.Now)
+		return f, c.reportUnread(err)
 	}
 	found := slices.Clone(r.ReadInfo.Found)
 	for _, tenant := range skip { // they have events as well
 		found = append(found, stream.Found{Tenant: tenant})
 	}
-	d.recent.saw(found, f.Now)
-	if err != nil || !waits || !d.opts.Reclaim || d.claimedRecently(f.Now, len(r.Tenants), f.Events > 0) {
-		return f, d.reportUnread(err)
+	c.recent.saw(found, f.Now)
+	if err != nil || !waits || !c.opts.Reclaim || c.claimedRecently(f.Now, len(r.Tenants), f.Events > 0) {
+		return f, c.reportUnread(err)
 	}
-	return d.claim(ctx, r, count, f)
+	return c.claim(ctx, r, count, f)
 }

@@ -25,14 +25,14 @@ const (
 
 // large returns those of the tenants whose events are large, and how many events of each
 // to read at once.
-func (p *readSize) large(tenants []string) (large []string, count int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.bound) == 0 {
+func (s *readSize) large(tenants []string) (large []string, count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.bound) == 0 {
 		return nil, 0
 	}
 	for _, tenant := range tenants {
-		if n := p.bound[tenant]; n > 0 {
+		if n := s.bound[tenant]; n > 0 {
 			if large = append(large, tenant); count == 0 || n < count {
 				count = n
 			}
@@ -42,20 +42,20 @@ func (p *readSize) large(tenants []string) (large []string, count int) {
 }
 
 // of returns how many events to read from each of a number of tenants, at most most.
-func (p *readSize) of(tenants, most int) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *readSize) of(tenants, most int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	least := max(targetEvents/max(tenants, 1), fewestEvents)
-	p.size = min(max(p.size, least), most)
-	return p.size
+	s.size = min(max(s.size, least), most)
+	return s.size
 }
 
 // saw records a read of up to count events of each tenant.
-func (p *readSize) saw(found []stream.Found, count int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *readSize) saw(found []stream.Found, count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, f := range found {
-		p.measure(f)
+		s.measure(f)
 	}
 	all, most := 0, 0
 	for _, f := range found {
@@ -63,30 +63,30 @@ func (p *readSize) saw(found []stream.Found, count int) {
 	}
 	switch {
 	case all > targetEvents:
-		p.size = count / 2
+		s.size = count / 2
 	case len(found) > 0 && most >= count: // this tenant may have more than was read
-		p.size = max(p.size, 2*count)
+		s.size = max(s.size, 2*count)
 	}
 }
 
 // forget forgets whose events are large.
-func (p *readSize) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.bound = nil
+func (s *readSize) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bound = nil
 }
 
 // measure adapts the bound of a tenant to the size of the events that were read.
-func (p *readSize) measure(f stream.Found) {
-	switch n := p.bound[f.Tenant]; {
+func (s *readSize) measure(f stream.Found) {
+	switch n := s.bound[f.Tenant]; {
 	case f.Bytes > mostBytes:
-		if p.bound == nil {
-			p.bound = map[string]int{}
+		if s.bound == nil {
+			s.bound = map[string]int{}
 		}
-		p.bound[f.Tenant] = max(f.Events*mostBytes/f.Bytes, 1)
+		s.bound[f.Tenant] = max(f.Events*mostBytes/f.Bytes, 1)
 	case 2*n >= unbounded:
-		delete(p.bound, f.Tenant)
+		delete(s.bound, f.Tenant)
 	case n > 0:
-		p.bound[f.Tenant] = 2 * n
+		s.bound[f.Tenant] = 2 * n
 	}
 }

@@ -21,26 +21,26 @@ const (
 )
 
 // next returns the tenants to read next, and for how long to block; none means all.
-func (l *recentTenants) next(all []string, block time.Duration) (some []string, patience time.Duration) {
+func (t *recentTenants) next(all []string, block time.Duration) (some []string, patience time.Duration) {
 	pause := time.Duration(len(all)) * pauseEach
-	since := l.now.Sub(l.asked)
+	since := t.now.Sub(t.asked)
 	if block == 0 || pause < pauseFrom || since < 0 || since >= pause {
 		return nil, 0
 	}
-	for _, f := range l.found {
+	for _, f := range t.found {
 		some = append(some, f.Tenant)
 	}
 	return some, min(block, max((pause-since).Round(time.Millisecond), time.Millisecond))
 }
 
 // saw records a read of all tenants.
-func (l *recentTenants) saw(found []stream.Found, now time.Time) {
-	l.found, l.asked, l.now = found, now, now
+func (t *recentTenants) saw(found []stream.Found, now time.Time) {
+	t.found, t.asked, t.now = found, now, now
 }
 
 // at records the current time; zero if unknown.
-func (l *recentTenants) at(now time.Time) {
-	if l.now = now; now.IsZero() {
-		l.found = nil
+func (t *recentTenants) at(now time.Time) {
+	if t.now = now; now.IsZero() {
+		t.found = nil
 	}
 }

@@ -100,49 +100,49 @@ func (s *source) written(n *yaml.Node) *scalarReader {
 	return w
 }
 
-func (w *scalarReader) skip(characters int) {
+func (s *scalarReader) skip(characters int) {
 	for range characters {
-		_, size := utf8.DecodeRuneInString(w.rest)
-		w.rest = w.rest[size:]
-		w.col++
+		_, size := utf8.DecodeRuneInString(s.rest)
+		s.rest = s.rest[size:]
+		s.col++
 	}
 }
 
 // next returns the next character that is not white space.
-func (w *scalarReader) next() (rune, bool) {
+func (s *scalarReader) next() (rune, bool) {
 	for {
-		r, size := utf8.DecodeRuneInString(w.rest)
+		r, size := utf8.DecodeRuneInString(s.rest)
 		switch {
 		case size == 0:
-			if w.line >= w.s.count() {
+			if s.line >= s.s.count() {
 				return 0, false
 			}
-			w.line++
-			w.col, w.rest = 1, w.s.line(w.line)
+			s.line++
+			s.col, s.rest = 1, s.s.line(s.line)
 			continue
 		case blank(r):
-			w.skip(1)
+			s.skip(1)
 			continue
 		}
-		w.at, w.wide = yaml.Pos{Line: w.line, Column: w.col}, 1
-		if w.quote == '"' && r == '\\' {
-			if r, ok := w.escape(); ok {
+		s.at, s.wide = yaml.Pos{Line: s.line, Column: s.col}, 1
+		if s.quote == '"' && r == '\\' {
+			if r, ok := s.escape(); ok {
 				return r, true
 			}
 			continue
 		}
-		if w.quote == '\'' && strings.HasPrefix(w.rest, "''") {
-			w.wide = 2
+		if s.quote == '\'' && strings.HasPrefix(s.rest, "''") {
+			s.wide = 2
 		}
-		w.skip(w.wide)
+		s.skip(s.wide)
 		return r, true
 	}
 }
 
 // escape reads what follows a backslash. It returns false for white space.
-func (w *scalarReader) escape() (rune, bool) {
+func (s *scalarReader) escape() (rune, bool) {
 	length := 2
-	switch rest := w.rest[1:]; {
+	switch rest := s.rest[1:]; {
 	case strings.HasPrefix(rest, "x"):
 		length = 4
 	case strings.HasPrefix(rest, "u"):
@@ -150,14 +150,14 @@ func (w *scalarReader) escape() (rune, bool) {
 	case strings.HasPrefix(rest, "U"):
 		length = 10
 	case rest == "" || rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\r':
-		w.skip(1)
+		s.skip(1)
 		return 0, false
 	}
-	length = min(length, utf8.RuneCountInString(w.rest))
-	text := w.rest
-	w.wide = length
-	w.skip(length)
-	text = text[:len(text)-len(w.rest)]
+	length = min(length, utf8.RuneCountInString(s.rest))
+	text := s.rest
+	s.wide = length
+	s.skip(length)
+	text = text[:len(text)-len(s.rest)]
 	decoded, ok := yaml.Unescape(text)
 	if !ok {
 		return 0, false

@@ -228,13 +228,13 @@ func (o Outlook) whole() bool {
 }
 
 // requests returns the task requests without a result, to be sent again.
-func (one examined) requests() ([]event.Event, error) {
-	if !one.state.Requested() {
+func (e examined) requests() ([]event.Event, error) {
+	if !e.state.Requested() {
 		return nil, nil
 	}
-	all, err := one.state.Requests(one.env)
+	all, err := e.state.Requests(e.env)
 	for i := range all {
-		all[i].Ext = map[string]string{event.DefinitionAttribute: one.x.Definition}
+		all[i].Ext = map[string]string{event.DefinitionAttribute: e.x.Definition}
 	}
 	return all, err
 }
@@ -290,11 +290,11 @@ func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, tak
 
 // outlook derives the outlook from the facts. Unless sure, which means that no event is
 // being handled, it reports only cancelled timers as missing.
-func (one examined) outlook(f facts, sure bool) Outlook {
-	o := Outlook{Version: one.x.Version}
-	missing := func(t event.Timer) bool { return !f.set(t) && (sure || one.state.CancelledBy(t) != "") }
+func (e examined) outlook(f facts, sure bool) Outlook {
+	o := Outlook{Version: e.x.Version}
+	missing := func(t event.Timer) bool { return !f.set(t) && (sure || e.state.CancelledBy(t) != "") }
 	for i, t := range f.needs.Timers {
-		needed := Needed{Pending: f.timers[i], CancelledBy: one.state.CancelledBy(t), Missing: missing(t)}
+		needed := Needed{Pending: f.timers[i], CancelledBy: e.state.CancelledBy(t), Missing: missing(t)}
 		if needed.Missing {
 			o.Missing.Timers = append(o.Missing.Timers, t)
 		}
@@ -310,13 +310,13 @@ func (one examined) outlook(f facts, sure bool) Outlook {
 			o.Missing.Listen = append(o.Missing.Listen, typ)
 		}
 	}
-	o.Stuck = one.state.Stuck(one.env, decide.Present{
+	o.Stuck = e.state.Stuck(e.env, decide.Present{
 		Timer:     func(t event.Timer) bool { return !missing(t) },
 		Listed:    func(typ string) bool { return f.listed[typ] || !sure },
 		Child:     func(id string) bool { return f.children[id] || !sure },
 		Performed: !sure,
 	})
-	o.requested = sure && one.state.Requested()
+	o.requested = sure && e.state.Requested()
 	return o
 }
 

@@ -86,20 +86,20 @@ type action struct {
 }
 
 // take returns a request. If there is none, wake is when to call again.
-func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
+func (in *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 	for {
-		a := b.next()
+		a := in.next()
 		switch {
 		case a.job != nil:
 			return a.job, a.job.message.Read, nil
 		case a.read > 0:
-			requests, wake, err := b.read(ctx, a)
+			requests, wake, err := in.read(ctx, a)
 			if err != nil || requests == 0 && (len(a.skip) == 0 || a.otherTenants) { // the tenants left out still have requests
 				return nil, wake, err
 			}
 		case a.wakeup == nil:
 			return nil, time.Time{}, nil // in simulation, the reader or the isolated task wakes the others
-		case !b.wait(ctx, a):
+		case !in.wait(ctx, a):
 			return nil, time.Time{}, nil
 		}
 	}
@@ -109,81 +109,81 @@ func (b *Inbox) take(ctx context.Context) (j *job, wake time.Time, err error) {
 // computes; then calls; then reading. If computations pile up or there is nothing else to
 // do, a further executor computes. Before a waiting call begins, the other tenants are
 // read, so that they are not delayed.
-func (b *Inbox) next() action {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.idle.searching()
-	if b.closed {
+func (in *Inbox) next() action {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.idle.searching()
+	if in.closed {
 		return action{}
 	}
-	executors := cmp.Or(b.perTenant, b.executors)
-	count := b.readAhead.count(max(executors-b.calling, 0), executors, b.contention.ReadSize(b.opts.Batch))
-	waiting := b.calls.Tenants()
-	if len(waiting) > 0 && !b.reading && !b.othersRead && len(b.opts.Tenants.Names()) > 1 {
-		b.reading, b.othersRead = true, true
+	executors := cmp.Or(in.perTenant, in.executors)
+	count := in.readAhead.count(max(executors-in.calling, 0), executors, in.contention.ReadSize(in.opts.Batch))
+	waiting := in.calls.Tenants()
+	if len(waiting) > 0 && !in.reading && !in.othersRead && len(in.opts.Tenants.Names()) > 1 {
+		in.reading, in.othersRead = true, true
 		return action{read: count, skip: slices.Clone(waiting)}
 	}
-	full := len(waiting) > 0 && !slices.ContainsFunc(waiting, b.mayCall)
-	if j := b.begin(); j != nil {
-		b.wakeExecutors()
+	full := len(waiting) > 0 && !slices.ContainsFunc(waiting, in.mayCall)
+	if j := in.begin(); j != nil {
+		in.wakeExecutors()
 		return action{job: j}
 	}
-	isolating := len(waiting) > 0 && !full || b.computations.Size() > 0 && b.computing == 0 // isolation delays what could begin
+	isolating := len(waiting) > 0 && !full || in.computations.Size() > 0 && in.computing == 0 // isolation delays what could begin
 	switch {
-	case full && !b.readingOthers && len(b.opts.Tenants.Names()) > len(waiting):
-		b.readingOthers = true
+	case full && !in.readingOthers && len(in.opts.Tenants.Names()) > len(waiting):
+		in.readingOthers = true
 		return action{read: count, skip: slices.Clone(waiting), otherTenants: true}
 	case full:
-		return action{wakeup: b.idle.add(), limit: b.opts.Block} // by then there may be a new tenant
-	case b.opts.Block == 0 && isolating:
+		return action{wakeup: in.idle.add(), limit: in.opts.Block} // by then there may be a new tenant
+	case in.opts.Block == 0 && isolating:
 		return action{}
-	case isolating, b.reading && b.opts.Block > 0: // reads that do not block may run concurrently
-		return action{wakeup: b.idle.add()}
+	case isolating, in.reading && in.opts.Block > 0: // reads that do not block may run concurrently
+		return action{wakeup: in.idle.add()}
 	}
-	b.reading = true
+	in.reading = true
 	return action{read: count}
 }
 
 // begin starts the next job, nil if none may begin now.
-func (b *Inbox) begin() *job {
-	if b.computing == 0 || b.calls.Size() == 0 && (b.caughtUp || b.computations.Size() >= b.opts.Batch) {
-		if j := b.beginComputation(); j != nil {
-			b.computing++
+func (in *Inbox) begin() *job {
+	if in.computing == 0 || in.calls.Size() == 0 && (in.caughtUp || in.computations.Size() >= in.opts.Batch) {
+		if j := in.beginComputation(); j != nil {
+			in.computing++
 			return j
 		}
 	}
-	return b.beginCall()
+	return in.beginCall()
 }
 
 // beginCall starts the next call, nil if none may begin now.
-func (b *Inbox) beginCall() *job {
-	j, ok := b.calls.First(b.mayCall)
-	if !ok || !b.isolation.Enter(j.message) {
+func (in *Inbox) beginCall() *job {
+	j, ok := in.calls.First(in.mayCall)
+	if !ok || !in.isolation.Enter(j.message) {
 		return nil
 	}
 	tenant := j.message.Tenant
-	b.calls.Pop()
-	b.calls.EndTurn(tenant)
-	b.inProgress = append(b.inProgress, j)
-	b.calling++
-	b.callingFor[tenant]++
+	in.calls.Pop()
+	in.calls.EndTurn(tenant)
+	in.inProgress = append(in.inProgress, j)
+	in.calling++
+	in.callingFor[tenant]++
 	return j
 }
 
 // mayCall reports whether a tenant may occupy another executor.
-func (b *Inbox) mayCall(tenant string) bool { return b.available(tenant) > 0 }
+func (in *Inbox) mayCall(tenant string) bool { return in.available(tenant) > 0 }
 
 // available returns how many more executors a tenant may occupy. If there are other
 // tenants, it occupies at most a quarter of what it leaves free: a new tenant finds a free
 // executor even if many tenants occupy theirs for long.
-func (b *Inbox) available(tenant string) int {
-	free := b.executors - b.calling
-	if b.perTenant == 0 {
+func (in *Inbox) available(tenant string) int {
+	free := in.executors - in.calling
+	if in.perTenant == 0 {
 		return free
 	}
-	own := b.callingFor[tenant]
-	more := min(b.perTenant-own, free)
-	if own > 0 && len(b.opts.Tenants.Names()) > 1 {
+	own := in.callingFor[tenant]
+	more := min(in.perTenant-own, free)
+	if own > 0 && len(in.opts.Tenants.Names()) > 1 {
 		const quarter = 4
 		more = min(more, (free-quarter*own+quarter)/(quarter+1))
 	}
@@ -192,29 +192,29 @@ func (b *Inbox) available(tenant string) int {
 
 // beginComputation starts the next computation, nil if none may begin now. A tenant keeps
 // its turn for a whole batch, because one script sends the replies of a tenant.
-func (b *Inbox) beginComputation() *job {
-	j, ok := b.computations.First(nil)
-	if !ok || !b.isolation.Enter(j.message) {
+func (in *Inbox) beginComputation() *job {
+	j, ok := in.computations.First(nil)
+	if !ok || !in.isolation.Enter(j.message) {
 		return nil
 	}
-	b.computations.Pop()
-	b.inProgress = append(b.inProgress, j)
+	in.computations.Pop()
+	in.inProgress = append(in.inProgress, j)
 	return j
 }
 
 // another starts a further computation after the last one of a batch. It returns nil if
 // there is none or the batch is full.
-func (b *Inbox) another(last *job, computed, data int) *job {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if computed < b.contention.BatchSize(mostComputed) && data < mostData && !b.closed {
-		if j := b.beginComputation(); j != nil {
+func (in *Inbox) another(last *job, computed, data int) *job {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if computed < in.contention.BatchSize(mostComputed) && data < mostData && !in.closed {
+		if j := in.beginComputation(); j != nil {
 			return j
 		}
 	}
-	b.computations.EndTurn(last.message.Tenant)
-	b.computing--
-	b.wakeExecutors()
+	in.computations.EndTurn(last.message.Tenant)
+	in.computing--
+	in.wakeExecutors()
 	return nil
 }
 
@@ -225,23 +225,23 @@ const (
 )
 
 // wakeExecutors wakes as many executors as there is work for.
-func (b *Inbox) wakeExecutors() {
+func (in *Inbox) wakeExecutors() {
 	n := 0
-	for _, tenant := range b.calls.Tenants() {
-		n += max(min(len(b.calls.Of(tenant)), b.available(tenant)), 0)
+	for _, tenant := range in.calls.Tenants() {
+		n += max(min(len(in.calls.Of(tenant)), in.available(tenant)), 0)
 	}
-	if b.computations.Size() > 0 && b.computing == 0 {
+	if in.computations.Size() > 0 && in.computing == 0 {
 		n++
 	}
-	if !b.reading || !b.readingOthers && b.calls.Size() > 0 {
+	if !in.reading || !in.readingOthers && in.calls.Size() > 0 {
 		n++
 	}
-	b.idle.wake(n)
+	in.idle.wake(n)
 }
 
 // wait blocks until the executor is woken or the limit is reached. It reports false if
 // ctx ended first.
-func (b *Inbox) wait(ctx context.Context, a action) bool {
+func (in *Inbox) wait(ctx context.Context, a action) bool {
 	limited := ctx
 	if a.limit > 0 {
 		var cancel context.CancelFunc
@@ -253,69 +253,69 @@ func (b *Inbox) wait(ctx context.Context, a action) bool {
 		return true
 	case <-limited.Done():
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.idle.remove(a.wakeup) {
-		b.idle.searching()
-		b.wakeExecutors() // another executor has to look for work
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.idle.remove(a.wakeup) {
+		in.idle.searching()
+		in.wakeExecutors() // another executor has to look for work
 	}
 	return ctx.Err() == nil
 }
 
 // read fetches new events for all executors and returns how many requests are among them.
 // If there are none, wake is when to read again.
-func (b *Inbox) read(ctx context.Context, what action) (requests int, wake time.Time, err error) {
-	block, consumer := b.opts.Block, b.consumer
+func (in *Inbox) read(ctx context.Context, what action) (requests int, wake time.Time, err error) {
+	block, consumer := in.opts.Block, in.consumer
 	switch {
 	case what.otherTenants:
-		consumer = b.otherTenants
+		consumer = in.otherTenants
 	case len(what.skip) > 0:
 		block = 0
 	}
 	f, err := consumer.Fetch(ctx, what.read, block, what.skip...)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	if what.otherTenants {
-		b.readingOthers = false
+		in.readingOthers = false
 	} else {
-		b.reading, b.caughtUp = false, f.Events == 0 && len(what.skip) == 0
+		in.reading, in.caughtUp = false, f.Events == 0 && len(what.skip) == 0
 	}
-	b.contention.Saw(f.Messages, f.Now)
-	before := b.calls.Size()
+	in.contention.Saw(f.Messages, f.Now)
+	before := in.calls.Size()
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case !Handles(m.Event.Type):
 			consumer.Pass(*m)
 			f.Wake = f.Now // come back at once to acknowledge it
-		case !b.held[addressOf(m)]:
-			b.put(&job{message: *m})
+		case !in.held[addressOf(m)]:
+			in.put(&job{message: *m})
 			requests++
 		default:
-			b.redelivered(&job{message: *m})
+			in.redelivered(&job{message: *m})
 		}
 	}
-	b.readAhead.saw(f.Events, b.calls.Size()-before, f.Tenants)
+	in.readAhead.saw(f.Events, in.calls.Size()-before, f.Tenants)
 	if err != nil {
-		b.wakeExecutors() // this one pauses now
+		in.wakeExecutors() // this one pauses now
 	}
 	return requests, f.Wake, err
 }
 
 // put queues a request.
-func (b *Inbox) put(j *job) {
-	b.held[addressOf(&j.message)] = true
-	j.computes = b.computes(&j.message)
-	jobs := &b.calls
+func (in *Inbox) put(j *job) {
+	in.held[addressOf(&j.message)] = true
+	j.computes = in.computes(&j.message)
+	jobs := &in.calls
 	if j.computes {
-		jobs = &b.computations
+		jobs = &in.computations
 	}
 	jobs.PushBack(j.message.Tenant, j)
 }
 
 // redelivered records that a lost request is delivered to this process again while its
 // first job is still ending.
-func (b *Inbox) redelivered(again *job) {
-	for _, j := range b.inProgress {
+func (in *Inbox) redelivered(again *job) {
+	for _, j := range in.inProgress {
 		if j.lost && j.message.Same(again.message) {
 			j.redelivered = again
 		}
@@ -323,77 +323,77 @@ func (b *Inbox) redelivered(again *job) {
 }
 
 // Close keeps further jobs from beginning.
-func (b *Inbox) Close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	b.idle.wake(b.executors)
+func (in *Inbox) Close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.closed = true
+	in.idle.wake(in.executors)
 }
 
 // began records how to end a job early.
-func (b *Inbox) began(j *job, cancel context.CancelCauseFunc) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (in *Inbox) began(j *job, cancel context.CancelCauseFunc) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	j.cancel = cancel
 }
 
 // done removes finished jobs from the inbox. A job that could not be answered is queued
 // again, as a call.
-func (b *Inbox) done(jobs ...*job) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.othersRead = false
-	b.inProgress = slices.DeleteFunc(b.inProgress, func(j *job) bool { return slices.Contains(jobs, j) })
-	before := b.calls.Size()
+func (in *Inbox) done(jobs ...*job) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.othersRead = false
+	in.inProgress = slices.DeleteFunc(in.inProgress, func(j *job) bool { return slices.Contains(jobs, j) })
+	before := in.calls.Size()
 	for _, j := range jobs {
-		b.isolation.Leave()
+		in.isolation.Leave()
 		tenant := j.message.Tenant
 		if !j.computes {
-			b.calling--
-			if b.callingFor[tenant]--; b.callingFor[tenant] == 0 {
-				delete(b.callingFor, tenant)
+			in.calling--
+			if in.callingFor[tenant]--; in.callingFor[tenant] == 0 {
+				delete(in.callingFor, tenant)
 			}
 			if j.reply != nil {
-				b.readAhead.took(j.result.DurationMS)
+				in.readAhead.took(j.result.DurationMS)
 			}
 		}
 		if j.err != nil {
 			j.computes = false
-			b.calls.PushBack(tenant, j)
+			in.calls.PushBack(tenant, j)
 			continue
 		}
-		delete(b.held, addressOf(&j.message))
+		delete(in.held, addressOf(&j.message))
 		if j.unfinished && j.redelivered != nil {
-			b.put(j.redelivered)
+			in.put(j.redelivered)
 		}
 	}
-	if b.calls.Size() > before {
-		b.wakeExecutors()
+	if in.calls.Size() > before {
+		in.wakeExecutors()
 	}
 }
 
 // Finish acknowledges the events that were read but are not requests.
-func (b *Inbox) Finish(ctx context.Context) error {
-	return errors.Join(b.consumer.Finish(ctx), b.otherTenants.Finish(ctx))
+func (in *Inbox) Finish(ctx context.Context) error {
+	return errors.Join(in.consumer.Finish(ctx), in.otherTenants.Finish(ctx))
 }
 
 // Held returns the messages that were read but not answered yet.
-func (b *Inbox) Held() []store.Message {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (in *Inbox) Held() []store.Message {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	var out []store.Message
-	for _, j := range slices.Concat(b.inProgress, b.calls.All(), b.computations.All()) {
+	for _, j := range slices.Concat(in.inProgress, in.calls.All(), in.computations.All()) {
 		out = append(out, j.message)
 	}
-	return slices.Concat(out, b.consumer.Held(), b.otherTenants.Held())
+	return slices.Concat(out, in.consumer.Held(), in.otherTenants.Held())
 }
 
 // Lost ends the jobs whose messages belong to another consumer now.
-func (b *Inbox) Lost(msgs []store.Message) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (in *Inbox) Lost(msgs []store.Message) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	lost := func(j *job) bool { return slices.ContainsFunc(msgs, j.message.Same) }
-	for _, j := range b.inProgress {
+	for _, j := range in.inProgress {
 		if lost(j) && j.cancel != nil {
 			j.lost = true
 			j.cancel(errLost)
@@ -403,13 +403,13 @@ func (b *Inbox) Lost(msgs []store.Message) {
 		if !lost(j) {
 			return false
 		}
-		delete(b.held, addressOf(&j.message))
+		delete(in.held, addressOf(&j.message))
 		return true
 	}
-	b.calls.Drop(forget)
-	b.computations.Drop(forget)
-	b.isolation.StopWaiting() // a poison candidate that still waits asks again
-	b.wakeExecutors()
+	in.calls.Drop(forget)
+	in.computations.Drop(forget)
+	in.isolation.StopWaiting() // a poison candidate that still waits asks again
+	in.wakeExecutors()
 }
 
 // readAhead estimates how many events to read, from how many of the recent ones were

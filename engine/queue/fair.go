@@ -14,68 +14,68 @@ type Fair[T any] struct {
 }
 
 // Size returns the number of items.
-func (q *Fair[T]) Size() int { return q.size }
+func (f *Fair[T]) Size() int { return f.size }
 
 // Tenants returns the tenants with items, in order of their turns. The slice is valid
 // until the queue changes; the caller must not change it.
-func (q *Fair[T]) Tenants() []string { return q.turns }
+func (f *Fair[T]) Tenants() []string { return f.turns }
 
 // Of returns the items of a tenant, in order. The slice is valid until the queue changes;
 // the caller may reorder it.
-func (q *Fair[T]) Of(tenant string) []T { return q.items[tenant] }
+func (f *Fair[T]) Of(tenant string) []T { return f.items[tenant] }
 
 // All returns the items of all tenants: those of the tenant whose turn it is first.
-func (q *Fair[T]) All() (all []T) {
-	for _, tenant := range q.turns {
-		all = append(all, q.items[tenant]...)
+func (f *Fair[T]) All() (all []T) {
+	for _, tenant := range f.turns {
+		all = append(all, f.items[tenant]...)
 	}
 	return all
 }
 
 // PushBack appends items to the queue of a tenant and takes ownership of the slice.
-func (q *Fair[T]) PushBack(tenant string, items ...T) {
+func (f *Fair[T]) PushBack(tenant string, items ...T) {
 	if len(items) == 0 {
 		return
 	}
-	q.size += len(items)
-	if waiting := q.items[tenant]; len(waiting) > 0 {
+	f.size += len(items)
+	if waiting := f.items[tenant]; len(waiting) > 0 {
 		items = append(waiting, items...)
 	} else {
-		q.turns = append(q.turns, tenant)
+		f.turns = append(f.turns, tenant)
 	}
-	q.set(tenant, items)
+	f.set(tenant, items)
 }
 
 // PushFront puts copies of items before all others of a tenant and makes it the tenant's
 // turn.
-func (q *Fair[T]) PushFront(tenant string, items ...T) {
+func (f *Fair[T]) PushFront(tenant string, items ...T) {
 	if len(items) == 0 {
 		return
 	}
-	q.size += len(items)
-	if at := slices.Index(q.turns, tenant); at >= 0 {
-		q.turns = slices.Delete(q.turns, at, at+1)
+	f.size += len(items)
+	if at := slices.Index(f.turns, tenant); at >= 0 {
+		f.turns = slices.Delete(f.turns, at, at+1)
 	}
-	q.turns = slices.Insert(q.turns, 0, tenant)
-	q.set(tenant, slices.Concat(items, q.items[tenant]))
+	f.turns = slices.Insert(f.turns, 0, tenant)
+	f.set(tenant, slices.Concat(items, f.items[tenant]))
 }
 
-func (q *Fair[T]) set(tenant string, items []T) {
-	if q.items == nil {
-		q.items = map[string][]T{}
+func (f *Fair[T]) set(tenant string, items []T) {
+	if f.items == nil {
+		f.items = map[string][]T{}
 	}
-	q.items[tenant] = items
+	f.items[tenant] = items
 }
 
 // First returns the next item of the first tenant for which may returns true, and makes
 // it that tenant's turn. The other tenants keep their order. If may is nil, every tenant
 // may. ok is false if there is no such tenant.
-func (q *Fair[T]) First(may func(tenant string) bool) (item T, ok bool) {
-	for i, tenant := range q.turns {
+func (f *Fair[T]) First(may func(tenant string) bool) (item T, ok bool) {
+	for i, tenant := range f.turns {
 		if may == nil || may(tenant) {
-			copy(q.turns[1:], q.turns[:i])
-			q.turns[0] = tenant
-			return q.items[tenant][0], true
+			copy(f.turns[1:], f.turns[:i])
+			f.turns[0] = tenant
+			return f.items[tenant][0], true
 		}
 	}
 	return item, false
@@ -83,45 +83,45 @@ func (q *Fair[T]) First(may func(tenant string) bool) (item T, ok bool) {
 
 // Pop removes the first item of the tenant whose turn it is. The tenant keeps its turn
 // while it has more.
-func (q *Fair[T]) Pop() {
-	tenant := q.turns[0]
-	clear(q.items[tenant][:1]) // so that it can be collected
-	if q.items[tenant] = q.items[tenant][1:]; len(q.items[tenant]) == 0 {
-		q.leave()
+func (f *Fair[T]) Pop() {
+	tenant := f.turns[0]
+	clear(f.items[tenant][:1]) // so that it can be collected
+	if f.items[tenant] = f.items[tenant][1:]; len(f.items[tenant]) == 0 {
+		f.leave()
 	}
-	q.size--
+	f.size--
 }
 
 // EndTurn moves a tenant behind all others if it is its turn.
-func (q *Fair[T]) EndTurn(tenant string) {
-	if len(q.turns) > 1 && q.turns[0] == tenant {
-		q.turns = append(q.turns[1:], tenant)
+func (f *Fair[T]) EndTurn(tenant string) {
+	if len(f.turns) > 1 && f.turns[0] == tenant {
+		f.turns = append(f.turns[1:], tenant)
 	}
 }
 
 // Take removes and returns all items of the first tenant for which may returns true, nil
 // if there is none. If may is nil, every tenant may.
-func (q *Fair[T]) Take(may func(tenant string) bool) []T {
-	if _, ok := q.First(may); !ok {
+func (f *Fair[T]) Take(may func(tenant string) bool) []T {
+	if _, ok := f.First(may); !ok {
 		return nil
 	}
-	items := q.items[q.turns[0]]
-	q.leave()
-	q.size -= len(items)
+	items := f.items[f.turns[0]]
+	f.leave()
+	f.size -= len(items)
 	return items
 }
 
 // leave removes the tenant whose turn it is.
-func (q *Fair[T]) leave() {
-	delete(q.items, q.turns[0])
-	q.turns = q.turns[1:]
+func (f *Fair[T]) leave() {
+	delete(f.items, f.turns[0])
+	f.turns = f.turns[1:]
 }
 
 // Drop removes the items for which gone returns true.
-func (q *Fair[T]) Drop(gone func(T) bool) {
-	old := *q
-	*q = Fair[T]{}
+func (f *Fair[T]) Drop(gone func(T) bool) {
+	old := *f
+	*f = Fair[T]{}
 	for _, tenant := range old.turns {
-		q.PushBack(tenant, slices.DeleteFunc(old.items[tenant], gone)...)
+		f.PushBack(tenant, slices.DeleteFunc(old.items[tenant], gone)...)
 	}
 }

@@ -79,14 +79,14 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, er
 }
 
 // read reads the fields of an execution that are not sealed.
-func (x *Execution) read(fields map[string]string) (err error) {
-	x.Workflow, x.Definition, x.Status = fields["workflow"], fields["definition"], fields["status"]
-	x.Parent, x.ParentTask = fields["parent"], fields["parent_task"]
-	x.CreatedAt, x.EndedAt = wire.Time(fields["created"]), wire.Time(fields["ended"])
-	for name, n := range map[string]*int64{"version": &x.Version, "snapshot_version": &x.SnapshotVersion} {
+func (e *Execution) read(fields map[string]string) (err error) {
+	e.Workflow, e.Definition, e.Status = fields["workflow"], fields["definition"], fields["status"]
+	e.Parent, e.ParentTask = fields["parent"], fields["parent_task"]
+	e.CreatedAt, e.EndedAt = wire.Time(fields["created"]), wire.Time(fields["ended"])
+	for name, n := range map[string]*int64{"version": &e.Version, "snapshot_version": &e.SnapshotVersion} {
 		if text := fields[name]; text != "" {
 			if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
-				return fmt.Errorf("execution %s: its %s is %q", x.ID, name, text)
+				return fmt.Errorf("execution %s: its %s is %q", e.ID, name, text)
 			}
 		}
 	}

@@ -207,10 +207,10 @@ func ids(entries []indexed) []string {
 }
 
 // cursor is the position of an execution in the list of all.
-func (e indexed) cursor() string { return strconv.FormatInt(e.at, 10) + "-" + e.id }
+func (i indexed) cursor() string { return strconv.FormatInt(i.at, 10) + "-" + i.id }
 
 // Cursor returns the position of an execution in the list of all, for ExecutionQuery.After.
-func (x Execution) Cursor() string { return indexed{x.CreatedAt.UnixMilli(), x.ID}.cursor() }
+func (e Execution) Cursor() string { return indexed{e.CreatedAt.UnixMilli(), e.ID}.cursor() }
 
 func parseCursor(text string) (indexed, error) {
 	ms, id, ok := strings.Cut(text, "-")
@@ -222,8 +222,8 @@ func parseCursor(text string) (indexed, error) {
 }
 
 // behind reports whether e comes after other in the list.
-func (e indexed) behind(other indexed) bool {
-	return e.at < other.at || e.at == other.at && e.id < other.id
+func (i indexed) behind(other indexed) bool {
+	return i.at < other.at || i.at == other.at && i.id < other.id
 }
 
 // merged reads several indexes as one list.
@@ -341,17 +341,17 @@ func (m *merged) follows(e, other indexed) bool {
 
 // take keeps the executions after the last one. If there are none, because too many share one
 // moment, the next read is larger.
-func (sh *index) take(entries []redis.Z, follows func(e, other indexed) bool) {
+func (i *index) take(entries []redis.Z, follows func(e, other indexed) bool) {
 	for _, entry := range entries {
 		id, _ := entry.Member.(string) // go-redis reads nothing else
-		if e := (indexed{int64(entry.Score), id}); follows(e, sh.end) {
-			sh.buffer = append(sh.buffer, e)
+		if e := (indexed{int64(entry.Score), id}); follows(e, i.end) {
+			i.buffer = append(i.buffer, e)
 		}
 	}
-	sh.done = int64(len(entries)) < sh.count
-	if len(sh.buffer) == 0 {
-		sh.count *= 2
+	i.done = int64(len(entries)) < i.count
+	if len(i.buffer) == 0 {
+		i.count *= 2
 		return
 	}
-	sh.end, sh.count = sh.buffer[len(sh.buffer)-1], 0
+	i.end, i.count = i.buffer[len(i.buffer)-1], 0
 }

@@ -195,13 +195,13 @@ func (s *Store) TenantKeys(tenant string) *TenantKeys {
 	return h
 }
 
-func (h *tenantKeyCache) add(tenant string, one *TenantKeys) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.known == nil {
-		h.known = map[string]*TenantKeys{}
+func (c *tenantKeyCache) add(tenant string, one *TenantKeys) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]*TenantKeys{}
 	}
-	h.known[tenant] = one
+	c.known[tenant] = one
 }
 
 // ofTenant builds the TenantKeys of a tenant.
@@ -215,11 +215,11 @@ func (k Keys) ofTenant(tenant string) *TenantKeys {
 }
 
 // Execution is the hash of an execution.
-func (h *TenantKeys) Execution(id string) string { return h.executions + id }
+func (k *TenantKeys) Execution(id string) string { return k.executions + id }
 
 // execution returns the keys of an execution, cut from one string.
-func (h *TenantKeys) execution(id string) (execution, history string) {
-	history = h.executions + id + historySuffix
+func (k *TenantKeys) execution(id string) (execution, history string) {
+	history = k.executions + id + historySuffix
 	return history[:len(history)-len(historySuffix)], history
 }
 

@@ -72,11 +72,11 @@ type sealed struct {
 }
 
 // before decides between two secrets with the same form.
-func (f sealed) before(other sealed) bool {
-	if f.whole != other.whole {
-		return f.whole
+func (s sealed) before(other sealed) bool {
+	if s.whole != other.whole {
+		return s.whole
 	}
-	return f.token < other.token
+	return s.token < other.token
 }
 
 // plain keeps the characters of a path that need no escape in JSON.

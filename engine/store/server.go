@@ -45,7 +45,7 @@ type Server struct {
 }
 
 // Evicts reports whether it may evict keys without an expiry, as all of ours are.
-func (v Server) Evicts() bool { return strings.HasPrefix(v.Policy, "allkeys-") }
+func (s Server) Evicts() bool { return strings.HasPrefix(s.Policy, "allkeys-") }
 
 // settings are the settings to read with CONFIG GET, which may be forbidden.
 func settings() []string {
@@ -123,9 +123,9 @@ func ReadServer(info string, config map[string]string) Server {
 type reported map[string]string
 
 // first returns the first field that exists.
-func (t reported) first(names ...string) string {
+func (r reported) first(names ...string) string {
 	for _, name := range names {
-		if value := t[name]; value != "" {
+		if value := r[name]; value != "" {
 			return value
 		}
 	}
@@ -133,9 +133,9 @@ func (t reported) first(names ...string) string {
 }
 
 // number returns the first field that is a number; -1 if none is.
-func (t reported) number(names ...string) int64 {
+func (r reported) number(names ...string) int64 {
 	for _, name := range names {
-		if n, err := strconv.ParseInt(t[name], 10, 64); err == nil {
+		if n, err := strconv.ParseInt(r[name], 10, 64); err == nil {
 			return n
 		}
 	}
@@ -143,17 +143,17 @@ func (t reported) number(names ...string) int64 {
 }
 
 // persistence reads how data is written to disk.
-func (t reported) persistence(v *Server) {
-	switch t["aof_enabled"] {
+func (r reported) persistence(v *Server) {
+	switch r["aof_enabled"] {
 	case "0":
 		v.AppendOnly = "off"
 	case "1":
 		v.AppendOnly = "on"
-		if how := t["config appendfsync"]; how != "" {
+		if how := r["config appendfsync"]; how != "" {
 			v.AppendOnly = how
 		}
 	}
-	if rules, known := t["config save"]; known {
+	if rules, known := r["config save"]; known {
 		v.Saves = rules
 		if rules == "" {
 			v.Saves = "off"
@@ -164,7 +164,7 @@ func (t reported) persistence(v *Server) {
 		{"aof_last_bgrewrite_status", "the append-only file could not be rewritten"},
 		{"rdb_last_bgsave_status", "the last snapshot failed"},
 	} {
-		if status := t[trouble[0]]; status != "" && status != "ok" && v.Trouble == "" {
+		if status := r[trouble[0]]; status != "" && status != "ok" && v.Trouble == "" {
 			v.Trouble = trouble[1]
 		}
 	}
@@ -172,9 +172,9 @@ func (t reported) persistence(v *Server) {
 
 // SnapshotInterval returns the longest time between two snapshots while data changes; false if
 // there are none, or if it is unknown.
-func (v Server) SnapshotInterval() (time.Duration, bool) {
+func (s Server) SnapshotInterval() (time.Duration, bool) {
 	longest := time.Duration(0)
-	words := strings.Fields(v.Saves)
+	words := strings.Fields(s.Saves)
 	for i := 0; i+1 < len(words); i += 2 {
 		if seconds, err := strconv.ParseInt(words[i], 10, 64); err == nil {
 			longest = max(longest, time.Duration(seconds)*time.Second)

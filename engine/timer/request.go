@@ -71,22 +71,22 @@ func readTimer(m *store.Message) (event.Timer, error) {
 }
 
 // moment returns when the timer is due if its durations count from since.
-func (a timerRequest) moment(since time.Time) (time.Time, error) {
+func (r timerRequest) moment(since time.Time) (time.Time, error) {
 	switch {
-	case a.FireAt != "":
-		at, err := time.Parse(time.RFC3339Nano, a.FireAt)
+	case r.FireAt != "":
+		at, err := time.Parse(time.RFC3339Nano, r.FireAt)
 		if err != nil {
-			return at, fmt.Errorf("has fire_at %q, want RFC 3339 such as 2026-01-31T12:00:00.5Z or …+01:00", a.FireAt)
+			return at, fmt.Errorf("has fire_at %q, want RFC 3339 such as 2026-01-31T12:00:00.5Z or …+01:00", r.FireAt)
 		}
 		return at.UTC(), nil
-	case a.DurationMS > 0:
+	case r.DurationMS > 0:
 		const day = int64(24 * time.Hour / time.Millisecond)
-		d := dsl.Duration{Days: a.DurationMS / day, Clock: time.Duration(a.DurationMS%day) * time.Millisecond}
+		d := dsl.Duration{Days: r.DurationMS / day, Clock: time.Duration(r.DurationMS%day) * time.Millisecond}
 		return d.From(since), nil
-	case a.Duration != "":
-		d, err := dsl.ParseDuration(a.Duration)
+	case r.Duration != "":
+		d, err := dsl.ParseDuration(r.Duration)
 		if err != nil {
-			return since, fmt.Errorf("has duration %q, want ISO 8601 such as PT2S, or 30m45s: %w", a.Duration, err)
+			return since, fmt.Errorf("has duration %q, want ISO 8601 such as PT2S, or 30m45s: %w", r.Duration, err)
 		}
 		return d.From(since), nil
 	default:

@@ -30,21 +30,21 @@ const measureEvery = 200 * time.Millisecond
 const childMargin = 15
 
 // problem returns why an execution may not begin, nil if it may.
-func (r *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, child bool) (p *event.Problem, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if since := now.Sub(r.looked); since < 0 || since >= measureEvery {
-		if r.used, r.most, err = inspect.New(st).MemoryUse(ctx); err != nil {
+func (h *Headroom) problem(ctx context.Context, st *store.Store, now time.Time, child bool) (p *event.Problem, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if since := now.Sub(h.looked); since < 0 || since >= measureEvery {
+		if h.used, h.most, err = inspect.New(st).MemoryUse(ctx); err != nil {
 			return nil, err
 		}
-		r.looked = now
+		h.looked = now
 	}
-	percent := r.Percent
+	percent := h.Percent
 	if child {
 		percent = max(percent-childMargin, 1)
 	}
-	if r.most > 0 && r.used > r.most/100*int64(percent) {
-		return event.NewProblem(event.Runtime, FullText(r.used, r.most, percent)), nil
+	if h.most > 0 && h.used > h.most/100*int64(percent) {
+		return event.NewProblem(event.Runtime, FullText(h.used, h.most, percent)), nil
 	}
 	return nil, nil
 }
@@ -75,29 +75,29 @@ type openCount struct {
 // problem returns why an execution may not begin, nil if it may. One that a client has
 // started is in the index already, a child is not. uncounted is by how many the index will
 // grow with what the worker has decided and not written yet.
-func (p *OpenLimit) problem(ctx context.Context, st *store.Store, tenant string, now time.Time, child bool, uncounted int) (*event.Problem, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last, known := p.tenants[tenant]
-	if since := now.Sub(last.looked); known && since >= 0 && since < measureEvery && last.open < p.Most {
+func (l *OpenLimit) problem(ctx context.Context, st *store.Store, tenant string, now time.Time, child bool, uncounted int) (*event.Problem, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, known := l.tenants[tenant]
+	if since := now.Sub(last.looked); known && since >= 0 && since < measureEvery && last.open < l.Most {
 		last.open++
-		p.tenants[tenant] = last
+		l.tenants[tenant] = last
 		return nil, nil
 	}
-	open, err := st.Open(ctx, tenant, p.Most)
+	open, err := st.Open(ctx, tenant, l.Most)
 	if err != nil {
 		return nil, err
 	}
-	if p.tenants == nil {
-		p.tenants = map[string]openCount{}
+	if l.tenants == nil {
+		l.tenants = map[string]openCount{}
 	}
-	p.tenants[tenant] = openCount{now, open + uncounted + 1}
+	l.tenants[tenant] = openCount{now, open + uncounted + 1}
 	others := open + uncounted
 	if !child {
 		others--
 	}
-	if others >= p.Most {
-		return event.NewProblem(event.Runtime, OpenLimitText(tenant, others, p.Most)), nil
+	if others >= l.Most {
+		return event.NewProblem(event.Runtime, OpenLimitText(tenant, others, l.Most)), nil
 	}
 	return nil, nil
 }

@@ -23,15 +23,15 @@ type execution struct {
 }
 
 // size estimates the bytes of an execution: its data as JSON, and a fixed overhead.
-func (x *execution) size() int {
+func (e *execution) size() int {
 	const each = 1024
-	return each + x.weight + x.since
+	return each + e.weight + e.since
 }
 
 // grown counts entries that were appended to the history.
-func (x *execution) grown(history []event.Event) {
+func (e *execution) grown(history []event.Event) {
 	for i := range history {
-		x.since += len(history[i].Data)
+		e.since += len(history[i].Data)
 	}
 }
 

@@ -66,15 +66,15 @@ func Handles(t event.Type) bool {
 // take returns a batch of one tenant's messages. If there are none, wake is when to call
 // again. A waiting worker returns when the current reader finishes, so its heartbeat
 // stays fresh.
-func (b *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
+func (in *Inbox) take(ctx context.Context) (batch []store.Message, wake time.Time, err error) {
 	for range 2 {
-		batch, read, changed := b.next()
+		batch, read, changed := in.next()
 		switch {
 		case len(batch) > 0:
 			return batch, wake, nil
 		case read != nil:
-			return b.read(ctx, *read)
-		case b.opts.Block == 0:
+			return in.read(ctx, *read)
+		case in.opts.Block == 0:
 			return nil, time.Time{}, nil // in simulation, the worker that holds these executions takes the rest when it is done
 		}
 		select {
@@ -98,44 +98,44 @@ type readRequest struct {
 // Before each batch of a tenant with a long queue it reads the other tenants once. While
 // several tenants have work, idle workers wait for that read. Tenants with large events are
 // read apart from the others, which would wait for as long as Redis sends these events.
-func (b *Inbox) next() (batch []store.Message, read *readRequest, changed <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	enough, count := b.enough(), b.contention.ReadSize(b.opts.Batch)
-	large := b.tenantsWithLargeEvents(enough)
-	all := len(enough) > 0 && len(enough) == len(b.opts.Tenants.Names()) && b.opts.Block > 0 // every tenant has enough
-	if len(enough) > 0 && !all && !b.reading && !b.othersRead {
-		b.reading, b.othersRead = true, true
+func (in *Inbox) next() (batch []store.Message, read *readRequest, changed <-chan struct{}) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	enough, count := in.enough(), in.contention.ReadSize(in.opts.Batch)
+	large := in.tenantsWithLargeEvents(enough)
+	all := len(enough) > 0 && len(enough) == len(in.opts.Tenants.Names()) && in.opts.Block > 0 // every tenant has enough
+	if len(enough) > 0 && !all && !in.reading && !in.othersRead {
+		in.reading, in.othersRead = true, true
 		return nil, &readRequest{count: count, skip: append(enough, large...)}, nil
 	}
-	if batch := b.pick(); len(batch) > 0 {
+	if batch := in.pick(); len(batch) > 0 {
 		return batch, nil, nil
 	}
 	// Reads that do not block may run concurrently.
-	othersOnly := len(enough) > 0 && b.contention.Any()
-	names := b.opts.Tenants.Names()
-	full := b.waiting.Size() >= b.opts.Batch || len(names) == 1 && b.waiting.tooLarge(names[0])
-	if len(large) > 0 && !b.readsLarge && !full && (b.reading || b.largeDue) {
+	othersOnly := len(enough) > 0 && in.contention.Any()
+	names := in.opts.Tenants.Names()
+	full := in.waiting.Size() >= in.opts.Batch || len(names) == 1 && in.waiting.tooLarge(names[0])
+	if len(large) > 0 && !in.readsLarge && !full && (in.reading || in.largeDue) {
 		others := slices.DeleteFunc(slices.Clone(names), func(tenant string) bool { return slices.Contains(large, tenant) })
-		read = &readRequest{count: count, skip: append(others, enough...), block: b.opts.Block, large: true}
-		if !b.reading { // this may be the only worker
+		read = &readRequest{count: count, skip: append(others, enough...), block: in.opts.Block, large: true}
+		if !in.reading { // this may be the only worker
 			read.block = shortBlock
 		}
-		b.readsLarge, b.largeDue = true, false
+		in.readsLarge, in.largeDue = true, false
 		return nil, read, nil
 	}
-	if all || b.reading && b.opts.Block > 0 || full && !othersOnly || othersOnly && b.opts.Block == 0 {
-		b.awaited = true
-		return nil, nil, b.changed
+	if all || in.reading && in.opts.Block > 0 || full && !othersOnly || othersOnly && in.opts.Block == 0 {
+		in.awaited = true
+		return nil, nil, in.changed
 	}
-	b.reading = true
+	in.reading = true
 	if othersOnly {
-		return nil, &readRequest{count: count, skip: append(enough, large...), block: min(b.opts.Block, shortBlock)}, nil
+		return nil, &readRequest{count: count, skip: append(enough, large...), block: min(in.opts.Block, shortBlock)}, nil
 	}
 	if len(large) > 0 {
-		return nil, &readRequest{count: count, skip: large, block: min(b.opts.Block, largeBlock)}, nil
+		return nil, &readRequest{count: count, skip: large, block: min(in.opts.Block, largeBlock)}, nil
 	}
-	return nil, &readRequest{count: count, block: b.opts.Block}, nil
+	return nil, &readRequest{count: count, block: in.opts.Block}, nil
 }
 
 const (
@@ -146,12 +146,12 @@ const (
 
 // tenantsWithLargeEvents returns the tenants that are read apart from the others, without
 // those that have enough messages waiting.
-func (b *Inbox) tenantsWithLargeEvents(enough []string) []string {
-	if b.opts.Block == 0 {
+func (in *Inbox) tenantsWithLargeEvents(enough []string) []string {
+	if in.opts.Block == 0 {
 		return nil
 	}
-	large := b.consumer.Large()
-	if len(large) == len(b.opts.Tenants.Names()) {
+	large := in.consumer.Large()
+	if len(large) == len(in.opts.Tenants.Names()) {
 		return nil
 	}
 	return slices.DeleteFunc(large, func(tenant string) bool { return slices.Contains(enough, tenant) })
@@ -159,42 +159,42 @@ func (b *Inbox) tenantsWithLargeEvents(enough []string) []string {
 
 // enough returns the tenants whose queues are long enough for now, if reading more of
 // them would delay others.
-func (b *Inbox) enough() []string {
-	if len(b.opts.Tenants.Names()) < 2 {
+func (in *Inbox) enough() []string {
+	if len(in.opts.Tenants.Names()) < 2 {
 		return nil
 	}
-	return b.waiting.atLeast(max(b.opts.Batch/2, 1))
+	return in.waiting.atLeast(max(in.opts.Batch/2, 1))
 }
 
 // read fetches new messages and takes a batch of them.
-func (b *Inbox) read(ctx context.Context, what readRequest) (batch []store.Message, wake time.Time, err error) {
-	consumer, reads := b.consumer, &b.reading
+func (in *Inbox) read(ctx context.Context, what readRequest) (batch []store.Message, wake time.Time, err error) {
+	consumer, reads := in.consumer, &in.reading
 	if what.large {
-		consumer, reads = b.large, &b.readsLarge
+		consumer, reads = in.large, &in.readsLarge
 	}
 	f, err := consumer.Fetch(ctx, what.count, what.block, what.skip...)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	*reads, b.largeDue = false, b.largeDue || !what.large
-	if what.large && f.Events > 0 || b.largeAt.IsZero() {
-		b.largeAt = f.Now
-	} else if what.large && f.Now.Sub(b.largeAt) > largeTime {
-		b.large.ForgetLarge()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	*reads, in.largeDue = false, in.largeDue || !what.large
+	if what.large && f.Events > 0 || in.largeAt.IsZero() {
+		in.largeAt = f.Now
+	} else if what.large && f.Now.Sub(in.largeAt) > largeTime {
+		in.large.ForgetLarge()
 	}
-	b.contention.Saw(f.Messages, f.Now)
+	in.contention.Saw(f.Messages, f.Now)
 	kept := f.Messages[:0]
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case !Handles(m.Event.Type):
 			consumer.Pass(*m)
 			f.Wake = f.Now // come back at once to acknowledge it
-		case !m.Claimed || !b.has(*m):
+		case !m.Claimed || !in.has(*m):
 			kept = append(kept, *m)
 		}
 	}
-	b.waiting.put(kept)
-	b.broadcast()
-	if batch = b.pick(); len(batch) > 0 {
+	in.waiting.put(kept)
+	in.broadcast()
+	if batch = in.pick(); len(batch) > 0 {
 		return batch, f.Now, nil // the error returns when nothing else is left
 	}
 	return nil, f.Wake, err
@@ -202,35 +202,35 @@ func (b *Inbox) read(ctx context.Context, what readRequest) (batch []store.Messa
 
 // fetchCommands fetches operators' commands that wait in the streams of tenants with work
 // behind what this process has not read yet.
-func (b *Inbox) fetchCommands(ctx context.Context, now time.Time) {
-	tenants := b.tenantsWithWork(now)
+func (in *Inbox) fetchCommands(ctx context.Context, now time.Time) {
+	tenants := in.tenantsWithWork(now)
 	if len(tenants) == 0 {
 		return
 	}
-	msgs, _ := b.consumer.Commands(ctx, tenants) // without them, commands are read in their places
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.waiting.put(msgs)
-	b.broadcast()
+	msgs, _ := in.consumer.Commands(ctx, tenants) // without them, commands are read in their places
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.waiting.put(msgs)
+	in.broadcast()
 }
 
 // tenantsWithWork returns the tenants with work, if it is time to look for commands again.
-func (b *Inbox) tenantsWithWork(now time.Time) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if since := now.Sub(b.commandsAt); since >= 0 && since < commandsEvery {
+func (in *Inbox) tenantsWithWork(now time.Time) []string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if since := now.Sub(in.commandsAt); since >= 0 && since < commandsEvery {
 		return nil
 	}
-	tenants := slices.Clone(b.waiting.Tenants())
-	for _, batch := range b.batches {
+	tenants := slices.Clone(in.waiting.Tenants())
+	for _, batch := range in.batches {
 		tenants = append(tenants, batch[0].Tenant)
 	}
 	// Of tenants with large events, few are read at once.
-	tenants = slices.Concat(tenants, b.consumer.OmittedTenants(), b.large.OmittedTenants(), b.consumer.Large())
+	tenants = slices.Concat(tenants, in.consumer.OmittedTenants(), in.large.OmittedTenants(), in.consumer.Large())
 	if len(tenants) == 0 {
 		return nil
 	}
-	b.commandsAt = now
+	in.commandsAt = now
 	slices.Sort(tenants)
 	return slices.Compact(tenants)
 }
@@ -241,23 +241,23 @@ const commandsEvery = 200 * time.Millisecond
 // pick takes the next batch that may begin. Tenants take turns. While several tenants
 // have work, each has at most one batch in progress, besides operators' commands: a second
 // one would delay the other tenants in Redis.
-func (b *Inbox) pick() []store.Message {
-	for range b.waiting.Tenants() {
-		waiting := b.waiting.Take(nil)
+func (in *Inbox) pick() []store.Message {
+	for range in.waiting.Tenants() {
+		waiting := in.waiting.Take(nil)
 		tenant, now := waiting[0].Tenant, len(waiting)
-		if b.contention.Any() && b.inProgress(tenant) || b.paused[tenant] {
+		if in.contention.Any() && in.inProgress(tenant) || in.paused[tenant] {
 			for now = 0; now < len(waiting) && command(waiting[now]); {
 				now++
 			}
 		}
-		batch, rest := b.split(waiting[:now])
-		b.waiting.PushBack(tenant, append(rest, waiting[now:]...)...)
+		batch, rest := in.split(waiting[:now])
+		in.waiting.PushBack(tenant, append(rest, waiting[now:]...)...)
 		if len(batch) == 0 {
 			continue
 		}
-		b.batches = append(b.batches, batch)
+		in.batches = append(in.batches, batch)
 		for i := range batch {
-			b.busy[addressOf(&batch[i])] = true
+			in.busy[addressOf(&batch[i])] = true
 		}
 		return batch
 	}
@@ -266,18 +266,18 @@ func (b *Inbox) pick() []store.Message {
 
 // pause keeps further batches of a tenant from beginning after one with much data, while
 // others have work: Redis serves nobody else while it reads or writes such data.
-func (b *Inbox) pause(tenant string, bytes int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if bytes < muchData || !b.contention.Any() {
+func (in *Inbox) pause(tenant string, bytes int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if bytes < muchData || !in.contention.Any() {
 		return
 	}
-	b.paused[tenant] = true
+	in.paused[tenant] = true
 	time.AfterFunc(time.Duration(bytes)*time.Second/dataRate, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.paused, tenant)
-		b.broadcast()
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		delete(in.paused, tenant)
+		in.broadcast()
 	})
 }
 
@@ -287,15 +287,15 @@ const (
 )
 
 // inProgress reports whether a worker is handling a batch of a tenant.
-func (b *Inbox) inProgress(tenant string) bool {
-	return slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return batch[0].Tenant == tenant })
+func (in *Inbox) inProgress(tenant string) bool {
+	return slices.ContainsFunc(in.batches, func(batch []store.Message) bool { return batch[0].Tenant == tenant })
 }
 
 // split takes what may begin now from the messages of one tenant. The batch keeps their
 // memory, which saves copying.
-func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
+func (in *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 	batch = msgs[:0]
-	most := b.contention.BatchSize(b.opts.Batch)
+	most := in.contention.BatchSize(in.opts.Batch)
 	var blocked map[address]bool // executions with a message that has to wait
 	for i := range msgs {
 		m := &msgs[i]
@@ -303,7 +303,7 @@ func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 			rest = append(rest, msgs[i:]...)
 			break
 		}
-		if key := addressOf(m); b.busy[key] || blocked[key] || !b.fits(batch, *m) {
+		if key := addressOf(m); in.busy[key] || blocked[key] || !in.fits(batch, *m) {
 			if blocked == nil {
 				blocked = map[address]bool{}
 			}
@@ -318,9 +318,9 @@ func (b *Inbox) split(msgs []store.Message) (batch, rest []store.Message) {
 
 // fits reports whether a message may be handled in a batch of its tenant. A poison
 // candidate is handled isolated.
-func (b *Inbox) fits(batch []store.Message, m store.Message) bool {
+func (in *Inbox) fits(batch []store.Message, m store.Message) bool {
 	if len(batch) == 0 {
-		return b.opts.Isolation.Enter(m)
+		return in.opts.Isolation.Enter(m)
 	}
 	return !delivery.PoisonCandidate(m)
 }
@@ -339,56 +339,56 @@ func addressOf(m *store.Message) address {
 
 // done ends a batch and puts back what remains of it: to the front, or behind the other
 // tenants if turn is set.
-func (b *Inbox) done(batch, rest []store.Message, turn bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.othersRead = false
-	b.opts.Isolation.Leave()
+func (in *Inbox) done(batch, rest []store.Message, turn bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.othersRead = false
+	in.opts.Isolation.Leave()
 	for i := range batch {
-		delete(b.busy, addressOf(&batch[i]))
+		delete(in.busy, addressOf(&batch[i]))
 	}
-	b.batches = slices.DeleteFunc(b.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
+	in.batches = slices.DeleteFunc(in.batches, func(other []store.Message) bool { return other[0].Same(batch[0]) })
 	if tenant := batch[0].Tenant; len(rest) > 0 {
-		b.waiting.putFront(tenant, rest)
+		in.waiting.putFront(tenant, rest)
 		if turn {
-			b.waiting.EndTurn(tenant)
+			in.waiting.EndTurn(tenant)
 		}
 	}
-	b.broadcast()
+	in.broadcast()
 }
 
 // release gives up messages for which Redis has no memory, so that operators' commands
 // behind them in the stream are read. It returns those it could not release. Released
 // messages are claimed again when nothing new is left to read.
-func (b *Inbox) release(ctx context.Context, msgs []store.Message) []store.Message {
-	if !b.opts.Reclaim || stream.New(b.consumer.Store).Release(ctx, msgs...) != nil {
+func (in *Inbox) release(ctx context.Context, msgs []store.Message) []store.Message {
+	if !in.opts.Reclaim || stream.New(in.consumer.Store).Release(ctx, msgs...) != nil {
 		return msgs
 	}
 	return nil
 }
 
 // broadcast wakes all waiting workers.
-func (b *Inbox) broadcast() {
-	if b.awaited {
-		close(b.changed)
-		b.changed, b.awaited = make(chan struct{}), false
+func (in *Inbox) broadcast() {
+	if in.awaited {
+		close(in.changed)
+		in.changed, in.awaited = make(chan struct{}), false
 	}
 }
 
 // has reports whether this process already holds a claimed message.
-func (b *Inbox) has(m store.Message) bool {
-	return slices.ContainsFunc(b.waiting.Of(m.Tenant), m.Same) ||
-		slices.ContainsFunc(b.batches, func(batch []store.Message) bool { return slices.ContainsFunc(batch, m.Same) })
+func (in *Inbox) has(m store.Message) bool {
+	return slices.ContainsFunc(in.waiting.Of(m.Tenant), m.Same) ||
+		slices.ContainsFunc(in.batches, func(batch []store.Message) bool { return slices.ContainsFunc(batch, m.Same) })
 }
 
 // Finish acknowledges the messages that were read and need no handling.
-func (b *Inbox) Finish(ctx context.Context) error {
-	return errors.Join(b.consumer.Finish(ctx), b.large.Finish(ctx))
+func (in *Inbox) Finish(ctx context.Context) error {
+	return errors.Join(in.consumer.Finish(ctx), in.large.Finish(ctx))
 }
 
 // Held returns the messages that were read but not handled yet.
-func (b *Inbox) Held() []store.Message {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Concat(append(slices.Clone(b.batches), b.waiting.All(), b.consumer.Held(), b.large.Held())...)
+func (in *Inbox) Held() []store.Message {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Concat(append(slices.Clone(in.batches), in.waiting.All(), in.consumer.Held(), in.large.Held())...)
 }

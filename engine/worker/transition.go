@@ -190,11 +190,11 @@ func (s *Service) rootOf(st *decide.State) string {
 
 // attributes returns the attributes of task requests. The map is shared and must not be
 // changed.
-func (x *execution) attributes() map[string]string {
-	if x.ext == nil {
-		x.ext = map[string]string{event.DefinitionAttribute: x.definition}
+func (e *execution) attributes() map[string]string {
+	if e.ext == nil {
+		e.ext = map[string]string{event.DefinitionAttribute: e.definition}
 	}
-	return x.ext
+	return e.ext
 }
 
 // committed reports what was written.
@@ -224,8 +224,8 @@ const snapshotWeight = 64 // bytes of snapshot per entry
 
 // due reports whether reading the history since the last snapshot has become more
 // expensive than writing a new one.
-func (x *execution) due(every int) bool {
-	return x.state.Version-x.kept >= max(int64(every), int64(x.weight/snapshotWeight))
+func (e *execution) due(every int) bool {
+	return e.state.Version-e.kept >= max(int64(every), int64(e.weight/snapshotWeight))
 }
 
 // known returns an execution's cached state; nil if there is none, or if it is so old

@@ -84,30 +84,30 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (m *fixer) text() []byte { return []byte(strings.Join(m.lines, "\n") + "\n") }
+func (fx *fixer) text() []byte { return []byte(strings.Join(fx.lines, "\n") + "\n") }
 
 // found records a mistake, and reports whether to correct it.
-func (m *fixer) found(line, offset int, suggestion, format string, args ...any) bool {
-	s := yamlMistake{m.pos(line, offset), fmt.Sprintf(format, args...), suggestion}
-	if m.except[s.Pos] {
+func (fx *fixer) found(line, offset int, suggestion, format string, args ...any) bool {
+	s := yamlMistake{fx.pos(line, offset), fmt.Sprintf(format, args...), suggestion}
+	if fx.except[s.Pos] {
 		return false
 	}
-	if !slices.ContainsFunc(m.mistakes, func(o yamlMistake) bool { return o.Pos == s.Pos }) {
-		m.mistakes = append(m.mistakes, s)
+	if !slices.ContainsFunc(fx.mistakes, func(o yamlMistake) bool { return o.Pos == s.Pos }) {
+		fx.mistakes = append(fx.mistakes, s)
 	}
 	return true
 }
 
 // pos returns the position in the document of a byte offset in a line of the copy.
-func (m *fixer) pos(line, offset int) Pos {
-	text := m.lines[line]
+func (fx *fixer) pos(line, offset int) Pos {
+	text := fx.lines[line]
 	column := 1 + utf8.RuneCountInString(text[:min(offset, len(text))])
-	return Pos{line + 1, m.original(line+1, column)}
+	return Pos{line + 1, fx.original(line+1, column)}
 }
 
 // original converts a column in the copy to one in the document.
-func (m *fixer) original(line, column int) int {
-	for _, s := range slices.Backward(m.shifts[line]) {
+func (fx *fixer) original(line, column int) int {
+	for _, s := range slices.Backward(fx.shifts[line]) {
 		if column >= s.column+max(s.by, 0) {
 			column -= s.by
 		} else if column > s.column {
@@ -118,25 +118,25 @@ func (m *fixer) original(line, column int) int {
 }
 
 // replace replaces part of a line.
-func (m *fixer) replace(line, from, to int, with string) {
-	text := m.lines[line]
+func (fx *fixer) replace(line, from, to int, with string) {
+	text := fx.lines[line]
 	column := 1 + utf8.RuneCountInString(text[:from])
 	if by := utf8.RuneCountInString(with) - utf8.RuneCountInString(text[from:to]); by != 0 {
-		m.shifts[line+1] = append(m.shifts[line+1], shift{column, by})
+		fx.shifts[line+1] = append(fx.shifts[line+1], shift{column, by})
 	}
-	m.lines[line] = text[:from] + with + text[to:]
+	fx.lines[line] = text[:from] + with + text[to:]
 }
 
 // quoteValue puts a value into single quotes.
-func (m *fixer) quoteValue(line, from, to int, value string) {
-	m.replace(line, from, to, "'"+strings.ReplaceAll(value, "'", "''")+"'")
+func (fx *fixer) quoteValue(line, from, to int, value string) {
+	fx.replace(line, from, to, "'"+strings.ReplaceAll(value, "'", "''")+"'")
 }
 
 // resolve sets the positions of the copy's nodes to those in the document.
-func (m *fixer) resolve(n *yaml3.Node) {
-	n.Column = m.original(n.Line, n.Column)
+func (fx *fixer) resolve(n *yaml3.Node) {
+	n.Column = fx.original(n.Line, n.Column)
 	for _, child := range n.Content {
-		m.resolve(child)
+		fx.resolve(child)
 	}
 }
 
@@ -155,50 +155,50 @@ var (
 )
 
 // line scans the element that begins on a line, and returns its last line.
-func (m *fixer) line(i int) int {
-	text := m.lines[i]
+func (fx *fixer) line(i int) int {
+	text := fx.lines[i]
 	switch trimmed := strings.TrimSpace(text); {
 	case trimmed == "" || trimmed[0] == '#' || strings.HasPrefix(text, "%"):
 		return i
 	case text == "---" || strings.HasPrefix(text, "--- ") || text == "...":
-		m.levels = nil
+		fx.levels = nil
 		return i
 	case strings.HasPrefix(text, "<<<<<<< ") || strings.HasPrefix(text, ">>>>>>> ") || text == "=======":
-		if m.found(i, 0, "keep one of the two versions, and remove this line", "an unresolved merge conflict of git") {
-			m.lines[i] = "#" + text[1:]
+		if fx.found(i, 0, "keep one of the two versions, and remove this line", "an unresolved merge conflict of git") {
+			fx.lines[i] = "#" + text[1:]
 		}
 		return i
 	}
-	at := m.indentation(i)
+	at := fx.indentation(i)
 	if at < 0 {
 		return i
 	}
-	return m.content(i, m.place(i, at))
+	return fx.content(i, fx.place(i, at))
 }
 
 // indentation corrects the white space at the start of a line.
-func (m *fixer) indentation(i int) int {
-	text := m.lines[i]
+func (fx *fixer) indentation(i int) int {
+	text := fx.lines[i]
 	at := len(text) - len(strings.TrimLeft(text, " \t\u00a0\u3000"))
 	space := text[:at]
 	switch {
 	case strings.Contains(space, "\t"):
-		s := yamlMistake{m.pos(i, strings.IndexByte(space, '\t')), "YAML is indented with spaces, this is a tab", "replace the tab with spaces"}
-		if m.except[s.Pos] {
+		s := yamlMistake{fx.pos(i, strings.IndexByte(space, '\t')), "YAML is indented with spaces, this is a tab", "replace the tab with spaces"}
+		if fx.except[s.Pos] {
 			return -1
 		}
-		m.vague[i+1] = true
-		if m.tabs++; m.tabs == 1 {
-			m.firstTab = len(m.mistakes)
-			m.mistakes = append(m.mistakes, s)
+		fx.vague[i+1] = true
+		if fx.tabs++; fx.tabs == 1 {
+			fx.firstTab = len(fx.mistakes)
+			fx.mistakes = append(fx.mistakes, s)
 		}
-		width := m.tabWidth(space, listItem.MatchString(text[at:]))
-		m.replace(i, 0, at, strings.Repeat(" ", width))
+		width := fx.tabWidth(space, listItem.MatchString(text[at:]))
+		fx.replace(i, 0, at, strings.Repeat(" ", width))
 		return width
 	case strings.ContainsAny(space, "\u00a0\u3000"):
-		if m.found(i, strings.IndexAny(space, "\u00a0\u3000"), "replace it with a space", "this is another kind of space") {
+		if fx.found(i, strings.IndexAny(space, "\u00a0\u3000"), "replace it with a space", "this is another kind of space") {
 			width := utf8.RuneCountInString(space)
-			m.lines[i] = strings.Repeat(" ", width) + text[at:]
+			fx.lines[i] = strings.Repeat(" ", width) + text[at:]
 			return width
 		}
 	}
@@ -206,75 +206,75 @@ func (m *fixer) indentation(i int) int {
 }
 
 // tabWidth returns the indentation that white space with tabs probably stands for.
-func (m *fixer) tabWidth(space string, item bool) int {
+func (fx *fixer) tabWidth(space string, item bool) int {
 	fallback := 0
 	for _, width := range []int{2, 4, 8, 1} {
 		indent := len(strings.ReplaceAll(space, "\t", strings.Repeat(" ", width)))
 		if fallback == 0 {
 			fallback = indent
 		}
-		if slices.ContainsFunc(m.levels, func(l level) bool { return l.indent == indent && l.list == item }) {
+		if slices.ContainsFunc(fx.levels, func(l level) bool { return l.indent == indent && l.list == item }) {
 			return indent
 		}
 	}
-	if m.opened() {
-		return m.top().indent + 2
+	if fx.opened() {
+		return fx.top().indent + 2
 	}
 	return fallback
 }
 
 // opened reports whether the line above is a key or an item without a value yet.
-func (m *fixer) opened() bool { return len(m.levels) > 0 && m.top().open }
+func (fx *fixer) opened() bool { return len(fx.levels) > 0 && fx.top().open }
 
-func (m *fixer) top() *level { return &m.levels[len(m.levels)-1] }
+func (fx *fixer) top() *level { return &fx.levels[len(fx.levels)-1] }
 
 // place finds the map or list that a line belongs to by its indentation. A line that
 // belongs to none is reindented like the lines around it.
-func (m *fixer) place(i, at int) int {
-	if m.indented.active && at >= m.indented.from {
-		m.replace(i, 0, at, strings.Repeat(" ", max(0, at+m.indented.by)))
-		at = max(0, at+m.indented.by)
+func (fx *fixer) place(i, at int) int {
+	if fx.indented.active && at >= fx.indented.from {
+		fx.replace(i, 0, at, strings.Repeat(" ", max(0, at+fx.indented.by)))
+		at = max(0, at+fx.indented.by)
 	} else {
-		m.indented.active = false
+		fx.indented.active = false
 	}
-	if len(m.levels) == 0 {
+	if len(fx.levels) == 0 {
 		return at
 	}
-	item := listItem.MatchString(m.lines[i][at:])
-	above := m.levels
-	kept := len(m.levels)
-	for kept > 0 && m.levels[kept-1].indent > at {
+	item := listItem.MatchString(fx.lines[i][at:])
+	above := fx.levels
+	kept := len(fx.levels)
+	for kept > 0 && fx.levels[kept-1].indent > at {
 		kept--
 	}
 	deepest := len(above) - 1
 	switch {
 	case kept > 0 && above[kept-1].indent == at && above[kept-1].list && !item &&
-		(kept == 1 || above[kept-2].indent < at) && !tightItem.MatchString(m.lines[i][at:]) && plainKey.MatchString(m.lines[i][at:]):
-		if m.found(i, at, "put `- ` before it, or indent it further", "this line is among the items of a list, but has no `- `") {
-			m.replace(i, at, at, "- ")
-			m.indented = reindentation{from: at + 1, by: 2, active: true}
+		(kept == 1 || above[kept-2].indent < at) && !tightItem.MatchString(fx.lines[i][at:]) && plainKey.MatchString(fx.lines[i][at:]):
+		if fx.found(i, at, "put `- ` before it, or indent it further", "this line is among the items of a list, but has no `- `") {
+			fx.replace(i, at, at, "- ")
+			fx.indented = reindentation{from: at + 1, by: 2, active: true}
 		}
 	case kept > 0 && above[kept-1].indent == at:
 		// A list may have the same indentation as its key.
 	case kept == len(above) && above[deepest].open:
 	case kept == len(above):
 		// Deeper than a key that already has a value: more of that value, or a mistake.
-		if !structural.MatchString(m.lines[i]) {
+		if !structural.MatchString(fx.lines[i]) {
 			return at
 		}
-		return m.reindent(i, at, above[deepest].indent,
+		return fx.reindent(i, at, above[deepest].indent,
 			fmt.Sprintf("indent it like line %d, or remove the value there", above[deepest].line),
 			fmt.Sprintf("this line is indented deeper than line %d, which already has a value", above[deepest].line))
 	default:
 		// Between two levels: it belongs to one of them.
-		return m.between(i, at, above[max(kept-1, 0):], item)
+		return fx.between(i, at, above[max(kept-1, 0):], item)
 	}
-	m.levels = m.levels[:kept]
+	fx.levels = fx.levels[:kept]
 	return at
 }
 
 // between reindents a line to the nearest of the levels around it.
-func (m *fixer) between(i, at int, choices []level, item bool) int {
+func (fx *fixer) between(i, at int, choices []level, item bool) int {
 	fits := slices.DeleteFunc(slices.Clone(choices), func(l level) bool { return l.list != item })
 	if len(fits) == 0 {
 		fits = choices
@@ -288,115 +288,115 @@ func (m *fixer) between(i, at int, choices []level, item bool) int {
 			others = append(others, s)
 		}
 	}
-	return m.reindent(i, at, best.indent, fmt.Sprintf("indent it by %d, like line %d", best.indent, best.line),
+	return fx.reindent(i, at, best.indent, fmt.Sprintf("indent it by %d, like line %d", best.indent, best.line),
 		fmt.Sprintf("this line is indented by %s, the lines that it can belong to by %s", plural(at, "space"), strings.Join(slices.Compact(others), " or ")))
 }
 
 func distance(a, b int) int { return max(a-b, b-a) }
 
 // reindent moves a line and the block below it to another indentation.
-func (m *fixer) reindent(i, at, to int, suggestion, message string) int {
-	if !m.found(i, at, suggestion, "%s", message) {
+func (fx *fixer) reindent(i, at, to int, suggestion, message string) int {
+	if !fx.found(i, at, suggestion, "%s", message) {
 		return at
 	}
-	m.replace(i, 0, at, strings.Repeat(" ", to))
-	m.indented = reindentation{from: at, by: to - at, active: true}
-	kept := len(m.levels)
-	for kept > 0 && m.levels[kept-1].indent > to {
+	fx.replace(i, 0, at, strings.Repeat(" ", to))
+	fx.indented = reindentation{from: at, by: to - at, active: true}
+	kept := len(fx.levels)
+	for kept > 0 && fx.levels[kept-1].indent > to {
 		kept--
 	}
-	m.levels = m.levels[:kept]
+	fx.levels = fx.levels[:kept]
 	return to
 }
 
 // enter records a key or an item at an indentation.
-func (m *fixer) enter(i, indent int, list bool) {
-	kept := len(m.levels)
-	for kept > 0 && (m.levels[kept-1].indent > indent || m.levels[kept-1].indent == indent && m.levels[kept-1].list && !list) {
+func (fx *fixer) enter(i, indent int, list bool) {
+	kept := len(fx.levels)
+	for kept > 0 && (fx.levels[kept-1].indent > indent || fx.levels[kept-1].indent == indent && fx.levels[kept-1].list && !list) {
 		kept--
 	}
-	m.levels = m.levels[:kept]
-	if kept == 0 || m.top().indent < indent || m.top().list != list {
-		m.levels = append(m.levels, level{indent: indent, list: list})
+	fx.levels = fx.levels[:kept]
+	if kept == 0 || fx.top().indent < indent || fx.top().list != list {
+		fx.levels = append(fx.levels, level{indent: indent, list: list})
 	}
-	m.top().line, m.top().open = i+1, true
+	fx.top().line, fx.top().open = i+1, true
 }
 
 // content scans a line from its first character after the indentation.
-func (m *fixer) content(i, at int) int {
-	if tab := tabBehindDash.FindStringIndex(m.lines[i][at:]); tab != nil &&
-		m.found(i, at+1, "replace the tab with a space", "a tab after the dash of a list item") {
-		m.replace(i, at+1, at+tab[1], " ")
+func (fx *fixer) content(i, at int) int {
+	if tab := tabBehindDash.FindStringIndex(fx.lines[i][at:]); tab != nil &&
+		fx.found(i, at+1, "replace the tab with a space", "a tab after the dash of a list item") {
+		fx.replace(i, at+1, at+tab[1], " ")
 	}
-	for listItem.MatchString(m.lines[i][at:]) {
-		m.enter(i, at, true)
-		rest := m.lines[i][at+1:]
+	for listItem.MatchString(fx.lines[i][at:]) {
+		fx.enter(i, at, true)
+		rest := fx.lines[i][at+1:]
 		next := at + 1 + len(rest) - len(strings.TrimLeft(rest, " \t"))
 		if strings.TrimSpace(rest) == "" || strings.TrimSpace(rest)[0] == '#' {
 			return i
 		}
 		at = next
 	}
-	if tight := m.lines[i][at:]; tightItem.MatchString(tight) && (m.listAt(at) || m.opened() && plainKey.MatchString(tight)) &&
-		m.found(i, at, "write a space after the dash: - "+Cut(tight[1:], 60), "a list item begins with a dash and a space") {
-		m.replace(i, at, at+1, "- ")
-		return m.content(i, at)
+	if tight := fx.lines[i][at:]; tightItem.MatchString(tight) && (fx.listAt(at) || fx.opened() && plainKey.MatchString(tight)) &&
+		fx.found(i, at, "write a space after the dash: - "+Cut(tight[1:], 60), "a list item begins with a dash and a space") {
+		fx.replace(i, at, at+1, "- ")
+		return fx.content(i, at)
 	}
-	if tight := tightFlow.FindStringSubmatch(m.lines[i][at:]); tight != nil && m.found(i, at+len(tight[1]),
+	if tight := tightFlow.FindStringSubmatch(fx.lines[i][at:]); tight != nil && fx.found(i, at+len(tight[1]),
 		"write a space after the colon: "+Cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
-		m.replace(i, at+len(tight[1]), at+len(tight[1])+1, ": ")
+		fx.replace(i, at+len(tight[1]), at+len(tight[1])+1, ": ")
 	}
-	key := plainKey.FindStringSubmatchIndex(m.lines[i][at:])
+	key := plainKey.FindStringSubmatchIndex(fx.lines[i][at:])
 	if key == nil {
-		key = m.keyless(i, at)
+		key = fx.keyless(i, at)
 	}
 	if key == nil {
-		if len(m.levels) > 0 {
-			m.top().open = false
+		if len(fx.levels) > 0 {
+			fx.top().open = false
 		}
-		return m.value(i, at, at)
+		return fx.value(i, at, at)
 	}
-	m.enter(i, at, false)
+	fx.enter(i, at, false)
 	from := at + key[1]
-	if rest := strings.TrimSpace(m.lines[i][from:]); rest == "" || rest[0] == '#' {
+	if rest := strings.TrimSpace(fx.lines[i][from:]); rest == "" || rest[0] == '#' {
 		return i
 	}
-	m.top().open = false
-	return m.value(i, from, at)
+	fx.top().open = false
+	return fx.value(i, from, at)
 }
 
 // listAt reports whether a list with items at an indentation is open.
-func (m *fixer) listAt(indent int) bool {
-	return slices.ContainsFunc(m.levels, func(l level) bool { return l.list && l.indent == indent })
+func (fx *fixer) listAt(indent int) bool {
+	return slices.ContainsFunc(fx.levels, func(l level) bool { return l.list && l.indent == indent })
 }
 
 // keyless corrects a line that should have a key but has none.
-func (m *fixer) keyless(i, at int) []int {
-	rest := m.lines[i][at:]
-	find := func() []int { return plainKey.FindStringSubmatchIndex(m.lines[i][at:]) }
-	if colon := strings.Index(rest, "："); colon > 0 && m.found(i, at+colon, "write a plain : and a space", "this is another kind of colon") {
-		m.replace(i, at+colon, at+colon+len("："), ": ")
+func (fx *fixer) keyless(i, at int) []int {
+	rest := fx.lines[i][at:]
+	find := func() []int { return plainKey.FindStringSubmatchIndex(fx.lines[i][at:]) }
+	if colon := strings.Index(rest, "："); colon > 0 && fx.found(i, at+colon, "write a plain : and a space", "this is another kind of colon") {
+		fx.replace(i, at+colon, at+colon+len("："), ": ")
 		return find()
 	}
-	if tight := tightKey.FindStringSubmatch(rest); tight != nil && m.expectsKey(i, at) {
+	if tight := tightKey.FindStringSubmatch(rest); tight != nil && fx.expectsKey(i, at) {
 		colon := at + len(tight[1])
-		if m.found(i, colon, "write a space after the colon: "+Cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
-			m.replace(i, colon, colon+1, ": ")
+		if fx.found(i, colon, "write a space after the colon: "+Cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
+			fx.replace(i, colon, colon+1, ": ")
 			return find()
 		}
 	}
-	if !m.expectsKey(i, at) {
+	if !fx.expectsKey(i, at) {
 		return nil
 	}
 	word := loneWord.FindStringSubmatch(rest)
 	if word == nil {
-		if word = twoWords.FindStringSubmatch(rest); word == nil || !slices.Contains(m.keys, word[1]) {
+		if word = twoWords.FindStringSubmatch(rest); word == nil || !slices.Contains(fx.keys, word[1]) {
 			return nil
 		}
 	}
 	end := at + len(word[1])
-	if m.found(i, end, "write: "+word[1]+":", "the colon after %s is missing", Quote(word[1])) {
-		m.replace(i, end, end+min(1, len(word[2])), ": ")
+	if fx.found(i, end, "write: "+word[1]+":", "the colon after %s is missing", Quote(word[1])) {
+		fx.replace(i, end, end+min(1, len(word[2])), ": ")
 		return find()
 	}
 	return nil
@@ -416,14 +416,14 @@ func SpacedKey(text string) string {
 
 // expectsKey reports whether a key must be at this position: next to other keys, or above
 // a block.
-func (m *fixer) expectsKey(i, at int) bool {
-	for _, l := range m.levels {
+func (fx *fixer) expectsKey(i, at int) bool {
+	for _, l := range fx.levels {
 		if l.indent == at && !l.list {
 			return true
 		}
 	}
-	for j := i + 1; j < min(len(m.lines), i+lookAhead); j++ {
-		next := m.lines[j]
+	for j := i + 1; j < min(len(fx.lines), i+lookAhead); j++ {
+		next := fx.lines[j]
 		if trimmed := strings.TrimSpace(next); trimmed == "" || trimmed[0] == '#' {
 			continue
 		}
@@ -434,8 +434,8 @@ func (m *fixer) expectsKey(i, at int) bool {
 }
 
 // value scans the value at an offset of a line; base is the column of its key.
-func (m *fixer) value(i, from, base int) int {
-	text := m.lines[i]
+func (fx *fixer) value(i, from, base int) int {
+	text := fx.lines[i]
 	from += len(text[from:]) - len(strings.TrimLeft(text[from:], " \t"))
 	if from >= len(text) {
 		return i
@@ -443,45 +443,45 @@ func (m *fixer) value(i, from, base int) int {
 	if text[from] == '&' || text[from] == '!' && !strings.HasPrefix(text[from:], "!=") {
 		// An anchor or a tag precedes the value.
 		if space := strings.IndexByte(text[from:], ' '); space > 0 {
-			return m.value(i, from+space, base)
+			return fx.value(i, from+space, base)
 		}
-		if text[from] == '&' && len(m.levels) > 0 {
-			m.top().open = true
+		if text[from] == '&' && len(fx.levels) > 0 {
+			fx.top().open = true
 		}
 		return i
 	}
 	rest := text[from:]
 	switch rest[0] {
 	case '|', '>':
-		return m.block(i, from, base)
+		return fx.block(i, from, base)
 	case '"', '\'':
-		return m.quoted(i, from, base)
+		return fx.quoted(i, from, base)
 	case '{', '[':
-		return m.flow(i, from, base)
+		return fx.flow(i, from, base)
 	case '@', '`', '%', '*':
-		if value := bare(rest); m.noValue(i, from, value) {
-			m.quoteValue(i, from, from+len(value), value)
+		if value := bare(rest); fx.noValue(i, from, value) {
+			fx.quoteValue(i, from, from+len(value), value)
 		}
 		return i
 	case '?':
 		if strings.HasPrefix(rest, "? ") {
-			m.quotes(i, from, "quote it if it is text", "a value cannot begin with ? and a space")
+			fx.quotes(i, from, "quote it if it is text", "a value cannot begin with ? and a space")
 			return i
 		}
 	case ',', ']', '}':
-		m.quotes(i, from, "quote it if it is text", "a value cannot begin with %c", rest[0])
+		fx.quotes(i, from, "quote it if it is text", "a value cannot begin with %c", rest[0])
 		return i
 	case '-':
 		if listItem.MatchString(rest) && from > base {
-			if m.found(i, from, "begin the list on a line of its own, below the key", "a list cannot begin on the line of its key") {
-				m.lines[i] = text[:from] + "#" + text[from+1:]
-				m.top().open = true
-				m.vague[i+1] = true
+			if fx.found(i, from, "begin the list on a line of its own, below the key", "a list cannot begin on the line of its key") {
+				fx.lines[i] = text[:from] + "#" + text[from+1:]
+				fx.top().open = true
+				fx.vague[i+1] = true
 			}
 			return i
 		}
 	}
-	m.plain(i, from)
+	fx.plain(i, from)
 	return i
 }
 
@@ -494,16 +494,16 @@ func bare(value string) string {
 }
 
 // quotes puts quotes around a value that needs them.
-func (m *fixer) quotes(i, from int, suggestion, format string, args ...any) {
-	value := bare(m.lines[i][from:])
-	if m.found(i, from, suggestion, format, args...) {
-		m.quoteValue(i, from, from+len(value), value)
+func (fx *fixer) quotes(i, from int, suggestion, format string, args ...any) {
+	value := bare(fx.lines[i][from:])
+	if fx.found(i, from, suggestion, format, args...) {
+		fx.quoteValue(i, from, from+len(value), value)
 	}
 }
 
 // plain corrects an unquoted value that contains a colon.
-func (m *fixer) plain(i, from int) {
-	value := bare(m.lines[i][from:])
+func (fx *fixer) plain(i, from int) {
+	value := bare(fx.lines[i][from:])
 	colon := strings.Index(value, ": ")
 	if colon < 0 && strings.HasSuffix(value, ":") {
 		colon = len(value) - 1
@@ -511,8 +511,8 @@ func (m *fixer) plain(i, from int) {
 	if colon < 0 {
 		return
 	}
-	if m.found(i, from+colon, "quote the value: "+InSingleQuotes(value), "a second `: ` in one line, in a value without quotes") {
-		m.quoteValue(i, from, from+len(value), value)
+	if fx.found(i, from+colon, "quote the value: "+InSingleQuotes(value), "a second `: ` in one line, in a value without quotes") {
+		fx.quoteValue(i, from, from+len(value), value)
 	}
 }
 
@@ -524,21 +524,21 @@ func InSingleQuotes(value string) string {
 var anchorName = regexp.MustCompile(`^\*([\w-]+)$`)
 
 // block skips the lines of a block scalar, which begins with | or >.
-func (m *fixer) block(i, from, base int) int {
-	if !blockText.MatchString(m.lines[i][from:]) {
-		m.quotes(i, from, "begin the text on the next line, indented", "text after %c begins on the next line", m.lines[i][from])
+func (fx *fixer) block(i, from, base int) int {
+	if !blockText.MatchString(fx.lines[i][from:]) {
+		fx.quotes(i, from, "begin the text on the next line, indented", "text after %c begins on the next line", fx.lines[i][from])
 		return i
 	}
 	last := i
-	for j := i + 1; j < len(m.lines); j++ {
-		text := m.lines[j]
+	for j := i + 1; j < len(fx.lines); j++ {
+		text := fx.lines[j]
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
 		indent := len(text) - len(strings.TrimLeft(text, " "))
-		if m.indented.active && indent >= m.indented.from {
-			m.replace(j, 0, indent, strings.Repeat(" ", max(0, indent+m.indented.by)))
-			indent = max(0, indent+m.indented.by)
+		if fx.indented.active && indent >= fx.indented.from {
+			fx.replace(j, 0, indent, strings.Repeat(" ", max(0, indent+fx.indented.by)))
+			indent = max(0, indent+fx.indented.by)
 		}
 		if indent <= base {
 			break
@@ -549,27 +549,27 @@ func (m *fixer) block(i, from, base int) int {
 }
 
 // quoted finds the end of a quoted value.
-func (m *fixer) quoted(i, from, base int) int {
-	text := m.lines[i]
+func (fx *fixer) quoted(i, from, base int) int {
+	text := fx.lines[i]
 	quote := text[from]
 	end := quoteEnd(text, from)
 	if end < 0 {
-		return m.unclosedQuote(i, from, base)
+		return fx.unclosedQuote(i, from, base)
 	}
 	rest := strings.TrimSpace(text[end+1:])
 	if rest != "" && rest[0] != '#' && !strings.HasPrefix(rest, ":") {
-		m.innerQuote(i, from, end)
+		fx.innerQuote(i, from, end)
 		return i
 	}
 	if quote == '"' {
-		m.escapes(i, from, end)
+		fx.escapes(i, from, end)
 	}
 	return i
 }
 
 // innerQuote corrects a quote inside a value in the same quotes.
-func (m *fixer) innerQuote(i, from, end int) {
-	text := m.lines[i]
+func (fx *fixer) innerQuote(i, from, end int) {
+	text := fx.lines[i]
 	value := bare(text[from:])
 	inner := strings.TrimPrefix(value, text[from:from+1])
 	whole := strings.HasSuffix(inner, text[from:from+1])
@@ -584,14 +584,14 @@ func (m *fixer) innerQuote(i, from, end int) {
 	default:
 		inner = value
 	}
-	if m.found(i, end, suggestion, "%s", message) {
-		m.quoteValue(i, from, from+len(value), inner)
+	if fx.found(i, end, suggestion, "%s", message) {
+		fx.quoteValue(i, from, from+len(value), inner)
 	}
 }
 
 // escapes corrects unknown escapes in double quotes.
-func (m *fixer) escapes(i, from, end int) {
-	text := m.lines[i]
+func (fx *fixer) escapes(i, from, end int) {
+	text := fx.lines[i]
 	for at := from + 1; at < end; at++ {
 		if text[at] != '\\' {
 			continue
@@ -602,8 +602,8 @@ func (m *fixer) escapes(i, from, end int) {
 		}
 		inner := text[from+1 : end]
 		_, size := utf8.DecodeRuneInString(text[at+1:])
-		if m.found(i, at, "put single quotes around it: "+InSingleQuotes(inner), "YAML has no escape %s in double quotes", text[at:at+1+size]) {
-			m.quoteValue(i, from, end+1, inner)
+		if fx.found(i, at, "put single quotes around it: "+InSingleQuotes(inner), "YAML has no escape %s in double quotes", text[at:at+1+size]) {
+			fx.quoteValue(i, from, end+1, inner)
 		}
 		return
 	}
@@ -627,10 +627,10 @@ func quoteEnd(text string, from int) int {
 
 // unclosedQuote skips a quoted value that continues on further lines, or closes it if the
 // next key begins before its end.
-func (m *fixer) unclosedQuote(i, from, base int) int {
-	quote := m.lines[i][from : from+1]
-	for j := i + 1; j < min(len(m.lines), i+lookAhead); j++ {
-		text := m.lines[j]
+func (fx *fixer) unclosedQuote(i, from, base int) int {
+	quote := fx.lines[i][from : from+1]
+	for j := i + 1; j < min(len(fx.lines), i+lookAhead); j++ {
+		text := fx.lines[j]
 		indent := len(text) - len(strings.TrimLeft(text, " \t"))
 		if structural.MatchString(text) && indent <= base {
 			break
@@ -639,8 +639,8 @@ func (m *fixer) unclosedQuote(i, from, base int) int {
 			return j
 		}
 	}
-	if m.found(i, from, "close it: "+Cut(strings.TrimSpace(m.lines[i][from:]), 100)+quote, "this quote is never closed") {
-		m.lines[i] = strings.TrimRight(m.lines[i], " \t") + quote
+	if fx.found(i, from, "close it: "+Cut(strings.TrimSpace(fx.lines[i][from:]), 100)+quote, "this quote is never closed") {
+		fx.lines[i] = strings.TrimRight(fx.lines[i], " \t") + quote
 	}
 	return i
 }

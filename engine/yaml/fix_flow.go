@@ -13,8 +13,8 @@ type opener struct {
 }
 
 // flow scans a map in { } or a list in [ ], which may span several lines.
-func (m *fixer) flow(i, from, base int) int {
-	f := &flowReader{m: m, base: base, first: i}
+func (fx *fixer) flow(i, from, base int) int {
+	f := &flowReader{m: fx, base: base, first: i}
 	line, at := i, from
 	for {
 		next := f.token(line, at)
@@ -23,12 +23,12 @@ func (m *fixer) flow(i, from, base int) int {
 			return line
 		case len(f.open) == 0:
 			return f.behind(line, next, i, from)
-		case next < len(m.lines[line]):
+		case next < len(fx.lines[line]):
 			at = next
 			continue
 		}
 		line++
-		if line >= len(m.lines) || line > i+lookAhead || f.leaves(line) {
+		if line >= len(fx.lines) || line > i+lookAhead || f.leaves(line) {
 			return f.unclosed(line - 1)
 		}
 		at = 0
@@ -185,24 +185,24 @@ func (f *flowReader) close(line, at int) int {
 func closersIn(text string) int { return strings.Count(text, "}") + strings.Count(text, "]") }
 
 // noValue reports whether a word cannot be a value because of its first character.
-func (m *fixer) noValue(line, at int, value string) bool {
+func (fx *fixer) noValue(line, at int, value string) bool {
 	if value[0] != '*' {
-		return m.found(line, at, "quote it: "+InSingleQuotes(value), "a value cannot begin with %c", value[0])
+		return fx.found(line, at, "quote it: "+InSingleQuotes(value), "a value cannot begin with %c", value[0])
 	}
 	name := anchorName.FindStringSubmatch(value)
 	switch {
 	case name == nil:
-		return m.found(line, at, "quote it: "+InSingleQuotes(value), "a value cannot begin with *, unless it is the name of an anchor")
-	case m.anchored(line, name[1]):
+		return fx.found(line, at, "quote it: "+InSingleQuotes(value), "a value cannot begin with *, unless it is the name of an anchor")
+	case fx.anchored(line, name[1]):
 		return false
 	}
-	m.vague[line+1] = true
-	return m.found(line, at, "define it above: &"+name[1]+"; or quote the value: "+InSingleQuotes(value), "there is no anchor &%s above", name[1])
+	fx.vague[line+1] = true
+	return fx.found(line, at, "define it above: &"+name[1]+"; or quote the value: "+InSingleQuotes(value), "there is no anchor &%s above", name[1])
 }
 
 // anchored reports whether an anchor with this name is defined up to a line.
-func (m *fixer) anchored(line int, name string) bool {
-	return slices.ContainsFunc(m.lines[:line+1], func(text string) bool { return strings.Contains(text, "&"+name) })
+func (fx *fixer) anchored(line int, name string) bool {
+	return slices.ContainsFunc(fx.lines[:line+1], func(text string) bool { return strings.Contains(text, "&"+name) })
 }
 
 // quote scans a quoted text.

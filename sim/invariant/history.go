@@ -64,230 +64,230 @@ func History(def *dsl.Definition, id string, events []event.Event, broken Report
 	l.rules.settle()
 }
 
-func (l *historyAudit) take(e event.Event) {
+func (a *historyAudit) take(e event.Event) {
 	if outside(e) {
-		l.rules.settle()
-		l.checkTimeLimit()
-		l.failed = nil
+		a.rules.settle()
+		a.checkTimeLimit()
+		a.failed = nil
 	}
 	if e.Type != event.TimerCancelled {
-		l.tidy()
+		a.tidy()
 	}
 	if (e.Type == event.TaskRequested || e.Type == event.TimerScheduled) && e.Source != timers.OperatorSource {
-		l.dated(e)
+		a.dated(e)
 	}
 	switch e.Type {
 	case event.ExecutionStarted:
-		l.needsTimer = l.def.Timeout != nil
+		a.needsTimer = a.def.Timeout != nil
 	case event.TaskRequested:
-		l.continues(e)
-		l.begins(e)
+		a.continues(e)
+		a.begins(e)
 	case event.TaskCompleted:
-		l.recordFailure(e)
-		l.ends(e)
+		a.recordFailure(e)
+		a.ends(e)
 	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
 		var t event.Timer
 		_ = decide.DecodeData(e, &t) // the engine's own data is always readable
-		l.timer(e, t)
+		a.timer(e, t)
 	case event.EventReceived:
-		l.receives(e)
+		a.receives(e)
 	case event.ExecutionSuspended, event.ExecutionRetried, event.ExecutionResumed:
-		l.loose, l.open = true, map[string]event.Run{}
-		l.rules.stop()
+		a.loose, a.open = true, map[string]event.Run{}
+		a.rules.stop()
 		if e.Type == event.ExecutionRetried {
-			l.needsTimer, l.next, l.resumes = l.def.Timeout != nil, l.resumes, ""
+			a.needsTimer, a.next, a.resumes = a.def.Timeout != nil, a.resumes, ""
 		}
-		l.paused, l.deferred = e.Type == event.ExecutionSuspended, l.deferred || e.Type == event.ExecutionSuspended
+		a.paused, a.deferred = e.Type == event.ExecutionSuspended, a.deferred || e.Type == event.ExecutionSuspended
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		l.rules.closes(e)
-		l.rules.stop()
-		l.recordFault(e)
-		l.closes(e)
+		a.rules.closes(e)
+		a.rules.stop()
+		a.recordFault(e)
+		a.closes(e)
 	case event.ExecutionMigrated, event.ExecutionRestored:
-		l.next = ""
-		l.rules.stop()
+		a.next = ""
+		a.rules.stop()
 	default:
 	}
 }
 
 // checkTimeLimit checks, once a decision is complete, that a timer was set for the time limit
 // of the execution.
-func (l *historyAudit) checkTimeLimit() {
-	if l.needsTimer {
-		l.broken("a workflow with a time limit has a timer", l.id, "none was set when it started or was retried")
-		l.needsTimer = false
+func (a *historyAudit) checkTimeLimit() {
+	if a.needsTimer {
+		a.broken("a workflow with a time limit has a timer", a.id, "none was set when it started or was retried")
+		a.needsTimer = false
 	}
 }
 
 // recordFailure records the end of a task, which may have failed because the task before it
 // failed.
-func (l *historyAudit) recordFailure(e event.Event) {
+func (a *historyAudit) recordFailure(e event.Event) {
 	var c event.Completed
 	if decide.DecodeData(e, &c) != nil || c.Status != "" && c.Status != "skipped" {
 		return // cancelled tasks do not count
 	}
 	run := event.ParseRun(e.Task)
-	if c.Status == "skipped" && run.Ref == l.next {
-		l.next = ""
+	if c.Status == "skipped" && run.Ref == a.next {
+		a.next = ""
 	}
-	switch n := len(l.failed); {
+	switch n := len(a.failed); {
 	case c.Success || c.Error == nil:
-		l.failed = nil
-	case n > 0 && encloses(run, l.failed[n-1]):
-		l.failed = append(l.failed, run)
-		if *c.Error != *l.cause { // it may have a different cause
-			l.cause = &event.Problem{}
+		a.failed = nil
+	case n > 0 && encloses(run, a.failed[n-1]):
+		a.failed = append(a.failed, run)
+		if *c.Error != *a.cause { // it may have a different cause
+			a.cause = &event.Problem{}
 		}
 	default:
-		l.failed, l.cause = []event.Run{run}, c.Error
+		a.failed, a.cause = []event.Run{run}, c.Error
 	}
 }
 
 // recordFault records where a faulted execution continues if it is retried: at the innermost
 // of the tasks that failed with the same error, or at the fork around them.
-func (l *historyAudit) recordFault(e event.Event) {
+func (a *historyAudit) recordFault(e event.Event) {
 	if e.Type == event.WorkflowCompleted {
-		l.checkTimeLimit()
+		a.checkTimeLimit()
 	}
-	l.resumes, l.needsTimer, l.next = "", false, ""
-	if e.Type != event.WorkflowFailed || GivenUp(e) || l.deferred || len(l.failed) == 0 || l.cause.Type == "" {
+	a.resumes, a.needsTimer, a.next = "", false, ""
+	if e.Type != event.WorkflowFailed || GivenUp(e) || a.deferred || len(a.failed) == 0 || a.cause.Type == "" {
 		return
 	}
-	for i, run := range l.failed {
-		t := l.def.Task(run.Ref)
+	for i, run := range a.failed {
+		t := a.def.Task(run.Ref)
 		if t == nil || !strings.HasPrefix(run.Ref, "/do/") { // the task is part of a function
-			l.resumes = ""
+			a.resumes = ""
 			return
 		}
 		if i == 0 || t.Kind == dsl.Fork {
-			l.resumes = run.Ref
+			a.resumes = run.Ref
 		}
 	}
-	if l.around(l.failed[len(l.failed)-1].Ref) != "" { // the task around it failed with another error
-		l.resumes = ""
+	if a.around(a.failed[len(a.failed)-1].Ref) != "" { // the task around it failed with another error
+		a.resumes = ""
 	}
 }
 
 // continues checks that a retried execution continues with the task that had failed.
-func (l *historyAudit) continues(e event.Event) {
-	if ref := event.ParseRun(e.Task).Ref; l.next != "" && ref != l.next {
-		l.broken("a retried execution continues with the task that failed", l.id, "%s had failed, but %s began", l.next, RunName(e.Task))
+func (a *historyAudit) continues(e event.Event) {
+	if ref := event.ParseRun(e.Task).Ref; a.next != "" && ref != a.next {
+		a.broken("a retried execution continues with the task that failed", a.id, "%s had failed, but %s began", a.next, RunName(e.Task))
 	}
-	l.next = ""
+	a.next = ""
 }
 
 // dated checks the time of a decision: time never runs backwards, and a suspended
 // execution makes no decisions.
-func (l *historyAudit) dated(e event.Event) {
-	if l.paused {
-		l.broken("nothing begins in a suspended execution", l.id, "%s of %s is in the history", e.Type, RunName(e.Task))
+func (a *historyAudit) dated(e event.Event) {
+	if a.paused {
+		a.broken("nothing begins in a suspended execution", a.id, "%s of %s is in the history", e.Type, RunName(e.Task))
 	}
-	if e.Time.Before(l.last) {
-		l.broken("time never runs backwards", l.id, "%s of %s has the time %v, after an event with %v", e.Type, RunName(e.Task), e.Time, l.last)
+	if e.Time.Before(a.last) {
+		a.broken("time never runs backwards", a.id, "%s of %s has the time %v, after an event with %v", e.Type, RunName(e.Task), e.Time, a.last)
 	}
-	l.last = e.Time
+	a.last = e.Time
 }
 
 // begins records the begin of a task run.
-func (l *historyAudit) begins(e event.Event) {
-	if l.begun[e.Task] {
-		l.broken("a task run begins once", l.id, "%s began twice", e.Task)
+func (a *historyAudit) begins(e event.Event) {
+	if a.begun[e.Task] {
+		a.broken("a task run begins once", a.id, "%s began twice", e.Task)
 	}
-	l.begun[e.Task] = true
-	if l.loose {
+	a.begun[e.Task] = true
+	if a.loose {
 		return
 	}
 	run := event.ParseRun(e.Task)
-	if around := l.around(run.Ref); around != "" && !l.within(around, run) {
-		l.broken("a task begins inside one that has not ended", l.id, "%s began, but no run of %s around it was open", e.Task, around)
+	if around := a.around(run.Ref); around != "" && !a.within(around, run) {
+		a.broken("a task begins inside one that has not ended", a.id, "%s began, but no run of %s around it was open", e.Task, around)
 	}
-	l.open[e.Task] = run
-	l.rules.begins(e, run)
+	a.open[e.Task] = run
+	a.rules.begins(e, run)
 }
 
 // ends records the end of a task run.
-func (l *historyAudit) ends(e event.Event) {
+func (a *historyAudit) ends(e event.Event) {
 	var c event.Completed
 	_ = decide.DecodeData(e, &c)
-	if l.loose {
+	if a.loose {
 		return
 	}
-	run, ok := l.open[e.Task]
+	run, ok := a.open[e.Task]
 	if !ok {
 		run = event.ParseRun(e.Task)
 	}
-	l.rules.ends(e, run, &c, l.fired[Slot(event.Timer{TaskID: e.Task, Kind: event.TimeoutTimer})])
+	a.rules.ends(e, run, &c, a.fired[Slot(event.Timer{TaskID: e.Task, Kind: event.TimeoutTimer})])
 	if c.Status == "skipped" {
 		return
 	}
 	if !ok {
-		if l.lastEnded != e.Task || c.Error == nil { // an invalid output turns a success into a failure
-			l.broken("a task run ends once", l.id, "%s ended, but was not open", e.Task)
+		if a.lastEnded != e.Task || c.Error == nil { // an invalid output turns a success into a failure
+			a.broken("a task run ends once", a.id, "%s ended, but was not open", e.Task)
 		}
 		return
 	}
-	delete(l.open, e.Task)
-	l.lastEnded = e.Task
-	for _, inside := range slices.Sorted(maps.Keys(l.open)) {
-		if encloses(run, l.open[inside]) {
-			l.broken("a task ends after the tasks inside it", l.id, "%s ended, but %s had not", e.Task, inside)
+	delete(a.open, e.Task)
+	a.lastEnded = e.Task
+	for _, inside := range slices.Sorted(maps.Keys(a.open)) {
+		if encloses(run, a.open[inside]) {
+			a.broken("a task ends after the tasks inside it", a.id, "%s ended, but %s had not", e.Task, inside)
 		}
 	}
 	if c.Success {
-		l.timely(e, run)
+		a.timely(e, run)
 	}
 }
 
 // tidy checks that no timer is left of the run that ended last.
-func (l *historyAudit) tidy() {
-	if l.lastEnded == "" || l.loose {
+func (a *historyAudit) tidy() {
+	if a.lastEnded == "" || a.loose {
 		return
 	}
-	for _, key := range slices.Sorted(maps.Keys(l.timers)) {
-		if l.timers[key].TaskID == l.lastEnded {
-			l.broken("no timer outlives its task", l.id, "%s ended, but its %s timer is still set", l.lastEnded, l.timers[key].Kind)
-			delete(l.timers, key)
+	for _, key := range slices.Sorted(maps.Keys(a.timers)) {
+		if a.timers[key].TaskID == a.lastEnded {
+			a.broken("no timer outlives its task", a.id, "%s ended, but its %s timer is still set", a.lastEnded, a.timers[key].Kind)
+			delete(a.timers, key)
 		}
 	}
 }
 
 // closes records the end of the execution.
-func (l *historyAudit) closes(e event.Event) {
+func (a *historyAudit) closes(e event.Event) {
 	if GivenUp(e) { // the engine gave up on the execution, so nothing was decided about its tasks
-		l.open, l.timers = map[string]event.Run{}, map[string]event.Timer{}
+		a.open, a.timers = map[string]event.Run{}, map[string]event.Timer{}
 		return
 	}
-	for _, task := range slices.Sorted(maps.Keys(l.open)) {
-		l.broken("an execution ends after its tasks", l.id, "%s had not ended", task)
+	for _, task := range slices.Sorted(maps.Keys(a.open)) {
+		a.broken("an execution ends after its tasks", a.id, "%s had not ended", task)
 	}
-	for _, key := range slices.Sorted(maps.Keys(l.timers)) {
-		l.broken("an execution cancels its timers when it ends", l.id, "the %s timer of %s is still set", l.timers[key].Kind, RunName(l.timers[key].TaskID))
+	for _, key := range slices.Sorted(maps.Keys(a.timers)) {
+		a.broken("an execution cancels its timers when it ends", a.id, "the %s timer of %s is still set", a.timers[key].Kind, RunName(a.timers[key].TaskID))
 	}
-	l.open, l.timers = map[string]event.Run{}, map[string]event.Timer{}
+	a.open, a.timers = map[string]event.Run{}, map[string]event.Timer{}
 }
 
 // receives checks that some task listens for an event from outside.
-func (l *historyAudit) receives(e event.Event) {
-	if l.received[e.ID] && len(l.received) < mostRemembered {
-		l.broken("an event is received once", l.id, "%s was received twice", e.ID)
+func (a *historyAudit) receives(e event.Event) {
+	if a.received[e.ID] && len(a.received) < mostRemembered {
+		a.broken("an event is received once", a.id, "%s was received twice", e.ID)
 	}
-	l.received[e.ID] = true
-	if l.loose {
+	a.received[e.ID] = true
+	if a.loose {
 		return
 	}
 	listens := false
-	for _, run := range l.open {
-		if t := l.def.Task(run.Ref); t != nil && t.Kind == dsl.Listen {
+	for _, run := range a.open {
+		if t := a.def.Task(run.Ref); t != nil && t.Kind == dsl.Listen {
 			if listens = true; listensFor(t, e) {
 				return
 			}
 		}
 	}
 	if listens {
-		l.broken("a task receives only the events that it listens for", l.id, "%s came, but no task listened for its type", e.ID)
+		a.broken("a task receives only the events that it listens for", a.id, "%s came, but no task listened for its type", e.ID)
 		return
 	}
-	l.broken("an event is received only by a listening task", l.id, "%s came, but no task listened", e.ID)
+	a.broken("an event is received only by a listening task", a.id, "%s came, but no task listened", e.ID)
 }
 
 // mostRemembered is how many ids of received events an execution remembers.
@@ -321,10 +321,10 @@ func listensFor(t *dsl.Task, e event.Event) bool {
 
 // around returns the reference of the innermost task that encloses ref in the document;
 // "" if there is none, or if the task is part of a function.
-func (l *historyAudit) around(ref string) string {
+func (a *historyAudit) around(ref string) string {
 	for strings.HasPrefix(ref, "/do/") {
 		ref = ref[:strings.LastIndexByte(ref, '/')]
-		if t := l.def.Task(ref); t != nil {
+		if t := a.def.Task(ref); t != nil {
 			return ref
 		}
 	}
@@ -332,8 +332,8 @@ func (l *historyAudit) around(ref string) string {
 }
 
 // within reports whether run is inside an open run of the task ref.
-func (l *historyAudit) within(ref string, run event.Run) bool {
-	for _, o := range l.open {
+func (a *historyAudit) within(ref string, run event.Run) bool {
+	for _, o := range a.open {
 		if o.Ref == ref && encloses(o, run) {
 			return true
 		}
@@ -373,53 +373,53 @@ func Slot(t event.Timer) string { return t.TaskID + " " + string(t.Kind) + " " +
 
 // timer records that a timer was set, cancelled or fired. Only a timer that is set can be
 // cancelled or fire.
-func (l *historyAudit) timer(e event.Event, t event.Timer) {
+func (a *historyAudit) timer(e event.Event, t event.Timer) {
 	key := Slot(t) + " " + t.FireAt.String()
-	_, known := l.timers[key]
+	_, known := a.timers[key]
 	switch {
 	case e.Type == event.TimerScheduled && e.Source == timers.OperatorSource: // an operator moved or restored it
-		l.timers[key] = t
+		a.timers[key] = t
 		return
 	case e.Type == event.TimerScheduled:
-		l.needsTimer = l.needsTimer && t.TaskID != ""
-		l.schedules(e, t)
+		a.needsTimer = a.needsTimer && t.TaskID != ""
+		a.schedules(e, t)
 		if t.Kind == event.RetryTimer {
-			l.rules.waits(t.TaskID)
+			a.rules.waits(t.TaskID)
 		}
-		l.timers[key], l.set[Slot(t)] = t, e
+		a.timers[key], a.set[Slot(t)] = t, e
 		return
 	case e.Type == event.TimerFired && !known:
-		l.broken("only a timer that is set fires", l.id, "the %s timer of %s for %v fired, but was not set", t.Kind, RunName(t.TaskID), t.FireAt)
+		a.broken("only a timer that is set fires", a.id, "the %s timer of %s for %v fired, but was not set", t.Kind, RunName(t.TaskID), t.FireAt)
 	case e.Type == event.TimerFired:
-		l.fired[Slot(t)] = true
-	case !known && !l.loose:
-		l.broken("a timer is cancelled once", l.id, "the %s timer of %s for %v was not set", t.Kind, RunName(t.TaskID), t.FireAt)
+		a.fired[Slot(t)] = true
+	case !known && !a.loose:
+		a.broken("a timer is cancelled once", a.id, "the %s timer of %s for %v was not set", t.Kind, RunName(t.TaskID), t.FireAt)
 	}
-	delete(l.timers, key)
+	delete(a.timers, key)
 }
 
 // schedules checks a new timer against the duration in the document, if it is a literal.
-func (l *historyAudit) schedules(e event.Event, t event.Timer) {
-	for _, other := range l.timers {
+func (a *historyAudit) schedules(e event.Event, t event.Timer) {
+	for _, other := range a.timers {
 		if Slot(other) == Slot(t) {
-			l.broken("a task has one timer of a kind", l.id, "the %s timer of %s was set again", t.Kind, RunName(t.TaskID))
+			a.broken("a task has one timer of a kind", a.id, "the %s timer of %s was set again", t.Kind, RunName(t.TaskID))
 		}
 	}
 	ref := event.ParseRun(t.TaskID).Ref
-	task := l.def.Task(ref)
+	task := a.def.Task(ref)
 	if t.Kind == event.RetryTimer && task != nil && task.Kind == dsl.Try {
-		l.retries(e, t, task.Try.Catch.Retry)
+		a.retries(e, t, task.Try.Catch.Retry)
 		return
 	}
 	var stated *expr.Value
 	switch {
 	case t.TaskID == "":
-		stated = l.def.Timeout
+		stated = a.def.Timeout
 	case task != nil:
 		stated = statedOf(task, t)
 	}
 	if want, ok := moment(stated, e.Time); ok && !want.Equal(t.FireAt) {
-		l.broken("a timer is set for the time that the document says", l.id, "the %s timer of %s is set for %v, want %v", t.Kind, RunName(t.TaskID), t.FireAt, want)
+		a.broken("a timer is set for the time that the document says", a.id, "the %s timer of %s is set for %v, want %v", t.Kind, RunName(t.TaskID), t.FireAt, want)
 	}
 }
 
@@ -458,17 +458,17 @@ func moment(stated *expr.Value, from time.Time) (time.Time, bool) {
 
 // retries checks a retry against its policy: the number of retries, and the delay with
 // its backoff and jitter.
-func (l *historyAudit) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy) {
-	l.tries[t.TaskID]++
-	n := l.tries[t.TaskID]
+func (a *historyAudit) retries(e event.Event, t event.Timer, r *dsl.RetryPolicy) {
+	a.tries[t.TaskID]++
+	n := a.tries[t.TaskID]
 	if r == nil || r.AttemptCount > 0 && n > r.AttemptCount {
-		l.broken("a task is retried as often as the document says", l.id, "%s was retried %d times", t.TaskID, n)
+		a.broken("a task is retried as often as the document says", a.id, "%s was retried %d times", t.TaskID, n)
 		return
 	}
 	from, to, ok := RetryDelay(r, n, e.Time)
 	const longest = 365 * 24 * time.Hour
 	if got := t.FireAt.Sub(e.Time); ok && from < longest && (got < from || got > to) {
-		l.broken("a retry is delayed as the document says", l.id, "retry %d of %s is delayed by %v, want %v to %v", n, t.TaskID, got, from, to)
+		a.broken("a retry is delayed as the document says", a.id, "retry %d of %s is delayed by %v, want %v to %v", n, t.TaskID, got, from, to)
 	}
 }
 
@@ -507,20 +507,20 @@ func jitterOf(r *dsl.RetryPolicy) (from, to time.Duration) {
 
 // timely checks the success of a task against its timers: a wait ends when its timer has
 // fired, and a task with a time limit has a timer that has not fired.
-func (l *historyAudit) timely(e event.Event, run event.Run) {
-	task := l.def.Task(run.Ref)
+func (a *historyAudit) timely(e event.Event, run event.Run) {
+	task := a.def.Task(run.Ref)
 	if task == nil {
 		return
 	}
 	mine := func(kind event.TimerKind) string { return Slot(event.Timer{TaskID: e.Task, Kind: kind}) }
-	if task.Kind == dsl.Wait && !l.fired[mine(event.WaitTimer)] {
-		l.broken("a wait ends when its timer has fired", l.id, "%s ended before that", e.Task)
+	if task.Kind == dsl.Wait && !a.fired[mine(event.WaitTimer)] {
+		a.broken("a wait ends when its timer has fired", a.id, "%s ended before that", e.Task)
 	}
-	if _, limited := l.set[mine(event.TimeoutTimer)]; task.Timeout != nil && !limited {
-		l.broken("a task with a time limit has a timer", l.id, "%s ended without one", e.Task)
+	if _, limited := a.set[mine(event.TimeoutTimer)]; task.Timeout != nil && !limited {
+		a.broken("a task with a time limit has a timer", a.id, "%s ended without one", e.Task)
 	}
-	if l.fired[mine(event.TimeoutTimer)] {
-		l.broken("a task whose timeout fires fails", l.id, "%s succeeded", e.Task)
+	if a.fired[mine(event.TimeoutTimer)] {
+		a.broken("a task whose timeout fires fails", a.id, "%s succeeded", e.Task)
 	}
 }
 

@@ -55,18 +55,18 @@ type Response struct {
 }
 
 // Stateful reports whether responses depend on earlier requests.
-func (m *Set) Stateful() bool {
-	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Keeps || len(h.Respond) > 1 })
+func (s *Set) Stateful() bool {
+	return s != nil && slices.ContainsFunc(s.HTTP, func(h HTTP) bool { return h.Keeps || len(h.Respond) > 1 })
 }
 
 // Keeps reports whether a mock keeps values.
-func (m *Set) Keeps() bool {
-	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Keeps })
+func (s *Set) Keeps() bool {
+	return s != nil && slices.ContainsFunc(s.HTTP, func(h HTTP) bool { return h.Keeps })
 }
 
 // Shared reports whether the executions of a run share the values of a mock.
-func (m *Set) Shared() bool {
-	return m != nil && slices.ContainsFunc(m.HTTP, func(h HTTP) bool { return h.Shared })
+func (s *Set) Shared() bool {
+	return s != nil && slices.ContainsFunc(s.HTTP, func(h HTTP) bool { return h.Shared })
 }
 
 // Parse reads a mocks file in YAML or JSON. Its error lists all mistakes with their

@@ -61,8 +61,8 @@ type sent struct {
 // matches it, after sleeping for its latency. Requests that no mock matches go to next;
 // without next they fail with an error that says which mock is missing. Each Transport
 // has its own counters.
-func (m *Set) Transport(sleep func(ctx context.Context, d time.Duration) error, next http.RoundTripper) *Transport {
-	return &Transport{mocks: m.HTTP, sleep: sleep, next: next, count: make([]int, len(m.HTTP))}
+func (s *Set) Transport(sleep func(ctx context.Context, d time.Duration) error, next http.RoundTripper) *Transport {
+	return &Transport{mocks: s.HTTP, sleep: sleep, next: next, count: make([]int, len(s.HTTP))}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -240,11 +240,11 @@ func (m Match) Selects(x Exchange) bool {
 }
 
 // Body returns the body of the request.
-func (x Exchange) Body() []byte {
-	if x.sent == nil {
+func (e Exchange) Body() []byte {
+	if e.sent == nil {
 		return nil
 	}
-	return x.sent.body
+	return e.sent.body
 }
 
 func (m Match) matches(req *http.Request, body []byte) bool {

@@ -146,45 +146,45 @@ type document struct {
 func (d *document) changed() bool { return d.was != d.now }
 
 // read parses the documents.
-func (p *replay) read() error {
+func (rp *replay) read() error {
 	replaced := false
-	for _, recorded := range append([]recordedDocument{p.header.Document}, p.header.With...) {
-		d := p.document(recorded)
+	for _, recorded := range append([]recordedDocument{rp.header.Document}, rp.header.With...) {
+		d := rp.document(recorded)
 		if d == nil {
 			return nil
 		}
 		replaced = replaced || d.changed()
-		p.docs = append(p.docs, d)
+		rp.docs = append(rp.docs, d)
 	}
-	p.main, p.earlier = p.docs[0], map[string]*document{p.docs[0].hash: p.docs[0]}
-	for _, recorded := range p.Recording.earlier {
-		d := p.document(recorded)
+	rp.main, rp.earlier = rp.docs[0], map[string]*document{rp.docs[0].hash: rp.docs[0]}
+	for _, recorded := range rp.Recording.earlier {
+		d := rp.document(recorded)
 		if d == nil {
 			return nil
 		}
-		if p.earlier[d.hash] == nil {
-			p.earlier[d.hash] = d
+		if rp.earlier[d.hash] == nil {
+			rp.earlier[d.hash] = d
 		}
 	}
-	if w := p.by.opts.Workflow; w != nil && !replaced {
-		return fmt.Errorf("%s: %w: want %s, got %s", p.Name, ErrOtherWorkflow, p.main.was.ID(), w.ID())
+	if w := rp.by.opts.Workflow; w != nil && !replaced {
+		return fmt.Errorf("%s: %w: want %s, got %s", rp.Name, ErrOtherWorkflow, rp.main.was.ID(), w.ID())
 	}
 	return nil
 }
 
 // document parses a recorded document and finds the one to replay with; nil if it is
 // invalid.
-func (p *replay) document(recorded recordedDocument) *document {
-	got := p.by.parse(recorded)
+func (rp *replay) document(recorded recordedDocument) *document {
+	got := rp.by.parse(recorded)
 	if got.def == nil {
-		p.diff = &Difference{
+		rp.diff = &Difference{
 			What: "document", Line: 1, Recorded: "a valid document",
 			Replayed: "it is no longer valid: " + cut(got.mistake),
 		}
 		return nil
 	}
-	d := &document{was: got.def, now: got.def, hash: recorded.SHA256, wasName: got.def.Document.Name + " in " + p.Name}
-	if w := p.by.opts.Workflow; w != nil && w.ID() == d.was.ID() {
+	d := &document{was: got.def, now: got.def, hash: recorded.SHA256, wasName: got.def.Document.Name + " in " + rp.Name}
+	if w := rp.by.opts.Workflow; w != nil && w.ID() == d.was.ID() {
 		d.now = w
 	}
 	return d
@@ -209,15 +209,15 @@ func (r *Replayer) parse(doc recordedDocument) *parsed {
 }
 
 // env returns the environment for decisions about a document.
-func (p *replay) env(d *document) *decide.Env {
-	opts := decide.Options{Secrets: p.secrets, Version: p.header.Flunq, Remote: true, Limits: p.limits()}
-	if len(p.secrets) > 0 {
+func (rp *replay) env(d *document) *decide.Env {
+	opts := decide.Options{Secrets: rp.secrets, Version: rp.header.Flunq, Remote: true, Limits: rp.limits()}
+	if len(rp.secrets) > 0 {
 		return decide.NewEnv(d.now, opts)
 	}
-	r := p.by
+	r := rp.by
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := fmt.Sprintf("%s %s %t %v", d.hash, p.header.Flunq, d.changed(), opts.Limits)
+	key := fmt.Sprintf("%s %s %t %v", d.hash, rp.header.Flunq, d.changed(), opts.Limits)
 	if r.envs[key] == nil {
 		r.envs[key] = decide.NewEnv(d.now, opts)
 	}
@@ -225,28 +225,28 @@ func (p *replay) env(d *document) *decide.Env {
 }
 
 // run follows the history to its end, or to the first difference.
-func (p *replay) run() {
-	for i, e := range p.entries {
-		if p.ctx.Err() != nil || p.reached(i, e) {
+func (rp *replay) run() {
+	for i, e := range rp.entries {
+		if rp.ctx.Err() != nil || rp.reached(i, e) {
 			return
 		}
-		p.at = i
+		rp.at = i
 		if i == 0 {
-			p.checkInput(e)
+			rp.checkInput(e)
 		}
-		p.take(e)
-		if p.diff != nil {
+		rp.take(e)
+		if rp.diff != nil {
 			return
 		}
 	}
-	if p.by.opts.At == nil {
-		p.finish()
+	if rp.by.opts.At == nil {
+		rp.finish()
 	}
 }
 
 // reached reports whether the replay is to stop before an entry.
-func (p *replay) reached(index int, e entry) bool {
-	at := p.by.opts.At
+func (rp *replay) reached(index int, e entry) bool {
+	at := rp.by.opts.At
 	switch {
 	case at == nil:
 		return false
@@ -255,26 +255,26 @@ func (p *replay) reached(index int, e entry) bool {
 	case !at.Time.IsZero():
 		return e.Time.After(at.Time)
 	default:
-		return e.Time.After(at.After.From(p.header.Start))
+		return e.Time.After(at.After.From(rp.header.Start))
 	}
 }
 
 // checkInput compares the input of the header with that of the start event.
-func (p *replay) checkInput(e entry) {
+func (rp *replay) checkInput(e entry) {
 	var started event.Started
-	if e.Type != event.ExecutionStarted || dataOf(p.header.Input) == nil || decide.DecodeData(e.Event, &started) != nil {
+	if e.Type != event.ExecutionStarted || dataOf(rp.header.Input) == nil || decide.DecodeData(e.Event, &started) != nil {
 		return
 	}
-	if g := (comparison{}).between(started.Input, p.header.Input); g != nil {
-		p.differs(&Difference{What: "input", Recorded: Describe(e.Event), Replayed: "the header has the input " + excerpt(p.header.Input)}, g)
+	if g := (comparison{}).between(started.Input, rp.header.Input); g != nil {
+		rp.differs(&Difference{What: "input", Recorded: Describe(e.Event), Replayed: "the header has the input " + excerpt(rp.header.Input)}, g)
 	}
 }
 
 // take passes one event to its execution.
-func (p *replay) take(e entry) {
-	w := p.walks[e.Execution]
+func (rp *replay) take(e entry) {
+	w := rp.walks[e.Execution]
 	if w == nil && e.Type != event.ExecutionStarted {
-		p.differs(&Difference{
+		rp.differs(&Difference{
 			What: "unexpected", Recorded: Describe(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
 		}, nil)
 		return
@@ -283,57 +283,57 @@ func (p *replay) take(e entry) {
 		w.take(e.Event)
 		return
 	}
-	w = &walk{replay: p, asked: map[string]event.Event{}}
-	p.walks[e.Execution] = w
-	p.order = append(p.order, w)
+	w = &walk{replay: rp, asked: map[string]event.Event{}}
+	rp.walks[e.Execution] = w
+	rp.order = append(rp.order, w)
 	w.begin(e.Event)
 }
 
 // finish checks what is left at the end.
-func (p *replay) finish() {
-	p.at = len(p.entries) - 1
-	for _, w := range p.order {
-		if p.diff == nil {
+func (rp *replay) finish() {
+	rp.at = len(rp.entries) - 1
+	for _, w := range rp.order {
+		if rp.diff == nil {
 			w.leftover()
 		}
 	}
-	if p.diff == nil {
-		p.children()
+	if rp.diff == nil {
+		rp.children()
 	}
-	if p.diff == nil && p.result != nil {
-		p.compareResult()
+	if rp.diff == nil && rp.result != nil {
+		rp.compareResult()
 	}
-	if p.diff == nil {
-		p.checkOrder()
+	if rp.diff == nil {
+		rp.checkOrder()
 	}
 }
 
 // children compares the executions that were started with those that are recorded.
-func (p *replay) children() {
-	roots := sim.Config{ID: p.header.ID, Executions: p.header.Executions}.IDs()
-	for _, w := range p.order {
+func (rp *replay) children() {
+	roots := sim.Config{ID: rp.header.ID, Executions: rp.header.Executions}.IDs()
+	for _, w := range rp.order {
 		id := w.started.Execution
-		start, known := p.starts[id]
+		start, known := rp.starts[id]
 		switch {
 		case slices.Contains(roots, id):
 		case !known:
-			p.at = w.from
-			p.differs(&Difference{What: "unexpected", Recorded: Describe(w.started), Replayed: "nothing: no task has started it"}, nil)
+			rp.at = w.from
+			rp.differs(&Difference{What: "unexpected", Recorded: Describe(w.started), Replayed: "nothing: no task has started it"}, nil)
 			return
 		default:
-			p.at = w.from
-			if g := p.comparison().between(w.started.Data, start.Data); g != nil {
-				p.differs(&Difference{What: "event", Recorded: Describe(w.started), Replayed: Describe(start)}, g)
+			rp.at = w.from
+			if g := rp.comparison().between(w.started.Data, start.Data); g != nil {
+				rp.differs(&Difference{What: "event", Recorded: Describe(w.started), Replayed: Describe(start)}, g)
 				return
 			}
 		}
 	}
-	if p.fromHistory() || !p.Finished() {
+	if rp.fromHistory() || !rp.Finished() {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(p.starts)) {
-		if p.walks[id] == nil {
-			p.differs(&Difference{What: "missing", Recorded: "nothing", Replayed: Describe(p.starts[id])}, nil)
+	for _, id := range slices.Sorted(maps.Keys(rp.starts)) {
+		if rp.walks[id] == nil {
+			rp.differs(&Difference{What: "missing", Recorded: "nothing", Replayed: Describe(rp.starts[id])}, nil)
 			return
 		}
 	}
@@ -341,9 +341,9 @@ func (p *replay) children() {
 
 // comparison returns how to compare data. If a document's version changed, the sources of
 // its emitted events may differ accordingly.
-func (p *replay) comparison(ignore ...string) comparison {
+func (rp *replay) comparison(ignore ...string) comparison {
 	l := comparison{ignore: ignore}
-	for _, d := range p.docs {
+	for _, d := range rp.docs {
 		if d.changed() {
 			l.alias = [2]string{sourceOf(d.was), sourceOf(d.now)}
 		}
@@ -358,25 +358,25 @@ func sourceOf(def *dsl.Definition) string {
 }
 
 // verdict returns the result.
-func (p *replay) verdict() *Verdict {
+func (rp *replay) verdict() *Verdict {
 	v := &Verdict{
-		File: p.Name, Agrees: p.diff == nil, Execution: p.header.ID, Finished: p.Finished(), Events: len(p.entries),
-		Calls: p.exchange, Arrivals: len(p.arrivals), Difference: p.diff, Notes: p.notes, Order: p.ordered(),
+		File: rp.Name, Agrees: rp.diff == nil, Execution: rp.header.ID, Finished: rp.Finished(), Events: len(rp.entries),
+		Calls: rp.exchange, Arrivals: len(rp.arrivals), Difference: rp.diff, Notes: rp.notes, Order: rp.ordered(),
 	}
-	if p.main != nil {
-		v.Workflow = p.main.was.ID()
+	if rp.main != nil {
+		v.Workflow = rp.main.was.ID()
 	}
-	if w := p.walks[p.header.ID]; w != nil && w.state != nil {
+	if w := rp.walks[rp.header.ID]; w != nil && w.state != nil {
 		v.Status = string(w.state.Status)
 	}
-	if v.Agrees && p.tolerated != nil {
-		v.Agrees, v.Difference = false, p.tolerated
+	if v.Agrees && rp.tolerated != nil {
+		v.Agrees, v.Difference = false, rp.tolerated
 	}
-	if p.main != nil && p.main.changed() && !v.Finished {
-		v.Migration = p.migration()
+	if rp.main != nil && rp.main.changed() && !v.Finished {
+		v.Migration = rp.migration()
 	}
-	if p.by.opts.At != nil && p.diff == nil {
-		v.States = p.states()
+	if rp.by.opts.At != nil && rp.diff == nil {
+		v.States = rp.states()
 	}
 	return v
 }

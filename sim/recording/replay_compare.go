@@ -24,17 +24,17 @@ type difference struct {
 }
 
 // between returns the first difference of two JSON texts; nil if they are equal.
-func (l comparison) between(recorded, now []byte) *difference {
+func (c comparison) between(recorded, now []byte) *difference {
 	if bytes.Equal(recorded, now) {
 		return nil
 	}
 	a, b := dataOf(recorded), dataOf(now)
 	if x, ok := a.(map[string]any); ok {
-		if y, ok := b.(map[string]any); ok && len(l.ignore) > 0 {
-			a, b = without(x, l.ignore), without(y, l.ignore)
+		if y, ok := b.(map[string]any); ok && len(c.ignore) > 0 {
+			a, b = without(x, c.ignore), without(y, c.ignore)
 		}
 	}
-	return l.difference("", a, b)
+	return c.difference("", a, b)
 }
 
 // dataOf decodes JSON; invalid JSON becomes a string.
@@ -57,18 +57,18 @@ func without(object map[string]any, names []string) map[string]any {
 	return out
 }
 
-func (l comparison) difference(path string, a, b any) *difference {
+func (c comparison) difference(path string, a, b any) *difference {
 	switch x := a.(type) {
 	case map[string]any:
 		if y, ok := b.(map[string]any); ok {
-			return l.objects(path, x, y)
+			return c.objects(path, x, y)
 		}
 	case []any:
 		if y, ok := b.([]any); ok {
-			return l.lists(path, x, y)
+			return c.lists(path, x, y)
 		}
 	case string:
-		if b == any(l.alias[1]) && x == l.alias[0] && x != "" {
+		if b == any(c.alias[1]) && x == c.alias[0] && x != "" {
 			return nil
 		}
 	}
@@ -78,7 +78,7 @@ func (l comparison) difference(path string, a, b any) *difference {
 	return &difference{path: path, recorded: a, now: b}
 }
 
-func (l comparison) objects(path string, a, b map[string]any) *difference {
+func (c comparison) objects(path string, a, b map[string]any) *difference {
 	names := slices.Collect(maps.Keys(a))
 	for name := range b {
 		if _, ok := a[name]; !ok {
@@ -93,14 +93,14 @@ func (l comparison) objects(path string, a, b map[string]any) *difference {
 		if recorded != now {
 			return &difference{path: at, recorded: x, now: y, missing: [2]bool{!recorded, !now}}
 		}
-		if g := l.difference(at, x, y); g != nil {
+		if g := c.difference(at, x, y); g != nil {
 			return g
 		}
 	}
 	return nil
 }
 
-func (l comparison) lists(path string, a, b []any) *difference {
+func (c comparison) lists(path string, a, b []any) *difference {
 	for i := range max(len(a), len(b)) {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		if i >= len(a) {
@@ -109,7 +109,7 @@ func (l comparison) lists(path string, a, b []any) *difference {
 		if i >= len(b) {
 			return &difference{path: at, recorded: a[i], missing: [2]bool{false, true}}
 		}
-		if g := l.difference(at, a[i], b[i]); g != nil {
+		if g := c.difference(at, a[i], b[i]); g != nil {
 			return g
 		}
 	}

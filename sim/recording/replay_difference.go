@@ -55,12 +55,12 @@ type Place struct {
 }
 
 // differs records the first difference, at the current event.
-func (p *replay) differs(d *Difference, g *difference) {
-	if p.diff != nil {
+func (rp *replay) differs(d *Difference, g *difference) {
+	if rp.diff != nil {
 		return
 	}
-	e := p.entries[p.at]
-	d.Event, d.Execution = p.at+1, e.Execution
+	e := rp.entries[rp.at]
+	d.Event, d.Execution = rp.at+1, e.Execution
 	if d.Line == 0 {
 		d.Line = e.line
 	}
@@ -77,21 +77,21 @@ func (p *replay) differs(d *Difference, g *difference) {
 		d.task = e.Task
 	}
 	if d.task == "" && d.now == "" && e.Type != event.TimerScheduled && e.Type != event.TimerCancelled {
-		d.task = p.innermost(e.Execution)
+		d.task = rp.innermost(e.Execution)
 	}
 	if d.now == "" {
 		d.now = d.task
 	}
-	p.locate(d, e.Execution)
-	if p.sealed && d.What != "order" && d.What != "hash" {
+	rp.locate(d, e.Execution)
+	if rp.sealed && d.What != "order" && d.What != "hash" {
 		d.Hint = "a recording does not contain secrets, and values computed from them may differ: pass them with --secrets FILE"
 	}
-	p.diff = d
+	rp.diff = d
 }
 
 // innermost returns the innermost open task run of an execution, "" if there is none.
-func (p *replay) innermost(execution string) string {
-	w := p.walks[execution]
+func (rp *replay) innermost(execution string) string {
+	w := rp.walks[execution]
 	if w == nil || w.state == nil {
 		return ""
 	}
@@ -103,15 +103,15 @@ func (p *replay) innermost(execution string) string {
 }
 
 // locate finds the lines of the documents that a difference is about.
-func (p *replay) locate(d *Difference, execution string) {
+func (rp *replay) locate(d *Difference, execution string) {
 	run := event.ParseRun(d.task)
 	if run.Ref == "" {
 		run = event.ParseRun(d.now)
 	}
 	d.Task, d.Run, d.Iteration, d.Attempt = run.Ref, run.String(), history.Index(run.Iteration), history.Attempts(run.Attempt)
 	d.Name = run.Ref[strings.LastIndexByte(run.Ref, '/')+1:]
-	doc := p.main
-	if w := p.walks[execution]; w != nil && w.doc != nil {
+	doc := rp.main
+	if w := rp.walks[execution]; w != nil && w.doc != nil {
 		doc = w.doc
 	}
 	if doc == nil {
@@ -149,35 +149,35 @@ func placeOf(def *dsl.Definition, name, ref string) *Place {
 }
 
 // compareResult compares how the execution ended.
-func (p *replay) compareResult() {
-	w := p.walks[p.header.ID]
-	if w == nil || !p.Finished() && p.result.Stop != sim.Never {
+func (rp *replay) compareResult() {
+	w := rp.walks[rp.header.ID]
+	if w == nil || !rp.Finished() && rp.result.Stop != sim.Never {
 		return
 	}
-	was, now := p.recordedResult(), w.result()
+	was, now := rp.recordedResult(), w.result()
 	if was.Status != now.Status {
 		replayed := fmt.Sprintf("it is %s", now.Status)
 		if awaits := w.state.Awaits(); len(awaits) > 0 {
 			replayed += ": " + strings.Join(awaits, "; ")
 		}
-		p.resultDiffers(fmt.Sprintf("the result says that the execution is %s", was.Status), replayed, nil)
+		rp.resultDiffers(fmt.Sprintf("the result says that the execution is %s", was.Status), replayed, nil)
 		return
 	}
-	if g := p.comparison().between(was.Output, now.Output); g != nil {
-		p.resultDiffers("the result has the output "+excerpt(was.Output), "the output is "+excerpt(now.Output), prefixed(".output", g))
+	if g := rp.comparison().between(was.Output, now.Output); g != nil {
+		rp.resultDiffers("the result has the output "+excerpt(was.Output), "the output is "+excerpt(now.Output), prefixed(".output", g))
 		return
 	}
 	if g := (comparison{}).between(event.Encode(was.Error), event.Encode(now.Error)); g != nil {
-		p.resultDiffers("the result has the error "+excerpt(event.Encode(was.Error)), "the error is "+excerpt(event.Encode(now.Error)), prefixed(".error", g))
+		rp.resultDiffers("the result has the error "+excerpt(event.Encode(was.Error)), "the error is "+excerpt(event.Encode(now.Error)), prefixed(".error", g))
 		return
 	}
 	now.Effects = was.Effects
 	// The hash of an export covers the tokens of secrets, that of a run the secrets
 	// themselves.
-	if p.marked && (p.sealed || p.fromHistory()) || p.result.Outcome == sim.OutcomeOf(was) || p.result.Outcome == sim.OutcomeOf(now) {
+	if rp.marked && (rp.sealed || rp.fromHistory()) || rp.result.Outcome == sim.OutcomeOf(was) || rp.result.Outcome == sim.OutcomeOf(now) {
 		return
 	}
-	p.resultDiffers("the hash of the outcome is "+cut(p.result.Outcome), "it is "+sim.OutcomeOf(now)+": the result was changed after it was recorded", nil)
+	rp.resultDiffers("the hash of the outcome is "+cut(rp.result.Outcome), "it is "+sim.OutcomeOf(now)+": the result was changed after it was recorded", nil)
 }
 
 func prefixed(path string, g *difference) *difference {
@@ -185,54 +185,54 @@ func prefixed(path string, g *difference) *difference {
 	return g
 }
 
-func (p *replay) resultDiffers(recorded, replayed string, g *difference) {
-	p.differs(&Difference{What: "result", Recorded: recorded, Replayed: replayed}, g)
-	p.diff.Event, p.diff.Line = 0, p.lastLine()
+func (rp *replay) resultDiffers(recorded, replayed string, g *difference) {
+	rp.differs(&Difference{What: "result", Recorded: recorded, Replayed: replayed}, g)
+	rp.diff.Event, rp.diff.Line = 0, rp.lastLine()
 }
 
 // lastLine returns the line after the last event.
-func (p *replay) lastLine() int { return p.entries[len(p.entries)-1].line + 1 }
+func (rp *replay) lastLine() int { return rp.entries[len(rp.entries)-1].line + 1 }
 
 // recordedResult returns the recorded result in the form in which it was hashed.
-func (p *replay) recordedResult() *sim.Result {
-	r := &sim.Result{Status: decide.Status(p.result.Status), Error: p.result.Error, Effects: p.result.Effects}
-	if len(p.result.Output) > 0 {
-		r.Output = canonical.Encode(dataOf(p.result.Output))
+func (rp *replay) recordedResult() *sim.Result {
+	r := &sim.Result{Status: decide.Status(rp.result.Status), Error: rp.result.Error, Effects: rp.result.Effects}
+	if len(rp.result.Output) > 0 {
+		r.Output = canonical.Encode(dataOf(rp.result.Output))
 	}
 	return r
 }
 
 // checkOrder compares the order of the events with its hash.
-func (p *replay) checkOrder() {
+func (rp *replay) checkOrder() {
 	switch {
-	case p.loose:
-		p.reordered(fmt.Sprintf("independent branches continue in a different order, first at event %d (line %d)", p.differ+1, p.entries[p.differ].line))
-	case p.ordered() == OtherOrder:
-		p.reordered("the events in this file are not in the order in which they were recorded, or one without consequences was changed (their hash differs)")
+	case rp.loose:
+		rp.reordered(fmt.Sprintf("independent branches continue in a different order, first at event %d (line %d)", rp.differ+1, rp.entries[rp.differ].line))
+	case rp.ordered() == OtherOrder:
+		rp.reordered("the events in this file are not in the order in which they were recorded, or one without consequences was changed (their hash differs)")
 	}
 }
 
 // reordered reports a difference if the order must be the same, otherwise a note.
-func (p *replay) reordered(text string) {
-	if !p.by.opts.StrictOrder {
-		p.notes = append(p.notes, text)
+func (rp *replay) reordered(text string) {
+	if !rp.by.opts.StrictOrder {
+		rp.notes = append(rp.notes, text)
 		return
 	}
-	if p.loose {
-		p.at = p.differ
+	if rp.loose {
+		rp.at = rp.differ
 	}
-	p.differs(&Difference{What: "order", Recorded: "the recorded order of the events", Replayed: text}, nil)
-	if !p.loose {
-		p.diff.Event, p.diff.Line = 0, p.lastLine()
+	rp.differs(&Difference{What: "order", Recorded: "the recorded order of the events", Replayed: text}, nil)
+	if !rp.loose {
+		rp.diff.Event, rp.diff.Line = 0, rp.lastLine()
 	}
 }
 
 // ordered compares the hash of the events with the recorded one.
-func (p *replay) ordered() string {
+func (rp *replay) ordered() string {
 	switch {
-	case p.result == nil || p.marked && !p.fromHistory() && p.sealed:
+	case rp.result == nil || rp.marked && !rp.fromHistory() && rp.sealed:
 		return UnknownOrder
-	case p.Recording.order == p.result.Order:
+	case rp.Recording.order == rp.result.Order:
 		return SameOrder
 	default:
 		return OtherOrder

@@ -14,54 +14,54 @@ import (
 // simulate repeats the recorded run in the simulator, and compares the events of each task run
 // and the result. A different order of independent events is only a note, unless StrictOrder
 // is set.
-func (p *replay) simulate(ctx context.Context, v *Verdict) error {
+func (rp *replay) simulate(ctx context.Context, v *Verdict) error {
 	switch {
-	case p.fromHistory():
+	case rp.fromHistory():
 		v.Notes = append(v.Notes, "not simulated: a history from Redis has no recorded answers to calls")
 		return nil
-	case p.faults > 0:
+	case rp.faults > 0:
 		v.Notes = append(v.Notes, "not simulated: the faults would come at other times; 'flunq sim' repeats them from the seed")
 		return nil
 	}
-	cfg := p.config()
+	cfg := rp.config()
 	var came []event.Event
 	cfg.Observe = func(events []event.Event) { came = append(came, events...) }
 	result, err := sim.Run(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("simulate %s: %w", p.Name, err)
+		return fmt.Errorf("simulate %s: %w", rp.Name, err)
 	}
-	p.compareHistories(came)
-	if p.diff == nil && p.Finished() {
-		p.compareSimulated(result)
+	rp.compareHistories(came)
+	if rp.diff == nil && rp.Finished() {
+		rp.compareSimulated(result)
 	}
-	v.Agrees, v.Difference, v.Notes = p.diff == nil, p.diff, p.notes
+	v.Agrees, v.Difference, v.Notes = rp.diff == nil, rp.diff, rp.notes
 	return nil
 }
 
 // config returns the configuration of the recorded simulation.
-func (p *replay) config() sim.Config {
-	h := p.header
+func (rp *replay) config() sim.Config {
+	h := rp.header
 	cfg := sim.Config{
-		Definition: p.main.was, Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
-		Version: h.Flunq, Remote: h.Remote, Secrets: p.secrets, Limits: p.limits(), Executors: h.Executors,
+		Definition: rp.main.was, Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
+		Version: h.Flunq, Remote: h.Remote, Secrets: rp.secrets, Limits: rp.limits(), Executors: h.Executors,
 		Processes: h.Processes, Executions: h.Executions, MaxTasks: h.MaxTasks,
-		MaxTime: time.Duration(h.MaxTimeMS) * time.Millisecond, Mocks: p.mocks(), Answers: p.answers,
+		MaxTime: time.Duration(h.MaxTimeMS) * time.Millisecond, Mocks: rp.mocks(), Answers: rp.answers,
 	}
-	for _, d := range p.docs[1:] {
+	for _, d := range rp.docs[1:] {
 		cfg.With = append(cfg.With, d.was)
 	}
-	if !p.Finished() && cfg.MaxTime == 0 {
-		cfg.MaxTime = p.end().Sub(h.Start) + time.Millisecond
+	if !rp.Finished() && cfg.MaxTime == 0 {
+		cfg.MaxTime = rp.end().Sub(h.Start) + time.Millisecond
 	}
 	return cfg
 }
 
 // mocks returns mocks that send the events from outside at their recorded times.
-func (p *replay) mocks() *mock.Set {
+func (rp *replay) mocks() *mock.Set {
 	m := &mock.Set{}
-	for _, a := range p.arrivals {
+	for _, a := range rp.arrivals {
 		e := mock.Event{
-			After: a.at.Sub(p.header.Start), ID: a.ID, Type: string(a.Type), Source: a.Source, Time: a.Time,
+			After: a.at.Sub(rp.header.Start), ID: a.ID, Type: string(a.Type), Source: a.Source, Time: a.Time,
 			Ext: a.Ext,
 		}
 		if len(a.Data) > 0 {
@@ -78,44 +78,44 @@ type thread struct{ execution, task string }
 func threadOf(e event.Event) thread { return thread{e.Execution, e.Task} }
 
 // compareHistories compares the events of each task run.
-func (p *replay) compareHistories(came []event.Event) {
+func (rp *replay) compareHistories(came []event.Event) {
 	now := map[thread][]event.Event{}
 	for _, e := range came {
 		now[threadOf(e)] = append(now[threadOf(e)], e)
 	}
 	order := -1
-	for i, was := range p.entries {
-		p.at = i
+	for i, was := range rp.entries {
+		rp.at = i
 		if order < 0 && (i >= len(came) || threadOf(came[i]) != threadOf(was.Event)) {
 			order = i
 		}
 		rest := now[threadOf(was.Event)]
 		if len(rest) == 0 {
-			p.differs(&Difference{What: "unexpected", Recorded: Describe(was.Event), Replayed: "the simulation has no such event"}, nil)
+			rp.differs(&Difference{What: "unexpected", Recorded: Describe(was.Event), Replayed: "the simulation has no such event"}, nil)
 			return
 		}
 		now[threadOf(was.Event)] = rest[1:]
-		if p.compareSimilar(was.Event, rest[0]); p.diff != nil {
+		if rp.compareSimilar(was.Event, rest[0]); rp.diff != nil {
 			return
 		}
 	}
-	if !p.Finished() {
+	if !rp.Finished() {
 		return
 	}
 	for _, e := range came {
 		if rest := now[threadOf(e)]; len(rest) > 0 {
-			p.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: Describe(rest[0]), task: rest[0].Task}, nil)
+			rp.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: Describe(rest[0]), task: rest[0].Task}, nil)
 			return
 		}
 	}
 	if order >= 0 {
-		p.loose, p.differ = true, order
-		p.reordered(fmt.Sprintf("the simulation has a different order of independent events, first at event %d (line %d)", order+1, p.entries[order].line))
+		rp.loose, rp.differ = true, order
+		rp.reordered(fmt.Sprintf("the simulation has a different order of independent events, first at event %d (line %d)", order+1, rp.entries[order].line))
 	}
 }
 
 // compareSimilar compares two events at the same position of the same task run.
-func (p *replay) compareSimilar(was, now event.Event) {
+func (rp *replay) compareSimilar(was, now event.Event) {
 	ignore := []string{}
 	if was.Type == event.ExecutionStarted {
 		ignore = append(ignore, "nonce")
@@ -125,7 +125,7 @@ func (p *replay) compareSimilar(was, now event.Event) {
 	if was.Type == event.TaskCompleted {
 		ignore = append(ignore, "duration_ms", "call") // earlier versions do not record these
 	}
-	if p.header.Calls == realCalls && p.exchange > 0 {
+	if rp.header.Calls == realCalls && rp.exchange > 0 {
 		ignore = append(ignore, "fire_at", "fired_at", "scheduled_for", "duration_ms")
 	}
 	g := (comparison{}).between(event.Encode(was.Type), event.Encode(now.Type))
@@ -136,19 +136,19 @@ func (p *replay) compareSimilar(was, now event.Event) {
 		g = (comparison{ignore: ignore}).between(was.Data, now.Data)
 	}
 	if g != nil {
-		p.differs(&Difference{What: "event", Recorded: Describe(was), Replayed: Describe(now) + " (in the simulation)"}, g)
+		rp.differs(&Difference{What: "event", Recorded: Describe(was), Replayed: Describe(now) + " (in the simulation)"}, g)
 	}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // compareSimulated compares the result.
-func (p *replay) compareSimulated(now *sim.Result) {
-	was := p.recordedResult()
+func (rp *replay) compareSimulated(now *sim.Result) {
+	was := rp.recordedResult()
 	if was.Status == now.Status && (comparison{}).between(was.Output, now.Output) == nil {
 		return
 	}
-	p.resultDiffers(
+	rp.resultDiffers(
 		fmt.Sprintf("the result is %s with %s", was.Status, excerpt(was.Output)),
 		fmt.Sprintf("in the simulation it is %s with %s", now.Status, excerpt(now.Output)), nil)
 }

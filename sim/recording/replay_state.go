@@ -53,28 +53,28 @@ type OpenTimer struct {
 }
 
 // states returns the states of all executions at the moment of the replay.
-func (p *replay) states() []State {
-	if len(p.order) == 0 {
+func (rp *replay) states() []State {
+	if len(rp.order) == 0 {
 		return nil
 	}
-	at := p.moment()
+	at := rp.moment()
 	var out []State
-	for _, w := range p.order {
+	for _, w := range rp.order {
 		out = append(out, w.describe(at))
 	}
 	return out
 }
 
 // moment returns the time at which the replay stopped.
-func (p *replay) moment() time.Time {
-	asked := p.by.opts.At
+func (rp *replay) moment() time.Time {
+	asked := rp.by.opts.At
 	switch {
 	case asked.Event > 0:
-		return p.entries[p.at].Time
+		return rp.entries[rp.at].Time
 	case !asked.Time.IsZero():
 		return asked.Time
 	default:
-		return asked.After.From(p.header.Start)
+		return asked.After.From(rp.header.Start)
 	}
 }
 

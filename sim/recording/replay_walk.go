@@ -119,8 +119,8 @@ func (w *walk) migrate(e event.Event) {
 }
 
 // history returns the events of an execution before entry end.
-func (p *replay) history(execution string, end int) (out []event.Event) {
-	for _, e := range p.entries[:end] {
+func (rp *replay) history(execution string, end int) (out []event.Event) {
+	for _, e := range rp.entries[:end] {
 		if e.Execution == execution {
 			out = append(out, e.Event)
 		}
@@ -129,8 +129,8 @@ func (p *replay) history(execution string, end int) (out []event.Event) {
 }
 
 // migration reports whether the running execution can be migrated to the changed document.
-func (p *replay) migration() *Migration {
-	_, err := decide.Rebuild(p.env(p.main), p.history(p.header.ID, len(p.entries)))
+func (rp *replay) migration() *Migration {
+	_, err := decide.Rebuild(rp.env(rp.main), rp.history(rp.header.ID, len(rp.entries)))
 	if err == nil {
 		return &Migration{MayBe: true}
 	}

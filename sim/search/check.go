@@ -33,7 +33,7 @@ func newChecker(s *Search, o *outcomes, u *usualEffects) *checker {
 
 // evaluate checks the invariants and the user's expectations, and extracts what the report
 // needs.
-func (k *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
+func (chk *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
 	v := &verdict{scenario: sc.explicit(t.Injected), elapsed: t.Lasted(), trial: t, order: shorten(t.Order)}
 	for _, s := range t.Injected {
 		v.injected = append(v.injected, s.Kind)
@@ -47,14 +47,14 @@ func (k *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
 	if sc.intervened() { // expectations apply to the document alone
 		return v
 	}
-	for _, check := range k.Checks {
+	for _, check := range chk.Checks {
 		for _, b := range check.Of(t) {
 			v.failures = append(v.failures, failure{Class: Expectation, Violation: b})
 		}
 	}
 	v.set, v.fired = timeoutsIn(t.Ends)
 	v.repeated, v.retried, v.turns = repetitions(t), retriesIn(t), turnsIn(t.Ends)
-	v.rekeyed, v.undoings, v.left = t.Rekeyed, undoingsIn(t, k.handling), leftIn(t)
+	v.rekeyed, v.undoings, v.left = t.Rekeyed, undoingsIn(t, chk.handling), leftIn(t)
 	return v
 }
 
@@ -72,17 +72,17 @@ func shorten(order string) uint64 {
 }
 
 // failuresOf returns all failures of a run.
-func (k *checker) failuresOf(t *sim.Trial, sc Scenario) []failure {
+func (chk *checker) failuresOf(t *sim.Trial, sc Scenario) []failure {
 	if sc.Companion != "" {
-		return k.evaluate(t, sc).failures
+		return chk.evaluate(t, sc).failures
 	}
-	return append(k.evaluate(t, sc).failures, k.anomalies(t, sc)...)
+	return append(chk.evaluate(t, sc).failures, chk.anomalies(t, sc)...)
 }
 
 // anomalies returns the failures that the ends of a run's executions reveal.
-func (k *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
+func (chk *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 	if !sc.intervened() {
-		return k.differing(t)
+		return chk.differing(t)
 	}
 	// A suspension delays like a fault.
 	suspended := *t
@@ -95,7 +95,7 @@ func (k *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 		if strings.Contains(end.ID, ".") { // its parent's end is checked
 			continue
 		}
-		if f, ok := k.unusualEnd(&suspended, end, sc); ok {
+		if f, ok := chk.unusualEnd(&suspended, end, sc); ok {
 			out = append(out, f)
 		}
 	}
@@ -127,58 +127,58 @@ func (k *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 //     delayed one of them. The same holds for calls to mocks with state.
 //
 // An outcome that has none of these causes is the engine's failure.
-func (k *checker) differing(t *sim.Trial) []failure {
+func (chk *checker) differing(t *sim.Trial) []failure {
 	var out []failure
-	if k.together() && k.outcomes.whole[k.outcomes.runKey(t)] != nil {
-		if f, ok := k.outcomes.overwritten(t); ok {
+	if chk.together() && chk.outcomes.whole[chk.outcomes.runKey(t)] != nil {
+		if f, ok := chk.outcomes.overwritten(t); ok {
 			return []failure{f}
 		}
 		return nil
 	}
 	unusual := false // if true, other executions need not have started
 	for _, end := range t.Ends {
-		if end.Status != "" && !k.outcomes.unusualOutcome(end) {
+		if end.Status != "" && !chk.outcomes.unusualOutcome(end) {
 			continue
 		}
 		unusual = true
 		if end.Status == "" {
 			continue
 		}
-		if f, ok := k.attribute(t, end); ok {
+		if f, ok := chk.attribute(t, end); ok {
 			out = append(out, f)
 		}
 	}
 	if unusual {
-		return k.effects.withEffects(t, out)
+		return chk.effects.withEffects(t, out)
 	}
-	if k.together() {
-		return k.sharedStateDiffers(t)
+	if chk.together() {
+		return chk.sharedStateDiffers(t)
 	}
-	return k.missing(t)
+	return chk.missing(t)
 }
 
 // sharedStateDiffers returns the failure of a run whose executions each ended as usual but
 // whose shared state is unusual.
-func (k *checker) sharedStateDiffers(t *sim.Trial) []failure {
-	if len(k.outcomes.whole) == 0 || len(t.Ends) == 0 {
+func (chk *checker) sharedStateDiffers(t *sim.Trial) []failure {
+	if len(chk.outcomes.whole) == 0 || len(t.Ends) == 0 {
 		return nil
 	}
 	return []failure{{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Detail: "the state that the executions share differs"}}}
 }
 
 // missing finds executions that did not start although everything else went as usual.
-func (k *checker) missing(t *sim.Trial) []failure {
+func (chk *checker) missing(t *sim.Trial) []failure {
 	there := map[string]bool{}
 	for _, end := range t.Ends {
 		there[canonicalID(end.ID)] = true
 	}
 	var out []failure
-	for _, id := range slices.Sorted(maps.Keys(k.outcomes.known)) {
+	for _, id := range slices.Sorted(maps.Keys(chk.outcomes.known)) {
 		runs := 0
-		for _, c := range k.outcomes.known[id] {
+		for _, c := range chk.outcomes.known[id] {
 			runs += c.outcome.Runs
 		}
-		if !there[id] && k.begins(t, id) && runs >= k.outcomes.runs*max(k.Config.Executions, 1) {
+		if !there[id] && chk.begins(t, id) && runs >= chk.outcomes.runs*max(chk.Config.Executions, 1) {
 			out = append(out, failure{Class: Engine, Violation: sim.Violation{Rule: "no execution is lost", Execution: id, Detail: "it was never started"}})
 		}
 	}
@@ -187,68 +187,68 @@ func (k *checker) missing(t *sim.Trial) []failure {
 
 // attribute finds the cause of an unusual outcome. An execution that waits for ever
 // because of the workflow is a Hang.
-func (k *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
-	usual := k.outcomes.classes(canonicalID(end.ID))
+func (chk *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
+	usual := chk.outcomes.classes(canonicalID(end.ID))
 	if len(usual) == 0 {
 		return failure{}, false // a child of an execution that took another path
 	}
-	got := k.outcomes.factsOf(t, end)
-	f, ok := k.cause(t, end, usual, got)
+	got := chk.outcomes.factsOf(t, end)
+	f, ok := chk.cause(t, end, usual, got)
 	if !ok || f.Class == Engine || f.Class == Hang || end.Status.Ended() || !slices.ContainsFunc(usual, (*class).ended) {
 		return f, ok
 	}
-	if open := k.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
+	if open := chk.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
 		return failure{Class: Engine, Violation: sim.Violation{Rule: ruleEnds, Execution: end.ID, Detail: fmt.Sprintf("it is %s, and nothing more will happen", end.Status)}}, true
 	}
-	return k.hang(end, f.Detail), true
+	return chk.hang(end, f.Detail), true
 }
 
 // cause is attribute without the distinction of executions that have not ended.
-func (k *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (chk *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: task}, true
 	}
-	if k.causedByParent(t, end, usual, got) {
+	if chk.causedByParent(t, end, usual, got) {
 		return failure{}, false
 	}
-	if f, ok := k.endedBeforeCancel(t, end, usual, got); ok {
+	if f, ok := chk.endedBeforeCancel(t, end, usual, got); ok {
 		return f, true
 	}
-	if f, ok := k.ofChild(t, end); ok {
+	if f, ok := chk.ofChild(t, end); ok {
 		return f, true
 	}
-	if f, ok := k.timedOut(t, end, usual, got); ok {
+	if f, ok := chk.timedOut(t, end, usual, got); ok {
 		return f, true
 	}
-	if f, ok := k.gaveUp(t, end, usual, got); ok {
+	if f, ok := chk.gaveUp(t, end, usual, got); ok {
 		return f, true
 	}
 	disturbed := len(t.Injected) > 0
 	switch lost := lostAnswer(t, end.ID, got); {
 	case lost != "":
-		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, but its answer was lost", k.runName(lost))
+		return fail(Late, RuleAnswer, event.ParseRun(lost).Ref, "the call of %s was carried out, but its answer was lost", chk.runName(lost))
 	case (disturbed || !end.Status.Ended()) && otherEvents(usual, got):
-		task, detail := k.missed(usual, got)
+		task, detail := chk.missed(usual, got)
 		return fail(Late, RuleEvent, task, "%s", detail)
-	case disturbed && k.reads:
+	case disturbed && chk.reads:
 		return fail(Late, RuleClock, "", "the expressions of the document read the clock")
 	}
-	if task := unanswered(end, got); disturbed && task != "" && !k.outcomes.unusualResult(end) {
-		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, although the task no longer waited for its answer", k.runName(task))
+	if task := unanswered(end, got); disturbed && task != "" && !chk.outcomes.unusualResult(end) {
+		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, although the task no longer waited for its answer", chk.runName(task))
 	}
 	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok {
 		class, rule := Race, RuleOrder
 		if disturbed && !atOnce(usual[0].facts[0], got, first, second) {
 			class, rule = Late, RuleFaster
 		}
-		return fail(class, rule, k.fork(end.ID, first, second), "%s came before %s", second.text(), first.text())
+		return fail(class, rule, chk.fork(end.ID, first, second), "%s came before %s", second.text(), first.text())
 	}
-	if first, second, ok := k.newOrder(usual, got); ok && (!disturbed || k.Config.Mocks.Stateful()) {
+	if first, second, ok := chk.newOrder(usual, got); ok && (!disturbed || chk.Config.Mocks.Stateful()) {
 		class, rule := Race, RuleOrder
 		if disturbed {
 			class, rule = Late, RuleFaster
 		}
-		return fail(class, rule, k.fork(end.ID, first, second), "%s came instead of %s", second.text(), first.text())
+		return fail(class, rule, chk.fork(end.ID, first, second), "%s came instead of %s", second.text(), first.text())
 	}
 	if !end.Status.Ended() {
 		return fail(Engine, ruleEnds, "", "it is %s, and nothing more will happen", end.Status)
@@ -282,10 +282,10 @@ func otherEvents(usual []*class, got *facts) bool {
 }
 
 // runName returns a task run in words.
-func (k *checker) runName(task string) string {
+func (chk *checker) runName(task string) string {
 	run := event.ParseRun(task)
 	if run.Ref == "" {
 		return "the workflow"
 	}
-	return history.Run(k.taskName(run.Ref), run.Iteration, run.Attempt)
+	return history.Run(chk.taskName(run.Ref), run.Iteration, run.Attempt)
 }

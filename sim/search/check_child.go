@@ -16,7 +16,7 @@ import (
 
 // begins reports whether an execution should exist: its parent may have ended in a usual way
 // before starting it.
-func (k *checker) begins(t *sim.Trial, id string) bool {
+func (chk *checker) begins(t *sim.Trial, id string) bool {
 	at := strings.LastIndexByte(id, '.')
 	if at < 0 {
 		return true
@@ -39,7 +39,7 @@ func runsIn(history []event.Event) (n int) {
 
 // causedByParent reports whether a child ended differently because of its parent, which gave
 // it a different input or cancelled it.
-func (k *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
+func (chk *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	at := strings.LastIndexByte(end.ID, '.')
 	if at < 0 {
 		return false
@@ -50,7 +50,7 @@ func (k *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, got 
 		return true
 	}
 	parent := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == end.ID[:at] })
-	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && k.outcomes.unusualOutcome(t.Ends[parent])
+	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && chk.outcomes.unusualOutcome(t.Ends[parent])
 }
 
 // cancelled reports whether an execution is cancelled in all runs without faults.
@@ -60,7 +60,7 @@ func cancelled(usual []*class) bool {
 
 // endedBeforeCancel returns the failure of a child that ended by itself although it is
 // cancelled in runs without faults.
-func (k *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (chk *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	late, ok := uncancelled(t, end, usual, got)
 	switch {
 	case !ok:
@@ -90,13 +90,13 @@ func uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late ti
 
 // ofChild returns the failure of an execution that ended differently because one of its
 // children did.
-func (k *checker) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
+func (chk *checker) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 	for _, child := range t.Ends {
 		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
-		if !ok || strings.Contains(rest, ".") || !k.outcomes.unusualOutcome(child) {
+		if !ok || strings.Contains(rest, ".") || !chk.outcomes.unusualOutcome(child) {
 			continue
 		}
-		if f, ok := k.attribute(t, child); ok {
+		if f, ok := chk.attribute(t, child); ok {
 			if f.Class != Engine {
 				f.Execution, f.in = end.ID, cmp.Or(f.in, child.ID)
 				f.Detail = "in its child " + child.ID + ": " + f.Detail

@@ -12,28 +12,28 @@ import (
 
 // unusualEnd returns what is wrong with the end of an execution in a run with operator
 // actions.
-func (k *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
+func (chk *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 	fail := func(rule, format string, args ...any) (failure, bool) {
 		return failure{Class: Engine, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}}, true
 	}
-	classes := k.outcomes.classes(canonicalID(end.ID))
+	classes := chk.outcomes.classes(canonicalID(end.ID))
 	at, cancelled := cancelledAt(sc, end)
 	switch {
 	case end.Status == "" || end.Status == sim.Removed || len(classes) == 0 || len(end.History) == 0:
 		return failure{}, false
 	case end.Status == decide.Cancelled && cancelled:
 		return failure{}, false
-	case !end.Status.Ended() && !k.waits(t, end, classes):
+	case !end.Status.Ended() && !chk.waits(t, end, classes):
 		return fail(ruleEnds, "it is %s, and nothing more will happen", end.Status)
 	case cancelled && (!end.Status.Ended() || at.Add(longestDelay(t)+time.Second).Before(end.History[len(end.History)-1].Time)):
 		return fail("a cancelled execution ends", "it was cancelled %v after its start, but is %s", at.Sub(end.History[0].Time), end.Status)
-	case k.altered(t, end, sc):
+	case chk.altered(t, end, sc):
 		return failure{}, false
 	}
-	if !k.outcomes.unusualResult(end) {
+	if !chk.outcomes.unusualResult(end) {
 		return failure{}, false
 	}
-	f, ok := k.attribute(t, end)
+	f, ok := chk.attribute(t, end)
 	return f, ok && f.Class == Engine
 }
 
@@ -52,22 +52,22 @@ func cancelledAt(sc Scenario, end sim.End) (at time.Time, ok bool) {
 
 // waits reports whether an execution may wait for ever: it does so without faults, it received
 // other events, it has an open listen task, or one of its children may.
-func (k *checker) waits(t *sim.Trial, end sim.End, usual []*class) bool {
-	if len(usual) > 0 && otherEvents(usual, k.outcomes.factsOf(&sim.Trial{}, end)) || k.openListen(end) != nil ||
+func (chk *checker) waits(t *sim.Trial, end sim.End, usual []*class) bool {
+	if len(usual) > 0 && otherEvents(usual, chk.outcomes.factsOf(&sim.Trial{}, end)) || chk.openListen(end) != nil ||
 		slices.ContainsFunc(usual, func(c *class) bool { return !decide.Status(c.outcome.Status).Ended() }) {
 		return true
 	}
 	return slices.ContainsFunc(t.Ends, func(child sim.End) bool {
 		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
-		return ok && !strings.Contains(rest, ".") && !child.Status.Ended() && len(child.History) > 0 && k.waits(t, child, k.outcomes.classes(canonicalID(child.ID)))
+		return ok && !strings.Contains(rest, ".") && !child.Status.Ended() && len(child.History) > 0 && chk.waits(t, child, chk.outcomes.classes(canonicalID(child.ID)))
 	})
 }
 
 // altered reports whether an execution may end differently because of operator actions or
 // poison messages that concern it or its children.
-func (k *checker) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
+func (chk *checker) altered(t *sim.Trial, end sim.End, sc Scenario) bool {
 	touched := func(id string) bool { return id == end.ID || strings.HasPrefix(id, end.ID+".") }
-	if k.together() {
+	if chk.together() {
 		return true // the executions see each other's effects
 	}
 	o := &t.Operated

@@ -15,9 +15,9 @@ import (
 
 // hang returns the failure of an execution that waits for ever, although it ends in other runs
 // or should end.
-func (k *checker) hang(end sim.End, why string) failure {
+func (chk *checker) hang(end sim.End, why string) failure {
 	task, detail := "", fmt.Sprintf("it is %s, and nothing more will happen", end.Status)
-	if open := k.openListen(end); open != nil {
+	if open := chk.openListen(end); open != nil {
 		task, detail = open.Ref, open.Name+" listens for ever"
 		if types := listenTypes(open); len(types) > 0 {
 			detail = open.Name + " listens for " + strings.Join(types, ", ") + " for ever"
@@ -31,19 +31,19 @@ func (k *checker) hang(end sim.End, why string) failure {
 
 // hangs returns the failure of the runs without faults that wait for ever while others
 // end.
-func (k *checker) hangs(id string, usual, c *class) failure {
+func (chk *checker) hangs(id string, usual, c *class) failure {
 	end := c.end
 	end.ID, end.History = id, c.history
 	why := ""
 	if otherEvents([]*class{usual}, c.facts[0]) {
-		_, why = k.missed([]*class{usual}, c.facts[0])
+		_, why = chk.missed([]*class{usual}, c.facts[0])
 	}
-	return k.hang(end, why)
+	return chk.hang(end, why)
 }
 
 // openListen returns the last open listen task of an execution; nil if there is none.
-func (k *checker) openListen(end sim.End) *dsl.Task {
-	def := k.definitionOf(end)
+func (chk *checker) openListen(end sim.End) *dsl.Task {
+	def := chk.definitionOf(end)
 	var open []string
 	for _, e := range end.History {
 		switch e.Type { //nolint:exhaustive // the others neither begin nor end a task
@@ -64,20 +64,20 @@ func (k *checker) openListen(end sim.End) *dsl.Task {
 // missed returns the event that an execution missed although it receives it in other
 // runs, and the task that listens for it. If there is none, it says that other events
 // were received.
-func (k *checker) missed(usual []*class, got *facts) (task, detail string) {
+func (chk *checker) missed(usual []*class, got *facts) (task, detail string) {
 	usually := map[string]bool{}
 	for _, c := range usual {
 		for _, f := range c.facts {
 			maps.Copy(usually, f.received)
 		}
 	}
-	if k.Config.Mocks != nil {
-		for i, m := range k.Config.Mocks.Events {
+	if chk.Config.Mocks != nil {
+		for i, m := range chk.Config.Mocks.Events {
 			e := m.Event(i, got.start)
 			if id := e.Source + " " + e.ID; !usually[id] || got.received[id] {
 				continue
 			}
-			listen := k.listenFor(string(e.Type))
+			listen := chk.listenFor(string(e.Type))
 			if listen == nil {
 				return "", fmt.Sprintf("%s came %s after the start, and no task listened for it", e.Type, history.Duration(m.After))
 			}

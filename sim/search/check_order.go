@@ -11,9 +11,9 @@ import (
 )
 
 // fork names what two steps race in: the fork around them, or else both tasks.
-func (k *checker) fork(id string, first, second fact) string {
-	if canonicalID(id) == canonicalID(k.Config.ID) {
-		if t := around(k.Config.Definition, first.task, second.task); t != nil {
+func (chk *checker) fork(id string, first, second fact) string {
+	if canonicalID(id) == canonicalID(chk.Config.ID) {
+		if t := around(chk.Config.Definition, first.task, second.task); t != nil {
 			return t.Ref
 		}
 	}
@@ -21,17 +21,17 @@ func (k *checker) fork(id string, first, second fact) string {
 }
 
 // pair names what races between two classes of runs.
-func (k *checker) pair(id string, usual, other *class) string {
+func (chk *checker) pair(id string, usual, other *class) string {
 	if a, b, ok := disagreement(usual.facts, other.facts); ok {
-		return k.fork(id, a, b)
+		return chk.fork(id, a, b)
 	}
 	return ""
 }
 
 // newOrder returns where a run diverges from the usual ones, if no run without faults has the
 // same order. Calls are compared first, if their order matters.
-func (k *checker) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
-	if k.inOrder {
+func (chk *checker) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
+	if chk.inOrder {
 		return first, second, false
 	}
 	for _, c := range usual {

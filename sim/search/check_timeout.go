@@ -15,29 +15,29 @@ import (
 
 // timedOut returns the failure of an execution that ended differently because a timeout
 // fired that fires in no run without faults, or did not fire although it does in those.
-func (k *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (chk *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: event.ParseRun(task).Ref}, true
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
-		if long <= k.longestWithFaults(t, usual, task) {
-			return fail(Late, RuleTimeout, task, "the timeout of %s fired first", k.runName(task))
+		if long <= chk.longestWithFaults(t, usual, task) {
+			return fail(Late, RuleTimeout, task, "the timeout of %s fired first", chk.runName(task))
 		}
-		if len(t.Injected) > 0 && otherEvents(usual, got) && !k.missedWhileListening(t, end, usual, got) {
-			return fail(Late, RuleEvent, task, "an event came while no task listened for it, so the timeout of %s fired", k.runName(task))
+		if len(t.Injected) > 0 && otherEvents(usual, got) && !chk.missedWhileListening(t, end, usual, got) {
+			return fail(Late, RuleEvent, task, "an event came while no task listened for it, so the timeout of %s fired", chk.runName(task))
 		}
 		return fail(Engine, "a timeout fires only if its task takes that long", task,
-			"that of %s fired after %v, which the faults do not explain", k.runName(task), long)
+			"that of %s fired after %v, which the faults do not explain", chk.runName(task), long)
 	}
 	task, late, ok := cancelledTimeout(t, usual, got)
 	switch {
 	case !ok || len(t.Injected) == 0:
 		return failure{}, false
 	case late <= longestDelay(t):
-		return fail(Late, RuleTimeout, task, "the timeout of %s was due, but %s ended first", k.runName(task), k.runName(task))
+		return fail(Late, RuleTimeout, task, "the timeout of %s was due, but %s ended first", chk.runName(task), chk.runName(task))
 	default:
 		return fail(Engine, "a timeout fires when it is due", task,
-			"that of %s was cancelled %v after it was due, which the faults do not explain", k.runName(task), late)
+			"that of %s was cancelled %v after it was due, which the faults do not explain", chk.runName(task), late)
 	}
 }
 
@@ -93,7 +93,7 @@ func longestDelay(t *sim.Trial) (long time.Duration) {
 }
 
 // longestWithFaults returns how long a task can have taken because of the faults of a run.
-func (k *checker) longestWithFaults(t *sim.Trial, usual []*class, task string) time.Duration {
+func (chk *checker) longestWithFaults(t *sim.Trial, usual []*class, task string) time.Duration {
 	longest := time.Duration(0)
 	for _, c := range usual {
 		for _, f := range c.facts {
@@ -106,12 +106,12 @@ func (k *checker) longestWithFaults(t *sim.Trial, usual []*class, task string) t
 // missedWhileListening reports whether an execution missed an event from outside that it
 // usually receives, although a task listened during the whole time in which the event can
 // have arrived despite faults.
-func (k *checker) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
+func (chk *checker) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
 	margin := longestDelay(t)
 	for _, c := range usual {
 		for _, f := range c.facts {
 			for _, s := range f.steps {
-				if _, came := got.place[s.key]; !came && k.outside(s.key) && k.listened(end, got, s.at, margin) {
+				if _, came := got.place[s.key]; !came && chk.outside(s.key) && chk.listened(end, got, s.at, margin) {
 					return true
 				}
 			}
@@ -121,12 +121,12 @@ func (k *checker) missedWhileListening(t *sim.Trial, end sim.End, usual []*class
 }
 
 // outside reports whether a step is an event that the mocks send.
-func (k *checker) outside(key string) bool {
-	if !strings.HasPrefix(key, stepEvent) || k.Config.Mocks == nil {
+func (chk *checker) outside(key string) bool {
+	if !strings.HasPrefix(key, stepEvent) || chk.Config.Mocks == nil {
 		return false
 	}
-	for i, m := range k.Config.Mocks.Events {
-		if e := m.Event(i, k.Config.Start); key == stepEvent+e.Source+" "+e.ID {
+	for i, m := range chk.Config.Mocks.Events {
+		if e := m.Event(i, chk.Config.Start); key == stepEvent+e.Source+" "+e.ID {
 			return true
 		}
 	}
@@ -134,8 +134,8 @@ func (k *checker) outside(key string) bool {
 }
 
 // listened reports whether a task listened from margin before at until margin after it.
-func (k *checker) listened(end sim.End, f *facts, at time.Time, margin time.Duration) bool {
-	def := k.definitionOf(end)
+func (chk *checker) listened(end sim.End, f *facts, at time.Time, margin time.Duration) bool {
+	def := chk.definitionOf(end)
 	for run, begun := range f.begun {
 		task := def.Task(event.ParseRun(run).Ref)
 		ended, over := f.ended[run]
@@ -148,8 +148,8 @@ func (k *checker) listened(end sim.End, f *facts, at time.Time, margin time.Dura
 
 // gaveUp returns the failure of an execution in which a try gave up because the next
 // attempt would have come after limit.duration, as it does in no run without faults.
-func (k *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
-	def := k.definitionOf(end)
+func (chk *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+	def := chk.definitionOf(end)
 	for _, run := range slices.Sorted(maps.Keys(got.givenUp)) {
 		if slices.ContainsFunc(usual, func(c *class) bool {
 			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, too := f.givenUp[run]; return too })
@@ -162,11 +162,11 @@ func (k *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) 
 		}
 		left := got.givenUp[run]
 		_, next, known := invariant.RetryDelay(task.Try.Catch.Retry, got.retries[run]+1, got.ended[run])
-		if known && next < left.remaining || left.after > k.longestWithFaults(t, usual, run) {
+		if known && next < left.remaining || left.after > chk.longestWithFaults(t, usual, run) {
 			continue
 		}
 		return failure{Class: Late, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
-			"%s was not retried %v after it began: its limit.duration was nearly over", k.runName(run), left.after)}, task: event.ParseRun(run).Ref}, true
+			"%s was not retried %v after it began: its limit.duration was nearly over", chk.runName(run), left.after)}, task: event.ParseRun(run).Ref}, true
 	}
 	return failure{}, false
 }

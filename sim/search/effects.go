@@ -183,8 +183,8 @@ type EffectCount struct {
 }
 
 // differences returns the effects whose numbers differ between two runs.
-func (m *pattern) differences(usual, here []sim.Call) []EffectCount {
-	a, b := m.effects(usual), m.effects(here)
+func (p *pattern) differences(usual, here []sim.Call) []EffectCount {
+	a, b := p.effects(usual), p.effects(here)
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	var out []EffectCount

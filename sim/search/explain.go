@@ -18,8 +18,8 @@ type explainer struct {
 }
 
 // finding shrinks a finding and describes what happened.
-func (x *explainer) finding(ctx context.Context, f *Finding) error {
-	s := &shrinking{Search: x.Search, check: x.check, signature: f.signature}
+func (ex *explainer) finding(ctx context.Context, f *Finding) error {
+	s := &shrinking{Search: ex.Search, check: ex.check, signature: f.signature}
 	plainRace := f.Class == Race && len(f.Seen.Faults) == 0
 	if !plainRace {
 		f.Small = s.smaller(ctx, f.Seen)
@@ -28,32 +28,32 @@ func (x *explainer) finding(ctx context.Context, f *Finding) error {
 	if s.err != nil {
 		return s.err
 	}
-	t, seen, err := x.watch(ctx, f.Small)
+	t, seen, err := ex.watch(ctx, f.Small)
 	if err != nil {
 		return err
 	}
-	got, in := x.check.failuresOf(t, f.Small), f.Execution
+	got, in := ex.check.failuresOf(t, f.Small), f.Execution
 	if i := slices.IndexFunc(got, func(one failure) bool { return f.Small.signature(one) == f.signature }); i >= 0 {
 		f.Violation, f.Task, f.Confirmed = got[i].Violation, got[i].task, true
 		in = cmp.Or(got[i].in, f.Execution)
 	}
-	f.Document = x.Config.Definition
+	f.Document = ex.Config.Definition
 	for _, end := range t.Ends {
 		if end.ID == in {
-			f.Document = x.definitionOf(end)
+			f.Document = ex.definitionOf(end)
 		}
 	}
 	f.Confirmed = f.Confirmed || plainRace
 	f.Timeline = timelineOf(t, seen)
 	if f.Companion == "" {
-		x.compare(f, t)
+		ex.compare(f, t)
 	}
 	return nil
 }
 
 // watch runs a scenario and records the ids of the events as they were committed.
-func (x *explainer) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []string, err error) {
-	cfg := sc.Config(x.Config)
+func (ex *explainer) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen []string, err error) {
+	cfg := sc.Config(ex.Config)
 	cfg.Observe = func(events []event.Event) {
 		for _, e := range events {
 			seen = append(seen, e.Execution+" "+e.ID)
@@ -67,26 +67,26 @@ func (x *explainer) watch(ctx context.Context, sc Scenario) (t *sim.Trial, seen 
 
 // compare describes how the outcome differs from the usual one, and for a race the two
 // orders.
-func (x *explainer) compare(f *Finding, t *sim.Trial) {
+func (ex *explainer) compare(f *Finding, t *sim.Trial) {
 	for _, end := range t.Ends {
 		if f.Execution != "" && end.ID != f.Execution {
 			continue
 		}
-		if f.Execution == "" && x.together() {
-			x.compareRuns(f, t)
+		if f.Execution == "" && ex.together() {
+			ex.compareRuns(f, t)
 			return
 		}
-		all := x.outcomes.classes(canonicalID(end.ID))
-		if len(all) == 0 || x.outcomes.suppressed.key(end) == all[0].keys.whole {
+		all := ex.outcomes.classes(canonicalID(end.ID))
+		if len(all) == 0 || ex.outcomes.suppressed.key(end) == all[0].keys.whole {
 			continue
 		}
 		usual := all[0]
 		f.Status = [2]string{usual.outcome.Status, string(end.Status)}
 		f.Differ = unequal("", outcomeValue(usual.end), outcomeValue(end))
-		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return x.outcomes.suppressed.values[canonicalID(end.ID)][u.Path] })
-		f.Calls = x.outcomes.suppressed.differences(usual.calls, callsBelow(t, end.ID))
+		f.Differ = slices.DeleteFunc(f.Differ, func(u Unequal) bool { return ex.outcomes.suppressed.values[canonicalID(end.ID)][u.Path] })
+		f.Calls = ex.outcomes.suppressed.differences(usual.calls, callsBelow(t, end.ID))
 		if f.Class == Race || f.Rule == RuleFaster {
-			f.Orders = x.orderOf(canonicalID(end.ID), usual, x.outcomes.factsOf(t, end), f.Small, string(end.Status))
+			f.Orders = ex.orderOf(canonicalID(end.ID), usual, ex.outcomes.factsOf(t, end), f.Small, string(end.Status))
 			f.Orders.Sides[1].Runs = f.Runs
 		}
 		return
@@ -94,15 +94,15 @@ func (x *explainer) compare(f *Finding, t *sim.Trial) {
 }
 
 // compareRuns is like compare, for whole runs.
-func (x *explainer) compareRuns(f *Finding, t *sim.Trial) {
-	all := classes(x.outcomes.whole)
+func (ex *explainer) compareRuns(f *Finding, t *sim.Trial) {
+	all := classes(ex.outcomes.whole)
 	if len(all) == 0 || len(t.Ends) == 0 {
 		return
 	}
 	here := sim.End{Status: t.Status, Output: t.Output, Error: t.Error, Kept: t.Shared}
 	f.Status = [2]string{all[0].outcome.Status, string(t.Status)}
 	f.Differ = unequal("", outcomeValue(all[0].end), outcomeValue(here))
-	f.Calls = x.outcomes.suppressed.differences(all[0].calls, callsBelow(t, ""))
-	f.Orders = x.orderOf(canonicalID(x.Config.ID), all[0], x.outcomes.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
+	f.Calls = ex.outcomes.suppressed.differences(all[0].calls, callsBelow(t, ""))
+	f.Orders = ex.orderOf(canonicalID(ex.Config.ID), all[0], ex.outcomes.factsOf(t, t.Ends[0]), f.Small, string(t.Status))
 	f.Orders.Sides[1].Runs = f.Runs
 }

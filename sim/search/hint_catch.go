@@ -31,33 +31,33 @@ type possibleErrors struct {
 }
 
 // add adds the errors of tasks and of the tasks inside them.
-func (x *possibleErrors) add(tasks dsl.TaskList) {
+func (p *possibleErrors) add(tasks dsl.TaskList) {
 	for _, t := range tasks {
-		x.timeouts = x.timeouts || t.Timeout != nil
+		p.timeouts = p.timeouts || t.Timeout != nil
 		switch t.Kind {
 		case dsl.Call, dsl.Run:
-			x.calls = true
+			p.calls = true
 		case dsl.Raise:
-			x.raise(t.Raise)
+			p.raise(t.Raise)
 		default:
 		}
 		if _, ok := invariant.LiteralDuration(t.Wait); t.Kind != dsl.Wait || !ok {
-			x.any = true
+			p.any = true
 		}
 		for _, list := range inner(t) {
-			x.add(list)
+			p.add(list)
 		}
 	}
 }
 
-func (x *possibleErrors) raise(e *dsl.ErrorTemplate) {
+func (p *possibleErrors) raise(e *dsl.ErrorTemplate) {
 	data, ok := e.Type.Constant()
 	name, text := data.(string)
 	if !ok || !text {
-		x.computed = true
+		p.computed = true
 		return
 	}
-	x.raised[event.ShortType(name)] = true
+	p.raised[event.ShortType(name)] = true
 }
 
 // neverCaught explains why the catch of a task catches nothing; "" if it may catch

@@ -34,14 +34,14 @@ type Step struct {
 }
 
 // orderOf shows the usual run of an execution beside one that ended differently.
-func (x *explainer) orderOf(id string, usual *class, other *facts, sc Scenario, status string) *Orders {
-	def := x.Config.Definition
+func (ex *explainer) orderOf(id string, usual *class, other *facts, sc Scenario, status string) *Orders {
+	def := ex.Config.Definition
 	first, second, ok := disagreement(usual.facts, []*facts{other})
 	o := &Orders{Sides: [2]Side{
 		{Scenario: usual.scenarios[0], Runs: usual.outcome.Runs, Status: usual.outcome.Status},
 		{Scenario: sc, Status: status},
 	}}
-	if id != canonicalID(x.Config.ID) {
+	if id != canonicalID(ex.Config.ID) {
 		def = nil // a child: its tasks are in another document
 	}
 	marked := map[string]bool{first.key: ok, second.key: ok}

@@ -59,7 +59,7 @@ func patternOf(ends, later []sim.End) *pattern {
 }
 
 // learn compares the calls of an execution with those of the same one at a later start time.
-func (m *pattern) learn(calls, later []sim.Call) {
+func (p *pattern) learn(calls, later []sim.Call) {
 	made := map[string][]sim.Call{}
 	for _, c := range later {
 		made[patternKey(c)] = append(made[patternKey(c)], c)
@@ -71,10 +71,10 @@ func (m *pattern) learn(calls, later []sim.Call) {
 		}
 		other := made[key][0]
 		made[key] = made[key][1:]
-		known, ok := m.calls[key]
+		known, ok := p.calls[key]
 		if !ok {
 			known = callPattern{map[int]bool{}, map[string]bool{}}
-			m.calls[key] = known
+			p.calls[key] = known
 		}
 		parts, others := urlParts(c.URL), urlParts(other.URL)
 		for i, part := range parts {
@@ -123,9 +123,9 @@ type Effect struct {
 }
 
 // effect returns the effect of a call.
-func (m *pattern) effect(c sim.Call) Effect {
+func (p *pattern) effect(c sim.Call) Effect {
 	e := Effect{Method: c.Method, URL: string(withCanonicalIDs(c.Execution, []byte(c.URL)))}
-	places := m.calls[patternKey(c)]
+	places := p.calls[patternKey(c)]
 	if len(places.url) > 0 {
 		parts := urlParts(e.URL)
 		for i := range parts {
@@ -146,14 +146,14 @@ func (m *pattern) effect(c sim.Call) Effect {
 }
 
 // effects counts the effects of calls. A repeated idempotent call counts once.
-func (m *pattern) effects(calls []sim.Call) map[Effect]int {
+func (p *pattern) effects(calls []sim.Call) map[Effect]int {
 	out := map[Effect]int{}
 	for i := range calls {
 		c := &calls[i]
 		if c.Safe() {
 			continue
 		}
-		e := m.effect(*c)
+		e := p.effect(*c)
 		if out[e]++; c.Idempotent() {
 			out[e] = 1
 		}
@@ -172,21 +172,21 @@ func effectsText(effects map[Effect]int) string {
 }
 
 // key is equal for ends that differ only in ignored places.
-func (m *pattern) key(end sim.End) string { return m.keysOf(end).whole }
+func (p *pattern) key(end sim.End) string { return p.keysOf(end).whole }
 
-func (m *pattern) keysOf(end sim.End) keys {
+func (p *pattern) keysOf(end sim.End) keys {
 	raw := rawOf(end)
-	m.mu.RLock()
-	known, ok := m.keys[string(raw)]
-	m.mu.RUnlock()
+	p.mu.RLock()
+	known, ok := p.keys[string(raw)]
+	p.mu.RUnlock()
 	if ok {
 		return known
 	}
-	known = m.newKeys(end)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.keys) < mostKeys {
-		m.keys[string(raw)] = known
+	known = p.newKeys(end)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.keys) < mostKeys {
+		p.keys[string(raw)] = known
 	}
 	return known
 }
@@ -215,8 +215,8 @@ func rawOf(end sim.End) []byte {
 	return raw
 }
 
-func (m *pattern) newKeys(end sim.End) keys {
-	places := m.values[canonicalID(end.ID)]
+func (p *pattern) newKeys(end sim.End) keys {
+	places := p.values[canonicalID(end.ID)]
 	value := normalized("", outcomeValue(end), places)
 	object, _ := value.(map[string]any)
 	kept := object["kept"]
@@ -230,7 +230,7 @@ func (m *pattern) newKeys(end sim.End) keys {
 		return string(all[:])
 	}
 	result := sum(object, "")
-	return keys{whole: sum(kept, result+effectsText(m.effects(end.Calls))), result: result}
+	return keys{whole: sum(kept, result+effectsText(p.effects(end.Calls))), result: result}
 }
 
 // outcomeValue returns the outcome of an execution, including the state of its mocks, as

@@ -77,68 +77,68 @@ var ErrUnending = errors.New("the workflow does not end")
 
 // plain runs some seeds without faults, and learns from them how the workflow ends. It
 // stops early if the first ones do not end.
-func (h *searchState) plain(ctx context.Context) error {
-	first, err := h.first(ctx)
+func (s *searchState) plain(ctx context.Context) error {
+	first, err := s.first(ctx)
 	if err != nil {
 		return err
 	}
 	if len(first.Unmocked) > 0 {
-		return fmt.Errorf("%w:\n  %s", ErrUnmocked, strings.Join(h.unmockedTexts(first.Unmocked), "\n  "))
+		return fmt.Errorf("%w:\n  %s", ErrUnmocked, strings.Join(s.unmockedTexts(first.Unmocked), "\n  "))
 	}
 	runs := plainRuns
-	if len(h.Kinds) > 0 {
-		runs = min(runs, int(min(h.Last-h.First, plainRuns))+fewestRuns) // few seeds, few runs
+	if len(s.Kinds) > 0 {
+		runs = min(runs, int(min(s.Last-s.First, plainRuns))+fewestRuns) // few seeds, few runs
 	}
-	h.report.PlainOf = runs
+	s.report.PlainOf = runs
 	if first.Stop == sim.TasksUp || first.Stop == sim.TimeUp { // other runs would take as long
-		if err := h.unending(ctx, first); err != nil {
+		if err := s.unending(ctx, first); err != nil {
 			return err
 		}
 	}
 	few := min(fewestRuns, runs)
-	if err := h.plainSeeds(ctx, 0, few); err != nil {
+	if err := s.plainSeeds(ctx, 0, few); err != nil {
 		return err
 	}
-	if all := h.outcomes.classes(canonicalID(h.Config.ID)); len(all) > 0 && !all[0].ended() {
-		if err := h.unending(ctx, first); err != nil {
+	if all := s.outcomes.classes(canonicalID(s.Config.ID)); len(all) > 0 && !all[0].ended() {
+		if err := s.unending(ctx, first); err != nil {
 			return err
 		}
 	}
-	if !h.results.over(ctx) {
-		if err := h.plainSeeds(ctx, few, runs); err != nil {
+	if !s.results.over(ctx) {
+		if err := s.plainSeeds(ctx, few, runs); err != nil {
 			return err
 		}
 	}
-	h.usual()
+	s.usual()
 	return nil
 }
 
 // first runs the first seed twice, the second time with a later start: values that differ
 // depend on the date, and the search ignores them. The services do everything that they do
 // with faults, so all commands at which a single fault is possible are known.
-func (h *searchState) first(ctx context.Context) (*sim.Trial, error) {
-	cfg := h.plan.scenario(h.First).Config(h.Config)
+func (s *searchState) first(ctx context.Context) (*sim.Trial, error) {
+	cfg := s.plan.scenario(s.First).Config(s.Config)
 	cfg.Thorough = true
 	t, err := sim.Try(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	h.plan.commands, h.plan.calls, h.plan.baseline = t.Commands, t.Calls, baselineOf(t)
-	h.outcomes.suppressed = patternOf(nil, nil)
+	s.plan.commands, s.plan.calls, s.plan.baseline = t.Commands, t.Calls, baselineOf(t)
+	s.outcomes.suppressed = patternOf(nil, nil)
 	switch t.Stop {
 	case "":
-		h.Config.MaxTurns = warmTurns + warmFactor*sum(t.Commands)
+		s.Config.MaxTurns = warmTurns + warmFactor*sum(t.Commands)
 	case sim.TasksUp, sim.TimeUp: // nothing to compare, and a second run would take as long
 		return t, nil
 	default:
 	}
-	cfg.Start, cfg.MaxTurns = cfg.Start.Add(shift), h.Config.MaxTurns
+	cfg.Start, cfg.MaxTurns = cfg.Start.Add(shift), s.Config.MaxTurns
 	other, err := sim.Try(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	h.outcomes.suppressed = patternOf(t.Ends, other.Ends)
-	return t, h.firstMissed(ctx)
+	s.outcomes.suppressed = patternOf(t.Ends, other.Ends)
+	return t, s.firstMissed(ctx)
 }
 
 // shift is not a multiple of any common unit.
@@ -153,31 +153,31 @@ func sum(counts map[string]uint64) uint64 {
 }
 
 // firstMissed finds events that come too early even without faults.
-func (h *searchState) firstMissed(ctx context.Context) error {
+func (s *searchState) firstMissed(ctx context.Context) error {
 	listens := false
-	for _, t := range h.Config.Definition.Tasks() {
+	for _, t := range s.Config.Definition.Tasks() {
 		listens = listens || t.Listen != nil
 	}
 	if !listens {
 		return nil
 	}
-	cfg := h.plan.scenario(h.First).Config(h.Config)
+	cfg := s.plan.scenario(s.First).Config(s.Config)
 	cfg.Plan = nil // only a run without a plan explains missed events
 	r, err := sim.Run(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	h.hints.missedEvents = r.Missed
+	s.hints.missedEvents = r.Missed
 	return nil
 }
 
 // plainSeeds runs seeds h.First+from up to but excluding h.First+to without faults.
-func (h *searchState) plainSeeds(ctx context.Context, from, to int) error {
+func (s *searchState) plainSeeds(ctx context.Context, from, to int) error {
 	seeds := func(yield func(Scenario) bool) {
 		for n := uint64(from); n < uint64(to); n++ {
-			sc := h.plan.scenario(h.First + n)
-			if h.plan.inOrder && n >= fewestRuns {
-				sc = sc.reduced(h.Config.Remote)
+			sc := s.plan.scenario(s.First + n)
+			if s.plan.inOrder && n >= fewestRuns {
+				sc = sc.reduced(s.Config.Remote)
 			}
 			if !yield(sc) {
 				return
@@ -185,31 +185,31 @@ func (h *searchState) plainSeeds(ctx context.Context, from, to int) error {
 		}
 	}
 	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-		t, err := h.try(ctx, sc)
+		t, err := s.try(ctx, sc)
 		if err != nil {
 			return nil, err
 		}
-		return h.check.evaluate(t, sc), nil
+		return s.check.evaluate(t, sc), nil
 	}
-	return pool(ctx, h.Parallel, seeds, run, func(v *verdict) bool {
-		h.outcomes.learn(v)
-		h.effects.learn(v.trial)
-		h.hints.learnReceivers(v.trial)
-		h.report.Plain++
-		h.results.note(v)
-		h.results.show(PhasePlain, h.report.Plain, h.report.PlainOf)
-		return !h.results.over(ctx)
+	return pool(ctx, s.Parallel, seeds, run, func(v *verdict) bool {
+		s.outcomes.learn(v)
+		s.effects.learn(v.trial)
+		s.hints.learnReceivers(v.trial)
+		s.report.Plain++
+		s.results.note(v)
+		s.results.show(PhasePlain, s.report.Plain, s.report.PlainOf)
+		return !s.results.over(ctx)
 	})
 }
 
 // unending explains why a workflow does not end without faults; nil if it does.
-func (h *searchState) unending(ctx context.Context, t *sim.Trial) error {
+func (s *searchState) unending(ctx context.Context, t *sim.Trial) error {
 	switch {
 	case t.Stop == "" || t.Stop == sim.Stuck || t.Stop == sim.Interrupt:
 		return nil
-	case slices.ContainsFunc(h.report.Findings, func(f *Finding) bool { return f.Class == Engine }):
+	case slices.ContainsFunc(s.report.Findings, func(f *Finding) bool { return f.Class == Engine }):
 		return nil // the engine may be the reason
-	case h.engineFails(ctx):
+	case s.engineFails(ctx):
 		return nil
 	case t.Stop == sim.Never && len(t.Waiting) > 0:
 		return fmt.Errorf("%w: it waits for something that never happens:\n  %s\nsend what it waits for with an events entry in --mocks, or give the task a timeout",
@@ -217,19 +217,19 @@ func (h *searchState) unending(ctx context.Context, t *sim.Trial) error {
 	case t.Stop == sim.Never:
 		return fmt.Errorf("%w: it is %s, and nothing more will happen", ErrUnending, t.Status)
 	case t.Stop == sim.TimeUp:
-		return fmt.Errorf("%w within --max-time: it is still running after %s of virtual time%s", ErrUnending, history.Duration(t.Elapsed), h.busiest(t))
+		return fmt.Errorf("%w within --max-time: it is still running after %s of virtual time%s", ErrUnending, history.Duration(t.Elapsed), s.busiest(t))
 	default:
-		return fmt.Errorf("%w: it is still running after %s and %s of virtual time%s", ErrUnending, history.Count(t.Tasks, "task"), history.Duration(t.Elapsed), h.busiest(t))
+		return fmt.Errorf("%w: it is still running after %s and %s of virtual time%s", ErrUnending, history.Count(t.Tasks, "task"), history.Duration(t.Elapsed), s.busiest(t))
 	}
 }
 
 // busiest names the task that ran most often.
-func (h *searchState) busiest(t *sim.Trial) string {
+func (s *searchState) busiest(t *sim.Trial) string {
 	counts, most := map[string]int{}, ""
 	for _, end := range t.Ends {
 		for _, e := range end.History {
 			ref := event.ParseRun(e.Task).Ref
-			if task := h.Config.Definition.Task(ref); e.Type != event.TaskRequested || end.ID != t.Execution || task == nil || len(task.Do) > 0 {
+			if task := s.Config.Definition.Task(ref); e.Type != event.TaskRequested || end.ID != t.Execution || task == nil || len(task.Do) > 0 {
 				continue
 			}
 			if counts[ref]++; counts[ref] > counts[most] {
@@ -240,14 +240,14 @@ func (h *searchState) busiest(t *sim.Trial) string {
 	if counts[most] < 2 { //nolint:mnd // nothing was repeated
 		return ""
 	}
-	task := h.Config.Definition.Task(most)
+	task := s.Config.Definition.Task(most)
 	return fmt.Sprintf("; %s (line %d) has run %s times", task.Name, task.Pos.Line, history.Number(counts[most]))
 }
 
 // engineFails reports whether a companion fails: then the engine may be the reason why a
 // document does not end without faults.
-func (h *searchState) engineFails(ctx context.Context) bool {
-	if len(h.Kinds) == 0 {
+func (s *searchState) engineFails(ctx context.Context) bool {
+	if len(s.Kinds) == 0 {
 		return false
 	}
 	scenarios := func(yield func(Scenario) bool) {
@@ -258,80 +258,80 @@ func (h *searchState) engineFails(ctx context.Context) bool {
 		}
 	}
 	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-		t, err := h.try(ctx, sc)
+		t, err := s.try(ctx, sc)
 		if err != nil {
 			return nil, err
 		}
-		return h.check.evaluate(t, sc), nil
+		return s.check.evaluate(t, sc), nil
 	}
-	known := len(h.results.report.Findings)
-	err := pool(ctx, h.Parallel, scenarios, run, func(v *verdict) bool {
-		h.results.note(v)
-		return !h.results.over(ctx) && len(h.results.report.Findings) == known
+	known := len(s.results.report.Findings)
+	err := pool(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
+		s.results.note(v)
+		return !s.results.over(ctx) && len(s.results.report.Findings) == known
 	})
-	return err == nil && len(h.results.report.Findings) > known
+	return err == nil && len(s.results.report.Findings) > known
 }
 
 // companionsForHang is how many companions run if a document does not end.
 const companionsForHang = 60
 
 // usual reports the outcomes of the runs without faults, and races if there are several.
-func (h *searchState) usual() {
-	all := h.outcomes.classes(canonicalID(h.Config.ID))
-	if h.together() {
-		all = classes(h.outcomes.whole)
+func (s *searchState) usual() {
+	all := s.outcomes.classes(canonicalID(s.Config.ID))
+	if s.together() {
+		all = classes(s.outcomes.whole)
 	}
 	for _, c := range all {
-		c.outcome.Distinct = h.outcomes.distinctEffects(c, all)
-		h.report.Outcomes = append(h.report.Outcomes, c.outcome)
+		c.outcome.Distinct = s.outcomes.distinctEffects(c, all)
+		s.report.Outcomes = append(s.report.Outcomes, c.outcome)
 	}
-	if h.together() {
-		h.unusualClasses("", all)
+	if s.together() {
+		s.unusualClasses("", all)
 		for _, c := range all {
 			if c.loses != nil && len(all) == 1 {
-				h.results.fail(*c.loses, c.scenarios[0], c.outcome.Runs, true)
+				s.results.fail(*c.loses, c.scenarios[0], c.outcome.Runs, true)
 			}
 		}
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(h.outcomes.known)) {
-		h.unusualClasses(id, h.outcomes.classes(id))
+	for _, id := range slices.Sorted(maps.Keys(s.outcomes.known)) {
+		s.unusualClasses(id, s.outcomes.classes(id))
 	}
 }
 
 // unusualClasses reports the classes of runs without faults whose outcome is not the usual
 // one.
-func (h *searchState) unusualClasses(id string, all []*class) {
+func (s *searchState) unusualClasses(id string, all []*class) {
 	for i, c := range all {
 		f := failure{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Execution: id}}
 		switch {
 		case !c.ended() && (i > 0 || strings.Contains(id, ".")):
-			f = h.check.hangs(id, all[0], c)
-		case i == 0 || h.outcomes.follows(id, all[0], c):
+			f = s.check.hangs(id, all[0], c)
+		case i == 0 || s.outcomes.follows(id, all[0], c):
 			continue
 		case id != "":
-			f.task = h.check.pair(id, all[0], c)
+			f.task = s.check.pair(id, all[0], c)
 		}
 		c.finding = f.signature()
-		h.results.fail(f, c.scenarios[0], c.outcome.Runs, true)
+		s.results.fail(f, c.scenarios[0], c.outcome.Runs, true)
 	}
 }
 
 // each runs scenarios and evaluates the results.
-func (h *searchState) each(ctx context.Context, phase string, of int, scenarios func(func(Scenario) bool)) error {
+func (s *searchState) each(ctx context.Context, phase string, of int, scenarios func(func(Scenario) bool)) error {
 	if phase == PhaseSingles {
-		of = min(of, h.Singles)
+		of = min(of, s.Singles)
 	}
 	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-		t, err := h.try(ctx, sc)
+		t, err := s.try(ctx, sc)
 		if err != nil {
 			return nil, err
 		}
-		v := h.check.evaluate(t, sc)
+		v := s.check.evaluate(t, sc)
 		if sc.Companion == "" {
-			v.failures = append(v.failures, h.check.anomalies(t, sc)...)
+			v.failures = append(v.failures, s.check.anomalies(t, sc)...)
 			if v.faultFree() {
-				v.known = h.outcomes.knownFindings(t)
+				v.known = s.outcomes.knownFindings(t)
 			}
 			if v.unmocked = t.Unmocked; len(v.unmocked) > 0 { // the workflow is not to blame for their consequences
 				v.failures = slices.DeleteFunc(v.failures, func(f failure) bool { return f.Class != Engine })
@@ -341,50 +341,50 @@ func (h *searchState) each(ctx context.Context, phase string, of int, scenarios 
 		return v, nil
 	}
 	runs := 0
-	return pool(ctx, h.Parallel, scenarios, run, func(v *verdict) bool {
+	return pool(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
 		if v.scenario.Companion != "" {
-			h.results.note(v)
-			return !h.results.over(ctx)
+			s.results.note(v)
+			return !s.results.over(ctx)
 		}
 		runs++
 		if phase == PhaseSingles {
-			h.report.Singles++
+			s.report.Singles++
 		} else {
-			h.report.Seeds++
-			h.report.Last = v.scenario.Seed
-			h.results.seeds++
+			s.report.Seeds++
+			s.report.Last = v.scenario.Seed
+			s.results.seeds++
 		}
-		h.results.note(v)
-		h.results.show(phase, runs, of)
-		return !h.results.over(ctx)
+		s.results.note(v)
+		s.results.show(phase, runs, of)
+		return !s.results.over(ctx)
 	})
 }
 
 // finish shrinks and explains the findings, and completes the report.
-func (h *searchState) finish(ctx context.Context, err error) (*Report, error) {
+func (s *searchState) finish(ctx context.Context, err error) (*Report, error) {
 	if err != nil && ctx.Err() != nil {
-		h.report.Stopped, err = Interrupted, nil
+		s.report.Stopped, err = Interrupted, nil
 	}
-	if r := h.report; r.Plain == r.PlainOf && r.Singles == r.SinglesOf && r.Seeds == r.SeedsOf {
+	if r := s.report; r.Plain == r.PlainOf && r.Singles == r.SinglesOf && r.Seeds == r.SeedsOf {
 		r.Stopped = "" // the search was complete
 	}
-	h.report.Orders, h.report.Trace = len(h.results.orders), hex.EncodeToString(h.results.trace.Sum(nil))
+	s.report.Orders, s.report.Trace = len(s.results.orders), hex.EncodeToString(s.results.trace.Sum(nil))
 	if err != nil {
-		return h.report, err
+		return s.report, err
 	}
-	for _, f := range h.report.Findings {
-		if err := h.explain.finding(ctx, f); err != nil && ctx.Err() == nil {
-			return h.report, err
+	for _, f := range s.report.Findings {
+		if err := s.explain.finding(ctx, f); err != nil && ctx.Err() == nil {
+			return s.report, err
 		}
 	}
 	rank := []Class{Engine, Expectation, SideEffect, Hang, Race, Late}
 	place := func(f *Finding) int {
-		if !h.Fails(f) {
+		if !s.Fails(f) {
 			return len(rank)
 		}
 		return slices.Index(rank, f.Class)
 	}
-	slices.SortStableFunc(h.report.Findings, func(a, b *Finding) int { return place(a) - place(b) })
-	h.report.Hints = h.hints.list(h.report.Stopped == "" || h.report.Seeds > 0)
-	return h.report, nil
+	slices.SortStableFunc(s.report.Findings, func(a, b *Finding) int { return place(a) - place(b) })
+	s.report.Hints = s.hints.list(s.report.Stopped == "" || s.report.Seeds > 0)
+	return s.report, nil
 }

@@ -64,62 +64,62 @@ func (c *Case) Check(o *Outcome) []Difference {
 }
 
 // add records a difference with the place of the task that it comes from.
-func (j *checker) add(d Difference, ref string) {
+func (chk *checker) add(d Difference, ref string) {
 	if d.At.Line == 0 {
-		d.At = j.At
+		d.At = chk.At
 	}
-	d.Source = j.suite.place(ref)
-	if t := j.suite.Workflow.Definition.Task(ref); t != nil {
+	d.Source = chk.suite.place(ref)
+	if t := chk.suite.Workflow.Definition.Task(ref); t != nil {
 		d.Task = t.Name
 	}
-	j.found = append(j.found, d)
+	chk.found = append(chk.found, d)
 }
 
 // unanswered reports requests that no mock answers. They fail a case even if the workflow
 // handles the error, because the test is at fault.
-func (j *checker) unanswered() {
-	if j.Network {
+func (chk *checker) unanswered() {
+	if chk.Network {
 		return
 	}
 	reported := map[string]bool{}
-	for _, x := range j.outcome.Requests {
+	for _, x := range chk.outcome.Requests {
 		key := x.Method + " " + x.URL
 		if x.Mock >= 0 || x.Err == nil || reported[key] {
 			continue
 		}
 		reported[key] = true
-		j.add(Difference{Expect: "mocks", Why: x.Err.Error()}, x.Task)
+		chk.add(Difference{Expect: "mocks", Why: x.Err.Error()}, x.Task)
 	}
 }
 
 // status checks how the run ended.
-func (j *checker) status() bool {
-	e, got := j.Expect, j.outcome.status()
+func (chk *checker) status() bool {
+	e, got := chk.Expect, chk.outcome.status()
 	if got == e.Status() {
 		return true
 	}
-	d := Difference{Expect: "status", Lines: []Line{{'-', string(e.Status())}, {'+', j.ending()}}}
+	d := Difference{Expect: "status", Lines: []Line{{'-', string(e.Status())}, {'+', chk.ending()}}}
 	switch {
 	case e.status != nil:
-		d.At = j.at(e.status)
+		d.At = chk.at(e.status)
 	case e.problem != nil:
 		d.At = Place{e.problem.file, e.problem.node.Line, e.problem.node.Column}
 	case e.node != nil:
-		d.At = j.at(e.node)
+		d.At = chk.at(e.node)
 	}
-	d.edits = j.endingEdits()
-	j.add(d, j.outcome.blame())
+	d.edits = chk.endingEdits()
+	chk.add(d, chk.outcome.blame())
 	return false
 }
 
 // missed adds to the first difference the events that no execution received.
-func (j *checker) missed() {
+func (chk *checker) missed() {
 	const most = 5
-	if len(j.found) == 0 || j.found[0].Expect == "mocks" {
+	if len(chk.found) == 0 || chk.found[0].Expect == "mocks" {
 		return
 	}
-	d := &j.found[0]
-	for i, m := range j.outcome.Missed {
+	d := &chk.found[0]
+	for i, m := range chk.outcome.Missed {
 		if i == most {
 			break
 		}
@@ -128,14 +128,14 @@ func (j *checker) missed() {
 }
 
 // ending describes how the run ended and why.
-func (j *checker) ending() string {
-	o := j.outcome
+func (chk *checker) ending() string {
+	o := chk.outcome
 	text := string(o.status())
 	switch {
 	case o.Error != nil:
 		text += ": " + o.Error.Error() + " (" + event.ShortType(o.Error.Type) + ")"
 	case o.Stop == sim.TimeUp:
-		text += " when it was stopped after " + iso(j.Until)
+		text += " when it was stopped after " + iso(chk.Until)
 	case o.Stop == sim.TasksUp:
 		text = "still running after " + history.Count(maxTasks, "task")
 		if o.Busiest != "" {
@@ -147,37 +147,37 @@ func (j *checker) ending() string {
 	return text
 }
 
-func (j *checker) variables(output any) map[string]any {
-	input, err := canonical.Decode(j.Input)
-	if len(j.Input) == 0 || err != nil {
+func (chk *checker) variables(output any) map[string]any {
+	input, err := canonical.Decode(chk.Input)
+	if len(chk.Input) == 0 || err != nil {
 		input = map[string]any{}
 	}
 	return map[string]any{"input": input, "output": output}
 }
 
-func (j *checker) output() {
-	if j.Expect.output == nil || j.outcome.status() != decide.Completed {
+func (chk *checker) output() {
+	if chk.Expect.output == nil || chk.outcome.status() != decide.Completed {
 		return
 	}
-	got := decoded(j.outcome.Output)
-	c := &comparison{vars: j.variables(got)}
-	c.compare("", j.Expect.output, got)
-	j.mismatches("output", c.found, j.outcome.blame())
+	got := decoded(chk.outcome.Output)
+	c := &comparison{vars: chk.variables(got)}
+	c.compare("", chk.Expect.output, got)
+	chk.mismatches("output", c.found, chk.outcome.blame())
 }
 
-func (j *checker) problem() {
-	want := j.Expect.problem
-	if want == nil || j.outcome.Error == nil {
+func (chk *checker) problem() {
+	want := chk.Expect.problem
+	if want == nil || chk.outcome.Error == nil {
 		return
 	}
-	got := decoded(event.Encode(j.outcome.Error))
-	c := &comparison{vars: j.variables(nil), problem: true}
+	got := decoded(event.Encode(chk.outcome.Error))
+	c := &comparison{vars: chk.variables(nil), problem: true}
 	if want.isMap() || want.program != nil {
 		c.compare("", want, got)
 	} else {
-		c.compare(".type", want, j.outcome.Error.Type)
+		c.compare(".type", want, chk.outcome.Error.Type)
 	}
-	j.mismatches("error", c.found, j.outcome.blame())
+	chk.mismatches("error", c.found, chk.outcome.blame())
 }
 
 // decoded decodes JSON that the engine has written.
@@ -195,18 +195,18 @@ func decoded(data []byte) any {
 // maxMismatches is how many values of one expectation are shown.
 const maxMismatches = 20
 
-func (j *checker) mismatches(expect string, found []mismatch, ref string) {
+func (chk *checker) mismatches(expect string, found []mismatch, ref string) {
 	for i, m := range found {
 		if i == maxMismatches {
-			last := &j.found[len(j.found)-1]
+			last := &chk.found[len(chk.found)-1]
 			last.Why = strings.TrimPrefix(fmt.Sprintf("%s; %d more values differ", last.Why, len(found)-i), "; ")
 		}
 		if i >= maxMismatches {
-			last := &j.found[len(j.found)-1]
+			last := &chk.found[len(chk.found)-1]
 			last.edits = append(last.edits, m.edit())
 			continue
 		}
-		j.add(m.difference(expect), ref)
+		chk.add(m.difference(expect), ref)
 	}
 }
 
@@ -232,57 +232,57 @@ func (p *part) String() string {
 	return shown(p.data())
 }
 
-func (j *checker) elapsed() {
-	got := j.outcome.elapsed(j.Case)
-	for _, b := range j.Expect.elapsed {
-		if b.lasted(got, j.Start) {
+func (chk *checker) elapsed() {
+	got := chk.outcome.elapsed(chk.Case)
+	for _, b := range chk.Expect.elapsed {
+		if b.lasted(got, chk.Start) {
 			continue
 		}
-		j.add(Difference{
-			Expect: "elapsed", At: j.at(j.Expect.elapsedAt),
+		chk.add(Difference{
+			Expect: "elapsed", At: chk.at(chk.Expect.elapsedAt),
 			Lines: []Line{{'-', b.String()}, {'+', iso(got)}},
-			edits: []edit{j.replace(j.Expect.elapsedAt, iso(got))},
-		}, j.outcome.blame())
+			edits: []edit{chk.replace(chk.Expect.elapsedAt, iso(got))},
+		}, chk.outcome.blame())
 		return
 	}
 }
 
 // tasks checks the tasks in the order in which they began. Tasks that only run others (do,
 // for, fork, try, the task of a function) count only if the list names them.
-func (j *checker) tasks() {
-	if j.Expect.tasks == nil {
+func (chk *checker) tasks() {
+	if chk.Expect.tasks == nil {
 		return
 	}
 	var want []string
 	named := map[string]bool{}
-	for _, n := range j.Expect.tasks.Content {
+	for _, n := range chk.Expect.tasks.Content {
 		want = append(want, n.Value)
 		named[n.Value] = true
 	}
-	got, refs := j.begun(named)
+	got, refs := chk.begun(named)
 	for i := range max(len(want), len(got)) {
 		if i < len(want) && i < len(got) && want[i] == got[i] {
 			continue
 		}
-		d := Difference{Expect: "tasks", At: j.at(j.Expect.tasks), Lines: aligned(want, got)}
+		d := Difference{Expect: "tasks", At: chk.at(chk.Expect.tasks), Lines: aligned(want, got)}
 		if i < len(want) {
-			d.At = j.at(j.Expect.tasks.Content[i])
+			d.At = chk.at(chk.Expect.tasks.Content[i])
 		}
-		ref := j.outcome.blame()
+		ref := chk.outcome.blame()
 		if i < len(got) {
 			ref = refs[i]
 		}
-		d.edits = []edit{j.replace(j.Expect.tasks, list(got))}
-		j.add(d, ref)
+		d.edits = []edit{chk.replace(chk.Expect.tasks, list(got))}
+		chk.add(d, ref)
 		return
 	}
 }
 
 // begun returns the names of the tasks that began, and their references.
-func (j *checker) begun(named map[string]bool) (names, refs []string) {
-	for _, e := range j.outcome.own(event.TaskRequested) {
+func (chk *checker) begun(named map[string]bool) (names, refs []string) {
+	for _, e := range chk.outcome.own(event.TaskRequested) {
 		ref := event.ParseRun(e.Task).Ref
-		t := j.suite.Workflow.Definition.Task(ref)
+		t := chk.suite.Workflow.Definition.Task(ref)
 		switch {
 		case named[ref]:
 			names = append(names, ref)
@@ -306,20 +306,20 @@ func onlyRunsOthers(t *dsl.Task) bool {
 	}
 }
 
-func (j *checker) requests() {
-	e := j.Expect
+func (chk *checker) requests() {
+	e := chk.Expect
 	if e.requestsAt == nil {
 		return
 	}
-	sent := j.outcome.Requests
+	sent := chk.outcome.Requests
 	if e.hasNone && len(sent) > 0 {
-		j.add(Difference{
-			Expect: "requests", At: j.at(e.requestsAt), Lines: append([]Line{{'-', "no request"}}, sentLines(sent)...),
-			edits: []edit{j.replace(e.requestsAt, summary(sent))},
+		chk.add(Difference{
+			Expect: "requests", At: chk.at(e.requestsAt), Lines: append([]Line{{'-', "no request"}}, sentLines(sent)...),
+			edits: []edit{chk.replace(e.requestsAt, summary(sent))},
 		}, sent[0].Task)
 	}
 	for i, q := range e.requests {
-		n, ref := 0, j.outcome.blame()
+		n, ref := 0, chk.outcome.blame()
 		for _, x := range sent {
 			if q.match.Selects(x) {
 				n++
@@ -327,22 +327,22 @@ func (j *checker) requests() {
 			}
 		}
 		if !q.holds(n) {
-			j.add(j.requestDifference(i, n), ref)
+			chk.add(chk.requestDifference(i, n), ref)
 		}
 	}
 }
 
-func (q request) holds(n int) bool {
-	for _, b := range q.times {
+func (r request) holds(n int) bool {
+	for _, b := range r.times {
 		if !b.holds(n - b.count) {
 			return false
 		}
 	}
-	return len(q.times) > 0 || n > 0
+	return len(r.times) > 0 || n > 0
 }
 
-func (j *checker) requestDifference(i, n int) Difference {
-	q := j.Expect.requests[i]
+func (chk *checker) requestDifference(i, n int) Difference {
+	q := chk.Expect.requests[i]
 	var want []string
 	for _, b := range q.times {
 		want = append(want, "times "+b.String())
@@ -351,27 +351,27 @@ func (j *checker) requestDifference(i, n int) Difference {
 		want = []string{"at least once"}
 	}
 	d := Difference{
-		Expect: "requests", Path: fmt.Sprintf("[%d]", i), At: j.at(q.node), Why: q.match.String(),
-		Lines: append([]Line{{'-', strings.Join(want, ", ")}, {'+', times(n)}}, also(j.outcome.Requests)...),
+		Expect: "requests", Path: fmt.Sprintf("[%d]", i), At: chk.at(q.node), Why: q.match.String(),
+		Lines: append([]Line{{'-', strings.Join(want, ", ")}, {'+', times(n)}}, also(chk.outcome.Requests)...),
 	}
 	if q.timesAt != nil {
-		d.edits = []edit{j.replace(q.timesAt, n)}
+		d.edits = []edit{chk.replace(q.timesAt, n)}
 	} else {
-		d.edits = []edit{{op: insert, file: j.suite.File, node: q.node, key: "times", value: n}}
+		d.edits = []edit{{op: insert, file: chk.suite.File, node: q.node, key: "times", value: n}}
 	}
 	return d
 }
 
-func (j *checker) events() {
-	if j.Expect.events == nil {
+func (chk *checker) events() {
+	if chk.Expect.events == nil {
 		return
 	}
-	got, tasks := j.outcome.emitted()
-	c := &comparison{vars: j.variables(nil)}
-	c.compare("", j.Expect.events, got)
-	ref := j.outcome.blame()
+	got, tasks := chk.outcome.emitted()
+	c := &comparison{vars: chk.variables(nil)}
+	c.compare("", chk.Expect.events, got)
+	ref := chk.outcome.blame()
 	if len(tasks) > 0 {
 		ref = tasks[len(tasks)-1]
 	}
-	j.mismatches("events", c.found, ref)
+	chk.mismatches("events", c.found, ref)
 }

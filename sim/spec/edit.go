@@ -26,10 +26,10 @@ const (
 	remove                   // removes a member
 )
 
-func (j *checker) at(n *yaml3.Node) Place { return Place{j.suite.File, n.Line, n.Column} }
+func (chk *checker) at(n *yaml3.Node) Place { return Place{chk.suite.File, n.Line, n.Column} }
 
-func (j *checker) replace(n *yaml3.Node, value any) edit {
-	return edit{op: replace, file: j.suite.File, node: n, value: value}
+func (chk *checker) replace(n *yaml3.Node, value any) edit {
+	return edit{op: replace, file: chk.suite.File, node: n, value: value}
 }
 
 // edit returns the change that makes the test file expect the actual value.
@@ -41,43 +41,43 @@ func (m mismatch) edit() edit {
 }
 
 // endingEdits makes expect match how the run ended: its status, and output or error.
-func (j *checker) endingEdits() []edit {
-	e, got := j.Expect, j.outcome.status()
+func (chk *checker) endingEdits() []edit {
+	e, got := chk.Expect, chk.outcome.status()
 	if e.node == nil {
 		return nil // Update writes all of it
 	}
 	key, value := "status", any(string(got))
 	var edits []edit
 	if e.status != nil {
-		edits = append(edits, j.replace(e.status, value))
+		edits = append(edits, chk.replace(e.status, value))
 		key = ""
 	}
 	wrong := "output"
 	switch got {
 	case decide.Completed:
-		wrong, key, value = "error", "output", decoded(j.outcome.Output)
+		wrong, key, value = "error", "output", decoded(chk.outcome.Output)
 	case decide.Faulted:
-		key, value = "error", j.short()
+		key, value = "error", chk.short()
 	default:
 		if e.problem != nil {
 			wrong = "error"
 		}
 	}
-	return append(edits, j.inPlaceOf(wrong, key, value)...)
+	return append(edits, chk.inPlaceOf(wrong, key, value)...)
 }
 
 // inPlaceOf replaces one member by another, or adds it. An empty key means none.
-func (j *checker) inPlaceOf(wrong, key string, value any) []edit {
-	change := edit{file: j.suite.File, key: key, value: value}
-	at, old := memberOf(j.Expect.node, wrong)
+func (chk *checker) inPlaceOf(wrong, key string, value any) []edit {
+	change := edit{file: chk.suite.File, key: key, value: value}
+	at, old := memberOf(chk.Expect.node, wrong)
 	switch {
-	case old == nil && j.Expect.status != nil:
+	case old == nil && chk.Expect.status != nil:
 		return nil
-	case old == nil && j.outcome.status() == decide.Completed:
+	case old == nil && chk.outcome.status() == decide.Completed:
 		return nil
 	case old == nil:
-		change.op, change.node = insert, j.Expect.node
-	case key == "" || member(j.Expect.node, key) != nil:
+		change.op, change.node = insert, chk.Expect.node
+	case key == "" || member(chk.Expect.node, key) != nil:
 		change.op, change.at, change.node = remove, at, old
 	default:
 		change.op, change.at, change.node = swap, at, old
@@ -86,8 +86,8 @@ func (j *checker) inPlaceOf(wrong, key string, value any) []edit {
 }
 
 // short returns the error of the run in its short form.
-func (j *checker) short() any {
-	p := j.outcome.Error
+func (chk *checker) short() any {
+	p := chk.outcome.Error
 	if p == nil {
 		return nil
 	}

@@ -53,13 +53,13 @@ do:
 }
 
 // everyFault runs a workload with each single fault, and reports what is wrong.
-func (l workload) everyFault(t *testing.T, wrong func(*testing.T, *sim.Trial, sim.FaultKind) []string) {
+func (w workload) everyFault(t *testing.T, wrong func(*testing.T, *sim.Trial, sim.FaultKind) []string) {
 	t.Helper()
 	for _, kind := range []sim.FaultKind{sim.DropRequest, sim.DropReply, sim.CrashBefore, sim.CrashAfter, sim.Duplicate, sim.Delay, sim.Outage, sim.Clock, sim.StopRequested} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			for _, seed := range []uint64{1, 2} {
-				cfg := l.config()
+				cfg := w.config()
 				cfg.Seed, cfg.Remote, cfg.Processes = seed, seed%2 == 1, 1+int(seed/2)
 				plain := tried(t, cfg, sim.Plan{})
 				for _, service := range slices.Sorted(maps.Keys(plain.Commands)) {

@@ -76,14 +76,14 @@ type mockEvent struct {
 
 const modulus = 1000003
 
-func (a *generator) name() string {
-	a.names++
-	return fmt.Sprintf("t%d", a.names)
+func (g *generator) name() string {
+	g.names++
+	return fmt.Sprintf("t%d", g.names)
 }
 
 // irregular returns a random duration that is hardly ever equal to another one, and its text.
-func (a *generator) irregular(seconds int) (time.Duration, string) {
-	d := time.Duration(1+a.IntN(1000*seconds)) * time.Millisecond
+func (g *generator) irregular(seconds int) (time.Duration, string) {
+	d := time.Duration(1+g.IntN(1000*seconds)) * time.Millisecond
 	return d, fmt.Sprintf("PT%d.%03dS", d/time.Second, d%time.Second/time.Millisecond)
 }
 
@@ -101,15 +101,15 @@ func nested(name string, lines []string) []string {
 }
 
 // document returns a whole document, its model and its mocks.
-func (a *generator) document() (text string, run func() modelEnd, mocks string) {
+func (g *generator) document() (text string, run func() modelEnd, mocks string) {
 	for i := range 60 {
-		d := time.Duration(i)*61*time.Second + time.Duration(a.IntN(60_000))*time.Millisecond
-		a.events = append(a.events, mockEvent{d, string("abc"[a.IntN(3)]), a.IntN(9)})
+		d := time.Duration(i)*61*time.Second + time.Duration(g.IntN(60_000))*time.Millisecond
+		g.events = append(g.events, mockEvent{d, string("abc"[g.IntN(3)]), g.IntN(9)})
 	}
-	body := listed(a.list(3, 1+a.IntN(4)))
-	limit, after := a.irregular(4000)
+	body := listed(g.list(3, 1+g.IntN(4)))
+	limit, after := g.irregular(4000)
 	lines := []string{"document: {dsl: '1.0.3', namespace: test, name: modelled, version: '1.0.0'}"}
-	limited := a.IntN(4) == 0
+	limited := g.IntN(4) == 0
 	if limited {
 		lines = append(lines, "timeout: {after: "+after+"}")
 	}
@@ -118,7 +118,7 @@ func (a *generator) document() (text string, run func() modelEnd, mocks string) 
 	lines = append(lines, nested("do", body.lines)...)
 	var m strings.Builder
 	m.WriteString("http:\n  - {match: {url: 'https://bad.example/*'}, respond: {status: 503, latency: PT1.037S}}\n  - {respond: {latency: PT3.011S, body: {n: 7}}}\nevents:\n")
-	for _, e := range a.events {
+	for _, e := range g.events {
 		fmt.Fprintf(&m, "  - {after: PT%d.%03dS, type: com.example.%s, source: /x, data: {n: %d}}\n", e.at/time.Second, e.at%time.Second/time.Millisecond, e.typ, e.n)
 	}
 	return strings.Join(lines, "\n"), func() modelEnd {
@@ -127,11 +127,11 @@ func (a *generator) document() (text string, run func() modelEnd, mocks string) 
 		if limited && !r.never && r.at == limit {
 			r.never = true
 		}
-		if limited && (r.never && !a.never || r.at > limit) {
+		if limited && (r.never && !g.never || r.at > limit) {
 			r = modelEnd{at: limit, err: &modelError{408}}
 		}
 		r.n = r.n*modulus + digest(c.now())
-		r.never = r.never || a.never
+		r.never = r.never || g.never
 		return r
 	}, m.String()
 }
@@ -155,17 +155,17 @@ type listedTask struct {
 }
 
 // list generates count tasks that run one after another.
-func (a *generator) list(depth, count int) []listedTask {
+func (g *generator) list(depth, count int) []listedTask {
 	var tasks []listedTask
 	for range count {
-		tasks = append(tasks, listedTask{a.name(), fragment{}})
+		tasks = append(tasks, listedTask{g.name(), fragment{}})
 	}
 	for i := range tasks {
 		var later []string
 		for _, t := range tasks[i+1:] {
 			later = append(later, t.name)
 		}
-		tasks[i].fragment = a.task(tasks[i].name, depth, later)
+		tasks[i].fragment = g.task(tasks[i].name, depth, later)
 	}
 	return tasks
 }

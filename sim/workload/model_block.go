@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-func (a *generator) do(_ string, depth int) kind {
-	body := listed(a.list(depth, 1+a.IntN(3)))
+func (g *generator) do(_ string, depth int) kind {
+	body := listed(g.list(depth, 1+g.IntN(3)))
 	return kind{long: true, fragment: fragment{nested("do", body.lines), body.run}}
 }
 
 // loop is a for task, with or without a while condition.
-func (a *generator) loop(name string, depth int) kind {
-	turns, stop := a.IntN(4), a.IntN(9)
+func (g *generator) loop(name string, depth int) kind {
+	turns, stop := g.IntN(4), g.IntN(9)
 	item := 0
 	first := listedTask{name + "x", fragment{
 		[]string{fmt.Sprintf(`- %sx: {set: {n: "${ (.n * 2 + $%si * 5 + $%sx) %% %d }"}}`, name, name, name, modulus)},
 		instantly(func(_ *modelContext, n int) int { return (n*2 + item*5 + item + 3) % modulus }),
 	}}
-	body := listed(append([]listedTask{first}, a.list(depth, 1+a.IntN(2))...))
+	body := listed(append([]listedTask{first}, g.list(depth, 1+g.IntN(2))...))
 	lines := []string{fmt.Sprintf(`for: {each: %sx, at: %si, in: "${ [range(3; %d)] }"}`, name, name, turns+3)}
-	while := a.IntN(2) == 0
+	while := g.IntN(2) == 0
 	if while {
 		lines = append(lines, fmt.Sprintf(`while: ".n %% 9 != %d"`, stop))
 	}
@@ -45,10 +45,10 @@ func (a *generator) loop(name string, depth int) kind {
 }
 
 // branches generates the branches of a fork, each with its own copy of $context.
-func (a *generator) branches(depth, count int) (tasks []listedTask, lines []string) {
+func (g *generator) branches(depth, count int) (tasks []listedTask, lines []string) {
 	for range count {
-		name := a.name()
-		p := a.task(name, depth, nil)
+		name := g.name()
+		p := g.task(name, depth, nil)
 		tasks = append(tasks, listedTask{name, p})
 		lines = append(lines, p.lines...)
 	}
@@ -71,8 +71,8 @@ func eachBranch(tasks []listedTask, c *modelContext, n int, at time.Duration) (o
 
 // fork waits for all branches, for the first that fails, or for the first that ends the
 // workflow.
-func (a *generator) fork(_ string, depth int) kind {
-	tasks, lines := a.branches(depth, 1+a.IntN(3))
+func (g *generator) fork(_ string, depth int) kind {
+	tasks, lines := g.branches(depth, 1+g.IntN(3))
 	return kind{long: true, folds: fold, fragment: fragment{nested("fork", nested("branches", lines)), func(c *modelContext, n int, at time.Duration) modelEnd {
 		all, stop := eachBranch(tasks, c, n, at), -1
 		for i, b := range all {
@@ -80,7 +80,7 @@ func (a *generator) fork(_ string, depth int) kind {
 				continue
 			}
 			if stop >= 0 && all[stop].at == b.at {
-				a.never = true
+				g.never = true
 			}
 			if stop < 0 || b.at < all[stop].at {
 				stop = i
@@ -99,16 +99,16 @@ func (a *generator) fork(_ string, depth int) kind {
 		if stop >= 0 {
 			end.at, end.then = all[stop].at, "end"
 		}
-		return a.joined(c, end, all, stop)
+		return g.joined(c, end, all, stop)
 	}}}
 }
 
 // joined merges the results of the branches that have ended.
-func (a *generator) joined(c *modelContext, end modelEnd, all []branched, stop int) modelEnd {
+func (g *generator) joined(c *modelContext, end modelEnd, all []branched, stop int) modelEnd {
 	base, merged, ns := c.now(), maps.Clone(c.now()), []int(nil)
 	for i, b := range all {
 		if i != stop && stop >= 0 && !b.never && b.at == end.at {
-			a.never = true
+			g.never = true
 		}
 		if b.never || b.at > end.at {
 			ns = append(ns, 0)
@@ -127,8 +127,8 @@ func (a *generator) joined(c *modelContext, end modelEnd, all []branched, stop i
 }
 
 // compete waits for the first branch that succeeds.
-func (a *generator) compete(_ string, depth int) kind {
-	tasks, lines := a.branches(depth, 2+a.IntN(2))
+func (g *generator) compete(_ string, depth int) kind {
+	tasks, lines := g.branches(depth, 2+g.IntN(2))
 	lines = append([]string{"compete: true"}, nested("branches", lines)...)
 	return kind{long: true, fragment: fragment{nested("fork", lines), func(c *modelContext, n int, at time.Duration) modelEnd {
 		all, best := eachBranch(tasks, c, n, at), -1
@@ -137,7 +137,7 @@ func (a *generator) compete(_ string, depth int) kind {
 				continue
 			}
 			if best >= 0 && b.at == all[best].at {
-				a.never = true
+				g.never = true
 			}
 			better := best < 0 || b.err == nil && (all[best].err != nil || b.at < all[best].at) || b.err != nil && all[best].err != nil && b.at > all[best].at
 			if better {
@@ -165,8 +165,8 @@ func (a *generator) compete(_ string, depth int) kind {
 }
 
 // visits is a list with a jump backwards, which runs several times.
-func (a *generator) visits(name string, depth int) kind {
-	visits, counter := 1+a.IntN(3), "k"+name
+func (g *generator) visits(name string, depth int) kind {
+	visits, counter := 1+g.IntN(3), "k"+name
 	bump := listedTask{name + "a", fragment{
 		[]string{fmt.Sprintf(`- %sa: {set: {n: "${ .n + 1 }"}, export: {as: "${ $context + {%s: (($context.%s // 0) + 1)} }"}}`, name, counter, counter)},
 		func(c *modelContext, n int, at time.Duration) modelEnd {
@@ -174,7 +174,7 @@ func (a *generator) visits(name string, depth int) kind {
 			return modelEnd{n: n + 1, at: at}
 		},
 	}}
-	work := listedTask{name + "b", a.task(name+"b", depth, nil)}
+	work := listedTask{name + "b", g.task(name+"b", depth, nil)}
 	again := listedTask{name + "c", fragment{
 		[]string{fmt.Sprintf(`- %sc: {switch: [{more: {when: "$context.%s < %d", then: %sa}}, {other: {then: continue}}]}`, name, counter, visits, name)},
 		func(c *modelContext, n int, at time.Duration) modelEnd {

@@ -6,36 +6,36 @@ import (
 )
 
 // task generates a task of any kind, with properties that all tasks can have.
-func (a *generator) task(name string, depth int, later []string) fragment {
-	kind := a.kind(name, depth)
+func (g *generator) task(name string, depth int, later []string) fragment {
+	kind := g.kind(name, depth)
 	var before, after []string
 	skip, from, out, export, limit := -1, 0, 0, "", time.Duration(0)
-	if a.IntN(6) == 0 {
-		skip = a.IntN(3)
+	if g.IntN(6) == 0 {
+		skip = g.IntN(3)
 		before = append(before, fmt.Sprintf(`if: ".n %% 3 != %d"`, skip))
 	}
-	if a.IntN(6) == 0 {
-		from = 1 + a.IntN(9)
+	if g.IntN(6) == 0 {
+		from = 1 + g.IntN(9)
 		before = append(before, fmt.Sprintf(`input: {from: "${ {n: (.n + %d)} }"}`, from))
 	}
-	if kind.folds == "" && a.IntN(6) == 0 {
-		out = 2 + a.IntN(5)
+	if kind.folds == "" && g.IntN(6) == 0 {
+		out = 2 + g.IntN(5)
 		after = append(after, fmt.Sprintf(`output: {as: "${ {n: (.n * %d %% %d)} }"}`, out, modulus))
 	} else if kind.folds != "" {
 		after = append(after, `output: {as: "`+kind.folds+`"}`)
 	}
-	if a.IntN(4) == 0 {
-		export = string("cde"[a.IntN(3)])
+	if g.IntN(4) == 0 {
+		export = string("cde"[g.IntN(3)])
 		after = append(after, fmt.Sprintf(`export: {as: "${ $context + {%s: ((($context.%s // 0) * 2 + .n) %% %d)} }"}`, export, export, modulus))
 	}
-	if kind.long && a.IntN(3) == 0 {
-		d, text := a.irregular(200)
+	if kind.long && g.IntN(3) == 0 {
+		d, text := g.irregular(200)
 		limit = d
 		before = append(before, "timeout: {after: "+text+"}")
 	}
 	then := ""
-	if kind.plain && a.IntN(8) == 0 {
-		then = append([]string{"exit", "continue", "end"}, later...)[a.IntN(3+len(later))]
+	if kind.plain && g.IntN(8) == 0 {
+		then = append([]string{"exit", "continue", "end"}, later...)[g.IntN(3+len(later))]
 		after = append(after, "then: "+then)
 	}
 	lines := append(before, kind.lines...)
@@ -44,7 +44,7 @@ func (a *generator) task(name string, depth int, later []string) fragment {
 		if skip >= 0 && n%3 == skip {
 			return modelEnd{n: n, at: at}
 		}
-		r := a.within(c, limit, at, func() modelEnd { return kind.run(c, (n + from), at) })
+		r := g.within(c, limit, at, func() modelEnd { return kind.run(c, (n + from), at) })
 		if r.err != nil || r.never {
 			return r
 		}
@@ -63,13 +63,13 @@ func (a *generator) task(name string, depth int, later []string) fragment {
 }
 
 // within applies a time limit to a run; 0 is no limit.
-func (a *generator) within(c *modelContext, limit, at time.Duration, run func() modelEnd) modelEnd {
+func (g *generator) within(c *modelContext, limit, at time.Duration, run func() modelEnd) modelEnd {
 	r := run()
 	switch end := at + limit; {
-	case limit == 0 || a.never || !r.never && r.at < end:
+	case limit == 0 || g.never || !r.never && r.at < end:
 		return r
 	case !r.never && r.at == end || !c.cut(end):
-		a.never = true
+		g.never = true
 		return modelEnd{never: true}
 	default:
 		return modelEnd{at: end, err: &modelError{408}}
@@ -85,47 +85,47 @@ type kind struct {
 	plain bool   // it has no tasks inside
 }
 
-func (a *generator) kind(name string, depth int) kind {
-	simple := []func(string) kind{a.set, a.wait, a.ask, a.read, a.twins, a.say, a.skipper}
+func (g *generator) kind(name string, depth int) kind {
+	simple := []func(string) kind{g.set, g.wait, g.ask, g.read, g.twins, g.say, g.skipper}
 	if depth == 0 {
-		return simple[a.IntN(len(simple))](name)
+		return simple[g.IntN(len(simple))](name)
 	}
-	deep := []func(string, int) kind{a.do, a.loop, a.fork, a.compete, a.try, a.retry, a.visits}
-	if i := a.IntN(len(simple) + 2*len(deep) + 3); i < len(simple) {
+	deep := []func(string, int) kind{g.do, g.loop, g.fork, g.compete, g.try, g.retry, g.visits}
+	if i := g.IntN(len(simple) + 2*len(deep) + 3); i < len(simple) {
 		return simple[i](name)
 	} else if i < len(simple)+3 {
-		return []func(string) kind{a.child, a.listen, a.listen}[i-len(simple)](name)
+		return []func(string) kind{g.child, g.listen, g.listen}[i-len(simple)](name)
 	}
-	return deep[a.IntN(len(deep))](name, depth-1)
+	return deep[g.IntN(len(deep))](name, depth-1)
 }
 
 func instantly(n func(c *modelContext, n int) int) func(*modelContext, int, time.Duration) modelEnd {
 	return func(c *modelContext, in int, at time.Duration) modelEnd { return modelEnd{n: n(c, in), at: at} }
 }
 
-func (a *generator) set(string) kind {
-	k := a.IntN(9)
+func (g *generator) set(string) kind {
+	k := g.IntN(9)
 	return kind{plain: true, fragment: fragment{[]string{fmt.Sprintf(`set: {n: "${ .n + %d }"}`, k)}, instantly(func(_ *modelContext, n int) int { return n + k })}}
 }
 
-func (a *generator) read(string) kind {
-	m := string("cde"[a.IntN(3)])
+func (g *generator) read(string) kind {
+	m := string("cde"[g.IntN(3)])
 	return kind{plain: true, fragment: fragment{
 		[]string{fmt.Sprintf(`set: {n: "${ (.n * 3 + ($context.%s // 0)) %% %d }"}`, m, modulus)},
 		instantly(func(c *modelContext, n int) int { return (n*3 + c.now()[m]) % modulus }),
 	}}
 }
 
-func (a *generator) say(string) kind {
+func (g *generator) say(string) kind {
 	return kind{plain: true, folds: "${ $input }", fragment: fragment{
 		[]string{`emit: {event: {with: {type: com.example.said, source: /me, data: {n: 1}}}}`}, instantly(func(_ *modelContext, n int) int { return n }),
 	}}
 }
 
 // skipper is a switch without a default case.
-func (a *generator) skipper(string) kind {
-	k := a.IntN(3)
-	then := []string{"continue", "exit"}[a.IntN(2)]
+func (g *generator) skipper(string) kind {
+	k := g.IntN(3)
+	then := []string{"continue", "exit"}[g.IntN(2)]
 	return kind{fragment: fragment{
 		[]string{fmt.Sprintf(`switch: [{some: {when: ".n %% 3 == %d", then: %s}}, {more: {when: ".n %% 3 != 0", then: continue}}]`, k, then)},
 		func(_ *modelContext, n int, at time.Duration) modelEnd {
@@ -137,8 +137,8 @@ func (a *generator) skipper(string) kind {
 	}}
 }
 
-func (a *generator) wait(string) kind {
-	d, text := a.irregular(100)
+func (g *generator) wait(string) kind {
+	d, text := g.irregular(100)
 	return kind{plain: true, long: true, fragment: fragment{
 		[]string{"wait: " + text},
 		func(_ *modelContext, n int, at time.Duration) modelEnd { return modelEnd{n: n, at: at + d} },
@@ -146,11 +146,11 @@ func (a *generator) wait(string) kind {
 }
 
 // ask is a call, which may fail.
-func (a *generator) ask(name string) kind {
+func (g *generator) ask(name string) kind {
 	const good, bad = 3011 * time.Millisecond, 1037 * time.Millisecond
-	fails := a.IntN(8) == 0
+	fails := g.IntN(8) == 0
 	host := map[bool]string{true: "bad", false: "good"}[fails]
-	return kind{plain: true, long: a.IntN(4) == 0, fragment: fragment{
+	return kind{plain: true, long: g.IntN(4) == 0, fragment: fragment{
 		[]string{`call: http`, fmt.Sprintf(`with: {method: get, endpoint: "https://%s.example/%s"}`, host, name)},
 		func(_ *modelContext, _ int, at time.Duration) modelEnd {
 			if fails {
@@ -162,8 +162,8 @@ func (a *generator) ask(name string) kind {
 }
 
 // twins is a fork with two branches that take no time.
-func (a *generator) twins(name string) kind {
-	k := a.IntN(9)
+func (g *generator) twins(name string) kind {
+	k := g.IntN(9)
 	return kind{folds: fold, fragment: fragment{
 		[]string{fmt.Sprintf(`fork: {branches: [{%sa: {set: {n: "${ .n + %d }"}}}, {%sb: {set: {n: "${ .n * 2 }"}}}]}`, name, k, name)},
 		instantly(func(_ *modelContext, n int) int { return folded(n+k, n*2) }),
@@ -181,8 +181,8 @@ func folded(ns ...int) int {
 	return out
 }
 
-func (a *generator) child(string) kind {
-	if a.IntN(3) == 0 {
+func (g *generator) child(string) kind {
+	if g.IntN(3) == 0 {
 		return kind{plain: true, fragment: fragment{
 			[]string{`run: {workflow: {namespace: test, name: failing, version: '1.0.0', input: {n: "${ .n }"}}}`},
 			func(_ *modelContext, _ int, at time.Duration) modelEnd {
@@ -199,11 +199,11 @@ func (a *generator) child(string) kind {
 }
 
 // listen receives events from outside, in one of the modes of the DSL.
-func (a *generator) listen(string) kind {
-	typ, other := string("abc"[a.IntN(3)]), string("abc"[a.IntN(3)])
+func (g *generator) listen(string) kind {
+	typ, other := string("abc"[g.IntN(3)]), string("abc"[g.IntN(3)])
 	with := func(t string) string { return "{with: {type: com.example." + t + "}}" }
-	k := 1 + a.IntN(4)
-	mode := a.IntN(5)
+	k := 1 + g.IntN(4)
+	mode := g.IntN(5)
 	to := []string{
 		"one: " + with(typ),
 		"any: [" + with(typ) + ", " + with(other) + "]",
@@ -216,7 +216,7 @@ func (a *generator) listen(string) kind {
 		func(_ *modelContext, _ int, at time.Duration) modelEnd {
 			var ns []int
 			seen := map[string]bool{}
-			for _, e := range a.events {
+			for _, e := range g.events {
 				if e.at <= at { // an event at this time belongs to the previous task
 					continue
 				}

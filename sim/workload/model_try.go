@@ -20,26 +20,26 @@ type policy struct {
 // catches reports whether an error is caught.
 func (p policy) catches(status int) bool { return (p.only == 0 || status == p.only) && status != p.not }
 
-func (a *generator) policy() (p policy, line string) {
-	d, text := a.irregular(20)
-	p.delay, p.count = d, 1+a.IntN(3)
-	p.backoff = []string{"", "linear", "exponential", "constant"}[a.IntN(4)]
+func (g *generator) policy() (p policy, line string) {
+	d, text := g.irregular(20)
+	p.delay, p.count = d, 1+g.IntN(3)
+	p.backoff = []string{"", "linear", "exponential", "constant"}[g.IntN(4)]
 	line = "delay: " + text
 	if p.backoff != "" {
 		line += ", backoff: {" + p.backoff + ": {}}"
 	}
 	attempt, overall := "", ""
-	if a.IntN(3) == 0 {
-		p.attempt, text = a.irregular(150)
+	if g.IntN(3) == 0 {
+		p.attempt, text = g.irregular(150)
 		attempt = ", duration: " + text
 	}
-	if a.IntN(3) == 0 {
-		p.overall, text = a.irregular(300)
+	if g.IntN(3) == 0 {
+		p.overall, text = g.irregular(300)
 		overall = ", duration: " + text
 	}
 	line += fmt.Sprintf(", limit: {attempt: {count: %d%s}%s}", p.count, attempt, overall)
-	if a.IntN(4) == 0 {
-		p.status = []int{500, 503, 408}[a.IntN(3)]
+	if g.IntN(4) == 0 {
+		p.status = []int{500, 503, 408}[g.IntN(3)]
 		line += fmt.Sprintf(`, when: "$error.status == %d"`, p.status)
 	}
 	return p, "retry: {" + line + "}"
@@ -58,14 +58,14 @@ func (p policy) after(n int) time.Duration {
 }
 
 // try catches an error without retries.
-func (a *generator) try(name string, depth int) kind { return a.trying(name, depth, false) }
+func (g *generator) try(name string, depth int) kind { return g.trying(name, depth, false) }
 
 // retry catches an error after some attempts.
-func (a *generator) retry(name string, depth int) kind { return a.trying(name, depth, true) }
+func (g *generator) retry(name string, depth int) kind { return g.trying(name, depth, true) }
 
 // fails raises an error until it has run often enough.
-func (a *generator) fails(name string) []listedTask {
-	counter, often := "k"+name, a.IntN(4)
+func (g *generator) fails(name string) []listedTask {
+	counter, often := "k"+name, g.IntN(4)
 	return []listedTask{{name + "a", fragment{
 		[]string{fmt.Sprintf(`- %sa: {set: {n: "${ .n + 1 }"}, export: {as: "${ $context + {%s: (($context.%s // 0) + 1)} }"}}`, name, counter, counter)},
 		func(c *modelContext, n int, at time.Duration) modelEnd {
@@ -83,25 +83,25 @@ func (a *generator) fails(name string) []listedTask {
 	}}}
 }
 
-func (a *generator) trying(name string, depth int, again bool) kind {
-	rest, raising := a.list(depth, 1+a.IntN(2)), a.fails(name)
+func (g *generator) trying(name string, depth int, again bool) kind {
+	rest, raising := g.list(depth, 1+g.IntN(2)), g.fails(name)
 	body := listed(append(slices.Clone(rest), raising...))
-	if a.IntN(2) == 0 {
+	if g.IntN(2) == 0 {
 		body = listed(append(raising, rest...))
 	}
 	var p policy
 	var catch []string
 	only, not, status := 0, 0, 0
-	if a.IntN(4) == 0 {
-		only = []int{500, 503, 408}[a.IntN(3)]
+	if g.IntN(4) == 0 {
+		only = []int{500, 503, 408}[g.IntN(3)]
 		catch = append(catch, fmt.Sprintf("errors: {with: {status: %d}}", only))
 	}
-	if a.IntN(4) == 0 {
-		not = []int{500, 503, 408}[a.IntN(3)]
+	if g.IntN(4) == 0 {
+		not = []int{500, 503, 408}[g.IntN(3)]
 		catch = append(catch, fmt.Sprintf(`exceptWhen: "$error.status == %d"`, not))
 	}
 	if again {
-		policy, line := a.policy()
+		policy, line := g.policy()
 		p, catch = policy, append(catch, line)
 	}
 	p.only, p.not = only, not
@@ -109,13 +109,13 @@ func (a *generator) trying(name string, depth int, again bool) kind {
 		[]string{fmt.Sprintf(`- %sz: {set: {n: "${ .n + $error.status }"}}`, name)},
 		instantly(func(_ *modelContext, n int) int { return n + status }),
 	}}
-	handler := listed(append([]listedTask{caught}, a.list(0, 1)...))
-	handled := a.IntN(3) > 0
+	handler := listed(append([]listedTask{caught}, g.list(0, 1)...))
+	handled := g.IntN(3) > 0
 	if handled {
 		catch = append(catch, nested("do", handler.lines)...)
 	}
 	then := ""
-	if handled && a.IntN(4) == 0 {
+	if handled && g.IntN(4) == 0 {
 		then = "exit"
 		catch = append(catch, "then: exit")
 	}
@@ -124,7 +124,7 @@ func (a *generator) trying(name string, depth int, again bool) kind {
 	}
 	lines := append(nested("try", body.lines), nested("catch", catch)...)
 	return kind{long: true, fragment: fragment{lines, func(c *modelContext, n int, at time.Duration) modelEnd {
-		r := a.attempts(c, p, body, n, at)
+		r := g.attempts(c, p, body, n, at)
 		if r.err == nil || r.never || r.n < 0 {
 			r.n = max(r.n, 0)
 			return r
@@ -146,15 +146,15 @@ func (a *generator) trying(name string, depth int, again bool) kind {
 }
 
 // attempts returns the result of the body; n is negative if its error is not caught.
-func (a *generator) attempts(c *modelContext, p policy, body fragment, n int, at time.Duration) modelEnd {
+func (g *generator) attempts(c *modelContext, p policy, body fragment, n int, at time.Duration) modelEnd {
 	overall := at + p.overall
 	for tried := 1; ; tried++ {
 		start := at
-		r := a.within(c, p.attempt, start, func() modelEnd { return body.run(c, n, start) })
+		r := g.within(c, p.attempt, start, func() modelEnd { return body.run(c, n, start) })
 		if p.overall > 0 {
 			left := overall - start
 			// An attempt that begins when the overall time is up does not count.
-			r = a.within(c, left, start, func() modelEnd { return r })
+			r = g.within(c, left, start, func() modelEnd { return r })
 			if r.err != nil && r.at == overall {
 				if !p.catches(408) {
 					return modelEnd{n: -1, at: r.at, err: r.err}
@@ -163,7 +163,7 @@ func (a *generator) attempts(c *modelContext, p policy, body fragment, n int, at
 			}
 		}
 		switch {
-		case r.never || a.never:
+		case r.never || g.never:
 			return modelEnd{never: true}
 		case r.err == nil:
 			return r

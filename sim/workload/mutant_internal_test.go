@@ -191,14 +191,14 @@ func lookAtWorkloads(t *testing.T) string {
 	return ""
 }
 
-func (l workload) look(t *testing.T, seed uint64) string {
-	cfg, plan := l.config(), l.plan()
+func (w workload) look(t *testing.T, seed uint64) string {
+	cfg, plan := w.config(), w.plan()
 	cfg.Seed, cfg.Remote = seed, seed%2 == 1
 	if seed < 2 {
 		plan = sim.Plan{}
 	}
-	if wrong := l.wrong(tried(t, cfg, plan)); len(wrong) > 0 {
-		return fmt.Sprintf("workload %q, seed %d: %s", l.name, seed, wrong[0])
+	if wrong := w.wrong(tried(t, cfg, plan)); len(wrong) > 0 {
+		return fmt.Sprintf("workload %q, seed %d: %s", w.name, seed, wrong[0])
 	}
 	return ""
 }

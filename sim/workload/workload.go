@@ -239,33 +239,33 @@ do:
 }
 
 // config returns the configuration of a workload.
-func (l workload) config() sim.Config {
+func (w workload) config() sim.Config {
 	parse := func(text string) *dsl.Definition {
 		def, _, err := dsl.Parse("workload.yaml", []byte(text))
 		if err != nil {
-			panic(fmt.Sprintf("workload: workload %q: %v", l.name, err)) // the simulator's own document
+			panic(fmt.Sprintf("workload: workload %q: %v", w.name, err)) // the simulator's own document
 		}
 		return def
 	}
 	cfg := sim.Config{
-		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + l.document),
-		ID:         "x", Processes: cmp.Or(l.processes, 2), Executors: 2, Executions: l.executions, Tenants: l.tenants, Twins: l.twins, MaxTurns: cmp.Or(l.turns, 100_000),
-		Scripted: sim.Scripted{CrashURL: l.crashURL, CrashType: l.crashType, Retention: l.retention},
+		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + w.document),
+		ID:         "x", Processes: cmp.Or(w.processes, 2), Executors: 2, Executions: w.executions, Tenants: w.tenants, Twins: w.twins, MaxTurns: cmp.Or(w.turns, 100_000),
+		Scripted: sim.Scripted{CrashURL: w.crashURL, CrashType: w.crashType, Retention: w.retention},
 	}
-	if l.input != "" {
-		cfg.Input = json.RawMessage(l.input)
+	if w.input != "" {
+		cfg.Input = json.RawMessage(w.input)
 	}
-	for _, text := range l.with {
+	for _, text := range w.with {
 		cfg.With = append(cfg.With, parse(text))
 	}
-	if l.tenants > 1 {
+	if w.tenants > 1 {
 		cfg = cfg.OwnTexts()
 	}
 	var err error
-	if cfg.Mocks, err = mock.Parse("mocks.yaml", []byte(l.mocks)); err != nil && l.mocks != "" {
-		panic(fmt.Sprintf("workload: mocks of workload %q: %v", l.name, err))
+	if cfg.Mocks, err = mock.Parse("mocks.yaml", []byte(w.mocks)); err != nil && w.mocks != "" {
+		panic(fmt.Sprintf("workload: mocks of workload %q: %v", w.name, err))
 	}
-	for i, a := range l.acts {
+	for i, a := range w.acts {
 		at := sim.Epoch().Add(a.after)
 		if a.data == nil {
 			a.data = event.Ended{Reason: "as planned"}
@@ -283,11 +283,11 @@ func (l workload) config() sim.Config {
 			Tenant: "default", Execution: a.execution, Task: a.task, Data: event.Encode(a.data),
 		}})
 	}
-	if l.breakers != nil {
+	if w.breakers != nil {
 		cfg.Scripted.Breakers = func() *breaker.Set {
-			b, err := breaker.New(*l.breakers)
+			b, err := breaker.New(*w.breakers)
 			if err != nil {
-				panic(fmt.Sprintf("workload: workload %q: %v", l.name, err))
+				panic(fmt.Sprintf("workload: workload %q: %v", w.name, err))
 			}
 			return b
 		}
@@ -296,19 +296,19 @@ func (l workload) config() sim.Config {
 }
 
 // plan returns the faults of a workload.
-func (l workload) plan() sim.Plan {
-	kinds := l.kinds
+func (w workload) plan() sim.Plan {
+	kinds := w.kinds
 	if kinds == nil {
 		kinds = []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply, sim.Duplicate, sim.Delay, sim.Clock, sim.StopRequested}
 	}
-	return sim.Plan{Kinds: kinds, Rate: cmp.Or(l.rate, 60), Most: cmp.Or(l.most, 8)}
+	return sim.Plan{Kinds: kinds, Rate: cmp.Or(w.rate, 60), Most: cmp.Or(w.most, 8)}
 }
 
 // wrong returns the violations of a trial and the executions that did not end as
 // expected.
-func (l workload) wrong(got *sim.Trial) (out []string) {
-	deadLetters := slices.Clone(l.deadLetters)
-	if n := l.crashes(got); l.crashURL != "" && n != 5 {
+func (w workload) wrong(got *sim.Trial) (out []string) {
+	deadLetters := slices.Clone(w.deadLetters)
+	if n := w.crashes(got); w.crashURL != "" && n != 5 {
 		out = append(out, fmt.Sprintf("%d processes crashed, want 5", n))
 	}
 	for _, v := range got.Broken {
@@ -322,31 +322,31 @@ func (l workload) wrong(got *sim.Trial) (out []string) {
 	for _, text := range deadLetters {
 		out = append(out, "not dead-lettered: "+text)
 	}
-	out = append(out, l.measured(got)...)
-	if l.fires != nil && !slices.Equal(l.fires, got.StrayTimers) {
-		out = append(out, fmt.Sprintf("the stray timers %q fired, want %q", got.StrayTimers, l.fires))
+	out = append(out, w.measured(got)...)
+	if w.fires != nil && !slices.Equal(w.fires, got.StrayTimers) {
+		out = append(out, fmt.Sprintf("the stray timers %q fired, want %q", got.StrayTimers, w.fires))
 	}
 	ends := got.Ends
-	if l.retention != nil { // children may have been removed or not
+	if w.retention != nil { // children may have been removed or not
 		ends = slices.DeleteFunc(slices.Clone(ends), func(end sim.End) bool { return strings.Contains(end.ID, ".") })
 	}
 	for _, end := range ends {
-		want, ok := l.want[end.ID]
+		want, ok := w.want[end.ID]
 		text := string(end.Status) + " " + string(end.Output)
 		if !ok || !strings.HasPrefix(strings.TrimSpace(text), want) {
 			out = append(out, fmt.Sprintf("%s is %s %v, want %q", end.ID, text, end.Error, want))
 		}
 	}
-	if len(ends) != len(l.want) {
-		out = append(out, fmt.Sprintf("%d executions, want %d", len(ends), len(l.want)))
+	if len(ends) != len(w.want) {
+		out = append(out, fmt.Sprintf("%d executions, want %d", len(ends), len(w.want)))
 	}
 	return out
 }
 
 // crashes returns how many processes called the URL that crashes them.
-func (l workload) crashes(got *sim.Trial) (n int) {
+func (w workload) crashes(got *sim.Trial) (n int) {
 	for _, r := range got.Reached {
-		if r.URL == l.crashURL {
+		if r.URL == w.crashURL {
 			n++
 		}
 	}
@@ -354,16 +354,16 @@ func (l workload) crashes(got *sim.Trial) (n int) {
 }
 
 // measured returns wrong durations and wrong numbers of calls.
-func (l workload) measured(got *sim.Trial) (out []string) {
+func (w workload) measured(got *sim.Trial) (out []string) {
 	plain := len(got.Injected) == 0
-	if took := got.Lasted(); plain && l.lasts > 0 && took != l.lasts {
-		out = append(out, fmt.Sprintf("it took %v, want %v", took, l.lasts))
+	if took := got.Lasted(); plain && w.lasts > 0 && took != w.lasts {
+		out = append(out, fmt.Sprintf("it took %v, want %v", took, w.lasts))
 	}
-	if n := len(got.Reached); plain && l.calls > 0 && n != l.calls {
-		out = append(out, fmt.Sprintf("%d calls, want %d", n, l.calls))
+	if n := len(got.Reached); plain && w.calls > 0 && n != w.calls {
+		out = append(out, fmt.Sprintf("%d calls, want %d", n, w.calls))
 	}
 	for d, n := range got.Actions {
-		if l.once && n > 1 {
+		if w.once && n > 1 {
 			out = append(out, fmt.Sprintf("%s was called %d times", d.Task, n))
 		}
 	}

@@ -134,51 +134,51 @@ func (e *OpenError) Error() string {
 // Begin asks to call a target at a time. The caller reports the outcome to the attempt
 // once. If the breaker is open, the error is an *OpenError. A call without a time is
 // always allowed and not counted.
-func (b *Set) Begin(to Target, now time.Time) (*Attempt, error) {
-	if b == nil || b.opts.Failures == 0 || now.IsZero() {
+func (s *Set) Begin(to Target, now time.Time) (*Attempt, error) {
+	if s == nil || s.opts.Failures == 0 || now.IsZero() {
 		return nil, nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.advance(now)
-	h := b.hosts[to]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advance(now)
+	h := s.hosts[to]
 	if h == nil {
-		return &Attempt{of: b, to: to}, nil
+		return &Attempt{of: s, to: to}, nil
 	}
-	if h.circuit == Open && !b.clock.Before(h.until) {
-		b.turn(h, HalfOpen)
+	if h.circuit == Open && !s.clock.Before(h.until) {
+		s.turn(h, HalfOpen)
 	}
 	switch {
-	case h.circuit == HalfOpen && h.probes < b.opts.Probes:
+	case h.circuit == HalfOpen && h.probes < s.opts.Probes:
 		h.probes++
 	case h.circuit != Closed:
 		return nil, &OpenError{to.Host, h.failures, h.reason, h.until, h.circuit == HalfOpen}
 	}
-	return &Attempt{of: b, to: to, epoch: h.epoch}, nil
+	return &Attempt{of: s, to: to, epoch: h.epoch}, nil
 }
 
 // advance moves the clock. A call's time may be older than that of calls begun earlier,
 // because it waited. If it is older by more than the bound, the clock was set back.
-func (b *Set) advance(now time.Time) {
+func (s *Set) advance(now time.Time) {
 	switch {
-	case now.After(b.clock):
-		b.clock = now
-	case b.clock.Sub(now) > oldest:
-		b.clock = now
-		for _, h := range b.hosts {
+	case now.After(s.clock):
+		s.clock = now
+	case s.clock.Sub(now) > oldest:
+		s.clock = now
+		for _, h := range s.hosts {
 			h.opened = earlier(h.opened, now)
-			h.until = earlier(h.until, now.Add(b.longest()))
+			h.until = earlier(h.until, now.Add(s.longest()))
 			h.changed = earlier(h.changed, now)
 		}
-		b.swept = earlier(b.swept, now)
+		s.swept = earlier(s.swept, now)
 	}
-	if b.clock.Sub(b.swept) > sweepEvery {
-		b.swept = b.clock
-		b.forget()
+	if s.clock.Sub(s.swept) > sweepEvery {
+		s.swept = s.clock
+		s.forget()
 	}
 }
 
-func (b *Set) longest() time.Duration { return max(b.opts.Open, b.opts.Longest) }
+func (s *Set) longest() time.Duration { return max(s.opts.Open, s.opts.Longest) }
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
@@ -188,27 +188,27 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // forget drops the hosts that were silent for long.
-func (b *Set) forget() {
-	for host, h := range b.hosts {
-		if b.clock.Sub(h.changed) > quietAfter && b.clock.After(h.until) {
-			delete(b.hosts, host)
+func (s *Set) forget() {
+	for host, h := range s.hosts {
+		if s.clock.Sub(h.changed) > quietAfter && s.clock.After(h.until) {
+			delete(s.hosts, host)
 		}
 	}
 }
 
 // reserve drops a host if the table is full: preferably a closed one, and of these the
 // one whose last failure is oldest.
-func (b *Set) reserve() {
-	if len(b.hosts) < mostHosts {
+func (s *Set) reserve() {
+	if len(s.hosts) < mostHosts {
 		return
 	}
 	var least Target
-	for to, h := range b.hosts {
-		if least == (Target{}) || before(to, h, least, b.hosts[least]) {
+	for to, h := range s.hosts {
+		if least == (Target{}) || before(to, h, least, s.hosts[least]) {
 			least = to
 		}
 	}
-	delete(b.hosts, least)
+	delete(s.hosts, least)
 }
 
 // before orders hosts by which is dropped first.
@@ -223,12 +223,12 @@ func before(to Target, h *breaker, otherTo Target, other *breaker) bool {
 }
 
 // turn changes a circuit. Outcomes of calls begun before the change no longer count.
-func (b *Set) turn(h *breaker, to Circuit) {
-	b.epoch++
-	h.circuit, h.epoch, h.probes, h.changed = to, b.epoch, 0, b.clock
+func (s *Set) turn(h *breaker, to Circuit) {
+	s.epoch++
+	h.circuit, h.epoch, h.probes, h.changed = to, s.epoch, 0, s.clock
 	switch to {
 	case Open:
-		h.opened, h.until = b.clock, b.clock.Add(b.opts.Open)
+		h.opened, h.until = s.clock, s.clock.Add(s.opts.Open)
 	case Closed:
 		h.failures, h.reason, h.until = 0, "", time.Time{}
 	case HalfOpen:
@@ -246,19 +246,19 @@ type HostState struct {
 
 // States returns the breakers of all targets that failed recently, by host and tenant. It
 // omits hosts whose names contain a secret.
-func (b *Set) States() []HostState {
-	if b == nil {
+func (s *Set) States() []HostState {
+	if s == nil {
 		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	out := make([]HostState, 0, len(b.hosts))
-	for to, h := range b.hosts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]HostState, 0, len(s.hosts))
+	for to, h := range s.hosts {
 		if h.private {
 			continue
 		}
 		state := h.circuit
-		if state == Open && !b.clock.Before(h.until) {
+		if state == Open && !s.clock.Before(h.until) {
 			state = HalfOpen
 		}
 		out = append(out, HostState{to.Tenant, to.Host, state, h.failures, h.until})
@@ -348,9 +348,9 @@ func (a *Attempt) end(outcome func(*Set, *breaker)) {
 }
 
 // lengthen extends the pause as the host asked, within bounds.
-func (b *Set) lengthen(h *breaker, wanted time.Duration) {
-	wanted = min(wanted, b.opts.Longest)
-	if until := earlier(b.clock.Add(wanted), h.opened.Add(b.opts.Longest)); until.After(h.until) {
+func (s *Set) lengthen(h *breaker, wanted time.Duration) {
+	wanted = min(wanted, s.opts.Longest)
+	if until := earlier(s.clock.Add(wanted), h.opened.Add(s.opts.Longest)); until.After(h.until) {
 		h.until = until
 	}
 }

@@ -83,18 +83,18 @@ type verdictBody struct {
 }
 
 // Read reports a failure if the body breaks off.
-func (j *verdictBody) Read(p []byte) (int, error) {
-	n, err := j.ReadCloser.Read(p)
+func (b *verdictBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		j.verdict.broken(err)
+		b.verdict.broken(err)
 	}
 	return n, err //nolint:wrapcheck // it is the body's error
 }
 
 // Close reports a success: the caller read as much as it wanted.
-func (j *verdictBody) Close() error {
-	j.verdict.attempt.Succeed()
-	return j.ReadCloser.Close() //nolint:wrapcheck // likewise
+func (b *verdictBody) Close() error {
+	b.verdict.attempt.Succeed()
+	return b.ReadCloser.Close() //nolint:wrapcheck // likewise
 }
 
 // retryAfter returns how long an answer asks callers to wait: a number of seconds, or a

@@ -42,16 +42,16 @@ const (
 
 // Overview reads the counts of a tenant and samples the entries that were added to its stream
 // after the entry since; "" samples from the beginning.
-func (s View) Overview(ctx context.Context, tenant, since string) (Overview, error) {
+func (v View) Overview(ctx context.Context, tenant, since string) (Overview, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Overview{}, err
 	}
 	if since == "" {
 		since = "0"
 	}
-	h := s.store.TenantKeys(tenant)
-	keys := []string{h.Stream, s.keys.DeadLetters(tenant), h.Timers, h.Open, h.Completed, h.Faulted, h.Cancelled}
-	reply, err := overviewScript.Run(ctx, s.rdb, keys, since, overviewEntries, overviewBytes,
+	h := v.store.TenantKeys(tenant)
+	keys := []string{h.Stream, v.keys.DeadLetters(tenant), h.Timers, h.Open, h.Completed, h.Faulted, h.Cancelled}
+	reply, err := overviewScript.Run(ctx, v.rdb, keys, since, overviewEntries, overviewBytes,
 		string(event.TimerFired), string(event.WorkflowFailed)).Slice()
 	if err != nil {
 		return Overview{}, store.Failed("look at tenant "+tenant, err)
@@ -81,18 +81,18 @@ type PendingEntry struct {
 
 // PendingEntries returns the oldest pending entries of a group, oldest first. It returns none if
 // the group does not exist.
-func (s View) PendingEntries(ctx context.Context, tenant, group string, count int) ([]PendingEntry, error) {
+func (v View) PendingEntries(ctx context.Context, tenant, group string, count int) ([]PendingEntry, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	reply, err := pendingScript.Run(ctx, s.rdb, []string{s.keys.Stream(tenant)}, group, count, store.LongData).Slice()
+	reply, err := pendingScript.Run(ctx, v.rdb, []string{v.keys.Stream(tenant)}, group, count, store.LongData).Slice()
 	if err != nil {
 		return nil, store.Failed("read the pending entries", err)
 	}
 	var out []PendingEntry
 	wire.List(reply).Each(func(l wire.List) {
 		h := PendingEntry{Delivery: Delivery{ID: l.Text(0), Consumer: l.Text(1), Idle: l.Milliseconds(2), Count: l.Number(3)}, Since: store.IDTime(l.Text(0))}
-		h.Event = event.Event{Type: event.Type(l.Text(4)), Tenant: tenant, Execution: l.Text(5), Workflow: l.Text(6), Task: l.Text(7), Data: s.store.Unseal(l.Text(8))}
+		h.Event = event.Event{Type: event.Type(l.Text(4)), Tenant: tenant, Execution: l.Text(5), Workflow: l.Text(6), Task: l.Text(7), Data: v.store.Unseal(l.Text(8))}
 		out = append(out, h)
 	})
 	return out, nil
@@ -100,15 +100,15 @@ func (s View) PendingEntries(ctx context.Context, tenant, group string, count in
 
 // Latest returns the newest events of the histories of executions, oldest first. Long data is
 // left out. An execution that does not exist has no events.
-func (s View) Latest(ctx context.Context, tenant string, count int, ids ...string) ([][]event.Event, error) {
+func (v View) Latest(ctx context.Context, tenant string, count int, ids ...string) ([][]event.Event, error) {
 	if err := store.CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
 	}
 	keys := make([]string, len(ids))
 	for i, id := range ids {
-		keys[i] = s.keys.History(tenant, id)
+		keys[i] = v.keys.History(tenant, id)
 	}
-	reply, err := latestScript.Run(ctx, s.rdb, keys, count, store.LongData).Slice()
+	reply, err := latestScript.Run(ctx, v.rdb, keys, count, store.LongData).Slice()
 	if err != nil {
 		return nil, store.Failed("read the ends of histories", err)
 	}
@@ -116,7 +116,7 @@ func (s View) Latest(ctx context.Context, tenant string, count int, ids ...strin
 	for i := range out {
 		entries := wire.List(reply).List(i)
 		for n := range slices.Backward(entries) {
-			e, err := s.store.Attributes(entries.List(n).Texts())
+			e, err := v.store.Attributes(entries.List(n).Texts())
 			if err != nil {
 				return nil, fmt.Errorf("history of execution %s: %w", ids[i], err)
 			}
@@ -127,14 +127,14 @@ func (s View) Latest(ctx context.Context, tenant string, count int, ids ...strin
 }
 
 // Problems returns the error of each execution as one line; "" if it has none.
-func (s View) Problems(ctx context.Context, tenant string, ids ...string) ([]string, error) {
+func (v View) Problems(ctx context.Context, tenant string, ids ...string) ([]string, error) {
 	if err := store.CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	pipe := s.rdb.Pipeline()
+	pipe := v.rdb.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		replies[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "error")
+		replies[i] = pipe.HMGet(ctx, v.keys.Execution(tenant, id), "error")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, store.Failed("read the errors of executions", err)
@@ -145,7 +145,7 @@ func (s View) Problems(ctx context.Context, tenant string, ids ...string) ([]str
 		var p event.Problem
 		switch {
 		case text == "":
-		case json.Unmarshal(s.store.Unseal(text), &p) == nil:
+		case json.Unmarshal(v.store.Unseal(text), &p) == nil:
 			out[i] = p.Error()
 		default:
 			out[i] = text
@@ -164,43 +164,43 @@ type Published struct {
 
 // Events returns a page of the entries of a tenant's stream, newest first. Long data is left
 // out. next is the id at which the next page begins, "" at the end.
-func (s View) Events(ctx context.Context, tenant string, r store.Range) (found []Published, next string, err error) {
+func (v View) Events(ctx context.Context, tenant string, r store.Range) (found []Published, next string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, "", err
 	}
 	r.Brief = true
-	entries, err := s.store.Entries(ctx, s.keys.Stream(tenant), r)
+	entries, err := v.store.Entries(ctx, v.keys.Stream(tenant), r)
 	if err != nil {
 		return nil, "", store.Failed("read the events", err)
 	}
 	for _, e := range entries {
-		found = append(found, s.published(e))
+		found = append(found, v.published(e))
 	}
 	return found, r.Next(entries), nil
 }
 
 // Event returns an entry of a tenant's stream with all of its data, or ErrNotFound if the entry
 // was trimmed.
-func (s View) Event(ctx context.Context, tenant, id string) (Published, error) {
+func (v View) Event(ctx context.Context, tenant, id string) (Published, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Published{}, err
 	}
 	if store.IDTime(id).IsZero() {
 		return Published{}, fmt.Errorf("%w: event %q, want an id such as 1767225600000-0", store.ErrName, id)
 	}
-	entries, err := s.store.Entries(ctx, s.keys.Stream(tenant), store.Range{From: id, To: id, Count: 1})
+	entries, err := v.store.Entries(ctx, v.keys.Stream(tenant), store.Range{From: id, To: id, Count: 1})
 	if err != nil {
 		return Published{}, store.Failed("read an event", err)
 	}
 	if len(entries) == 0 {
 		return Published{}, fmt.Errorf("event %s of tenant %s: %w: the stream was shortened", id, tenant, store.ErrNotFound)
 	}
-	return s.published(entries[0]), nil
+	return v.published(entries[0]), nil
 }
 
-func (s View) published(e store.Entry) Published {
+func (v View) published(e store.Entry) Published {
 	p := Published{ID: e.ID, At: store.IDTime(e.ID)}
-	p.Event, p.Err = s.store.Decode(e.Fields)
+	p.Event, p.Err = v.store.Decode(e.Fields)
 	return p
 }
 
@@ -214,8 +214,8 @@ const streamSuffix = ":events"
 // OtherStreams finds the streams of a tenant, or of all tenants ("*"), that have another key
 // scheme. It scans the keys of Redis in at most looks steps of about a thousand keys. complete
 // reports whether it has scanned all of them.
-func (s View) OtherStreams(ctx context.Context, tenant string, looks int) (found []OtherStream, complete bool, err error) {
-	keys, complete, err := s.store.FindStreams(ctx, "tenant:"+tenant+":workflow:*"+streamSuffix, looks)
+func (v View) OtherStreams(ctx context.Context, tenant string, looks int) (found []OtherStream, complete bool, err error) {
+	keys, complete, err := v.store.FindStreams(ctx, "tenant:"+tenant+":workflow:*"+streamSuffix, looks)
 	for _, key := range keys {
 		rest := strings.TrimSuffix(strings.TrimPrefix(key, "tenant:"), streamSuffix)
 		name, workflow, ok := strings.Cut(rest, ":workflow:")
@@ -227,31 +227,31 @@ func (s View) OtherStreams(ctx context.Context, tenant string, looks int) (found
 }
 
 // DeadTenants returns the tenants that have dead letters.
-func (s View) DeadTenants(ctx context.Context) ([]string, error) {
-	return s.store.TenantsWith(ctx, s.keys.DeadLetters)
+func (v View) DeadTenants(ctx context.Context) ([]string, error) {
+	return v.store.TenantsWith(ctx, v.keys.DeadLetters)
 }
 
 // Unregistered returns the timers that a stream of another key scheme has scheduled for the
 // future and that are not set, so no service will fire them. It reads about most of the newest
 // events.
-func (s View) Unregistered(ctx context.Context, other OtherStream, most int) ([]timers.Pending, error) {
-	now, err := s.store.Now(ctx)
+func (v View) Unregistered(ctx context.Context, other OtherStream, most int) ([]timers.Pending, error) {
+	now, err := v.store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var found []timers.Pending
 	known := map[string]bool{} // timers that a newer event has reported
 	for r := (store.Range{Count: 1000}); most > 0; most -= r.Count {
-		entries, err := s.store.Entries(ctx, other.Key, r)
+		entries, err := v.store.Entries(ctx, other.Key, r)
 		if err != nil {
 			return nil, store.Failed("read "+other.Key, err)
 		}
 		for _, e := range entries {
-			p, ok := s.unfiredTimer(e, other, known, now)
+			p, ok := v.unfiredTimer(e, other, known, now)
 			if !ok {
 				continue
 			}
-			if set, err := timers.New(s.store).IsSet(ctx, p.Timer); err != nil {
+			if set, err := timers.New(v.store).IsSet(ctx, p.Timer); err != nil {
 				return nil, err
 			} else if !set {
 				found = append(found, p)
@@ -268,8 +268,8 @@ func (s View) Unregistered(ctx context.Context, other OtherStream, most int) ([]
 
 // unfiredTimer returns the timer of an entry that schedules one for the future. It ignores
 // timers that a newer entry has reported already.
-func (s View) unfiredTimer(e store.Entry, other OtherStream, known map[string]bool, now time.Time) (timers.Pending, bool) {
-	reported, err := s.store.AnyEvent(e)
+func (v View) unfiredTimer(e store.Entry, other OtherStream, known map[string]bool, now time.Time) (timers.Pending, bool) {
+	reported, err := v.store.AnyEvent(e)
 	switch reported.Type {
 	case event.TimerScheduled, event.TimerFired, event.TimerCancelled:
 	default:

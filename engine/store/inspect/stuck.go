@@ -42,10 +42,10 @@ type TimerOwners map[executionKey]bool
 type executionKey struct{ tenant, id string }
 
 // TimerOwners reads the next timers of tenants and returns their executions.
-func (s View) TimerOwners(ctx context.Context, tenants []string) (TimerOwners, error) {
+func (v View) TimerOwners(ctx context.Context, tenants []string) (TimerOwners, error) {
 	out := TimerOwners{}
-	for _, tenant := range timers.New(s.store).Indexes(tenants) {
-		next, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostInFlight-1).Result()
+	for _, tenant := range timers.New(v.store).Indexes(tenants) {
+		next, err := v.rdb.ZRangeWithScores(ctx, v.keys.Timers(tenant), 0, mostInFlight-1).Result()
 		if err != nil {
 			return nil, store.Failed("look at the timers", err)
 		}
@@ -61,12 +61,12 @@ func (s View) TimerOwners(ctx context.Context, tenants []string) (TimerOwners, e
 // of theirs is unread or pending in any group, they own none of the next timers, and their
 // history has not grown for how.Quiet. It leaves out waiting executions, which may wait for an
 // event from outside.
-func (s View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, error) {
+func (v View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Stuck{}, err
 	}
-	pipe := s.rdb.Pipeline()
-	open := s.store.TenantKeys(tenant).Open
+	pipe := v.rdb.Pipeline()
+	open := v.store.TenantKeys(tenant).Open
 	clock, count := pipe.Time(ctx), pipe.ZCard(ctx, open)
 	oldest := pipe.ZRange(ctx, open, 0, int64(how.Most)-1)
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -76,7 +76,7 @@ func (s View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, 
 	if out.Open == 0 {
 		return out, nil
 	}
-	busy, err := s.inFlightInAll(ctx, tenant)
+	busy, err := v.inFlightInAll(ctx, tenant)
 	if errors.Is(err, errBacklog) {
 		out.Unsure = err.Error()
 		return out, nil
@@ -90,16 +90,16 @@ func (s View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, 
 			idle = append(idle, id)
 		}
 	}
-	out.Found, err = s.unchangedSince(ctx, tenant, idle, clock.Val().Add(-how.Quiet))
+	out.Found, err = v.unchangedSince(ctx, tenant, idle, clock.Val().Add(-how.Quiet))
 	return out, err
 }
 
 var errBacklog = errors.New("the services have much to do")
 
 // inFlightInAll returns the executions that have an unread or pending event in any group.
-func (s View) inFlightInAll(ctx context.Context, tenant string) (map[string]bool, error) {
+func (v View) inFlightInAll(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
-	streams, err := s.Streams(ctx, []string{tenant})
+	streams, err := v.Streams(ctx, []string{tenant})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s View) inFlightInAll(ctx context.Context, tenant string) (map[string]bool
 			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending, too many to look through",
 				errBacklog, group.Name, group.Lag, group.Pending)
 		}
-		if err := s.addInFlight(ctx, tenant, group, out); err != nil {
+		if err := v.addInFlight(ctx, tenant, group, out); err != nil {
 			return nil, store.Failed("read the events in flight", err)
 		}
 	}
@@ -116,16 +116,16 @@ func (s View) inFlightInAll(ctx context.Context, tenant string) (map[string]bool
 }
 
 // addInFlight adds the executions of a group's unread and pending events.
-func (s View) addInFlight(ctx context.Context, tenant string, group Group, out map[string]bool) error {
-	key := s.keys.Stream(tenant)
-	pipe := s.rdb.Pipeline()
+func (v View) addInFlight(ctx context.Context, tenant string, group Group, out map[string]bool) error {
+	key := v.keys.Stream(tenant)
+	pipe := v.rdb.Pipeline()
 	var entries []*redis.XMessageSliceCmd
 	if group.Lag > 0 {
 		entries = append(entries, pipe.XRangeN(ctx, key, "("+group.Delivered, "+", mostInFlight))
 	}
 	if group.Pending > 0 {
 		args := &redis.XPendingExtArgs{Stream: key, Group: group.Name, Start: "-", End: "+", Count: mostInFlight}
-		pending, err := s.rdb.XPendingExt(ctx, args).Result()
+		pending, err := v.rdb.XPendingExt(ctx, args).Result()
 		if err != nil {
 			return err
 		}
@@ -148,14 +148,14 @@ func (s View) addInFlight(ctx context.Context, tenant string, group Group, out m
 
 // unchangedSince returns those of the executions that are pending or running and whose history
 // has not grown since a moment.
-func (s View) unchangedSince(ctx context.Context, tenant string, ids []string, since time.Time) (out []string, err error) {
+func (v View) unchangedSince(ctx context.Context, tenant string, ids []string, since time.Time) (out []string, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	pipe := s.rdb.Pipeline()
+	pipe := v.rdb.Pipeline()
 	known := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		known[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "status", "created")
+		known[i] = pipe.HMGet(ctx, v.keys.Execution(tenant, id), "status", "created")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, store.Failed("look at open executions", err)
@@ -166,7 +166,7 @@ func (s View) unchangedSince(ctx context.Context, tenant string, ids []string, s
 			continue
 		}
 		last := wire.Time(fields.Text(1))
-		entries, err := s.rdb.XRevRangeN(ctx, s.keys.History(tenant, id), "+", "-", 1).Result()
+		entries, err := v.rdb.XRevRangeN(ctx, v.keys.History(tenant, id), "+", "-", 1).Result()
 		if err != nil {
 			return nil, store.Failed("look at the history of "+id, err)
 		}
@@ -185,11 +185,11 @@ func (s View) unchangedSince(ctx context.Context, tenant string, ids []string, s
 var ErrUnsure = errors.New("the events in flight are unknown")
 
 // Postponed returns the executions that have a postponed event. It scans all timers.
-func (s View) Postponed(ctx context.Context, tenant string) (map[string]bool, error) {
+func (v View) Postponed(ctx context.Context, tenant string) (map[string]bool, error) {
 	out := map[string]bool{}
 	match := "*\"kind\":\"" + string(event.DeliveryTimer) + "\"*"
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		found, next, err := s.rdb.ZScan(ctx, s.keys.Timers(tenant), cursor, match, store.ScanCount).Result()
+		found, next, err := v.rdb.ZScan(ctx, v.keys.Timers(tenant), cursor, match, store.ScanCount).Result()
 		if err != nil {
 			return nil, store.Failed("look at the timers", err)
 		}
@@ -207,8 +207,8 @@ func (s View) Postponed(ctx context.Context, tenant string) (map[string]bool, er
 // service has still to handle. An execution has lost what it needs if that is missing both
 // before and after a call of InFlight that does not return the execution. The error wraps
 // ErrUnsure if there are too many events to read, or if a service has never read the stream.
-func (s View) InFlight(ctx context.Context, tenant string) (map[string]bool, error) {
-	streams, err := s.Streams(ctx, []string{tenant})
+func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, error) {
+	streams, err := v.Streams(ctx, []string{tenant})
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (s View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 		if group.Lag >= mostInFlight || group.Pending > mostInFlight {
 			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending", ErrUnsure, group.Name, group.Lag, group.Pending)
 		}
-		if err := s.addInFlight(ctx, tenant, group, out); err != nil {
+		if err := v.addInFlight(ctx, tenant, group, out); err != nil {
 			return nil, store.Failed("read the events in flight", err)
 		}
 		found++
@@ -230,7 +230,7 @@ func (s View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 	if found < len(own) {
 		return nil, fmt.Errorf("%w: not every service has read the events of tenant %s", ErrUnsure, tenant)
 	}
-	next, err := s.rdb.ZRangeWithScores(ctx, s.keys.Timers(tenant), 0, mostInFlight-1).Result()
+	next, err := v.rdb.ZRangeWithScores(ctx, v.keys.Timers(tenant), 0, mostInFlight-1).Result()
 	if err != nil {
 		return nil, store.Failed("look at the timers", err)
 	}
@@ -245,7 +245,7 @@ func (s View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 // Unlisted returns the executions of tenants that are in no index, such as those of old
 // deployments: they still handle events, but no list shows them. It scans the keys of Redis in
 // at most looks steps of about a thousand keys. complete reports whether it has scanned all.
-func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found map[string][]string, complete bool, err error) {
+func (v View) Unlisted(ctx context.Context, tenants []string, looks int) (found map[string][]string, complete bool, err error) {
 	if len(tenants) == 0 {
 		return nil, true, nil
 	}
@@ -256,17 +256,17 @@ func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 		}
 		wanted[tenant] = true
 	}
-	pattern := s.keys.Execution("*", "*")
+	pattern := v.keys.Execution("*", "*")
 	if len(tenants) == 1 {
-		pattern = s.keys.Execution(tenants[0], "*")
+		pattern = v.keys.Execution(tenants[0], "*")
 	}
 	found = map[string][]string{}
 	for cursor := uint64(0); looks > 0; looks-- {
-		names, next, err := s.rdb.ScanType(ctx, cursor, pattern, store.ScanCount, "hash").Result()
+		names, next, err := v.rdb.ScanType(ctx, cursor, pattern, store.ScanCount, "hash").Result()
 		if err != nil {
 			return nil, false, store.Failed("look for executions", err)
 		}
-		if err := s.unlisted(ctx, s.executionsOf(names, wanted), found); err != nil {
+		if err := v.unlisted(ctx, v.executionsOf(names, wanted), found); err != nil {
 			return nil, false, store.Failed("look for executions", err)
 		}
 		if cursor = next; cursor == 0 {
@@ -282,10 +282,10 @@ func (s View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 }
 
 // executionsOf returns the executions of keys that belong to a wanted tenant.
-func (s View) executionsOf(names []string, wanted map[string]bool) (out []executionKey) {
+func (v View) executionsOf(names []string, wanted map[string]bool) (out []executionKey) {
 	for _, name := range names {
 		tenant, id, _ := strings.Cut(strings.TrimPrefix(name, "tenant:"), ":execution:")
-		if tenant = strings.Trim(tenant, "{}"); wanted[tenant] && name == s.keys.Execution(tenant, id) {
+		if tenant = strings.Trim(tenant, "{}"); wanted[tenant] && name == v.keys.Execution(tenant, id) {
 			out = append(out, executionKey{tenant, id})
 		}
 	}
@@ -293,21 +293,21 @@ func (s View) executionsOf(names []string, wanted map[string]bool) (out []execut
 }
 
 // unlisted adds those of the executions that are missing from the index of their status.
-func (s View) unlisted(ctx context.Context, all []executionKey, found map[string][]string) error {
+func (v View) unlisted(ctx context.Context, all []executionKey, found map[string][]string) error {
 	if len(all) == 0 {
 		return nil
 	}
-	pipe := s.rdb.Pipeline()
+	pipe := v.rdb.Pipeline()
 	statuses := make([]*redis.StringCmd, len(all))
 	for i, x := range all {
-		statuses[i] = pipe.HGet(ctx, s.keys.Execution(x.tenant, x.id), "status")
+		statuses[i] = pipe.HGet(ctx, v.keys.Execution(x.tenant, x.id), "status")
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
 	listed := make([]*redis.FloatCmd, len(all))
 	for i, x := range all {
-		listed[i] = pipe.ZScore(ctx, s.keys.Index(x.tenant, statuses[i].Val()), x.id)
+		listed[i] = pipe.ZScore(ctx, v.keys.Index(x.tenant, statuses[i].Val()), x.id)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return err

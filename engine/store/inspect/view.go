@@ -73,14 +73,14 @@ type Delivery struct {
 
 // Streams reads the streams of tenants in one round trip. It leaves out those that cannot be
 // read and reports them in the error.
-func (s View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
-	pipe := s.rdb.Pipeline()
+func (v View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
+	pipe := v.rdb.Pipeline()
 	replies := make([]*redis.Cmd, 0, len(tenants))
 	for _, tenant := range tenants {
 		if err := store.CheckTenant(tenant); err != nil {
 			return nil, err
 		}
-		replies = append(replies, streamScript.Eval(ctx, pipe, []string{s.keys.Stream(tenant), s.keys.DeadLetters(tenant)}))
+		replies = append(replies, streamScript.Eval(ctx, pipe, []string{v.keys.Stream(tenant), v.keys.DeadLetters(tenant)}))
 	}
 	if len(replies) == 0 {
 		return nil, nil
@@ -95,7 +95,7 @@ func (s View) Streams(ctx context.Context, tenants []string) ([]Stream, error) {
 			continue
 		}
 		one := streamOf(fields)
-		one.Tenant, one.Key = tenants[i], s.keys.Stream(tenants[i])
+		one.Tenant, one.Key = tenants[i], v.keys.Stream(tenants[i])
 		out = append(out, one)
 	}
 	return out, errors.Join(errs...)
@@ -118,12 +118,12 @@ func streamOf(l wire.List) Stream {
 
 // Unclaimed returns the first pending entry of a group that has been idle for at least idle. Its
 // ID is "" if there is none.
-func (s View) Unclaimed(ctx context.Context, tenant, group string, idle time.Duration) (Delivery, error) {
+func (v View) Unclaimed(ctx context.Context, tenant, group string, idle time.Duration) (Delivery, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Delivery{}, err
 	}
-	args := &redis.XPendingExtArgs{Stream: s.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: mostPendingRead}
-	found, err := s.rdb.XPendingExt(ctx, args).Result()
+	args := &redis.XPendingExtArgs{Stream: v.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: mostPendingRead}
+	found, err := v.rdb.XPendingExt(ctx, args).Result()
 	if err != nil {
 		return Delivery{}, store.Failed("read the pending entries", err)
 	}
@@ -151,19 +151,19 @@ type TimerIndex struct {
 }
 
 // Overdue counts the timers of tenants, and those overdue for longer than grace.
-func (s View) Overdue(ctx context.Context, tenants []string, grace time.Duration) ([]TimerIndex, error) {
+func (v View) Overdue(ctx context.Context, tenants []string, grace time.Duration) ([]TimerIndex, error) {
 	var out []TimerIndex
 	seen := map[string]bool{}
 	for _, tenant := range tenants {
 		if err := store.CheckTenant(tenant); err != nil {
 			return nil, err
 		}
-		key := s.keys.Timers(tenant)
+		key := v.keys.Timers(tenant)
 		if seen[key] {
 			continue
 		}
 		seen[key] = true
-		index, err := s.index(ctx, key, grace)
+		index, err := v.index(ctx, key, grace)
 		if err != nil {
 			return nil, store.Failed("count the timers", err)
 		}
@@ -172,8 +172,8 @@ func (s View) Overdue(ctx context.Context, tenants []string, grace time.Duration
 	return out, nil
 }
 
-func (s View) index(ctx context.Context, key string, grace time.Duration) (TimerIndex, error) {
-	pipe := s.rdb.Pipeline()
+func (v View) index(ctx context.Context, key string, grace time.Duration) (TimerIndex, error) {
+	pipe := v.rdb.Pipeline()
 	clock, count, first := pipe.Time(ctx), pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, 0, 0)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return TimerIndex{}, err
@@ -184,18 +184,18 @@ func (s View) index(ctx context.Context, key string, grace time.Duration) (Timer
 	}
 	until := strconv.FormatFloat(float64(index.Now.Add(-grace).UnixMicro())/1e6, 'f', 6, 64)
 	var err error
-	index.Overdue, err = s.rdb.ZCount(ctx, key, "-inf", until).Result()
+	index.Overdue, err = v.rdb.ZCount(ctx, key, "-inf", until).Result()
 	return index, err
 }
 
 // Unserved returns the services, of a map from services to groups, that no process runs for a
 // tenant. A service also counts as running if a consumer of an unregistered process has read
 // recently: an earlier version of flunq, or another program.
-func (s View) Unserved(ctx context.Context, tenant string, groups map[string]string) (missing []string, err error) {
+func (v View) Unserved(ctx context.Context, tenant string, groups map[string]string) (missing []string, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	all, now, err := s.store.Processes(ctx)
+	all, now, err := v.store.Processes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (s View) Unserved(ctx context.Context, tenant string, groups map[string]str
 		if slices.ContainsFunc(all, func(p store.Process) bool { return p.Alive(now) && p.Runs(service, tenant) }) {
 			continue
 		}
-		reply, err := s.rdb.XInfoConsumers(ctx, s.keys.Stream(tenant), groups[service]).Result()
+		reply, err := v.rdb.XInfoConsumers(ctx, v.keys.Stream(tenant), groups[service]).Result()
 		if said, ok := errors.AsType[redis.Error](err); err != nil && (!ok || !neverRead(said)) {
 			return nil, store.Failed("look for consumers", err)
 		}
@@ -241,12 +241,12 @@ func UnknownReader(all []store.Process, consumers []Consumer) (last Consumer, fo
 const readLately = time.Minute
 
 // Sizes estimates how many bytes the histories of executions take in Redis; -1 if unknown.
-func (s View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
+func (v View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
 	const few = 1 // entries that Redis samples
-	pipe := s.rdb.Pipeline()
+	pipe := v.rdb.Pipeline()
 	out := make([]int64, len(ids))
 	for _, id := range ids {
-		pipe.MemoryUsage(ctx, s.keys.History(tenant, id), few)
+		pipe.MemoryUsage(ctx, v.keys.History(tenant, id), few)
 	}
 	replies, _ := pipe.Exec(ctx) // a refused command leaves its size unknown
 	for i := range out {
@@ -262,16 +262,16 @@ func (s View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
 
 // MemoryUse returns how many bytes Redis uses and may use at most. The limit is 0 if there is
 // none or if Redis does not report it.
-func (s View) MemoryUse(ctx context.Context) (used, most int64, err error) {
-	info, err := s.rdb.Info(ctx, "memory").Result()
+func (v View) MemoryUse(ctx context.Context) (used, most int64, err error) {
+	info, err := v.rdb.Info(ctx, "memory").Result()
 	if _, refused := errors.AsType[redis.Error](err); refused {
 		return 0, 0, nil // without INFO the limit is unknown
 	}
 	if err != nil {
 		return 0, 0, store.Failed("read the memory use", err)
 	}
-	v := store.ReadServer(info, nil)
-	return v.Used, max(v.Limit, 0), nil
+	server := store.ReadServer(info, nil)
+	return server.Used, max(server.Limit, 0), nil
 }
 
 // neverRead reports whether an error says that the group or the stream does not exist.

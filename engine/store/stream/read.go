@@ -26,87 +26,87 @@ func (s Streams) reading(r Reader) *reading {
 }
 
 // end returns the buffers of the reading to their pool. The messages remain valid.
-func (q *reading) end() {
-	q.trip.End()
-	q.store.Redis().Return(q.buffer)
+func (r *reading) end() {
+	r.trip.End()
+	r.store.Redis().Return(r.buffer)
 }
 
 // acknowledge adds XACK commands for the handled messages.
-func (q *reading) acknowledge(ctx context.Context) {
-	for rest := q.reader.Handled; len(rest) > 0; {
+func (r *reading) acknowledge(ctx context.Context) {
+	for rest := r.reader.Handled; len(rest) > 0; {
 		tenant := rest[0].Tenant
-		q.trip.Arg("xack", &q.store.TenantKeys(tenant).Stream, &q.reader.Group)
+		r.trip.Arg("xack", &r.store.TenantKeys(tenant).Stream, &r.reader.Group)
 		for len(rest) > 0 && rest[0].Tenant == tenant {
-			q.trip.Arg(&rest[0].ID)
+			r.trip.Arg(&rest[0].ID)
 			rest = rest[1:]
 		}
-		q.trip.Add(redis.NewIntCmd(ctx, q.trip.Args()...))
+		r.trip.Add(redis.NewIntCmd(ctx, r.trip.Args()...))
 	}
 }
 
 // readGroup adds an XREADGROUP of up to count entries of each stream, if there are any streams. It
 // waits up to block for the first entry.
-func (q *reading) readGroup(ctx context.Context, count int, block time.Duration) {
-	if len(q.reader.Tenants) == 0 {
+func (r *reading) readGroup(ctx context.Context, count int, block time.Duration) {
+	if len(r.reader.Tenants) == 0 {
 		return
 	}
-	q.trip.Arg("xreadgroup", "group", &q.reader.Group, &q.reader.Consumer, "count", count)
+	r.trip.Arg("xreadgroup", "group", &r.reader.Group, &r.reader.Consumer, "count", count)
 	if block > 0 {
-		q.trip.Arg("block", min(block, q.store.MaxBlock()).Milliseconds())
+		r.trip.Arg("block", min(block, r.store.MaxBlock()).Milliseconds())
 	}
-	q.trip.Arg("streams")
-	for _, tenant := range q.reader.Tenants {
-		q.trip.Arg(&q.store.TenantKeys(tenant).Stream)
+	r.trip.Arg("streams")
+	for _, tenant := range r.reader.Tenants {
+		r.trip.Arg(&r.store.TenantKeys(tenant).Stream)
 	}
-	for range q.reader.Tenants {
-		q.trip.Arg(">")
+	for range r.reader.Tenants {
+		r.trip.Arg(">")
 	}
-	if q.reader.Continuous {
-		q.trip.Add(q.buffer.StreamCmd(ctx, q.trip.Args(), q.reader.wants))
+	if r.reader.Continuous {
+		r.trip.Add(r.buffer.StreamCmd(ctx, r.trip.Args(), r.reader.wants))
 	} else {
-		q.trip.Add(q.buffer.Cmd(ctx, q.trip.Args()))
+		r.trip.Add(r.buffer.Cmd(ctx, r.trip.Args()))
 	}
 }
 
 // delivered reads the reply to XREADGROUP.
-func (q *reading) delivered(now time.Time) ([]store.Message, error) {
-	q.now = now
-	reply := q.buffer.Reply()
-	asked := streamsOf{store: q.store, tenants: q.reader.Tenants}
+func (r *reading) delivered(now time.Time) ([]store.Message, error) {
+	r.now = now
+	reply := r.buffer.Reply()
+	asked := streamsOf{store: r.store, tenants: r.reader.Tenants}
 	for streams := reply.Streams(); streams > 0; streams-- {
 		name, n := reply.Stream()
 		tenant := asked.tenant(name)
 		from := reply.Position()
-		q.stream(&reply, tenant, n)
-		q.reader.addFound(tenant, n, reply.Position()-from)
+		r.stream(&reply, tenant, n)
+		r.reader.addFound(tenant, n, reply.Position()-from)
 	}
 	if reply.Bad() {
 		return nil, wire.ErrReply
 	}
-	return q.out, nil
+	return r.out, nil
 }
 
 // stream reads the entries of one of the streams.
-func (q *reading) stream(reply *wire.Reply, tenant string, entries int) {
-	entry := q.buffer.Entry()
+func (r *reading) stream(reply *wire.Reply, tenant string, entries int) {
+	entry := r.buffer.Entry()
 	for left := entries; left > 0; left-- {
 		if reply.Entry(entry); reply.Bad() {
 			return
 		}
-		if !q.reader.wants(entry.Field("type")) {
-			q.reader.addUnwanted(Handled{tenant, entry.ID()}, left)
+		if !r.reader.wants(entry.Field("type")) {
+			r.reader.addUnwanted(Handled{tenant, entry.ID()}, left)
 			continue
 		}
-		if len(q.out) == cap(q.out) {
-			q.out = slices.Grow(q.out, (left+1)/2) // about half of them are wanted
+		if len(r.out) == cap(r.out) {
+			r.out = slices.Grow(r.out, (left+1)/2) // about half of them are wanted
 		}
-		q.out = append(q.out, store.Message{Tenant: tenant, Group: q.reader.Group, Consumer: q.reader.Consumer, Read: q.now})
-		m := &q.out[len(q.out)-1]
-		switch skipped := q.buffer.Skipped(entry); {
+		r.out = append(r.out, store.Message{Tenant: tenant, Group: r.reader.Group, Consumer: r.reader.Consumer, Read: r.now})
+		m := &r.out[len(r.out)-1]
+		switch skipped := r.buffer.Skipped(entry); {
 		case skipped == 0:
-			q.store.ReadEntry(m, entry)
+			r.store.ReadEntry(m, entry)
 		case skipped > wire.MostValue:
-			q.store.ReadEntry(m, entry)
+			r.store.ReadEntry(m, entry)
 			m.Err = wire.TooLarge(skipped)
 		default:
 			m.ID, m.Omitted = entry.ID(), true

@@ -20,34 +20,34 @@ import (
 
 // FireNow fires a timer, due or not. The published event names the operator, and enters the
 // history when the execution handles it. FireNow reports false if the timer is gone.
-func (s Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error) {
+func (ts Timers) FireNow(ctx context.Context, p Pending, by string) (bool, error) {
 	if p.Err != nil {
 		return false, p.Err
 	}
 	p.by = operator(by)
-	n, err := s.fire(ctx, p.Tenant, []Due{p.Due}, func(*Due) int64 { return 0 })
+	n, err := ts.fire(ctx, p.Tenant, []Due{p.Due}, func(*Due) int64 { return 0 })
 	return n == 1, err
 }
 
 // Cancel removes a timer, even if an execution waits for it. It reports false if the timer is
 // gone.
-func (s Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error) {
+func (ts Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error) {
 	keys := []string{
-		s.keys.Timers(p.Tenant), s.keys.TimerKeys(p.Tenant), s.keys.ForgottenKeys(p.Tenant),
-		s.keys.Execution(p.Tenant, p.Execution), s.keys.History(p.Tenant, p.Execution),
+		ts.keys.Timers(p.Tenant), ts.keys.TimerKeys(p.Tenant), ts.keys.ForgottenKeys(p.Tenant),
+		ts.keys.Execution(p.Tenant, p.Execution), ts.keys.History(p.Tenant, p.Execution),
 	}
 	args := []any{p.Member, "", ""}
 	if p.Err == nil {
 		args[1], args[2] = storedIdentity(p.Timer), "moved:"+store.Tombstone(p.Timer)
-		args = append(args, s.changeEntry(event.TimerCancelled, p.Timer, p.Now, by)...)
+		args = append(args, ts.changeEntry(event.TimerCancelled, p.Timer, p.Now, by)...)
 	}
-	n, err := cancelTimerScript.Run(ctx, s.rdb, keys, args...).Int()
+	n, err := cancelTimerScript.Run(ctx, ts.rdb, keys, args...).Int()
 	return n == 1, store.Failed("cancel a timer", err)
 }
 
 // Move changes the time of a timer and returns the moved timer. For its execution it remains the
 // same timer. Move reports false if the timer is gone.
-func (s Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {
+func (ts Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (moved Pending, done bool, err error) {
 	if p.Err != nil {
 		return p, false, p.Err
 	}
@@ -57,13 +57,13 @@ func (s Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (m
 		return p, false, fmt.Errorf("move timer %s: its JSON has no end to write moved_to to", p.ID)
 	}
 	keys := []string{
-		s.keys.Timers(p.Tenant), s.keys.TimerKeys(p.Tenant), s.keys.ForgottenKeys(p.Tenant),
-		s.keys.Execution(p.Tenant, p.Execution), s.keys.Stream(p.Tenant), s.keys.History(p.Tenant, p.Execution),
+		ts.keys.Timers(p.Tenant), ts.keys.TimerKeys(p.Tenant), ts.keys.ForgottenKeys(p.Tenant),
+		ts.keys.Execution(p.Tenant, p.Execution), ts.keys.Stream(p.Tenant), ts.keys.History(p.Tenant, p.Execution),
 	}
-	news := s.SetEvent(moved.Timer)
+	news := ts.SetEvent(moved.Timer)
 	args := append([]any{p.Member, FormatScore(to), text, identity(p.Timer), noOrder(), store.Tombstone(p.Timer), len(news)}, news...)
-	args = append(args, s.changeEntry(event.TimerScheduled, moved.Timer, p.Now, by)...)
-	n, err := moveTimerScript.Run(ctx, s.rdb, keys, args...).Int()
+	args = append(args, ts.changeEntry(event.TimerScheduled, moved.Timer, p.Now, by)...)
+	n, err := moveTimerScript.Run(ctx, ts.rdb, keys, args...).Int()
 	return moved, n == 1, store.Failed("move a timer", err)
 }
 
@@ -92,17 +92,17 @@ func (r Restoration) Empty() bool { return len(r.Timers)+len(r.Listen)+len(r.Req
 // sends its lost requests again. It does all of this, or nothing and returns Conflict if the
 // execution has another version than x. It skips timers that are set. Overdue timers fire at
 // once.
-func (s Timers) Restore(ctx context.Context, x store.Execution, r Restoration, by string) (store.Outcome, error) {
+func (ts Timers) Restore(ctx context.Context, x store.Execution, r Restoration, by string) (store.Outcome, error) {
 	if err := store.CheckIDs(x.Tenant, x.ID); err != nil {
 		return store.Conflict, err
 	}
-	now, err := s.store.Now(ctx)
+	now, err := ts.store.Now(ctx)
 	if err != nil {
 		return store.Conflict, err
 	}
-	keys := []string{s.keys.Timers(x.Tenant), s.keys.Execution(x.Tenant, x.ID), s.keys.History(x.Tenant, x.ID), s.keys.Stream(x.Tenant)}
+	keys := []string{ts.keys.Timers(x.Tenant), ts.keys.Execution(x.Tenant, x.ID), ts.keys.History(x.Tenant, x.ID), ts.keys.Stream(x.Tenant)}
 	for _, typ := range r.Listen {
-		keys = append(keys, s.keys.Listeners(x.Tenant, typ))
+		keys = append(keys, ts.keys.Listeners(x.Tenant, typ))
 	}
 	var note []any
 	if len(r.Listen)+len(r.Requests) > 0 {
@@ -110,7 +110,7 @@ func (s Timers) Restore(ctx context.Context, x store.Execution, r Restoration, b
 		for _, e := range r.Requests {
 			restored.Requests = append(restored.Requests, e.Task)
 		}
-		note = s.entry(event.Event{
+		note = ts.entry(event.Event{
 			Type: event.ExecutionRestored, Time: now, Tenant: x.Tenant, Workflow: x.Workflow, Execution: x.ID,
 			Data: event.Encode(restored),
 		})
@@ -118,21 +118,21 @@ func (s Timers) Restore(ctx context.Context, x store.Execution, r Restoration, b
 	args := append([]any{x.Version, x.ID, len(r.Requests), len(note)}, note...)
 	for _, e := range r.Requests {
 		e.Time = now
-		fields := wire.Args(s.store.Fields(e))
+		fields := wire.Args(ts.store.Fields(e))
 		args = append(append(args, len(fields)), fields...)
 	}
 	for _, t := range r.Timers {
 		if t.Tenant != x.Tenant || t.Execution != x.ID {
 			return store.Conflict, fmt.Errorf("%w: a timer of execution %s cannot be set for %s", store.ErrName, t.Execution, x.ID)
 		}
-		note, news := s.changeEntry(event.TimerScheduled, t, now, by), s.SetEvent(t)
+		note, news := ts.changeEntry(event.TimerScheduled, t, now, by), ts.SetEvent(t)
 		args = append(append(args, FormatScore(t.Due()), event.TimerText(&t), "", store.Tombstone(t), len(note)), note...)
 		if !t.MovedTo.IsZero() {
 			args[len(args)-len(note)-3] = event.TimerText(&t)
 		}
 		args = append(append(args, len(news)), news...)
 	}
-	n, err := restoreScript.Run(ctx, s.rdb, keys, args...).Int()
+	n, err := restoreScript.Run(ctx, ts.rdb, keys, args...).Int()
 	if err != nil || n != 1 {
 		return store.Conflict, store.Failed("restore execution "+x.ID, err)
 	}
@@ -140,17 +140,17 @@ func (s Timers) Restore(ctx context.Context, x store.Execution, r Restoration, b
 }
 
 // changeEntry returns the fields of the entry about a change of a timer.
-func (s Timers) changeEntry(typ event.Type, t event.Timer, now time.Time, by string) []any {
-	return s.entry(event.Event{
+func (ts Timers) changeEntry(typ event.Type, t event.Timer, now time.Time, by string) []any {
+	return ts.entry(event.Event{
 		Type: typ, Time: now, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
 		Data: event.Encode(event.TimerChange{Timer: t, By: operator(by)}),
 	})
 }
 
 // entry returns the fields of an operator's entry in a history, as append_entry.lua takes them.
-func (s Timers) entry(e event.Event) []any {
+func (ts Timers) entry(e event.Event) []any {
 	e.ID, e.Source = e.Execution+"/", OperatorSource
-	return wire.Args(s.store.Fields(e))[1:] // without the name of the id
+	return wire.Args(ts.store.Fields(e))[1:] // without the name of the id
 }
 
 // OperatorSource is the source of events that operators make.

@@ -49,20 +49,20 @@ type Look struct {
 
 // Due returns up to limit timers that are due by Redis' clock, those that have been due for
 // longest first, and when the next one is due; zero if there is none.
-func (s Timers) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
-	look, err := s.Look(ctx, tenant, limit)
+func (ts Timers) Due(ctx context.Context, tenant string, limit int) (due []Due, next, now time.Time, err error) {
+	look, err := ts.Look(ctx, tenant, limit)
 	return look.Due, look.Next, look.Now, err
 }
 
 // Look finds up to limit timers that are due by Redis' clock, those that have been due for
 // longest first.
-func (s Timers) Look(ctx context.Context, tenant string, limit int) (Look, error) {
+func (ts Timers) Look(ctx context.Context, tenant string, limit int) (Look, error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return Look{}, err
 	}
-	trip := s.rdb.Trip()
+	trip := ts.rdb.Trip()
 	defer trip.End()
-	l := s.look(ctx, trip, tenant, limit)
+	l := ts.look(ctx, trip, tenant, limit)
 	if err := trip.Send(ctx); err != nil {
 		return Look{}, store.Failed("look for due timers", err)
 	}
@@ -78,29 +78,29 @@ type pendingLook struct {
 }
 
 // look queues the commands that read the timers due for longest.
-func (s Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit int) pendingLook {
-	entries := redis.NewZSliceCmd(ctx, trip.Args("zrange", &s.store.TenantKeys(tenant).Timers, 0, limit, "withscores")...)
+func (ts Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit int) pendingLook {
+	entries := redis.NewZSliceCmd(ctx, trip.Args("zrange", &ts.store.TenantKeys(tenant).Timers, 0, limit, "withscores")...)
 	trip.Add(entries)
 	return pendingLook{first: limit, entries: entries, clock: trip.Time(ctx)}
 }
 
 // lookAround also reads the timers that have become due last. Otherwise these would wait for all
 // others when many are due at once.
-func (s Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, limit int, now time.Time) pendingLook {
+func (ts Timers) lookAround(ctx context.Context, trip *wire.Trip, tenant string, limit int, now time.Time) pendingLook {
 	latest := redis.NewZSliceCmd(ctx, trip.Args(
-		"zrevrangebyscore", &s.store.TenantKeys(tenant).Timers, FormatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
+		"zrevrangebyscore", &ts.store.TenantKeys(tenant).Timers, FormatScore(now), "-inf", "withscores", "limit", 0, limit/2)...)
 	trip.Add(latest)
-	l := s.look(ctx, trip, tenant, limit-limit/2)
+	l := ts.look(ctx, trip, tenant, limit-limit/2)
 	l.latest = latest
 	return l
 }
 
 // lookAfter calls look, or lookAround if the last look found more due timers than the limit.
-func (s Timers) lookAfter(ctx context.Context, trip *wire.Trip, tenant string, seen Look, limit int) pendingLook {
+func (ts Timers) lookAfter(ctx context.Context, trip *wire.Trip, tenant string, seen Look, limit int) pendingLook {
 	if seen.More && limit > 1 && len(seen.Due) >= limit {
-		return s.lookAround(ctx, trip, tenant, limit, seen.Now)
+		return ts.lookAround(ctx, trip, tenant, limit, seen.Now)
 	}
-	return s.look(ctx, trip, tenant, limit)
+	return ts.look(ctx, trip, tenant, limit)
 }
 
 // read reads the replies.
@@ -132,8 +132,8 @@ func (l pendingLook) read() Look {
 }
 
 // CorrectScores gives timers the scores that they should have. It does not add any that are gone.
-func (s Timers) CorrectScores(ctx context.Context, tenant string, timers []redis.Z) error {
-	return store.Failed("place timers", s.rdb.ZAddXX(ctx, s.store.TenantKeys(tenant).Timers, timers...).Err())
+func (ts Timers) CorrectScores(ctx context.Context, tenant string, timers []redis.Z) error {
+	return store.Failed("place timers", ts.rdb.ZAddXX(ctx, ts.store.TenantKeys(tenant).Timers, timers...).Err())
 }
 
 // earliest returns the earlier of two times. It ignores a zero known.
@@ -207,11 +207,11 @@ func ScoreTime(seconds float64) time.Time {
 // Fire publishes the events of due timers and removes the timers, each completely or not at all.
 // It skips timers that are gone, and does nothing if one of them is not due by Redis' clock. It
 // dead-letters invalid timers for tenant. After an error some timers may have fired.
-func (s Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
+func (ts Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int, err error) {
 	if err := store.CheckTenant(tenant); err != nil || len(due) == 0 {
 		return 0, err
 	}
-	return s.fire(ctx, tenant, due, dueMicros)
+	return ts.fire(ctx, tenant, due, dueMicros)
 }
 
 func dueMicros(d *Due) int64 { return micros(d.Due()) }
@@ -219,20 +219,20 @@ func dueMicros(d *Due) int64 { return micros(d.Due()) }
 // FireAndLook is Fire followed by Look in one round trip. If more than limit timers were due at the
 // last look, half of the returned timers are those that became due last, so that a backlog does
 // not delay new ones.
-func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
+func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err
 	}
-	keys, list := s.fireCall(tenant, seen.Group, seen.Due, dueMicros)
+	keys, list := ts.fireCall(tenant, seen.Group, seen.Due, dueMicros)
 	for known := false; ; known = true {
-		trip := s.rdb.Trip()
+		trip := ts.rdb.Trip()
 		defer trip.End() // at most two trips
 		reply := wire.ScriptCmd(ctx, fireScript, keys, list)
 		trip.Add(reply)
-		l := s.lookAfter(ctx, trip, tenant, seen, limit)
+		l := ts.lookAfter(ctx, trip, tenant, seen, limit)
 		err := trip.Send(ctx)
 		if !known && err != nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			err = fireScript.Load(ctx, s.rdb).Err()
+			err = fireScript.Load(ctx, ts.rdb).Err()
 			if err == nil {
 				continue
 			}
@@ -246,9 +246,9 @@ func (s Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit
 }
 
 // fire fires timers. from returns the microsecond from which each may fire.
-func (s Timers) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
-	keys, list := s.fireCall(tenant, "", due, from)
-	return firedOf(s.rdb.Call(ctx, fireScript, keys, list))
+func (ts Timers) fire(ctx context.Context, tenant string, due []Due, from func(*Due) int64) (fired int, err error) {
+	keys, list := ts.fireCall(tenant, "", due, from)
+	return firedOf(ts.rdb.Call(ctx, fireScript, keys, list))
 }
 
 // firedOf decodes the reply of fireScript.
@@ -266,21 +266,21 @@ func firedOf(cmd *redis.Cmd) (fired int, err error) {
 
 // fireCall returns the number of keys, and the keys and arguments, of a fireScript call for timers
 // that may fire from the microsecond that from returns.
-func (s Timers) fireCall(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
+func (ts Timers) fireCall(tenant, group string, due []Due, from func(*Due) int64) (keys int, list []any) {
 	const own, reported, each = 3, 4, 6 // keys, and arguments of all timers and of most
-	f := &fireArgs{store: s.store, streams: map[string]int{}}
+	f := &fireArgs{store: ts.store, streams: map[string]int{}}
 	f.List, f.Texts = make([]any, 0, each*len(due)), make([]string, 0, 2+2*len(due))
 	latest := int64(math.MinInt64)
 	for i := range due {
 		d := &due[i]
 		latest = max(latest, from(d))
 		if d.Err != nil {
-			f.entry(s.keys.DeadLetters(tenant), "", "", s.deadLetter(d))
+			f.entry(ts.keys.DeadLetters(tenant), "", "", ts.deadLetter(d))
 		} else {
 			f.timer(d)
 		}
 	}
-	h, keys, all := s.store.TenantKeys(tenant), own+len(f.to), f.List
+	h, keys, all := ts.store.TenantKeys(tenant), own+len(f.to), f.List
 	f.List = append(make([]any, wire.BeforeKeys, wire.BeforeKeys+keys+reported+len(f.to)+len(due)+len(all)), &h.Timers, &h.TimerKeys, &h.ForgottenKeys)
 	for i := range f.to {
 		f.List = append(f.List, &f.to[i].key)
@@ -382,7 +382,7 @@ func (d *Due) firedText() string {
 }
 
 // deadLetter returns the dead letter of an invalid timer.
-func (s Timers) deadLetter(d *Due) []string {
+func (ts Timers) deadLetter(d *Due) []string {
 	at := d.Now.Format(time.RFC3339Nano)
 	return []string{
 		"timer", d.Member, "reason", d.Err.Error(), "attempts", "1", "service", store.TimerGroup,

@@ -96,22 +96,22 @@ func (f Filter) rulesOut(member string) bool {
 // List returns up to limit timers after the one with the id after ("" begins with the first), in
 // the order in which they fire. next is the value of after for the next page, "" at the end. On a
 // cluster the filter has to name a tenant.
-func (s Timers) List(ctx context.Context, f Filter, after string, limit int) (found []Pending, next string, err error) {
-	now, err := s.store.Now(ctx)
+func (ts Timers) List(ctx context.Context, f Filter, after string, limit int) (found []Pending, next string, err error) {
+	now, err := ts.store.Now(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.checkTimerIndex(f.Tenant); err != nil {
+	if err := ts.checkTimerIndex(f.Tenant); err != nil {
 		return nil, "", err
 	}
-	from, err := s.start(ctx, f.Tenant, after)
+	from, err := ts.start(ctx, f.Tenant, after)
 	if err != nil {
 		return nil, "", err
 	}
 	limit = max(limit, 1)
 	size := int64(min(limit, mostAtOnce-1)) + 1
 	for until := f.until(); ; size = mostAtOnce {
-		entries, err := s.timersFrom(ctx, f.Tenant, from, until, size)
+		entries, err := ts.timersFrom(ctx, f.Tenant, from, until, size)
 		if err != nil || len(entries) == 0 {
 			return found, "", err
 		}
@@ -124,8 +124,8 @@ func (s Timers) List(ctx context.Context, f Filter, after string, limit int) (fo
 }
 
 // checkTimerIndex returns an error if it is unknown which set of timers to read.
-func (s Timers) checkTimerIndex(tenant string) error {
-	if tenant == "" && !s.keys.Clustered() {
+func (ts Timers) checkTimerIndex(tenant string) error {
+	if tenant == "" && !ts.keys.Clustered() {
 		return nil
 	}
 	return store.CheckTenant(tenant)
@@ -166,7 +166,7 @@ type position struct {
 
 // start returns the position after an id. If its timer is gone, the other timers of its
 // microsecond are listed again.
-func (s Timers) start(ctx context.Context, tenant, after string) (*position, error) {
+func (ts Timers) start(ctx context.Context, tenant, after string) (*position, error) {
 	if after == "" {
 		return &position{score: math.Inf(-1), micro: math.MinInt64}, nil
 	}
@@ -174,7 +174,7 @@ func (s Timers) start(ctx context.Context, tenant, after string) (*position, err
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Find(ctx, tenant, after)
+	p, err := ts.Find(ctx, tenant, after)
 	if errors.Is(err, store.ErrNotFound) {
 		low, _ := scoresOf(micro)
 		return &position{score: low, micro: micro}, nil
@@ -200,9 +200,9 @@ func (p *position) pass(entries []redis.Z) {
 	}
 }
 
-func (s Timers) timersFrom(ctx context.Context, tenant string, from *position, until string, count int64) ([]redis.Z, error) {
+func (ts Timers) timersFrom(ctx context.Context, tenant string, from *position, until string, count int64) ([]redis.Z, error) {
 	by := &redis.ZRangeBy{Min: strconv.FormatFloat(from.score, 'g', -1, 64), Max: until, Offset: from.offset, Count: count}
-	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.Timers(tenant), by).Result()
+	entries, err := ts.rdb.ZRangeByScoreWithScores(ctx, ts.keys.Timers(tenant), by).Result()
 	return entries, store.Failed("list the timers", err)
 }
 
@@ -222,16 +222,16 @@ func parseTimerID(id string) (micro int64, err error) {
 
 // Find returns the timer whose id begins with id: ErrNotFound if there is none, ErrAmbiguous if
 // there are several. Only a cluster uses tenant.
-func (s Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
+func (ts Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 	var none Pending
-	if err := s.checkTimerIndex(tenant); err != nil {
+	if err := ts.checkTimerIndex(tenant); err != nil {
 		return none, err
 	}
 	micro, err := parseTimerID(id)
 	if err != nil {
 		return none, err
 	}
-	found, err := s.timersOf(ctx, tenant, micro, strings.ToLower(id))
+	found, err := ts.timersOf(ctx, tenant, micro, strings.ToLower(id))
 	switch {
 	case err != nil:
 		return none, err
@@ -245,15 +245,15 @@ func (s Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 }
 
 // timersOf returns the timers of a microsecond whose ids begin with prefix.
-func (s Timers) timersOf(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
-	now, err := s.store.Now(ctx)
+func (ts Timers) timersOf(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
+	now, err := ts.store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	low, high := scoresOf(micro)
 	from := &position{score: low, micro: micro}
 	for until := strconv.FormatFloat(high, 'g', -1, 64); ; {
-		entries, err := s.timersFrom(ctx, tenant, from, until, mostAtOnce)
+		entries, err := ts.timersFrom(ctx, tenant, from, until, mostAtOnce)
 		if err != nil || len(entries) == 0 {
 			return found, err
 		}
@@ -297,16 +297,16 @@ func cursorOf(score float64, member string) string {
 // Page reads timers in the order in which they fire. Its cost does not depend on the number of
 // timers. A page may have fewer timers than the limit although more follow, since q.Looks bounds
 // how many are read.
-func (s Timers) Page(ctx context.Context, q Query) (page Page, err error) {
+func (ts Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 	if err := store.CheckTenant(q.Tenant); err != nil {
 		return page, err
 	}
-	now, err := s.store.Now(ctx)
+	now, err := ts.store.Now(ctx)
 	if err != nil {
 		return page, err
 	}
 	for size := min(q.Limit, mostAtOnce-1) + 1; ; size = mostAtOnce {
-		entries, err := s.timersBehind(ctx, q, size)
+		entries, err := ts.timersBehind(ctx, q, size)
 		if err != nil {
 			return page, err
 		}
@@ -344,12 +344,12 @@ func (page *Page) take(q Query, entries []redis.Z, now time.Time) (full bool) {
 	return false
 }
 
-func (s Timers) timersBehind(ctx context.Context, q Query, count int) ([]redis.Z, error) {
-	key := s.keys.Timers(q.Tenant)
+func (ts Timers) timersBehind(ctx context.Context, q Query, count int) ([]redis.Z, error) {
+	key := ts.keys.Timers(q.Tenant)
 	if q.After == "" {
-		read := s.rdb.ZRangeWithScores
+		read := ts.rdb.ZRangeWithScores
 		if q.Back {
-			read = s.rdb.ZRevRangeWithScores
+			read = ts.rdb.ZRevRangeWithScores
 		}
 		entries, err := read(ctx, key, 0, int64(count)-1).Result()
 		return entries, store.Failed("list the timers", err)
@@ -359,7 +359,7 @@ func (s Timers) timersBehind(ctx context.Context, q Query, count int) ([]redis.Z
 	if q.Back {
 		way = "back"
 	}
-	reply, err := timersFromScript.Run(ctx, s.rdb, []string{key}, score, member, count, way).Slice()
+	reply, err := timersFromScript.Run(ctx, ts.rdb, []string{key}, score, member, count, way).Slice()
 	if err != nil {
 		return nil, store.Failed("list the timers", err)
 	}

@@ -33,11 +33,11 @@ type Applied struct {
 // replaces the earlier one of that key; cancelling one removes the timer of its key, whatever else
 // the request says. Neither touches a timer that was set later. The error of a single message is
 // in its Applied. After an error of Apply the outcome is unknown. The returned time is Redis' own.
-func (s Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
+func (ts Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
 	out = make([]Applied, len(requests))
 	for _, tenant := range tenantsOf(requests) {
 		for part := range slices.Chunk(indexesOf(requests, tenant), mostRequests) {
-			if now, err = s.apply(ctx, tenant, part, requests, out); err != nil {
+			if now, err = ts.apply(ctx, tenant, part, requests, out); err != nil {
 				return nil, now, store.Failed("set timers", err)
 			}
 		}
@@ -71,9 +71,9 @@ func tenantsOf(requests []Request) (all []string) {
 }
 
 // apply applies the requests at some indexes, all of one tenant.
-func (s Timers) apply(ctx context.Context, tenant string, places []int, requests []Request, out []Applied) (now time.Time, err error) {
+func (ts Timers) apply(ctx context.Context, tenant string, places []int, requests []Request, out []Applied) (now time.Time, err error) {
 	const keys, arguments, each, texts = 5, 4, 8, 5 // before those of the messages, and of each message
-	h, first := s.store.TenantKeys(tenant), &requests[places[0]]
+	h, first := ts.store.TenantKeys(tenant), &requests[places[0]]
 	l := wire.TextList{
 		List: append(make([]any, wire.BeforeKeys, wire.BeforeKeys+keys+arguments+each*len(places)),
 			&h.Stream, &h.Timers, &h.TimerKeys, &h.ForgottenKeys, &h.AskedTimers),
@@ -83,7 +83,7 @@ func (s Timers) apply(ctx context.Context, tenant string, places []int, requests
 	for _, place := range places {
 		r := &requests[place]
 		answered.Add(r.ID)
-		l.Add(s.store.TenantKeys(r.Timer.Tenant).Execution(r.Timer.Execution))
+		l.Add(ts.store.TenantKeys(r.Timer.Tenant).Execution(r.Timer.Execution))
 	}
 	l.List = append(l.List, &first.Group, &first.Consumer)
 	l.Add(answered.First, answered.Last)
@@ -100,7 +100,7 @@ func (s Timers) apply(ctx context.Context, tenant string, places []int, requests
 		l.List = append(l.List, &r.Text)
 		l.Add(store.Tombstone(r.Timer), identity(r.Timer), r.Order())
 	}
-	reply, err := s.rdb.Call(ctx, setTimersScript, keys+len(places), l.List).StringSlice()
+	reply, err := ts.rdb.Call(ctx, setTimersScript, keys+len(places), l.List).StringSlice()
 	if err != nil {
 		return now, err
 	}

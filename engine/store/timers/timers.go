@@ -42,8 +42,8 @@ var (
 
 // SetEvent returns the fields of the event that announces to the timer services a timer that no
 // event has requested.
-func (s Timers) SetEvent(t event.Timer) []any {
-	return wire.Args(s.store.Fields(event.Event{
+func (ts Timers) SetEvent(t event.Timer) []any {
+	return wire.Args(ts.store.Fields(event.Event{
 		ID:     t.Execution + t.TaskID + "/" + string(t.Kind) + t.Key + "/set/" + strconv.FormatInt(t.Due().UnixNano(), 10),
 		Source: "/flunq/store", Type: event.TimerSet, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
 	}))
@@ -51,8 +51,8 @@ func (s Timers) SetEvent(t event.Timer) []any {
 
 // WakeService makes a timer service read the timers of a tenant, after the service that knew the
 // next one has crashed.
-func (s Timers) WakeService(ctx context.Context, tenant string) error {
-	now, err := s.store.Now(ctx)
+func (ts Timers) WakeService(ctx context.Context, tenant string) error {
+	now, err := ts.store.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s Timers) WakeService(ctx context.Context, tenant string) error {
 		ID: "timers/" + strconv.FormatInt(now.UnixMicro(), 10), Source: "/flunq/store", Type: event.TimerSet, Time: now, Tenant: tenant,
 	}
 	// Without a stream, no service waits for it.
-	err = s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(tenant), NoMkStream: true, Values: s.store.Fields(e)}).Err()
+	err = ts.rdb.XAdd(ctx, &redis.XAddArgs{Stream: ts.keys.Stream(tenant), NoMkStream: true, Values: ts.store.Fields(e)}).Err()
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}
@@ -69,28 +69,28 @@ func (s Timers) WakeService(ctx context.Context, tenant string) error {
 
 // Indexes returns one tenant for each set of timers: all tenants share one, but on a cluster each
 // has its own.
-func (s Timers) Indexes(tenants []string) []string {
-	if s.keys.Clustered() || len(tenants) == 0 {
+func (ts Timers) Indexes(tenants []string) []string {
+	if ts.keys.Clustered() || len(tenants) == 0 {
 		return tenants
 	}
 	return tenants[:1]
 }
 
 // RemoveTenant removes the timers of a tenant.
-func (s Timers) RemoveTenant(ctx context.Context, tenant string) error {
-	now, err := s.store.Now(ctx)
+func (ts Timers) RemoveTenant(ctx context.Context, tenant string) error {
+	now, err := ts.store.Now(ctx)
 	if err != nil {
 		return err
 	}
 	for cursor := uint64(0); ; {
 		// Members and scores, one after the other.
-		page, next, err := s.rdb.ZScan(ctx, s.keys.Timers(tenant), cursor, `*"`+tenant+`"*`, store.ScanCount).Result()
+		page, next, err := ts.rdb.ZScan(ctx, ts.keys.Timers(tenant), cursor, `*"`+tenant+`"*`, store.ScanCount).Result()
 		if err != nil {
 			return store.Failed("look for the timers of tenant "+tenant, err)
 		}
 		for pair := range slices.Chunk(page, 2) {
 			if p := pendingOf(redis.Z{Member: pair[0]}, now); p.Tenant == tenant {
-				if _, err := s.Cancel(ctx, p, ""); err != nil {
+				if _, err := ts.Cancel(ctx, p, ""); err != nil {
 					return err
 				}
 			}
@@ -158,18 +158,18 @@ func originalMember(t event.Timer) string {
 
 // Armed looks up timers that an execution has requested, even if an operator has moved them. Those
 // that are not set have no ID.
-func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, error) {
+func (ts Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, error) {
 	if len(timers) == 0 {
 		return nil, nil
 	}
-	pipe := s.rdb.Pipeline()
+	pipe := ts.rdb.Pipeline()
 	scores, moved := make([]*redis.FloatCmd, len(timers)), make([]*redis.SliceCmd, len(timers))
 	for i, t := range timers {
 		if err := store.CheckTenant(t.Tenant); err != nil {
 			return nil, err
 		}
-		scores[i] = pipe.ZScore(ctx, s.keys.Timers(t.Tenant), originalMember(t))
-		moved[i] = pipe.HMGet(ctx, s.keys.Execution(t.Tenant, t.Execution), "moved:"+store.Tombstone(t))
+		scores[i] = pipe.ZScore(ctx, ts.keys.Timers(t.Tenant), originalMember(t))
+		moved[i] = pipe.HMGet(ctx, ts.keys.Execution(t.Tenant, t.Execution), "moved:"+store.Tombstone(t))
 	}
 	clock := pipe.Time(ctx)
 	// A missing timer returns redis.Nil.
@@ -192,7 +192,7 @@ func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 		return out, nil
 	}
 	for _, i := range elsewhere {
-		scores[i] = pipe.ZScore(ctx, s.keys.Timers(timers[i].Tenant), out[i].Member)
+		scores[i] = pipe.ZScore(ctx, ts.keys.Timers(timers[i].Tenant), out[i].Member)
 	}
 	clock = pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && clock.Err() != nil {
@@ -207,12 +207,12 @@ func (s Timers) Armed(ctx context.Context, timers []event.Timer) ([]Pending, err
 }
 
 // IsSet reports whether a timer is among those that will fire.
-func (s Timers) IsSet(ctx context.Context, t event.Timer) (bool, error) {
+func (ts Timers) IsSet(ctx context.Context, t event.Timer) (bool, error) {
 	low, high := scoresOf(micros(t.FireAt))
 	by := &redis.ZRangeBy{
 		Min: strconv.FormatFloat(low, 'g', -1, 64), Max: strconv.FormatFloat(high, 'g', -1, 64), Count: 1000,
 	}
-	entries, err := s.rdb.ZRangeByScoreWithScores(ctx, s.keys.Timers(t.Tenant), by).Result()
+	entries, err := ts.rdb.ZRangeByScoreWithScores(ctx, ts.keys.Timers(t.Tenant), by).Result()
 	if err != nil {
 		return false, store.Failed("look for a timer", err)
 	}
