@@ -69,7 +69,7 @@ var arrows = map[string][]string{
 	"engine/timer":     {"engine/event", "engine/dsl", "engine/store", "engine/store/timers", "engine/delivery"},
 	"engine/torture":   {},
 
-	"engine/schedule":              {},
+	"engine/schedule":              {"engine/event"},
 	"engine/agenda":                {"engine/schedule", "engine/store", "engine/store/scripts", "engine/store/wire"},
 	"engine/dynamo":                {"engine/schedule"},
 	"engine/kafka":                 {"engine/schedule"},

@@ -115,10 +115,10 @@ func (e *emission) event(ctx context.Context) (out event.Event, err error) {
 	out = event.Event{ID: cmp.Or(e.id, strings.ToLower(rand.Text())), Type: event.Type(e.typ), Source: e.source}
 	for _, given := range e.attributes {
 		name, value, ok := strings.Cut(given, "=")
-		if !ok || value == "" || !actions.AttributeName(name) {
+		if !ok || value == "" || !event.AttributeName(name) {
 			return out, cli.Misusef("--attr %q: want NAME=VALUE with a name of lower-case letters and digits", given)
 		}
-		if slices.Contains(actions.OwnAttributes(), name) {
+		if slices.Contains(event.OwnAttributes(), name) {
 			return out, cli.Misusef("--attr %s: the engine sets that attribute itself%s", name, cli.DidYouMean(name, []string{"id", "source", "type", "data"}, "--"))
 		}
 		if out.Ext == nil {

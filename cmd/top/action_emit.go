@@ -99,9 +99,9 @@ func setAttribute(e *event.Event, name string, value any) error {
 		return nil
 	case name == "specversion":
 		return nil
-	case !actions.AttributeName(name):
+	case !event.AttributeName(name):
 		return fmt.Errorf("attribute %q: want a name of lower-case letters and digits", name)
-	case slices.Contains(actions.OwnAttributes(), name):
+	case slices.Contains(event.OwnAttributes(), name):
 		return fmt.Errorf("the engine sets attribute %s itself", name)
 	}
 	switch value.(type) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"flunq.io/flunq/engine/event"
 )
 
 // The prefixes of topics that are not topics of the sink.
@@ -91,6 +93,8 @@ func (l Limits) Check(id string, c Content, now time.Time) error {
 			errs = append(errs, fmt.Errorf("header %.60q: want a name of 1 to %d bytes and a value of at most %d", name, longestHeader, longestHeader))
 		case strings.HasPrefix(name, "ce_") || strings.HasPrefix(name, "flunq-"):
 			errs = append(errs, fmt.Errorf("header %.60q: names that begin with ce_ or flunq- are set by the scheduler", name))
+		case strings.HasPrefix(c.Topic, EventTopic) && (!event.AttributeName(name) || slices.Contains(event.OwnAttributes(), name)):
+			errs = append(errs, fmt.Errorf("header %.60q: the headers of an %s topic are CloudEvents attributes: want [a-z0-9]+, and none that each event has", name, EventTopic))
 		}
 	}
 	return errors.Join(errs...)
@@ -113,19 +117,17 @@ func (l Limits) CheckDue(due, now time.Time) error {
 }
 
 func (l Limits) checkTopic(c Content) (errs []error) {
-	switch name, rest, isEvent, isWorkflow := c.Topic, "", strings.HasPrefix(c.Topic, EventTopic), strings.HasPrefix(c.Topic, WorkflowTopic); {
-	case name == "":
+	typ, isEvent := strings.CutPrefix(c.Topic, EventTopic)
+	name, isWorkflow := strings.CutPrefix(c.Topic, WorkflowTopic)
+	switch {
+	case c.Topic == "":
 		return []error{errors.New("topic is missing")}
-	case isEvent:
-		if rest = strings.TrimPrefix(name, EventTopic); rest == "" || len(rest) > longestTopic || strings.HasPrefix(rest, "io.flunq.") {
-			errs = append(errs, fmt.Errorf("topic %.80q: want %sTYPE with a CloudEvents type of 1 to %d characters that does not begin with io.flunq", name, EventTopic, longestTopic))
-		}
-	case isWorkflow:
-		if rest = strings.TrimPrefix(name, WorkflowTopic); rest == "" || len(rest) > longestTopic {
-			errs = append(errs, fmt.Errorf("topic %.80q: want %sNAME or %sNAME:VERSION", name, WorkflowTopic, WorkflowTopic))
-		}
-	case !plain(name):
-		errs = append(errs, fmt.Errorf("topic %.80q: want [a-zA-Z0-9._-]{1,%d}, %sTYPE or %sNAME", name, longestTopic, EventTopic, WorkflowTopic))
+	case isEvent && (typ == "" || len(typ) > longestTopic || strings.HasPrefix(typ, event.Prefix)):
+		errs = append(errs, fmt.Errorf("topic %.80q: want %sTYPE with a CloudEvents type of 1 to %d characters that does not begin with %s", c.Topic, EventTopic, longestTopic, event.Prefix))
+	case isWorkflow && (name == "" || len(name) > longestTopic):
+		errs = append(errs, fmt.Errorf("topic %.80q: want %sNAME or %sNAME:VERSION", c.Topic, WorkflowTopic, WorkflowTopic))
+	case !isEvent && !isWorkflow && !plain(c.Topic):
+		errs = append(errs, fmt.Errorf("topic %.80q: want [a-zA-Z0-9._-]{1,%d}, %sTYPE or %sNAME", c.Topic, longestTopic, EventTopic, WorkflowTopic))
 	}
 	if len(l.Topics) > 0 && !slices.Contains(l.Topics, c.Topic) {
 		errs = append(errs, fmt.Errorf("topic %.80q is not allowed here: ask the operator to add it to SCHEDULER_TOPICS", c.Topic))

@@ -1,8 +1,4 @@
-package actions
-
-import (
-	"flunq.io/flunq/engine/event"
-)
+package event
 
 // AttributeName reports whether CloudEvents allows name for an attribute.
 func AttributeName(name string) bool {
@@ -18,6 +14,6 @@ func AttributeName(name string) bool {
 func OwnAttributes() []string {
 	return []string{
 		"id", "source", "specversion", "type", "time", "data", "tenantid", "workflowid", "executionid", "taskid",
-		event.DefinitionAttribute, event.AttemptAttribute, event.ReplayAttribute, "firstfailure", "firstentry", "packed",
+		DefinitionAttribute, AttemptAttribute, ReplayAttribute, "firstfailure", "firstentry", "packed",
 	}
 }

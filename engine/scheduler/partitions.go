@@ -1,0 +1,188 @@
+package scheduler
+
+import (
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+)
+
+// partitionQueue knows when each partition is to be looked at. Each worker of the process
+// waits for another partition, the one that is due first.
+type partitionQueue struct {
+	mu         sync.Mutex
+	partitions map[int]*partition
+	idle       []chan struct{} // of workers that wait for any partition
+	paused     time.Time       // until when nothing is claimed
+}
+
+// partition is one partition in a partitionQueue.
+type partition struct {
+	due   time.Time // when to look at it
+	grace time.Duration
+	wake  chan struct{} // of the worker that waits for it; nil: none
+	taken bool
+}
+
+func newPartitionQueue() *partitionQueue {
+	return &partitionQueue{partitions: map[int]*partition{}}
+}
+
+// grace is how much later than its owner another process looks at a partition. So a partition
+// whose owner has died is served before the owner's registration ends.
+const grace = time.Second
+
+// set changes the partitions and which of them belong to this process.
+func (q *partitionQueue) set(all []int, owned func(int) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for p := range q.partitions {
+		if !slices.Contains(all, p) {
+			delete(q.partitions, p)
+		}
+	}
+	for _, p := range all {
+		known := q.partitions[p]
+		if known == nil {
+			known = &partition{}
+			q.partitions[p] = known
+			q.ring()
+		}
+		if late := grace; owned(p) {
+			if late = 0; known.grace > 0 {
+				known.due = time.Time{} // look at once: it may have waited for its former owner
+				known.signal()
+			}
+			known.grace = late
+		} else {
+			known.grace = late
+		}
+	}
+}
+
+// take reserves the partition that is due first. Without one, the worker is woken when there
+// is one again.
+func (q *partitionQueue) take(wake chan struct{}) (int, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := -1
+	for p, one := range q.partitions {
+		if one.taken {
+			continue
+		}
+		if first < 0 || one.due.Before(q.partitions[first].due) || one.due.Equal(q.partitions[first].due) && p < first {
+			first = p
+		}
+	}
+	if first < 0 {
+		if !slices.Contains(q.idle, wake) {
+			q.idle = append(q.idle, wake)
+		}
+		return 0, false
+	}
+	q.partitions[first].taken, q.partitions[first].wake = true, wake
+	return first, true
+}
+
+// give ends the reservation of a partition that is to be looked at again at a time.
+func (q *partitionQueue) give(p int, due time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if one := q.partitions[p]; one != nil {
+		one.taken, one.wake, one.due = false, nil, due.Add(one.grace)
+		q.ring()
+	}
+}
+
+// note says that a partition is due at a time, perhaps earlier than known.
+func (q *partitionQueue) note(p int, due time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if one := q.partitions[p]; one != nil && due.Before(one.due) {
+		one.due = due
+		one.signal()
+	}
+}
+
+// due returns when a partition is to be looked at.
+func (q *partitionQueue) due(p int) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	one := q.partitions[p]
+	if one == nil {
+		return time.Time{} // it is gone: a claim finds nothing
+	}
+	if one.due.Before(q.paused) {
+		return q.paused
+	}
+	return one.due
+}
+
+// pause ends all claims until a time.
+func (q *partitionQueue) pause(until time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.paused.Before(until) {
+		q.paused = until
+	}
+}
+
+// owned returns the number of partitions that this process owns.
+func (q *partitionQueue) owned() (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, one := range q.partitions {
+		if one.grace == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// ring wakes one worker that waits for any partition.
+func (q *partitionQueue) ring() {
+	if len(q.idle) > 0 {
+		signal(q.idle[0])
+		q.idle = q.idle[1:]
+	}
+}
+
+// signal wakes the worker that waits for the partition.
+func (p *partition) signal() {
+	if p.wake != nil {
+		signal(p.wake)
+	}
+}
+
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// owner returns the process that owns a partition: the one whose name, hashed with the
+// partition, is greatest (rendezvous hashing), so that few partitions move when a process
+// comes or goes. It returns "" without processes.
+func owner(p int, processes []string) (owner string) {
+	var most uint64
+	for _, name := range processes {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(name))
+		_, _ = h.Write([]byte{byte(p), byte(p >> 8)}) //nolint:gosec // the bytes of a small number
+		if sum := mix(h.Sum64()); owner == "" || sum > most {
+			owner, most = name, sum
+		}
+	}
+	return owner
+}
+
+// mix spreads a hash over all bits, as the finalizer of MurmurHash3 does: FNV changes little
+// for a change of the last byte.
+func mix(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}

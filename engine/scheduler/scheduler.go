@@ -1,0 +1,233 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/engine/schedule"
+)
+
+// Options of a Scheduler.
+type Options struct {
+	Process    string // unique among the processes on one Redis
+	Partitions int    // 1 to 1024
+	Workers    int    // batches published at once, 0 to 256; 0: this process fires nothing
+	Batch      int    // events of a batch, 1 to 1000
+	Retry      schedule.Retry
+	// Look is how often a partition is looked at in which nothing is due. An event that another
+	// process schedules for earlier than that may fire late, so it is half of the least delay.
+	Look time.Duration
+	// Beat is for how long a process is registered; it registers three times as often.
+	Beat time.Duration
+	// Clock is the clock of the machine, in simulation the virtual one.
+	Clock func() time.Time
+	// Observe, if set, receives the end of each publication.
+	Observe func(Activity)
+	// Extra are further actors of the process: a Consumer, a Reconciler.
+	Extra []Actor
+}
+
+// DefaultOptions are the options of an ordinary process, but for Process and Clock.
+func DefaultOptions() Options {
+	const partitions, workers, batch = 16, 20, 50
+	retry := schedule.DefaultRetry()
+	return Options{Partitions: partitions, Workers: workers, Batch: batch, Retry: retry, Look: LookFor(schedule.DefaultLimits().MinDelay), Beat: retry.Lease}
+}
+
+// LookFor returns the Look for a least delay.
+func LookFor(least time.Duration) time.Duration {
+	const shortest = 100 * time.Millisecond
+	return min(max(least/2, shortest), longestRest)
+}
+
+func (o Options) check() error {
+	var errs []error
+	within := func(name string, n, least, most int) {
+		if n < least || n > most {
+			errs = append(errs, fmt.Errorf("%s is %d, want %d to %d", name, n, least, most))
+		}
+	}
+	if o.Process == "" {
+		errs = append(errs, errors.New("the process has no name"))
+	}
+	within("the number of partitions", o.Partitions, 1, MostPartitions)
+	within("the semaphore limit", o.Workers, 0, mostWorkers)
+	within("the batch size", o.Batch, 1, MostAtOnce)
+	within("the number of attempts", o.Retry.Attempts, 1, mostAttempts)
+	if o.Retry.Lease < time.Second {
+		errs = append(errs, fmt.Errorf("the lease is %s, want 1s or more", o.Retry.Lease))
+	}
+	return errors.Join(errs...)
+}
+
+// Limits of the options.
+const (
+	MostPartitions = 1024
+	mostWorkers    = 256
+	mostAttempts   = 1000
+)
+
+func (o Options) observe(a Activity) {
+	if o.Observe != nil {
+		o.Observe(a)
+	}
+}
+
+// Scheduler holds the actors of one process.
+type Scheduler struct {
+	ledger Ledger
+	sink   Sink
+	opts   Options
+	clock  *clock
+	queue  *partitionQueue
+	actors []Actor
+}
+
+// Actor is one part of the scheduler that works by itself.
+type Actor struct {
+	Name string
+	// Step does one round of work and returns how long to wait until the next one.
+	Step func(context.Context) (rest time.Duration, err error)
+	Wake <-chan struct{} // ends the wait early; may be nil
+}
+
+// New returns the Scheduler of one process. The sink may be nil without workers.
+func New(ledger Ledger, sink Sink, opts Options) (*Scheduler, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	s := &Scheduler{ledger: ledger, sink: sink, opts: opts, clock: &clock{local: opts.Clock}, queue: newPartitionQueue()}
+	s.actors = append(s.actors, Actor{Name: "membership", Step: s.beat})
+	for range opts.Workers {
+		w := newWorker(s)
+		s.actors = append(s.actors, Actor{Name: "worker", Step: w.Step, Wake: w.wake})
+	}
+	s.actors = append(s.actors, opts.Extra...)
+	return s, nil
+}
+
+// Actors returns the actors of the process, for a caller that steps them instead of calling
+// Run. The first one, which the others depend on, has to be stepped first.
+func (s *Scheduler) Actors() []Actor { return s.actors }
+
+// Now returns the time of Redis, as exactly as the process knows it.
+func (s *Scheduler) Now() time.Time { return s.clock.now() }
+
+// Owned returns the number of partitions that belong to this process.
+func (s *Scheduler) Owned() int { return s.queue.owned() }
+
+// Note tells the workers of this process that an event was scheduled or moved, so that it
+// fires in time even if it is due before they look at its partition again.
+func (s *Scheduler) Note(e *schedule.Event) {
+	if e != nil && e.Status == schedule.Scheduled {
+		s.queue.note(schedule.Partition(e.ID, s.opts.Partitions), e.Next)
+	}
+}
+
+// Prepare sets the clock and checks the number of partitions. The first process sets it; if
+// Redis knows another number, the error wraps schedule.ErrPartitions.
+func (s *Scheduler) Prepare(ctx context.Context) error {
+	if err := s.ledger.SetPartitions(ctx, 0, s.opts.Partitions); err != nil {
+		return err
+	}
+	_, err := s.beat(ctx)
+	return err
+}
+
+// beat registers the process and learns of the others and of the partitions.
+func (s *Scheduler) beat(ctx context.Context) (time.Duration, error) {
+	name := s.opts.Process
+	if s.opts.Workers == 0 {
+		name = ""
+	}
+	members, err := s.ledger.Members(ctx, name, s.opts.Beat)
+	if err != nil {
+		return 0, err
+	}
+	s.clock.set(members.Now)
+	if members.Count == 0 { // Redis has lost everything
+		return 0, s.ledger.SetPartitions(ctx, 0, s.opts.Partitions)
+	}
+	s.queue.set(members.Partitions, func(p int) bool { return owner(p, members.Processes) == name })
+	return s.opts.Beat / 3, nil
+}
+
+// Run works until ctx ends. Then it claims nothing more, and what is being published has some
+// seconds to end. A failed step is logged and repeated.
+func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
+	if err := s.Prepare(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(drain, cancel) })
+	defer stop()
+	var wg sync.WaitGroup
+	for _, a := range s.actors {
+		wg.Go(func() { loop(ctx, work, a, s.opts.Retry.Longest, log.With("actor", a.Name)) })
+	}
+	wg.Wait()
+	if s.opts.Workers == 0 {
+		return nil
+	}
+	ended, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer done()
+	_, err := s.ledger.Members(ended, s.opts.Process, 0)
+	return err
+}
+
+// drain is how long a process that stops waits for what is being published.
+const drain = 10 * time.Second
+
+// loop steps an actor until ctx ends; the steps use work as their context.
+func loop(ctx, work context.Context, a Actor, pause time.Duration, log *slog.Logger) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var failed string
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.Wake:
+		case <-timer.C:
+		}
+		rest, err := a.Step(work)
+		if err != nil {
+			rest = max(rest, pause)
+		}
+		switch {
+		case err != nil && err.Error() != failed && work.Err() == nil:
+			log.ErrorContext(ctx, "step failed", "err", err)
+			failed = err.Error()
+		case err == nil && failed != "":
+			log.InfoContext(ctx, "step works again")
+			failed = ""
+		}
+		timer.Reset(rest)
+	}
+}
+
+// clock tells the time of Redis between two replies.
+type clock struct {
+	local func() time.Time
+
+	mu     sync.Mutex
+	offset time.Duration // of Redis from the local clock
+}
+
+// set says that Redis' time is now.
+func (c *clock) set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset = now.Sub(c.local())
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.local().Add(c.offset)
+}

@@ -1,0 +1,191 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// Topics is the Sink that publishes each event where the prefix of its topic says.
+type Topics struct {
+	Tenant Sink // of event:TYPE and workflow:NAME
+	Plain  Sink // of all other topics
+}
+
+// Publish implements Sink.
+func (t Topics) Publish(ctx context.Context, events []schedule.Event) []error {
+	out := make([]error, len(events))
+	for _, tenant := range []bool{true, false} {
+		sink := t.Plain
+		if tenant {
+			sink = t.Tenant
+		}
+		var some []schedule.Event
+		var at []int
+		for i, e := range events {
+			if tenant == (strings.HasPrefix(e.Topic, schedule.EventTopic) || strings.HasPrefix(e.Topic, schedule.WorkflowTopic)) {
+				some, at = append(some, e), append(at, i)
+			}
+		}
+		if len(some) == 0 {
+			continue
+		}
+		for i, err := range sink.Publish(ctx, some) {
+			out[at[i]] = err
+		}
+	}
+	return out
+}
+
+// Source is the CloudEvents source of published events.
+const Source = "/flunq/scheduler"
+
+// FiredType is the CloudEvents type of an event on a topic.
+const FiredType = "io.flunq.schedule.fired"
+
+// Tenants is the Sink of topics that belong to a tenant: event:TYPE publishes a CloudEvent in
+// its stream, with the event's id; an execution receives each id once. workflow:NAME starts an
+// execution whose id is the event's, so it starts once.
+type Tenants struct{ Store *store.Store }
+
+// Publish implements Sink.
+func (t Tenants) Publish(ctx context.Context, events []schedule.Event) []error {
+	out := make([]error, len(events))
+	for i := range events {
+		if name, ok := strings.CutPrefix(events[i].Topic, schedule.WorkflowTopic); ok {
+			out[i] = classified(t.start(ctx, &events[i], name))
+		} else {
+			out[i] = classified(t.emit(ctx, &events[i]))
+		}
+	}
+	return out
+}
+
+// data returns the payload as JSON: itself, or as a string if it is none.
+func data(payload []byte) json.RawMessage {
+	if json.Valid(payload) {
+		return payload
+	}
+	return event.Encode(string(payload))
+}
+
+func (t Tenants) emit(ctx context.Context, e *schedule.Event) error {
+	one := event.Event{
+		ID: e.ID, Source: Source, Type: event.Type(strings.TrimPrefix(e.Topic, schedule.EventTopic)), Time: e.Due,
+		Tenant: e.Tenant, Data: data(e.Payload), Ext: e.Headers,
+	}
+	return t.Store.Publish(ctx, one)
+}
+
+func (t Tenants) start(ctx context.Context, e *schedule.Event, name string) error {
+	name, version, _ := strings.Cut(name, ":")
+	id, err := t.find(ctx, e.Tenant, name)
+	if err != nil {
+		return err
+	}
+	if version != "" {
+		if _, _, err := t.Store.Definition(ctx, e.Tenant, id, version); err != nil {
+			return err
+		}
+	}
+	namespace, name, _ := strings.Cut(id, ".")
+	err = engine.Begin(ctx, t.Store, engine.Beginning{
+		Tenant: e.Tenant, ID: e.ID, Namespace: namespace, Name: name, Version: version, Input: data(e.Payload),
+	})
+	if errors.Is(err, store.ErrExists) {
+		return nil // started by a publication whose end nobody knew
+	}
+	return err
+}
+
+// find returns the id, "namespace.name", of a registered workflow from its id or, if it is
+// unique, its name.
+func (t Tenants) find(ctx context.Context, tenant, name string) (string, error) {
+	if known, err := t.Store.Versions(ctx, tenant, name); err != nil || len(known) > 0 {
+		return name, err
+	}
+	all, err := t.Store.Workflows(ctx, tenant)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, w := range all {
+		if _, short, _ := strings.Cut(w.ID, "."); short == name {
+			found = append(found, w.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("workflow %s of tenant %s is not registered: %w", name, tenant, store.ErrNotFound)
+	case 1:
+		return found[0], nil
+	default:
+		return "", fmt.Errorf("workflow %s of tenant %s is ambiguous: %s: %w", name, tenant, strings.Join(found, ", "), store.ErrNotFound)
+	}
+}
+
+// Streams is the Sink that appends each event to a Redis stream of its topic, see StreamKey.
+// The stream is not trimmed: that is up to its readers.
+type Streams struct{ Redis *wire.Client }
+
+// StreamKey returns the key of the stream of a topic.
+func StreamKey(topic string) string { return "scheduler:execute:" + topic }
+
+// Publish implements Sink.
+func (s Streams) Publish(ctx context.Context, events []schedule.Event) []error {
+	pipe := s.Redis.Pipeline()
+	cmds := make([]*redis.StringCmd, len(events))
+	for i := range events {
+		e := &events[i]
+		values := make([]any, 0, 20+2*len(e.Headers)) //nolint:mnd // the fields below
+		values = append(values, "id", e.ID, "source", Source, "specversion", event.SpecVersion, "type", FiredType,
+			"time", e.Due.UTC().Format(time.RFC3339Nano), "key", e.RecordKey(), "attempt", strconv.Itoa(e.Attempts+1), "data", e.Payload)
+		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+			values = append(values, "header:"+name, e.Headers[name])
+		}
+		cmds[i] = pipe.XAdd(ctx, &redis.XAddArgs{Stream: StreamKey(e.Topic), Values: values})
+	}
+	out := make([]error, len(events))
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, cmd := range cmds {
+		out[i] = classified(store.Failed("publish", cmd.Err()))
+	}
+	return out
+}
+
+// classified wraps an error of Redis with what it says about the publication.
+func classified(err error) error {
+	var dial *net.OpError
+	_, replied := errors.AsType[redis.Error](err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrName):
+		return fmt.Errorf("%w: %w", schedule.ErrRefused, err)
+	case errors.Is(err, store.ErrNotFound):
+		return fmt.Errorf("%w: %w", schedule.ErrNotPublished, err)
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Errorf("%w: %w", schedule.ErrAway, err)
+	case !replied:
+		return err // the reply may have been lost
+	case store.Temporary(err): // out of memory, loading, a replica
+		return fmt.Errorf("%w: %w", schedule.ErrAway, err)
+	default:
+		return fmt.Errorf("%w: %w", schedule.ErrRefused, err)
+	}
+}

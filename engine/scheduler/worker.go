@@ -1,0 +1,123 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"flunq.io/flunq/engine/schedule"
+)
+
+// Worker claims due events of one partition after another, publishes them, and records how
+// that ended. Its instances in a process share a partitionQueue. While one publishes, others
+// claim, so their number limits the batches that are published at once.
+type Worker struct {
+	ledger Ledger
+	sink   Sink
+	queue  *partitionQueue
+	clock  *clock
+	opts   Options
+	wake   chan struct{} // receives when the partition it waits for is due earlier
+
+	partition int // that it waits for, if waiting
+	waiting   bool
+}
+
+func newWorker(s *Scheduler) *Worker {
+	return &Worker{ledger: s.ledger, sink: s.sink, queue: s.queue, clock: s.clock, opts: s.opts, wake: make(chan struct{}, 1)}
+}
+
+// Step publishes one batch, if there are due events. It returns how long to wait until the
+// next step.
+func (w *Worker) Step(ctx context.Context) (time.Duration, error) {
+	if !w.waiting {
+		if w.partition, w.waiting = w.queue.take(w.wake); !w.waiting {
+			return longestRest, nil
+		}
+	}
+	if rest := w.queue.due(w.partition).Sub(w.clock.now()); rest > 0 {
+		return min(rest, longestRest), nil
+	}
+	claimed, err := w.claim(ctx)
+	if err != nil || len(claimed.Events) == 0 {
+		return 0, err
+	}
+	return 0, w.publish(ctx, claimed)
+}
+
+// claim claims due events of the partition and lets other instances have it.
+func (w *Worker) claim(ctx context.Context) (schedule.Claimed, error) {
+	w.waiting = false
+	claimed, err := w.ledger.Claim(ctx, schedule.Claim{
+		Partition: w.partition, Most: w.opts.Batch, Owner: w.opts.Process, Lease: w.opts.Retry.Lease,
+	})
+	if err != nil {
+		w.queue.give(w.partition, w.clock.now().Add(w.opts.Retry.Longest))
+		return claimed, err
+	}
+	w.clock.set(claimed.Now)
+	next := claimed.Now.Add(w.opts.Look)
+	if !claimed.Next.IsZero() && claimed.Next.Before(next) {
+		next = claimed.Next
+	}
+	w.queue.give(w.partition, next)
+	return claimed, nil
+}
+
+// publish publishes claimed events and records the ends. An event whose end cannot be
+// recorded is claimed again when its lease has ended.
+func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) error {
+	began := w.clock.now()
+	errs := w.sink.Publish(ctx, claimed.Events)
+	now := w.clock.now()
+	ends := make([]schedule.Settled, 0, len(claimed.Events))
+	for i := range claimed.Events {
+		if errors.Is(errs[i], schedule.ErrAway) {
+			w.queue.pause(now.Add(w.opts.Retry.Longest))
+		}
+		if end, known := w.opts.Retry.Settle(&claimed.Events[i], errs[i], now); known {
+			ends = append(ends, end)
+		}
+	}
+	took, err := w.settle(ctx, ends, now)
+	for i := range claimed.Events {
+		e := &claimed.Events[i]
+		a := Activity{Event: e, Err: errs[i], Lateness: began.Sub(e.Next), Took: now.Sub(began)}
+		if len(ends) > 0 && ends[0].ID == e.ID { // else nobody knows how it ended
+			a.End, a.Lost = ends[0].Status, err != nil || !took[0]
+			ends, took = ends[1:], took[min(1, len(took)):]
+		}
+		w.opts.observe(a)
+	}
+	return err
+}
+
+// settle records ends and notes when events that stay open are due again.
+func (w *Worker) settle(ctx context.Context, ends []schedule.Settled, now time.Time) ([]bool, error) {
+	if len(ends) == 0 {
+		return nil, nil
+	}
+	took, err := w.ledger.Settle(ctx, w.partition, ends, now)
+	if err != nil {
+		return nil, err
+	}
+	for i, end := range ends {
+		if took[i] && end.Status.Open() {
+			w.queue.note(w.partition, end.Next)
+		}
+	}
+	return took, nil
+}
+
+// longestRest is how long an actor without anything to do rests at most.
+const longestRest = 30 * time.Second
+
+// Activity is the end of one publication, for metrics and logs.
+type Activity struct {
+	Event    *schedule.Event // as it was claimed
+	End      schedule.Status // "" if nobody knows whether it was published
+	Err      error           // of the sink
+	Lateness time.Duration   // of the publication's begin
+	Took     time.Duration   // the publication, of the whole batch
+	Lost     bool            // the end was not recorded: another process claims the event
+}
