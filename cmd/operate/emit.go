@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"

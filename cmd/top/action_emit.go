@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr/canonical"
