@@ -7,12 +7,19 @@ import (
 
 // Filter selects events. The zero value of each member selects all.
 type Filter struct {
-	Status              Status
-	Topic               string
-	Partition           *int
-	DueAfter, DueBefore time.Time
-	Limit               int    // 1 to 1000
-	Cursor              string // of the page before
+	Status    Status
+	Topic     string
+	Partition *int
+	DueAfter  time.Time // the earliest Due
+	DueBefore time.Time // every Due is before it
+	Limit     int       // 1 to 1000
+	Cursor    string    // of the page before
+}
+
+// Matches reports whether an event is among those that f selects, whatever its partition.
+func (f Filter) Matches(e *Event) bool {
+	return (f.Status == "" || f.Status == e.Status) && (f.Topic == "" || f.Topic == e.Topic) &&
+		(f.DueAfter.IsZero() || !e.Due.Before(f.DueAfter)) && (f.DueBefore.IsZero() || e.Due.Before(f.DueBefore))
 }
 
 // Claim asks a ledger for due events.
