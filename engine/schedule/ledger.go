@@ -55,5 +55,15 @@ type Members struct {
 	Count      int // the newest count of partitions; 0 if none was set
 }
 
-// ErrPartitions says that the count of partitions in Redis is not the expected one.
-var ErrPartitions = errors.New("another number of partitions")
+// MostPartitions is the greatest count of partitions.
+const MostPartitions = 1024
+
+// The errors of a ledger that a client or an operator can mend.
+var (
+	// ErrPartitions says that the count of partitions in Redis is not the expected one.
+	ErrPartitions = errors.New("another number of partitions")
+	// ErrCursor says that a Filter has a Cursor that no List returned.
+	ErrCursor = errors.New("unknown cursor")
+	// ErrFull says that there is no memory for further events.
+	ErrFull = errors.New("no memory for further events")
+)

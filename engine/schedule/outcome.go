@@ -33,8 +33,9 @@ type Placed struct {
 // Change is a transition that a client or an operator asks for.
 type Change struct {
 	Kind    ChangeKind
-	Content Content   // of a Replace
-	Due     time.Time // of a Move; of a Replay, zero: at once
+	Content Content       // of a Replace
+	Due     time.Time     // of a Move; of a Replay, zero: at once
+	After   time.Duration // of a Move without a Due: until it, from now
 }
 
 // ChangeKind says what a Change does.
@@ -46,6 +47,7 @@ const (
 	Move    ChangeKind = "move"    // publish it at another time; resets attempts
 	Replace ChangeKind = "replace" // give it another content; resets attempts
 	Replay  ChangeKind = "replay"  // publish a dead event once more; resets attempts
+	Drop    ChangeKind = "drop"    // give a dead event up: it becomes CANCELLED
 )
 
 // Allows reports whether a change may be applied to e, and if not, with which outcome the
@@ -57,9 +59,9 @@ func (c Change) Allows(e *Event) (Outcome, bool) {
 	switch {
 	case c.Kind == Cancel && e.Status == Cancelled:
 		return refuse(NoContent, "the event was cancelled before")
-	case c.Kind == Replay && e.Status != Dead:
-		return refuse(Conflict, "only a DEAD event can be replayed; this one is "+string(e.Status))
-	case c.Kind == Replay:
+	case (c.Kind == Replay || c.Kind == Drop) && e.Status != Dead:
+		return refuse(Conflict, "only a DEAD event can be replayed or dropped; this one is "+string(e.Status))
+	case c.Kind == Replay || c.Kind == Drop:
 		return Outcome{}, true
 	case e.Status != Scheduled:
 		return refuse(Conflict, "the event is "+string(e.Status))
@@ -73,7 +75,7 @@ func (c Change) Allows(e *Event) (Outcome, bool) {
 // Apply returns e after the change, which the caller has checked with Allows, at now.
 func (c Change) Apply(e Event, now time.Time) Event {
 	switch c.Kind {
-	case Cancel:
+	case Cancel, Drop:
 		e.Status = Cancelled
 	case Move:
 		e.Due = c.Due
@@ -82,7 +84,7 @@ func (c Change) Apply(e Event, now time.Time) Event {
 	case Replay:
 		// What was due stays due: the published record says when it should have been.
 	}
-	if c.Kind != Cancel {
+	if e.Status != Cancelled {
 		e.Status, e.Attempts, e.Failures, e.Error = Scheduled, 0, 0, ""
 		e.Next = e.Due
 		if c.Kind == Replay {

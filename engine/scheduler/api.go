@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -81,10 +82,7 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 // content returns the content that a request stands for, with all defaults.
 func (a *API) content(r Request, now time.Time) schedule.Content {
 	c := r.Content
-	if c.Due.IsZero() && r.After > 0 {
-		c.Due = now.Add(r.After)
-	}
-	c.Due = c.Due.UTC().Truncate(time.Millisecond)
+	c.Due = due(c.Due, r.After, now)
 	if c.Topic == "" {
 		c.Topic = a.opts.Topic
 	}
@@ -97,18 +95,26 @@ func (a *API) content(r Request, now time.Time) schedule.Content {
 	return c
 }
 
+// due returns when an event is due that was asked for at a time, or after a delay.
+func due(at time.Time, after time.Duration, now time.Time) time.Time {
+	if at.IsZero() && after != 0 {
+		at = now.Add(after)
+	}
+	return at.UTC().Truncate(time.Millisecond)
+}
+
 func newEvent(id string, c schedule.Content, now time.Time) schedule.Event {
 	return schedule.Event{
 		Content: c, ID: strings.ToLower(id), Status: schedule.Scheduled, Version: 1, Next: c.Due, Created: now, Updated: now,
 	}
 }
 
-// Change cancels, moves or replays an event.
+// Change cancels, moves, replays or drops an event.
 func (a *API) Change(ctx context.Context, id string, change schedule.Change) (schedule.Outcome, error) {
 	now := a.opts.Now().Truncate(time.Millisecond)
 	err := schedule.CheckID(id)
 	if err == nil && change.Kind == schedule.Move {
-		change.Due = change.Due.UTC().Truncate(time.Millisecond)
+		change.Due = due(change.Due, change.After, now)
 		err = a.opts.Limits.CheckDue(change.Due, now)
 	}
 	if err != nil {
@@ -141,4 +147,25 @@ func (a *API) List(ctx context.Context, filter schedule.Filter) ([]schedule.Even
 		filter.Limit = 100
 	}
 	return a.ledger.List(ctx, filter)
+}
+
+// Partitions returns the partitions and the processes that share them. Before, it makes count
+// the number of partitions in place of from, unless count is 0.
+func (a *API) Partitions(ctx context.Context, from, count int) (schedule.Members, schedule.Outcome, error) {
+	var out schedule.Outcome
+	if count < 0 || count > schedule.MostPartitions {
+		out.Code, out.Message = schedule.BadRequest, fmt.Sprintf("count is %d: want 1 to %d, or 0 to change nothing", count, schedule.MostPartitions)
+		return schedule.Members{}, out, nil
+	}
+	if count > 0 {
+		err := a.ledger.SetPartitions(ctx, from, count)
+		if err != nil && !errors.Is(err, schedule.ErrPartitions) {
+			return schedule.Members{}, out, err
+		}
+		if err != nil {
+			out.Code, out.Message = schedule.Conflict, fmt.Sprintf("there are not %d partitions: %v", from, err)
+		}
+	}
+	members, err := a.ledger.Members(ctx, "", 0)
+	return members, out, err
 }
