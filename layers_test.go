@@ -65,7 +65,7 @@ var arrows = map[string][]string{
 	"engine/executor/http":     {"engine/event", "engine/dsl", "engine/expr", "engine/expr/canonical", "engine/executor/breaker", "engine/executor/call", "engine/executor/content", "engine/executor/endpoint"},
 	"engine/executor/openapi":  {"engine/event", "engine/dsl", "engine/expr/canonical", "engine/spelling", "engine/executor/call", "engine/executor/content", "engine/executor/endpoint", "engine/executor/http"},
 
-	"engine/telemetry": {"engine", "engine/event", "engine/store", "engine/store/inspect", "engine/store/timers", "engine/delivery", "engine/executor/breaker"},
+	"engine/telemetry": {"engine", "engine/event", "engine/schedule", "engine/scheduler", "engine/store", "engine/store/inspect", "engine/store/timers", "engine/delivery", "engine/executor/breaker"},
 	"engine/timer":     {"engine/event", "engine/dsl", "engine/store", "engine/store/timers", "engine/delivery"},
 	"engine/torture":   {},
 

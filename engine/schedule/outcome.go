@@ -1,6 +1,9 @@
 package schedule
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Code is the outcome of a request, with the numbers of the wire format.
 type Code int
@@ -15,6 +18,15 @@ const (
 	NoContent   Code = 5 // nothing to do: it was cancelled before
 	RecordFound Code = 6
 )
+
+// String returns the name of the code in the wire format.
+func (c Code) String() string {
+	names := []string{"SUCCESS", "BAD_REQUEST", "CONFLICT", "INTERNAL_SERVER_ERROR", "NOT_FOUND", "NO_CONTENT", "RECORD_FOUND"}
+	if c < 0 || int(c) >= len(names) {
+		return strconv.Itoa(int(c))
+	}
+	return names[c]
+}
 
 // Outcome is the answer to a request about one event.
 type Outcome struct {

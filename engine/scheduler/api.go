@@ -40,8 +40,8 @@ type Request struct {
 	Replace bool          // an event with this id but another content, if it was never tried
 }
 
-// Schedule stores events. The result has one outcome for each request. Two requests for the
-// same event are one request: both succeed.
+// Schedule stores events. The result has one outcome for each request. A request that is
+// repeated, as after a lost reply, succeeds again, even when the event has been published.
 func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outcome, error) {
 	now := a.opts.Now().Truncate(time.Millisecond)
 	out := make([]schedule.Outcome, len(requests))
@@ -50,7 +50,13 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 	for i, r := range requests {
 		content := a.content(r, now)
 		if err := a.opts.Limits.Check(r.ID, content, now); err != nil {
-			out[i] = schedule.Outcome{Code: schedule.BadRequest, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
+			repeated, wrong := a.repeated(ctx, r, content)
+			if wrong != nil {
+				return nil, wrong
+			}
+			if out[i] = repeated; repeated.Event == nil {
+				out[i] = schedule.Outcome{Code: schedule.BadRequest, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
+			}
 			continue
 		}
 		events, at = append(events, newEvent(r.ID, content, now)), append(at, i)
@@ -66,7 +72,7 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 		i := at[n]
 		out[i] = schedule.Outcome{Created: p.Created, Event: &p.Event}
 		switch {
-		case p.Created || p.Event.Content.Equal(events[n].Content):
+		case p.Created || requests[i].asksFor(p.Event.Content, events[n].Content):
 		case requests[i].Replace:
 			change := schedule.Change{Kind: schedule.Replace, Content: events[n].Content}
 			if out[i], err = a.ledger.Change(ctx, events[n].ID, change, now); err != nil {
@@ -77,6 +83,28 @@ func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outc
 		}
 	}
 	return out, nil
+}
+
+// asksFor reports whether a request that stands for a content asks for the stored one: a delay
+// counts from the first time that it was asked for.
+func (r Request) asksFor(stored, content schedule.Content) bool {
+	if r.Due.IsZero() {
+		content.Due = stored.Due
+	}
+	return content.Equal(stored)
+}
+
+// repeated returns the outcome of a request that is not valid, if it was valid before: the
+// event exists. Without one, the outcome has no Event.
+func (a *API) repeated(ctx context.Context, r Request, content schedule.Content) (schedule.Outcome, error) {
+	if schedule.CheckID(r.ID) != nil {
+		return schedule.Outcome{}, nil
+	}
+	found, err := a.ledger.Get(ctx, []string{strings.ToLower(r.ID)})
+	if err != nil || found[0] == nil || !r.asksFor(found[0].Content, content) {
+		return schedule.Outcome{}, err
+	}
+	return schedule.Outcome{Event: found[0]}, nil
 }
 
 // content returns the content that a request stands for, with all defaults.

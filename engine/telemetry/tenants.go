@@ -10,7 +10,7 @@ const mostTenants = 100
 // name.
 const otherTenants = "(other)"
 
-// tenantLabels maps tenants to labels. The first tenants keep their own names for the
+// tenantLabels maps tenants, or other names of clients, to labels. The first names are kept for the
 // life of the process. It is safe for concurrent use.
 type tenantLabels struct {
 	mu    sync.Mutex
