@@ -170,7 +170,7 @@ type Engine struct {
 	closing   []func()          // stop services from beginning new work
 
 	mu     sync.Mutex
-	pulses []*pulse    // of the running services
+	pulses []*serviceHealth    // of the running services
 	runs   atomic.Bool // Run has been called, so the services run in real time
 }
 

@@ -55,7 +55,7 @@ func TestFullRedis(t *testing.T) {
 	if err := e.Store.Register(ctx, &store.Process{Name: "late"}); err != nil {
 		t.Error(err)
 	}
-	gone, _, _, err := e.Store.Forget(ctx, tenant, store.Keep{Count: 1}, store.Walk{})
+	gone, _, _, err := e.Store.Forget(ctx, tenant, store.Keep{Count: 1}, store.ForgetProgress{})
 	if err != nil || gone != 1 {
 		t.Errorf("%d executions are removed, %v; want the older of two that have ended", gone, err)
 	}

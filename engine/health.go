@@ -30,8 +30,8 @@ type Health struct {
 	Since       time.Time // when a step last succeeded, by the machine's clock
 }
 
-// pulse is the state of a running service.
-type pulse struct {
+// serviceHealth is the state of a running service.
+type serviceHealth struct {
 	service Service
 
 	mu         sync.Mutex
@@ -42,16 +42,16 @@ type pulse struct {
 	err        error
 }
 
-// beat adds and returns the pulse of a service that begins to run.
-func (e *Engine) beat(s Service) *pulse {
-	p := &pulse{service: s, lastGood: time.Now()}
+// beat adds and returns the health of a service that begins to run.
+func (e *Engine) beat(s Service) *serviceHealth {
+	p := &serviceHealth{service: s, lastGood: time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pulses = append(e.pulses, p)
 	return p
 }
 
-func (p *pulse) begin(now time.Time) {
+func (p *serviceHealth) begin(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began = now
@@ -59,7 +59,7 @@ func (p *pulse) begin(now time.Time) {
 
 // end records the outcome of a step and reports whether to log it: a new or lasting
 // error, or the end of one that was logged.
-func (p *pulse) end(now time.Time, err error) (report bool) {
+func (p *serviceHealth) end(now time.Time, err error) (report bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began = time.Time{}
@@ -77,7 +77,7 @@ func (p *pulse) end(now time.Time, err error) (report bool) {
 	return true
 }
 
-func (p *pulse) failures() int {
+func (p *serviceHealth) failures() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failed
@@ -85,7 +85,7 @@ func (p *pulse) failures() int {
 
 // health assesses a service. A long step of an executor does not count, since a call may
 // take long.
-func (p *pulse) health(now time.Time) Health {
+func (p *serviceHealth) health(now time.Time) Health {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := Health{Group: p.service.Group, Name: p.service.Name, Status: Healthy, Failures: p.failed, Err: p.err, Since: p.lastGood}

@@ -47,7 +47,7 @@ type housekeeping struct {
 	tenants int64 // number of registered tenants
 
 	left []string   // tenants yet to be searched for ended executions
-	walk store.Walk // position in the first of them
+	walk store.ForgetProgress // position in the first of them
 }
 
 func (e *Engine) addHousekeeping() {
@@ -99,7 +99,7 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 			})
 		}
 		if h.walk = next; done {
-			h.left, h.walk = h.left[1:], store.Walk{}
+			h.left, h.walk = h.left[1:], store.ForgetProgress{}
 		}
 		errs = append(errs, err)
 	}

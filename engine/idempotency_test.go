@@ -73,7 +73,7 @@ do:
 		charge("a", "a")
 		charge("b", "b")
 		for gone := 0; gone == 0; {
-			if gone, _, _, err = e.Store.Forget(t.Context(), "a", store.Keep{Age: time.Nanosecond}, store.Walk{}); err != nil {
+			if gone, _, _, err = e.Store.Forget(t.Context(), "a", store.Keep{Age: time.Nanosecond}, store.ForgetProgress{}); err != nil {
 				t.Fatal(err)
 			}
 		}

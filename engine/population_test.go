@@ -103,7 +103,7 @@ func TestOpenExecutionsAreLimited(t *testing.T) {
 		if n, err := e.Store.Open(ctx, tenant, limit); n != 2 || err != nil {
 			t.Errorf("%d executions are open, %v; want 2", n, err)
 		}
-		if _, _, _, err := e.Store.Forget(ctx, tenant, store.Keep{Count: 1}, store.Walk{}); err != nil {
+		if _, _, _, err := e.Store.Forget(ctx, tenant, store.Keep{Count: 1}, store.ForgetProgress{}); err != nil {
 			t.Fatal(err)
 		}
 		if n := open(); n != 2 {

@@ -91,7 +91,7 @@ func (e *Engine) Release(ctx context.Context) error {
 }
 
 // loop steps a service until ctx ends; the steps use work as their context.
-func loop(ctx, work context.Context, p *pulse, log *slog.Logger) {
+func loop(ctx, work context.Context, p *serviceHealth, log *slog.Logger) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for ctx.Err() == nil {

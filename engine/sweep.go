@@ -51,7 +51,7 @@ func (e *Engine) addSweep() {
 
 // Step does one round if it is this process' turn.
 func (s *sweep) Step(ctx context.Context) (wake time.Time, err error) {
-	mine, err := s.store.Turn(ctx, sweepTurn, max(s.every-sweepOtherwise, s.every/2))
+	mine, err := s.store.FirstInPeriod(ctx, sweepTurn, max(s.every-sweepOtherwise, s.every/2))
 	if err != nil || !mine {
 		return wake, err
 	}

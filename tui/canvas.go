@@ -67,15 +67,15 @@ func (*canvas) line(b *strings.Builder, cells []cell, l look) {
 func (c cell) write(b *strings.Builder, l look) {
 	switch {
 	case l.ascii && (c.r > '~' || c.r == 0 || c.tail != ""):
-		b.WriteByte(stand(c.r))
+		b.WriteByte(asciiFor(c.r))
 	case c.r != 0:
 		b.WriteRune(c.r)
 		b.WriteString(c.tail)
 	}
 }
 
-// stand returns the ASCII replacement of a character.
-func stand(r rune) byte {
+// asciiFor returns the ASCII replacement of a character.
+func asciiFor(r rune) byte {
 	const from, to = "↑↓←→–…×·›", "^v<>-~x|>"
 	if at := strings.IndexRune(from, r); at >= 0 {
 		return to[len([]rune(from[:at]))]

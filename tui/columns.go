@@ -111,7 +111,7 @@ func titled(t Table, title string) int {
 }
 
 // text describes what an execution is doing, what it waits for, or why it failed.
-func (s *Standing) text(now time.Time) string {
+func (s *Activity) text(now time.Time) string {
 	switch {
 	case s == nil:
 		return ""
@@ -195,38 +195,38 @@ func (t Table) one() string {
 // stated reports whether the rows of a table begin with a state.
 func (t Table) stated() bool { return t == Executions || t == Timers }
 
-// standings caches what the visible executions are doing. It is read again after a change.
-type standings struct {
-	known  map[string]stood
+// activityCache caches what the visible executions are doing. It is read again after a change.
+type activityCache struct {
+	known  map[string]cachedActivity
 	flying bool
 	failed time.Time
 }
 
-// stood is the standing of an execution at a version.
-type stood struct {
+// cachedActivity is the standing of an execution at a version.
+type cachedActivity struct {
 	version int64
 	read    time.Time
-	Standing
+	Activity
 }
 
-// stoodFor is the interval at which the standing of an open execution is read again: what
+// activityMaxAge is the interval at which the standing of an open execution is read again: what
 // it waits for may have gone without an event of its own.
-const stoodFor = 10 * time.Second
+const activityMaxAge = 10 * time.Second
 
-// standingsRead is the answer to a request for standings.
-type standingsRead struct {
+// activitiesRead is the answer to a request for activities.
+type activitiesRead struct {
 	of     *listScreen
 	rows   []Row // the rows requested
-	stands []Standing
+	stands []Activity
 	err    error
 }
 
-func (r standingsRead) failed() error { return r.err }
+func (r activitiesRead) failed() error { return r.err }
 
-// mostStood is the maximum number of standings kept.
-const mostStood = 2000
+// maxActivities is the maximum number of activities kept.
+const maxActivities = 2000
 
-// lookUp requests the unknown standings of the visible executions.
+// lookUp requests the unknown activities of the visible executions.
 func (s *listScreen) lookUp() tea.Cmd {
 	at := &s.stands
 	if s.table.kind != Executions || at.flying || s.now.Sub(at.failed) < rereadFailed {
@@ -235,7 +235,7 @@ func (s *listScreen) lookUp() tea.Cmd {
 	var rows []Row
 	var ids []string
 	for _, r := range s.table.shown() {
-		if k, ok := at.known[r.ID]; ok && k.version == r.Count && (r.State.Ended() || s.now.Sub(k.read) < stoodFor) || r.State.Ended() && r.State != Faulted {
+		if k, ok := at.known[r.ID]; ok && k.version == r.Count && (r.State.Ended() || s.now.Sub(k.read) < activityMaxAge) || r.State.Ended() && r.State != Faulted {
 			continue
 		}
 		rows, ids = append(rows, r), append(ids, r.ID)
@@ -246,34 +246,34 @@ func (s *listScreen) lookUp() tea.Cmd {
 	at.flying = true
 	source := s.source
 	return ask(func(ctx context.Context) tea.Msg {
-		stands, err := source.Standings(ctx, ids)
-		return standingsRead{s, rows, stands, err}
+		stands, err := source.Activities(ctx, ids)
+		return activitiesRead{s, rows, stands, err}
 	})
 }
 
-func (s *standings) take(r standingsRead) {
+func (s *activityCache) take(r activitiesRead) {
 	s.flying, s.failed = false, time.Time{}
 	if r.err != nil {
 		s.failed = r.of.now
 		return
 	}
-	if s.known == nil || len(s.known) > mostStood {
-		s.known = map[string]stood{}
+	if s.known == nil || len(s.known) > maxActivities {
+		s.known = map[string]cachedActivity{}
 	}
 	for i, stands := range r.stands[:min(len(r.stands), len(r.rows))] {
-		s.known[r.rows[i].ID] = stood{r.rows[i].Count, r.of.now, stands}
+		s.known[r.rows[i].ID] = cachedActivity{r.rows[i].Count, r.of.now, stands}
 	}
 }
 
-// show fills in the standings of the visible rows. An outdated one is better than none,
+// show fills in the activities of the visible rows. An outdated one is better than none,
 // unless the execution has ended.
-func (s *standings) show(t *table) {
+func (s *activityCache) show(t *table) {
 	rows := t.shown()
 	for i := range rows {
 		r := &rows[i]
 		r.Stands = nil
 		if k, ok := s.known[r.ID]; ok && (!r.State.Ended() || k.version == r.Count) {
-			r.Stands = &k.Standing
+			r.Stands = &k.Activity
 		}
 	}
 }

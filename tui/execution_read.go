@@ -12,8 +12,8 @@ import (
 // executionReads tracks what was asked, and when.
 type executionReads struct {
 	turn                int // answers from before a move of time are ignored
-	execution, events   inquiry
-	page, data          inquiry
+	execution, events   pendingRead
+	page, data          pendingRead
 	now                 time.Time
 	executionAt, lastAt time.Time
 	news                bool // events have happened that the execution does not show yet
@@ -21,12 +21,12 @@ type executionReads struct {
 	problem             string
 }
 
-// inquiry is an open question. One that is never answered expires.
-type inquiry struct{ asked time.Time }
+// pendingRead is an open question. One that is never answered expires.
+type pendingRead struct{ asked time.Time }
 
-func (i *inquiry) ask(now time.Time)       { i.asked = now }
-func (i *inquiry) answered()               { i.asked = time.Time{} }
-func (i *inquiry) open(now time.Time) bool { return now.Sub(i.asked) < 2*patience }
+func (i *pendingRead) ask(now time.Time)       { i.asked = now }
+func (i *pendingRead) answered()               { i.asked = time.Time{} }
+func (i *pendingRead) open(now time.Time) bool { return now.Sub(i.asked) < 2*patience }
 
 // The polling intervals for a running execution, and for an ended one.
 const (
@@ -181,7 +181,7 @@ func (rd *executionReader) take(msg tea.Msg) tea.Cmd {
 		}
 	case timeMoved:
 		rd.reads.turn++
-		rd.reads.execution, rd.reads.events = inquiry{}, inquiry{}
+		rd.reads.execution, rd.reads.events = pendingRead{}, pendingRead{}
 		rd.reads.executionAt, rd.reads.lastAt = time.Time{}, time.Time{}
 	case thingsDone:
 		rd.reads.executionAt, rd.reads.lastAt = time.Time{}, time.Time{}

@@ -34,10 +34,10 @@ func (m *model) press(k tea.KeyMsg) tea.Cmd {
 // typing reports whether characters are text.
 func (m *model) typing() bool {
 	if m.dialog != nil {
-		t, ok := m.dialog.(typist)
+		t, ok := m.dialog.(typingScreen)
 		return ok && t.typing()
 	}
-	t, ok := m.shown().(typist)
+	t, ok := m.shown().(typingScreen)
 	return ok && t.typing()
 }
 

@@ -24,7 +24,7 @@ type listScreen struct {
 
 	now      time.Time // the last refresh, by the machine's clock
 	flying   bool      // a page is being read
-	stands   standings
+	stands   activityCache
 	failedAt time.Time
 	goes     bool // time advances by itself
 	reread   bool // the rows are outdated
@@ -102,7 +102,7 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 		if msg.table == s.table {
 			return s.read(msg)
 		}
-	case standingsRead:
+	case activitiesRead:
 		if msg.of == s {
 			s.stands.take(msg)
 		}
@@ -114,7 +114,7 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 		}
 	case timeMoved:
 		s.goes, s.reread = msg.clock.plays(), true
-		s.stands = standings{}
+		s.stands = activityCache{}
 	case thingsDone:
 		s.reread = true
 		clear(s.table.marked)

@@ -21,9 +21,9 @@ type model struct {
 	opened []screen
 	dialog dialog
 
-	link   link
+	link   connection
 	said   notice
-	moving movement
+	moving timeMoves
 	typed  typedBefore
 	asks   bool // ask the terminal for its background
 
@@ -423,8 +423,8 @@ type screen interface {
 	wheel(lines int)
 }
 
-// typist is a screen with a text input: while the user types, it gets all keys but ctrl+c.
-type typist interface{ typing() bool }
+// typingScreen is a screen with a text input: while the user types, it gets all keys but ctrl+c.
+type typingScreen interface{ typing() bool }
 
 // hint is a key and what it does. If more is set, only the help that `?` opens shows it.
 type hint struct {

@@ -8,9 +8,9 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// movement tracks moves of time: one at a time, followed by the last one that was requested
+// timeMoves tracks moves of time: one at a time, followed by the last one that was requested
 // meanwhile.
-type movement struct {
+type timeMoves struct {
 	line timeline
 	busy bool
 	then *Move
@@ -26,7 +26,7 @@ func (t timeHasMoved) failed() error { return t.err }
 
 // move moves time.
 func (m *model) move(to Move) tea.Cmd {
-	keeper, ok := m.source.(Timekeeper)
+	keeper, ok := m.source.(TimeMover)
 	if !ok {
 		m.say("time cannot be moved here", true)
 		return nil

@@ -209,8 +209,8 @@ func (m *model) say(text string, bad bool) {
 	m.said = notice{text, bad, m.options.Now().Add(8 * time.Second)}
 }
 
-// link is the state of the connection to the source.
-type link struct {
+// connection is the state of the connection to the source.
+type connection struct {
 	lost  bool
 	since time.Time // when the data shown was read
 	next  time.Time // the next attempt
@@ -233,13 +233,13 @@ func (m *model) heard(a answer) tea.Cmd {
 	case !gone && (late || !m.link.lost):
 		return nil
 	case !gone:
-		m.link = link{}
+		m.link = connection{}
 		m.say("connected again", false)
 		m.asked = time.Time{}
 		// Redraw what others may have written over meanwhile.
 		return tea.Batch(tea.ClearScreen, m.visit())
 	case !m.link.lost:
-		m.link = link{lost: true, since: m.standAt}
+		m.link = connection{lost: true, since: m.standAt}
 	case now.Before(m.link.next):
 		return nil
 	}
@@ -249,7 +249,7 @@ func (m *model) heard(a answer) tea.Cmd {
 }
 
 // text says that the connection is lost, and when the next attempt follows.
-func (l link) text(now time.Time) string {
+func (l connection) text(now time.Time) string {
 	left := l.next.Sub(now)
 	again := "trying again"
 	if left > 0 {

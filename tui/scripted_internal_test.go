@@ -145,12 +145,12 @@ func (s *scripted) before(all []Row, at int, q Query) (p Page) {
 	return p
 }
 
-// Standings are of each state what its executions have.
-func (s *scripted) Standings(_ context.Context, ids []string) ([]Standing, error) {
+// Activities are of each state what its executions have.
+func (s *scripted) Activities(_ context.Context, ids []string) ([]Activity, error) {
 	if err := s.answer(); err != nil {
 		return nil, err
 	}
-	out := make([]Standing, len(ids))
+	out := make([]Activity, len(ids))
 	for i, id := range ids {
 		at := slices.IndexFunc(s.rows[Executions], func(r Row) bool { return r.ID == id })
 		if at < 0 {

@@ -17,8 +17,8 @@ type Source interface {
 	Overview(ctx context.Context) (Overview, error)
 	// Page returns some rows of a table.
 	Page(ctx context.Context, q Query) (Page, error)
-	// Standings returns what executions are doing, in the order of the ids.
-	Standings(ctx context.Context, ids []string) ([]Standing, error)
+	// Activities returns what executions are doing, in the order of the ids.
+	Activities(ctx context.Context, ids []string) ([]Activity, error)
 	// Detail returns everything about a row of a table other than Executions.
 	Detail(ctx context.Context, table Table, id string) (Detail, error)
 	// Execution returns an execution without its history.
@@ -33,20 +33,20 @@ type Source interface {
 	Do(ctx context.Context, a Action) (said string, err error)
 }
 
-// Choosy is a Source that supports only some actions. The screen does not offer the keys of
+// Restricted is a Source that supports only some actions. The screen does not offer the keys of
 // the others.
-type Choosy interface {
+type Restricted interface {
 	Can(v Verb) bool
 }
 
 // can reports whether a source supports an action.
 func can(s Source, v Verb) bool {
-	choosy, ok := s.(Choosy)
+	choosy, ok := s.(Restricted)
 	return !ok || choosy.Can(v)
 }
 
-// Timekeeper is a Source whose time can be moved.
-type Timekeeper interface {
+// TimeMover is a Source whose time can be moved.
+type TimeMover interface {
 	Move(ctx context.Context, m Move) (Clock, error)
 }
 
@@ -147,11 +147,11 @@ type Row struct {
 	At, Until                       time.Time // created, due, died, began or happened; ended
 	Count                           int64     // events, attempts
 
-	Stands *Standing // of an execution; nil if it was not requested
+	Stands *Activity // of an execution; nil if it was not requested
 }
 
-// Standing is what an execution is doing, or why it failed. It is empty for a completed one.
-type Standing struct {
+// Activity is what an execution is doing, or why it failed. It is empty for a completed one.
+type Activity struct {
 	Open []Row  // its open tasks, the last one first; Until is when a wait ends
 	Note string // why it failed
 }

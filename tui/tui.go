@@ -108,17 +108,17 @@ type logged struct{ line string }
 func divertLog(to func(line string)) (restore func()) {
 	before, flags := log.Writer(), log.Flags()
 	log.SetFlags(0)
-	log.SetOutput(diverted(to))
+	log.SetOutput(lineWriter(to))
 	return func() {
 		log.SetOutput(before)
 		log.SetFlags(flags)
 	}
 }
 
-// diverted is a writer of lines. It does not block: the drawing code may write to the log.
-type diverted func(line string)
+// lineWriter is a writer of lines. It does not block: the drawing code may write to the log.
+type lineWriter func(line string)
 
-func (d diverted) Write(p []byte) (int, error) {
+func (d lineWriter) Write(p []byte) (int, error) {
 	go d(strings.TrimSpace(string(p)))
 	return len(p), nil
 }

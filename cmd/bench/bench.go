@@ -44,20 +44,20 @@ type Progress struct {
 // Scenario is a set of measurements.
 type Scenario struct {
 	Name, About string
-	measure     func(context.Context, *stage) error // adds the results to the stage
+	measure     func(context.Context, *scenarioRun) error // adds the results to the run
 }
 
 // Scenarios returns all scenarios in the order in which they run.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{"register", "timers, from their events into the set", func(ctx context.Context, s *stage) error { return timers{s}.register(ctx) }},
-		{"fire", "timers, from the set into their events, and how late", func(ctx context.Context, s *stage) error { return timers{s}.fire(ctx) }},
-		{"steps", "workflows of tasks that do nothing", func(ctx context.Context, s *stage) error { return workflows{s}.steps(ctx) }},
-		{"latency", "from the start of a workflow of one task to its end", func(ctx context.Context, s *stage) error { return latency{s}.measure(ctx) }},
-		{"http", "workflows of one call to a server of this process", func(ctx context.Context, s *stage) error { return workflows{s}.http(ctx) }},
-		{"idle", "what waiting for timers costs", func(ctx context.Context, s *stage) error { return idle{s}.measure(ctx) }},
-		{"memory", "bytes in Redis", func(ctx context.Context, s *stage) error { return memory{s}.measure(ctx) }},
-		{"sim", "simulated workflows, and seeds of the simulator", func(ctx context.Context, s *stage) error { return simulator{s}.measure(ctx) }},
+		{"register", "timers, from their events into the set", func(ctx context.Context, s *scenarioRun) error { return timers{s}.register(ctx) }},
+		{"fire", "timers, from the set into their events, and how late", func(ctx context.Context, s *scenarioRun) error { return timers{s}.fire(ctx) }},
+		{"steps", "workflows of tasks that do nothing", func(ctx context.Context, s *scenarioRun) error { return workflows{s}.steps(ctx) }},
+		{"latency", "from the start of a workflow of one task to its end", func(ctx context.Context, s *scenarioRun) error { return latency{s}.measure(ctx) }},
+		{"http", "workflows of one call to a server of this process", func(ctx context.Context, s *scenarioRun) error { return workflows{s}.http(ctx) }},
+		{"idle", "what waiting for timers costs", func(ctx context.Context, s *scenarioRun) error { return idle{s}.measure(ctx) }},
+		{"memory", "bytes in Redis", func(ctx context.Context, s *scenarioRun) error { return memory{s}.measure(ctx) }},
+		{"sim", "simulated workflows, and seeds of the simulator", func(ctx context.Context, s *scenarioRun) error { return simulator{s}.measure(ctx) }},
 	}
 }
 
@@ -98,7 +98,7 @@ func (o Options) chosen() []Scenario {
 }
 
 // run measures one scenario and removes its data.
-func (s *stage) run(ctx context.Context, sc Scenario) (err error) {
+func (s *scenarioRun) run(ctx context.Context, sc Scenario) (err error) {
 	stop, err := s.profile(sc.Name)
 	if err != nil {
 		return err

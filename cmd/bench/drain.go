@@ -14,7 +14,7 @@ type drain struct {
 	each      int    // units per item of the backlog; 0: 1
 	first     int    // size of the trial backlog
 	most      int
-	duty      duty
+	services      servicesRequest
 
 	fill  func(ctx context.Context, n int) error
 	count func(ctx context.Context, n int) (int, error) // returns how many of n are done
@@ -39,7 +39,7 @@ func perSecond(n int, took time.Duration) float64 {
 
 // drain measures a small backlog and then one sized for the duration. With an error, it
 // returns the result so far.
-func (s *stage) drain(ctx context.Context, d drain) (drained, error) {
+func (s *scenarioRun) drain(ctx context.Context, d drain) (drained, error) {
 	got, err := s.drainOnce(ctx, d, d.first)
 	if err != nil || s.opts.Quick {
 		return got, err
@@ -48,7 +48,7 @@ func (s *stage) drain(ctx context.Context, d drain) (drained, error) {
 	return s.drainOnce(ctx, d, min(max(n, d.first), d.most))
 }
 
-func (s *stage) drainOnce(ctx context.Context, d drain, n int) (got drained, err error) {
+func (s *scenarioRun) drainOnce(ctx context.Context, d drain, n int) (got drained, err error) {
 	s.report(d.measuring, 0)
 	if err := s.fresh(ctx); err != nil {
 		return got, err
@@ -56,7 +56,7 @@ func (s *stage) drainOnce(ctx context.Context, d drain, n int) (got drained, err
 	if err := d.fill(ctx, n); err != nil {
 		return got, fmt.Errorf("prepare %s: %w", d.measuring, err)
 	}
-	c, err := s.startServices(ctx, d.duty)
+	c, err := s.startServices(ctx, d.services)
 	if err != nil {
 		return got, err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // idle measures the cost of idle services.
-type idle struct{ *stage }
+type idle struct{ *scenarioRun }
 
 // measure measures the cost of waiting for many timers, none of which is due.
 func (i idle) measure(ctx context.Context) error {
@@ -26,15 +26,15 @@ func (i idle) measure(ctx context.Context) error {
 			return err
 		}
 	}
-	none, err := i.waiting(ctx, "the limit: no services", duty{})
+	none, err := i.waiting(ctx, "the limit: no services", servicesRequest{})
 	if err != nil {
 		return err
 	}
-	timers, err := i.waiting(ctx, "timer services", duty{Timers: true, Idle: true})
+	timers, err := i.waiting(ctx, "timer services", servicesRequest{Timers: true, Idle: true})
 	if err != nil {
 		return err
 	}
-	all, err := i.waiting(ctx, "all services", duty{Workers: true, Executors: true, Timers: true, Idle: true})
+	all, err := i.waiting(ctx, "all services", servicesRequest{Workers: true, Executors: true, Timers: true, Idle: true})
 	if err != nil {
 		return err
 	}
@@ -51,14 +51,14 @@ func (i idle) measure(ctx context.Context) error {
 	return nil
 }
 
-// waited is the cost of waiting, per second.
-type waited struct {
+// idleCost is the cost of waiting, per second.
+type idleCost struct {
 	commands, trips float64
 	redis, services float64 // percent of a core
 }
 
 // waiting measures services while nothing happens.
-func (i idle) waiting(ctx context.Context, measuring string, d duty) (w waited, err error) {
+func (i idle) waiting(ctx context.Context, measuring string, d servicesRequest) (w idleCost, err error) {
 	i.report(measuring, 0)
 	c := &services{begin: func() {}, end: func() error { return nil }}
 	if d.Timers {
@@ -83,7 +83,7 @@ func (i idle) waiting(ctx context.Context, measuring string, d duty) (w waited, 
 	used, took := c.worked()-ours, time.Since(began)
 	after := i.read(ctx, c)
 	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
-	return waited{
+	return idleCost{
 		commands: max(float64(after.commands-before.commands-1), 0) / took.Seconds(), // without the command that reads the counters
 		trips:    max(float64(after.tripsOf(c)-before.tripsOf(c)), 0) / took.Seconds(),
 		redis:    share(after.cpu - before.cpu), services: share(used),

@@ -13,7 +13,7 @@ import (
 )
 
 // latency measures how long a workflow of one task takes, and the minimum.
-type latency struct{ *stage }
+type latency struct{ *scenarioRun }
 
 // measure measures the duration of a one-task workflow: one at a time, many at a time, and
 // under load of another tenant.
@@ -47,7 +47,7 @@ func (l latency) timeStarts(ctx context.Context, def *dsl.Definition, name strin
 	if err := l.define(ctx, def); err != nil {
 		return nil, err
 	}
-	c, err := l.startServices(ctx, duty{Workers: true, Executors: true, Remote: true})
+	c, err := l.startServices(ctx, servicesRequest{Workers: true, Executors: true, Remote: true})
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// plan is a series of timers that come due at a steady rate.
-type plan struct {
+// timerSeries is a series of timers that come due at a steady rate.
+type timerSeries struct {
 	first  time.Time
 	apart  time.Duration
 	n      int
@@ -22,7 +22,7 @@ type plan struct {
 	load   int           // timers of another tenant that are due at the same time, in the middle
 }
 
-func (p plan) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
+func (p timerSeries) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
 
 // lead is how long before the first due time the timers are set. It is extended up to
 // mostLead if setting them takes longer.
@@ -34,7 +34,7 @@ const (
 // lateness measures the time from due times until the events arrive at a reader, and that
 // of a bare loop.
 func (t timers) lateness(ctx context.Context, rate int) error {
-	p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*t.opts.Duration.Seconds()), 1)}
+	p := timerSeries{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*t.opts.Duration.Seconds()), 1)}
 	bare, err := t.observe(ctx, p, fmt.Sprintf("the limit: lateness at %d/s", rate), t.rawKey("timers"), t.limits().rawClock)
 	if err != nil {
 		return err
@@ -50,8 +50,8 @@ func (t timers) lateness(ctx context.Context, rate int) error {
 }
 
 // services runs the timer services.
-func (t timers) services(ctx context.Context, _ plan) error {
-	c, err := t.startServices(ctx, duty{Timers: true})
+func (t timers) services(ctx context.Context, _ timerSeries) error {
+	c, err := t.startServices(ctx, servicesRequest{Timers: true})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (t timers) loaded(ctx context.Context) error {
 	rate, load := t.opts.size(1000, 200), t.opts.size(10_000, 500)
 	var both [2]Result
 	for i, n := range []int{0, load} {
-		p := plan{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*t.opts.Duration.Seconds()/2), 1), load: n}
+		p := timerSeries{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*t.opts.Duration.Seconds()/2), 1), load: n}
 		name := fmt.Sprintf("lateness at %d/s under load of another tenant", rate)
 		got, err := t.observe(ctx, p, name, timersKey, t.services)
 		if err != nil {
@@ -79,7 +79,7 @@ func (t timers) loaded(ctx context.Context) error {
 }
 
 // observe sets the timers, starts fire, and measures when the events arrive.
-func (t timers) observe(ctx context.Context, p plan, measuring, key string, fire func(context.Context, plan) error) (got times, err error) {
+func (t timers) observe(ctx context.Context, p timerSeries, measuring, key string, fire func(context.Context, timerSeries) error) (got times, err error) {
 	t.report(measuring, 0)
 	if p.offset, err = t.clockOffset(ctx); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (t timers) observe(ctx context.Context, p plan, measuring, key string, fire
 
 // schedule sets the timers, the first of which is due after wait. It returns how late it
 // was done.
-func (t timers) schedule(ctx context.Context, p *plan, key string, wait time.Duration) (late time.Duration, err error) {
+func (t timers) schedule(ctx context.Context, p *timerSeries, key string, wait time.Duration) (late time.Duration, err error) {
 	if err := t.fresh(ctx); err != nil {
 		return 0, err
 	}
@@ -111,7 +111,7 @@ func (t timers) schedule(ctx context.Context, p *plan, key string, wait time.Dur
 	if err := t.set(ctx, key, p.n, p.due); err != nil {
 		return 0, err
 	}
-	others := *t.stage
+	others := *t.scenarioRun
 	others.tenant = t.tenant + loadSuffix
 	if err := others.set(ctx, key, p.load, func(int) time.Time { return p.due(p.n / 2) }); err != nil {
 		return 0, err
@@ -126,7 +126,7 @@ const loadSuffix = "-load"
 const setTime = 40 * time.Microsecond
 
 // arrivals reads the tenant's stream until all timers have fired.
-func (t timers) arrivals(ctx context.Context, p plan, measuring string) (times, error) {
+func (t timers) arrivals(ctx context.Context, p timerSeries, measuring string) (times, error) {
 	out := make(times, 0, p.n)
 	last, idle := "0", time.Now().Add(time.Duration(p.n)*p.apart+stalled)
 	for len(out) < p.n {
@@ -161,7 +161,7 @@ func fires(entry redis.XMessage) (int, bool) {
 
 // rawClock fires timers with bare commands: it waits for the next one and fires all that
 // are due.
-func (l limits) rawClock(ctx context.Context, p plan) error {
+func (l limits) rawClock(ctx context.Context, p timerSeries) error {
 	key := l.rawKey("timers")
 	for fired := 0; fired < p.n; {
 		if err := pause(ctx, time.Until(p.due(fired).Add(-p.offset))); err != nil {

@@ -12,9 +12,9 @@ import (
 )
 
 // limits measures the bare commands that the services send, which the engine cannot exceed.
-type limits struct{ *stage }
+type limits struct{ *scenarioRun }
 
-func (s *stage) limits() limits { return limits{s} }
+func (s *scenarioRun) limits() limits { return limits{s} }
 
 // measure returns the rate of bare commands. One client sends pipelines, each after the
 // reply to the previous one.

@@ -44,7 +44,7 @@ func (l latency) beside(ctx context.Context, def *dsl.Definition, backlog int, n
 	if err := l.fresh(ctx); err != nil {
 		return nil, err
 	}
-	others := *l.stage
+	others := *l.scenarioRun
 	others.tenant = l.tenant + loadSuffix
 	if err := stream.New(others.store).Groups(ctx, others.tenant); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (l latency) beside(ctx context.Context, def *dsl.Definition, backlog int, n
 	if err := errors.Join(l.define(ctx, def), others.start(ctx, def, backlog)); err != nil {
 		return nil, err
 	}
-	c, err := l.startServices(ctx, duty{Others: []string{others.tenant}, Workers: true, Executors: true, Remote: true})
+	c, err := l.startServices(ctx, servicesRequest{Others: []string{others.tenant}, Workers: true, Executors: true, Remote: true})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (l latency) pace(ctx context.Context, def *dsl.Definition, name string, don
 	read := make(chan error, 1)
 	go func() { read <- l.watch(reading, l.streamKey(), completes, starts) }()
 
-	p := paced{}
+	p := latencies{}
 	began := time.Now()
 	for i := 0; p.err() == nil; i++ {
 		share, err := done(time.Since(began))
@@ -104,8 +104,8 @@ func completes(e redis.XMessage) (string, bool) {
 	return id, e.Values["type"] == string(event.WorkflowCompleted)
 }
 
-// paced collects the latencies of concurrent executions.
-type paced struct {
+// latencies collects the latencies of concurrent executions.
+type latencies struct {
 	running sync.WaitGroup
 
 	mu    sync.Mutex
@@ -114,7 +114,7 @@ type paced struct {
 }
 
 // note adds a latency (0: none) or an error.
-func (p *paced) note(took time.Duration, err error) {
+func (p *latencies) note(took time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wrong = errors.Join(p.wrong, err)
@@ -123,7 +123,7 @@ func (p *paced) note(took time.Duration, err error) {
 	}
 }
 
-func (p *paced) err() error {
+func (p *latencies) err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.wrong

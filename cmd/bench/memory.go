@@ -12,7 +12,7 @@ import (
 )
 
 // memory measures how many bytes of Redis a timer, an event and an execution take.
-type memory struct{ *stage }
+type memory struct{ *scenarioRun }
 
 // measure measures the bytes per item and the size of its text.
 func (m memory) measure(ctx context.Context) error {
@@ -72,7 +72,7 @@ func (m memory) ofEvents(ctx context.Context) error {
 // ofExecutions measures finished one-task executions after their events have left the stream.
 func (m memory) ofExecutions(ctx context.Context) error {
 	n := m.opts.size(3000, 50)
-	before := reading{}
+	before := counters{}
 	if _, err := m.grown(ctx, func() error { before = m.read(ctx, nil); return nil }); err != nil {
 		return err
 	}

@@ -39,8 +39,8 @@ func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// reading is a reading of the counters of Redis and of this process.
-type reading struct {
+// counters is a reading of the counters of Redis and of this process.
+type counters struct {
 	known    bool // Redis reports them
 	cpu      time.Duration
 	commands int64
@@ -53,8 +53,8 @@ type reading struct {
 }
 
 // read reads the counters. A Redis that does not report them is no error.
-func (s *stage) read(ctx context.Context, c *services) reading {
-	var r reading
+func (s *scenarioRun) read(ctx context.Context, c *services) counters {
+	var r counters
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	r.heap = memory.TotalAlloc
@@ -92,7 +92,7 @@ func (s *stage) read(ctx context.Context, c *services) reading {
 
 // tripsOf returns the round trips of the services. For services in other processes these
 // are the reads that Redis has counted.
-func (r reading) tripsOf(c *services) int64 {
+func (r counters) tripsOf(c *services) int64 {
 	if c != nil && c.within() {
 		return r.trips
 	}
@@ -119,7 +119,7 @@ func commandOf(name, text string) Command {
 const mostCommands = 8
 
 // cost returns the difference of two readings, divided by n.
-func cost(of string, n int, before, after reading, c *services) *Cost {
+func cost(of string, n int, before, after counters, c *services) *Cost {
 	if n == 0 || !after.known {
 		return nil
 	}

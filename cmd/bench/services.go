@@ -21,8 +21,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// duty is the request to run services in a process.
-type duty struct {
+// servicesRequest is the request to run services in a process.
+type servicesRequest struct {
 	URL       string   `json:"url"`
 	Tenant    string   `json:"tenant"`
 	Others    []string `json:"others"` // other tenants
@@ -33,8 +33,8 @@ type duty struct {
 	Idle      bool     `json:"idle"`   // reads block as long as in a deployment; stopping may take long
 }
 
-// engine returns an engine with the services of a duty.
-func (d duty) engine(rdb wire.Redis, opts engine.Options) (*engine.Engine, error) {
+// engine returns an engine with the services of a request.
+func (d servicesRequest) engine(rdb wire.Redis, opts engine.Options) (*engine.Engine, error) {
 	opts.Process = "bench-" + strings.ToLower(rand.Text()[:8])
 	opts.Tenants, opts.Discover, opts.Remote = append([]string{d.Tenant}, d.Others...), false, d.Remote
 	for n, on := range map[*int]bool{&opts.Workers: d.Workers, &opts.Executors: d.Executors, &opts.Timers: d.Timers} {
@@ -56,7 +56,7 @@ func (d duty) engine(rdb wire.Redis, opts engine.Options) (*engine.Engine, error
 // shortBlock is how long reads block if stopping should be quick.
 const shortBlock = 100 * time.Millisecond
 
-// services are the running services of a duty, in this process or others.
+// services are the running services of a request, in this process or others.
 type services struct {
 	trips trips // of the services of this process
 
@@ -69,7 +69,7 @@ type services struct {
 func (s *services) within() bool { return len(s.pids) == 0 }
 
 // startServices prepares services. The caller must call begin to run and end to stop them.
-func (s *stage) startServices(ctx context.Context, d duty) (*services, error) {
+func (s *scenarioRun) startServices(ctx context.Context, d servicesRequest) (*services, error) {
 	d.URL, d.Tenant = s.opts.URL, s.tenant
 	if s.opts.Processes > 0 {
 		return s.processes(ctx, d)
@@ -95,9 +95,9 @@ func (s *stage) startServices(ctx context.Context, d duty) (*services, error) {
 	return c, e.Prepare(ctx)
 }
 
-// processes starts services in separate processes, each with the whole duty. It sends the
-// duty over standard input, so that other users cannot see the password of Redis.
-func (s *stage) processes(ctx context.Context, d duty) (*services, error) {
+// processes starts services in separate processes, each with the whole request. It sends the
+// request over standard input, so that other users cannot see the password of Redis.
+func (s *scenarioRun) processes(ctx context.Context, d servicesRequest) (*services, error) {
 	c := &services{}
 	var inputs []io.WriteCloser
 	var commands []*exec.Cmd
@@ -137,8 +137,8 @@ func (s *stage) processes(ctx context.Context, d duty) (*services, error) {
 	return c, nil
 }
 
-// send sends a process its duty and waits until the process is ready.
-func (d duty) send(in io.Writer, out io.Reader) error {
+// send sends a process its request and waits until the process is ready.
+func (d servicesRequest) send(in io.Writer, out io.Reader) error {
 	if err := json.NewEncoder(in).Encode(d); err != nil {
 		return fmt.Errorf("send a process its services: %w", err)
 	}
@@ -155,7 +155,7 @@ func RunServices(ctx context.Context, in io.Reader, out io.Writer, opts engine.O
 	if err != nil {
 		return fmt.Errorf("read the services to run: %w", err)
 	}
-	var d duty
+	var d servicesRequest
 	if err := json.Unmarshal(text, &d); err != nil {
 		return fmt.Errorf("read the services to run: %w", err)
 	}

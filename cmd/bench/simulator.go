@@ -30,7 +30,7 @@ func simulated() workflow {
 }
 
 // simulator measures the simulator, which needs no Redis.
-type simulator struct{ *stage }
+type simulator struct{ *scenarioRun }
 
 // measure measures simulated executions, a search for races, and seeds with faults.
 func (s simulator) measure(ctx context.Context) error {

@@ -12,7 +12,7 @@ import (
 const batch = 100
 
 // timers measures how fast timers are registered and fired, and how late they are.
-type timers struct{ *stage }
+type timers struct{ *scenarioRun }
 
 // register measures timers from their events to the set. One limit is the last step, the
 // other one all steps in sequence.
@@ -28,7 +28,7 @@ func (t timers) register(ctx context.Context) error {
 		return err
 	}
 	got, err := t.drain(ctx, drain{
-		measuring: "timers registered", of: "timer", first: t.opts.size(5000, 300), most: 500_000, duty: duty{Timers: true},
+		measuring: "timers registered", of: "timer", first: t.opts.size(5000, 300), most: 500_000, services: servicesRequest{Timers: true},
 		fill: func(ctx context.Context, n int) error {
 			return t.publish(ctx, n, func(i int) event.Event { return t.scheduled(i, due.Add(time.Duration(i)*time.Millisecond)) })
 		},
@@ -53,7 +53,7 @@ func (t timers) fire(ctx context.Context) error {
 	}
 	now := time.Now()
 	got, err := t.drain(ctx, drain{
-		measuring: "timers fired", of: "timer", first: t.opts.size(5000, 300), most: 300_000, duty: duty{Timers: true},
+		measuring: "timers fired", of: "timer", first: t.opts.size(5000, 300), most: 300_000, services: servicesRequest{Timers: true},
 		fill: func(ctx context.Context, n int) error {
 			return t.set(ctx, timersKey, n, func(i int) time.Time { return now.Add(time.Duration(i-n)*time.Microsecond - clockSlack) })
 		},

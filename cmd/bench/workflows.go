@@ -73,7 +73,7 @@ func pure() workflow {
 }
 
 // workflows measures how many workflows and steps the services process.
-type workflows struct{ *stage }
+type workflows struct{ *scenarioRun }
 
 // steps measures workflows of tasks that do nothing.
 func (wf workflows) steps(ctx context.Context) error {
@@ -121,14 +121,14 @@ func (wf workflows) loop(ctx context.Context) error {
 }
 
 // work measures executions of a workflow that were all started before the services.
-func (s *stage) work(ctx context.Context, w workflow, first int) (drained, error) {
+func (s *scenarioRun) work(ctx context.Context, w workflow, first int) (drained, error) {
 	def, _, err := dsl.Parse("bench.yaml", []byte(w.text))
 	if err != nil {
 		return drained{}, err
 	}
 	return s.drain(ctx, drain{
 		measuring: w.name, of: "step", each: w.steps(), first: first, most: 100_000,
-		duty: duty{Workers: true, Executors: true, Remote: !w.pure},
+		services: servicesRequest{Workers: true, Executors: true, Remote: !w.pure},
 		fill: func(ctx context.Context, n int) error { return s.start(ctx, def, n) },
 		count: func(ctx context.Context, _ int) (int, error) {
 			counts, err := s.store.Counts(ctx, s.tenant)
@@ -144,7 +144,7 @@ func (s *stage) work(ctx context.Context, w workflow, first int) (drained, error
 const starters = 32
 
 // start registers a workflow and starts n executions of it.
-func (s *stage) start(ctx context.Context, def *dsl.Definition, n int) error {
+func (s *scenarioRun) start(ctx context.Context, def *dsl.Definition, n int) error {
 	if err := s.define(ctx, def); err != nil {
 		return err
 	}
@@ -170,12 +170,12 @@ func (s *stage) start(ctx context.Context, def *dsl.Definition, n int) error {
 	return errors.Join(errs...)
 }
 
-func (s *stage) define(ctx context.Context, def *dsl.Definition) error {
+func (s *scenarioRun) define(ctx context.Context, def *dsl.Definition) error {
 	_, err := definitions.New(s.store, decide.Options{Limits: decide.DefaultLimits()}).Register(ctx, s.tenant, def)
 	return err
 }
 
-func (s *stage) begin(ctx context.Context, def *dsl.Definition, id string) error {
+func (s *scenarioRun) begin(ctx context.Context, def *dsl.Definition, id string) error {
 	return engine.Begin(ctx, s.store, engine.Beginning{
 		Tenant: s.tenant, ID: id, Namespace: def.Document.Namespace, Name: def.Document.Name, Version: def.Document.Version,
 	})
@@ -195,7 +195,7 @@ func (c Cost) times(of string, n float64) *Cost {
 
 // interpret returns how many executions of a document the interpreter alone decides per
 // second. Timers fire as soon as they are requested.
-func (s *stage) interpret(ctx context.Context, text string) (float64, error) {
+func (s *scenarioRun) interpret(ctx context.Context, text string) (float64, error) {
 	s.report("the limit: the interpreter", 0)
 	def, _, err := dsl.Parse("bench.yaml", []byte(text))
 	if err != nil {

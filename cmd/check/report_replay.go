@@ -33,12 +33,12 @@ func (p *replayReport) add(r *replaying, row replayRow) {
 	file := report.File{Name: row.File}
 	switch {
 	case row.Verdict == nil:
-		file.Verdict, file.Text = report.Verdict{Text: "unreadable", Mood: report.Bad}, redact(row.Error)
+		file.Verdict, file.Text = report.Verdict{Text: "unreadable", Rating: report.Bad}, redact(row.Error)
 	case row.Agrees:
-		file.Verdict = report.Verdict{Text: "as recorded", Mood: report.Good}
+		file.Verdict = report.Verdict{Text: "as recorded", Rating: report.Good}
 		file.Text = fmt.Sprintf("%s: %s", row.Status, history.Count(row.Events, "event"))
 	default:
-		file.Verdict, file.Text = report.Verdict{Text: "differs", Mood: report.Bad}, redact(where(row.Difference))
+		file.Verdict, file.Text = report.Verdict{Text: "differs", Rating: report.Bad}, redact(where(row.Difference))
 	}
 	if len(p.files) < mostFiles {
 		p.files = append(p.files, file)
@@ -121,12 +121,12 @@ func (r *replaying) writeReport() error {
 		page.Runs = []*report.Recording{p.first}
 	}
 	agreeing := r.files - r.differing - r.broken
-	page.Verdict = report.Verdict{Text: "as recorded", Mood: report.Good}
+	page.Verdict = report.Verdict{Text: "as recorded", Rating: report.Good}
 	switch {
 	case r.differing > 0:
-		page.Verdict = report.Verdict{Text: "differs", Mood: report.Bad}
+		page.Verdict = report.Verdict{Text: "differs", Rating: report.Bad}
 	case r.broken > 0:
-		page.Verdict = report.Verdict{Text: "unreadable", Mood: report.Bad}
+		page.Verdict = report.Verdict{Text: "unreadable", Rating: report.Bad}
 	}
 	if r.files > 1 && (r.differing > 0 || r.broken > 0) {
 		page.Verdict.Text = fmt.Sprintf("%s of %s as recorded", history.Number(agreeing), history.Number(r.files))

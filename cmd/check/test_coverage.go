@@ -139,7 +139,7 @@ func (b *batch) coverageHTML(w io.Writer, _ bool) error {
 	return page.Execute(w, data)
 }
 
-func coverageOf(r *spec.Reach) coverageDocument {
+func coverageOf(r *spec.DocumentCoverage) coverageDocument {
 	d := coverageDocument{File: r.Document.File, ID: r.Document.Definition.ID()}
 	d.Reached, d.All = r.Reached()
 	d.Percent = percent(d.Reached, d.All)

@@ -3,15 +3,15 @@ package graph
 import "flunq.io/flunq/engine/dsl"
 
 // builder builds the graph by following the flow through the tasks. An edge that leaves a
-// task is loose until its target is known.
+// task is open until its target is known.
 type builder struct{ graph *Graph }
 
-// loose is an edge without its target.
-type loose struct{ from, label, kind string }
+// openEdge is an edge without its target.
+type openEdge struct{ from, label, kind string }
 
-// way is a loose edge with the directive that names its target.
-type way struct {
-	loose
+// exit is an open edge with the directive that names its target.
+type exit struct {
+	openEdge
 
 	then string
 }
@@ -28,15 +28,15 @@ func (b *builder) group(id, name, kind, parent string) {
 	b.graph.Groups = append(b.graph.Groups, Group{ID: id, Kind: kind, Name: name, Parent: parent})
 }
 
-func (b *builder) connect(ends []loose, to string) {
+func (b *builder) connect(ends []openEdge, to string) {
 	for _, l := range ends {
 		b.graph.Edges = append(b.graph.Edges, Edge{From: l.from, To: to, Label: l.label, Kind: l.kind})
 	}
 }
 
 // list adds consecutive tasks and returns the edges that leave the list.
-func (b *builder) list(tasks dsl.TaskList, s scope) []loose {
-	var open, left []loose
+func (b *builder) list(tasks dsl.TaskList, s scope) []openEdge {
+	var open, left []openEdge
 	for i, t := range tasks {
 		if i > 0 {
 			b.connect(open, entry(t))
@@ -45,14 +45,14 @@ func (b *builder) list(tasks dsl.TaskList, s scope) []loose {
 		for _, w := range b.task(t, s) {
 			switch w.then {
 			case "", dsl.Continue:
-				open = append(open, w.loose)
+				open = append(open, w.openEdge)
 			case dsl.Exit:
-				left = append(left, w.loose)
+				left = append(left, w.openEdge)
 			case dsl.End:
-				b.connect([]loose{w.jump()}, endID)
+				b.connect([]openEdge{w.jump()}, endID)
 			default:
 				if at := tasks.Find(w.then); at >= 0 {
-					b.connect([]loose{w.jump()}, entry(tasks[at]))
+					b.connect([]openEdge{w.jump()}, entry(tasks[at]))
 				}
 			}
 		}
@@ -60,11 +60,11 @@ func (b *builder) list(tasks dsl.TaskList, s scope) []loose {
 	return append(left, open...)
 }
 
-func (w way) jump() loose {
+func (w exit) jump() openEdge {
 	if w.kind == next {
 		w.kind = jump
 	}
-	return w.loose
+	return w.openEdge
 }
 
 // entry returns the first node of a task.
@@ -84,18 +84,18 @@ func own(t *dsl.Task) string {
 }
 
 // task adds a task and returns the edges that leave it.
-func (b *builder) task(t *dsl.Task, s scope) []way {
+func (b *builder) task(t *dsl.Task, s scope) []exit {
 	if t.If == nil {
 		return b.body(t, s)
 	}
 	condition := t.Ref + "#if"
 	b.node(Node{ID: condition, Kind: kindIf, Detail: t.If.Source(), Group: s.group, Line: t.Pos.Line})
-	b.connect([]loose{{condition, "yes", caseOf}}, own(t))
+	b.connect([]openEdge{{condition, "yes", caseOf}}, own(t))
 	// The "then" of a skipped task does not apply: the flow continues with the next task.
-	return append(b.body(t, s), way{loose{condition, "no", caseOf}, dsl.Continue})
+	return append(b.body(t, s), exit{openEdge{condition, "no", caseOf}, dsl.Continue})
 }
 
-func (b *builder) body(t *dsl.Task, s scope) []way {
+func (b *builder) body(t *dsl.Task, s scope) []exit {
 	switch t.Kind {
 	case dsl.Do:
 		return b.do(t, s)
@@ -113,12 +113,12 @@ func (b *builder) body(t *dsl.Task, s scope) []way {
 		return b.cases(t, s)
 	case dsl.Raise:
 		b.step(t, s.group)
-		b.connect([]loose{{t.Ref, "", onError}}, s.handler)
+		b.connect([]openEdge{{t.Ref, "", onError}}, s.handler)
 		return nil
 	default:
 	}
 	b.step(t, s.group)
-	return []way{{loose{t.Ref, "", next}, t.Then}}
+	return []exit{{openEdge{t.Ref, "", next}, t.Then}}
 }
 
 // step adds the node of a task.
@@ -129,27 +129,27 @@ func (b *builder) step(t *dsl.Task, group string) {
 	})
 }
 
-func (b *builder) do(t *dsl.Task, s scope) []way {
+func (b *builder) do(t *dsl.Task, s scope) []exit {
 	if len(t.Do) == 0 {
 		b.step(t, s.group)
-		return []way{{loose{t.Ref, "", next}, t.Then}}
+		return []exit{{openEdge{t.Ref, "", next}, t.Then}}
 	}
 	b.group(t.Ref, t.Name, string(t.Kind), s.group)
 	return leave(b.list(t.Do, scope{t.Ref, s.handler}), t.Then)
 }
 
 // loop adds a task that repeats others.
-func (b *builder) loop(t *dsl.Task, tasks dsl.TaskList, each string, s scope) []way {
+func (b *builder) loop(t *dsl.Task, tasks dsl.TaskList, each string, s scope) []exit {
 	b.group(t.Ref, t.Name, string(t.Kind), s.group)
 	b.step(t, t.Ref)
 	if len(tasks) > 0 {
-		b.connect([]loose{{t.Ref, each, next}}, entry(tasks[0]))
+		b.connect([]openEdge{{t.Ref, each, next}}, entry(tasks[0]))
 		b.connect(b.list(tasks, scope{t.Ref, s.handler}), t.Ref)
 	}
-	return []way{{loose{t.Ref, "done", next}, t.Then}}
+	return []exit{{openEdge{t.Ref, "done", next}, t.Then}}
 }
 
-func (b *builder) fork(t *dsl.Task, s scope) []way {
+func (b *builder) fork(t *dsl.Task, s scope) []exit {
 	b.group(t.Ref, t.Name, string(t.Kind), s.group)
 	b.step(t, t.Ref)
 	join := Node{ID: t.Ref + "#join", Kind: kindJoin, Detail: "all done", Group: t.Ref}
@@ -157,63 +157,63 @@ func (b *builder) fork(t *dsl.Task, s scope) []way {
 		join.Detail = "first wins"
 	}
 	for _, branch := range t.Fork.Branches {
-		b.connect([]loose{{t.Ref, "", next}}, entry(branch))
+		b.connect([]openEdge{{t.Ref, "", next}}, entry(branch))
 		b.connect(b.list(dsl.TaskList{branch}, scope{t.Ref, s.handler}), join.ID)
 	}
 	b.node(join)
-	return []way{{loose{join.ID, "", next}, t.Then}}
+	return []exit{{openEdge{join.ID, "", next}, t.Then}}
 }
 
 // try adds the tasks of a try, its catch and the tasks of the catch.
-func (b *builder) try(t *dsl.Task, s scope) []way {
+func (b *builder) try(t *dsl.Task, s scope) []exit {
 	b.group(t.Ref, t.Name, string(t.Kind), s.group)
 	b.step(t, t.Ref)
 	handler := t.Ref + "#catch"
-	var out []way
+	var out []exit
 	if len(t.Try.Try) > 0 {
-		b.connect([]loose{{t.Ref, "", next}}, entry(t.Try.Try[0]))
+		b.connect([]openEdge{{t.Ref, "", next}}, entry(t.Try.Try[0]))
 		out = leave(b.list(t.Try.Try, scope{t.Ref, handler}), t.Then)
 	}
-	b.connect([]loose{{t.Ref, "on error", onError}}, handler)
+	b.connect([]openEdge{{t.Ref, "on error", onError}}, handler)
 	b.node(Node{ID: handler, Kind: kindCatch, Detail: catchDetail(t.Try.Catch), Group: t.Ref})
 	if t.Try.Catch.Retry != nil {
-		b.connect([]loose{{handler, retryDetail(t.Try.Catch.Retry), retried}}, t.Ref)
+		b.connect([]openEdge{{handler, retryDetail(t.Try.Catch.Retry), retried}}, t.Ref)
 	}
 	then := t.Then
 	if t.Try.Catch.Then != "" {
 		then = t.Try.Catch.Then
 	}
 	if len(t.Try.Catch.Do) == 0 {
-		return append(out, way{loose{handler, "", next}, then})
+		return append(out, exit{openEdge{handler, "", next}, then})
 	}
 	handling := t.Ref + "/catch"
 	b.group(handling, "catch", kindCatch, t.Ref)
-	b.connect([]loose{{handler, "", next}}, entry(t.Try.Catch.Do[0]))
+	b.connect([]openEdge{{handler, "", next}}, entry(t.Try.Catch.Do[0]))
 	return append(out, leave(b.list(t.Try.Catch.Do, scope{handling, s.handler}), then)...)
 }
 
 // cases adds a switch. If no case matches, the "then" of the task applies.
-func (b *builder) cases(t *dsl.Task, s scope) []way {
+func (b *builder) cases(t *dsl.Task, s scope) []exit {
 	b.step(t, s.group)
-	var out []way
+	var out []exit
 	otherwise := true
 	for _, c := range t.Switch {
 		if c.When == nil {
 			otherwise = false
 		}
-		out = append(out, way{loose{t.Ref, caseLabel(c), caseOf}, c.Then})
+		out = append(out, exit{openEdge{t.Ref, caseLabel(c), caseOf}, c.Then})
 	}
 	if otherwise {
-		out = append(out, way{loose{t.Ref, "otherwise", caseOf}, t.Then})
+		out = append(out, exit{openEdge{t.Ref, "otherwise", caseOf}, t.Then})
 	}
 	return out
 }
 
 // leave gives the edges that leave a container its directive.
-func leave(ends []loose, then string) []way {
-	out := make([]way, len(ends))
+func leave(ends []openEdge, then string) []exit {
+	out := make([]exit, len(ends))
 	for i, l := range ends {
-		out[i] = way{l, then}
+		out[i] = exit{l, then}
 	}
 	return out
 }

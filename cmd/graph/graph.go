@@ -81,7 +81,7 @@ func Of(def *dsl.Definition) *Graph {
 	}}
 	name := def.Document.Name + " " + def.Document.Version
 	b.node(Node{ID: startID, Kind: kindStart, Name: name, Detail: documentDetail(def)})
-	open := []loose{{from: startID, kind: next}}
+	open := []openEdge{{from: startID, kind: next}}
 	if len(def.Do) > 0 {
 		b.connect(open, entry(def.Do[0]))
 		open = b.list(def.Do, scope{handler: faultedID})

@@ -58,11 +58,11 @@ func (pb *Playback) Execution(_ context.Context, id string) (tui.Execution, erro
 	return out, nil
 }
 
-// Standings returns the open tasks of executions.
-func (pb *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, error) {
+// Activities returns the open tasks of executions.
+func (pb *Playback) Activities(_ context.Context, ids []string) ([]tui.Activity, error) {
 	pb.lock()
 	defer pb.mu.Unlock()
-	out := make([]tui.Standing, len(ids))
+	out := make([]tui.Activity, len(ids))
 	for i, id := range ids {
 		r, version, err := pb.find(id)
 		if err != nil || version == 0 {
@@ -78,7 +78,7 @@ func (pb *Playback) Standings(_ context.Context, ids []string) ([]tui.Standing, 
 	return out, nil
 }
 
-// latestEvents is how many recent events Standings considers for each execution.
+// latestEvents is how many recent events Activities considers for each execution.
 const latestEvents = 24
 
 // failure returns the error that ended an execution by a version, "" if there is none.

@@ -16,7 +16,7 @@ import (
 // A playback implements the interfaces of the screen.
 var (
 	_ tui.Source     = (*playback.Playback)(nil)
-	_ tui.Timekeeper = (*playback.Playback)(nil)
+	_ tui.TimeMover = (*playback.Playback)(nil)
 )
 
 // The data of events is available once they have happened.

@@ -73,8 +73,8 @@ func shorter(path string) string {
 	return strings.Join(segments[:len(segments)-1], ".")
 }
 
-// turn returns the iteration of a run within its parent, "" if there is only one.
-func (r *run) turn() string {
+// iterationLabel returns the iteration of a run within its parent, "" if there is only one.
+func (r *run) iterationLabel() string {
 	rest := behind(r.parent.task.Iteration, r.task.Iteration)
 	for strings.HasPrefix(rest, "r0.") { // enclosing lists that were not repeated
 		rest = rest[len("r0."):]

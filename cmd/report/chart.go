@@ -28,7 +28,7 @@ type (
 		Kind              string
 		State             state
 		Label, Detail     string
-		Turn              string // after the label, shown even if the label is truncated
+		Iteration              string // after the label, shown even if the label is truncated
 		Ref               string // document and task; relates parts of the page
 		Says              string // for screen readers
 		Folds, Folded     bool
@@ -54,8 +54,8 @@ type (
 	flagView struct{ X, Text, Number string }
 )
 
-// charted is a chart under construction.
-type charted struct {
+// chartBuilder is a chart under construction.
+type chartBuilder struct {
 	*Recording
 
 	scale *axis.Scale
@@ -67,7 +67,7 @@ const tickSpace = 8.5
 
 // chart builds the chart.
 func (r *Recording) chart(rows []*row, left int) chartView {
-	c := &charted{Recording: r, rows: rows}
+	c := &chartBuilder{Recording: r, rows: rows}
 	c.scale = axis.New(c.stamps(), axis.Options{Wide: c.instant(), TickWidth: tickSpace})
 	out := chartView{Left: left, LeftText: history.Count(left, "run")}
 	if left == 1 {
@@ -113,10 +113,10 @@ func (r *Recording) faultText(i int) string {
 }
 
 // x returns the position of a moment on the axis.
-func (c *charted) x(at stamp) float64 { return c.scale.X(axis.Stamp{At: at.at, Seq: at.seq}) }
+func (c *chartBuilder) x(at stamp) float64 { return c.scale.X(axis.Stamp{At: at.at, Seq: at.seq}) }
 
 // stamps returns the moments of everything in the rows.
-func (c *charted) stamps() []axis.Stamp {
+func (c *chartBuilder) stamps() []axis.Stamp {
 	var out []axis.Stamp
 	add := func(s stamp) {
 		if !s.at.IsZero() {
@@ -167,7 +167,7 @@ func (r *row) all() []*run {
 }
 
 // instant reports whether at least 30 % of the tasks take no time, as in a simulation.
-func (c *charted) instant() bool {
+func (c *chartBuilder) instant() bool {
 	none, all := 0, 0
 	for _, row := range c.rows {
 		if x := row.run; x != nil && len(x.children) == 0 && !x.ended.at.IsZero() {
@@ -181,7 +181,7 @@ func (c *charted) instant() bool {
 }
 
 // row builds a row.
-func (c *charted) row(x *row) rowView {
+func (c *chartBuilder) row(x *row) rowView {
 	label, turn := x.label, ""
 	if x.run != nil && strings.HasSuffix(label, x.run.index()) {
 		turn = x.run.index()
@@ -189,7 +189,7 @@ func (c *charted) row(x *row) rowView {
 	}
 	v := rowView{
 		ID: x.id, Parent: x.parent, Level: x.depth + 1, Kind: "group", State: stateDone,
-		Label: short(label, 60), Turn: turn, Detail: short(x.detail, 90), // what fits
+		Label: short(label, 60), Iteration: turn, Detail: short(x.detail, 90), // what fits
 		Folds: len(x.inside) > 0, Folded: x.folded, Hidden: x.hidden, Left: x.left,
 	}
 	if x.run == nil {
@@ -225,7 +225,7 @@ func (r *run) link() string {
 }
 
 // group builds a row that represents several runs.
-func (c *charted) group(v *rowView, x *row) {
+func (c *chartBuilder) group(v *rowView, x *row) {
 	first, last := x.runs[0], x.runs[len(x.runs)-1]
 	end := last.ended
 	for _, one := range x.runs {
@@ -251,7 +251,7 @@ func (c *charted) group(v *rowView, x *row) {
 }
 
 // bar builds a bar between two moments.
-func (c *charted) bar(class string, from, to stamp, title string) barView {
+func (c *chartBuilder) bar(class string, from, to stamp, title string) barView {
 	if to.at.IsZero() {
 		to = stamp{c.last, c.seq}
 	}
@@ -260,7 +260,7 @@ func (c *charted) bar(class string, from, to stamp, title string) barView {
 }
 
 // bars returns the bars and marks of a run.
-func (c *charted) bars(x *run) []barView {
+func (c *chartBuilder) bars(x *run) []barView {
 	if x.status == stateSkipped {
 		return []barView{c.bar("skipped", x.began, x.began, "skipped")}
 	}
@@ -288,7 +288,7 @@ func (c *charted) bars(x *run) []barView {
 
 // timer returns the bar of a wait or of a pause before a retry. Timeouts that fire are
 // marks.
-func (c *charted) timer(x *run, t *timer) []barView {
+func (c *chartBuilder) timer(x *run, t *timer) []barView {
 	if t.kind == event.TimeoutTimer {
 		return nil
 	}
@@ -309,7 +309,7 @@ func (c *charted) timer(x *run, t *timer) []barView {
 }
 
 // call returns the bar of a request, with its status.
-func (c *charted) call(x *run, call *call, last bool) barView {
+func (c *chartBuilder) call(x *run, call *call, last bool) barView {
 	class := "call"
 	if call.failed() {
 		class += " bad"
@@ -323,7 +323,7 @@ func (c *charted) call(x *run, call *call, last bool) barView {
 }
 
 // beside places the text of a bar behind it or, if there is no space, inside or before it.
-func (c *charted) beside(b *barView, from, to stamp) {
+func (c *chartBuilder) beside(b *barView, from, to stamp) {
 	if to.at.IsZero() {
 		to = stamp{c.last, c.seq}
 	}
@@ -340,7 +340,7 @@ func (c *charted) beside(b *barView, from, to stamp) {
 }
 
 // says describes a run for screen readers.
-func (c *charted) says(x *run) string {
+func (c *chartBuilder) says(x *run) string {
 	parts := []string{clean(x.title())}
 	if x.detail != "" {
 		parts = append(parts, short(x.detail, 90)) // what a row shows
@@ -356,7 +356,7 @@ func (c *charted) says(x *run) string {
 }
 
 // when formats the time from a moment to another one.
-func (c *charted) when(from, to stamp) string {
+func (c *chartBuilder) when(from, to stamp) string {
 	text := "+" + history.Duration(from.at.Sub(c.head.Start))
 	if to.at.IsZero() || to.at.Equal(from.at) {
 		return text

@@ -50,7 +50,7 @@ func (r *Recording) list(p *pool) eventsView {
 	return out
 }
 
-func (r *Recording) event(h *happening, p *pool) eventView {
+func (r *Recording) event(h *eventEntry, p *pool) eventView {
 	v := eventView{
 		Number: h.n, After: r.after(h.at), At: stampText(h.at), Kind: strings.TrimPrefix(string(h.typ), event.Prefix),
 		Class: eventClass(h), Text: h.text, Data: p.add(h.data), Differs: r.Difference != nil && r.Difference.Event == h.n,
@@ -62,7 +62,7 @@ func (r *Recording) event(h *happening, p *pool) eventView {
 }
 
 // eventClass returns the CSS class of an event.
-func eventClass(h *happening) string {
+func eventClass(h *eventEntry) string {
 	switch h.typ {
 	case event.TaskCompleted, event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		if h.run != nil {

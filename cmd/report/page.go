@@ -189,7 +189,7 @@ func (r *Recording) facts() []Fact {
 }
 
 // ended describes how the run ended.
-func (r *Recording) ended() (string, Mood) {
+func (r *Recording) ended() (string, Rating) {
 	if r.result == nil {
 		return "not ended", Careful
 	}
@@ -210,6 +210,6 @@ func (r *Recording) ended() (string, Mood) {
 // Ended returns the verdict on how the run ended.
 func (r *Recording) Ended() Verdict {
 	r.finish()
-	text, mood := r.ended()
-	return Verdict{text, mood}
+	text, rating := r.ended()
+	return Verdict{text, rating}
 }

@@ -162,7 +162,7 @@ func (p *path) leave(x *run) {
 func (p *path) loop(x *run) {
 	turns := map[string]bool{}
 	for _, child := range x.children {
-		turns[child.turn()] = true
+		turns[child.iterationLabel()] = true
 	}
 	each := func(e graph.Edge) bool { return strings.HasPrefix(e.Label, "each") }
 	p.every(x.task.Ref, each, len(turns))
@@ -207,15 +207,15 @@ func (p *path) choose(x *run) {
 	for i, c := range task.Switch {
 		then := c.Then
 		if then == x.then && i < len(ways) {
-			p.edges[p.wayOf(x.task.Ref, c)]++
+			p.edges[p.edgeOf(x.task.Ref, c)]++
 			return
 		}
 	}
 	p.every(x.task.Ref, func(e graph.Edge) bool { return e.Label == "otherwise" }, 1)
 }
 
-// wayOf returns the edge of a case.
-func (p *path) wayOf(ref string, c dsl.SwitchCase) int {
+// edgeOf returns the edge of a case.
+func (p *path) edgeOf(ref string, c dsl.SwitchCase) int {
 	for _, i := range p.out[ref] {
 		if label := p.graph.Edges[i].Label; label == c.Name+" (default)" || strings.HasPrefix(label, c.Name+": ") {
 			return i

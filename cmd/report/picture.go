@@ -14,7 +14,7 @@ type (
 		Least         int // minimum readable width
 		Frames        []frameView
 		Nodes         []nodeView
-		Ways          []wayView
+		Edges          []edgeView
 		Says          string
 	}
 	frameView struct {
@@ -43,7 +43,7 @@ type (
 		Class  string
 		Anchor string
 	}
-	wayView struct {
+	edgeView struct {
 		Path, Kind string
 		Taken      bool
 		Label      string
@@ -70,8 +70,8 @@ func (p *path) picture(d *document) pictureView {
 			reached++
 		}
 	}
-	for _, w := range l.ways() {
-		out.Ways = append(out.Ways, p.way(w))
+	for _, w := range l.drawnEdges() {
+		out.Edges = append(out.Edges, p.edge(w))
 	}
 	out.Says = fmt.Sprintf("The graph of %s: %s of %s reached.", d.def.Document.Name, history.Number(reached), history.Count(len(out.Nodes), "node"))
 	return out
@@ -132,10 +132,10 @@ func (p *path) node(b *box, d *document) nodeView {
 	return v
 }
 
-func (p *path) way(w way) wayView {
+func (p *path) edge(w drawnEdge) edgeView {
 	e := p.graph.Edges[w.edge]
 	n := p.edges[w.edge]
-	v := wayView{Path: w.svg(), Kind: e.Kind, Taken: n > 0, Label: cut(w.label), X: w.at[0], Y: w.at[1], Anchor: "start"}
+	v := edgeView{Path: w.svg(), Kind: e.Kind, Taken: n > 0, Label: cut(w.label), X: w.at[0], Y: w.at[1], Anchor: "start"}
 	if w.before {
 		v.Anchor = "end"
 	}

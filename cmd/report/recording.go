@@ -29,12 +29,12 @@ type Recording struct {
 	seq     int // number of lines so far, which orders events
 	last    time.Time
 	size    int // bytes of data kept
-	events  []*happening
+	events  []*eventEntry
 	runs    []*run          // in the order of their start, including executions
 	byKey   map[string]*run // by execution and task id
 	roots   []*run
-	walks   map[string]*walk
-	given   map[string]given // inputs of runs that have not begun
+	replays   map[string]*historyReplay
+	given   map[string]taskInput // inputs of runs that have not begun
 	faults  []*fault
 	tasks   int
 	result  *ending
@@ -43,7 +43,7 @@ type Recording struct {
 
 // NewRecording returns an empty recording with a name.
 func NewRecording(name string) *Recording {
-	return &Recording{Name: name, byKey: map[string]*run{}, walks: map[string]*walk{}, given: map[string]given{}}
+	return &Recording{Name: name, byKey: map[string]*run{}, replays: map[string]*historyReplay{}, given: map[string]taskInput{}}
 }
 
 // The parts of the lines of a recording that a page needs.

@@ -22,18 +22,18 @@ type Report struct {
 // Verdict summarizes the result in a few words.
 type Verdict struct {
 	Text string
-	Mood Mood
+	Rating Rating
 }
 
-// Mood rates a verdict.
-type Mood string
+// Rating rates a verdict.
+type Rating string
 
-// The moods, which are also CSS classes.
+// The ratings, which are also CSS classes.
 const (
-	Good    Mood = "good"
-	Bad     Mood = "bad"
-	Careful Mood = "careful"
-	Neutral Mood = "neutral"
+	Good    Rating = "good"
+	Bad     Rating = "bad"
+	Careful Rating = "careful"
+	Neutral Rating = "neutral"
 )
 
 // Fact is a name and a value.
@@ -64,7 +64,7 @@ type Difference struct {
 // Finding is a finding of a search.
 type Finding struct {
 	Heading string
-	Mood    Mood
+	Rating    Rating
 	Rule    string
 	Detail  string
 	Counts  string // in how many runs it occurred

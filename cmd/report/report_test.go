@@ -185,7 +185,7 @@ func structure(page string) string {
 	var out strings.Builder
 	for _, part := range []string{
 		`<div class="row [^>]*>`, `<rect class="[^"]*" x="[^"]*" width="[^"]*">`, `<span class="(?:tick|pause)[^>]*>[^<]*`, `<g class="node [^>]*>`,
-		`<path class="way [^>]*>`, `<span class="l [^>]*>`, `<tr class="[^>]*>`,
+		`<path class="edge [^>]*>`, `<span class="l [^>]*>`, `<tr class="[^>]*>`,
 	} {
 		for _, found := range regexp.MustCompile(part).FindAllString(page, -1) {
 			fmt.Fprintln(&out, found)

@@ -8,10 +8,10 @@ import (
 	"flunq.io/flunq/cmd/graph"
 )
 
-// way is an edge of the picture.
-type way struct {
+// drawnEdge is an edge of the picture.
+type drawnEdge struct {
 	edge   int
-	kind   wayKind
+	kind   edgeKind
 	lane   int
 	column int  // the column to the left of its lane; -1: all
 	frame  *box // the frame that contains the lane
@@ -21,11 +21,11 @@ type way struct {
 	before bool   // the label ends at the position
 }
 
-// wayKind is the course of an edge.
-type wayKind int
+// edgeKind is the course of an edge.
+type edgeKind int
 
 const (
-	straight wayKind = iota // down to the next node
+	straight edgeKind = iota // down to the next node
 	aside                   // along a lane on the right
 	back                    // back along the lane on the left, to the head of a frame
 	handled                 // from a task of a try to its handler
@@ -87,7 +87,7 @@ func takeLane(taken map[channel][][]extent, frame channel, use extent) int {
 }
 
 // kindOf returns the frame and the course of an edge.
-func (l *layout) kindOf(e graph.Edge) (*box, wayKind) {
+func (l *layout) kindOf(e graph.Edge) (*box, edgeKind) {
 	from, to := l.boxes[e.From], l.boxes[e.To]
 	if to.edge() && to.around.head == to && slices.Contains(from.path(), to.around) {
 		if e.Kind == "retry" {
@@ -145,12 +145,12 @@ func (l *layout) partOf(frame *box, id string) *box {
 	return b
 }
 
-// ways returns the edges with their points.
-func (l *layout) ways() []way {
+// drawnEdges returns the edges with their points.
+func (l *layout) drawnEdges() []drawnEdge {
 	taken := map[channel][][]extent{}
-	out := make([]way, 0, len(l.graph.Edges))
+	out := make([]drawnEdge, 0, len(l.graph.Edges))
 	for i, e := range l.graph.Edges {
-		w := way{edge: i, label: e.Label}
+		w := drawnEdge{edge: i, label: e.Label}
 		w.frame, w.kind = l.kindOf(e)
 		if w.kind == aside {
 			where, use := l.channel(w.frame, e)
@@ -163,7 +163,7 @@ func (l *layout) ways() []way {
 }
 
 // draw computes the points of an edge.
-func (l *layout) draw(w *way, e graph.Edge) {
+func (l *layout) draw(w *drawnEdge, e graph.Edge) {
 	from, to := l.boxes[e.From], l.boxes[e.To]
 	switch w.kind {
 	case straight:
@@ -197,7 +197,7 @@ func (l *layout) exit(from *box) int {
 }
 
 // drawDown draws an edge downwards, with a bend if necessary.
-func (l *layout) drawDown(w *way, from, to *box) {
+func (l *layout) drawDown(w *drawnEdge, from, to *box) {
 	x, y, end := from.middle(), from.bottom(), to.middle()
 	switch {
 	case from.edge() && from.around == w.frame: // from a head into its frame
@@ -227,7 +227,7 @@ func (l *layout) drawDown(w *way, from, to *box) {
 }
 
 // drawAside draws an edge along a lane on the right.
-func (l *layout) drawAside(w *way, from, to *box) {
+func (l *layout) drawAside(w *drawnEdge, from, to *box) {
 	x, y := from.x+from.w, from.y+from.h/2
 	if from.edge() && from.around.head == from {
 		x = from.around.x + from.around.w
@@ -249,7 +249,7 @@ func (l *layout) drawAside(w *way, from, to *box) {
 }
 
 // svg returns the line through the points, with rounded corners.
-func (w *way) svg() string {
+func (w *drawnEdge) svg() string {
 	const corner = 7
 	var out strings.Builder
 	fmt.Fprintf(&out, "M%d %d", w.points[0][0], w.points[0][1])
@@ -265,7 +265,7 @@ func (w *way) svg() string {
 }
 
 // middle returns a position beside the longest segment of an edge.
-func (w *way) middle() (x, y int) {
+func (w *drawnEdge) middle() (x, y int) {
 	long := -1
 	for i := 1; i < len(w.points); i++ {
 		a, b := w.points[i-1], w.points[i]

@@ -36,7 +36,7 @@ type row struct {
 
 // chartRows returns the rows of all runs in order, and the number of omitted runs.
 func (r *Recording) chartRows() (rows []*row, left int) {
-	c := &charting{space: mostRows}
+	c := &rowBuilder{space: mostRows}
 	for _, x := range r.roots {
 		c.add(c.rowOf(x), 0)
 	}
@@ -44,14 +44,14 @@ func (r *Recording) chartRows() (rows []*row, left int) {
 	return c.rows, c.left
 }
 
-type charting struct {
+type rowBuilder struct {
 	rows  []*row
 	space int
 	left  int
 }
 
 // rowOf returns the row of a run and of the runs inside it.
-func (c *charting) rowOf(x *run) *row {
+func (c *rowBuilder) rowOf(x *run) *row {
 	out := &row{run: x, label: x.title(), detail: x.detail}
 	out.inside = c.grouped(x, c.chosen(x.children))
 	return out
@@ -70,7 +70,7 @@ func (r *run) index() string {
 	if r.parent == nil || r.task.Ref == "" {
 		return ""
 	}
-	if turn := r.turn(); turn != "" {
+	if turn := r.iterationLabel(); turn != "" {
 		return "[" + turn + "]"
 	}
 	return ""
@@ -83,7 +83,7 @@ type piece struct {
 }
 
 // chosen returns the runs to show, and pieces for the omitted ones.
-func (c *charting) chosen(children []*run) []piece {
+func (c *rowBuilder) chosen(children []*run) []piece {
 	out := make([]piece, 0, min(len(children), mostInside))
 	wrong := 0
 	for i, x := range children {
@@ -114,7 +114,7 @@ func (r *run) wrong() bool {
 }
 
 // grouped returns the rows of pieces. The runs of one iteration or attempt share a row.
-func (c *charting) grouped(x *run, pieces []piece) []*row {
+func (c *rowBuilder) grouped(x *run, pieces []piece) []*row {
 	several := x.several()
 	var out []*row
 	var group *row
@@ -170,7 +170,7 @@ func (r *run) group() string {
 	}
 	switch r.parent.kind {
 	case "for", "listen":
-		return "[" + firstOf(r.turn()) + "]"
+		return "[" + firstOf(r.iterationLabel()) + "]"
 	case "try":
 		if caught(r.parent.task.Ref, r.task.Ref) {
 			return "catch"
@@ -220,7 +220,7 @@ func (s state) word() string {
 }
 
 // add adds a row and the rows inside it to the chart.
-func (c *charting) add(x *row, parent int) {
+func (c *rowBuilder) add(x *row, parent int) {
 	x.id, x.parent = len(c.rows)+1, parent
 	if parent > 0 {
 		x.depth = c.rows[parent-1].depth + 1
@@ -235,7 +235,7 @@ func (c *charting) add(x *row, parent int) {
 }
 
 // fold hides inner rows of a long chart, the deepest first and failed ones last.
-func (c *charting) fold() {
+func (c *rowBuilder) fold() {
 	visible, deepest := len(c.rows), 0
 	for _, x := range c.rows {
 		deepest = max(deepest, x.depth)
@@ -254,7 +254,7 @@ func (c *charting) fold() {
 }
 
 // foldAt folds the rows at a depth that may be folded. It returns how many rows this hides.
-func (c *charting) foldAt(depth int, may func(*row) bool) int {
+func (c *rowBuilder) foldAt(depth int, may func(*row) bool) int {
 	hidden := 0
 	for _, x := range c.rows {
 		if x.depth == depth && !x.folded && len(x.inside) > 0 && may(x) {

@@ -75,8 +75,8 @@ type mark struct {
 	text string
 }
 
-// happening is an event of a history in the list of events.
-type happening struct {
+// eventEntry is an event of a history in the list of events.
+type eventEntry struct {
 	stamp
 
 	n    int // from 1
@@ -95,7 +95,7 @@ func (r *Recording) takeEvent(recorded event.Recorded) error {
 	}
 	r.see(e.Time)
 	r.history++
-	h := &happening{stamp: stamp{e.Time, r.seq}, n: r.history, typ: e.Type, task: e.Task, data: r.datum(e.Data)}
+	h := &eventEntry{stamp: stamp{e.Time, r.seq}, n: r.history, typ: e.Type, task: e.Task, data: r.datum(e.Data)}
 	r.note(h, e)
 	r.follow(e)
 	if h.run == nil {
@@ -109,7 +109,7 @@ func (r *Recording) takeEvent(recorded event.Recorded) error {
 func key(execution, task string) string { return execution + " " + task }
 
 // note updates the runs by an event.
-func (r *Recording) note(h *happening, e event.Event) {
+func (r *Recording) note(h *eventEntry, e event.Event) {
 	at := h.stamp
 	switch e.Type {
 	case event.ExecutionStarted:

@@ -46,18 +46,18 @@ func (s *searcher) pageVerdict(found []*searched) report.Verdict {
 	failures, runs := 0, 0
 	for _, got := range found {
 		if text, _ := s.verdict(got); got.Stopped != "" || len(found) == 1 {
-			return report.Verdict{Text: text, Mood: s.mood(got)}
+			return report.Verdict{Text: text, Rating: s.mood(got)}
 		}
 		failures += s.failures(got)
 		runs += runsOf(got.Report)
 	}
 	if failures > 0 {
-		return report.Verdict{Text: history.Count(failures, "failure") + " in " + history.Count(runs, "run"), Mood: report.Bad}
+		return report.Verdict{Text: history.Count(failures, "failure") + " in " + history.Count(runs, "run"), Rating: report.Bad}
 	}
-	return report.Verdict{Text: "no failures in " + history.Count(runs, "run"), Mood: report.Good}
+	return report.Verdict{Text: "no failures in " + history.Count(runs, "run"), Rating: report.Good}
 }
 
-func (s *searcher) mood(got *searched) report.Mood {
+func (s *searcher) mood(got *searched) report.Rating {
 	switch {
 	case s.failures(got) > 0:
 		return report.Bad
@@ -111,11 +111,11 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *searched, f *search.Finding, index int) {
 	text, _ := heading(f)
 	out := &report.Finding{
-		Heading: text, Mood: report.Careful, Rule: cli.Printable(got.redact(f.Rule)), Counts: s.countsOf(got, f),
+		Heading: text, Rating: report.Careful, Rule: cli.Printable(got.redact(f.Rule)), Counts: s.countsOf(got, f),
 		Meaning: s.meaning(got, f), Repeat: got.redact(s.repeat(got, f)),
 	}
 	if s.counts(f) {
-		out.Mood = report.Bad
+		out.Rating = report.Bad
 	}
 	if f.Detail != "" && f.Orders == nil {
 		out.Detail = cli.Printable(got.redact(f.Detail + more(f)))

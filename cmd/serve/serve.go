@@ -146,7 +146,7 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*cli.Remote, erro
 		if ctx.Err() != nil {
 			return nil, nil //nolint:nilerr // the process was stopped
 		}
-		if !store.Away(err) {
+		if !store.Unavailable(err) {
 			return nil, err
 		}
 		if n%rounds == 0 {

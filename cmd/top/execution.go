@@ -143,11 +143,11 @@ func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, ou
 	return nil
 }
 
-// latestEvents is how many recent events Standings reads for each execution.
+// latestEvents is how many recent events Activities reads for each execution.
 const latestEvents = 24
 
-// Standings returns the open tasks of executions, according to the ends of their histories.
-func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, error) {
+// Activities returns the open tasks of executions, according to the ends of their histories.
+func (l *Live) Activities(ctx context.Context, ids []string) ([]tui.Activity, error) {
 	problems, err := inspect.New(l.store).Problems(ctx, l.opts.Tenant, ids...)
 	if err != nil {
 		return nil, lost(ctx, err)
@@ -164,9 +164,9 @@ func (l *Live) Standings(ctx context.Context, ids []string) ([]tui.Standing, err
 	if err != nil {
 		return nil, lost(ctx, err)
 	}
-	out := make([]tui.Standing, len(ids))
+	out := make([]tui.Activity, len(ids))
 	for i, id := range ids {
-		out[i] = tui.Standing{Open: describe.Open(latest[i]), Note: problems[i]}
+		out[i] = tui.Activity{Open: describe.Open(latest[i]), Note: problems[i]}
 		if stuck := outlooks[id].Stuck; len(stuck) > 0 {
 			out[i].Note = "stuck: " + strings.Join(stuck, "; ")
 		}

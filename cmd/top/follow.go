@@ -57,7 +57,7 @@ func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (ope
 
 // read reads an execution from its start.
 func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
-	state, err := examine.State(ctx, l.store, l.lib, x)
+	state, err := examine.State(ctx, l.store, l.definitions, x)
 	if err == nil {
 		return &followed{version: state.Version, state: state}, nil
 	}
@@ -72,7 +72,7 @@ func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
 func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) error {
 	take := func(events []event.Event) error { return f.trail.Take(events) }
 	if f.state != nil {
-		env, err := l.lib.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+		env, err := l.definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func Defaults() Options {
 type Live struct {
 	opts  Options
 	store *store.Store
-	lib   *definitions.Cache
+	definitions   *definitions.Cache
 
 	noIdle bool // this Redis does not report when consumers were last active
 	sample sampler
@@ -65,10 +65,10 @@ func New(ctx context.Context, rdb wire.Redis, opts Options) (tui.Source, error) 
 		return nil, lost(ctx, err)
 	}
 	l := &Live{
-		opts: opts, store: st, lib: definitions.New(st, decide.Options{Version: opts.Version}),
+		opts: opts, store: st, definitions: definitions.New(st, decide.Options{Version: opts.Version}),
 		noIdle: server.Version == "",
 	}
-	l.looks = &examine.Examiner{Store: l.store, Definitions: l.lib}
+	l.looks = &examine.Examiner{Store: l.store, Definitions: l.definitions}
 	var now dev.Clock
 	switch err := actions.AskClock(ctx, rdb, &now, "SHOW"); {
 	case errors.Is(err, actions.ErrClock):

@@ -354,7 +354,7 @@ do:
 		!strings.HasPrefix(x.Children[0].Task, "/do/1/own") {
 		t.Errorf("%+v", x)
 	}
-	stands := must(w.source.Standings(t.Context(), []string{"child-of", "all"}))(t)
+	stands := must(w.source.Activities(t.Context(), []string{"child-of", "all"}))(t)
 	if len(stands) != 2 || len(stands[0].Open) != 0 || len(stands[1].Open) != 1 || stands[1].Open[0].State != tui.Running ||
 		!strings.HasPrefix(stands[1].Open[0].Task, "/do/4/both/fork/branches/1/right") && !strings.HasPrefix(stands[1].Open[0].Task, "/use/functions/knock") {
 		t.Errorf("standings: %+v", stands)

@@ -102,7 +102,7 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	}
 	query := timers.Query{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Back: q.Back, Looks: deepLooks / 2}
 	if !q.Filter.Empty() {
-		query.RulesOut = func(text string) bool { return ruledOut(q.Filter, text) }
+		query.RulesOut = func(text string) bool { return cannotMatch(q.Filter, text) }
 		query.Match = func(p timers.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
 	}
 	found, err := timers.New(l.store).Page(ctx, query)
@@ -113,9 +113,9 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	return page, err
 }
 
-// ruledOut reports whether a timer with this text cannot match, which saves parsing it as
+// cannotMatch reports whether a timer with this text cannot match, which saves parsing it as
 // JSON.
-func ruledOut(f tui.Filter, text string) bool {
+func cannotMatch(f tui.Filter, text string) bool {
 	if strings.Contains(text, `\`) {
 		return false
 	}

@@ -23,7 +23,7 @@ func TestVirtualClock(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	w := environmentOn(t, rdb)
 	w.run()
-	keeper, ok := w.source.(tui.Timekeeper)
+	keeper, ok := w.source.(tui.TimeMover)
 	if !ok {
 		t.Fatalf("%T keeps no time", w.source)
 	}
@@ -60,7 +60,7 @@ func TestVirtualClock(t *testing.T) {
 			t.Errorf("%v was done", m)
 		}
 	}
-	if _, ok := newEnvironment(t).source.(tui.Timekeeper); ok {
+	if _, ok := newEnvironment(t).source.(tui.TimeMover); ok {
 		t.Error("an ordinary Redis has a clock that can be moved")
 	}
 }

@@ -10,11 +10,11 @@ import (
 
 // HandleBatches handles the buffered messages in the largest possible batches. It calls
 // handle with messages of the wanted types, in order; a poison candidate is a batch of its
-// own. Messages of other types go to Pass. If handle returns an error, so does
+// own. Messages of other types go to AcknowledgeLater. If handle returns an error, so does
 // HandleBatches, and its next call repeats the whole batch: handle may receive messages
 // again that it has already handled.
 func (c *Consumer) HandleBatches(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
-	c.Pass(c.buffer.TakeUnwanted(wanted)...)
+	c.AcknowledgeLater(c.buffer.TakeUnwanted(wanted)...)
 	for {
 		batch := c.buffer.Next()
 		if len(batch) == 0 {

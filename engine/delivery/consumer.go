@@ -119,8 +119,8 @@ func (c *Consumer) Held() []store.Message {
 	return slices.Concat(c.buffer.Held(), c.handled.buffered(c.reader()), c.omitted.buffered())
 }
 
-// Pass queues messages that need no handling, to be acknowledged with the next Fetch.
-func (c *Consumer) Pass(msgs ...store.Message) { c.handled.put(msgs) }
+// AcknowledgeLater queues messages that need no handling, to be acknowledged with the next Fetch.
+func (c *Consumer) AcknowledgeLater(msgs ...store.Message) { c.handled.put(msgs) }
 
 // Finish acknowledges at once the messages that the next Fetch would acknowledge. Call it
 // when there will be no more.

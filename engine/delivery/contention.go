@@ -21,8 +21,8 @@ const (
 	readFraction   = 4 // during contention, 1/4 of a batch is read at once
 )
 
-// Saw records the messages of a read.
-func (c *Contention) Saw(msgs []store.Message, now time.Time) {
+// Record records the messages of a read.
+func (c *Contention) Record(msgs []store.Message, now time.Time) {
 	for i := range msgs {
 		if m := &msgs[i]; m.Tenant != c.last {
 			if c.last != "" {

@@ -17,7 +17,7 @@ func TestBatchesShrinkUnderContention(t *testing.T) {
 		for _, tenant := range tenants {
 			msgs = append(msgs, store.Message{Tenant: tenant})
 		}
-		c.Saw(msgs, noon().Add(time.Duration(second)*time.Second))
+		c.Record(msgs, noon().Add(time.Duration(second)*time.Second))
 		return c.BatchSize(100)
 	}
 	if n := read(0, "a", "a"); n != 100 || c.Any() {

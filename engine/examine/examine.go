@@ -106,13 +106,13 @@ func (e *Examiner) read(ctx context.Context, tenant string, executions []store.E
 	if len(wanted) == 0 {
 		return out, nil
 	}
-	wholes, err := e.Store.Wholes(ctx, tenant, wanted, shortHistory)
+	wholes, err := e.Store.WithHistories(ctx, tenant, wanted, shortHistory)
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range wanted {
 		var one examined
-		if i := slices.IndexFunc(wholes, func(w store.Whole) bool { return w.ID == id }); i >= 0 {
+		if i := slices.IndexFunc(wholes, func(w store.WithHistory) bool { return w.ID == id }); i >= 0 {
 			one, err = e.fold(ctx, wholes[i])
 		} else {
 			one, err = e.rebuild(ctx, tenant, id)
@@ -132,7 +132,7 @@ func (e *Examiner) read(ctx context.Context, tenant string, executions []store.E
 }
 
 // fold rebuilds the state of an execution from its whole history.
-func (e *Examiner) fold(ctx context.Context, w store.Whole) (examined, error) {
+func (e *Examiner) fold(ctx context.Context, w store.WithHistory) (examined, error) {
 	env, err := e.Definitions.Hash(ctx, w.Tenant, w.Workflow, w.Definition)
 	if err != nil {
 		return examined{}, err

@@ -67,7 +67,7 @@ func NewInbox(st *store.Store, opts delivery.Options, perTenant int) (*Inbox, er
 	}
 	return &Inbox{
 		consumer: consumer, otherTenants: otherTenants, opts: opts, perTenant: perTenant, held: map[address]bool{}, callingFor: map[string]int{},
-		out: outbox{store: st, apart: opts.Block == 0},
+		out: outbox{store: st, unbatched: opts.Block == 0},
 	}, nil
 }
 
@@ -280,12 +280,12 @@ func (in *Inbox) read(ctx context.Context, what action) (requests int, wake time
 	} else {
 		in.reading, in.caughtUp = false, f.Events == 0 && len(what.skip) == 0
 	}
-	in.contention.Saw(f.Messages, f.Now)
+	in.contention.Record(f.Messages, f.Now)
 	before := in.calls.Size()
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case !Handles(m.Event.Type):
-			consumer.Pass(*m)
+			consumer.AcknowledgeLater(*m)
 			f.Wake = f.Now // come back at once to acknowledge it
 		case !in.held[addressOf(m)]:
 			in.put(&job{message: *m})

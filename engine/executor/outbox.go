@@ -15,15 +15,15 @@ import (
 // then sends the results of all that wait in one round trip.
 type outbox struct {
 	store *store.Store
-	apart bool // each executor sends its own, without waiting
+	unbatched bool // each executor sends its own, without waiting
 
 	mu      sync.Mutex
 	sending bool
-	waiting []*parcel
+	waiting []*submission
 }
 
-// parcel is what one executor has to send.
-type parcel struct {
+// submission is what one executor has to send.
+type submission struct {
 	jobs []*job
 	turn chan bool // false: it was sent; true: its owner sends for all that wait
 }
@@ -32,9 +32,9 @@ type parcel struct {
 // It returns the first such error.
 func (o *outbox) send(ctx context.Context, jobs []*job) error {
 	ctx = context.WithoutCancel(ctx) // the task was performed and must be reported even during shutdown
-	if o.apart {
+	if o.unbatched {
 		o.deliver(ctx, jobs)
-	} else if p := (&parcel{jobs: jobs, turn: make(chan bool, 1)}); o.lead(p) {
+	} else if p := (&submission{jobs: jobs, turn: make(chan bool, 1)}); o.submit(p) {
 		o.deliverAll(ctx, p)
 	}
 	for _, j := range jobs {
@@ -45,9 +45,9 @@ func (o *outbox) send(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// lead hands in a parcel and reports whether its owner is to send for all. If not, the
-// parcel was sent.
-func (o *outbox) lead(p *parcel) bool {
+// submit hands in a submission and reports whether its owner is to send for all. If not, the
+// submission was sent.
+func (o *outbox) submit(p *submission) bool {
 	o.mu.Lock()
 	o.waiting = append(o.waiting, p)
 	first := !o.sending
@@ -56,24 +56,24 @@ func (o *outbox) lead(p *parcel) bool {
 	return first || <-p.turn
 }
 
-// deliverAll sends all waiting parcels, including own, and then makes the next waiting
+// deliverAll sends all waiting submissions, including own, and then makes the next waiting
 // owner the sender.
-func (o *outbox) deliverAll(ctx context.Context, own *parcel) {
+func (o *outbox) deliverAll(ctx context.Context, own *submission) {
 	o.mu.Lock()
-	parcels := o.waiting
+	submissions := o.waiting
 	o.waiting = nil
 	o.mu.Unlock()
 	jobs := own.jobs
-	if len(parcels) > 1 {
+	if len(submissions) > 1 {
 		jobs = nil
-		for _, p := range parcels {
+		for _, p := range submissions {
 			jobs = append(jobs, p.jobs...)
 		}
 	}
 	o.deliver(ctx, jobs)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, p := range parcels {
+	for _, p := range submissions {
 		if p != own {
 			p.turn <- false
 		}
@@ -86,7 +86,7 @@ func (o *outbox) deliverAll(ctx context.Context, own *parcel) {
 // deliver sends the replies tenant by tenant, so that an error in one tenant's stream
 // does not affect the others.
 func (o *outbox) deliver(ctx context.Context, jobs []*job) {
-	o.date(ctx, jobs)
+	o.stamp(ctx, jobs)
 	jobs = slices.Clone(jobs)
 	slices.SortStableFunc(jobs, func(a, b *job) int { return strings.Compare(a.message.Tenant, b.message.Tenant) })
 	for len(jobs) > 0 {
@@ -115,10 +115,10 @@ func (o *outbox) answer(ctx context.Context, jobs []*job) {
 	}
 }
 
-// date stamps the jobs that have no reply yet with Redis' current time, asked for once.
+// stamp stamps the jobs that have no reply yet with Redis' current time, asked for once.
 // If Redis does not answer, it uses the time of the read: a task is not performed again
 // for want of a time.
-func (o *outbox) date(ctx context.Context, jobs []*job) {
+func (o *outbox) stamp(ctx context.Context, jobs []*job) {
 	var now time.Time
 	var err error
 	for _, j := range jobs {

@@ -26,7 +26,7 @@ func (c *Codec) Fields(e event.Event) []string {
 // AppendEvent appends an event in the form that event.lua reads. In a history it has a task,
 // which may be empty.
 func (c *Codec) AppendEvent(args []any, e *event.Event, tenant string, history bool) []any {
-	if usual(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
+	if plainAttributes(e, tenant) && len(e.Ext) == 0 && (history || e.Task != "") {
 		return append(args, "", c.sealer.text(e.ID), c.sealer.text(e.Source), (*string)(&e.Type), e.Time.UTC().Format(time.RFC3339Nano),
 			&e.Workflow, &e.Execution, &e.Task, c.sealer.Seal(e.Data))
 	}
@@ -34,8 +34,8 @@ func (c *Codec) AppendEvent(args []any, e *event.Event, tenant string, history b
 	return append(append(args, len(fields)), fields...)
 }
 
-// usual reports whether an event has only the usual attributes.
-func usual(e *event.Event, tenant string) bool {
+// plainAttributes reports whether an event has only the usual attributes.
+func plainAttributes(e *event.Event, tenant string) bool {
 	return e.Tenant == tenant && e.Execution != "" && e.Workflow != "" && e.ID != "" && e.Source != "" && e.Type != "" &&
 		!e.Time.IsZero() && len(e.Data) > 0
 }

@@ -15,9 +15,9 @@ var commandScript = scripts.New("even_if_full", "command") //nolint:gochecknoglo
 // has read by then takes effect when one reads it from the stream.
 const commandsKept = time.Hour
 
-// ahead reports whether workers may handle a command before the entries that precede it in the
+// mayOvertake reports whether workers may handle a command before the entries that precede it in the
 // stream. When the stream delivers it again, in its place, it has no effect.
-func ahead(t event.Type) bool { return t == event.ExecutionCancelled || t == event.ExecutionSuspended }
+func mayOvertake(t event.Type) bool { return t == event.ExecutionCancelled || t == event.ExecutionSuspended }
 
 // command appends an operator's command to the stream, even if Redis is full.
 func (s *Store) command(ctx context.Context, e event.Event) error {

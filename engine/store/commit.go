@@ -300,7 +300,7 @@ func (c *Commit) written(e *event.Event, from int) int {
 		h := &c.History[i]
 		if h.ID == e.ID && h.Type == e.Type && h.Source == e.Source && h.Task == e.Task && h.Time.Equal(e.Time) && h.Tenant == e.Tenant &&
 			h.Workflow == e.Workflow && h.Execution == e.Execution && bytes.Equal(h.Data, e.Data) &&
-			usual(h, c.Tenant) && (e.Task != "" || len(e.Ext) == 0) {
+			plainAttributes(h, c.Tenant) && (e.Task != "" || len(e.Ext) == 0) {
 			return i
 		}
 	}
@@ -397,8 +397,8 @@ func (s *Store) writeEvenIfFull(ctx context.Context, command, key string, args .
 	return err //nolint:wrapcheck // the caller says what it was for
 }
 
-// operated reports whether events of a type are operators' commands.
-func operated(t event.Type) bool {
+// isCommand reports whether events of a type are operators' commands.
+func isCommand(t event.Type) bool {
 	switch t {
 	case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed, event.ExecutionRetried:
 		return true
@@ -411,5 +411,5 @@ func operated(t event.Type) bool {
 // its execution, or carries out an operator's command. An execution that ends as it begins is
 // not, since there may be any number of them.
 func (c *Commit) evenIfFull() bool {
-	return c.Version > 0 && (c.Ended || c.Message != nil && operated(c.Message.Event.Type))
+	return c.Version > 0 && (c.Ended || c.Message != nil && isCommand(c.Message.Event.Type))
 }

@@ -113,16 +113,16 @@ func historyCmd(ctx context.Context, into *wire.Buffer, history string, after in
 	return into.Cmd(ctx, []any{"xrange", &history, from, "+", "count", count})
 }
 
-// Whole is an execution with its complete history.
-type Whole struct {
+// WithHistory is an execution with its complete history.
+type WithHistory struct {
 	Execution
 
 	History []event.Event
 }
 
-// Wholes reads executions in one round trip. It leaves out executions that do not exist,
+// WithHistories reads executions in one round trip. It leaves out executions that do not exist,
 // cannot be read, or have more than most entries of history.
-func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most int) ([]Whole, error) {
+func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, most int) ([]WithHistory, error) {
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
@@ -138,9 +138,9 @@ func (s *Store) Wholes(ctx context.Context, tenant string, ids []string, most in
 	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
 		return nil, Failed("read executions", err)
 	}
-	var out []Whole
+	var out []WithHistory
 	for i, id := range ids {
-		w := Whole{Execution: Execution{Tenant: tenant, ID: id}}
+		w := WithHistory{Execution: Execution{Tenant: tenant, ID: id}}
 		if fields[i].Err() != nil || len(fields[i].Val()) == 0 || w.read(fields[i].Val()) != nil {
 			continue
 		}

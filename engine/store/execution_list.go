@@ -226,8 +226,8 @@ func (i indexed) behind(other indexed) bool {
 	return i.at < other.at || i.at == other.at && i.id < other.id
 }
 
-// merged reads several indexes as one list.
-type merged struct {
+// mergedIndexes reads several indexes as one list.
+type mergedIndexes struct {
 	store   *Store
 	indexes []*index
 	last    indexed // the last one taken
@@ -245,8 +245,8 @@ type index struct {
 }
 
 // merge starts reading the indexes that a query needs.
-func (s *Store) merge(tenant string, q ExecutionQuery) (*merged, error) {
-	m := &merged{store: s, last: indexed{math.MaxInt64, ""}, from: "-inf", back: q.Back}
+func (s *Store) merge(tenant string, q ExecutionQuery) (*mergedIndexes, error) {
+	m := &mergedIndexes{store: s, last: indexed{math.MaxInt64, ""}, from: "-inf", back: q.Back}
 	if !q.CreatedAfter.IsZero() {
 		m.from = strconv.FormatInt(q.CreatedAfter.UnixMilli(), 10)
 	}
@@ -272,7 +272,7 @@ func (s *Store) merge(tenant string, q ExecutionQuery) (*merged, error) {
 }
 
 // take returns the next n executions; fewer only at the end.
-func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
+func (m *mergedIndexes) take(ctx context.Context, n int) ([]indexed, error) {
 	var out []indexed
 	for len(out) < n {
 		if err := m.fill(ctx, n); err != nil {
@@ -298,7 +298,7 @@ func (m *merged) take(ctx context.Context, n int) ([]indexed, error) {
 }
 
 // fill reads more of each index that has nothing left to compare.
-func (m *merged) fill(ctx context.Context, n int) error {
+func (m *mergedIndexes) fill(ctx context.Context, n int) error {
 	for {
 		pipe := m.store.rdb.Pipeline()
 		replies := map[*index]*redis.ZSliceCmd{}
@@ -322,7 +322,7 @@ func (m *merged) fill(ctx context.Context, n int) error {
 }
 
 // read reads more of one index.
-func (m *merged) read(ctx context.Context, pipe redis.Pipeliner, sh *index) *redis.ZSliceCmd {
+func (m *mergedIndexes) read(ctx context.Context, pipe redis.Pipeliner, sh *index) *redis.ZSliceCmd {
 	by := &redis.ZRangeBy{Max: strconv.FormatInt(sh.end.at, 10), Min: m.from, Count: sh.count}
 	if m.back {
 		by.Min, by.Max = by.Max, "+inf"
@@ -332,7 +332,7 @@ func (m *merged) read(ctx context.Context, pipe redis.Pipeliner, sh *index) *red
 }
 
 // follows reports whether e comes after other in the direction of reading.
-func (m *merged) follows(e, other indexed) bool {
+func (m *mergedIndexes) follows(e, other indexed) bool {
 	if m.back {
 		e, other = other, e
 	}

@@ -37,18 +37,18 @@ func (k Keep) Shortest() time.Duration {
 	}
 }
 
-// goes reports whether an execution that ended at a moment is removed; beyond reports that it
+// expired reports whether an execution that ended at a moment is removed; beyond reports that it
 // exceeds Count.
-func (k Keep) goes(ended, now time.Time, beyond bool) bool {
+func (k Keep) expired(ended, now time.Time, beyond bool) bool {
 	past := now.Sub(ended)
 	return k.Age > 0 && past >= k.Age || beyond && past >= k.Least
 }
 
-// Walk is the progress of Forget through the ended executions of a tenant: how many it has
-// kept in each index. The zero Walk starts at the beginning.
-type Walk [3]int64
+// ForgetProgress is the progress of Forget through the ended executions of a tenant: how many it has
+// kept in each index. The zero value starts at the beginning.
+type ForgetProgress [3]int64
 
-// finishedIndexes are the indexes of a Walk, in its order.
+// finishedIndexes are the indexes of a ForgetProgress, in its order.
 func finishedIndexes() []string { return []string{completedIndex, faultedIndex, cancelledIndex} }
 
 // mostForgotten is how many executions one call examines.
@@ -61,7 +61,7 @@ const policyTTL = 10 * time.Minute
 // continues where an earlier call stopped. It examines a bounded number, the oldest first;
 // done reports that there is nothing more to remove. An execution that is retried meanwhile
 // stays, and so does one whose parent is still open. Processes may call it concurrently.
-func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk) (gone int, next Walk, done bool, err error) {
+func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from ForgetProgress) (gone int, next ForgetProgress, done bool, err error) {
 	if err := CheckTenant(tenant); err != nil || !keep.Bounded() {
 		return 0, from, true, err
 	}
@@ -69,7 +69,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk)
 	if err != nil || len(page.found) == 0 {
 		return 0, from, true, err
 	}
-	removed, err := s.forget(ctx, tenant, page.doomed(keep))
+	removed, err := s.forget(ctx, tenant, page.expired(keep))
 	if err != nil {
 		return 0, from, true, err
 	}
@@ -84,7 +84,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, keep Keep, from Walk)
 	return gone, from, page.last, nil
 }
 
-// finished is one execution in an index of a Walk.
+// finished is one execution in an index of a ForgetProgress.
 type finished struct {
 	indexed
 
@@ -100,11 +100,11 @@ type finishedPage struct {
 	last  bool // nothing after them can be removed
 }
 
-// finished reads the next executions of a Walk that may have to go.
-func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Walk) (finishedPage, error) {
+// finished reads the next executions of a ForgetProgress that may have to go.
+func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from ForgetProgress) (finishedPage, error) {
 	pipe := s.rdb.Pipeline()
 	clock := pipe.Time(ctx)
-	if from == (Walk{}) { // a full Redis refuses this write, but still removes executions
+	if from == (ForgetProgress{}) { // a full Redis refuses this write, but still removes executions
 		pipe.Set(ctx, s.keys.kept(tenant), keep.Age.String()+" "+strconv.FormatInt(keep.Count, 10), policyTTL)
 	}
 	var cards [3]*redis.IntCmd
@@ -135,7 +135,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from Wal
 		}
 	})
 	page.cut(keep, total-before)
-	return page, s.lookAt(ctx, tenant, page.found)
+	return page, s.readForgetFields(ctx, tenant, page.found)
 }
 
 // cut keeps the executions that may have to go: one created within Keep.Age cannot have ended
@@ -154,8 +154,8 @@ func (p *finishedPage) cut(keep Keep, left int64) {
 	}
 }
 
-// lookAt reads the fields that decide whether executions go.
-func (s *Store) lookAt(ctx context.Context, tenant string, found []finished) error {
+// readForgetFields reads the fields that decide whether executions go.
+func (s *Store) readForgetFields(ctx context.Context, tenant string, found []finished) error {
 	if len(found) == 0 {
 		return nil
 	}
@@ -179,13 +179,13 @@ func (s *Store) lookAt(ctx context.Context, tenant string, found []finished) err
 	return nil
 }
 
-// doomed returns the executions to remove.
-func (p *finishedPage) doomed(keep Keep) (out []finished) {
+// expired returns the executions to remove.
+func (p *finishedPage) expired(keep Keep) (out []finished) {
 	for _, f := range p.found {
 		ended := wire.Time(f.ended)
 		switch {
 		case f.status == "" && f.version == "": // its keys were deleted, but it is still in the index
-		case indexOf(f.status) == openIndex, ended.IsZero(), !keep.goes(ended, p.now, f.beyond):
+		case indexOf(f.status) == openIndex, ended.IsZero(), !keep.expired(ended, p.now, f.beyond):
 			continue
 		}
 		out = append(out, f)
@@ -247,11 +247,11 @@ func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 	return keep, nil
 }
 
-// weighed is how many executions of each index are measured at most; entrance is about how
+// weighed is how many executions of each index are measured at most; entryOverhead is about how
 // many bytes an index entry takes besides its text.
 const (
 	weighed  = 8
-	entrance = 90
+	entryOverhead = 90
 )
 
 // Weight estimates how many bytes of Redis' memory an ended execution of a tenant takes with
@@ -292,5 +292,5 @@ func (s *Store) Weight(ctx context.Context, tenant string) (int64, error) {
 	if sum == 0 {
 		return 0, nil
 	}
-	return sum/all + int64(text)/all + entrance, nil
+	return sum/all + int64(text)/all + entryOverhead, nil
 }

@@ -32,7 +32,7 @@ func (w *environment) lives(t *testing.T, id, parent, status string, at time.Tim
 // forget removes until nothing is left to remove, and says how many are gone.
 func (w *environment) forget(t *testing.T, keep store.Keep) (gone int) {
 	t.Helper()
-	var at store.Walk
+	var at store.ForgetProgress
 	for range 1000 {
 		n, next, done, err := w.Forget(t.Context(), tenant, keep, at)
 		must(t, err)
@@ -172,7 +172,7 @@ var forgettings = []check{
 		gone := make([]int, 3)
 		for i := range gone {
 			wg.Go(func() {
-				var at store.Walk
+				var at store.ForgetProgress
 				for last := false; ; {
 					n, next, end, err := w.Forget(t.Context(), tenant, store.Keep{Age: time.Hour}, at)
 					if err != nil {
@@ -181,7 +181,7 @@ var forgettings = []check{
 					}
 					gone[i] += n
 					if at = next; end {
-						at = store.Walk{}
+						at = store.ForgetProgress{}
 						if last {
 							return
 						}

@@ -88,14 +88,14 @@ func Failed(op string, err error) error {
 // connection, not from the command or the data.
 func Temporary(err error) bool {
 	if f, ok := errors.AsType[*failure](err); ok {
-		return !lasting(f.err)
+		return !permanent(f.err)
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// lasting reports whether an error of Redis will recur: a key has the wrong type. Unknown
+// permanent reports whether an error of Redis will recur: a key has the wrong type. Unknown
 // errors count as temporary, since messages given up in an outage would be lost.
-func lasting(err error) bool {
+func permanent(err error) bool {
 	if temporary(err) {
 		return false
 	}
@@ -115,10 +115,10 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 	if err := CheckTenant(e.Tenant); err != nil {
 		return err
 	}
-	if ahead(e.Type) {
+	if mayOvertake(e.Type) {
 		return s.command(ctx, e)
 	}
-	if operated(e.Type) {
+	if isCommand(e.Type) {
 		return Failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, wire.Args(s.Fields(e))...)...))
 	}
 	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(e.Tenant), Values: s.Fields(e)}).Err()

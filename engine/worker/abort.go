@@ -64,7 +64,7 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	if c.Now, err = s.store.Now(ctx); err != nil {
 		return nil, err
 	}
-	state := s.stub(x)
+	state := s.stateWithoutHistory(x)
 	d := state.Abort(c.Now, dead)
 	c.History, c.Publish, c.Status = d.History, append(d.Publish, c.Publish...), string(state.Status)
 	for i := range c.Publish {
@@ -149,7 +149,7 @@ func (s *Service) releaseLeftovers(ctx context.Context, x store.Execution, c *st
 		return err
 	}
 	for _, child := range children {
-		c.Publish = append(c.Publish, s.stub(x).CancelChild(child, "execution "+x.ID+" was given up"))
+		c.Publish = append(c.Publish, s.stateWithoutHistory(x).CancelChild(child, "execution "+x.ID+" was given up"))
 	}
 	c.Unlisten, err = s.listens(ctx, x)
 	return err
@@ -200,8 +200,8 @@ func (s *Service) listens(ctx context.Context, x store.Execution) ([]string, err
 	return s.store.ListedFor(ctx, x.Tenant, x.ID)
 }
 
-// stub returns the state of an execution as far as it is known without its history.
-func (s *Service) stub(x store.Execution) *decide.State {
+// stateWithoutHistory returns the state of an execution as far as it is known without its history.
+func (s *Service) stateWithoutHistory(x store.Execution) *decide.State {
 	st := decide.New()
 	st.Tenant, st.Workflow, st.Execution = x.Tenant, x.Workflow, x.ID
 	st.Version, st.Status, st.StartedAt = x.Version, decide.Status(x.Status), x.CreatedAt

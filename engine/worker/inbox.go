@@ -181,12 +181,12 @@ func (in *Inbox) read(ctx context.Context, what readRequest) (batch []store.Mess
 	} else if what.large && f.Now.Sub(in.largeAt) > largeTime {
 		in.large.ForgetLarge()
 	}
-	in.contention.Saw(f.Messages, f.Now)
+	in.contention.Record(f.Messages, f.Now)
 	kept := f.Messages[:0]
 	for i := range f.Messages {
 		switch m := &f.Messages[i]; {
 		case !Handles(m.Event.Type):
-			consumer.Pass(*m)
+			consumer.AcknowledgeLater(*m)
 			f.Wake = f.Now // come back at once to acknowledge it
 		case !m.Claimed || !in.has(*m):
 			kept = append(kept, *m)

@@ -35,7 +35,7 @@ func inboxOf(t *testing.T, tenants ...string) *Inbox {
 func TestCommandsPassABatch(t *testing.T) {
 	t.Parallel()
 	b := inboxOf(t, "a", "b")
-	b.contention.Saw([]store.Message{{Tenant: "a"}, {Tenant: "b"}}, time.Unix(1, 0))
+	b.contention.Record([]store.Message{{Tenant: "a"}, {Tenant: "b"}}, time.Unix(1, 0))
 	b.waiting.put(messages("a1", "a2", "a3"))
 	if batch := b.pick(); text(batch) != "a1" {
 		t.Fatalf("the batch is %s, want a1", text(batch))
@@ -65,7 +65,7 @@ func TestNobodyReadsWhenAllHaveEnough(t *testing.T) {
 			msgs = append(msgs, store.Message{Tenant: tenant, ID: fmt.Sprintf("1-%d", n), Event: e})
 		}
 	}
-	b.contention.Saw(msgs, time.Unix(1, 0))
+	b.contention.Record(msgs, time.Unix(1, 0))
 	b.waiting.put(msgs)
 	var batches [][]store.Message
 	for range 2 {
@@ -99,7 +99,7 @@ func TestPauseAfterMuchData(t *testing.T) {
 			t.Fatalf("the batch is %q, want a1: no other tenant has work", text(batch))
 		}
 		b.done(messages("a1"), nil, true)
-		b.contention.Saw([]store.Message{{Tenant: "a"}, {Tenant: "b"}}, time.Now())
+		b.contention.Record([]store.Message{{Tenant: "a"}, {Tenant: "b"}}, time.Now())
 		b.pause("a", 4<<20)
 		cancel := event.Event{Type: event.ExecutionCancelled, Execution: "x"}
 		b.waiting.put(append(messages("a2"), store.Message{Tenant: "a", ID: "3", Event: cancel}))

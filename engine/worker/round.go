@@ -50,8 +50,8 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 	r := s.round
 	r.batch, r.bytes = batch, 0
 	defer r.end()
-	if err := r.gather(ctx); err != nil {
-		return batch, r.broken(batch, err)
+	if err := r.loadCached(ctx); err != nil {
+		return batch, r.fail(batch, err)
 	}
 	from := 0 // everything before this index is done
 	for i := range batch {
@@ -59,12 +59,12 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 		s.consumer().Report(delivery.Activity{What: delivery.Began, Message: *m})
 		planned, err := r.plan(ctx, m)
 		if err != nil {
-			return r.remaining(from), r.broken(r.remaining(from), err)
+			return r.remaining(from), r.fail(r.remaining(from), err)
 		}
 		stop := s.timeUp() || r.bytes > chunkBytes
 		if !planned || stop {
 			if err := r.flush(ctx); err != nil {
-				return r.remaining(from), r.broken(r.remaining(from), err)
+				return r.remaining(from), r.fail(r.remaining(from), err)
 			}
 		}
 		if !planned {
@@ -80,7 +80,7 @@ func (s *Service) work(ctx context.Context, batch []store.Message) (left []store
 		}
 	}
 	if err := r.flush(ctx); err != nil {
-		return r.remaining(from), r.broken(r.remaining(from), err)
+		return r.remaining(from), r.fail(r.remaining(from), err)
 	}
 	return r.refused, r.full
 }
@@ -106,8 +106,8 @@ func (r *round) handleSingly(ctx context.Context, m *store.Message) error {
 	return err
 }
 
-// broken reports to the observer that Redis failed, and forgets what was decided.
-func (r *round) broken(msgs []store.Message, err error) error {
+// fail reports to the observer that Redis failed, and forgets what was decided.
+func (r *round) fail(msgs []store.Message, err error) error {
 	clear(r.executions)
 	for _, m := range msgs {
 		r.consumer().Report(delivery.Activity{What: delivery.Broken, Message: m, Err: err})
@@ -129,10 +129,10 @@ func (r *round) keep() {
 // short is the length up to which histories are read together.
 const short = 200
 
-// gather takes the executions of the batch from the cache. It reads those that are
+// loadCached takes the executions of the batch from the cache. It reads those that are
 // missing together, if there are several; one that is still missing is loaded by itself
 // later.
-func (r *round) gather(ctx context.Context) error {
+func (r *round) loadCached(ctx context.Context) error {
 	var missing []string
 	var behind []store.Tail
 	seen := make(map[address]bool, len(r.batch))
@@ -189,7 +189,7 @@ func (r *round) catchUp(ctx context.Context, behind []store.Tail) error {
 
 // fetch reads executions that the process does not have, in one round trip.
 func (r *round) fetch(ctx context.Context, missing []string) error {
-	found, err := r.store.Wholes(ctx, r.batch[0].Tenant, missing, short)
+	found, err := r.store.WithHistories(ctx, r.batch[0].Tenant, missing, short)
 	if err != nil {
 		return r.redis(ctx, err)
 	}
@@ -203,7 +203,7 @@ func (r *round) fetch(ctx context.Context, missing []string) error {
 
 // rebuildWhole rebuilds a running execution from its complete history; nil if it has ended or
 // cannot be rebuilt.
-func (r *round) rebuildWhole(ctx context.Context, w store.Whole) *execution {
+func (r *round) rebuildWhole(ctx context.Context, w store.WithHistory) *execution {
 	if w.Version == 0 || decide.Status(w.Status).Ended() {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (s *Service) commitsOf(x *execution, m *store.Message, e event.Event, ack b
 			if err = s.advance(x, &d); err != nil {
 				break
 			}
-			last := s.handOn(x, &d, ack, before)
+			last := s.continueLater(x, &d, ack, before)
 			var c store.Commit
 			if c, err = s.commitOf(x, m, ack && last, base, &d); err == nil && (!yield(c, nil) || last) {
 				return
@@ -83,11 +83,11 @@ func (s *Service) commitsOf(x *execution, m *store.Message, e event.Event, ack b
 	}
 }
 
-// handOn leaves the rest of a long step to an event of its own, so that operators'
+// continueLater leaves the rest of a long step to an event of its own, so that operators'
 // commands get in between. A step begun by an event from outside is handed on after one
 // commit: the execution may no longer listen if that event is delivered again. It reports
 // whether this commit is the message's last.
-func (s *Service) handOn(x *execution, d *decide.Decision, ack bool, before int64) (last bool) {
+func (s *Service) continueLater(x *execution, d *decide.Decision, ack bool, before int64) (last bool) {
 	if !x.state.Ready() {
 		return true
 	}

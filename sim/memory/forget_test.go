@@ -32,11 +32,11 @@ func TestMemoryForgets(t *testing.T) {
 	}
 	keep := store.Keep{Age: time.Hour}
 	m.SetTime(memoryStart.Add(time.Hour - time.Nanosecond))
-	if n, _, done, err := st.Forget(ctx, "acme", keep, store.Walk{}); n != 0 || !done || err != nil {
+	if n, _, done, err := st.Forget(ctx, "acme", keep, store.ForgetProgress{}); n != 0 || !done || err != nil {
 		t.Errorf("%d are gone too early, %v", n, err)
 	}
 	m.SetTime(memoryStart.Add(time.Hour))
-	if n, walk, done, err := st.Forget(ctx, "acme", keep, store.Walk{}); n != 2 || walk != (store.Walk{1}) || !done || err != nil {
+	if n, walk, done, err := st.Forget(ctx, "acme", keep, store.ForgetProgress{}); n != 2 || walk != (store.ForgetProgress{1}) || !done || err != nil {
 		t.Errorf("%d are gone, the walk is at %v, %v, want 2", n, walk, err)
 	}
 	keys, err := client.Keys(ctx, "tenant:acme:execution:*").Result()

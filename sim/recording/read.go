@@ -57,7 +57,7 @@ type arrivedEntry struct {
 // Read parses a recording. The given secrets replace their tokens; other tokens become
 // stand-ins. version is that of the running flunq. An error begins with the name and the line.
 func Read(name string, src []byte, secrets map[string]any, version string) (*Recording, error) {
-	r := &reading{
+	r := &parser{
 		Recording: &Recording{Name: name, calls: map[string][]*callLine{}, known: map[string]int{}},
 		seal:      newUnsealer(secrets), skipped: map[string]int{}, first: map[string]int{}, order: sim.NewTrace(),
 	}
@@ -84,8 +84,8 @@ func Read(name string, src []byte, secrets map[string]any, version string) (*Rec
 	return r.Recording, nil
 }
 
-// reading is the state of a parse.
-type reading struct {
+// parser is the state of a parse.
+type parser struct {
 	*Recording
 
 	seal    *unsealer
@@ -97,7 +97,7 @@ type reading struct {
 }
 
 // take parses one line.
-func (r *reading) take(text []byte) error {
+func (r *parser) take(text []byte) error {
 	raw := text
 	text = r.seal.open(text)
 	if r.header.Record == "" {
@@ -143,7 +143,7 @@ func lineOf(text []byte) (line eventLine, err error) {
 var errNoLine = errors.New("not a line of a recording")
 
 // takeHeader parses the first line, and rejects a format that this version does not know.
-func (r *reading) takeHeader(text []byte) error {
+func (r *parser) takeHeader(text []byte) error {
 	h := &r.header
 	err := json.Unmarshal(text, h)
 	if h.Record != "header" || h.Format < 1 {
@@ -173,7 +173,7 @@ func (doc recordedDocument) check() error {
 }
 
 // takeDocument parses a document from before a migration.
-func (r *reading) takeDocument(text []byte) error {
+func (r *parser) takeDocument(text []byte) error {
 	var line documentLine
 	if err := json.Unmarshal(text, &line); err != nil {
 		return describe("document", err)
@@ -182,7 +182,7 @@ func (r *reading) takeDocument(text []byte) error {
 	return line.Document.check()
 }
 
-func (r *reading) takeHistory(line eventLine, raw []byte) error {
+func (r *parser) takeHistory(line eventLine, raw []byte) error {
 	e, err := r.eventOf(line)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (r *reading) takeHistory(line eventLine, raw []byte) error {
 	return nil
 }
 
-func (r *reading) takeArrival(line eventLine) error {
+func (r *parser) takeArrival(line eventLine) error {
 	e, err := r.eventOf(line)
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (r *reading) takeArrival(line eventLine) error {
 	return nil
 }
 
-func (r *reading) eventOf(line eventLine) (event.Event, error) {
+func (r *parser) eventOf(line eventLine) (event.Event, error) {
 	line.Base64 = r.seal.open(line.Base64)
 	e, err := line.Event()
 	if err != nil {
@@ -232,7 +232,7 @@ func (r *reading) eventOf(line eventLine) (event.Event, error) {
 	return e, nil
 }
 
-func (r *reading) takeCall(text []byte) error {
+func (r *parser) takeCall(text []byte) error {
 	call := new(callLine)
 	if err := json.Unmarshal(text, call); err != nil {
 		return describe("http", err)
@@ -245,7 +245,7 @@ func (r *reading) takeCall(text []byte) error {
 }
 
 // takeFault counts a fault; its effects are in the history.
-func (r *reading) takeFault() {
+func (r *parser) takeFault() {
 	if r.faults++; r.faults == 1 {
 		r.first["fault"] = r.at
 	}
@@ -257,7 +257,7 @@ func (c *callLine) key() string {
 }
 
 // skip counts a line of an unknown kind.
-func (r *reading) skip(kind string, text []byte) error {
+func (r *parser) skip(kind string, text []byte) error {
 	if kind == "" {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(text, &members); err != nil || members == nil {
@@ -288,7 +288,7 @@ func describe(kind string, err error) error {
 }
 
 // finish evaluates the file as a whole.
-func (r *reading) finish(secrets map[string]any, version string) {
+func (r *parser) finish(secrets map[string]any, version string) {
 	r.sealed, r.marked = r.seal.tokens, r.seal.seen
 	r.secrets = r.seal.secrets(secrets, r.header.Secrets)
 	r.Recording.order = r.order.Sum()

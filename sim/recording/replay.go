@@ -91,7 +91,7 @@ var ErrOtherWorkflow = errors.New("the recording is not of this workflow")
 // Replay replays one recording.
 func (r *Replayer) Replay(ctx context.Context, rec *Recording) (*Verdict, error) {
 	p := &replay{
-		Recording: rec, by: r, ctx: ctx, walks: map[string]*walk{},
+		Recording: rec, by: r, ctx: ctx, executions: map[string]*executionReplay{},
 		starts: map[string]event.Event{}, ends: map[string]event.Event{}, emitted: map[string]bool{},
 		notes: slices.Clone(rec.Notes),
 	}
@@ -121,8 +121,8 @@ type replay struct {
 
 	earlier map[string]*document // documents from before a migration, by hash
 
-	walks   map[string]*walk // by execution
-	order   []*walk          // in the order in which they began
+	executions   map[string]*executionReplay // by execution
+	order   []*executionReplay          // in the order in which they began
 	starts  map[string]event.Event
 	ends    map[string]event.Event // results that children send to their parents
 	emitted map[string]bool        // events that tasks have emitted
@@ -272,7 +272,7 @@ func (rp *replay) checkInput(e entry) {
 
 // take passes one event to its execution.
 func (rp *replay) take(e entry) {
-	w := rp.walks[e.Execution]
+	w := rp.executions[e.Execution]
 	if w == nil && e.Type != event.ExecutionStarted {
 		rp.differs(&Difference{
 			What: "unexpected", Recorded: Describe(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
@@ -283,8 +283,8 @@ func (rp *replay) take(e entry) {
 		w.take(e.Event)
 		return
 	}
-	w = &walk{replay: rp, asked: map[string]event.Event{}}
-	rp.walks[e.Execution] = w
+	w = &executionReplay{replay: rp, asked: map[string]event.Event{}}
+	rp.executions[e.Execution] = w
 	rp.order = append(rp.order, w)
 	w.begin(e.Event)
 }
@@ -332,7 +332,7 @@ func (rp *replay) children() {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(rp.starts)) {
-		if rp.walks[id] == nil {
+		if rp.executions[id] == nil {
 			rp.differs(&Difference{What: "missing", Recorded: "nothing", Replayed: Describe(rp.starts[id])}, nil)
 			return
 		}
@@ -366,7 +366,7 @@ func (rp *replay) verdict() *Verdict {
 	if rp.main != nil {
 		v.Workflow = rp.main.was.ID()
 	}
-	if w := rp.walks[rp.header.ID]; w != nil && w.state != nil {
+	if w := rp.executions[rp.header.ID]; w != nil && w.state != nil {
 		v.Status = string(w.state.Status)
 	}
 	if v.Agrees && rp.tolerated != nil {

@@ -24,7 +24,7 @@ import (
 
 // checkCall repeats a call, with answers from the recording. A task run that was performed
 // more than once, after a crash, has several exchanges, one of which gave the result.
-func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
+func (w *executionReplay) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 	exchanges := w.calls[e.Execution+" "+e.Task]
 	var first func()
 	for skip := 0; skip == 0 || skip < len(exchanges); skip++ {
@@ -41,7 +41,7 @@ func (w *walk) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
 }
 
 // perform performs a call, and compares its requests and its result with the recording.
-func (w *walk) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *difference) {
+func (w *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *difference) {
 	caller := &executor.Caller{Transport: a, Version: w.header.Flunq}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
 	output, err := caller.Call(w.ctx, task, scope, call.Origin{Tenant: w.state.Tenant, Execution: e.Execution, Nonce: w.state.Nonce, Run: event.ParseRun(e.Task)})

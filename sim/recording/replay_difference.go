@@ -91,7 +91,7 @@ func (rp *replay) differs(d *Difference, g *difference) {
 
 // innermost returns the innermost open task run of an execution, "" if there is none.
 func (rp *replay) innermost(execution string) string {
-	w := rp.walks[execution]
+	w := rp.executions[execution]
 	if w == nil || w.state == nil {
 		return ""
 	}
@@ -111,7 +111,7 @@ func (rp *replay) locate(d *Difference, execution string) {
 	d.Task, d.Run, d.Iteration, d.Attempt = run.Ref, run.String(), history.Index(run.Iteration), history.Attempts(run.Attempt)
 	d.Name = run.Ref[strings.LastIndexByte(run.Ref, '/')+1:]
 	doc := rp.main
-	if w := rp.walks[execution]; w != nil && w.doc != nil {
+	if w := rp.executions[execution]; w != nil && w.doc != nil {
 		doc = w.doc
 	}
 	if doc == nil {
@@ -150,7 +150,7 @@ func placeOf(def *dsl.Definition, name, ref string) *Place {
 
 // compareResult compares how the execution ended.
 func (rp *replay) compareResult() {
-	w := rp.walks[rp.header.ID]
+	w := rp.executions[rp.header.ID]
 	if w == nil || !rp.Finished() && rp.result.Stop != sim.Never {
 		return
 	}

@@ -79,7 +79,7 @@ func (rp *replay) moment() time.Time {
 }
 
 // describe returns the state of an execution.
-func (w *walk) describe(at time.Time) State {
+func (w *executionReplay) describe(at time.Time) State {
 	s := w.state
 	out := State{
 		Execution: s.Execution, Workflow: s.Workflow, Status: string(s.Status), At: at.UTC(), Elapsed: at.Sub(w.header.Start),
@@ -106,7 +106,7 @@ func (w *walk) describe(at time.Time) State {
 	return out
 }
 
-func (w *walk) openTask(n *decide.Node) OpenTask {
+func (w *executionReplay) openTask(n *decide.Node) OpenTask {
 	out := OpenTask{
 		Task: n.Run.String(), Name: n.Task().Name, Type: string(n.Task().Kind), Since: n.StartedAt.UTC(),
 		Iteration: history.Index(n.Run.Iteration), Attempt: history.Attempts(n.Run.Attempt), Input: canonical.Encode(n.Input.V),

@@ -126,29 +126,29 @@ func (u *unsealer) open(line []byte) []byte {
 		u.token = regexp.MustCompile(tokenMark + `secret([^` + tokenMark + `]*)#[0-9a-f]{12}` + tokenMark)
 	}
 	return u.token.ReplaceAllFunc(line, func(token []byte) []byte {
-		path, text := standInFor(string(u.token.FindSubmatch(token)[1]))
+		path, text := placeholderFor(string(u.token.FindSubmatch(token)[1]))
 		u.tokens, u.found[path] = true, true
 		return []byte(text)
 	})
 }
 
-// standInFor returns the stand-in for a token's path, in the encoding that the path
+// placeholderFor returns the stand-in for a token's path, in the encoding that the path
 // names.
-func standInFor(path string) (plain, text string) {
+func placeholderFor(path string) (plain, text string) {
 	for _, name := range []string{inForm, inQuery, inPath, inBase64} {
 		if rest, ok := strings.CutPrefix(path, "."+name); ok {
-			if text = standIn(rest); name == inBase64 {
+			if text = placeholder(rest); name == inBase64 {
 				text = base64.StdEncoding.EncodeToString([]byte(text))
 			}
 			return rest, text
 		}
 	}
-	return path, standIn(path)
+	return path, placeholder(path)
 }
 
-// standIn returns the text that replaces the unknown secret at a path such as
+// placeholder returns the text that replaces the unknown secret at a path such as
 // ".db.password".
-func standIn(path string) string {
+func placeholder(path string) string {
 	return "sealed" + strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {
 			return r
@@ -161,7 +161,7 @@ func standIn(path string) string {
 // in the recording.
 func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
 	out := map[string]any{}
-	if members, ok := standInOf("", shape).(map[string]any); ok {
+	if members, ok := placeholderOf("", shape).(map[string]any); ok {
 		out = members
 	} else {
 		for path := range u.found {
@@ -172,25 +172,25 @@ func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
 	return out
 }
 
-// standInOf returns a value with the shape of a secret.
-func standInOf(path string, shape any) any {
+// placeholderOf returns a value with the shape of a secret.
+func placeholderOf(path string, shape any) any {
 	switch v := shape.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, inner := range v {
-			out[name] = standInOf(path+"."+name, inner)
+			out[name] = placeholderOf(path+"."+name, inner)
 		}
 		return out
 	case []any:
 		out := make([]any, 0, len(v))
 		for i, inner := range v {
-			out = append(out, standInOf(path+"."+strconv.Itoa(i), inner))
+			out = append(out, placeholderOf(path+"."+strconv.Itoa(i), inner))
 		}
 		return out
 	default:
 		switch v {
 		case textSecret:
-			return standIn(path)
+			return placeholder(path)
 		case numberSecret:
 			return 0
 		case truthSecret:
@@ -212,5 +212,5 @@ func setPath(into map[string]any, path string) {
 		}
 		into = inner
 	}
-	into[names[len(names)-1]] = standIn(path)
+	into[names[len(names)-1]] = placeholder(path)
 }

@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// undoings holds the calls of a try before it failed, and the calls after that.
-type undoings struct {
+// undoCalls holds the calls of a try before it failed, and the calls after that.
+type undoCalls struct {
 	try, failed   string     // refs of the tasks
 	before, after []sim.Call // calls that changed something, in order
 }
@@ -29,8 +29,8 @@ type wrongUndo struct {
 	runs          int
 }
 
-// undoingsIn returns the undoings of those handling tries that failed in a run.
-func undoingsIn(t *sim.Trial, handling []*dsl.Task) (out []undoings) {
+// undoingsIn returns the undo calls of those handling tries that failed in a run.
+func undoingsIn(t *sim.Trial, handling []*dsl.Task) (out []undoCalls) {
 	for _, end := range t.Ends {
 		if strings.Contains(end.ID, ".") || len(end.Calls) == 0 || !end.Status.Ended() {
 			continue
@@ -65,7 +65,7 @@ func handling(def *dsl.Definition) (out []*dsl.Task) {
 }
 
 // undoingOf returns the calls of a try before it failed, and the calls after that.
-func undoingOf(end sim.End, try *dsl.Task, calls []sim.Call) (u undoings) {
+func undoingOf(end sim.End, try *dsl.Task, calls []sim.Call) (u undoCalls) {
 	u.try = try.Ref
 	inside, handler := try.Ref+"/try/", try.Ref+"/catch/do/"
 	undone := inside // prefix of the tasks that only this handler can undo
@@ -95,7 +95,7 @@ func undoingOf(end sim.End, try *dsl.Task, calls []sim.Call) (u undoings) {
 			}
 		}
 	}
-	return undoings{}
+	return undoCalls{}
 }
 
 // endsWorkflow reports whether the handler of a try ends the workflow.
@@ -123,7 +123,7 @@ func (h *hints) countUndoings(v *verdict) {
 
 // check finds a call that nothing undoes although others are undone or no call follows, and
 // two calls that are undone in the order in which they were made.
-func (u *undoings) check() (out wrongUndo, wrong bool) {
+func (u *undoCalls) check() (out wrongUndo, wrong bool) {
 	out.failed = u.failed
 	by := make([]int, len(u.before)) // index of the call that undoes each one; -1 for none
 	taken := map[int]bool{}
@@ -158,16 +158,16 @@ func mayUndo(earlier, later *sim.Call) bool {
 	return err1 == nil && err2 == nil && a.Host == b.Host && undoing(later)
 }
 
-// leftBehind is a call that was carried out before its execution faulted, and that
+// notUndone is a call that was carried out before its execution faulted, and that
 // nothing undoes.
-type leftBehind struct {
+type notUndone struct {
 	task, call, failed string // failed is the task whose error ended the execution
 	runs               int
 }
 
 // leftIn returns the POST calls of faulted executions that nothing undid after another task
 // failed.
-func leftIn(t *sim.Trial) (out []leftBehind) {
+func leftIn(t *sim.Trial) (out []notUndone) {
 	for _, end := range t.Ends {
 		if end.Status != decide.Faulted || end.Error == nil || strings.Contains(end.ID, ".") || len(end.Calls) == 0 {
 			continue
@@ -185,7 +185,7 @@ func leftIn(t *sim.Trial) (out []leftBehind) {
 				slices.ContainsFunc(calls[i+1:], func(later sim.Call) bool { return mayUndo(&c, &later) }) {
 				continue
 			}
-			out = append(out, leftBehind{task: event.ParseRun(c.Task).Ref, call: c.Method + " " + c.URL, failed: failed})
+			out = append(out, notUndone{task: event.ParseRun(c.Task).Ref, call: c.Method + " " + c.URL, failed: failed})
 		}
 	}
 	return out
@@ -210,7 +210,7 @@ func (h *hints) countLeft(v *verdict) {
 // leftHint reports the calls that faulted executions did not undo, in one hint at the first
 // call.
 func (h *hints) leftHint() []Hint {
-	var first *leftBehind
+	var first *notUndone
 	var others []string
 	for _, ref := range slices.Sorted(maps.Keys(h.left)) {
 		l := h.left[ref]

@@ -55,8 +55,8 @@ type verdict struct {
 	repeated []sim.Action
 	retried  []retried
 	rekeyed  []sim.KeyMisuse
-	undoings []undoings
-	left     []leftBehind
+	undoings []undoCalls
+	left     []notUndone
 	turns    map[string]int
 	unmocked []mock.Exchange
 	known    []string // signatures of the findings of runs without faults that this run confirms

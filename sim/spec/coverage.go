@@ -12,32 +12,32 @@ import (
 
 // Coverage counts how often runs reach the points of documents.
 type Coverage struct {
-	files map[string]*Reach
+	files map[string]*DocumentCoverage
 }
 
-// Reach is the coverage of one document.
-type Reach struct {
+// DocumentCoverage is the coverage of one document.
+type DocumentCoverage struct {
 	Document *Document
 	Points   []*Point // in line order
 
-	survey *survey
+	survey *pointList
 }
 
 // NewCoverage returns a Coverage without documents.
-func NewCoverage() *Coverage { return &Coverage{files: map[string]*Reach{}} }
+func NewCoverage() *Coverage { return &Coverage{files: map[string]*DocumentCoverage{}} }
 
 // Documents returns the documents so far, sorted by file name.
-func (c *Coverage) Documents() []*Reach {
-	var out []*Reach
+func (c *Coverage) Documents() []*DocumentCoverage {
+	var out []*DocumentCoverage
 	for _, r := range c.files {
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b *Reach) int { return strings.Compare(a.Document.File, b.Document.File) })
+	slices.SortFunc(out, func(a, b *DocumentCoverage) int { return strings.Compare(a.Document.File, b.Document.File) })
 	return out
 }
 
 // Reached counts the points that were reached, and all points.
-func (r *Reach) Reached() (reached, all int) {
+func (r *DocumentCoverage) Reached() (reached, all int) {
 	for _, p := range r.Points {
 		if p.Hits > 0 {
 			reached++
@@ -57,7 +57,7 @@ func (c *Coverage) Include(s *Suite) {
 		slices.SortStableFunc(points, func(a, b *Point) int {
 			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 		})
-		c.files[d.File] = &Reach{Document: d, Points: points, survey: sv}
+		c.files[d.File] = &DocumentCoverage{Document: d, Points: points, survey: sv}
 	}
 }
 
@@ -73,22 +73,22 @@ func (c *Coverage) Add(s *Suite, secrets map[string]any, o *Outcome) {
 		if d == nil {
 			continue
 		}
-		t := &tracker{survey: c.files[d.File].survey, secrets: secrets, history: history, failing: map[string]bool{}}
+		t := &coverageTracker{pointList: c.files[d.File].survey, secrets: secrets, history: history, failing: map[string]bool{}}
 		for i, e := range history {
 			t.event(i, e)
 		}
 	}
 }
 
-// tracker follows one history through its document.
-type tracker struct {
-	*survey
+// coverageTracker follows one history through its document.
+type coverageTracker struct {
+	*pointList
 	secrets map[string]any
 	history []event.Event
 	failing map[string]bool // tries, by reference, whose body has just failed
 }
 
-func (t *tracker) event(i int, e event.Event) {
+func (t *coverageTracker) event(i int, e event.Event) {
 	ref := event.ParseRun(e.Task).Ref
 	switch e.Type {
 	case event.TaskRequested:
@@ -106,7 +106,7 @@ func (t *tracker) event(i int, e event.Event) {
 	}
 }
 
-func (t *tracker) begun(ref string) {
+func (t *coverageTracker) begun(ref string) {
 	t.hit(taskPoint, ref, "")
 	t.hit(branchPoint, ref, "")
 	t.hit(ifTrue, ref, "")
@@ -114,7 +114,7 @@ func (t *tracker) begun(ref string) {
 }
 
 // entered records that a task runs in a handler, or again after a failure.
-func (t *tracker) entered(ref string) {
+func (t *coverageTracker) entered(ref string) {
 	for try := range t.failing {
 		switch {
 		case strings.HasPrefix(ref, try+"/catch/do/"):
@@ -126,7 +126,7 @@ func (t *tracker) entered(ref string) {
 }
 
 // caught records that a try has handled an error, possibly by a retry.
-func (t *tracker) caught(try, kind string) {
+func (t *coverageTracker) caught(try, kind string) {
 	if !t.failing[try] {
 		return
 	}
@@ -137,7 +137,7 @@ func (t *tracker) caught(try, kind string) {
 	}
 }
 
-func (t *tracker) completed(i int, e event.Event, ref string) {
+func (t *coverageTracker) completed(i int, e event.Event, ref string) {
 	var c event.Completed
 	task := t.def.Task(ref)
 	if json.Unmarshal(e.Data, &c) != nil || task == nil {
@@ -176,7 +176,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 
 // chosen finds the case that a switch has taken. If several cases lead to the same task,
 // it evaluates their conditions again.
-func (t *tracker) chosen(i int, e event.Event, ref, then string) {
+func (t *coverageTracker) chosen(i int, e event.Event, ref, then string) {
 	if then == "" {
 		t.hit(noCase, ref, "")
 		return
@@ -196,7 +196,7 @@ func (t *tracker) chosen(i int, e event.Event, ref, then string) {
 
 // evaluate returns the case that a switch takes in the state before its event; "" if it is
 // unknown.
-func (t *tracker) evaluate(i int, e event.Event, ref string) string {
+func (t *coverageTracker) evaluate(i int, e event.Event, ref string) string {
 	env := decide.NewEnv(t.def, decide.Options{Secrets: t.secrets})
 	state := decide.New()
 	if state.Replay(env, t.history[:i]) != nil {
@@ -220,7 +220,7 @@ func (t *tracker) evaluate(i int, e event.Event, ref string) string {
 }
 
 // fired records timeouts that fired.
-func (t *tracker) fired(e event.Event) {
+func (t *coverageTracker) fired(e event.Event) {
 	var f event.Fired
 	if json.Unmarshal(e.Data, &f) != nil || f.Kind != event.TimeoutTimer {
 		return

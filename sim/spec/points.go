@@ -39,16 +39,16 @@ const (
 // key identifies a point by kind, task, and name of a case.
 type key struct{ kind, ref, name string }
 
-// survey lists the points of a document in order.
-type survey struct {
+// pointList lists the points of a document in order.
+type pointList struct {
 	def    *dsl.Definition
 	root   *yaml3.Node // nil: only the positions of tasks are known
 	points []*Point
 	index  map[key]*Point
 }
 
-func newSurvey(def *dsl.Definition) *survey {
-	s := &survey{def: def, index: map[key]*Point{}}
+func newSurvey(def *dsl.Definition) *pointList {
+	s := &pointList{def: def, index: map[key]*Point{}}
 	var doc yaml3.Node
 	if yaml3.Unmarshal(def.Source, &doc) == nil && len(doc.Content) == 1 {
 		s.root = doc.Content[0]
@@ -79,7 +79,7 @@ func newSurvey(def *dsl.Definition) *survey {
 }
 
 // task lists the points of a task, except the task itself.
-func (s *survey) task(ref string, t *dsl.Task) {
+func (s *pointList) task(ref string, t *dsl.Task) {
 	if t.If != nil {
 		s.add(ifTrue, ref, "", "if of "+t.Name+" is true")
 		s.add(ifFalse, ref, "", "if of "+t.Name+" is false")
@@ -98,7 +98,7 @@ func (s *survey) task(ref string, t *dsl.Task) {
 }
 
 // cases lists the cases of a switch, and "no case" if there is no default.
-func (s *survey) cases(ref string, t *dsl.Task) {
+func (s *pointList) cases(ref string, t *dsl.Task) {
 	hasDefault := false
 	for _, c := range t.Switch {
 		name := "case " + c.Name + " of " + t.Name
@@ -113,7 +113,7 @@ func (s *survey) cases(ref string, t *dsl.Task) {
 }
 
 // retry lists the retry of a try and its timeouts.
-func (s *survey) retry(ref string, t *dsl.Task) {
+func (s *pointList) retry(ref string, t *dsl.Task) {
 	r := t.Try.Catch.Retry
 	if r == nil {
 		return
@@ -127,21 +127,21 @@ func (s *survey) retry(ref string, t *dsl.Task) {
 	}
 }
 
-func (s *survey) add(kind, ref, name, words string) {
+func (s *pointList) add(kind, ref, name, words string) {
 	p := &Point{Kind: kind, Name: words, Ref: ref}
 	s.find(p, name)
 	s.points = append(s.points, p)
 	s.index[key{kind, ref, name}] = p
 }
 
-func (s *survey) hit(kind, ref, name string) {
+func (s *pointList) hit(kind, ref, name string) {
 	if p := s.index[key{kind, ref, name}]; p != nil {
 		p.Hits++
 	}
 }
 
 // find sets the position of a point.
-func (s *survey) find(p *Point, name string) {
+func (s *pointList) find(p *Point, name string) {
 	p.Line, p.Col = 1, 1
 	if t := s.def.Task(p.Ref); t != nil {
 		p.Line, p.Col, p.Last = t.Pos.Line, t.Pos.Column, t.Pos.Line

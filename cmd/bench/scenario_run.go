@@ -16,9 +16,9 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// stage is a running scenario with its own tenant. It prepares Redis, starts the services,
+// scenarioRun is a running scenario with its own tenant. It prepares Redis, starts the services,
 // gives them work, waits until the work is done, and collects the results.
-type stage struct {
+type scenarioRun struct {
 	opts    Options
 	rdb     wire.Redis // of the bench, not of the services
 	store   *store.Store
@@ -29,8 +29,8 @@ type stage struct {
 	progress Progress
 }
 
-func newStage(rdb wire.Redis, opts Options, p Progress) *stage {
-	return &stage{
+func newStage(rdb wire.Redis, opts Options, p Progress) *scenarioRun {
+	return &scenarioRun{
 		opts: opts, rdb: rdb, store: store.New(rdb, store.Options{}), progress: p,
 		tenant: "bench-" + strings.ToLower(rand.Text()[:8]),
 	}
@@ -39,18 +39,18 @@ func newStage(rdb wire.Redis, opts Options, p Progress) *stage {
 // timersKey is the set of all timers.
 var timersKey = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
 
-func (s *stage) streamKey() string { return store.Keys{}.Stream(s.tenant) }
+func (s *scenarioRun) streamKey() string { return store.Keys{}.Stream(s.tenant) }
 
 // rawKey returns a key for data of the bench itself.
-func (s *stage) rawKey(name string) string { return store.Keys{}.Tenant(s.tenant) + ":raw:" + name }
+func (s *scenarioRun) rawKey(name string) string { return store.Keys{}.Tenant(s.tenant) + ":raw:" + name }
 
-func (s *stage) add(r Result) {
+func (s *scenarioRun) add(r Result) {
 	r.Scenario = s.progress.Scenario
 	s.results = append(s.results, r)
 }
 
 // report reports the progress of a measurement.
-func (s *stage) report(measuring string, share float64) {
+func (s *scenarioRun) report(measuring string, share float64) {
 	s.progress.Measuring, s.progress.Share = measuring, min(max(share, 0), 1)
 	if s.opts.Progress != nil {
 		s.opts.Progress(s.progress)
@@ -58,7 +58,7 @@ func (s *stage) report(measuring string, share float64) {
 }
 
 // fresh removes earlier data and creates the stream with its groups.
-func (s *stage) fresh(ctx context.Context) error {
+func (s *scenarioRun) fresh(ctx context.Context) error {
 	if err := s.clear(ctx); err != nil {
 		return err
 	}
@@ -71,9 +71,9 @@ func (s *stage) fresh(ctx context.Context) error {
 	return stream.New(s.store).Groups(ctx, s.tenant)
 }
 
-// clear removes everything that the stage has written and, unless the Redis is its own,
+// clear removes everything that the scenario has written and, unless the Redis is its own,
 // nothing else.
-func (s *stage) clear(ctx context.Context) error {
+func (s *scenarioRun) clear(ctx context.Context) error {
 	if s.opts.Own {
 		if err := s.rdb.FlushDB(ctx).Err(); err != nil {
 			return fmt.Errorf("empty the database: %w", err)
@@ -96,7 +96,7 @@ func (s *stage) clear(ctx context.Context) error {
 }
 
 // clearTimers removes the timers of a tenant from the set of all timers.
-func (s *stage) clearTimers(ctx context.Context, tenant string) error {
+func (s *scenarioRun) clearTimers(ctx context.Context, tenant string) error {
 	mine := `*"tenant_id":"` + tenant + `"*`
 	var members []any
 	drop := func() error {
@@ -126,7 +126,7 @@ const page = 500
 
 // await polls count until it reaches want and returns how long that took. With an error,
 // also after a time without progress, it returns the count so far.
-func (s *stage) await(ctx context.Context, measuring string, want int, count func(context.Context) (int, error)) (last int, took time.Duration, err error) {
+func (s *scenarioRun) await(ctx context.Context, measuring string, want int, count func(context.Context) (int, error)) (last int, took time.Duration, err error) {
 	began := time.Now()
 	changed := began
 	for {
@@ -166,7 +166,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // profile writes a CPU profile of this process during a scenario.
-func (s *stage) profile(name string) (stop func() error, err error) {
+func (s *scenarioRun) profile(name string) (stop func() error, err error) {
 	if s.opts.Profiles == "" {
 		return func() error { return nil }, nil
 	}

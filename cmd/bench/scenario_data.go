@@ -12,7 +12,7 @@ import (
 )
 
 // send sends commands in pipelines.
-func (s *stage) send(ctx context.Context, n int, nth func(redis.Pipeliner, int)) error {
+func (s *scenarioRun) send(ctx context.Context, n int, nth func(redis.Pipeliner, int)) error {
 	for from := 0; from < n; from += page {
 		pipe := s.rdb.Pipeline()
 		for i := from; i < min(n, from+page); i++ {
@@ -26,14 +26,14 @@ func (s *stage) send(ctx context.Context, n int, nth func(redis.Pipeliner, int))
 }
 
 // publish sends events to the stream of the tenant in pipelines.
-func (s *stage) publish(ctx context.Context, n int, nth func(int) event.Event) error {
+func (s *scenarioRun) publish(ctx context.Context, n int, nth func(int) event.Event) error {
 	return s.send(ctx, n, func(pipe redis.Pipeliner, i int) {
 		pipe.XAdd(ctx, &redis.XAddArgs{Stream: s.streamKey(), Values: nth(i).Fields()})
 	})
 }
 
 // timer returns a timer like that of a wait task.
-func (s *stage) timer(i int, at time.Time) event.Timer {
+func (s *scenarioRun) timer(i int, at time.Time) event.Timer {
 	return event.Timer{
 		Tenant: s.tenant, Workflow: namespace + ".wait", Execution: fmt.Sprintf("x%07d", i), TaskID: "/do/0/pause",
 		TaskName: "pause", FireAt: at.UTC(), DurationMS: time.Hour.Milliseconds(), Kind: event.WaitTimer,
@@ -41,7 +41,7 @@ func (s *stage) timer(i int, at time.Time) event.Timer {
 }
 
 // scheduled returns the event that requests a timer.
-func (s *stage) scheduled(i int, at time.Time) event.Event {
+func (s *scenarioRun) scheduled(i int, at time.Time) event.Event {
 	t := s.timer(i, at)
 	return event.Event{
 		ID: t.Execution + "/2", Source: "/flunq/worker", Type: event.TimerScheduled, Time: at.Add(-time.Hour).UTC(),
@@ -50,7 +50,7 @@ func (s *stage) scheduled(i int, at time.Time) event.Event {
 }
 
 // fired returns the event of a timer.
-func (s *stage) fired() event.Event {
+func (s *scenarioRun) fired() event.Event {
 	now := time.Now().UTC()
 	t := s.timer(0, now)
 	return event.Event{
@@ -61,7 +61,7 @@ func (s *stage) fired() event.Event {
 }
 
 // requested returns an event of typical size.
-func (s *stage) requested(i int) event.Event {
+func (s *scenarioRun) requested(i int) event.Event {
 	id := fmt.Sprintf("x%07d", i)
 	return event.Event{
 		ID: id + "/2", Source: "/flunq/worker", Type: event.TaskRequested, Time: time.Now().UTC(),
@@ -73,7 +73,7 @@ func (s *stage) requested(i int) event.Event {
 }
 
 // set adds timers to the set of all timers.
-func (s *stage) set(ctx context.Context, key string, n int, due func(int) time.Time) error {
+func (s *scenarioRun) set(ctx context.Context, key string, n int, due func(int) time.Time) error {
 	return s.send(ctx, n, func(pipe redis.Pipeliner, i int) {
 		t := s.timer(i, due(i))
 		pipe.ZAdd(ctx, key, redis.Z{Score: score(t.FireAt), Member: event.Encode(t)})
@@ -81,7 +81,7 @@ func (s *stage) set(ctx context.Context, key string, n int, due func(int) time.T
 }
 
 // pending counts the pending timers of the bench.
-func (s *stage) pending(ctx context.Context) (int, error) {
+func (s *scenarioRun) pending(ctx context.Context) (int, error) {
 	n, err := s.rdb.ZCard(ctx, timersKey).Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the timers: %w", err)

@@ -8,9 +8,9 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// walk replays the history of an execution as far as possible. It determines the inputs of
+// historyReplay replays the history of an execution as far as possible. It determines the inputs of
 // tasks, which a history does not contain.
-type walk struct {
+type historyReplay struct {
 	env   *decide.Env
 	state *decide.State
 	made  []event.Event // decided but not yet read from the history
@@ -18,16 +18,16 @@ type walk struct {
 
 // follow replays an event.
 func (r *Recording) follow(e event.Event) {
-	w := r.walks[e.Execution]
+	w := r.replays[e.Execution]
 	if w == nil {
 		x := r.byKey[key(e.Execution, "")]
 		if e.Type != event.ExecutionStarted || x == nil || x.doc == nil {
 			return
 		}
-		w = &walk{env: decide.NewEnv(x.doc.def, decide.Options{
+		w = &historyReplay{env: decide.NewEnv(x.doc.def, decide.Options{
 			Secrets: placeholders(r.head.Secrets), Version: r.head.Flunq, Remote: true,
 		}), state: decide.New()}
-		r.walks[e.Execution] = w
+		r.replays[e.Execution] = w
 	}
 	if w.state == nil {
 		return
@@ -43,7 +43,7 @@ func (r *Recording) follow(e event.Event) {
 }
 
 // take applies an event and returns the decided events.
-func (w *walk) take(e event.Event) (decided []event.Event, ok bool) {
+func (w *historyReplay) take(e event.Event) (decided []event.Event, ok bool) {
 	if i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task }); i >= 0 {
 		w.made = slices.Delete(w.made, i, i+1)
 		return nil, true
@@ -69,7 +69,7 @@ func (w *walk) take(e event.Event) (decided []event.Event, ok bool) {
 }
 
 // inputs keeps the input of a task until the event of its start is read.
-func (r *Recording) inputs(w *walk, e event.Event) {
+func (r *Recording) inputs(w *historyReplay, e event.Event) {
 	if e.Type != event.TaskRequested {
 		return
 	}
@@ -77,15 +77,15 @@ func (r *Recording) inputs(w *walk, e event.Event) {
 	if scope == nil {
 		return
 	}
-	g := given{input: r.datum(canonical.Encode(scope.Dot))}
+	g := taskInput{input: r.datum(canonical.Encode(scope.Dot))}
 	if context, err := scope.Var("context"); err == nil && !empty(context) {
 		g.context = r.datum(canonical.Encode(context))
 	}
 	r.given[key(e.Execution, e.Task)] = g
 }
 
-// given is the input of a task.
-type given struct{ input, context *datum }
+// taskInput is the input of a task.
+type taskInput struct{ input, context *datum }
 
 func empty(v any) bool {
 	object, ok := v.(map[string]any)

@@ -14,9 +14,9 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// walk follows the history of one execution. It repeats each decision, and checks each
+// executionReplay follows the history of one execution. It repeats each decision, and checks each
 // recorded input before applying it.
-type walk struct {
+type executionReplay struct {
 	*replay
 
 	doc     *document // nil: it was not registered
@@ -32,7 +32,7 @@ type walk struct {
 }
 
 // begin starts the execution.
-func (w *walk) begin(e event.Event) {
+func (w *executionReplay) begin(e event.Event) {
 	w.started, w.from, w.last = e, w.at, e
 	var started event.Started
 	if err := decide.DecodeData(e, &started); err != nil {
@@ -59,7 +59,7 @@ func (w *walk) begin(e event.Event) {
 }
 
 // choose finds the document of an execution that starts.
-func (w *walk) choose(e event.Event, s event.Started) *document {
+func (w *executionReplay) choose(e event.Event, s event.Started) *document {
 	if e.Execution == w.header.ID {
 		return w.first()
 	}
@@ -82,7 +82,7 @@ func (w *walk) choose(e event.Event, s event.Started) *document {
 
 // first returns the document that the execution began with, which may have been migrated
 // since.
-func (w *walk) first() *document {
+func (w *executionReplay) first() *document {
 	for _, e := range w.entries {
 		var m event.Migrated
 		if e.Type == event.ExecutionMigrated && e.Execution == w.header.ID && decide.DecodeData(e.Event, &m) == nil && w.earlier[m.From] != nil {
@@ -93,7 +93,7 @@ func (w *walk) first() *document {
 }
 
 // migrate continues with another document, from which the whole history must follow.
-func (w *walk) migrate(e event.Event) {
+func (w *executionReplay) migrate(e event.Event) {
 	var m event.Migrated
 	if err := decide.DecodeData(e, &m); err != nil {
 		w.broken(e, err)
@@ -141,7 +141,7 @@ func (rp *replay) migration() *Migration {
 }
 
 // take follows one event of the history.
-func (w *walk) take(e event.Event) {
+func (w *executionReplay) take(e event.Event) {
 	switch {
 	case e.Type == event.ExecutionMigrated && len(w.made) == 0:
 		w.migrate(e)
@@ -171,7 +171,7 @@ func incoming(e event.Event) bool {
 }
 
 // match compares an event with the decided ones.
-func (w *walk) match(e event.Event) {
+func (w *executionReplay) match(e event.Event) {
 	i := slices.IndexFunc(w.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task })
 	if i < 0 || slices.ContainsFunc(w.made[:i], func(m event.Event) bool { return !independent(m.Task, e.Task) }) {
 		want := w.made[0]
@@ -200,7 +200,7 @@ func independent(a, b string) bool {
 }
 
 // apply applies an event.
-func (w *walk) apply(e event.Event) {
+func (w *executionReplay) apply(e event.Event) {
 	var d decide.Decision
 	applied, err := w.decide(e, &d)
 	if err != nil {
@@ -216,7 +216,7 @@ func (w *walk) apply(e event.Event) {
 }
 
 // decide calls decide's Apply and turns a panic into an error.
-func (w *walk) decide(e event.Event, d *decide.Decision) (applied bool, err error) {
+func (w *executionReplay) decide(e event.Event, d *decide.Decision) (applied bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("decide: %v", r)
@@ -226,7 +226,7 @@ func (w *walk) decide(e event.Event, d *decide.Decision) (applied bool, err erro
 }
 
 // decided records the effects of a decision.
-func (w *walk) decided(d *decide.Decision) {
+func (w *executionReplay) decided(d *decide.Decision) {
 	w.made = append(w.made, d.History[1:]...)
 	for _, e := range d.Publish {
 		switch e.Type {
@@ -246,7 +246,7 @@ func (w *walk) decided(d *decide.Decision) {
 
 // gaveUp accepts the end of an execution on which the engine gave up. This end is not a
 // decision, because its cause lies outside.
-func (w *walk) gaveUp(e event.Event) bool {
+func (w *executionReplay) gaveUp(e event.Event) bool {
 	var ended event.Ended
 	if e.Type != event.WorkflowFailed || decide.DecodeData(e, &ended) != nil || ended.Error == nil {
 		return false
@@ -260,17 +260,17 @@ func (w *walk) gaveUp(e event.Event) bool {
 }
 
 // unexpected reports an event that the replay does not produce.
-func (w *walk) unexpected(e event.Event, replayed string) {
+func (w *executionReplay) unexpected(e event.Event, replayed string) {
 	w.differs(&Difference{What: "unexpected", Recorded: Describe(e), Replayed: replayed}, nil)
 }
 
 // broken reports an event that the engine cannot apply.
-func (w *walk) broken(e event.Event, err error) {
+func (w *executionReplay) broken(e event.Event, err error) {
 	w.differs(&Difference{What: "unexpected", Recorded: Describe(e), Replayed: "the engine rejects it: " + cut(err.Error())}, nil)
 }
 
 // doing describes an execution that has no decision to make.
-func (w *walk) doing() string {
+func (w *executionReplay) doing() string {
 	if w.state.Status.Ended() {
 		return "the execution has ended: it is " + string(w.state.Status)
 	}
@@ -282,7 +282,7 @@ func (w *walk) doing() string {
 }
 
 // leftover reports a decided event that is missing from a finished recording.
-func (w *walk) leftover() {
+func (w *executionReplay) leftover() {
 	if len(w.made) == 0 || !w.Finished() {
 		return
 	}
@@ -294,7 +294,7 @@ func (w *walk) leftover() {
 }
 
 // result returns how the execution has ended so far.
-func (w *walk) result() *sim.Result {
+func (w *executionReplay) result() *sim.Result {
 	r := &sim.Result{Status: w.state.Status, Error: w.state.Error}
 	switch {
 	case w.failed != nil:
@@ -306,7 +306,7 @@ func (w *walk) result() *sim.Result {
 }
 
 // check checks an input before it is applied.
-func (w *walk) check(e event.Event) {
+func (w *executionReplay) check(e event.Event) {
 	switch e.Type {
 	case event.EventReceived:
 		w.checkArrival(e)
@@ -317,7 +317,7 @@ func (w *walk) check(e event.Event) {
 }
 
 // checkArrival finds the event from outside that a history event records.
-func (w *walk) checkArrival(e event.Event) {
+func (w *executionReplay) checkArrival(e event.Event) {
 	envelope, _ := dataOf(e.Data).(map[string]any)
 	key := arrivalKey(canonical.Text(envelope["source"]), canonical.Text(envelope["id"]))
 	if w.emitted[key] {
@@ -340,7 +340,7 @@ func (w *walk) checkArrival(e event.Event) {
 func arrivalKey(source, id string) string { return source + " " + id }
 
 // checkResult recomputes the result of a task, if possible.
-func (w *walk) checkResult(e event.Event) {
+func (w *executionReplay) checkResult(e event.Event) {
 	asked, ok := w.asked[e.Task]
 	if !ok {
 		w.checkChild(e)
@@ -374,9 +374,9 @@ func (w *walk) checkResult(e event.Event) {
 }
 
 // checkChild compares the result of a task that ran a child execution.
-func (w *walk) checkChild(e event.Event) {
+func (w *executionReplay) checkChild(e event.Event) {
 	id, ok := strings.CutSuffix(e.ID, "/parent")
-	child := w.walks[id]
+	child := w.executions[id]
 	if !ok || child == nil || e.Source != decide.Source || child.failed != nil {
 		return
 	}
@@ -391,7 +391,7 @@ func (w *walk) checkChild(e event.Event) {
 }
 
 // compare compares a recorded result with the replayed one.
-func (w *walk) compare(what string, e event.Event, now event.Completed) (*Difference, *difference) {
+func (w *executionReplay) compare(what string, e event.Event, now event.Completed) (*Difference, *difference) {
 	data := event.Encode(now)
 	g := w.comparison("duration_ms", "call").between(e.Data, data)
 	if g == nil {
@@ -404,7 +404,7 @@ func (w *walk) compare(what string, e event.Event, now event.Completed) (*Differ
 
 // tolerate tolerates a difference in the result of a task of a running execution, which keeps
 // its recorded result even though a new execution would have a different one.
-func (w *walk) tolerate(d *Difference, g *difference) {
+func (w *executionReplay) tolerate(d *Difference, g *difference) {
 	if !w.doc.changed() || w.Finished() {
 		w.differs(d, g)
 		return
