@@ -55,9 +55,6 @@ type Members struct {
 	Count      int // the newest count of partitions; 0 if none was set
 }
 
-// MostPartitions is the greatest count of partitions.
-const MostPartitions = 1024
-
 // The errors of a ledger that a client or an operator can mend.
 var (
 	// ErrPartitions says that the count of partitions in Redis is not the expected one.

@@ -27,6 +27,10 @@ type APIOptions struct {
 	Topic  string // of requests that name none; "": they are refused
 	// Now returns the time of Redis, as exactly as the process knows it.
 	Now func() time.Time
+	// Note, if set, receives each event that was stored or changed.
+	Note func(*schedule.Event)
+	// Answered, if set, receives the outcome of each request to schedule or cancel an event.
+	Answered func(cancel bool, code schedule.Code)
 }
 
 // NewAPI returns an API on a ledger.
@@ -45,66 +49,93 @@ type Request struct {
 func (a *API) Schedule(ctx context.Context, requests []Request) ([]schedule.Outcome, error) {
 	now := a.opts.Now().Truncate(time.Millisecond)
 	out := make([]schedule.Outcome, len(requests))
-	var events []schedule.Event
-	var at []int // the request of each event
+	events := make([]schedule.Event, 0, len(requests))
+	at := make([]int, 0, len(requests)) // the request of each event
+	var refused []int
 	for i, r := range requests {
 		content := a.content(r, now)
 		if err := a.opts.Limits.Check(r.ID, content, now); err != nil {
-			repeated, wrong := a.repeated(ctx, r, content)
-			if wrong != nil {
-				return nil, wrong
-			}
-			if out[i] = repeated; repeated.Event == nil {
-				out[i] = schedule.Outcome{Code: schedule.BadRequest, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
-			}
+			out[i] = schedule.Outcome{Code: schedule.BadRequest, Message: strings.ReplaceAll(err.Error(), "\n", "; ")}
+			refused = append(refused, i)
 			continue
 		}
 		events, at = append(events, newEvent(r.ID, content, now)), append(at, i)
 	}
-	if len(events) == 0 {
-		return out, nil
-	}
-	placed, err := a.ledger.Place(ctx, events)
-	if err != nil {
+	if err := a.repeated(ctx, requests, refused, out); err != nil {
 		return nil, err
 	}
-	for n, p := range placed {
-		i := at[n]
-		out[i] = schedule.Outcome{Created: p.Created, Event: &p.Event}
-		switch {
-		case p.Created || requests[i].asksFor(p.Event.Content, events[n].Content):
-		case requests[i].Replace:
-			change := schedule.Change{Kind: schedule.Replace, Content: events[n].Content}
-			if out[i], err = a.ledger.Change(ctx, events[n].ID, change, now); err != nil {
-				return nil, err
-			}
-		default:
-			out[i].Code, out[i].Message = schedule.Conflict, "an event with this id and another content exists"
+	if err := a.place(ctx, requests, events, at, now, out); err != nil {
+		return nil, err
+	}
+	if a.opts.Answered != nil {
+		for _, o := range out {
+			a.opts.Answered(false, o.Code)
 		}
 	}
 	return out, nil
 }
 
-// asksFor reports whether a request that stands for a content asks for the stored one: a delay
-// counts from the first time that it was asked for.
-func (r Request) asksFor(stored, content schedule.Content) bool {
-	if r.Due.IsZero() {
-		content.Due = stored.Due
+// place stores the events of valid requests and sets their outcomes.
+func (a *API) place(ctx context.Context, requests []Request, events []schedule.Event, at []int, now time.Time, out []schedule.Outcome) error {
+	if len(events) == 0 {
+		return nil
 	}
-	return content.Equal(stored)
+	placed, err := a.ledger.Place(ctx, events)
+	if err != nil {
+		return err
+	}
+	for n, p := range placed {
+		i := at[n]
+		out[i] = schedule.Outcome{Created: p.Created, Event: &p.Event}
+		switch {
+		case p.Created:
+			a.note(out[i])
+		case requests[i].asks(events[n].Content, &p.Event):
+		case requests[i].Replace:
+			change := schedule.Change{Kind: schedule.Replace, Content: events[n].Content}
+			if out[i], err = a.ledger.Change(ctx, events[n].ID, change, now); err != nil {
+				return err
+			}
+			a.note(out[i])
+		default:
+			out[i].Code, out[i].Message = schedule.Conflict, "an event with this id and another content exists"
+		}
+	}
+	return nil
 }
 
-// repeated returns the outcome of a request that is not valid, if it was valid before: the
-// event exists. Without one, the outcome has no Event.
-func (a *API) repeated(ctx context.Context, r Request, content schedule.Content) (schedule.Outcome, error) {
-	if schedule.CheckID(r.ID) != nil {
-		return schedule.Outcome{}, nil
+// repeated corrects the outcomes of requests that are refused now but succeeded before, such
+// as one whose event has fired meanwhile.
+func (a *API) repeated(ctx context.Context, requests []Request, refused []int, out []schedule.Outcome) error {
+	var ids []string
+	var at []int
+	for _, i := range refused {
+		if schedule.CheckID(requests[i].ID) == nil {
+			ids, at = append(ids, strings.ToLower(requests[i].ID)), append(at, i)
+		}
 	}
-	found, err := a.ledger.Get(ctx, []string{strings.ToLower(r.ID)})
-	if err != nil || found[0] == nil || !r.asksFor(found[0].Content, content) {
-		return schedule.Outcome{}, err
+	if len(ids) == 0 {
+		return nil
 	}
-	return schedule.Outcome{Event: found[0]}, nil
+	found, err := a.ledger.Get(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for n, e := range found {
+		if i := at[n]; e != nil && requests[i].asks(a.content(requests[i], time.Time{}), e) {
+			out[i] = schedule.Outcome{Event: e}
+		}
+	}
+	return nil
+}
+
+// asks reports whether a request with this content asks for an event that exists. A repeated
+// request with a delay stands for another time each time.
+func (r Request) asks(c schedule.Content, e *schedule.Event) bool {
+	if r.Due.IsZero() && r.After != 0 {
+		c.Due = e.Due
+	}
+	return c.Equal(e.Content)
 }
 
 // content returns the content that a request stands for, with all defaults.
@@ -145,16 +176,29 @@ func (a *API) Change(ctx context.Context, id string, change schedule.Change) (sc
 		change.Due = due(change.Due, change.After, now)
 		err = a.opts.Limits.CheckDue(change.Due, now)
 	}
+	out := schedule.Outcome{Code: schedule.BadRequest}
 	if err != nil {
-		return schedule.Outcome{Code: schedule.BadRequest, Message: err.Error()}, nil
+		out.Message = err.Error()
+	} else if out, err = a.ledger.Change(ctx, strings.ToLower(id), change, now); err != nil {
+		return out, err
 	}
-	return a.ledger.Change(ctx, strings.ToLower(id), change, now)
+	a.note(out)
+	if change.Kind == schedule.Cancel && a.opts.Answered != nil {
+		a.opts.Answered(true, out.Code)
+	}
+	return out, nil
+}
+
+func (a *API) note(o schedule.Outcome) {
+	if a.opts.Note != nil && o.Code == schedule.Success && o.Event != nil {
+		a.opts.Note(o.Event)
+	}
 }
 
 // Get returns an event: schedule.RecordFound, or schedule.NotFound.
 func (a *API) Get(ctx context.Context, id string) (schedule.Outcome, error) {
 	if err := schedule.CheckID(id); err != nil {
-		return schedule.Outcome{Code: schedule.BadRequest, Message: err.Error()}, nil
+		return schedule.Outcome{Code: schedule.BadRequest, Message: err.Error()}, nil //nolint:nilerr // the outcome says it
 	}
 	found, err := a.ledger.Get(ctx, []string{strings.ToLower(id)})
 	switch {
@@ -181,8 +225,8 @@ func (a *API) List(ctx context.Context, filter schedule.Filter) ([]schedule.Even
 // the number of partitions in place of from, unless count is 0.
 func (a *API) Partitions(ctx context.Context, from, count int) (schedule.Members, schedule.Outcome, error) {
 	var out schedule.Outcome
-	if count < 0 || count > schedule.MostPartitions {
-		out.Code, out.Message = schedule.BadRequest, fmt.Sprintf("count is %d: want 1 to %d, or 0 to change nothing", count, schedule.MostPartitions)
+	if count < 0 || count > MostPartitions {
+		out.Code, out.Message = schedule.BadRequest, fmt.Sprintf("count is %d: want 1 to %d, or 0 to change nothing", count, MostPartitions)
 		return schedule.Members{}, out, nil
 	}
 	if count > 0 {

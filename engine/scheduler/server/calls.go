@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"flunq.io/flunq/engine/schedule"
+)
+
+// unary handles a call with one response.
+func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
+	defer s.ended(ctx, info.FullMethod, false, time.Now(), &err)
+	if err := s.admit(ctx, info.FullMethod); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	if response, err = handle(ctx, request); err != nil && ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
+	}
+	return response, err
+}
+
+// stream handles a call with a stream of responses. It ends when the server stops.
+func (s *Server) stream(service any, to grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+	defer s.ended(to.Context(), info.FullMethod, true, time.Now(), &err)
+	if err := s.admit(to.Context(), info.FullMethod); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(to.Context())
+	defer cancel()
+	defer context.AfterFunc(s.drain, cancel)()
+	err = handle(service, endingStream{to, ctx})
+	if err != nil && s.drain.Err() != nil {
+		return status.Error(codes.Unavailable, "the server stops: go on with another one")
+	}
+	return err
+}
+
+// endingStream is a stream whose context ends when the server stops.
+type endingStream struct {
+	grpc.ServerStream
+
+	ctx context.Context //nolint:containedctx // grpc.ServerStream is made this way
+}
+
+// Context implements grpc.ServerStream.
+func (e endingStream) Context() context.Context { return e.ctx }
+
+// ended turns the error of a call into its gRPC status and reports the call. A panic ends
+// that call only.
+func (s *Server) ended(ctx context.Context, method string, stream bool, began time.Time, err *error) {
+	if p := recover(); p != nil {
+		s.opts.Log.ErrorContext(ctx, "a call panicked", "method", method, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "the server has failed")
+	}
+	if *err != nil {
+		*err = s.public(ctx, method, *err)
+	}
+	if s.opts.Observe != nil {
+		s.opts.Observe(Call{Method: method, Stream: stream, Code: status.Code(*err), Took: time.Since(began)})
+	}
+}
+
+// public returns the status that a client receives for an error. What the store says may
+// hold addresses, which are none of the client's business.
+func (s *Server) public(ctx context.Context, method string, err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	s.opts.Log.DebugContext(ctx, "call failed", "method", method, "err", err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, "not answered in time: it may have been done, and may be repeated")
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, "the client has gone")
+	case errors.Is(err, schedule.ErrCursor):
+		return status.Error(codes.InvalidArgument, "cursor: want the cursor of a listed event")
+	case errors.Is(err, schedule.ErrFull):
+		return status.Error(codes.ResourceExhausted, schedule.ErrFull.Error())
+	default:
+		return status.Error(codes.Unavailable, "the store of the scheduler does not answer: repeat the request")
+	}
+}
+
+// admit returns an error unless a client may call a method. Health checks need no token.
+func (s *Server) admit(ctx context.Context, method string) error {
+	if s.opts.Tokens == nil || strings.HasPrefix(method, "/grpc.health.v1.Health/") {
+		return nil
+	}
+	for _, given := range metadata.ValueFromIncomingContext(ctx, "authorization") {
+		scheme, token, _ := strings.Cut(given, " ")
+		if strings.EqualFold(scheme, "bearer") && s.opts.Tokens.Allow(token) {
+			return nil
+		}
+	}
+	return status.Error(codes.Unauthenticated, "want the metadata authorization: Bearer TOKEN with a token that the server knows")
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Tokens are the bearer tokens that clients may use, from a file with one on each line.
+// Empty lines and those that begin with # are ignored. A nil *Tokens is never reread.
+type Tokens struct {
+	path string
+
+	mu      sync.RWMutex
+	hashes  [][sha256.Size]byte
+	changed time.Time // of the file that was read last
+}
+
+// ReadTokens reads a file of tokens.
+func ReadTokens(path string) (*Tokens, error) {
+	t := &Tokens{path: path}
+	return t, t.Reload()
+}
+
+// leastToken is the length of the shortest token.
+const leastToken = 16
+
+// Reload reads the file again if it has changed. After an error the former tokens stay
+// valid.
+func (t *Tokens) Reload() error {
+	if t == nil {
+		return nil
+	}
+	file, err := os.Stat(t.path)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the file
+	}
+	t.mu.RLock()
+	same := file.ModTime().Equal(t.changed)
+	t.mu.RUnlock()
+	if same {
+		return nil
+	}
+	text, err := os.ReadFile(t.path)
+	if err != nil {
+		return err //nolint:wrapcheck // it names the file
+	}
+	var hashes [][sha256.Size]byte
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		token := strings.TrimSpace(line)
+		switch {
+		case token == "" || token[0] == '#':
+		case len(token) < leastToken || strings.ContainsAny(token, " \t"):
+			return fmt.Errorf("%s:%d: want a token of %d or more characters without spaces", t.path, number, leastToken)
+		default:
+			hashes = append(hashes, sha256.Sum256([]byte(token)))
+		}
+	}
+	if len(hashes) == 0 {
+		return fmt.Errorf("%s has no tokens: want one on each line", t.path)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hashes, t.changed = hashes, file.ModTime()
+	return nil
+}
+
+// Allow reports whether a token is one of them, in a time that does not depend on which.
+func (t *Tokens) Allow(token string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	given := sha256.Sum256([]byte(token))
+	found := 0
+	for _, hash := range t.hashes {
+		found |= subtle.ConstantTimeCompare(hash[:], given[:])
+	}
+	return found == 1
+}
+
+// TLS returns the configuration of a server with a certificate and its key, from files that
+// are read for each connection, so that they may be renewed. With a clientCA clients need a
+// certificate that it has signed.
+func TLS(cert, key, clientCA string) (*tls.Config, error) {
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
+		}
+		return &pair, nil
+	}
+	c := &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() },
+	}
+	_, err := load()
+	if clientCA != "" {
+		pool, wrong := CertPool(clientCA)
+		c.ClientCAs, c.ClientAuth = pool, tls.RequireAndVerifyClientCert
+		err = errors.Join(err, wrong)
+	}
+	return c, err
+}
+
+// CertPool reads a file of certificates.
+func CertPool(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the file
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
+	}
+	return pool, nil
+}

@@ -1,0 +1,181 @@
+// Package server answers clients of the scheduler over gRPC: the service of schedulerpb, health
+// checks and reflection, with TLS and tokens.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+)
+
+// Options configure a Server.
+type Options struct {
+	TLS        *tls.Config // nil: connections are not encrypted
+	Tokens     *Tokens     // nil: all clients may call
+	Reflection bool        // clients may ask for the service's description
+	Timeout    time.Duration
+	Streams    int // calls that a connection may have open; 1 to 10000
+	Log        *slog.Logger
+	// Check returns why events cannot be scheduled now: schedule.ErrFull if only new ones
+	// cannot be. It is called every CheckEvery.
+	Check      func(context.Context) error
+	CheckEvery time.Duration
+	// Observe, if set, receives each call that ended.
+	Observe func(Call)
+}
+
+// DefaultOptions are the options of an ordinary deployment, but for Log and Check.
+func DefaultOptions() Options {
+	const streams = 1000
+	return Options{Reflection: true, Timeout: 10 * time.Second, Streams: streams, CheckEvery: 2 * time.Second}
+}
+
+// MostBytes is the size of the largest message that the server takes.
+const MostBytes = 1 << 20
+
+// Call is the end of one call, for metrics.
+type Call struct {
+	Method string // "/scheduler.v1.SchedulerService/Schedule"
+	Stream bool   // the response is a stream
+	Code   codes.Code
+	Took   time.Duration
+}
+
+// Server is the gRPC server of one process. It is made by New and run once by Run.
+type Server struct {
+	opts   Options
+	grpc   *grpc.Server
+	health *health.Server
+	full   atomic.Bool     // new events are refused
+	drain  context.Context //nolint:containedctx // ends the streams of a server that stops; no call waits for it
+	cut    context.CancelFunc
+}
+
+// New returns a Server that answers from an API.
+func New(api *scheduler.API, opts Options) *Server {
+	s := &Server{opts: opts, health: health.NewServer()}
+	s.drain, s.cut = context.WithCancel(context.Background())
+	all := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MostBytes),
+		grpc.MaxConcurrentStreams(uint32(opts.Streams)), //nolint:gosec // small and positive
+		grpc.ConnectionTimeout(10 * time.Second),
+		// A client that pings more often than its default allows is disconnected; one that has
+		// vanished is noticed.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.UnaryInterceptor(s.unary),
+		grpc.StreamInterceptor(s.stream),
+	}
+	if opts.TLS != nil {
+		all = append(all, grpc.Creds(credentials.NewTLS(opts.TLS)))
+	}
+	s.grpc = grpc.NewServer(all...)
+	schedulerpb.RegisterSchedulerServiceServer(s.grpc, &service{api: api, full: &s.full})
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	if opts.Reflection {
+		reflection.Register(s.grpc)
+	}
+	s.serving(false)
+	return s
+}
+
+// serving sets the reply to health checks.
+func (s *Server) serving(well bool) {
+	status := healthpb.HealthCheckResponse_NOT_SERVING
+	if well {
+		status = healthpb.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", status)
+	s.health.SetServingStatus(schedulerpb.SchedulerService_ServiceDesc.ServiceName, status)
+}
+
+// grace is how long a server that stops waits for the calls that it has begun.
+const grace = 10 * time.Second
+
+// Run answers calls on a listener until ctx ends. Then health checks say NOT_SERVING, calls
+// that have begun end, and it returns nil.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	s.check(ctx)
+	ended := make(chan struct{})
+	go s.watch(ctx, ended)
+	go func() {
+		defer close(ended)
+		<-ctx.Done()
+		s.stop()
+	}()
+	err := s.grpc.Serve(l)
+	if ctx.Err() == nil {
+		return fmt.Errorf("answer gRPC on %s: %w", l.Addr(), err)
+	}
+	<-ended
+	return nil
+}
+
+// stop ends the server gracefully.
+func (s *Server) stop() {
+	s.health.Shutdown()
+	// The watchers of the health learn of it before their streams end.
+	const told = 100 * time.Millisecond
+	time.AfterFunc(told, s.cut)
+	hard := time.AfterFunc(grace, s.grpc.Stop)
+	defer hard.Stop()
+	s.grpc.GracefulStop()
+}
+
+// watch checks whether events can be scheduled until ctx ends.
+func (s *Server) watch(ctx context.Context, ended <-chan struct{}) {
+	tick := time.NewTicker(s.opts.CheckEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ended:
+			return
+		case <-tick.C:
+			s.check(ctx)
+		}
+	}
+}
+
+// check sets the health of the service and rereads its tokens.
+func (s *Server) check(ctx context.Context) {
+	if err := s.opts.Tokens.Reload(); err != nil {
+		s.opts.Log.ErrorContext(ctx, "tokens not read: the former ones stay valid", "err", err)
+	}
+	patience, cancel := context.WithTimeout(ctx, s.opts.CheckEvery)
+	defer cancel()
+	err := s.opts.Check(patience)
+	if ctx.Err() != nil {
+		return
+	}
+	full := errors.Is(err, schedule.ErrFull)
+	if was := s.full.Swap(full); full && !was {
+		s.opts.Log.WarnContext(ctx, "new events are refused", "err", err)
+	}
+	away := err != nil && !full
+	reply, _ := s.health.Check(ctx, &healthpb.HealthCheckRequest{})
+	switch was := reply.GetStatus() != healthpb.HealthCheckResponse_SERVING; {
+	case away && !was:
+		s.opts.Log.ErrorContext(ctx, "not serving", "err", err)
+	case !away && was:
+		s.opts.Log.InfoContext(ctx, "serving gRPC")
+	}
+	s.serving(!away)
+}

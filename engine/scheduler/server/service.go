@@ -1,0 +1,230 @@
+package server
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+)
+
+// service implements the generated interface on an API.
+type service struct {
+	schedulerpb.UnimplementedSchedulerServiceServer
+
+	api  *scheduler.API
+	full *atomic.Bool
+}
+
+// Schedule implements schedulerpb.SchedulerServiceServer, as all methods below.
+func (s *service) Schedule(ctx context.Context, r *schedulerpb.ScheduleRequest) (*schedulerpb.ScheduleResponse, error) {
+	out, err := s.schedule(ctx, []*schedulerpb.ScheduleRequest{r})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// ScheduleMany schedules several events.
+func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyRequest) (*schedulerpb.ScheduleManyResponse, error) {
+	if n := len(r.GetRequests()); n > scheduler.MostAtOnce {
+		return nil, status.Errorf(codes.InvalidArgument, "%d requests: want at most %d", n, scheduler.MostAtOnce)
+	}
+	out, err := s.schedule(ctx, r.GetRequests())
+	if err != nil {
+		return nil, err
+	}
+	return &schedulerpb.ScheduleManyResponse{Responses: out}, nil
+}
+
+func (s *service) schedule(ctx context.Context, asked []*schedulerpb.ScheduleRequest) ([]*schedulerpb.ScheduleResponse, error) {
+	if s.full.Load() {
+		return nil, schedule.ErrFull
+	}
+	requests := make([]scheduler.Request, len(asked))
+	for i, r := range asked {
+		requests[i] = scheduler.Request{
+			ID: r.GetEventId(), Replace: r.GetReplace(), After: delay(r.GetAfter()),
+			Content: schedule.Content{
+				Due: due(r.GetExecuteAt(), r.GetExecuteTime()), Tenant: r.GetTenant(), Topic: r.GetTopic(),
+				Key: r.GetKey(), Headers: r.GetHeaders(), Payload: r.GetPayload(),
+			},
+		}
+	}
+	done, err := s.api.Schedule(ctx, requests)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // Server.public does
+	}
+	out := make([]*schedulerpb.ScheduleResponse, len(done))
+	for i, o := range done {
+		out[i] = &schedulerpb.ScheduleResponse{Status: statusOf(o), Created: o.Created, Event: eventOf(o.Event, false)}
+	}
+	return out, nil
+}
+
+// Cancel cancels an event.
+func (s *service) Cancel(ctx context.Context, r *schedulerpb.CancelRequest) (*schedulerpb.CancelResponse, error) {
+	o, err := s.api.Change(ctx, r.GetEventId(), schedule.Change{Kind: schedule.Cancel})
+	return &schedulerpb.CancelResponse{Status: statusOf(o), Event: eventOf(o.Event, false)}, err
+}
+
+// Reschedule moves an event to another time.
+func (s *service) Reschedule(ctx context.Context, r *schedulerpb.RescheduleRequest) (*schedulerpb.RescheduleResponse, error) {
+	change := schedule.Change{Kind: schedule.Move, Due: due(r.GetExecuteAt(), r.GetExecuteTime()), After: delay(r.GetAfter())}
+	o, err := s.api.Change(ctx, r.GetEventId(), change)
+	return &schedulerpb.RescheduleResponse{Status: statusOf(o), Event: eventOf(o.Event, false)}, err
+}
+
+// Replay publishes a dead event once more.
+func (s *service) Replay(ctx context.Context, r *schedulerpb.ReplayRequest) (*schedulerpb.ReplayResponse, error) {
+	o, err := s.api.Change(ctx, r.GetEventId(), schedule.Change{Kind: schedule.Replay})
+	return &schedulerpb.ReplayResponse{Status: statusOf(o), Event: eventOf(o.Event, false)}, err
+}
+
+// Drop gives a dead event up.
+func (s *service) Drop(ctx context.Context, r *schedulerpb.DropRequest) (*schedulerpb.DropResponse, error) {
+	o, err := s.api.Change(ctx, r.GetEventId(), schedule.Change{Kind: schedule.Drop})
+	return &schedulerpb.DropResponse{Status: statusOf(o), Event: eventOf(o.Event, false)}, err
+}
+
+// Get returns an event with its payload.
+func (s *service) Get(ctx context.Context, r *schedulerpb.GetRequest) (*schedulerpb.GetResponse, error) {
+	o, err := s.api.Get(ctx, r.GetEventId())
+	return &schedulerpb.GetResponse{Status: statusOf(o), Event: eventOf(o.Event, true)}, err
+}
+
+// List sends the events that match a filter, a page at a time.
+func (s *service) List(r *schedulerpb.ListRequest, to grpc.ServerStreamingServer[schedulerpb.Event]) error {
+	const page = 100
+	f := schedule.Filter{
+		Status: statusNamed(r.GetStatus()), Topic: r.GetTopic(), Cursor: r.GetCursor(),
+		DueAfter: timeOf(r.GetDueAfter()), DueBefore: timeOf(r.GetDueBefore()),
+	}
+	if r.GetLimit() < 0 {
+		return status.Errorf(codes.InvalidArgument, "limit is %d: want 1 or more, or 0 for all", r.GetLimit())
+	}
+	if r.GetStatus() != 0 && f.Status == "" {
+		return status.Errorf(codes.InvalidArgument, "status is %d: want 1 to %d, or 0 for all", r.GetStatus(), len(schedule.Statuses()))
+	}
+	if r.Partition != nil {
+		partition := int(r.GetPartition())
+		f.Partition = &partition
+	}
+	for left := int(r.GetLimit()); ; {
+		if f.Limit = page; r.GetLimit() > 0 {
+			f.Limit = min(page, left)
+		}
+		found, next, err := s.api.List(to.Context(), f)
+		if err != nil {
+			return err //nolint:wrapcheck // Server.public does
+		}
+		for i := range found {
+			e := eventOf(&found[i], r.GetPayloads())
+			if i == len(found)-1 {
+				e.Cursor = next
+			}
+			if err := to.Send(e); err != nil {
+				return err //nolint:wrapcheck // gRPC's own
+			}
+		}
+		left -= len(found)
+		if next == "" || r.GetLimit() > 0 && left <= 0 {
+			return nil
+		}
+		f.Cursor = next
+	}
+}
+
+// Partitions returns the partitions, and changes their number.
+func (s *service) Partitions(ctx context.Context, r *schedulerpb.PartitionsRequest) (*schedulerpb.PartitionsResponse, error) {
+	members, o, err := s.api.Partitions(ctx, int(r.GetFrom()), int(r.GetCount()))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // Server.public does
+	}
+	out := &schedulerpb.PartitionsResponse{
+		Status: statusOf(o), Count: int32(members.Count), Processes: members.Processes, Now: stamp(members.Now), //nolint:gosec // at most MostPartitions
+	}
+	for _, p := range members.Partitions {
+		out.Partitions = append(out.Partitions, int32(p)) //nolint:gosec // likewise
+	}
+	return out, nil
+}
+
+// due returns the time that a client asks for, zero if it names none.
+func due(seconds int64, at *timestamppb.Timestamp) time.Time {
+	switch {
+	case at != nil:
+		return timeOf(at)
+	case seconds == 0:
+		return time.Time{}
+	default:
+		const never = 1 << 40 // far outside of all limits, and within those of time.Time
+		return time.Unix(min(max(seconds, -never), never), 0)
+	}
+}
+
+// timeOf returns a time, zero if there is none.
+func timeOf(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.AsTime()
+}
+
+func delay(d *durationpb.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.AsDuration()
+}
+
+func stamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func statusOf(o schedule.Outcome) *schedulerpb.Status {
+	return &schedulerpb.Status{Code: schedulerpb.StatusCode(o.Code), Message: o.Message} //nolint:gosec // 0 to 6
+}
+
+// statusNamed returns a state from its number on the wire, "" if it has none.
+func statusNamed(s schedulerpb.EventStatus) schedule.Status {
+	if all := schedule.Statuses(); s >= 1 && int(s) <= len(all) {
+		return all[s-1]
+	}
+	return ""
+}
+
+// eventOf returns an event as clients receive it, nil if there is none.
+func eventOf(e *schedule.Event, payload bool) *schedulerpb.Event {
+	if e == nil {
+		return nil
+	}
+	out := &schedulerpb.Event{
+		EventId: e.ID, ExecuteTime: stamp(e.Due), Topic: e.Topic, Key: e.RecordKey(), Headers: e.Headers, Tenant: e.Tenant,
+		Version: e.Version, Attempts: int32(e.Attempts), LastError: e.Error, //nolint:gosec // far below 2³¹
+		CreatedTime: stamp(e.Created), UpdatedTime: stamp(e.Updated), FiredTime: stamp(e.Published),
+	}
+	for i, s := range schedule.Statuses() {
+		if s == e.Status {
+			out.Status = schedulerpb.EventStatus(i + 1) //nolint:gosec // a handful
+		}
+	}
+	if e.Status == schedule.Scheduled {
+		out.NextTime = stamp(e.Next)
+	}
+	if payload {
+		out.Payload = e.Payload
+	}
+	return out
+}
