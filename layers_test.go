@@ -76,6 +76,7 @@ var arrows = map[string][]string{
 	"engine/scheduler":             {"engine", "engine/agenda", "engine/event", "engine/schedule", "engine/store", "engine/store/wire"},
 	"engine/scheduler/server":      {"engine/schedule", "engine/scheduler", "engine/scheduler/schedulerpb"},
 	"engine/scheduler/schedulerpb": {},
+	"engine/scheduler/ledgertest":  {"engine/schedule", "engine/scheduler"},
 	"cmd/schedule":                 {"cmd/cli", "engine/schedule", "engine/scheduler/schedulerpb"},
 
 	"sim":           {"engine/...", "sim/invariant", "sim/mock", "sim/memory"},

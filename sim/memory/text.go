@@ -13,21 +13,22 @@ type text struct{ value string }
 
 func textCommands() map[string]command {
 	return map[string]command{
-		"get":    {get, 2},
-		"set":    {setText, -3},
-		"setnx":  {setNX, 3},
-		"setex":  {setFor(1000), 4},
-		"psetex": {setFor(1), 4},
-		"getset": {getSet, 3},
-		"getdel": {getDel, 2},
-		"mget":   {mget, -2},
-		"mset":   {mset, -3},
-		"append": {appendTo, 3},
-		"strlen": {strlen, 2},
-		"incr":   {func(db *Database, args []string) resp.Reply { return increase(db, args[1], 1) }, 2},
-		"decr":   {func(db *Database, args []string) resp.Reply { return increase(db, args[1], -1) }, 2},
-		"incrby": {increaseBy(1), 3},
-		"decrby": {increaseBy(-1), 3},
+		"get":      {get, 2},
+		"set":      {setText, -3},
+		"setnx":    {setNX, 3},
+		"setex":    {setFor(1000), 4},
+		"psetex":   {setFor(1), 4},
+		"getset":   {getSet, 3},
+		"getdel":   {getDel, 2},
+		"mget":     {mget, -2},
+		"mset":     {mset, -3},
+		"append":   {appendTo, 3},
+		"strlen":   {strlen, 2},
+		"getrange": {getRange, 4},
+		"incr":     {func(db *Database, args []string) resp.Reply { return increase(db, args[1], 1) }, 2},
+		"decr":     {func(db *Database, args []string) resp.Reply { return increase(db, args[1], -1) }, 2},
+		"incrby":   {increaseBy(1), 3},
+		"decrby":   {increaseBy(-1), 3},
 	}
 }
 
@@ -189,6 +190,21 @@ func appendTo(db *Database, args []string) resp.Reply {
 	}
 	t.value += args[2]
 	return resp.Int(len(t.value))
+}
+
+func getRange(db *Database, args []string) resp.Reply {
+	t, ok := find[text](db, args[1])
+	if t == nil {
+		t = &text{}
+	}
+	from, to, valid := span(args[2], args[3], len(t.value))
+	switch {
+	case !valid:
+		return resp.Fail(noInteger)
+	case !ok:
+		return resp.Fail(wrongType)
+	}
+	return resp.Text(t.value[from:to])
 }
 
 func strlen(db *Database, args []string) resp.Reply {

@@ -13,12 +13,15 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// made lists the scripts that packages have created with New.
+// made lists the scripts that packages have created.
 var made []*redis.Script //nolint:gochecknoglobals // filled while packages are initialised
 
 // New concatenates files to one script: first those with the functions that the last one calls.
 // Packages call New while they are initialised, so that All returns every script.
-func New(names ...string) *redis.Script {
+func New(names ...string) *redis.Script { return From(files, names...) }
+
+// From is New with the files of another package.
+func From(files embed.FS, names ...string) *redis.Script {
 	var source strings.Builder
 	for _, name := range names {
 		text, err := files.ReadFile(name + ".lua")

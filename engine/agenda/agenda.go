@@ -1,0 +1,90 @@
+// Package agenda keeps scheduled events in Redis, or only their ids if the records live in a
+// table. It is the only package that knows the keys and scripts of the scheduler. Each of its
+// scripts works on one partition, in whose sorted sets the ids are in the order in which they
+// are due; see leaves.lua.
+package agenda
+
+import (
+	"context"
+	"embed"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/scripts"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+//go:embed *.lua
+var files embed.FS
+
+//nolint:gochecknoglobals // constants that go-redis wraps
+var (
+	addScript           = scripts.From(files, "leaves", "add")
+	moveScript          = scripts.From(files, "leaves", "move")
+	removeScript        = scripts.From(files, "leaves", "remove")
+	takeScript          = scripts.From(files, "leaves", "take")
+	pageScript          = scripts.From(files, "leaves", "page")
+	placeScript         = scripts.From(files, "leaves", "place")
+	claimScript         = scripts.From(files, "leaves", "records", "claim")
+	settleScript        = scripts.From(files, "leaves", "records", "settle")
+	changeScript        = scripts.From(files, "leaves", "records", "change")
+	membersScript       = scripts.From(files, "leaves", "members")
+	setPartitionsScript = scripts.From(files, "leaves", "set_partitions")
+)
+
+// call runs a script.
+func call(ctx context.Context, rdb *wire.Client, script *redis.Script, keys []string, args ...any) *redis.Cmd {
+	return rdb.Call(ctx, script, len(keys), list(keys, args))
+}
+
+// list returns the arguments of a call.
+func list(keys []string, args []any) []any {
+	out := make([]any, wire.BeforeKeys, wire.BeforeKeys+len(keys)+len(args))
+	for i := range keys {
+		out = append(out, &keys[i])
+	}
+	return append(out, args...)
+}
+
+// request is the call of a script for one partition.
+type request struct {
+	keys []string
+	args []any
+}
+
+// callAll runs a script several times in one round trip. The error is the first one.
+func callAll(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []request) ([]*redis.Cmd, error) {
+	cmds := make([]*redis.Cmd, len(requests))
+	err := send(ctx, rdb, script, requests, cmds)
+	if err == nil || !unknown(cmds) {
+		return cmds, err
+	}
+	// What a Redis does not know, it has not executed.
+	if err := script.Load(ctx, rdb).Err(); err != nil {
+		return nil, err //nolint:wrapcheck // the caller says what it was for
+	}
+	return cmds, send(ctx, rdb, script, requests, cmds)
+}
+
+// send sends the calls that have no reply yet, and those of which Redis did not know the script.
+func send(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []request, cmds []*redis.Cmd) error {
+	trip := rdb.Trip()
+	defer trip.End()
+	for i, r := range requests {
+		if cmds[i] == nil || redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT") {
+			cmds[i] = wire.ScriptCmd(ctx, script, len(r.keys), list(r.keys, r.args))
+			trip.Add(cmds[i])
+		}
+	}
+	return trip.Send(ctx) //nolint:wrapcheck // the caller says what it was for
+}
+
+// unknown reports whether Redis did not know the script of a call.
+func unknown(cmds []*redis.Cmd) bool {
+	for _, cmd := range cmds {
+		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,29 @@
+-- Changes an event.
+--
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[2]  record of the event
+-- ARGV[1]  id
+-- ARGV[2]  expected version
+-- ARGV[3]  when the event is due until now, in milliseconds
+-- ARGV[4]  new record
+-- ARGV[5]  when it is due from now on, in milliseconds; '' if never
+-- ARGV[6]  when the record expires, in milliseconds; '' if never
+--
+-- Returns 1, or 0 if the event has another version.
+
+local P, key = KEYS[1], KEYS[2]
+local id, expected, from, changed, to, expiry = unpack(ARGV)
+
+local record = redis.call('GET', key)
+if not record then return 0 end
+local status, version = state_of(record)
+if version ~= tonumber(expected) then return 0 end
+if status == 'SCHEDULED' then remove(P, from, id) end
+if status == 'DEAD' then redis.call('ZREM', P .. ':dlq', id) end
+if expiry == '' then
+  redis.call('SET', key, changed)
+else
+  redis.call('SET', key, changed, 'PXAT', expiry)
+end
+if to ~= '' then insert(P, to, id) end
+return 1

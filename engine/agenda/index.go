@@ -1,0 +1,107 @@
+package agenda
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// Index knows when which event is to be looked at, for records that live in a table. It may
+// be lost at any moment, and it may name an event too often or too early: the table decides.
+type Index struct {
+	*partitions
+}
+
+// NewIndex returns the index in a Redis.
+func NewIndex(rdb *wire.Client) Index { return Index{&partitions{rdb: rdb}} }
+
+// Add adds the entries of events that the index lacks.
+func (x Index) Add(ctx context.Context, entries []schedule.Entry) error {
+	return x.change(ctx, "add to the index", addScript, entries, false)
+}
+
+// Move sets when events are looked at, also of those that a process has taken, and adds those
+// that the index lacks. An event that was to be looked at at another time may be looked at
+// then, too, unless that entry is removed.
+func (x Index) Move(ctx context.Context, entries []schedule.Entry) error {
+	return x.change(ctx, "move in the index", moveScript, entries, false)
+}
+
+// Remove removes entries: those that a process has taken, and those with the same time.
+func (x Index) Remove(ctx context.Context, entries []schedule.Entry) error {
+	return x.change(ctx, "remove from the index", removeScript, entries, true)
+}
+
+// change runs a script for each partition of some entries, or with everywhere for each in
+// which they may be.
+func (x Index) change(ctx context.Context, op string, script *redis.Script, entries []schedule.Entry, everywhere bool) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	counts, err := x.counts(ctx)
+	if err != nil {
+		return err
+	}
+	at := map[int]int{} // the request of each partition
+	var requests []request
+	for _, e := range entries {
+		in := counts.of(e.ID)
+		if !everywhere {
+			in = in[:1]
+		}
+		for _, p := range in {
+			i, ok := at[p]
+			if !ok {
+				i = len(requests)
+				at[p] = i
+				requests = append(requests, request{keys: []string{prefix(p)}})
+			}
+			requests[i].args = append(requests[i].args, packed(e.ID), e.Next.UnixMilli())
+		}
+	}
+	_, err = callAll(ctx, x.rdb, script, requests)
+	return store.Failed(op, err)
+}
+
+// Take takes up to most entries of a partition for the length of a lease: those that are due,
+// and those that were taken for a lease that has ended. The oldest come first. next is when
+// the next entry is due or the next lease ends, not after now if there are more already, and
+// zero if the partition is empty.
+func (x Index) Take(ctx context.Context, partition, most int, lease time.Duration) (entries []schedule.Entry, next, now time.Time, err error) {
+	reply, err := call(ctx, x.rdb, takeScript, []string{prefix(partition)}, most, lease.Milliseconds()).Slice()
+	if err != nil {
+		return nil, next, now, store.Failed("take from the index", err)
+	}
+	list := wire.List(reply)
+	now, next = moment(number(list.Text(0))), moment(number(list.Text(1)))
+	for _, id := range list.List(2).Texts() {
+		entries = append(entries, schedule.Entry{ID: unpacked(id), Next: now.Add(lease)})
+	}
+	return entries, next, now, nil
+}
+
+// Whole reports whether the index holds all open events: whether SetWhole was called, and
+// nothing was lost since then.
+func (x Index) Whole(ctx context.Context) (bool, error) {
+	trip := x.rdb.Trip()
+	defer trip.End()
+	begun, is := redis.NewCmd(ctx, "set", wholeKey, "no", "nx"), redis.NewStringCmd(ctx, "get", wholeKey)
+	trip.Add(begun)
+	trip.Add(is)
+	if err := trip.Send(ctx); err != nil && is.Err() != nil {
+		return false, store.Failed("read whether the index is whole", err)
+	}
+	return is.Val() == "yes", nil
+}
+
+// SetWhole says that the index holds all open events. It has no effect if the index was lost
+// since the last call of Whole.
+func (x Index) SetWhole(ctx context.Context) error {
+	err := x.rdb.SetXX(ctx, wholeKey, "yes", 0).Err()
+	return store.Failed("note that the index is whole", err)
+}

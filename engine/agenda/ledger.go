@@ -1,0 +1,273 @@
+package agenda
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// Options of a Ledger.
+type Options struct {
+	// Retention is how long events are kept that are FIRED or CANCELLED, so that a request
+	// which comes again finds them; 1ms or more.
+	Retention time.Duration
+}
+
+// Defaults are the options of an ordinary deployment.
+func Defaults() Options {
+	const days = 15
+	return Options{Retention: days * 24 * time.Hour}
+}
+
+// Ledger keeps scheduled events in Redis.
+type Ledger struct {
+	*partitions
+
+	opts Options
+}
+
+// NewLedger returns the ledger in a Redis.
+func NewLedger(rdb *wire.Client, opts Options) Ledger {
+	return Ledger{&partitions{rdb: rdb}, opts}
+}
+
+// attempts is how often something is tried that other processes may have changed meanwhile.
+const attempts = 100
+
+// Place stores events that are SCHEDULED. An event whose id exists, in any partition, stays
+// as it is.
+func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
+	out := make([]schedule.Placed, len(events))
+	todo := make([]int, len(events)) // events without a reply
+	for i := range todo {
+		todo[i] = i
+	}
+	for range attempts {
+		if len(todo) == 0 {
+			return out, nil
+		}
+		counts, err := l.counts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if todo, err = l.place(ctx, counts, events, todo, out); err != nil {
+			return nil, err
+		}
+		if len(todo) > 0 {
+			l.forget()
+		}
+	}
+	return nil, fmt.Errorf("store events: %w all the time", schedule.ErrPartitions)
+}
+
+// place stores some of the events. It returns those for which the counts are out of date.
+func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
+	at := map[int]int{}    // the request of each partition
+	var requests []request // one for each partition
+	var of [][]int         // the events of each
+	places := 1 + len(counts.former)
+	for _, i := range todo {
+		e := &events[i]
+		p := schedule.Partition(e.ID, counts.newest)
+		r, ok := at[p]
+		if !ok {
+			r = len(requests)
+			at[p] = r
+			requests = append(requests, request{[]string{prefix(p), partitionsKey}, []any{counts.epoch, places}})
+			of = append(of, nil)
+		}
+		keys := append(requests[r].keys, eventKey(prefix(p), e.ID)) //nolint:gocritic // stored below
+		for _, f := range counts.former {
+			key := eventKey(prefix(schedule.Partition(e.ID, f.count)), e.ID)
+			keys = append(keys, key)
+		}
+		requests[r].keys = keys
+		requests[r].args = append(requests[r].args, packed(e.ID), e.Next.UnixMilli(), encode(e))
+		of[r] = append(of[r], i)
+	}
+	cmds, err := callAll(ctx, l.rdb, placeScript, requests)
+	for r, cmd := range cmds {
+		switch {
+		case cmd.Err() == nil:
+			for n, reply := range cmd.Val().([]any) { //nolint:errcheck,forcetypeassert // it returns nothing else
+				if out[of[r][n]], err = placed(&events[of[r][n]], reply); err != nil {
+					return nil, err
+				}
+			}
+		case redis.HasErrorPrefix(cmd.Err(), "EPOCH"):
+			refused = append(refused, of[r]...)
+		default:
+			return nil, store.Failed("store events", err)
+		}
+	}
+	return refused, nil
+}
+
+// placed reads the reply about an event.
+func placed(e *schedule.Event, reply any) (schedule.Placed, error) {
+	record, exists := reply.(string)
+	if !exists {
+		return schedule.Placed{Event: *e, Created: true}, nil
+	}
+	stored, err := decode(e.ID, record)
+	return schedule.Placed{Event: stored}, err
+}
+
+// Get returns events in the order of their ids, nil for each that does not exist.
+func (l Ledger) Get(ctx context.Context, ids []string) ([]*schedule.Event, error) {
+	out := make([]*schedule.Event, len(ids))
+	found, err := l.find(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if found[i].ID != "" {
+			out[i] = &found[i].Event
+		}
+	}
+	return out, nil
+}
+
+// located is an event and where it is.
+type located struct {
+	schedule.Event
+
+	partition int
+}
+
+// find reads events from all partitions in which they may be. The ID of those that do not
+// exist is "".
+func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	for range attempts {
+		counts, err := l.counts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		args := []any{"mget"}
+		places := make([][]int, len(ids))
+		for i, id := range ids {
+			places[i] = counts.of(id)
+			for _, p := range places[i] {
+				args = append(args, eventKey(prefix(p), id))
+			}
+		}
+		trip := l.rdb.Trip()
+		epoch, records := redis.NewStringCmd(ctx, "hget", partitionsKey, "epoch"), redis.NewSliceCmd(ctx, args...)
+		trip.Add(epoch)
+		trip.Add(records)
+		err = trip.Send(ctx)
+		trip.End()
+		switch {
+		case err != nil && epoch.Err() != redis.Nil: //nolint:errorlint // so go-redis returns it
+			return nil, store.Failed("read events", err)
+		case epoch.Val() != counts.epoch:
+			l.forget()
+			continue
+		}
+		out, replies := make([]located, len(ids)), wire.List(records.Val())
+		for i, id := range ids {
+			for n, p := range places[i] {
+				if record := replies.Text(n); record != "" {
+					e, err := decode(id, record)
+					if err != nil {
+						return nil, err
+					}
+					out[i] = located{e, p}
+				}
+			}
+			replies = replies[len(places[i]):]
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("read events: %w all the time", schedule.ErrPartitions)
+}
+
+// Change applies a change to an event, if Change.Allows it to the event as it is then.
+func (l Ledger) Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error) {
+	for range attempts {
+		found, err := l.find(ctx, []string{id})
+		if err != nil {
+			return schedule.Outcome{}, err
+		}
+		e := found[0]
+		if e.ID == "" {
+			return schedule.Outcome{Code: schedule.NotFound, Message: "there is no event " + id}, nil
+		}
+		if refused, ok := change.Allows(&e.Event); !ok {
+			return refused, nil
+		}
+		changed := change.Apply(e.Event, now)
+		due, expiry := "", strconv.FormatInt(now.Add(l.opts.Retention).UnixMilli(), 10)
+		if changed.Status.Open() {
+			due, expiry = strconv.FormatInt(changed.Next.UnixMilli(), 10), ""
+		}
+		keys := []string{prefix(e.partition), eventKey(prefix(e.partition), id)}
+		done, err := call(ctx, l.rdb, changeScript, keys,
+			packed(id), e.Version, e.Next.UnixMilli(), encode(&changed), due, expiry).Int()
+		if err != nil {
+			return schedule.Outcome{}, store.Failed("change event "+id, err)
+		}
+		if done == 1 {
+			return schedule.Outcome{Event: &changed}, nil
+		}
+	}
+	return schedule.Outcome{}, fmt.Errorf("change event %s: others change it all the time", id)
+}
+
+// Claim makes due events of a partition FIRING and returns them.
+func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
+	owner := line(claim.Owner)
+	reply, err := call(ctx, l.rdb, claimScript, []string{prefix(claim.Partition)},
+		claim.Most, owner[:len(owner)-1], claim.Lease.Milliseconds()).Slice()
+	if err != nil {
+		return schedule.Claimed{}, store.Failed("claim events", err)
+	}
+	list := wire.List(reply)
+	out := schedule.Claimed{Now: moment(number(list.Text(0))), Next: moment(number(list.Text(1)))}
+	events := list.List(2)
+	out.Events = make([]schedule.Event, len(events)/2)
+	for i := range out.Events {
+		if out.Events[i], err = decode(unpacked(events.Text(2*i)), events.Text(2*i+1)); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// Settle records the ends of publications of one partition, at now.
+func (l Ledger) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
+	if len(ends) == 0 {
+		return nil, nil
+	}
+	keys, args := []string{prefix(partition)}, []any{now.UnixMilli(), now.Add(l.opts.Retention).UnixMilli()}
+	for i := range ends {
+		end := &ends[i]
+		s := state{
+			Status: end.Status, Version: end.Version + 1, Attempts: end.Attempts, Failures: end.Failures,
+			Updated: millis(now), Error: end.Error,
+		}
+		switch end.Status {
+		case schedule.Scheduled:
+			s.Next = millis(end.Next)
+		case schedule.Firing:
+			s.Lease = millis(end.Next)
+		case schedule.Fired:
+			s.Published = millis(now)
+		case schedule.Cancelled, schedule.Dead:
+		}
+		keys = append(keys, eventKey(keys[0], end.ID))
+		args = append(args, packed(end.ID), end.Version, string(end.Status), millis(end.Next), line(s))
+	}
+	reply, err := call(ctx, l.rdb, settleScript, keys, args...).BoolSlice()
+	return reply, store.Failed("settle events", err)
+}

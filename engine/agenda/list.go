@@ -1,0 +1,256 @@
+package agenda
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// The lists of events: the first three are sets of each partition, the last are all records.
+const (
+	scheduledList = "scheduled"
+	firingList    = "processing"
+	deadList      = "dlq"
+	closedList    = "closed"
+)
+
+// listsOf returns the lists in which events of a status are.
+func listsOf(s schedule.Status) []string {
+	switch s {
+	case schedule.Scheduled:
+		return []string{scheduledList}
+	case schedule.Firing:
+		return []string{firingList}
+	case schedule.Dead:
+		return []string{deadList}
+	case schedule.Fired, schedule.Cancelled:
+		return []string{closedList}
+	default:
+		return []string{scheduledList, firingList, deadList, closedList}
+	}
+}
+
+// mostExamined is how many events are read at most for one page, if most of them do not match.
+const mostExamined = 5000
+
+// position is where a page begins.
+type position struct {
+	list string
+	// In a set: after this time in milliseconds and this id. In all records: the cursor of
+	// SCAN, and how many of its keys were listed.
+	at    string
+	after string
+}
+
+func (p position) String() string { return p.list + "/" + p.at + "/" + p.after }
+
+// start returns the beginning of a list.
+func start(list string, filter *schedule.Filter) position {
+	p := position{list: list, at: "0"}
+	if list == scheduledList && !filter.DueAfter.IsZero() {
+		p.at = strconv.FormatInt(filter.DueAfter.UnixMilli(), 10) // what is due later is not looked at earlier
+	}
+	return p
+}
+
+// parsePosition reads a cursor.
+func parsePosition(cursor string) (position, error) {
+	parts := strings.Split(cursor, "/")
+	const members = 3
+	if len(parts) != members || !slices.Contains(listsOf(""), parts[0]) || strings.Trim(parts[1], "0123456789") != "" || parts[1] == "" {
+		return position{}, fmt.Errorf("%w: want the cursor of the page before, not %.60q", store.ErrName, cursor)
+	}
+	return position{parts[0], parts[1], parts[2]}, nil
+}
+
+// List returns a page of events and the cursor of the next page. A page may be short, or even
+// empty, although there is a next one. First come the SCHEDULED events, in the order in which
+// they are claimed; then the FIRING and DEAD ones; then the others, in any order. Filters by
+// time find a SCHEDULED event that was postponed only if it is claimed in that time, too.
+func (l Ledger) List(ctx context.Context, filter schedule.Filter) ([]schedule.Event, string, error) {
+	lists := listsOf(filter.Status)
+	at := start(lists[0], &filter)
+	if filter.Cursor != "" {
+		var err error
+		if at, err = parsePosition(filter.Cursor); err != nil {
+			return nil, "", err
+		}
+	}
+	var out []schedule.Event
+	for examined := 0; examined < mostExamined && len(out) < filter.Limit; {
+		read := l.page
+		if at.list == closedList {
+			read = l.closed
+		}
+		found, n, next, err := read(ctx, at, &filter, filter.Limit-len(out))
+		if err != nil {
+			return nil, "", err
+		}
+		out, examined, at = append(out, found...), examined+n, next
+		if at.at == "" { // the end of the list
+			rest := lists[slices.Index(lists, at.list)+1:]
+			if len(rest) == 0 {
+				return out, "", nil
+			}
+			at = start(rest[0], &filter)
+		}
+	}
+	return out, at.String(), nil
+}
+
+// entry is an id in a set of a partition.
+type entry struct {
+	id        string
+	at        int64
+	partition int
+}
+
+// page reads up to most events of a set, and how many ids it has looked at.
+func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter, most int) (found []schedule.Event, examined int, next position, err error) {
+	partitions, err := l.listed(ctx, filter)
+	if err != nil {
+		return nil, 0, next, err
+	}
+	until := "+inf"
+	if from.list == scheduledList && !filter.DueBefore.IsZero() {
+		until = strconv.FormatInt(filter.DueBefore.UnixMilli(), 10)
+	}
+	requests := make([]request, len(partitions))
+	for i, p := range partitions {
+		requests[i] = request{[]string{prefix(p)}, []any{from.list, from.at, packed(from.after), until, most + 1}}
+	}
+	cmds, err := callAll(ctx, l.rdb, pageScript, requests)
+	if err != nil {
+		return nil, 0, next, store.Failed("list events", err)
+	}
+	var entries []entry
+	for i, cmd := range cmds {
+		reply, err := cmd.Slice()
+		if err != nil {
+			return nil, 0, next, store.Failed("list events", err)
+		}
+		for list := wire.List(reply); len(list) > 1; list = list[2:] {
+			entries = append(entries, entry{unpacked(list.Text(0)), number(list.Text(1)), partitions[i]})
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.id, b.id)) })
+	next = position{list: from.list}
+	if len(entries) > most {
+		entries = entries[:most]
+		last := entries[most-1]
+		next.at, next.after = strconv.FormatInt(last.at, 10), last.id
+	}
+	keys := make([]string, len(entries))
+	for i, e := range entries {
+		keys[i] = eventKey(prefix(e.partition), e.id)
+	}
+	found, err = l.matching(ctx, keys, from.list, filter)
+	return found, len(entries), next, err
+}
+
+// listed returns the partitions that a filter selects.
+func (l Ledger) listed(ctx context.Context, filter *schedule.Filter) ([]int, error) {
+	counts, err := l.counts(ctx)
+	if err != nil || filter.Partition == nil {
+		return counts.all(), err
+	}
+	return []int{*filter.Partition}, nil
+}
+
+// matching reads the records of a list that match a filter.
+func (l Ledger) matching(ctx context.Context, keys []string, list string, filter *schedule.Filter) ([]schedule.Event, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	records, err := l.rdb.MGet(ctx, keys...).Result()
+	if err != nil {
+		return nil, store.Failed("list events", err)
+	}
+	var out []schedule.Event
+	for i, record := range records {
+		text, ok := record.(string)
+		if !ok {
+			continue
+		}
+		e, err := decode(keys[i][len(keys[i])-idLength:], text)
+		if err != nil {
+			return nil, err
+		}
+		if listsOf(e.Status)[0] == list && filter.Matches(&e) {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// closed reads some events that are FIRED or CANCELLED, and how many records it has looked at.
+func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filter, most int) (found []schedule.Event, examined int, next position, err error) {
+	pattern := "scheduler:{*}:event:*"
+	if filter.Partition != nil {
+		pattern = eventKey(prefix(*filter.Partition), "*")
+	}
+	cursor, err := strconv.ParseUint(from.at, 10, 64)
+	skipped, wrong := strconv.Atoi("0" + from.after)
+	if err = errors.Join(err, wrong); err != nil {
+		return nil, 0, next, fmt.Errorf("%w: the cursor is invalid: %w", store.ErrName, err)
+	}
+	const together = 500
+	keys, cursor, err := l.rdb.Scan(ctx, cursor, pattern, together).Result()
+	if err != nil {
+		return nil, 0, next, store.Failed("list events", err)
+	}
+	next = position{list: closedList}
+	if cursor != 0 {
+		next.at = strconv.FormatUint(cursor, 10)
+	}
+	selected, err := l.withStatus(ctx, keys, filter.Status)
+	if err != nil {
+		return nil, 0, next, err
+	}
+	selected = selected[min(skipped, len(selected)):]
+	if len(selected) > most {
+		selected = selected[:most]
+		next.at, next.after = from.at, strconv.Itoa(skipped+most)
+	}
+	found, err = l.matching(ctx, selected, closedList, filter)
+	return found, len(keys), next, err
+}
+
+// withStatus returns the keys of the records with a status, or if that is "" of those that are
+// closed, without reading their payloads.
+func (l Ledger) withStatus(ctx context.Context, keys []string, status schedule.Status) ([]string, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	const begin = int64(len(`{"status":"CANCELLED"`)) // longer than every other
+	pipe := l.rdb.Pipeline()
+	heads := make([]*redis.StringCmd, len(keys))
+	for i, key := range keys {
+		heads[i] = pipe.GetRange(ctx, key, 0, begin)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, store.Failed("list events", err)
+	}
+	var out []string
+	for i, key := range keys {
+		is := schedule.Scheduled
+		if text, ok := strings.CutPrefix(heads[i].Val(), `{"status":"`); ok {
+			text, _, _ = strings.Cut(text, `"`)
+			is = schedule.Status(text)
+		}
+		if is == status || status == "" && listsOf(is)[0] == closedList {
+			out = append(out, key)
+		}
+	}
+	return out, nil
+}

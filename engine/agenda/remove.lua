@@ -1,0 +1,16 @@
+-- Removes ids.
+--
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- ARGV     for each: id, and when it is due in milliseconds; with another time it stays
+--
+-- Returns how many ids were given.
+
+local P = KEYS[1]
+
+for i = 1, #ARGV, 2 do
+  local id, due = ARGV[i], ARGV[i + 1]
+  redis.call('ZREM', P .. ':processing', id)
+  local _, key = leaf_of(P, due)
+  if redis.call('ZSCORE', key, id) == due then remove(P, due, id) end
+end
+return #ARGV / 2

@@ -1,0 +1,813 @@
+// Package ledgertest tests what every scheduler.Ledger promises.
+package ledgertest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+)
+
+// Environment is an empty ledger.
+type Environment struct {
+	Ledger scheduler.Ledger
+	// Another returns the ledger as another process has it.
+	Another func() scheduler.Ledger
+	// Advance lets time pass, at least d.
+	Advance func(d time.Duration)
+}
+
+// Run runs all tests, each in an environment of its own.
+func Run(t *testing.T, start func(t *testing.T) Environment) {
+	t.Helper()
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *ledger)
+	}{
+		{"place", testPlace},
+		{"place twice", testPlaceTwice},
+		{"claim", testClaim},
+		{"never early", testNeverEarly},
+		{"order", testOrder},
+		{"lease", testLease},
+		{"fencing", testFencing},
+		{"uncertain", testUncertain},
+		{"retry", testRetry},
+		{"dead", testDead},
+		{"cancel", testCancel},
+		{"move", testMove},
+		{"replace", testReplace},
+		{"race", testRace},
+		{"partitions", testPartitions},
+		{"members", testMembers},
+		{"list", testList},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			env := start(t)
+			test.run(t, &ledger{Ledger: env.Ledger, env: env, t: t})
+		})
+	}
+}
+
+// count is the number of partitions of most tests.
+const count = 4
+
+// lease is longer than any test runs that does not wait for its end.
+const lease = time.Minute
+
+// ledger is the ledger under test, whose errors end the test.
+type ledger struct {
+	scheduler.Ledger
+
+	env Environment
+	t   *testing.T
+}
+
+func (l *ledger) check(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *ledger) now() time.Time {
+	l.t.Helper()
+	now, err := l.Now(l.t.Context())
+	l.check(err)
+	return now
+}
+
+// partitioned sets the number of partitions.
+func (l *ledger) partitioned() *ledger {
+	l.t.Helper()
+	l.check(l.SetPartitions(l.t.Context(), 0, count))
+	return l
+}
+
+// another is the ledger of another process.
+func (l *ledger) another() *ledger { return &ledger{Ledger: l.env.Another(), env: l.env, t: l.t} }
+
+// id returns the n-th id.
+func id(n int) string { return fmt.Sprintf("%08x-1111-4222-8333-%012x", n*2654435761%(1<<32), n) }
+
+// event returns the n-th event, due after a time.
+func (l *ledger) event(n int, after time.Duration) schedule.Event {
+	l.t.Helper()
+	now := l.now().Truncate(time.Millisecond)
+	due := now.Add(after)
+	return schedule.Event{
+		Content: schedule.Content{
+			Due: due, Topic: "orders", Tenant: "default", Key: "key", Headers: map[string]string{"trace": "a\n\"b\" ü"},
+			Payload: []byte("{\"status\":\n\x00\xff" + id(n)),
+		},
+		ID: id(n), Status: schedule.Scheduled, Version: 1, Next: due, Created: now, Updated: now,
+	}
+}
+
+// place stores events that do not exist.
+func (l *ledger) place(events ...schedule.Event) {
+	l.t.Helper()
+	placed, err := l.Place(l.t.Context(), events)
+	l.check(err)
+	for i, p := range placed {
+		if !p.Created || p.Event.ID != events[i].ID {
+			l.t.Fatalf("event %d: created %v, id %s", i, p.Created, p.Event.ID)
+		}
+	}
+}
+
+// get returns an event that exists.
+func (l *ledger) get(id string) schedule.Event {
+	l.t.Helper()
+	found, err := l.Get(l.t.Context(), []string{id})
+	l.check(err)
+	if len(found) != 1 || found[0] == nil {
+		l.t.Fatalf("event %s does not exist", id)
+	}
+	return *found[0]
+}
+
+// claim claims events of all partitions, in the order of their ids.
+func (l *ledger) claim(lease time.Duration) []schedule.Event {
+	l.t.Helper()
+	var out []schedule.Event
+	for _, p := range l.members().Partitions {
+		out = append(out, l.claimOf(p, 1000, lease).Events...)
+	}
+	slices.SortFunc(out, func(a, b schedule.Event) int {
+		return slices.Compare([]byte(a.ID[24:]), []byte(b.ID[24:]))
+	})
+	return out
+}
+
+func (l *ledger) claimOf(partition, most int, lease time.Duration) schedule.Claimed {
+	l.t.Helper()
+	claimed, err := l.Claim(l.t.Context(), schedule.Claim{Partition: partition, Most: most, Owner: `host "1"`, Lease: lease})
+	l.check(err)
+	return claimed
+}
+
+// only claims the one event that is due.
+func (l *ledger) only(lease time.Duration) schedule.Event {
+	l.t.Helper()
+	claimed := l.claim(lease)
+	if len(claimed) != 1 {
+		l.t.Fatalf("%d events were claimed, want 1", len(claimed))
+	}
+	return claimed[0]
+}
+
+func (l *ledger) members() schedule.Members {
+	l.t.Helper()
+	m, err := l.Members(l.t.Context(), "", 0)
+	l.check(err)
+	return m
+}
+
+// settle records the end of a publication and reports whether it took effect.
+func (l *ledger) settle(end schedule.Settled) bool {
+	l.t.Helper()
+	m := l.members()
+	for _, p := range m.Partitions {
+		took, err := l.Settle(l.t.Context(), p, []schedule.Settled{end}, l.now().Truncate(time.Millisecond))
+		l.check(err)
+		if len(took) != 1 {
+			l.t.Fatalf("%d results, want 1", len(took))
+		}
+		if took[0] {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *ledger) change(id string, c schedule.Change) schedule.Outcome {
+	l.t.Helper()
+	out, err := l.Change(l.t.Context(), id, c, l.now().Truncate(time.Millisecond))
+	l.check(err)
+	return out
+}
+
+// want checks the state of an event.
+func (l *ledger) want(e schedule.Event, status schedule.Status, version int64, attempts, failures int) {
+	l.t.Helper()
+	if e.Status != status || e.Version != version || e.Attempts != attempts || e.Failures != failures {
+		l.t.Errorf("event %s is %s version %d, attempts %d, failures %d; want %s, %d, %d, %d",
+			e.ID, e.Status, e.Version, e.Attempts, e.Failures, status, version, attempts, failures)
+	}
+}
+
+// A stored event is what was placed.
+func testPlace(t *testing.T, l *ledger) {
+	if _, err := l.Place(t.Context(), []schedule.Event{l.event(1, time.Hour)}); err == nil {
+		t.Error("an event is placed although there are no partitions")
+	}
+	l.partitioned()
+	var events []schedule.Event
+	for n := range 300 {
+		events = append(events, l.event(n, time.Hour+time.Duration(n)*time.Second))
+	}
+	l.place(events...)
+	l.place()
+	for i := range events {
+		e, want := l.get(events[i].ID), events[i]
+		if !e.Content.Equal(want.Content) || e.ID != want.ID || !e.Next.Equal(want.Next) || !e.Created.Equal(want.Created) || !e.Updated.Equal(want.Updated) {
+			t.Fatalf("event %d is\n%+v, want\n%+v", i, e, want)
+		}
+		l.want(e, schedule.Scheduled, 1, 0, 0)
+	}
+	found, err := l.Get(t.Context(), []string{id(5), id(1000), id(7)})
+	if err != nil || found[0] == nil || found[0].ID != id(5) || found[1] != nil || found[2] == nil || found[2].ID != id(7) {
+		t.Errorf("get: %v, %v", found, err)
+	}
+}
+
+// An event whose id exists stays as it is, whatever its state and content are.
+func testPlaceTwice(t *testing.T, l *ledger) {
+	l.partitioned()
+	e := l.event(1, 20*time.Millisecond)
+	l.place(e)
+	twice := func(status schedule.Status) {
+		t.Helper()
+		again := e
+		again.Due, again.Next, again.Payload = e.Due.Add(time.Hour), e.Due.Add(time.Hour), []byte("other")
+		placed, err := l.Place(t.Context(), []schedule.Event{again, e, l.event(2, time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range placed[:2] {
+			if p.Created || p.Event.Status != status || !p.Event.Content.Equal(e.Content) {
+				t.Errorf("placed again: %+v", p)
+			}
+		}
+	}
+	twice(schedule.Scheduled)
+	l.env.Advance(20 * time.Millisecond)
+	claimed := l.only(lease)
+	twice(schedule.Firing)
+	if !l.settle(schedule.Settled{ID: e.ID, Version: claimed.Version, Status: schedule.Fired, Attempts: 1}) {
+		t.Fatal("not settled")
+	}
+	twice(schedule.Fired)
+	// Twice in one request.
+	f := l.event(3, time.Hour)
+	placed, err := l.Place(t.Context(), []schedule.Event{f, f})
+	if err != nil || !placed[0].Created || placed[1].Created {
+		t.Errorf("placed twice at once: %+v, %v", placed, err)
+	}
+	if n := len(l.claim(lease)); n != 0 {
+		t.Errorf("%d events are due", n)
+	}
+}
+
+// A claimed event is FIRING and belongs to its owner; a published one is FIRED.
+func testClaim(t *testing.T, l *ledger) {
+	l.partitioned()
+	e := l.event(1, 10*time.Millisecond)
+	l.place(e)
+	if c := l.claimOf(schedule.Partition(e.ID, count), 10, lease); !c.Next.Equal(e.Due) || len(c.Events) != 0 {
+		t.Errorf("next is %v, want %v", c.Next, e.Due)
+	}
+	l.env.Advance(10 * time.Millisecond)
+	before := l.now()
+	claimed := l.only(lease)
+	for _, e := range []schedule.Event{claimed, l.get(e.ID)} {
+		l.want(e, schedule.Firing, 2, 0, 0)
+		if e.Owner != `host "1"` || e.Lease.Before(before.Add(lease).Truncate(time.Millisecond)) || e.Lease.After(l.now().Add(lease)) {
+			t.Errorf("owner %q, lease %v", e.Owner, e.Lease)
+		}
+		if !e.Next.Equal(e.Due) {
+			t.Errorf("next is %v, want due %v", e.Next, e.Due)
+		}
+	}
+	if !claimed.Content.Equal(e.Content) {
+		t.Errorf("claimed %+v", claimed)
+	}
+	c := l.claimOf(schedule.Partition(e.ID, count), 10, lease)
+	if len(c.Events) != 0 || !c.Next.Equal(claimed.Lease) {
+		t.Errorf("claimed again: %d, next %v, want %v", len(c.Events), c.Next, claimed.Lease)
+	}
+	now := l.now().Truncate(time.Millisecond)
+	if !l.settle(schedule.Settled{ID: e.ID, Version: 2, Status: schedule.Fired, Attempts: 1}) {
+		t.Fatal("not settled")
+	}
+	fired := l.get(e.ID)
+	l.want(fired, schedule.Fired, 3, 1, 0)
+	if fired.Published.Before(now) || !fired.Updated.Equal(fired.Published) || !fired.Content.Equal(e.Content) {
+		t.Errorf("fired: %+v", fired)
+	}
+	if c := l.claimOf(schedule.Partition(e.ID, count), 10, lease); !c.Next.IsZero() || len(c.Events) != 0 {
+		t.Errorf("the partition is not empty: %+v", c)
+	}
+}
+
+// No event is claimed before it is due.
+func testNeverEarly(t *testing.T, l *ledger) {
+	l.partitioned()
+	const n = 60
+	for i := range n {
+		l.place(l.event(i, time.Duration(i)*time.Millisecond))
+	}
+	seen := 0
+	for seen < n {
+		for p := range count {
+			c := l.claimOf(p, 1000, lease)
+			for _, e := range c.Events {
+				if e.Due.After(c.Now) {
+					t.Errorf("an event due at %v is claimed at %v", e.Due, c.Now)
+				}
+			}
+			seen += len(c.Events)
+			if len(c.Events) == 0 && !c.Next.IsZero() && !c.Next.After(c.Now) {
+				t.Errorf("nothing was claimed, though the next is due at %v, and it is %v", c.Next, c.Now)
+			}
+		}
+		l.env.Advance(time.Millisecond)
+	}
+}
+
+// The oldest events are claimed first, as many as asked for.
+func testOrder(t *testing.T, l *ledger) {
+	l.check(l.SetPartitions(t.Context(), 0, 1))
+	const n, most = 1000, 70
+	var events []schedule.Event
+	for i := range n {
+		e := l.event(i, 0)
+		e.Due = e.Due.Add(-time.Duration(i*7919%n) * time.Millisecond)
+		e.Next = e.Due
+		events = append(events, e)
+	}
+	l.place(events...)
+	var last time.Time
+	for seen := 0; seen < n; {
+		c := l.claimOf(0, most, lease)
+		if len(c.Events) != min(most, n-seen) {
+			t.Fatalf("%d events were claimed, want %d", len(c.Events), min(most, n-seen))
+		}
+		seen += len(c.Events)
+		for _, e := range c.Events {
+			if e.Due.Before(last) {
+				t.Fatalf("%v is claimed after %v", e.Due, last)
+			}
+			last = e.Due
+		}
+		if more := seen < n; more == c.Next.After(c.Now) {
+			t.Fatalf("after %d events next is %v, now %v", seen, c.Next, c.Now)
+		}
+	}
+}
+
+// An event whose lease has ended is claimed again, and its attempt counts.
+func testLease(t *testing.T, l *ledger) {
+	l.partitioned()
+	l.place(l.event(1, 0))
+	first := l.only(30 * time.Millisecond)
+	l.env.Advance(first.Lease.Sub(l.now()))
+	second := l.only(lease)
+	l.want(second, schedule.Firing, 3, 1, 0)
+	if l.settle(schedule.Settled{ID: first.ID, Version: first.Version, Status: schedule.Fired, Attempts: 1}) {
+		t.Error("the first claim settles the event")
+	}
+	if !l.settle(schedule.Settled{ID: first.ID, Version: second.Version, Status: schedule.Fired, Attempts: 2}) {
+		t.Error("the second claim does not settle the event")
+	}
+	l.want(l.get(first.ID), schedule.Fired, 4, 2, 0)
+}
+
+// An end takes effect once, and only in the version that was claimed.
+func testFencing(t *testing.T, l *ledger) {
+	l.partitioned()
+	e := l.event(1, 0)
+	l.place(e, l.event(2, time.Hour))
+	end := schedule.Settled{ID: e.ID, Version: 1, Status: schedule.Fired, Attempts: 1}
+	if l.settle(end) {
+		t.Error("an event that is SCHEDULED is settled")
+	}
+	end.Version = l.only(lease).Version
+	for i, version := range []int64{end.Version - 1, end.Version + 1, end.Version, end.Version, end.Version + 1} {
+		end := end
+		end.Version = version
+		if took := l.settle(end); took != (i == 2) {
+			t.Errorf("%d: settled %v", i, took)
+		}
+	}
+	if l.settle(schedule.Settled{ID: id(77), Version: 1, Status: schedule.Fired}) {
+		t.Error("an unknown event is settled")
+	}
+}
+
+// An event that may be out stays FIRING until it is claimed again: nobody cancels it.
+func testUncertain(t *testing.T, l *ledger) {
+	l.partitioned()
+	l.place(l.event(1, 0))
+	e := l.only(lease)
+	next := l.now().Add(30 * time.Millisecond).Truncate(time.Millisecond)
+	if !l.settle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Firing, Attempts: 1, Failures: 1, Next: next, Error: "away"}) {
+		t.Fatal("not settled")
+	}
+	got := l.get(e.ID)
+	l.want(got, schedule.Firing, 3, 1, 1)
+	if !got.Lease.Equal(next) || got.Error != "away" {
+		t.Errorf("lease %v, error %q", got.Lease, got.Error)
+	}
+	if out := l.change(e.ID, schedule.Change{Kind: schedule.Cancel}); out.Code != schedule.Conflict {
+		t.Errorf("cancel: %+v", out)
+	}
+	if n := len(l.claim(lease)); n != 0 {
+		t.Errorf("%d events are claimed before their time", n)
+	}
+	l.env.Advance(next.Sub(l.now()))
+	l.want(l.only(lease), schedule.Firing, 4, 2, 1)
+}
+
+// An event that was certainly not published is SCHEDULED again, later.
+func testRetry(t *testing.T, l *ledger) {
+	l.partitioned()
+	l.place(l.event(1, 0))
+	e := l.only(lease)
+	next := l.now().Add(30 * time.Millisecond).Truncate(time.Millisecond)
+	if !l.settle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Scheduled, Attempts: 1, Failures: 1, Next: next, Error: `no "leader"`}) {
+		t.Fatal("not settled")
+	}
+	got := l.get(e.ID)
+	l.want(got, schedule.Scheduled, 3, 1, 1)
+	if !got.Next.Equal(next) || got.Error != `no "leader"` || !got.Due.Equal(e.Due) {
+		t.Errorf("event %+v", got)
+	}
+	if n := len(l.claim(lease)); n != 0 {
+		t.Errorf("%d events are claimed before their time", n)
+	}
+	l.env.Advance(next.Sub(l.now()))
+	again := l.only(lease)
+	l.want(again, schedule.Firing, 4, 1, 1)
+	if !again.Next.Equal(next) || again.Error != `no "leader"` {
+		t.Errorf("claimed again: next %v, error %q", again.Next, again.Error)
+	}
+	if !l.settle(schedule.Settled{ID: e.ID, Version: 4, Status: schedule.Scheduled, Attempts: 2, Failures: 2, Next: l.now().Add(time.Hour), Error: "x"}) {
+		t.Fatal("not settled")
+	}
+	// It was certainly not published, so it can be cancelled.
+	if out := l.change(e.ID, schedule.Change{Kind: schedule.Cancel}); out.Code != schedule.Success {
+		t.Errorf("cancel: %+v", out)
+	}
+}
+
+// A dead event stays until it is replayed.
+func testDead(t *testing.T, l *ledger) {
+	l.partitioned()
+	l.place(l.event(1, 0), l.event(2, 0))
+	for _, e := range l.claim(lease) {
+		if !l.settle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "too large"}) {
+			t.Fatal("not settled")
+		}
+		if got := l.get(e.ID); got.Error != "too large" {
+			t.Errorf("error %q", got.Error)
+		}
+	}
+	l.want(l.get(id(1)), schedule.Dead, 3, 1, 1)
+	if n := len(l.claim(lease)); n != 0 {
+		t.Errorf("%d dead events were claimed", n)
+	}
+	for _, kind := range []schedule.ChangeKind{schedule.Cancel, schedule.Move} {
+		if out := l.change(id(1), schedule.Change{Kind: kind, Due: l.now().Add(time.Hour)}); out.Code != schedule.Conflict {
+			t.Errorf("%s: %+v", kind, out)
+		}
+	}
+	out := l.change(id(1), schedule.Change{Kind: schedule.Replay})
+	if out.Code != schedule.Success {
+		t.Fatalf("replay: %+v", out)
+	}
+	l.want(*out.Event, schedule.Scheduled, 4, 0, 0)
+	l.want(l.only(lease), schedule.Firing, 5, 0, 0)
+	later := l.now().Add(30 * time.Millisecond).Truncate(time.Millisecond)
+	if out := l.change(id(2), schedule.Change{Kind: schedule.Replay, Due: later}); out.Code != schedule.Success || !out.Event.Next.Equal(later) {
+		t.Errorf("replay later: %+v", out)
+	}
+	if n := len(l.claim(lease)); n != 0 {
+		t.Errorf("%d events were claimed early", n)
+	}
+	l.env.Advance(later.Sub(l.now()))
+	if e := l.only(lease); e.ID != id(2) {
+		t.Errorf("claimed %s", e.ID)
+	}
+}
+
+// A cancelled event is never claimed.
+func testCancel(t *testing.T, l *ledger) {
+	l.partitioned()
+	cancel := schedule.Change{Kind: schedule.Cancel}
+	if out := l.change(id(1), cancel); out.Code != schedule.NotFound || out.Event != nil {
+		t.Errorf("unknown: %+v", out)
+	}
+	l.place(l.event(1, 10*time.Millisecond), l.event(2, 10*time.Millisecond))
+	if out := l.change(id(1), cancel); out.Code != schedule.Success || out.Event.Status != schedule.Cancelled || out.Event.Version != 2 {
+		t.Errorf("cancel: %+v", out)
+	}
+	if out := l.change(id(1), cancel); out.Code != schedule.NoContent {
+		t.Errorf("again: %+v", out)
+	}
+	l.want(l.get(id(1)), schedule.Cancelled, 2, 0, 0)
+	l.env.Advance(10 * time.Millisecond)
+	e := l.only(lease)
+	if e.ID != id(2) {
+		t.Errorf("claimed %s", e.ID)
+	}
+	if out := l.change(id(2), cancel); out.Code != schedule.Conflict || out.Event.Status != schedule.Firing {
+		t.Errorf("firing: %+v", out)
+	}
+	l.settle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Fired, Attempts: 1})
+	if out := l.change(id(2), cancel); out.Code != schedule.Conflict || out.Event.Status != schedule.Fired {
+		t.Errorf("fired: %+v", out)
+	}
+}
+
+// A moved event is claimed at its new time, and only then.
+func testMove(t *testing.T, l *ledger) {
+	l.partitioned()
+	l.place(l.event(1, time.Hour), l.event(2, 10*time.Millisecond))
+	soon := l.now().Add(10 * time.Millisecond).Truncate(time.Millisecond)
+	out := l.change(id(1), schedule.Change{Kind: schedule.Move, Due: soon})
+	if out.Code != schedule.Success || !out.Event.Due.Equal(soon) || !out.Event.Next.Equal(soon) {
+		t.Errorf("move: %+v", out)
+	}
+	l.want(l.get(id(1)), schedule.Scheduled, 2, 0, 0)
+	later := l.now().Add(time.Hour).Truncate(time.Millisecond)
+	if out := l.change(id(2), schedule.Change{Kind: schedule.Move, Due: later}); out.Code != schedule.Success {
+		t.Errorf("move: %+v", out)
+	}
+	if got := l.get(id(2)); !got.Due.Equal(later) || !got.Next.Equal(later) || string(got.Payload) == "" {
+		t.Errorf("moved: %+v", got)
+	}
+	l.env.Advance(20 * time.Millisecond)
+	if e := l.only(lease); e.ID != id(1) {
+		t.Errorf("claimed %s", e.ID)
+	}
+	if out := l.change(id(1), schedule.Change{Kind: schedule.Move, Due: later}); out.Code != schedule.Conflict {
+		t.Errorf("move a firing one: %+v", out)
+	}
+}
+
+// A replaced event has its new content.
+func testReplace(t *testing.T, l *ledger) {
+	l.partitioned()
+	e := l.event(1, time.Hour)
+	l.place(e)
+	c := schedule.Content{Due: l.now().Truncate(time.Millisecond), Topic: "other", Payload: []byte("x")}
+	if out := l.change(e.ID, schedule.Change{Kind: schedule.Replace, Content: c}); out.Code != schedule.Success {
+		t.Fatalf("replace: %+v", out)
+	}
+	claimed := l.only(lease)
+	if !claimed.Content.Equal(c) || !claimed.Created.Equal(e.Created) {
+		t.Errorf("claimed %+v", claimed)
+	}
+}
+
+// Of several processes that place, claim or cancel one event at once, one succeeds.
+func testRace(t *testing.T, l *ledger) {
+	l.partitioned()
+	const racers = 16
+	race := func(name string, want int, try func(l *ledger) bool) {
+		t.Helper()
+		var wg sync.WaitGroup
+		results := make([]bool, racers)
+		for i := range racers {
+			other := l.another()
+			wg.Go(func() { results[i] = try(other) })
+		}
+		wg.Wait()
+		n := 0
+		for _, ok := range results {
+			if ok {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %d succeed, want %d", name, n, want)
+		}
+	}
+	for n := range 5 {
+		e := l.event(n, 0)
+		p := schedule.Partition(e.ID, count)
+		race("place", 1, func(l *ledger) bool {
+			placed, err := l.Place(t.Context(), []schedule.Event{e})
+			return err == nil && placed[0].Created
+		})
+		race("claim", 1, func(l *ledger) bool {
+			claimed, err := l.Claim(t.Context(), schedule.Claim{Partition: p, Most: 10, Owner: "x", Lease: lease})
+			return err == nil && len(claimed.Events) == 1
+		})
+		race("settle", 1, func(l *ledger) bool {
+			took, err := l.Settle(t.Context(), p, []schedule.Settled{{ID: e.ID, Version: 2, Status: schedule.Fired, Attempts: 1}}, e.Due)
+			return err == nil && took[0]
+		})
+	}
+	for n := range 20 {
+		e := l.event(100+n, 0)
+		l.place(e)
+		p := schedule.Partition(e.ID, count)
+		var mu sync.Mutex
+		cancelled, claimed := 0, 0
+		race("claim or cancel", 1, func(l *ledger) bool {
+			mu.Lock()
+			turn := (cancelled + claimed) % 2
+			cancelled, claimed = cancelled+turn, claimed+1-turn
+			mu.Unlock()
+			if turn == 1 {
+				out, err := l.Change(t.Context(), e.ID, schedule.Change{Kind: schedule.Cancel}, e.Due)
+				return err == nil && out.Code == schedule.Success
+			}
+			c, err := l.Claim(t.Context(), schedule.Claim{Partition: p, Most: 10, Owner: "x", Lease: lease})
+			return err == nil && len(c.Events) == 1
+		})
+	}
+}
+
+// Nothing is lost or stored twice when the number of partitions changes, although processes
+// do not know at once.
+func testPartitions(t *testing.T, l *ledger) {
+	steps := []int{16, 4, 32, 5}
+	stale := l.another()
+	var last int
+	n := 0
+	for _, count := range steps {
+		if err := l.SetPartitions(t.Context(), 99, count); err == nil {
+			t.Errorf("%d partitions are set, although 99 were expected", count)
+		}
+		l.check(l.SetPartitions(t.Context(), last, count))
+		l.check(l.SetPartitions(t.Context(), last, count)) // it is already count
+		last = count
+		for range 50 {
+			by := []*ledger{l, stale}[n%2]
+			by.place(by.event(n, 30*time.Millisecond))
+			n++
+		}
+		for i := range n {
+			e := l.get(id(i))
+			placed, err := stale.Place(t.Context(), []schedule.Event{e})
+			if err != nil || placed[0].Created {
+				t.Fatalf("with %d partitions event %d is stored again: %v", count, i, err)
+			}
+		}
+	}
+	for i := range n / 2 {
+		if out := stale.change(id(2*i), schedule.Change{Kind: schedule.Cancel}); out.Code != schedule.Success {
+			t.Errorf("cancel event %d: %+v", 2*i, out)
+		}
+	}
+	m := l.members()
+	if m.Count != last || !slices.IsSorted(m.Partitions) || len(m.Partitions) < last {
+		t.Errorf("members %+v", m)
+	}
+	l.env.Advance(30 * time.Millisecond)
+	for i, e := range l.claim(lease) {
+		if e.ID != id(2*i+1) {
+			t.Fatalf("claimed %s, want %s", e.ID, id(2*i+1))
+		}
+		if !l.settle(schedule.Settled{ID: e.ID, Version: e.Version, Status: schedule.Fired, Attempts: 1}) {
+			t.Errorf("event %d is not settled", i)
+		}
+		n--
+	}
+	if n != len(steps)*25 {
+		t.Errorf("%d events are left", n)
+	}
+}
+
+// A process is a member until its registration ends.
+func testMembers(t *testing.T, l *ledger) {
+	if m := l.members(); m.Count != 0 || len(m.Partitions)+len(m.Processes) != 0 || m.Now.IsZero() {
+		t.Errorf("members %+v", m)
+	}
+	l.partitioned()
+	for _, process := range []string{"b", "a", "c"} {
+		_, err := l.Members(t.Context(), process, map[string]time.Duration{"a": lease, "b": 40 * time.Millisecond, "c": lease}[process])
+		l.check(err)
+	}
+	m := l.another().members()
+	if !slices.Equal(m.Processes, []string{"a", "b", "c"}) || m.Count != count || !slices.Equal(m.Partitions, []int{0, 1, 2, 3}) {
+		t.Errorf("members %+v", m)
+	}
+	l.env.Advance(40 * time.Millisecond)
+	m, err := l.Members(t.Context(), "c", 0)
+	if err != nil || !slices.Equal(m.Processes, []string{"a"}) {
+		t.Errorf("members %+v, %v", m, err)
+	}
+}
+
+// list returns all pages of a list.
+func (l *ledger) list(filter schedule.Filter) (all []schedule.Event) {
+	l.t.Helper()
+	for range 1000 {
+		page, next, err := l.List(l.t.Context(), filter)
+		l.check(err)
+		if len(page) > filter.Limit {
+			l.t.Fatalf("a page has %d events, want at most %d", len(page), filter.Limit)
+		}
+		all = append(all, page...)
+		if filter.Cursor = next; next == "" {
+			return all
+		}
+	}
+	l.t.Fatal("the list has no end")
+	return nil
+}
+
+// The pages of a list have each event once.
+func testList(t *testing.T, l *ledger) {
+	l.partitioned()
+	const each = 40
+	statuses := schedule.Statuses()
+	var events []schedule.Event
+	for n := range each * len(statuses) {
+		e := l.event(n, 0)
+		if n%len(statuses) == 0 {
+			e = l.event(n, time.Hour+time.Duration(n/50)*time.Second)
+		}
+		if n%2 == 0 {
+			e.Topic = "even"
+		}
+		if n%len(statuses) == 4 {
+			e = l.event(n, time.Hour)
+		}
+		events = append(events, e)
+	}
+	l.place(events...)
+	for _, e := range l.claim(lease) {
+		for n := range events {
+			if events[n].ID != e.ID {
+				continue
+			}
+			end := schedule.Settled{ID: e.ID, Version: e.Version, Attempts: 1}
+			switch n % len(statuses) {
+			case 1:
+				end.Status = schedule.Fired
+			case 2:
+				end.Status = schedule.Dead
+			default:
+				continue
+			}
+			if !l.settle(end) {
+				t.Fatal("not settled")
+			}
+		}
+	}
+	for n := 4; n < len(events); n += len(statuses) {
+		l.change(events[n].ID, schedule.Change{Kind: schedule.Cancel})
+	}
+	for n, status := range []schedule.Status{schedule.Scheduled, schedule.Fired, schedule.Dead, schedule.Firing, schedule.Cancelled} {
+		for _, limit := range []int{7, each, 1000} {
+			found := l.list(schedule.Filter{Status: status, Limit: limit})
+			if len(found) != each {
+				t.Fatalf("%d events are %s, want %d", len(found), status, each)
+			}
+			seen := map[string]bool{}
+			for i, e := range found {
+				if seen[e.ID] || e.Status != status || !slices.ContainsFunc(events, func(o schedule.Event) bool { return o.ID == e.ID && o.Content.Equal(e.Content) }) {
+					t.Fatalf("%s: %+v", status, e)
+				}
+				seen[e.ID] = true
+				if status == schedule.Scheduled && i > 0 && (e.Due.Before(found[i-1].Due) || e.Due.Equal(found[i-1].Due) && e.ID < found[i-1].ID) {
+					t.Errorf("%s follows %s", e.ID, found[i-1].ID)
+				}
+			}
+		}
+		if status == schedule.Scheduled {
+			from, to := events[50].Due, events[150].Due
+			want := 0
+			for i := n; i < len(events); i += len(statuses) {
+				if due := events[i].Due; !due.Before(from) && due.Before(to) {
+					want++
+				}
+			}
+			if got := len(l.list(schedule.Filter{Status: status, Limit: 3, DueAfter: from, DueBefore: to})); got != want {
+				t.Errorf("%d events are due in that time, want %d", got, want)
+			}
+		}
+	}
+	if got := len(l.list(schedule.Filter{Limit: 11})); got != len(events) {
+		t.Errorf("%d events, want %d", got, len(events))
+	}
+	if got := len(l.list(schedule.Filter{Limit: 11, Topic: "even", Status: schedule.Scheduled})); got != each/2 {
+		t.Errorf("%d events with this topic, want %d", got, each/2)
+	}
+	sum := 0
+	for p := range count {
+		for _, e := range l.list(schedule.Filter{Limit: 11, Partition: &p}) {
+			if schedule.Partition(e.ID, count) != p {
+				t.Errorf("event %s is not in partition %d", e.ID, p)
+			}
+			sum++
+		}
+	}
+	if sum != len(events) {
+		t.Errorf("the partitions have %d events, want %d", sum, len(events))
+	}
+	if _, _, err := l.List(t.Context(), schedule.Filter{Limit: 1, Cursor: "x\ny"}); err == nil {
+		t.Error("an invalid cursor is taken")
+	}
+}
