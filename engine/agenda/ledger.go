@@ -103,6 +103,8 @@ func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Even
 			}
 		case redis.HasErrorPrefix(cmd.Err(), "EPOCH"):
 			refused = append(refused, of[r]...)
+		case redis.IsOOMError(cmd.Err()):
+			return nil, fmt.Errorf("%w: %w", schedule.ErrFull, cmd.Err())
 		default:
 			return nil, store.Failed("store events", err)
 		}

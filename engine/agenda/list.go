@@ -68,7 +68,7 @@ func parsePosition(cursor string) (position, error) {
 	parts := strings.Split(cursor, "/")
 	const members = 3
 	if len(parts) != members || !slices.Contains(listsOf(""), parts[0]) || strings.Trim(parts[1], "0123456789") != "" || parts[1] == "" {
-		return position{}, fmt.Errorf("%w: want the cursor of the page before, not %.60q", store.ErrName, cursor)
+		return position{}, fmt.Errorf("%w: %.60q", schedule.ErrCursor, cursor)
 	}
 	return position{parts[0], parts[1], parts[2]}, nil
 }
@@ -202,7 +202,7 @@ func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filt
 	cursor, err := strconv.ParseUint(from.at, 10, 64)
 	skipped, wrong := strconv.Atoi("0" + from.after)
 	if err = errors.Join(err, wrong); err != nil {
-		return nil, 0, next, fmt.Errorf("%w: the cursor is invalid: %w", store.ErrName, err)
+		return nil, 0, next, fmt.Errorf("%w: %w", schedule.ErrCursor, err)
 	}
 	const together = 500
 	keys, cursor, err := l.rdb.Scan(ctx, cursor, pattern, together).Result()

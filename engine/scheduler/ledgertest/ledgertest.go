@@ -2,6 +2,7 @@
 package ledgertest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -204,8 +205,8 @@ func (l *ledger) want(e schedule.Event, status schedule.Status, version int64, a
 
 // A stored event is what was placed.
 func testPlace(t *testing.T, l *ledger) {
-	if _, err := l.Place(t.Context(), []schedule.Event{l.event(1, time.Hour)}); err == nil {
-		t.Error("an event is placed although there are no partitions")
+	if _, err := l.Place(t.Context(), []schedule.Event{l.event(1, time.Hour)}); !errors.Is(err, schedule.ErrPartitions) {
+		t.Errorf("an event is placed although there are no partitions: %v", err)
 	}
 	l.partitioned()
 	var events []schedule.Event
@@ -477,6 +478,12 @@ func testDead(t *testing.T, l *ledger) {
 		if out := l.change(id(1), schedule.Change{Kind: kind, Due: l.now().Add(time.Hour)}); out.Code != schedule.Conflict {
 			t.Errorf("%s: %+v", kind, out)
 		}
+	}
+	l.place(l.event(3, 0))
+	three := l.only(lease)
+	l.settle(schedule.Settled{ID: three.ID, Version: three.Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "x"})
+	if out := l.change(id(3), schedule.Change{Kind: schedule.Drop}); out.Code != schedule.Success || l.get(id(3)).Status != schedule.Cancelled {
+		t.Errorf("drop: %+v", out)
 	}
 	out := l.change(id(1), schedule.Change{Kind: schedule.Replay})
 	if out.Code != schedule.Success {
@@ -808,6 +815,6 @@ func testList(t *testing.T, l *ledger) {
 		t.Errorf("the partitions have %d events, want %d", sum, len(events))
 	}
 	if _, _, err := l.List(t.Context(), schedule.Filter{Limit: 1, Cursor: "x\ny"}); err == nil {
-		t.Error("an invalid cursor is taken")
+		t.Errorf("an invalid cursor: %v", err)
 	}
 }
