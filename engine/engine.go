@@ -142,21 +142,21 @@ func (o Options) check() error {
 		errs = append(errs, errors.New("there is no transport for calls"))
 	}
 	for name, n := range map[string]int{"workers": o.Workers, "executors": o.Executors, "timers": o.Timers} {
-		if n < 0 || n > mostInstances {
-			errs = append(errs, fmt.Errorf("%s is %d, want 0 to %d", name, n, mostInstances))
+		if n < 0 || n > maxInstances {
+			errs = append(errs, fmt.Errorf("%s is %d, want 0 to %d", name, n, maxInstances))
 		}
 	}
-	if o.ExtraExecutors < 0 || o.ExtraExecutors > mostExtraExecutors {
-		errs = append(errs, fmt.Errorf("extra executors are %d, want 0 to %d", o.ExtraExecutors, mostExtraExecutors))
+	if o.ExtraExecutors < 0 || o.ExtraExecutors > maxExtraExecutors {
+		errs = append(errs, fmt.Errorf("extra executors are %d, want 0 to %d", o.ExtraExecutors, maxExtraExecutors))
 	}
 	return errors.Join(errs...)
 }
 
-// mostInstances limits the instances of one service in a process.
-const mostInstances = 256
+// maxInstances limits the instances of one service in a process.
+const maxInstances = 256
 
-// mostExtraExecutors limits the additional executors of a process.
-const mostExtraExecutors = 2048
+// maxExtraExecutors limits the additional executors of a process.
+const maxExtraExecutors = 2048
 
 // Engine holds the services of one process.
 type Engine struct {
@@ -170,8 +170,8 @@ type Engine struct {
 	closing   []func()          // stop services from beginning new work
 
 	mu     sync.Mutex
-	pulses []*serviceHealth    // of the running services
-	runs   atomic.Bool // Run has been called, so the services run in real time
+	pulses []*serviceHealth // of the running services
+	runs   atomic.Bool      // Run has been called, so the services run in real time
 }
 
 // Service is one instance of a service.

@@ -24,8 +24,8 @@ type heartbeat struct {
 // change is written at once.
 const beatEvery = time.Second
 
-// mostCircuits is how many circuit breakers an entry lists.
-const mostCircuits = 20
+// maxCircuits is how many circuit breakers an entry lists.
+const maxCircuits = 20
 
 func (e *Engine) newHeartbeat() *heartbeat {
 	host, _ := os.Hostname() // empty if unknown
@@ -79,7 +79,7 @@ func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 // circuits returns the breakers that are not closed.
 func (h *heartbeat) circuits() (out []store.OpenCircuit) {
 	for _, b := range h.breakers.States() {
-		if b.State != breaker.Closed && len(out) < mostCircuits {
+		if b.State != breaker.Closed && len(out) < maxCircuits {
 			out = append(out, store.OpenCircuit{Tenant: b.Tenant, Host: b.Host, Failures: b.Failures, Until: b.Until})
 		}
 	}

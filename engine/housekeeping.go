@@ -28,7 +28,7 @@ const (
 	readEvery = time.Minute      // reread all registered tenants even if their number is unchanged
 	seekEvery = 5 * time.Minute  // scan all keys for streams of unregistered tenants; remove idle consumers
 	idleAfter = time.Hour        // a consumer without work for this long is removed
-	mostPages = 100              // pages of ended executions that one step reads
+	maxPages  = 100              // pages of ended executions that one step reads
 )
 
 // housekeeping finds tenants, trims their streams, and removes executions that ended long
@@ -46,7 +46,7 @@ type housekeeping struct {
 
 	tenants int64 // number of registered tenants
 
-	left []string   // tenants yet to be searched for ended executions
+	left []string             // tenants yet to be searched for ended executions
 	walk store.ForgetProgress // position in the first of them
 }
 
@@ -91,7 +91,7 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 		h.swept, h.left = now, h.tenantSet.Names()
 	}
 	var errs []error
-	for pages := 0; pages < mostPages && len(h.left) > 0; pages++ {
+	for pages := 0; pages < maxPages && len(h.left) > 0; pages++ {
 		gone, next, done, err := h.store.Forget(ctx, h.left[0], h.retention.Finished, h.walk)
 		if gone > 0 && h.observe != nil {
 			h.observe(delivery.Activity{

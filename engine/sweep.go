@@ -32,10 +32,10 @@ type sweep struct {
 
 // Bounds of one round.
 const (
-	mostSwept      = 1000 // executions to examine
+	maxSwept       = 1000 // executions to examine
 	sweptAtOnce    = 100  // executions in one query
 	sweptBytes     = 4 << 20
-	mostReported   = 10_000
+	maxReported    = 10_000
 	sweepOperator  = "flunq serve"
 	sweepTurn      = "sweep"
 	sweepOtherwise = time.Second // a turn ends this long before the next round
@@ -60,7 +60,7 @@ func (s *sweep) Step(ctx context.Context) (wake time.Time, err error) {
 		s.left, s.after = s.tenantSet.Names(), ""
 	}
 	var errs []error
-	for looked := 0; looked < mostSwept && len(s.left) > 0; {
+	for looked := 0; looked < maxSwept && len(s.left) > 0; {
 		n, err := s.page(ctx, s.left[0])
 		if looked += n; err != nil {
 			errs = append(errs, err)
@@ -140,7 +140,7 @@ func (s *sweep) report(tenant string, x store.Execution, why error) {
 	if s.known[key] {
 		return
 	}
-	if len(s.known) >= mostReported {
+	if len(s.known) >= maxReported {
 		clear(s.known)
 	}
 	s.known[key] = true

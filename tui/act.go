@@ -121,8 +121,8 @@ func (m *model) tellAll(title, text string, wrong bool) {
 	m.say(text, wrong)
 }
 
-// mostCopied is how many bytes terminals accept at once for the clipboard, before base64.
-const mostCopied = 74_994
+// maxCopied is how many bytes terminals accept at once for the clipboard, before base64.
+const maxCopied = 74_994
 
 // copy puts a text into the clipboard of the terminal (OSC 52), and reports that.
 func (m *model) copy(c wantCopy) tea.Cmd {
@@ -130,8 +130,8 @@ func (m *model) copy(c wantCopy) tea.Cmd {
 	case c.text == "":
 		m.say("there is no "+c.what+" to be copied here", true)
 		return nil
-	case len(c.text) > mostCopied:
-		m.say(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", c.what, count(int64(len(c.text))), count(mostCopied)), true)
+	case len(c.text) > maxCopied:
+		m.say(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", c.what, count(int64(len(c.text))), count(maxCopied)), true)
 		return nil
 	}
 	said := "copied the " + c.what + ": " + strings.Join(strings.Fields(c.text), " ")

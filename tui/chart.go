@@ -121,20 +121,20 @@ func (t *runTree) instant() bool {
 	return none*10 >= all*3 // three of ten
 }
 
-// mostCharted is the number of runs above which the axis covers only the visible ones.
-const mostCharted = 2000
+// maxCharted is the number of runs above which the axis covers only the visible ones.
+const maxCharted = 2000
 
 // stamps returns the moments at which something happens.
 func (c *chart) stamps() []axis.Stamp {
 	t := c.tree
 	var out []axis.Stamp
-	if len(t.runs) <= mostCharted {
+	if len(t.runs) <= maxCharted {
 		for at := range t.runs {
 			out = c.momentsOf(out, int32(at))
 		}
 	} else {
-		from := max(0, t.window.cursor-mostCharted/2)
-		for _, l := range t.window.lines[from:min(len(t.window.lines), from+mostCharted)] {
+		from := max(0, t.window.cursor-maxCharted/2)
+		for _, l := range t.window.lines[from:min(len(t.window.lines), from+maxCharted)] {
 			switch l.kind {
 			case runPlace:
 				out = c.momentsOf(out, l.run)
@@ -260,7 +260,7 @@ func (c *chart) line(a area, line *treeLine) {
 	case runPlace:
 		c.run(a, line.run, line.folds && line.open)
 	case turnPlace, rangePlace:
-		left := mostInside
+		left := maxInside
 		for _, turn := range t.turnsAt(line) {
 			for _, at := range turn.runs {
 				c.inside(a, at, &left)
@@ -279,8 +279,8 @@ func (c *chart) behind(a area) {
 	}
 }
 
-// mostInside is the maximum number of runs drawn in a folded line.
-const mostInside = 500
+// maxInside is the maximum number of runs drawn in a folded line.
+const maxInside = 500
 
 // run draws a run: as a frame around the lines below it, or with everything inside it.
 func (c *chart) run(a area, at int32, open bool) {
@@ -301,7 +301,7 @@ func (c *chart) run(a area, at int32, open bool) {
 	}
 	c.waits(a, r)
 	if !open {
-		left := mostInside
+		left := maxInside
 		for _, turn := range r.turns {
 			for _, inner := range turn.runs {
 				c.inside(a, inner, &left)

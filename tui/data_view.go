@@ -29,9 +29,9 @@ type dataLine struct {
 
 // Bounds of what is shown of a long value.
 const (
-	mostDataLines = 300_000
-	mostTextLines = 5000
-	fewItems      = 200
+	maxDataLines = 300_000
+	maxTextLines = 5000
+	fewItems     = 200
 )
 
 // set shows another value, without the folding of the previous one.
@@ -85,7 +85,7 @@ func (v *dataView) arrange() {
 
 func (v *dataView) arrangeItems() {
 	var ends []int32
-	for at := int32(0); int(at) < len(v.items) && len(v.lines) < mostDataLines; {
+	for at := int32(0); int(at) < len(v.items) && len(v.lines) < maxDataLines; {
 		for n := len(ends); n > 0 && v.items[ends[n-1]].next <= at; n-- {
 			v.lines = append(v.lines, dataLine{item: ends[n-1], end: true})
 			ends = ends[:n-1]
@@ -103,7 +103,7 @@ func (v *dataView) arrangeItems() {
 			at = i.next
 		}
 	}
-	if len(v.lines) >= mostDataLines {
+	if len(v.lines) >= maxDataLines {
 		v.lines = append(v.lines, dataLine{part: "(more is not shown)", more: true})
 		return
 	}
@@ -117,7 +117,7 @@ func textLines(lines []dataLine, text string, avail int, item int32) []dataLine 
 	if avail <= 0 {
 		avail = 80
 	}
-	left := mostTextLines
+	left := maxTextLines
 	for paragraph := range strings.SplitSeq(text, "\n") {
 		paragraph = strings.TrimSuffix(paragraph, "\r")
 		for first := true; first || paragraph != ""; first = false {

@@ -311,8 +311,8 @@ type readPart struct {
 
 // Bounds of the cache of read data.
 const (
-	mostKept     = 8
-	mostKeptData = 4 << 20
+	maxKept     = 8
+	maxKeptData = 4 << 20
 )
 
 // forget empties the cache, since another history is shown.
@@ -366,7 +366,7 @@ func (d *dataPart) take(s *executionReader, m gotData) {
 	d.kept = append([]readPart{m.found}, d.kept...)
 	size := 0
 	for i, k := range d.kept {
-		if size += len(k.text); i >= mostKept || size > mostKeptData && i > 0 {
+		if size += len(k.text); i >= maxKept || size > maxKeptData && i > 0 {
 			d.kept = d.kept[:i]
 			break
 		}

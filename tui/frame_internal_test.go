@@ -18,7 +18,7 @@ func (endless) Page(_ context.Context, q Query) (Page, error) {
 	if q.Back {
 		from = 1_000_000 - q.Limit
 	}
-	p := Page{Looked: q.Limit}
+	p := Page{Scanned: q.Limit}
 	for at := from; at < min(from+q.Limit, 1_000_000); at++ {
 		p.Rows = append(p.Rows, Row{
 			ID: fmt.Sprintf("order-%07d", at), Cursor: strconv.Itoa(at + 1), State: Waiting, Kind: "wait", Workflow: "shop.order",

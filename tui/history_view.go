@@ -29,7 +29,7 @@ type historyView struct {
 
 // Bounds of the events in memory, and the number read above a window.
 const (
-	mostEvents  = 4000
+	maxEvents   = 4000
 	eventsAbove = 500
 )
 
@@ -52,7 +52,7 @@ func (v *historyView) feed(events []Event) {
 		if v.scanned == events[0].Version-1 {
 			v.scan(events)
 		}
-	case joins && (v.follow || len(v.events)+len(events) <= mostEvents):
+	case joins && (v.follow || len(v.events)+len(events) <= maxEvents):
 		v.events = append(v.events, events...)
 		v.trimHead()
 	case v.follow:
@@ -164,7 +164,7 @@ func (v *historyView) to(line int) { v.move(line - v.cursor) }
 
 // trimHead drops events far above the window.
 func (v *historyView) trimHead() {
-	if over := len(v.events) - mostEvents; over > mostEvents/4 || over > 0 && !v.follow {
+	if over := len(v.events) - maxEvents; over > maxEvents/4 || over > 0 && !v.follow {
 		v.events = append(v.events[:0:0], v.events[over:]...)
 		v.cursor, v.offset = v.cursor-over, v.offset-over
 	}
@@ -232,8 +232,8 @@ func (v *historyView) prepend(events []Event) {
 	}
 	v.cursor, v.offset = v.cursor+len(v.above), v.offset+len(v.above)
 	v.events, v.above = append(v.above, v.events...), nil
-	if len(v.events) > mostEvents {
-		v.events = v.events[:max(mostEvents, min(len(v.events), v.cursor+2*v.height))]
+	if len(v.events) > maxEvents {
+		v.events = v.events[:max(maxEvents, min(len(v.events), v.cursor+2*v.height))]
 	}
 }
 

@@ -204,8 +204,8 @@ type samples struct {
 	last   time.Time
 }
 
-// mostSamples is the maximum number kept: more than a screen is wide.
-const mostSamples = 400
+// maxSamples is the maximum number kept: more than a screen is wide.
+const maxSamples = 400
 
 // add adds a rate. Of two rates within a second it keeps the larger one.
 func (s *samples) add(value float64, at time.Time) {
@@ -214,7 +214,7 @@ func (s *samples) add(value float64, at time.Time) {
 		return
 	}
 	s.last = at
-	if len(s.values) >= mostSamples {
+	if len(s.values) >= maxSamples {
 		s.values = append(s.values[:0], s.values[1:]...)
 	}
 	s.values = append(s.values, value)

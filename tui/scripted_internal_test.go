@@ -118,7 +118,7 @@ func (s *scripted) Page(_ context.Context, q Query) (Page, error) {
 			p.Rows = append(p.Rows, r)
 		}
 	}
-	p.Looked = at - from
+	p.Scanned = at - from
 	if at < len(all) {
 		p.Next = strconv.Itoa(at)
 	}
@@ -133,7 +133,7 @@ func (s *scripted) before(all []Row, at int, q Query) (p Page) {
 	for at--; at >= 0 && len(p.Rows) < q.Limit; at-- {
 		r := all[at]
 		r.Cursor = strconv.Itoa(at + 1)
-		p.Looked++
+		p.Scanned++
 		if q.Filter.Match(r) {
 			p.Rows = append(p.Rows, r)
 		}

@@ -172,10 +172,10 @@ type Query struct {
 // since a query examines a bounded number of rows. Next is the position to continue from in
 // the same direction; "" if there are no more rows.
 type Page struct {
-	Rows   []Row
-	Next   string
-	Looked int       // number of rows examined
-	Until  time.Time // time of the last row examined; zero if unknown
+	Rows    []Row
+	Next    string
+	Scanned int       // number of rows examined
+	Until   time.Time // time of the last row examined; zero if unknown
 }
 
 // Detail is everything about a row.

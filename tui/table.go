@@ -7,9 +7,9 @@ import (
 
 // The numbers of rows that are read at once, kept, and sorted.
 const (
-	chunk      = 200
-	mostRows   = 1000
-	mostSorted = 5000
+	chunk     = 200
+	maxRows   = 1000
+	maxSorted = 5000
 	// rest is the pause between two reads of a window, as a multiple of the time that the
 	// last one took.
 	rest = 20
@@ -235,16 +235,16 @@ func (t *table) refresh() *request {
 
 // size returns how many rows to read again.
 func (t *table) size() int {
-	most := mostRows
+	most := maxRows
 	if t.sort != 0 {
-		most = mostSorted
+		most = maxSorted
 	}
 	return max(chunk, min(most, len(t.rows)))
 }
 
 // last returns a request for the end of the list.
 func (t *table) last() *request {
-	r := t.ask("", mostRows/2, true)
+	r := t.ask("", maxRows/2, true)
 	r.query.Back = true
 	return r
 }
@@ -276,7 +276,7 @@ func (t *table) want() *request {
 		return t.refresh()
 	case t.goOn != "":
 		return t.ask(t.goOn, max(1, t.size()-len(t.pending)), true)
-	case t.sort != 0 && t.next != "" && len(t.rows) < mostSorted:
+	case t.sort != 0 && t.next != "" && len(t.rows) < maxSorted:
 		return t.ask(t.next, 5*chunk, false)
 	case t.sort != 0:
 		return nil
@@ -314,14 +314,14 @@ func (t *table) take(r *request, p Page, at time.Time) {
 	default:
 		t.rows, t.next = append(t.rows, p.Rows...), p.Next
 		t.after = max(0, t.after-len(p.Rows))
-		t.looked += p.Looked
+		t.looked += p.Scanned
 		t.cost += r.took
 	}
 	t.arrange()
 	t.slide()
 	if t.toEnd {
 		t.cursor = len(t.rows) - 1
-		t.toEnd = t.sort != 0 && t.next != "" && len(t.rows) < mostSorted
+		t.toEnd = t.sort != 0 && t.next != "" && len(t.rows) < maxSorted
 	}
 	t.cursor, t.early = t.cursor+t.early, 0
 	t.clamp()
@@ -331,7 +331,7 @@ func (t *table) take(r *request, p Page, at time.Time) {
 // incomplete.
 func (t *table) gather(r *request, p Page) {
 	t.pending, t.goOn = append(t.pending, p.Rows...), ""
-	t.seen, t.used = t.seen+p.Looked, t.used+r.took
+	t.seen, t.used = t.seen+p.Scanned, t.used+r.took
 	if p.Next != "" && len(p.Rows) < r.query.Limit {
 		t.goOn = p.Next
 	}
@@ -377,7 +377,7 @@ func (t *table) put(rows []Row) {
 
 // finish moves the window to the end of the list.
 func (t *table) finish(p Page) {
-	t.rows, t.looked, t.next, t.goOn = t.above(p), p.Looked, "", ""
+	t.rows, t.looked, t.next, t.goOn = t.above(p), p.Scanned, "", ""
 	t.past, t.after, t.ended = 0, 0, t.head != ""
 }
 
@@ -385,14 +385,14 @@ func (t *table) finish(p Page) {
 func (t *table) prepend(p Page) {
 	rows := t.above(p)
 	t.rows = slices.Concat(rows, t.rows)
-	t.looked += p.Looked
+	t.looked += p.Scanned
 	t.cursor, t.offset, t.past = t.cursor+len(rows), t.offset+len(rows), max(0, t.past-len(rows))
 	if t.head == "" {
 		t.past, t.ended = 0, false
 	}
-	if over := len(t.rows) - mostRows; over > 0 {
-		t.rows = slices.Clone(t.rows[:mostRows])
-		t.next, t.after = t.rows[mostRows-1].Cursor, t.after+over
+	if over := len(t.rows) - maxRows; over > 0 {
+		t.rows = slices.Clone(t.rows[:maxRows])
+		t.next, t.after = t.rows[maxRows-1].Cursor, t.after+over
 	}
 }
 
@@ -409,7 +409,7 @@ func (t *table) above(p Page) []Row {
 
 // slide drops rows at the beginning of the window when there are too many.
 func (t *table) slide() {
-	for t.sort == 0 && len(t.rows) > mostRows && t.cursor >= 2*chunk {
+	for t.sort == 0 && len(t.rows) > maxRows && t.cursor >= 2*chunk {
 		t.head, t.up = t.rows[chunk-1].Cursor, t.rows[chunk].Cursor
 		t.rows = slices.Clone(t.rows[chunk:])
 		t.cursor, t.offset, t.past = t.cursor-chunk, t.offset-chunk, t.past+chunk

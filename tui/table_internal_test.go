@@ -32,7 +32,7 @@ func TestPaging(t *testing.T) {
 		if got := table.current().ID; got != "t-"+strconv.Itoa(want) {
 			t.Fatalf("at %s, want t-%d", got, want)
 		}
-		if len(table.rows) > mostRows+5*chunk {
+		if len(table.rows) > maxRows+5*chunk {
 			t.Fatalf("%d rows are held", len(table.rows))
 		}
 	}
@@ -96,9 +96,9 @@ func TestReadTwice(t *testing.T) {
 
 	// An answer that is only a part changes what it is about, and nothing else.
 	r := table.refresh()
-	table.take(r, Page{Next: "500", Looked: 500}, when)
+	table.take(r, Page{Next: "500", Scanned: 500}, when)
 	p.has("1 of 10")
-	table.take(table.want(), Page{Next: "1000", Looked: 500, Until: s.rows[Timers][6772].At}, when)
+	table.take(table.want(), Page{Next: "1000", Scanned: 500, Until: s.rows[Timers][6772].At}, when)
 	p.has("1 of 7", "order-11773").lacks("order-11772")
 	for range 20 {
 		if r = table.want(); r == nil {

@@ -62,8 +62,8 @@ func (w *treeWindow) init() {
 	w.folds, w.runOf, w.height, w.follow, w.made = map[treePlace]bool{}, map[int32]int32{}, 1, true, -1
 }
 
-// mostTreeLines is the maximum number of lines of a tree.
-const mostTreeLines = 20_000
+// maxTreeLines is the maximum number of lines of a tree.
+const maxTreeLines = 20_000
 
 // arrange rebuilds the lines if something has changed. The cursor stays on its line, or moves to
 // the line that the former one is folded into.
@@ -139,7 +139,7 @@ func (t *taskTree) line(l treeLine) {
 	t.window.lines = append(t.window.lines, l)
 }
 
-func (t *taskTree) full() bool { return len(t.window.lines) >= mostTreeLines }
+func (t *taskTree) full() bool { return len(t.window.lines) >= maxTreeLines }
 
 // opened reports whether a place is open.
 func (t *taskTree) opened(p treePlace, usual bool) bool {
@@ -347,8 +347,8 @@ func (t *taskTree) reveal(at int32) {
 	}
 }
 
-// mostMatches is the maximum number of matches listed.
-const mostMatches = 5000
+// maxMatches is the maximum number of matches listed.
+const maxMatches = 5000
 
 // matches lists the runs whose task, state, turn or text contain all words.
 func (t *taskTree) matches() {
@@ -368,7 +368,7 @@ func (t *taskTree) matches() {
 		if !r.has(left[r.key.task]) {
 			continue
 		}
-		if t.window.found++; t.window.found <= mostMatches {
+		if t.window.found++; t.window.found <= maxMatches {
 			t.line(treeLine{treePlace: treePlace{kind: runPlace, run: int32(at)}, turned: true})
 		}
 	}

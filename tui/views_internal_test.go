@@ -118,7 +118,7 @@ func TestHistoryPages(t *testing.T) {
 		if got := v.current().Version; got != want {
 			t.Errorf("%s: at event %d, want %d", what, got, want)
 		}
-		if n := len(v.events); n > mostEvents*5/4+300 {
+		if n := len(v.events); n > maxEvents*5/4+300 {
 			t.Errorf("%s: %d events are held", what, n)
 		}
 		for i := 1; i < len(v.events); i++ {

@@ -179,8 +179,8 @@ type glyph struct {
 	width int
 }
 
-// mostMarks is the maximum number of combining marks on a character.
-const mostMarks = 3
+// maxMarks is the maximum number of combining marks on a character.
+const maxMarks = 3
 
 // glyphs yields the characters of a text. A character that terminals treat differently, or
 // interpret, is shown as its number.
@@ -193,7 +193,7 @@ func glyphs(text string, yield func(glyph) bool) {
 		case r == '\t' || r == '\n':
 			r = ' '
 		case have && unicode.Is(unicode.Mn, r) && !variation(r):
-			if marks++; marks <= mostMarks {
+			if marks++; marks <= maxMarks {
 				last.tail += string(r)
 			}
 			continue

@@ -14,8 +14,8 @@ import (
 	"flunq.io/flunq/sim/recording"
 )
 
-// MostChildren is the maximum number of child executions to read.
-const MostChildren = 1000
+// MaxChildren is the maximum number of child executions to read.
+const MaxChildren = 1000
 
 // Recorder writes recordings of executions.
 type Recorder struct {
@@ -57,7 +57,7 @@ func (r Recorder) Begin(ctx context.Context, x store.Execution, first []event.Ev
 
 // further returns the documents of an execution's descendants so far, except those in seen.
 func further(ctx context.Context, st *store.Store, x store.Execution, seen map[string]bool) ([]*dsl.Definition, error) {
-	children, err := Children(ctx, st, x, MostChildren)
+	children, err := Children(ctx, st, x, MaxChildren)
 	if err != nil {
 		return nil, err
 	}

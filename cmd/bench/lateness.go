@@ -25,10 +25,10 @@ type timerSeries struct {
 func (p timerSeries) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
 
 // lead is how long before the first due time the timers are set. It is extended up to
-// mostLead if setting them takes longer.
+// maxLead if setting them takes longer.
 const (
-	lead     = 500 * time.Millisecond
-	mostLead = 30 * time.Second
+	lead    = 500 * time.Millisecond
+	maxLead = 30 * time.Second
 )
 
 // lateness measures the time from due times until the events arrive at a reader, and that
@@ -86,7 +86,7 @@ func (t timers) observe(ctx context.Context, p timerSeries, measuring, key strin
 	}
 	late := time.Duration(1)
 	for wait := lead; late > 0; wait *= 2 {
-		if wait > mostLead {
+		if wait > maxLead {
 			return nil, fmt.Errorf("setting %d timers took %v too long", p.n, late)
 		}
 		if late, err = t.schedule(ctx, &p, key, wait); err != nil {

@@ -35,11 +35,11 @@ func (l limits) measure(ctx context.Context, what string, n int, measure func(li
 		return rate, err
 	}
 	l.report("the limit: "+what, 0.5)
-	return once(min(max(n, int(rate*l.opts.Duration.Seconds()/4)), mostRaw))
+	return once(min(max(n, int(rate*l.opts.Duration.Seconds()/4)), maxRaw))
 }
 
 const (
-	mostRaw  = 200_000
+	maxRaw   = 200_000
 	rawGroup = "raw"
 )
 

@@ -115,8 +115,8 @@ func commandOf(name, text string) Command {
 	return c
 }
 
-// mostCommands is the maximum number of commands listed in a cost.
-const mostCommands = 8
+// maxCommands is the maximum number of commands listed in a cost.
+const maxCommands = 8
 
 // cost returns the difference of two readings, divided by n.
 func cost(of string, n int, before, after counters, c *services) *Cost {
@@ -141,7 +141,7 @@ func cost(of string, n int, before, after counters, c *services) *Cost {
 		}
 	}
 	slices.SortFunc(out.Top, func(a, b Command) int { return cmp.Or(cmp.Compare(b.CPU, a.CPU), strings.Compare(a.Name, b.Name)) })
-	out.Top = out.Top[:min(len(out.Top), mostCommands)]
+	out.Top = out.Top[:min(len(out.Top), maxCommands)]
 	return out
 }
 

@@ -81,10 +81,10 @@ type keptValue struct{ at *time.Duration }
 
 func keeping(at *time.Duration) keptValue { return keptValue{at} }
 
-// leastKept and mostKept bound a retention period; 0 means for ever.
+// leastKept and maxKept bound a retention period; 0 means for ever.
 const (
 	leastKept = time.Minute
-	mostKept  = 100 * 365 * 24 * time.Hour
+	maxKept   = 100 * 365 * 24 * time.Hour
 )
 
 // String returns the duration in days and hours.
@@ -111,7 +111,7 @@ func keptText(d time.Duration) string {
 // Set accepts 30d, 12h, P30D, and 0.
 func (v keptValue) Set(text string) error {
 	text = strings.TrimSpace(text)
-	wanted := fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for ever", keptText(leastKept), keptText(mostKept))
+	wanted := fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for ever", keptText(leastKept), keptText(maxKept))
 	given, err := time.ParseDuration(text)
 	if days, bare := strings.CutSuffix(text, "d"); err != nil && bare {
 		var n uint64
@@ -125,7 +125,7 @@ func (v keptValue) Set(text string) error {
 		}
 		given = time.Duration(parsed.Days)*24*time.Hour + parsed.Clock
 	}
-	if given != 0 && (given < leastKept || given > mostKept) {
+	if given != 0 && (given < leastKept || given > maxKept) {
 		return wanted
 	}
 	*v.at = given

@@ -74,10 +74,10 @@ func (d *doctor) listProcesses() {
 		d.report("processes", isDoubtful, "none is running", "flunq serve starts one")
 	case n == 1:
 		d.report("processes", isFine, alive[0], "")
-	case n <= mostListed:
+	case n <= maxListed:
 		d.report("processes", isFine, fmt.Sprintf("%s running: %s", history.Number(n), strings.Join(alive, "; ")), "")
 	default:
-		d.report("processes", isFine, fmt.Sprintf("%s running: %s; and %s more", history.Number(n), strings.Join(alive[:mostListed], "; "), history.Number(n-mostListed)), "")
+		d.report("processes", isFine, fmt.Sprintf("%s running: %s; and %s more", history.Number(n), strings.Join(alive[:maxListed], "; "), history.Number(n-maxListed)), "")
 	}
 	d.compareLeases()
 	for i := range d.processes {
@@ -114,8 +114,8 @@ func (d *doctor) compareLeases() {
 		"set LEASE to the same value for every process")
 }
 
-// mostListed is the maximum number of processes to describe.
-const mostListed = 5
+// maxListed is the maximum number of processes to describe.
+const maxListed = 5
 
 const restarted = "Redis has just started, and processes register again within seconds: run doctor again then"
 

@@ -25,7 +25,7 @@ func (d *doctor) stuck(ctx context.Context) {
 }
 
 func (d *doctor) stuckOf(ctx context.Context, tenant string) (examined int, err error) {
-	query := store.ExecutionQuery{Statuses: []string{string(decide.Running), string(decide.Waiting)}, Limit: mostOpen, Back: true}
+	query := store.ExecutionQuery{Statuses: []string{string(decide.Running), string(decide.Waiting)}, Limit: maxOpen, Back: true}
 	open, next, err := d.remote.Store.Executions(ctx, tenant, query)
 	if err != nil {
 		return 0, err
@@ -55,7 +55,7 @@ func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks ma
 	}
 	among := ""
 	if more {
-		among = fmt.Sprintf(" (among the %s oldest open ones)", history.Number(mostOpen))
+		among = fmt.Sprintf(" (among the %s oldest open ones)", history.Number(maxOpen))
 	}
 	if len(damaged) > 0 {
 		d.add(finding{

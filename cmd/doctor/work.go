@@ -25,8 +25,8 @@ const (
 	lateAfter   = 5 * time.Second // timers fire within milliseconds
 	lostAfter   = time.Minute     // a timer that is this late does not fire
 	quietAfter  = 5 * time.Minute // running executions write events more often
-	mostOpen    = 1000            // maximum number of executions to check
-	mostCounted = 10_000          // maximum number of overdue timers to count per tenant
+	maxOpen     = 1000            // maximum number of executions to check
+	maxCounted  = 10_000          // maximum number of overdue timers to count per tenant
 )
 
 // checkWork checks the streams, timers and executions in Redis.
@@ -132,7 +132,7 @@ func (d *doctor) timers(ctx context.Context) {
 	}
 	most := 1 // only the first one is needed
 	if !d.allTenants {
-		most = mostCounted
+		most = maxCounted
 	}
 	due, next, err := timers.New(d.remote.Store).List(ctx, filter, "", most)
 	if err != nil {
@@ -196,7 +196,7 @@ func (d *doctor) stalled(ctx context.Context) {
 }
 
 func (d *doctor) stalledOf(ctx context.Context, tenant string, next inspect.TimerOwners) {
-	found, err := inspect.New(d.remote.Store).Stuck(ctx, tenant, inspect.StuckQuery{Most: mostOpen, Quiet: quietAfter, Next: next})
+	found, err := inspect.New(d.remote.Store).Stuck(ctx, tenant, inspect.StuckQuery{Most: maxOpen, Quiet: quietAfter, Next: next})
 	found.Found = slices.DeleteFunc(found.Found, func(id string) bool { return d.waits(ctx, tenant, id) })
 	f := finding{Check: "next step", Tenant: tenant, Examples: found.Found}
 	switch {

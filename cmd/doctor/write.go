@@ -59,8 +59,8 @@ func (d diagnosis) write(sh *cli.Shell, all bool) {
 	fmt.Fprintf(sh.Out, "%d ok, %d unknown, %s, %d bad\n", count[isFine], count[isUnknown], history.Count(count[isDoubtful], "warning"), count[isBad])
 }
 
-// mostAlike is the maximum number of similar findings that are printed.
-const mostAlike = 10
+// maxAlike is the maximum number of similar findings that are printed.
+const maxAlike = 10
 
 // condensed merges the findings of healthy tenants. Of many tenants with the same problem
 // it keeps the first ones and counts the others.
@@ -90,14 +90,14 @@ func few(alike []finding) []finding {
 	switch {
 	case len(alike) > 1 && alike[0].State == isFine && alike[0].Tenant != "":
 		return []finding{merged(alike)}
-	case len(alike) <= mostAlike+1:
+	case len(alike) <= maxAlike+1:
 		return alike
 	}
 	rest := finding{Check: alike[0].Check, State: alike[0].State}
-	tenants := tenantsOf(alike[mostAlike:])
-	rest.Text = fmt.Sprintf("%s more like these, in %s: %s", history.Number(len(alike)-mostAlike), history.Count(len(tenants), "tenant"), cli.ShortList(tenants))
+	tenants := tenantsOf(alike[maxAlike:])
+	rest.Text = fmt.Sprintf("%s more like these, in %s: %s", history.Number(len(alike)-maxAlike), history.Count(len(tenants), "tenant"), cli.ShortList(tenants))
 	rest.Remedy = "flunq doctor -A --all shows each"
-	return append(slices.Clone(alike[:mostAlike]), rest)
+	return append(slices.Clone(alike[:maxAlike]), rest)
 }
 
 // merged merges the findings of several healthy tenants.

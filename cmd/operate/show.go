@@ -140,8 +140,8 @@ func (p executionPage) write(sh *cli.Shell) {
 	p.writeOpen(sh)
 }
 
-// mostLines is the maximum number of lines printed of a value.
-const mostLines = 30
+// maxLines is the maximum number of lines printed of a value.
+const maxLines = 30
 
 // writeData prints a name and, below it, a value.
 func (executionPage) writeData(sh *cli.Shell, name string, value json.RawMessage) {
@@ -157,10 +157,10 @@ func (executionPage) writeData(sh *cli.Shell, name string, value json.RawMessage
 	}
 	lines := strings.Split(cli.Printable(text), "\n")
 	fmt.Fprintf(sh.Out, "\n%s\n", cli.Paint(sh.OutColor(), cli.Bold, name))
-	for _, line := range lines[:min(len(lines), mostLines)] {
+	for _, line := range lines[:min(len(lines), maxLines)] {
 		fmt.Fprintf(sh.Out, "  %s\n", line)
 	}
-	if left := len(lines) - mostLines; left > 0 {
+	if left := len(lines) - maxLines; left > 0 {
 		fmt.Fprintf(sh.Out, "  … %s more (-o json has all)\n", history.Count(left, "line"))
 	}
 }

@@ -81,7 +81,7 @@ func (p *executionPage) readSource(ctx context.Context, r *cli.Remote, x store.E
 
 // readChildren reads the child executions.
 func (p *executionPage) readChildren(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
-	found, err := actions.Children(ctx, r.Store, x, actions.MostChildren)
+	found, err := actions.Children(ctx, r.Store, x, actions.MaxChildren)
 	if err != nil || len(found) == 0 {
 		return err
 	}

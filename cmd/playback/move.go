@@ -152,8 +152,8 @@ func (pb *Playback) clock(now time.Time) tui.Clock {
 	}
 }
 
-// mostMarks is the maximum number of timer marks on a timeline.
-const mostMarks = 500
+// maxMarks is the maximum number of timer marks on a timeline.
+const maxMarks = 500
 
 // timerMarks returns the moments at which timers fire, thinned out for the timeline.
 func (pb *Playback) timerMarks() []time.Time {
@@ -162,10 +162,10 @@ func (pb *Playback) timerMarks() []time.Time {
 	}
 	pb.marked = len(pb.fired)
 	apart := time.Duration(0)
-	if len(pb.fired) > mostMarks {
-		apart = pb.frames[len(pb.frames)-1].at.Sub(pb.opts.Start) / mostMarks
+	if len(pb.fired) > maxMarks {
+		apart = pb.frames[len(pb.frames)-1].at.Sub(pb.opts.Start) / maxMarks
 	}
-	marks := make([]time.Time, 0, min(len(pb.fired), mostMarks+1))
+	marks := make([]time.Time, 0, min(len(pb.fired), maxMarks+1))
 	for _, frame := range pb.fired {
 		at := pb.frames[frame].at
 		if n := len(marks); n == 0 || at.Sub(marks[n-1]) > apart {

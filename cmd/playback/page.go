@@ -13,8 +13,8 @@ import (
 
 // The default page size, and how many rows a page searches if a filter matches few.
 const (
-	usualRows = 100
-	mostLooks = 5000
+	usualRows  = 100
+	maxScanned = 5000
 )
 
 // Page returns a part of a table.
@@ -104,11 +104,11 @@ func filled(q tui.Query, from, many int, row func(i int) tui.Row) (page tui.Page
 	}
 	for i := from; i != end; i += step {
 		r := row(i)
-		page.Looked++
+		page.Scanned++
 		if q.Filter.Match(r) {
 			page.Rows = append(page.Rows, r)
 		}
-		if (len(page.Rows) == q.Limit || page.Looked == mostLooks) && i+step != end {
+		if (len(page.Rows) == q.Limit || page.Scanned == maxScanned) && i+step != end {
 			page.Next = r.Cursor
 			return page
 		}

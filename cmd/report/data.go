@@ -13,9 +13,9 @@ import (
 // Bounds of the data of a page: of one value, of all data kept during a run, and of all
 // data of the run in the file.
 const (
-	mostOfValue = 64 << 10
-	mostData    = 96 << 20
-	mostOfPage  = 2 << 20
+	maxOfValue  = 64 << 10
+	maxData     = 96 << 20
+	maxOfPage   = 2 << 20
 	excerptSize = 400
 )
 
@@ -30,8 +30,8 @@ func (r *Recording) datum(raw []byte) *datum {
 	if len(raw) == 0 {
 		return nil
 	}
-	space := mostOfValue
-	if r.size > mostData {
+	space := maxOfValue
+	if r.size > maxData {
 		space = excerptSize
 	}
 	d := cutTo(string(raw), len(raw), space)
@@ -69,7 +69,7 @@ func (p *pool) add(d *datum) int {
 	if i, ok := p.known[d.text]; ok && d.size == len(d.text) && p.sizes[i] == 0 {
 		return i
 	}
-	if p.size+len(d.text) > mostOfPage {
+	if p.size+len(d.text) > maxOfPage {
 		d = cutTo(d.text, d.size, excerptSize)
 	}
 	size := 0

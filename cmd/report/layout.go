@@ -222,10 +222,10 @@ func linesOf(n *graph.Node) []string {
 	return out
 }
 
-// mostText is the maximum length of a line in a node.
-const mostText = 36
+// maxText is the maximum length of a line in a node.
+const maxText = 36
 
-func cut(text string) string { return short(text, mostText) }
+func cut(text string) string { return short(text, maxText) }
 
 func textWidth(text string, strong bool) int {
 	n := 0

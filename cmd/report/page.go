@@ -125,7 +125,7 @@ func (r *Recording) view(index int) (*runView, pageData) {
 	}
 	if p.cut > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s values are truncated: a value may have %d KiB, all together %d MiB.",
-			history.Number(p.cut), mostOfValue>>10, mostOfPage>>20)) // KiB and MiB
+			history.Number(p.cut), maxOfValue>>10, maxOfPage>>20)) // KiB and MiB
 	}
 	return v, data
 }

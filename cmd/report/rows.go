@@ -12,12 +12,12 @@ import (
 // Bounds of the rows of a chart, in total and inside one run. Of the runs inside one run
 // the chart shows the first, the last and failed ones.
 const (
-	mostRows     = 1500
-	mostInside   = 150
-	firstInside  = 80
-	lastInside   = 20
-	wrongInside  = 50
-	mostUnfolded = 40 // rows visible at first
+	maxRows     = 1500
+	maxInside   = 150
+	firstInside = 80
+	lastInside  = 20
+	wrongInside = 50
+	maxUnfolded = 40 // rows visible at first
 )
 
 // row is a line of the chart.
@@ -36,7 +36,7 @@ type row struct {
 
 // chartRows returns the rows of all runs in order, and the number of omitted runs.
 func (r *Recording) chartRows() (rows []*row, left int) {
-	c := &rowBuilder{space: mostRows}
+	c := &rowBuilder{space: maxRows}
 	for _, x := range r.roots {
 		c.add(c.rowOf(x), 0)
 	}
@@ -84,10 +84,10 @@ type piece struct {
 
 // chosen returns the runs to show, and pieces for the omitted ones.
 func (c *rowBuilder) chosen(children []*run) []piece {
-	out := make([]piece, 0, min(len(children), mostInside))
+	out := make([]piece, 0, min(len(children), maxInside))
 	wrong := 0
 	for i, x := range children {
-		show := len(children) <= mostInside || i < firstInside || i >= len(children)-lastInside
+		show := len(children) <= maxInside || i < firstInside || i >= len(children)-lastInside
 		if !show && x.wrong() && wrong < wrongInside {
 			wrong++
 			show = true
@@ -241,7 +241,7 @@ func (c *rowBuilder) fold() {
 		deepest = max(deepest, x.depth)
 	}
 	for _, may := range []func(*row) bool{(*row).fine, (*row).any} {
-		for depth := deepest - 1; depth > 0 && visible > mostUnfolded; depth-- {
+		for depth := deepest - 1; depth > 0 && visible > maxUnfolded; depth-- {
 			visible -= c.foldAt(depth, may)
 		}
 	}

@@ -51,15 +51,15 @@ func (l *Live) prepare(ctx context.Context, a tui.Action) (p prepared, err error
 	}
 }
 
-// mostLines is how many items a plan lists.
-const mostLines = 10
+// maxLines is how many items a plan lists.
+const maxLines = 10
 
 // Plan describes what an action would do and changes nothing. It returns an error if the
 // action is not possible on any item.
 func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 	p, err := l.prepare(ctx, a)
 	if err == nil && len(p.actions) == 0 {
-		err = errors.Join(p.refused[:min(len(p.refused), mostLines)]...)
+		err = errors.Join(p.refused[:min(len(p.refused), maxLines)]...)
 	}
 	if err != nil {
 		return tui.Plan{}, lost(ctx, err)
@@ -67,9 +67,9 @@ func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 	plan := tui.Plan{Lines: []string{p.head}}
 	add := func(n, all int, text string) {
 		switch {
-		case n < mostLines:
+		case n < maxLines:
 			plan.Lines = append(plan.Lines, text)
-		case n == mostLines:
+		case n == maxLines:
 			plan.Lines = append(plan.Lines, fmt.Sprintf("and %s more", history.Number(all-n)))
 		}
 	}
@@ -88,7 +88,7 @@ func (l *Live) Plan(ctx context.Context, a tui.Action) (tui.Plan, error) {
 func (l *Live) Do(ctx context.Context, a tui.Action) (string, error) {
 	p, err := l.prepare(ctx, a)
 	if err == nil && len(p.actions) == 0 {
-		err = errors.Join(p.refused[:min(len(p.refused), mostLines)]...)
+		err = errors.Join(p.refused[:min(len(p.refused), maxLines)]...)
 	}
 	if err != nil {
 		return "", lost(ctx, err)

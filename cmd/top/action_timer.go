@@ -80,7 +80,7 @@ func (l *Live) fire(_ context.Context, t timers.Pending, status string) (planned
 }
 
 func (l *Live) drop(ctx context.Context, t timers.Pending, status string) (plannedAction, error) {
-	loss, needed, err := actions.Loss(ctx, l.looks, t, status)
+	loss, needed, err := actions.Loss(ctx, l.examiner, t, status)
 	if err != nil {
 		return plannedAction{}, err
 	}

@@ -121,7 +121,7 @@ func (l *Live) open(ctx context.Context, x store.Execution, out *tui.Execution) 
 
 // outlook adds the pending timers and what will never end or is missing.
 func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, out *tui.Execution) error {
-	found, err := l.looks.Examine(ctx, x.Tenant, []store.Execution{x})
+	found, err := l.examiner.Examine(ctx, x.Tenant, []store.Execution{x})
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (l *Live) Activities(ctx context.Context, ids []string) ([]tui.Activity, er
 	if err != nil {
 		return nil, lost(ctx, err)
 	}
-	outlooks, err := l.looks.Examine(ctx, l.opts.Tenant, known)
+	outlooks, err := l.examiner.Examine(ctx, l.opts.Tenant, known)
 	if err != nil {
 		return nil, lost(ctx, err)
 	}
@@ -180,8 +180,8 @@ type documents struct {
 	known map[string]*tui.Document
 }
 
-// mostDocuments is the size of the cache.
-const mostDocuments = 50
+// maxDocuments is the size of the cache.
+const maxDocuments = 50
 
 // of returns the document that an execution runs, nil if it is unknown.
 func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) (*tui.Document, error) {
@@ -201,7 +201,7 @@ func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) 
 	if err != nil {
 		return nil, err
 	}
-	if d.known == nil || len(d.known) >= mostDocuments {
+	if d.known == nil || len(d.known) >= maxDocuments {
 		d.known = map[string]*tui.Document{}
 	}
 	d.known[key] = describe.Read(x.Workflow, text)

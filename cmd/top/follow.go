@@ -33,8 +33,8 @@ type open struct {
 	problem error // why the waits are unknown
 }
 
-// mostFollowed is the size of the cache.
-const mostFollowed = 8
+// maxFollowed is the size of the cache.
+const maxFollowed = 8
 
 // catchUp reads the events of an execution since the last read.
 func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (open, error) {
@@ -48,7 +48,7 @@ func (f *follower) catchUp(ctx context.Context, l *Live, x store.Execution) (ope
 			return open{}, err
 		}
 	}
-	if f.known == nil || len(f.known) >= mostFollowed && f.known[x.ID] == nil {
+	if f.known == nil || len(f.known) >= maxFollowed && f.known[x.ID] == nil {
 		f.known = map[string]*followed{}
 	}
 	f.known[x.ID] = one

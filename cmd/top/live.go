@@ -41,16 +41,16 @@ func Defaults() Options {
 
 // Live is a running engine.
 type Live struct {
-	opts  Options
-	store *store.Store
-	definitions   *definitions.Cache
+	opts        Options
+	store       *store.Store
+	definitions *definitions.Cache
 
-	noIdle bool // this Redis does not report when consumers were last active
-	sample sampler
-	known  tenants
-	docs   documents
-	follow follower
-	looks  *examine.Examiner
+	noIdle   bool // this Redis does not report when consumers were last active
+	sample   sampler
+	known    tenants
+	docs     documents
+	follow   follower
+	examiner *examine.Examiner
 }
 
 // patience is how long Redis may take to answer a command.
@@ -68,7 +68,7 @@ func New(ctx context.Context, rdb wire.Redis, opts Options) (tui.Source, error) 
 		opts: opts, store: st, definitions: definitions.New(st, decide.Options{Version: opts.Version}),
 		noIdle: server.Version == "",
 	}
-	l.looks = &examine.Examiner{Store: l.store, Definitions: l.definitions}
+	l.examiner = &examine.Examiner{Store: l.store, Definitions: l.definitions}
 	var now dev.Clock
 	switch err := actions.AskClock(ctx, rdb, &now, "SHOW"); {
 	case errors.Is(err, actions.ErrClock):

@@ -24,7 +24,7 @@ const (
 	fewDue     = 24
 	fewRunning = 24
 	fewFailed  = 24
-	mostLooks  = 1000
+	maxScanned = 1000
 )
 
 // Overview returns the overview.
@@ -57,7 +57,7 @@ func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
 
 // due adds the timers that fire next.
 func (l *Live) due(ctx context.Context, o *tui.Overview) error {
-	page, err := timers.New(l.store).Page(ctx, timers.Query{Tenant: l.opts.Tenant, Limit: fewDue, Looks: mostLooks})
+	page, err := timers.New(l.store).Page(ctx, timers.Query{Tenant: l.opts.Tenant, Limit: fewDue, MaxScanned: maxScanned})
 	for _, p := range page.Timers {
 		o.Due = append(o.Due, timerRow(p, o.Now))
 	}
@@ -117,7 +117,7 @@ func (l *Live) failed(ctx context.Context, o *tui.Overview) error {
 
 // faulted returns executions that have failed, latest first.
 func (l *Live) faulted(ctx context.Context) ([]store.Execution, error) {
-	query := store.ExecutionQuery{Statuses: []string{string(tui.Faulted)}, Limit: fewFailed, Looks: mostLooks}
+	query := store.ExecutionQuery{Statuses: []string{string(tui.Faulted)}, Limit: fewFailed, MaxScanned: maxScanned}
 	found, _, err := l.store.Executions(ctx, l.opts.Tenant, query)
 	if err != nil {
 		return nil, err

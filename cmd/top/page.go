@@ -18,9 +18,9 @@ import (
 // How many rows one page searches if a filter matches few of them.
 const (
 	usualRows    = 100
-	deepLooks    = 20_000 // where only ids are compared
-	readLooks    = 4000   // where each row is read
-	streamLooks  = 2000   // in a stream
+	deepScan     = 20_000 // where only ids are compared
+	readScan     = 4000   // where each row is read
+	streamScan   = 2000   // in a stream
 	streamAtOnce = 500
 )
 
@@ -57,9 +57,9 @@ func reached(cursor string) time.Time {
 }
 
 func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err error) {
-	query := store.ExecutionQuery{After: q.After, Limit: q.Limit, Back: q.Back, Looks: readLooks}
+	query := store.ExecutionQuery{After: q.After, Limit: q.Limit, Back: q.Back, MaxScanned: readScan}
 	if q.Filter.Empty() {
-		query.Looks = q.Limit + mostLooks
+		query.MaxScanned = q.Limit + maxScanned
 	}
 	if text := q.Filter.Fields["status"]; text != "" {
 		if query.Statuses = statuses(text); len(query.Statuses) == 0 {
@@ -68,10 +68,10 @@ func (l *Live) executions(ctx context.Context, q tui.Query) (page tui.Page, err 
 	}
 	text := q.Filter.Fields["id"]
 	if text != "" {
-		query.Looks = deepLooks
+		query.MaxScanned = deepScan
 	}
 	query.PassID = func(id string) bool {
-		page.Looked++
+		page.Scanned++
 		return text == "" || strings.Contains(strings.ToLower(id), text)
 	}
 	if !q.Filter.Empty() {
@@ -100,7 +100,7 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	if err != nil {
 		return page, err
 	}
-	query := timers.Query{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Back: q.Back, Looks: deepLooks / 2}
+	query := timers.Query{Tenant: l.opts.Tenant, After: q.After, Limit: q.Limit, Back: q.Back, MaxScanned: deepScan / 2}
 	if !q.Filter.Empty() {
 		query.RulesOut = func(text string) bool { return cannotMatch(q.Filter, text) }
 		query.Match = func(p timers.Pending) bool { return q.Filter.Match(timerRow(p, now)) }
@@ -109,7 +109,7 @@ func (l *Live) timers(ctx context.Context, q tui.Query) (page tui.Page, err erro
 	for _, p := range found.Timers {
 		page.Rows = append(page.Rows, timerRow(p, now))
 	}
-	page.Next, page.Looked = found.Next, found.Looked
+	page.Next, page.Scanned = found.Next, found.Scanned
 	return page, err
 }
 
@@ -167,7 +167,7 @@ func streamPage(q tui.Query, read func(after string) (rows []tui.Row, more bool,
 	if q.Back {
 		defer func() { slices.Reverse(page.Rows) }()
 	}
-	for page.Looked < streamLooks {
+	for page.Scanned < streamScan {
 		rows, more, err := read(page.Next)
 		if err != nil {
 			return page, err
@@ -187,7 +187,7 @@ func streamPage(q tui.Query, read func(after string) (rows []tui.Row, more bool,
 // the page is full.
 func take(page *tui.Page, q tui.Query, rows []tui.Row) (left int) {
 	for i, row := range rows {
-		page.Looked++
+		page.Scanned++
 		page.Next = row.Cursor
 		if q.Filter.Match(row) {
 			page.Rows = append(page.Rows, row)

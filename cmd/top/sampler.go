@@ -22,8 +22,8 @@ type sampler struct {
 // shortest is the minimum time between two samples.
 const shortest = 200 * time.Millisecond
 
-// mostFailed is how many failed executions are remembered.
-const mostFailed = 50
+// maxFailed is how many failed executions are remembered.
+const maxFailed = 50
 
 // since returns the entry after which the next sample begins.
 func (s *sampler) since() string {
@@ -46,7 +46,7 @@ func (s *sampler) take(g inspect.Overview, since string, at time.Time) (events, 
 		s.failed = slices.DeleteFunc(s.failed, func(other string) bool { return other == id })
 		s.failed = slices.Insert(s.failed, 0, id)
 	}
-	s.failed = s.failed[:min(len(s.failed), mostFailed)]
+	s.failed = s.failed[:min(len(s.failed), maxFailed)]
 	s.at, s.added = at, g.Added
 	if g.Last != "" {
 		s.last = g.Last

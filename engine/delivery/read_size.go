@@ -12,14 +12,14 @@ import (
 type readSize struct {
 	mu    sync.Mutex
 	size  int
-	bound map[string]int // for tenants with large events: how many of them fit into a read of mostBytes
+	bound map[string]int // for tenants with large events: how many of them fit into a read of maxBytes
 }
 
 const (
 	targetEvents = 2000 // approximate number of events in one read of all tenants
 	fewestEvents = 4    // minimum for each tenant
 
-	mostBytes = 1 << 20 // approximate size of one reply: while Redis writes it, all other clients wait
+	maxBytes  = 1 << 20 // approximate size of one reply: while Redis writes it, all other clients wait
 	unbounded = 1000    // a bound that has grown to this is dropped
 )
 
@@ -79,11 +79,11 @@ func (s *readSize) forget() {
 // measure adapts the bound of a tenant to the size of the events that were read.
 func (s *readSize) measure(f stream.Found) {
 	switch n := s.bound[f.Tenant]; {
-	case f.Bytes > mostBytes:
+	case f.Bytes > maxBytes:
 		if s.bound == nil {
 			s.bound = map[string]int{}
 		}
-		s.bound[f.Tenant] = max(f.Events*mostBytes/f.Bytes, 1)
+		s.bound[f.Tenant] = max(f.Events*maxBytes/f.Bytes, 1)
 	case 2*n >= unbounded:
 		delete(s.bound, f.Tenant)
 	case n > 0:

@@ -91,13 +91,13 @@ func TestReadSizeOfLargeEvents(t *testing.T) {
 	saw := func(n, bytes int) {
 		p.saw([]stream.Found{{Tenant: "a", Events: n, Bytes: bytes}, {Tenant: "b", Events: 1, Bytes: 100}}, 100)
 	}
-	saw(100, 15*mostBytes)
+	saw(100, 15*maxBytes)
 	for _, want := range []int{6, 12, 6, 12} {
 		large, got := p.large([]string{"a", "b"})
 		if got != want || len(large) != 1 || large[0] != "a" {
 			t.Fatalf("%d are read of %v, want %d of a", got, large, want)
 		}
-		saw(got, got*mostBytes*15/100)
+		saw(got, got*maxBytes*15/100)
 	}
 	for range 10 {
 		saw(1, 1000)

@@ -64,7 +64,7 @@ type Needed struct {
 const (
 	examinedAtOnce = 100
 	shortHistory   = 200
-	mostKept       = 1000
+	maxKept        = 1000
 )
 
 // Examine returns the outlooks of a tenant's running executions by id. Executions whose
@@ -92,7 +92,7 @@ func (e *Examiner) Examine(ctx context.Context, tenant string, executions []stor
 // read determines the states of executions. For those with a damaged history it adds the
 // outlook to looks.
 func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution, looks map[string]Outlook) (out []examined, err error) {
-	if e.known == nil || len(e.known) > mostKept {
+	if e.known == nil || len(e.known) > maxKept {
 		e.known = map[string]examined{}
 	}
 	var wanted []string

@@ -207,7 +207,7 @@ func (in *Inbox) beginComputation() *job {
 func (in *Inbox) another(last *job, computed, data int) *job {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if computed < in.contention.BatchSize(mostComputed) && data < mostData && !in.closed {
+	if computed < in.contention.BatchSize(maxComputed) && data < maxData && !in.closed {
 		if j := in.beginComputation(); j != nil {
 			return j
 		}
@@ -220,8 +220,8 @@ func (in *Inbox) another(last *job, computed, data int) *job {
 
 // Bounds of a batch of computations.
 const (
-	mostComputed = 100
-	mostData     = 1 << 20
+	maxComputed = 100
+	maxData     = 1 << 20
 )
 
 // wakeExecutors wakes as many executors as there is work for.

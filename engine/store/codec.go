@@ -56,7 +56,7 @@ func (c *Codec) SealText(text string) string {
 func (c *Codec) ReadEntry(m *Message, entry *wire.Entry) {
 	fields, id, text := entry.Texts()
 	m.ID, m.text = id, text
-	if n := len(fields) / 2; n > MostFields {
+	if n := len(fields) / 2; n > MaxFields {
 		c.understand(m, fields)
 		m.refuse(n)
 		// Only a service that gives the entry up needs its fields.
@@ -74,7 +74,7 @@ func (c *Codec) ReadEntry(m *Message, entry *wire.Entry) {
 func (c *Codec) ReadFields(m *Message, fields []string) {
 	m.fields = fields
 	c.understand(m, fields)
-	if n := len(fields) / 2; n > MostFields {
+	if n := len(fields) / 2; n > MaxFields {
 		m.refuse(n)
 		m.fields = pack(wire.FieldMap(fields))
 	}

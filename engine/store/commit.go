@@ -70,8 +70,8 @@ func (s *Store) Commit(ctx context.Context, c Commit) (Outcome, error) {
 
 // Limits of one script call. Redis serves no other client while it runs.
 const (
-	mostTransitions = 100
-	mostArguments   = 20_000
+	maxTransitions = 100
+	maxArguments   = 20_000
 )
 
 // CommitAll writes transitions in their order, each completely or not at all. If one is not
@@ -118,8 +118,8 @@ func (c *Commit) check(b *commitBatch) error {
 	}
 	for _, events := range [][]event.Event{c.History, c.Publish} {
 		for _, e := range events {
-			if n := len(e.Ext); n >= MostFields {
-				return fmt.Errorf("commit %s: event %s has %d extension attributes, want fewer than %d", c.Execution, e.ID, n, MostFields)
+			if n := len(e.Ext); n >= MaxFields {
+				return fmt.Errorf("commit %s: event %s has %d extension attributes, want fewer than %d", c.Execution, e.ID, n, MaxFields)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (s *Store) newCommitBatch(commits []Commit) *commitBatch {
 	for i := range commits {
 		size += transitionArguments + eventArguments*(len(commits[i].History)+len(commits[i].Publish))
 	}
-	b.args = make([]any, 0, min(size, mostArguments))
+	b.args = make([]any, 0, min(size, maxArguments))
 	for i := range commits {
 		if m := commits[i].Message; m != nil {
 			b.group, b.consumer = m.Group, m.Consumer
@@ -189,7 +189,7 @@ func indexKey(status string) int {
 // fits reports whether a batch has space for another transition.
 func (b *commitBatch) fits(c *Commit) bool {
 	n := len(c.History) + len(c.Publish)
-	return len(b.names) == 0 || len(b.names) < mostTransitions && len(b.args)+eventArguments*n < mostArguments
+	return len(b.names) == 0 || len(b.names) < maxTransitions && len(b.args)+eventArguments*n < maxArguments
 }
 
 // errLost refuses a transition after one of the same execution that was not written.

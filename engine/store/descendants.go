@@ -26,7 +26,7 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	if err != nil || open < int64(limit) {
 		return int(open), false, Failed("count the executions below "+root, err)
 	}
-	ids, err := s.rdb.SRandMemberN(ctx, key, looksWhenFull).Result()
+	ids, err := s.rdb.SRandMemberN(ctx, key, scannedWhenFull).Result()
 	if err != nil {
 		return int(open), false, Failed("look at the executions below "+root, err)
 	}
@@ -49,8 +49,8 @@ func (s *Store) Descendants(ctx context.Context, tenant, root, parent string, li
 	return int(open) - len(gone), false, Failed("forget executions below "+root, err)
 }
 
-// looksWhenFull is how many members of a full set are checked.
-const looksWhenFull = 100
+// scannedWhenFull is how many members of a full set are checked.
+const scannedWhenFull = 100
 
 // Open returns how many executions of a tenant are open. At limit or more it removes some from
 // the index whose keys were deleted.
@@ -63,7 +63,7 @@ func (s *Store) Open(ctx context.Context, tenant string, limit int) (int, error)
 	if err != nil || open < int64(limit) {
 		return int(open), Failed("count the open executions", err)
 	}
-	ids, err := s.rdb.ZRandMember(ctx, index, looksWhenFull).Result()
+	ids, err := s.rdb.ZRandMember(ctx, index, scannedWhenFull).Result()
 	if err != nil {
 		return int(open), Failed("look at the open executions", err)
 	}

@@ -43,9 +43,9 @@ type ExecutionQuery struct {
 	Back          bool // the executions just before the cursor, or the last ones if there is no cursor
 
 	// PassID and Pass select executions by their id or their outline. Nil selects all.
-	PassID func(id string) bool
-	Pass   func(Execution) bool
-	Looks  int // how many executions one page may examine; 0 is the default
+	PassID     func(id string) bool
+	Pass       func(Execution) bool
+	MaxScanned int // how many executions one page may examine; 0 is the default
 }
 
 // passes reports whether the query selects an execution.
@@ -74,8 +74,8 @@ func (q ExecutionQuery) indexes() []string {
 // executionsAtOnce is how many executions are read in one round trip.
 const executionsAtOnce = 1000
 
-// mostLooks is the maximum number of executions that one page examines.
-const mostLooks = 20 * executionsAtOnce
+// maxScanned is the maximum number of executions that one page examines.
+const maxScanned = 20 * executionsAtOnce
 
 // Executions are up to q.Limit executions, the newest first; of those of one
 // millisecond the last by id. Their output, error and state are left out. There may
@@ -91,7 +91,7 @@ func (s *Store) Executions(ctx context.Context, tenant string, q ExecutionQuery)
 	}
 	p := &page{query: q}
 	// One execution too many shows that there are more.
-	for looked, size := 0, min(q.Limit, executionsAtOnce-1)+1; looked < cmp.Or(q.Looks, mostLooks); size = executionsAtOnce {
+	for looked, size := 0, min(q.Limit, executionsAtOnce-1)+1; looked < cmp.Or(q.MaxScanned, maxScanned); size = executionsAtOnce {
 		entries, err := m.take(ctx, size)
 		if err != nil || len(entries) == 0 {
 			return p.ordered(), "", err

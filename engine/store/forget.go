@@ -51,8 +51,8 @@ type ForgetProgress [3]int64
 // finishedIndexes are the indexes of a ForgetProgress, in its order.
 func finishedIndexes() []string { return []string{completedIndex, faultedIndex, cancelledIndex} }
 
-// mostForgotten is how many executions one call examines.
-const mostForgotten = 100
+// maxForgotten is how many executions one call examines.
+const maxForgotten = 100
 
 // policyTTL is how long the stored retention is valid after a process wrote it.
 const policyTTL = 10 * time.Minute
@@ -111,7 +111,7 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from For
 	var lists [3]*redis.ZSliceCmd
 	for i, name := range finishedIndexes() {
 		key := s.keys.Executions(tenant, name)
-		cards[i], lists[i] = pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, from[i], from[i]+mostForgotten-1)
+		cards[i], lists[i] = pipe.ZCard(ctx, key), pipe.ZRangeWithScores(ctx, key, from[i], from[i]+maxForgotten-1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !redis.IsOOMError(err) {
 		return finishedPage{}, Failed("list finished executions", err)
@@ -141,8 +141,8 @@ func (s *Store) finished(ctx context.Context, tenant string, keep Keep, from For
 // cut keeps the executions that may have to go: one created within Keep.Age cannot have ended
 // before it.
 func (p *finishedPage) cut(keep Keep, left int64) {
-	p.last = int64(len(p.found)) == left && left <= mostForgotten
-	p.found = p.found[:min(len(p.found), mostForgotten)]
+	p.last = int64(len(p.found)) == left && left <= maxForgotten
+	p.found = p.found[:min(len(p.found), maxForgotten)]
 	for i := range p.found {
 		f := &p.found[i]
 		f.beyond = keep.Count > 0 && left-int64(i) > keep.Count
@@ -250,7 +250,7 @@ func (s *Store) Kept(ctx context.Context, tenant string) (Keep, error) {
 // weighed is how many executions of each index are measured at most; entryOverhead is about how
 // many bytes an index entry takes besides its text.
 const (
-	weighed  = 8
+	weighed       = 8
 	entryOverhead = 90
 )
 

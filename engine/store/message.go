@@ -29,7 +29,7 @@ type Message struct {
 	text   string          // the same as RESP text, parsed on demand
 	data   string          // the event's data within text
 	timer  *event.Timer    // the data, if it is a timer in the engine's own format
-	packed func() []string // the fields, if there are more than MostFields
+	packed func() []string // the fields, if there are more than MaxFields
 }
 
 // Timer returns the timer in the message's data; nil if there is none, or if it is not in the
@@ -72,7 +72,7 @@ func (m Message) FailureEvent(typ event.Type, dead event.Dead) event.Event {
 
 // refuse records that the entry has n fields, too many for an event.
 func (m *Message) refuse(n int) {
-	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", n, MostFields)
+	m.Err = fmt.Errorf("the entry has %d fields, more than %d (limit event-fields)", n, MaxFields)
 	m.Event.Ext = nil
 }
 
@@ -105,9 +105,9 @@ func (m *Message) scan() bool {
 	return ok
 }
 
-// MostFields is the maximum number of fields of an entry: scripts take all of them at once,
+// MaxFields is the maximum number of fields of an entry: scripts take all of them at once,
 // and Lua's unpack is limited.
-const MostFields = 1000
+const MaxFields = 1000
 
 // Fields that the store adds to entries, besides the attempt.
 const (

@@ -213,7 +213,7 @@ var glances = []check{
 		w.fill(t, 2500)
 		looked, passed := 0, 0
 		q := store.ExecutionQuery{
-			Limit: 10, Looks: 1000,
+			Limit: 10, MaxScanned: 1000,
 			PassID: func(id string) bool { looked++; return strings.HasSuffix(id, "7") },
 			Pass:   func(store.Execution) bool { passed++; return false },
 		}
@@ -227,7 +227,7 @@ var glances = []check{
 
 var timerPages = []check{
 	{"timers come page by page, also those of one moment", func(t *testing.T, w *environment) {
-		if got := w.pages(t, timers.Query{Limit: 3, Looks: 100}); len(got) != 0 {
+		if got := w.pages(t, timers.Query{Limit: 3, MaxScanned: 100}); len(got) != 0 {
 			t.Errorf("of nothing: %v", got)
 		}
 		for i := range 20 {
@@ -248,7 +248,7 @@ var timerPages = []check{
 		}
 		for _, limit := range []int{1, 3, 7, 19, 20, 21, 100} {
 			var got []string
-			for _, p := range w.pages(t, timers.Query{Limit: limit, Looks: 4}) {
+			for _, p := range w.pages(t, timers.Query{Limit: limit, MaxScanned: 4}) {
 				got = append(got, p.ID)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -256,10 +256,10 @@ var timerPages = []check{
 			}
 		}
 		pass := func(p timers.Pending) bool { return p.Key == "k07" }
-		if got := w.pages(t, timers.Query{Limit: 5, Looks: 3, Match: pass}); len(got) != 1 {
+		if got := w.pages(t, timers.Query{Limit: 5, MaxScanned: 3, Match: pass}); len(got) != 1 {
 			t.Errorf("of a filter: %v", got)
 		}
-		if got := w.pages(t, timers.Query{Limit: 5, Looks: 3, RulesOut: func(string) bool { return true }}); len(got) != 0 {
+		if got := w.pages(t, timers.Query{Limit: 5, MaxScanned: 3, RulesOut: func(string) bool { return true }}); len(got) != 0 {
 			t.Errorf("of what is hopeless: %v", got)
 		}
 	}},
@@ -271,14 +271,14 @@ var timerPages = []check{
 			_, score := timers.ID(one)
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: score, Member: string(event.Encode(one))}).Err())
 		}
-		all = w.pages(t, timers.Query{Limit: 100, Looks: 100})
+		all = w.pages(t, timers.Query{Limit: 100, MaxScanned: 100})
 		for i, p := range all {
 			must(t, w.rdb.ZRem(t.Context(), timersKey, p.Member).Err())
-			rest := w.pages(t, timers.Query{Limit: 100, Looks: 100, After: p.Cursor()})
+			rest := w.pages(t, timers.Query{Limit: 100, MaxScanned: 100, After: p.Cursor()})
 			if len(rest) != len(all)-i-1 || len(rest) > 0 && rest[0].ID != all[i+1].ID {
 				t.Fatalf("behind timer %d: %d, want %d", i, len(rest), len(all)-i-1)
 			}
-			before := w.pages(t, timers.Query{Limit: 7, Looks: 100, After: p.Cursor(), Back: true})
+			before := w.pages(t, timers.Query{Limit: 7, MaxScanned: 100, After: p.Cursor(), Back: true})
 			if len(before) != i || i > 0 && before[i-1].ID != all[i-1].ID {
 				t.Fatalf("before timer %d: %d", i, len(before))
 			}

@@ -67,7 +67,7 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 	largest := func(known, value float64) float64 { return max(known, value) }
 	set := func(desc *prometheus.Desc, value float64, labels ...string) { all.add(desc, sum, value, labels) }
 	for i, b := range d.engine.Breakers().States() {
-		if i < mostCircuits {
+		if i < maxCircuits {
 			all.add(d.breakers, largest, openness(b.State), []string{d.labels.of(b.Tenant), b.Host})
 		}
 	}
@@ -107,8 +107,8 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 	return err
 }
 
-// mostCircuits is how many circuit breakers have metrics.
-const mostCircuits = 1000
+// maxCircuits is how many circuit breakers have metrics.
+const maxCircuits = 1000
 
 // gauges holds values by description and labels.
 type gauges map[*prometheus.Desc]map[string]*gauge

@@ -2,9 +2,9 @@ package telemetry
 
 import "sync"
 
-// mostTenants is how many tenants have metrics of their own, so that scrapes stay small.
+// maxTenants is how many tenants have metrics of their own, so that scrapes stay small.
 // All others share one name.
-const mostTenants = 100
+const maxTenants = 100
 
 // otherTenants is the label of the tenants beyond the limit. No tenant can have this
 // name.
@@ -23,7 +23,7 @@ func (l *tenantLabels) of(tenant string) string {
 	switch {
 	case l.known[tenant]:
 		return tenant
-	case len(l.known) >= mostTenants:
+	case len(l.known) >= maxTenants:
 		return otherTenants
 	}
 	if l.known == nil {

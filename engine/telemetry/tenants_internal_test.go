@@ -16,8 +16,8 @@ func TestTenantLabels(t *testing.T) {
 			names[labels.of(fmt.Sprint("t", i))] = true
 		}
 	}
-	if len(names) != mostTenants+1 || !names["t0"] || !names[otherTenants] {
-		t.Errorf("1,500 tenants have %d names, want %d", len(names), mostTenants+1)
+	if len(names) != maxTenants+1 || !names["t0"] || !names[otherTenants] {
+		t.Errorf("1,500 tenants have %d names, want %d", len(names), maxTenants+1)
 	}
 }
 

@@ -149,23 +149,23 @@ func (n *Node) Step(segment string) (Pos, *Node) {
 
 // treeBuilder converts the nodes of the YAML parser, within the limits.
 type treeBuilder struct {
-	collector *Collector
-	most      int // number of values that may be converted
-	mostAlias int // and of aliases
-	nodes     int
-	aliases   int
-	open      map[*yaml3.Node]bool // anchors whose aliases are being expanded, to detect cycles
-	full      bool                 // a limit was exceeded: the rest is ignored
+	collector  *Collector
+	maxNodes   int // number of values that may be converted
+	maxAliases int // and of aliases
+	nodes      int
+	aliases    int
+	open       map[*yaml3.Node]bool // anchors whose aliases are being expanded, to detect cycles
+	full       bool                 // a limit was exceeded: the rest is ignored
 }
 
 func newTreeBuilder(c *Collector, most, aliases int) *treeBuilder {
-	return &treeBuilder{collector: c, most: most, mostAlias: aliases, open: map[*yaml3.Node]bool{}}
+	return &treeBuilder{collector: c, maxNodes: most, maxAliases: aliases, open: map[*yaml3.Node]bool{}}
 }
 
 // count counts a value, and reports whether it may be converted.
 func (t *treeBuilder) count(at Pos) bool {
-	if t.nodes++; t.nodes > t.most {
-		t.refuse(at, "too large: the file has more than %d values, aliases expanded", t.most)
+	if t.nodes++; t.nodes > t.maxNodes {
+		t.refuse(at, "too large: the file has more than %d values, aliases expanded", t.maxNodes)
 	}
 	return !t.full
 }
@@ -207,8 +207,8 @@ func (t *treeBuilder) build(y *yaml3.Node, depth int) *Node {
 // of the original.
 func (t *treeBuilder) alias(y *yaml3.Node, depth int) *Node {
 	at := posOf(y)
-	if t.aliases++; t.aliases > t.mostAlias {
-		t.refuse(at, "more than %d aliases", t.mostAlias)
+	if t.aliases++; t.aliases > t.maxAliases {
+		t.refuse(at, "more than %d aliases", t.maxAliases)
 	}
 	if y.Alias == nil || t.open[y.Alias] {
 		t.refuse(at, "the alias *%s contains itself", y.Value)

@@ -268,7 +268,7 @@ func (a *historyAudit) closes(e event.Event) {
 
 // receives checks that some task listens for an event from outside.
 func (a *historyAudit) receives(e event.Event) {
-	if a.received[e.ID] && len(a.received) < mostRemembered {
+	if a.received[e.ID] && len(a.received) < maxRemembered {
 		a.broken("an event is received once", a.id, "%s was received twice", e.ID)
 	}
 	a.received[e.ID] = true
@@ -290,8 +290,8 @@ func (a *historyAudit) receives(e event.Event) {
 	a.broken("an event is received only by a listening task", a.id, "%s came, but no task listened", e.ID)
 }
 
-// mostRemembered is how many ids of received events an execution remembers.
-const mostRemembered = 256
+// maxRemembered is how many ids of received events an execution remembers.
+const maxRemembered = 256
 
 // listensFor reports whether a filter of a listen task may accept an event, judging by
 // its type.

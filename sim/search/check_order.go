@@ -60,7 +60,7 @@ func swapped(usual, other []*facts) (first, second fact, ok bool) {
 	if len(usual) == 0 || len(other) == 0 {
 		return first, second, false
 	}
-	steps := usual[0].steps[:min(len(usual[0].steps), mostSteps)]
+	steps := usual[0].steps[:min(len(usual[0].steps), maxSteps)]
 	for j, b := range steps {
 		for _, a := range steps[:j] {
 			if always(usual, a.key, b.key) && always(other, b.key, a.key) {
@@ -71,8 +71,8 @@ func swapped(usual, other []*facts) (first, second fact, ok bool) {
 	return first, second, false
 }
 
-// mostSteps is how many steps are compared pairwise.
-const mostSteps = 300
+// maxSteps is how many steps are compared pairwise.
+const maxSteps = 300
 
 // always reports whether one step comes before another in all runs.
 func always(runs []*facts, first, second string) bool {

@@ -48,8 +48,8 @@ func (h *hints) retryLimit(t *dsl.Task) string {
 	}
 }
 
-// mostAttempts is the number of attempts at one task above which nested retries are reported.
-const mostAttempts = 10
+// maxAttempts is the number of attempts at one task above which nested retries are reported.
+const maxAttempts = 10
 
 // retryProduct reports nested retries, whose attempts multiply.
 func (h *hints) retryProduct(t *dsl.Task) string {
@@ -63,7 +63,7 @@ func (h *hints) retryProduct(t *dsl.Task) string {
 			continue
 		}
 		a, b := r.AttemptCount+1, inner.AttemptCount+1
-		if a*b > mostAttempts {
+		if a*b > maxAttempts {
 			return fmt.Sprintf("its retry encloses the retry of %s (line %d), so the attempts multiply: a service that is down is called %d × %d = %d times for one task. Retry in only one of the two places",
 				inside.Name, inside.Pos.Line, a, b, a*b)
 		}

@@ -41,8 +41,8 @@ type class struct {
 	facts     []*facts // of the first of them
 }
 
-// mostFacts is how many runs of a class are kept for comparisons.
-const mostFacts = 16
+// maxFacts is how many runs of a class are kept for comparisons.
+const maxFacts = 16
 
 // ended reports whether the executions of a class ended.
 func (c *class) ended() bool { return c.end.Status.Ended() }
@@ -96,7 +96,7 @@ func (o *outcomes) learnRun(v *verdict) {
 // count adds a run to its class.
 func (o *outcomes) count(c *class, v *verdict, end sim.End) {
 	c.outcome.Runs++
-	if len(c.facts) < mostFacts {
+	if len(c.facts) < maxFacts {
 		c.facts = append(c.facts, o.factsOf(v.trial, end))
 		c.scenarios = append(c.scenarios, v.scenario)
 	}

@@ -38,8 +38,8 @@ type callPattern struct {
 	body map[string]bool // JSON pointers
 }
 
-// mostKeys bounds the cache.
-const mostKeys = 1 << 14
+// maxKeys bounds the cache.
+const maxKeys = 1 << 14
 
 // patternOf compares the ends of a run with those of the same run at a later start time.
 func patternOf(ends, later []sim.End) *pattern {
@@ -185,7 +185,7 @@ func (p *pattern) keysOf(end sim.End) keys {
 	known = p.newKeys(end)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.keys) < mostKeys {
+	if len(p.keys) < maxKeys {
 		p.keys[string(raw)] = known
 	}
 	return known

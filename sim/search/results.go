@@ -36,7 +36,7 @@ func (r *results) over(ctx context.Context) bool {
 		r.report.Stopped = OutOfTime
 	case r.FailFast && r.failed():
 		r.report.Stopped = FailedFast
-	case len(r.found) >= mostFindings:
+	case len(r.found) >= maxFindings:
 		r.report.Stopped = EnoughFound
 	}
 	return r.report.Stopped != ""
@@ -62,7 +62,7 @@ func (r *results) note(v *verdict) {
 		r.report.FaultFree++
 	}
 	r.trace.Write(binary.BigEndian.AppendUint64(nil, v.order))
-	if len(r.orders) < mostOrders {
+	if len(r.orders) < maxOrders {
 		r.orders[v.order] = struct{}{}
 	}
 	r.report.Seconds += int64(v.elapsed / time.Second)

@@ -31,9 +31,9 @@ type Scenario struct {
 
 // The limits of what a plan file may ask for.
 const (
-	mostProcesses  = 64
-	mostExecutions = 10_000
-	mostTenants    = 1_000
+	maxProcesses  = 64
+	maxExecutions = 10_000
+	maxTenants    = 1_000
 )
 
 // poisonRate is the rate of random faults in a run with a poison message, which concerns few
@@ -49,12 +49,12 @@ func ParseScenario(text []byte) (Scenario, error) {
 	if err := sim.ReadStrictly(text, &sc); err != nil {
 		return sc, fmt.Errorf("read the plan: %w", err)
 	}
-	if sc.Processes < 1 || sc.Processes > mostProcesses || sc.Executions < 1 || sc.Executions > mostExecutions {
+	if sc.Processes < 1 || sc.Processes > maxProcesses || sc.Executions < 1 || sc.Executions > maxExecutions {
 		return sc, fmt.Errorf("read the plan: %d processes and %d executions, want 1 to %d and 1 to %d",
-			sc.Processes, sc.Executions, mostProcesses, mostExecutions)
+			sc.Processes, sc.Executions, maxProcesses, maxExecutions)
 	}
-	if sc.Tenants < 0 || sc.Tenants > mostTenants {
-		return sc, fmt.Errorf("read the plan: %d tenants, want 1 to %d", sc.Tenants, mostTenants)
+	if sc.Tenants < 0 || sc.Tenants > maxTenants {
+		return sc, fmt.Errorf("read the plan: %d tenants, want 1 to %d", sc.Tenants, maxTenants)
 	}
 	if sc.Companion != "" {
 		if _, err := workload.New(sc.Companion, sc.Seed); err != nil {

@@ -72,8 +72,8 @@ const (
 	warmFactor     = 100
 	usualTasks     = 20_000 // for each execution
 	usualExecutors = 4
-	mostOrders     = 1 << 20
-	mostFindings   = 20
+	maxOrders      = 1 << 20
+	maxFindings    = 20
 )
 
 func (s *Search) withDefaults() {

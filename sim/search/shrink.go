@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// mostTries bounds the number of runs for shrinking one failure.
-const mostTries = 400
+// maxTries bounds the number of runs for shrinking one failure.
+const maxTries = 400
 
 // shrinking reduces the run of one failure.
 type shrinking struct {
@@ -20,10 +20,10 @@ type shrinking struct {
 	err       error
 }
 
-// fails reports whether a scenario fails in the same way. It returns false once mostTries
+// fails reports whether a scenario fails in the same way. It returns false once maxTries
 // is reached.
 func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
-	if s.tries >= mostTries || s.err != nil {
+	if s.tries >= maxTries || s.err != nil {
 		return false
 	}
 	s.tries++
@@ -35,7 +35,7 @@ func (s *shrinking) fails(ctx context.Context, sc Scenario) bool {
 	return slices.ContainsFunc(s.check.failuresOf(t, sc), func(f failure) bool { return sc.signature(f) == s.signature })
 }
 
-// smaller reduces the size of a failing scenario, and then its faults. Unless mostTries is
+// smaller reduces the size of a failing scenario, and then its faults. Unless maxTries is
 // reached, each remaining fault is necessary for the failure.
 func (s *shrinking) smaller(ctx context.Context, sc Scenario) Scenario {
 	if sc.Companion != "" { // its size is fixed

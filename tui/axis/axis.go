@@ -68,7 +68,7 @@ type Tick struct {
 // The widths of the elements of an axis, before it is scaled to 100.
 const (
 	stepWidth    = 12.0
-	mostSteps    = 720.0
+	maxSteps     = 720.0
 	pauseWidth   = 58.0
 	stretchWidth = 130.0
 	gapWidth     = 22.0
@@ -108,12 +108,12 @@ func momentsOf(stamps []Stamp) []moment {
 	return out
 }
 
-// mostPauses is the maximum number of breaks.
-const mostPauses = 8
+// maxPauses is the maximum number of breaks.
+const maxPauses = 8
 
 // pauses finds the long idle stretches.
 func (s *Scale) pauses() {
-	left := mostPauses
+	left := maxPauses
 	var within func(from, to int)
 	within = func(from, to int) {
 		longest := s.longest(from, to)
@@ -167,7 +167,7 @@ func (s *Scale) place() {
 		for _, m := range s.moments {
 			steps += len(m.seqs) - 1
 		}
-		step = min(stepWidth, mostSteps/float64(max(steps, 1)))
+		step = min(stepWidth, maxSteps/float64(max(steps, 1)))
 	}
 	width := s.placeAll(step, pauseWidth)
 	if n := float64(len(s.Breaks)); n > 0 && s.opts.BreakWidth > 100*pauseWidth/width {

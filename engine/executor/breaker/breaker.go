@@ -66,7 +66,7 @@ const (
 // Bounds of how many hosts are remembered, for how long, and of how old a call's time may
 // be.
 const (
-	mostHosts  = 10_000
+	maxHosts   = 10_000
 	quietAfter = time.Hour
 	sweepEvery = time.Minute
 	oldest     = 10 * time.Minute
@@ -199,7 +199,7 @@ func (s *Set) forget() {
 // reserve drops a host if the table is full: preferably a closed one, and of these the
 // one whose last failure is oldest.
 func (s *Set) reserve() {
-	if len(s.hosts) < mostHosts {
+	if len(s.hosts) < maxHosts {
 		return
 	}
 	var least Target

@@ -24,9 +24,9 @@ type Stuck struct {
 	Unsure   string   // why the question cannot be answered; "" if it was
 }
 
-// mostInFlight is how many unread events and pending entries of each group, and how many timers
+// maxInFlight is how many unread events and pending entries of each group, and how many timers
 // of each set, are read to find the executions that they belong to.
-const mostInFlight = 1000
+const maxInFlight = 1000
 
 // StuckQuery selects the executions that Stuck examines.
 type StuckQuery struct {
@@ -45,7 +45,7 @@ type executionKey struct{ tenant, id string }
 func (v View) TimerOwners(ctx context.Context, tenants []string) (TimerOwners, error) {
 	out := TimerOwners{}
 	for _, tenant := range timers.New(v.store).Indexes(tenants) {
-		next, err := v.rdb.ZRangeWithScores(ctx, v.keys.Timers(tenant), 0, mostInFlight-1).Result()
+		next, err := v.rdb.ZRangeWithScores(ctx, v.keys.Timers(tenant), 0, maxInFlight-1).Result()
 		if err != nil {
 			return nil, store.Failed("look at the timers", err)
 		}
@@ -104,7 +104,7 @@ func (v View) inFlightInAll(ctx context.Context, tenant string) (map[string]bool
 		return nil, err
 	}
 	for _, group := range streams[0].Groups {
-		if group.Lag >= mostInFlight || group.Pending > mostInFlight {
+		if group.Lag >= maxInFlight || group.Pending > maxInFlight {
 			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending, too many to look through",
 				errBacklog, group.Name, group.Lag, group.Pending)
 		}
@@ -121,10 +121,10 @@ func (v View) addInFlight(ctx context.Context, tenant string, group Group, out m
 	pipe := v.rdb.Pipeline()
 	var entries []*redis.XMessageSliceCmd
 	if group.Lag > 0 {
-		entries = append(entries, pipe.XRangeN(ctx, key, "("+group.Delivered, "+", mostInFlight))
+		entries = append(entries, pipe.XRangeN(ctx, key, "("+group.Delivered, "+", maxInFlight))
 	}
 	if group.Pending > 0 {
-		args := &redis.XPendingExtArgs{Stream: key, Group: group.Name, Start: "-", End: "+", Count: mostInFlight}
+		args := &redis.XPendingExtArgs{Stream: key, Group: group.Name, Start: "-", End: "+", Count: maxInFlight}
 		pending, err := v.rdb.XPendingExt(ctx, args).Result()
 		if err != nil {
 			return err
@@ -219,7 +219,7 @@ func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 		groups = slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return !slices.Contains(own, g.Name) })
 	}
 	for _, group := range groups {
-		if group.Lag >= mostInFlight || group.Pending > mostInFlight {
+		if group.Lag >= maxInFlight || group.Pending > maxInFlight {
 			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending", ErrUnsure, group.Name, group.Lag, group.Pending)
 		}
 		if err := v.addInFlight(ctx, tenant, group, out); err != nil {
@@ -230,7 +230,7 @@ func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 	if found < len(own) {
 		return nil, fmt.Errorf("%w: not every service has read the events of tenant %s", ErrUnsure, tenant)
 	}
-	next, err := v.rdb.ZRangeWithScores(ctx, v.keys.Timers(tenant), 0, mostInFlight-1).Result()
+	next, err := v.rdb.ZRangeWithScores(ctx, v.keys.Timers(tenant), 0, maxInFlight-1).Result()
 	if err != nil {
 		return nil, store.Failed("look at the timers", err)
 	}

@@ -122,7 +122,7 @@ func (v View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 	if err := store.CheckTenant(tenant); err != nil {
 		return Delivery{}, err
 	}
-	args := &redis.XPendingExtArgs{Stream: v.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: mostPendingRead}
+	args := &redis.XPendingExtArgs{Stream: v.keys.Stream(tenant), Group: group, Start: "-", End: "+", Idle: idle, Count: maxPendingRead}
 	found, err := v.rdb.XPendingExt(ctx, args).Result()
 	if err != nil {
 		return Delivery{}, store.Failed("read the pending entries", err)
@@ -138,8 +138,8 @@ func (v View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 	return Delivery{}, nil
 }
 
-// mostPendingRead is how many idle entries Unclaimed reads.
-const mostPendingRead = 100
+// maxPendingRead is how many idle entries Unclaimed reads.
+const maxPendingRead = 100
 
 // TimerIndex describes a sorted set of timers. All tenants share one; on a cluster each has its own.
 type TimerIndex struct {

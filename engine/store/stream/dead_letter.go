@@ -41,9 +41,9 @@ func deadLetterFields() []string {
 	return []string{"reason", "attempts", "service", "source_stream", "source_id", "first_failure", "last_failure"}
 }
 
-// mostReplayed is the maximum number of fields of an entry that a script writes: Lua limits the
+// maxReplayed is the maximum number of fields of an entry that a script writes: Lua limits the
 // arguments of a command.
-const mostReplayed = 3900
+const maxReplayed = 3900
 
 // DeadLetterQuery selects the dead letters of a tenant, or of a stream that OtherStreams has
 // found.
@@ -135,8 +135,8 @@ func (l *DeadLetter) read(s *store.Store) {
 	l.Event, _ = s.Decode(l.Fields)
 	l.Replayed, _ = strconv.Atoi(l.Event.Ext[event.ReplayAttribute])
 	delete(l.Event.Ext, event.ReplayAttribute)
-	if n := len(l.Fields) / 2; n > mostReplayed {
-		l.Err = fmt.Errorf("it has %d fields, and at most %d can be written at once", n, mostReplayed)
+	if n := len(l.Fields) / 2; n > maxReplayed {
+		l.Err = fmt.Errorf("it has %d fields, and at most %d can be written at once", n, maxReplayed)
 	}
 }
 

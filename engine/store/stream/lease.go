@@ -35,7 +35,7 @@ const ReleasedIdle = 24 * time.Hour
 func (s Streams) claim(ctx context.Context, r Reader, c claim, now time.Time) ([]store.Message, error) {
 	keys := []string{s.keys.Stream(c.tenant), s.keys.Crashes(c.tenant)}
 	reply, err := claimScript.Run(ctx, s.rdb, keys, r.Group, r.Consumer, c.lease.Milliseconds(),
-		ReleasedIdle.Milliseconds(), c.first, c.count, poisonCrashes, wire.LargeBudget, wire.MostValue).Slice()
+		ReleasedIdle.Milliseconds(), c.first, c.count, poisonCrashes, wire.LargeBudget, wire.MaxValue).Slice()
 	if err != nil {
 		return nil, store.Failed("claim", err)
 	}
@@ -289,8 +289,8 @@ type Answer struct {
 
 // The limits of one call of replyScript, which blocks Redis while it runs.
 const (
-	mostAnswers = 100
-	mostData    = 1 << 20
+	maxAnswers = 100
+	maxData    = 1 << 20
 )
 
 // Replies answers messages of one tenant that were delivered to one consumer, and reports for
@@ -301,7 +301,7 @@ func (s Streams) Replies(ctx context.Context, answers []Answer) ([]bool, error) 
 	for from := 0; from < len(answers); {
 		n, data := 0, 0
 		for _, a := range answers[from:] {
-			if n == mostAnswers || n > 0 && data+len(a.Event.Data) > mostData {
+			if n == maxAnswers || n > 0 && data+len(a.Event.Data) > maxData {
 				break
 			}
 			n, data = n+1, data+len(a.Event.Data)

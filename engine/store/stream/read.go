@@ -105,7 +105,7 @@ func (r *reading) stream(reply *wire.Reply, tenant string, entries int) {
 		switch skipped := r.buffer.Skipped(entry); {
 		case skipped == 0:
 			r.store.ReadEntry(m, entry)
-		case skipped > wire.MostValue:
+		case skipped > wire.MaxValue:
 			r.store.ReadEntry(m, entry)
 			m.Err = wire.TooLarge(skipped)
 		default:

@@ -191,7 +191,7 @@ func (d *Due) decode(text string) (err error) {
 	if err := store.CheckTenant(d.Tenant); err != nil || d.Kind != event.DeliveryTimer {
 		return err
 	}
-	if err := json.Unmarshal(d.Event, &d.redelivered); err != nil || len(d.redelivered) == 0 || len(d.redelivered) > store.MostFields {
+	if err := json.Unmarshal(d.Event, &d.redelivered); err != nil || len(d.redelivered) == 0 || len(d.redelivered) > store.MaxFields {
 		return errors.New("read the timer: its event is invalid")
 	}
 	return nil

@@ -109,8 +109,8 @@ func (ts Timers) List(ctx context.Context, f Filter, after string, limit int) (f
 		return nil, "", err
 	}
 	limit = max(limit, 1)
-	size := int64(min(limit, mostAtOnce-1)) + 1
-	for until := f.until(); ; size = mostAtOnce {
+	size := int64(min(limit, maxAtOnce-1)) + 1
+	for until := f.until(); ; size = maxAtOnce {
 		entries, err := ts.timersFrom(ctx, f.Tenant, from, until, size)
 		if err != nil || len(entries) == 0 {
 			return found, "", err
@@ -139,8 +139,8 @@ func (f Filter) until() string {
 	return FormatScore(f.Until)
 }
 
-// mostAtOnce is the maximum number of timers of one read.
-const mostAtOnce = 1000
+// maxAtOnce is the maximum number of timers of one read.
+const maxAtOnce = 1000
 
 // pick adds the timers of a page that match and come after the position.
 func (f Filter) pick(found []Pending, page []redis.Z, from *position, now time.Time) []Pending {
@@ -253,7 +253,7 @@ func (ts Timers) timersOf(ctx context.Context, tenant string, micro int64, prefi
 	low, high := scoresOf(micro)
 	from := &position{score: low, micro: micro}
 	for until := strconv.FormatFloat(high, 'g', -1, 64); ; {
-		entries, err := ts.timersFrom(ctx, tenant, from, until, mostAtOnce)
+		entries, err := ts.timersFrom(ctx, tenant, from, until, maxAtOnce)
 		if err != nil || len(entries) == 0 {
 			return found, err
 		}
@@ -268,11 +268,11 @@ func (ts Timers) timersOf(ctx context.Context, tenant string, micro int64, prefi
 
 // Query selects the timers of a page.
 type Query struct {
-	Tenant string
-	After  string // cursor to continue after; "" begins at the first timer, or with Back at the last
-	Limit  int
-	Back   bool // read backwards: the timers just before the cursor
-	Looks  int  // maximum number of timers to read
+	Tenant     string
+	After      string // cursor to continue after; "" begins at the first timer, or with Back at the last
+	Limit      int
+	Back       bool // read backwards: the timers just before the cursor
+	MaxScanned int  // maximum number of timers to read
 
 	// RulesOut reports of a timer's text, as it stands, that it is not meant for
 	// sure; Pass whether the timer is meant. Nil are those that let all pass.
@@ -282,9 +282,9 @@ type Query struct {
 
 // Page is a page of a list of timers.
 type Page struct {
-	Timers []Pending
-	Next   string // cursor of the next page; "" at the end
-	Looked int
+	Timers  []Pending
+	Next    string // cursor of the next page; "" at the end
+	Scanned int
 }
 
 // Cursor returns the position of a timer in the sorted set.
@@ -295,7 +295,7 @@ func cursorOf(score float64, member string) string {
 }
 
 // Page reads timers in the order in which they fire. Its cost does not depend on the number of
-// timers. A page may have fewer timers than the limit although more follow, since q.Looks bounds
+// timers. A page may have fewer timers than the limit although more follow, since q.MaxScanned bounds
 // how many are read.
 func (ts Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 	if err := store.CheckTenant(q.Tenant); err != nil {
@@ -305,7 +305,7 @@ func (ts Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 	if err != nil {
 		return page, err
 	}
-	for size := min(q.Limit, mostAtOnce-1) + 1; ; size = mostAtOnce {
+	for size := min(q.Limit, maxAtOnce-1) + 1; ; size = maxAtOnce {
 		entries, err := ts.timersBehind(ctx, q, size)
 		if err != nil {
 			return page, err
@@ -314,7 +314,7 @@ func (ts Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 		if !full && len(entries) < size {
 			page.Next = ""
 		}
-		if full || page.Next == "" || page.Looked >= q.Looks {
+		if full || page.Next == "" || page.Scanned >= q.MaxScanned {
 			if q.Back {
 				slices.Reverse(page.Timers)
 			}
@@ -332,7 +332,7 @@ func (page *Page) take(q Query, entries []redis.Z, now time.Time) (full bool) {
 			return true
 		}
 		text, _ := entry.Member.(string) // go-redis reads nothing else
-		page.Looked++
+		page.Scanned++
 		page.Next = cursorOf(entry.Score, text)
 		if f.rulesOut(text) || q.RulesOut != nil && q.RulesOut(text) {
 			continue

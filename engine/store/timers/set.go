@@ -27,7 +27,7 @@ type Applied struct {
 }
 
 // Apply sets and cancels timers as messages of one consumer request. One step applies up to
-// mostRequests of one tenant, in their order.
+// maxRequests of one tenant, in their order.
 //
 // A timer is not set if it was cancelled before or if its execution has ended. A timer with a key
 // replaces the earlier one of that key; cancelling one removes the timer of its key, whatever else
@@ -36,7 +36,7 @@ type Applied struct {
 func (ts Timers) Apply(ctx context.Context, requests ...Request) (out []Applied, now time.Time, err error) {
 	out = make([]Applied, len(requests))
 	for _, tenant := range tenantsOf(requests) {
-		for part := range slices.Chunk(indexesOf(requests, tenant), mostRequests) {
+		for part := range slices.Chunk(indexesOf(requests, tenant), maxRequests) {
 			if now, err = ts.apply(ctx, tenant, part, requests, out); err != nil {
 				return nil, now, store.Failed("set timers", err)
 			}
@@ -45,8 +45,8 @@ func (ts Timers) Apply(ctx context.Context, requests ...Request) (out []Applied,
 	return out, now, nil
 }
 
-// mostRequests is how many requests one script call applies: Lua limits the number of arguments.
-const mostRequests = 1000
+// maxRequests is how many requests one script call applies: Lua limits the number of arguments.
+const maxRequests = 1000
 
 // indexesOf are those of the requests of a tenant.
 func indexesOf(requests []Request, tenant string) []int {

@@ -19,8 +19,8 @@ type Buffer struct {
 	entry   Entry
 }
 
-// mostKept is the capacity in bytes above which a buffer is not reused.
-const mostKept = 1 << 20
+// maxKept is the capacity in bytes above which a buffer is not reused.
+const maxKept = 1 << 20
 
 // fewSpans is how many names and values most entries have at most.
 const fewSpans = 32
@@ -48,7 +48,7 @@ func (c *Client) Return(used ...*Buffer) {
 		b.text, b.command, b.skipped = b.text[:0], Cmd{}, skipping{values: b.skipped.values[:0]}
 		clear(b.entry.texts)
 		b.entry.reply = nil
-		if cap(b.text) <= mostKept {
+		if cap(b.text) <= maxKept {
 			c.memory.buffers.Put(b)
 		}
 	}
@@ -119,7 +119,7 @@ func (b *Buffer) ReadFrom(from io.Reader) (int64, error) {
 // unless it is too large for that.
 func grown(text []byte, n int) []byte {
 	if spare := cap(text); cap(text)-len(text) < n {
-		if spare > mostKept {
+		if spare > maxKept {
 			spare /= 4
 		}
 		text = append(make([]byte, 0, cap(text)+spare+n), text...)
@@ -132,7 +132,7 @@ func grown(text []byte, n int) []byte {
 const (
 	largeValue  = 64 << 10
 	LargeBudget = 32 << 20 // bytes of large values in the reply to one read
-	MostValue   = 64 << 20 // bytes of one value (limit event-value)
+	MaxValue    = 64 << 20 // bytes of one value (limit event-value)
 )
 
 // skipping says which values are left out of a reply to a stream read.
@@ -152,7 +152,7 @@ func (b *Buffer) keeps(n int) bool {
 	if !s.on || n <= largeValue {
 		return true
 	}
-	if n > MostValue || s.large > 0 && s.large+n > LargeBudget {
+	if n > MaxValue || s.large > 0 && s.large+n > LargeBudget {
 		return false
 	}
 	if typ := lastType(b.text); len(typ) > 0 && s.matters != nil && !s.matters(typ) {
@@ -205,5 +205,5 @@ func (b *Buffer) Skipped(e *Entry) (most int) {
 
 // TooLarge is the error about an entry with a value of n bytes.
 func TooLarge(n int) error {
-	return fmt.Errorf("the entry has a value of %d bytes, more than %d MiB (limit event-value)", n, MostValue>>20)
+	return fmt.Errorf("the entry has a value of %d bytes, more than %d MiB (limit event-value)", n, MaxValue>>20)
 }

@@ -119,8 +119,8 @@ func (t *Trip) Send(ctx context.Context) error {
 	return err //nolint:wrapcheck // the caller says what it was for
 }
 
-// mostArguments is the number of arguments above which a trip's memory is not reused.
-const mostArguments = 20_000
+// maxArguments is the number of arguments above which a trip's memory is not reused.
+const maxArguments = 20_000
 
 // End gives the memory back. Neither the trip nor its arguments may be used after that.
 func (t *Trip) End() {
@@ -128,7 +128,7 @@ func (t *Trip) End() {
 	clear(t.cmds)
 	clear(t.args)
 	t.client, t.cmds, t.args, t.from = nil, t.cmds[:0], t.args[:0], 0
-	if cap(t.args) <= mostArguments {
+	if cap(t.args) <= maxArguments {
 		memory.trips.Put(t)
 	}
 }
