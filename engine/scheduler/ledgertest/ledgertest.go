@@ -20,6 +20,8 @@ type Environment struct {
 	Another func() scheduler.Ledger
 	// Advance lets time pass, at least d.
 	Advance func(d time.Duration)
+	// Unordered says that List returns events in any order.
+	Unordered bool
 }
 
 // Run runs all tests, each in an environment of its own.
@@ -205,7 +207,7 @@ func (l *ledger) want(e schedule.Event, status schedule.Status, version int64, a
 
 // A stored event is what was placed.
 func testPlace(t *testing.T, l *ledger) {
-	if _, err := l.Place(t.Context(), []schedule.Event{l.event(1, time.Hour)}); !errors.Is(err, schedule.ErrPartitions) {
+	if _, err := l.Place(t.Context(), []schedule.Event{l.event(2000, time.Hour)}); !errors.Is(err, schedule.ErrPartitions) {
 		t.Errorf("an event is placed although there are no partitions: %v", err)
 	}
 	l.partitioned()
@@ -778,7 +780,7 @@ func testList(t *testing.T, l *ledger) {
 					t.Fatalf("%s: %+v", status, e)
 				}
 				seen[e.ID] = true
-				if status == schedule.Scheduled && i > 0 && (e.Due.Before(found[i-1].Due) || e.Due.Equal(found[i-1].Due) && e.ID < found[i-1].ID) {
+				if status == schedule.Scheduled && !l.env.Unordered && i > 0 && (e.Due.Before(found[i-1].Due) || e.Due.Equal(found[i-1].Due) && e.ID < found[i-1].ID) {
 					t.Errorf("%s follows %s", e.ID, found[i-1].ID)
 				}
 			}

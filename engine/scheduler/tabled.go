@@ -1,0 +1,245 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/schedule"
+)
+
+// Tabled is a Ledger that keeps the records in a Table, and in Redis only an index of the open
+// ones. The table decides; whatever Redis has lost, forgotten to remove or has at a wrong time
+// is corrected when an entry is taken, or by the Reconciler. So each method first writes to the
+// table and then to the index, and may stop in between.
+type Tabled struct {
+	table  Table
+	index  agenda.Index
+	feed   Feed
+	unsent atomic.Int64
+}
+
+// Feed hands stored events to the process that adds them to the index: a Consumer, whose own
+// Ledger has no Feed.
+type Feed interface {
+	// Send sends events and returns one error for each, nil if it was sent for certain.
+	Send(ctx context.Context, events []schedule.Event) []error
+}
+
+// NewTabled returns a Ledger on a table and an index. The feed may be nil: then Place adds to
+// the index itself.
+func NewTabled(table Table, index agenda.Index, feed Feed) *Tabled {
+	return &Tabled{table: table, index: index, feed: feed}
+}
+
+// Now returns the time of Redis.
+func (l *Tabled) Now(ctx context.Context) (time.Time, error) { return l.index.Now(ctx) }
+
+// Members returns the processes that fire events and the partitions.
+func (l *Tabled) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
+	return l.index.Members(ctx, process, ttl)
+}
+
+// SetPartitions makes count the number of partitions.
+func (l *Tabled) SetPartitions(ctx context.Context, from, count int) error {
+	return l.index.SetPartitions(ctx, from, count)
+}
+
+// Place stores events. Those that exist and are open are added to the index again, or sent to
+// the feed: whoever repeats a Place may do so because the one before stopped halfway.
+func (l *Tabled) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
+	placed, err := l.table.Put(ctx, events)
+	if err != nil {
+		return nil, err
+	}
+	var open []schedule.Event
+	var entries []schedule.Entry
+	for i := range placed {
+		if e := &placed[i].Event; e.Status.Open() {
+			open, entries = append(open, *e), append(entries, entry(e))
+		}
+	}
+	if l.feed == nil {
+		return placed, l.index.Add(ctx, entries)
+	}
+	if len(open) > 0 {
+		for _, err := range l.feed.Send(ctx, open) {
+			if err != nil { // the Reconciler adds it to the index in time
+				l.unsent.Add(1)
+			}
+		}
+	}
+	return placed, nil
+}
+
+// Unsent returns how many events the feed has not taken for certain.
+func (l *Tabled) Unsent() int64 { return l.unsent.Load() }
+
+// Get returns events in the order of their ids, nil for each that does not exist.
+func (l *Tabled) Get(ctx context.Context, ids []string) ([]*schedule.Event, error) {
+	return l.table.Get(ctx, ids)
+}
+
+// Change applies a change to an event.
+func (l *Tabled) Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error) {
+	for {
+		found, err := l.table.Get(ctx, []string{id})
+		if err != nil {
+			return schedule.Outcome{}, err
+		}
+		before := found[0]
+		if before == nil {
+			return schedule.Outcome{Code: schedule.NotFound, Message: "there is no event " + id}, nil
+		}
+		if refused, ok := change.Allows(before); !ok {
+			return refused, nil
+		}
+		after := change.Apply(*before, now)
+		replaced, err := l.table.Replace(ctx, after)
+		if err != nil {
+			return schedule.Outcome{}, err
+		}
+		if !replaced { // another transition was first
+			continue
+		}
+		if after.Status.Open() {
+			err = l.index.Move(ctx, []schedule.Entry{entry(&after)})
+		}
+		if old := entry(before); err == nil && (!after.Status.Open() || !old.Next.Equal(after.Next)) {
+			err = l.index.Remove(ctx, []schedule.Entry{old})
+		}
+		return schedule.Outcome{Event: &after}, err
+	}
+}
+
+// List returns a page of events, in no order.
+func (l *Tabled) List(ctx context.Context, filter schedule.Filter) ([]schedule.Event, string, error) {
+	page, next, err := l.table.List(ctx, filter)
+	if err != nil || filter.Partition == nil {
+		return page, next, err
+	}
+	members, err := l.Members(ctx, "", 0)
+	if err != nil {
+		return nil, "", err
+	}
+	var selected []schedule.Event
+	for i := range page {
+		if members.Count > 0 && schedule.Partition(page[i].ID, members.Count) == *filter.Partition {
+			selected = append(selected, page[i])
+		}
+	}
+	return selected, next, nil
+}
+
+// Claim takes entries from the index, and makes those events FIRING that the table allows.
+func (l *Tabled) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
+	taken, next, now, err := l.index.Take(ctx, claim.Partition, claim.Most, claim.Lease)
+	out := schedule.Claimed{Now: now, Next: next}
+	if err != nil || len(taken) == 0 {
+		return out, err
+	}
+	ids := make([]string, len(taken))
+	for i := range taken {
+		ids[i] = taken[i].ID
+	}
+	claimed, failed := l.table.Claim(ctx, ids, claim.Owner, now, now.Add(claim.Lease))
+	var others []string
+	for i, id := range ids {
+		if claimed[i] != nil {
+			out.Events = append(out.Events, *claimed[i])
+		} else {
+			others = append(others, id)
+		}
+	}
+	if len(others) == 0 {
+		return out, nil
+	}
+	var first time.Time
+	if failed != nil {
+		first, err = l.giveBack(ctx, others, now)
+	} else {
+		first, err = l.correct(ctx, others)
+	}
+	if !first.IsZero() && (out.Next.IsZero() || first.Before(out.Next)) {
+		out.Next = first
+	}
+	if len(out.Events) > 0 { // what is claimed is published, whatever else went wrong
+		return out, nil
+	}
+	return out, errors.Join(failed, err)
+}
+
+// awayPause is how long an event waits that could not be claimed because the table did not
+// answer.
+const awayPause = time.Second
+
+// giveBack makes events that were taken from the index due again soon, instead of when the
+// lease ends. Those that were claimed nevertheless are corrected then.
+func (l *Tabled) giveBack(ctx context.Context, ids []string, now time.Time) (time.Time, error) {
+	soon := now.Add(awayPause)
+	entries := make([]schedule.Entry, len(ids))
+	for i, id := range ids {
+		entries[i] = schedule.Entry{ID: id, Next: soon}
+	}
+	return soon, l.index.Move(ctx, entries)
+}
+
+// correct makes the index agree with the table about events that were taken from it but could
+// not be claimed. It returns when the first of them is to be looked at.
+func (l *Tabled) correct(ctx context.Context, ids []string) (first time.Time, err error) {
+	found, err := l.table.Get(ctx, ids)
+	if err != nil {
+		return first, err
+	}
+	var open []schedule.Entry
+	for _, e := range found {
+		if e == nil || !e.Status.Open() {
+			continue
+		}
+		right := entry(e)
+		if first.IsZero() || right.Next.Before(first) {
+			first = right.Next
+		}
+		open = append(open, right)
+	}
+	return first, l.release(ctx, open, ids)
+}
+
+// Settle records the ends of publications.
+func (l *Tabled) Settle(ctx context.Context, _ int, ends []schedule.Settled, now time.Time) ([]bool, error) {
+	took, err := l.table.Settle(ctx, ends, now)
+	var open []schedule.Entry
+	var settled []string
+	for i := range ends {
+		if !took[i] {
+			continue
+		}
+		settled = append(settled, ends[i].ID)
+		if ends[i].Status.Open() {
+			open = append(open, schedule.Entry{ID: ends[i].ID, Next: ends[i].Next})
+		}
+	}
+	return took, errors.Join(err, l.release(ctx, open, settled))
+}
+
+// release adds entries to the index, and then ends the leases of taken events.
+func (l *Tabled) release(ctx context.Context, open []schedule.Entry, taken []string) error {
+	if err := l.index.Move(ctx, open); err != nil {
+		return err
+	}
+	entries := make([]schedule.Entry, len(taken))
+	for i, id := range taken {
+		entries[i] = schedule.Entry{ID: id, Next: time.UnixMilli(0)} // of no entry, only of the lease
+	}
+	return l.index.Remove(ctx, entries)
+}
+
+// entry returns the entry of an open event in an index.
+func entry(e *schedule.Event) schedule.Entry {
+	if e.Status == schedule.Firing {
+		return schedule.Entry{ID: e.ID, Next: e.Lease}
+	}
+	return schedule.Entry{ID: e.ID, Next: e.Next}
+}

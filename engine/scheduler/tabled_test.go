@@ -1,0 +1,82 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/dynamo/dynamotest"
+	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/engine/scheduler/ledgertest"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/sim/memory"
+	"flunq.io/flunq/sim/table"
+)
+
+// redisServer is an empty Redis whose time passes.
+type redisServer struct {
+	connect func() *wire.Client
+	advance func(time.Duration)
+	flush   func()
+}
+
+// inMemory starts a Redis whose time passes only on demand.
+func inMemory(t *testing.T) redisServer {
+	t.Helper()
+	server := memory.New(time.Date(2040, 1, 2, 3, 4, 5, 678_900_000, time.UTC))
+	t.Cleanup(server.Close)
+	connect := func() *wire.Client {
+		client := memory.Client(server.Dial)
+		t.Cleanup(func() { _ = client.Close() })
+		return wire.NewClient(client, nil)
+	}
+	return redisServer{connect, func(d time.Duration) { server.SetTime(server.Now().Add(d)) }, flush(t, connect())}
+}
+
+// inReality starts a redis-server.
+func inReality(t *testing.T) redisServer {
+	t.Helper()
+	addr := redistest.Addr(t)
+	connect := func() *wire.Client {
+		rdb, err := store.Dial(t.Context(), addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = rdb.Close() })
+		return wire.NewClient(rdb, nil)
+	}
+	return redisServer{connect, time.Sleep, flush(t, connect())}
+}
+
+// flush makes a Redis forget everything.
+func flush(t *testing.T, rdb *wire.Client) func() {
+	t.Helper()
+	return func() {
+		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A Tabled is a Ledger, wherever its table and its index are.
+func TestTabled(t *testing.T) {
+	t.Parallel()
+	run := func(name string, redis func(*testing.T) redisServer, records func(*testing.T) scheduler.Table) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ledgertest.Run(t, func(t *testing.T) ledgertest.Environment {
+				server, records := redis(t), records(t)
+				ledger := func() scheduler.Ledger {
+					return scheduler.NewTabled(records, agenda.NewIndex(server.connect()), nil)
+				}
+				return ledgertest.Environment{Ledger: ledger(), Another: ledger, Advance: server.advance, Unordered: true}
+			})
+		})
+	}
+	simulated := func(*testing.T) scheduler.Table { return table.New(table.Options{}) }
+	run("simulated", inMemory, simulated)
+	run("simulated with redis-server", inReality, simulated)
+	run("dynalite", inMemory, func(t *testing.T) scheduler.Table { return dynamotest.Table(t, dynamotest.Dynalite(t)) })
+}
