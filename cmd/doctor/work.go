@@ -51,6 +51,7 @@ func (d *doctor) checkWork(ctx context.Context) {
 	d.sumUp("next step", "no execution seems to be stalled",
 		fmt.Sprintf(" (of those pending or running: nothing unread, pending or due, and no history for %s)", history.Duration(quietAfter)))
 	d.others(ctx)
+	d.checkScheduler(ctx)
 }
 
 // sumUp adds an "ok" finding if a check found nothing.

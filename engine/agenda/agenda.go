@@ -28,6 +28,7 @@ var (
 	claimScript         = scripts.From(files, "leaves", "records", "claim")
 	settleScript        = scripts.From(files, "leaves", "records", "settle")
 	changeScript        = scripts.From(files, "leaves", "records", "change")
+	countsScript        = scripts.From(files, "leaves", "counts")
 	membersScript       = scripts.From(files, "leaves", "members")
 	setPartitionsScript = scripts.From(files, "leaves", "set_partitions")
 )

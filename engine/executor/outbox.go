@@ -14,7 +14,7 @@ import (
 // outbox sends the results of tasks. While one executor sends, others wait; one of them
 // then sends the results of all that wait in one round trip.
 type outbox struct {
-	store *store.Store
+	store     *store.Store
 	unbatched bool // each executor sends its own, without waiting
 
 	mu      sync.Mutex

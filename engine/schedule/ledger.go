@@ -55,6 +55,17 @@ type Members struct {
 	Count      int // the newest count of partitions; 0 if none was set
 }
 
+// Counts is what one partition holds.
+type Counts struct {
+	Partition int
+	Now       time.Time // by the clock of Redis
+	Scheduled int64     // events that are SCHEDULED
+	Overdue   int64     // those of them that should have been claimed
+	Firing    int64     // events that a process has claimed
+	Dead      int64
+	Next      time.Time // when the next event is due or the next lease ends; zero: never
+}
+
 // The errors of a ledger that a client or an operator can mend.
 var (
 	// ErrPartitions says that the count of partitions in Redis is not the expected one.

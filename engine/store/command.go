@@ -17,7 +17,9 @@ const commandsKept = time.Hour
 
 // mayOvertake reports whether workers may handle a command before the entries that precede it in the
 // stream. When the stream delivers it again, in its place, it has no effect.
-func mayOvertake(t event.Type) bool { return t == event.ExecutionCancelled || t == event.ExecutionSuspended }
+func mayOvertake(t event.Type) bool {
+	return t == event.ExecutionCancelled || t == event.ExecutionSuspended
+}
 
 // command appends an operator's command to the stream, even if Redis is full.
 func (s *Store) command(ctx context.Context, e event.Event) error {

@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -112,4 +114,59 @@ func (s *Scheduler) Requested(cancel bool, code schedule.Code) {
 func (s *Scheduler) Handled(method, code string, took time.Duration) {
 	s.rpcs.WithLabelValues(method, code).Inc()
 	s.rpcTime.WithLabelValues(method).Observe(took.Seconds())
+}
+
+// schedulerDepth is a collector that queries Redis when it is scraped.
+type schedulerDepth struct {
+	counts func(context.Context) ([]schedule.Counts, error)
+	owned  func() int
+	log    *slog.Logger
+
+	pending, overdue, processing, dead, partitions *prometheus.Desc
+}
+
+// SchedulerDepth returns a collector of what counts returns for each partition, and of the
+// number of partitions that belong to this process.
+func SchedulerDepth(counts func(context.Context) ([]schedule.Counts, error), owned func() int, log *slog.Logger) prometheus.Collector {
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &schedulerDepth{
+		counts: counts, owned: owned, log: log,
+		pending:    describe("scheduler_pending", "Scheduled events that are not yet claimed.", "partition"),
+		overdue:    describe("scheduler_overdue", "Events that should have been claimed."),
+		processing: describe("scheduler_processing", "Events that a process has claimed."),
+		dead:       describe("scheduler_dead", "Dead-lettered events."),
+		partitions: describe("scheduler_partitions_owned", "Partitions that belong to this process."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (d *schedulerDepth) Describe(out chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{d.pending, d.overdue, d.processing, d.dead, d.partitions} {
+		out <- desc
+	}
+}
+
+// Collect implements prometheus.Collector. It omits metrics that cannot be queried.
+func (d *schedulerDepth) Collect(out chan<- prometheus.Metric) {
+	send := func(desc *prometheus.Desc, value int64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+	}
+	send(d.partitions, int64(d.owned()))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	counts, err := d.counts(ctx)
+	if err != nil {
+		d.log.WarnContext(ctx, "metrics of the scheduler are incomplete", "err", err)
+		return
+	}
+	var sum schedule.Counts
+	for _, c := range counts {
+		send(d.pending, c.Scheduled, strconv.Itoa(c.Partition))
+		sum.Overdue, sum.Firing, sum.Dead = sum.Overdue+c.Overdue, sum.Firing+c.Firing, sum.Dead+c.Dead
+	}
+	send(d.overdue, sum.Overdue)
+	send(d.processing, sum.Firing)
+	send(d.dead, sum.Dead)
 }

@@ -1,0 +1,19 @@
+-- Counts what a partition holds.
+--
+-- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- ARGV[1]  milliseconds after which a due event is overdue
+--
+-- Returns the time in milliseconds, the number of events that are scheduled, of those that are
+-- overdue, of those that a process has taken, of those that are dead, and when the next event is
+-- due or the next lease ends, or ''.
+
+local P = KEYS[1]
+local now = clock()
+local limit = string.format('%.0f', now - ARGV[1])
+local scheduled, overdue = 0, 0
+for _, leaf in ipairs(redis.call('ZRANGE', P .. ':buckets', 0, -1)) do
+  local key = P .. ':scheduled:' .. leaf
+  scheduled = scheduled + redis.call('ZCARD', key)
+  if tonumber(leaf) <= tonumber(limit) then overdue = overdue + redis.call('ZCOUNT', key, '-inf', limit) end
+end
+return {now, scheduled, overdue, redis.call('ZCARD', P .. ':processing'), redis.call('ZCARD', P .. ':dlq'), next_due(P)}
