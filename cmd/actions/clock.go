@@ -60,11 +60,12 @@ func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev
 		if err := AskClock(ctx, rdb, &move, "ADVANCE", (left + time.Millisecond - 1).Milliseconds()); err != nil {
 			return all, err
 		}
-		if move.Now.After(all.Now) || move.Fired > 0 {
+		if move.Now.After(all.Now) || move.Fired+move.Events > 0 {
 			changed = time.Now()
 		}
 		all.Now, all.Done, all.Busy = move.Now, move.Done, move.Busy
 		all.Fired += move.Fired
+		all.Events += move.Events
 		all.Timers = append(all.Timers, move.Timers...)
 		if all.Done || time.Since(changed) > giveUp {
 			return all, nil

@@ -34,6 +34,7 @@ type mover struct {
 	deadline time.Time // in real time
 	move     Move
 
+	event   time.Time // when the next scheduled event is due; zero: there is none
 	streams []string
 	sought  time.Time // when streams were last searched
 	last    work      // the last work read
@@ -76,6 +77,9 @@ func (m *mover) settle(ctx context.Context) (next time.Time, err error) {
 		if next, err = m.fire(ctx); err != nil {
 			return next, err
 		}
+		if err = m.publishDue(ctx); err != nil {
+			return next, err
+		}
 		busy := overdue
 		if next.IsZero() || next.After(m.clock.show().Now) {
 			if next, busy, err = m.busy(ctx); err != nil {
@@ -85,7 +89,7 @@ func (m *mover) settle(ctx context.Context) (next time.Time, err error) {
 		switch {
 		case busy == "":
 			_, wakes := m.clock.sleeping()
-			return earlier(next, wakes), nil
+			return earlier(earlier(next, wakes), m.event), nil
 		case time.Now().After(m.deadline):
 			m.move.Busy = busy
 			return next, nil
@@ -117,6 +121,16 @@ func (m *mover) fire(ctx context.Context) (next time.Time, err error) {
 		}
 	}
 	return now, nil // check again
+}
+
+// publishDue publishes the scheduled events that are due.
+func (m *mover) publishDue(ctx context.Context) error {
+	if m.publish == nil {
+		return nil
+	}
+	published, next, err := m.publish(ctx)
+	m.move.Events, m.event = m.move.Events+published, next
+	return err
 }
 
 // earlier returns the earlier of two times; zero means never.

@@ -30,10 +30,11 @@ type Move struct {
 	From   time.Time     `json:"from"`
 	Now    time.Time     `json:"now"`
 	Target time.Time     `json:"target"`
-	Done   bool          `json:"done"`           // the target is reached and no work is left
-	Fired  int           `json:"fired"`          // number of timers
-	Timers []event.Timer `json:"timers"`         // the first ones
-	Busy   string        `json:"busy,omitempty"` // what keeps the clock from advancing
+	Done   bool          `json:"done"`             // the target is reached and no work is left
+	Fired  int           `json:"fired"`            // number of timers
+	Timers []event.Timer `json:"timers"`           // the first ones
+	Events int           `json:"events,omitempty"` // number of scheduled events that were published
+	Busy   string        `json:"busy,omitempty"`   // what keeps the clock from advancing
 }
 
 // command executes FLUNQ.CLOCK.

@@ -50,6 +50,8 @@ type Redis struct {
 	cancel context.CancelFunc
 	moving sync.Mutex // held during an advance
 
+	publish func(context.Context) (published int, next time.Time, err error) // see Publish; may be nil
+
 	saving sync.Mutex
 	saved  [32]byte      // hash of the content of the data file
 	stamp  stamp         // of the file when it was last read or written
@@ -159,6 +161,14 @@ func (r *Redis) Clock() Clock {
 
 // Sleep waits until the clock has advanced by d.
 func (r *Redis) Sleep(ctx context.Context, d time.Duration) error { return r.clock.sleep(ctx, d) }
+
+// Publish makes each advance stop at scheduled events. It calls f to publish those that are due:
+// f returns how many it has published and when the next one is due, zero if there is none.
+func (r *Redis) Publish(f func(context.Context) (published int, next time.Time, err error)) {
+	r.moving.Lock()
+	defer r.moving.Unlock()
+	r.publish = f
+}
 
 // Close stops the Redis. Unsaved data is lost.
 func (r *Redis) Close() {

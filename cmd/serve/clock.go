@@ -149,6 +149,9 @@ func (c *clockCommand) print(move dev.Move) {
 	if more := move.Fired - min(most, len(move.Timers)); more > 0 {
 		fmt.Fprintf(c.sh.Out, "and %s more\n", history.Number(more))
 	}
-	timers := history.Count(move.Fired, "timer")
-	fmt.Fprintf(c.sh.Out, "%s, %s later: %s fired\n", move.Now.Format(time.RFC3339Nano), history.Duration(move.Now.Sub(move.From)), timers)
+	fired := history.Count(move.Fired, "timer") + " fired"
+	if move.Events > 0 {
+		fired += ", " + history.Count(move.Events, "scheduled event") + " published"
+	}
+	fmt.Fprintf(c.sh.Out, "%s, %s later: %s\n", move.Now.Format(time.RFC3339Nano), history.Duration(move.Now.Sub(move.From)), fired)
 }

@@ -180,6 +180,36 @@ func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
+// Drain publishes what is due in all partitions, and returns the number of publications and
+// when the next event is due, zero if there is none. A virtual clock that is to be advanced
+// calls it in place of running workers.
+func (s *Scheduler) Drain(ctx context.Context) (published int, next time.Time, err error) {
+	members, err := s.ledger.Members(ctx, "", 0)
+	if err != nil {
+		return 0, next, err
+	}
+	w := newWorker(s)
+	for _, w.partition = range members.Partitions {
+		for {
+			claimed, err := w.claim(ctx)
+			if err != nil {
+				return published, next, err
+			}
+			if len(claimed.Events) == 0 {
+				if !claimed.Next.IsZero() && (next.IsZero() || claimed.Next.Before(next)) {
+					next = claimed.Next
+				}
+				break
+			}
+			published += len(claimed.Events)
+			if err := w.publish(ctx, claimed); err != nil {
+				return published, next, err
+			}
+		}
+	}
+	return published, next, nil
+}
+
 // drain is how long a process that stops waits for what is being published.
 const drain = 10 * time.Second
 

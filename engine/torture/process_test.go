@@ -51,6 +51,8 @@ type role struct {
 	Block     time.Duration `json:"block"`
 	Remote    bool          `json:"remote"`
 	Discover  bool          `json:"discover"` // serve tenants that are not named
+
+	Scheduling *scheduling `json:"scheduling"` // a process of the scheduler instead
 }
 
 // options returns the options of a process with the role.
@@ -98,6 +100,9 @@ func (r role) run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	defer rdb.Close()
+	if r.Scheduling != nil {
+		return r.Scheduling.run(ctx, r.Process, store.New(rdb, store.Options{}), log)
+	}
 	e, err := engine.New(rdb, r.options())
 	if err != nil {
 		return err

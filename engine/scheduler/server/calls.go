@@ -77,6 +77,10 @@ func (s *Server) public(ctx context.Context, method string, err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
 	}
+	if errors.Is(err, errPanic) {
+		s.opts.Log.ErrorContext(ctx, "a call panicked", "method", method, "err", err)
+		return status.Error(codes.Internal, "the server has failed")
+	}
 	s.opts.Log.DebugContext(ctx, "call failed", "method", method, "err", err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

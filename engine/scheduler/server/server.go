@@ -87,7 +87,7 @@ func New(api *scheduler.API, opts Options) *Server {
 		all = append(all, grpc.Creds(credentials.NewTLS(opts.TLS)))
 	}
 	s.grpc = grpc.NewServer(all...)
-	schedulerpb.RegisterSchedulerServiceServer(s.grpc, &service{api: api, full: &s.full})
+	schedulerpb.RegisterSchedulerServiceServer(s.grpc, &service{api: api, combiner: &combiner{api: api, timeout: opts.Timeout}, full: &s.full})
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	if opts.Reflection {
 		reflection.Register(s.grpc)

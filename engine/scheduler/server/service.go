@@ -20,17 +20,21 @@ import (
 type service struct {
 	schedulerpb.UnimplementedSchedulerServiceServer
 
-	api  *scheduler.API
-	full *atomic.Bool
+	api      *scheduler.API
+	combiner *combiner
+	full     *atomic.Bool
 }
 
 // Schedule implements schedulerpb.SchedulerServiceServer, as all methods below.
 func (s *service) Schedule(ctx context.Context, r *schedulerpb.ScheduleRequest) (*schedulerpb.ScheduleResponse, error) {
-	out, err := s.schedule(ctx, []*schedulerpb.ScheduleRequest{r})
+	if s.full.Load() {
+		return nil, schedule.ErrFull
+	}
+	o, err := s.combiner.schedule(ctx, requestOf(r))
 	if err != nil {
 		return nil, err
 	}
-	return out[0], nil
+	return responseOf(o), nil
 }
 
 // ScheduleMany schedules several events.
@@ -38,36 +42,36 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 	if n := len(r.GetRequests()); n > scheduler.MostAtOnce {
 		return nil, status.Errorf(codes.InvalidArgument, "%d requests: want at most %d", n, scheduler.MostAtOnce)
 	}
-	out, err := s.schedule(ctx, r.GetRequests())
-	if err != nil {
-		return nil, err
-	}
-	return &schedulerpb.ScheduleManyResponse{Responses: out}, nil
-}
-
-func (s *service) schedule(ctx context.Context, asked []*schedulerpb.ScheduleRequest) ([]*schedulerpb.ScheduleResponse, error) {
 	if s.full.Load() {
 		return nil, schedule.ErrFull
 	}
-	requests := make([]scheduler.Request, len(asked))
-	for i, r := range asked {
-		requests[i] = scheduler.Request{
-			ID: r.GetEventId(), Replace: r.GetReplace(), After: delay(r.GetAfter()),
-			Content: schedule.Content{
-				Due: due(r.GetExecuteAt(), r.GetExecuteTime()), Tenant: r.GetTenant(), Topic: r.GetTopic(),
-				Key: r.GetKey(), Headers: r.GetHeaders(), Payload: r.GetPayload(),
-			},
-		}
+	requests := make([]scheduler.Request, len(r.GetRequests()))
+	for i, one := range r.GetRequests() {
+		requests[i] = requestOf(one)
 	}
-	done, err := s.api.Schedule(ctx, requests)
+	outcomes, err := s.api.Schedule(ctx, requests)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // Server.public does
 	}
-	out := make([]*schedulerpb.ScheduleResponse, len(done))
-	for i, o := range done {
-		out[i] = &schedulerpb.ScheduleResponse{Status: statusOf(o), Created: o.Created, Event: eventOf(o.Event, false)}
+	out := &schedulerpb.ScheduleManyResponse{Responses: make([]*schedulerpb.ScheduleResponse, len(outcomes))}
+	for i, o := range outcomes {
+		out.Responses[i] = responseOf(o)
 	}
 	return out, nil
+}
+
+func requestOf(r *schedulerpb.ScheduleRequest) scheduler.Request {
+	return scheduler.Request{
+		ID: r.GetEventId(), Replace: r.GetReplace(), After: delay(r.GetAfter()),
+		Content: schedule.Content{
+			Due: due(r.GetExecuteAt(), r.GetExecuteTime()), Tenant: r.GetTenant(), Topic: r.GetTopic(),
+			Key: r.GetKey(), Headers: r.GetHeaders(), Payload: r.GetPayload(),
+		},
+	}
+}
+
+func responseOf(o schedule.Outcome) *schedulerpb.ScheduleResponse {
+	return &schedulerpb.ScheduleResponse{Status: statusOf(o), Created: o.Created, Event: eventOf(o.Event, false)}
 }
 
 // Cancel cancels an event.

@@ -1,0 +1,277 @@
+package scheduler_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// site is a real Redis, and the scheduler of a process on it.
+type site struct {
+	store *store.Store
+	api   *scheduler.API
+	sched *scheduler.Scheduler
+
+	mu   sync.Mutex
+	ends []scheduler.Activity
+}
+
+func newSite(t *testing.T, change func(*scheduler.Options)) *site {
+	t.Helper()
+	s := &site{store: store.New(redistest.Start(t), store.Options{})}
+	opts := scheduler.DefaultOptions()
+	opts.Process, opts.Clock, opts.Partitions, opts.Look = "p-1", time.Now, 4, 100*time.Millisecond
+	opts.Observe = func(a scheduler.Activity) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ends = append(s.ends, a)
+	}
+	if change != nil {
+		change(&opts)
+	}
+	ledger := agenda.NewLedger(s.store.Redis(), agenda.Defaults())
+	sink := scheduler.Topics{Tenant: scheduler.Tenants{Store: s.store}, Plain: scheduler.Streams{Redis: s.store.Redis()}}
+	var err error
+	if s.sched, err = scheduler.New(ledger, sink, opts); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.sched.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	limits := schedule.DefaultLimits()
+	limits.MinDelay = 0
+	s.api = scheduler.NewAPI(ledger, scheduler.APIOptions{Limits: limits, Tenant: "default", Now: s.sched.Now})
+	return s
+}
+
+// run runs the scheduler until stop is called.
+func (s *site) run(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.sched.Run(ctx, slog.New(slog.DiscardHandler)) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func uuidOf(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+
+// schedule schedules events of a topic, one each millisecond.
+func (s *site) schedule(t *testing.T, topic string, n int, after time.Duration) {
+	t.Helper()
+	var requests []scheduler.Request
+	for i := range n {
+		requests = append(requests, scheduler.Request{
+			ID: uuidOf(i), After: after + time.Duration(i)*time.Millisecond,
+			Content: schedule.Content{Topic: topic, Payload: fmt.Appendf(nil, `{"n":%d}`, i), Headers: map[string]string{"n": fmt.Sprint(i)}},
+		})
+	}
+	out, err := s.api.Schedule(t.Context(), requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range out {
+		if o.Code != schedule.Success || !o.Created {
+			t.Fatalf("event %d: %+v", i, o)
+		}
+	}
+}
+
+// await polls until a condition holds.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
+
+// Each event arrives once in the stream of its topic, not before it is due by the clock of
+// Redis, as it was given.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	stop := s.run(t)
+	const n = 300
+	s.schedule(t, "orders", n, 100*time.Millisecond)
+	key := scheduler.StreamKey("orders")
+	await(t, "the events", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() >= n })
+	stop()
+	seen := map[string]bool{}
+	for _, entry := range s.store.Redis().XRange(t.Context(), key, "-", "+").Val() {
+		id := entry.Values["id"].(string)
+		if seen[id] {
+			t.Errorf("%s was published twice", id)
+		}
+		seen[id] = true
+		found, err := s.api.Get(t.Context(), id)
+		if err != nil || found.Event == nil || found.Event.Status != schedule.Fired {
+			t.Fatalf("%s: %+v, %v", id, found, err)
+		}
+		var ms int64
+		_, _ = fmt.Sscanf(entry.ID, "%d-", &ms)
+		if at := time.UnixMilli(ms); at.Before(found.Event.Due) {
+			t.Errorf("%s was published at %s, before %s", id, at, found.Event.Due)
+		}
+		want := map[string]any{
+			"id": id, "source": "/flunq/scheduler", "specversion": "1.0", "type": "io.flunq.schedule.fired",
+			"time": found.Event.Due.Format(time.RFC3339Nano), "key": id, "attempt": "1",
+			"data": string(found.Event.Payload), "header:n": found.Event.Headers["n"],
+		}
+		if diff := cmp.Diff(want, entry.Values); diff != "" {
+			t.Errorf("%s: %s", id, diff)
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d events, want %d", len(seen), n)
+	}
+	if left := s.store.Redis().ZCard(t.Context(), "scheduler:members").Val(); left != 0 {
+		t.Errorf("%d processes are registered after the end", left)
+	}
+}
+
+// A workflow topic starts an execution, an event topic reaches those that listen; a workflow
+// that nobody has registered makes a dead letter, which can be replayed.
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(o *scheduler.Options) { o.Retry.Attempts, o.Retry.Longest = 2, 10*time.Millisecond })
+	defer s.run(t)()
+	text := []byte("document: {dsl: '1.0.3', namespace: shop, name: order, version: '0.1.0'}\ndo: [{a: {set: {x: 1}}}]\n")
+	def, _, err := dsl.Parse("order.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.store.Define(t.Context(), "default", def.ID(), "0.1.0", string(text)); err != nil {
+		t.Fatal(err)
+	}
+	for i, topic := range []string{"workflow:order", "workflow:shop.order:0.1.0", "event:com.shop.paid", "workflow:missing", "workflow:order:9.9.9"} {
+		request := scheduler.Request{ID: uuidOf(i), After: time.Millisecond, Content: schedule.Content{Topic: topic, Payload: []byte(`{"order":7}`)}}
+		if out, err := s.api.Schedule(t.Context(), []scheduler.Request{request}); err != nil || out[0].Code != schedule.Success {
+			t.Fatalf("%s: %+v, %v", topic, out, err)
+		}
+	}
+	status := func(i int) schedule.Status {
+		found, err := s.api.Get(t.Context(), uuidOf(i))
+		if err != nil || found.Event == nil {
+			t.Fatalf("event %d: %+v, %v", i, found, err)
+		}
+		return found.Event.Status
+	}
+	for i, want := range []schedule.Status{schedule.Fired, schedule.Fired, schedule.Fired, schedule.Dead, schedule.Dead} {
+		await(t, fmt.Sprintf("event %d %s", i, want), func() bool { return status(i) == want })
+	}
+	for i := range 2 {
+		x, err := s.store.Execution(t.Context(), "default", uuidOf(i))
+		if err != nil || x.Workflow != "shop.order" {
+			t.Errorf("execution %d: %+v, %v", i, x, err)
+		}
+	}
+	entries := s.store.Redis().XRange(t.Context(), "tenant:default:events", "-", "+").Val()
+	last := entries[len(entries)-1].Values
+	for _, entry := range entries {
+		if entry.Values["type"] == "com.shop.paid" {
+			last = entry.Values
+		}
+	}
+	if last["id"] != uuidOf(2) || last["source"] != "/flunq/scheduler" || !json.Valid([]byte(last["data"].(string))) {
+		t.Errorf("the event is %v", last)
+	}
+	// The workflow is registered now.
+	if _, err := s.store.Define(t.Context(), "default", "shop.missing", "0.1.0", string(text)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := s.api.Change(t.Context(), uuidOf(3), schedule.Change{Kind: schedule.Replay}); err != nil || out.Code != schedule.Success {
+		t.Fatalf("replay: %+v, %v", out, err)
+	}
+	await(t, "the replay", func() bool { return status(3) == schedule.Fired })
+}
+
+// An event that another process schedules fires in time, and one that this process schedules
+// does even if it is due before the next look.
+func TestNote(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(o *scheduler.Options) { o.Look = time.Hour })
+	defer s.run(t)()
+	key := scheduler.StreamKey("soon")
+	request := scheduler.Request{ID: uuidOf(1), After: 50 * time.Millisecond, Content: schedule.Content{Topic: "soon", Payload: []byte("x")}}
+	time.Sleep(100 * time.Millisecond) // the workers have looked and rest
+	out, err := s.api.Schedule(t.Context(), []scheduler.Request{request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sched.Note(out[0].Event)
+	await(t, "the event", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() == 1 })
+}
+
+// A process that stops finishes what it publishes; what was claimed by one that died is
+// published by another one after the lease.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(o *scheduler.Options) { o.Retry.Lease = time.Second })
+	const n = 50
+	s.schedule(t, "orders", n, time.Millisecond)
+	time.Sleep(n * time.Millisecond)
+	ledger := agenda.NewLedger(s.store.Redis(), agenda.Defaults())
+	claimed := 0
+	for p := range 4 { // by a process that dies now
+		got, err := ledger.Claim(t.Context(), schedule.Claim{Partition: p, Most: n, Owner: "dead", Lease: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed += len(got.Events)
+	}
+	if claimed != n {
+		t.Fatalf("claimed %d of %d", claimed, n)
+	}
+	began := time.Now()
+	defer s.run(t)()
+	key := scheduler.StreamKey("orders")
+	await(t, "the events", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() >= n })
+	if took := time.Since(began); took < 500*time.Millisecond {
+		t.Errorf("published after %s, before the lease had ended", took)
+	}
+	for _, entry := range s.store.Redis().XRange(t.Context(), key, "-", "+").Val() {
+		if entry.Values["attempt"] != "2" {
+			t.Errorf("attempt %v, want 2: nobody knows how the first one ended", entry.Values["attempt"])
+		}
+	}
+}
+
+// Without work, a process sends Redis at most one command a second.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(o *scheduler.Options) { o.Look, o.Partitions = scheduler.LookFor(time.Minute), 16 })
+	defer s.run(t)()
+	s.schedule(t, "later", 100, time.Hour)
+	time.Sleep(500 * time.Millisecond) // until all partitions were looked at
+	count := func() (n int) {
+		for line := range strings.Lines(s.store.Redis().Info(t.Context(), "stats").Val()) {
+			_, _ = fmt.Sscanf(line, "total_commands_processed:%d", &n)
+		}
+		return n
+	}
+	before := count()
+	time.Sleep(3 * time.Second)
+	if sent := count() - before - 1; sent > 3 {
+		t.Errorf("%d commands in 3 s", sent)
+	}
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+)
+
+// combiner schedules the events of concurrent calls together: while one batch is on its way to
+// the ledger, the next one gathers. With 32 callers it makes Schedule twice as fast, see
+// BenchmarkSchedule; a single caller waits for nobody.
+type combiner struct {
+	api     *scheduler.API
+	timeout time.Duration // of a batch
+
+	mu      sync.Mutex
+	waiting []*waiter
+	batches int // on their way
+}
+
+// waiter is a call that waits for its outcome.
+type waiter struct {
+	request scheduler.Request
+	outcome schedule.Outcome
+	err     error
+	done    chan struct{} // closed when the outcome or the error is set
+}
+
+// schedule schedules one event. When ctx ends it returns, although the event may be stored.
+func (c *combiner) schedule(ctx context.Context, request scheduler.Request) (schedule.Outcome, error) {
+	const most = 2 // batches at once: more of them are smaller
+	w := &waiter{request: request, done: make(chan struct{})}
+	c.mu.Lock()
+	c.waiting = append(c.waiting, w)
+	begin := c.batches < most
+	if begin {
+		c.batches++
+	}
+	c.mu.Unlock()
+	if begin {
+		go c.run(context.WithoutCancel(ctx))
+	}
+	select {
+	case <-w.done:
+		return w.outcome, w.err
+	case <-ctx.Done():
+		return schedule.Outcome{}, ctx.Err()
+	}
+}
+
+// run schedules batches until nobody waits.
+func (c *combiner) run(ctx context.Context) {
+	for batch := c.take(); len(batch) > 0; batch = c.take() {
+		c.do(ctx, batch)
+	}
+}
+
+// take returns the next batch. Without one, it counts the caller as ended.
+func (c *combiner) take() []*waiter {
+	const most = 128
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, bytes := 0, 0
+	for n < min(most, len(c.waiting)) && bytes < MostBytes {
+		bytes += len(c.waiting[n].request.Payload)
+		n++
+	}
+	batch := c.waiting[:n:n]
+	if c.waiting = c.waiting[n:]; n == 0 {
+		c.batches--
+	}
+	return batch
+}
+
+// errPanic is the error of all calls of a batch that panicked.
+var errPanic = errors.New("a batch panicked")
+
+// do schedules a batch.
+func (c *combiner) do(ctx context.Context, batch []*waiter) {
+	outcomes, err := c.try(ctx, batch)
+	for i, w := range batch {
+		if w.err = err; err == nil {
+			w.outcome = outcomes[i]
+		}
+		close(w.done)
+	}
+}
+
+func (c *combiner) try(ctx context.Context, batch []*waiter) (_ []schedule.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	requests := make([]scheduler.Request, len(batch))
+	for i, w := range batch {
+		requests[i] = w.request
+	}
+	return c.api.Schedule(ctx, requests)
+}

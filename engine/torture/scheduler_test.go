@@ -1,0 +1,264 @@
+//go:build unix
+
+package torture_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+	"flunq.io/flunq/engine/scheduler/server"
+	"flunq.io/flunq/engine/store"
+)
+
+// scheduling configures a process of the scheduler.
+type scheduling struct {
+	Listen  string        `json:"listen"` // address of the gRPC server; "": none
+	Workers int           `json:"workers"`
+	Lease   time.Duration `json:"lease"`
+}
+
+// run runs the process until ctx ends.
+func (s scheduling) run(ctx context.Context, process string, st *store.Store, log *slog.Logger) error {
+	opts := scheduler.DefaultOptions()
+	opts.Process, opts.Clock, opts.Workers = process, time.Now, s.Workers
+	opts.Retry.Lease, opts.Beat, opts.Look = s.Lease, s.Lease, 100*time.Millisecond
+	ledger := agenda.NewLedger(st.Redis(), agenda.Defaults())
+	sched, err := scheduler.New(ledger, scheduler.Streams{Redis: st.Redis()}, opts)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if s.Listen != "" {
+		if err := sched.Prepare(ctx); err != nil {
+			return err
+		}
+		limits := schedule.DefaultLimits()
+		limits.MinDelay = 0
+		listener, err := net.Listen("tcp", s.Listen)
+		if err != nil {
+			return err
+		}
+		how := server.DefaultOptions()
+		how.Log, how.Check = log, func(ctx context.Context) error { _, err := ledger.Now(ctx); return err }
+		answers := server.New(scheduler.NewAPI(ledger, scheduler.APIOptions{Limits: limits, Tenant: tenant, Now: sched.Now}), how)
+		wg.Go(func() {
+			if err := answers.Run(ctx, listener); err != nil {
+				log.Error("grpc", "err", err)
+			}
+			stop()
+		})
+	}
+	err = sched.Run(ctx, log)
+	stop()
+	return err
+}
+
+// agendum is an event that a client has asked for.
+type agendum struct {
+	id  string
+	due time.Time
+}
+
+// published is an event that reached a reader.
+type published struct {
+	id string
+	at time.Time // by the clock of Redis, in whole milliseconds
+}
+
+const topic = "torture"
+
+// freePort returns an address on which nothing listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// client returns a client of the scheduler, which waits for a server that is away.
+func client(t *testing.T, address string) schedulerpb.SchedulerServiceClient {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return schedulerpb.NewSchedulerServiceClient(conn)
+}
+
+// askFor asks for events until each is confirmed, as a client does that knows nothing but its
+// own requests. An event that could not be asked for in time becomes due later.
+func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []agendum) {
+	w.t.Helper()
+	var wg sync.WaitGroup
+	var repeated atomic.Int64
+	const clients = 8
+	for part := range slices.Chunk(events, (len(events)+clients-1)/clients) {
+		wg.Go(func() {
+			for i := range part {
+				e := &part[i]
+				time.Sleep(time.Until(e.due.Add(-size(time.Second, 2500*time.Millisecond))))
+				soonest := func() time.Time { return time.Now().Add(300 * time.Millisecond).Truncate(time.Millisecond) }
+				if e.due.Before(soonest()) {
+					e.due = soonest()
+				}
+				for w.t.Context().Err() == nil {
+					ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
+					out, err := to.Schedule(ctx, &schedulerpb.ScheduleRequest{
+						EventId: e.id, ExecuteTime: timestamppb.New(e.due), Topic: topic, Payload: []byte(e.id),
+					})
+					cancel()
+					switch code := out.GetStatus().GetCode(); {
+					case err != nil:
+						repeated.Add(1)
+						continue
+					case code == schedulerpb.StatusCode_BAD_REQUEST: // it has never been stored
+						e.due = soonest()
+						continue
+					case code != schedulerpb.StatusCode_SUCCESS:
+						w.t.Errorf("event %s: %v", e.id, out)
+					}
+					break
+				}
+			}
+		})
+	}
+	wg.Wait()
+	w.t.Logf("%d requests were repeated", repeated.Load())
+}
+
+// inStream returns what the stream of the topic holds.
+func (w *environment) inStream() (out []published) {
+	w.t.Helper()
+	w.stream(scheduler.StreamKey(topic), func(e redis.XMessage) {
+		ms, _, _ := strings.Cut(e.ID, "-")
+		n, err := strconv.ParseInt(ms, 10, 64)
+		w.must(err)
+		if e.Values["data"] != e.Values["id"] {
+			w.t.Errorf("the payload of %v is %v", e.Values["id"], e.Values["data"])
+		}
+		out = append(out, published{fmt.Sprint(e.Values["id"]), time.UnixMilli(n)})
+	})
+	return out
+}
+
+// judge compares what was asked for with what was published.
+func judge(asked []agendum, found []published) (v verdict) {
+	due, seen := map[string]time.Time{}, map[string]int{}
+	for _, e := range asked {
+		due[e.id] = e.due
+	}
+	for _, p := range found {
+		at, ours := due[p.id]
+		if seen[p.id]++; seen[p.id] > 1 {
+			v.doubled++
+			continue
+		}
+		if !ours || p.at.UnixMilli() < at.UnixMilli() {
+			v.early++
+		}
+		v.late = append(v.late, max(p.at.Sub(at), 0))
+	}
+	v.lost = len(due) - len(seen)
+	slices.Sort(v.late)
+	return v
+}
+
+// Whatever dies, each event that a client was told of is published, not early; only a kill
+// explains that one is published twice.
+func TestScheduler(t *testing.T) {
+	begin(t).schedule(map[string]int{"kill": size(4, 50)})
+}
+
+// Redis dies too, and restarts with the data on its disk.
+func TestSchedulerWithoutRedis(t *testing.T) {
+	begin(t, "--appendonly", "yes", "--appendfsync", "always").schedule(map[string]int{"kill": size(2, 50), "kill redis": size(1, 7)})
+}
+
+// schedule asks for events while processes and others die, and judges what is published.
+func (w *environment) schedule(doing map[string]int) {
+	w.t.Helper()
+	n, span := size(400, 10_000), size(1500*time.Millisecond, 20*time.Second)
+	address, hold, workers := freePort(w.t), size(time.Second, 2*time.Second), 8
+	w.run(1, role{Scheduling: &scheduling{Listen: address, Lease: hold}})
+	w.run(2, role{Scheduling: &scheduling{Workers: workers, Lease: hold}})
+	from := w.now().Add(size(500*time.Millisecond, 3*time.Second))
+	asked := make([]agendum, n)
+	for i := range asked {
+		id := fmt.Sprintf("%08x-0000-4000-8000-%012x", w.rand.Uint32(), i)
+		asked[i] = agendum{id, from.Add(time.Duration(w.rand.Int64N(int64(span)))).Truncate(time.Millisecond)}
+	}
+	slices.SortFunc(asked, func(a, b agendum) int { return a.due.Compare(b.due) })
+	done := make(chan struct{})
+	go func() { defer close(done); w.askFor(client(w.t, address), asked) }()
+	w.during(from.Add(span).Sub(w.now()), doing, func(what string) {
+		if what == "kill redis" {
+			w.server.Kill()
+			w.server.Restart(w.t)
+			return
+		}
+		w.kill(w.random(3))
+	})
+	<-done
+	w.until(func() string {
+		if left := n - len(unique(w.inStream())); left > 0 {
+			return fmt.Sprintf("%d of %d events", left, n)
+		}
+		return ""
+	})
+	w.until(func() string { return strings.Join(w.indexes(), ", ") })
+	v := judge(asked, w.inStream())
+	w.report("events=%d: %v", n, v)
+	w.want("lost", v.lost, 0)
+	w.want("early", v.early, 0)
+	w.want("doubled", v.doubled, (doing["kill"]+2*doing["kill redis"])*workers*50)
+	w.close()
+}
+
+// indexes returns the indexes that still hold an event.
+func (w *environment) indexes() (out []string) {
+	keys, err := w.rdb.Keys(w.t.Context(), "scheduler:{*}:*").Result()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, key := range keys {
+		if !strings.Contains(key, ":event:") {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// unique returns the ids among published events.
+func unique(all []published) map[string]bool {
+	out := map[string]bool{}
+	for _, p := range all {
+		out[p.id] = true
+	}
+	return out
+}
