@@ -21,6 +21,8 @@ type configFile struct {
 	Current  configText // the selected context
 	Contexts []configContext
 	Settings map[string]configText // by name of the environment variable
+
+	Scheduler *SchedulerFile // takes precedence over Settings; may be nil
 }
 
 // configText is a value and its position, FILE:LINE:COLUMN.
@@ -98,6 +100,14 @@ func (c *configFile) Context(name, from string) (configContext, error) {
 		known = "it has " + strings.Join(names, ", ") + DidYouMean(name, names, "")
 	}
 	return configContext{}, Misusef("%s: no context %q in %s: %s", from, name, c.Path, known)
+}
+
+// scheduler returns the file of the scheduler, nil if there is none.
+func (c *configFile) scheduler() *SchedulerFile {
+	if c == nil {
+		return nil
+	}
+	return c.Scheduler
 }
 
 // configReader parses the file and collects its mistakes.

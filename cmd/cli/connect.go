@@ -25,6 +25,8 @@ import (
 type Target struct {
 	Sh                   *Shell
 	url, Tenant, context string // from the flags; empty: from the environment or the configuration
+
+	Scheduler *SchedulerFile // names a Redis too; may be nil
 }
 
 // TargetFlags adds the flags that select the engine.
@@ -152,7 +154,11 @@ func (t *Target) Resolve(ctx context.Context) (place, error) {
 		return place{}, err
 	}
 	p := place{context: source{Name: "context", Value: c.Name, From: c.from}}
-	p.URL = c.pick("redis-url", fromFlag(t.url, "redis-url"), t.variable("REDIS_URL"), c.source(c.URL))
+	variable := t.variable("REDIS_URL")
+	if f := t.Scheduler; variable.Value == "" && f != nil {
+		variable = source{Value: f.redis.Text, From: f.redis.place}
+	}
+	p.URL = c.pick("redis-url", fromFlag(t.url, "redis-url"), variable, c.source(c.URL))
 	p.tenant = c.pick("tenant", fromFlag(t.Tenant, "tenant"), t.variable("FLUNQ_TENANT"), c.source(c.Tenant))
 	if p.URL.From == "" {
 		p.dev(ctx, t.Sh)
@@ -234,6 +240,9 @@ func (p *place) dev(ctx context.Context, sh *Shell) {
 func (t *Target) unlock(p *place, c chosen, file *configFile) error {
 	p.password.Name = "redis-password"
 	variable := t.variable("REDIS_PASSWORD")
+	if f := t.Scheduler; variable.Value == "" && f != nil && p.URL.From == f.redis.place {
+		variable = source{Value: f.password.Text, From: f.password.place}
+	}
 	ofContext := c.passwordFile.Text != "" && p.URL.From == c.source(c.URL).From
 	switch {
 	case HasPassword(p.URL.Value):

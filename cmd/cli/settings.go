@@ -48,6 +48,8 @@ type Settings struct {
 	LogLevel   slog.Level
 	LogFormat  string // "json" or "text"
 	StreamType string // always "redis"
+
+	Scheduler SchedulerSettings
 }
 
 // DefaultSettings returns the settings of an ordinary deployment.
@@ -60,7 +62,7 @@ func DefaultSettings() Settings {
 		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, //nolint:mnd // MiB
 		Descendants: d.Descendants, Open: d.Open, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		SweepEvery: 30 * time.Second, HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
-		LogFormat: "json", StreamType: "redis",
+		LogFormat: "json", StreamType: "redis", Scheduler: defaultScheduler(),
 	}
 }
 
@@ -118,7 +120,7 @@ type settingValue interface {
 // table binds each setting to its field of s, in the order of 'flunq config show'.
 func (s *Settings) table() []setting {
 	const second = time.Second
-	return []setting{
+	return append([]setting{
 		{"WORKER_CONCURRENCY", []string{"WORKER_COUNT"}, whole(&s.Workers, 0, 256), "workers in this process (default: one per core, at least 4)"},
 		{"WORKER_CONSUMER_GROUP", nil, named(&s.Worker.Group), "consumer group of the workers"},
 		{"WORKER_STREAM_BATCH", []string{"BATCH_SIZE"}, whole(&s.Worker.Batch, 1, 1000), "events that a worker reads at once"},
@@ -158,7 +160,7 @@ func (s *Settings) table() []setting {
 		{"LOG_LEVEL", nil, LevelValue(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
 		{"EVENT_STREAM_TYPE", nil, word(&s.StreamType, "redis"), "where events are stored: redis"},
-	}
+	}, s.Scheduler.table()...)
 }
 
 // settingKey returns the name of a setting in a configuration file: worker-concurrency.
@@ -186,8 +188,9 @@ const fromDefault = "default"
 // fromEnvironment returns the origin of a value from a variable.
 func fromEnvironment(name string) string { return "environment variable " + name }
 
-// LoadSettings takes each setting from the environment, from the file (which may be nil) or
-// from the defaults, in this order. The error lists all bad values.
+// LoadSettings takes each setting from the environment, from the file of the scheduler if
+// there is one, from the configuration (which may be nil) or from the defaults, in this
+// order. The error lists all bad values.
 func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 	s := DefaultSettings()
 	var sources []source
@@ -201,6 +204,12 @@ func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 			}
 		}
 		sources = append(sources, source{Name: one.name, From: from, Help: one.help})
+	}
+	for _, one := range sources {
+		s.Scheduler.PartitionsGiven = s.Scheduler.PartitionsGiven || one.Name == "SCHEDULER_TOTAL_PARTITIONS" && one.From != fromDefault
+	}
+	if len(errs) == 0 {
+		errs = s.Scheduler.check()
 	}
 	because := s.settle()
 	for i, one := range s.table() {
@@ -238,6 +247,9 @@ func (s setting) given(sh *Shell, file *configFile) (name, text, place string, o
 		if v := sh.Env(n); v != "" {
 			return n, v, fromEnvironment(n), true
 		}
+	}
+	if v, found := file.scheduler().setting(s.name); found {
+		return s.name, v.Text, v.place, true
 	}
 	for _, n := range names {
 		if v, found := file.setting(n); found {

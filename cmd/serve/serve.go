@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,17 +53,27 @@ or KEEP_FINISHED_COUNT limits how many of each tenant. Then the processes remove
 their histories, a few at a time. An execution that is retried or whose parent is running
 stays. Use the same settings in every process.
 
+With --scheduler it also publishes events at the times that other programs ask for over
+gRPC, on 127.0.0.1:50051 ('flunq schedule' is a client). --only scheduler runs nothing else,
+--only scheduler-api, scheduler-consumer or scheduler-worker a part of it. The configuration
+of the documented scheduler service is read unchanged with --scheduler-config, and so are
+its variables CONFIG_PATH and APP_MODE (api, consumer or worker).
+
 On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Prometheus).`,
 		Example: `  flunq serve --redis-url redis://redis.internal:6379
   flunq serve --only timer --http 0.0.0.0:8080
   flunq serve --keep-finished 30d
+  flunq serve --only scheduler --grpc 0.0.0.0:50051
   EXECUTOR_CONCURRENCY=64 flunq serve --log-format json --tenant acme`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.NoArguments,
 	}
 	s.target = cli.TargetFlags(c, sh)
 	f := c.Flags()
-	f.StringSliceVar(&s.only, "only", nil, "run only the services in `LIST`: worker, executor, timer")
+	f.StringSliceVar(&s.only, "only", nil, "run only the services in `LIST`: worker, executor, timer, scheduler, or parts of it: scheduler-api, scheduler-consumer, scheduler-worker")
+	f.BoolVar(&s.scheduler, "scheduler", false, "also run the scheduler of events (SCHEDULER_ENABLED)")
+	f.StringVar(&s.schedulerConfig, "scheduler-config", "", "run the scheduler, with the settings of the documented scheduler service in `FILE` (CONFIG_PATH)")
+	f.StringVar(&s.grpc, "grpc", "", "answer gRPC calls of the scheduler on `ADDRESS` (SCHEDULER_GRPC)")
 	f.StringVar(&s.http, "http", defaultHTTP, "serve health checks and metrics on `ADDRESS` (empty: none)")
 	f.StringVar(&s.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.BoolVar(&s.private, "allow-private", false, "let calls reach private networks and this machine")
@@ -90,29 +101,35 @@ type server struct {
 	secrets   string
 	private   bool
 
+	scheduler             bool
+	schedulerConfig, grpc string
+
 	logLevel, logFormat, keep string
+}
+
+// services returns the names that --only knows.
+func services() []string {
+	return []string{"worker", "executor", "timer", wholeScheduler, schedulerAPI, schedulerConsumer, schedulerWorker}
 }
 
 func (s *server) run(ctx context.Context) error {
 	for _, name := range s.only {
-		if words := []string{"worker", "executor", "timer"}; !slices.Contains(words, name) {
+		if words := services(); !slices.Contains(words, name) {
 			return cli.Misusef("--only %q: want a list of %s%s", name, cli.OneOf(words), cli.DidYouMean(name, words, ""))
 		}
 	}
-	file, err := cli.ReadConfig(s.sh)
+	set, err := s.settings()
 	if err != nil {
-		return err
-	}
-	set, _, err := cli.LoadSettings(s.sh, file)
-	if err != nil {
-		return err
-	}
-	if err := set.Keep(s.keep); err != nil {
 		return err
 	}
 	log, err := newLog(s.sh, set, s.logLevel, s.logFormat)
 	if err != nil {
 		return err
+	}
+	if s.target.Scheduler != nil {
+		for _, warning := range s.target.Scheduler.Warnings {
+			log.WarnContext(ctx, "setting without effect", "setting", warning)
+		}
 	}
 	r, err := s.await(ctx, log)
 	if err != nil || r == nil {
@@ -124,10 +141,60 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	s.tenants(&opts, r)
+	if opts.Workers+opts.Executors+opts.Timers == 0 { // only the scheduler
+		opts.Tenants, opts.Discover, opts.Retention, opts.Sweep = []string{r.Tenant}, false, engine.Retention{}, 0
+	}
 	return serve(ctx, served{
 		sh: s.sh, rdb: r.Redis, opts: opts, log: log, http: s.http, given: s.httpGiven,
-		intervals: telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
+		intervals:  telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
+		scheduling: s.scheduling(set, opts.Process, r.Tenant, log),
 	})
+}
+
+// settings reads the settings, and which services to run.
+func (s *server) settings() (set cli.Settings, err error) {
+	named := slices.ContainsFunc(s.only, func(name string) bool { return strings.HasPrefix(name, wholeScheduler) })
+	file, err := cli.ReadConfig(s.sh)
+	if err != nil {
+		return set, err
+	}
+	if file.Scheduler, err = cli.SchedulerConfig(s.sh, s.schedulerConfig, s.scheduler || named); err != nil {
+		return set, err
+	}
+	s.target.Scheduler = file.Scheduler
+	if set, _, err = cli.LoadSettings(s.sh, file); err != nil {
+		return set, err
+	}
+	if s.grpc != "" {
+		if err := cli.SetAddress(&set.Scheduler.Address, s.grpc); err != nil {
+			return set, cli.Misusef("--grpc %q: %v", s.grpc, err)
+		}
+	}
+	switch {
+	case len(s.only) > 0 && !named && s.scheduler:
+		return set, cli.Misusef("--only %s leaves out the scheduler: name %s too, or leave out --scheduler", strings.Join(s.only, ","), wholeScheduler)
+	case len(s.only) > 0:
+		s.scheduler = named
+	case s.scheduler || set.Scheduler.Enabled:
+		s.scheduler = true
+		mode, err := cli.SchedulerMode(s.sh)
+		if err != nil {
+			return set, err
+		}
+		if mode != "" {
+			s.only = []string{wholeScheduler + "-" + mode}
+		}
+	}
+	return set, set.Keep(s.keep)
+}
+
+// scheduling returns the scheduler that the process runs, nil if it does not.
+func (s *server) scheduling(set cli.Settings, process, tenant string, log *slog.Logger) *scheduling {
+	if !s.scheduler {
+		return nil
+	}
+	parts := slices.DeleteFunc(slices.Clone(s.only), func(name string) bool { return !strings.HasPrefix(name, wholeScheduler) })
+	return &scheduling{set: set.Scheduler, parts: parts, process: process, tenant: tenant, percent: set.RedisPercent, log: log}
 }
 
 // await connects to Redis and retries while it is unavailable. It returns nil if ctx ends
@@ -247,6 +314,8 @@ type served struct {
 	given bool   // the user has chosen the address
 
 	intervals telemetry.Intervals // zero: no telemetry
+
+	scheduling *scheduling // nil: none
 }
 
 // serve runs the services and answers health checks until ctx ends.
@@ -259,13 +328,19 @@ func serve(ctx context.Context, s served) error {
 		return err
 	}
 	registry.MustRegister(telemetry.Depth(e, s.log), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if s.scheduling != nil {
+		defer s.scheduling.close()
+		if err := s.scheduling.open(ctx, s.rdb, registry); err != nil {
+			return err
+		}
+	}
 	address, stop, err := s.answer(ctx, watch.Handler(e, registry))
 	if err != nil {
 		return err
 	}
 	defer stop()
 	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
-		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", address)
+		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", address, "grpc", s.scheduling.address())
 	if leases := otherLeases(ctx, e.Store, s.opts.Lease); len(leases) > 0 {
 		s.log.WarnContext(ctx, "other processes have a different LEASE: one with a shorter lease repeats calls that another is still making; set the same value everywhere",
 			"lease", s.opts.Lease, "others", leases)
@@ -275,7 +350,7 @@ func serve(ctx context.Context, s served) error {
 	}
 	ended := make(chan struct{})
 	go closeHanging(ctx, s.rdb, ended)
-	err = e.Run(ctx, s.log)
+	err = s.run(ctx, e)
 	close(ended)
 	if ctx.Err() != nil && errors.Is(err, redis.ErrClosed) {
 		s.log.WarnContext(context.WithoutCancel(ctx), "stopped while Redis did not answer: other processes will claim the unfinished work")
@@ -283,6 +358,23 @@ func serve(ctx context.Context, s served) error {
 	}
 	s.log.InfoContext(context.WithoutCancel(ctx), "stopped", "process", s.opts.Process)
 	return err
+}
+
+// run runs the engine and the scheduler until ctx ends or one of them cannot run.
+func (s served) run(ctx context.Context, e *engine.Engine) error {
+	if s.scheduling == nil {
+		return e.Run(ctx, s.log)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	scheduled := make(chan error, 1)
+	go func() {
+		defer cancel()
+		scheduled <- s.scheduling.run(ctx)
+	}()
+	err := e.Run(ctx, s.log)
+	cancel()
+	return errors.Join(err, <-scheduled)
 }
 
 // closeHanging closes the connections to a Redis that hangs while the process stops, since

@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	yaml3 "gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/yaml"
+)
+
+// SchedulerFile is the configuration file of the documented scheduler service: what it means
+// for our settings, and for the address of Redis.
+type SchedulerFile struct {
+	Path     string
+	Warnings []string // keys without effect
+
+	settings        map[string]configText // by name of the environment variable
+	redis, password configText
+}
+
+// schedulerFileLimit is the maximum size of the file, in bytes.
+const schedulerFileLimit = 1 << 20
+
+// ReadSchedulerFile reads the file. The error lists all mistakes with their positions.
+func ReadSchedulerFile(path string) (*SchedulerFile, error) {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, Fail(ExitMisuse, fmt.Errorf("configuration of the scheduler %w", WithoutVerb(path, err)))
+	}
+	if len(source) > schedulerFileLimit {
+		return nil, Misusef("%s: larger than %d KiB", path, schedulerFileLimit>>10)
+	}
+	r := schedulerReader{Reader: yaml.NewReader(path, source), file: &SchedulerFile{Path: path, settings: map[string]configText{}}}
+	if root := r.Root(); root != nil {
+		r.document(root)
+	}
+	// The documented service knows no other ways.
+	for name, value := range map[string]string{"SCHEDULER_RECORDS": InDynamo, "SCHEDULER_FEED": InKafka, "SCHEDULER_SINK": InKafka, "SCHEDULER_ENABLED": "true"} {
+		r.file.settings[name] = configText{value, path}
+	}
+	return r.file, Fail(ExitMisuse, r.Err())
+}
+
+// schedulerReader reads the file.
+type schedulerReader struct {
+	*yaml.Reader
+
+	file  *SchedulerFile
+	query url.Values // of the address of Redis
+}
+
+// sets returns a reader of a key that has the meaning of a setting.
+func (r *schedulerReader) sets(key, name string) func(*yaml3.Node) {
+	return func(n *yaml3.Node) {
+		r.file.settings[name] = configText{strings.Join(r.Texts(n, key), ","), r.place(n, key)}
+	}
+}
+
+// ignores returns a reader of a key that has no effect.
+func (r *schedulerReader) ignores(key, why string) func(*yaml3.Node) {
+	return func(n *yaml3.Node) {
+		r.Text(n, key)
+		r.file.Warnings = append(r.file.Warnings, fmt.Sprintf("%s has no effect: %s", r.place(n, key), why))
+	}
+}
+
+func (r *schedulerReader) place(n *yaml3.Node, key string) string {
+	return fmt.Sprintf("%s:%d:%d: %s", r.file.Path, n.Line, n.Column, key)
+}
+
+// milliseconds returns a reader of a key that is a duration of the client of Redis.
+func (r *schedulerReader) milliseconds(key, parameter string) func(*yaml3.Node) {
+	return func(n *yaml3.Node) {
+		if text, ok := r.number(n, key); ok {
+			r.query.Set(parameter, text+"ms")
+		}
+	}
+}
+
+// number reads a whole number from 0 on.
+func (r *schedulerReader) number(n *yaml3.Node, key string) (string, bool) {
+	text := r.Text(n, key)
+	_, err := strconv.ParseUint(text, 10, 31)
+	if err != nil && text != "" {
+		r.Errorf(n, "%s is %s, want a whole number from 0 on", key, yaml.Spelled(n))
+	}
+	return text, err == nil
+}
+
+func (r *schedulerReader) document(root *yaml3.Node) {
+	object := func(what string, fields yaml.Fields) func(*yaml3.Node) {
+		return func(n *yaml3.Node) {
+			if yaml.Spelled(n) != "empty" {
+				r.Object(n, what, fields, nil)
+			}
+		}
+	}
+	r.Object(root, "the configuration", yaml.Fields{
+		"grpc": object("grpc", yaml.Fields{
+			"name": r.ignores("grpc.name", "processes have the names of their machines"),
+			"host": r.sets("grpc.host", "SCHEDULER_GRPC"),
+		}),
+		"redis": r.redis,
+		"dynamo": object("dynamo", yaml.Fields{
+			"region":     r.sets("dynamo.region", "AWS_REGION"),
+			"endpoint":   r.sets("dynamo.endpoint", "DYNAMO_ENDPOINT"),
+			"table_name": r.sets("dynamo.table_name", "DYNAMO_TABLE"),
+		}),
+		"kafka": object("kafka", yaml.Fields{
+			"brokers":  r.sets("kafka.brokers", "KAFKA_BROKERS"),
+			"group_id": r.sets("kafka.group_id", "SCHEDULER_GROUP"),
+		}),
+		"scheduler": object("scheduler", yaml.Fields{
+			"total_partitions": r.sets("scheduler.total_partitions", "SCHEDULER_TOTAL_PARTITIONS"),
+			"bucket_size_sec":  r.sets("scheduler.bucket_size_sec", "SCHEDULER_BUCKET_SIZE_SEC"),
+		}),
+		"scheduler_worker": object("scheduler_worker", yaml.Fields{
+			"past_buckets_count": r.ignores("scheduler_worker.past_buckets_count", "events are found however late they are"),
+			"semaphore_limit":    r.sets("scheduler_worker.semaphore_limit", "SCHEDULER_SEMAPHORE_LIMIT"),
+			"batch_size":         r.sets("scheduler_worker.batch_size", "SCHEDULER_BATCH_SIZE"),
+			"backoff_ms":         r.sets("scheduler_worker.backoff_ms", "SCHEDULER_BACKOFF_MS"),
+			"max_backoff_ms":     r.sets("scheduler_worker.max_backoff_ms", "SCHEDULER_MAX_BACKOFF_MS"),
+		}),
+		"retry_worker": object("retry_worker", yaml.Fields{
+			"past_buckets_count":     r.ignores("retry_worker.past_buckets_count", "events are found however late they are"),
+			"retry_scan_interval_ms": r.sets("retry_worker.retry_scan_interval_ms", "SCHEDULER_RETRY_SCAN_INTERVAL_MS"),
+			"retry_batch_size":       r.ignores("retry_worker.retry_batch_size", "stuck events are claimed with the due ones, scheduler_worker.batch_size at once"),
+		}),
+	}, nil)
+}
+
+// redis reads where Redis is and how to connect to it.
+func (r *schedulerReader) redis(n *yaml3.Node) {
+	const noReplicas = "a replica lags behind"
+	var hosts []string
+	r.query = url.Values{}
+	r.Object(n, "redis", yaml.Fields{
+		"mode": func(n *yaml3.Node) {
+			if mode := r.Text(n, "redis.mode"); mode != "" && mode != "standalone" {
+				r.Errorf(n, "redis.mode is %q, want standalone: flunq does not run on Redis Cluster yet", mode)
+			}
+		},
+		"cluster": func(n *yaml3.Node) {
+			if text := r.Text(n, "redis.cluster"); text != "" && text != "false" {
+				r.Errorf(n, "redis.cluster is %q, want false: flunq does not run on Redis Cluster yet", text)
+			}
+		},
+		"hosts": func(n *yaml3.Node) {
+			if hosts = r.Texts(n, "redis.hosts"); len(hosts) != 1 || hosts[0] == "" {
+				r.Errorf(n, "redis.hosts has %d addresses, want one, host:port", len(hosts))
+			}
+			r.file.redis.place = r.place(n, "redis.hosts")
+		},
+		"password": func(n *yaml3.Node) {
+			if yaml.Spelled(n) != "empty" {
+				r.file.password = configText{r.Text(n, "redis.password"), r.place(n, "redis.password")}
+			}
+		},
+		"serve_reads_from_slaves":            r.ignores("redis.serve_reads_from_slaves", noReplicas),
+		"serve_reads_from_master_and_slaves": r.ignores("redis.serve_reads_from_master_and_slaves", noReplicas),
+		"read_timeout":                       r.ignores("redis.read_timeout", "reads that wait for events take longer"),
+		"write_timeout":                      r.milliseconds("redis.write_timeout", "write_timeout"),
+		"dial_timeout":                       r.milliseconds("redis.dial_timeout", "dial_timeout"),
+		"idle_timeout":                       r.milliseconds("redis.idle_timeout", "conn_max_idle_time"),
+		"min_idle_conns": func(n *yaml3.Node) {
+			if text, ok := r.number(n, "redis.min_idle_conns"); ok {
+				r.query.Set("min_idle_conns", text)
+			}
+		},
+		"pool_size": func(n *yaml3.Node) {
+			if text, ok := r.number(n, "redis.pool_size"); ok && text != "0" {
+				r.query.Set("pool_size", text)
+			}
+		},
+	}, nil)
+	if len(hosts) == 1 {
+		r.file.redis.Text = (&url.URL{Scheme: "redis", Host: hosts[0], Path: "/0", RawQuery: r.query.Encode()}).String()
+	}
+}
+
+// setting returns the value of a setting and its origin.
+func (f *SchedulerFile) setting(name string) (value configText, ok bool) {
+	if f == nil {
+		return configText{}, false
+	}
+	value, ok = f.settings[name]
+	return value, ok
+}
+
+// errMode says which values APP_MODE can have.
+var errMode = errors.New("want api, consumer or worker")
+
+// SchedulerMode returns the part of the scheduler that APP_MODE names, "" if it is not set.
+func SchedulerMode(sh *Shell) (string, error) {
+	switch mode := sh.Env("APP_MODE"); mode {
+	case "", "api", "consumer", "worker":
+		return mode, nil
+	default:
+		return "", Fail(ExitMisuse, fmt.Errorf("%s %q: %w", fromEnvironment("APP_MODE"), mode, errMode))
+	}
+}
+
+// SchedulerConfig reads the file of the scheduler that a flag or, if the scheduler is asked
+// for, CONFIG_PATH names. Without one it returns nil.
+func SchedulerConfig(sh *Shell, flag string, asked bool) (*SchedulerFile, error) {
+	mode, _ := SchedulerMode(sh)
+	path := flag
+	if path == "" && (asked || mode != "") {
+		path = sh.Env("CONFIG_PATH")
+	}
+	if path == "" {
+		return nil, nil
+	}
+	return ReadSchedulerFile(path)
+}

@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+)
+
+// SchedulerSettings configure the scheduler.
+type SchedulerSettings struct {
+	Enabled             bool
+	Address             string // of gRPC
+	Records, Feed, Sink string
+
+	Partitions      int
+	PartitionsGiven bool // else the number in Redis takes precedence
+	Batch, Workers  int
+	Retry           schedule.Retry
+	Bucket          int           // seconds between two looks into the table for events that the index lacks
+	Scan            time.Duration // interval of asking whether Redis has lost everything
+	Limits          schedule.Limits
+	Retention       time.Duration // of events that are done
+
+	ExecuteTopic, ScheduleTopic, ScheduleDLQ, Group string
+
+	Reflection                    bool
+	TokensFile, Cert, Key, Client string // files
+
+	Table, Endpoint, Region string // of DynamoDB
+	Kafka                   KafkaSettings
+}
+
+// KafkaSettings say how to reach Kafka.
+type KafkaSettings struct {
+	Brokers                          []string
+	ClientID, Version                string
+	TLS                              bool
+	CA, Cert, Key                    string // files
+	SASL, Username, Password, Secret string // Secret is the file of the password
+	Compression                      string
+	Linger                           time.Duration
+	Partitions, Replication          int // of new topics
+}
+
+// Where records are, requests come from, and events go.
+const (
+	InRedis  = "redis"
+	InDynamo = "dynamodb"
+	InKafka  = "kafka"
+	NoFeed   = "none"
+)
+
+func defaultScheduler() SchedulerSettings {
+	d := scheduler.DefaultOptions()
+	return SchedulerSettings{
+		Address: "127.0.0.1:50051", Records: InRedis, Feed: NoFeed, Sink: InRedis,
+		Partitions: d.Partitions, Batch: d.Batch, Workers: d.Workers, Retry: d.Retry,
+		Bucket: 60, Scan: 5 * time.Second, Limits: schedule.DefaultLimits(), Retention: 15 * 24 * time.Hour,
+		ScheduleTopic: "schedule_events", ScheduleDLQ: "schedule_events.dlq", Group: "scheduler-consumer", Reflection: true,
+		Table: "scheduler-service-table", Region: "us-east-1",
+		Kafka: KafkaSettings{
+			Brokers: []string{"localhost:9092"}, ClientID: "flunq", Compression: "snappy", Linger: 2 * time.Millisecond,
+			Partitions: 12, Replication: -1,
+		},
+	}
+}
+
+// table binds each setting to its field of s.
+func (s *SchedulerSettings) table() []setting {
+	const second, day = time.Second, 24 * time.Hour
+	k := &s.Kafka
+	return []setting{
+		{"SCHEDULER_ENABLED", nil, truth(&s.Enabled), "run the scheduler in 'flunq serve', as --scheduler does"},
+		{"SCHEDULER_GRPC", nil, address(&s.Address), "address of the scheduler's gRPC server"},
+		{"SCHEDULER_RECORDS", nil, word(&s.Records, InRedis, InDynamo), "where scheduled events are kept: redis or dynamodb"},
+		{"SCHEDULER_FEED", nil, word(&s.Feed, NoFeed, InKafka), "how they reach the index: none (at once) or kafka (through SCHEDULER_SCHEDULE_TOPIC)"},
+		{"SCHEDULER_SINK", nil, word(&s.Sink, InRedis, InKafka), "where they are published: redis (streams) or kafka; topics event:TYPE and workflow:NAME always reach a tenant"},
+		{"SCHEDULER_TOTAL_PARTITIONS", nil, whole(&s.Partitions, 1, scheduler.MostPartitions), "partitions that the processes share (documented elsewhere as 4); 'flunq schedule partitions' changes them"},
+		{"SCHEDULER_BUCKET_SIZE_SEC", nil, whole(&s.Bucket, 1, 3600), "seconds after which DynamoDB is compared with the index again"},
+		{"SCHEDULER_BATCH_SIZE", nil, whole(&s.Batch, 1, scheduler.MostAtOnce), "events that are published at once"},
+		{"SCHEDULER_SEMAPHORE_LIMIT", nil, whole(&s.Workers, 1, 256), "batches that this process publishes at once"},
+		{"SCHEDULER_BACKOFF_MS", nil, span(&s.Retry.First, time.Millisecond, time.Minute), "pause after the first failure of a publication; doubles with each"},
+		{"SCHEDULER_MAX_BACKOFF_MS", nil, span(&s.Retry.Longest, time.Millisecond, time.Hour), "longest such pause"},
+		{"SCHEDULER_RETRY_SCAN_INTERVAL_MS", nil, span(&s.Scan, 100*time.Millisecond, time.Hour), "how often it is checked whether Redis has lost the index of DynamoDB"},
+		{"SCHEDULER_LEASE", nil, span(&s.Retry.Lease, second, time.Hour), "how long a process may take to publish an event before another one does it again"},
+		{"SCHEDULER_MAX_ATTEMPTS", nil, whole(&s.Retry.Attempts, 1, 1000), "failures of a publication after which an event is dead-lettered"},
+		{"SCHEDULER_MIN_DELAY", nil, span(&s.Limits.MinDelay, 0, 24*time.Hour), "how far ahead events are scheduled at least"},
+		{"SCHEDULER_MAX_DELAY", nil, span(&s.Limits.MaxDelay, second, 366*day), "how far ahead events are scheduled at most"},
+		{"SCHEDULER_MAX_PAYLOAD", nil, size(&s.Limits.Payload, 1, 960<<10), "size of the largest payload"},
+		{"SCHEDULER_RETENTION", nil, span(&s.Retention, time.Minute, 366*day), "how long events are kept that were published, cancelled or dropped"},
+		{"SCHEDULER_TOPICS", nil, list(&s.Limits.Topics), "topics that clients may use, separated by commas (default: all)"},
+		{"SCHEDULER_EXECUTE_TOPIC", nil, text(&s.ExecuteTopic), "topic of requests that name none"},
+		{"SCHEDULER_SCHEDULE_TOPIC", nil, text(&s.ScheduleTopic), "topic of Kafka that events take to the index"},
+		{"SCHEDULER_SCHEDULE_DLQ", nil, text(&s.ScheduleDLQ), "topic of Kafka for messages there that cannot be read"},
+		{"SCHEDULER_GROUP", nil, text(&s.Group), "consumer group of SCHEDULER_SCHEDULE_TOPIC"},
+		{"SCHEDULER_REFLECTION", nil, truth(&s.Reflection), "let clients ask for the description of the gRPC service"},
+		{"SCHEDULER_TOKENS_FILE", nil, text(&s.TokensFile), "file of the bearer tokens that clients need, one on each line (default: they need none)"},
+		{"GRPC_TLS_CERT", nil, text(&s.Cert), "file of the gRPC server's certificate"},
+		{"GRPC_TLS_KEY", nil, text(&s.Key), "file of its key"},
+		{"GRPC_TLS_CLIENT_CA", nil, text(&s.Client), "file of the CA whose certificates clients need (default: they need none)"},
+		{"DYNAMO_TABLE", nil, text(&s.Table), "table of DynamoDB"},
+		{"DYNAMO_ENDPOINT", nil, text(&s.Endpoint), "address of DynamoDB (default: that of the region)"},
+		{"AWS_REGION", nil, text(&s.Region), "region of DynamoDB"},
+		{"KAFKA_BROKERS", nil, list(&k.Brokers), "addresses of Kafka, host:port, separated by commas"},
+		{"KAFKA_CLIENT_ID", nil, text(&k.ClientID), "name of this program in Kafka's logs"},
+		{"KAFKA_VERSION", nil, text(&k.Version), "newest version of Kafka whose protocol is spoken, such as 2.3 (default: what the broker offers)"},
+		{"KAFKA_COMPRESSION", nil, word(&k.Compression, "none", "gzip", "snappy", "lz4", "zstd"), "compression of records: none, gzip, snappy, lz4 or zstd"},
+		{"KAFKA_LINGER", nil, span(&k.Linger, 0, second), "how long a record waits for others of its partition"},
+		{"KAFKA_PARTITIONS", nil, whole(&k.Partitions, 1, 10_000), "partitions of topics that 'flunq schedule init' creates"},
+		{"KAFKA_REPLICATION", nil, whole(&k.Replication, -1, 100), "replicas of these topics; -1: the broker's default"},
+		{"KAFKA_TLS", nil, truth(&k.TLS), "encrypt connections to Kafka"},
+		{"KAFKA_TLS_CA", nil, text(&k.CA), "file of the CA of Kafka (default: that of the system)"},
+		{"KAFKA_TLS_CERT", nil, text(&k.Cert), "file of the certificate for Kafka"},
+		{"KAFKA_TLS_KEY", nil, text(&k.Key), "file of its key"},
+		{"KAFKA_SASL", nil, text(&k.SASL), "authentication to Kafka: plain, scram-sha-256, scram-sha-512 or oauthbearer (default: none)"},
+		{"KAFKA_USERNAME", nil, text(&k.Username), "name to authenticate with"},
+		{"KAFKA_PASSWORD", nil, secret(&k.Password), "its password"},
+		{"KAFKA_PASSWORD_FILE", nil, text(&k.Secret), "file of the password"},
+	}
+}
+
+// check returns an error for each pair of settings that exclude each other.
+func (s *SchedulerSettings) check() (errs []error) {
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.Limits.MinDelay >= s.Limits.MaxDelay {
+		wrong("SCHEDULER_MIN_DELAY is %s and SCHEDULER_MAX_DELAY is %s: want a smaller minimum", s.Limits.MinDelay, s.Limits.MaxDelay)
+	}
+	if s.Retry.First > s.Retry.Longest {
+		wrong("SCHEDULER_BACKOFF_MS is %s and SCHEDULER_MAX_BACKOFF_MS is %s: want a maximum that is not smaller", s.Retry.First, s.Retry.Longest)
+	}
+	if (s.Cert == "") != (s.Key == "") {
+		wrong("GRPC_TLS_CERT and GRPC_TLS_KEY need each other")
+	}
+	if s.Client != "" && s.Cert == "" {
+		wrong("GRPC_TLS_CLIENT_CA needs GRPC_TLS_CERT and GRPC_TLS_KEY")
+	}
+	if s.Feed == InKafka && s.Records != InDynamo {
+		wrong("SCHEDULER_FEED is kafka and SCHEDULER_RECORDS is redis: want dynamodb, since a table does not have an index of its own")
+	}
+	return errs
+}
+
+// Options returns the options of a process of the scheduler.
+func (s SchedulerSettings) Options(process string) scheduler.Options {
+	o := scheduler.DefaultOptions()
+	o.Process, o.Partitions, o.Workers, o.Batch = process, s.Partitions, s.Workers, s.Batch
+	o.Retry, o.Beat, o.Look = s.Retry, s.Retry.Lease, scheduler.LookFor(s.Limits.MinDelay)
+	o.Clock = time.Now
+	return o
+}
+
+// textValue is any text without control characters.
+type textValue struct{ at *string }
+
+func text(at *string) textValue { return textValue{at} }
+
+// String returns the text.
+func (v textValue) String() string { return *v.at }
+
+// Set accepts it, without spaces around it.
+func (v textValue) Set(text string) error {
+	if text = strings.TrimSpace(text); strings.ContainsFunc(text, unsafeRune) {
+		return errors.New("want text without control characters")
+	}
+	*v.at = text
+	return nil
+}
+
+// secretValue is a text that is not shown.
+type secretValue struct{ at *string }
+
+func secret(at *string) secretValue { return secretValue{at} }
+
+// String returns stars.
+func (v secretValue) String() string {
+	if *v.at == "" {
+		return ""
+	}
+	return "***"
+}
+
+// Set accepts any text.
+func (v secretValue) Set(text string) error {
+	*v.at = text
+	return nil
+}
+
+// addressValue is an address to listen on.
+type addressValue struct{ at *string }
+
+func address(at *string) addressValue { return addressValue{at} }
+
+// String returns the address.
+func (v addressValue) String() string { return *v.at }
+
+// Set accepts host:port.
+func (v addressValue) Set(text string) error {
+	text = strings.TrimSpace(text)
+	_, port, err := net.SplitHostPort(text)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		return errors.New("want HOST:PORT, such as 127.0.0.1:50051")
+	}
+	*v.at = text
+	return nil
+}
+
+// listValue is a list of texts, separated by commas.
+type listValue struct{ at *[]string }
+
+func list(at *[]string) listValue { return listValue{at} }
+
+// String joins the texts.
+func (v listValue) String() string { return strings.Join(*v.at, ",") }
+
+// Set accepts texts that are not empty.
+func (v listValue) Set(text string) error {
+	var all []string
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one == "" || strings.ContainsFunc(one, unsafeRune) {
+			return errors.New("want texts separated by commas")
+		}
+		all = append(all, one)
+	}
+	*v.at = all
+	return nil
+}
+
+// sizeValue is a number of bytes in a range.
+type sizeValue struct {
+	at        *int
+	low, high int
+}
+
+func size(at *int, low, high int) *sizeValue { return &sizeValue{at, low, high} }
+
+// String returns the size in KiB if it is a whole number of them.
+func (v *sizeValue) String() string {
+	if n := *v.at; n > 0 && n%(1<<10) == 0 {
+		return strconv.Itoa(n>>10) + "KiB"
+	}
+	return strconv.Itoa(*v.at)
+}
+
+// Set accepts bytes, KiB and MiB.
+func (v *sizeValue) Set(text string) error {
+	text, unit := strings.TrimSpace(text), 1
+	for suffix, bytes := range map[string]int{"KiB": 1 << 10, "MiB": 1 << 20} {
+		if n, ok := strings.CutSuffix(text, suffix); ok {
+			text, unit = strings.TrimSpace(n), bytes
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if n *= int64(unit); err != nil || n < int64(v.low) || n > int64(v.high) {
+		return fmt.Errorf("want a size of at most %dKiB, such as 256KiB", v.high>>10)
+	}
+	*v.at = int(n)
+	return nil
+}
+
+// SetAddress sets an address to listen on, from a flag.
+func SetAddress(at *string, text string) error { return address(at).Set(text) }

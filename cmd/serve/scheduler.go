@@ -1,0 +1,208 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+	grpcserver "flunq.io/flunq/engine/scheduler/server"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/engine/telemetry"
+)
+
+// The parts of the scheduler, as --only names them.
+const (
+	wholeScheduler    = "scheduler"
+	schedulerAPI      = "scheduler-api"
+	schedulerConsumer = "scheduler-consumer"
+	schedulerWorker   = "scheduler-worker"
+)
+
+// scheduling is the scheduler of one process.
+type scheduling struct {
+	set     cli.SchedulerSettings
+	parts   []string // empty: all
+	process string
+	tenant  string // of requests that name none
+	percent int    // of Redis' maxmemory above which events are refused; 0: never
+	log     *slog.Logger
+
+	ledger  scheduler.Ledger
+	actors  *scheduler.Scheduler
+	server  *grpcserver.Server
+	listen  net.Listener // nil without the API
+	closing []func()
+}
+
+// has reports whether a part runs in this process.
+func (s *scheduling) has(part string) bool {
+	return len(s.parts) == 0 || slices.Contains(s.parts, wholeScheduler) || slices.Contains(s.parts, part)
+}
+
+// open assembles the scheduler and listens. Call close when it is not needed any more.
+func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry prometheus.Registerer) error {
+	if s.has(schedulerConsumer) && !s.has(schedulerAPI) && !s.has(schedulerWorker) && s.set.Feed == cli.NoFeed {
+		return cli.Misusef("%s has nothing to consume: SCHEDULER_FEED is none", schedulerConsumer)
+	}
+	st := store.New(rdb, store.Options{})
+	client := wire.NewClient(rdb, nil)
+	s.ledger = agenda.NewLedger(client, agenda.Options{Retention: s.set.Retention})
+	watch := telemetry.NewScheduler(s.log, registry)
+	opts := s.set.Options(s.process)
+	opts.Observe = watch.Published
+	var sink scheduler.Sink
+	if s.has(schedulerWorker) {
+		sink = scheduler.Topics{Tenant: scheduler.Tenants{Store: st}, Plain: scheduler.Streams{Redis: client}}
+	} else {
+		opts.Workers = 0
+	}
+	if err := s.partitions(ctx, &opts); err != nil {
+		return err
+	}
+	var err error
+	if s.actors, err = scheduler.New(s.ledger, sink, opts); err != nil {
+		return err
+	}
+	if err := s.actors.Prepare(ctx); err != nil {
+		return err
+	}
+	if !s.has(schedulerAPI) {
+		return nil
+	}
+	return s.openServer(ctx, st, watch)
+}
+
+// partitions sets the number of partitions to that in Redis, unless the settings say
+// something else: then it is an error.
+func (s *scheduling) partitions(ctx context.Context, opts *scheduler.Options) error {
+	members, err := s.ledger.Members(ctx, "", 0)
+	switch {
+	case err != nil:
+		return err
+	case members.Count == 0 || members.Count == opts.Partitions:
+		return nil
+	case s.set.PartitionsGiven:
+		return cli.Misusef("SCHEDULER_TOTAL_PARTITIONS is %d, and the scheduler on this Redis has %d partitions: want %d; 'flunq schedule partitions %d' changes them while the scheduler runs",
+			opts.Partitions, members.Count, members.Count, opts.Partitions)
+	default:
+		opts.Partitions = members.Count
+		return nil
+	}
+}
+
+// openServer assembles the gRPC server and listens.
+func (s *scheduling) openServer(ctx context.Context, st *store.Store, watch *telemetry.Scheduler) error {
+	opts := grpcserver.DefaultOptions()
+	opts.Log, opts.Reflection = s.log, s.set.Reflection
+	opts.Check = func(ctx context.Context) error { return s.check(ctx, st) }
+	opts.Observe = func(c grpcserver.Call) {
+		watch.Handled(c.Method[strings.LastIndex(c.Method, "/")+1:], c.Code.String(), c.Took)
+	}
+	var wrong error
+	if s.set.TokensFile != "" {
+		tokens, err := grpcserver.ReadTokens(s.set.TokensFile)
+		opts.Tokens, wrong = tokens, errors.Join(wrong, named("SCHEDULER_TOKENS_FILE", err))
+	}
+	if s.set.Cert != "" {
+		config, err := grpcserver.TLS(s.set.Cert, s.set.Key, s.set.Client)
+		opts.TLS, wrong = config, errors.Join(wrong, named("GRPC_TLS_CERT", err))
+	}
+	if wrong != nil {
+		return cli.Fail(cli.ExitMisuse, wrong)
+	}
+	s.warn(ctx)
+	api := scheduler.NewAPI(s.ledger, scheduler.APIOptions{
+		Limits: s.set.Limits, Tenant: s.tenant, Topic: s.set.ExecuteTopic, Now: s.actors.Now, Note: s.actors.Note, Answered: watch.Requested,
+	})
+	var err error
+	if s.listen, err = new(net.ListenConfig).Listen(ctx, "tcp", s.set.Address); err != nil {
+		return cli.Fail(cli.ExitMisuse, fmt.Errorf("SCHEDULER_GRPC %s: %w", s.set.Address, err))
+	}
+	s.server = grpcserver.New(api, opts)
+	return nil
+}
+
+// named adds the name of a setting to an error; nil stays nil.
+func named(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// warn logs a warning if others on the network can use or read the connections.
+func (s *scheduling) warn(ctx context.Context) {
+	host, _, _ := net.SplitHostPort(s.set.Address)
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return
+	}
+	if s.set.TokensFile == "" && s.set.Client == "" {
+		s.log.WarnContext(ctx, "anybody who reaches the gRPC server can use it: set SCHEDULER_TOKENS_FILE or GRPC_TLS_CLIENT_CA", "address", s.set.Address)
+	}
+	if s.set.Cert == "" {
+		s.log.WarnContext(ctx, "the connections to the gRPC server are not encrypted: set GRPC_TLS_CERT and GRPC_TLS_KEY", "address", s.set.Address)
+	}
+}
+
+// check returns why events cannot be scheduled now.
+func (s *scheduling) check(ctx context.Context, st *store.Store) error {
+	used, limit, err := inspect.New(st).MemoryUse(ctx)
+	if err == nil && s.percent > 0 && limit > 0 && used > limit/100*int64(s.percent) {
+		return fmt.Errorf("%w: Redis uses %d of %d MiB (LIMIT_REDIS_PERCENT)", schedule.ErrFull, used>>20, limit>>20)
+	}
+	return err
+}
+
+// address returns where the gRPC server listens, "" if it does not.
+func (s *scheduling) address() string {
+	if s == nil || s.listen == nil {
+		return ""
+	}
+	return s.listen.Addr().String()
+}
+
+// run runs the scheduler until ctx ends. Then calls and publications that have begun end.
+func (s *scheduling) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		var err error
+		if s.server != nil {
+			err = s.server.Run(ctx, s.listen)
+		}
+		if err != nil {
+			cancel()
+		}
+		served <- err
+	}()
+	err := s.actors.Run(ctx, s.log)
+	cancel()
+	if errors.Is(err, redis.ErrClosed) { // Redis hung while the process stopped
+		err = nil
+	}
+	return errors.Join(err, <-served)
+}
+
+// close releases what open has opened.
+func (s *scheduling) close() {
+	if s.listen != nil {
+		_ = s.listen.Close() // the server may have closed it
+	}
+	for _, closing := range s.closing {
+		closing()
+	}
+}
