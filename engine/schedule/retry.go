@@ -11,6 +11,9 @@ var (
 	// ErrAway says that the sink cannot be reached: nothing was published, and the event is
 	// not to blame.
 	ErrAway = errors.New("the sink is away")
+	// ErrLater says that nothing was published and the event is not to blame, but that others
+	// may be published: its topic or partition is not available.
+	ErrLater = errors.New("not available")
 	// ErrRefused says that the sink will never take the event.
 	ErrRefused = errors.New("refused")
 	// ErrNotPublished says that nothing was published this time.
@@ -62,7 +65,7 @@ func (r Retry) Settle(e *Event, err error, now time.Time) (Settled, bool) {
 	case err == nil:
 		out.Status = Fired
 		return out, true
-	case errors.Is(err, ErrAway):
+	case errors.Is(err, ErrAway), errors.Is(err, ErrLater):
 		out.Status, out.Attempts, out.Next = Scheduled, e.Attempts, now.Add(r.Longest)
 	case errors.Is(err, ErrRefused):
 		out.Status, out.Failures = Dead, e.Failures+1

@@ -52,12 +52,6 @@ func (t Topics) Publish(ctx context.Context, events []schedule.Event) []error {
 	return out
 }
 
-// Source is the CloudEvents source of published events.
-const Source = "/flunq/scheduler"
-
-// FiredType is the CloudEvents type of an event on a topic.
-const FiredType = "io.flunq.schedule.fired"
-
 // Tenants is the Sink of topics that belong to a tenant: event:TYPE publishes a CloudEvent in
 // its stream, with the event's id; an execution receives each id once. workflow:NAME starts an
 // execution whose id is the event's, so it starts once.
@@ -86,7 +80,7 @@ func data(payload []byte) json.RawMessage {
 
 func (t Tenants) emit(ctx context.Context, e *schedule.Event) error {
 	one := event.Event{
-		ID: e.ID, Source: Source, Type: event.Type(strings.TrimPrefix(e.Topic, schedule.EventTopic)), Time: e.Due,
+		ID: e.ID, Source: schedule.Source, Type: event.Type(strings.TrimPrefix(e.Topic, schedule.EventTopic)), Time: e.Due,
 		Tenant: e.Tenant, Data: data(e.Payload), Ext: e.Headers,
 	}
 	return t.Store.Publish(ctx, one)
@@ -153,7 +147,7 @@ func (s Streams) Publish(ctx context.Context, events []schedule.Event) []error {
 	for i := range events {
 		e := &events[i]
 		values := make([]any, 0, 20+2*len(e.Headers)) //nolint:mnd // the fields below
-		values = append(values, "id", e.ID, "source", Source, "specversion", event.SpecVersion, "type", FiredType,
+		values = append(values, "id", e.ID, "source", schedule.Source, "specversion", event.SpecVersion, "type", schedule.FiredType,
 			"time", e.Due.UTC().Format(time.RFC3339Nano), "key", e.RecordKey(), "attempt", strconv.Itoa(e.Attempts+1), "data", e.Payload)
 		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 			values = append(values, "header:"+name, e.Headers[name])

@@ -1,0 +1,273 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"flunq.io/flunq/engine/schedule"
+)
+
+// producer publishes records with acks from all in-sync replicas and tells what is known of
+// each one that failed.
+//
+// It relies on what the client promises of an idempotent producer: a batch without a reply is
+// sent again with the same sequence number, which the broker drops if it has it; and a record
+// fails only if it was not sent since the last reply, else it stays in the client. Two cases
+// are left to us. A batch whose reply was lost, and which is then sent again and rejected, may
+// have been written the first time: session counts lost replies. A batch without any reply
+// until the time-out blocks all later ones of its partition: its session is closed and
+// replaced.
+type producer struct {
+	opts   Options
+	topics *topics
+
+	mu       sync.Mutex
+	together *session // of all records
+	alone    *session // of those that were refused in one batch with others; nil if unused
+	closed   bool
+	// isolating is held while a record is sent alone.
+	isolating sync.Mutex
+}
+
+func newProducer(o Options) (*producer, error) {
+	s, err := newSession(o)
+	if err != nil {
+		return nil, err
+	}
+	return &producer{opts: o, topics: newTopics(o.TopicWait), together: s}, nil
+}
+
+// publish publishes records and returns one error for each. The errors wrap those of package
+// schedule. It returns after opts.Timeout at the latest.
+func (p *producer) publish(ctx context.Context, records []*kgo.Record) []error {
+	const parts = 5 // the client gives up a part earlier, so that it can say what it knows
+	hard, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.opts.Timeout)
+	defer cancel()
+	soft, cancel := context.WithTimeout(ctx, p.opts.Timeout/parts*(parts-1))
+	defer cancel()
+
+	errs := make([]error, len(records))
+	s, err := p.session(&p.together)
+	if err != nil {
+		for i := range errs {
+			errs[i] = fmt.Errorf("%w: %w", schedule.ErrAway, err)
+		}
+		return errs
+	}
+	p.topics.check(soft, s, records, errs)
+	var which []int
+	for i, err := range errs {
+		if err == nil {
+			which = append(which, i)
+		}
+	}
+	p.produce(soft, hard, s, records, which, errs)
+	p.isolate(soft, hard, records, errs)
+	return errs
+}
+
+// produce produces some of the records and waits for the replies, soft for those that the
+// client can take back.
+func (p *producer) produce(soft, hard context.Context, s *session, records []*kgo.Record, which []int, errs []error) {
+	type end struct {
+		i   int
+		err error
+	}
+	before := s.state()
+	ends := make(chan end, len(which))
+	for _, i := range which {
+		s.client.TryProduce(soft, records[i], func(_ *kgo.Record, err error) { ends <- end{i, err} })
+	}
+	over := hard.Done()
+	for range which {
+		var e end
+		select {
+		case e = <-ends:
+		case <-over:
+			over = nil
+			p.drop(s) // ends all its records
+			e = <-ends
+		}
+		if e.err != nil {
+			errs[e.i] = p.classify(e.err, before, s, records[e.i].Topic)
+		}
+	}
+}
+
+// isolate sends each record alone that was in a batch which a broker refused because of one
+// record: only then is it known which. What it does not come to in time is tried later.
+func (p *producer) isolate(soft, hard context.Context, records []*kgo.Record, errs []error) {
+	var which []int
+	for i, err := range errs {
+		if batch, ok := errors.AsType[*batchError](err); ok {
+			errs[i] = fmt.Errorf("%w: a record in its batch: %w", schedule.ErrLater, batch.reply)
+			which = append(which, i)
+		}
+	}
+	if len(which) == 0 || !p.isolating.TryLock() {
+		return
+	}
+	defer p.isolating.Unlock()
+	for _, i := range which {
+		s, err := p.session(&p.alone)
+		if err != nil || soft.Err() != nil {
+			return
+		}
+		one := []error{nil}
+		p.produce(soft, hard, s, records[i:i+1], []int{0}, one)
+		if batch, ok := errors.AsType[*batchError](one[0]); ok {
+			one[0] = fmt.Errorf("%w: %w", schedule.ErrRefused, batch.reply)
+		}
+		errs[i] = one[0]
+	}
+}
+
+// batchError is the error of all records in a batch that was refused because of one of them.
+type batchError struct{ reply *kerr.Error }
+
+func (b *batchError) Error() string { return b.reply.Error() }
+
+// classify wraps an error of the client with what it says about the publication of a record
+// that was produced after before.
+func (p *producer) classify(err error, before state, s *session, topic string) error {
+	wrap := func(kind error) error { return fmt.Errorf("%w: %w", kind, err) }
+	unknown := fmt.Errorf("it may have been published: %w", err)
+	now := s.state()
+	reply, replied := errors.AsType[*kerr.Error](err)
+	dial, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case before.open == 0 && now.connects == before.connects:
+		return wrap(schedule.ErrAway)
+	case now.lost != before.lost:
+		return unknown
+	case replied && (reply == kerr.UnknownTopicOrPartition || reply == kerr.UnknownTopicID):
+		p.topics.forget(s, topic) // it was deleted
+		return wrap(schedule.ErrLater)
+	case replied:
+		return classifyReply(reply, err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrMaxBuffered),
+		ok && dial.Op == "dial":
+		if now.open == 0 {
+			return wrap(schedule.ErrAway)
+		}
+		return wrap(schedule.ErrLater)
+	default:
+		return unknown
+	}
+}
+
+// classifyReply wraps the broker's reply to a record, which came from the only time that it
+// was sent or was written by none of them.
+func classifyReply(reply *kerr.Error, err error) error {
+	wrap := func(kind error) error { return fmt.Errorf("%w: %w", kind, err) }
+	switch reply {
+	case kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp:
+		return &batchError{reply}
+	case kerr.InvalidTopicException, kerr.TopicAuthorizationFailed, kerr.PolicyViolation, kerr.UnsupportedForMessageFormat:
+		return wrap(schedule.ErrRefused)
+	case kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NotEnoughReplicasAfterAppend:
+		return fmt.Errorf("it may have been published: %w", err)
+	case kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism:
+		return wrap(schedule.ErrAway) // the fault of this process, not of the event
+	}
+	if reply.Retriable {
+		return wrap(schedule.ErrLater)
+	}
+	return wrap(schedule.ErrNotPublished)
+}
+
+// session returns the session in use at a place, and creates it if there is none.
+func (p *producer) session(at **session) (*session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, kgo.ErrClientClosed
+	}
+	if *at != nil {
+		return *at, nil
+	}
+	s, err := newSession(p.opts)
+	if err == nil {
+		*at = s
+	}
+	return s, err
+}
+
+// drop ends a session, so that its records end and the next ones go to another.
+func (p *producer) drop(s *session) {
+	p.mu.Lock()
+	for _, at := range []**session{&p.together, &p.alone} {
+		if *at == s {
+			*at = nil
+		}
+	}
+	p.mu.Unlock()
+	s.client.Close()
+}
+
+// close ends the producer. Records that it still waits for may have been published.
+func (p *producer) close() {
+	p.mu.Lock()
+	p.closed = true
+	open := []*session{p.together, p.alone}
+	p.mu.Unlock()
+	for _, s := range open {
+		if s != nil {
+			p.drop(s)
+		}
+	}
+}
+
+// session is a client and what is known of its connections.
+type session struct {
+	client               *kgo.Client
+	open, connects, lost atomic.Int64
+}
+
+// state is a session's state at one moment.
+type state struct {
+	open     int64 // connections
+	connects int64 // connections that were ever open
+	lost     int64 // produce requests that were sent, at least in part, without a reply
+}
+
+func newSession(o Options) (*session, error) {
+	s := &session{}
+	cl, err := o.client(
+		kgo.WithHooks(s),
+		kgo.ProducerBatchCompression(codecs()[o.Compression], kgo.NoCompression()),
+		kgo.ProducerLinger(o.Linger),
+		kgo.UnknownTopicRetries(1),
+	)
+	s.client = cl
+	return s, err
+}
+
+func (s *session) state() state { return state{s.open.Load(), s.connects.Load(), s.lost.Load()} }
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (s *session) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err == nil {
+		s.open.Add(1)
+		s.connects.Add(1)
+	}
+}
+
+// OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
+func (s *session) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) { s.open.Add(-1) }
+
+// OnBrokerE2E implements kgo.HookBrokerE2E.
+func (s *session) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
+	if key == int16(kmsg.Produce) && e.BytesWritten > 0 && (e.WriteErr != nil || e.ReadErr != nil) {
+		s.lost.Add(1)
+	}
+}

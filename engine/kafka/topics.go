@@ -1,0 +1,134 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"flunq.io/flunq/engine/schedule"
+)
+
+// topics knows which topics exist. Only records of those reach the client's producer, which
+// would ask for a topic that does not exist until it is closed, and wait for it.
+type topics struct {
+	wait time.Duration // after which a topic that does not exist is refused
+
+	mu    sync.Mutex
+	known map[string]topic
+}
+
+type topic struct {
+	exists       bool
+	since, asked time.Time // of one that does not: since when, and when the broker said so last
+}
+
+func newTopics(wait time.Duration) *topics { return &topics{wait: wait, known: map[string]topic{}} }
+
+// askAgain is how long the answer holds that a topic does not exist.
+const askAgain = time.Second
+
+// check sets the errors of records whose topics are not known to exist.
+func (t *topics) check(ctx context.Context, s *session, records []*kgo.Record, errs []error) {
+	found := map[string]error{}
+	var ask []string
+	t.mu.Lock()
+	for _, r := range records {
+		if _, done := found[r.Topic]; done || t.known[r.Topic].exists {
+			continue
+		}
+		known := t.known[r.Topic]
+		found[r.Topic] = t.missing(known)
+		if time.Since(known.asked) >= askAgain {
+			ask = append(ask, r.Topic)
+		}
+	}
+	t.mu.Unlock()
+	if len(ask) > 0 {
+		t.ask(ctx, s, ask, found)
+	}
+	for i, r := range records {
+		errs[i] = found[r.Topic]
+	}
+}
+
+// missing returns the error of a record whose topic does not exist.
+func (t *topics) missing(known topic) error {
+	if lasts := known.asked.Sub(known.since); lasts >= t.wait {
+		return fmt.Errorf("%w: the topic does not exist, for %s now: %w", schedule.ErrRefused, lasts.Round(time.Second), kerr.UnknownTopicOrPartition)
+	}
+	return fmt.Errorf("%w: %w", schedule.ErrLater, kerr.UnknownTopicOrPartition)
+}
+
+// ask asks a broker for topics.
+func (t *topics) ask(ctx context.Context, s *session, names []string, found map[string]error) {
+	req := kmsg.NewPtrMetadataRequest()
+	for _, name := range names {
+		one := kmsg.NewMetadataRequestTopic()
+		one.Topic = new(name)
+		req.Topics = append(req.Topics, one)
+		found[name] = fmt.Errorf("%w: a broker did not tell of the topic", schedule.ErrLater)
+	}
+	reply, err := req.RequestWith(ctx, s.client)
+	if err != nil {
+		for _, name := range names {
+			found[name] = fmt.Errorf("%w: %w", schedule.ErrAway, err)
+		}
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range reply.Topics {
+		if r.Topic == nil {
+			continue
+		}
+		found[*r.Topic] = t.note(*r.Topic, kerr.TypedErrorForCode(r.ErrorCode))
+	}
+}
+
+// note notes what a broker said of a topic and returns the error of its records.
+func (t *topics) note(name string, reply *kerr.Error) error {
+	switch {
+	case reply == kerr.UnknownTopicOrPartition:
+		const most = 1000
+		if len(t.known) > most {
+			t.shrink()
+		}
+		now, known := time.Now(), t.known[name]
+		if known.exists || now.Sub(known.asked) > t.wait {
+			known = topic{since: now}
+		}
+		known.asked = now
+		t.known[name] = known
+		return t.missing(known)
+	case reply == nil, reply.Retriable: // the client waits for it
+		t.known[name] = topic{exists: true}
+		return nil
+	default:
+		return classifyReply(reply, reply)
+	}
+}
+
+// shrink forgets topics that do not exist and that nobody asked for recently.
+func (t *topics) shrink() {
+	for name, known := range t.known {
+		if !known.exists && time.Since(known.asked) > t.wait {
+			delete(t.known, name)
+		}
+	}
+}
+
+// forget forgets a topic that was deleted.
+func (t *topics) forget(s *session, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[name].exists {
+		delete(t.known, name)
+		// Not here: the client calls back while it holds locks that this needs.
+		go s.client.PurgeTopicsFromProducing(name)
+	}
+}
