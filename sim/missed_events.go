@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -316,11 +315,5 @@ func (m *Missed) explainBySpans(spans []listenSpan) {
 
 // redacted returns text without the secrets of the run.
 func (w *missedEvents) redacted(text string) string {
-	if len(w.cfg.Secrets) == 0 {
-		return text
-	}
-	return sealed().ReplaceAllString(string(store.NewSealer(w.cfg.Secrets).Seal([]byte(text))), "***")
+	return store.NewSealer(w.cfg.Secrets).Redact(text)
 }
-
-// sealed matches a sealed secret.
-func sealed() *regexp.Regexp { return regexp.MustCompile("\ue000[^\ue000]*\ue000") }

@@ -207,6 +207,16 @@ func (l look) box(a area, title string, w, h int) area {
 	return frame.part(2, 1, w-4, h-2)
 }
 
+// listPosition is the cursor in a list of which some lines are visible.
+type listPosition struct{ cursor, offset, height int }
+
+// clamp keeps the cursor on a line of the list, and that line visible.
+func (p *listPosition) clamp(length int) {
+	p.cursor = max(0, min(p.cursor, length-1))
+	p.offset = max(p.cursor-p.height+1, min(p.offset, p.cursor))
+	p.offset = max(0, min(p.offset, length-p.height))
+}
+
 // scroll is the scroll position of a text.
 type scroll struct{ offset, space, lines int }
 

@@ -14,9 +14,10 @@ type dataView struct {
 	open  map[int32]bool
 	usual int16 // depth to which everything is open
 
-	lines          []dataLine
-	cursor, offset int
-	height, space  int
+	listPosition
+
+	lines []dataLine
+	space int
 }
 
 // dataLine is a visible line: an item, its end, or a part of a text.
@@ -43,7 +44,7 @@ func (v *dataView) set(text string) {
 
 // show shows a value that has been parsed already.
 func (v *dataView) show(text string, items []dataItem) {
-	*v = dataView{text: text, items: items, height: max(1, v.height), space: v.space, open: map[int32]bool{}, usual: 100}
+	*v = dataView{text: text, items: items, listPosition: listPosition{height: max(1, v.height)}, space: v.space, open: map[int32]bool{}, usual: 100}
 	if len(v.items) > fewItems {
 		v.usual = v.depthOf(fewItems)
 	}
@@ -383,9 +384,8 @@ func (v *dataView) move(lines int) { v.to(v.cursor + lines) }
 
 // to puts the cursor on a line.
 func (v *dataView) to(line int) {
-	v.cursor = max(0, min(line, len(v.lines)-1))
-	v.offset = max(v.cursor-v.height+1, min(v.offset, v.cursor))
-	v.offset = max(0, min(v.offset, len(v.lines)-v.height))
+	v.cursor = line
+	v.clamp(len(v.lines))
 }
 
 func (v *dataView) end() { v.to(len(v.lines) - 1) }

@@ -10,9 +10,10 @@ type documentView struct {
 	of    *Document
 	lines []string
 
-	cursor, offset int
-	height, shift  int
-	shown          int // the line that it was last scrolled to
+	listPosition
+
+	shift int
+	shown int // the line that it was last scrolled to
 }
 
 // read stores the document.
@@ -95,9 +96,8 @@ func (v *documentView) move(lines int) { v.to(v.cursor + lines) }
 
 // to puts the cursor on a line.
 func (v *documentView) to(line int) {
-	v.cursor = max(0, min(line, len(v.lines)-1))
-	v.offset = max(v.cursor-v.height+1, min(v.offset, v.cursor))
-	v.offset = max(0, min(v.offset, len(v.lines)-v.height))
+	v.cursor = line
+	v.clamp(len(v.lines))
 }
 
 func (v *documentView) end() { v.to(len(v.lines) - 1) }

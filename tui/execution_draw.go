@@ -234,13 +234,15 @@ func (t *runTree) atWork(most int) []int32 {
 }
 
 // paneList is a cursor in a short list.
-type paneList struct{ cursor, offset, height, length int }
+type paneList struct {
+	listPosition
+
+	length int
+}
 
 func (p *paneList) fit(length, height int) {
 	p.length, p.height = length, max(1, height)
-	p.cursor = max(0, min(p.cursor, length-1))
-	p.offset = max(p.cursor-p.height+1, min(p.offset, p.cursor))
-	p.offset = max(0, min(p.offset, length-p.height))
+	p.clamp(length)
 }
 
 func (p *paneList) to(line int) {

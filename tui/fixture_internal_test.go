@@ -171,7 +171,9 @@ func (s *historySource) Overview(context.Context) (Overview, error) { return Ove
 
 func (s *historySource) Page(context.Context, Query) (Page, error) { return Page{}, errNone }
 
-func (s *historySource) Activities(context.Context, []string) ([]Activity, error) { return nil, errNone }
+func (s *historySource) Activities(context.Context, []string) ([]Activity, error) {
+	return nil, errNone
+}
 
 func (s *historySource) Detail(context.Context, Table, string) (Detail, error) {
 	return Detail{}, errNone

@@ -20,11 +20,12 @@ type historyView struct {
 	scanned int64  // how far the filter has searched
 	matched int64  // matches so far
 
-	cursor, offset, height int
-	wanted                 int64 // the event to show; 0: none in particular
-	first                  int64 // earlier events are dropped
-	turn                   int   // answers to earlier requests are ignored
-	problem                string
+	listPosition
+
+	wanted  int64 // the event to show; 0: none in particular
+	first   int64 // earlier events are dropped
+	turn    int   // answers to earlier requests are ignored
+	problem string
 }
 
 // Bounds of the events in memory, and the number read above a window.
@@ -33,11 +34,13 @@ const (
 	eventsAbove = 500
 )
 
-func newHistoryView() *historyView { return &historyView{follow: true, height: 1} }
+func newHistoryView() *historyView {
+	return &historyView{follow: true, listPosition: listPosition{height: 1}}
+}
 
 // reset forgets the history.
 func (v *historyView) reset() {
-	*v = historyView{follow: v.follow, typed: v.typed, height: v.height, turn: v.turn + 1}
+	*v = historyView{follow: v.follow, typed: v.typed, listPosition: listPosition{height: v.height}, turn: v.turn + 1}
 }
 
 // feed adds events as they come. A window elsewhere stays there.
@@ -61,7 +64,7 @@ func (v *historyView) feed(events []Event) {
 	if v.follow {
 		v.cursor = len(v.events) - 1
 	}
-	v.clamp()
+	v.clamp(len(v.events))
 }
 
 // scan passes events to the filter, in order.
@@ -83,7 +86,7 @@ func (v *historyView) scan(events []Event) {
 	if v.follow {
 		v.cursor = len(v.events) - 1
 	}
-	v.clamp()
+	v.clamp(len(v.events))
 }
 
 // match reports whether an event contains all words.
@@ -132,7 +135,7 @@ func (v *historyView) jump(version int64) {
 func (v *historyView) move(lines int) {
 	v.follow = false
 	v.cursor += lines
-	v.clamp()
+	v.clamp(len(v.events))
 }
 
 // toStart goes to the first event.
@@ -141,7 +144,7 @@ func (v *historyView) toStart() {
 	if v.typed == "" && len(v.events) > 0 && v.events[0].Version > 1 {
 		v.jump(1)
 	}
-	v.clamp()
+	v.clamp(len(v.events))
 }
 
 // end goes to the last event, and follows the end.
@@ -150,13 +153,7 @@ func (v *historyView) end() {
 	if n := len(v.events); v.typed == "" && n > 0 && v.events[n-1].Version < v.last {
 		v.jump(v.last)
 	}
-	v.clamp()
-}
-
-func (v *historyView) clamp() {
-	v.cursor = max(0, min(v.cursor, len(v.events)-1))
-	v.offset = max(v.cursor-v.height+1, min(v.offset, v.cursor))
-	v.offset = max(0, min(v.offset, len(v.events)-v.height))
+	v.clamp(len(v.events))
 }
 
 // to puts the cursor on a line of the window.
@@ -216,7 +213,7 @@ func (v *historyView) take(after int64, events []Event) {
 	case n > 0 && after < v.events[0].Version:
 		v.prepend(events)
 	}
-	v.clamp()
+	v.clamp(len(v.events))
 }
 
 // prepend adds events before the window once they reach it, and drops events far below.
@@ -251,7 +248,7 @@ func (v *historyView) jumped(events []Event) {
 // draw draws the window, and a line about it.
 func (v *historyView) draw(a area, l look, now time.Time, focus bool) {
 	v.height = max(1, a.h-1)
-	v.clamp()
+	v.clamp(len(v.events))
 	digits := max(3, len(strconv.FormatInt(v.last, 10)))
 	for y := range v.height {
 		at := v.offset + y

@@ -27,9 +27,9 @@ type listing struct {
 	title, none string
 	rows        []Row
 	total       int64 // 0 if unknown
-	cursor      int
-	offset      int
-	space       area // where it was drawn
+	space       area  // where it was drawn
+
+	listPosition
 }
 
 // The lists of the overview.
@@ -88,10 +88,8 @@ func (l *listing) current() Row {
 }
 
 func (l *listing) clamp() {
-	avail := max(1, l.space.h)
-	l.cursor = max(0, min(l.cursor, len(l.rows)-1))
-	l.offset = max(l.cursor-avail+1, min(l.offset, l.cursor))
-	l.offset = max(0, min(l.offset, len(l.rows)-avail))
+	l.height = max(1, l.space.h)
+	l.listPosition.clamp(len(l.rows))
 }
 
 func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {

@@ -34,13 +34,14 @@ type table struct {
 	sort   int // number of the column to sort by; 0 keeps the order of the source
 	back   bool
 
-	cursor, offset, height int
-	space                  int  // width that it was last drawn with
-	moved                  bool // the user has moved the cursor
-	early                  int  // lines to move once there are rows
-	toEnd                  bool
-	marked                 map[string]bool
-	widths                 []int
+	listPosition
+
+	space  int  // width that it was last drawn with
+	moved  bool // the user has moved the cursor
+	early  int  // lines to move once there are rows
+	toEnd  bool
+	marked map[string]bool
+	widths []int
 
 	// A new read replaces the window when it is complete, which takes many pages if a
 	// filter is set.
@@ -57,7 +58,7 @@ type table struct {
 }
 
 func newTable(kind Table) *table {
-	return &table{kind: kind, marked: map[string]bool{}, height: 1}
+	return &table{kind: kind, marked: map[string]bool{}, listPosition: listPosition{height: 1}}
 }
 
 // arrange sorts the rows, if a column is chosen.
@@ -138,7 +139,7 @@ func (t *table) move(lines int) {
 	default:
 		t.toEnd = false
 		t.cursor += lines
-		t.clamp()
+		t.clamp(len(t.rows))
 	}
 }
 
@@ -154,7 +155,7 @@ func (t *table) toStart() {
 func (t *table) end() {
 	t.moved, t.toEnd, t.early = true, t.next != "" || !t.loaded, 0
 	t.cursor = len(t.rows) - 1
-	t.clamp()
+	t.clamp(len(t.rows))
 	if t.toEnd && t.sort == 0 {
 		t.asked = false
 		t.turn++
@@ -203,13 +204,6 @@ func (t *table) orderNext(step int) {
 	}
 	t.back = false
 	t.order(to)
-}
-
-// clamp keeps the cursor on a row, and that row on the screen.
-func (t *table) clamp() {
-	t.cursor = max(0, min(t.cursor, len(t.rows)-1))
-	t.offset = max(t.cursor-t.height+1, min(t.offset, t.cursor))
-	t.offset = max(0, min(t.offset, len(t.rows)-t.height))
 }
 
 // request is what a table asks its source for.
@@ -324,7 +318,7 @@ func (t *table) take(r *request, p Page, at time.Time) {
 		t.toEnd = t.sort != 0 && t.next != "" && len(t.rows) < maxSorted
 	}
 	t.cursor, t.early = t.cursor+t.early, 0
-	t.clamp()
+	t.clamp(len(t.rows))
 }
 
 // gather adds a page to the new read, and notes the position to continue from if it is

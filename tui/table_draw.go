@@ -8,7 +8,7 @@ import (
 // draw draws the titles, the rows, and a status line.
 func (t *table) draw(a area, l look, now time.Time, total int64) {
 	t.height, t.space = max(1, a.h-2), a.w
-	t.clamp()
+	t.clamp(len(t.rows))
 	columns, widths := t.layout(a.w, now)
 	t.titles(a, l, columns, widths)
 	for y := range t.height {

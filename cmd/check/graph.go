@@ -1,13 +1,10 @@
 package check
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/graph"
-	"flunq.io/flunq/engine/dsl"
 )
 
 // NewGraphCommand returns the command flunq graph.
@@ -30,7 +27,7 @@ mermaid elsewhere. FILE may be "-" for stdin.`,
 	format := cli.OutputFlag(c, formats...)
 	ascii := c.Flags().Bool("ascii", false, "draw the text with ASCII characters only")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		def, err := readDefinition(c.Context(), sh, args[0])
+		def, err := cli.ReadDefinition(c.Context(), sh, args[0])
 		if err != nil {
 			return err
 		}
@@ -48,19 +45,4 @@ mermaid elsewhere. FILE may be "-" for stdin.`,
 		}
 	}
 	return c
-}
-
-// readDefinition reads a document and prints its mistakes to stderr. It ignores warnings.
-func readDefinition(ctx context.Context, sh *cli.Shell, file string) (*dsl.Definition, error) {
-	source, err := cli.ReadWorkflow(ctx, sh, file)
-	if err != nil {
-		return nil, err
-	}
-	name := cli.DisplayName(file)
-	def, _, err := dsl.Parse(name, source)
-	if err != nil {
-		cli.ExplainMistakes(sh, err)
-		return nil, cli.Reported(cli.ExitInvalid)
-	}
-	return def, nil
 }

@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/report"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/recording"
 )
 
@@ -29,7 +30,7 @@ func (p *replayReport) add(r *replaying, row replayRow) {
 	if r.report == "" {
 		return
 	}
-	redact := cli.TextRedactor(r.given)
+	redact := store.NewSealer(r.given).Redact
 	file := report.File{Name: row.File}
 	switch {
 	case row.Verdict == nil:
@@ -116,7 +117,7 @@ func (r *replaying) writeReport() error {
 		return nil
 	}
 	p := &r.shown
-	page := &report.Report{Verb: "replay", Command: cli.TextRedactor(r.given)(r.commandLine), Runs: p.runs, Files: p.files}
+	page := &report.Report{Verb: "replay", Command: store.NewSealer(r.given).Redact(r.commandLine), Runs: p.runs, Files: p.files}
 	if len(page.Runs) == 0 && p.first != nil {
 		page.Runs = []*report.Recording{p.first}
 	}

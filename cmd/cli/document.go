@@ -272,6 +272,20 @@ func ParseDocument(sh *Shell, name string, text []byte) (Document, error) {
 	return Document{Name: name, Text: text, Def: def}, nil
 }
 
+// ReadDefinition reads and parses a document, and prints its mistakes but no warnings.
+func ReadDefinition(ctx context.Context, sh *Shell, file string) (*dsl.Definition, error) {
+	text, err := ReadWorkflow(ctx, sh, file)
+	if err != nil {
+		return nil, err
+	}
+	def, _, err := dsl.Parse(DisplayName(file), text)
+	if err != nil {
+		ExplainMistakes(sh, err)
+		return nil, Reported(ExitInvalid)
+	}
+	return def, nil
+}
+
 // ReadData returns the data given to a flag as JSON, nil if the flag is empty. The flag
 // contains JSON or YAML, or @FILE, or - for stdin.
 func ReadData(ctx context.Context, sh *Shell, flag, given string) (json.RawMessage, error) {

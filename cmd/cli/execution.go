@@ -158,6 +158,19 @@ func DocumentOf(ctx context.Context, r *Remote, x store.Execution) (Document, er
 // CompleteExecutions completes the ids of the newest executions. If statuses are given,
 // only executions with one of them.
 func CompleteExecutions(t *Target, statuses ...string) cobra.CompletionFunc {
+	return Complete(t, func(ctx context.Context, r *Remote) (ids []string, err error) {
+		query := store.ExecutionQuery{Limit: fewNewest, Statuses: statuses}
+		found, _, err := r.Store.Executions(ctx, r.Tenant, query)
+		for _, x := range found {
+			ids = append(ids, Printable(fmt.Sprintf("%s\t%s, %s", x.ID, x.Workflow, x.Status)))
+		}
+		return ids, err
+	})
+}
+
+// Complete completes ids in their order, each with a description after a tab. Those given
+// before are not offered again.
+func Complete(t *Target, ids func(context.Context, *Remote) ([]string, error)) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), CompletionTimeout)
 		defer cancel()
@@ -166,16 +179,15 @@ func CompleteExecutions(t *Target, statuses ...string) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer r.Close()
-		query := store.ExecutionQuery{Limit: fewNewest, Statuses: statuses}
-		found, _, err := r.Store.Executions(ctx, r.Tenant, query)
+		found, err := ids(ctx, r)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		var ids []string
-		for _, x := range found {
-			ids = append(ids, Printable(fmt.Sprintf("%s\t%s, %s", x.ID, x.Workflow, x.Status)))
-		}
-		return Except(ids, given), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		found = slices.DeleteFunc(found, func(one string) bool {
+			id, _, _ := strings.Cut(one, "\t")
+			return slices.Contains(given, id)
+		})
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 

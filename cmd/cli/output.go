@@ -13,7 +13,6 @@ import (
 
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/spelling"
-	"flunq.io/flunq/engine/store"
 )
 
 // Choice is a flag whose value is one of a few words.
@@ -165,22 +164,6 @@ func OneLine(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(Printable(text))
 }
 
-// Except removes completions that the command line already contains.
-func Except(completions, given []string) []string {
-	var out []string
-	for _, one := range completions {
-		id, _, _ := strings.Cut(one, "\t")
-		taken := false
-		for _, other := range given {
-			taken = taken || other == id
-		}
-		if !taken {
-			out = append(out, one)
-		}
-	}
-	return out
-}
-
 // CheckScreen returns an error if stdout is no terminal that can be drawn on.
 func CheckScreen(sh *Shell, what string) error {
 	switch {
@@ -210,21 +193,6 @@ func Quote(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// TextRedactor returns a function that replaces secrets by ***.
-func TextRedactor(secrets map[string]any) func(string) string {
-	sealer := store.NewSealer(secrets)
-	if sealer == nil {
-		return func(text string) string { return text }
-	}
-	return func(text string) string {
-		parts := strings.Split(string(sealer.Seal([]byte(text))), "\ue000")
-		for i := 1; i < len(parts); i += 2 {
-			parts[i] = "***"
-		}
-		return strings.Join(parts, "")
-	}
 }
 
 // ShortList joins the first few of many names.

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
@@ -284,18 +283,4 @@ func (ch *deadLetterChange) print(rows []changedDeadLetter, dry bool) error {
 		ch.sh.Hint("no dead letters")
 	}
 	return nil
-}
-
-// parseWorkflow reads and parses a document, and prints its mistakes.
-func parseWorkflow(ctx context.Context, sh *cli.Shell, file string) (*dsl.Definition, error) {
-	text, err := cli.ReadWorkflow(ctx, sh, file)
-	if err != nil {
-		return nil, err
-	}
-	def, _, err := dsl.Parse(cli.DisplayName(file), text)
-	if err != nil {
-		cli.ExplainMistakes(sh, err)
-		return nil, cli.Reported(cli.ExitInvalid)
-	}
-	return def, nil
 }

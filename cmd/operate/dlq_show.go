@@ -199,23 +199,12 @@ func ago(now time.Time, text string) (time.Time, error) {
 
 // completeDeadLetters completes the ids of the newest dead letters.
 func completeDeadLetters(t *cli.Target) cobra.CompletionFunc {
-	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(c.Context(), cli.CompletionTimeout)
-		defer cancel()
-		r, err := t.Connect(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer r.Close()
+	return cli.Complete(t, func(ctx context.Context, r *cli.Remote) (ids []string, err error) {
 		deadLetters, _, err := stream.New(r.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: r.Tenant, Range: store.Range{Count: 50}})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var ids []string
 		for _, l := range deadLetters {
 			what := strings.TrimPrefix(string(l.Event.Type), event.Prefix)
 			ids = append(ids, l.ID+"\t"+cli.OneLine(strings.TrimSpace(what+" "+l.Event.Execution+": "+l.Reason)))
 		}
-		return cli.Except(ids, given), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	}
+		return ids, err
+	})
 }

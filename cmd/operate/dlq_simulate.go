@@ -65,7 +65,7 @@ func (t *deadLetterTrial) check(w *deadLetterFilter) error {
 
 // begin reads the document and selects only the dead letters of its workflow.
 func (t *deadLetterTrial) begin(ctx context.Context, w *deadLetterFilter) (err error) {
-	if t.workflow, err = parseWorkflow(ctx, t.sh, w.workflow); err == nil {
+	if t.workflow, err = cli.ReadDefinition(ctx, t.sh, w.workflow); err == nil {
 		w.workflow = t.workflow.ID()
 	}
 	return err

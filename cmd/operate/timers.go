@@ -327,22 +327,11 @@ func durationCell(ms int64) string {
 
 // completeTimers completes the ids of the next timers.
 func completeTimers(t *cli.Target) cobra.CompletionFunc {
-	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(c.Context(), cli.CompletionTimeout)
-		defer cancel()
-		r, err := t.Connect(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer r.Close()
+	return cli.Complete(t, func(ctx context.Context, r *cli.Remote) (ids []string, err error) {
 		found, _, err := timers.New(r.Store).List(ctx, timers.Filter{Tenant: r.Tenant}, "", 50)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var ids []string
 		for _, p := range found {
 			ids = append(ids, fmt.Sprintf("%s\t%s", p.ID, cli.Printable(fmt.Sprint(p.Kind, " of ", p.Execution, p.TaskID))))
 		}
-		return cli.Except(ids, given), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	}
+		return ids, err
+	})
 }

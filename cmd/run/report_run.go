@@ -34,7 +34,7 @@ func (r *Runner) writeReport(page *ReportFile, cfg sim.Config) error {
 		return nil
 	}
 	return page.Write(&report.Report{
-		Verb: "run", Command: cli.TextRedactor(cfg.Secrets)(r.commandLine), Verdict: r.printed.Ended(), Runs: []*report.Recording{r.printed},
+		Verb: "run", Command: store.NewSealer(cfg.Secrets).Redact(r.commandLine), Verdict: r.printed.Ended(), Runs: []*report.Recording{r.printed},
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/search"
 )
 
@@ -101,7 +102,7 @@ func (s *searcher) one(ctx context.Context, subject subject) (*searched, error) 
 	case err != nil:
 		return nil, err
 	}
-	got := &searched{subject: subject, Report: report, saved: map[*search.Finding]string{}, redact: cli.TextRedactor(subject.search.Config.Secrets)}
+	got := &searched{subject: subject, Report: report, saved: map[*search.Finding]string{}, redact: store.NewSealer(subject.search.Config.Secrets).Redact}
 	return got, s.keep(ctx, got)
 }
 

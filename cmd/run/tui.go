@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/cmd/playback"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/tui"
@@ -152,7 +153,7 @@ func DataRedactor(secrets map[string]any) func([]byte) []byte {
 	if len(secrets) == 0 {
 		return nil
 	}
-	redact := cli.TextRedactor(secrets)
+	redact := store.NewSealer(secrets).Redact
 	return func(text []byte) []byte { return []byte(redact(string(text))) }
 }
 

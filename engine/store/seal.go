@@ -89,6 +89,18 @@ func plain(path string) string {
 	}, path)
 }
 
+// Redact replaces secrets by ***, for people.
+func (s *Sealer) Redact(text string) string {
+	if s == nil {
+		return text
+	}
+	parts := strings.Split(string(s.Seal([]byte(text))), mark)
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = "***"
+	}
+	return strings.Join(parts, "")
+}
+
 // Seal replaces secrets by tokens. In JSON it searches only strings: a number with the digits
 // of a secret stays a number.
 func (s *Sealer) Seal(text []byte) []byte {

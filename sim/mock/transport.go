@@ -154,9 +154,18 @@ func (r Response) response(req *http.Request) (*http.Response, error) {
 		return nil, errors.New(r.Error)
 	}
 	content, kind := r.content()
+	resp := NewResponse(req, r.Status, r.Headers, content)
+	if _, given := resp.Header["Content-Type"]; kind != "" && !given {
+		resp.Header.Set("Content-Type", kind)
+	}
+	return resp, nil
+}
+
+// NewResponse returns the answer to a request.
+func NewResponse(req *http.Request, status int, headers map[string]string, content []byte) *http.Response {
 	resp := &http.Response{
-		Status:        fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status)),
-		StatusCode:    r.Status,
+		Status:        fmt.Sprintf("%d %s", status, http.StatusText(status)),
+		StatusCode:    status,
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,
 		ProtoMinor:    1,
@@ -165,13 +174,10 @@ func (r Response) response(req *http.Request) (*http.Response, error) {
 		ContentLength: int64(len(content)),
 		Request:       req,
 	}
-	if kind != "" {
-		resp.Header.Set("Content-Type", kind)
-	}
-	for name, value := range r.Headers {
+	for name, value := range headers {
 		resp.Header.Set(name, value)
 	}
-	return resp, nil
+	return resp
 }
 
 // content returns the bytes of the body and their media type.

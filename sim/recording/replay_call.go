@@ -1,11 +1,9 @@
 package recording
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -157,21 +155,7 @@ func (c *callLine) answer(req *http.Request) (*http.Response, error) {
 	if c.Response.Text != "" {
 		content = []byte(c.Response.Text)
 	}
-	resp := &http.Response{
-		Status:        fmt.Sprintf("%d %s", c.Response.Status, http.StatusText(c.Response.Status)),
-		StatusCode:    c.Response.Status,
-		Proto:         "HTTP/1.1",
-		ProtoMajor:    1,
-		ProtoMinor:    1,
-		Header:        http.Header{},
-		Body:          io.NopCloser(bytes.NewReader(content)),
-		ContentLength: int64(len(content)),
-		Request:       req,
-	}
-	for name, value := range c.Response.Headers {
-		resp.Header.Set(name, value)
-	}
-	return resp, nil
+	return mock.NewResponse(req, c.Response.Status, c.Response.Headers, content), nil
 }
 
 // answers returns a transport that answers the calls of a simulation from the recording,

@@ -76,9 +76,13 @@ func (v View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, 
 	if out.Open == 0 {
 		return out, nil
 	}
-	busy, err := v.inFlightInAll(ctx, tenant)
+	streams, err := v.Streams(ctx, []string{tenant})
+	if err != nil {
+		return out, err
+	}
+	busy, err := v.inFlight(ctx, tenant, streams[0].Groups, errBacklog)
 	if errors.Is(err, errBacklog) {
-		out.Unsure = err.Error()
+		out.Unsure = err.Error() + ", too many to look through"
 		return out, nil
 	}
 	if err != nil {
@@ -96,17 +100,13 @@ func (v View) Stuck(ctx context.Context, tenant string, how StuckQuery) (Stuck, 
 
 var errBacklog = errors.New("the services have much to do")
 
-// inFlightInAll returns the executions that have an unread or pending event in any group.
-func (v View) inFlightInAll(ctx context.Context, tenant string) (map[string]bool, error) {
+// inFlight returns the executions that have an unread or pending event in a group. If one has
+// too many to read, the error wraps tooMany.
+func (v View) inFlight(ctx context.Context, tenant string, groups []Group, tooMany error) (map[string]bool, error) {
 	out := map[string]bool{}
-	streams, err := v.Streams(ctx, []string{tenant})
-	if err != nil {
-		return nil, err
-	}
-	for _, group := range streams[0].Groups {
+	for _, group := range groups {
 		if group.Lag >= maxInFlight || group.Pending > maxInFlight {
-			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending, too many to look through",
-				errBacklog, group.Name, group.Lag, group.Pending)
+			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending", tooMany, group.Name, group.Lag, group.Pending)
 		}
 		if err := v.addInFlight(ctx, tenant, group, out); err != nil {
 			return nil, store.Failed("read the events in flight", err)
@@ -213,21 +213,15 @@ func (v View) InFlight(ctx context.Context, tenant string) (map[string]bool, err
 		return nil, err
 	}
 	own := []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
-	out, found := map[string]bool{}, 0
 	groups := streams[0].Groups
 	if named := slices.ContainsFunc(groups, func(g Group) bool { return slices.Contains(own, g.Name) }); named {
 		groups = slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return !slices.Contains(own, g.Name) })
 	}
-	for _, group := range groups {
-		if group.Lag >= maxInFlight || group.Pending > maxInFlight {
-			return nil, fmt.Errorf("%w: %s has %d events unread and %d pending", ErrUnsure, group.Name, group.Lag, group.Pending)
-		}
-		if err := v.addInFlight(ctx, tenant, group, out); err != nil {
-			return nil, store.Failed("read the events in flight", err)
-		}
-		found++
+	out, err := v.inFlight(ctx, tenant, groups, ErrUnsure)
+	if err != nil {
+		return nil, err
 	}
-	if found < len(own) {
+	if len(groups) < len(own) {
 		return nil, fmt.Errorf("%w: not every service has read the events of tenant %s", ErrUnsure, tenant)
 	}
 	next, err := v.rdb.ZRangeWithScores(ctx, v.keys.Timers(tenant), 0, maxInFlight-1).Result()
