@@ -1,12 +1,16 @@
 package agenda_test
 
 import (
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
 	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/scheduler/ledgertest"
 	"flunq.io/flunq/engine/store"
@@ -19,6 +23,7 @@ import (
 type redisServer struct {
 	connect func() *wire.Client
 	advance func(time.Duration)
+	slow    bool // with large sorted sets
 }
 
 // servers starts each kind of Redis.
@@ -26,13 +31,13 @@ func servers() map[string]func(t *testing.T) redisServer {
 	return map[string]func(t *testing.T) redisServer{
 		"redis-server": func(t *testing.T) redisServer {
 			addr := redistest.Addr(t)
-			return redisServer{func() *wire.Client { return dial(t, addr) }, time.Sleep}
+			return redisServer{connect: func() *wire.Client { return dial(t, addr) }, advance: time.Sleep}
 		},
 		"miniredis": func(t *testing.T) redisServer {
 			mr := miniredis.RunT(t)
 			now := time.Date(2030, 1, 2, 3, 4, 5, 678_900_000, time.UTC)
 			mr.SetTime(now)
-			return redisServer{func() *wire.Client { return dial(t, mr.Addr()) }, func(d time.Duration) {
+			return redisServer{slow: true, connect: func() *wire.Client { return dial(t, mr.Addr()) }, advance: func(d time.Duration) {
 				now = now.Add(d)
 				mr.SetTime(now)
 			}}
@@ -40,11 +45,11 @@ func servers() map[string]func(t *testing.T) redisServer {
 		"memory": func(t *testing.T) redisServer {
 			server := memory.New(time.Date(2030, 1, 2, 3, 4, 5, 678_900_000, time.UTC))
 			t.Cleanup(server.Close)
-			return redisServer{func() *wire.Client {
+			return redisServer{connect: func() *wire.Client {
 				client := memory.Client(server.Dial)
 				t.Cleanup(func() { _ = client.Close() })
 				return wire.NewClient(client, nil)
-			}, func(d time.Duration) { server.SetTime(server.Now().Add(d)) }}
+			}, advance: func(d time.Duration) { server.SetTime(server.Now().Add(d)) }}
 		},
 	}
 }
@@ -57,6 +62,140 @@ func dial(t testing.TB, addr string) *wire.Client {
 	}
 	t.Cleanup(func() { _ = rdb.Close() })
 	return wire.NewClient(rdb, nil)
+}
+
+// A ledger does what it was told, and its index holds each open event once.
+func TestLedgerEqualsModel(t *testing.T) {
+	onServers(t, func(t *testing.T, server redisServer) {
+		for seed := range uint64(4) {
+			compareLedger(t, server, seed)
+		}
+	})
+}
+
+func compareLedger(t *testing.T, server redisServer, seed uint64) {
+	t.Helper()
+	ctx, rdb, r := t.Context(), server.connect(), rand.New(rand.NewPCG(seed, 8))
+	rdb.FlushAll(ctx)
+	l := agenda.NewLedger(rdb, agenda.Defaults())
+	if err := l.SetPartitions(ctx, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	model, ids := map[string]schedule.Event{}, 0
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	now, err := l.Now(ctx)
+	check(err)
+	start := now
+	moment := func() time.Time {
+		return start.Add(time.Duration(r.IntN(2000)-1000) * time.Millisecond).Truncate(time.Millisecond)
+	}
+	for step := range 100 {
+		now, err = l.Now(ctx)
+		check(err)
+		now = now.Truncate(time.Millisecond)
+		switch r.IntN(6) {
+		case 0, 1:
+			var events []schedule.Event
+			for range 1 + r.IntN(100) {
+				at := moment()
+				events = append(events, schedule.Event{
+					Content: schedule.Content{Due: at, Topic: "t", Payload: []byte(uuid(ids))},
+					ID:      uuid(ids), Status: schedule.Scheduled, Version: 1, Next: at, Created: now, Updated: now,
+				})
+				model[uuid(ids)] = events[len(events)-1]
+				ids++
+			}
+			placed, err := l.Place(ctx, events)
+			check(err)
+			for _, p := range placed {
+				if !p.Created {
+					t.Fatalf("seed %d, step %d: %s exists", seed, step, p.Event.ID)
+				}
+			}
+		case 2:
+			for _, id := range slices.Sorted(maps.Keys(model)) {
+				if r.IntN(10) > 0 {
+					continue
+				}
+				kind := []schedule.ChangeKind{schedule.Cancel, schedule.Move, schedule.Replay, schedule.Drop}[r.IntN(4)]
+				change, e := schedule.Change{Kind: kind, Due: moment()}, model[id]
+				out, err := l.Change(ctx, id, change, now)
+				check(err)
+				refused, ok := change.Allows(&e)
+				if ok {
+					model[id] = change.Apply(e, now)
+				}
+				if out.Code != refused.Code {
+					t.Fatalf("seed %d, step %d: %s of %+v: %+v", seed, step, kind, e, out)
+				}
+			}
+		case 3, 4:
+			claimed, err := l.Claim(ctx, schedule.Claim{Partition: 0, Most: 1 + r.IntN(200), Owner: "o", Lease: 3 * time.Millisecond})
+			check(err)
+			var ends []schedule.Settled
+			for _, c := range claimed.Events {
+				e := model[c.ID]
+				if e.Status == schedule.Firing && e.Lease.After(claimed.Now) || e.Status == schedule.Scheduled && e.Next.After(claimed.Now) || !e.Status.Open() {
+					t.Fatalf("seed %d, step %d: claimed at %v: %+v", seed, step, claimed.Now, e)
+				}
+				if e.Status == schedule.Firing {
+					e.Attempts++
+				}
+				e.Status, e.Version, e.Owner, e.Lease, e.Updated = schedule.Firing, e.Version+1, "o", c.Lease, claimed.Now
+				model[c.ID] = e
+				end := schedule.Settled{ID: c.ID, Version: c.Version, Attempts: c.Attempts + 1, Failures: c.Failures}
+				end.Status = []schedule.Status{"", schedule.Fired, schedule.Scheduled, schedule.Firing, schedule.Dead}[r.IntN(5)]
+				if end.Status == schedule.Scheduled || end.Status == schedule.Firing {
+					end.Next = moment()
+				}
+				if end.Status != "" {
+					ends = append(ends, end)
+				}
+			}
+			took, err := l.Settle(ctx, 0, ends, now)
+			check(err)
+			for i, end := range ends {
+				e := model[end.ID]
+				if !took[i] {
+					t.Fatalf("seed %d, step %d: the end of %+v takes no effect", seed, step, e)
+				}
+				e.Status, e.Version, e.Attempts, e.Failures, e.Owner, e.Lease, e.Updated = end.Status, e.Version+1, end.Attempts, end.Failures, "", time.Time{}, now
+				switch end.Status {
+				case schedule.Scheduled:
+					e.Next = end.Next
+				case schedule.Firing:
+					e.Lease = end.Next
+				case schedule.Fired:
+					e.Published = now
+				}
+				model[end.ID] = e
+			}
+		case 5:
+			server.advance(time.Duration(r.IntN(4)) * time.Millisecond)
+		}
+		is := readPending(t, rdb, 0)
+		stored := slices.Sorted(maps.Keys(model))
+		found, err := l.Get(ctx, stored)
+		check(err)
+		for i, id := range stored {
+			e, found := model[id], found[i]
+			if found == nil || found.Status != e.Status || found.Version != e.Version || found.Attempts != e.Attempts ||
+				!found.Lease.Equal(e.Lease) || e.Status == schedule.Scheduled && !found.Next.Equal(e.Next) {
+				t.Fatalf("seed %d, step %d:\n%+v, want\n%+v", seed, step, found, e)
+			}
+			due, scheduled := is.scheduled[id]
+			ends, processing := is.processing[id]
+			if scheduled != (e.Status == schedule.Scheduled) || scheduled && due != e.Next.UnixMilli() ||
+				processing != (e.Status == schedule.Firing) || processing && ends != e.Lease.UnixMilli() {
+				t.Fatalf("seed %d, step %d: scheduled %v at %d, processing %v until %d: %+v", seed, step, scheduled, due, processing, ends, e)
+			}
+		}
+	}
 }
 
 // A Ledger is a scheduler.Ledger on each kind of Redis.

@@ -1,0 +1,280 @@
+package agenda_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// uuid returns the n-th id.
+func uuid(n int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(n)*2654435761, n) }
+
+// pending is what the index of a partition holds.
+type pending struct {
+	scheduled  map[string]int64 // ids by the time when they are due, in milliseconds
+	processing map[string]int64
+	leaves     int
+}
+
+// readPending reads the index of a partition and checks that it is sound.
+func readPending(t *testing.T, rdb *wire.Client, partition int) pending {
+	t.Helper()
+	ctx, prefix := t.Context(), fmt.Sprintf("scheduler:{%d}", partition)
+	out := pending{map[string]int64{}, map[string]int64{}, 0}
+	buckets, err := rdb.ZRangeWithScores(ctx, prefix+":buckets", 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := rdb.Keys(ctx, prefix+":scheduled:*").Val()
+	if out.leaves = len(buckets); len(keys) != len(buckets) {
+		t.Fatalf("%d leaves are not empty, and %d are in buckets", len(keys), len(buckets))
+	}
+	for i, b := range buckets {
+		leaf := b.Member.(string)
+		if strconv.FormatInt(int64(b.Score), 10) != leaf {
+			t.Fatalf("leaf %s is in buckets at %v", leaf, b.Score)
+		}
+		entries := rdb.ZRangeWithScores(ctx, prefix+":scheduled:"+leaf, 0, -1).Val()
+		if len(entries) == 0 {
+			t.Fatalf("leaf %s is empty", leaf)
+		}
+		first, last := entries[0].Score, entries[len(entries)-1].Score
+		if first < b.Score || i+1 < len(buckets) && last >= buckets[i+1].Score {
+			t.Fatalf("leaf %s holds %v to %v", leaf, first, last)
+		}
+		if len(entries) >= 128 && first != last {
+			t.Fatalf("leaf %s holds %d ids, due from %v to %v", leaf, len(entries), first, last)
+		}
+		for _, e := range entries {
+			out.scheduled[text(t, e.Member.(string))] = int64(e.Score)
+		}
+	}
+	for _, e := range rdb.ZRangeWithScores(ctx, prefix+":processing", 0, -1).Val() {
+		out.processing[text(t, e.Member.(string))] = int64(e.Score)
+	}
+	return out
+}
+
+// text returns the text of an id's bytes.
+func text(t *testing.T, id string) string {
+	t.Helper()
+	if len(id) != 16 {
+		t.Fatalf("an id has %d bytes", len(id))
+	}
+	h := hex.EncodeToString([]byte(id))
+	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
+}
+
+// onServers runs a test on each kind of Redis.
+func onServers(t *testing.T, test func(t *testing.T, server redisServer)) {
+	t.Helper()
+	t.Parallel()
+	for name, start := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
+}
+
+// The index holds what it was told, whatever that is, and its leaves are small.
+func TestIndexEqualsModel(t *testing.T) {
+	onServers(t, func(t *testing.T, server redisServer) {
+		for seed := range uint64(4) {
+			compareIndex(t, server, seed)
+		}
+	})
+}
+
+func compareIndex(t *testing.T, server redisServer, seed uint64) {
+	t.Helper()
+	ctx, rdb, r := t.Context(), server.connect(), rand.New(rand.NewPCG(seed, 7))
+	rdb.FlushAll(ctx)
+	x := agenda.NewIndex(rdb)
+	if err := x.SetPartitions(ctx, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	start, err := x.Now(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduled, processing, ids := map[string]int64{}, map[string]int64{}, 0
+	// Times are spread over a minute, over few milliseconds or over one, before and after now.
+	moment := func() time.Time {
+		spread := []int64{60_000, 20, 1}[r.IntN(3)]
+		return start.Add(time.Duration(r.Int64N(spread)+int64(r.IntN(3)-1)*1000) * time.Millisecond).Truncate(time.Millisecond)
+	}
+	some := func(from map[string]int64, n int) (out []schedule.Entry) {
+		for _, id := range slices.Sorted(maps.Keys(from)) {
+			if len(out) < n && r.IntN(4) == 0 {
+				out = append(out, schedule.Entry{ID: id, Next: time.UnixMilli(from[id])})
+			}
+		}
+		return out
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for step := range 120 {
+		switch n := 1 + r.IntN(200); r.IntN(6) {
+		case 0, 1: // new ids, and some that are there
+			entries := append(some(scheduled, 10), some(processing, 10)...)
+			at := moment()
+			for i := range n {
+				if i%20 == 0 || r.IntN(2) == 0 {
+					at = moment()
+				}
+				e := schedule.Entry{ID: uuid(ids), Next: at}
+				ids++
+				entries = append(entries, e)
+				scheduled[e.ID] = e.Next.UnixMilli()
+			}
+			check(x.Add(ctx, entries))
+		case 2:
+			from := some(scheduled, n)
+			to := append(slices.Clone(from), some(processing, n)...)
+			for i := range to {
+				to[i].Next = moment()
+				delete(processing, to[i].ID)
+				scheduled[to[i].ID] = to[i].Next.UnixMilli()
+			}
+			check(x.Move(ctx, to))
+			check(x.Remove(ctx, slices.DeleteFunc(from, func(e schedule.Entry) bool { return scheduled[e.ID] == e.Next.UnixMilli() })))
+		case 3:
+			entries := append(some(scheduled, n), some(processing, n)...)
+			check(x.Remove(ctx, entries))
+			for _, e := range entries {
+				delete(scheduled, e.ID)
+				delete(processing, e.ID)
+			}
+			elsewhere := some(scheduled, 10)
+			for i := range elsewhere {
+				elsewhere[i].Next = elsewhere[i].Next.Add(time.Millisecond)
+			}
+			check(x.Remove(ctx, elsewhere))
+		case 4:
+			taken, next, now, err := x.Take(ctx, 0, n, 3*time.Millisecond)
+			check(err)
+			want, open := 0, int64(0)
+			for _, from := range []map[string]int64{scheduled, processing} {
+				for _, at := range from {
+					if at <= now.UnixMilli() {
+						want++
+					}
+				}
+			}
+			if len(taken) != min(n, want) {
+				t.Fatalf("seed %d, step %d: %d were taken, want %d", seed, step, len(taken), min(n, want))
+			}
+			var last int64
+			for _, e := range taken {
+				at, again := processing[e.ID]
+				if !again {
+					if at = scheduled[e.ID]; at < last {
+						t.Fatalf("seed %d, step %d: %d is taken after %d", seed, step, at, last)
+					}
+					last = at
+				}
+				if at > now.UnixMilli() || at == 0 || !e.Next.Equal(now.Add(3*time.Millisecond)) {
+					t.Fatalf("seed %d, step %d: %v is taken at %v, due at %v", seed, step, e, now, at)
+				}
+				delete(scheduled, e.ID)
+				processing[e.ID] = now.UnixMilli() + 3
+			}
+			for _, from := range []map[string]int64{scheduled, processing} {
+				for _, at := range from {
+					if open == 0 || at < open {
+						open = at
+					}
+				}
+			}
+			if next.IsZero() != (open == 0) || open != 0 && next.UnixMilli() != open {
+				t.Fatalf("seed %d, step %d: next is %v, want %v", seed, step, next.UnixMilli(), open)
+			}
+		case 5:
+			server.advance(time.Duration(r.IntN(3)) * time.Millisecond)
+		}
+		is := readPending(t, rdb, 0)
+		if !maps.Equal(is.scheduled, scheduled) || !maps.Equal(is.processing, processing) {
+			t.Fatalf("seed %d, step %d: %d are scheduled and %d processing, want %d and %d",
+				seed, step, len(is.scheduled), len(is.processing), len(scheduled), len(processing))
+		}
+	}
+}
+
+// Ids that are due in the same millisecond share a leaf. Others do not make it larger.
+func TestSameMillisecond(t *testing.T) {
+	onServers(t, func(t *testing.T, server redisServer) {
+		ctx, rdb := t.Context(), server.connect()
+		x := agenda.NewIndex(rdb)
+		if err := x.SetPartitions(ctx, 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		now, _ := x.Now(ctx)
+		due := now.Add(time.Hour).Truncate(time.Millisecond)
+		n := 10_000
+		if server.slow {
+			n = 300
+		}
+		var entries []schedule.Entry
+		for i := range n {
+			entries = append(entries, schedule.Entry{ID: uuid(i), Next: due})
+		}
+		entries = append(entries,
+			schedule.Entry{ID: uuid(n), Next: due.Add(-time.Millisecond)}, schedule.Entry{ID: uuid(n + 1), Next: due.Add(time.Millisecond)})
+		if err := x.Add(ctx, entries); err != nil {
+			t.Fatal(err)
+		}
+		if is := readPending(t, rdb, 0); len(is.scheduled) != n+2 || is.leaves != 3 {
+			t.Errorf("%d ids in %d leaves", len(is.scheduled), is.leaves)
+		}
+		if err := x.Remove(ctx, entries); err != nil {
+			t.Fatal(err)
+		}
+		if is := readPending(t, rdb, 0); len(is.scheduled)+is.leaves != 0 {
+			t.Errorf("%d ids are left in %d leaves", len(is.scheduled), is.leaves)
+		}
+	})
+}
+
+// An index that was lost is not whole until somebody has made it so from the beginning.
+func TestWhole(t *testing.T) {
+	onServers(t, func(t *testing.T, server redisServer) {
+		ctx, rdb := t.Context(), server.connect()
+		x := agenda.NewIndex(rdb)
+		want := func(want bool) {
+			t.Helper()
+			if is, err := x.Whole(ctx); err != nil || is != want {
+				t.Errorf("whole: %v, %v", is, err)
+			}
+		}
+		set := func() {
+			t.Helper()
+			if err := x.SetWhole(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		want(false)
+		set()
+		want(true)
+		rdb.FlushAll(ctx)
+		set() // it was lost while it was made whole
+		want(false)
+		want(false)
+		set()
+		want(true)
+	})
+}
