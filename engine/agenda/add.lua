@@ -1,15 +1,28 @@
 -- Adds the ids that the index lacks.
 --
--- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
--- ARGV     for each: id, and when it is due in milliseconds
+-- KEYS[1]   prefix of the partition,
+-- KEYS[2…]  for each id: prefixes of the partitions of former counts in which it may be; the
+--           script uses keys that begin with a prefix, see leaves.lua
+-- ARGV[1]   n, the number of these prefixes for each id
+-- ARGV[2…]  for each: id, and when it is due in milliseconds
 --
--- Returns how many ids were given.
+-- Returns how many were missing.
 
-local P = KEYS[1]
+local P, n = KEYS[1], tonumber(ARGV[1])
 
-for i = 1, #ARGV, 2 do
-  local id, due = ARGV[i], ARGV[i + 1]
+local function has(P, due, id)
   local _, key = leaf_of(P, due)
-  if not redis.call('ZSCORE', P .. ':processing', id) and not redis.call('ZSCORE', key, id) then insert(P, due, id) end
+  return redis.call('ZSCORE', key, id) or redis.call('ZSCORE', P .. ':processing', id)
 end
-return #ARGV / 2
+
+local added = 0
+for i = 1, (#ARGV - 1) / 2 do
+  local id, due = ARGV[2 * i], ARGV[2 * i + 1]
+  local known = has(P, due, id)
+  for at = 2 + (i - 1) * n, 1 + i * n do known = known or has(KEYS[at], due, id) end
+  if not known then
+    insert(P, due, id)
+    added = added + 1
+  end
+end
+return added

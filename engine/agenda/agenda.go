@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/engine/store/wire"
 )
@@ -53,8 +54,31 @@ type request struct {
 	args []any
 }
 
+// entry appends the arguments that stand for an entry.
+func (r *request) entry(e schedule.Entry) { r.args = append(r.args, packed(e.ID), e.Next.UnixMilli()) }
+
+// batch collects the requests of several partitions.
+type batch struct {
+	requests []*request
+	at       map[int]int // of each partition
+}
+
+// of returns the request of a partition. A new one has the partition's prefix as its only key.
+func (b *batch) of(partition int) *request {
+	i, ok := b.at[partition]
+	if !ok {
+		if b.at == nil {
+			b.at = map[int]int{}
+		}
+		i = len(b.requests)
+		b.at[partition] = i
+		b.requests = append(b.requests, &request{keys: []string{prefix(partition)}})
+	}
+	return b.requests[i]
+}
+
 // callAll runs a script several times in one round trip. The error is the first one.
-func callAll(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []request) ([]*redis.Cmd, error) {
+func callAll(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []*request) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(requests))
 	err := send(ctx, rdb, script, requests, cmds)
 	if err == nil || !unknown(cmds) {
@@ -68,7 +92,7 @@ func callAll(ctx context.Context, rdb *wire.Client, script *redis.Script, reques
 }
 
 // send sends the calls that have no reply yet, and those of which Redis did not know the script.
-func send(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []request, cmds []*redis.Cmd) error {
+func send(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []*request, cmds []*redis.Cmd) error {
 	trip := rdb.Trip()
 	defer trip.End()
 	for i, r := range requests {

@@ -72,10 +72,16 @@ func (w *bench) info(b testing.TB, section string, names ...string) (sum float64
 }
 
 // cpu returns the CPU seconds that Redis has used.
-func (w *bench) cpu(b testing.TB) float64 { return w.info(b, "cpu", "used_cpu_user", "used_cpu_sys") }
+func (w *bench) cpu(b testing.TB) float64 {
+	b.Helper()
+	return w.info(b, "cpu", "used_cpu_user", "used_cpu_sys")
+}
 
 // memory returns the bytes that Redis uses.
-func (w *bench) memory(b testing.TB) float64 { return w.info(b, "memory", "used_memory") }
+func (w *bench) memory(b testing.TB) float64 {
+	b.Helper()
+	return w.info(b, "memory", "used_memory")
+}
 
 func (w *bench) flush(b testing.TB) {
 	b.Helper()

@@ -2,17 +2,21 @@
 --
 -- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
 -- KEYS[2]  record of the event
+-- KEYS[3]  hash of the partitions, see set_partitions.lua
 -- ARGV[1]  id
 -- ARGV[2]  expected version
 -- ARGV[3]  when the event is due until now, in milliseconds
 -- ARGV[4]  new record
 -- ARGV[5]  when it is due from now on, in milliseconds; '' if never
 -- ARGV[6]  when the record expires, in milliseconds; '' if never
+-- ARGV[7]  the former number of partitions by which the event is found, or 0; it is remembered as
+--          if it was left only now
+-- ARGV[8]  the time in milliseconds
 --
 -- Returns 1, or 0 if the event has another version.
 
-local P, key = KEYS[1], KEYS[2]
-local id, expected, from, changed, to, expiry = unpack(ARGV)
+local P, key, partitions = KEYS[1], KEYS[2], KEYS[3]
+local id, expected, from, changed, to, expiry, former, now = unpack(ARGV)
 
 local record = redis.call('GET', key)
 if not record then return 0 end
@@ -26,4 +30,7 @@ else
   redis.call('SET', key, changed, 'PXAT', expiry)
 end
 if to ~= '' then insert(P, to, id) end
+if redis.call('HEXISTS', partitions, 'former:' .. former) == 1 then
+  redis.call('HSET', partitions, 'former:' .. former, now)
+end
 return 1

@@ -17,9 +17,9 @@ func (p *partitions) Counts(ctx context.Context, late time.Duration) ([]schedule
 		return nil, err
 	}
 	all := known.all()
-	requests := make([]request, len(all))
+	requests := make([]*request, len(all))
 	for i, n := range all {
-		requests[i] = request{keys: []string{prefix(n)}, args: []any{late.Milliseconds()}}
+		requests[i] = &request{keys: []string{prefix(n)}, args: []any{late.Milliseconds()}}
 	}
 	cmds, err := callAll(ctx, p.rdb, countsScript, requests)
 	if err != nil {

@@ -18,54 +18,70 @@ type Index struct {
 }
 
 // NewIndex returns the index in a Redis.
-func NewIndex(rdb *wire.Client) Index { return Index{&partitions{rdb: rdb}} }
+func NewIndex(rdb *wire.Client) Index { return Index{&partitions{rdb: rdb, keep: Defaults().keep()}} }
 
 // Add adds the entries of events that the index lacks.
 func (x Index) Add(ctx context.Context, entries []schedule.Entry) error {
-	return x.change(ctx, "add to the index", addScript, entries, false)
+	counts, err := x.counts(ctx)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	var b batch
+	for _, e := range entries {
+		p := schedule.Partition(e.ID, counts.newest)
+		r := b.of(p)
+		if len(r.args) == 0 {
+			r.args = append(r.args, len(counts.former))
+		}
+		for _, f := range counts.former {
+			r.keys = append(r.keys, prefix(schedule.Partition(e.ID, f.count)))
+		}
+		r.args = append(r.args, packed(e.ID), e.Next.UnixMilli())
+	}
+	_, err = callAll(ctx, x.rdb, addScript, b.requests)
+	return store.Failed("add to the index", err)
 }
 
 // Move sets when events are looked at, also of those that a process has taken, and adds those
 // that the index lacks. An event that was to be looked at at another time may be looked at
 // then, too, unless that entry is removed.
 func (x Index) Move(ctx context.Context, entries []schedule.Entry) error {
-	return x.change(ctx, "move in the index", moveScript, entries, false)
+	counts, err := x.counts(ctx)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	var b batch
+	for _, e := range entries {
+		b.of(schedule.Partition(e.ID, counts.newest)).entry(e)
+	}
+	if _, err = callAll(ctx, x.rdb, moveScript, b.requests); err == nil && len(counts.former) > 0 {
+		err = x.remove(ctx, counts, entries, 1)
+	}
+	return store.Failed("move in the index", err)
 }
 
 // Remove removes entries: those that a process has taken, and those with the same time.
 func (x Index) Remove(ctx context.Context, entries []schedule.Entry) error {
-	return x.change(ctx, "remove from the index", removeScript, entries, true)
+	counts, err := x.counts(ctx)
+	if err == nil {
+		err = x.remove(ctx, counts, entries, 0)
+	}
+	return store.Failed("remove from the index", err)
 }
 
-// change runs a script for each partition of some entries, or with everywhere for each in
-// which they may be.
-func (x Index) change(ctx context.Context, op string, script *redis.Script, entries []schedule.Entry, everywhere bool) error {
-	if len(entries) == 0 {
+// remove removes entries from the partitions in which they may be, without the first few.
+func (x Index) remove(ctx context.Context, counts counts, entries []schedule.Entry, without int) error {
+	var b batch
+	for _, e := range entries {
+		for _, p := range counts.of(e.ID)[without:] {
+			b.of(p).entry(e)
+		}
+	}
+	if len(b.requests) == 0 {
 		return nil
 	}
-	counts, err := x.counts(ctx)
-	if err != nil {
-		return err
-	}
-	at := map[int]int{} // the request of each partition
-	var requests []request
-	for _, e := range entries {
-		in := counts.of(e.ID)
-		if !everywhere {
-			in = in[:1]
-		}
-		for _, p := range in {
-			i, ok := at[p]
-			if !ok {
-				i = len(requests)
-				at[p] = i
-				requests = append(requests, request{keys: []string{prefix(p)}})
-			}
-			requests[i].args = append(requests[i].args, packed(e.ID), e.Next.UnixMilli())
-		}
-	}
-	_, err = callAll(ctx, x.rdb, script, requests)
-	return store.Failed(op, err)
+	_, err := callAll(ctx, x.rdb, removeScript, b.requests)
+	return err
 }
 
 // Take takes up to most entries of a partition for the length of a lease: those that are due,

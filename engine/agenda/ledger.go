@@ -18,12 +18,17 @@ type Options struct {
 	// Retention is how long events are kept that are FIRED or CANCELLED, so that a request
 	// which comes again finds them; 1ms or more.
 	Retention time.Duration
+	// MaxDelay is how far ahead events are scheduled at most. For that time and Retention a
+	// former number of partitions is remembered, by which events may have to be found.
+	MaxDelay time.Duration
 }
+
+func (o Options) keep() time.Duration { return o.MaxDelay + o.Retention }
 
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options {
 	const days = 15
-	return Options{Retention: days * 24 * time.Hour}
+	return Options{Retention: days * 24 * time.Hour, MaxDelay: days * 24 * time.Hour}
 }
 
 // Ledger keeps scheduled events in Redis.
@@ -35,7 +40,7 @@ type Ledger struct {
 
 // NewLedger returns the ledger in a Redis.
 func NewLedger(rdb *wire.Client, opts Options) Ledger {
-	return Ledger{&partitions{rdb: rdb}, opts}
+	return Ledger{&partitions{rdb: rdb, keep: opts.keep()}, opts}
 }
 
 // attempts is how often something is tried that other processes may have changed meanwhile.
@@ -69,40 +74,40 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 
 // place stores some of the events. It returns those for which the counts are out of date.
 func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
-	at := map[int]int{}    // the request of each partition
-	var requests []request // one for each partition
-	var of [][]int         // the events of each
-	places := 1 + len(counts.former)
+	var b batch
+	of := make([][]int, counts.newest) // the events of each partition
+	var in []int                       // the partition of each request
 	for _, i := range todo {
 		e := &events[i]
 		p := schedule.Partition(e.ID, counts.newest)
-		r, ok := at[p]
-		if !ok {
-			r = len(requests)
-			at[p] = r
-			requests = append(requests, request{[]string{prefix(p), partitionsKey}, []any{counts.epoch, places}})
-			of = append(of, nil)
+		r := b.of(p)
+		if len(r.args) == 0 {
+			in = append(in, p)
+			r.keys = append(r.keys, partitionsKey)
+			r.args = append(r.args, counts.epoch, 1+len(counts.former))
 		}
-		keys := append(requests[r].keys, eventKey(prefix(p), e.ID)) //nolint:gocritic // stored below
+		r.keys = append(r.keys, eventKey(r.keys[0], e.ID))
 		for _, f := range counts.former {
-			key := eventKey(prefix(schedule.Partition(e.ID, f.count)), e.ID)
-			keys = append(keys, key)
+			r.keys = append(r.keys, eventKey(prefix(schedule.Partition(e.ID, f.count)), e.ID))
 		}
-		requests[r].keys = keys
-		requests[r].args = append(requests[r].args, packed(e.ID), e.Next.UnixMilli(), encode(e))
-		of[r] = append(of[r], i)
+		r.args = append(r.args, packed(e.ID), e.Next.UnixMilli(), encode(e))
+		of[p] = append(of[p], i)
 	}
-	cmds, err := callAll(ctx, l.rdb, placeScript, requests)
+	cmds, err := callAll(ctx, l.rdb, placeScript, b.requests)
+	if err != nil && cmds == nil {
+		return nil, store.Failed("store events", err)
+	}
 	for r, cmd := range cmds {
+		of := of[in[r]]
 		switch {
 		case cmd.Err() == nil:
 			for n, reply := range cmd.Val().([]any) { //nolint:errcheck,forcetypeassert // it returns nothing else
-				if out[of[r][n]], err = placed(&events[of[r][n]], reply); err != nil {
+				if out[of[n]], err = placed(&events[of[n]], reply); err != nil {
 					return nil, err
 				}
 			}
 		case redis.HasErrorPrefix(cmd.Err(), "EPOCH"):
-			refused = append(refused, of[r]...)
+			refused = append(refused, of...)
 		case redis.IsOOMError(cmd.Err()):
 			return nil, fmt.Errorf("%w: %w", schedule.ErrFull, cmd.Err())
 		default:
@@ -142,6 +147,7 @@ type located struct {
 	schedule.Event
 
 	partition int
+	former    int // the number of partitions by which it is found there; 0: the newest
 }
 
 // find reads events from all partitions in which they may be. The ID of those that do not
@@ -184,7 +190,7 @@ func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
 					if err != nil {
 						return nil, err
 					}
-					out[i] = located{e, p}
+					out[i] = located{e, p, counts.foreign(id, p)}
 				}
 			}
 			replies = replies[len(places[i]):]
@@ -213,9 +219,9 @@ func (l Ledger) Change(ctx context.Context, id string, change schedule.Change, n
 		if changed.Status.Open() {
 			due, expiry = strconv.FormatInt(changed.Next.UnixMilli(), 10), ""
 		}
-		keys := []string{prefix(e.partition), eventKey(prefix(e.partition), id)}
+		keys := []string{prefix(e.partition), eventKey(prefix(e.partition), id), partitionsKey}
 		done, err := call(ctx, l.rdb, changeScript, keys,
-			packed(id), e.Version, e.Next.UnixMilli(), encode(&changed), due, expiry).Int()
+			packed(id), e.Version, e.Next.UnixMilli(), encode(&changed), due, expiry, e.former, now.UnixMilli()).Int()
 		if err != nil {
 			return schedule.Outcome{}, store.Failed("change event "+id, err)
 		}

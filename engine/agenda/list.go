@@ -125,9 +125,9 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 	if from.list == scheduledList && !filter.DueBefore.IsZero() {
 		until = strconv.FormatInt(filter.DueBefore.UnixMilli(), 10)
 	}
-	requests := make([]request, len(partitions))
+	requests := make([]*request, len(partitions))
 	for i, p := range partitions {
-		requests[i] = request{[]string{prefix(p)}, []any{from.list, from.at, packed(from.after), until, most + 1}}
+		requests[i] = &request{[]string{prefix(p)}, []any{from.list, from.at, packed(from.after), until, most + 1}}
 	}
 	cmds, err := callAll(ctx, l.rdb, pageScript, requests)
 	if err != nil {

@@ -1,14 +1,20 @@
--- Registers a process, and reads the processes and the partitions.
+-- Registers a process, and reads the processes and the partitions. A former number of partitions
+-- is forgotten when it was left long ago, and neither an open nor a dead event is where only that
+-- number would look for it.
 --
--- KEYS[1]  processes by the end of their registration in milliseconds
--- KEYS[2]  hash of the partitions
--- ARGV[1]  process, or ''
--- ARGV[2]  milliseconds after which its registration ends, 0 to end it now
+-- KEYS[1]   processes by the end of their registration in milliseconds
+-- KEYS[2]   hash of the partitions, see set_partitions.lua
+-- KEYS[3…]  prefix of each partition of the greatest former number that the caller knows; the
+--           script uses keys that begin with it, see leaves.lua
+-- ARGV[1]   process, or ''
+-- ARGV[2]   milliseconds after which its registration ends, 0 to end it now
+-- ARGV[3]   milliseconds for which a former number is remembered at least
 --
--- Returns the time in milliseconds, the processes, and the fields of the hash.
+-- Returns the time in milliseconds, the processes, the fields of the hash, and for each of these
+-- partitions 1 if it holds open events, else 0.
 
-local members, partitions = KEYS[1], KEYS[2]
-local process, ttl = ARGV[1], tonumber(ARGV[2])
+local members, partitions, known = KEYS[1], KEYS[2], #KEYS - 2
+local process, ttl, keep = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now = clock()
 redis.call('ZREMRANGEBYSCORE', members, '-inf', now)
@@ -19,4 +25,20 @@ if process ~= '' then
     redis.call('ZREM', members, process)
   end
 end
-return {now, redis.call('ZRANGE', members, 0, -1), redis.call('HGETALL', partitions)}
+
+local count = tonumber(redis.call('HGET', partitions, 'count') or '0')
+local open, used = {}, {} -- of each known partition; the number of partitions that are in use
+for p = 1, known do
+  local P = KEYS[p + 2]
+  open[p] = redis.call('EXISTS', P .. ':buckets', P .. ':processing') > 0 and 1 or 0
+  used[p] = (used[p - 1] or 0) + redis.call('EXISTS', P .. ':dlq')
+  if p > count then used[p] = used[p] + open[p] end
+end
+local fields = redis.call('HGETALL', partitions)
+for i = 1, #fields, 2 do
+  local former = string.match(fields[i], '^former:(%d+)$')
+  if former and used[tonumber(former)] == 0 and fields[i + 1] + keep < tonumber(now) then
+    redis.call('HDEL', partitions, fields[i])
+  end
+end
+return {now, redis.call('ZRANGE', members, 0, -1), redis.call('HGETALL', partitions), open}

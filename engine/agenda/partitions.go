@@ -17,7 +17,8 @@ import (
 
 // partitions knows the partitions and the processes that share them.
 type partitions struct {
-	rdb *wire.Client
+	rdb  *wire.Client
+	keep time.Duration // how long a former number of partitions is remembered at least
 
 	mu    sync.Mutex
 	known counts
@@ -67,13 +68,34 @@ func (c counts) of(id string) []int {
 	return out
 }
 
-// all returns the partitions of all numbers.
-func (c counts) all() []int {
-	most := c.newest
-	for _, f := range c.former {
-		most = max(most, f.count)
+// foreign returns the former number by which an event is found in a partition, or 0 if the
+// newest one finds it there.
+func (c counts) foreign(id string, partition int) int {
+	if schedule.Partition(id, c.newest) == partition {
+		return 0
 	}
-	out := make([]int, most)
+	for _, f := range c.former {
+		if schedule.Partition(id, f.count) == partition {
+			return f.count
+		}
+	}
+	return 0
+}
+
+// greatest returns the greatest former number of partitions.
+func (c counts) greatest() (n int) {
+	for _, f := range c.former {
+		n = max(n, f.count)
+	}
+	return n
+}
+
+// all returns the partitions of all numbers.
+func (c counts) all() []int { return numbers(max(c.newest, c.greatest())) }
+
+// numbers returns the numbers below n.
+func numbers(n int) []int {
+	out := make([]int, n)
 	for i := range out {
 		out[i] = i
 	}
@@ -95,8 +117,8 @@ func (p *partitions) counts(ctx context.Context) (counts, error) {
 	if known.newest > 0 {
 		return known, nil
 	}
-	_, _, read, err := p.read(ctx, "", 0)
-	if err == nil && read.newest == 0 {
+	m, read, err := p.read(ctx, "", 0)
+	if err == nil && m.Count == 0 {
 		err = fmt.Errorf("%w: none was set", schedule.ErrPartitions)
 	}
 	return read, err
@@ -109,31 +131,47 @@ func (p *partitions) forget() {
 	p.known = counts{}
 }
 
-// read registers a process and reads the processes and the numbers of partitions.
-func (p *partitions) read(ctx context.Context, process string, ttl time.Duration) (time.Time, []string, counts, error) {
-	cmd := call(ctx, p.rdb, membersScript, []string{membersKey, partitionsKey}, process, ttl.Milliseconds())
-	reply, err := cmd.Slice()
-	if err != nil {
-		return time.Time{}, nil, counts{}, store.Failed("read the members", err)
-	}
-	list := wire.List(reply)
-	read := countsOf(list.List(2))
-	p.mu.Lock()
-	p.known = read
-	p.mu.Unlock()
-	return moment(number(list.Text(0))), list.List(1).Texts(), read, nil
-}
-
 // Members returns the processes that fire events and the partitions. A process that is not ""
 // is registered for ttl, or with a ttl of 0 removed.
 func (p *partitions) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
-	now, processes, counts, err := p.read(ctx, process, ttl)
-	if err != nil {
-		return schedule.Members{}, err
+	m, _, err := p.read(ctx, process, ttl)
+	return m, err
+}
+
+// read is Members, and also returns the numbers of partitions. It takes one round trip, unless
+// these have changed.
+func (p *partitions) read(ctx context.Context, process string, ttl time.Duration) (schedule.Members, counts, error) {
+	for {
+		p.mu.Lock()
+		former := p.known.greatest()
+		p.mu.Unlock()
+		keys := []string{membersKey, partitionsKey}
+		for i := range former {
+			keys = append(keys, prefix(i))
+		}
+		reply, err := call(ctx, p.rdb, membersScript, keys, process, ttl.Milliseconds(), p.keep.Milliseconds()).Slice()
+		if err != nil {
+			return schedule.Members{}, counts{}, store.Failed("read the members", err)
+		}
+		list := wire.List(reply)
+		read := countsOf(list.List(2))
+		p.mu.Lock()
+		p.known = read
+		p.mu.Unlock()
+		if read.greatest() > former {
+			continue
+		}
+		m := schedule.Members{
+			Now: moment(number(list.Text(0))), Processes: list.List(1).Texts(), Partitions: numbers(read.newest), Count: read.newest,
+		}
+		slices.Sort(m.Processes)
+		for i := read.newest; i < former; i++ {
+			if list.List(3).Number(i) == 1 {
+				m.Partitions = append(m.Partitions, i)
+			}
+		}
+		return m, read, nil
 	}
-	slices.Sort(processes)
-	m := schedule.Members{Now: now, Processes: processes, Partitions: counts.all(), Count: counts.newest}
-	return m, nil
 }
 
 // SetPartitions makes count the number of partitions, if the newest one is from, 0 if none was
