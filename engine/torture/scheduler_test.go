@@ -21,6 +21,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/dynamo"
+	"flunq.io/flunq/engine/dynamo/dynamotest"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
@@ -33,6 +35,25 @@ type scheduling struct {
 	Listen  string        `json:"listen"` // address of the gRPC server; "": none
 	Workers int           `json:"workers"`
 	Lease   time.Duration `json:"lease"`
+
+	Endpoint string `json:"endpoint"` // of DynamoDB, where the records are; "": they are in Redis
+	Table    string `json:"table"`
+}
+
+// ledger returns the ledger of the process, and its further actors.
+func (s scheduling) ledger(ctx context.Context, st *store.Store, now func() time.Time) (scheduler.Ledger, []scheduler.Actor, error) {
+	if s.Endpoint == "" {
+		return agenda.NewLedger(st.Redis(), agenda.Defaults()), nil, nil
+	}
+	opts := dynamo.Defaults()
+	opts.Endpoint, opts.Table = s.Endpoint, s.Table
+	table, err := dynamo.New(ctx, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	index := agenda.NewIndex(st.Redis())
+	reconciler := scheduler.NewReconciler(table, index, scheduler.ReconcilerOptions{Bucket: s.Lease, Check: s.Lease / 4, Now: now})
+	return scheduler.NewTabled(table, index, nil), []scheduler.Actor{{Name: "reconciler", Step: reconciler.Step}}, nil
 }
 
 // run runs the process until ctx ends.
@@ -40,7 +61,13 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 	opts := scheduler.DefaultOptions()
 	opts.Process, opts.Clock, opts.Workers = process, time.Now, s.Workers
 	opts.Retry.Lease, opts.Beat, opts.Look = s.Lease, s.Lease, 100*time.Millisecond
-	ledger := agenda.NewLedger(st.Redis(), agenda.Defaults())
+	ledger, actors, err := s.ledger(ctx, st, time.Now) // one machine, one clock
+	if err != nil {
+		return err
+	}
+	if s.Workers > 0 {
+		opts.Extra = actors
+	}
 	sched, err := scheduler.New(ledger, scheduler.Streams{Redis: st.Redis()}, opts)
 	if err != nil {
 		return err
@@ -192,21 +219,32 @@ func judge(asked []agendum, found []published) (v verdict) {
 // Whatever dies, each event that a client was told of is published, not early; only a kill
 // explains that one is published twice.
 func TestScheduler(t *testing.T) {
-	begin(t).schedule(map[string]int{"kill": size(4, 50)})
+	begin(t).schedule(scheduling{}, map[string]int{"kill": size(4, 50)})
+}
+
+// The records are in DynamoDB, and Redis forgets everything: nothing is lost.
+func TestSchedulerWithTable(t *testing.T) {
+	opts := dynamotest.Options(dynamotest.Dynalite(t))
+	dynamotest.Init(t, opts)
+	doing := map[string]int{"kill": size(4, 50), "flush redis": size(1, 3)}
+	begin(t).schedule(scheduling{Endpoint: opts.Endpoint, Table: opts.Table}, doing)
 }
 
 // Redis dies too, and restarts with the data on its disk.
 func TestSchedulerWithoutRedis(t *testing.T) {
-	begin(t, "--appendonly", "yes", "--appendfsync", "always").schedule(map[string]int{"kill": size(2, 50), "kill redis": size(1, 7)})
+	begin(t, "--appendonly", "yes", "--appendfsync", "always").schedule(scheduling{}, map[string]int{"kill": size(2, 50), "kill redis": size(1, 7)})
 }
 
 // schedule asks for events while processes and others die, and judges what is published.
-func (w *environment) schedule(doing map[string]int) {
+func (w *environment) schedule(how scheduling, doing map[string]int) {
 	w.t.Helper()
 	n, span := size(400, 10_000), size(1500*time.Millisecond, 20*time.Second)
 	address, hold, workers := freePort(w.t), size(time.Second, 2*time.Second), 8
-	w.run(1, role{Scheduling: &scheduling{Listen: address, Lease: hold}})
-	w.run(2, role{Scheduling: &scheduling{Workers: workers, Lease: hold}})
+	how.Lease = hold
+	api, firing := how, how
+	api.Listen, firing.Workers = address, workers
+	w.run(1, role{Scheduling: &api})
+	w.run(2, role{Scheduling: &firing})
 	from := w.now().Add(size(500*time.Millisecond, 3*time.Second))
 	asked := make([]agendum, n)
 	for i := range asked {
@@ -217,12 +255,15 @@ func (w *environment) schedule(doing map[string]int) {
 	done := make(chan struct{})
 	go func() { defer close(done); w.askFor(client(w.t, address), asked) }()
 	w.during(from.Add(span).Sub(w.now()), doing, func(what string) {
-		if what == "kill redis" {
+		switch what {
+		case "kill redis":
 			w.server.Kill()
 			w.server.Restart(w.t)
-			return
+		case "flush redis":
+			w.flush()
+		default:
+			w.kill(w.random(3))
 		}
-		w.kill(w.random(3))
 	})
 	<-done
 	w.until(func() string {
@@ -236,8 +277,17 @@ func (w *environment) schedule(doing map[string]int) {
 	w.report("events=%d: %v", n, v)
 	w.want("lost", v.lost, 0)
 	w.want("early", v.early, 0)
-	w.want("doubled", v.doubled, (doing["kill"]+2*doing["kill redis"])*workers*50)
+	w.want("doubled", v.doubled, (doing["kill"]+2*doing["kill redis"]+2*doing["flush redis"])*workers*50)
 	w.close()
+}
+
+// flush makes Redis forget everything but what the test reads at the end.
+func (w *environment) flush() {
+	w.t.Helper()
+	keys, err := w.rdb.Keys(w.t.Context(), "*").Result()
+	w.must(err)
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == scheduler.StreamKey(topic) })
+	w.must(w.rdb.Del(w.t.Context(), keys...).Err())
 }
 
 // indexes returns the indexes that still hold an event.
@@ -247,7 +297,7 @@ func (w *environment) indexes() (out []string) {
 		return []string{err.Error()}
 	}
 	for _, key := range keys {
-		if !strings.Contains(key, ":event:") {
+		if !strings.Contains(key, ":event:") && !strings.HasSuffix(key, ":dlq") {
 			out = append(out, key)
 		}
 	}
