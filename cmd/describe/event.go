@@ -127,9 +127,9 @@ func fired(e event.Event) tui.State {
 // longest is the maximum length of Brief, in bytes.
 const longest = 400
 
-// Brief returns the beginning of Detail, short enough for a terminal.
+// Brief returns the beginning of detail, short enough for a terminal.
 func Brief(e event.Event) string {
-	text := Detail(e)
+	text := detail(e)
 	if len(text) <= longest {
 		return text
 	}
@@ -148,9 +148,9 @@ func byOperator(name, text string) string {
 	}
 }
 
-// Detail describes the content of an event in a few words, "" if there is nothing to add to
+// detail describes the content of an event in a few words, "" if there is nothing to add to
 // its type.
-func Detail(e event.Event) string {
+func detail(e event.Event) string {
 	var d struct {
 		event.Completed
 

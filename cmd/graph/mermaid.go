@@ -108,7 +108,7 @@ func (m *mermaid) edge(e Edge) {
 // escape returns text for a quoted label. Characters that Mermaid, its Markdown or HTML
 // would interpret become entities.
 func escape(label string) string {
-	runes := []rune(clip(Printable(label), labelLimit))
+	runes := []rune(clip(printable(label), labelLimit))
 	var b strings.Builder
 	for i, r := range runes {
 		if special(runes, i) {

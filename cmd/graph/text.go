@@ -26,7 +26,7 @@ const nameLimit = 28
 func Text(w io.Writer, def *dsl.Definition, look Look) error {
 	t := &tree{look: look}
 	head := def.Document.Namespace + "/" + def.Document.Name + " " + def.Document.Version
-	t.row("", "", Printable(head), documentDetail(def))
+	t.row("", "", printable(head), documentDetail(def))
 	t.rows("", taskRows(def.Do))
 	t.row(t.glyph("└● ", "`* "), "", "end", "")
 	if _, err := io.WriteString(w, t.out.String()); err != nil {
@@ -176,7 +176,7 @@ func (t *tree) glyph(fine, ascii string) string {
 
 // legible returns text without control characters that the terminal can show.
 func (t *tree) legible(text string) string {
-	text = Printable(text)
+	text = printable(text)
 	if !t.look.ASCII {
 		return text
 	}
@@ -197,9 +197,9 @@ func width(text string) int { return measure().StringWidth(text) }
 // measure returns a measure of width that does not depend on the locale.
 func measure() *runewidth.Condition { return &runewidth.Condition{StrictEmojiNeutral: true} }
 
-// Printable returns text on one line: white space becomes a blank, and an invisible
+// printable returns text on one line: white space becomes a blank, and an invisible
 // character becomes its escape.
-func Printable(text string) string {
+func printable(text string) string {
 	var b strings.Builder
 	for _, r := range strings.Join(strings.Fields(text), " ") {
 		if unicode.IsGraphic(r) {

@@ -57,7 +57,7 @@ func (c *closer) cancelled(reason string) {
 // continue. The ref is the problem's instance, if it has none.
 func (c *closer) fault(p *event.Problem, ref string) {
 	c.end(Faulted)
-	c.Error = c.env.Publishable(p, ref)
+	c.Error = c.env.publishable(p, ref)
 	c.publishEnd(event.WorkflowFailed, event.Ended{Error: c.Error})
 }
 

@@ -122,7 +122,7 @@ func (env *Env) compute(t *dsl.Task, s *expr.Scope, execution, taskID string) co
 		c.Error = problemOf(err)
 	}
 	if c.Error != nil {
-		c.Error = env.Publishable(c.Error, t.Ref)
+		c.Error = env.publishable(c.Error, t.Ref)
 	}
 	c.Success = c.Error == nil
 	return c

@@ -303,7 +303,7 @@ func (m *machine) fail(n *Node, p *event.Problem) {
 
 // propagate ends a task with its own problem, or with that of the inner task in n.cause.
 func (m *machine) propagate(n *Node, p *event.Problem) {
-	p = m.env.Publishable(p, n.task.Ref)
+	p = m.env.publishable(p, n.task.Ref)
 	m.drop(n)
 	m.recordFailed(n, p)
 	parent := n.parent
@@ -325,9 +325,9 @@ func (m *machine) childFailed(parent, child *Node, p *event.Problem) {
 	}
 }
 
-// Publishable returns a copy of a problem in its published form: with the type as a URI,
+// publishable returns a copy of a problem in its published form: with the type as a URI,
 // an instance, and without secrets in title and detail.
-func (env *Env) Publishable(p *event.Problem, ref string) *event.Problem {
+func (env *Env) publishable(p *event.Problem, ref string) *event.Problem {
 	full := *p
 	full.Type = event.FullType(p.Type, env.base)
 	full.Title, full.Detail = env.opts.Redactor.Redact(p.Title), env.opts.Redactor.Redact(p.Detail)

@@ -113,12 +113,12 @@ func (l *listener) unlisten(n *Node) {
 func Received(e event.Event, execution string) event.Event {
 	return event.Event{
 		ID: e.Source + " " + e.ID, Source: Source, Type: event.EventReceived, Time: e.Time,
-		Tenant: e.Tenant, Execution: execution, Data: canonical.Encode(Envelope(e)),
+		Tenant: e.Tenant, Execution: execution, Data: canonical.Encode(envelope(e)),
 	}
 }
 
-// Envelope returns an event in the form that expressions see: an object of its attributes.
-func Envelope(e event.Event) map[string]any {
+// envelope returns an event in the form that expressions see: an object of its attributes.
+func envelope(e event.Event) map[string]any {
 	out := map[string]any{"specversion": event.SpecVersion, "id": e.ID, "source": e.Source, "type": string(e.Type)}
 	if !e.Time.IsZero() {
 		out["time"] = dateTime(e.Time)["iso8601"]

@@ -26,7 +26,7 @@ type ListenMatch struct {
 func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 	var out []ListenMatch
 	m := newMachine(s, env, &Decision{})
-	envelope := Envelope(e)
+	envelope := envelope(e)
 	for _, n := range s.Open() {
 		if n.Listen == nil || n.Listen.Stopped {
 			continue

@@ -15,7 +15,7 @@ func (env *Env) ProblemOf(err error, ref string) (*event.Problem, error) {
 	var missing *expr.MissingSecret
 	var failure *expr.Failure
 	if errors.As(err, &p) || errors.As(err, &missing) || errors.As(err, &failure) {
-		return env.Publishable(problemOf(err), ref), nil
+		return env.publishable(problemOf(err), ref), nil
 	}
 	return nil, err
 }

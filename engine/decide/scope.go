@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// RuntimeName is the value of $runtime.name.
-const RuntimeName = "flunq"
+// runtimeName is the value of $runtime.name.
+const runtimeName = "flunq"
 
 // evaluator evaluates the expressions of tasks, each in its own scope.
 type evaluator struct {
@@ -87,7 +87,7 @@ func (env *Env) constant(name string) (any, error) {
 		}
 		return env.opts.Secrets, nil
 	case "runtime":
-		return map[string]any{"name": RuntimeName, "version": env.opts.Version, "metadata": map[string]any{}}, nil
+		return map[string]any{"name": runtimeName, "version": env.opts.Version, "metadata": map[string]any{}}, nil
 	default:
 		return nil, fmt.Errorf("variable $%s has no value here", name)
 	}

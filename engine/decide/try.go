@@ -67,7 +67,7 @@ func (m *machine) attemptTimedOut(n *Node, key string) {
 	m.dropChildren(n)
 	m.cancelKind(n, event.RetryTimer, "")
 	n.cause = nil
-	m.caught(n, m.env.Publishable(event.NewProblem(event.Timeout, detail), n.task.Ref))
+	m.caught(n, m.env.publishable(event.NewProblem(event.Timeout, detail), n.task.Ref))
 }
 
 // caught handles a failure of the body: it retries, runs the handler, or fails the try.

@@ -235,7 +235,7 @@ func (s *State) Abort(now time.Time, dead event.Dead) Decision {
 	m := newMachine(s, &Env{base: event.BaseV1}, &d)
 	m.Root = &Node{}
 	m.end(Faulted)
-	m.Error = m.env.Publishable(dead.Problem(), "/")
+	m.Error = m.env.publishable(dead.Problem(), "/")
 	m.publishEnd(event.WorkflowFailed, event.Ended{Error: m.Error, Reason: aborted})
 	return d
 }

@@ -14,7 +14,7 @@ import (
 // HandleBatches, and its next call repeats the whole batch: handle may receive messages
 // again that it has already handled.
 func (c *Consumer) HandleBatches(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
-	c.AcknowledgeLater(c.buffer.TakeUnwanted(wanted)...)
+	c.AcknowledgeLater(c.buffer.takeUnwanted(wanted)...)
 	for {
 		batch := c.buffer.Next()
 		if len(batch) == 0 {
@@ -56,8 +56,8 @@ func (c *Consumer) reportAll(what What, msgs []store.Message, err error) {
 	}
 }
 
-// TakeUnwanted removes and returns the messages that are not of a wanted type.
-func (b *Buffer) TakeUnwanted(wanted func(event.Type) bool) (others []store.Message) {
+// takeUnwanted removes and returns the messages that are not of a wanted type.
+func (b *Buffer) takeUnwanted(wanted func(event.Type) bool) (others []store.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0

@@ -61,8 +61,8 @@ func Defaults(service, group string) Options {
 	}
 }
 
-// Check reports all invalid options at once.
-func (o Options) Check() error {
+// check reports all invalid options at once.
+func (o Options) check() error {
 	var errs []error
 	if o.Group == "" || o.Consumer == "" {
 		errs = append(errs, fmt.Errorf("the %s has no group or no consumer name", o.Service))
@@ -81,7 +81,7 @@ func (o Options) Check() error {
 
 // NewConsumer returns a consumer that reads from st.
 func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
-	if err := opts.Check(); err != nil {
+	if err := opts.check(); err != nil {
 		return nil, err
 	}
 	if opts.Isolation == nil {
@@ -116,7 +116,7 @@ func (c *Consumer) reader() stream.Reader {
 
 // Held returns the messages that are not handled or not acknowledged yet.
 func (c *Consumer) Held() []store.Message {
-	return slices.Concat(c.buffer.Held(), c.handled.buffered(c.reader()), c.omitted.buffered())
+	return slices.Concat(c.buffer.held(), c.handled.buffered(c.reader()), c.omitted.buffered())
 }
 
 // AcknowledgeLater queues messages that need no handling, to be acknowledged with the next Fetch.

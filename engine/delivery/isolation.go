@@ -75,8 +75,8 @@ func (b *Buffer) Put(msgs []store.Message) {
 	b.msgs = append(b.msgs, msgs...)
 }
 
-// Held returns a copy of all messages in the buffer.
-func (b *Buffer) Held() []store.Message {
+// held returns a copy of all messages in the buffer.
+func (b *Buffer) held() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.msgs)

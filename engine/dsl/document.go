@@ -23,8 +23,8 @@ type document struct {
 	def         *Definition
 }
 
-// Newest is the DSL version that this package implements.
-const Newest = "1.0.3"
+// newest is the DSL version that this package implements.
+const newest = "1.0.3"
 
 var (
 	versionPattern = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
@@ -60,7 +60,7 @@ func (p *document) parse(n *yaml.Node) {
 		return
 	}
 	if states := n.Get("states"); states != nil && n.Get("do") == nil {
-		p.Mistake(n.KeyPos("states"), "rewrite the workflow for "+Newest+": document:, do:", "states belong to the old 0.8 language, want 1.0")
+		p.Mistake(n.KeyPos("states"), "rewrite the workflow for "+newest+": document:, do:", "states belong to the old 0.8 language, want 1.0")
 		return
 	}
 	p.moveUp(n)
@@ -141,7 +141,7 @@ func (p *document) header(n *yaml.Node) {
 		return
 	}
 	d := &p.def.Document
-	d.DSL = p.version(n.Get("dsl"), "dsl", Newest)
+	d.DSL = p.version(n.Get("dsl"), "dsl", newest)
 	d.Namespace = p.name(n.Get("namespace"), "namespace")
 	d.Name = p.name(n.Get("name"), "name")
 	d.Version = p.version(n.Get("version"), "version", "0.1.0")
@@ -159,11 +159,11 @@ func (p *document) language(n *yaml.Node, version string) {
 	major, rest, _ := strings.Cut(version, ".")
 	switch {
 	case major == "0":
-		p.Mistake(n.Pos, "rewrite the workflow for "+Newest+": document:, do:", "dsl %s is the old 0.8 language, want 1.0", version)
+		p.Mistake(n.Pos, "rewrite the workflow for "+newest+": document:, do:", "dsl %s is the old 0.8 language, want 1.0", version)
 	case major != "1":
-		p.Mistake(n.Pos, "dsl: '"+Newest+"'", "dsl %s is unknown, want 1.0", version)
+		p.Mistake(n.Pos, "dsl: '"+newest+"'", "dsl %s is unknown, want 1.0", version)
 	case newer(rest):
-		p.Warn(n.Pos, "", "dsl %s is newer than %s: flunq does not know what is new in it", version, Newest)
+		p.Warn(n.Pos, "", "dsl %s is newer than %s: flunq does not know what is new in it", version, newest)
 	}
 }
 

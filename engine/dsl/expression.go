@@ -306,7 +306,7 @@ func (p *expressions) durationMap(n *yaml.Node, what string) bool {
 // compile compiles an expression, and reports its mistakes at their positions.
 func (p *expressions) compile(n *yaml.Node, src inside, s scope) *expr.Program {
 	if p.overBudget(len(src.source)) {
-		p.Mistake(n.Pos, "", "the expressions of the document exceed %d bytes in total", MaxCompiled)
+		p.Mistake(n.Pos, "", "the expressions of the document exceed %d bytes in total", maxCompiled)
 		return nil
 	}
 	program, err := expr.Compile(src.source, s.has)
@@ -335,7 +335,7 @@ func (p *expressions) compile(n *yaml.Node, src inside, s scope) *expr.Program {
 // overBudget counts the compiled bytes, and reports whether they exceed the limit.
 func (p *expressions) overBudget(size int) bool {
 	p.compiled += size
-	return p.compiled > MaxCompiled
+	return p.compiled > maxCompiled
 }
 
 // secret records the first use of a secret.

@@ -27,9 +27,9 @@ func Parse(name string, src []byte) (*Definition, []yaml.Warning, error) {
 	return p.def, warnings, nil
 }
 
-// MaxCompiled limits the total size of a document's expressions in bytes. Those of shared
+// maxCompiled limits the total size of a document's expressions in bytes. Those of shared
 // policies count once per use.
-const MaxCompiled = 2 << 20
+const maxCompiled = 2 << 20
 
 // ParseData parses plain data, such as an input or a file of secrets, in JSON or YAML, by
 // the rules for data inside documents. It returns nil for an empty src. The error is a

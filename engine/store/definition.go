@@ -33,7 +33,7 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 		}
 		const keys, most = 2, 10 // of these and all texts
 		l := wire.TextList{List: make([]any, wire.BeforeKeys, wire.BeforeKeys+most), Texts: make([]string, 0, most)}
-		l.Add(key, s.keys.Workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
+		l.Add(key, s.keys.workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
 		if latest == "" || newer(version, latest) >= 0 {
 			l.Add("latest", version)
 		}
@@ -94,7 +94,7 @@ func (s *Store) Workflows(ctx context.Context, tenant string) ([]Workflow, error
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	ids, err := s.members(ctx, s.keys.Workflows(tenant))
+	ids, err := s.members(ctx, s.keys.workflows(tenant))
 	if err != nil {
 		return nil, Failed("list the workflows", err)
 	}

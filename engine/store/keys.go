@@ -111,9 +111,9 @@ func (k Keys) TimerKeys(tenant string) string {
 // ForgottenKeys is the sorted set of the keys of timers whose timers are gone.
 func (k Keys) ForgottenKeys(tenant string) string { return k.TimerKeys(tenant) + ":forgotten" }
 
-// AskedTimers is the sorted set of the hashes of timers that other programs requested
+// askedTimers is the sorted set of the hashes of timers that other programs requested
 // recently.
-func (k Keys) AskedTimers(tenant string) string { return k.TimerKeys(tenant) + ":asked" }
+func (k Keys) askedTimers(tenant string) string { return k.TimerKeys(tenant) + ":asked" }
 
 // Definition is the hash of one workflow's versions.
 func (k Keys) Definition(tenant, id string) string {
@@ -142,8 +142,8 @@ func (k Keys) Executions(tenant, index string) string {
 // kept holds the retention in force, as text. It expires when no process enforces it.
 func (k Keys) kept(tenant string) string { return k.Tenant(tenant) + ":executions:kept" }
 
-// Workflows is the set of the ids of definitions.
-func (k Keys) Workflows(tenant string) string { return k.Tenant(tenant) + ":workflows" }
+// workflows is the set of the ids of definitions.
+func (k Keys) workflows(tenant string) string { return k.Tenant(tenant) + ":workflows" }
 
 // Tenants is the set of the names of tenants.
 func (Keys) Tenants() string { return "flunq:tenants" }
@@ -207,7 +207,7 @@ func (c *tenantKeyCache) add(tenant string, one *TenantKeys) {
 // ofTenant builds the TenantKeys of a tenant.
 func (k Keys) ofTenant(tenant string) *TenantKeys {
 	return &TenantKeys{
-		Stream: k.Stream(tenant), Timers: k.Timers(tenant), TimerKeys: k.TimerKeys(tenant), ForgottenKeys: k.ForgottenKeys(tenant), AskedTimers: k.AskedTimers(tenant),
+		Stream: k.Stream(tenant), Timers: k.Timers(tenant), TimerKeys: k.TimerKeys(tenant), ForgottenKeys: k.ForgottenKeys(tenant), AskedTimers: k.askedTimers(tenant),
 		Open: k.Executions(tenant, openIndex), Faulted: k.Executions(tenant, faultedIndex),
 		Completed: k.Executions(tenant, completedIndex), Cancelled: k.Executions(tenant, cancelledIndex),
 		executions: k.Execution(tenant, ""),

@@ -40,7 +40,7 @@ func (r *Reader) Root() *yaml3.Node {
 	if json.Valid(source) {
 		source = bytes.ReplaceAll(source, []byte("\t"), []byte(" "))
 	}
-	return Root(r.collector, source)
+	return root(r.collector, source)
 }
 
 // Errorf records a mistake at a node.

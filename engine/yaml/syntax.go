@@ -34,11 +34,11 @@ func Read(collector *Collector, source []byte) *Node {
 		collector.Mistake(Pos{1, 1}, "remove it", "a %%TAG directive is not supported")
 		return nil
 	}
-	y := Root(collector, pairs(source))
+	y := root(collector, pairs(source))
 	if y == nil {
 		return nil
 	}
-	t := newTreeBuilder(collector, MaxNodes, MaxAliases)
+	t := newTreeBuilder(collector, maxNodes, maxAliases)
 	root := t.build(y, 1)
 	if t.full {
 		return nil
@@ -103,9 +103,9 @@ func pairs(source []byte) []byte {
 	})
 }
 
-// Root returns the root of the single document in a YAML or JSON text. It returns nil if
+// root returns the root of the single document in a YAML or JSON text. It returns nil if
 // the text is empty or cannot be parsed; the latter is reported to c.
-func Root(c *Collector, source []byte) *yaml3.Node {
+func root(c *Collector, source []byte) *yaml3.Node {
 	documents, err := decode(source)
 	if err != nil {
 		documents = decodeFixed(c, source, err)

@@ -26,14 +26,14 @@ const (
 	MaxSize = 1 << 20
 	// MaxDepth is the nesting depth of lists and maps.
 	MaxDepth = 100
-	// MaxNodes is the number of values in a document, including those that aliases repeat.
-	MaxNodes = 50_000
-	// MaxKeys is the number of keys of one map.
-	MaxKeys = 10_000
-	// MaxAliases is the number of YAML aliases (*name) in a document.
-	MaxAliases = 1_000
-	// MaxDigits is the length of a whole number.
-	MaxDigits = 400
+	// maxNodes is the number of values in a document, including those that aliases repeat.
+	maxNodes = 50_000
+	// maxKeys is the number of keys of one map.
+	maxKeys = 10_000
+	// maxAliases is the number of YAML aliases (*name) in a document.
+	maxAliases = 1_000
+	// maxDigits is the length of a whole number.
+	maxDigits = 400
 	// MaxMistakes is the number of mistakes, and of warnings, reported for one document.
 	MaxMistakes = 200
 )
@@ -241,8 +241,8 @@ func (t *treeBuilder) object(n *Node, y *yaml3.Node, depth int) {
 	t.tagged(n, y, "!!map")
 	data := map[string]any{}
 	n.Data = data
-	if len(y.Content)/2 > MaxKeys {
-		t.refuse(n.Pos, "a map with more than %d keys", MaxKeys)
+	if len(y.Content)/2 > maxKeys {
+		t.refuse(n.Pos, "a map with more than %d keys", maxKeys)
 	}
 	own := map[string]Pos{}
 	var merged []*Node
@@ -291,8 +291,8 @@ func (t *treeBuilder) merge(n *Node, data map[string]any, merged []*Node) {
 			data[f.Key] = f.Value.Data
 		}
 	}
-	if len(n.Fields) > MaxKeys {
-		t.refuse(n.Pos, "a map with more than %d keys", MaxKeys)
+	if len(n.Fields) > maxKeys {
+		t.refuse(n.Pos, "a map with more than %d keys", maxKeys)
 	}
 }
 
@@ -450,8 +450,8 @@ func (t *treeBuilder) unquoted(n *Node, s string) {
 
 func (t *treeBuilder) whole(n *Node, digits string, base int) {
 	n.Shape, n.Data = Number, 0
-	if len(digits) > MaxDigits {
-		t.collector.Mistake(n.Pos, "quote it to make it text", "a number of more than %d digits", MaxDigits)
+	if len(digits) > maxDigits {
+		t.collector.Mistake(n.Pos, "quote it to make it text", "a number of more than %d digits", maxDigits)
 		return
 	}
 	i, ok := new(big.Int).SetString(digits, base)

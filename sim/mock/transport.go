@@ -245,14 +245,6 @@ func (m Match) Selects(x Exchange) bool {
 	return x.sent != nil && m.matches(x.sent.request, x.sent.body)
 }
 
-// Body returns the body of the request.
-func (e Exchange) Body() []byte {
-	if e.sent == nil {
-		return nil
-	}
-	return e.sent.body
-}
-
 func (m Match) matches(req *http.Request, body []byte) bool {
 	return (m.Method == "" || m.Method == strings.ToUpper(req.Method)) &&
 		(m.URL == "" || MatchURL(m.URL, req.URL)) &&

@@ -341,16 +341,13 @@ func release(version string) []int {
 	return numbers
 }
 
-// Finished reports whether the execution ended within the recording.
-func (r *Recording) Finished() bool {
+// finished reports whether the execution ended within the recording.
+func (r *Recording) finished() bool {
 	return r.result != nil && decide.Status(r.result.Status).Ended()
 }
 
 // Events returns the number of history events.
 func (r *Recording) Events() int { return len(r.entries) }
-
-// Execution returns the id of the recorded execution.
-func (r *Recording) Execution() string { return r.header.ID }
 
 // fromHistory reports whether this is an export, which has no recorded calls.
 func (r *Recording) fromHistory() bool { return r.header.Results == "history" }

@@ -328,7 +328,7 @@ func (rp *replay) children() {
 			}
 		}
 	}
-	if rp.fromHistory() || !rp.Finished() {
+	if rp.fromHistory() || !rp.finished() {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(rp.starts)) {
@@ -360,7 +360,7 @@ func sourceOf(def *dsl.Definition) string {
 // verdict returns the result.
 func (rp *replay) verdict() *Verdict {
 	v := &Verdict{
-		File: rp.Name, Agrees: rp.diff == nil, Execution: rp.header.ID, Finished: rp.Finished(), Events: len(rp.entries),
+		File: rp.Name, Agrees: rp.diff == nil, Execution: rp.header.ID, Finished: rp.finished(), Events: len(rp.entries),
 		Calls: rp.exchange, Arrivals: len(rp.arrivals), Difference: rp.diff, Notes: rp.notes, Order: rp.ordered(),
 	}
 	if rp.main != nil {

@@ -151,7 +151,7 @@ func placeOf(def *dsl.Definition, name, ref string) *Place {
 // compareResult compares how the execution ended.
 func (rp *replay) compareResult() {
 	w := rp.executions[rp.header.ID]
-	if w == nil || !rp.Finished() && rp.result.Stop != sim.Never {
+	if w == nil || !rp.finished() && rp.result.Stop != sim.Never {
 		return
 	}
 	was, now := rp.recordedResult(), w.result()

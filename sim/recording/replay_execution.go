@@ -283,7 +283,7 @@ func (w *executionReplay) doing() string {
 
 // leftover reports a decided event that is missing from a finished recording.
 func (w *executionReplay) leftover() {
-	if len(w.made) == 0 || !w.Finished() {
+	if len(w.made) == 0 || !w.finished() {
 		return
 	}
 	want := w.made[0]
@@ -405,7 +405,7 @@ func (w *executionReplay) compare(what string, e event.Event, now event.Complete
 // tolerate tolerates a difference in the result of a task of a running execution, which keeps
 // its recorded result even though a new execution would have a different one.
 func (w *executionReplay) tolerate(d *Difference, g *difference) {
-	if !w.doc.changed() || w.Finished() {
+	if !w.doc.changed() || w.finished() {
 		w.differs(d, g)
 		return
 	}

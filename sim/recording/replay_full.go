@@ -31,7 +31,7 @@ func (rp *replay) simulate(ctx context.Context, v *Verdict) error {
 		return fmt.Errorf("simulate %s: %w", rp.Name, err)
 	}
 	rp.compareHistories(came)
-	if rp.diff == nil && rp.Finished() {
+	if rp.diff == nil && rp.finished() {
 		rp.compareSimulated(result)
 	}
 	v.Agrees, v.Difference, v.Notes = rp.diff == nil, rp.diff, rp.notes
@@ -50,7 +50,7 @@ func (rp *replay) config() sim.Config {
 	for _, d := range rp.docs[1:] {
 		cfg.With = append(cfg.With, d.was)
 	}
-	if !rp.Finished() && cfg.MaxTime == 0 {
+	if !rp.finished() && cfg.MaxTime == 0 {
 		cfg.MaxTime = rp.end().Sub(h.Start) + time.Millisecond
 	}
 	return cfg
@@ -99,7 +99,7 @@ func (rp *replay) compareHistories(came []event.Event) {
 			return
 		}
 	}
-	if !rp.Finished() {
+	if !rp.finished() {
 		return
 	}
 	for _, e := range came {
