@@ -22,6 +22,8 @@ type DevState struct {
 	Started time.Time `json:"started"`
 	Clock   dev.Mode  `json:"clock"`
 	Tenant  string    `json:"tenant"`
+
+	Scheduler string `json:"scheduler,omitempty"` // address of its gRPC server; "": none
 }
 
 // devStatePath returns the path of the published state.

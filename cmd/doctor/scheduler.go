@@ -33,13 +33,13 @@ func (d *doctor) checkScheduler(ctx context.Context) {
 		}
 	}
 	processes := len(members.Processes)
-	text := fmt.Sprintf("%s scheduled, %s in %s, %s", history.Count(int(sum.Scheduled), "event"),
-		history.Count(int(sum.Firing), "publication"), history.Count(members.Count, "partition"), history.Count(processes, "process"))
+	text := fmt.Sprintf("%s scheduled, %s being published; %s, %s", history.Count(sum.Scheduled, "event"),
+		history.Number(sum.Firing), history.Count(members.Count, "partition"), history.Count(processes, "process"))
 	switch late := sum.Now.Sub(oldest); {
 	case processes == 0 && sum.Scheduled+sum.Firing > 0:
 		d.report(check, isBad, text+": nobody publishes them", "start a process with 'flunq serve --scheduler'")
 	case sum.Overdue > 0:
-		d.report(check, isBad, fmt.Sprintf("%s; %s overdue, for %s", text, history.Count(int(sum.Overdue), "event"), history.Duration(late)),
+		d.report(check, isBad, fmt.Sprintf("%s; %s overdue, for %s", text, history.Count(sum.Overdue, "event"), history.Duration(late)),
 			"see the errors in the log of 'flunq serve': is the sink reachable? Add processes if they only cannot keep up")
 	case sum.Firing > 0 && late > lostAfter:
 		d.report(check, isDoubtful, fmt.Sprintf("%s; a lease ended %s ago and nobody has claimed its event", text, history.Duration(late)),
@@ -48,7 +48,7 @@ func (d *doctor) checkScheduler(ctx context.Context) {
 		d.report(check, isFine, text, "")
 	}
 	if sum.Dead > 0 {
-		d.report("dead events", isDoubtful, history.Count(int(sum.Dead), "scheduled event")+" could not be published",
+		d.report("dead events", isDoubtful, history.Count(sum.Dead, "scheduled event")+" could not be published",
 			"'flunq schedule dlq ls' says why; 'flunq schedule dlq replay' publishes them again")
 	}
 	if len(members.Partitions) > members.Count && members.Count > 0 {

@@ -28,11 +28,15 @@ type developer struct {
 	port                                                 int
 	mocks, secrets, tenant, start, data, http, log, keep string
 	clockGiven, portGiven                                bool
+	scheduler                                            bool
+	grpc                                                 string
 
 	set   cli.Settings
 	redis *dev.Redis
 	rdb   wire.Redis
 	state cli.DevState
+
+	scheduling *scheduling // nil: none
 }
 
 // devPort is the default port of flunq dev.
@@ -54,10 +58,15 @@ With --clock virtual the clock runs at real speed until 'flunq clock advance 3d'
 three days ahead. It stops at every timer on the way, so nothing is skipped.
 
 --data FILE keeps the data across restarts: it is saved every few seconds and at the end.
-Ctrl-C stops the engine.`,
+Ctrl-C stops the engine.
+
+With --scheduler it also publishes events at the times that programs ask for over gRPC, on
+127.0.0.1:50051. They follow the clock: an event that is due in 15 days is published by
+'flunq clock advance 15d'.`,
 		Example: `  flunq dev workflows/
   flunq dev workflows/ --clock virtual --start 2026-01-01T00:00:00Z
-  flunq dev order.yaml --mocks order.mocks.yaml --data dev.json --port 0`,
+  flunq dev order.yaml --mocks order.mocks.yaml --data dev.json --port 0
+  flunq dev workflows/ --scheduler --clock virtual`,
 		GroupID: cli.GroupOperate,
 		Args:    atMostOne("folder"),
 	}
@@ -72,6 +81,8 @@ Ctrl-C stops the engine.`,
 	f.StringVar(&d.http, "http", "", "serve health checks and metrics on `ADDRESS` (default: none)")
 	f.StringVar(&d.keep, "keep-finished", "", "remove executions `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
 	f.StringVar(&d.log, "log-level", "", "log the services at `LEVEL`: debug, info, warn or error (LOG_LEVEL)")
+	f.BoolVar(&d.scheduler, "scheduler", false, "also run the scheduler of events")
+	f.StringVar(&d.grpc, "grpc", "", "answer gRPC calls of the scheduler on `ADDRESS` (SCHEDULER_GRPC)")
 	cli.Offer(c, "clock", d.clock)
 	cli.Offer(c, "log-level", cli.NewChoice("debug", "info", "warn", "error"))
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -117,7 +128,27 @@ func (d *developer) run(ctx context.Context, args []string) error {
 	}
 	defer func() { _ = d.rdb.Close() }()
 	docs.store = store.New(d.rdb, store.Options{Secrets: opts.Secrets})
+	if err := d.schedule(ctx, opts.Process, log); err != nil {
+		return err
+	}
 	return d.live(ctx, opts, log, docs)
+}
+
+// schedule prepares the scheduler, if it is asked for. Everything is in the Redis of this
+// process, whatever the settings say.
+func (d *developer) schedule(ctx context.Context, process string, log *slog.Logger) error {
+	if !d.scheduler {
+		return nil
+	}
+	set := d.set.Scheduler
+	set.Records, set.Feed, set.Sink = cli.InRedis, cli.NoFeed, cli.InRedis
+	if d.grpc != "" {
+		if err := cli.SetAddress(&set.Address, d.grpc); err != nil {
+			return cli.Misusef("--grpc %q: %v", d.grpc, err)
+		}
+	}
+	d.scheduling = &scheduling{set: set, process: process, tenant: d.tenant, log: log, dev: d.redis}
+	return d.scheduling.bind(ctx)
 }
 
 // options returns the options of the engine, without its transport.
@@ -260,13 +291,13 @@ func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Log
 
 // services runs the services until ctx ends.
 func (d *developer) services(ctx context.Context, rdb wire.Redis, opts engine.Options, log *slog.Logger) error {
-	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, http: d.http, given: d.http != ""})
+	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, http: d.http, given: d.http != "", scheduling: d.scheduling})
 }
 
 // announce prints the address, and publishes it for other commands.
 func (d *developer) announce() {
 	c := d.redis.Clock()
-	d.state = cli.DevState{URL: d.redis.URL(), PID: os.Getpid(), Started: c.Started, Clock: c.Mode, Tenant: d.tenant}
+	d.state = cli.DevState{URL: d.redis.URL(), PID: os.Getpid(), Started: c.Started, Clock: c.Mode, Tenant: d.tenant, Scheduler: d.scheduling.address()}
 	unpublished := d.state.Write(d.sh)
 	clock := "real"
 	if c.Mode == dev.Virtual {
@@ -276,6 +307,9 @@ func (d *developer) announce() {
 		}
 	}
 	fmt.Fprintf(d.sh.Out, "flunq dev listens on %s (tenant %s, clock %s)\n", d.state.URL, d.tenant, clock)
+	if d.scheduling != nil {
+		fmt.Fprintf(d.sh.Out, "the scheduler answers gRPC on %s\n", d.state.Scheduler)
+	}
 	switch {
 	case unpublished != nil:
 		d.sh.Hint("%v: give them --redis-url %s", unpublished, d.state.URL)

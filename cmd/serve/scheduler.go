@@ -8,11 +8,14 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
@@ -39,12 +42,15 @@ type scheduling struct {
 	tenant  string // of requests that name none
 	percent int    // of Redis' maxmemory above which events are refused; 0: never
 	log     *slog.Logger
+	dev     *dev.Redis // of flunq dev, whose clock decides what is due; else nil
 
 	ledger  scheduler.Ledger
 	actors  *scheduler.Scheduler
 	server  *grpcserver.Server
 	listen  net.Listener // nil without the API
 	closing []func()
+
+	publishing sync.Mutex // held by publish
 }
 
 // has reports whether a part runs in this process.
@@ -59,10 +65,14 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	}
 	st := store.New(rdb, store.Options{})
 	client := wire.NewClient(rdb, nil)
+	index := agenda.NewIndex(client)
 	s.ledger = agenda.NewLedger(client, agenda.Options{Retention: s.set.Retention})
 	watch := telemetry.NewScheduler(s.log, registry)
 	opts := s.set.Options(s.process)
 	opts.Observe = watch.Published
+	if s.dev != nil {
+		opts.Clock, opts.Workers, opts.Drains = func() time.Time { return s.dev.Clock().Now }, 0, true
+	}
 	var sink scheduler.Sink
 	if s.has(schedulerWorker) {
 		sink = scheduler.Topics{Tenant: scheduler.Tenants{Store: st}, Plain: scheduler.Streams{Redis: client}}
@@ -78,6 +88,12 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	}
 	if err := s.actors.Prepare(ctx); err != nil {
 		return err
+	}
+	registry.MustRegister(telemetry.SchedulerDepth(func(ctx context.Context) ([]schedule.Counts, error) {
+		return index.Counts(ctx, time.Second)
+	}, s.actors.Owned, s.log))
+	if s.dev != nil {
+		s.dev.Publish(s.publish)
 	}
 	if !s.has(schedulerAPI) {
 		return nil
@@ -127,12 +143,40 @@ func (s *scheduling) openServer(ctx context.Context, st *store.Store, watch *tel
 	api := scheduler.NewAPI(s.ledger, scheduler.APIOptions{
 		Limits: s.set.Limits, Tenant: s.tenant, Topic: s.set.ExecuteTopic, Now: s.actors.Now, Note: s.actors.Note, Answered: watch.Requested,
 	})
-	var err error
+	s.server = grpcserver.New(api, opts)
+	return s.bind(ctx)
+}
+
+// bind listens on the address of the gRPC server, unless that has been done.
+func (s *scheduling) bind(ctx context.Context) (err error) {
+	if s.listen != nil {
+		return nil
+	}
 	if s.listen, err = new(net.ListenConfig).Listen(ctx, "tcp", s.set.Address); err != nil {
 		return cli.Fail(cli.ExitMisuse, fmt.Errorf("SCHEDULER_GRPC %s: %w", s.set.Address, err))
 	}
-	s.server = grpcserver.New(api, opts)
 	return nil
+}
+
+// publish publishes what is due by the clock of flunq dev: an advance of the clock calls it, too.
+func (s *scheduling) publish(ctx context.Context) (int, time.Time, error) {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	return s.actors.Drain(ctx)
+}
+
+// publishAll publishes what is due, again and again until ctx ends.
+func (s *scheduling) publishAll(ctx context.Context) {
+	const every = 100 * time.Millisecond
+	for ctx.Err() == nil {
+		if _, _, err := s.publish(ctx); err != nil && ctx.Err() == nil {
+			s.log.ErrorContext(ctx, "scheduled events are not published", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
 }
 
 // named adds the name of a setting to an error; nil stays nil.
@@ -189,6 +233,9 @@ func (s *scheduling) run(ctx context.Context) error {
 		}
 		served <- err
 	}()
+	if s.dev != nil {
+		go s.publishAll(ctx)
+	}
 	err := s.actors.Run(ctx, s.log)
 	cancel()
 	if errors.Is(err, redis.ErrClosed) { // Redis hung while the process stopped

@@ -15,7 +15,8 @@ import (
 type Options struct {
 	Process    string // unique among the processes on one Redis
 	Partitions int    // 1 to 1024
-	Workers    int    // batches published at once, 0 to 256; 0: this process fires nothing
+	Workers    int    // batches published at once, 0 to 256
+	Drains     bool   // the caller publishes events by Drain, instead of workers
 	Batch      int    // events of a batch, 1 to 1000
 	Retry      schedule.Retry
 	// Look is how often a partition is looked at in which nothing is due. An event that another
@@ -70,6 +71,9 @@ const (
 	mostWorkers    = 256
 	mostAttempts   = 1000
 )
+
+// fires reports whether the process publishes events.
+func (o Options) fires() bool { return o.Workers > 0 || o.Drains }
 
 func (o Options) observe(a Activity) {
 	if o.Observe != nil {
@@ -141,7 +145,7 @@ func (s *Scheduler) Prepare(ctx context.Context) error {
 // beat registers the process and learns of the others and of the partitions.
 func (s *Scheduler) beat(ctx context.Context) (time.Duration, error) {
 	name := s.opts.Process
-	if s.opts.Workers == 0 {
+	if !s.opts.fires() {
 		name = ""
 	}
 	members, err := s.ledger.Members(ctx, name, s.opts.Beat)
@@ -171,7 +175,7 @@ func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
 		wg.Go(func() { loop(ctx, work, a, s.opts.Retry.Longest, log.With("actor", a.Name)) })
 	}
 	wg.Wait()
-	if s.opts.Workers == 0 {
+	if !s.opts.fires() {
 		return nil
 	}
 	ended, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
