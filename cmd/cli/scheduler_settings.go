@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/dynamo"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 )
@@ -152,6 +153,13 @@ func (s SchedulerSettings) Options(process string) scheduler.Options {
 	o.Process, o.Partitions, o.Workers, o.Batch = process, s.Partitions, s.Workers, s.Batch
 	o.Retry, o.Beat, o.Look = s.Retry, s.Retry.Lease, scheduler.LookFor(s.Limits.MinDelay)
 	o.Clock = time.Now
+	return o
+}
+
+// Dynamo returns the options of the table of DynamoDB.
+func (s SchedulerSettings) Dynamo() dynamo.Options {
+	o := dynamo.Defaults()
+	o.Table, o.Region, o.Endpoint, o.Retention = s.Table, s.Region, s.Endpoint, s.Retention
 	return o
 }
 

@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/dynamo"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	grpcserver "flunq.io/flunq/engine/scheduler/server"
@@ -66,10 +67,12 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	st := store.New(rdb, store.Options{})
 	client := wire.NewClient(rdb, nil)
 	index := agenda.NewIndex(client)
-	s.ledger = agenda.NewLedger(client, agenda.Options{Retention: s.set.Retention})
 	watch := telemetry.NewScheduler(s.log, registry)
 	opts := s.set.Options(s.process)
 	opts.Observe = watch.Published
+	if err := s.openLedger(ctx, client, index, &opts); err != nil {
+		return err
+	}
 	if s.dev != nil {
 		opts.Clock, opts.Workers, opts.Drains = func() time.Time { return s.dev.Clock().Now }, 0, true
 	}
@@ -99,6 +102,29 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 		return nil
 	}
 	return s.openServer(ctx, st, watch)
+}
+
+// openLedger opens the place of the records, and adds the actors that it needs.
+func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index agenda.Index, opts *scheduler.Options) error {
+	if s.set.Records == cli.InRedis {
+		s.ledger = agenda.NewLedger(client, agenda.Options{Retention: s.set.Retention})
+		return nil
+	}
+	table, err := dynamo.New(ctx, s.set.Dynamo())
+	if err == nil {
+		err = table.Check(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	s.ledger = scheduler.NewTabled(table, index, nil)
+	if s.has(schedulerWorker) {
+		reconciler := scheduler.NewReconciler(table, index, scheduler.ReconcilerOptions{
+			Bucket: time.Duration(s.set.Bucket) * time.Second, Check: s.set.Scan, Now: func() time.Time { return s.actors.Now() },
+		})
+		opts.Extra = append(opts.Extra, scheduler.Actor{Name: "reconciler", Step: reconciler.Step})
+	}
+	return nil
 }
 
 // partitions sets the number of partitions to that in Redis, unless the settings say
