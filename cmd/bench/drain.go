@@ -14,7 +14,7 @@ type drain struct {
 	each      int    // units per item of the backlog; 0: 1
 	first     int    // size of the trial backlog
 	most      int
-	services      servicesRequest
+	services  servicesRequest
 
 	fill  func(ctx context.Context, n int) error
 	count func(ctx context.Context, n int) (int, error) // returns how many of n are done

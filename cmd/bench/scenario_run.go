@@ -42,7 +42,9 @@ var timersKey = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
 func (s *scenarioRun) streamKey() string { return store.Keys{}.Stream(s.tenant) }
 
 // rawKey returns a key for data of the bench itself.
-func (s *scenarioRun) rawKey(name string) string { return store.Keys{}.Tenant(s.tenant) + ":raw:" + name }
+func (s *scenarioRun) rawKey(name string) string {
+	return store.Keys{}.Tenant(s.tenant) + ":raw:" + name
+}
 
 func (s *scenarioRun) add(r Result) {
 	r.Scenario = s.progress.Scenario

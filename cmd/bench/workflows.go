@@ -129,7 +129,7 @@ func (s *scenarioRun) work(ctx context.Context, w workflow, first int) (drained,
 	return s.drain(ctx, drain{
 		measuring: w.name, of: "step", each: w.steps(), first: first, most: 100_000,
 		services: servicesRequest{Workers: true, Executors: true, Remote: !w.pure},
-		fill: func(ctx context.Context, n int) error { return s.start(ctx, def, n) },
+		fill:     func(ctx context.Context, n int) error { return s.start(ctx, def, n) },
 		count: func(ctx context.Context, _ int) (int, error) {
 			counts, err := s.store.Counts(ctx, s.tenant)
 			if err == nil && counts.Faulted > 0 {

@@ -15,7 +15,7 @@ import (
 
 // A playback implements the interfaces of the screen.
 var (
-	_ tui.Source     = (*playback.Playback)(nil)
+	_ tui.Source    = (*playback.Playback)(nil)
 	_ tui.TimeMover = (*playback.Playback)(nil)
 )
 

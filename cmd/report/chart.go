@@ -28,7 +28,7 @@ type (
 		Kind              string
 		State             state
 		Label, Detail     string
-		Iteration              string // after the label, shown even if the label is truncated
+		Iteration         string // after the label, shown even if the label is truncated
 		Ref               string // document and task; relates parts of the page
 		Says              string // for screen readers
 		Folds, Folded     bool

@@ -14,7 +14,7 @@ type (
 		Least         int // minimum readable width
 		Frames        []frameView
 		Nodes         []nodeView
-		Edges          []edgeView
+		Edges         []edgeView
 		Says          string
 	}
 	frameView struct {

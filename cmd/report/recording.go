@@ -33,7 +33,7 @@ type Recording struct {
 	runs    []*run          // in the order of their start, including executions
 	byKey   map[string]*run // by execution and task id
 	roots   []*run
-	replays   map[string]*historyReplay
+	replays map[string]*historyReplay
 	given   map[string]taskInput // inputs of runs that have not begun
 	faults  []*fault
 	tasks   int

@@ -21,7 +21,7 @@ type Report struct {
 
 // Verdict summarizes the result in a few words.
 type Verdict struct {
-	Text string
+	Text   string
 	Rating Rating
 }
 
@@ -64,7 +64,7 @@ type Difference struct {
 // Finding is a finding of a search.
 type Finding struct {
 	Heading string
-	Rating    Rating
+	Rating  Rating
 	Rule    string
 	Detail  string
 	Counts  string // in how many runs it occurred

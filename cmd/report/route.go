@@ -26,10 +26,10 @@ type edgeKind int
 
 const (
 	straight edgeKind = iota // down to the next node
-	aside                   // along a lane on the right
-	back                    // back along the lane on the left, to the head of a frame
-	handled                 // from a task of a try to its handler
-	retried                 // from the handler of a try to its head
+	aside                    // along a lane on the right
+	back                     // back along the lane on the left, to the head of a frame
+	handled                  // from a task of a try to its handler
+	retried                  // from the handler of a try to its head
 )
 
 // extent is a range of rows along a lane.

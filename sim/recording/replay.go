@@ -121,11 +121,11 @@ type replay struct {
 
 	earlier map[string]*document // documents from before a migration, by hash
 
-	executions   map[string]*executionReplay // by execution
-	order   []*executionReplay          // in the order in which they began
-	starts  map[string]event.Event
-	ends    map[string]event.Event // results that children send to their parents
-	emitted map[string]bool        // events that tasks have emitted
+	executions map[string]*executionReplay // by execution
+	order      []*executionReplay          // in the order in which they began
+	starts     map[string]event.Event
+	ends       map[string]event.Event // results that children send to their parents
+	emitted    map[string]bool        // events that tasks have emitted
 
 	at        int // index of the current entry
 	diff      *Difference

@@ -30,7 +30,7 @@ type hints struct {
 	retried      map[string]*retried
 	rekeyed      map[string]*sim.KeyMisuse // calls with wrong idempotency keys, by task
 	undo         map[string]*wrongUndo     // tries that do not undo their calls, or in the wrong order
-	left         map[string]*notUndone    // calls that faulted executions did not undo, by task
+	left         map[string]*notUndone     // calls that faulted executions did not undo, by task
 	receivers    map[string]int            // highest number of executions that received one event, by its type
 	turns        map[string]int            // highest number of iterations of loops, by the tasks inside
 	missedEvents []sim.Missed              // events that came too early in the first run
