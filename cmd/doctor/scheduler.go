@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/history"
@@ -24,18 +23,11 @@ func (d *doctor) checkScheduler(ctx context.Context) {
 		d.unchecked(check, "", err)
 		return
 	}
-	var sum schedule.Counts
-	var oldest time.Time
-	for _, c := range counts {
-		sum.Scheduled, sum.Overdue, sum.Firing, sum.Dead = sum.Scheduled+c.Scheduled, sum.Overdue+c.Overdue, sum.Firing+c.Firing, sum.Dead+c.Dead
-		if !c.Next.IsZero() && (oldest.IsZero() || c.Next.Before(oldest)) {
-			oldest, sum.Now = c.Next, c.Now
-		}
-	}
+	sum := schedule.Sum(counts)
 	processes := len(members.Processes)
 	text := fmt.Sprintf("%s scheduled, %s being published; %s, %s", history.Count(sum.Scheduled, "event"),
 		history.Number(sum.Firing), history.Count(members.Count, "partition"), history.Count(processes, "process"))
-	switch late := sum.Now.Sub(oldest); {
+	switch late := sum.Now.Sub(sum.Next); {
 	case processes == 0 && sum.Scheduled+sum.Firing > 0:
 		d.report(check, isBad, text+": nobody publishes them", "start a process with 'flunq serve --scheduler'")
 	case sum.Overdue > 0:

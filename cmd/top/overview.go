@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/describe"
+	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/stream"
@@ -47,7 +49,7 @@ func (l *Live) overview(ctx context.Context) (tui.Overview, error) {
 		},
 	}
 	o.Events, o.Fires = l.sample.take(g, since, time.Now())
-	for _, part := range []func(context.Context, *tui.Overview) error{l.due, l.running, l.failed, l.services, l.notes} {
+	for _, part := range []func(context.Context, *tui.Overview) error{l.due, l.running, l.failed, l.services, l.notes, l.scheduled} {
 		if err := part(ctx, &o); err != nil {
 			return o, err
 		}
@@ -335,6 +337,41 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > tooLate {
 		note("timers are overdue by %s", history.Duration(o.Now.Sub(o.Due[0].At).Round(time.Second)))
 	}
+	return nil
+}
+
+// scheduled adds a note about scheduled events, if the scheduler has been used on this Redis.
+func (l *Live) scheduled(ctx context.Context, o *tui.Overview) error {
+	index := agenda.NewIndex(l.store.Redis())
+	members, err := index.Members(ctx, "", 0)
+	if err != nil || members.Count == 0 {
+		return err
+	}
+	counts, err := index.Counts(ctx, tooLate)
+	if err != nil {
+		return err
+	}
+	sum := schedule.Sum(counts)
+	if sum.Scheduled+sum.Firing+sum.Dead == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("scheduler: %s scheduled", history.Count(sum.Scheduled, "event"))
+	if next := sum.Next.Sub(sum.Now); sum.Scheduled > 0 && next > 0 {
+		text += ", the next in " + history.Duration(next.Round(time.Second))
+	}
+	if sum.Overdue > 0 {
+		text += fmt.Sprintf(", %s overdue", history.Number(sum.Overdue))
+	}
+	if sum.Firing > 0 {
+		text += fmt.Sprintf(", %s being published", history.Number(sum.Firing))
+	}
+	if sum.Dead > 0 {
+		text += fmt.Sprintf(", %s dead ('flunq schedule dlq ls')", history.Number(sum.Dead))
+	}
+	if len(members.Processes) == 0 {
+		text += "; no process publishes them: start 'flunq serve --scheduler'"
+	}
+	o.Notes = append(o.Notes, text)
 	return nil
 }
 

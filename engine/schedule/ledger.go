@@ -66,6 +66,23 @@ type Counts struct {
 	Next      time.Time // when the next event is due or the next lease ends; zero: never
 }
 
+// Sum returns what several partitions hold together; its Partition means nothing.
+func Sum(all []Counts) (sum Counts) {
+	for _, c := range all {
+		sum.Scheduled += c.Scheduled
+		sum.Overdue += c.Overdue
+		sum.Firing += c.Firing
+		sum.Dead += c.Dead
+		if sum.Next.IsZero() || !c.Next.IsZero() && c.Next.Before(sum.Next) {
+			sum.Next = c.Next
+		}
+		if c.Now.After(sum.Now) {
+			sum.Now = c.Now
+		}
+	}
+	return sum
+}
+
 // The errors of a ledger that a client or an operator can mend.
 var (
 	// ErrPartitions says that the count of partitions in Redis is not the expected one.

@@ -161,11 +161,10 @@ func (d *schedulerDepth) Collect(out chan<- prometheus.Metric) {
 		d.log.WarnContext(ctx, "metrics of the scheduler are incomplete", "err", err)
 		return
 	}
-	var sum schedule.Counts
 	for _, c := range counts {
 		send(d.pending, c.Scheduled, strconv.Itoa(c.Partition))
-		sum.Overdue, sum.Firing, sum.Dead = sum.Overdue+c.Overdue, sum.Firing+c.Firing, sum.Dead+c.Dead
 	}
+	sum := schedule.Sum(counts)
 	send(d.overdue, sum.Overdue)
 	send(d.processing, sum.Firing)
 	send(d.dead, sum.Dead)
