@@ -83,7 +83,7 @@ var arrows = map[string][]string{
 
 	"sim":           {"engine/...", "sim/invariant", "sim/mock", "sim/memory"},
 	"sim/invariant": {"engine/decide", "engine/dsl", "engine/event", "engine/expr", "engine/expr/canonical", "engine/history", "engine/store/timers"},
-	"sim/search":    {"engine/...", "sim", "sim/invariant", "sim/mock", "sim/recording", "sim/workload"},
+	"sim/search":    {"engine/...", "sim", "sim/explore", "sim/invariant", "sim/mock", "sim/recording", "sim/workload"},
 	"sim/recording": {"engine/...", "sim", "sim/mock"},
 	"sim/workload":  {"engine/...", "sim", "sim/mock"},
 	"sim/memory":    {"sim/lua", "sim/resp"},
@@ -96,6 +96,9 @@ var arrows = map[string][]string{
 	"tui/axis":      {"engine/history"},
 	"tui/quiet":     {},
 	"workflows":     {"engine/spelling"},
+
+	"sim/explore":    {},
+	"sim/scheduling": {"engine/...", "sim", "sim/broker", "sim/explore", "sim/memory", "sim/table"},
 }
 
 // The arrows between packages point one way. Tests may import what they like.

@@ -15,7 +15,6 @@ type drain struct {
 	first     int    // size of the trial backlog
 	most      int
 	services  servicesRequest
-	start     func(context.Context) (*services, error) // starts other services; nil: services
 
 	fill  func(ctx context.Context, n int) error
 	count func(ctx context.Context, n int) (int, error) // returns how many of n are done
@@ -57,11 +56,7 @@ func (s *scenarioRun) drainOnce(ctx context.Context, d drain, n int) (got draine
 	if err := d.fill(ctx, n); err != nil {
 		return got, fmt.Errorf("prepare %s: %w", d.measuring, err)
 	}
-	start := d.start
-	if start == nil {
-		start = func(ctx context.Context) (*services, error) { return s.startServices(ctx, d.services) }
-	}
-	c, err := start(ctx)
+	c, err := s.startServices(ctx, d.services)
 	if err != nil {
 		return got, err
 	}

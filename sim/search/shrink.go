@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/explore"
 )
 
 // maxTries bounds the number of runs for shrinking one failure.
@@ -120,28 +121,7 @@ func (s *shrinking) fewer(ctx context.Context, sc Scenario) []sim.Fault {
 		less.Faults = f
 		return s.fails(ctx, less)
 	}
-	if len(faults) > 0 && with([]sim.Fault{}) {
-		return []sim.Fault{}
-	}
-	for parts := 2; len(faults) > 1; {
-		reduced := false
-		size := (len(faults) + parts - 1) / parts
-		for from := 0; from < len(faults); from += size {
-			rest := slices.Concat(faults[:from], faults[min(from+size, len(faults)):])
-			if len(rest) < len(faults) && with(rest) {
-				faults, reduced = rest, true
-				parts = max(parts-1, 2) //nolint:mnd // halves at least
-				break
-			}
-		}
-		if reduced {
-			continue
-		}
-		if parts >= len(faults) {
-			break
-		}
-		parts = min(parts*2, len(faults)) //nolint:mnd // finer
-	}
+	faults = explore.Fewer(faults, with)
 	return shorter(faults, with)
 }
 

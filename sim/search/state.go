@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/explore"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -191,7 +192,7 @@ func (s *searchState) plainSeeds(ctx context.Context, from, to int) error {
 		}
 		return s.check.evaluate(t, sc), nil
 	}
-	return pool(ctx, s.Parallel, seeds, run, func(v *verdict) bool {
+	return explore.InOrder(ctx, s.Parallel, seeds, run, func(v *verdict) bool {
 		s.outcomes.learn(v)
 		s.effects.learn(v.trial)
 		s.hints.learnReceivers(v.trial)
@@ -265,7 +266,7 @@ func (s *searchState) engineFails(ctx context.Context) bool {
 		return s.check.evaluate(t, sc), nil
 	}
 	known := len(s.results.report.Findings)
-	err := pool(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
+	err := explore.InOrder(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
 		s.results.note(v)
 		return !s.results.over(ctx) && len(s.results.report.Findings) == known
 	})
@@ -341,7 +342,7 @@ func (s *searchState) each(ctx context.Context, phase string, of int, scenarios 
 		return v, nil
 	}
 	runs := 0
-	return pool(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
+	return explore.InOrder(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
 		if v.scenario.Companion != "" {
 			s.results.note(v)
 			return !s.results.over(ctx)

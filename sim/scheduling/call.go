@@ -1,0 +1,279 @@
+package scheduling
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/sim"
+)
+
+// target is what a process calls.
+type target string
+
+const (
+	toRedis  target = "Redis"
+	toTable  target = "the table"
+	toBroker target = "the broker"
+	toClient target = "the client" // a request and its reply
+)
+
+// The kinds of faults beside those of package sim.
+const (
+	// Slow lets a single call take long, not the whole process.
+	Slow sim.FaultKind = "slow"
+	// ClockJump moves the clock of a process.
+	ClockJump sim.FaultKind = "clock"
+	Throttle  sim.FaultKind = "throttle" // the table refuses calls for a while
+	Rebalance sim.FaultKind = "rebalance"
+	Forget    sim.FaultKind = "forget" // Redis loses everything
+)
+
+// kinds returns the faults that are possible at a call.
+func (s *simulation) kinds(to target) []sim.FaultKind {
+	out := []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply}
+	if to != toClient {
+		out = append(out, sim.Delay, Slow, sim.Outage, ClockJump)
+	}
+	return out
+}
+
+// The ranges of random amounts.
+const (
+	longestDelay  = 90 * time.Second // more than a lease
+	longestOutage = 20 * time.Second
+	longestJump   = 10 * time.Minute
+)
+
+// amount returns the duration of a fault; n is a random number.
+func amount(k sim.FaultKind, n uint64) time.Duration {
+	span := func(longest time.Duration) time.Duration {
+		longest >>= 2 * (n % 4) // many are short
+		return time.Duration(n/4%uint64(longest/time.Millisecond)+1) * time.Millisecond
+	}
+	switch k {
+	case sim.Delay, Slow, sim.CrashBefore, sim.CrashAfter: // after a crash: until the process restarts
+		return span(longestDelay)
+	case sim.Outage, Throttle:
+		return span(longestOutage)
+	case ClockJump:
+		return span(longestJump)
+	default:
+		return 0
+	}
+}
+
+// The rate of random faults: one of each kind in so many calls, of which most are those of actors
+// that look for work, and the most in one run.
+const (
+	faultRate  = 40
+	idleRate   = 600
+	mostFaults = 8
+)
+
+// draw returns the faults of the current actor's count-th call.
+func (s *simulation) draw(a *actor, count uint64, to target) []sim.Fault {
+	var out []sim.Fault
+	kinds := s.kinds(to)
+	for _, f := range s.plan.Faults {
+		if f.Service == a.name && f.Command == count && slices.Contains(kinds, f.Kind) {
+			out = append(out, f)
+		}
+	}
+	if !s.plan.Random || s.drawn >= mostFaults {
+		return out
+	}
+	rate := uint64(faultRate)
+	if a.idle {
+		rate = idleRate
+	}
+	for _, kind := range kinds {
+		if n := s.chance("fault "+string(kind)+" "+a.name, count); n%rate == 0 {
+			s.drawn++
+			out = append(out, sim.Fault{Kind: kind, Service: a.name, Command: count, Amount: amount(kind, n>>20)})
+		}
+	}
+	return out
+}
+
+// call performs a call of the current actor with its faults. what says what the call does.
+func (s *simulation) call(to target, what string, perform func() error) error {
+	a := s.current
+	if a == nil {
+		return perform()
+	}
+	if a.doing != "" {
+		what = a.doing + ": " + what
+	}
+	if a.over || a.process.dead || !a.yield(struct{}{}) || a.process.dead {
+		return errCrashed
+	}
+	if most := uint64(s.setting.Latency); most > 0 { //nolint:gosec // positive
+		took := time.Duration(s.chance("latency "+a.name, s.calls[a.name])%most) / 2 //nolint:gosec // a small number
+		if !s.sleep(a, took.Truncate(10*time.Microsecond)) || a.process.dead {
+			return errCrashed
+		}
+	}
+	s.calls[a.name]++
+	s.step++
+	faults := s.draw(a, s.calls[a.name], to)
+	fault := func(kind sim.FaultKind) bool {
+		return slices.ContainsFunc(faults, func(f sim.Fault) bool { return f.Kind == kind })
+	}
+	for _, f := range faults {
+		if !s.inject(a, f, to, what) {
+			return errCrashed
+		}
+	}
+	if len(faults) == 0 {
+		s.note(a.name, what, false)
+	}
+	for s.now.Before(a.process.frozen) {
+		if !a.yield(struct{}{}) || a.process.dead {
+			return errCrashed
+		}
+	}
+	switch {
+	case a.process.dead || fault(sim.CrashBefore):
+		return errCrashed
+	case s.now.Before(s.outages[to]):
+		return away(to)
+	case fault(sim.DropRequest):
+		return errLost
+	}
+	err := perform()
+	switch {
+	case a.process.dead:
+		return errCrashed
+	case fault(sim.CrashAfter):
+		s.crash(a.process, faults)
+		return errCrashed
+	case fault(sim.DropReply):
+		return errLost
+	}
+	return err
+}
+
+// away is the error of a call while the target is unreachable.
+func away(target) error {
+	return &net.OpError{Op: "dial", Net: "tcp", Err: errLost}
+}
+
+// inject has a fault happen, as far as it precedes the call. It returns false if the actor is
+// over.
+func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool {
+	p := a.process
+	s.injected = append(s.injected, Injected{Fault: f, At: s.now, Doing: what})
+	s.note(a.name, what+": "+faultText(f, to), true)
+	s.observer.fault(s, p, f)
+	switch f.Kind {
+	case sim.CrashBefore:
+		s.crash(p, []sim.Fault{f})
+	case sim.Delay:
+		p.frozen = later(p.frozen, s.now.Add(f.Amount))
+	case Slow:
+		return s.sleep(a, f.Amount)
+	case sim.Outage:
+		s.outages[to] = later(s.outages[to], s.now.Add(f.Amount))
+	case ClockJump:
+		p.skew += f.Amount
+	default: // when the call is performed
+	}
+	return true
+}
+
+// faultText describes a fault.
+func faultText(f sim.Fault, to target) string {
+	switch f.Kind {
+	case sim.CrashBefore:
+		return "the process crashes before this reaches " + string(to)
+	case sim.CrashAfter:
+		return "the process crashes before it receives the reply of " + string(to)
+	case sim.DropRequest:
+		return "the request to " + string(to) + " is lost"
+	case sim.DropReply:
+		return "the reply of " + string(to) + " is lost"
+	case sim.Delay:
+		return "the process stands still for " + f.Amount.String()
+	case Slow:
+		return "the call takes " + f.Amount.String()
+	case sim.Outage:
+		return string(to) + " is unreachable for " + f.Amount.String()
+	case ClockJump:
+		return "the clock of the process jumps by " + f.Amount.String()
+	default:
+		return string(f.Kind)
+	}
+}
+
+// hook makes each command, or pipeline of commands, a call.
+type hook struct{ *simulation }
+
+// DialHook implements redis.Hook.
+func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := h.call(toRedis, cmd.Name(), func() error {
+			if h.redis.Answer(cmd) {
+				return cmd.Err()
+			}
+			return next(ctx, cmd)
+		})
+		if lost(err) || err != nil && cmd.Err() == nil {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		performed := false
+		err := h.call(toRedis, names(cmds), func() error {
+			performed = true
+			return h.pipeline(ctx, next, cmds)
+		})
+		if err != nil && (!performed || lost(err)) { // as the client does without replies
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+		}
+		return err
+	}
+}
+
+// pipeline performs commands one after another. It returns the first error of theirs.
+func (s *simulation) pipeline(ctx context.Context, next redis.ProcessPipelineHook, cmds []redis.Cmder) (first error) {
+	for i, cmd := range cmds {
+		if !s.redis.Answer(cmd) {
+			if err := next(ctx, cmds[i:]); first == nil {
+				first = err
+			}
+			return first
+		}
+		if first == nil {
+			first = cmd.Err()
+		}
+	}
+	return first
+}
+
+func lost(err error) bool { return err == errLost || err == errCrashed } //nolint:errorlint // as call returns them
+
+// names describes commands by their names.
+func names(cmds []redis.Cmder) string {
+	var out []string
+	for _, cmd := range cmds {
+		if name := cmd.Name(); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,409 @@
+package scheduling
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/sim"
+)
+
+// observer checks the promises of the scheduler. It sees only what clients were told, and what
+// the sinks received and returned.
+type observer struct {
+	ticks     int // number of observations
+	broken    []sim.Violation
+	events    map[string]*observed
+	faults    []explanation
+	published int
+	away      bool // a sink was away
+}
+
+// observed is what is known of one event.
+type observed struct {
+	asks     []*ask
+	receipts []receipt
+	errors   []string // that the sink returned
+}
+
+// placing is the kind of a request to schedule an event.
+const placing schedule.ChangeKind = "schedule"
+
+// ask is a request for an event as its client sees it. It may take effect between from and to.
+type ask struct {
+	kind    schedule.ChangeKind
+	content schedule.Content // of placing
+	replace bool
+	due     time.Time // of a Move
+
+	from, to int // ticks; to is math.MaxInt while the client knows no answer
+	code     schedule.Code
+}
+
+// open reports whether an ask may have taken effect.
+func (a *ask) open() bool { return a.to == math.MaxInt || a.code == schedule.Success }
+
+// done reports whether an ask has taken effect for certain.
+func (a *ask) done() bool { return a.to != math.MaxInt && a.code == schedule.Success }
+
+// receipt is an event that a sink has received.
+type receipt struct {
+	tick  int
+	at    time.Time // by the clock of Redis
+	actor string
+	owner string // the process
+}
+
+// explanation is a fault that may explain that an event was published twice.
+type explanation struct {
+	from, to time.Time
+	process  string // "": all
+	actor    string // "": the whole process
+	delay    bool
+}
+
+// explains reports whether a fault may explain that the event of a receipt was published again,
+// until a time, with leases of that length.
+func (x *explanation) explains(r receipt, until time.Time, lease time.Duration) bool {
+	return (x.process == "" || x.process == r.owner) && (x.actor == "" || x.actor == r.actor) &&
+		!x.to.Before(r.at.Add(-lease)) && !x.from.After(until)
+}
+
+func newObserver() *observer { return &observer{events: map[string]*observed{}} }
+
+func (o *observer) violated(rule, event, detail string) {
+	o.broken = append(o.broken, sim.Violation{Rule: rule, Execution: event, Detail: detail})
+}
+
+func (o *observer) tick() int {
+	o.ticks++
+	return o.ticks
+}
+
+func (o *observer) event(id string) *observed {
+	if o.events[id] == nil {
+		o.events[id] = &observed{}
+	}
+	return o.events[id]
+}
+
+// asked notes that a client sends a request.
+func (o *observer) asked(r *request) []*ask {
+	out := make([]*ask, len(r.asks))
+	for i, a := range r.asks {
+		one := *a
+		one.from, one.to = o.tick(), math.MaxInt
+		out[i] = &one
+		e := o.event(r.id)
+		e.asks = append(e.asks, &one)
+	}
+	return out
+}
+
+// told notes the answer to a request.
+func (o *observer) told(id string, a *ask, out *schedule.Outcome) {
+	a.to, a.code = o.tick(), out.Code
+	e := o.event(id)
+	switch {
+	case a.kind == placing && out.Code == schedule.Success:
+		o.checkConflict(id, e, a)
+	case a.kind == placing && out.Code != schedule.Success:
+		for _, b := range e.asks {
+			if b.kind == placing && b.done() && b.to < a.from && b.content.Equal(a.content) && !e.replaced(b, a.from) && !e.changing(b.to, a.to) {
+				o.violated("the same request again succeeds", id, "it was acknowledged, and the same request again got "+answerText(out))
+				return
+			}
+		}
+	case a.kind == schedule.Cancel && (out.Code == schedule.Success || out.Code == schedule.NoContent):
+		a.code = schedule.Success
+		for _, r := range e.receipts {
+			if !e.replayed(r.tick, a.to) {
+				o.violated("never published and cancelled", id, fmt.Sprintf("it was published at %s, before a Cancel said %s", clock(r.at), answerText(out)))
+				return
+			}
+		}
+	}
+	if out.Code == schedule.NotFound {
+		for _, b := range e.asks {
+			if b.kind == placing && b.done() && b.to < a.from {
+				o.violated("an acknowledged event is found", id, string(a.kind)+" got NOT_FOUND")
+				return
+			}
+		}
+	}
+}
+
+// checkConflict checks that no other content was acknowledged.
+func (o *observer) checkConflict(id string, e *observed, a *ask) {
+	for _, b := range e.asks {
+		if b == a || b.kind != placing || !b.done() || b.content.Equal(a.content) {
+			continue
+		}
+		changed := slices.ContainsFunc(e.asks, func(c *ask) bool { return c.open() && (c.replace || c.kind == schedule.Move) })
+		if !changed {
+			o.violated("other content is a conflict", id, "two requests with different contents both got SUCCESS")
+			return
+		}
+	}
+}
+
+// replaced reports whether a later request replaced the content of a for certain, before a tick.
+func (e *observed) replaced(a *ask, before int) bool {
+	return slices.ContainsFunc(e.asks, func(b *ask) bool {
+		return b.kind == placing && b.replace && b.done() && b.from > a.to && b.to < before && !b.content.Equal(a.content)
+	})
+}
+
+// moved reports whether a later request changed the time of a for certain, before a tick.
+func (e *observed) moved(a *ask, before int) bool {
+	return slices.ContainsFunc(e.asks, func(b *ask) bool {
+		return b.kind == schedule.Move && b.done() && b.from > a.to && b.to < before
+	})
+}
+
+// changing reports whether content or time of the event may have changed between two ticks.
+func (e *observed) changing(from, to int) bool {
+	return slices.ContainsFunc(e.asks, func(b *ask) bool {
+		return b.open() && (b.kind == schedule.Move || b.replace) && b.from < to && b.to > from
+	})
+}
+
+// replayed reports whether the event may have been replayed between two ticks.
+func (e *observed) replayed(from, to int) bool {
+	return slices.ContainsFunc(e.asks, func(b *ask) bool {
+		return b.kind == schedule.Replay && b.open() && b.to > from && b.from < to
+	})
+}
+
+// fault notes what a fault explains.
+func (o *observer) fault(s *simulation, p *process, f sim.Fault) {
+	x := explanation{from: s.now, to: s.now.Add(f.Amount), process: p.name(), actor: f.Service}
+	switch f.Kind {
+	case sim.CrashBefore, sim.CrashAfter:
+		x.actor, x.to = "", s.now
+	case sim.Delay:
+		x.actor, x.delay = "", true
+	case Slow:
+		x.delay = true
+	case sim.Outage:
+		x.process, x.actor = "", ""
+	case sim.DropRequest, sim.DropReply:
+	default:
+		return
+	}
+	o.faults = append(o.faults, x)
+}
+
+// added is called for each entry of a stream.
+func (s *simulation) added(key string, fields []string) {
+	topic, ok := strings.CutPrefix(key, "scheduler:execute:")
+	if !ok || fields == nil {
+		return
+	}
+	got := schedule.Content{Topic: topic, Tenant: "default"}
+	var id string
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, value := fields[i], fields[i+1]
+		switch header, ok := strings.CutPrefix(name, "header:"); {
+		case ok:
+			if got.Headers == nil {
+				got.Headers = map[string]string{}
+			}
+			got.Headers[header] = value
+		case name == "id":
+			id = value
+		case name == "key":
+			got.Key = value
+		case name == "time":
+			got.Due, _ = time.Parse(time.RFC3339Nano, value)
+		case name == "data":
+			got.Payload = []byte(value)
+		}
+	}
+	s.observer.received(s, id, got)
+}
+
+// received checks an event that a sink has received.
+func (o *observer) received(s *simulation, id string, got schedule.Content) {
+	e := o.events[id]
+	if e == nil {
+		o.violated("only what was asked for is published", id, "nobody has asked for it")
+		return
+	}
+	o.published++
+	r := receipt{tick: o.tick(), at: s.now}
+	if a := s.current; a != nil {
+		r.actor, r.owner = a.name, a.process.name()
+	}
+	e.receipts = append(e.receipts, r)
+	o.checkContent(s, id, e, got, r.tick)
+	for _, a := range e.asks {
+		if a.kind == schedule.Cancel && a.done() {
+			o.violated("never published and cancelled", id, "it is published after a Cancel said SUCCESS")
+		}
+	}
+}
+
+// checkContent checks that what was published is what was asked for, and not too early.
+func (o *observer) checkContent(s *simulation, id string, e *observed, got schedule.Content, tick int) {
+	var content, due, early bool
+	for _, a := range e.asks {
+		switch {
+		case a.kind == placing && a.open() && !e.replaced(a, tick):
+			content = content || sameContent(id, a.content, got)
+			if !e.moved(a, tick) && a.content.Due.Equal(got.Due) {
+				due = true
+			}
+		case a.kind == schedule.Move && a.open() && !e.moved(a, tick) && !e.replaced(a, tick) && a.due.Equal(got.Due):
+			due = true
+		}
+	}
+	early = got.Due.After(s.now)
+	switch {
+	case !content:
+		o.violated("what is published is what was asked for", id, fmt.Sprintf("the sink received %q %q %q %q", got.Topic, got.Key, got.Headers, got.Payload))
+	case !due:
+		o.violated("what is published is what was asked for", id, fmt.Sprintf("the sink received it with the time %s, which is not in force", clock(got.Due)))
+	case early:
+		o.violated("never early", id, fmt.Sprintf("it was published %s early", got.Due.Sub(s.now)))
+	}
+}
+
+func sameContent(id string, want, got schedule.Content) bool {
+	key := want.Key
+	if key == "" {
+		key = id
+	}
+	return want.Topic == got.Topic && key == got.Key && maps.Equal(want.Headers, got.Headers) && bytes.Equal(want.Payload, got.Payload)
+}
+
+// returned notes what the sink returned for an event.
+func (o *observer) returned(x *schedule.Event, err error) {
+	if err == nil {
+		return
+	}
+	e := o.event(x.ID)
+	e.errors = append(e.errors, err.Error())
+	o.away = o.away || errors.Is(err, schedule.ErrAway)
+}
+
+// finish checks what has become of all events.
+func (o *observer) finish(s *simulation) {
+	ledger := agenda.NewLedger(wire.NewClient(s.client, &memories), agenda.Defaults())
+	for _, id := range slices.Sorted(maps.Keys(o.events)) {
+		if id == "" {
+			continue
+		}
+		found, err := ledger.Get(context.WithoutCancel(s.ctx), []string{id})
+		if err != nil {
+			o.violated("records can be read", id, err.Error())
+			continue
+		}
+		o.checkEnd(s, id, o.events[id], found[0])
+	}
+	for _, left := range s.leftovers() {
+		o.violated("nothing is left", "", left)
+	}
+}
+
+// checkEnd checks how an event has ended.
+func (o *observer) checkEnd(s *simulation, id string, e *observed, record *schedule.Event) {
+	acknowledged := slices.ContainsFunc(e.asks, func(a *ask) bool { return a.kind == placing && a.done() })
+	cancelled := slices.ContainsFunc(e.asks, func(a *ask) bool { return a.kind == schedule.Cancel && a.done() })
+	n := len(e.receipts)
+	switch {
+	case record == nil && acknowledged:
+		o.violated("nothing is lost", id, "it was acknowledged, and has no record")
+	case record == nil && n > 0:
+		o.violated("nothing is lost", id, "it was published, and has no record")
+	case record == nil:
+	case cancelled && record.Status != schedule.Cancelled:
+		o.violated("never published and cancelled", id, "a Cancel said SUCCESS, and it is "+string(record.Status))
+	case record.Status == schedule.Fired && n == 0:
+		o.violated("nothing is lost", id, "it is FIRED, and no sink has received it")
+	case record.Status == schedule.Cancelled && !slices.ContainsFunc(e.asks, func(a *ask) bool { return a.kind == schedule.Cancel && a.open() }):
+		o.violated("only what was cancelled is CANCELLED", id, "nobody cancelled it")
+	case record.Status == schedule.Dead && !slices.Contains(e.errors, record.Error):
+		o.violated("what is DEAD has the sink's reason", id, fmt.Sprintf("its reason is %q, the sink said %q", record.Error, e.errors))
+	case record.Status.Open():
+		o.violated("nothing is left", id, fmt.Sprintf("it is %s at the end, %s after its time", record.Status, s.now.Sub(record.Due)))
+	}
+	if n > 1 {
+		o.checkDoubles(s, id, e)
+	}
+	if len(s.injected) == 0 && n > 0 && len(e.errors) == 0 && !e.replayed(0, math.MaxInt) {
+		most := mostLate + 20*s.setting.Latency
+		if o.away {
+			most += pausedLate
+		}
+		if len(s.setting.Changes) > 0 {
+			most += s.setting.Lease // until all processes know of a new partition
+		}
+		if late := e.receipts[0].at.Sub(record.Due); late > most {
+			o.violated("never late", id, fmt.Sprintf("it was published %s late, without faults", late))
+		}
+	}
+}
+
+// mostLate is how late an event is published at most, without faults.
+const mostLate = time.Second
+
+// pausedLate is how much later an event is published if the sink is away for others.
+const pausedLate = 5 * time.Second
+
+// checkDoubles checks that a fault explains each further publication of an event.
+func (o *observer) checkDoubles(s *simulation, id string, e *observed) {
+	excuses := 0
+	last := e.receipts[len(e.receipts)-1].at
+	delays := map[string]time.Duration{} // by process
+	for _, x := range o.faults {
+		if !slices.ContainsFunc(e.receipts, func(r receipt) bool { return x.explains(r, last, s.setting.Lease) }) {
+			continue
+		}
+		if x.delay {
+			if delays[x.process] += x.to.Sub(x.from); delays[x.process] < s.setting.Lease {
+				continue
+			}
+		}
+		excuses++
+	}
+	for _, a := range e.asks {
+		if a.kind == schedule.Replay && a.open() {
+			excuses++
+		}
+	}
+	if doubles := len(e.receipts) - 1; doubles > excuses {
+		o.violated("each double has its fault", id, fmt.Sprintf("it was published %d times, and %d faults explain it", doubles+1, excuses))
+	}
+}
+
+// leftovers returns what the index holds.
+func (s *simulation) leftovers() []string {
+	var out []string
+	for _, key := range s.redis.Keys("scheduler:{") {
+		if strings.Contains(key, "}:scheduled:") || strings.HasSuffix(key, "}:buckets") || strings.HasSuffix(key, "}:processing") {
+			out = append(out, fmt.Sprintf("%s has %d entries", key, len(s.redis.Members(key))))
+		}
+	}
+	return out
+}
+
+// deadline is when everything has ended, however much went wrong.
+func (s *simulation) deadline() time.Time {
+	end := s.setting.troubleEnds().Add(10*time.Minute + 5*s.setting.MinDelay)
+	for _, f := range s.injected {
+		end = end.Add(f.Amount + 2*time.Minute)
+	}
+	return end
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }

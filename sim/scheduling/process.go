@@ -1,0 +1,240 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/sim"
+)
+
+// process is one process of the simulation, which can crash and restart.
+type process struct {
+	index, incarnation int
+
+	dead   bool
+	frozen time.Time     // stands still until then
+	skew   time.Duration // of its clock from that of Redis
+
+	scheduler *scheduler.Scheduler
+	api       *scheduler.API
+	prepared  bool // answers requests
+}
+
+// operators is the index of the processes of operators, who use the command line.
+const operators = -1
+
+func (p *process) name() string { return fmt.Sprintf("process %d.%d", p.index, p.incarnation) }
+
+// boot starts a process.
+func (s *simulation) boot(p *process) {
+	g := &s.setting
+	p.skew = time.Duration(s.chance("skew "+p.name(), 0)%uint64(2*g.Skew+1)) - g.Skew //nolint:gosec // small
+	opts := scheduler.DefaultOptions()
+	opts.Process, opts.Partitions, opts.Workers, opts.Batch = p.name(), s.partitions, g.workers(p.index), g.Batch
+	opts.Retry.Lease, opts.Beat = g.Lease, g.Lease
+	opts.Retry.Attempts = g.Attempts
+	opts.Look = scheduler.LookFor(g.MinDelay)
+	opts.Clock = func() time.Time { return s.now.Add(p.skew) }
+	ledger := s.ledger()
+	var err error
+	if p.scheduler, err = scheduler.New(ledger, s.sink(p), opts); err != nil {
+		panic(err)
+	}
+	limits := schedule.DefaultLimits()
+	limits.MinDelay = g.MinDelay
+	p.api = scheduler.NewAPI(ledger, scheduler.APIOptions{Limits: limits, Tenant: "default", Now: p.scheduler.Now, Note: p.scheduler.Note})
+	s.start(&actor{name: "start of " + p.name(), process: p}, func(*actor) { s.prepare(p) })
+}
+
+// prepare does what scheduler.Scheduler.Run does: it prepares, and then steps all actors. A
+// process that cannot prepare ends, and is started again.
+func (s *simulation) prepare(p *process) {
+	s.current.idle = true
+	if err := p.scheduler.Prepare(s.ctx); err != nil {
+		s.note(p.name(), "ends: "+err.Error(), false)
+		s.crash(p, []sim.Fault{{Amount: time.Second}})
+		return
+	}
+	p.prepared = true
+	for i, one := range p.scheduler.Actors() {
+		a := &actor{name: fmt.Sprintf("%s %d of %s", one.Name, i, p.name()), process: p, wake: one.Wake}
+		s.start(a, func(a *actor) { s.loop(a, one.Step) })
+	}
+}
+
+// loop steps an actor, as the scheduler's own loop.
+func (s *simulation) loop(a *actor, step func(context.Context) (time.Duration, error)) {
+	for {
+		rest, err := step(s.ctx)
+		if err != nil {
+			rest = max(rest, schedule.DefaultRetry().Longest)
+			s.checkError(a, err)
+		}
+		a.rest, a.resting = s.now.Add(rest), true
+		if a.over || !a.yield(struct{}{}) {
+			return
+		}
+	}
+}
+
+// checkError checks that a step fails only because of a fault.
+func (s *simulation) checkError(a *actor, err error) {
+	if len(s.injected) == 0 {
+		s.observer.violated("a step fails only after a fault", "", a.name+": "+err.Error())
+	}
+}
+
+// crash kills a process. Another incarnation starts later.
+func (s *simulation) crash(p *process, faults []sim.Fault) {
+	if p.dead {
+		return
+	}
+	p.dead, p.frozen = true, time.Time{}
+	if p.index == operators {
+		return
+	}
+	var pause time.Duration
+	for _, f := range faults {
+		pause = max(pause, f.Amount)
+	}
+	s.at(s.now.Add(pause), func() {
+		next := &process{index: p.index, incarnation: p.incarnation + 1}
+		s.processes[p.index] = next
+		s.boot(next)
+	})
+}
+
+// ledger returns the ledger of a process.
+func (s *simulation) ledger() scheduler.Ledger {
+	rdb := wire.NewClient(s.client, &memories)
+	var l scheduler.Ledger = agenda.NewLedger(rdb, agenda.Defaults())
+	if s.mistake.Ledger != nil {
+		l = s.mistake.Ledger(l)
+	}
+	return named{l, s}
+}
+
+// memories holds the idle buffers of all simulations.
+//
+//nolint:gochecknoglobals // pools of empty buffers
+var memories wire.Memory
+
+// sink returns the sink of a process.
+func (s *simulation) sink(p *process) scheduler.Sink {
+	return &testedSink{s, p, scheduler.Streams{Redis: wire.NewClient(s.client, &memories)}}
+}
+
+// named notes which method of the ledger an actor is in.
+type named struct {
+	scheduler.Ledger
+
+	s *simulation
+}
+
+func (n named) in(doing string) (done func()) {
+	a := n.s.current
+	if a == nil {
+		return func() {}
+	}
+	before, idle := a.doing, a.idle
+	a.doing, a.idle = doing, false
+	return func() { a.doing, a.idle = before, idle }
+}
+
+// idle says that the actor looks for work, which it does again and again.
+func (n named) idle() {
+	if a := n.s.current; a != nil {
+		a.idle = true
+	}
+}
+
+// Place implements scheduler.Ledger.
+func (n named) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
+	defer n.in("store")()
+	return n.Ledger.Place(ctx, events)
+}
+
+// Change implements scheduler.Ledger.
+func (n named) Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error) {
+	defer n.in(string(change.Kind))()
+	return n.Ledger.Change(ctx, id, change, now)
+}
+
+// Claim implements scheduler.Ledger.
+func (n named) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
+	defer n.in(fmt.Sprintf("claim from partition %d", claim.Partition))()
+	n.idle()
+	return n.Ledger.Claim(ctx, claim)
+}
+
+// Settle implements scheduler.Ledger.
+func (n named) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
+	defer n.in("settle")()
+	return n.Ledger.Settle(ctx, partition, ends, now)
+}
+
+// Members implements scheduler.Ledger.
+func (n named) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
+	defer n.in("register")()
+	n.idle()
+	return n.Ledger.Members(ctx, process, ttl)
+}
+
+// testedSink is a sink that some topics make fail, and that tells the observer what it returns.
+type testedSink struct {
+	s *simulation
+	p *process
+	scheduler.Sink
+}
+
+// The topics that fail.
+const (
+	refusedTopic = "refused" // always
+	mendedTopic  = "mended"  // is refused for a while
+	failingTopic = "failing" // for a while
+	awayTopic    = "away"    // for a while
+)
+
+// Publish implements scheduler.Sink.
+func (t *testedSink) Publish(ctx context.Context, events []schedule.Event) []error {
+	defer named{s: t.s}.in("publish")()
+	errs := make([]error, len(events))
+	var some []schedule.Event
+	var at []int
+	for i := range events {
+		if errs[i] = t.s.refusal(&events[i]); errs[i] == nil {
+			some, at = append(some, events[i]), append(at, i)
+		}
+	}
+	if len(some) > 0 {
+		for i, err := range t.Sink.Publish(ctx, some) {
+			errs[at[i]] = err
+		}
+	}
+	for i := range events {
+		if !t.p.dead {
+			t.s.observer.returned(&events[i], errs[i])
+		}
+	}
+	return errs
+}
+
+// refusal returns the error that a topic has for an event now.
+func (s *simulation) refusal(e *schedule.Event) error {
+	troubled := s.now.Before(s.setting.troubleEnds())
+	switch {
+	case e.Topic == refusedTopic || e.Topic == mendedTopic && troubled:
+		return fmt.Errorf("%w: the topic is invalid", schedule.ErrRefused)
+	case e.Topic == failingTopic && troubled:
+		return fmt.Errorf("%w: the topic has no leader", schedule.ErrNotPublished)
+	case e.Topic == awayTopic && troubled:
+		return fmt.Errorf("%w: nobody answers", schedule.ErrAway)
+	default:
+		return nil
+	}
+}

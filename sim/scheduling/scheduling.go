@@ -1,0 +1,125 @@
+// Package scheduling runs the distributed scheduler in simulation: several processes with their
+// clients on an in-memory Redis, table and broker, under a virtual clock, with faults, in an
+// order that depends on a seed only. An observer that sees only what clients were told and what
+// the sinks received checks the scheduler's promises.
+package scheduling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/sim"
+)
+
+// Plan says which run of a simulation to try: its seed, what happens beside what the seed
+// decides, and what is left out. Its JSON form repeats the run.
+type Plan struct {
+	Seed   uint64      `json:"seed"`
+	Events []int       `json:"events,omitempty"` // the numbers of the events of the workload; empty: all
+	Faults []sim.Fault `json:"faults"`           // by the names of actors and the numbers of their calls
+
+	Random bool `json:"-"` // further faults, which the seed decides
+	Story  bool `json:"-"` // records the steps, see Trial.Story
+}
+
+// Trial is a run with the verdict of the observer.
+type Trial struct {
+	Setting  Setting
+	Injected []Injected
+	Broken   []sim.Violation   // whose Execution is the id of an event
+	Calls    map[string]uint64 // by each actor
+	Trace    string            // a hash of all steps: equal for equal plans
+	Elapsed  time.Duration     // virtual
+	Story    []Line
+
+	Published int // events that the sinks received
+}
+
+// Injected is a fault that happened.
+type Injected struct {
+	sim.Fault
+
+	At    time.Time
+	Doing string // the call, in words
+}
+
+// Line is a step of a story.
+type Line struct {
+	At    time.Time
+	Who   string
+	Text  string
+	Fault bool
+}
+
+// Mistake plants a mistake: the tests of the simulator check that each is found. The zero
+// value plants none.
+type Mistake struct {
+	Script func(source string) string // changes a script
+	Ledger func(scheduler.Ledger) scheduler.Ledger
+	Table  func(scheduler.Table) scheduler.Table
+}
+
+// Try runs a plan. An error says that ctx has ended; what the scheduler does wrong is in
+// Trial.Broken.
+func Try(ctx context.Context, plan Plan, mistake Mistake) (*Trial, error) {
+	s := newSimulation(ctx, plan, mistake)
+	defer s.close()
+	if err := s.run(); err != nil {
+		return nil, err
+	}
+	s.observer.finish(s)
+	t := &Trial{
+		Setting: s.setting, Injected: s.injected, Broken: s.observer.broken, Calls: s.calls,
+		Trace: fmt.Sprintf("%016x", s.trace), Elapsed: s.now.Sub(sim.Epoch()), Story: s.story, Published: s.observer.published,
+	}
+	return t, ctx.Err()
+}
+
+// The errors that a process sees.
+var (
+	errLost    = errors.New("the connection was lost")
+	errCrashed = errors.New("the process has crashed")
+)
+
+// run gives actors turns until nothing is left to do, or until that takes too long.
+func (s *simulation) run() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.observer.violated("nothing panics", "", fmt.Sprint(r))
+		}
+	}()
+	for s.ctx.Err() == nil {
+		if a := s.choose(); a != nil {
+			s.turn(a)
+			s.bury()
+			if s.turns++; s.turns > mostTurns {
+				s.observer.violated("actors rest", "", a.name+" and others take turns without end")
+				return nil
+			}
+			continue
+		}
+		if s.quiet() || !s.advance() {
+			return nil
+		}
+	}
+	return s.ctx.Err()
+}
+
+// mostTurns is how many turns there are at most without the clock moving.
+const mostTurns = 20_000
+
+// quiet reports whether nothing can happen any more: no client waits, and no event is open.
+func (s *simulation) quiet() bool {
+	return len(s.timeline) == 0 && !slices.ContainsFunc(s.actors, func(a *actor) bool { return !a.resting }) &&
+		!slices.ContainsFunc(s.processes, func(p *process) bool { return p.dead || s.now.Before(p.frozen) }) &&
+		s.opened() == 0
+}
+
+// opened returns how many events are open, in the index or in the table.
+func (s *simulation) opened() int {
+	return len(s.leftovers())
+}

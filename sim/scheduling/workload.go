@@ -1,0 +1,258 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/sim"
+)
+
+// Setting is what a seed decides before anything happens.
+type Setting struct {
+	Processes  int
+	Workers    int // of each process
+	Batch      int
+	Partitions int           // at first
+	Changes    []int         // later numbers of partitions
+	Lease      time.Duration // of claims and registrations
+	Attempts   int
+	MinDelay   time.Duration
+	Skew       time.Duration // of the clocks of processes, at most
+	Latency    time.Duration // of a call, at most
+	Events     int
+}
+
+// settingOf returns the setting of a seed.
+func settingOf(seed uint64) Setting {
+	one := func(name string, of ...int) int { return of[sim.Choice(seed, name)%uint64(len(of))] }
+	g := Setting{
+		Processes: one("processes", 1, 2, 2, 3, 4), Workers: one("workers", 1, 2, 3), Batch: one("batch", 1, 2, 3, 50),
+		Partitions: one("partitions", 1, 2, 4, 4, 16), Lease: time.Duration(one("lease", 5, 30, 30)) * time.Second,
+		Attempts: one("attempts", 1, 3, 10), MinDelay: time.Duration(one("least delay", 1, 10, 60)) * time.Second,
+		Skew: time.Duration(one("skew", 0, 1, 600)) * time.Second, Events: one("events", 1, 3, 5, 8, 12),
+		Latency: time.Duration(one("latency", 0, 0, 1, 20)) * time.Millisecond,
+	}
+	if one("changes", 0, 0, 0, 1) == 1 {
+		g.Changes = []int{one("first change", 1, 4, 8), one("second change", 2, 4, 32)}
+	}
+	return g
+}
+
+// workers returns the number of workers of a process.
+func (g *Setting) workers(int) int { return g.Workers }
+
+// begin is how long clients wait with their first requests.
+const begin = time.Second
+
+// troubleEnds is when topics that fail for a while work again.
+func (g *Setting) troubleEnds() time.Time { return sim.Epoch().Add(2*g.MinDelay + 40*time.Second) }
+
+// requestPrefix begins the names of actors that are requests.
+const requestPrefix = "request "
+
+// request is what a client asks for until it has an answer.
+type request struct {
+	name     string
+	id       string // of the event; "" of an operator's
+	asks     []*ask // one for each event
+	operator bool   // who needs no process of the scheduler, and waits as long as it takes
+	done     func() // is called after the answer; may be nil
+	tries    int
+	do       func(context.Context, *process) ([]schedule.Outcome, error)
+}
+
+// schedule puts the requests of the workload on the timeline.
+func (s *simulation) schedule() {
+	for n := range s.setting.Events {
+		if len(s.plan.Events) == 0 || slices.Contains(s.plan.Events, n) {
+			s.scheduleEvent(n)
+		}
+	}
+	if len(s.setting.Changes) > 0 {
+		s.at(sim.Epoch().Add(s.setting.MinDelay/2+s.span("change", 30*time.Second)), func() { s.send(s.repartition(0)) })
+	}
+}
+
+// span returns a duration below a limit.
+func (s *simulation) span(name string, limit time.Duration) time.Duration {
+	return time.Duration(s.chance(name, 0)%uint64(limit/time.Millisecond)) * time.Millisecond //nolint:gosec // positive
+}
+
+// scheduleEvent puts the requests for an event on the timeline.
+func (s *simulation) scheduleEvent(n int) {
+	name := fmt.Sprintf("event %d", n)
+	draw := func(what string, of uint64) uint64 { return s.chance(name+" "+what, 0) % of }
+	start := sim.Epoch().Add(begin + s.span(name+" start", 20*time.Second))
+	slack := 5*time.Second + s.span(name+" due", 60*time.Second)
+	id := uuid(s.chance(name+" id", 0), s.chance(name+" id", 1))
+	content := s.content(name, start.Add(s.setting.MinDelay+slack))
+	if draw("crowd", 3) == 0 {
+		content.Due = content.Due.Truncate(10 * time.Second).Add(10 * time.Second)
+	}
+	s.at(start, func() { s.send(s.scheduling(name, id, content, false)) })
+	for i := range draw("requests", 4) {
+		more := fmt.Sprintf("%s.%d", name, i+1)
+		s.furtherRequest(more, id, content, start)
+	}
+}
+
+// content returns what to publish.
+func (s *simulation) content(name string, due time.Time) schedule.Content {
+	topics := []string{"orders", "orders", "orders", "payments", "payments", refusedTopic, mendedTopic, failingTopic, awayTopic}
+	c := schedule.Content{
+		Due: due, Topic: topics[s.chance(name+" topic", 0)%uint64(len(topics))], Tenant: "default",
+		Payload: fmt.Appendf(nil, "%s\n\x00\xff%x", name, s.chance(name+" payload", 0)),
+	}
+	if n := s.chance(name+" key", 0); n%2 == 0 {
+		c.Key = fmt.Sprintf("key %d", n%5)
+	}
+	if n := s.chance(name+" headers", 0); n%3 == 0 {
+		c.Headers = map[string]string{"trace": strconv.FormatUint(n, 10), "empty": "", "x\r\n\"": "\x01 ü"}
+	}
+	return c
+}
+
+// furtherRequest puts a request for an event that exists, or is about to, on the timeline.
+func (s *simulation) furtherRequest(name, id string, content schedule.Content, start time.Time) {
+	draw := func(what string, of uint64) uint64 { return s.chance(name+" "+what, 0) % of }
+	until := content.Due.Sub(start)
+	at := start.Add(s.span(name+" at", until))
+	switch draw("race", 4) {
+	case 0: // with the first request
+		at = start
+	case 1, 2: // with the publication
+		at = content.Due.Add(max(s.span(name+" race", 5*time.Millisecond)-2*time.Millisecond, 0))
+	}
+	other := s.content(name, later(content.Due, at.Add(s.setting.MinDelay+5*time.Second)).Add(s.span(name+" later", 20*time.Second)))
+	var r func() *request
+	switch draw("kind", 7) {
+	case 0:
+		r = func() *request { return s.scheduling(name, id, content, false) }
+	case 1:
+		r = func() *request { return s.scheduling(name, id, other, false) }
+	case 2:
+		r = func() *request { return s.scheduling(name, id, other, true) }
+	case 3, 4:
+		r = func() *request { return s.changing(name, id, schedule.Change{Kind: schedule.Cancel}) }
+	case 5:
+		due := at.Add(s.setting.MinDelay + 5*time.Second + s.span(name+" move", 30*time.Second))
+		r = func() *request { return s.changing(name, id, schedule.Change{Kind: schedule.Move, Due: due}) }
+	case 6:
+		at = later(at, s.setting.troubleEnds()).Add(s.span(name+" replay", 30*time.Second))
+		r = func() *request { return s.changing(name, id, schedule.Change{Kind: schedule.Replay}) }
+	}
+	s.at(at, func() { s.send(r()) })
+}
+
+// scheduling is the request to schedule an event.
+func (s *simulation) scheduling(name, id string, content schedule.Content, replace bool) *request {
+	one := scheduler.Request{ID: strings.ToUpper(id), Content: content, Replace: replace}
+	r := &request{name: name, id: id}
+	r.asks = []*ask{{kind: placing, content: content, replace: replace}}
+	r.do = func(ctx context.Context, p *process) ([]schedule.Outcome, error) {
+		return p.api.Schedule(ctx, []scheduler.Request{one})
+	}
+	return r
+}
+
+// changing is the request to change an event.
+func (s *simulation) changing(name, id string, change schedule.Change) *request {
+	r := &request{name: name, id: id, asks: []*ask{{kind: change.Kind, due: change.Due}}}
+	r.do = func(ctx context.Context, p *process) ([]schedule.Outcome, error) {
+		out, err := p.api.Change(ctx, id, change)
+		return []schedule.Outcome{out}, err
+	}
+	return r
+}
+
+// repartition is the operator's request for another number of partitions. Processes that start
+// later are configured with it; then comes the next change.
+func (s *simulation) repartition(i int) *request {
+	from, count := s.partitions, s.setting.Changes[i]
+	r := &request{name: fmt.Sprintf("partitions %d", i), operator: true}
+	r.do = func(ctx context.Context, p *process) ([]schedule.Outcome, error) {
+		return nil, s.ledger().SetPartitions(ctx, from, count)
+	}
+	r.done = func() {
+		s.partitions = count
+		if i+1 < len(s.setting.Changes) {
+			s.at(s.now.Add(s.span("next change", 30*time.Second)), func() { s.send(s.repartition(i + 1)) })
+		}
+	}
+	return r
+}
+
+// Clients wait that long for a reply, and that long before they ask again.
+const (
+	patience   = 10 * time.Second
+	clientRest = time.Second
+)
+
+// send has a client send its request to a process. Without an answer it sends it again, perhaps
+// to another process.
+func (s *simulation) send(r *request) {
+	r.tries++
+	name := fmt.Sprintf("%s%s #%d", requestPrefix, r.name, r.tries)
+	p := &process{index: operators, incarnation: r.tries}
+	up := slices.DeleteFunc(slices.Clone(s.processes), func(p *process) bool { return p.dead || !p.prepared })
+	again := func(after time.Duration) { s.at(s.now.Add(after), func() { s.send(r) }) }
+	switch {
+	case r.operator:
+	case len(up) == 0:
+		again(clientRest)
+		return
+	default:
+		p = up[s.chance(name, 0)%uint64(len(up))]
+	}
+	asks := s.observer.asked(r)
+	answered, gone := false, false
+	s.at(s.now.Add(patience), func() {
+		if !answered && !r.operator {
+			gone = true
+			s.send(r)
+		}
+	})
+	s.start(&actor{name: name, process: p}, func(*actor) {
+		var out []schedule.Outcome
+		err := s.call(toClient, "request", func() error {
+			var err error
+			out, err = r.do(s.ctx, p)
+			return err
+		})
+		if s.ctx.Err() != nil || gone {
+			return
+		}
+		answered = true
+		if err != nil {
+			s.note(name, "no answer: "+err.Error(), false)
+			again(clientRest)
+			return
+		}
+		if r.done != nil {
+			r.done()
+		}
+		for i := range out {
+			s.note(name, "answer: "+answerText(&out[i]), false)
+			s.observer.told(r.id, asks[i], &out[i])
+		}
+	})
+}
+
+func answerText(o *schedule.Outcome) string {
+	if o.Message == "" {
+		return o.Code.String()
+	}
+	return o.Code.String() + ", " + o.Message
+}
+
+// uuid returns the UUID of two numbers.
+func uuid(a, b uint64) string {
+	text := fmt.Sprintf("%016x%016x", a, b)
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
