@@ -29,7 +29,7 @@ func (t *Table) Init(ctx context.Context) error {
 			return err
 		}
 	}
-	if table, err = t.active(ctx); err != nil {
+	if table, err = t.active(ctx, false); err != nil {
 		return err
 	}
 	if err := t.checkKeys(table); err != nil {
@@ -39,7 +39,7 @@ func (t *Table) Init(ctx context.Context) error {
 		if err := t.createIndex(ctx, table); err != nil {
 			return err
 		}
-		if table, err = t.active(ctx); err != nil {
+		if table, err = t.active(ctx, true); err != nil {
 			return err
 		}
 	}
@@ -104,10 +104,13 @@ func (t *Table) createIndex(ctx context.Context, table *types.TableDescription) 
 	if p := table.ProvisionedThroughput; p != nil && aws.ToInt64(p.WriteCapacityUnits) > 0 { // not paid by request
 		index.ProvisionedThroughput = &types.ProvisionedThroughput{ReadCapacityUnits: p.ReadCapacityUnits, WriteCapacityUnits: p.WriteCapacityUnits}
 	}
-	_, err := t.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{
+	out, err := t.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{
 		TableName: &t.opts.Table, AttributeDefinitions: definitions(),
 		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Create: &index}},
 	})
+	if err == nil && dueIndex(out.TableDescription) == nil { // as dynalite does
+		return fmt.Errorf("DynamoDB at %s cannot add the index %s to the table %s: create another table", t.place, indexName, t.opts.Table)
+	}
 	return t.unlessSimultaneous("create the index", err)
 }
 
@@ -119,8 +122,9 @@ func (t *Table) unlessSimultaneous(doing string, err error) error {
 	return t.explain(doing, err)
 }
 
-// active waits until the table and its indexes can be used.
-func (t *Table) active(ctx context.Context) (*types.TableDescription, error) {
+// active waits until the table and its indexes can be used; with indexed, until there is the
+// index of open events, which is not described at once.
+func (t *Table) active(ctx context.Context, indexed bool) (*types.TableDescription, error) {
 	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
 	const most = time.Hour // filling a new index takes its time
 	waiter := dynamodb.NewTableExistsWaiter(t.client, func(o *dynamodb.TableExistsWaiterOptions) {
@@ -132,7 +136,7 @@ func (t *Table) active(ctx context.Context) (*types.TableDescription, error) {
 			if err != nil {
 				return false, err
 			}
-			return out.Table.TableStatus != types.TableStatusActive || slices.ContainsFunc(out.Table.GlobalSecondaryIndexes,
+			return out.Table.TableStatus != types.TableStatusActive || indexed && dueIndex(out.Table) == nil || slices.ContainsFunc(out.Table.GlobalSecondaryIndexes,
 				func(i types.GlobalSecondaryIndexDescription) bool { return i.IndexStatus != types.IndexStatusActive }), nil
 		}
 	})

@@ -458,6 +458,8 @@ func (t *Table) explain(doing string, err error) error {
 		return fmt.Errorf("%s: the table %s at %s has no index %s; %s: %w", doing, t.opts.Table, t.place, indexName, initialize, answered)
 	case isAnswered:
 		return fmt.Errorf("%s: table %s of DynamoDB at %s: %w", doing, t.opts.Table, t.place, answered)
+	case isUnsent && unsent.Timeout():
+		return fmt.Errorf("%s: DynamoDB at %s: no answer in time: %w", doing, t.place, unsent.Err)
 	case isUnsent:
 		return fmt.Errorf("%s: DynamoDB at %s: %w", doing, t.place, unsent.Err)
 	default:
