@@ -21,7 +21,7 @@ type deadLetterChange struct {
 	sh      *cli.Shell
 	target  *cli.Target
 	format  *cli.Choice
-	consent *consent
+	consent *cli.Consent
 	filter  *deadLetterFilter
 	trial   *deadLetterTrial // for --simulate; nil: the command has no such flag
 	verb    string
@@ -44,7 +44,7 @@ type changedDeadLetter struct {
 func (ch *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
 	ch.target = cli.TargetFlags(c, ch.sh)
 	ch.format = cli.OutputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
-	ch.consent = consentFlags(c)
+	ch.consent = cli.ConsentFlags(c)
 	ch.filter = deadLetterFlags(c)
 	c.Flags().BoolVar(&ch.all, "all", false, "take all dead letters that match the other flags, oldest first")
 	c.Flags().IntVar(&ch.limit, "limit", 0, "process at most `N`; 0: all")
@@ -150,7 +150,7 @@ func (ch *deadLetterChange) run(ctx context.Context, refs []string) error {
 	for _, l := range deadLetters {
 		rows = append(rows, changedDeadLetter{deadLetterRow: deadLetterRowOf(r, l, now), Action: ch.verb})
 	}
-	if ch.consent.dry {
+	if ch.consent.Dry {
 		return ch.print(rows, true)
 	}
 	if err := ch.confirm(ctx, rows); err != nil {
@@ -166,7 +166,7 @@ func (ch *deadLetterChange) confirm(ctx context.Context, rows []changedDeadLette
 		return nil
 	}
 	ch.sh.Hint("%s will be lost", history.Count(len(rows), "dead letter"))
-	return ch.consent.confirm(ctx, ch.sh, ch.format, "dlq "+ch.verb)
+	return ch.consent.Confirm(ctx, ch.sh, ch.format, "dlq "+ch.verb)
 }
 
 // selected returns the dead letters that the arguments and flags select.

@@ -21,7 +21,7 @@ type signalCommand struct {
 	target   *cli.Target
 	format   *cli.Choice
 	patience *cli.WaitFlags
-	consent  *consent // nil if the command destroys nothing
+	consent  *cli.Consent // nil if the command destroys nothing
 	reason   string
 	as       *operator
 
@@ -60,7 +60,7 @@ so the command asks for confirmation; scripts use --yes.`,
 		Example: `  flunq cancel order-7 --reason "ordered twice"
   flunq cancel --yes --wait $(flunq ps -w shop.order --status waiting -o ids)`,
 	})
-	s.consent = consentFlags(c)
+	s.consent = cli.ConsentFlags(c)
 	return c
 }
 
@@ -155,7 +155,7 @@ func (s *signalCommand) run(ctx context.Context, ids []string) error {
 	return errors.Join(s.print(printed), err)
 }
 
-func (s *signalCommand) dry() bool { return s.consent != nil && s.consent.dry }
+func (s *signalCommand) dry() bool { return s.consent != nil && s.consent.Dry }
 
 // find reads the executions. It returns an error for each that cannot take the signal.
 func (s *signalCommand) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
@@ -182,15 +182,15 @@ func (s *signalCommand) find(ctx context.Context, r *cli.Remote, ids []string) (
 
 // confirm asks for confirmation if the command destroys something.
 func (s *signalCommand) confirm(ctx context.Context, printed []signalled) error {
-	if s.consent == nil || s.consent.dry {
+	if s.consent == nil || s.consent.Dry {
 		return nil
 	}
-	if !s.consent.yes {
+	if !s.consent.Yes {
 		for _, one := range printed {
 			s.sh.Hint("%s %s (%s)", s.Verb, one.ID, one.Before)
 		}
 	}
-	return s.consent.confirm(ctx, s.sh, s.format, s.Verb)
+	return s.consent.Confirm(ctx, s.sh, s.format, s.Verb)
 }
 
 func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {

@@ -22,7 +22,7 @@ type timerChange struct {
 	sh      *cli.Shell
 	target  *cli.Target
 	format  *cli.Choice
-	consent *consent
+	consent *cli.Consent
 	as      *operator
 	verb    string
 	now     time.Time
@@ -47,7 +47,7 @@ type changedTimer struct {
 func (t *timerChange) flags(c *cobra.Command) *cobra.Command {
 	t.target = cli.TargetFlags(c, t.sh)
 	t.format = cli.OutputFlag(c, "text", "json", "yaml")
-	t.consent = consentFlags(c)
+	t.consent = cli.ConsentFlags(c)
 	t.as = operatorFlag(c)
 	c.ValidArgsFunction = completeTimers(t.target)
 	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
@@ -205,15 +205,15 @@ func (t *timerChange) run(ctx context.Context, ids []string) error {
 	if err != nil {
 		return err
 	}
-	if t.consent.dry {
+	if t.consent.Dry {
 		return t.print(changes)
 	}
-	if !t.consent.yes {
+	if !t.consent.Yes {
 		for _, c := range changes {
 			t.sh.Hint("%s %s", c.ID, cli.Printable(c.Plan))
 		}
 	}
-	if err := t.consent.confirm(ctx, t.sh, t.format, "timers "+t.verb); err != nil {
+	if err := t.consent.Confirm(ctx, t.sh, t.format, "timers "+t.verb); err != nil {
 		return err
 	}
 	err = t.apply(ctx, r, found, changes)
@@ -268,7 +268,7 @@ func (t *timerChange) print(changes []changedTimer) error {
 	}
 	for _, c := range changes {
 		switch {
-		case t.consent.dry:
+		case t.consent.Dry:
 			fmt.Fprintf(t.sh.Out, "would %s %s: it %s\n", t.verb, c.ID, cli.Printable(c.Plan))
 		case c.NewID != "":
 			fmt.Fprintf(t.sh.Out, "%s is now %s: it %s\n", c.ID, c.NewID, cli.Printable(c.Plan))

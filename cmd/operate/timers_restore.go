@@ -22,7 +22,7 @@ type restoring struct {
 	sh      *cli.Shell
 	target  *cli.Target
 	format  *cli.Choice
-	consent *consent
+	consent *cli.Consent
 	as      *operator
 }
 
@@ -44,7 +44,7 @@ changed. 'flunq ps --stuck' lists executions that need it.`,
 	}
 	t.target = cli.TargetFlags(c, sh)
 	t.format = cli.OutputFlag(c, "text", "json", "yaml")
-	t.consent = consentFlags(c)
+	t.consent = cli.ConsentFlags(c)
 	t.as = operatorFlag(c)
 	c.ValidArgsFunction = cli.CompleteExecutions(t.target, actions.Statuses()[1:4]...)
 	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
@@ -83,15 +83,15 @@ func (rs *restoring) run(ctx context.Context, ids []string) error {
 	for _, plan := range plans {
 		needed = needed || len(plan.lines) > 0
 		for _, line := range plan.lines {
-			if !rs.consent.yes && !rs.consent.dry {
+			if !rs.consent.Yes && !rs.consent.Dry {
 				rs.sh.Hint("%s: %s", plan.ID, cli.Printable(line))
 			}
 		}
 	}
-	if rs.consent.dry || !needed {
+	if rs.consent.Dry || !needed {
 		return rs.print(plans)
 	}
-	if err := rs.consent.confirm(ctx, rs.sh, rs.format, "timers restore"); err != nil {
+	if err := rs.consent.Confirm(ctx, rs.sh, rs.format, "timers restore"); err != nil {
 		return err
 	}
 	for i := range plans {
@@ -192,7 +192,7 @@ func (rs *restoring) print(plans []restored) error {
 		}
 		for _, line := range plan.lines {
 			switch {
-			case rs.consent.dry:
+			case rs.consent.Dry:
 				fmt.Fprintf(rs.sh.Out, "would restore %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))
 			case plan.Done:
 				fmt.Fprintf(rs.sh.Out, "restored %s: %s\n", cli.Printable(plan.ID), cli.Printable(line))
