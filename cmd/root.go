@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/cmd/doctor"
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/cmd/run"
+	"flunq.io/flunq/cmd/schedule"
 	"flunq.io/flunq/cmd/serve"
 )
 
@@ -86,6 +87,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		operate.NewEmitCommand(sh),
 		operate.NewWorkflowsCommand(sh),
 		operate.NewTimersCommand(sh),
+		schedule.NewScheduleCommand(sh),
 		operate.NewDeadLettersCommand(sh),
 		doctor.NewDoctorCommand(sh),
 		operate.NewTopCommand(sh),

@@ -1,0 +1,342 @@
+package schedule
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+)
+
+// addition is one run of schedule add.
+type addition struct {
+	sh     *cli.Shell
+	target *target
+	format *cli.Choice
+	when   *moment
+
+	topic, id, payload, key, tenant string
+	headers                         []string
+	replace, jsonl                  bool
+}
+
+func newAddCommand(sh *cli.Shell) *cobra.Command {
+	a := &addition{sh: sh}
+	c := &cobra.Command{
+		Use:   "add [-]",
+		Short: "Schedule an event",
+		Long: `Schedules an event and prints its id. The same event again, with the same --id, is done
+once: the command can be repeated. Another event with that id is an error (exit code 1),
+unless --replace is given and the event has not been tried yet.
+
+'add - --jsonl' reads events from stdin, one JSON object on each line, as 'schedule ls
+-o jsonl' prints them: id, topic, due or after, payload (any JSON) or payload_base64, key,
+headers, tenant, replace. Up to 1000 go into one call. Those that are refused are reported
+with their lines, and the exit code is 1.`,
+		Example: `  flunq schedule add --topic orders --after 15m --payload '{"order": 7}'
+  flunq schedule add --topic event:com.shop.reminded --at 2026-02-01T09:00:00Z --payload @data.json
+  flunq schedule add - --jsonl < events.jsonl`,
+		Args: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0 && !a.jsonl:
+				return nil
+			case len(args) == 1 && args[0] == "-" && a.jsonl:
+				return nil
+			case a.jsonl:
+				return cli.Misusef("add --jsonl reads from stdin: want 'flunq schedule add - --jsonl'")
+			default:
+				return cli.Misusef("add: want flags only, got %q%s", args[0], cli.SeeHelp(c))
+			}
+		},
+	}
+	a.target = targetFlags(c, sh)
+	a.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml", "ids")
+	a.when = momentFlags(c)
+	f := c.Flags()
+	f.StringVar(&a.topic, "topic", "", "publish it on the topic `NAME`, event:TYPE or workflow:NAME")
+	f.StringVar(&a.id, "id", "", "give the event the id `UUID` (default: random)")
+	f.StringVar(&a.payload, "payload", "{}", "publish this `TEXT`, @FILE, or - for stdin")
+	f.StringVar(&a.key, "key", "", "give the published record the key `KEY` (default: the id)")
+	f.StringVar(&a.tenant, "tenant", "", "reach the tenant `NAME` (topics event: and workflow:)")
+	f.StringArrayVar(&a.headers, "header", nil, "add the header `NAME=VALUE` (repeatable)")
+	f.BoolVar(&a.replace, "replace", false, "replace an event with this id that was not tried yet")
+	f.BoolVar(&a.jsonl, "jsonl", false, "read events from stdin, a JSON object on each line")
+	c.RunE = func(c *cobra.Command, _ []string) error { return a.run(c.Context()) }
+	return c
+}
+
+func (a *addition) run(ctx context.Context) error {
+	if a.jsonl {
+		return a.all(ctx)
+	}
+	request, err := a.request()
+	if err != nil {
+		return err
+	}
+	c, err := a.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	out, err := c.Schedule(ctx, request)
+	if err != nil {
+		return c.failed(err)
+	}
+	if err := refused(out.GetStatus()); err != nil {
+		return err
+	}
+	row := rowOf(out.GetEvent())
+	if a.format.String() != "text" {
+		return a.print(row)
+	}
+	fmt.Fprintln(a.sh.Out, row.ID)
+	if !out.GetCreated() && !a.replace {
+		a.sh.Hint("it was scheduled before")
+	}
+	if in := row.dueIn(); in != "" {
+		a.sh.Hint("due at %s, in %s", clock(row.Due), in)
+	}
+	return nil
+}
+
+func (a *addition) print(row eventRow) error {
+	if word := a.format.String(); word == "json" || word == "yaml" {
+		return cli.WriteValue(a.sh.Out, word, row)
+	}
+	return cli.List[eventRow]{ID: func(r eventRow) string { return r.ID }}.Print(a.sh, a.format, []eventRow{row})
+}
+
+// request builds the request from the flags.
+func (a *addition) request() (*schedulerpb.ScheduleRequest, error) {
+	if a.topic == "" {
+		return nil, cli.Misusef("add: no --topic given (see 'flunq schedule add --help')")
+	}
+	r := &schedulerpb.ScheduleRequest{
+		EventId: cmp.Or(a.id, newID()), Topic: a.topic, Key: a.key, Tenant: a.tenant, Replace: a.replace, Headers: map[string]string{},
+	}
+	for _, given := range a.headers {
+		name, value, ok := strings.Cut(given, "=")
+		if !ok || name == "" {
+			return nil, cli.Misusef("--header %q: want NAME=VALUE", given)
+		}
+		r.Headers[name] = value
+	}
+	var err error
+	if r.ExecuteTime, r.After, err = a.when.read(); err != nil {
+		return nil, err
+	}
+	switch file, isFile := strings.CutPrefix(a.payload, "@"); {
+	case a.payload == "-":
+		r.Payload, err = io.ReadAll(a.sh.In)
+	case isFile:
+		if r.Payload, err = os.ReadFile(file); err != nil {
+			err = cli.Fail(cli.ExitMisuse, fmt.Errorf("--payload %w", cli.WithoutVerb(file, err)))
+		}
+	default:
+		r.Payload = []byte(a.payload)
+	}
+	return r, err
+}
+
+// newID returns a random UUID, of version 4.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// moment is a time in the future, from the flags --at and --after.
+type moment struct{ at, after string }
+
+func momentFlags(c *cobra.Command) *moment {
+	var m moment
+	c.Flags().StringVar(&m.at, "at", "", "publish it at `TIME` (RFC 3339)")
+	c.Flags().StringVar(&m.after, "after", "", "publish it `DURATION` from now, by the clock of the scheduler: 10m, PT10M, 3d")
+	return &m
+}
+
+// read returns what is given.
+func (m *moment) read() (at *timestamppb.Timestamp, after *durationpb.Duration, err error) {
+	switch {
+	case (m.at == "") == (m.after == ""):
+		return nil, nil, cli.Misusef("want one of --at and --after")
+	case m.at != "":
+		t, err := time.Parse(time.RFC3339Nano, m.at)
+		if err != nil {
+			return nil, nil, cli.Misusef("--at %q: want a time such as 2026-02-01T09:00:00Z", m.at)
+		}
+		return timestamppb.New(t), nil, nil
+	default:
+		d, err := delay(m.after)
+		if err != nil {
+			return nil, nil, cli.Misusef("--after %q: %v", m.after, err)
+		}
+		return nil, d, nil
+	}
+}
+
+// delay reads a duration: 10m, PT10M, 3d.
+func delay(text string) (*durationpb.Duration, error) {
+	wrong := errors.New("want a duration such as 10m, PT10M or 3d")
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil {
+			return nil, wrong
+		}
+		return durationpb.New(time.Duration(n) * 24 * time.Hour), nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return durationpb.New(d), nil
+	}
+	d, err := dsl.ParseDuration(text)
+	if err != nil || d.Months != 0 || !d.Until.IsZero() {
+		return nil, wrong
+	}
+	return durationpb.New(time.Duration(d.Days)*24*time.Hour + d.Clock), nil
+}
+
+// line is one line of 'add - --jsonl'.
+type line struct {
+	eventRow
+
+	After   string `json:"after"`
+	Replace bool   `json:"replace"`
+}
+
+// request returns the request that a line stands for.
+func (l *line) request() (*schedulerpb.ScheduleRequest, error) {
+	r := &schedulerpb.ScheduleRequest{
+		EventId: cmp.Or(l.ID, newID()), Topic: l.Topic, Key: l.Key, Headers: l.Headers, Tenant: l.Tenant, Replace: l.Replace, Payload: l.Base64,
+	}
+	if l.Payload != nil {
+		var compact bytes.Buffer              // as 'schedule ls' prints it
+		_ = json.Compact(&compact, l.Payload) // it has been parsed
+		r.Payload = compact.Bytes()
+	}
+	switch {
+	case l.Due != nil:
+		r.ExecuteTime = timestamppb.New(*l.Due)
+	case l.After != "":
+		after, err := delay(l.After)
+		if err != nil {
+			return nil, fmt.Errorf("after %q: %w", l.After, err)
+		}
+		r.After = after
+	}
+	return r, nil
+}
+
+// batch gathers lines for one call.
+type batch struct {
+	requests []*schedulerpb.ScheduleRequest
+	numbers  []int // of their lines
+	bytes    int
+}
+
+// all schedules the events of stdin.
+func (a *addition) all(ctx context.Context) error {
+	const mostLine, mostBytes, most = 2 << 20, 900 << 10, 1000
+	c, err := a.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	lines := bufio.NewScanner(a.sh.In)
+	lines.Buffer(nil, mostLine)
+	var b batch
+	var done, wrong int
+	report := func(number int, err error) {
+		wrong++
+		fmt.Fprintf(a.sh.Err, "line %d: %s\n", number, cli.Printable(err.Error()))
+	}
+	flush := func() error {
+		rows, err := a.send(ctx, c, b, report)
+		done, b = done+len(rows), batch{}
+		return err
+	}
+	number := 0
+	for lines.Scan() && ctx.Err() == nil {
+		number++
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		request, err := parse(text)
+		if err != nil {
+			report(number, err)
+			continue
+		}
+		n := proto.Size(request)
+		if len(b.requests) == most || b.bytes+n > mostBytes {
+			if err := flush(); err != nil {
+				return fmt.Errorf("%w\n%s scheduled before line %d; all lines may be sent again if they have ids", err, history.Count(done, "event"), number)
+			}
+		}
+		b.requests, b.numbers, b.bytes = append(b.requests, request), append(b.numbers, number), b.bytes+n
+	}
+	if err := cmp.Or(lines.Err(), ctx.Err()); err != nil {
+		return fmt.Errorf("line %d: %w", number+1, err)
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	a.sh.Hint("%s scheduled", history.Count(done, "event"))
+	if wrong > 0 {
+		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s refused", history.Count(wrong, "line")))
+	}
+	return nil
+}
+
+// parse reads a line.
+func parse(text []byte) (*schedulerpb.ScheduleRequest, error) {
+	var l line
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&l); err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return l.request()
+}
+
+// send schedules a batch and prints what was scheduled. It reports each request that was
+// refused.
+func (a *addition) send(ctx context.Context, c *client, b batch, report func(int, error)) (rows []eventRow, err error) {
+	if len(b.requests) == 0 {
+		return nil, nil
+	}
+	out, err := c.ScheduleMany(ctx, &schedulerpb.ScheduleManyRequest{Requests: b.requests})
+	if err != nil {
+		return nil, c.failed(err)
+	}
+	for i, one := range out.GetResponses() {
+		if err := refused(one.GetStatus()); err != nil {
+			report(b.numbers[i], err)
+			continue
+		}
+		rows = append(rows, rowOf(one.GetEvent()))
+	}
+	format := cli.NewChoice("jsonl") // one after the other
+	if word := a.format.String(); word == "text" || word == "ids" {
+		format.Value = "ids"
+	}
+	return rows, cli.List[eventRow]{ID: func(r eventRow) string { return r.ID }}.Print(a.sh, format, rows)
+}

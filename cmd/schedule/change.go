@@ -1,0 +1,259 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+)
+
+// change is one run of a command that changes events.
+type change struct {
+	sh      *cli.Shell
+	target  *target
+	format  *cli.Choice
+	consent *cli.Consent
+
+	verb, done string // cancel, cancelled
+	all        bool   // dead ones
+	topic      string // of all
+	do         func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error)
+}
+
+// changed is the result for one event in the output.
+type changed struct {
+	ID     string          `json:"id"`
+	Action string          `json:"action"`
+	Done   bool            `json:"done"`
+	Status schedule.Status `json:"status,omitempty"`
+	Due    string          `json:"due,omitempty"`
+	Error  string          `json:"error,omitempty"`
+}
+
+// flags adds the flags that these commands share.
+func (h *change) flags(c *cobra.Command) *cobra.Command {
+	h.target = targetFlags(c, h.sh)
+	h.format = cli.OutputFlag(c, "text", "json", "yaml")
+	h.consent = cli.ConsentFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args) }
+	return c
+}
+
+func newCancelCommand(sh *cli.Shell) *cobra.Command {
+	h := &change{sh: sh, verb: "cancel", done: "cancelled"}
+	h.do = func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error) {
+		out, err := c.Cancel(ctx, &schedulerpb.CancelRequest{EventId: id})
+		return out.GetStatus(), out.GetEvent(), err
+	}
+	return h.flags(&cobra.Command{
+		Use:   "cancel ID…",
+		Short: "Cancel events",
+		Long: `Cancels events that were not tried yet: they are never published. It is an error if one
+was published, or may have been.`,
+		Example: `  flunq schedule cancel 4be0643f-1d98-573b-97cd-ca98a65347dd
+  flunq schedule cancel --yes $(flunq schedule ls --topic orders --status scheduled -o ids)`,
+		Args: cli.SomeArguments("event"),
+	})
+}
+
+func newMoveCommand(sh *cli.Shell) *cobra.Command {
+	h := &change{sh: sh, verb: "move", done: "moved"}
+	var when *moment
+	h.do = func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error) {
+		at, after, err := when.read()
+		if err != nil {
+			return nil, nil, err
+		}
+		out, err := c.Reschedule(ctx, &schedulerpb.RescheduleRequest{EventId: id, ExecuteTime: at, After: after})
+		return out.GetStatus(), out.GetEvent(), err
+	}
+	c := &cobra.Command{
+		Use:     "move ID…",
+		Aliases: []string{"reschedule"},
+		Short:   "Move events to another time",
+		Example: `  flunq schedule move 4be0643f-1d98-573b-97cd-ca98a65347dd --after 1h
+  flunq schedule move 4be0643f-1d98-573b-97cd-ca98a65347dd --at 2026-02-01T09:00:00+01:00`,
+		Args: func(c *cobra.Command, args []string) error {
+			if _, _, err := when.read(); err != nil {
+				return err
+			}
+			return cli.SomeArguments("event")(c, args)
+		},
+	}
+	when = momentFlags(c)
+	h.target = targetFlags(c, sh)
+	h.format = cli.OutputFlag(c, "text", "json", "yaml")
+	h.consent = &cli.Consent{Yes: true} // nothing is destroyed
+	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args) }
+	return c
+}
+
+// newDeadCommand returns the command flunq schedule dlq.
+func newDeadCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "dlq",
+		Short: "List, replay and drop dead events",
+		Long: `Dead events are those that could not be published: their topic refuses them, or the attempts
+are used up (SCHEDULER_MAX_ATTEMPTS). They are kept until they are replayed or dropped.`,
+		Example: `  flunq schedule dlq ls
+  flunq schedule dlq replay --all --topic orders --yes`,
+		Args: cli.KnownCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	l := &listing{sh: sh}
+	list := l.flags(&cobra.Command{
+		Use: "ls", Short: "List dead events", Example: "  flunq schedule dlq ls -o wide", Aliases: []string{"list"}, Args: cli.NoArguments,
+	})
+	show := newShowCommand(sh, &cobra.Command{
+		Use: "show ID", Short: "Show a dead event", Example: "  flunq schedule dlq show 4be0643f-1d98-573b-97cd-ca98a65347dd",
+	})
+	c.AddCommand(list, show, newReplayCommand(sh), newDropCommand(sh))
+	return c
+}
+
+func newReplayCommand(sh *cli.Shell) *cobra.Command {
+	h := &change{sh: sh, verb: "replay", done: "replayed"}
+	h.do = func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error) {
+		out, err := c.Replay(ctx, &schedulerpb.ReplayRequest{EventId: id})
+		return out.GetStatus(), out.GetEvent(), err
+	}
+	return h.dead(&cobra.Command{
+		Use:   "replay ID…",
+		Short: "Publish dead events once more",
+		Example: `  flunq schedule dlq replay 4be0643f-1d98-573b-97cd-ca98a65347dd
+  flunq schedule dlq replay --all --topic orders --dry-run`,
+	})
+}
+
+func newDropCommand(sh *cli.Shell) *cobra.Command {
+	h := &change{sh: sh, verb: "drop", done: "dropped"}
+	h.do = func(ctx context.Context, c *client, id string) (*schedulerpb.Status, *schedulerpb.Event, error) {
+		out, err := c.Drop(ctx, &schedulerpb.DropRequest{EventId: id})
+		return out.GetStatus(), out.GetEvent(), err
+	}
+	return h.dead(&cobra.Command{
+		Use:     "drop ID…",
+		Short:   "Give dead events up",
+		Long:    "Gives dead events up: they become cancelled, and are removed like these.",
+		Example: "  flunq schedule dlq drop 4be0643f-1d98-573b-97cd-ca98a65347dd --yes",
+	})
+}
+
+// dead adds the flags that select dead events.
+func (h *change) dead(c *cobra.Command) *cobra.Command {
+	h.flags(c)
+	c.Flags().BoolVar(&h.all, "all", false, h.verb+" all dead events")
+	c.Flags().StringVar(&h.topic, "topic", "", "with --all: only those of the topic `NAME`")
+	c.Args = func(c *cobra.Command, args []string) error {
+		switch {
+		case h.all && len(args) > 0:
+			return cli.Misusef("%s: want ids or --all, not both%s", c.Name(), cli.SeeHelp(c))
+		case h.topic != "" && !h.all:
+			return cli.Misusef("%s: --topic needs --all%s", c.Name(), cli.SeeHelp(c))
+		case h.all:
+			return nil
+		default:
+			return cli.SomeArguments("event")(c, args)
+		}
+	}
+	return c
+}
+
+func (h *change) run(ctx context.Context, ids []string) error {
+	c, err := h.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if h.all {
+		filter := &schedulerpb.ListRequest{Status: schedulerpb.EventStatus_EVENT_STATUS_DEAD, Topic: h.topic}
+		err := c.each(ctx, filter, func(e *schedulerpb.Event) error { ids = append(ids, e.GetEventId()); return nil })
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			h.sh.Hint("no dead events")
+			return nil
+		}
+	}
+	if !h.consent.Yes || h.consent.Dry {
+		if err := h.preview(ctx, c, ids); err != nil || h.consent.Dry {
+			return err
+		}
+	}
+	if err := h.consent.Confirm(ctx, h.sh, h.format, "schedule "+h.verb); err != nil {
+		return err
+	}
+	return h.apply(ctx, c, ids)
+}
+
+// preview prints the events that the command would change.
+func (h *change) preview(ctx context.Context, c *client, ids []string) error {
+	const few = 20
+	var rows []changed
+	for i, id := range ids {
+		if i == few && !h.consent.Dry {
+			h.sh.Hint("and %s more", history.Number(len(ids)-few))
+			break
+		}
+		row, err := c.event(ctx, id)
+		if err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+		rows = append(rows, changed{ID: row.ID, Action: h.verb, Status: row.Status, Due: clock(row.Due)})
+		if !h.consent.Dry {
+			h.sh.Hint("%s %s, due at %s, for %s", row.ID, row.Status, clock(row.Due), cli.Printable(row.Topic))
+		}
+	}
+	if h.consent.Dry {
+		return h.print(rows)
+	}
+	return nil
+}
+
+// apply changes the events, and goes on behind one that cannot be changed.
+func (h *change) apply(ctx context.Context, c *client, ids []string) error {
+	var rows []changed
+	var wrong []error
+	for _, id := range ids {
+		outcome, e, err := h.do(ctx, c, id)
+		if err != nil {
+			return errors.Join(h.print(rows), fmt.Errorf("%s: %w", id, c.failed(err)))
+		}
+		row := changed{ID: id, Action: h.verb, Done: outcome.GetCode() == schedulerpb.StatusCode_SUCCESS}
+		if e != nil {
+			row.ID, row.Status, row.Due = e.GetEventId(), statusOf(e.GetStatus()), clock(timeOf(e.GetExecuteTime()))
+		}
+		if err := refused(outcome); err != nil {
+			row.Error = err.Error()
+			wrong = append(wrong, fmt.Errorf("%s: %w", id, err))
+		} else if !row.Done {
+			h.sh.Hint("%s: %s", row.ID, outcome.GetMessage())
+		}
+		rows = append(rows, row)
+	}
+	return errors.Join(h.print(rows), errors.Join(wrong...))
+}
+
+func (h *change) print(rows []changed) error {
+	if h.format.String() != "text" {
+		return cli.WriteValue(h.sh.Out, h.format.String(), rows)
+	}
+	for _, r := range rows {
+		switch {
+		case h.consent.Dry:
+			fmt.Fprintf(h.sh.Out, "would %s %s: %s, due at %s\n", h.verb, r.ID, r.Status, r.Due)
+		case r.Done && h.verb == "move":
+			fmt.Fprintf(h.sh.Out, "%s %s: due at %s\n", h.done, r.ID, r.Due)
+		case r.Done:
+			fmt.Fprintf(h.sh.Out, "%s %s\n", h.done, r.ID)
+		}
+	}
+	return nil
+}

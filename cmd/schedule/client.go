@@ -1,0 +1,182 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+	"flunq.io/flunq/engine/scheduler/server"
+)
+
+// target selects the scheduler of a command.
+type target struct {
+	sh                     *cli.Shell
+	address, ca, cert, key string
+	tokenFile              string
+	tls                    bool
+}
+
+// targetFlags adds the flags that select the scheduler.
+func targetFlags(c *cobra.Command, sh *cli.Shell) *target {
+	t := &target{sh: sh}
+	f := c.Flags()
+	f.StringVar(&t.address, "grpc", "", "use the scheduler at `ADDRESS`, host:port (SCHEDULER_ADDRESS)")
+	f.BoolVar(&t.tls, "tls", false, "encrypt the connection, and trust the CAs of the system")
+	f.StringVar(&t.ca, "tls-ca", "", "encrypt the connection, and trust the CA in `FILE`")
+	f.StringVar(&t.cert, "tls-cert", "", "show the certificate in `FILE`, with --tls-key")
+	f.StringVar(&t.key, "tls-key", "", "use the key of the certificate in `FILE`")
+	f.StringVar(&t.tokenFile, "token-file", "", "read the bearer token from `FILE` (SCHEDULER_TOKEN holds the token itself)")
+	return t
+}
+
+// defaultAddress is where a scheduler answers unless it is set otherwise.
+const defaultAddress = "127.0.0.1:50051"
+
+// client is a connection to a scheduler.
+type client struct {
+	schedulerpb.SchedulerServiceClient
+
+	conn    *grpc.ClientConn
+	address string
+	from    string // the origin of the address
+}
+
+// connect returns a client. It connects when it is used first.
+func (t *target) connect(ctx context.Context) (*client, error) {
+	c := &client{}
+	switch dev, running := cli.ReadDevState(t.sh); {
+	case t.address != "":
+		c.address, c.from = t.address, "flag --grpc"
+	case t.sh.Env("SCHEDULER_ADDRESS") != "":
+		c.address, c.from = t.sh.Env("SCHEDULER_ADDRESS"), "environment variable SCHEDULER_ADDRESS"
+	case running && dev.Scheduler != "" && dev.Answers(ctx):
+		c.address, c.from = dev.Scheduler, fmt.Sprintf("flunq dev (pid %d)", dev.PID)
+	default:
+		c.address = defaultAddress
+	}
+	if _, _, err := net.SplitHostPort(c.address); err != nil {
+		return nil, cli.Misusef("%s %q: want host:port", c.from, c.address)
+	}
+	security, err := t.security()
+	if err != nil {
+		return nil, cli.Fail(cli.ExitMisuse, err)
+	}
+	token, err := t.token()
+	if err != nil {
+		return nil, err
+	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(security), grpc.WithUserAgent("flunq/" + cli.Version().Version)}
+	if token != "" {
+		with := func(ctx context.Context) context.Context {
+			return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+		}
+		options = append(options,
+			grpc.WithUnaryInterceptor(func(ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				return call(with(ctx), method, request, reply, cc, opts...)
+			}),
+			grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				return stream(with(ctx), desc, cc, method, opts...)
+			}))
+	}
+	if c.conn, err = grpc.NewClient("passthrough:///"+c.address, options...); err != nil {
+		return nil, cli.Misusef("%s %q: %v", c.from, c.address, err)
+	}
+	c.SchedulerServiceClient = schedulerpb.NewSchedulerServiceClient(c.conn)
+	return c, nil
+}
+
+// security returns how the connection is encrypted.
+func (t *target) security() (credentials.TransportCredentials, error) {
+	if !t.tls && t.ca == "" && t.cert == "" {
+		return insecure.NewCredentials(), nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	var errs []error
+	if t.ca != "" {
+		pool, err := server.CertPool(t.ca)
+		config.RootCAs = pool
+		errs = append(errs, err)
+	}
+	if (t.cert == "") != (t.key == "") {
+		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
+	} else if t.cert != "" {
+		pair, err := tls.LoadX509KeyPair(t.cert, t.key)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--tls-cert %s: %w", t.cert, err))
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return credentials.NewTLS(config), errors.Join(errs...)
+}
+
+// token returns the bearer token, "" without one.
+func (t *target) token() (string, error) {
+	if t.tokenFile == "" {
+		return t.sh.Env("SCHEDULER_TOKEN"), nil
+	}
+	text, err := os.ReadFile(t.tokenFile)
+	if err != nil {
+		return "", cli.Fail(cli.ExitMisuse, fmt.Errorf("--token-file %w", cli.WithoutVerb(t.tokenFile, err)))
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsAny(token, " \t\n") {
+		return "", cli.Misusef("--token-file %s: want one token and nothing else", t.tokenFile)
+	}
+	return token, nil
+}
+
+func (c *client) close() { _ = c.conn.Close() }
+
+// failed adds to an error of a call what the user can do, and its exit code.
+func (c *client) failed(err error) error {
+	s, _ := status.FromError(err)
+	switch s.Code() {
+	case codes.OK:
+		return nil
+	case codes.Canceled:
+		return context.Canceled
+	case codes.Unavailable, codes.DeadlineExceeded:
+		advice := c.from
+		if advice == "" {
+			advice = "start one with 'flunq serve --scheduler', or name its address with --grpc or SCHEDULER_ADDRESS"
+		}
+		return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s does not answer: %s\n%s", c.address, s.Message(), advice))
+	case codes.Unauthenticated:
+		return cli.Misusef("the scheduler at %s wants a token that it knows: name it with --token-file or SCHEDULER_TOKEN", c.address)
+	case codes.InvalidArgument:
+		return cli.Misusef("%s", s.Message())
+	case codes.ResourceExhausted:
+		return cli.Fail(cli.ExitLimit, fmt.Errorf("the scheduler at %s refuses: %s", c.address, s.Message()))
+	case codes.Unimplemented:
+		return fmt.Errorf("the server at %s does not offer this: %s", c.address, s.Message())
+	default:
+		return fmt.Errorf("the scheduler at %s: %s (%s)", c.address, s.Message(), s.Code())
+	}
+}
+
+// refused returns an error that says why a request was not done, nil if it was.
+func refused(s *schedulerpb.Status) error {
+	switch message := cmp.Or(s.GetMessage(), s.GetCode().String()); s.GetCode() {
+	case schedulerpb.StatusCode_SUCCESS, schedulerpb.StatusCode_RECORD_FOUND, schedulerpb.StatusCode_NO_CONTENT:
+		return nil
+	case schedulerpb.StatusCode_BAD_REQUEST:
+		return cli.Misusef("%s", message)
+	default:
+		return cli.Fail(cli.ExitFailed, errors.New(message))
+	}
+}

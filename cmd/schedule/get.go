@@ -1,0 +1,147 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+)
+
+// inspection is one run of schedule get, watch or dlq show.
+type inspection struct {
+	sh     *cli.Shell
+	target *target
+	format *cli.Choice
+	every  time.Duration // of watch
+}
+
+func newGetCommand(sh *cli.Shell) *cobra.Command {
+	return newShowCommand(sh, &cobra.Command{
+		Use:     "get ID",
+		Short:   "Show an event",
+		Example: "  flunq schedule get 4be0643f-1d98-573b-97cd-ca98a65347dd -o json | jq .payload",
+		Aliases: []string{"show"},
+	})
+}
+
+// newShowCommand completes a command that shows an event.
+func newShowCommand(sh *cli.Shell, c *cobra.Command) *cobra.Command {
+	i := &inspection{sh: sh}
+	c.Args = cli.OneArgument("event")
+	i.target = targetFlags(c, sh)
+	i.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml")
+	c.RunE = func(c *cobra.Command, args []string) error { return i.show(c.Context(), args[0]) }
+	return c
+}
+
+func (i *inspection) show(ctx context.Context, id string) error {
+	c, err := i.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	row, err := c.event(ctx, id)
+	if err != nil {
+		return err
+	}
+	return i.print(row)
+}
+
+func (i *inspection) print(row eventRow) error {
+	switch i.format.String() {
+	case "text":
+		row.describe(i.sh)
+		return nil
+	case "jsonl":
+		return cli.List[eventRow]{}.Print(i.sh, i.format, []eventRow{row})
+	default:
+		return cli.WriteValue(i.sh.Out, i.format.String(), row)
+	}
+}
+
+// event returns an event.
+func (c *client) event(ctx context.Context, id string) (eventRow, error) {
+	out, err := c.Get(ctx, &schedulerpb.GetRequest{EventId: id})
+	if err != nil {
+		return eventRow{}, c.failed(err)
+	}
+	return rowOf(out.GetEvent()), refused(out.GetStatus())
+}
+
+func newWatchCommand(sh *cli.Shell) *cobra.Command {
+	i := &inspection{sh: sh}
+	c := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Wait until an event is published",
+		Long: `Prints an event whenever its state changes, until it is published. The exit code is 3 if
+it ends in another way: cancelled, or dead.`,
+		Example: "  flunq schedule watch 4be0643f-1d98-573b-97cd-ca98a65347dd",
+		Args:    cli.OneArgument("event"),
+	}
+	i.target = targetFlags(c, sh)
+	i.format = cli.OutputFlag(c, "text", "jsonl")
+	c.Flags().DurationVar(&i.every, "interval", time.Second, "ask every `DURATION`")
+	c.RunE = func(c *cobra.Command, args []string) error { return i.watch(c.Context(), args[0]) }
+	return c
+}
+
+func (i *inspection) watch(ctx context.Context, id string) error {
+	const least = 10 * time.Millisecond
+	if i.every < least {
+		return cli.Misusef("--interval %s: want %s or more", i.every, least)
+	}
+	c, err := i.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	tick := time.NewTicker(i.every)
+	defer tick.Stop()
+	for last := ""; ; {
+		row, err := c.event(ctx, id)
+		if err != nil {
+			return err
+		}
+		if state := fmt.Sprint(row.Status, row.Attempts, clock(row.Due)); state != last {
+			last = state
+			if err := i.change(row); err != nil {
+				return err
+			}
+		}
+		switch {
+		case row.Status == schedule.Fired:
+			return nil
+		case !row.Status.Open():
+			return cli.Fail(cli.ExitFaulted, fmt.Errorf("event %s is %s and will not be published", row.ID, row.Status))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// change prints a new state of an event.
+func (i *inspection) change(row eventRow) error {
+	if i.format.String() == "jsonl" {
+		return i.print(row)
+	}
+	text := string(row.Status)
+	if in := row.dueIn(); in != "" {
+		text += ", due in " + in
+	}
+	if row.Attempts > 0 {
+		text += fmt.Sprintf(", attempts %d", row.Attempts)
+	}
+	if row.Error != "" {
+		text += ": " + row.Error
+	}
+	fmt.Fprintf(i.sh.Out, "%s  %s\n", clock(row.Updated), cli.OneLine(text))
+	return nil
+}

@@ -1,0 +1,169 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+)
+
+// listing is one run of schedule ls or dlq ls.
+type listing struct {
+	sh     *cli.Shell
+	target *target
+	format *cli.Choice
+	status *cli.Choice // nil: dead ones
+
+	topic, due, dueBefore, dueAfter, after string
+	partition, limit                       int
+	payloads                               bool
+}
+
+func newListCommand(sh *cli.Shell) *cobra.Command {
+	l := &listing{sh: sh, status: cli.NewChoice("all")}
+	for _, s := range schedule.Statuses() {
+		l.status.Words = append(l.status.Words, strings.ToLower(string(s)))
+	}
+	c := &cobra.Command{
+		Use:   "ls",
+		Short: "List scheduled events",
+		Long: `Lists events, roughly in the order in which they are due. Events that were published or
+cancelled are listed as long as the scheduler keeps them (SCHEDULER_RETENTION).`,
+		Example: `  flunq schedule ls --status scheduled --due 1h
+  flunq schedule ls --topic orders --limit 0 -o jsonl --payloads > backup.jsonl`,
+		Aliases: []string{"list"},
+		Args:    cli.NoArguments,
+	}
+	f := c.Flags()
+	f.Var(l.status, "status", "only those that are `STATUS`: "+cli.OneOf(l.status.Words))
+	cli.Offer(c, "status", l.status)
+	f.StringVar(&l.due, "due", "", "only those due within `DURATION` (1h, PT30M)")
+	f.StringVar(&l.dueBefore, "due-before", "", "only those due before `TIME` (RFC 3339)")
+	f.StringVar(&l.dueAfter, "due-after", "", "only those due after `TIME` (RFC 3339)")
+	f.IntVar(&l.partition, "partition", -1, "only those of the partition `N`")
+	return l.flags(c)
+}
+
+// flags adds the flags that both listings have.
+func (l *listing) flags(c *cobra.Command) *cobra.Command {
+	l.target = targetFlags(c, l.sh)
+	l.format = cli.ListFlag(c)
+	f := c.Flags()
+	f.StringVar(&l.topic, "topic", "", "only those of the topic `NAME`")
+	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
+	f.StringVar(&l.after, "after", "", "continue after the `CURSOR` that the listing before has printed")
+	f.BoolVar(&l.payloads, "payloads", false, "include the payloads")
+	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	return c
+}
+
+// request builds the request from the flags.
+func (l *listing) request() (*schedulerpb.ListRequest, error) {
+	if l.limit < 0 || l.limit > 1<<30 {
+		return nil, cli.Misusef("--limit %d: want 0 or more", l.limit)
+	}
+	r := &schedulerpb.ListRequest{Topic: l.topic, Limit: int32(l.limit), Cursor: l.after, Payloads: l.payloads} //nolint:gosec // checked above
+	if l.status == nil {
+		r.Status = schedulerpb.EventStatus_EVENT_STATUS_DEAD
+		return r, nil
+	}
+	if word := l.status.String(); word != "all" {
+		r.Status = schedulerpb.EventStatus(schedulerpb.EventStatus_value[statusPrefix+strings.ToUpper(word)])
+	}
+	if l.partition >= 0 {
+		partition := int32(l.partition) //nolint:gosec // an unknown partition has no events
+		r.Partition = &partition
+	}
+	if l.due != "" && l.dueBefore != "" {
+		return nil, cli.Misusef("--due and --due-before exclude each other")
+	}
+	if l.due != "" {
+		within, err := delay(l.due)
+		if err != nil {
+			return nil, cli.Misusef("--due %q: %v", l.due, err)
+		}
+		r.DueBefore = timestamppb.New(time.Now().Add(within.AsDuration()))
+	}
+	for flag, at := range map[string]struct {
+		text string
+		to   **timestamppb.Timestamp
+	}{"--due-before": {l.dueBefore, &r.DueBefore}, "--due-after": {l.dueAfter, &r.DueAfter}} {
+		if at.text == "" {
+			continue
+		}
+		t, err := time.Parse(time.RFC3339Nano, at.text)
+		if err != nil {
+			return nil, cli.Misusef("%s %q: want a time such as 2026-02-01T09:00:00Z", flag, at.text)
+		}
+		*at.to = timestamppb.New(t)
+	}
+	return r, nil
+}
+
+func (l *listing) run(ctx context.Context) error {
+	request, err := l.request()
+	if err != nil {
+		return err
+	}
+	c, err := l.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	// Rows of these formats need not wait for each other.
+	row := cli.List[eventRow]{Columns: eventColumns(), ID: func(r eventRow) string { return r.ID }, Empty: "no events"}
+	streamed := l.format.String() == "jsonl" || l.format.String() == "ids"
+	var rows []eventRow
+	var cursor string
+	err = c.each(ctx, request, func(e *schedulerpb.Event) error {
+		cursor = e.GetCursor()
+		if streamed {
+			return row.Print(l.sh, l.format, []eventRow{rowOf(e)})
+		}
+		rows = append(rows, rowOf(e))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if l.status == nil {
+		row.Empty = "no dead events"
+	}
+	if !streamed {
+		if err := row.Print(l.sh, l.format, rows); err != nil {
+			return err
+		}
+	}
+	if cursor != "" {
+		l.sh.Hint("more with --after %s", cli.Quote(cli.Printable(cursor)))
+	}
+	return nil
+}
+
+// each calls take with each event of a listing.
+func (c *client) each(ctx context.Context, request *schedulerpb.ListRequest, take func(*schedulerpb.Event) error) error {
+	stream, err := c.List(ctx, request)
+	if err != nil {
+		return c.failed(err)
+	}
+	for {
+		e, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return c.failed(err)
+		}
+		if err := take(e); err != nil {
+			return err
+		}
+	}
+}

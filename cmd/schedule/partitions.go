@@ -1,0 +1,91 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+)
+
+// repartition is one run of schedule partitions.
+type repartition struct {
+	sh     *cli.Shell
+	target *target
+	format *cli.Choice
+}
+
+func newPartitionsCommand(sh *cli.Shell) *cobra.Command {
+	r := &repartition{sh: sh}
+	c := &cobra.Command{
+		Use:   "partitions [COUNT]",
+		Short: "Show or change the number of partitions",
+		Long: `Shows the partitions and the processes that share them, or changes the number of partitions
+while the scheduler runs. New events then go into COUNT partitions; those of former ones are
+published from where they are, and a former partition is forgotten when it is empty. Set
+SCHEDULER_TOTAL_PARTITIONS to the same number, or leave it out, before a process starts anew.`,
+		Example: `  flunq schedule partitions
+  flunq schedule partitions 32`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Misusef("partitions: want one count, got %d%s", len(args), cli.SeeHelp(c))
+			}
+			return nil
+		},
+	}
+	r.target = targetFlags(c, sh)
+	r.format = cli.OutputFlag(c, "text", "json", "yaml")
+	c.RunE = func(c *cobra.Command, args []string) error { return r.run(c.Context(), strings.Join(args, "")) }
+	return c
+}
+
+// partitions is the JSON output.
+type partitions struct {
+	Count     int      `json:"count"`
+	Former    []int    `json:"former"` // not empty yet, besides the first Count
+	Processes []string `json:"processes"`
+}
+
+func (r *repartition) run(ctx context.Context, text string) error {
+	count, err := strconv.ParseInt(text, 10, 32)
+	if text != "" && (err != nil || count < 1) {
+		return cli.Misusef("partitions %q: want a whole number from 1 on", text)
+	}
+	c, err := r.target.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	out, err := c.Partitions(ctx, &schedulerpb.PartitionsRequest{})
+	if err == nil && count > 0 {
+		out, err = c.Partitions(ctx, &schedulerpb.PartitionsRequest{From: out.GetCount(), Count: int32(count)})
+	}
+	if err != nil {
+		return c.failed(err)
+	}
+	if err := refused(out.GetStatus()); err != nil {
+		return err
+	}
+	p := partitions{Count: int(out.GetCount()), Processes: out.GetProcesses()}
+	for _, n := range out.GetPartitions() {
+		if n >= out.GetCount() {
+			p.Former = append(p.Former, int(n))
+		}
+	}
+	if r.format.String() != "text" {
+		return cli.WriteValue(r.sh.Out, r.format.String(), p)
+	}
+	fmt.Fprintf(r.sh.Out, "%s, shared by %s\n", history.Count(p.Count, "partition"), history.Count(len(p.Processes), "process"))
+	for _, name := range p.Processes {
+		fmt.Fprintf(r.sh.Out, "  %s\n", cli.Printable(name))
+	}
+	if len(p.Former) > 0 {
+		fmt.Fprintf(r.sh.Out, "former partitions that may hold events: %s\n", strings.Trim(fmt.Sprint(p.Former), "[]"))
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+// Package schedule contains the command flunq schedule, a client of the scheduler's gRPC
+// server.
+package schedule
+
+import (
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+)
+
+// NewScheduleCommand returns the command flunq schedule.
+func NewScheduleCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "schedule",
+		Short: "Publish events at a later time",
+		Long: `Asks a scheduler to publish events later: between a minute and 15 days ahead, unless it is
+set otherwise. 'flunq serve --scheduler' and 'flunq dev --scheduler' run one. Each event is
+published at or after its time, at least once.
+
+A topic is one of Kafka or of Redis streams (scheduler:execute:TOPIC), as the scheduler is
+set. Two kinds always reach a tenant of flunq: event:TYPE sends an event to executions that
+listen for it, and workflow:NAME starts an execution with the payload as its input.
+
+The scheduler is found by --grpc, SCHEDULER_ADDRESS, a running 'flunq dev', or at
+127.0.0.1:50051.`,
+		Example: `  flunq schedule add --topic orders --after 15m --payload '{"order": 7}'
+  flunq schedule add --topic workflow:reminder --at 2026-02-01T09:00:00Z --payload @input.json
+  flunq schedule ls --status scheduled --due 1h
+  flunq schedule cancel 4be0643f-1d98-573b-97cd-ca98a65347dd --yes`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.KnownCommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newAddCommand(sh), newGetCommand(sh), newListCommand(sh), newCancelCommand(sh), newMoveCommand(sh),
+		newWatchCommand(sh), newPartitionsCommand(sh), newDeadCommand(sh))
+	return c
+}
