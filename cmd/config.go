@@ -49,6 +49,7 @@ FLUNQ_CONFIG names:
 }
 
 func newConfigShowCommand(sh *cli.Shell) *cobra.Command {
+	var schedulerConfig string
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Show each value, and where it comes from",
@@ -57,14 +58,25 @@ func newConfigShowCommand(sh *cli.Shell) *cobra.Command {
 		Args: cli.NoArguments,
 	}
 	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "table", "json", "yaml")
-	c.RunE = func(c *cobra.Command, _ []string) error { return showConfig(c.Context(), sh, t, format.String()) }
+	c.Flags().StringVar(&schedulerConfig, "scheduler-config", "", "with the settings of the documented scheduler service in `FILE`, as 'flunq serve'")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return showConfig(c.Context(), sh, t, schedulerConfig, format.String())
+	}
 	return c
 }
 
-func showConfig(ctx context.Context, sh *cli.Shell, t *cli.Target, format string) error {
+func showConfig(ctx context.Context, sh *cli.Shell, t *cli.Target, schedulerConfig, format string) error {
 	file, err := cli.ReadConfig(sh)
 	if err != nil {
 		return err
+	}
+	if file.Scheduler, err = cli.SchedulerConfig(sh, schedulerConfig, false); err != nil {
+		return err
+	}
+	if t.Scheduler = file.Scheduler; t.Scheduler != nil {
+		for _, warning := range t.Scheduler.Warnings {
+			sh.Hint("%s", cli.Printable(warning))
+		}
 	}
 	_, sources, err := cli.LoadSettings(sh, file)
 	if err != nil {

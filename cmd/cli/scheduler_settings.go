@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dynamo"
+	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 )
@@ -28,25 +29,13 @@ type SchedulerSettings struct {
 	Limits          schedule.Limits
 	Retention       time.Duration // of events that are done
 
-	ExecuteTopic, ScheduleTopic, ScheduleDLQ, Group string
+	ExecuteTopic string
 
 	Reflection                    bool
 	TokensFile, Cert, Key, Client string // files
 
 	Table, Endpoint, Region string // of DynamoDB
-	Kafka                   KafkaSettings
-}
-
-// KafkaSettings say how to reach Kafka.
-type KafkaSettings struct {
-	Brokers                          []string
-	ClientID, Version                string
-	TLS                              bool
-	CA, Cert, Key                    string // files
-	SASL, Username, Password, Secret string // Secret is the file of the password
-	Compression                      string
-	Linger                           time.Duration
-	Partitions, Replication          int // of new topics
+	Kafka                   kafka.Options
 }
 
 // Where records are, requests come from, and events go.
@@ -63,12 +52,7 @@ func defaultScheduler() SchedulerSettings {
 		Address: "127.0.0.1:50051", Records: InRedis, Feed: NoFeed, Sink: InRedis,
 		Partitions: d.Partitions, Batch: d.Batch, Workers: d.Workers, Retry: d.Retry,
 		Bucket: 60, Scan: 5 * time.Second, Limits: schedule.DefaultLimits(), Retention: 15 * 24 * time.Hour,
-		ScheduleTopic: "schedule_events", ScheduleDLQ: "schedule_events.dlq", Group: "scheduler-consumer", Reflection: true,
-		Table: "scheduler-service-table", Region: "us-east-1",
-		Kafka: KafkaSettings{
-			Brokers: []string{"localhost:9092"}, ClientID: "flunq", Compression: "snappy", Linger: 2 * time.Millisecond,
-			Partitions: 12, Replication: -1,
-		},
+		Reflection: true, Table: "scheduler-service-table", Region: "us-east-1", Kafka: kafka.Defaults(),
 	}
 }
 
@@ -97,9 +81,9 @@ func (s *SchedulerSettings) table() []setting {
 		{"SCHEDULER_RETENTION", nil, span(&s.Retention, time.Minute, 366*day), "how long events are kept that were published, cancelled or dropped"},
 		{"SCHEDULER_TOPICS", nil, list(&s.Limits.Topics), "topics that clients may use, separated by commas (default: all)"},
 		{"SCHEDULER_EXECUTE_TOPIC", nil, text(&s.ExecuteTopic), "topic of requests that name none"},
-		{"SCHEDULER_SCHEDULE_TOPIC", nil, text(&s.ScheduleTopic), "topic of Kafka that events take to the index"},
-		{"SCHEDULER_SCHEDULE_DLQ", nil, text(&s.ScheduleDLQ), "topic of Kafka for messages there that cannot be read"},
-		{"SCHEDULER_GROUP", nil, text(&s.Group), "consumer group of SCHEDULER_SCHEDULE_TOPIC"},
+		{"SCHEDULER_SCHEDULE_TOPIC", nil, text(&k.ScheduleTopic), "topic of Kafka that events take to the index"},
+		{"SCHEDULER_SCHEDULE_DLQ", nil, text(&k.ScheduleDLQ), "topic of Kafka for messages there that cannot be read"},
+		{"SCHEDULER_GROUP", nil, text(&k.Group), "consumer group of SCHEDULER_SCHEDULE_TOPIC"},
 		{"SCHEDULER_REFLECTION", nil, truth(&s.Reflection), "let clients ask for the description of the gRPC service"},
 		{"SCHEDULER_TOKENS_FILE", nil, text(&s.TokensFile), "file of the bearer tokens that clients need, one on each line (default: they need none)"},
 		{"GRPC_TLS_CERT", nil, text(&s.Cert), "file of the gRPC server's certificate"},
@@ -122,7 +106,7 @@ func (s *SchedulerSettings) table() []setting {
 		{"KAFKA_SASL", nil, text(&k.SASL), "authentication to Kafka: plain, scram-sha-256, scram-sha-512 or oauthbearer (default: none)"},
 		{"KAFKA_USERNAME", nil, text(&k.Username), "name to authenticate with"},
 		{"KAFKA_PASSWORD", nil, secret(&k.Password), "its password"},
-		{"KAFKA_PASSWORD_FILE", nil, text(&k.Secret), "file of the password"},
+		{"KAFKA_PASSWORD_FILE", nil, text(&k.PasswordFile), "file of the password"},
 	}
 }
 
@@ -141,8 +125,10 @@ func (s *SchedulerSettings) check() (errs []error) {
 	if s.Client != "" && s.Cert == "" {
 		wrong("GRPC_TLS_CLIENT_CA needs GRPC_TLS_CERT and GRPC_TLS_KEY")
 	}
-	if s.Feed == InKafka && s.Records != InDynamo {
-		wrong("SCHEDULER_FEED is kafka and SCHEDULER_RECORDS is redis: want dynamodb, since a table does not have an index of its own")
+	if s.Feed == InKafka || s.Sink == InKafka {
+		if err := s.Kafka.Check(); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errs
 }

@@ -18,6 +18,7 @@ import (
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/dynamo"
+	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	grpcserver "flunq.io/flunq/engine/scheduler/server"
@@ -76,16 +77,16 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	if s.dev != nil {
 		opts.Clock, opts.Workers, opts.Drains = func() time.Time { return s.dev.Clock().Now }, 0, true
 	}
-	var sink scheduler.Sink
-	if s.has(schedulerWorker) {
-		sink = scheduler.Topics{Tenant: scheduler.Tenants{Store: st}, Plain: scheduler.Streams{Redis: client}}
-	} else {
+	sink, err := s.sink(st, client)
+	if err != nil {
+		return err
+	}
+	if sink == nil {
 		opts.Workers = 0
 	}
 	if err := s.partitions(ctx, &opts); err != nil {
 		return err
 	}
-	var err error
 	if s.actors, err = scheduler.New(s.ledger, sink, opts); err != nil {
 		return err
 	}
@@ -102,6 +103,23 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 		return nil
 	}
 	return s.openServer(ctx, st, watch)
+}
+
+// sink returns where events are published, nil if this process publishes none.
+func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink, error) {
+	if !s.has(schedulerWorker) {
+		return nil, nil
+	}
+	topics := scheduler.Topics{Tenant: scheduler.Tenants{Store: st}, Plain: scheduler.Streams{Redis: client}}
+	if s.set.Sink == cli.InKafka {
+		sink, err := kafka.NewSink(s.set.Kafka)
+		if err != nil {
+			return nil, err
+		}
+		s.closing = append(s.closing, sink.Close)
+		topics.Plain = sink
+	}
+	return topics, nil
 }
 
 // openLedger opens the place of the records, and adds the actors that it needs.
@@ -232,6 +250,9 @@ func (s *scheduling) check(ctx context.Context, st *store.Store) error {
 	used, limit, err := inspect.New(st).MemoryUse(ctx)
 	if err == nil && s.percent > 0 && limit > 0 && used > limit/100*int64(s.percent) {
 		return fmt.Errorf("%w: Redis uses %d of %d MiB (LIMIT_REDIS_PERCENT)", schedule.ErrFull, used>>20, limit>>20)
+	}
+	if err == nil && s.set.Records == cli.InDynamo {
+		_, err = s.ledger.Get(ctx, []string{"00000000-0000-0000-0000-000000000000"}) // does the table answer?
 	}
 	return err
 }
