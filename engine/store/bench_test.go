@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// meter counts the bytes of the arguments that go to Redis.
+// meter counts the bytes of the arguments sent to Redis.
 type meter struct{ bytes int }
 
 func (m *meter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -71,10 +71,10 @@ func startMini(tb testing.TB) wire.Redis {
 	return redis.NewClient(&redis.Options{Addr: miniredis.RunT(tb).Addr()})
 }
 
-// delivered is a message of its own for a commit.
+// delivered returns a message for a commit.
 func delivered(b *testing.B, st *store.Store, n int64) store.Message {
 	b.Helper()
-	e := happened(fmt.Sprint("in", n), event.TaskCompleted)
+	e := historyEvent(fmt.Sprint("in", n), event.TaskCompleted)
 	e.Data = json.RawMessage(`{}`)
 	if err := st.Publish(b.Context(), e); err != nil {
 		b.Fatal(err)

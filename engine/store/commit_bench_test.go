@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// cpuOf is for how long Redis has worked.
+// cpuOf returns the CPU time of Redis.
 func cpuOf(ctx context.Context, rdb wire.Redis) (sum float64) {
 	for line := range strings.Lines(rdb.Info(ctx, "cpu").Val()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -35,7 +35,7 @@ type transitions struct {
 	from int // the first of the batch
 }
 
-// about is an event of one of the executions.
+// about returns an event of one of the executions.
 func about(id int, n string, typ event.Type, task, data string) event.Event {
 	x := fmt.Sprintf("01hx%010d", id)
 	return event.Event{
@@ -44,10 +44,10 @@ func about(id int, n string, typ event.Type, task, data string) event.Event {
 	}
 }
 
-// batch is how many transitions go to Redis at once.
+// batch is the number of transitions sent to Redis at once.
 const batch = 100
 
-// read has the next batch of messages delivered.
+// read returns the next batch of messages.
 func (t *transitions) read(b *testing.B) []store.Message {
 	b.Helper()
 	var out []store.Message
@@ -67,7 +67,7 @@ func (t *transitions) read(b *testing.B) []store.Message {
 	return out
 }
 
-// begun are commits that begin executions which have just been started.
+// begun returns the commits that begin executions that have just been started.
 func (t *transitions) begun(b *testing.B) []store.Commit {
 	b.Helper()
 	t.from = t.n
@@ -89,7 +89,7 @@ func (t *transitions) begun(b *testing.B) []store.Commit {
 	return out
 }
 
-// ended are the commits that end the executions which have just begun.
+// ended returns the commits that end the executions that have just begun.
 func (t *transitions) ended(b *testing.B) []store.Commit {
 	b.Helper()
 	for n := t.from; n < t.n; n++ {
@@ -109,7 +109,7 @@ func (t *transitions) ended(b *testing.B) []store.Commit {
 	return out
 }
 
-// What Redis has to do for the transitions of executions of one task, in batches.
+// The work of Redis for the transitions of executions of one task, in batches.
 func BenchmarkCommitAll(b *testing.B) {
 	rdb := redistest.Start(b)
 	st := store.New(rdb, store.Options{})

@@ -19,20 +19,20 @@ import (
 
 func sorted(in []string) []string { return slices.Sorted(slices.Values(in)) }
 
-// happened is an event of the execution.
-func happened(id string, typ event.Type) event.Event {
+// historyEvent returns an event of the execution.
+func historyEvent(id string, typ event.Type) event.Event {
 	return event.Event{
 		ID: id, Source: "/test", Type: typ, Time: time.Date(2026, 1, 1, 0, 0, 0, 1, time.UTC),
 		Tenant: tenant, Workflow: "test.wf", Execution: execution, Data: json.RawMessage(`{"n":1}`),
 	}
 }
 
-// step is a commit of one history entry on a version.
+// step returns a commit of one history entry at a version.
 func step(version int64, m *store.Message) store.Commit {
 	return store.Commit{
 		Message: m, Ack: m != nil, Tenant: tenant, Execution: execution, Version: version,
-		History: []event.Event{happened(fmt.Sprintf("h%d", version+1), event.TaskCompleted)},
-		Publish: []event.Event{happened(fmt.Sprintf("p%d", version+1), event.TaskRequested)},
+		History: []event.Event{historyEvent(fmt.Sprintf("h%d", version+1), event.TaskCompleted)},
+		Publish: []event.Event{historyEvent(fmt.Sprintf("p%d", version+1), event.TaskRequested)},
 		Status:  "running", Workflow: "test.wf", Definition: "abc", Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 }
@@ -48,9 +48,9 @@ func (w *environment) commit(t *testing.T, c store.Commit, want store.Outcome) {
 
 var commits = []check{
 	{"a commit writes history, execution and stream, and acknowledges", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		m := w.sent(t, historyEvent("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		c := step(0, &m)
-		c.History = append(c.History, happened("h2", event.TaskCompleted))
+		c.History = append(c.History, historyEvent("h2", event.TaskCompleted))
 		c.Snapshot, c.Listen = []byte(`{"s":1}`), []string{"com.paid", "*"}
 		w.commit(t, c, store.Committed)
 		x, err := w.Execution(t.Context(), tenant, execution)
@@ -94,7 +94,7 @@ var commits = []check{
 			must(t, err)
 		}
 	}},
-	{"what was decided on a lost transition is lost, whatever the version", func(t *testing.T, w *environment) {
+	{"a decision based on a lost transition is rejected, whatever its version", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		done, err := w.CommitAll(t.Context(), []store.Commit{step(0, nil), step(1, nil)})
 		must(t, err)
@@ -114,7 +114,7 @@ var commits = []check{
 			t.Errorf("outcomes %v, want an error, a conflict, and the other execution's", done)
 		}
 	}},
-	{"many transitions are written in their order", func(t *testing.T, w *environment) {
+	{"many transitions are written in order", func(t *testing.T, w *environment) {
 		var commits []store.Commit
 		for v := range int64(250) {
 			commits = append(commits, step(v, nil))
@@ -130,11 +130,11 @@ var commits = []check{
 			t.Errorf("version %d, %v, want 250", x.Version, err)
 		}
 	}},
-	{"whatever events have in common, each is written as it is", func(t *testing.T, w *environment) {
+	{"events that share attributes are each written unchanged", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.History, c.Publish = nil, nil
 		for i := range 300 { // more times than a shape tells apart
-			e := happened(fmt.Sprint("h", i), event.TaskRequested)
+			e := historyEvent(fmt.Sprint("h", i), event.TaskRequested)
 			e.Time = e.Time.Add(time.Duration(i) * time.Second)
 			e.Source = fmt.Sprint("/test/", i%3)
 			if i%4 > 0 {
@@ -169,13 +169,13 @@ var commits = []check{
 			t.Error(diff)
 		}
 	}},
-	{"a loop is written as it is, whatever else happens in it", func(t *testing.T, w *environment) {
+	{"the events of a loop are written unchanged", func(t *testing.T, w *environment) {
 		first := step(0, nil)
 		first.History, first.Publish = first.History[:1], nil
 		c := step(1, nil)
 		c.History, c.Publish = nil, nil
 		for i := range 400 { // beyond the entries that are short, and a page of them
-			e := happened(fmt.Sprintf("%s/%d", execution, i+2), event.TaskRequested)
+			e := historyEvent(fmt.Sprintf("%s/%d", execution, i+2), event.TaskRequested)
 			e.Task = fmt.Sprintf("/do/0/loop/do/%d/t#%d", i%2, i/2)
 			e.Data = fmt.Appendf(nil, `{"task_id":%q,"task_name":"t","task_type":"set"}`, e.Task)
 			switch {
@@ -217,15 +217,15 @@ var commits = []check{
 			t.Error(diff)
 		}
 	}},
-	{"a message that was claimed meanwhile is fenced", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
-		stolen := w.steal(t, m)
+	{"a message that was claimed by another consumer is fenced", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		stolen := w.claimByOther(t, m)
 		must(t, w.unchanged(t, func() error { w.commit(t, step(0, &m), store.Fenced); return nil }))
 		w.commit(t, step(0, &stolen), store.Committed)
 		must(t, w.unchanged(t, func() error { w.commit(t, step(1, &stolen), store.Fenced); return nil }))
 	}},
-	{"without Ack the message stays", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+	{"without Ack the message stays pending", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		c := step(0, &m)
 		c.Ack = false
 		w.commit(t, c, store.Committed)
@@ -234,7 +234,7 @@ var commits = []check{
 			t.Errorf("%d entries pending, want none", n)
 		}
 	}},
-	{"Redis refuses a version that the history has", func(t *testing.T, w *environment) {
+	{"Redis refuses a version that the history already has", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		must(t, w.rdb.HSet(t.Context(), executionKey, "version", 0).Err())
 		err := w.unchanged(t, func() error { _, err := w.Commit(t.Context(), step(0, nil)); return err })
@@ -242,7 +242,7 @@ var commits = []check{
 			t.Errorf("error %v, want one that does not go away", err)
 		}
 	}},
-	{"a key of another type leaves nothing half done", func(t *testing.T, w *environment) {
+	{"a key of another type leaves nothing half written", func(t *testing.T, w *environment) {
 		keys := []string{executionKey, historyKey, timersKey, streamKey, "tenant:acme:listen:a", "tenant:acme:listen:b"}
 		for _, key := range keys {
 			must(t, w.rdb.FlushDB(t.Context()).Err())
@@ -255,10 +255,10 @@ var commits = []check{
 			}
 		}
 	}},
-	{"more attributes than a script takes leave nothing half done", func(t *testing.T, w *environment) {
+	{"more attributes than a script takes leave nothing half written", func(t *testing.T, w *environment) {
 		for _, where := range []string{"history", "publish"} {
 			c := step(0, nil)
-			big := happened("big", "com.big")
+			big := historyEvent("big", "com.big")
 			big.Ext = map[string]string{}
 			for i := range 9000 {
 				big.Ext[fmt.Sprintf("a%d", i)] = "v"
@@ -274,7 +274,7 @@ var commits = []check{
 			}
 		}
 	}},
-	{"the end keeps the result and drops what led to it", func(t *testing.T, w *environment) {
+	{"the end keeps the result and drops the working data", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Snapshot, c.Listen = []byte(`{}`), []string{"a"}
 		for i := range 9000 { // more than a script can unpack
@@ -297,7 +297,7 @@ var commits = []check{
 		}
 	}},
 	{"a message of one tenant commits nothing of another", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		m := w.sent(t, historyEvent("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		c := step(0, &m)
 		c.Tenant = "other"
 		if _, err := w.Commit(t.Context(), c); !errors.Is(err, store.ErrName) {
@@ -308,7 +308,7 @@ var commits = []check{
 
 var starts = []check{
 	{"an execution starts once", func(t *testing.T, w *environment) {
-		e := happened("s", event.ExecutionStarted)
+		e := historyEvent("s", event.ExecutionStarted)
 		must(t, w.Start(t.Context(), e))
 		x, err := w.Execution(t.Context(), tenant, execution)
 		must(t, err)
@@ -325,18 +325,18 @@ var starts = []check{
 		c := step(0, nil)
 		w.commit(t, c, store.Committed)
 	}},
-	{"a start that cannot be told to the workers is none", func(t *testing.T, w *environment) {
+	{"a start that cannot be published is no start", func(t *testing.T, w *environment) {
 		must(t, w.rdb.FlushDB(t.Context()).Err())
 		must(t, w.rdb.Set(t.Context(), streamKey, "mine", 0).Err())
-		err := w.unchanged(t, func() error { return w.Start(t.Context(), happened("s", event.ExecutionStarted)) })
+		err := w.unchanged(t, func() error { return w.Start(t.Context(), historyEvent("s", event.ExecutionStarted)) })
 		if err == nil {
 			t.Error("no error")
 		}
 	}},
-	{"names that must not become part of a key are refused", func(t *testing.T, w *environment) {
+	{"names that cannot be part of a key are refused", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		for _, bad := range []string{"", "Acme", "a b", "-a", "a:b", "a}b", strings.Repeat("a", 64), "ä", "a\n"} {
-			e := happened("s", event.ExecutionStarted)
+			e := historyEvent("s", event.ExecutionStarted)
 			e.Tenant = bad
 			_, readErr := w.Execution(ctx, bad, execution)
 			_, historyErr := w.History(ctx, bad, execution, 0, 1)
@@ -355,7 +355,7 @@ var starts = []check{
 			}
 		}
 		for _, bad := range []string{"", "x-1:history"} {
-			e := happened("s", event.ExecutionStarted)
+			e := historyEvent("s", event.ExecutionStarted)
 			e.Execution = bad
 			if err := w.Start(ctx, e); !errors.Is(err, store.ErrName) {
 				t.Errorf("execution %q: %v, want ErrName", bad, err)
@@ -365,7 +365,7 @@ var starts = []check{
 			must(t, store.CheckTenant(good))
 		}
 	}},
-	{"what is not there is not found", func(t *testing.T, w *environment) {
+	{"unknown executions are not found", func(t *testing.T, w *environment) {
 		if _, err := w.Execution(t.Context(), tenant, "nobody"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("error %v, want ErrNotFound", err)
 		}
@@ -375,7 +375,7 @@ var starts = []check{
 	}},
 }
 
-// commitBoth makes two transitions, which come about.
+// commitBoth commits two transitions, which must both succeed.
 func (w *environment) commitBoth(t *testing.T, first, second store.Commit) {
 	t.Helper()
 	done, err := w.CommitAll(t.Context(), []store.Commit{first, second})

@@ -11,34 +11,34 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// hopeless is an event of an execution that has begun.
-func (w *environment) hopeless(t *testing.T) store.Message {
+// begunMessage returns a message for an execution that has begun.
+func (w *environment) begunMessage(t *testing.T) store.Message {
 	t.Helper()
 	c := step(0, nil)
 	c.Publish = nil
 	w.commit(t, c, store.Committed)
-	return w.sent(t, happened("a", event.TaskCompleted), store.WorkerGroup, "w1")
+	return w.sent(t, historyEvent("a", event.TaskCompleted), store.WorkerGroup, "w1")
 }
 
-// over is the commit that ends an execution because of a message.
-func over(m store.Message) store.Commit {
+// endCommit returns the commit that ends an execution because of a message.
+func endCommit(m store.Message) store.Commit {
 	c := step(1, &m)
 	c.Ack = false
-	c.Publish = []event.Event{happened("x-1/2", event.WorkflowFailed)}
+	c.Publish = []event.Event{historyEvent("x-1/2", event.WorkflowFailed)}
 	c.History = c.Publish
 	c.Status, c.Ended, c.Error = "faulted", true, json.RawMessage(`{"status":500}`)
 	return c
 }
 
-// verdict is what is said of a message that is given up.
-func verdict() event.Dead {
+// deadReason returns why a message is dead-lettered.
+func deadReason() event.Dead {
 	return event.Dead{Reason: "nobody can read it", Attempts: 3, Service: store.WorkerGroup}
 }
 
-var givingsUp = []check{
-	{"what ends with its execution leaves a letter by the same commit", func(t *testing.T, w *environment) {
-		m := w.hopeless(t)
-		outcome, err := w.GiveUp(t.Context(), over(m), verdict())
+var giveUps = []check{
+	{"a message whose execution ends is dead-lettered by the same commit", func(t *testing.T, w *environment) {
+		m := w.begunMessage(t)
+		outcome, err := w.GiveUp(t.Context(), endCommit(m), deadReason())
 		must(t, err)
 		if n := w.pending(t, store.WorkerGroup); outcome != store.Committed || n != 0 {
 			t.Errorf("outcome %d, %d entries pending, want it committed and none", outcome, n)
@@ -56,11 +56,11 @@ var givingsUp = []check{
 		if diff := cmp.Diff(m.Event, l.Event); diff != "" {
 			t.Error(diff)
 		}
-		if l.Reason != "nobody can read it" || l.Attempts != 3 || l.SourceID != m.ID || !l.LastFailure.Equal(over(m).Now) {
+		if l.Reason != "nobody can read it" || l.Attempts != 3 || l.SourceID != m.ID || !l.LastFailure.Equal(endCommit(m).Now) {
 			t.Errorf("the letter says %+v", l)
 		}
 		err = w.unchanged(t, func() error {
-			outcome, err := w.GiveUp(t.Context(), over(m), verdict())
+			outcome, err := w.GiveUp(t.Context(), endCommit(m), deadReason())
 			if outcome != store.Fenced {
 				t.Errorf("the second time the outcome is %d, want it fenced", outcome)
 			}
@@ -68,30 +68,30 @@ var givingsUp = []check{
 		})
 		must(t, err)
 	}},
-	{"where the execution does not end there is no letter", func(t *testing.T, w *environment) {
-		m := w.hopeless(t)
-		omitted := over(m)
+	{"an execution that does not end leaves no dead letter", func(t *testing.T, w *environment) {
+		m := w.begunMessage(t)
+		omitted := endCommit(m)
 		omitted.Version = 0
 		err := w.unchanged(t, func() error {
-			outcome, err := w.GiveUp(t.Context(), omitted, verdict())
+			outcome, err := w.GiveUp(t.Context(), omitted, deadReason())
 			if outcome != store.Conflict {
 				t.Errorf("outcome %d, want a conflict", outcome)
 			}
 			return err
 		})
 		must(t, err)
-		wrong := over(m)
+		wrong := endCommit(m)
 		wrong.Execution = ""
 		err = w.unchanged(t, func() error {
-			_, err := w.GiveUp(t.Context(), wrong, verdict())
+			_, err := w.GiveUp(t.Context(), wrong, deadReason())
 			return err
 		})
 		if err == nil {
 			t.Error("no error about an execution that cannot be")
 		}
-		w.steal(t, m)
+		w.claimByOther(t, m)
 		err = w.unchanged(t, func() error {
-			outcome, err := w.GiveUp(t.Context(), over(m), verdict())
+			outcome, err := w.GiveUp(t.Context(), endCommit(m), deadReason())
 			if outcome != store.Fenced {
 				t.Errorf("outcome %d, want it fenced", outcome)
 			}
@@ -99,11 +99,11 @@ var givingsUp = []check{
 		})
 		must(t, err)
 	}},
-	{"where there can be no letter the execution does not end", func(t *testing.T, w *environment) {
-		m := w.hopeless(t)
+	{"if the dead letter cannot be written the execution does not end", func(t *testing.T, w *environment) {
+		m := w.begunMessage(t)
 		must(t, w.rdb.Set(t.Context(), deadKey, "mine", 0).Err())
 		err := w.unchanged(t, func() error {
-			_, err := w.GiveUp(t.Context(), over(m), verdict())
+			_, err := w.GiveUp(t.Context(), endCommit(m), deadReason())
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || store.Temporary(err) {

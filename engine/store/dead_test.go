@@ -19,13 +19,13 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// dead gives a message up.
+// dead dead-letters a message.
 func (w *environment) dead(t *testing.T, m store.Message, reason string) {
 	t.Helper()
 	mine(t, true)(stream.New(w.Store).DeadLetter(t.Context(), m, event.Dead{Reason: reason, Attempts: 3, Service: m.Group}, nil))
 }
 
-// deadLetters are all dead letters of the tenant, the newest first.
+// deadLetters returns all dead letters of the tenant, the newest first.
 func (w *environment) deadLetters(t *testing.T) []stream.DeadLetter {
 	t.Helper()
 	deadLetters, next, err := stream.New(w.Store).DeadLetters(t.Context(), stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 100}})
@@ -36,7 +36,7 @@ func (w *environment) deadLetters(t *testing.T) []stream.DeadLetter {
 	return deadLetters
 }
 
-// replayed fails the test unless bringing a letter back does as is wanted.
+// replayed fails the test unless a replay has the wanted result.
 func replayed(t *testing.T, want bool) func(bool, error) {
 	return func(got bool, err error) {
 		t.Helper()
@@ -48,8 +48,8 @@ func replayed(t *testing.T, want bool) func(bool, error) {
 }
 
 var deadLetters = []check{
-	{"a letter says what it was and why it died", func(t *testing.T, w *environment) {
-		e := happened("a", event.TaskRequested)
+	{"a dead letter holds the message and the reason", func(t *testing.T, w *environment) {
+		e := historyEvent("a", event.TaskRequested)
 		e.Ext = map[string]string{"reason": "mine", "service": "ours"}
 		m := w.sent(t, e, store.ExecutorGroup, "e1")
 		w.dead(t, m, "no answer")
@@ -69,7 +69,7 @@ var deadLetters = []check{
 			t.Errorf("found %+v, %v, want the fields %v", found, err, m.Fields())
 		}
 	}},
-	{"a letter goes back byte for byte, and counts its replays", func(t *testing.T, w *environment) {
+	{"a dead letter is replayed byte for byte, with a count of its replays", func(t *testing.T, w *environment) {
 		sent := []string{
 			"data", "{ \"a\" : 1.0,\n\"b\":\"\\u0041\xff\" }", "id", "the id", "odd", "\x00\x01", "type", "com.x", "tenantid", "other",
 		}
@@ -99,8 +99,8 @@ var deadLetters = []check{
 			t.Errorf("%d letters are left", n)
 		}
 	}},
-	{"a letter that is replayed by several goes back once", func(t *testing.T, w *environment) {
-		w.dead(t, w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1"), "no")
+	{"a dead letter that several clients replay is published once", func(t *testing.T, w *environment) {
+		w.dead(t, w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1"), "no")
 		l := w.deadLetters(t)[0]
 		before := w.rdb.XLen(t.Context(), streamKey).Val()
 		var wait sync.WaitGroup
@@ -120,9 +120,9 @@ var deadLetters = []check{
 			t.Errorf("dropped %d, %v", n, err)
 		}
 	}},
-	{"letters are read from either end, page after page", func(t *testing.T, w *environment) {
+	{"dead letters are read from either end, page by page", func(t *testing.T, w *environment) {
 		for i := range 25 {
-			w.dead(t, w.sent(t, happened(fmt.Sprint("e", i), "com.x"), store.WorkerGroup, "w1"), "no")
+			w.dead(t, w.sent(t, historyEvent(fmt.Sprint("e", i), "com.x"), store.WorkerGroup, "w1"), "no")
 		}
 		for _, oldest := range []bool{false, true} {
 			var ids []string
@@ -179,14 +179,14 @@ var deadLetters = []check{
 				continue
 			}
 			if m := w.read(t, store.WorkerGroup, "w1"); m.Replay != 1 || m.Err == nil {
-				t.Errorf("it came back as %+v", m.Event) // still too many
+				t.Errorf("it was replayed as %+v", m.Event) // still too many
 			}
 			if len(w.rdb.XRevRangeN(t.Context(), streamKey, "+", "-", 1).Val()[0].Values) != c.fields+3 {
 				t.Error("fields are missing")
 			}
 		}
 	}},
-	{"what cannot be a timer stays dead, and what can goes back", func(t *testing.T, w *environment) {
+	{"an invalid timer stays a dead letter, a valid one is set again", func(t *testing.T, w *environment) {
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1, Member: "junk"}).Err())
 		w.fireAll(t)
 		l := w.deadLetters(t)[0]
@@ -203,11 +203,11 @@ var deadLetters = []check{
 		l = w.deadLetters(t)[0]
 		replayed(t, true)(stream.New(w.Store).Replay(t.Context(), l))
 		replayed(t, false)(stream.New(w.Store).Replay(t.Context(), l))
-		if p := w.only(t); p.Member != good || p.Event != nil {
+		if p := w.onlyTimer(t); p.Member != good || p.Event != nil {
 			t.Errorf("timer %+v", p)
 		}
 	}},
-	{"dead letters of other key schemes are read and brought back", func(t *testing.T, w *environment) {
+	{"dead letters of other key schemes are read and replayed", func(t *testing.T, w *environment) {
 		const key = "tenant:acme:workflow:orders:events"
 		at := time.Date(2024, 1, 15, 10, 30, 0, 0, time.UTC)
 		dlq := event.Event{
@@ -216,7 +216,7 @@ var deadLetters = []check{
 		}
 		for _, values := range [][]string{
 			dlq.Fields(),
-			happened("other", event.TaskCompleted).Fields(),
+			historyEvent("other", event.TaskCompleted).Fields(),
 			{"event", `{"id":"e","type":"io.flunq.timer.dlq","data":{"reason":"no original"}}`},
 		} {
 			must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: values}).Err())
@@ -240,8 +240,8 @@ var deadLetters = []check{
 			t.Errorf("brought back %+v", m)
 		}
 	}},
-	{"the tenants with dead letters are known", func(t *testing.T, w *environment) {
-		w.dead(t, w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1"), "no")
+	{"the tenants with dead letters are listed", func(t *testing.T, w *environment) {
+		w.dead(t, w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1"), "no")
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:beta:events:dlq", Values: []string{"reason", "x"}}).Err())
 		if got, err := inspect.New(w.Store).DeadTenants(t.Context()); err != nil || !slices.Equal(got, []string{"acme", "beta"}) {
 			t.Errorf("tenants %v, %v", got, err)

@@ -10,7 +10,7 @@ import (
 )
 
 var definitions = []check{
-	{"the newest version is the latest, whatever the order", func(t *testing.T, w *environment) {
+	{"the newest version is the latest, in whatever order they are defined", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		for _, version := range []string{"1.9.0", "2.0.0-rc.1", "1.10.0", "2.0.0-rc.1+build", "0.1.0"} {
 			if _, err := w.Define(ctx, tenant, "ns.wf", version, "text of "+version); err != nil {
@@ -31,7 +31,7 @@ var definitions = []check{
 			}
 		}
 	}},
-	{"what is not defined is not found", func(t *testing.T, w *environment) {
+	{"an unknown definition is not found", func(t *testing.T, w *environment) {
 		_, err := w.Define(t.Context(), tenant, "ns.wf", "1.0.0", "text")
 		must(t, err)
 		for _, c := range [][2]string{{"ns.other", ""}, {"ns.wf", "2.0.0"}} {
@@ -43,7 +43,7 @@ var definitions = []check{
 			t.Errorf("error %v, want ErrNotFound", err)
 		}
 	}},
-	{"versions defined at the same time leave the newest as the latest", func(t *testing.T, w *environment) {
+	{"of versions defined concurrently the newest is the latest", func(t *testing.T, w *environment) {
 		var all sync.WaitGroup
 		for i := range 20 {
 			all.Go(func() {

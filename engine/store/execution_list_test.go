@@ -18,21 +18,21 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// born is when executions of these tests are created, so many milliseconds later.
-func born(ms int) time.Time {
+// createdAt returns the creation time of these tests' executions, plus some milliseconds.
+func createdAt(ms int) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(ms) * time.Millisecond)
 }
 
-// started begins an execution of a workflow at a moment.
+// started starts an execution of a workflow at a time.
 func (w *environment) started(t *testing.T, id, workflow string, at time.Time) {
 	t.Helper()
-	e := happened(id+"/start", event.ExecutionStarted)
+	e := historyEvent(id+"/start", event.ExecutionStarted)
 	e.Execution, e.Workflow, e.Time = id, workflow, at
 	must(t, w.Start(t.Context(), e))
 }
 
-// goes commits a step of an execution that leads to a status.
-func (w *environment) goes(t *testing.T, id, status string, version int64) {
+// reaches commits a step that gives an execution a status.
+func (w *environment) reaches(t *testing.T, id, status string, version int64) {
 	t.Helper()
 	c := step(version, nil)
 	c.Execution, c.Status, c.Workflow = id, status, ""
@@ -43,7 +43,7 @@ func (w *environment) goes(t *testing.T, id, status string, version int64) {
 	w.commit(t, c, store.Committed)
 }
 
-// listed are the ids of all pages of a query, which are the same from end to beginning.
+// listed returns the ids of all pages of a query, which must be the same in both directions.
 func (w *environment) listed(t *testing.T, q store.ExecutionQuery) []string {
 	t.Helper()
 	there := w.listedOneWay(t, q)
@@ -78,7 +78,7 @@ func (w *environment) listedOneWay(t *testing.T, q store.ExecutionQuery) []strin
 	}
 }
 
-// indexes is on which shelves an execution stands.
+// indexes returns the indexes that hold an execution.
 func (w *environment) indexes(t *testing.T, id string) string {
 	t.Helper()
 	var out []string
@@ -93,14 +93,14 @@ func (w *environment) indexes(t *testing.T, id string) string {
 }
 
 var executionLists = []check{
-	{"pages are complete and in order, also where many are of one moment", func(t *testing.T, w *environment) {
+	{"pages are complete and in order, even if many executions begin at the same moment", func(t *testing.T, w *environment) {
 		var want []string
 		for i := range 60 {
 			id := fmt.Sprintf("x-%02d", i)
-			w.started(t, id, "test.wf", born(i/20))
+			w.started(t, id, "test.wf", createdAt(i/20))
 			want = append(want, id)
 			if status := []string{"", "completed", "faulted", "cancelled", "waiting"}[i%5]; status != "" {
-				w.goes(t, id, status, 0)
+				w.reaches(t, id, status, 0)
 			}
 		}
 		slices.Reverse(want)
@@ -118,15 +118,15 @@ var executionLists = []check{
 			t.Errorf("pending: %v", pending)
 		}
 	}},
-	{"a list can be of a workflow and of a time", func(t *testing.T, w *environment) {
+	{"a list can be limited to a workflow and a time", func(t *testing.T, w *environment) {
 		for i := range 10 {
-			w.started(t, fmt.Sprint("x-", i), []string{"test.a", "test.b"}[i%2], born(10*i))
+			w.started(t, fmt.Sprint("x-", i), []string{"test.a", "test.b"}[i%2], createdAt(10*i))
 		}
 		for want, q := range map[string]store.ExecutionQuery{
 			"x-9 x-7 x-5 x-3 x-1": {Workflow: "test.b"},
-			"x-9 x-8":             {CreatedAfter: born(70)},
-			"x-1 x-0":             {CreatedBefore: born(20)},
-			"x-4":                 {CreatedAfter: born(30).Add(time.Microsecond), CreatedBefore: born(41), Workflow: "test.a"},
+			"x-9 x-8":             {CreatedAfter: createdAt(70)},
+			"x-1 x-0":             {CreatedBefore: createdAt(20)},
+			"x-4":                 {CreatedAfter: createdAt(30).Add(time.Microsecond), CreatedBefore: createdAt(41), Workflow: "test.a"},
 			"":                    {Workflow: "test.c"},
 		} {
 			q.Limit = 2
@@ -135,9 +135,9 @@ var executionLists = []check{
 			}
 		}
 	}},
-	{"an execution stands on one shelf, with the time of its creation", func(t *testing.T, w *environment) {
-		w.started(t, execution, "test.wf", born(5))
-		at := strconv.FormatInt(born(5).UnixMilli(), 10)
+	{"an execution is in one index, by the time of its creation", func(t *testing.T, w *environment) {
+		w.started(t, execution, "test.wf", createdAt(5))
+		at := strconv.FormatInt(createdAt(5).UnixMilli(), 10)
 		for i, status := range []string{"", "running", "waiting", "suspended", "faulted", "running", "faulted", "completed"} {
 			want := status
 			switch status {
@@ -146,17 +146,17 @@ var executionLists = []check{
 				want = "open"
 			}
 			if status != "" {
-				w.goes(t, execution, status, int64(i-1))
+				w.reaches(t, execution, status, int64(i-1))
 			}
 			if got := w.indexes(t, execution); got != want+" "+at {
 				t.Errorf("%s stands on %s, want %s", status, got, want)
 			}
 		}
-		// A child is not started, but committed first.
+		// A child is not started: its first write is a commit.
 		c := step(0, nil)
-		c.Execution, c.Now = "x-1.1", born(6)
+		c.Execution, c.Now = "x-1.1", createdAt(6)
 		w.commit(t, c, store.Committed)
-		if got := w.indexes(t, "x-1.1"); got != fmt.Sprint("open ", born(6).UnixMilli()) {
+		if got := w.indexes(t, "x-1.1"); got != fmt.Sprint("open ", createdAt(6).UnixMilli()) {
 			t.Errorf("a child stands on %s", got)
 		}
 		if c, err := w.Counts(t.Context(), tenant); err != nil || c != (store.Counts{Open: 1, Completed: 1}) {
@@ -164,11 +164,11 @@ var executionLists = []check{
 		}
 	}},
 	{"an execution that is retried has not ended", func(t *testing.T, w *environment) {
-		w.started(t, execution, "test.wf", born(0))
+		w.started(t, execution, "test.wf", createdAt(0))
 		c := step(0, nil)
 		c.Status, c.Ended, c.Error = "faulted", true, json.RawMessage(`{"status":500}`)
 		w.commit(t, c, store.Committed)
-		w.commit(t, store.Commit{Tenant: tenant, Execution: execution, Version: 1, Status: "faulted", Now: born(1)}, store.Committed)
+		w.commit(t, store.Commit{Tenant: tenant, Execution: execution, Version: 1, Status: "faulted", Now: createdAt(1)}, store.Committed)
 		if x, _ := w.Execution(t.Context(), tenant, execution); x.Error == nil || x.EndedAt.IsZero() {
 			t.Errorf("an event that means nothing has changed it: %+v", x)
 		}
@@ -179,11 +179,11 @@ var executionLists = []check{
 			t.Errorf("it is %+v", x)
 		}
 	}},
-	{"a shelf of another type leaves nothing half done", func(t *testing.T, w *environment) {
+	{"an index of another type leaves nothing half written", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:executions:open", "mine", 0).Err())
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:workflows", "mine", 0).Err())
 		for name, write := range map[string]func() error{
-			"start":  func() error { return w.Start(t.Context(), happened("s", event.ExecutionStarted)) },
+			"start":  func() error { return w.Start(t.Context(), historyEvent("s", event.ExecutionStarted)) },
 			"commit": func() error { _, err := w.Commit(t.Context(), step(0, nil)); return err },
 			"define": func() error { _, err := w.Define(t.Context(), tenant, "a.b", "1.0.0", "text"); return err },
 		} {
@@ -195,21 +195,21 @@ var executionLists = []check{
 	}},
 	{"a page is cheap among 10,000 executions", func(t *testing.T, w *environment) {
 		w.fill(t, 10_000)
-		q := store.ExecutionQuery{Limit: 50, After: fmt.Sprintf("%d-x-005000", born(5000).UnixMilli())}
+		q := store.ExecutionQuery{Limit: 50, After: fmt.Sprintf("%d-x-005000", createdAt(5000).UnixMilli())}
 		found, next, err := w.Executions(t.Context(), tenant, q)
 		must(t, err)
-		if len(found) != 50 || found[0].ID != "x-004999" || next != fmt.Sprintf("%d-x-004950", born(4950).UnixMilli()) {
+		if len(found) != 50 || found[0].ID != "x-004999" || next != fmt.Sprintf("%d-x-004950", createdAt(4950).UnixMilli()) {
 			t.Errorf("%d found from %v, next %s", len(found), found[0], next)
 		}
 		if got := w.listed(t, store.ExecutionQuery{Limit: 3000, Statuses: []string{"running"}}); len(got) != 5000 {
 			t.Errorf("%d run, want 5000", len(got))
 		}
-		// A search that finds nothing looks at a bounded number at once.
+		// A search that finds nothing scans a bounded number at once.
 		if got := w.listed(t, store.ExecutionQuery{Limit: 50, Workflow: "no.such"}); got != nil {
 			t.Errorf("found %v", got)
 		}
 	}},
-	{"a cursor that is none is refused", func(t *testing.T, w *environment) {
+	{"an invalid cursor is refused", func(t *testing.T, w *environment) {
 		for _, bad := range []string{"x", "x-1", "-1-x", "12"} {
 			_, _, err := w.Executions(t.Context(), tenant, store.ExecutionQuery{After: bad, Limit: 1})
 			if !errors.Is(err, store.ErrName) {
@@ -245,11 +245,11 @@ var executionLists = []check{
 			t.Errorf("of another tenant: %v, %v", other, err)
 		}
 	}},
-	{"tenants are known once something is written for them", func(t *testing.T, w *environment) {
+	{"a tenant is listed once something is written for it", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		_, err := w.Define(ctx, "defined", "a.b", "1.0.0", "")
 		must(t, err)
-		e := happened("s", event.ExecutionStarted)
+		e := historyEvent("s", event.ExecutionStarted)
 		e.Tenant = "started"
 		must(t, w.Start(ctx, e))
 		must(t, stream.New(w.Store).Groups(ctx, "grouped"))
@@ -269,7 +269,7 @@ var executionLists = []check{
 	}},
 }
 
-// fill puts executions into Redis as many starts and commits would, one a
+// fill writes executions to Redis as starts and commits would, one per
 // millisecond; every other one has completed.
 func (w *environment) fill(t *testing.T, n int) {
 	t.Helper()
@@ -281,8 +281,8 @@ func (w *environment) fill(t *testing.T, n int) {
 				status, index = "completed", "completed"
 			}
 			pipe.HSet(t.Context(), "tenant:acme:execution:"+id, "status", status, "version", i, "workflow", "test.wf",
-				"created", born(i).Format(time.RFC3339Nano))
-			pipe.ZAdd(t.Context(), "tenant:acme:executions:"+index, redis.Z{Score: float64(born(i).UnixMilli()), Member: id})
+				"created", createdAt(i).Format(time.RFC3339Nano))
+			pipe.ZAdd(t.Context(), "tenant:acme:executions:"+index, redis.Z{Score: float64(createdAt(i).UnixMilli()), Member: id})
 		}
 		_, err := pipe.Exec(t.Context())
 		must(t, err)

@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// lives starts an execution, with a parent unless that is "", and takes it to a status.
-func (w *environment) lives(t *testing.T, id, parent, status string, at time.Time) {
+// startedUntil starts an execution, with a parent unless it is "", and gives it a status.
+func (w *environment) startedUntil(t *testing.T, id, parent, status string, at time.Time) {
 	t.Helper()
 	w.started(t, id, "test.wf", at)
 	if status == "" {
@@ -29,7 +29,7 @@ func (w *environment) lives(t *testing.T, id, parent, status string, at time.Tim
 	w.commit(t, c, store.Committed)
 }
 
-// forget removes until nothing is left to remove, and says how many are gone.
+// forget removes executions until none is left to remove, and returns their number.
 func (w *environment) forget(t *testing.T, keep store.Keep) (gone int) {
 	t.Helper()
 	var at store.ForgetProgress
@@ -45,8 +45,8 @@ func (w *environment) forget(t *testing.T, keep store.Keep) (gone int) {
 	return gone
 }
 
-// there are the ids of the executions of which something is left, as keys say.
-func (w *environment) there(t *testing.T) []string {
+// remaining returns the ids of executions that have any key left.
+func (w *environment) remaining(t *testing.T) []string {
 	t.Helper()
 	keys, err := w.rdb.Keys(t.Context(), "tenant:acme:execution:*").Result()
 	must(t, err)
@@ -63,13 +63,13 @@ func (w *environment) there(t *testing.T) []string {
 	return slices.Compact(ids)
 }
 
-// ago is long ago, by both clocks.
-func ago(ms int) time.Time { return time.Date(2020, 1, 1, 0, 0, 0, ms*1e6, time.UTC) }
+// longAgo returns a time that is long past on both clocks.
+func longAgo(ms int) time.Time { return time.Date(2020, 1, 1, 0, 0, 0, ms*1e6, time.UTC) }
 
-var forgettings = []check{
-	{"what has ended long ago goes, whole", func(t *testing.T, w *environment) {
+var removals = []check{
+	{"an execution that ended long ago is removed completely", func(t *testing.T, w *environment) {
 		for i, status := range []string{"completed", "faulted", "cancelled", "running", "waiting", "suspended", ""} {
-			w.lives(t, fmt.Sprint("x-", i), "", status, ago(i))
+			w.startedUntil(t, fmt.Sprint("x-", i), "", status, longAgo(i))
 		}
 		if n := w.forget(t, store.Keep{}); n != 0 {
 			t.Errorf("%d gone, though all are kept", n)
@@ -80,32 +80,32 @@ var forgettings = []check{
 		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 3 {
 			t.Errorf("%d gone, want 3", n)
 		}
-		if diff := cmp.Diff([]string{"x-3", "x-4", "x-5", "x-6"}, w.there(t)); diff != "" {
+		if diff := cmp.Diff([]string{"x-3", "x-4", "x-5", "x-6"}, w.remaining(t)); diff != "" {
 			t.Error(diff)
 		}
-		w.started(t, "x-0", "test.wf", ago(0)) // its id is free again
+		w.started(t, "x-0", "test.wf", longAgo(0)) // its id is free again
 	}},
 	{"the age counts from the end", func(t *testing.T, w *environment) {
 		now, err := w.Now(t.Context())
 		must(t, err)
 		for id, ended := range map[string]time.Time{"old": now.Add(-61 * time.Minute), "young": now.Add(-59 * time.Minute)} {
-			w.started(t, id, "test.wf", ago(0))
+			w.started(t, id, "test.wf", longAgo(0))
 			c := step(0, nil)
-			c.Execution, c.Status, c.Workflow, c.Started, c.Now, c.Ended = id, "completed", "", ago(0), ended, true
+			c.Execution, c.Status, c.Workflow, c.Started, c.Now, c.Ended = id, "completed", "", longAgo(0), ended, true
 			w.commit(t, c, store.Committed)
 		}
 		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 1 {
 			t.Errorf("%d gone, want 1", n)
 		}
-		if diff := cmp.Diff([]string{"young"}, w.there(t)); diff != "" {
+		if diff := cmp.Diff([]string{"young"}, w.remaining(t)); diff != "" {
 			t.Error(diff)
 		}
 	}},
-	{"the newest of a tenant are kept, of all shelves together, and all for a while", func(t *testing.T, w *environment) {
+	{"the newest executions of a tenant are kept, whatever their index, and all for a minimum time", func(t *testing.T, w *environment) {
 		var want []string
 		for i := range 350 {
 			id := fmt.Sprintf("x-%03d", i)
-			w.lives(t, id, "", []string{"completed", "faulted", "cancelled", "waiting"}[i%4], ago(i))
+			w.startedUntil(t, id, "", []string{"completed", "faulted", "cancelled", "waiting"}[i%4], longAgo(i))
 			if i%4 == 3 || i >= 350-90 {
 				want = append(want, id)
 			}
@@ -118,42 +118,42 @@ var forgettings = []check{
 		if n := w.forget(t, keep); n != 350-len(want) {
 			t.Errorf("%d gone, want %d", n, 350-len(want))
 		}
-		if diff := cmp.Diff(want, w.there(t)); diff != "" {
+		if diff := cmp.Diff(want, w.remaining(t)); diff != "" {
 			t.Error(diff)
 		}
 	}},
-	{"a child stays while its parent goes on, and is no obstacle", func(t *testing.T, w *environment) {
-		w.lives(t, "p-0", "", "waiting", ago(0))
-		w.lives(t, "p-1", "", "faulted", ago(1))
+	{"a child stays while its parent runs, and does not keep others", func(t *testing.T, w *environment) {
+		w.startedUntil(t, "p-0", "", "waiting", longAgo(0))
+		w.startedUntil(t, "p-1", "", "faulted", longAgo(1))
 		for i := range 450 {
-			w.lives(t, fmt.Sprintf("c-%03d", i), fmt.Sprint("p-", i/150), "completed", ago(i+2)) // of p-2 there is nothing
+			w.startedUntil(t, fmt.Sprintf("c-%03d", i), fmt.Sprint("p-", i/150), "completed", longAgo(i+2)) // p-2 does not exist
 		}
 		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 301 {
 			t.Errorf("%d gone, want 300 children and a parent", n)
 		}
-		if left := w.there(t); len(left) != 151 || left[0] != "c-000" || left[149] != "c-149" || left[150] != "p-0" {
+		if left := w.remaining(t); len(left) != 151 || left[0] != "c-000" || left[149] != "c-149" || left[150] != "p-0" {
 			t.Errorf("left are %v", left)
 		}
-		w.goes(t, "p-0", "completed", 1)
+		w.reaches(t, "p-0", "completed", 1)
 		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 150 && n != 151 { // on miniredis it has ended just now
 			t.Errorf("%d gone, want the children", n)
 		}
 	}},
-	{"one that is retried stays, and what somebody else removed goes from the list", func(t *testing.T, w *environment) {
-		w.lives(t, "again", "", "faulted", ago(0))
-		w.lives(t, "gone", "", "completed", ago(1))
-		w.goes(t, "again", "running", 1)
+	{"a retried execution stays, and one that another program removed leaves the index", func(t *testing.T, w *environment) {
+		w.startedUntil(t, "again", "", "faulted", longAgo(0))
+		w.startedUntil(t, "gone", "", "completed", longAgo(1))
+		w.reaches(t, "again", "running", 1)
 		must(t, w.rdb.Del(t.Context(), "tenant:acme:execution:gone").Err())
-		// As if the list had not been told.
+		// As if the index had not been updated.
 		must(t, w.rdb.ZAdd(t.Context(), "tenant:acme:executions:faulted", redis.Z{Score: 0, Member: "again"}).Err())
 		if n := w.forget(t, store.Keep{Age: time.Hour}); n != 1 {
 			t.Errorf("%d gone, want 1", n)
 		}
-		if diff := cmp.Diff([]string{"again"}, w.there(t)); diff != "" {
+		if diff := cmp.Diff([]string{"again"}, w.remaining(t)); diff != "" {
 			t.Error(diff)
 		}
 	}},
-	{"it is known what is kept", func(t *testing.T, w *environment) {
+	{"kept executions are counted", func(t *testing.T, w *environment) {
 		want := store.Keep{Age: 36 * time.Hour, Count: 7}
 		for _, want := range []store.Keep{{}, want} {
 			w.forget(t, want)
@@ -166,7 +166,7 @@ var forgettings = []check{
 			t.Error("nonsense was taken")
 		}
 	}},
-	{"several who remove, and executions that end, are retried and begin again, get on", func(t *testing.T, w *environment) {
+	{"several processes remove executions while others end, are retried and begin", func(t *testing.T, w *environment) {
 		var wg sync.WaitGroup
 		done := make(chan struct{})
 		gone := make([]int, 3)
@@ -194,13 +194,13 @@ var forgettings = []check{
 				}
 			})
 		}
-		born, retried := w.churn(t, rand.New(rand.NewPCG(7, 7)), 600)
+		born, retried := w.changeAtRandom(t, rand.New(rand.NewPCG(7, 7)), 600)
 		close(done)
 		wg.Wait()
-		if left := w.there(t); gone[0]+gone[1]+gone[2]+len(left) != born || len(left) != retried {
+		if left := w.remaining(t); gone[0]+gone[1]+gone[2]+len(left) != born || len(left) != retried {
 			t.Errorf("%v gone and %d left of %d, of which %d go on", gone, len(left), born, retried)
 		}
-		for _, id := range w.there(t) {
+		for _, id := range w.remaining(t) {
 			x, err := w.Execution(t.Context(), tenant, id)
 			must(t, err)
 			history, err := w.History(t.Context(), tenant, id, 0, 10)
@@ -212,12 +212,12 @@ var forgettings = []check{
 	}},
 }
 
-// churn lets executions end and some of them be retried, if they are still there.
-func (w *environment) churn(t *testing.T, chance *rand.Rand, n int) (begun, retried int) {
+// changeAtRandom ends executions and retries some of those that still exist.
+func (w *environment) changeAtRandom(t *testing.T, chance *rand.Rand, n int) (begun, retried int) {
 	t.Helper()
 	for i := range n {
 		id := fmt.Sprint("x-", i)
-		w.lives(t, id, "", "faulted", ago(i))
+		w.startedUntil(t, id, "", "faulted", longAgo(i))
 		if begun++; chance.IntN(2) == 0 {
 			continue
 		}
@@ -228,12 +228,12 @@ func (w *environment) churn(t *testing.T, chance *rand.Rand, n int) (begun, retr
 	return begun, retried
 }
 
-// retry opens a faulted execution again, and reports whether it was there.
+// retry reopens a faulted execution, and reports whether it existed.
 func (w *environment) retry(t *testing.T, id string) bool {
 	t.Helper()
 	c := step(1, nil)
 	c.Execution, c.Status, c.Workflow = id, "running", ""
-	c.History = []event.Event{happened(id+"/again", event.ExecutionRetried)}
+	c.History = []event.Event{historyEvent(id+"/again", event.ExecutionRetried)}
 	outcome, err := w.Commit(t.Context(), c)
 	must(t, err)
 	return outcome == store.Committed

@@ -15,7 +15,7 @@ import (
 	"flunq.io/flunq/engine/store/inspect"
 )
 
-// stream is how the tenant's stream stands.
+// stream returns the state of the tenant's stream.
 func (w *environment) stream(t *testing.T) inspect.Stream {
 	t.Helper()
 	found, err := inspect.New(w.Store).Streams(t.Context(), []string{tenant})
@@ -23,7 +23,7 @@ func (w *environment) stream(t *testing.T) inspect.Stream {
 	return found[0]
 }
 
-// lags are the unread entries of the executors, the timers and the workers.
+// lags returns the numbers of unread entries of the executors, the timers and the workers.
 func (w *environment) lags(t *testing.T) (out []int64) {
 	t.Helper()
 	for _, g := range w.stream(t).Groups {
@@ -32,7 +32,7 @@ func (w *environment) lags(t *testing.T) (out []int64) {
 	return out
 }
 
-// stalled are the executions without a next step.
+// stalled returns the executions without a next step.
 func (w *environment) stalled(t *testing.T) inspect.Stuck {
 	t.Helper()
 	next, err := inspect.New(w.Store).TimerOwners(t.Context(), []string{tenant})
@@ -43,7 +43,7 @@ func (w *environment) stalled(t *testing.T) inspect.Stuck {
 }
 
 var inspections = []check{
-	{"a stream tells how far its groups are", func(t *testing.T, w *environment) {
+	{"a stream shows how far its groups have read", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(10)...)
 		ids := w.take(t, store.WorkerGroup, 6)
 		w.done(t, store.WorkerGroup, ids[0], ids[1])
@@ -68,7 +68,7 @@ var inspections = []check{
 		}
 		last.Oldest.Idle, last.Consumers[0].Idle = 0, 0
 		for i := range found[1].Groups {
-			if found[1].Groups[i].Delivered == "0" { // as miniredis says it
+			if found[1].Groups[i].Delivered == "0" { // as miniredis reports it
 				found[1].Groups[i].Delivered = "0-0"
 			}
 		}
@@ -76,7 +76,7 @@ var inspections = []check{
 			t.Error(diff)
 		}
 	}},
-	{"lag is what was not read, whatever was trimmed or deleted", func(t *testing.T, w *environment) {
+	{"lag counts unread entries, even after trims and deletes", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(30)...)
 		w.readAll(t, store.TimerGroup, store.WorkerGroup)
 		w.done(t, store.ExecutorGroup, w.take(t, store.ExecutorGroup, 21)...)
@@ -92,28 +92,28 @@ var inspections = []check{
 			t.Errorf("after a deletion: lags %v", got)
 		}
 	}},
-	{"a stream that is none does not hide the others", func(t *testing.T, w *environment) {
+	{"a key that is no stream does not hide the others", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Set(t.Context(), "tenant:odd:events", "x", 0).Err())
 		found, err := inspect.New(w.Store).Streams(t.Context(), []string{"odd", tenant})
 		if len(found) != 1 || found[0].Tenant != tenant || err == nil || !strings.Contains(err.Error(), "odd") {
 			t.Errorf("got %v, %v", found, err)
 		}
 	}},
-	{"what nobody claims is found", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("in", "com.x"), store.WorkerGroup, "gone")
+	{"abandoned messages are found", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("in", "com.x"), store.WorkerGroup, "gone")
 		got, err := inspect.New(w.Store).Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
 		must(t, err)
 		if got != (inspect.Delivery{}) {
 			t.Errorf("found %v at once", got)
 		}
-		w.age(t, time.Hour, m)
+		w.letAge(t, time.Hour, m)
 		got, err = inspect.New(w.Store).Unclaimed(t.Context(), tenant, store.WorkerGroup, time.Minute)
 		must(t, err)
 		if got.ID != m.ID || got.Consumer != "gone" || got.Idle < time.Hour {
 			t.Errorf("found %v, want %s", got, m.ID)
 		}
 	}},
-	{"timers that are late are counted", func(t *testing.T, w *environment) {
+	{"late timers are counted", func(t *testing.T, w *environment) {
 		now, err := w.Now(t.Context())
 		must(t, err)
 		for i, omitted := range []time.Duration{time.Hour, time.Minute, -time.Hour} {
@@ -130,7 +130,7 @@ var inspections = []check{
 		}
 	}},
 	{"an execution without a next step is found", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		m := w.sent(t, historyEvent("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		c := step(0, &m)
 		c.Publish = nil
 		w.commit(t, c, store.Committed)
@@ -143,8 +143,8 @@ var inspections = []check{
 			t.Error(diff)
 		}
 	}},
-	{"an execution with something under way is not stalled", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+	{"an execution with an event in flight is not stalled", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		w.commit(t, step(0, &m), store.Committed)
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
 		if w.mini != nil {
@@ -170,7 +170,7 @@ var inspections = []check{
 			t.Errorf("with nothing: %+v", got)
 		}
 	}},
-	{"an execution that waits, or has just moved, is not stalled", func(t *testing.T, w *environment) {
+	{"an execution that waits or has just advanced is not stalled", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Publish, c.Status = nil, "waiting"
 		w.commit(t, c, store.Committed)
@@ -186,7 +186,7 @@ var inspections = []check{
 			t.Errorf("%+v", got)
 		}
 	}},
-	{"executions that no list has are found", func(t *testing.T, w *environment) {
+	{"executions that are in no index are found", func(t *testing.T, w *environment) {
 		listed := step(0, nil)
 		listed.Publish = nil
 		w.commit(t, listed, store.Committed)
@@ -210,14 +210,14 @@ var inspections = []check{
 			}
 		}
 	}},
-	{"too much to look through is said", func(t *testing.T, w *environment) {
+	{"too large a backlog is reported", func(t *testing.T, w *environment) {
 		must(t, w.rdb.ZAdd(t.Context(), "tenant:acme:executions:open", redis.Z{Member: execution}).Err())
 		w.entries(t, numbered(1001)...)
 		if got := w.stalled(t); !strings.Contains(got.Unsure, "1001") && !strings.Contains(got.Unsure, "1000") {
 			t.Errorf("%+v", got)
 		}
 	}},
-	{"a server tells what it knows", func(t *testing.T, w *environment) {
+	{"a server reports its state", func(t *testing.T, w *environment) {
 		v, err := w.Server(t.Context())
 		must(t, err)
 		now, err := w.Now(t.Context())

@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// Large entries are read one after the other, and are whole; one that is too large comes
-// with the reason and without its value, read or claimed; one that does not matter is passed.
+// Large entries are read one by one and complete. One that is too large is delivered
+// with the reason and without its value, read or claimed; an unwanted one is skipped.
 func TestLargeEntries(t *testing.T) {
 	t.Parallel()
 	ctx, rdb := t.Context(), redistest.Start(t)

@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// claims takes over everything that has been left alone for a lease.
+// claims claims all messages whose lease has lapsed.
 func (w *environment) claims(t *testing.T, consumer string) []store.Message {
 	t.Helper()
 	now, err := w.Now(t.Context())
@@ -21,7 +21,7 @@ func (w *environment) claims(t *testing.T, consumer string) []store.Message {
 	return msgs
 }
 
-// pendingMessages are all that the workers have not acknowledged.
+// pendingMessages returns all messages that the workers have not acknowledged.
 func (w *environment) pendingMessages(t *testing.T) []store.Message {
 	t.Helper()
 	entries, err := w.rdb.XPendingExt(t.Context(), &redis.XPendingExtArgs{
@@ -35,7 +35,7 @@ func (w *environment) pendingMessages(t *testing.T) []store.Message {
 	return out
 }
 
-// crashes are those of messages, in their order.
+// crashes returns the crash counts of messages, in order.
 func crashes(msgs []store.Message) []int {
 	var out []int
 	for _, m := range msgs {
@@ -45,45 +45,45 @@ func crashes(msgs []store.Message) []int {
 }
 
 var leases = []check{
-	{"each dead consumer counts, until a message is a suspect", func(t *testing.T, w *environment) {
-		w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w0")
+	{"each dead consumer counts, until a message is a poison candidate", func(t *testing.T, w *environment) {
+		w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w0")
 		for i, want := range []int{1, 2, 2, 2} {
-			w.age(t, time.Minute, w.pendingMessages(t)...)
+			w.letAge(t, time.Minute, w.pendingMessages(t)...)
 			msgs := w.claims(t, "w"+string(rune('1'+i)))
 			if diff := cmp.Diff([]int{want}, crashes(msgs)); diff != "" {
 				t.Fatalf("claim %d: %s", i+1, diff)
 			}
 		}
 	}},
-	{"a suspect's deaths count when it was handled alone", func(t *testing.T, w *environment) {
-		w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w0")
+	{"crashes on a poison candidate count if it was isolated", func(t *testing.T, w *environment) {
+		w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w0")
 		var m store.Message
 		for _, consumer := range []string{"w1", "w2"} {
-			w.age(t, time.Minute, w.pendingMessages(t)...)
+			w.letAge(t, time.Minute, w.pendingMessages(t)...)
 			m = w.claims(t, consumer)[0]
 		}
 		for i, consumer := range []string{"w3", "w4", "w5"} {
 			must(t, stream.New(w.Store).MarkIsolated(t.Context(), m))
-			w.age(t, time.Minute, w.pendingMessages(t)...)
+			w.letAge(t, time.Minute, w.pendingMessages(t)...)
 			if m = w.claims(t, consumer)[0]; m.Crashes != 3+i {
-				t.Fatalf("%d deaths, want %d", m.Crashes, 3+i)
+				t.Fatalf("%d crashes, want %d", m.Crashes, 3+i)
 			}
 		}
 		must(t, stream.New(w.Store).AcknowledgeOwned(t.Context(), m))
 		must(t, stream.New(w.Store).ForgetCrashes(t.Context(), tenant))
 		if n := w.rdb.HLen(t.Context(), streamKey+":deaths").Val(); n != 0 {
-			t.Errorf("%d notes of deaths are left", n)
+			t.Errorf("%d crash counts are left", n)
 		}
 	}},
-	{"what was handed back, or is claimed by its own consumer, has seen no death", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w0")
+	{"a message that was released, or is claimed by its own consumer, has caused no crash", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w0")
 		must(t, stream.New(w.Store).Release(t.Context(), m))
 		if got := crashes(w.claims(t, "w1")); len(got) != 1 || got[0] != 0 {
-			t.Fatalf("deaths %v after a release", got)
+			t.Fatalf("crashes %v after a release", got)
 		}
-		w.age(t, time.Minute, w.pendingMessages(t)...)
+		w.letAge(t, time.Minute, w.pendingMessages(t)...)
 		if got := crashes(w.claims(t, "w1")); len(got) != 1 || got[0] != 0 {
-			t.Errorf("deaths %v after its own claim", got)
+			t.Errorf("crashes %v after its own claim", got)
 		}
 	}},
 }

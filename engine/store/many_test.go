@@ -13,13 +13,13 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// many is more than one page of anything.
+// many exceeds one page of anything.
 const many = 1234
 
-// crashesKey is where the deaths of the tenant are noted.
+// crashesKey holds the crash counts of the tenant's messages.
 const crashesKey = "tenant:acme:events:deaths"
 
-// nth are the names of many things, sorted.
+// nth returns the names of many things, sorted.
 func nth(prefix string) (names []string) {
 	for i := range many {
 		names = append(names, fmt.Sprintf("%s%04d", prefix, i))
@@ -27,9 +27,9 @@ func nth(prefix string) (names []string) {
 	return names
 }
 
-// manies are promises about what there can be many of.
-var manies = []check{
-	{"many listeners are each told of once, those of two sets too", func(t *testing.T, w *environment) {
+// manyOfAll are checks with many of each thing.
+var manyOfAll = []check{
+	{"many listeners are each listed once, even if in two sets", func(t *testing.T, w *environment) {
 		all := nth("x")
 		for _, name := range all {
 			must(t, w.rdb.SAdd(t.Context(), "tenant:acme:listen:com.paid", name).Err())
@@ -49,7 +49,7 @@ var manies = []check{
 			t.Errorf("after an error %d were told, %v", n, err)
 		}
 	}},
-	{"many tenants are known", func(t *testing.T, w *environment) {
+	{"many tenants are listed", func(t *testing.T, w *environment) {
 		all := append([]string{tenant}, nth("t")...)
 		must(t, w.rdb.SAdd(t.Context(), "flunq:tenants", "No tenant!").Err())
 		for _, name := range all {
@@ -62,7 +62,7 @@ var manies = []check{
 			t.Errorf("%d tenants are known and %d counted, %v, want %d", len(got), n, err, len(all))
 		}
 	}},
-	{"of many tenants each gets its own, a broken one keeps nothing from the others", func(t *testing.T, w *environment) {
+	{"each of many tenants gets its own messages, even if one is broken", func(t *testing.T, w *environment) {
 		tenants := []string{"a", "b", "broken", "c"}
 		for i := range 200 {
 			tenants = append(tenants, fmt.Sprintf("t%03d", i))
@@ -91,7 +91,7 @@ var manies = []check{
 			t.Error("who cannot be trimmed is not told")
 		}
 	}},
-	{"deaths of many are forgotten", func(t *testing.T, w *environment) {
+	{"crash counts of many messages are removed", func(t *testing.T, w *environment) {
 		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 		for i := range many {
 			must(t, w.rdb.HSet(t.Context(), crashesKey, fmt.Sprintf("%s 1-%d", store.WorkerGroup, i), "1").Err())
@@ -103,13 +103,13 @@ var manies = []check{
 	}},
 }
 
-// starting has a tenant an event.
+// starting publishes an event of a tenant.
 func (w *environment) starting(t *testing.T, tenant string) {
 	t.Helper()
 	must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "tenant:" + tenant + ":events", Values: []string{"id", "1", "type", "com.paid"}}).Err())
 }
 
-// tenantsOf are whose messages these are, in their order.
+// tenantsOf returns the tenants of messages, in order.
 func tenantsOf(msgs []store.Message) (tenants []string) {
 	for _, m := range msgs {
 		tenants = append(tenants, m.Tenant)

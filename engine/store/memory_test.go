@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Stores that share what they work in, at once, write and read what each was given.
+// Stores that share buffers concurrently write and read what each was given.
 func TestStoresShareMemory(t *testing.T) {
 	t.Parallel()
 	rdb, err := store.Dial(t.Context(), miniredis.RunT(t).Addr())
@@ -33,8 +33,8 @@ func TestStoresShareMemory(t *testing.T) {
 	wg.Wait()
 }
 
-// executeMany commits executions of a tenant one after the other, each on the event that
-// begins it, and looks at what has become of them.
+// executeMany commits executions of a tenant one by one, each on the event that
+// begins it, and checks the result.
 func executeMany(t *testing.T, st *store.Store, tenant string) {
 	t.Helper()
 	if err := stream.New(st).Groups(t.Context(), tenant); err != nil {

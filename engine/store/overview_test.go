@@ -18,16 +18,16 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// glance is how the tenant stands, and what came behind an entry.
-func (w *environment) glance(t *testing.T, since string) inspect.Overview {
+// overview returns the overview of the tenant, with the entries after one.
+func (w *environment) overview(t *testing.T, since string) inspect.Overview {
 	t.Helper()
 	g, err := inspect.New(w.Store).Overview(t.Context(), tenant, since)
 	must(t, err)
 	return g
 }
 
-// pages are all timers of the tenant that pass, page by page, which are the same from
-// end to beginning.
+// pages returns all matching timers of the tenant, page by page, which must be the same in
+// both directions.
 func (w *environment) pages(t *testing.T, q timers.Query) []timers.Pending {
 	t.Helper()
 	q.Tenant = tenant
@@ -62,19 +62,19 @@ func (w *environment) pagesOneWay(t *testing.T, q timers.Query) (out []timers.Pe
 	return nil
 }
 
-var glances = []check{
-	{"a glance counts, and samples what came since", func(t *testing.T, w *environment) {
-		if g := w.glance(t, ""); g.Now.IsZero() || g.Last != "" || g.Sample != 0 || g.More || g.Open+g.Timers+g.Dead != 0 {
+var overviews = []check{
+	{"an overview counts, and samples new entries", func(t *testing.T, w *environment) {
+		if g := w.overview(t, ""); g.Now.IsZero() || g.Last != "" || g.Sample != 0 || g.More || g.Open+g.Timers+g.Dead != 0 {
 			t.Errorf("of nothing: %+v", g)
 		}
 		for i := range 3 {
-			w.started(t, fmt.Sprintf("x-%d", i), "shop.order", born(i))
+			w.started(t, fmt.Sprintf("x-%d", i), "shop.order", createdAt(i))
 		}
-		w.goes(t, "x-0", "completed", 0)
-		w.goes(t, "x-1", "faulted", 0)
+		w.reaches(t, "x-0", "completed", 0)
+		w.reaches(t, "x-1", "faulted", 0)
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 1, Member: "{}"}, redis.Z{Score: 9e9, Member: "{ }"}).Err())
 		must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: deadKey, Values: []string{"reason", "x"}}).Err())
-		g := w.glance(t, "")
+		g := w.overview(t, "")
 		if g.Open != 1 || g.Completed != 1 || g.Faulted != 1 || g.Cancelled != 0 || g.Dead != 1 || g.Timers != 2 || g.Overdue != 1 {
 			t.Errorf("counts: %+v", g)
 		}
@@ -83,39 +83,39 @@ var glances = []check{
 		}
 		last := g.Last
 		for _, typ := range []event.Type{event.TimerFired, event.WorkflowFailed, "other"} {
-			e := happened("e", typ)
+			e := historyEvent("e", typ)
 			e.Tenant, e.Execution = tenant, "x-1"
 			must(t, w.Publish(t.Context(), e))
 		}
-		g = w.glance(t, last)
+		g = w.overview(t, last)
 		if g.Sample != 3 || g.Fired != 1 || !slices.Equal(g.Failed, []string{"x-1"}) || g.More {
 			t.Errorf("since %s: %+v", last, g)
 		}
-		if again := w.glance(t, g.Last); again.Sample != 0 || again.Last != "" {
+		if again := w.overview(t, g.Last); again.Sample != 0 || again.Last != "" {
 			t.Errorf("since the last: %+v", again)
 		}
 	}},
-	{"a glance looks at few entries, and at fewer that are large", func(t *testing.T, w *environment) {
+	{"an overview reads few entries, and fewer that are large", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(300)...)
-		if g := w.glance(t, ""); g.Sample != 128 || !g.More || g.Last != "1000-300" {
+		if g := w.overview(t, ""); g.Sample != 128 || !g.More || g.Last != "1000-300" {
 			t.Errorf("of 300 entries: %+v", g)
 		}
 		for range 40 {
-			e := happened("e", "large")
+			e := historyEvent("e", "large")
 			e.Tenant, e.Data = tenant, []byte(`"`+strings.Repeat("x", 50_000)+`"`)
 			must(t, w.Publish(t.Context(), e))
 		}
-		if g := w.glance(t, "1000-300"); g.Sample != 16 || !g.More {
+		if g := w.overview(t, "1000-300"); g.Sample != 16 || !g.More {
 			t.Errorf("of large entries: %+v", g)
 		}
 	}},
-	{"what is pending is told with what it is", func(t *testing.T, w *environment) {
+	{"pending entries are listed with their events", func(t *testing.T, w *environment) {
 		held, err := inspect.New(w.Store).PendingEntries(t.Context(), "nobody", store.ExecutorGroup, 5)
 		must(t, err)
 		if len(held) != 0 {
 			t.Errorf("nobody holds %v", held)
 		}
-		e := happened("e", event.TaskRequested)
+		e := historyEvent("e", event.TaskRequested)
 		e.Data = event.Encode(event.Requested{TaskType: "call"})
 		m := w.sent(t, e, store.ExecutorGroup, "c1")
 		held, err = inspect.New(w.Store).PendingEntries(t.Context(), tenant, store.ExecutorGroup, 5)
@@ -125,13 +125,13 @@ var glances = []check{
 			t.Errorf("held: %+v", held)
 		}
 	}},
-	{"the ends of histories are read at once, without long data", func(t *testing.T, w *environment) {
-		w.started(t, "x-1", "shop.order", born(0))
-		w.started(t, "x-2", "shop.order", born(0))
-		long := happened("long", event.TaskCompleted)
+	{"the last events of histories are read together, without long data", func(t *testing.T, w *environment) {
+		w.started(t, "x-1", "shop.order", createdAt(0))
+		w.started(t, "x-2", "shop.order", createdAt(0))
+		long := historyEvent("long", event.TaskCompleted)
 		long.Data = event.Encode(event.Completed{Output: event.Encode(strings.Repeat("x", 5000))})
 		c := step(0, nil)
-		c.History = []event.Event{happened("a", event.TaskRequested), long, happened("c", event.TimerFired)}
+		c.History = []event.Event{historyEvent("a", event.TaskRequested), long, historyEvent("c", event.TimerFired)}
 		w.commit(t, c, store.Committed)
 		got, err := inspect.New(w.Store).Latest(t.Context(), tenant, 2, "x-1", "nobody", c.Execution)
 		must(t, err)
@@ -140,8 +140,8 @@ var glances = []check{
 			t.Errorf("latest: %+v", got)
 		}
 	}},
-	{"errors of executions are told in a line", func(t *testing.T, w *environment) {
-		w.started(t, "x-1", "shop.order", born(0))
+	{"errors of executions are described in one line", func(t *testing.T, w *environment) {
+		w.started(t, "x-1", "shop.order", createdAt(0))
 		c := step(0, nil)
 		c.Status, c.Ended, c.Error = "faulted", true, event.Encode(event.Problem{Title: "no tea", Detail: "at all"})
 		w.commit(t, c, store.Committed)
@@ -154,7 +154,7 @@ var glances = []check{
 	{"events are read page by page, without long data", func(t *testing.T, w *environment) {
 		long := `"` + strings.Repeat("x", 5000) + `"`
 		for i := range 7 {
-			e := happened(fmt.Sprint("e", i), "note")
+			e := historyEvent(fmt.Sprint("e", i), "note")
 			e.Tenant, e.Data = tenant, []byte(`"short"`)
 			if i == 3 {
 				e.Data = []byte(long)
@@ -197,8 +197,8 @@ var glances = []check{
 			t.Errorf("no id: %v", err)
 		}
 	}},
-	{"letters can be read without long data", func(t *testing.T, w *environment) {
-		e := happened("e", "note")
+	{"dead letters can be read without long data", func(t *testing.T, w *environment) {
+		e := historyEvent("e", "note")
 		e.Data = []byte(`"` + strings.Repeat("x", 5000) + `"`)
 		w.dead(t, w.sent(t, e, store.WorkerGroup, "c"), "no")
 		for brief, want := range map[bool]int{true: 0, false: 5002} {
@@ -209,7 +209,7 @@ var glances = []check{
 			}
 		}
 	}},
-	{"executions are looked at up to a number, and by their ids first", func(t *testing.T, w *environment) {
+	{"a limited number of executions is read, by id first", func(t *testing.T, w *environment) {
 		w.fill(t, 2500)
 		looked, passed := 0, 0
 		q := store.ExecutionQuery{
@@ -226,7 +226,7 @@ var glances = []check{
 }
 
 var timerPages = []check{
-	{"timers come page by page, also those of one moment", func(t *testing.T, w *environment) {
+	{"timers are listed page by page, even if many are due at the same moment", func(t *testing.T, w *environment) {
 		if got := w.pages(t, timers.Query{Limit: 3, MaxScanned: 100}); len(got) != 0 {
 			t.Errorf("of nothing: %v", got)
 		}
@@ -263,7 +263,7 @@ var timerPages = []check{
 			t.Errorf("of what is hopeless: %v", got)
 		}
 	}},
-	{"the place of a timer that is gone is found", func(t *testing.T, w *environment) {
+	{"the position of a removed timer is found", func(t *testing.T, w *environment) {
 		var all []timers.Pending
 		for i := range 30 {
 			one := timer(time.Duration(i/10) * time.Hour)

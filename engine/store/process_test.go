@@ -10,12 +10,12 @@ import (
 	"flunq.io/flunq/engine/store/inspect"
 )
 
-// services are the groups of the services by name.
+// services returns the groups of the services by name.
 func services() map[string]string {
 	return map[string]string{"worker": store.WorkerGroup, "executor": store.ExecutorGroup, "timer": store.TimerGroup}
 }
 
-// process is one that runs some services, each as a consumer of its own.
+// process returns one that runs some services, each as a consumer of its own.
 func process(name string, running ...string) *store.Process {
 	p := &store.Process{Name: name}
 	for _, service := range running {
@@ -26,7 +26,7 @@ func process(name string, running ...string) *store.Process {
 	return p
 }
 
-// unserved wants just these services to be missing for a tenant.
+// unserved fails the test unless exactly these services are missing for a tenant.
 func (w *environment) unserved(t *testing.T, tenant string, want ...string) {
 	t.Helper()
 	if got, err := inspect.New(w.Store).Unserved(t.Context(), tenant, services()); err != nil || !slices.Equal(got, want) {
@@ -35,7 +35,7 @@ func (w *environment) unserved(t *testing.T, tenant string, want ...string) {
 }
 
 var processes = []check{
-	{"a process registers, and signs off", func(t *testing.T, w *environment) {
+	{"a process registers and signs off", func(t *testing.T, w *environment) {
 		w.unserved(t, tenant, "executor", "timer", "worker")
 		p := process("p", "worker", "timer")
 		p.Tenants = []string{tenant}
@@ -77,7 +77,7 @@ var processes = []check{
 		if known, _, err := w.Processes(t.Context()); err != nil || len(known) != 2 {
 			t.Errorf("%+v, %v", known, err)
 		}
-		must(t, w.Register(t.Context(), p)) // it stood still, and goes on
+		must(t, w.Register(t.Context(), p)) // it was frozen, and continues
 		w.unserved(t, tenant, "executor", "timer")
 		if !p.Started.Equal(at) {
 			t.Errorf("started %v, want %v", p.Started, at)
@@ -88,11 +88,11 @@ var processes = []check{
 			t.Errorf("%+v, %v", known, err)
 		}
 	}},
-	{"who reads without having registered counts, but not what a stopped process has read", func(t *testing.T, w *environment) {
+	{"an unregistered reader counts, a stopped process does not", func(t *testing.T, w *environment) {
 		if w.mini != nil {
 			t.Skip("miniredis does not say when a consumer has read")
 		}
-		w.sent(t, happened("in", event.ExecutionStarted), store.WorkerGroup, "w1")
+		w.sent(t, historyEvent("in", event.ExecutionStarted), store.WorkerGroup, "w1")
 		w.unserved(t, tenant, "executor", "timer")
 		w.read(t, store.ExecutorGroup, "executor-p")
 		w.unserved(t, tenant, "timer")
@@ -101,7 +101,7 @@ var processes = []check{
 		must(t, w.SignOff(t.Context(), p))
 		w.unserved(t, tenant, "executor", "timer")
 	}},
-	{"what is no process is left out", func(t *testing.T, w *environment) {
+	{"an entry that is no process is skipped", func(t *testing.T, w *environment) {
 		must(t, w.rdb.HSet(t.Context(), store.ProcessesKey, "a", "{", "b", `{"process":"c"}`).Err())
 		if known, _, err := w.Processes(t.Context()); err != nil || len(known) != 0 {
 			t.Errorf("%+v, %v", known, err)

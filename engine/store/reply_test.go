@@ -15,11 +15,11 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// requests are n messages of an executor, and the answers to them.
+// requests returns n messages of an executor, and the answers to them.
 func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out []stream.Answer) {
 	t.Helper()
 	for i := range n {
-		e := happened(fmt.Sprint("q", i), event.TaskRequested)
+		e := historyEvent(fmt.Sprint("q", i), event.TaskRequested)
 		must(t, w.Publish(t.Context(), e))
 	}
 	msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.ExecutorGroup, "e1"), n, 0)
@@ -31,12 +31,12 @@ func (w *environment) requests(t testing.TB, n int) (msgs []store.Message, out [
 }
 
 func answer(m store.Message) stream.Answer {
-	e := happened(m.Event.ID+"/done", event.TaskCompleted)
+	e := historyEvent(m.Event.ID+"/done", event.TaskCompleted)
 	e.Task = "/do/0/t"
 	return stream.Answer{Message: &m, Event: &e}
 }
 
-// replies are the ids of the answers on the stream, in order.
+// replies returns the ids of the answers in the stream, in order.
 func (w *environment) replies(t *testing.T) (ids []string) {
 	t.Helper()
 	entries, err := w.rdb.XRange(t.Context(), streamKey, "-", "+").Result()
@@ -49,8 +49,8 @@ func (w *environment) replies(t *testing.T) (ids []string) {
 	return ids
 }
 
-// given fails the test unless just these answers were given.
-func given(t *testing.T, want ...bool) func([]bool, error) {
+// wantAnswered fails the test unless exactly these answers were given.
+func wantAnswered(t *testing.T, want ...bool) func([]bool, error) {
 	return func(got []bool, err error) {
 		t.Helper()
 		must(t, err)
@@ -68,32 +68,32 @@ func (w *environment) wantReplies(t *testing.T, want ...string) {
 }
 
 var answers = []check{
-	{"messages are answered together, in their order", func(t *testing.T, w *environment) {
+	{"messages are answered together, in order", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 3)
-		given(t, true, true, true)(stream.New(w.Store).Replies(t.Context(), all))
+		wantAnswered(t, true, true, true)(stream.New(w.Store).Replies(t.Context(), all))
 		w.wantReplies(t, "q0/done", "q1/done", "q2/done")
 		if n := w.pending(t, store.ExecutorGroup); n != 0 {
 			t.Errorf("%d pending", n)
 		}
 	}},
-	{"answers stand for themselves: what is not mine is left out", func(t *testing.T, w *environment) {
+	{"each answer stands alone: a message of another consumer is skipped", func(t *testing.T, w *environment) {
 		msgs, all := w.requests(t, 5)
 		must(t, stream.New(w.Store).AcknowledgeOwned(t.Context(), msgs[3]))
-		w.age(t, 0, msgs[1])
+		w.letAge(t, 0, msgs[1])
 		now, err := w.Now(t.Context())
 		must(t, err)
-		claimed, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.ExecutorGroup, "thief"), 0, 1, now) // the first
+		claimed, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.ExecutorGroup, "other"), 0, 1, now) // the first
 		must(t, err)
 		if len(claimed) != 1 || claimed[0].ID != msgs[0].ID {
-			t.Fatalf("the thief got %v", claimed)
+			t.Fatalf("the other consumer got %v", claimed)
 		}
-		given(t, false, true, true, false, true)(stream.New(w.Store).Replies(t.Context(), all))
+		wantAnswered(t, false, true, true, false, true)(stream.New(w.Store).Replies(t.Context(), all))
 		w.wantReplies(t, "q1/done", "q2/done", "q4/done")
-		given(t, false, false, false, false, false)(stream.New(w.Store).Replies(t.Context(), all))
-		given(t, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{answer(claimed[0])}))
+		wantAnswered(t, false, false, false, false, false)(stream.New(w.Store).Replies(t.Context(), all))
+		wantAnswered(t, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{answer(claimed[0])}))
 		w.wantReplies(t, "q1/done", "q2/done", "q4/done", "q0/done")
 	}},
-	{"an answer is what it would be if it were published", func(t *testing.T, w *environment) {
+	{"an answer equals the same event published", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 7)
 		all[1].Event.Source = "/other"
 		all[2].Event.Type = "com.other"
@@ -101,7 +101,7 @@ var answers = []check{
 		all[4].Event.Ext = map[string]string{"more": "1"}
 		all[5].Event.Data = nil
 		all[6].Event.Time = all[6].Event.Time.Add(time.Second).In(time.FixedZone("there", 3600))
-		given(t, true, true, true, true, true, true, true)(stream.New(w.Store).Replies(t.Context(), all))
+		wantAnswered(t, true, true, true, true, true, true, true)(stream.New(w.Store).Replies(t.Context(), all))
 		got, err := w.rdb.XRevRangeN(t.Context(), streamKey, "+", "-", 7).Result()
 		must(t, err)
 		slices.Reverse(got)
@@ -119,14 +119,14 @@ var answers = []check{
 	}},
 	{"a message is answered once, whatever the order of the answers", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 2)
-		given(t, true, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[1], all[0], all[1]}))
+		wantAnswered(t, true, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[1], all[0], all[1]}))
 		w.wantReplies(t, "q1/done", "q0/done")
 	}},
-	{"answers to messages far apart", func(t *testing.T, w *environment) {
-		const n = 150 // so much is pending between them that it is not looked through
+	{"answers to messages that are far apart", func(t *testing.T, w *environment) {
+		const n = 150 // too many are pending between them to be searched
 		_, all := w.requests(t, n)
-		given(t, true, true, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[0], all[n/2], all[n-1]}))
-		given(t, false, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[0], all[n-2], all[n-1]}))
+		wantAnswered(t, true, true, true)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[0], all[n/2], all[n-1]}))
+		wantAnswered(t, false, true, false)(stream.New(w.Store).Replies(t.Context(), []stream.Answer{all[0], all[n-2], all[n-1]}))
 		if got := w.pending(t, store.ExecutorGroup); got != n-4 {
 			t.Errorf("%d pending, want %d", got, n-4)
 		}
@@ -140,15 +140,15 @@ var answers = []check{
 			t.Errorf("%v; %d replies", got, len(w.replies(t)))
 		}
 	}},
-	{"a message of a group that is gone is not answered", func(t *testing.T, w *environment) {
+	{"a message of a removed group is not answered", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 2)
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.ExecutorGroup).Err())
-		given(t, false, false)(stream.New(w.Store).Replies(t.Context(), all))
+		wantAnswered(t, false, false)(stream.New(w.Store).Replies(t.Context(), all))
 		w.wantReplies(t)
 	}},
-	{"what cannot be written is told, and what was is acknowledged", func(t *testing.T, w *environment) {
+	{"a failed answer is reported, a written one acknowledged", func(t *testing.T, w *environment) {
 		if w.mini != nil {
-			return // knows no XSETID
+			return // has no XSETID
 		}
 		_, all := w.requests(t, 3)
 		const last = "18446744073709551615-18446744073709551613" // two more, and the stream is full
@@ -162,17 +162,17 @@ var answers = []check{
 			t.Errorf("%d pending, want 1", n)
 		}
 	}},
-	{"a stream that is none is told", func(t *testing.T, w *environment) {
+	{"a key that is no stream is reported", func(t *testing.T, w *environment) {
 		_, all := w.requests(t, 1)
 		must(t, w.rdb.Set(t.Context(), streamKey, "x", 0).Err())
 		if got, err := stream.New(w.Store).Replies(t.Context(), all); err == nil || got[0] || store.Temporary(err) {
 			t.Errorf("given %v, %v", got, err)
 		}
 	}},
-	{"no answers are none", func(t *testing.T, w *environment) { given(t)(stream.New(w.Store).Replies(t.Context(), nil)) }},
+	{"no answers need no command", func(t *testing.T, w *environment) { wantAnswered(t)(stream.New(w.Store).Replies(t.Context(), nil)) }},
 }
 
-// What answers cost Redis, and who gives them, when there are many of them.
+// The cost of many answers, for Redis and for the executor.
 func BenchmarkReplies(b *testing.B) {
 	const batch = 100
 	rdb := redistest.Start(b)

@@ -16,9 +16,9 @@ import (
 
 const mark = "\ue000"
 
-// vault holds secrets that are hard to find: with characters that JSON escapes
-// in more than one way, inside of each other, and with the seal's own mark.
-func vault() map[string]any {
+// hardSecrets returns secrets that are hard to find: with characters that JSON escapes
+// in several ways, nested, and with the seal's own mark.
+func hardSecrets() map[string]any {
 	return map[string]any{
 		"db":     map[string]any{"password": "hunter22", "user": "me"},
 		"tokens": []any{"p&ss<w>rd", "quo\"te\\d\nlines", "hunter22-and-more"},
@@ -29,13 +29,13 @@ func vault() map[string]any {
 
 var hidden = []string{"hunter22", "p&ss<w>rd", "quo\"te\\d\nlines", "hunter22-and-more", mark + "marked" + mark, "sep\u2028arated"}
 
-var secretsKept = []check{
+var sealing = []check{
 	{"a secret in an event's source or further attributes is sealed, and digits in a number are not one", func(t *testing.T, w *environment) {
 		ctx := t.Context()
 		st := store.New(w.rdb, store.Options{Secrets: map[string]any{"a": "hunter22", "pin": "2345", "word": "true"}})
-		sent := happened("p", "com.acme.told")
+		sent := historyEvent("p", "com.acme.told")
 		sent.Source, sent.Ext, sent.Data = "/shop/hunter22", map[string]string{"subject": "of hunter22"}, []byte(`{"n":1234567,"ok":true,"text":"2345 true"}`)
-		must(t, st.Start(ctx, happened("a", event.ExecutionStarted)))
+		must(t, st.Start(ctx, historyEvent("a", event.ExecutionStarted)))
 		msgs, _, err := stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
 		must(t, err)
 		c := step(0, &msgs[0])
@@ -61,8 +61,8 @@ var secretsKept = []check{
 	}},
 	{"Redis never sees a secret, and readers who know it do", func(t *testing.T, w *environment) {
 		ctx := t.Context()
-		st := store.New(w.rdb, store.Options{Secrets: vault()})
-		e := happened("a", event.ExecutionStarted)
+		st := store.New(w.rdb, store.Options{Secrets: hardSecrets()})
+		e := historyEvent("a", event.ExecutionStarted)
 		e.Data = event.Encode(map[string]any{"all": hidden, "raw": json.RawMessage(event.Encode(hidden))})
 		must(t, st.Start(ctx, e))
 		msgs, _, err := stream.New(st).Read(ctx, reader(store.WorkerGroup, "w1"), 1, 0)
@@ -109,7 +109,7 @@ var secretsKept = []check{
 	}},
 }
 
-// inner is a text between the quotes of JSON.
+// inner returns a text as JSON, without the quotes.
 func inner(text string, html bool) string {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)
@@ -120,11 +120,11 @@ func inner(text string, html bool) string {
 	return strings.Trim(strings.TrimSpace(out.String()), `"`)
 }
 
-// What is sealed holds no secret, and is the same again when it is unsealed,
-// whatever marks, tokens or halves of secrets the text has of itself.
+// Sealed text holds no secret, and unsealing restores it,
+// whatever marks, tokens or halves of secrets the text itself contains.
 func TestSealRoundTrip(t *testing.T) {
 	t.Parallel()
-	s := store.NewSealer(vault())
+	s := store.NewSealer(hardSecrets())
 	sealedBefore := string(s.Seal([]byte(`"hunter22"`)))
 	parts := []string{mark, mark + mark, "hunter22", "hunter", "22", "-and-more", "secret.db.password#", sealedBefore, "{", `"`, `\`, "é", "x"}
 	for _, secret := range hidden {
@@ -148,10 +148,10 @@ func TestSealRoundTrip(t *testing.T) {
 	}
 }
 
-// Who does not know a secret cannot make its token, and leaves unknown ones as they are.
+// Without the secret nobody can make its token; unknown tokens are left unchanged.
 func TestSealForgery(t *testing.T) {
 	t.Parallel()
-	s := store.NewSealer(vault())
+	s := store.NewSealer(hardSecrets())
 	other := store.NewSealer(map[string]any{"db": map[string]any{"password": "another one"}})
 	foreign := string(other.Seal([]byte(`["another one"]`)))
 	for _, text := range []string{
@@ -168,7 +168,7 @@ func TestSealForgery(t *testing.T) {
 	}
 }
 
-// Without secrets nothing is done, and short ones are not looked for.
+// Without secrets nothing changes, and short secrets are ignored.
 func TestSealNothing(t *testing.T) {
 	t.Parallel()
 	for _, secrets := range []map[string]any{nil, {}, {"a": "abc", "n": 12345}} {
@@ -184,7 +184,7 @@ func TestSealNothing(t *testing.T) {
 
 func BenchmarkSeal(b *testing.B) {
 	text := []byte(`{"items":[` + strings.Repeat(`{"name":"Milou","id":1},`, 100) + fmt.Sprintf("%q]}", "hunter22"))
-	for name, s := range map[string]*store.Sealer{"none": nil, "six": store.NewSealer(vault())} {
+	for name, s := range map[string]*store.Sealer{"none": nil, "six": store.NewSealer(hardSecrets())} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {

@@ -13,7 +13,7 @@ import (
 	"flunq.io/flunq/engine/store/redistest"
 )
 
-// What a Redis does not say is unknown, whatever its version leaves out.
+// What INFO omits is unknown, in every version.
 func TestReadServer(t *testing.T) {
 	t.Parallel()
 	unknown := store.Server{
@@ -77,7 +77,7 @@ func TestReadServer(t *testing.T) {
 	}
 }
 
-// The gap between two snapshots is that of a single change.
+// The interval between snapshots is that of a single change.
 func TestSnapshotInterval(t *testing.T) {
 	t.Parallel()
 	for saves, want := range map[string]time.Duration{
@@ -89,7 +89,7 @@ func TestSnapshotInterval(t *testing.T) {
 	}
 }
 
-// A Redis that drops keys to make room is refused, with the remedy.
+// A Redis that evicts keys is refused, with the remedy.
 func TestCheckServer(t *testing.T) {
 	t.Parallel()
 	for policy, refused := range map[string]bool{"allkeys-lru": true, "allkeys-random": true, "volatile-lru": false, "noeviction": false} {
@@ -142,8 +142,8 @@ func TestRedacted(t *testing.T) {
 	}
 }
 
-// A Redis that does not let its settings be read, as providers have it, is asked
-// for what it does tell.
+// A Redis that does not reveal its settings, as at some providers, is judged by
+// what it does reveal.
 func TestServerOfAProvider(t *testing.T) {
 	t.Parallel()
 	server := redistest.Serve(t, "--rename-command", "CONFIG", "", "--appendonly", "yes", "--maxmemory-policy", "allkeys-lfu")

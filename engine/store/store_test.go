@@ -17,7 +17,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// check is a promise of the store, kept on every kind of Redis.
+// check is one promise of the store, which holds on every kind of Redis.
 type check struct {
 	name string
 	run  func(t *testing.T, w *environment)
@@ -32,13 +32,13 @@ type environment struct {
 }
 
 // The same promises on miniredis and on a real Redis: the first is quick and has
-// a clock that can be set, the second is the judge.
+// a clock that can be set, the second is authoritative.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	var all []check
 	for _, some := range [][]check{
-		commits, starts, messages, answers, leases, wants, deliveries, timerPromises, firings, definitions, secretsKept,
-		keyedTimers, movedTimers, timerChanges, listings, deadLetters, executionLists, trims, inspections, glances, timerPages, requestGroups, looks, forgettings, manies, givingsUp, processes,
+		commits, starts, messages, answers, leases, unwantedEvents, deliveries, timerCommits, firings, definitions, sealing,
+		keyedTimers, movedTimers, timerChanges, listings, deadLetters, executionLists, trims, inspections, overviews, timerPages, requestGroups, dueReads, removals, manyOfAll, giveUps, processes,
 	} {
 		all = append(all, some...)
 	}
@@ -79,7 +79,7 @@ func newEnvironment(t *testing.T, rdb wire.Redis, mini *miniredis.Miniredis) *en
 	return w
 }
 
-// The names that the promises are about.
+// The names that the checks use.
 const (
 	tenant    = "acme"
 	execution = "x-1"
@@ -98,13 +98,13 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// schedule sets a timer, as a message asks.
+// schedule sets a timer, as a message requests.
 func schedule(t *testing.T, st *store.Store, m store.Message, timer event.Timer) (mine bool, err error) {
 	t.Helper()
 	return applied(t, st, timers.Request{Message: &m, Timer: timer})
 }
 
-// unschedule removes a timer, as a message asks.
+// unschedule removes a timer, as a message requests.
 func unschedule(t *testing.T, st *store.Store, m store.Message, timer event.Timer) (mine bool, err error) {
 	t.Helper()
 	return applied(t, st, timers.Request{Message: &m, Timer: timer, Back: true})
@@ -141,7 +141,7 @@ func reader(group, consumer string) stream.Reader {
 	return stream.Reader{Group: group, Consumer: consumer, Tenants: []string{tenant}}
 }
 
-// sent publishes an event, and is its delivery to a consumer.
+// sent publishes an event and returns its delivery to a consumer.
 func (w *environment) sent(t *testing.T, e event.Event, group, consumer string) store.Message {
 	t.Helper()
 	e.Tenant = tenant
@@ -149,7 +149,7 @@ func (w *environment) sent(t *testing.T, e event.Event, group, consumer string) 
 	return w.read(t, group, consumer)
 }
 
-// read is the one entry that a consumer finds.
+// read returns the one entry that a consumer finds.
 func (w *environment) read(t *testing.T, group, consumer string) store.Message {
 	t.Helper()
 	msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(group, consumer), 10, 0)
@@ -161,8 +161,8 @@ func (w *environment) read(t *testing.T, group, consumer string) store.Message {
 	return msgs[0]
 }
 
-// age makes pending entries look left alone for a while.
-func (w *environment) age(t *testing.T, d time.Duration, msgs ...store.Message) {
+// letAge makes pending entries idle for some time.
+func (w *environment) letAge(t *testing.T, d time.Duration, msgs ...store.Message) {
 	t.Helper()
 	if w.mini != nil {
 		now, err := w.Now(t.Context())
@@ -175,21 +175,21 @@ func (w *environment) age(t *testing.T, d time.Duration, msgs ...store.Message) 
 	}
 }
 
-// steal has another consumer claim a message.
-func (w *environment) steal(t *testing.T, m store.Message) store.Message {
+// claimByOther lets another consumer claim a message.
+func (w *environment) claimByOther(t *testing.T, m store.Message) store.Message {
 	t.Helper()
-	w.age(t, time.Minute, m)
+	w.letAge(t, time.Minute, m)
 	now, err := w.Now(t.Context())
 	must(t, err)
-	got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(m.Group, "thief"), 30*time.Second, 10, now)
+	got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(m.Group, "other"), 30*time.Second, 10, now)
 	must(t, err)
 	if len(got) != 1 || got[0].ID != m.ID {
-		t.Fatalf("the thief got %v, want %s", got, m.ID)
+		t.Fatalf("the other consumer got %v, want %s", got, m.ID)
 	}
 	return got[0]
 }
 
-// pending is how many entries a group has not acknowledged.
+// pending returns the number of entries that a group has not acknowledged.
 func (w *environment) pending(t *testing.T, group string) int64 {
 	t.Helper()
 	p, err := w.rdb.XPending(t.Context(), streamKey, group).Result()
@@ -197,7 +197,7 @@ func (w *environment) pending(t *testing.T, group string) int64 {
 	return p.Count
 }
 
-// dump is all that Redis holds, but for what groups have read.
+// dump returns all data of Redis, except what groups have read.
 func (w *environment) dump(t *testing.T) string {
 	t.Helper()
 	ctx := t.Context()

@@ -18,8 +18,8 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// lost wants so many messages to be another's.
-func lost(t *testing.T, want int) func([]store.Message, error) {
+// wantLost fails the test unless that many messages belong to another consumer.
+func wantLost(t *testing.T, want int) func([]store.Message, error) {
 	t.Helper()
 	return func(msgs []store.Message, err error) {
 		t.Helper()
@@ -36,8 +36,8 @@ func (w *environment) raw(t *testing.T, values ...string) {
 }
 
 var messages = []check{
-	{"an event comes back as it was, to each group once", func(t *testing.T, w *environment) {
-		e := happened("a", "com.example.paid")
+	{"an event is delivered unchanged, once to each group", func(t *testing.T, w *environment) {
+		e := historyEvent("a", "com.example.paid")
 		e.Task, e.Ext = "/do/0/a", map[string]string{"traceparent": "00-1"}
 		must(t, w.Publish(t.Context(), e))
 		for _, group := range []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup} {
@@ -55,7 +55,7 @@ var messages = []check{
 			}
 		}
 	}},
-	{"what is no event comes with the reason", func(t *testing.T, w *environment) {
+	{"an invalid event is delivered with the reason", func(t *testing.T, w *environment) {
 		for _, c := range []struct {
 			values []string
 			typ    event.Type
@@ -74,13 +74,13 @@ var messages = []check{
 			}
 		}
 	}},
-	{"the stream says whose event it is, not the sender", func(t *testing.T, w *environment) {
+	{"the stream determines an event's tenant, not the sender", func(t *testing.T, w *environment) {
 		w.raw(t, "id", "1", "tenantid", "other", "type", "com.x")
 		if m := w.read(t, store.WorkerGroup, "w1"); m.Event.Tenant != tenant {
 			t.Errorf("the event is %s's, want %s's", m.Event.Tenant, tenant)
 		}
 	}},
-	{"an entry with thousands of fields is given up like others", func(t *testing.T, w *environment) {
+	{"an entry with thousands of fields is dead-lettered like others", func(t *testing.T, w *environment) {
 		values := []string{"id", "1", "type", "com.x"}
 		for i := range 9000 {
 			values = append(values, fmt.Sprintf("a%d", i), "v")
@@ -101,8 +101,8 @@ var messages = []check{
 			t.Errorf("dead letters %v, want 1", deadLetters)
 		}
 	}},
-	{"a group that is gone is made again, from the beginning", func(t *testing.T, w *environment) {
-		must(t, w.Publish(t.Context(), happened("a", "com.x")))
+	{"a removed group is created again, from the beginning", func(t *testing.T, w *environment) {
+		must(t, w.Publish(t.Context(), historyEvent("a", "com.x")))
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.WorkerGroup).Err())
 		if m := w.read(t, store.WorkerGroup, "w1"); m.Event.ID != "a" {
 			t.Errorf("read %v, want a", m)
@@ -115,15 +115,15 @@ var messages = []check{
 		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 	}},
-	{"a message of a stream that is gone is nobody's", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("a", event.TimerScheduled), store.TimerGroup, "t1")
+	{"a message of a removed stream belongs to no consumer", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("a", event.TimerScheduled), store.TimerGroup, "t1")
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
 		mine(t, false)(schedule(t, w.Store, m, timer(0)))
 		w.commit(t, step(0, &m), store.Fenced)
 	}},
 	{"several tenants are read at once", func(t *testing.T, w *environment) {
 		must(t, stream.New(w.Store).Groups(t.Context(), "beta"))
-		a, b := happened("a", "com.x"), happened("b", "com.x")
+		a, b := historyEvent("a", "com.x"), historyEvent("b", "com.x")
 		b.Tenant = "beta"
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
@@ -142,10 +142,10 @@ var messages = []check{
 	}},
 }
 
-// What is not wanted is noted, and all else comes whole.
-var wants = []check{
-	{"events that are not wanted are not read", func(t *testing.T, w *environment) {
-		a, b := happened("a", "com.a"), happened("b", "com.b")
+// Unwanted events are recorded, and all others are delivered complete.
+var unwantedEvents = []check{
+	{"unwanted events are not read", func(t *testing.T, w *environment) {
+		a, b := historyEvent("a", "com.a"), historyEvent("b", "com.b")
 		must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 		must(t, w.Publish(t.Context(), a))
 		must(t, w.Publish(t.Context(), b))
@@ -170,12 +170,12 @@ var wants = []check{
 			t.Errorf("%d pending, want 1", n)
 		}
 	}},
-	{"who reads often keeps what it has read", func(t *testing.T, w *environment) {
+	{"a continuous reader buffers what it has read", func(t *testing.T, w *environment) {
 		r := reader(store.WorkerGroup, "w1")
 		r.Continuous = true
 		var all []store.Message
 		for _, size := range []int{1, 100_000, 2 << 20, 10} {
-			e := happened("of "+strconv.Itoa(size), "com.a")
+			e := historyEvent("of "+strconv.Itoa(size), "com.a")
 			e.Data = []byte(`"` + strings.Repeat(strconv.Itoa(size%7), size) + `"`)
 			must(t, w.Publish(t.Context(), e))
 			msgs, _, err := stream.New(w.Store).Read(t.Context(), r, 10, 0)
@@ -201,7 +201,7 @@ var wants = []check{
 
 var deliveries = []check{
 	{"a dead consumer's message is claimed after its lease", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
+		m := w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1")
 		now, err := w.Now(t.Context())
 		must(t, err)
 		got, wake, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), time.Hour, 10, now)
@@ -209,8 +209,8 @@ var deliveries = []check{
 		if left := wake.Sub(now); len(got) != 0 || left <= 59*time.Minute || left > time.Hour {
 			t.Errorf("claimed %v, look again in %v, want nothing and an hour", got, left)
 		}
-		stolen := w.steal(t, m)
-		if diff := cmp.Diff(m.Event, stolen.Event); diff != "" || stolen.Consumer != "thief" {
+		stolen := w.claimByOther(t, m)
+		if diff := cmp.Diff(m.Event, stolen.Event); diff != "" || stolen.Consumer != "other" {
 			t.Error(diff, stolen.Consumer)
 		}
 		must(t, stream.New(w.Store).AcknowledgeOwned(t.Context(), stolen))
@@ -219,39 +219,39 @@ var deliveries = []check{
 			t.Errorf("claimed %v, %v, %v, want never", got, wake, err)
 		}
 	}},
-	{"renewing keeps a message, but not one that is another's", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
-		w.age(t, time.Minute, m)
-		lost(t, 0)(stream.New(w.Store).Renew(t.Context(), m))
+	{"renewing keeps a message, but not one of another consumer", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1")
+		w.letAge(t, time.Minute, m)
+		wantLost(t, 0)(stream.New(w.Store).Renew(t.Context(), m))
 		now, _ := w.Now(t.Context())
 		got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		if err != nil || len(got) != 0 {
 			t.Fatalf("claimed %v, %v", got, err)
 		}
-		stolen := w.steal(t, m)
-		lost(t, 1)(stream.New(w.Store).Renew(t.Context(), m))
-		mine(t, false)(reply(t, w.Store, m, happened("r", event.TaskCompleted)))
-		mine(t, true)(reply(t, w.Store, stolen, happened("r", event.TaskCompleted)))
+		stolen := w.claimByOther(t, m)
+		wantLost(t, 1)(stream.New(w.Store).Renew(t.Context(), m))
+		mine(t, false)(reply(t, w.Store, m, historyEvent("r", event.TaskCompleted)))
+		mine(t, true)(reply(t, w.Store, stolen, historyEvent("r", event.TaskCompleted)))
 	}},
-	{"an orphan behind hundreds of living messages is found", func(t *testing.T, w *environment) {
+	{"an abandoned message behind hundreds of others is found", func(t *testing.T, w *environment) {
 		const alive = 1200
 		for i := range alive + 1 {
-			must(t, w.Publish(t.Context(), happened(fmt.Sprint("m", i), "com.x")))
+			must(t, w.Publish(t.Context(), historyEvent(fmt.Sprint("m", i), "com.x")))
 		}
 		long, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "alive"), alive, 0)
 		must(t, err)
 		abandoned := w.read(t, store.WorkerGroup, "dead")
-		w.age(t, time.Minute, abandoned)
-		lost(t, 0)(stream.New(w.Store).Renew(t.Context(), long...))
+		w.letAge(t, time.Minute, abandoned)
+		wantLost(t, 0)(stream.New(w.Store).Renew(t.Context(), long...))
 		now, _ := w.Now(t.Context())
 		got, _, err := stream.New(w.Store).ClaimAbandoned(t.Context(), reader(store.WorkerGroup, "w2"), 30*time.Second, 10, now)
 		must(t, err)
 		if len(got) != 1 || got[0].ID != abandoned.ID {
-			t.Errorf("claimed %d messages, want the orphan", len(got))
+			t.Errorf("claimed %d messages, want the abandoned one", len(got))
 		}
 	}},
-	{"a failed delivery comes again, as often as it fails", func(t *testing.T, w *environment) {
-		e := happened("a", "com.x")
+	{"a failed delivery is repeated as often as it fails", func(t *testing.T, w *environment) {
+		e := historyEvent("a", "com.x")
 		m := w.sent(t, e, store.WorkerGroup, "w1")
 		for attempt := range 3 {
 			if m.Attempt != attempt || m.Err != nil {
@@ -266,8 +266,8 @@ var deliveries = []check{
 			m = w.read(t, store.WorkerGroup, "w1")
 		}
 	}},
-	{"putting off waits for its delay", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
+	{"a postponed message waits for its delay", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1")
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, time.Hour))
 		due, next, now, err := timers.New(w.Store).Due(t.Context(), tenant, 10)
 		must(t, err)
@@ -282,7 +282,7 @@ var deliveries = []check{
 			t.Errorf("the timer is %+v", kept)
 		}
 	}},
-	{"a dead letter has the whole entry and why", func(t *testing.T, w *environment) {
+	{"a dead letter has the whole entry and the reason", func(t *testing.T, w *environment) {
 		w.raw(t, "type", "com.x", "id", "a", "odd", "\xff\x00", "data", "{")
 		m := w.read(t, store.WorkerGroup, "w1")
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, -time.Second))
@@ -322,7 +322,7 @@ var deliveries = []check{
 			t.Errorf("the worker is told %+v of %v", reported, original)
 		}
 	}},
-	{"a worker takes commands before what stands before them", func(t *testing.T, w *environment) {
+	{"a worker takes commands before the entries that precede them", func(t *testing.T, w *environment) {
 		streams := stream.New(w.Store)
 		taken := func(want ...string) (msgs []store.Message) {
 			t.Helper()
@@ -338,12 +338,12 @@ var deliveries = []check{
 			return msgs
 		}
 		for i := range 5 {
-			must(t, w.Publish(t.Context(), happened(strconv.Itoa(i), "com.x")))
+			must(t, w.Publish(t.Context(), historyEvent(strconv.Itoa(i), "com.x")))
 		}
 		must(t, streams.Groups(t.Context(), tenant))
 		taken()
 		for id, typ := range map[string]event.Type{"resume": event.ExecutionResumed, "cancel": event.ExecutionCancelled} {
-			must(t, w.Publish(t.Context(), happened(id, typ)))
+			must(t, w.Publish(t.Context(), historyEvent(id, typ)))
 		}
 		taken() // its execution has not begun
 		c := step(0, nil)
@@ -357,7 +357,7 @@ var deliveries = []check{
 		if n := w.pending(t, store.WorkerGroup); n != 0 {
 			t.Errorf("%d messages are pending", n)
 		}
-		must(t, w.Publish(t.Context(), happened("read", event.ExecutionCancelled)))
+		must(t, w.Publish(t.Context(), historyEvent("read", event.ExecutionCancelled)))
 		msgs, _, err := streams.Read(t.Context(), reader(store.WorkerGroup, "w2"), 10, 0)
 		must(t, err)
 		if len(msgs) != 8 {
@@ -368,11 +368,11 @@ var deliveries = []check{
 			t.Error("commands stay in the list")
 		}
 	}},
-	{"a dead letter that cannot be written leaves the message", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
+	{"a dead letter that cannot be written leaves the message pending", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1")
 		must(t, w.rdb.Set(t.Context(), deadKey, "mine", 0).Err())
 		err := w.unchanged(t, func() error {
-			_, err := stream.New(w.Store).DeadLetter(t.Context(), m, event.Dead{}, []event.Event{happened("b", "com.x")})
+			_, err := stream.New(w.Store).DeadLetter(t.Context(), m, event.Dead{}, []event.Event{historyEvent("b", "com.x")})
 			return err
 		})
 		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || w.pending(t, store.WorkerGroup) != 1 {

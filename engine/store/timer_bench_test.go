@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// What Redis has to do for each of a batch of timers: to set them as their events request,
-// and to fire them.
+// The work of Redis for each of a batch of timers: setting them as their events request,
+// and firing them.
 func BenchmarkTimers(b *testing.B) {
 	rdb := redistest.Start(b)
 	st := store.New(rdb, store.Options{})
@@ -55,7 +55,7 @@ func BenchmarkTimers(b *testing.B) {
 	b.ReportMetric(fire*1e6/float64(n), "redis-µs/fire")
 }
 
-// redisWork is for how long Redis works on something, in seconds.
+// redisWork returns how long Redis works on something, in seconds.
 func redisWork(b *testing.B, rdb wire.Redis, do func(context.Context) error) float64 {
 	b.Helper()
 	before := cpuOf(b.Context(), rdb)

@@ -14,17 +14,17 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// waiting is an execution of version 1 that waits for a timer, which is set.
+// waiting starts an execution that waits for a timer at version 1, and sets the timer.
 func waiting(t *testing.T, w *environment) event.Timer {
 	t.Helper()
 	w.commit(t, step(0, nil), store.Committed)
 	at := reminder("", 0)
 	at.Kind = event.WaitTimer
-	mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
+	mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, at), at))
 	return at
 }
 
-// wantNoted fails the test unless the history ends with an entry of a version about a
+// wantNoted fails the test unless the history ends with an entry, at a version, about a
 // timer, by ada.
 func (w *environment) wantNoted(t *testing.T, version int64, typ event.Type, about event.Timer) {
 	t.Helper()
@@ -47,12 +47,12 @@ func (w *environment) wantNoted(t *testing.T, version int64, typ event.Type, abo
 }
 
 var timerChanges = []check{
-	{"what an operator does to a timer is an entry of the history", func(t *testing.T, w *environment) {
+	{"an operator's change of a timer is in the history", func(t *testing.T, w *environment) {
 		at := waiting(t, w)
 		at.MovedTo = at.FireAt.Add(time.Hour)
 		w.move(t, at.MovedTo)
 		w.wantNoted(t, 2, event.TimerScheduled, at)
-		if done, err := timers.New(w.Store).Cancel(t.Context(), w.only(t), "ada"); !done || err != nil {
+		if done, err := timers.New(w.Store).Cancel(t.Context(), w.onlyTimer(t), "ada"); !done || err != nil {
 			t.Fatal(done, err)
 		}
 		w.wantNoted(t, 3, event.TimerCancelled, at)
@@ -64,9 +64,9 @@ var timerChanges = []check{
 			}
 		}
 	}},
-	{"a timer that is gone leaves no entry", func(t *testing.T, w *environment) {
+	{"a removed timer leaves no entry", func(t *testing.T, w *environment) {
 		waiting(t, w)
-		p := w.only(t)
+		p := w.onlyTimer(t)
 		must(t, w.rdb.Del(t.Context(), timersKey).Err())
 		if done, err := timers.New(w.Store).Cancel(t.Context(), p, "ada"); done || err != nil {
 			t.Error(done, err)
@@ -80,7 +80,7 @@ var timerChanges = []check{
 	}},
 	{"an execution that has ended gets no entry", func(t *testing.T, w *environment) {
 		waiting(t, w)
-		p := w.only(t)
+		p := w.onlyTimer(t)
 		c := step(1, nil)
 		c.Status, c.Ended = "faulted", true
 		w.commit(t, c, store.Committed)
@@ -91,9 +91,9 @@ var timerChanges = []check{
 			t.Errorf("the history has %d entries, want 2", n)
 		}
 	}},
-	{"a history that is none keeps a timer from being changed", func(t *testing.T, w *environment) {
+	{"an invalid history prevents changes of timers", func(t *testing.T, w *environment) {
 		at := waiting(t, w)
-		p := w.only(t)
+		p := w.onlyTimer(t)
 		must(t, w.rdb.Del(t.Context(), historyKey).Err())
 		must(t, w.rdb.Set(t.Context(), historyKey, "mine", 0).Err())
 		if err := w.unchanged(t, func() error { _, err := timers.New(w.Store).Cancel(t.Context(), p, "ada"); return err }); err == nil {
@@ -106,9 +106,9 @@ var timerChanges = []check{
 			t.Error("it was moved")
 		}
 	}},
-	{"an event says which operator fired its timer", func(t *testing.T, w *environment) {
+	{"an event names the operator who fired its timer", func(t *testing.T, w *environment) {
 		waiting(t, w)
-		if done, err := timers.New(w.Store).FireNow(t.Context(), w.only(t), "ada"); !done || err != nil {
+		if done, err := timers.New(w.Store).FireNow(t.Context(), w.onlyTimer(t), "ada"); !done || err != nil {
 			t.Fatal(done, err)
 		}
 		msgs, _, err := stream.New(w.Store).Read(t.Context(), reader(store.WorkerGroup, "w1"), 10, 0)
@@ -119,7 +119,7 @@ var timerChanges = []check{
 			t.Errorf("fired %+v", f)
 		}
 	}},
-	{"a timer that was cancelled is set again, where it was", func(t *testing.T, w *environment) {
+	{"a cancelled timer is restored at its position", func(t *testing.T, w *environment) {
 		for _, moved := range []bool{false, true} {
 			must(t, w.rdb.FlushDB(t.Context()).Err())
 			at, version := waiting(t, w), int64(1)
@@ -128,7 +128,7 @@ var timerChanges = []check{
 				w.move(t, at.MovedTo)
 				version++
 			}
-			before := w.only(t)
+			before := w.onlyTimer(t)
 			if done, err := timers.New(w.Store).Cancel(t.Context(), before, "ada"); !done || err != nil {
 				t.Fatal(done, err)
 			}
@@ -147,7 +147,7 @@ var timerChanges = []check{
 				t.Fatalf("moved %v: %v, %v", moved, got, err)
 			}
 			w.wantNoted(t, x.Version+2, event.TimerScheduled, at)
-			after := w.only(t)
+			after := w.onlyTimer(t)
 			if after.ID != before.ID || after.Member != before.Member {
 				t.Errorf("moved %v: it is %+v, was %+v", moved, after, before)
 			}
@@ -167,7 +167,7 @@ var timerChanges = []check{
 			w.wantSet(t)
 		}
 	}},
-	{"who listens is found on its lists", func(t *testing.T, w *environment) {
+	{"listeners are found in their sets", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Listen = []string{"com.b", "*"}
 		w.commit(t, c, store.Committed)

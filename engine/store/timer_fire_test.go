@@ -24,7 +24,7 @@ func (w *environment) overdue(t *testing.T, of string, from, n int) {
 	}
 }
 
-// look is what is due.
+// look returns the due timers.
 func (w *environment) look(t *testing.T, limit int) timers.Look {
 	t.Helper()
 	l, err := timers.New(w.Store).Look(t.Context(), tenant, limit)
@@ -32,7 +32,7 @@ func (w *environment) look(t *testing.T, limit int) timers.Look {
 	return l
 }
 
-// seconds are those of timers that are due.
+// seconds returns the seconds of due timers.
 func seconds(due []timers.Due) (out string) {
 	for _, d := range due {
 		out += fmt.Sprint(d.FireAt.Sub(timer(0).FireAt).Seconds(), " ")
@@ -40,8 +40,8 @@ func seconds(due []timers.Due) (out string) {
 	return out
 }
 
-var looks = []check{
-	{"firing shows what is due after that", func(t *testing.T, w *environment) {
+var dueReads = []check{
+	{"firing returns the timers due next", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 5)
 		seen := w.look(t, 2)
 		if !seen.More || seconds(seen.Due) != "0 1 " {
@@ -56,7 +56,7 @@ var looks = []check{
 			t.Errorf("fired %d again, %v; then %s", n, err, seconds(again.Due))
 		}
 	}},
-	{"a crowd keeps nobody waiting who is due only just", func(t *testing.T, w *environment) {
+	{"many overdue timers do not delay one that has just come due", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 20)
 		seen := w.look(t, 4)
 		_, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, seen, 4)
@@ -75,7 +75,7 @@ var looks = []check{
 			t.Errorf("fired %d, %d are left", fired, w.timers(t))
 		}
 	}},
-	{"a look of one has no halves", func(t *testing.T, w *environment) {
+	{"a read of one timer is not split", func(t *testing.T, w *environment) {
 		w.overdue(t, tenant, 0, 3)
 		_, next, err := timers.New(w.Store).FireAndLook(t.Context(), tenant, w.look(t, 1), 1)
 		must(t, err)
@@ -93,7 +93,7 @@ var looks = []check{
 			t.Errorf("fired %d, %d events, %d left, then %d", fired, got, w.timers(t), len(next.Due))
 		}
 	}},
-	{"a group that has read all passes by what it has fired, and nothing else", func(t *testing.T, w *environment) {
+	{"a group that has read everything skips the events that it fired itself, and no others", func(t *testing.T, w *environment) {
 		if w.mini != nil {
 			t.Skip("miniredis has no XGROUP SETID")
 		}
@@ -131,7 +131,7 @@ var looks = []check{
 				t.Errorf("it lags by %d, and has read %d, want 0 and 9", g.Lag, g.EntriesRead)
 			}
 		}
-		// A delivery is not what it seems: the event may be for the group itself.
+		// A delivery timer is an exception: its event may be for the group itself.
 		m := w.sent(t, event.Event{ID: "b", Source: "/test", Type: event.TimerScheduled}, store.TimerGroup, "c")
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, -time.Second))
 		read(store.TimerGroup)
@@ -145,7 +145,7 @@ var looks = []check{
 			t.Errorf("of a delivery and two timers it reads %d", n)
 		}
 	}},
-	{"events of timers say all that is known, and no more", func(t *testing.T, w *environment) {
+	{"events of timers hold all that is known", func(t *testing.T, w *environment) {
 		full, bare := timer(0), event.Timer{Tenant: tenant, FireAt: timer(1).FireAt, Execution: execution}
 		for i, one := range []event.Timer{full, bare} {
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: event.TimerText(&one)}).Err())
@@ -175,13 +175,13 @@ var looks = []check{
 			}
 		}
 	}},
-	{"a timer that nobody has asked for by an event is told of, if it is the first", func(t *testing.T, w *environment) {
-		m := w.sent(t, happened("a", "com.x"), store.WorkerGroup, "w1")
+	{"a timer that no event requested is announced if it is the first", func(t *testing.T, w *environment) {
+		m := w.sent(t, historyEvent("a", "com.x"), store.WorkerGroup, "w1")
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, time.Hour))
 		if reported := w.reported(t); reported != 1 {
 			t.Errorf("told %d times of the first timer, want once", reported)
 		}
-		m = w.sent(t, happened("b", "com.x"), store.WorkerGroup, "w1")
+		m = w.sent(t, historyEvent("b", "com.x"), store.WorkerGroup, "w1")
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), m, 2*time.Hour))
 		if reported := w.reported(t); reported != 1 {
 			t.Errorf("told of one behind others")
@@ -194,7 +194,7 @@ var looks = []check{
 			t.Errorf("told %d times, want once more of the one that was moved before the others", reported)
 		}
 	}},
-	{"services can be roused, where there is a stream", func(t *testing.T, w *environment) {
+	{"services can be woken if there is a stream", func(t *testing.T, w *environment) {
 		must(t, timers.New(w.Store).WakeService(t.Context(), tenant))
 		must(t, timers.New(w.Store).WakeService(t.Context(), "nobody"))
 		if reported, there := w.reported(t), w.rdb.Exists(t.Context(), "tenant:nobody:events").Val(); reported != 1 || there != 0 {
@@ -203,7 +203,7 @@ var looks = []check{
 	}},
 }
 
-// reported counts the events that tell of a timer.
+// reported counts the events that announce a timer.
 func (w *environment) reported(t *testing.T) (n int) {
 	t.Helper()
 	for _, entry := range w.rdb.XRange(t.Context(), streamKey, "-", "+").Val() {

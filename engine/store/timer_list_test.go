@@ -20,7 +20,7 @@ import (
 
 const timerKeysKey = "flunq:timers:keys"
 
-// reminder is a producer's timer with a key, due in the year 2500.
+// reminder returns a producer's timer with a key, due in the year 2500.
 func reminder(key string, after time.Duration) event.Timer {
 	t := timer(0)
 	t.Kind, t.Key = "reminder", key
@@ -28,18 +28,18 @@ func reminder(key string, after time.Duration) event.Timer {
 	return t
 }
 
-// asked is the message that asks for a timer, or to take it back.
-func (w *environment) asked(t *testing.T, typ event.Type, about event.Timer) store.Message {
+// timerMessage returns the message that requests or cancels a timer.
+func (w *environment) timerMessage(t *testing.T, typ event.Type, about event.Timer) store.Message {
 	t.Helper()
-	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
+	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // earlier entries
 	must(t, err)
-	e := happened("asked", typ)
+	e := historyEvent("asked", typ)
 	e.Data = event.Encode(about)
 	return w.sent(t, e, store.TimerGroup, "t1")
 }
 
-// set are the moments of all timers, after the one of a reminder.
-func (w *environment) set(t *testing.T) []time.Duration {
+// setTimes returns the times of all timers, relative to that of a reminder.
+func (w *environment) setTimes(t *testing.T) []time.Duration {
 	t.Helper()
 	found, next, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 100)
 	must(t, err)
@@ -53,16 +53,16 @@ func (w *environment) set(t *testing.T) []time.Duration {
 	return out
 }
 
-// wantSet fails the test unless just these timers are set.
+// wantSet fails the test unless exactly these timers are set.
 func (w *environment) wantSet(t *testing.T, want ...time.Duration) {
 	t.Helper()
-	if got := w.set(t); !slices.Equal(got, want) {
+	if got := w.setTimes(t); !slices.Equal(got, want) {
 		t.Errorf("timers after %v, want %v", got, want)
 	}
 }
 
-// only is the one timer that is set.
-func (w *environment) only(t *testing.T) timers.Pending {
+// onlyTimer returns the only timer that is set.
+func (w *environment) onlyTimer(t *testing.T) timers.Pending {
 	t.Helper()
 	found, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 10)
 	must(t, err)
@@ -73,26 +73,26 @@ func (w *environment) only(t *testing.T) timers.Pending {
 }
 
 var keyedTimers = []check{
-	{"a keyed timer replaces the one before, and only that", func(t *testing.T, w *environment) {
+	{"a keyed timer replaces the previous one, and no other", func(t *testing.T, w *environment) {
 		for _, one := range []event.Timer{
 			reminder("a", time.Hour), reminder("b", time.Hour), reminder("a", time.Minute), reminder("", 0), reminder("", time.Second),
 		} {
-			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, one), one))
 		}
 		w.wantSet(t, 0, time.Second, time.Minute, time.Hour)
 	}},
-	{"an older setting that comes late does not replace a newer one", func(t *testing.T, w *environment) {
+	{"a late request does not replace a newer one", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", time.Minute)
-		omitted := w.asked(t, event.TimerScheduled, old)
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, newer), newer))
+		omitted := w.timerMessage(t, event.TimerScheduled, old)
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, newer), newer))
 		mine(t, true)(schedule(t, w.Store, omitted, old))
 		w.wantSet(t, time.Minute)
 	}},
-	{"an older setting that was put off does not replace a newer one", func(t *testing.T, w *environment) {
+	{"a postponed request does not replace a newer one", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", time.Minute)
-		omitted := w.asked(t, event.TimerScheduled, old)
+		omitted := w.timerMessage(t, event.TimerScheduled, old)
 		mine(t, true)(stream.New(w.Store).Retry(t.Context(), omitted, -time.Hour))
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, newer), newer))
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, newer), newer))
 		if n := len(w.fireAll(t)); n != 1 {
 			t.Fatalf("%d deliveries, want 1", n)
 		}
@@ -103,31 +103,31 @@ var keyedTimers = []check{
 		mine(t, true)(schedule(t, w.Store, again, old))
 		w.wantSet(t, time.Minute)
 	}},
-	{"a key takes its timer back, whatever is set later", func(t *testing.T, w *environment) {
+	{"a key cancels its timer", func(t *testing.T, w *environment) {
 		one := reminder("a", time.Hour)
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
-		omitted := w.asked(t, event.TimerScheduled, one)
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, one), one))
+		omitted := w.timerMessage(t, event.TimerScheduled, one)
 		bare := event.Timer{Tenant: tenant, Execution: one.Execution, TaskID: one.TaskID, Kind: event.WaitTimer, Key: "a"}
-		cancelled := w.asked(t, event.TimerCancelled, bare)
+		cancelled := w.timerMessage(t, event.TimerCancelled, bare)
 		mine(t, true)(unschedule(t, w.Store, cancelled, bare))
 		w.wantSet(t)
 		mine(t, true)(schedule(t, w.Store, omitted, one))
 		w.wantSet(t)
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, one), one))
 		w.wantSet(t, time.Hour)
 	}},
-	{"taking a key back late leaves what was set since", func(t *testing.T, w *environment) {
+	{"a late cancellation leaves newer timers", func(t *testing.T, w *environment) {
 		one := reminder("a", time.Hour)
-		omitted := w.asked(t, event.TimerCancelled, one)
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
+		omitted := w.timerMessage(t, event.TimerCancelled, one)
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, one), one))
 		mine(t, true)(unschedule(t, w.Store, omitted, one))
 		w.wantSet(t, time.Hour)
 	}},
-	{"an older setting does not come back once the newer one has fired", func(t *testing.T, w *environment) {
+	{"an older request is not applied after the newer timer has fired", func(t *testing.T, w *environment) {
 		old, newer := reminder("a", time.Hour), reminder("a", 0)
 		newer.FireAt = timer(0).FireAt
-		omitted := w.asked(t, event.TimerScheduled, old)
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, newer), newer))
+		omitted := w.timerMessage(t, event.TimerScheduled, old)
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, newer), newer))
 		w.fireAll(t)
 		mine(t, true)(schedule(t, w.Store, omitted, old))
 		w.wantSet(t)
@@ -135,11 +135,11 @@ var keyedTimers = []check{
 			t.Errorf("%d keys are kept, want 1", n)
 		}
 	}},
-	{"what is kept of keys without a timer goes after an hour", func(t *testing.T, w *environment) {
+	{"data about keys without a timer is removed after an hour", func(t *testing.T, w *environment) {
 		for i := range 30 {
 			one := reminder(fmt.Sprint("k", i), time.Hour)
-			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
-			done, err := timers.New(w.Store).Cancel(t.Context(), w.only(t), "ada")
+			mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, one), one))
+			done, err := timers.New(w.Store).Cancel(t.Context(), w.onlyTimer(t), "ada")
 			if err != nil || !done {
 				t.Fatalf("dropped %v, %v", done, err)
 			}
@@ -151,12 +151,12 @@ var keyedTimers = []check{
 			t.Errorf("%d keys are kept, want those of the last hour", n)
 		}
 	}},
-	{"the engine's own keys are no keys", func(t *testing.T, w *environment) {
+	{"the engine's own timers have no keys", func(t *testing.T, w *environment) {
 		for _, kind := range []event.TimerKind{event.TimeoutTimer, event.RetryTimer} {
 			for i := range 2 {
 				one := reminder("attempt", time.Duration(i)*time.Second)
 				one.Kind = kind
-				mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
+				mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, one), one))
 			}
 		}
 		if n, keys := w.timers(t), w.rdb.Exists(t.Context(), timerKeysKey).Val(); n != 4 || keys != 0 {
@@ -165,10 +165,10 @@ var keyedTimers = []check{
 	}},
 }
 
-// move sets the only timer for another moment.
+// move moves the only timer.
 func (w *environment) move(t *testing.T, to time.Time) timers.Pending {
 	t.Helper()
-	moved, done, err := timers.New(w.Store).Move(t.Context(), w.only(t), to, "ada")
+	moved, done, err := timers.New(w.Store).Move(t.Context(), w.onlyTimer(t), to, "ada")
 	must(t, err)
 	if !done || !moved.Moment().Equal(to) {
 		t.Fatalf("moved %v to %v, want %v", done, moved.Moment(), to)
@@ -177,11 +177,11 @@ func (w *environment) move(t *testing.T, to time.Time) timers.Pending {
 }
 
 var movedTimers = []check{
-	{"a moved timer fires at its new moment, as the one that was set", func(t *testing.T, w *environment) {
+	{"a moved timer fires at its new time, with its original data", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		to := time.Date(2021, 6, 1, 0, 0, 0, 0, time.UTC)
 		moved := w.move(t, to)
@@ -204,11 +204,11 @@ var movedTimers = []check{
 		}
 		t.Error("it did not fire")
 	}},
-	{"a moved timer is taken back by the commit that knows the old moment", func(t *testing.T, w *environment) {
+	{"a moved timer is cancelled by a commit that knows its original time", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		w.move(t, at.FireAt.Add(time.Minute))
 		c := step(3, nil)
@@ -221,10 +221,10 @@ var movedTimers = []check{
 			}
 		}
 	}},
-	{"notes of moved timers go with the execution", func(t *testing.T, w *environment) {
+	{"data about moved timers is removed with the execution", func(t *testing.T, w *environment) {
 		w.commit(t, step(0, nil), store.Committed)
 		at := reminder("", 0)
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		c := step(2, nil)
 		c.Status, c.Ended = "completed", true
@@ -235,30 +235,30 @@ var movedTimers = []check{
 			}
 		}
 	}},
-	{"a moved timer is taken back by who set it, with a key or without", func(t *testing.T, w *environment) {
+	{"a moved timer is cancelled by its owner, with a key or without", func(t *testing.T, w *environment) {
 		for _, key := range []string{"", "a"} {
 			at := reminder(key, 0)
-			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
+			mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, at), at))
 			w.move(t, at.FireAt.Add(time.Hour))
-			mine(t, true)(unschedule(t, w.Store, w.asked(t, event.TimerCancelled, at), at))
+			mine(t, true)(unschedule(t, w.Store, w.timerMessage(t, event.TimerCancelled, at), at))
 			w.wantSet(t)
 		}
 		if n := w.rdb.Exists(t.Context(), executionKey).Val(); n != 0 {
 			t.Error("moving made an execution")
 		}
 	}},
-	{"a moved keyed timer is replaced by a newer setting", func(t *testing.T, w *environment) {
+	{"a moved keyed timer is replaced by a newer request", func(t *testing.T, w *environment) {
 		at := reminder("a", 0)
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, at), at))
 		w.move(t, at.FireAt.Add(time.Hour))
 		at.FireAt = at.FireAt.Add(time.Second)
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, at), at))
 		w.wantSet(t, time.Second)
 	}},
-	{"a timer that is gone is not moved", func(t *testing.T, w *environment) {
+	{"a removed timer is not moved", func(t *testing.T, w *environment) {
 		at := reminder("", 0)
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
-		p := w.only(t)
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, at), at))
+		p := w.onlyTimer(t)
 		for _, want := range []bool{true, false} {
 			if done, err := timers.New(w.Store).Cancel(t.Context(), p, "ada"); done != want || err != nil {
 				t.Errorf("dropped %v, %v, want %v", done, err, want)
@@ -268,7 +268,7 @@ var movedTimers = []check{
 			t.Errorf("moved %v, %v", done, err)
 		}
 	}},
-	{"what another program says of a timer stays when it is moved", func(t *testing.T, w *environment) {
+	{"fields of other programs stay when a timer is moved", func(t *testing.T, w *environment) {
 		const member = `{"execution_id":"x-9","note":{"a":[1]},"fire_at":"2400-01-15T10:30:00.123456789+02:00","tenant_id":"acme"}`
 		must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: 13569813000.1234567, Member: member}).Err())
 		for i := range 2 {
@@ -279,11 +279,11 @@ var movedTimers = []check{
 			}
 		}
 	}},
-	{"a timer is fired before its time, once", func(t *testing.T, w *environment) {
+	{"a timer can be fired early, once", func(t *testing.T, w *environment) {
 		at := reminder("", 0)
 		at.Kind = event.WaitTimer
-		mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, at), at))
-		p := w.only(t)
+		mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, at), at))
+		p := w.onlyTimer(t)
 		for _, want := range []bool{true, false} {
 			if done, err := timers.New(w.Store).FireNow(t.Context(), p, "ada"); done != want || err != nil {
 				t.Errorf("fired %v, %v, want %v", done, err, want)
@@ -302,9 +302,9 @@ var movedTimers = []check{
 }
 
 var listings = []check{
-	{"timers are listed in their order, page after page", func(t *testing.T, w *environment) {
+	{"timers are listed in order, page by page", func(t *testing.T, w *environment) {
 		var members []redis.Z
-		for i := range 57 { // many of one moment, too
+		for i := range 57 { // many at the same time, too
 			at := reminder("", time.Duration(i/20)*time.Second)
 			at.TaskID = fmt.Sprint("/do/", (i*31)%57)
 			members = append(members, redis.Z{Score: float64(at.FireAt.Unix()), Member: string(event.Encode(at))})
@@ -340,7 +340,7 @@ var listings = []check{
 			t.Errorf("behind one that is gone there are %d, %v", len(rest), err)
 		}
 	}},
-	{"timers are listed by what they are about", func(t *testing.T, w *environment) {
+	{"timers are listed by workflow, execution and kind", func(t *testing.T, w *environment) {
 		for i, one := range []event.Timer{
 			{Tenant: "acme", Execution: "x-1", Workflow: "a.b", Kind: event.WaitTimer},
 			{Tenant: "acme", Execution: "x-11", Workflow: "a.c", Kind: event.RetryTimer},
@@ -368,7 +368,7 @@ var listings = []check{
 			}
 		}
 	}},
-	{"a timer is found by its id, and by its beginning", func(t *testing.T, w *environment) {
+	{"a timer is found by its id or a prefix", func(t *testing.T, w *environment) {
 		times := []time.Time{
 			time.Unix(0, 1).UTC(), timer(0).FireAt, timer(time.Microsecond).FireAt, reminder("", 0).FireAt,
 			time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC), time.Date(1950, 1, 1, 0, 0, 0, 5, time.UTC),
@@ -376,7 +376,7 @@ var listings = []check{
 		for i, at := range times {
 			one := timer(0)
 			one.FireAt, one.TaskID = at, fmt.Sprint("/do/", i)
-			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, one), one))
 		}
 		all, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 100)
 		must(t, err)
@@ -388,11 +388,11 @@ var listings = []check{
 			}
 		}
 	}},
-	{"an id that means nothing, or too much, is told", func(t *testing.T, w *environment) {
+	{"an unknown or ambiguous id is reported", func(t *testing.T, w *environment) {
 		for i := range 40 {
 			one := reminder("", 0)
 			one.TaskID = fmt.Sprint("/do/", i)
-			mine(t, true)(schedule(t, w.Store, w.asked(t, event.TimerScheduled, one), one))
+			mine(t, true)(schedule(t, w.Store, w.timerMessage(t, event.TimerScheduled, one), one))
 		}
 		all, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 100)
 		must(t, err)
@@ -414,7 +414,7 @@ var listings = []check{
 			t.Error("none of 16 beginnings of 40 ids is ambiguous")
 		}
 	}},
-	{"timers of other key schemes that nobody has set are found", func(t *testing.T, w *environment) {
+	{"unregistered timers of other key schemes are found", func(t *testing.T, w *environment) {
 		const key = "tenant:acme:workflow:orders:events"
 		future := reminder("", 0)
 		past, set, fired := timer(0), reminder("", time.Hour), reminder("", time.Minute)
@@ -433,7 +433,7 @@ var listings = []check{
 			{event.TimerFired, fired},
 			{event.TaskCompleted, future},
 		} {
-			e := happened("e", one.typ)
+			e := historyEvent("e", one.typ)
 			e.Data = event.Encode(one.timer)
 			must(t, w.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: e.Fields()}).Err())
 		}

@@ -15,20 +15,20 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// ask is a wish to be: for a timer, or with back to have it taken back.
-type ask struct {
-	timer event.Timer
-	back  bool
+// timerRequest is a request to set a timer, or to cancel it.
+type timerRequest struct {
+	timer  event.Timer
+	cancel bool
 }
 
-// wishes publishes what asks for timers, and reads it all at once.
-func (w *environment) wishes(t *testing.T, asks ...ask) (out []timers.Request) {
+// timerRequests publishes requests and reads them together.
+func (w *environment) timerRequests(t *testing.T, asks ...timerRequest) (out []timers.Request) {
 	t.Helper()
-	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // what is there already
+	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 1000, 0) // earlier entries
 	must(t, err)
 	for i, a := range asks {
-		e := happened(fmt.Sprint("asked", i), event.TimerScheduled)
-		if a.back {
+		e := historyEvent(fmt.Sprint("asked", i), event.TimerScheduled)
+		if a.cancel {
 			e.Type = event.TimerCancelled
 		}
 		e.Tenant, e.Data = tenant, event.Encode(a.timer)
@@ -40,18 +40,19 @@ func (w *environment) wishes(t *testing.T, asks ...ask) (out []timers.Request) {
 		t.Fatalf("read %d messages, want %d", len(msgs), len(asks))
 	}
 	for i := range msgs {
-		out = append(out, timers.Request{Message: &msgs[i], Timer: asks[i].timer, Back: asks[i].back})
+		out = append(out, timers.Request{Message: &msgs[i], Timer: asks[i].timer, Back: asks[i].cancel})
 	}
 	return out
 }
 
-// appliedTimer grants wishes, and is what became of each: "+" done, "-" another's, "!" wrong.
+// appliedTimer applies requests and returns the result of each: "+" done, "-" another's,
+// "!" failed.
 func (w *environment) appliedTimer(t *testing.T, requests []timers.Request) string {
 	t.Helper()
 	out, now, err := timers.New(w.Store).Apply(t.Context(), requests...)
 	must(t, err)
 	if later, err := w.Now(t.Context()); err != nil || now.IsZero() || now.After(later) {
-		t.Errorf("granted at %v, before %v: %v", now, later, err)
+		t.Errorf("applied at %v, before %v: %v", now, later, err)
 	}
 	var text strings.Builder
 	for _, g := range out {
@@ -68,21 +69,21 @@ func (w *environment) appliedTimer(t *testing.T, requests []timers.Request) stri
 }
 
 var requestGroups = []check{
-	{"a timer that was asked for twice fires once", func(t *testing.T, w *environment) {
+	{"a timer that was requested twice fires once", func(t *testing.T, w *environment) {
 		now, err := w.Now(t.Context())
 		must(t, err)
-		foreign := func(execution string, after time.Duration) ask {
+		foreign := func(execution string, after time.Duration) timerRequest {
 			timer := reminder("", 0)
 			timer.Execution, timer.FireAt = execution, now.Add(after)
-			return ask{timer: timer}
+			return timerRequest{timer: timer}
 		}
-		if got := w.appliedTimer(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour))); got != "++" {
-			t.Errorf("granted %s", got)
+		if got := w.appliedTimer(t, w.timerRequests(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour))); got != "++" {
+			t.Errorf("applied %s", got)
 		}
 		w.fireAll(t)
-		// Nobody was told that these were written; the third one is new.
-		if got := w.appliedTimer(t, w.wishes(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour), foreign("p-3", -time.Second))); got != "+++" {
-			t.Errorf("granted %s", got)
+		// These were written without a reply; the third one is new.
+		if got := w.appliedTimer(t, w.timerRequests(t, foreign("p-1", -time.Second), foreign("p-2", time.Hour), foreign("p-3", -time.Second))); got != "+++" {
+			t.Errorf("applied %s", got)
 		}
 		found, _, err := timers.New(w.Store).List(t.Context(), timers.Filter{}, "", 10)
 		must(t, err)
@@ -90,119 +91,119 @@ var requestGroups = []check{
 			t.Errorf("set are %v, want those of p-3 and p-2", found)
 		}
 	}},
-	{"many wishes are granted in their order", func(t *testing.T, w *environment) {
-		all := w.wishes(t,
-			ask{timer: reminder("", 0)},
-			ask{timer: reminder("a", time.Hour)},
-			ask{timer: reminder("", 0), back: true}, // the first one, which is set only just
-			ask{timer: reminder("", 2*time.Second)},
-			ask{timer: reminder("a", time.Minute)}, // in the place of the one of an hour
-			ask{timer: reminder("b", time.Second)},
-			ask{timer: reminder("b", 0), back: true},
-			ask{timer: reminder("", 3*time.Second), back: true}, // is not there
-			ask{timer: reminder("", 3*time.Second)},
-			ask{timer: reminder("", 3*time.Second)}, // once more
+	{"many requests are applied in order", func(t *testing.T, w *environment) {
+		all := w.timerRequests(t,
+			timerRequest{timer: reminder("", 0)},
+			timerRequest{timer: reminder("a", time.Hour)},
+			timerRequest{timer: reminder("", 0), cancel: true}, // the first one, which has just been set
+			timerRequest{timer: reminder("", 2*time.Second)},
+			timerRequest{timer: reminder("a", time.Minute)}, // instead of the one of an hour
+			timerRequest{timer: reminder("b", time.Second)},
+			timerRequest{timer: reminder("b", 0), cancel: true},
+			timerRequest{timer: reminder("", 3*time.Second), cancel: true}, // does not exist
+			timerRequest{timer: reminder("", 3*time.Second)},
+			timerRequest{timer: reminder("", 3*time.Second)}, // once more
 		)
 		if got := w.appliedTimer(t, all); got != strings.Repeat("+", len(all)) {
-			t.Errorf("granted %s", got)
+			t.Errorf("applied %s", got)
 		}
 		w.wantSet(t, 2*time.Second, 3*time.Second, time.Minute)
 		if n := w.pending(t, store.TimerGroup); n != 0 {
 			t.Errorf("%d messages are pending", n)
 		}
 	}},
-	{"wishes are granted together as they are one by one", func(t *testing.T, w *environment) {
-		var asks []ask
+	{"applying requests together equals applying them one by one", func(t *testing.T, w *environment) {
+		var asks []timerRequest
 		for i := range uint64(300) {
 			h := i * 0x9e3779b97f4a7c15 >> 40
 			one := reminder([]string{"", "", "a", "b"}[h%4], time.Duration(h>>2%7)*time.Second)
-			asks = append(asks, ask{one, h>>5%3 == 0})
+			asks = append(asks, timerRequest{one, h>>5%3 == 0})
 		}
-		for _, one := range w.wishes(t, asks...) {
+		for _, one := range w.timerRequests(t, asks...) {
 			if got := w.appliedTimer(t, []timers.Request{one}); got != "+" {
-				t.Fatalf("granted %s", got)
+				t.Fatalf("applied %s", got)
 			}
 		}
-		want := w.set(t)
+		want := w.setTimes(t)
 		must(t, w.rdb.Del(t.Context(), timersKey, "flunq:timers:keys", "flunq:timers:keys:forgotten").Err())
-		w.appliedTimer(t, w.wishes(t, asks...))
+		w.appliedTimer(t, w.timerRequests(t, asks...))
 		w.wantSet(t, want...)
 		if len(want) == 0 {
 			t.Error("nothing is set")
 		}
 	}},
-	{"thousands of wishes are granted at once", func(t *testing.T, w *environment) {
+	{"thousands of requests are applied at once", func(t *testing.T, w *environment) {
 		const n = 5000
-		var asks []ask
+		var asks []timerRequest
 		for i := range n {
-			asks = append(asks, ask{timer: timer(time.Duration(i))})
+			asks = append(asks, timerRequest{timer: timer(time.Duration(i))})
 		}
-		if got := w.appliedTimer(t, w.wishes(t, asks...)); got != strings.Repeat("+", n) || w.timers(t) != n || w.pending(t, store.TimerGroup) != 0 {
+		if got := w.appliedTimer(t, w.timerRequests(t, asks...)); got != strings.Repeat("+", n) || w.timers(t) != n || w.pending(t, store.TimerGroup) != 0 {
 			t.Errorf("%d timers, %d pending, want %d and none", w.timers(t), w.pending(t, store.TimerGroup), n)
 		}
 	}},
-	{"what was claimed, or acknowledged, is left out, and nothing else", func(t *testing.T, w *environment) {
-		lost := w.wishes(t, ask{timer: timer(0)})
-		stolen := w.steal(t, *lost[0].Message)
-		all := w.wishes(t, ask{timer: timer(time.Second)}, ask{timer: timer(2 * time.Second)})
+	{"claimed and acknowledged requests are skipped, and no others", func(t *testing.T, w *environment) {
+		lost := w.timerRequests(t, timerRequest{timer: timer(0)})
+		stolen := w.claimByOther(t, *lost[0].Message)
+		all := w.timerRequests(t, timerRequest{timer: timer(time.Second)}, timerRequest{timer: timer(2 * time.Second)})
 		must(t, w.rdb.XAck(t.Context(), streamKey, store.TimerGroup, all[1].ID).Err())
 		all = slices.Concat(lost, all)
 		if got := w.appliedTimer(t, all); got != "-+-" || w.timers(t) != 1 || w.pending(t, store.TimerGroup) != 1 {
-			t.Errorf("granted %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
+			t.Errorf("applied %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
 		}
 		if got := w.appliedTimer(t, []timers.Request{{Message: &stolen, Timer: timer(0)}}); got != "+" || w.timers(t) != 2 {
-			t.Errorf("the thief's wish: %s, %d timers", got, w.timers(t))
+			t.Errorf("the other consumer's request: %s, %d timers", got, w.timers(t))
 		}
 		if got := w.appliedTimer(t, all); got != "---" || w.timers(t) != 2 {
-			t.Errorf("granted again: %s, %d timers", got, w.timers(t))
+			t.Errorf("applied again: %s, %d timers", got, w.timers(t))
 		}
 	}},
-	{"of many in a row one that was claimed is left out, whatever else the consumer has", func(t *testing.T, w *environment) {
+	{"of many consecutive requests a claimed one is skipped, whatever else the consumer has", func(t *testing.T, w *environment) {
 		for _, other := range []string{"before", "behind", "nothing"} {
 			if other == "before" { // as many as were asked for are the consumer's
-				must(t, w.Publish(t.Context(), happened("other", event.TaskCompleted)))
+				must(t, w.Publish(t.Context(), historyEvent("other", event.TaskCompleted)))
 				_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 				must(t, err)
 			}
-			var asks []ask
+			var asks []timerRequest
 			for i := range 6 {
-				asks = append(asks, ask{timer: timer(time.Duration(i))})
+				asks = append(asks, timerRequest{timer: timer(time.Duration(i))})
 			}
-			all, before := w.wishes(t, asks...), w.pending(t, store.TimerGroup)
+			all, before := w.timerRequests(t, asks...), w.pending(t, store.TimerGroup)
 			if other == "behind" {
-				must(t, w.Publish(t.Context(), happened("other", event.TaskCompleted)))
+				must(t, w.Publish(t.Context(), historyEvent("other", event.TaskCompleted)))
 				_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 				must(t, err)
 				before++
 			}
 			must(t, w.rdb.XClaim(t.Context(), &redis.XClaimArgs{
-				Stream: streamKey, Group: store.TimerGroup, Consumer: "thief", Messages: []string{all[2].ID},
+				Stream: streamKey, Group: store.TimerGroup, Consumer: "other", Messages: []string{all[2].ID},
 			}).Err())
 			if got := w.appliedTimer(t, all); got != "++-+++" || w.pending(t, store.TimerGroup) != before-5 {
-				t.Errorf("with another %s: granted %s, %d pending of %d", other, got, w.pending(t, store.TimerGroup), before)
+				t.Errorf("with another %s: applied %s, %d pending of %d", other, got, w.pending(t, store.TimerGroup), before)
 			}
 		}
 		if n := w.timers(t); n != 5 {
 			t.Errorf("%d timers, want 5", n)
 		}
 	}},
-	{"a group that is gone has no wishes", func(t *testing.T, w *environment) {
-		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: timer(1)})
+	{"a removed group has no requests", func(t *testing.T, w *environment) {
+		all := w.timerRequests(t, timerRequest{timer: timer(0)}, timerRequest{timer: timer(1)})
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.TimerGroup).Err())
 		if got := w.appliedTimer(t, all); got != "--" || w.timers(t) != 0 {
-			t.Errorf("granted %s, %d timers", got, w.timers(t))
+			t.Errorf("applied %s, %d timers", got, w.timers(t))
 		}
 	}},
-	{"what was taken back before, or has ended, is not set beside others", func(t *testing.T, w *environment) {
+	{"a request that was cancelled, or whose execution has ended, is not applied with others", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
 		w.commit(t, c, store.Committed)
 		ended := timer(time.Second)
 		ended.Execution = "x-2"
 		must(t, w.rdb.HSet(t.Context(), "tenant:acme:execution:x-2", "status", "completed").Err())
-		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: ended}, ask{timer: timer(2 * time.Second)})
+		all := w.timerRequests(t, timerRequest{timer: timer(0)}, timerRequest{timer: ended}, timerRequest{timer: timer(2 * time.Second)})
 		if got := w.appliedTimer(t, all); got != "+++" || w.timers(t) != 1 {
-			t.Errorf("granted %s; %d timers, want the last one", got, w.timers(t))
+			t.Errorf("applied %s; %d timers, want the last one", got, w.timers(t))
 		}
 		for name := range w.rdb.HGetAll(t.Context(), executionKey).Val() {
 			if strings.HasPrefix(name, "gone:") {
@@ -210,31 +211,31 @@ var requestGroups = []check{
 			}
 		}
 	}},
-	{"what others take back before it is set is not set", func(t *testing.T, w *environment) {
-		all := w.wishes(t,
-			ask{timer: reminder("", 0)}, ask{timer: reminder("", time.Second)}, // read by one,
-			ask{timer: reminder("", 0), back: true}, // and this by somebody who is faster
-			ask{timer: reminder("", 0)},             // is asked for once more
+	{"a timer that is cancelled before it is set is not set", func(t *testing.T, w *environment) {
+		all := w.timerRequests(t,
+			timerRequest{timer: reminder("", 0)}, timerRequest{timer: reminder("", time.Second)}, // read by one,
+			timerRequest{timer: reminder("", 0), cancel: true}, // and this by somebody who is faster
+			timerRequest{timer: reminder("", 0)},               // is asked for once more
 		)
 		if got := w.appliedTimer(t, all[2:3]); got != "+" || w.timers(t) != 0 {
-			t.Errorf("granted %s, %d timers", got, w.timers(t))
+			t.Errorf("applied %s, %d timers", got, w.timers(t))
 		}
 		if got := w.appliedTimer(t, all[:2]); got != "++" || w.timers(t) != 1 {
-			t.Errorf("granted %s, %d timers, want the other one", got, w.timers(t))
+			t.Errorf("applied %s, %d timers, want the other one", got, w.timers(t))
 		}
 		if got := w.appliedTimer(t, all[3:]); got != "+" || w.timers(t) != 2 {
-			t.Errorf("granted %s, %d timers, want both", got, w.timers(t))
+			t.Errorf("applied %s, %d timers, want both", got, w.timers(t))
 		}
 	}},
-	{"a wish that cannot be granted says why, and stays", func(t *testing.T, w *environment) {
+	{"a request that cannot be applied reports why, and stays pending", func(t *testing.T, w *environment) {
 		bad := timer(0)
 		bad.Execution = "bad"
 		must(t, w.rdb.Set(t.Context(), "tenant:acme:execution:bad", "mine", 0).Err())
-		all := w.wishes(t, ask{timer: timer(0)}, ask{timer: bad}, ask{timer: timer(time.Second)}, ask{timer: bad, back: true})
+		all := w.timerRequests(t, timerRequest{timer: timer(0)}, timerRequest{timer: bad}, timerRequest{timer: timer(time.Second)}, timerRequest{timer: bad, cancel: true})
 		out, _, err := timers.New(w.Store).Apply(t.Context(), all...)
 		must(t, err)
 		if !out[0].Mine || out[0].Err != nil || out[1].Err == nil || out[2].Err != nil || out[3].Err == nil {
-			t.Errorf("granted %v", out)
+			t.Errorf("applied %v", out)
 		}
 		if store.Temporary(out[1].Err) || !strings.Contains(out[1].Err.Error(), "WRONGTYPE") {
 			t.Errorf("error %v", out[1].Err)
@@ -243,13 +244,13 @@ var requestGroups = []check{
 			t.Errorf("%d timers, %d pending, want 2 and 2", w.timers(t), w.pending(t, store.TimerGroup))
 		}
 	}},
-	{"keys that are something else leave all wishes", func(t *testing.T, w *environment) {
+	{"keys of another type leave all requests pending", func(t *testing.T, w *environment) {
 		for _, key := range []string{timersKey, "flunq:timers:keys", "flunq:timers:keys:forgotten"} {
-			all := w.wishes(t, ask{timer: timer(0)}, ask{timer: reminder("a", 0)})
+			all := w.timerRequests(t, timerRequest{timer: timer(0)}, timerRequest{timer: reminder("a", 0)})
 			must(t, w.rdb.Set(t.Context(), key, "mine", 0).Err())
 			err := w.unchanged(t, func() error {
 				if got := w.appliedTimer(t, all); got != "!!" {
-					t.Errorf("%s: granted %s", key, got)
+					t.Errorf("%s: applied %s", key, got)
 				}
 				return nil
 			})
@@ -257,11 +258,11 @@ var requestGroups = []check{
 			must(t, w.rdb.Del(t.Context(), key).Err())
 		}
 	}},
-	{"each tenant's wishes are its own", func(t *testing.T, w *environment) {
+	{"each tenant has its own requests", func(t *testing.T, w *environment) {
 		must(t, stream.New(w.Store).Groups(t.Context(), "other"))
 		var asked []timers.Request
 		for i := range 4 {
-			e := happened(fmt.Sprint("o", i), event.TimerScheduled)
+			e := historyEvent(fmt.Sprint("o", i), event.TimerScheduled)
 			e.Tenant = []string{tenant, "other"}[i%2]
 			must(t, w.Publish(t.Context(), e))
 		}
@@ -276,7 +277,7 @@ var requestGroups = []check{
 		}
 		asked[0], asked[2] = asked[2], asked[0] // as claimed ones are among new ones
 		if got := w.appliedTimer(t, asked); got != "++++" || w.timers(t) != 4 || w.pending(t, store.TimerGroup) != 0 {
-			t.Errorf("granted %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
+			t.Errorf("applied %s; %d timers, %d pending", got, w.timers(t), w.pending(t, store.TimerGroup))
 		}
 	}},
 }

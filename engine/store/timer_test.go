@@ -27,9 +27,9 @@ func timer(after time.Duration) event.Timer {
 // scheduled is the message that asks for a timer.
 func (w *environment) scheduled(t *testing.T, asked event.Timer) store.Message {
 	t.Helper()
-	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // what is there already
+	_, _, err := stream.New(w.Store).Read(t.Context(), reader(store.TimerGroup, "t0"), 100, 0) // earlier entries
 	must(t, err)
-	e := happened("t/"+asked.FireAt.String(), event.TimerScheduled)
+	e := historyEvent("t/"+asked.FireAt.String(), event.TimerScheduled)
 	e.Data = event.Encode(asked)
 	return w.sent(t, e, store.TimerGroup, "t1")
 }
@@ -52,8 +52,8 @@ func (w *environment) timers(t *testing.T) int64 {
 	return w.rdb.ZCard(t.Context(), timersKey).Val()
 }
 
-var timerPromises = []check{
-	{"a timer is set once, under its moment", func(t *testing.T, w *environment) {
+var timerCommits = []check{
+	{"a timer is set once, at its time", func(t *testing.T, w *environment) {
 		want := timer(0)
 		m := w.scheduled(t, want)
 		mine(t, true)(schedule(t, w.Store, m, want))
@@ -72,7 +72,7 @@ var timerPromises = []check{
 			t.Errorf("score %v", all[0].Score)
 		}
 	}},
-	{"a timer taken back before it was set is never set", func(t *testing.T, w *environment) {
+	{"a timer cancelled before it was set is never set", func(t *testing.T, w *environment) {
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
 		w.commit(t, c, store.Committed)
@@ -87,7 +87,7 @@ var timerPromises = []check{
 			}
 		}
 	}},
-	{"a timer taken back after it was set leaves nothing", func(t *testing.T, w *environment) {
+	{"a timer cancelled after it was set leaves nothing", func(t *testing.T, w *environment) {
 		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(0)), timer(0)))
 		c := step(0, nil)
 		c.Cancel = []event.Timer{timer(0)}
@@ -105,10 +105,10 @@ var timerPromises = []check{
 			t.Errorf("%d timers, want none", n)
 		}
 	}},
-	{"taking a timer out asks for the message's owner", func(t *testing.T, w *environment) {
+	{"only the owner of the message can cancel a timer", func(t *testing.T, w *environment) {
 		mine(t, true)(schedule(t, w.Store, w.scheduled(t, timer(0)), timer(0)))
-		m := w.sent(t, happened("c", event.TimerCancelled), store.TimerGroup, "t1")
-		stolen := w.steal(t, m)
+		m := w.sent(t, historyEvent("c", event.TimerCancelled), store.TimerGroup, "t1")
+		stolen := w.claimByOther(t, m)
 		mine(t, false)(unschedule(t, w.Store, m, timer(0)))
 		if w.timers(t) != 1 {
 			t.Error("a message that is another's took the timer out")
@@ -118,7 +118,7 @@ var timerPromises = []check{
 			t.Error("the timer is still there")
 		}
 	}},
-	{"a timer that cannot be filed leaves the message", func(t *testing.T, w *environment) {
+	{"a timer that cannot be set leaves the message pending", func(t *testing.T, w *environment) {
 		m := w.scheduled(t, timer(0))
 		must(t, w.rdb.Set(t.Context(), timersKey, "mine", 0).Err())
 		err := w.unchanged(t, func() error { _, err := schedule(t, w.Store, m, timer(0)); return err })
@@ -129,7 +129,7 @@ var timerPromises = []check{
 }
 
 var firings = []check{
-	{"what is due fires once, in order, and says when", func(t *testing.T, w *environment) {
+	{"due timers fire once, in order, with their times", func(t *testing.T, w *environment) {
 		for _, after := range []time.Duration{2 * time.Second, 0, time.Second} {
 			at := timer(after)
 			mine(t, true)(schedule(t, w.Store, w.scheduled(t, at), at))
@@ -201,7 +201,7 @@ var firings = []check{
 			}
 		}
 	}},
-	{"a score is never before its moment, and keeps the order", func(t *testing.T, w *environment) {
+	{"a score is never before its time, and keeps the order", func(t *testing.T, w *environment) {
 		start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		times := []time.Time{
 			time.Date(2001, 9, 9, 1, 46, 39, 999999999, time.UTC),
@@ -215,7 +215,7 @@ var firings = []check{
 			must(t, w.rdb.Del(t.Context(), timersKey).Err())
 			f := timer(0)
 			f.FireAt = at
-			m := w.sent(t, happened("s", event.TimerScheduled), store.TimerGroup, "t1")
+			m := w.sent(t, historyEvent("s", event.TimerScheduled), store.TimerGroup, "t1")
 			mine(t, true)(schedule(t, w.Store, m, f))
 			score := w.rdb.ZRangeWithScores(t.Context(), timersKey, 0, 0).Val()[0].Score
 			if scoreBefore(score, at) {
@@ -223,7 +223,7 @@ var firings = []check{
 			}
 		}
 	}},
-	{"timers of far futures do not stand before those that are due", func(t *testing.T, w *environment) {
+	{"timers in the far future do not precede due ones", func(t *testing.T, w *environment) {
 		for i := range 5 {
 			far := timer(0)
 			far.FireAt = time.Date(2500, 1, 1, 0, 0, i, 0, time.UTC)
@@ -234,7 +234,7 @@ var firings = []check{
 			t.Errorf("due %v, %v, want one", due, err)
 		}
 	}},
-	{"what cannot be a timer goes to the dead letters", func(t *testing.T, w *environment) {
+	{"an invalid timer is dead-lettered", func(t *testing.T, w *environment) {
 		members := []string{`{"broken`, `{"tenant_id":"No Tenant","fire_at":"2020-01-01T00:00:00Z"}`, `{"fire_at":"2020-01-01T00:00:00Z"}`}
 		for i, text := range members {
 			must(t, w.rdb.ZAdd(t.Context(), timersKey, redis.Z{Score: float64(i), Member: text}).Err())
@@ -285,7 +285,7 @@ var firings = []check{
 			t.Errorf("shelves %v and %v", own, all)
 		}
 		must(t, stream.New(st).Groups(t.Context(), tenant))
-		must(t, st.Start(t.Context(), happened("s", event.ExecutionStarted)))
+		must(t, st.Start(t.Context(), historyEvent("s", event.ExecutionStarted)))
 		msgs, _, err := stream.New(st).Read(t.Context(), reader(store.TimerGroup, "t1"), 1, 0)
 		must(t, err)
 		mine(t, true)(schedule(t, st, msgs[0], timer(0)))

@@ -101,13 +101,13 @@ func (w *environment) trim(t *testing.T, keep int, age time.Duration, want int, 
 }
 
 var trims = []check{
-	{"what every group has done goes", func(t *testing.T, w *environment) {
+	{"entries that every group has acknowledged are trimmed", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, serviceGroups...)
 		w.trim(t, 0, 0, 99) // the last that was read stays
 		w.trim(t, 0, 0, 0)
 	}},
-	{"a slow group holds the others' back", func(t *testing.T, w *environment) {
+	{"a slow group delays trimming", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
 		w.done(t, store.ExecutorGroup, w.take(t, store.ExecutorGroup, 60)...)
@@ -116,7 +116,7 @@ var trims = []check{
 			t.Errorf("%d left to read, want 40", len(rest))
 		}
 	}},
-	{"what is pending stays, and all behind it", func(t *testing.T, w *environment) {
+	{"pending entries stay, and all after them", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
 		ids := w.take(t, store.ExecutorGroup, 100)
@@ -126,12 +126,12 @@ var trims = []check{
 		w.done(t, store.ExecutorGroup, ids[29])
 		w.trim(t, 0, 0, 70)
 	}},
-	{"nothing goes while a group has read nothing", func(t *testing.T, w *environment) {
+	{"nothing is trimmed while a group has read nothing", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
 		w.trim(t, 0, 0, 0)
 	}},
-	{"a group of somebody else counts as well", func(t *testing.T, w *environment) {
+	{"groups of other programs count as well", func(t *testing.T, w *environment) {
 		must(t, w.rdb.XGroupCreate(t.Context(), streamKey, "audit", "0").Err())
 		w.entries(t, numbered(100)...)
 		w.readAll(t, serviceGroups...)
@@ -141,7 +141,7 @@ var trims = []check{
 		w.readAll(t, "audit")
 		w.trim(t, 0, 0, 0)
 	}},
-	{"nothing goes while a group is missing", func(t *testing.T, w *environment) {
+	{"nothing is trimmed while a group is missing", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, serviceGroups...)
 		must(t, w.rdb.XGroupDestroy(t.Context(), streamKey, store.TimerGroup).Err())
@@ -149,21 +149,21 @@ var trims = []check{
 		w.trim(t, 0, 0, 0, store.WorkerGroup, "other")
 		w.trim(t, 0, 0, 99, store.WorkerGroup, store.ExecutorGroup)
 	}},
-	{"so many are kept", func(t *testing.T, w *environment) {
+	{"a minimum number is kept", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(100)...)
 		w.readAll(t, serviceGroups...)
 		w.trim(t, 100, 0, 0)
 		w.trim(t, 30, 0, 70)
 		w.trim(t, 30, 0, 0)
 	}},
-	{"what is young is kept", func(t *testing.T, w *environment) {
+	{"recent entries are kept", func(t *testing.T, w *environment) {
 		w.entries(t, append(numbered(50), "*", "*", "*")...)
 		w.readAll(t, serviceGroups...)
 		w.trim(t, 0, 100*365*24*time.Hour, 0)
 		w.trim(t, 0, time.Hour, 50)
 		w.trim(t, 0, time.Hour, 0)
 	}},
-	{"ids larger than Lua's numbers are told apart", func(t *testing.T, w *environment) {
+	{"ids larger than Lua's numbers are distinguished", func(t *testing.T, w *environment) {
 		w.entries(t, "9-1", "10-9007199254740992", "10-9007199254740993", "10-18446744073709551615", "11-0")
 		w.readAll(t, store.WorkerGroup, store.TimerGroup)
 		ids := w.take(t, store.ExecutorGroup, 5)
@@ -172,7 +172,7 @@ var trims = []check{
 		w.done(t, store.ExecutorGroup, ids[2])
 		w.trim(t, 0, 0, 2)
 	}},
-	{"a stream that is not there is short", func(t *testing.T, w *environment) {
+	{"a missing stream is short", func(t *testing.T, w *environment) {
 		must(t, w.rdb.Del(t.Context(), streamKey).Err())
 		n, err := stream.New(w.Store).Trim(t.Context(), []string{tenant}, 0, 0)
 		if n != 0 || err != nil {
@@ -197,7 +197,7 @@ var trims = []check{
 			w.anyOrder(t, rand.New(rand.NewPCG(uint64(seed), 0)))
 		}
 	}},
-	{"only consumers that are gone are removed", func(t *testing.T, w *environment) {
+	{"only gone consumers are removed", func(t *testing.T, w *environment) {
 		w.entries(t, numbered(3)...)
 		busy := &redis.XReadGroupArgs{Group: store.WorkerGroup, Consumer: "busy", Streams: []string{streamKey, ">"}, Count: 1, Block: -1}
 		must(t, w.rdb.XReadGroup(t.Context(), busy).Err())
