@@ -79,7 +79,7 @@ var arrows = map[string][]string{
 	"engine/scheduler/schedulerpb": {},
 	"engine/scheduler/ledgertest":  {"engine/schedule", "engine/scheduler"},
 	"engine/scheduler/tabletest":   {"engine/schedule", "engine/scheduler"},
-	"cmd/schedule":                 {"cmd/cli", "engine/dsl", "engine/history", "engine/schedule", "engine/scheduler/schedulerpb", "engine/scheduler/server"},
+	"cmd/schedule":                 {"cmd/cli", "engine/dsl", "engine/dynamo", "engine/kafka", "engine/history", "engine/schedule", "engine/scheduler/schedulerpb", "engine/scheduler/server"},
 
 	"sim":           {"engine/...", "sim/invariant", "sim/mock", "sim/memory"},
 	"sim/invariant": {"engine/decide", "engine/dsl", "engine/event", "engine/expr", "engine/expr/canonical", "engine/history", "engine/store/timers"},

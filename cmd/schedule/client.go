@@ -155,7 +155,11 @@ func (c *client) failed(err error) error {
 		if advice == "" {
 			advice = "start one with 'flunq serve --scheduler', or name its address with --grpc or SCHEDULER_ADDRESS"
 		}
-		return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s does not answer: %s\n%s", c.address, s.Message(), advice))
+		message := s.Message()
+		if _, cause, dialed := strings.Cut(message, "while dialing: "); dialed {
+			message = strings.TrimSuffix(cause, `"`)
+		}
+		return cli.Fail(cli.ExitUnreachable, fmt.Errorf("the scheduler at %s does not answer: %s\n%s", c.address, message, advice))
 	case codes.Unauthenticated:
 		return cli.Misusef("the scheduler at %s wants a token that it knows: name it with --token-file or SCHEDULER_TOKEN", c.address)
 	case codes.InvalidArgument:
