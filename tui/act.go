@@ -33,7 +33,7 @@ func (m *model) act(a Action) tea.Cmd {
 		}
 	}
 	if len(a.IDs) == 0 && a.Verb != Emit {
-		m.say("nothing is chosen", true)
+		m.notify("nothing is chosen", true)
 		return nil
 	}
 	c := newConfirmation(a)
@@ -104,21 +104,21 @@ func perform(source Source, a Action) tea.Cmd {
 func (m *model) done(r actionDone) tea.Cmd {
 	switch {
 	case r.err != nil:
-		m.tellAll(strings.ToLower(sentence(r.action)), r.err.Error(), true)
+		m.sendAll(strings.ToLower(sentence(r.action)), r.err.Error(), true)
 	default:
-		m.tellAll(sentence(r.action), r.said, false)
+		m.sendAll(sentence(r.action), r.said, false)
 	}
 	m.asked = time.Time{}
-	return tea.Batch(m.tell(thingsDone{}), m.visit())
+	return tea.Batch(m.send(thingsDone{}), m.visit())
 }
 
-// tellAll shows a short text in the last line, and a long one in a dialog.
-func (m *model) tellAll(title, text string, wrong bool) {
+// sendAll shows a short text in the last line, and a long one in a dialog.
+func (m *model) sendAll(title, text string, wrong bool) {
 	if m.dialog == nil && (strings.Contains(strings.TrimSpace(text), "\n") || width(text) > m.width-4) {
 		m.dialog = &reading{title: title, text: text, bad: wrong}
 		return
 	}
-	m.say(text, wrong)
+	m.notify(text, wrong)
 }
 
 // maxCopied is how many bytes terminals accept at once for the clipboard, before base64.
@@ -128,17 +128,17 @@ const maxCopied = 74_994
 func (m *model) copy(c wantCopy) tea.Cmd {
 	switch {
 	case c.text == "":
-		m.say("there is no "+c.what+" to be copied here", true)
+		m.notify("there is no "+c.what+" to be copied here", true)
 		return nil
 	case len(c.text) > maxCopied:
-		m.say(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", c.what, count(int64(len(c.text))), count(maxCopied)), true)
+		m.notify(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", c.what, count(int64(len(c.text))), count(maxCopied)), true)
 		return nil
 	}
 	said := "copied the " + c.what + ": " + strings.Join(strings.Fields(c.text), " ")
 	if width(said) > m.width-4 {
 		said = "copied the " + c.what + ", " + some(utf8.RuneCountInString(c.text), "character")
 	}
-	m.say(said, false)
+	m.notify(said, false)
 	return m.write("\x1b]52;c;"+base64.StdEncoding.EncodeToString([]byte(c.text))+"\x07", "copy")
 }
 
@@ -147,7 +147,7 @@ func (m *model) write(text, why string) tea.Cmd {
 	out := m.options.Output
 	return func() tea.Msg {
 		if _, err := io.WriteString(out, text); err != nil {
-			return wantSay{why + ": " + err.Error(), true}
+			return wantNotice{why + ": " + err.Error(), true}
 		}
 		return nil
 	}

@@ -197,19 +197,19 @@ func (t Table) stated() bool { return t == Executions || t == Timers }
 
 // activityCache caches what the visible executions are doing. It is read again after a change.
 type activityCache struct {
-	known  map[string]cachedActivity
-	flying bool
-	failed time.Time
+	known    map[string]cachedActivity
+	inFlight bool
+	failed   time.Time
 }
 
-// cachedActivity is the standing of an execution at a version.
+// cachedActivity is the activity of an execution at a version.
 type cachedActivity struct {
 	version int64
 	read    time.Time
 	Activity
 }
 
-// activityMaxAge is the interval at which the standing of an open execution is read again: what
+// activityMaxAge is the interval at which the activity of an open execution is read again: what
 // it waits for may have gone without an event of its own.
 const activityMaxAge = 10 * time.Second
 
@@ -228,8 +228,8 @@ const maxActivities = 2000
 
 // lookUp requests the unknown activities of the visible executions.
 func (s *listScreen) lookUp() tea.Cmd {
-	at := &s.stands
-	if s.table.kind != Executions || at.flying || s.now.Sub(at.failed) < rereadFailed {
+	at := &s.activities
+	if s.table.kind != Executions || at.inFlight || s.now.Sub(at.failed) < rereadFailed {
 		return nil
 	}
 	var rows []Row
@@ -243,7 +243,7 @@ func (s *listScreen) lookUp() tea.Cmd {
 	if len(rows) == 0 {
 		return nil
 	}
-	at.flying = true
+	at.inFlight = true
 	source := s.source
 	return ask(func(ctx context.Context) tea.Msg {
 		stands, err := source.Activities(ctx, ids)
@@ -252,7 +252,7 @@ func (s *listScreen) lookUp() tea.Cmd {
 }
 
 func (s *activityCache) take(r activitiesRead) {
-	s.flying, s.failed = false, time.Time{}
+	s.inFlight, s.failed = false, time.Time{}
 	if r.err != nil {
 		s.failed = r.of.now
 		return

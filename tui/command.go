@@ -49,7 +49,7 @@ func commands() []command {
 
 // commands returns the commands that are available here.
 func (o *observer) commands() []command {
-	moves := o.stand.Clock.Moves
+	moves := o.overview.Clock.Moves
 	verbs := []Verb{Fire, Cancel, Reschedule, Suspend, Resume, Retry, Replay, Drop, Emit, Record}
 	return slices.DeleteFunc(commands(), func(c command) bool {
 		verb := Verb(c.name)
@@ -86,7 +86,7 @@ func timeCommands() []command {
 
 // place returns a command that goes to a place.
 func place(name, short string, at int) command {
-	return command{name, short, "", "goes there", func(m *model, _ string) (tea.Cmd, string) { return m.goTo(at), "" }}
+	return command{name, short, "", "goes there", func(m *model, _ string) (tea.Cmd, string) { return m.openPlace(at), "" }}
 }
 
 // placeNamed returns the place of a command.
@@ -138,7 +138,7 @@ func (m *model) setZone(name string) (cmd tea.Cmd, wrong string) {
 	default:
 		return nil, "want utc or local"
 	}
-	m.say("times are shown in "+m.now().Format("MST (-07:00)"), false)
+	m.notify("times are shown in "+m.now().Format("MST (-07:00)"), false)
 	return nil, ""
 }
 
@@ -171,12 +171,12 @@ func (m *model) run(line string) tea.Cmd {
 	m.typed.add(line)
 	found := matching(commands(), name)
 	if len(found) == 0 {
-		m.say("no command is called "+name+" (: shows them)", true)
+		m.notify("no command is called "+name+" (: shows them)", true)
 		return nil
 	}
 	cmd, wrong := found[0].run(m, strings.TrimSpace(args))
 	if wrong != "" {
-		m.say(name+": "+wrong, true)
+		m.notify(name+": "+wrong, true)
 	}
 	return cmd
 }

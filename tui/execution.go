@@ -149,7 +149,7 @@ func (rd *executionReader) want(verb Verb) tea.Cmd {
 func (s *executionScreen) wantTimer(verb Verb) tea.Cmd {
 	timer, ok := s.timer()
 	if !ok || timer.ID == "" {
-		return give(wantSay{text: "no timer is chosen (tab to the timers, or choose a task that waits)", bad: true})
+		return give(wantNotice{text: "no timer is chosen (tab to the timers, or choose a task that waits)", bad: true})
 	}
 	return give(wantAction{Action{Verb: verb, Table: Timers, IDs: []string{timer.ID}}})
 }

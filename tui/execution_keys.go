@@ -109,7 +109,7 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 		return give(wantCopy{"id of the execution", s.id}), true
 	case "P":
 		if s.now.Execution == "" {
-			return give(wantSay{text: "it has no parent", bad: true}), true
+			return give(wantNotice{text: "it has no parent", bad: true}), true
 		}
 		return give(wantOpen{s.now.Execution}), true
 	}

@@ -16,7 +16,7 @@ type executionReads struct {
 	page, data          pendingRead
 	now                 time.Time
 	executionAt, lastAt time.Time
-	news                bool // events have happened that the execution does not show yet
+	changed             bool // events have happened that the execution does not show yet
 	rebuild             bool // time has moved back
 	problem             string
 }
@@ -76,7 +76,7 @@ func (rd *executionReader) refresh(now time.Time) tea.Cmd {
 	r.now = now
 	if !rd.waits(now) && now.Sub(r.executionAt) >= rd.pace() {
 		r.execution.ask(now)
-		r.executionAt, r.news = now, false
+		r.executionAt, r.changed = now, false
 		all = append(all, rd.readExecution())
 	}
 	if rd.known && !r.events.open(now) && now.Sub(r.lastAt) >= executionPace && (rd.behind() || !rd.now.State.Ended()) {
@@ -95,7 +95,7 @@ func (rd *executionReader) waits(now time.Time) bool {
 
 // pace returns the polling interval of the execution.
 func (rd *executionReader) pace() time.Duration {
-	if !rd.known || rd.reads.news || rd.reads.executionAt.IsZero() {
+	if !rd.known || rd.reads.changed || rd.reads.executionAt.IsZero() {
 		return executionPace
 	}
 	return calmPace
@@ -219,7 +219,7 @@ func (rd *executionReader) tookEvents(m gotEvents) tea.Cmd {
 	}
 	rd.add(m.after, m.events)
 	if n := len(m.events); n > 0 && m.events[n-1].Version > rd.now.Version {
-		rd.reads.news = true
+		rd.reads.changed = true
 	}
 	if len(m.events) > 0 && rd.behind() {
 		return rd.readEvents()

@@ -89,7 +89,7 @@ func (m *model) anywhere(k string) tea.Cmd {
 		return m.turnZone()
 	case "r":
 		m.asked = time.Time{}
-		return tea.Batch(m.tell(thingsDone{}), m.visit())
+		return tea.Batch(m.send(thingsDone{}), m.visit())
 	case "esc", "backspace":
 		return m.back()
 	case "e":
@@ -97,7 +97,7 @@ func (m *model) anywhere(k string) tea.Cmd {
 			return m.act(Action{Verb: Emit})
 		}
 	case "1", "2", "3", "4", "5":
-		return m.goTo(int(k[0] - '1'))
+		return m.openPlace(int(k[0] - '1'))
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (m *model) click(x, y int) tea.Cmd {
 		return m.clickTab(x)
 	case y >= body.y && y < body.y+body.h:
 		return m.settle(m.shown().click(x, y-body.y, double))
-	case m.stand.Clock.Moves && y == m.height-2:
+	case m.overview.Clock.Moves && y == m.height-2:
 		return m.scrubTo(x)
 	}
 	return nil
@@ -194,7 +194,7 @@ func (m *model) clickDialog(x, y int) tea.Cmd {
 func (m *model) clickTab(x int) tea.Cmd {
 	for i, tab := range m.tabs {
 		if x >= tab.from && x < tab.to {
-			return m.goTo(i)
+			return m.openPlace(i)
 		}
 	}
 	return nil
@@ -202,7 +202,7 @@ func (m *model) clickTab(x int) tea.Cmd {
 
 // scrubTo goes to the time of a position on the timeline.
 func (m *model) scrubTo(x int) tea.Cmd {
-	if to, ok := m.moving.line.at(x); ok && m.stand.Clock.Seeks {
+	if to, ok := m.moving.line.at(x); ok && m.overview.Clock.Seeks {
 		return m.move(to)
 	}
 	return nil

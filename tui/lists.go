@@ -22,12 +22,12 @@ type listScreen struct {
 	finding bool
 	pane    *detailPane // nil while it is closed
 
-	now      time.Time // the last refresh, by the machine's clock
-	flying   bool      // a page is being read
-	stands   activityCache
-	failedAt time.Time
-	goes     bool // time advances by itself
-	reread   bool // the rows are outdated
+	now        time.Time // the last refresh, by the machine's clock
+	inFlight   bool      // a page is being read
+	activities activityCache
+	failedAt   time.Time
+	playing    bool // time advances by itself
+	outdated   bool // the rows are outdated
 
 	rowsAt area // where the table was drawn
 	paneAt area
@@ -69,14 +69,14 @@ const (
 
 // next reads the next page; only one at a time.
 func (s *listScreen) next() tea.Cmd {
-	if s.flying || s.now.Sub(s.failedAt) < rereadFailed {
+	if s.inFlight || s.now.Sub(s.failedAt) < rereadFailed {
 		return nil
 	}
 	if r := s.table.want(); r != nil {
 		return s.send(r)
 	}
-	if s.table.loaded && (s.reread || s.table.stale(s.now) || s.goes && s.now.Sub(s.table.readAt) >= rereadGoing) {
-		s.reread = false
+	if s.table.loaded && (s.outdated || s.table.stale(s.now) || s.playing && s.now.Sub(s.table.readAt) >= rereadGoing) {
+		s.outdated = false
 		return s.send(s.table.refresh())
 	}
 	return nil
@@ -86,7 +86,7 @@ func (s *listScreen) send(r *request) tea.Cmd {
 	if r == nil {
 		return nil
 	}
-	s.flying = true
+	s.inFlight = true
 	source, clock, table := s.source, s.clock, s.table
 	return ask(func(ctx context.Context) tea.Msg {
 		begun := clock()
@@ -104,7 +104,7 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 		}
 	case activitiesRead:
 		if msg.of == s {
-			s.stands.take(msg)
+			s.activities.take(msg)
 		}
 	case overviewRead:
 		s.count(msg)
@@ -113,10 +113,10 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 			s.pane.take(msg)
 		}
 	case timeMoved:
-		s.goes, s.reread = msg.clock.plays(), true
-		s.stands = activityCache{}
+		s.playing, s.outdated = msg.clock.plays(), true
+		s.activities = activityCache{}
 	case thingsDone:
-		s.reread = true
+		s.outdated = true
 		clear(s.table.marked)
 	}
 	return nil
@@ -124,7 +124,7 @@ func (s *listScreen) take(msg tea.Msg) tea.Cmd {
 
 // read adds a page.
 func (s *listScreen) read(r pageRead) tea.Cmd {
-	s.flying = false
+	s.inFlight = false
 	if r.err != nil {
 		s.table.fail(r.request, problemOf(r.err))
 		if !errors.Is(r.err, ErrLost) {
@@ -140,7 +140,7 @@ func (s *listScreen) read(r pageRead) tea.Cmd {
 // count stores the total number of rows.
 func (s *listScreen) count(r overviewRead) {
 	if r.err == nil {
-		s.total = totalOf(r.stand.Counts, s.table.kind)
+		s.total = totalOf(r.overview.Counts, s.table.kind)
 	}
 }
 
@@ -160,7 +160,7 @@ func (s *listScreen) draw(a area, l look, now time.Time) {
 		s.rowsAt, s.paneAt = split(a)
 		s.drawPane(a, l, now)
 	}
-	s.stands.show(s.table)
+	s.activities.show(s.table)
 	s.table.draw(s.rowsAt, l, now, s.total)
 	if s.finding {
 		line := s.rowsAt.part(0, s.rowsAt.h-1, s.rowsAt.w, 1)
@@ -272,10 +272,10 @@ type detailPane struct {
 	problem string
 	view    dataView
 
-	flying bool
-	readAt time.Time
-	focus  bool
-	viewAt area
+	inFlight bool
+	readAt   time.Time
+	focus    bool
+	viewAt   area
 }
 
 // detailRead is the answer to a request for a detail.
@@ -298,14 +298,14 @@ const rereadDetail = 3 * time.Second
 // follow reads the detail of the row at the cursor.
 func (p *detailPane) follow(row Row, now time.Time) tea.Cmd {
 	same := row.ID == p.id
-	if p.flying || row.ID == "" || same && now.Sub(p.readAt) < rereadDetail {
+	if p.inFlight || row.ID == "" || same && now.Sub(p.readAt) < rereadDetail {
 		return nil
 	}
 	if !same {
 		p.detail, p.loaded, p.problem = Detail{}, false, ""
 		p.view.set("")
 	}
-	p.id, p.flying, p.readAt = row.ID, true, now
+	p.id, p.inFlight, p.readAt = row.ID, true, now
 	source, table, id := p.source, p.table, row.ID
 	return ask(func(ctx context.Context) tea.Msg {
 		detail, err := detailOf(ctx, source, table, id)
@@ -333,7 +333,7 @@ func (p *detailPane) take(r detailRead) {
 	if r.pane != p {
 		return
 	}
-	p.flying = false
+	p.inFlight = false
 	if r.id != p.id {
 		return
 	}

@@ -40,12 +40,12 @@ type observer struct {
 	source  Source
 	options Options
 
-	stand    Overview
-	standAt  time.Time // when the overview was read, by the machine's clock
-	standing bool      // it is being read
-	trouble  string    // why it cannot be read
-	asked    time.Time
-	zone     *time.Location // for showing times
+	overview   Overview
+	overviewAt time.Time // when the overview was read, by the machine's clock
+	reading    bool      // it is being read
+	trouble    string    // why it cannot be read
+	asked      time.Time
+	zone       *time.Location // for showing times
 }
 
 // span is the extent of something in a row.
@@ -56,9 +56,9 @@ type tickMsg time.Time
 
 // overviewRead is the answer to a request for the overview.
 type overviewRead struct {
-	stand Overview
-	err   error
-	at    time.Time // when it arrived, by the machine's clock
+	overview Overview
+	err      error
+	at       time.Time // when it arrived, by the machine's clock
 }
 
 func (r overviewRead) failed() error { return r.err }
@@ -129,11 +129,11 @@ func (m *model) update(msg tea.Msg) tea.Cmd {
 	case gotBackground:
 		return m.paintFor(msg.background)
 	case logged:
-		m.say(msg.line, true)
+		m.notify(msg.line, true)
 		return nil
 	case tea.ResumeMsg:
 		return m.resumed()
-	case wantAction, wantMove, wantOpen, wantCopy, wantSay, wantBack, wantCommand:
+	case wantAction, wantMove, wantOpen, wantCopy, wantNotice, wantBack, wantCommand:
 		return m.want(msg)
 	default:
 		return m.answered(msg)
@@ -168,7 +168,7 @@ func (m *model) settle(cmd tea.Cmd) tea.Cmd {
 		return nil
 	case asking:
 		return msg.answer
-	case wantAction, wantMove, wantOpen, wantCopy, wantSay, wantBack, wantCommand:
+	case wantAction, wantMove, wantOpen, wantCopy, wantNotice, wantBack, wantCommand:
 		return m.want(msg)
 	default:
 		return give(msg)
@@ -186,8 +186,8 @@ func (m *model) want(msg tea.Msg) tea.Cmd {
 		return m.open(msg.id)
 	case wantCopy:
 		return m.copy(msg)
-	case wantSay:
-		m.say(msg.text, msg.bad)
+	case wantNotice:
+		m.notify(msg.text, msg.bad)
 	case wantBack:
 		return m.back()
 	case wantCommand:
@@ -200,12 +200,12 @@ func (m *model) want(msg tea.Msg) tea.Cmd {
 func (m *model) answered(msg tea.Msg) tea.Cmd {
 	var cmds []tea.Cmd
 	if a, ok := msg.(answer); ok {
-		cmds = append(cmds, m.heard(a))
+		cmds = append(cmds, m.trackConnection(a))
 	}
 	switch msg := msg.(type) {
 	case overviewRead:
 		msg.at = m.options.Now()
-		return tea.Batch(append(cmds, m.stands(msg), m.tell(msg))...)
+		return tea.Batch(append(cmds, m.setOverview(msg), m.send(msg))...)
 	case timeHasMoved:
 		cmds = append(cmds, m.hasMoved(msg))
 		return tea.Batch(cmds...)
@@ -222,16 +222,16 @@ func (m *model) answered(msg tea.Msg) tea.Cmd {
 		switch {
 		case !can(m.source, r.of.action.Verb):
 			m.dialog = nil
-			m.say(r.err.Error(), true)
+			m.notify(r.err.Error(), true)
 		case ok:
 			m.dialog = p
 		}
 	}
-	return tea.Batch(append(cmds, m.tell(msg))...)
+	return tea.Batch(append(cmds, m.send(msg))...)
 }
 
-// tell passes a message to all screens.
-func (m *model) tell(msg tea.Msg) tea.Cmd {
+// send passes a message to all screens.
+func (m *model) send(msg tea.Msg) tea.Cmd {
 	var cmds []tea.Cmd
 	for _, s := range m.places {
 		cmds = append(cmds, s.take(msg))
@@ -245,7 +245,7 @@ func (m *model) tell(msg tea.Msg) tea.Cmd {
 // rest waits for the next tick.
 func (o *observer) rest() tea.Cmd {
 	pace := restingTick
-	if o.stand.Clock.plays() {
+	if o.overview.Clock.plays() {
 		pace = playingTick
 	}
 	return tea.Tick(pace, func(at time.Time) tea.Msg { return tickMsg(at) })
@@ -253,20 +253,20 @@ func (o *observer) rest() tea.Cmd {
 
 // tick reads outdated data. The screen is redrawn once a second, for countdowns.
 func (m *model) tick(now time.Time) tea.Cmd {
-	if second := m.now().Unix(); second != m.second || m.said.over(now) || m.link.lost || m.standing {
+	if second := m.now().Unix(); second != m.second || m.said.over(now) || m.link.lost || m.reading {
 		m.second, m.dirty = second, true
 	}
 	if m.said.over(now) {
 		m.said = notice{}
 	}
 	if m.link.lost {
-		if m.standing || now.Before(m.link.next) {
+		if m.reading || now.Before(m.link.next) {
 			return nil
 		}
 		return m.readStand()
 	}
 	var cmds []tea.Cmd
-	if !m.standing && now.Sub(m.asked) >= m.pace() {
+	if !m.reading && now.Sub(m.asked) >= m.pace() {
 		cmds = append(cmds, m.readStand())
 	}
 	return tea.Batch(append(cmds, m.shown().refresh(now))...)
@@ -274,7 +274,7 @@ func (m *model) tick(now time.Time) tea.Cmd {
 
 // pace returns the polling interval of the overview.
 func (o *observer) pace() time.Duration {
-	if o.stand.Clock.plays() {
+	if o.overview.Clock.plays() {
 		return min(o.options.Every, 2*playingTick)
 	}
 	return o.options.Every
@@ -282,25 +282,25 @@ func (o *observer) pace() time.Duration {
 
 // readStand reads the overview.
 func (o *observer) readStand() tea.Cmd {
-	o.standing, o.asked = true, o.options.Now()
+	o.reading, o.asked = true, o.options.Now()
 	source := o.source
 	return ask(func(ctx context.Context) tea.Msg {
 		stand, err := source.Overview(ctx)
-		return overviewRead{stand: stand, err: err}
+		return overviewRead{overview: stand, err: err}
 	})
 }
 
-// stands stores the overview.
-func (m *model) stands(r overviewRead) tea.Cmd {
-	m.standing, m.trouble = false, ""
+// setOverview stores the overview.
+func (m *model) setOverview(r overviewRead) tea.Cmd {
+	m.reading, m.trouble = false, ""
 	if r.err != nil {
 		m.trouble = problemOf(r.err)
 		return nil
 	}
-	before := m.stand.Clock
-	m.stand, m.standAt = r.stand, m.options.Now()
-	if now := r.stand.Clock; now.Moves && (before.Moves != now.Moves || before.Paused != now.Paused || before.Speed != now.Speed) {
-		return m.tell(timeMoved{now})
+	before := m.overview.Clock
+	m.overview, m.overviewAt = r.overview, m.options.Now()
+	if now := r.overview.Clock; now.Moves && (before.Moves != now.Moves || before.Paused != now.Paused || before.Speed != now.Speed) {
+		return m.send(timeMoved{now})
 	}
 	return nil
 }
@@ -310,18 +310,18 @@ func (o *observer) now() time.Time { return o.sourceTime().In(o.zone) }
 
 // sourceTime returns the last time of the source, plus the time since then.
 func (o *observer) sourceTime() time.Time {
-	clock := o.stand.Clock
+	clock := o.overview.Clock
 	switch {
-	case o.stand.Now.IsZero():
+	case o.overview.Now.IsZero():
 		return o.options.Now()
 	case clock.Paused:
-		return o.stand.Now
+		return o.overview.Now
 	}
-	passed := o.options.Now().Sub(o.standAt)
+	passed := o.options.Now().Sub(o.overviewAt)
 	if clock.Speed > 0 {
 		passed = time.Duration(float64(passed) * clock.Speed)
 	}
-	now := o.stand.Now.Add(passed)
+	now := o.overview.Now.Add(passed)
 	if clock.Seeks && now.After(clock.End) {
 		return clock.End
 	}
@@ -336,8 +336,8 @@ func (m *model) shown() screen {
 	return m.places[m.place]
 }
 
-// goTo goes to a place, and closes the opened executions.
-func (m *model) goTo(place int) tea.Cmd {
+// openPlace goes to a place, and closes the opened executions.
+func (m *model) openPlace(place int) tea.Cmd {
 	m.place, m.opened = (place+len(m.places))%len(m.places), nil
 	return m.visit()
 }
@@ -345,7 +345,7 @@ func (m *model) goTo(place int) tea.Cmd {
 // open opens an execution.
 func (m *model) open(id string) tea.Cmd {
 	if id == "" {
-		m.say("it belongs to no execution", true)
+		m.notify("it belongs to no execution", true)
 		return nil
 	}
 	m.opened = append(m.opened, newExecutionScreen(m.source, id))
@@ -375,7 +375,7 @@ func (m *model) openTyped(id string) (cmd tea.Cmd, wrong string) {
 // found opens an execution that was looked up, or reports why not.
 func (m *model) found(r lookedUp) tea.Cmd {
 	if r.err != nil {
-		m.say("open: "+r.err.Error(), true)
+		m.notify("open: "+r.err.Error(), true)
 		return nil
 	}
 	return m.open(r.id)
@@ -442,7 +442,7 @@ type (
 	wantMove   struct{ Move }              // move the source's time
 	wantOpen   struct{ id string }         // open an execution
 	wantCopy   struct{ what, text string } // copy to the clipboard
-	wantSay    struct {                    // show a line at the bottom
+	wantNotice struct {                    // show a line at the bottom
 		text string
 		bad  bool
 	}

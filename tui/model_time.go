@@ -18,8 +18,8 @@ type timeMoves struct {
 
 // timeHasMoved is the answer to a move.
 type timeHasMoved struct {
-	stand Overview
-	err   error
+	overview Overview
+	err      error
 }
 
 func (t timeHasMoved) failed() error { return t.err }
@@ -28,7 +28,7 @@ func (t timeHasMoved) failed() error { return t.err }
 func (m *model) move(to Move) tea.Cmd {
 	keeper, ok := m.source.(TimeMover)
 	if !ok {
-		m.say("time cannot be moved here", true)
+		m.notify("time cannot be moved here", true)
 		return nil
 	}
 	if m.moving.busy {
@@ -53,10 +53,10 @@ func (m *model) hasMoved(r timeHasMoved) tea.Cmd {
 	m.moving.busy = false
 	var cmds []tea.Cmd
 	if r.err != nil {
-		m.say(r.err.Error(), true)
+		m.notify(r.err.Error(), true)
 	} else {
-		m.stand, m.standAt = r.stand, m.options.Now()
-		cmds = append(cmds, m.tell(overviewRead{stand: r.stand, at: m.standAt}), m.tell(timeMoved{r.stand.Clock}), m.visit())
+		m.overview, m.overviewAt = r.overview, m.options.Now()
+		cmds = append(cmds, m.send(overviewRead{overview: r.overview, at: m.overviewAt}), m.send(timeMoved{r.overview.Clock}), m.visit())
 	}
 	if then := m.moving.then; then != nil {
 		m.moving.then = nil
@@ -75,7 +75,7 @@ func speeds() []float64 {
 
 // timeKey handles the keys of the time bar, if there is one.
 func (m *model) timeKey(k string) (tea.Cmd, bool) {
-	clock := m.stand.Clock
+	clock := m.overview.Clock
 	switch {
 	case !clock.Moves:
 		return nil, false
@@ -98,7 +98,7 @@ func (m *model) timeKey(k string) (tea.Cmd, bool) {
 func (m *model) moveOf(k string) (Move, bool) {
 	switch k {
 	case " ":
-		if m.stand.Clock.Paused {
+		if m.overview.Clock.Paused {
 			return Move{Verb: Play}, true
 		}
 		return Move{Verb: Pause}, true
@@ -124,7 +124,7 @@ func (m *model) moveOf(k string) (Move, bool) {
 
 // speed returns the next speed, up or down.
 func (o *observer) speed(step int) float64 {
-	now, all := o.stand.Clock.Speed, speeds()
+	now, all := o.overview.Clock.Speed, speeds()
 	if now == 0 {
 		now = 1
 	}
@@ -149,7 +149,7 @@ const scrubs = 50
 
 // scrub returns a step on the timeline: in time, or in events if all of them share one moment.
 func (m *model) scrub(step int) Move {
-	clock := m.stand.Clock
+	clock := m.overview.Clock
 	if whole := clock.End.Sub(clock.Start); whole > 0 {
 		by := max(whole/scrubs, time.Millisecond)
 		to := m.now().Add(time.Duration(step) * by)
@@ -167,7 +167,7 @@ func (m *model) scrub(step int) Move {
 
 // timeHints returns the keys of the time bar.
 func (o *observer) timeHints() []hint {
-	clock := o.stand.Clock
+	clock := o.overview.Clock
 	switch {
 	case clock.Seeks:
 		return []hint{
@@ -207,5 +207,5 @@ func (m *model) seek(text string) (cmd tea.Cmd, wrong string) {
 	if err != nil {
 		return nil, "want a time such as 2026-01-02T15:04:05Z, or a duration since the beginning"
 	}
-	return m.move(Move{Verb: Seek, To: m.stand.Clock.Start.Add(after)}), ""
+	return m.move(Move{Verb: Seek, To: m.overview.Clock.Start.Add(after)}), ""
 }

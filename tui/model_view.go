@@ -32,7 +32,7 @@ func (m *model) render() string {
 	m.header(a.part(0, 0, a.w, 1))
 	m.where(a.part(0, 1, a.w, 1))
 	m.shown().draw(m.body(a), m.look, now)
-	if clock := m.stand.Clock; clock.Moves && a.h > 4 {
+	if clock := m.overview.Clock; clock.Moves && a.h > 4 {
 		m.moving.line.draw(a.part(0, a.h-2, a.w, 1), m.look, clock, now)
 	}
 	if a.h > 2 {
@@ -47,7 +47,7 @@ func (m *model) render() string {
 // body returns the part of the screen between header and footer.
 func (o *observer) body(a area) area {
 	below := 1
-	if o.stand.Clock.Moves && a.h > 4 {
+	if o.overview.Clock.Moves && a.h > 4 {
 		below = 2
 	}
 	return a.part(0, 2, a.w, a.h-2-below)
@@ -84,7 +84,7 @@ func (m *model) header(a area) {
 // names returns the names of the places with their counts, as far as they fit. The count of dead
 // letters is dropped last.
 func (o *observer) names(avail int) []string {
-	counts := [tableCount]int64{totalOf(o.stand.Counts, Executions), totalOf(o.stand.Counts, Timers), o.stand.Counts.Dead}
+	counts := [tableCount]int64{totalOf(o.overview.Counts, Executions), totalOf(o.overview.Counts, Timers), o.overview.Counts.Dead}
 	const nameWidth, apart = 7, 4 // for the program's name, and around each of them
 	for _, how := range []struct {
 		long, counted bool
@@ -114,16 +114,16 @@ func (o *observer) names(avail int) []string {
 // where draws the description of the source, and whether the connection is lost.
 func (m *model) where(a area) {
 	m.look.rule(a, 0, m.whereabouts(), accent)
-	text, how := m.stand.Place, faint
-	if m.stand.Tenant != "" {
-		text += m.look.pick(" · ", " | ") + "tenant " + m.stand.Tenant
+	text, how := m.overview.Place, faint
+	if m.overview.Tenant != "" {
+		text += m.look.pick(" · ", " | ") + "tenant " + m.overview.Tenant
 	}
 	switch waiting := m.options.Now().Sub(m.asked); {
 	case m.link.lost:
 		text, how = m.link.text(m.options.Now()), bad|strong
 	case m.trouble != "":
 		text, how = m.trouble, bad|strong
-	case m.standing && waiting >= silence:
+	case m.reading && waiting >= silence:
 		text, how = "no answer for "+age(waiting), warn|strong
 	}
 	avail := a.w - width(m.whereabouts()) - 8
@@ -204,8 +204,8 @@ type notice struct {
 
 func (n notice) over(now time.Time) bool { return n.text != "" && now.After(n.until) }
 
-// say shows a message in the last line.
-func (m *model) say(text string, bad bool) {
+// notify shows a message in the last line.
+func (m *model) notify(text string, bad bool) {
 	m.said = notice{text, bad, m.options.Now().Add(8 * time.Second)}
 }
 
@@ -223,9 +223,9 @@ const (
 	lastTry  = 5 * time.Second
 )
 
-// heard records whether the source has answered. A simple request that times out means
+// trackConnection records whether the source has answered. A simple request that times out means
 // that the connection is lost.
-func (m *model) heard(a answer) tea.Cmd {
+func (m *model) trackConnection(a answer) tea.Cmd {
 	now, err := m.options.Now(), a.failed()
 	_, simple := a.(overviewRead)
 	late := errors.Is(err, context.DeadlineExceeded)
@@ -234,12 +234,12 @@ func (m *model) heard(a answer) tea.Cmd {
 		return nil
 	case !gone:
 		m.link = connection{}
-		m.say("connected again", false)
+		m.notify("connected again", false)
 		m.asked = time.Time{}
 		// Redraw what others may have written over meanwhile.
 		return tea.Batch(tea.ClearScreen, m.visit())
 	case !m.link.lost:
-		m.link = connection{lost: true, since: m.standAt}
+		m.link = connection{lost: true, since: m.overviewAt}
 	case now.Before(m.link.next):
 		return nil
 	}

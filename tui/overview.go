@@ -11,11 +11,11 @@ import (
 
 // overviewScreen shows counts, rates, services, and what is due next, running now and failed last.
 type overviewScreen struct {
-	source Source
-	stand  Overview
-	loaded bool
-	events samples
-	fires  samples
+	source   Source
+	overview Overview
+	loaded   bool
+	events   samples
+	fires    samples
 
 	lists [3]listing
 	at    int  // the list with the cursor
@@ -57,13 +57,13 @@ func (s *overviewScreen) take(msg tea.Msg) tea.Cmd {
 	if !ok || r.err != nil {
 		return nil
 	}
-	s.stand, s.loaded = r.stand, true
-	s.events.add(r.stand.Events, r.at)
-	s.fires.add(r.stand.Fires, r.at)
-	of := r.stand.Of
-	s.lists[dueList].take(r.stand.Due, of.Due)
-	s.lists[runningList].take(r.stand.Running, of.Running)
-	s.lists[failedList].take(r.stand.Failed, of.Failed)
+	s.overview, s.loaded = r.overview, true
+	s.events.add(r.overview.Events, r.at)
+	s.fires.add(r.overview.Fires, r.at)
+	of := r.overview.Of
+	s.lists[dueList].take(r.overview.Due, of.Due)
+	s.lists[runningList].take(r.overview.Running, of.Running)
+	s.lists[failedList].take(r.overview.Failed, of.Failed)
 	if len(s.lists[s.at].rows) == 0 {
 		s.jump(1)
 	}

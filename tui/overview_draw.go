@@ -21,7 +21,7 @@ func (s *overviewScreen) draw(a area, l look, now time.Time) {
 	} else {
 		y = s.sparks(a, l, y)
 	}
-	for _, note := range s.stand.Notes {
+	for _, note := range s.overview.Notes {
 		x := a.put(0, y, warn|strong, l.pick("▲ ", "! "))
 		a.put(x, y, warn, clip(note, a.w-x, l.more()))
 		y++
@@ -53,7 +53,7 @@ type counted struct {
 
 // counts draws the counts, in one line or two.
 func (s *overviewScreen) counts(a area, l look) int {
-	c := s.stand.Counts
+	c := s.overview.Counts
 	first := []counted{{Running, c.Open, "open"}, {Completed, c.Completed, "completed"}, {Faulted, c.Faulted, "faulted"}, {Cancelled, c.Cancelled, "cancelled"}}
 	timers := "timers"
 	if c.Shared {
@@ -94,8 +94,8 @@ func drawCounts(a area, l look, x, y int, all []counted) int {
 // sparks draws the rates in one line.
 func (s *overviewScreen) sparks(a area, l look, y int) int {
 	half := a.w / 2
-	drawSpark(a.part(0, y, half-1, 1), l, "events/s", s.stand.Events, &s.events)
-	drawSpark(a.part(half+1, y, a.w-half-1, 1), l, "fires/s", s.stand.Fires, &s.fires)
+	drawSpark(a.part(0, y, half-1, 1), l, "events/s", s.overview.Events, &s.events)
+	drawSpark(a.part(half+1, y, a.w-half-1, 1), l, "fires/s", s.overview.Fires, &s.fires)
 	return y + 1
 }
 
@@ -113,8 +113,8 @@ func (s *overviewScreen) graphs(a area, l look, y int) int {
 	if a.h >= 60 {
 		h = 6
 	}
-	drawGraph(a.part(0, y, half-1, h+1), l, "Events", s.stand.Events, &s.events)
-	drawGraph(a.part(half+1, y, a.w-half-1, h+1), l, "Timers fired", s.stand.Fires, &s.fires)
+	drawGraph(a.part(0, y, half-1, h+1), l, "Events", s.overview.Events, &s.events)
+	drawGraph(a.part(half+1, y, a.w-half-1, h+1), l, "Timers fired", s.overview.Fires, &s.fires)
 	return y + h + 2
 }
 
@@ -126,7 +126,7 @@ func drawGraph(a area, l look, what string, now float64, of *samples) {
 // serviceLines is the number of lines of the services with their workers.
 func (s *overviewScreen) serviceLines() int {
 	n := 2
-	for _, service := range s.stand.Services {
+	for _, service := range s.overview.Services {
 		n += 1 + len(service.Workers)
 	}
 	return n
@@ -134,16 +134,16 @@ func (s *overviewScreen) serviceLines() int {
 
 // services draws the services, with their workers if there is space.
 func (s *overviewScreen) services(a area, l look, y int, workers bool) int {
-	if len(s.stand.Services) == 0 {
+	if len(s.overview.Services) == 0 {
 		return y
 	}
 	l.rule(a, y, "Services", accent)
 	y++
 	name := 0
-	for _, service := range s.stand.Services {
+	for _, service := range s.overview.Services {
 		name = max(name, min(width(service.Name), 20))
 	}
-	for _, service := range s.stand.Services {
+	for _, service := range s.overview.Services {
 		drawService(a.part(0, y, a.w, 1), l, name, service)
 		y++
 		if !workers {

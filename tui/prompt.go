@@ -145,7 +145,7 @@ func (c *confirmation) key(k string) (cmd tea.Cmd, open bool) {
 		return nil, false
 	case ready && (k == "y" || k == "enter" && !c.planned.Danger):
 		c.action.Force = c.planned.Danger
-		return tea.Batch(give(wantSay{text: "doing it: " + sentence(c.action)}), perform(c.source, c.action)), false
+		return tea.Batch(give(wantNotice{text: "doing it: " + sentence(c.action)}), perform(c.source, c.action)), false
 	case c.made && !ready && k == "enter":
 		return nil, false
 	}

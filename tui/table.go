@@ -20,19 +20,19 @@ const (
 type table struct {
 	kind Table
 
-	rows  []Row
-	head  string // position before the first row; "" at the beginning of the list
-	up    string // position from which to read backwards
-	next  string // position from which to read forwards; "" at the end of the list
-	past  int    // estimated number of rows before the window
-	after int    // estimated number of rows after the window
-	ended bool   // the window was reached from the end: after counts, not past
+	rows     []Row
+	first    string // position before the first row; "" at the beginning of the list
+	previous string // position from which to read backwards
+	next     string // position from which to read forwards; "" at the end of the list
+	past     int    // estimated number of rows before the window
+	after    int    // estimated number of rows after the window
+	ended    bool   // the window was reached from the end: after counts, not past
 
-	typed  string // the filter as typed
-	filter Filter // typed, parsed
-	looked int
-	sort   int // number of the column to sort by; 0 keeps the order of the source
-	back   bool
+	typed   string // the filter as typed
+	filter  Filter // typed, parsed
+	scanned int
+	sort    int // number of the column to sort by; 0 keeps the order of the source
+	back    bool
 
 	listPosition
 
@@ -146,7 +146,7 @@ func (t *table) move(lines int) {
 // toStart moves to the beginning of the list, and stays there as the list grows.
 func (t *table) toStart() {
 	t.moved, t.toEnd, t.cursor, t.offset, t.early = false, false, 0, 0, 0
-	if t.head != "" {
+	if t.first != "" {
 		t.restart()
 	}
 }
@@ -170,9 +170,9 @@ func (t *table) stay() {
 
 // restart discards all rows and begins at the beginning.
 func (t *table) restart() {
-	t.rows, t.head, t.up, t.next, t.past, t.after, t.ended = nil, "", "", "", 0, 0, false
+	t.rows, t.first, t.previous, t.next, t.past, t.after, t.ended = nil, "", "", "", 0, 0, false
 	t.goOn, t.cost = "", 0
-	t.toEnd, t.loaded, t.asked, t.looked, t.problem = false, false, false, 0, ""
+	t.toEnd, t.loaded, t.asked, t.scanned, t.problem = false, false, false, 0, ""
 	t.moved, t.cursor, t.offset, t.early = false, 0, 0, 0
 	t.turn++
 }
@@ -224,7 +224,7 @@ func (t *table) ask(after string, limit int, fresh bool) *request {
 // refresh reads the window again.
 func (t *table) refresh() *request {
 	t.pending, t.seen, t.goOn, t.used = nil, 0, "", 0
-	return t.ask(t.head, t.size(), true)
+	return t.ask(t.first, t.size(), true)
 }
 
 // size returns how many rows to read again.
@@ -245,7 +245,7 @@ func (t *table) last() *request {
 
 // before returns a request for the rows before the window.
 func (t *table) before() *request {
-	r := t.ask(t.up, chunk, false)
+	r := t.ask(t.previous, chunk, false)
 	r.query.Back = true
 	return r
 }
@@ -276,7 +276,7 @@ func (t *table) want() *request {
 		return nil
 	case t.next != "" && t.cursor+2*t.height >= len(t.rows):
 		return t.ask(t.next, chunk, false)
-	case t.head != "" && t.cursor < t.height:
+	case t.first != "" && t.cursor < t.height:
 		return t.before()
 	default:
 		return nil
@@ -303,12 +303,12 @@ func (t *table) take(r *request, p Page, at time.Time) {
 			return
 		}
 		rows := t.pending
-		t.looked, t.cost, t.next, t.pending, t.goOn = t.seen, t.used, p.Next, nil, ""
+		t.scanned, t.cost, t.next, t.pending, t.goOn = t.seen, t.used, p.Next, nil, ""
 		t.put(rows)
 	default:
 		t.rows, t.next = append(t.rows, p.Rows...), p.Next
 		t.after = max(0, t.after-len(p.Rows))
-		t.looked += p.Scanned
+		t.scanned += p.Scanned
 		t.cost += r.took
 	}
 	t.arrange()
@@ -356,8 +356,8 @@ func (t *table) soFar(until time.Time) []Row {
 func (t *table) put(rows []Row) {
 	kept, line := t.current().ID, t.cursor-t.offset
 	t.rows = rows
-	if t.head != "" && len(t.rows) > 0 {
-		t.up = t.rows[0].Cursor
+	if t.first != "" && len(t.rows) > 0 {
+		t.previous = t.rows[0].Cursor
 	}
 	if !t.moved {
 		t.cursor, t.offset = 0, 0
@@ -371,17 +371,17 @@ func (t *table) put(rows []Row) {
 
 // finish moves the window to the end of the list.
 func (t *table) finish(p Page) {
-	t.rows, t.looked, t.next, t.goOn = t.above(p), p.Scanned, "", ""
-	t.past, t.after, t.ended = 0, 0, t.head != ""
+	t.rows, t.scanned, t.next, t.goOn = t.above(p), p.Scanned, "", ""
+	t.past, t.after, t.ended = 0, 0, t.first != ""
 }
 
 // prepend adds rows before the window, and drops rows at its end if there are too many.
 func (t *table) prepend(p Page) {
 	rows := t.above(p)
 	t.rows = slices.Concat(rows, t.rows)
-	t.looked += p.Scanned
+	t.scanned += p.Scanned
 	t.cursor, t.offset, t.past = t.cursor+len(rows), t.offset+len(rows), max(0, t.past-len(rows))
-	if t.head == "" {
+	if t.first == "" {
 		t.past, t.ended = 0, false
 	}
 	if over := len(t.rows) - maxRows; over > 0 {
@@ -393,18 +393,18 @@ func (t *table) prepend(p Page) {
 // above returns the rows of a page that was read backwards. If the list has more rows before
 // them, it leaves out the first: its position becomes the head of the window.
 func (t *table) above(p Page) []Row {
-	t.head, t.up = p.Next, p.Next
+	t.first, t.previous = p.Next, p.Next
 	if len(p.Rows) < 2 || p.Rows[0].Cursor != p.Next {
 		return p.Rows
 	}
-	t.up = p.Rows[1].Cursor
+	t.previous = p.Rows[1].Cursor
 	return p.Rows[1:]
 }
 
 // slide drops rows at the beginning of the window when there are too many.
 func (t *table) slide() {
 	for t.sort == 0 && len(t.rows) > maxRows && t.cursor >= 2*chunk {
-		t.head, t.up = t.rows[chunk-1].Cursor, t.rows[chunk].Cursor
+		t.first, t.previous = t.rows[chunk-1].Cursor, t.rows[chunk].Cursor
 		t.rows = slices.Clone(t.rows[chunk:])
 		t.cursor, t.offset, t.past = t.cursor-chunk, t.offset-chunk, t.past+chunk
 	}

@@ -173,10 +173,10 @@ func (t *table) emptiness() string {
 		return t.problem
 	case !t.loaded:
 		return "reading " + strings.ToLower(t.kind.title())
-	case t.next != "" || t.head != "":
-		return "looking: " + count(int64(t.looked)) + " so far"
+	case t.next != "" || t.first != "":
+		return "looking: " + count(int64(t.scanned)) + " so far"
 	case t.typed != "":
-		return "none of " + count(int64(t.looked)) + " matches " + t.typed + " (esc: all)"
+		return "none of " + count(int64(t.scanned)) + " matches " + t.typed + " (esc: all)"
 	default:
 		return "no " + strings.ToLower(t.kind.title())
 	}
@@ -190,7 +190,7 @@ func (t *table) foot(a area, l look, total int64) {
 		parts = append(parts, count(int64(n))+" marked")
 	}
 	if t.typed != "" {
-		parts = append(parts, "filter "+t.typed+": "+count(int64(t.looked))+" looked at"+t.going())
+		parts = append(parts, "filter "+t.typed+": "+count(int64(t.scanned))+" looked at"+t.going())
 	}
 	if t.sort != 0 {
 		parts = append(parts, "sorted by "+strings.ToLower(columnsOf(t.kind)[t.sort-1].title)+t.among(total))
@@ -240,7 +240,7 @@ func (t *table) place(total int64) string {
 }
 
 func (t *table) going() string {
-	if t.asked && (t.next != "" || t.head != "") {
+	if t.asked && (t.next != "" || t.first != "") {
 		return ", going on"
 	}
 	return ""

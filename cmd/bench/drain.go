@@ -20,15 +20,15 @@ type drain struct {
 	count func(ctx context.Context, n int) (int, error) // returns how many of n are done
 }
 
-// drained is the result of a drain.
-type drained struct {
+// drainResult is the result of a drain.
+type drainResult struct {
 	n    int
 	took time.Duration
 	cost *Cost
 }
 
 // rate returns items per second.
-func (d drained) rate() float64 { return perSecond(d.n, d.took) }
+func (d drainResult) rate() float64 { return perSecond(d.n, d.took) }
 
 func perSecond(n int, took time.Duration) float64 {
 	if took <= 0 {
@@ -39,16 +39,16 @@ func perSecond(n int, took time.Duration) float64 {
 
 // drain measures a small backlog and then one sized for the duration. With an error, it
 // returns the result so far.
-func (s *scenarioRun) drain(ctx context.Context, d drain) (drained, error) {
-	got, err := s.drainOnce(ctx, d, d.first)
+func (s *scenarioRun) drain(ctx context.Context, d drain) (drainResult, error) {
+	got, err := s.drainBacklog(ctx, d, d.first)
 	if err != nil || s.opts.Quick {
 		return got, err
 	}
 	n := int(got.rate() * s.opts.Duration.Seconds())
-	return s.drainOnce(ctx, d, min(max(n, d.first), d.most))
+	return s.drainBacklog(ctx, d, min(max(n, d.first), d.most))
 }
 
-func (s *scenarioRun) drainOnce(ctx context.Context, d drain, n int) (got drained, err error) {
+func (s *scenarioRun) drainBacklog(ctx context.Context, d drain, n int) (got drainResult, err error) {
 	s.report(d.measuring, 0)
 	if err := s.fresh(ctx); err != nil {
 		return got, err
@@ -66,7 +66,7 @@ func (s *scenarioRun) drainOnce(ctx context.Context, d drain, n int) (got draine
 	done, took, err := s.await(ctx, d.measuring, n, func(ctx context.Context) (int, error) { return d.count(ctx, n) })
 	// An interrupted measurement has a result too.
 	after := s.read(context.WithoutCancel(ctx), c)
-	return drained{done, took, cost(d.of, done*max(d.each, 1), before, after, c)}, err
+	return drainResult{done, took, cost(d.of, done*max(d.each, 1), before, after, c)}, err
 }
 
 // score converts a time to Unix seconds, exact to the microsecond.

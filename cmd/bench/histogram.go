@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// times are durations of one kind of operation.
-type times []time.Duration
+// durations are durations of one kind of operation.
+type durations []time.Duration
 
 // result returns the percentiles as a Result.
-func (t times) result(name string) Result {
+func (t durations) result(name string) Result {
 	slices.Sort(t)
 	return Result{
 		Name: name, Unit: "ms", Count: len(t), P50: t.at(0.5), P99: t.at(0.99), Least: t.at(0), Most: t.at(1),
@@ -18,7 +18,7 @@ func (t times) result(name string) Result {
 }
 
 // at returns a percentile in milliseconds; part is 0 to 1.
-func (t times) at(part float64) float64 {
+func (t durations) at(part float64) float64 {
 	if len(t) == 0 {
 		return 0
 	}
@@ -29,7 +29,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // histogram counts sorted times in buckets that double from a quarter of a
 // millisecond.
-func (t times) histogram() (out []Bucket) {
+func (t durations) histogram() (out []Bucket) {
 	const first, buckets = 250 * time.Microsecond, 16
 	upto := first
 	for rest := t; len(rest) > 0; upto *= 2 {

@@ -40,7 +40,7 @@ func (l latency) measure(ctx context.Context) error {
 
 // timeStarts runs executions in parallel lanes and measures from the start of each until a
 // reader receives its end.
-func (l latency) timeStarts(ctx context.Context, def *dsl.Definition, name string, lanes int) (got times, err error) {
+func (l latency) timeStarts(ctx context.Context, def *dsl.Definition, name string, lanes int) (got durations, err error) {
 	if err := l.fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -81,16 +81,16 @@ func (p *pendingStart) end(id string) {
 
 // race runs operations in parallel lanes, in each lane one after the other, and returns
 // their latencies. ends maps an entry of the stream to the operation that it ends.
-func (l latency) race(ctx context.Context, name string, lanes int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (times, error) {
+func (l latency) race(ctx context.Context, name string, lanes int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (durations, error) {
 	span := l.opts.Duration
-	timed, cancel := context.WithTimeout(ctx, span+stalled)
+	timed, cancel := context.WithTimeout(ctx, span+stallTimeout)
 	defer cancel()
 	starts := &pendingStart{ended: map[string]chan struct{}{}}
 	reading, stop := context.WithCancel(timed)
 	read := make(chan error, 1)
 	go func() { read <- l.watch(reading, stream, ends, starts) }()
 
-	results := make([]times, lanes)
+	results := make([]durations, lanes)
 	errs := make([]error, lanes+1) // one for each lane, and one for the reader
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -110,7 +110,7 @@ func (l latency) race(ctx context.Context, name string, lanes int, stream string
 	}
 	wg.Wait()
 	stop()
-	var all times
+	var all durations
 	for _, one := range results {
 		all = append(all, one...)
 	}
@@ -159,7 +159,7 @@ const hops = 4
 
 // relayed measures the minimum with bare commands: each hop is a blocking read and a
 // script.
-func (l latency) relayed(ctx context.Context, lanes int) (got times, err error) {
+func (l latency) relayed(ctx context.Context, lanes int) (got durations, err error) {
 	if err := l.fresh(ctx); err != nil {
 		return nil, err
 	}

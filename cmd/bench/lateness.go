@@ -24,11 +24,11 @@ type timerSeries struct {
 
 func (p timerSeries) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
 
-// lead is how long before the first due time the timers are set. It is extended up to
-// maxLead if setting them takes longer.
+// leadTime is how long before the first due time the timers are set. It is extended up to
+// maxLeadTime if setting them takes longer.
 const (
-	lead    = 500 * time.Millisecond
-	maxLead = 30 * time.Second
+	leadTime    = 500 * time.Millisecond
+	maxLeadTime = 30 * time.Second
 )
 
 // lateness measures the time from due times until the events arrive at a reader, and that
@@ -79,14 +79,14 @@ func (t timers) loaded(ctx context.Context) error {
 }
 
 // observe sets the timers, starts fire, and measures when the events arrive.
-func (t timers) observe(ctx context.Context, p timerSeries, measuring, key string, fire func(context.Context, timerSeries) error) (got times, err error) {
+func (t timers) observe(ctx context.Context, p timerSeries, measuring, key string, fire func(context.Context, timerSeries) error) (got durations, err error) {
 	t.report(measuring, 0)
 	if p.offset, err = t.clockOffset(ctx); err != nil {
 		return nil, err
 	}
 	late := time.Duration(1)
-	for wait := lead; late > 0; wait *= 2 {
-		if wait > maxLead {
+	for wait := leadTime; late > 0; wait *= 2 {
+		if wait > maxLeadTime {
 			return nil, fmt.Errorf("setting %d timers took %v too long", p.n, late)
 		}
 		if late, err = t.schedule(ctx, &p, key, wait); err != nil {
@@ -126,9 +126,9 @@ const loadSuffix = "-load"
 const setTime = 40 * time.Microsecond
 
 // arrivals reads the tenant's stream until all timers have fired.
-func (t timers) arrivals(ctx context.Context, p timerSeries, measuring string) (times, error) {
-	out := make(times, 0, p.n)
-	last, idle := "0", time.Now().Add(time.Duration(p.n)*p.apart+stalled)
+func (t timers) arrivals(ctx context.Context, p timerSeries, measuring string) (durations, error) {
+	out := make(durations, 0, p.n)
+	last, idle := "0", time.Now().Add(time.Duration(p.n)*p.apart+stallTimeout)
 	for len(out) < p.n {
 		read, err := t.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{t.streamKey(), last}, Count: 1000, Block: time.Second}).Result()
 		at := time.Now().Add(p.offset)

@@ -40,7 +40,7 @@ const startsPerSecond = 100
 
 // beside starts executions at a steady rate, whether or not earlier ones have ended, while
 // the services process the backlog of another tenant.
-func (l latency) beside(ctx context.Context, def *dsl.Definition, backlog int, name string) (got times, err error) {
+func (l latency) beside(ctx context.Context, def *dsl.Definition, backlog int, name string) (got durations, err error) {
 	if err := l.fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func (l latency) beside(ctx context.Context, def *dsl.Definition, backlog int, n
 }
 
 // pace starts executions until done reports a share of 1.
-func (l latency) pace(ctx context.Context, def *dsl.Definition, name string, done func(time.Duration) (float64, error)) (times, error) {
-	timed, cancel := context.WithTimeout(ctx, l.opts.Duration+stalled)
+func (l latency) pace(ctx context.Context, def *dsl.Definition, name string, done func(time.Duration) (float64, error)) (durations, error) {
+	timed, cancel := context.WithTimeout(ctx, l.opts.Duration+stallTimeout)
 	defer cancel()
 	starts := &pendingStart{ended: map[string]chan struct{}{}}
 	reading, stop := context.WithCancel(timed)
@@ -109,7 +109,7 @@ type latencies struct {
 	running sync.WaitGroup
 
 	mu    sync.Mutex
-	times times
+	times durations
 	wrong error
 }
 

@@ -41,15 +41,15 @@ func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 
 // counters is a reading of the counters of Redis and of this process.
 type counters struct {
-	known    bool // Redis reports them
-	cpu      time.Duration
-	commands int64
-	reads    int64
-	trips    int64
-	memory   int64
-	calls    map[string]Command // totals
-	heap     uint64             // bytes allocated by this process so far
-	worked   time.Duration      // CPU time of the processes of the services
+	known      bool // Redis reports them
+	cpu        time.Duration
+	commands   int64
+	reads      int64
+	trips      int64
+	memory     int64
+	calls      map[string]Command // totals
+	heap       uint64             // bytes allocated by this process so far
+	serviceCPU time.Duration      // CPU time of the processes of the services
 }
 
 // read reads the counters. A Redis that does not report them is no error.
@@ -59,7 +59,7 @@ func (s *scenarioRun) read(ctx context.Context, c *services) counters {
 	runtime.ReadMemStats(&memory)
 	r.heap = memory.TotalAlloc
 	if c != nil {
-		r.trips, r.worked = c.trips.n.Load(), c.worked()
+		r.trips, r.serviceCPU = c.trips.n.Load(), c.worked()
 	}
 	info, err := s.rdb.Info(ctx, "everything").Result()
 	if err != nil {
@@ -127,7 +127,7 @@ func cost(of string, n int, before, after counters, c *services) *Cost {
 	out := &Cost{
 		Of:         of,
 		RedisCPU:   float64((after.cpu - before.cpu).Nanoseconds()) / 1e3 * each,
-		CPU:        float64((after.worked - before.worked).Nanoseconds()) / 1e3 * each,
+		CPU:        float64((after.serviceCPU - before.serviceCPU).Nanoseconds()) / 1e3 * each,
 		Commands:   float64(after.commands-before.commands) * each,
 		RoundTrips: float64(after.tripsOf(c)-before.tripsOf(c)) * each,
 	}

@@ -144,8 +144,8 @@ func (s *scenarioRun) await(ctx context.Context, measuring string, want int, cou
 		if n != last {
 			changed, last = now, n
 			s.report(measuring, float64(n)/float64(want))
-		} else if now.Sub(changed) > stalled {
-			return last, took, fmt.Errorf("%s: %d of %d after %v, no progress for %v", measuring, n, want, took.Round(time.Second), stalled)
+		} else if now.Sub(changed) > stallTimeout {
+			return last, took, fmt.Errorf("%s: %d of %d after %v, no progress for %v", measuring, n, want, took.Round(time.Second), stallTimeout)
 		}
 		if err := pause(ctx, pollEvery); err != nil {
 			return last, took, err
@@ -154,8 +154,8 @@ func (s *scenarioRun) await(ctx context.Context, measuring string, want int, cou
 }
 
 const (
-	pollEvery = 4 * time.Millisecond
-	stalled   = 30 * time.Second // time without progress that is an error
+	pollEvery    = 4 * time.Millisecond
+	stallTimeout = 30 * time.Second // time without progress that is an error
 )
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -80,7 +80,7 @@ func (s simulator) measure(ctx context.Context) error {
 }
 
 // search runs the search of flunq sim --faults none on one core.
-func (s simulator) search(ctx context.Context, cfg sim.Config) (drained, error) {
+func (s simulator) search(ctx context.Context, cfg sim.Config) (drainResult, error) {
 	began := time.Now()
 	over := func() bool { return time.Since(began) >= s.opts.Duration }
 	base := &search.Search{
@@ -93,15 +93,15 @@ func (s simulator) search(ctx context.Context, cfg sim.Config) (drained, error) 
 	r, err := base.Run(ctx)
 	switch {
 	case firstError(ctx.Err(), err) != nil:
-		return drained{}, firstError(ctx.Err(), err)
+		return drainResult{}, firstError(ctx.Err(), err)
 	case len(r.Findings) > 0:
-		return drained{}, fmt.Errorf("the search: %w", r.Findings[0].Violation)
+		return drainResult{}, fmt.Errorf("the search: %w", r.Findings[0].Violation)
 	}
-	return drained{n: r.Plain + r.Seeds, took: time.Since(began)}, nil
+	return drainResult{n: r.Plain + r.Seeds, took: time.Since(began)}, nil
 }
 
 // seeds runs seeds one by one on one core.
-func (s simulator) seeds(ctx context.Context, measuring string, run func(context.Context, uint64) (*sim.Result, error)) (drained, error) {
+func (s simulator) seeds(ctx context.Context, measuring string, run func(context.Context, uint64) (*sim.Result, error)) (drainResult, error) {
 	began := time.Now()
 	for n := 1; ; n++ {
 		result, err := run(ctx, uint64(n))
@@ -109,11 +109,11 @@ func (s simulator) seeds(ctx context.Context, measuring string, run func(context
 			err = fmt.Errorf("seed %d ended as %s", n, result.Status)
 		}
 		if err = firstError(ctx.Err(), err); err != nil {
-			return drained{}, err
+			return drainResult{}, err
 		}
 		took := time.Since(began)
 		if s.report(measuring, float64(took)/float64(s.opts.Duration)); took >= s.opts.Duration {
-			return drained{n: n, took: took}, nil
+			return drainResult{n: n, took: took}, nil
 		}
 	}
 }

@@ -121,10 +121,10 @@ func (wf workflows) loop(ctx context.Context) error {
 }
 
 // work measures executions of a workflow that were all started before the services.
-func (s *scenarioRun) work(ctx context.Context, w workflow, first int) (drained, error) {
+func (s *scenarioRun) work(ctx context.Context, w workflow, first int) (drainResult, error) {
 	def, _, err := dsl.Parse("bench.yaml", []byte(w.text))
 	if err != nil {
-		return drained{}, err
+		return drainResult{}, err
 	}
 	return s.drain(ctx, drain{
 		measuring: w.name, of: "step", each: w.steps(), first: first, most: 100_000,

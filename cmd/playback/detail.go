@@ -30,7 +30,7 @@ func (pb *Playback) Detail(ctx context.Context, table tui.Table, id string) (tui
 }
 
 func (pb *Playback) timer(id string) (d tui.Detail, err error) {
-	s := pb.spans[id]
+	s := pb.intervals[id]
 	if s == nil || s.timer == nil || s.from >= pb.playhead.n {
 		return d, fmt.Errorf("timer %s is not set at this moment", id)
 	}
@@ -52,7 +52,7 @@ func (pb *Playback) timer(id string) (d tui.Detail, err error) {
 }
 
 // fate describes what happens to a timer, even if it happens after the shown moment.
-func (pb *Playback) fate(s *span) string {
+func (pb *Playback) fate(s *interval) string {
 	if s.until < 0 {
 		return "nothing in this recording"
 	}

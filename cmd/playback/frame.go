@@ -17,9 +17,9 @@ type frame struct {
 	at      time.Time // when it is played, not before the previous frame
 	track   *track
 	version int
-	opened  *span   // the span that it begins, if any
-	closed  []*span // the spans that it ends
-	tally   tally   // the counts after it
+	opened  *interval   // the span that it begins, if any
+	closed  []*interval // the spans that it ends
+	tally   tally       // the counts after it
 }
 
 // tally contains counts after a frame.
@@ -51,8 +51,8 @@ func kindOf(s tui.State) int {
 	}
 }
 
-// span is the time during which a timer is set or a task is open.
-type span struct {
+// interval is the time during which a timer is set or a task is open.
+type interval struct {
 	id    string // of the event that began it
 	track *track
 	from  int // the frame that began it
@@ -108,27 +108,27 @@ func (*frameList) count(fr *frame, was tui.State) {
 
 // begin records the span that an event begins.
 func (l *frameList) begin(fr *frame, at int) {
-	var s *span
+	var s *interval
 	switch fr.Type {
 	case event.TimerScheduled:
 		var t event.Timer
 		if json.Unmarshal(fr.Data, &t) != nil {
 			return
 		}
-		s = &span{timer: &t}
+		s = &interval{timer: &t}
 		fr.tally.timers++
 	case event.TaskRequested:
 		var asked event.Requested
 		if json.Unmarshal(fr.Data, &asked) != nil {
 			return
 		}
-		s = &span{run: fr.Task, name: asked.TaskName, kind: asked.TaskType}
+		s = &interval{run: fr.Task, name: asked.TaskName, kind: asked.TaskType}
 	default:
 		return
 	}
 	s.id, s.track, s.from, s.until = fr.ID, fr.track, at, -1
 	fr.opened = s
-	l.spans[s.id] = s
+	l.intervals[s.id] = s
 	if old := fr.track.open[s.key()]; old != nil { // the new span replaces it
 		fr.end(old, at)
 	}
@@ -136,7 +136,7 @@ func (l *frameList) begin(fr *frame, at int) {
 }
 
 // key identifies a span among the open ones of its execution.
-func (s *span) key() string {
+func (s *interval) key() string {
 	if s.timer != nil {
 		return timerKey(*s.timer)
 	}
@@ -172,7 +172,7 @@ func (*frameList) end(fr *frame, at int) {
 	}
 }
 
-func (fr *frame) end(s *span, at int) {
+func (fr *frame) end(s *interval, at int) {
 	s.until, s.fired = at, fr.Type == event.TimerFired
 	fr.closed = append(fr.closed, s)
 	if s.timer != nil {

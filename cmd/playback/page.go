@@ -65,7 +65,7 @@ func (pb *Playback) timers(q tui.Query) (tui.Page, error) {
 		if q.Back {
 			itself = 1
 		}
-		from, _ = slices.BinarySearchFunc(all, 0, func(t *span, _ int) int {
+		from, _ = slices.BinarySearchFunc(all, 0, func(t *interval, _ int) int {
 			return cmp.Or(cmp.Compare(t.timer.Due().UnixNano(), nanos), cmp.Compare(t.from, frame), itself)
 		})
 	}

@@ -48,15 +48,15 @@ type Playback struct {
 type frameList struct {
 	opts Options
 
-	frames []frame
-	tracks []*track // executions in the order of their start
-	byID   map[string]*track
-	spans  map[string]*span // by the id of the event that began them
-	fired  []int            // frames in which a timer fired
-	failed []int            // frames in which an execution failed
-	dead   []int            // frames with dead letters
-	docs   map[*dsl.Definition]*document
-	notes  []string
+	frames    []frame
+	tracks    []*track // executions in the order of their start
+	byID      map[string]*track
+	intervals map[string]*interval // by the id of the event that began them
+	fired     []int                // frames in which a timer fired
+	failed    []int                // frames in which an execution failed
+	dead      []int                // frames with dead letters
+	docs      map[*dsl.Definition]*document
+	notes     []string
 }
 
 // document is a definition prepared for decisions and for the screen.
@@ -71,14 +71,14 @@ func New(opts Options) *Playback {
 		opts.Pace = 0
 	}
 	f := &Playback{added: opts.Now(), frameList: frameList{
-		opts: opts, byID: map[string]*track{}, spans: map[string]*span{}, docs: map[*dsl.Definition]*document{},
+		opts: opts, byID: map[string]*track{}, intervals: map[string]*interval{}, docs: map[*dsl.Definition]*document{},
 	}}
 	speed := opts.Pace
 	if speed == 0 {
 		speed = 1
 	}
 	f.playhead = playhead{at: opts.Start, speed: speed, real: f.added}
-	f.stage = stage{timers: map[*span]bool{}, tasks: map[*span]bool{}}
+	f.stage = stage{timers: map[*interval]bool{}, tasks: map[*interval]bool{}}
 	return f
 }
 

@@ -31,7 +31,7 @@ func (l *frameList) read(fr *frame, into any) bool {
 }
 
 // byMoment orders timers by due time.
-func byMoment(t *span, at time.Time) int { return t.timer.Due().Compare(at) }
+func byMoment(t *interval, at time.Time) int { return t.timer.Due().Compare(at) }
 
 func (pb *Playback) executionRow(r *track) tui.Row {
 	version := r.version(pb.playhead.n)
@@ -53,7 +53,7 @@ func (t *track) workflow() string {
 	return t.started.Namespace + "." + t.started.Name
 }
 
-func (pb *Playback) timerRow(s *span) tui.Row {
+func (pb *Playback) timerRow(s *interval) tui.Row {
 	kind := s.timer.Kind
 	if kind == "" {
 		kind = event.WaitTimer
@@ -69,7 +69,7 @@ func (pb *Playback) timerRow(s *span) tui.Row {
 	return row
 }
 
-func (l *frameList) taskRow(s *span) tui.Row {
+func (l *frameList) taskRow(s *interval) tui.Row {
 	row := tui.Row{
 		ID: s.id, State: tui.Running, Kind: s.kind, Workflow: s.track.workflow(), Execution: s.track.id, Task: s.run,
 		At: l.frames[s.from].at, Note: s.name,

@@ -9,11 +9,11 @@ import (
 // the number changes.
 type stage struct {
 	n      int
-	timers map[*span]bool
-	tasks  map[*span]bool
+	timers map[*interval]bool
+	tasks  map[*interval]bool
 
-	due []*span // timers by due time; nil: must be sorted
-	old []*span // tasks, oldest first; nil: must be sorted
+	due []*interval // timers by due time; nil: must be sorted
+	old []*interval // tasks, oldest first; nil: must be sorted
 }
 
 // set updates the stage to n frames.
@@ -42,19 +42,19 @@ func (s *stage) set(frames []frame, n int) {
 	}
 }
 
-func (s *stage) of(sp *span) map[*span]bool {
+func (s *stage) of(sp *interval) map[*interval]bool {
 	if sp.timer != nil {
 		return s.timers
 	}
 	return s.tasks
 }
 
-func (s *stage) put(sp *span) { s.of(sp)[sp] = true }
+func (s *stage) put(sp *interval) { s.of(sp)[sp] = true }
 
 // pending returns the open timers, the next one first.
-func (s *stage) pending() []*span {
+func (s *stage) pending() []*interval {
 	if s.due == nil {
-		s.due = make([]*span, 0, len(s.timers))
+		s.due = make([]*interval, 0, len(s.timers))
 		for t := range s.timers {
 			s.due = append(s.due, t)
 		}
@@ -64,18 +64,18 @@ func (s *stage) pending() []*span {
 }
 
 // byDue orders timers by due time, then by frame.
-func byDue(a, b *span) int {
+func byDue(a, b *interval) int {
 	return cmp.Or(a.timer.Due().Compare(b.timer.Due()), cmp.Compare(a.from, b.from))
 }
 
 // open returns the open tasks, oldest first.
-func (s *stage) open() []*span {
+func (s *stage) open() []*interval {
 	if s.old == nil {
-		s.old = make([]*span, 0, len(s.tasks))
+		s.old = make([]*interval, 0, len(s.tasks))
 		for t := range s.tasks {
 			s.old = append(s.old, t)
 		}
-		slices.SortFunc(s.old, func(a, b *span) int { return cmp.Compare(a.from, b.from) })
+		slices.SortFunc(s.old, func(a, b *interval) int { return cmp.Compare(a.from, b.from) })
 	}
 	return s.old
 }

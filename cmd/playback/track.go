@@ -23,11 +23,11 @@ type track struct {
 	def     *dsl.Definition // nil: unknown
 	doc     *document
 
-	frames   []int            // by version, from 0
-	states   []tui.State      // likewise: the state after it
-	decided  []int            // likewise: the last version up to it with a complete decision
-	ends     []int            // versions that ended the execution
-	open     map[string]*span // spans that have not ended, by key
+	frames   []int                // by version, from 0
+	states   []tui.State          // likewise: the state after it
+	decided  []int                // likewise: the last version up to it with a complete decision
+	ends     []int                // versions that ended the execution
+	open     map[string]*interval // spans that have not ended, by key
 	children []*track
 
 	head           *decide.State // after the last version; nil: decisions cannot be replayed
@@ -61,7 +61,7 @@ func (l *frameList) trackOf(e event.Event) *track {
 	if r := l.byID[e.Execution]; r != nil {
 		return r
 	}
-	r := &track{id: e.Execution, index: len(l.tracks), begun: e, open: map[string]*span{}}
+	r := &track{id: e.Execution, index: len(l.tracks), begun: e, open: map[string]*interval{}}
 	l.byID[r.id] = r
 	l.tracks = append(l.tracks, r)
 	if e.Type != event.ExecutionStarted || json.Unmarshal(e.Data, &r.started) != nil {

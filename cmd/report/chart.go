@@ -149,7 +149,7 @@ func (r *run) moments(add func(stamp)) {
 			add(t.to)
 		}
 	}
-	for _, m := range r.marks {
+	for _, m := range r.events {
 		add(m.at)
 	}
 }
@@ -259,7 +259,7 @@ func (c *chartBuilder) bar(class string, from, to stamp, title string) barView {
 	return barView{Class: class, X: percent(a), W: percent(max(b-a, 0.05)), Title: title} // a minimum that is visible
 }
 
-// bars returns the bars and marks of a run.
+// bars returns the bars of a run and its events.
 func (c *chartBuilder) bars(x *run) []barView {
 	if x.status == stateSkipped {
 		return []barView{c.bar("skipped", x.began, x.began, "skipped")}
@@ -279,7 +279,7 @@ func (c *chartBuilder) bars(x *run) []barView {
 	for i, call := range x.calls {
 		out = append(out, c.call(x, call, i == len(x.calls)-1))
 	}
-	for _, m := range x.marks {
+	for _, m := range x.events {
 		b := c.bar("mark "+m.kind, m.at, m.at, m.text)
 		out = append(out, b)
 	}
@@ -349,7 +349,7 @@ func (c *chartBuilder) says(x *run) string {
 	for _, call := range x.calls {
 		parts = append(parts, call.method+": "+call.label())
 	}
-	for _, m := range x.marks {
+	for _, m := range x.events {
 		parts = append(parts, m.text)
 	}
 	return strings.Join(parts, ", ")

@@ -44,8 +44,8 @@ func (r *run) ending() string {
 	switch {
 	case r.problem != nil:
 		return short("fails: "+r.problem.Error(), longestDescription)
-	case r.status == stateCancelled && r.words != "":
-		return short("is cancelled: "+r.words, longestDescription)
+	case r.status == stateCancelled && r.reason != "":
+		return short("is cancelled: "+r.reason, longestDescription)
 	case r.status == stateSkipped || r.status == stateCancelled:
 		return "is " + string(r.status)
 	case r.status == stateOpen:

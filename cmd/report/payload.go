@@ -104,7 +104,7 @@ func (r *Recording) rowData(row *row, p *pool) rowData {
 	return d
 }
 
-// notesOf describes the timers and marks of a run.
+// notesOf describes the timers and events of a run.
 func (r *Recording) notesOf(x *run) []string {
 	var out []string
 	for _, t := range x.timers {
@@ -119,11 +119,11 @@ func (r *Recording) notesOf(x *run) []string {
 		}
 		out = append(out, text)
 	}
-	for _, m := range x.marks {
+	for _, m := range x.events {
 		out = append(out, r.after(m.at.at)+"  "+m.text)
 	}
-	if x.words != "" {
-		out = append(out, clean(x.words))
+	if x.reason != "" {
+		out = append(out, clean(x.reason))
 	}
 	return out
 }

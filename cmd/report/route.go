@@ -37,7 +37,7 @@ type extent struct{ from, to int }
 
 // assign determines which edges need a lane, before their positions are known.
 func (l *layout) assign() {
-	taken := map[channel][][]extent{}
+	taken := map[laneGroup][][]extent{}
 	for i := range l.graph.Edges {
 		e := l.graph.Edges[i]
 		frame, kind := l.kindOf(e)
@@ -57,24 +57,24 @@ func (l *layout) assign() {
 	}
 }
 
-// channel contains lanes: beside a column of a frame or, if column is -1, beside all of
+// laneGroup contains lanes: beside a column of a frame or, if column is -1, beside all of
 // them.
-type channel struct {
+type laneGroup struct {
 	frame  *box
 	column int
 }
 
 // channel returns the channel of an edge and the rows along which it runs.
-func (l *layout) channel(frame *box, e graph.Edge) (channel, extent) {
+func (l *layout) channel(frame *box, e graph.Edge) (laneGroup, extent) {
 	a, b := l.partOf(frame, e.From), l.partOf(frame, e.To)
 	use := extent{min(a.index, b.index), max(a.index, b.index)}
 	if a.column == b.column && !a.edge() && !b.edge() {
-		return channel{frame, a.column}, use
+		return laneGroup{frame, a.column}, use
 	}
-	return channel{frame, -1}, use
+	return laneGroup{frame, -1}, use
 }
 
-func takeLane(taken map[channel][][]extent, frame channel, use extent) int {
+func takeLane(taken map[laneGroup][][]extent, frame laneGroup, use extent) int {
 	lanes := taken[frame]
 	for i, lane := range lanes {
 		if !slices.ContainsFunc(lane, func(s extent) bool { return s.from <= use.to && use.from <= s.to }) {
@@ -147,7 +147,7 @@ func (l *layout) partOf(frame *box, id string) *box {
 
 // drawnEdges returns the edges with their points.
 func (l *layout) drawnEdges() []drawnEdge {
-	taken := map[channel][][]extent{}
+	taken := map[laneGroup][][]extent{}
 	out := make([]drawnEdge, 0, len(l.graph.Edges))
 	for i, e := range l.graph.Edges {
 		w := drawnEdge{edge: i, label: e.Label}

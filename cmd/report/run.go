@@ -26,7 +26,7 @@ type run struct {
 
 	began, ended stamp
 	status       state
-	words        string // the reason of the status, if any
+	reason       string // the reason of the status, if any
 	input        *datum
 	context      *datum
 	output       *datum
@@ -34,7 +34,7 @@ type run struct {
 	then         string
 	calls        []*call
 	timers       []*timer
-	marks        []mark
+	events       []runEvent
 
 	row  int  // number on the page, from 1; 0: omitted
 	open bool // not ended
@@ -68,8 +68,8 @@ type timer struct {
 	over     bool // fired or cancelled
 }
 
-// mark is an event at one moment of a run.
-type mark struct {
+// runEvent is an event at one moment of a run.
+type runEvent struct {
 	at   stamp
 	kind string // event, timeout, suspended, resumed or retried
 	text string
@@ -124,13 +124,13 @@ func (r *Recording) note(h *eventEntry, e event.Event) {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		r.close(e, at)
 	case event.EventReceived:
-		r.mark(e, mark{at, "event", "event received"})
+		r.mark(e, runEvent{at, "event", "event received"})
 	case event.ExecutionSuspended:
-		r.mark(e, mark{at, "suspended", "suspended"})
+		r.mark(e, runEvent{at, "suspended", "suspended"})
 	case event.ExecutionResumed:
-		r.mark(e, mark{at, "resumed", "resumed"})
+		r.mark(e, runEvent{at, "resumed", "resumed"})
 	case event.ExecutionRetried:
-		r.mark(e, mark{at, "retried", "retried"})
+		r.mark(e, runEvent{at, "retried", "retried"})
 		r.reopen(e)
 	default:
 	}
@@ -254,7 +254,7 @@ func (r *Recording) close(e event.Event, at stamp) {
 	case event.WorkflowCompleted:
 		x.status = stateDone
 	case event.WorkflowCancelled:
-		x.status, x.words = stateCancelled, ended.Reason
+		x.status, x.reason = stateCancelled, ended.Reason
 	default:
 		x.status = stateFailed
 	}
@@ -267,10 +267,10 @@ func (r *Recording) reopen(e event.Event) {
 	}
 }
 
-func (r *Recording) mark(e event.Event, m mark) {
+func (r *Recording) mark(e event.Event, m runEvent) {
 	x := r.byKey[key(e.Execution, e.Task)]
 	if x != nil {
-		x.marks = append(x.marks, m)
+		x.events = append(x.events, m)
 	}
 }
 
@@ -292,7 +292,7 @@ func (r *Recording) clock(e event.Event, at stamp) {
 		}
 		known.to, known.over, known.fired = at, true, e.Type == event.TimerFired
 		if known.fired && t.Kind == event.TimeoutTimer {
-			x.marks = append(x.marks, mark{at, "timeout", "its timeout fired"})
+			x.events = append(x.events, runEvent{at, "timeout", "its timeout fired"})
 		}
 		return
 	}

@@ -10,13 +10,13 @@ import (
 
 // sampler computes rates from consecutive samples.
 type sampler struct {
-	mu     sync.Mutex
-	at     time.Time // when the last sample was taken, by this machine's clock
-	last   string    // id of its newest entry
-	added  int64
-	events float64
-	fires  float64
-	failed []string // executions that have failed, latest first
+	mu        sync.Mutex
+	sampledAt time.Time // when the last sample was taken, by this machine's clock
+	last      string    // id of its newest entry
+	added     int64
+	events    float64
+	fires     float64
+	failed    []string // executions that have failed, latest first
 }
 
 // shortest is the minimum time between two samples.
@@ -37,8 +37,8 @@ func (s *sampler) since() string {
 func (s *sampler) take(g inspect.Overview, since string, at time.Time) (events, fires float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	passed := at.Sub(s.at)
-	if since != s.last || !s.at.IsZero() && passed < shortest {
+	passed := at.Sub(s.sampledAt)
+	if since != s.last || !s.sampledAt.IsZero() && passed < shortest {
 		return s.events, s.fires // another caller has sampled meanwhile
 	}
 	s.events, s.fires = s.rates(g, passed)
@@ -47,7 +47,7 @@ func (s *sampler) take(g inspect.Overview, since string, at time.Time) (events, 
 		s.failed = slices.Insert(s.failed, 0, id)
 	}
 	s.failed = s.failed[:min(len(s.failed), maxFailed)]
-	s.at, s.added = at, g.Added
+	s.sampledAt, s.added = at, g.Added
 	if g.Last != "" {
 		s.last = g.Last
 	}
@@ -57,7 +57,7 @@ func (s *sampler) take(g inspect.Overview, since string, at time.Time) (events, 
 // rates computes the rates of a sample. The first sample and a Redis without counters use
 // the age of the entries.
 func (s *sampler) rates(g inspect.Overview, passed time.Duration) (events, fires float64) {
-	first := s.at.IsZero()
+	first := s.sampledAt.IsZero()
 	span := max(g.Now.Sub(g.Oldest), time.Second)
 	switch {
 	case g.Sample == 0:

@@ -84,7 +84,7 @@ func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, erro
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.commitOf(&execution{state: state}, &m, true, 0, &d)
+	c, err := s.commitOf(&cachedExecution{state: state}, &m, true, 0, &d)
 	return &c, err
 }
 

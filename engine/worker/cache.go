@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// execution is a state in the memory of a worker.
-type execution struct {
+// cachedExecution is a state in the memory of a worker.
+type cachedExecution struct {
 	state      *decide.State
 	env        *decide.Env
 	definition string // hash
@@ -23,13 +23,13 @@ type execution struct {
 }
 
 // size estimates the bytes of an execution: its data as JSON, and a fixed overhead.
-func (e *execution) size() int {
+func (e *cachedExecution) size() int {
 	const each = 1024
 	return each + e.weight + e.since
 }
 
 // grown counts entries that were appended to the history.
-func (e *execution) grown(history []event.Event) {
+func (e *cachedExecution) grown(history []event.Event) {
 	for i := range history {
 		e.since += len(history[i].Data)
 	}
@@ -49,7 +49,7 @@ type Cache struct {
 
 type cached struct {
 	key  address
-	x    *execution
+	x    *cachedExecution
 	size int
 }
 
@@ -59,7 +59,7 @@ func NewCache(capacity, limit int) *Cache {
 }
 
 // take removes and returns a state, which the caller then owns; nil if there is none.
-func (c *Cache) take(tenant, id string) *execution {
+func (c *Cache) take(tenant, id string) *cachedExecution {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	element := c.entries[address{tenant, id}]
@@ -70,7 +70,7 @@ func (c *Cache) take(tenant, id string) *execution {
 }
 
 // put stores a state as it was committed.
-func (c *Cache) put(tenant, id string, x *execution) {
+func (c *Cache) put(tenant, id string, x *cachedExecution) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := address{tenant, id}
@@ -85,7 +85,7 @@ func (c *Cache) put(tenant, id string, x *execution) {
 	}
 }
 
-func (c *Cache) remove(element *list.Element) *execution {
+func (c *Cache) remove(element *list.Element) *cachedExecution {
 	entry, ok := c.order.Remove(element).(cached)
 	if !ok {
 		return nil

@@ -19,8 +19,8 @@ type round struct {
 	*Service
 
 	batch       []store.Message
-	executions  map[address]*execution // as they are once everything is written
-	definitions map[string]*execution  // the state that new executions start from, by name and version
+	executions  map[address]*cachedExecution // as they are once everything is written
+	definitions map[string]*cachedExecution  // the state that new executions start from, by name and version
 	commits     []store.Commit
 	planned     []*store.Message // the message that each commit answers
 	bytes       int              // of the data in the histories of all commits of the batch, planned or not
@@ -29,7 +29,7 @@ type round struct {
 }
 
 func newRound(s *Service) *round {
-	return &round{Service: s, executions: map[address]*execution{}, definitions: map[string]*execution{}}
+	return &round{Service: s, executions: map[address]*cachedExecution{}, definitions: map[string]*cachedExecution{}}
 }
 
 // end resets the round and keeps its memory for the next one.
@@ -203,7 +203,7 @@ func (r *round) fetch(ctx context.Context, missing []string) error {
 
 // rebuildWhole rebuilds a running execution from its complete history; nil if it has ended or
 // cannot be rebuilt.
-func (r *round) rebuildWhole(ctx context.Context, w store.WithHistory) *execution {
+func (r *round) rebuildWhole(ctx context.Context, w store.WithHistory) *cachedExecution {
 	if w.Version == 0 || decide.Status(w.Status).Ended() {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (r *round) rebuildWhole(ctx context.Context, w store.WithHistory) *executio
 	if err != nil {
 		return nil
 	}
-	x := &execution{state: decide.New(), env: env, definition: w.Definition, kept: w.SnapshotVersion}
+	x := &cachedExecution{state: decide.New(), env: env, definition: w.Definition, kept: w.SnapshotVersion}
 	if x.state.Replay(env, w.History) != nil {
 		return nil
 	}
@@ -267,7 +267,7 @@ func (*round) redis(ctx context.Context, err error) error {
 }
 
 // find returns the execution of a message; nil if its state is unknown.
-func (r *round) find(ctx context.Context, m *store.Message) (*execution, error) {
+func (r *round) find(ctx context.Context, m *store.Message) (*cachedExecution, error) {
 	if x := r.executions[addressOf(m)]; x != nil {
 		return x, nil
 	}
@@ -281,7 +281,7 @@ func (r *round) find(ctx context.Context, m *store.Message) (*execution, error) 
 }
 
 // begin returns the state of a new execution.
-func (r *round) begin(ctx context.Context, m *store.Message) (*execution, error) {
+func (r *round) begin(ctx context.Context, m *store.Message) (*cachedExecution, error) {
 	name, version, err := decide.StartedWorkflow(m.Event)
 	if err != nil {
 		return nil, delivery.As(delivery.Permanent, err)
@@ -298,10 +298,10 @@ func (r *round) begin(ctx context.Context, m *store.Message) (*execution, error)
 	if known.env != nil {
 		refused, err := r.admit(ctx, m.Tenant, m.Event)
 		if refused != nil || err != nil {
-			return &execution{state: decide.New(), refused: refused}, err
+			return &cachedExecution{state: decide.New(), refused: refused}, err
 		}
 	}
-	return &execution{state: decide.New(), env: known.env, definition: known.definition, ext: known.attributes()}, nil
+	return &cachedExecution{state: decide.New(), env: known.env, definition: known.definition, ext: known.attributes()}, nil
 }
 
 // flush writes the planned commits, and handles by themselves the messages whose commits

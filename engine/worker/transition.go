@@ -63,7 +63,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 // changes nothing is committed too: if the state was outdated, the commit conflicts. With
 // ack, the last commit acknowledges the message. After an error, which comes last, the
 // caller must discard the execution.
-func (s *Service) commitsOf(x *execution, m *store.Message, e event.Event, ack bool) iter.Seq2[store.Commit, error] {
+func (s *Service) commitsOf(x *cachedExecution, m *store.Message, e event.Event, ack bool) iter.Seq2[store.Commit, error] {
 	return func(yield func(store.Commit, error) bool) {
 		before, base := x.state.Version, x.state.Version
 		var d decide.Decision
@@ -87,7 +87,7 @@ func (s *Service) commitsOf(x *execution, m *store.Message, e event.Event, ack b
 // commands get in between. A step begun by an event from outside is handed on after one
 // commit: the execution may no longer listen if that event is delivered again. It reports
 // whether this commit is the message's last.
-func (s *Service) continueLater(x *execution, d *decide.Decision, ack bool, before int64) (last bool) {
+func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool, before int64) (last bool) {
 	if !x.state.Ready() {
 		return true
 	}
@@ -109,7 +109,7 @@ func continuation(st *decide.State) event.Event {
 
 // apply decides. A panic becomes an error of the event, so that it does not end the
 // process.
-func apply(x *execution, e event.Event, d *decide.Decision) (err error) {
+func apply(x *cachedExecution, e event.Event, d *decide.Decision) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
@@ -130,7 +130,7 @@ func apply(x *execution, e event.Event, d *decide.Decision) (err error) {
 }
 
 // advance computes tasks until the commit is large enough or nothing is left.
-func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
+func (s *Service) advance(x *cachedExecution, d *decide.Decision) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = delivery.As(delivery.Recoverable, fmt.Errorf("decide: %v", r))
@@ -154,7 +154,7 @@ func (s *Service) advance(x *execution, d *decide.Decision) (err error) {
 const chunkBytes = 1 << 20
 
 // commitOf turns a decision on version base of an execution into a commit.
-func (s *Service) commitOf(x *execution, m *store.Message, ack bool, base int64, d *decide.Decision) (store.Commit, error) {
+func (s *Service) commitOf(x *cachedExecution, m *store.Message, ack bool, base int64, d *decide.Decision) (store.Commit, error) {
 	st := x.state
 	for i := range d.Publish {
 		if d.Publish[i].Type == event.TaskRequested {
@@ -190,7 +190,7 @@ func (s *Service) rootOf(st *decide.State) string {
 
 // attributes returns the attributes of task requests. The map is shared and must not be
 // changed.
-func (e *execution) attributes() map[string]string {
+func (e *cachedExecution) attributes() map[string]string {
 	if e.ext == nil {
 		e.ext = map[string]string{event.DefinitionAttribute: e.definition}
 	}
@@ -205,7 +205,7 @@ func (s *Service) committed(c *store.Commit) {
 }
 
 // addResult adds the execution's result or, now and then, a snapshot.
-func (s *Service) addResult(c *store.Commit, x *execution) (err error) {
+func (s *Service) addResult(c *store.Commit, x *cachedExecution) (err error) {
 	st := x.state
 	switch {
 	case st.Status == decide.Completed:
@@ -224,13 +224,13 @@ const snapshotWeight = 64 // bytes of snapshot per entry
 
 // due reports whether reading the history since the last snapshot has become more
 // expensive than writing a new one.
-func (e *execution) due(every int) bool {
+func (e *cachedExecution) due(every int) bool {
 	return e.state.Version-e.kept >= max(int64(every), int64(e.weight/snapshotWeight))
 }
 
 // known returns an execution's cached state; nil if there is none, or if it is so old
 // that its id may belong to another execution by now.
-func (s *Service) known(m *store.Message, id string) *execution {
+func (s *Service) known(m *store.Message, id string) *cachedExecution {
 	x := s.cache.take(m.Tenant, id)
 	if x != nil && s.opts.Trust > 0 && m.Entered().Sub(x.state.Now) > s.opts.Trust {
 		return nil
@@ -241,7 +241,7 @@ func (s *Service) known(m *store.Message, id string) *execution {
 // load returns the state of an event's execution: cached, or rebuilt from the snapshot
 // and the history after it. It returns nil if there is no such execution, and a new state
 // for one that begins.
-func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*execution, error) {
+func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*cachedExecution, error) {
 	tenant := m.Tenant
 	if x := s.known(&m, e.Execution); x != nil {
 		return x, nil
@@ -274,8 +274,8 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ex
 }
 
 // first returns the state of an execution that begins.
-func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*execution, error) {
-	x := &execution{state: decide.New()}
+func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*cachedExecution, error) {
+	x := &cachedExecution{state: decide.New()}
 	name, version, err := decide.StartedWorkflow(e)
 	if err != nil {
 		return nil, delivery.As(delivery.Permanent, err)
@@ -292,12 +292,12 @@ func (s *Service) first(ctx context.Context, tenant string, e event.Event) (*exe
 }
 
 // rebuild replays the history after the last snapshot.
-func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide.Env) (*execution, error) {
+func (s *Service) rebuild(ctx context.Context, kept store.Execution, env *decide.Env) (*cachedExecution, error) {
 	state, err := decide.Restore(env, kept.Snapshot)
 	if err != nil {
 		return nil, delivery.As(delivery.Recoverable, fmt.Errorf("snapshot of execution %s: %w", kept.ID, err))
 	}
-	x := &execution{state: state, env: env, definition: kept.Definition, kept: state.Version, weight: len(kept.Snapshot)}
+	x := &cachedExecution{state: state, env: env, definition: kept.Definition, kept: state.Version, weight: len(kept.Snapshot)}
 	for at := x.state.Version; at < kept.Version; {
 		const batch = 1000
 		entries, err := s.store.History(ctx, kept.Tenant, kept.ID, at, int(min(batch, kept.Version-at)))

@@ -111,7 +111,7 @@ func (s *Service) timeUp() bool {
 
 // stepFull reports whether the step has done enough for an execution that had before
 // entries when the step began.
-func (s *Service) stepFull(x *execution, before int64) bool {
+func (s *Service) stepFull(x *cachedExecution, before int64) bool {
 	return x.state.Version-before >= stepEntries || s.timeUp()
 }
 

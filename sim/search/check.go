@@ -204,7 +204,7 @@ func (chk *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 }
 
 // cause is attribute without the distinction of executions that have not ended.
-func (chk *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (chk *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: task}, true
 	}
@@ -236,7 +236,7 @@ func (chk *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts)
 	if task := unanswered(end, got); disturbed && task != "" && !chk.outcomes.unusualResult(end) {
 		return fail(Late, RuleAnswer, event.ParseRun(task).Ref, "the call of %s was carried out, although the task no longer waited for its answer", chk.runName(task))
 	}
-	if first, second, ok := reordered(usual[0].facts, []*facts{got}); ok {
+	if first, second, ok := reordered(usual[0].facts, []*historyFacts{got}); ok {
 		class, rule := Race, RuleOrder
 		if disturbed && !atOnce(usual[0].facts[0], got, first, second) {
 			class, rule = Late, RuleFaster
@@ -258,7 +258,7 @@ func (chk *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *facts)
 
 // lostAnswer returns a task that failed because the answer to its call was lost; "" if
 // there is none.
-func lostAnswer(t *sim.Trial, id string, got *facts) string {
+func lostAnswer(t *sim.Trial, id string, got *historyFacts) string {
 	for _, s := range t.Injected {
 		execution, task, _ := strings.Cut(s.Task, " ")
 		if s.Kind == sim.CallLost && execution == id && got.failed[task] {
@@ -270,7 +270,7 @@ func lostAnswer(t *sim.Trial, id string, got *facts) string {
 
 // otherEvents reports whether an execution received a set of events that it receives in
 // no run without faults.
-func otherEvents(usual []*class, got *facts) bool {
+func otherEvents(usual []*class, got *historyFacts) bool {
 	for _, c := range usual {
 		for _, f := range c.facts {
 			if len(f.received) == len(got.received) && !slices.ContainsFunc(slices.Sorted(maps.Keys(got.received)), func(id string) bool { return !f.received[id] }) {

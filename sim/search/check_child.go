@@ -39,13 +39,13 @@ func runsIn(history []event.Event) (n int) {
 
 // causedByParent reports whether a child ended differently because of its parent, which gave
 // it a different input or cancelled it.
-func (chk *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
+func (chk *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) bool {
 	at := strings.LastIndexByte(end.ID, '.')
 	if at < 0 {
 		return false
 	}
 	if !slices.ContainsFunc(usual, func(c *class) bool {
-		return slices.ContainsFunc(c.facts, func(f *facts) bool { return f.input == got.input })
+		return slices.ContainsFunc(c.facts, func(f *historyFacts) bool { return f.input == got.input })
 	}) {
 		return true
 	}
@@ -60,7 +60,7 @@ func cancelled(usual []*class) bool {
 
 // endedBeforeCancel returns the failure of a child that ended by itself although it is
 // cancelled in runs without faults.
-func (chk *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (chk *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
 	late, ok := uncancelled(t, end, usual, got)
 	switch {
 	case !ok:
@@ -76,7 +76,7 @@ func (chk *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class,
 }
 
 // uncancelled returns by how much such a child outlived the task that started it.
-func uncancelled(t *sim.Trial, end sim.End, usual []*class, got *facts) (late time.Duration, ok bool) {
+func uncancelled(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (late time.Duration, ok bool) {
 	if len(t.Injected) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false
 	}

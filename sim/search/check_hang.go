@@ -64,7 +64,7 @@ func (chk *checker) openListen(end sim.End) *dsl.Task {
 // missed returns the event that an execution missed although it receives it in other
 // runs, and the task that listens for it. If there is none, it says that other events
 // were received.
-func (chk *checker) missed(usual []*class, got *facts) (task, detail string) {
+func (chk *checker) missed(usual []*class, got *historyFacts) (task, detail string) {
 	usually := map[string]bool{}
 	for _, c := range usual {
 		for _, f := range c.facts {
@@ -88,7 +88,7 @@ func (chk *checker) missed(usual []*class, got *facts) (task, detail string) {
 }
 
 // missedBy describes how a task missed an event.
-func missedBy(listen *dsl.Task, typ string, after time.Duration, got *facts) string {
+func missedBy(listen *dsl.Task, typ string, after time.Duration, got *historyFacts) string {
 	came := fmt.Sprintf("%s came %s after the start", typ, history.Duration(after))
 	for run, begun := range got.begun {
 		if event.ParseRun(run).Ref != listen.Ref {

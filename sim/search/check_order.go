@@ -11,7 +11,7 @@ import (
 )
 
 // fork names what two steps race in: the fork around them, or else both tasks.
-func (chk *checker) fork(id string, first, second fact) string {
+func (chk *checker) fork(id string, first, second stepFact) string {
 	if canonicalID(id) == canonicalID(chk.Config.ID) {
 		if t := around(chk.Config.Definition, first.task, second.task); t != nil {
 			return t.Ref
@@ -30,7 +30,7 @@ func (chk *checker) pair(id string, usual, other *class) string {
 
 // newOrder returns where a run diverges from the usual ones, if no run without faults has the
 // same order. Calls are compared first, if their order matters.
-func (chk *checker) newOrder(usual []*class, got *facts) (first, second fact, ok bool) {
+func (chk *checker) newOrder(usual []*class, got *historyFacts) (first, second stepFact, ok bool) {
 	if chk.inOrder {
 		return first, second, false
 	}
@@ -45,7 +45,7 @@ func (chk *checker) newOrder(usual []*class, got *facts) (first, second fact, ok
 }
 
 // divergedFirst returns the first call at which two runs diverge, or else the first step.
-func divergedFirst(usual, got *facts) (first, second fact, ok bool) {
+func divergedFirst(usual, got *historyFacts) (first, second stepFact, ok bool) {
 	if usual.calls != nil && got.calls != nil {
 		if first, second, ok = diverged(usual.calls, got.calls); ok {
 			return first, second, ok
@@ -56,7 +56,7 @@ func divergedFirst(usual, got *facts) (first, second fact, ok bool) {
 
 // swapped returns a pair of steps that came in one order in all usual runs, and in the
 // opposite order in all others. Of several pairs it returns the earliest.
-func swapped(usual, other []*facts) (first, second fact, ok bool) {
+func swapped(usual, other []*historyFacts) (first, second stepFact, ok bool) {
 	if len(usual) == 0 || len(other) == 0 {
 		return first, second, false
 	}
@@ -75,7 +75,7 @@ func swapped(usual, other []*facts) (first, second fact, ok bool) {
 const maxSteps = 300
 
 // always reports whether one step comes before another in all runs.
-func always(runs []*facts, first, second string) bool {
+func always(runs []*historyFacts, first, second string) bool {
 	for _, f := range runs {
 		a, ok1 := f.place[first]
 		b, ok2 := f.place[second]
@@ -87,7 +87,7 @@ func always(runs []*facts, first, second string) bool {
 }
 
 // diverged returns the first step at which two runs differ.
-func diverged(usual, other *facts) (first, second fact, ok bool) {
+func diverged(usual, other *historyFacts) (first, second stepFact, ok bool) {
 	for i := range min(len(usual.steps), len(other.steps)) {
 		if usual.steps[i].key != other.steps[i].key {
 			return usual.steps[i], other.steps[i], true
@@ -96,7 +96,7 @@ func diverged(usual, other *facts) (first, second fact, ok bool) {
 	return first, second, false
 }
 
-func disagreement(usual, other []*facts) (first, second fact, ok bool) {
+func disagreement(usual, other []*historyFacts) (first, second stepFact, ok bool) {
 	if first, second, ok = reordered(usual, other); ok || len(usual) == 0 || len(other) == 0 {
 		return first, second, ok
 	}
@@ -104,7 +104,7 @@ func disagreement(usual, other []*facts) (first, second fact, ok bool) {
 }
 
 // reordered returns the pair of steps, or else of calls, that came in another order.
-func reordered(usual, other []*facts) (first, second fact, ok bool) {
+func reordered(usual, other []*historyFacts) (first, second stepFact, ok bool) {
 	if first, second, ok = swapped(usual, other); ok {
 		return first, second, ok
 	}
@@ -115,7 +115,7 @@ func reordered(usual, other []*facts) (first, second fact, ok bool) {
 const stepAnswered = "is answered"
 
 // callsIn returns the calls of those runs whose calls are recorded.
-func callsIn(runs []*facts) (out []*facts) {
+func callsIn(runs []*historyFacts) (out []*historyFacts) {
 	for _, f := range runs {
 		if f.calls != nil {
 			out = append(out, f.calls)
@@ -125,16 +125,16 @@ func callsIn(runs []*facts) (out []*facts) {
 }
 
 // sameOrder reports whether the same steps and calls came in the same order.
-func (f *facts) sameOrder(g *facts) bool {
-	same := func(a, b *facts) bool {
-		return slices.EqualFunc(a.steps, b.steps, func(x, y fact) bool { return x.key == y.key })
+func (f *historyFacts) sameOrder(g *historyFacts) bool {
+	same := func(a, b *historyFacts) bool {
+		return slices.EqualFunc(a.steps, b.steps, func(x, y stepFact) bool { return x.key == y.key })
 	}
 	return same(f, g) && (f.calls == nil || g.calls == nil || same(f.calls, g.calls))
 }
 
 // since returns how long after the start of this run a step of another run came; -1 if it did
 // not.
-func (f *facts) since(step fact) time.Duration {
+func (f *historyFacts) since(step stepFact) time.Duration {
 	if step.what == stepAnswered {
 		f = f.calls
 	}
@@ -148,13 +148,13 @@ func (f *facts) since(step fact) time.Duration {
 // atOnce reports whether two steps come at the same moment, and at the same one in both runs:
 // then only their order differs. An event from outside has the time at which it was sent,
 // whenever it is received.
-func atOnce(usual, got *facts, first, second fact) bool {
+func atOnce(usual, got *historyFacts, first, second stepFact) bool {
 	at := usual.since(first)
 	return usual.since(second) == at && got.since(first) == at && got.since(second) == at
 }
 
 // text describes the step.
-func (f fact) text() string {
+func (f stepFact) text() string {
 	if f.task == "" {
 		return f.what
 	}

@@ -15,7 +15,7 @@ import (
 
 // timedOut returns the failure of an execution that ended differently because a timeout
 // fired that fires in no run without faults, or did not fire although it does in those.
-func (chk *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (chk *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
 		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: event.ParseRun(task).Ref}, true
 	}
@@ -42,10 +42,10 @@ func (chk *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *fac
 }
 
 // newTimeout returns a timeout that fires in no run without faults, and its duration.
-func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok bool) {
+func newTimeout(usual []*class, got *historyFacts) (task string, long time.Duration, ok bool) {
 	for _, task := range slices.Sorted(maps.Keys(got.fired)) {
 		if !slices.ContainsFunc(usual, func(c *class) bool {
-			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, came := f.fired[task]; return came })
+			return slices.ContainsFunc(c.facts, func(f *historyFacts) bool { _, came := f.fired[task]; return came })
 		}) {
 			return task, got.fired[task], true
 		}
@@ -56,7 +56,7 @@ func newTimeout(usual []*class, got *facts) (task string, long time.Duration, ok
 // cancelledTimeout returns a timeout that fires in a run without faults but was cancelled
 // here, and how long after it was due. If Redis could not be asked for the time, the executor
 // may have dated a result too early.
-func cancelledTimeout(t *sim.Trial, usual []*class, got *facts) (task string, late time.Duration, ok bool) {
+func cancelledTimeout(t *sim.Trial, usual []*class, got *historyFacts) (task string, late time.Duration, ok bool) {
 	undated := slices.ContainsFunc(t.Injected, func(s sim.InjectedFault) bool {
 		return s.Kind == sim.Outage || (s.Kind == sim.DropRequest || s.Kind == sim.DropReply) && strings.HasPrefix(s.Service, "executor")
 	})
@@ -65,7 +65,7 @@ func cancelledTimeout(t *sim.Trial, usual []*class, got *facts) (task string, la
 			continue
 		}
 		if slices.ContainsFunc(usual, func(c *class) bool {
-			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, came := f.fired[task]; return came })
+			return slices.ContainsFunc(c.facts, func(f *historyFacts) bool { _, came := f.fired[task]; return came })
 		}) {
 			return task, got.cancelled[task], true
 		}
@@ -106,7 +106,7 @@ func (chk *checker) longestWithFaults(t *sim.Trial, usual []*class, task string)
 // missedWhileListening reports whether an execution missed an event from outside that it
 // usually receives, although a task listened during the whole time in which the event can
 // have arrived despite faults.
-func (chk *checker) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *facts) bool {
+func (chk *checker) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) bool {
 	margin := longestDelay(t)
 	for _, c := range usual {
 		for _, f := range c.facts {
@@ -134,7 +134,7 @@ func (chk *checker) outside(key string) bool {
 }
 
 // listened reports whether a task listened from margin before at until margin after it.
-func (chk *checker) listened(end sim.End, f *facts, at time.Time, margin time.Duration) bool {
+func (chk *checker) listened(end sim.End, f *historyFacts, at time.Time, margin time.Duration) bool {
 	def := chk.definitionOf(end)
 	for run, begun := range f.begun {
 		task := def.Task(event.ParseRun(run).Ref)
@@ -148,11 +148,11 @@ func (chk *checker) listened(end sim.End, f *facts, at time.Time, margin time.Du
 
 // gaveUp returns the failure of an execution in which a try gave up because the next
 // attempt would have come after limit.duration, as it does in no run without faults.
-func (chk *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *facts) (failure, bool) {
+func (chk *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
 	def := chk.definitionOf(end)
 	for _, run := range slices.Sorted(maps.Keys(got.givenUp)) {
 		if slices.ContainsFunc(usual, func(c *class) bool {
-			return slices.ContainsFunc(c.facts, func(f *facts) bool { _, too := f.givenUp[run]; return too })
+			return slices.ContainsFunc(c.facts, func(f *historyFacts) bool { _, too := f.givenUp[run]; return too })
 		}) {
 			continue
 		}

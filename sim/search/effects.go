@@ -260,7 +260,7 @@ func keptText(t *sim.Trial, one tree) string {
 
 // unanswered returns a task whose call was carried out although the task did not succeed; ""
 // if there is none.
-func unanswered(end sim.End, got *facts) string {
+func unanswered(end sim.End, got *historyFacts) string {
 	for i := range end.Calls {
 		if c := &end.Calls[i]; !c.Safe() && !got.succeeded[withoutAttempt(c.Task)] {
 			return c.Task

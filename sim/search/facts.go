@@ -12,10 +12,10 @@ import (
 	"flunq.io/flunq/sim/recording"
 )
 
-// facts holds when things happened in a history, and in which order.
-type facts struct {
+// historyFacts holds when things happened in a history, and in which order.
+type historyFacts struct {
 	start     time.Time
-	steps     []fact
+	steps     []stepFact
 	place     map[string]int // index of a step by its key
 	begun     map[string]time.Time
 	ended     map[string]time.Time
@@ -28,14 +28,14 @@ type facts struct {
 	givenUp   map[string]givenUp       // tries that gave up because of a time limit
 	input     string                   // of the execution
 	above     string                   // the task run of the parent that started the execution
-	calls     *facts                   // see callsOf; nil: calls do not matter
+	calls     *historyFacts            // see callsOf; nil: calls do not matter
 }
 
 // givenUp is how long a try ran before it gave up, and how much of its time limit remained.
 type givenUp struct{ after, remaining time.Duration }
 
-// fact is one step: a task run that ended, a timer that fired, or an event that was received.
-type fact struct {
+// stepFact is one step: a task run that ended, a timer that fired, or an event that was received.
+type stepFact struct {
 	key  string // the same in all histories
 	task string // its task run, if it has one
 	of   string // the execution, if several are shown together
@@ -57,8 +57,8 @@ const (
 // stepEvent is the key prefix of steps that are events from outside.
 const stepEvent = "event "
 
-func factsOf(history []event.Event) *facts {
-	f := &facts{
+func factsOf(history []event.Event) *historyFacts {
+	f := &historyFacts{
 		place: map[string]int{}, begun: map[string]time.Time{}, ended: map[string]time.Time{},
 		failed: map[string]bool{}, succeeded: map[string]bool{}, fired: map[string]time.Duration{}, cancelled: map[string]time.Duration{}, received: map[string]bool{},
 		retries: map[string]int{}, givenUp: map[string]givenUp{},
@@ -75,7 +75,7 @@ func factsOf(history []event.Event) *facts {
 }
 
 // lasted returns how long a task run took; for "" the whole execution.
-func (f *facts) lasted(task string) time.Duration {
+func (f *historyFacts) lasted(task string) time.Duration {
 	if task == "" && len(f.steps) > 0 {
 		return f.steps[len(f.steps)-1].at.Sub(f.start)
 	}
@@ -86,7 +86,7 @@ func (f *facts) lasted(task string) time.Duration {
 	return f.ended[task].Sub(begun)
 }
 
-func (f *facts) take(e event.Event) {
+func (f *historyFacts) take(e event.Event) {
 	switch e.Type {
 	case event.TaskRequested:
 		f.begun[e.Task] = e.Time
@@ -98,7 +98,7 @@ func (f *facts) take(e event.Event) {
 		if c.Error == nil && c.Status == "" {
 			f.succeeded[withoutAttempt(e.Task)] = true
 		}
-		f.add(fact{key: "task " + e.Task, task: e.Task, what: completion(c), at: e.Time})
+		f.add(stepFact{key: "task " + e.Task, task: e.Task, what: completion(c), at: e.Time})
 	case event.TimerFired:
 		var t event.Fired
 		_ = decide.DecodeData(e, &t)
@@ -112,7 +112,7 @@ func (f *facts) take(e event.Event) {
 			f.retries[t.TaskID]++
 		default:
 		}
-		f.add(fact{key: "timer " + string(t.Kind) + t.Key + " " + t.TaskID, task: t.TaskID, what: what, at: e.Time})
+		f.add(stepFact{key: "timer " + string(t.Kind) + t.Key + " " + t.TaskID, task: t.TaskID, what: what, at: e.Time})
 	case event.TimerCancelled:
 		var t event.Timer
 		_ = decide.DecodeData(e, &t)
@@ -129,7 +129,7 @@ func (f *facts) take(e event.Event) {
 	case event.EventReceived:
 		came := recording.Arrived(e)
 		f.received[came.Source+" "+came.ID] = true
-		f.add(fact{key: stepEvent + came.Source + " " + came.ID, what: "event " + string(came.Type), at: e.Time})
+		f.add(stepFact{key: stepEvent + came.Source + " " + came.ID, what: "event " + string(came.Type), at: e.Time})
 	default:
 	}
 }
@@ -153,7 +153,7 @@ func completion(c event.Completed) string {
 	}
 }
 
-func (f *facts) add(step fact) {
+func (f *historyFacts) add(step stepFact) {
 	if _, ok := f.place[step.key]; !ok {
 		f.place[step.key] = len(f.steps)
 	}

@@ -34,9 +34,9 @@ type Step struct {
 }
 
 // orderOf shows the usual run of an execution beside one that ended differently.
-func (ex *explainer) orderOf(id string, usual *class, other *facts, sc Scenario, status string) *Orders {
+func (ex *explainer) orderOf(id string, usual *class, other *historyFacts, sc Scenario, status string) *Orders {
 	def := ex.Config.Definition
-	first, second, ok := disagreement(usual.facts, []*facts{other})
+	first, second, ok := disagreement(usual.facts, []*historyFacts{other})
 	o := &Orders{Sides: [2]Side{
 		{Scenario: usual.scenarios[0], Runs: usual.outcome.Runs, Status: usual.outcome.Status},
 		{Scenario: sc, Status: status},
@@ -57,7 +57,7 @@ func (ex *explainer) orderOf(id string, usual *class, other *facts, sc Scenario,
 	return o
 }
 
-func stepsOf(def *dsl.Definition, f *facts, marked map[string]bool) []Step {
+func stepsOf(def *dsl.Definition, f *historyFacts, marked map[string]bool) []Step {
 	var out []Step
 	for _, s := range f.steps {
 		step := Step{At: s.at.Sub(f.start), Run: s.task, Of: s.of, What: s.what, Marked: marked[s.key]}

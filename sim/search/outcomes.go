@@ -38,7 +38,7 @@ type class struct {
 	loses     *failure // a lost update in it; nil: none
 	finding   string   // signature of the finding about it; "" if there is none
 	scenarios []Scenario
-	facts     []*facts // of the first of them
+	facts     []*historyFacts // of the first of them
 }
 
 // maxFacts is how many runs of a class are kept for comparisons.
@@ -127,7 +127,7 @@ func (o *outcomes) runKey(t *sim.Trial) string {
 }
 
 // factsOf returns the facts of an execution, including its calls if their order matters.
-func (o *outcomes) factsOf(t *sim.Trial, end sim.End) *facts {
+func (o *outcomes) factsOf(t *sim.Trial, end sim.End) *historyFacts {
 	f := factsOf(end.History)
 	if o.Config.Mocks.Stateful() {
 		f.calls = o.callsOf(t, end)
@@ -138,8 +138,8 @@ func (o *outcomes) factsOf(t *sim.Trial, end sim.End) *facts {
 // callsOf returns the calls of an execution and of those with the same root, or of all
 // executions if they share state, in the order in which they were carried out. A history only
 // records when the answers arrived.
-func (o *outcomes) callsOf(t *sim.Trial, end sim.End) *facts {
-	f := &facts{place: map[string]int{}}
+func (o *outcomes) callsOf(t *sim.Trial, end sim.End) *historyFacts {
+	f := &historyFacts{place: map[string]int{}}
 	if len(end.History) > 0 {
 		f.start = end.History[0].Time
 	}
@@ -151,7 +151,7 @@ func (o *outcomes) callsOf(t *sim.Trial, end sim.End) *facts {
 			by, id, of = root, c.Execution, c.Execution
 		}
 		if by == root {
-			f.add(fact{"call " + id + " " + c.Task + " " + c.Method + " " + c.URL, c.Task, of, stepAnswered, c.At})
+			f.add(stepFact{"call " + id + " " + c.Task + " " + c.Method + " " + c.URL, c.Task, of, stepAnswered, c.At})
 		}
 	}
 	return f
@@ -235,7 +235,7 @@ func (o *outcomes) knownFindings(t *sim.Trial) []string {
 // which has its own finding: a child because it got another input, or its parent because
 // of the child.
 func (o *outcomes) follows(id string, usual, c *class) bool {
-	if strings.Contains(id, ".") && !slices.ContainsFunc(usual.facts, func(f *facts) bool { return f.input == c.facts[0].input }) {
+	if strings.Contains(id, ".") && !slices.ContainsFunc(usual.facts, func(f *historyFacts) bool { return f.input == c.facts[0].input }) {
 		return true
 	}
 	if _, _, ok := disagreement(usual.facts, c.facts); ok {
