@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -104,13 +105,39 @@ func (l *Tabled) Change(ctx context.Context, id string, change schedule.Change, 
 		if !replaced { // another transition was first
 			continue
 		}
-		if after.Status.Open() {
-			err = l.index.Move(ctx, []schedule.Entry{entry(&after)})
-		}
+		err = l.move(ctx, []*schedule.Event{&after})
 		if old := entry(before); err == nil && (!after.Status.Open() || !old.Next.Equal(after.Next)) {
 			err = l.index.Remove(ctx, []schedule.Entry{old})
 		}
 		return schedule.Outcome{Event: &after}, err
+	}
+}
+
+// move sets when events are looked at that are open. Another process may change one meanwhile and
+// move it first, so whoever moves an event makes sure that it has not changed before that.
+func (l *Tabled) move(ctx context.Context, events []*schedule.Event) error {
+	for {
+		events = slices.DeleteFunc(events, func(e *schedule.Event) bool { return e == nil || !e.Status.Open() })
+		if len(events) == 0 {
+			return nil
+		}
+		entries, ids := make([]schedule.Entry, len(events)), make([]string, len(events))
+		for i, e := range events {
+			entries[i], ids[i] = entry(e), e.ID
+		}
+		if err := l.index.Move(ctx, entries); err != nil {
+			return err
+		}
+		found, err := l.table.Get(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i, e := range found {
+			if e != nil && e.Version == events[i].Version {
+				found[i] = nil
+			}
+		}
+		events = found
 	}
 }
 
@@ -193,18 +220,18 @@ func (l *Tabled) correct(ctx context.Context, ids []string) (first time.Time, er
 	if err != nil {
 		return first, err
 	}
-	var open []schedule.Entry
 	for _, e := range found {
 		if e == nil || !e.Status.Open() {
 			continue
 		}
-		right := entry(e)
-		if first.IsZero() || right.Next.Before(first) {
-			first = right.Next
+		if at := entry(e).Next; first.IsZero() || at.Before(first) {
+			first = at
 		}
-		open = append(open, right)
 	}
-	return first, l.release(ctx, open, ids)
+	if err := l.move(ctx, found); err != nil {
+		return first, err
+	}
+	return first, l.release(ctx, nil, ids)
 }
 
 // Settle records the ends of publications.

@@ -1,11 +1,13 @@
 package scheduler_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/dynamo/dynamotest"
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/scheduler/ledgertest"
 	"flunq.io/flunq/engine/store"
@@ -79,4 +81,42 @@ func TestTabled(t *testing.T) {
 	run("simulated", inMemory, simulated)
 	run("simulated with redis-server", inReality, simulated)
 	run("dynalite", inMemory, func(t *testing.T) scheduler.Table { return dynamotest.Table(t, dynamotest.Dynalite(t)) })
+}
+
+// Of two processes that move an event, the one that is first in the table may be last in the
+// index. The event fires at the time that the table has.
+func TestTabledConcurrentMoves(t *testing.T) {
+	t.Parallel()
+	const id = "00000000-0000-4000-8000-000000000001"
+	ctx, server := t.Context(), inMemory(t)
+	now := time.Date(2040, 1, 2, 3, 4, 6, 0, time.UTC) // at most a second after the server's
+	var ledger *scheduler.Tabled
+	move := func(after time.Duration) {
+		out, err := ledger.Change(ctx, id, schedule.Change{Kind: schedule.Move, Due: now.Add(after)}, now)
+		if err != nil || out.Code != schedule.Success {
+			t.Errorf("move: %v, %v", out, err)
+		}
+	}
+	first := true
+	ledger = scheduler.NewTabled(table.New(table.Options{Hook: func(_ context.Context, r table.Request, carryOut func()) error {
+		if carryOut(); r.Name == "Replace" && first {
+			first = false
+			move(2 * time.Minute)
+		}
+		return nil
+	}}), agenda.NewIndex(server.connect()), nil)
+	if err := ledger.SetPartitions(ctx, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	content := schedule.Content{Due: now.Add(time.Minute), Topic: "orders", Payload: []byte("1")}
+	e := schedule.Event{ID: id, Content: content, Status: schedule.Scheduled, Version: 1, Next: content.Due, Created: now, Updated: now}
+	if _, err := ledger.Place(ctx, []schedule.Event{e}); err != nil {
+		t.Fatal(err)
+	}
+	move(3 * time.Minute)
+	server.advance(2*time.Minute + time.Second)
+	claimed, err := ledger.Claim(ctx, schedule.Claim{Most: 1, Owner: "a", Lease: time.Minute})
+	if err != nil || len(claimed.Events) != 1 {
+		t.Errorf("claimed %d events, %v, want the one that is due", len(claimed.Events), err)
+	}
 }
