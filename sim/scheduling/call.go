@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/table"
 )
 
 // target is what a process calls.
@@ -38,6 +39,12 @@ func (s *simulation) kinds(to target) []sim.FaultKind {
 	out := []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply}
 	if to != toClient {
 		out = append(out, sim.Delay, Slow, sim.Outage, ClockJump)
+	}
+	switch {
+	case to == toTable:
+		out = append(out, Throttle)
+	case to == toRedis && s.table != nil:
+		out = append(out, Forget)
 	}
 	return out
 }
@@ -129,9 +136,7 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 			return errCrashed
 		}
 	}
-	if len(faults) == 0 {
-		s.note(a.name, what, false)
-	}
+	s.note(a.name, what)
 	for s.now.Before(a.process.frozen) {
 		if !a.yield(struct{}{}) || a.process.dead {
 			return errCrashed
@@ -141,7 +146,7 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 	case a.process.dead || fault(sim.CrashBefore):
 		return errCrashed
 	case s.now.Before(s.outages[to]):
-		return away(to)
+		return &net.OpError{Op: "dial", Net: "tcp", Err: errLost}
 	case fault(sim.DropRequest):
 		return errLost
 	}
@@ -158,17 +163,15 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 	return err
 }
 
-// away is the error of a call while the target is unreachable.
-func away(target) error {
-	return &net.OpError{Op: "dial", Net: "tcp", Err: errLost}
-}
-
 // inject has a fault happen, as far as it precedes the call. It returns false if the actor is
 // over.
 func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool {
 	p := a.process
 	s.injected = append(s.injected, Injected{Fault: f, At: s.now, Doing: what})
-	s.note(a.name, what+": "+faultText(f, to), true)
+	s.tell(a.name, what+": "+faultText(f, to), a.events...)
+	if n := len(s.story); n > 0 {
+		s.story[n-1].Fault = true
+	}
 	s.observer.fault(s, p, f)
 	switch f.Kind {
 	case sim.CrashBefore:
@@ -177,10 +180,12 @@ func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool 
 		p.frozen = later(p.frozen, s.now.Add(f.Amount))
 	case Slow:
 		return s.sleep(a, f.Amount)
-	case sim.Outage:
+	case sim.Outage, Throttle:
 		s.outages[to] = later(s.outages[to], s.now.Add(f.Amount))
 	case ClockJump:
 		p.skew += f.Amount
+	case Forget:
+		s.redis.Do("FLUSHALL")
 	default: // when the call is performed
 	}
 	return true
@@ -203,6 +208,10 @@ func faultText(f sim.Fault, to target) string {
 		return "the call takes " + f.Amount.String()
 	case sim.Outage:
 		return string(to) + " is unreachable for " + f.Amount.String()
+	case Throttle:
+		return string(to) + " refuses everybody for " + f.Amount.String()
+	case Forget:
+		return "Redis loses everything"
 	case ClockJump:
 		return "the clock of the process jumps by " + f.Amount.String()
 	default:
@@ -263,6 +272,23 @@ func (s *simulation) pipeline(ctx context.Context, next redis.ProcessPipelineHoo
 		}
 	}
 	return first
+}
+
+// tableRequest makes each request to the table a call.
+func (s *simulation) tableRequest(_ context.Context, r table.Request, carryOut func()) error {
+	return s.call(toTable, strings.ToLower(r.Name)+" of the table", func() error {
+		carryOut()
+		return nil
+	})
+}
+
+// lag returns how long after a write the table's index knows of it.
+func (s *simulation) lag() time.Duration {
+	if s.setting.Lag == 0 || s.current == nil {
+		return 0
+	}
+	n := s.chance("lag "+s.current.name, s.calls[s.current.name])
+	return time.Duration(n % uint64(s.setting.Lag)).Truncate(time.Millisecond) //nolint:gosec // positive
 }
 
 func lost(err error) bool { return err == errLost || err == errCrashed } //nolint:errorlint // as call returns them

@@ -11,9 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/schedule"
-	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim"
 )
 
@@ -118,7 +116,7 @@ func (o *observer) told(id string, a *ask, out *schedule.Outcome) {
 		o.checkConflict(id, e, a)
 	case a.kind == placing && out.Code != schedule.Success:
 		for _, b := range e.asks {
-			if b.kind == placing && b.done() && b.to < a.from && b.content.Equal(a.content) && !e.replaced(b, a.from) && !e.changing(b.to, a.to) {
+			if b.kind == placing && b.done() && b.to < a.from && b.content.Equal(a.content) && !e.replaced(b, a.from) && !e.changing(b.from, a.to) {
 				o.violated("the same request again succeeds", id, "it was acknowledged, and the same request again got "+answerText(out))
 				return
 			}
@@ -194,7 +192,7 @@ func (o *observer) fault(s *simulation, p *process, f sim.Fault) {
 		x.actor, x.delay = "", true
 	case Slow:
 		x.delay = true
-	case sim.Outage:
+	case sim.Outage, Throttle:
 		x.process, x.actor = "", ""
 	case sim.DropRequest, sim.DropReply:
 	default:
@@ -243,6 +241,7 @@ func (o *observer) received(s *simulation, id string, got schedule.Content) {
 	r := receipt{tick: o.tick(), at: s.now}
 	if a := s.current; a != nil {
 		r.actor, r.owner = a.name, a.process.name()
+		s.tell(a.name, "the sink receives it", id)
 	}
 	e.receipts = append(e.receipts, r)
 	o.checkContent(s, id, e, got, r.tick)
@@ -298,7 +297,7 @@ func (o *observer) returned(x *schedule.Event, err error) {
 
 // finish checks what has become of all events.
 func (o *observer) finish(s *simulation) {
-	ledger := agenda.NewLedger(wire.NewClient(s.client, &memories), agenda.Defaults())
+	ledger := s.rightLedger()
 	for _, id := range slices.Sorted(maps.Keys(o.events)) {
 		if id == "" {
 			continue
@@ -392,6 +391,13 @@ func (s *simulation) leftovers() []string {
 	for _, key := range s.redis.Keys("scheduler:{") {
 		if strings.Contains(key, "}:scheduled:") || strings.HasSuffix(key, "}:buckets") || strings.HasSuffix(key, "}:processing") {
 			out = append(out, fmt.Sprintf("%s has %d entries", key, len(s.redis.Members(key))))
+		}
+	}
+	if s.table != nil {
+		for _, e := range s.table.Events() {
+			if e.Status.Open() {
+				out = append(out, "the table has an open record: event "+e.ID+" is "+string(e.Status))
+			}
 		}
 	}
 	return out

@@ -2,7 +2,9 @@ package scheduling
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"flunq.io/flunq/engine/agenda"
@@ -40,6 +42,9 @@ func (s *simulation) boot(p *process) {
 	opts.Retry.Attempts = g.Attempts
 	opts.Look = scheduler.LookFor(g.MinDelay)
 	opts.Clock = func() time.Time { return s.now.Add(p.skew) }
+	if s.table != nil && !s.mistake.NoReconciler {
+		opts.Extra = append(opts.Extra, s.reconciler(p))
+	}
 	ledger := s.ledger()
 	var err error
 	if p.scheduler, err = scheduler.New(ledger, s.sink(p), opts); err != nil {
@@ -56,15 +61,28 @@ func (s *simulation) boot(p *process) {
 func (s *simulation) prepare(p *process) {
 	s.current.idle = true
 	if err := p.scheduler.Prepare(s.ctx); err != nil {
-		s.note(p.name(), "ends: "+err.Error(), false)
+		s.tell(p.name(), "ends: "+err.Error())
+		if errors.Is(err, schedule.ErrPartitions) { // an operator corrects its configuration
+			s.partitions = s.redisPartitions()
+		}
 		s.crash(p, []sim.Fault{{Amount: time.Second}})
 		return
 	}
 	p.prepared = true
+	s.tell(p.name(), fmt.Sprintf("is ready, with %d partitions", s.partitions))
 	for i, one := range p.scheduler.Actors() {
 		a := &actor{name: fmt.Sprintf("%s %d of %s", one.Name, i, p.name()), process: p, wake: one.Wake}
 		s.start(a, func(a *actor) { s.loop(a, one.Step) })
 	}
+}
+
+// redisPartitions returns the number of partitions that Redis knows.
+func (s *simulation) redisPartitions() int {
+	n, err := strconv.Atoi(s.redis.Do("HGET", "scheduler:partitions", "count").Text)
+	if err != nil {
+		return s.partitions
+	}
+	return n
 }
 
 // loop steps an actor, as the scheduler's own loop.
@@ -111,12 +129,36 @@ func (s *simulation) crash(p *process, faults []sim.Fault) {
 
 // ledger returns the ledger of a process.
 func (s *simulation) ledger() scheduler.Ledger {
-	rdb := wire.NewClient(s.client, &memories)
-	var l scheduler.Ledger = agenda.NewLedger(rdb, agenda.Defaults())
+	l := s.rightLedger()
 	if s.mistake.Ledger != nil {
-		l = s.mistake.Ledger(l)
+		l = s.mistake.Ledger(l, s.client)
 	}
 	return named{l, s}
+}
+
+// rightLedger returns a ledger without a mistake around it.
+func (s *simulation) rightLedger() scheduler.Ledger {
+	rdb := wire.NewClient(s.client, &memories)
+	if s.table == nil {
+		return agenda.NewLedger(rdb, agenda.Defaults())
+	}
+	return scheduler.NewTabled(s.records(), agenda.NewIndex(rdb), nil)
+}
+
+// records returns the table as processes see it.
+func (s *simulation) records() scheduler.Table {
+	if s.mistake.Table != nil {
+		return s.mistake.Table(s.table)
+	}
+	return s.table
+}
+
+// reconciler returns the actor that keeps the index whole.
+func (s *simulation) reconciler(p *process) scheduler.Actor {
+	r := scheduler.NewReconciler(s.records(), agenda.NewIndex(wire.NewClient(s.client, &memories)), scheduler.ReconcilerOptions{
+		Bucket: s.setting.Bucket, Check: s.setting.Check, Now: func() time.Time { return p.scheduler.Now() },
+	})
+	return scheduler.Actor{Name: "reconciler", Step: r.Step}
 }
 
 // memories holds the idle buffers of all simulations.
@@ -129,21 +171,25 @@ func (s *simulation) sink(p *process) scheduler.Sink {
 	return &testedSink{s, p, scheduler.Streams{Redis: wire.NewClient(s.client, &memories)}}
 }
 
-// named notes which method of the ledger an actor is in.
+// named notes which method of the ledger an actor is in, and with which events.
 type named struct {
 	scheduler.Ledger
 
 	s *simulation
 }
 
-func (n named) in(doing string) (done func()) {
+// in says what the current actor does until done is called.
+func (n named) in(doing string, events ...string) (done func()) {
 	a := n.s.current
 	if a == nil {
 		return func() {}
 	}
-	before, idle := a.doing, a.idle
+	before := *a
 	a.doing, a.idle = doing, false
-	return func() { a.doing, a.idle = before, idle }
+	if len(events) > 0 {
+		a.events = events
+	}
+	return func() { a.doing, a.idle, a.events = before.doing, before.idle, before.events }
 }
 
 // idle says that the actor looks for work, which it does again and again.
@@ -155,27 +201,47 @@ func (n named) idle() {
 
 // Place implements scheduler.Ledger.
 func (n named) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
-	defer n.in("store")()
+	defer n.in("store", idsOf(events)...)()
 	return n.Ledger.Place(ctx, events)
 }
 
 // Change implements scheduler.Ledger.
 func (n named) Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error) {
-	defer n.in(string(change.Kind))()
+	defer n.in(string(change.Kind), id)()
 	return n.Ledger.Change(ctx, id, change, now)
 }
 
 // Claim implements scheduler.Ledger.
 func (n named) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
-	defer n.in(fmt.Sprintf("claim from partition %d", claim.Partition))()
+	doing := fmt.Sprintf("claim from partition %d", claim.Partition)
+	defer n.in(doing)()
 	n.idle()
-	return n.Ledger.Claim(ctx, claim)
+	claimed, err := n.Ledger.Claim(ctx, claim)
+	if ids := idsOf(claimed.Events); len(ids) > 0 {
+		n.s.tell(n.s.current.name, doing, ids...)
+	}
+	return claimed, err
 }
 
 // Settle implements scheduler.Ledger.
 func (n named) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
-	defer n.in("settle")()
-	return n.Ledger.Settle(ctx, partition, ends, now)
+	ids := make([]string, len(ends))
+	for i := range ends {
+		ids[i] = ends[i].ID
+	}
+	defer n.in("settle", ids...)()
+	took, err := n.Ledger.Settle(ctx, partition, ends, now)
+	for i := range ends {
+		text := fmt.Sprintf("settle as %s, version %d", ends[i].Status, ends[i].Version)
+		switch {
+		case err != nil:
+			text += ": " + err.Error()
+		case !took[i]:
+			text += ": it is not so any more"
+		}
+		n.s.tell(n.s.current.name, text, ids[i])
+	}
+	return took, err
 }
 
 // Members implements scheduler.Ledger.
@@ -183,6 +249,14 @@ func (n named) Members(ctx context.Context, process string, ttl time.Duration) (
 	defer n.in("register")()
 	n.idle()
 	return n.Ledger.Members(ctx, process, ttl)
+}
+
+func idsOf(events []schedule.Event) []string {
+	out := make([]string, len(events))
+	for i := range events {
+		out[i] = events[i].ID
+	}
+	return out
 }
 
 // testedSink is a sink that some topics make fail, and that tells the observer what it returns.
@@ -202,7 +276,7 @@ const (
 
 // Publish implements scheduler.Sink.
 func (t *testedSink) Publish(ctx context.Context, events []schedule.Event) []error {
-	defer named{s: t.s}.in("publish")()
+	defer named{s: t.s}.in("publish", idsOf(events)...)()
 	errs := make([]error, len(events))
 	var some []schedule.Event
 	var at []int
@@ -219,6 +293,9 @@ func (t *testedSink) Publish(ctx context.Context, events []schedule.Event) []err
 	for i := range events {
 		if !t.p.dead {
 			t.s.observer.returned(&events[i], errs[i])
+			if errs[i] != nil {
+				t.s.tell(t.s.current.name, "publish: "+errs[i].Error(), events[i].ID)
+			}
 		}
 	}
 	return errs

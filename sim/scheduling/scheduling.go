@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim"
 )
 
@@ -49,18 +50,21 @@ type Injected struct {
 
 // Line is a step of a story.
 type Line struct {
-	At    time.Time
-	Who   string
-	Text  string
-	Fault bool
+	At     time.Time
+	Who    string   // an actor or a process
+	Text   string   // what it does
+	Events []string // the ids of the events that this concerns; empty: of none in particular
+	Fault  bool
 }
 
 // Mistake plants a mistake: the tests of the simulator check that each is found. The zero
 // value plants none.
 type Mistake struct {
 	Script func(source string) string // changes a script
-	Ledger func(scheduler.Ledger) scheduler.Ledger
+	Ledger func(right scheduler.Ledger, rdb wire.Redis) scheduler.Ledger
 	Table  func(scheduler.Table) scheduler.Table
+
+	NoReconciler bool
 }
 
 // Try runs a plan. An error says that ctx has ended; what the scheduler does wrong is in

@@ -12,6 +12,7 @@ import (
 
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/memory"
+	"flunq.io/flunq/sim/table"
 )
 
 // simulation is a running simulation.
@@ -23,6 +24,7 @@ type simulation struct {
 	now     time.Time // of Redis and of every timer
 	redis   *memory.Server
 	client  *redis.Client
+	table   *table.Table // nil: Redis keeps the records
 
 	processes []*process
 	actors    []*actor // of live processes, and of requests under way
@@ -38,7 +40,8 @@ type simulation struct {
 	trace    uint64
 	story    []Line
 
-	partitions int // the newest count, with which processes start
+	names      map[string]string // of events, by id
+	partitions int               // the newest count, with which processes start
 	observer   *observer
 }
 
@@ -51,12 +54,15 @@ type moment struct {
 func newSimulation(ctx context.Context, plan Plan, mistake Mistake) *simulation {
 	s := &simulation{
 		ctx: ctx, plan: plan, mistake: mistake, setting: settingOf(plan.Seed), now: sim.Epoch(),
-		redis: memory.New(sim.Epoch()), outages: map[target]time.Time{}, calls: map[string]uint64{}, observer: newObserver(),
+		redis: memory.New(sim.Epoch()), outages: map[target]time.Time{}, names: map[string]string{}, calls: map[string]uint64{}, observer: newObserver(),
 	}
 	s.redis.Tamper = mistake.Script
 	s.redis.Added = s.added
 	s.client = memory.Client(s.redis.Dial)
 	s.client.AddHook(hook{s})
+	if s.setting.Table {
+		s.table = table.New(table.Options{Hook: s.tableRequest, Now: func() time.Time { return s.now }, Lag: s.lag})
+	}
 	s.partitions = s.setting.Partitions
 	for i := range s.setting.Processes {
 		p := &process{index: i}
@@ -100,8 +106,9 @@ type actor struct {
 	stop  func()
 	yield func(struct{}) bool
 
-	doing   string // the method of the scheduler's interfaces that it is in
-	idle    bool   // it looks for work
+	doing   string   // the method of the scheduler's interfaces that it is in
+	idle    bool     // it looks for work
+	events  []string // the ids of the events that it works on
 	turns   uint64
 	resting bool      // between two steps, until rest or until it is woken
 	rest    time.Time // until when it rests, or waits in a call
@@ -217,11 +224,16 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// note adds a step to the trace and the story.
-func (s *simulation) note(who, text string, fault bool) {
+// note adds a step to the trace.
+func (s *simulation) note(who, text string) {
 	s.trace = sim.Draw(s.trace, who, uint64(s.now.UnixNano())) //nolint:gosec // after 1970
 	s.trace = sim.Draw(s.trace, text, 0)
+}
+
+// tell adds what concerns some events, or none in particular, to the trace and the story.
+func (s *simulation) tell(who, text string, ids ...string) {
+	s.note(who, text)
 	if s.plan.Story {
-		s.story = append(s.story, Line{s.now, who, text, fault})
+		s.story = append(s.story, Line{At: s.now, Who: who, Text: text, Events: ids})
 	}
 }

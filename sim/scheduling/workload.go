@@ -15,6 +15,7 @@ import (
 
 // Setting is what a seed decides before anything happens.
 type Setting struct {
+	Table      bool // keeps the records; else Redis does
 	Processes  int
 	Workers    int // of each process
 	Batch      int
@@ -25,6 +26,9 @@ type Setting struct {
 	MinDelay   time.Duration
 	Skew       time.Duration // of the clocks of processes, at most
 	Latency    time.Duration // of a call, at most
+	Bucket     time.Duration // see scheduler.ReconcilerOptions
+	Check      time.Duration
+	Lag        time.Duration // of the table's index, at most
 	Events     int
 }
 
@@ -36,6 +40,8 @@ func settingOf(seed uint64) Setting {
 		Partitions: one("partitions", 1, 2, 4, 4, 16), Lease: time.Duration(one("lease", 5, 30, 30)) * time.Second,
 		Attempts: one("attempts", 1, 3, 10), MinDelay: time.Duration(one("least delay", 1, 10, 60)) * time.Second,
 		Skew: time.Duration(one("skew", 0, 1, 600)) * time.Second, Events: one("events", 1, 3, 5, 8, 12),
+		Table: one("records", 0, 1) == 1, Bucket: time.Duration(one("bucket", 2, 60)) * time.Second,
+		Check: time.Duration(one("check", 1, 5)) * time.Second, Lag: time.Duration(one("lag", 0, 0, 500, 5000)) * time.Millisecond,
 		Latency: time.Duration(one("latency", 0, 0, 1, 20)) * time.Millisecond,
 	}
 	if one("changes", 0, 0, 0, 1) == 1 {
@@ -60,6 +66,7 @@ const requestPrefix = "request "
 type request struct {
 	name     string
 	id       string // of the event; "" of an operator's
+	text     string // in words
 	asks     []*ask // one for each event
 	operator bool   // who needs no process of the scheduler, and waits as long as it takes
 	done     func() // is called after the answer; may be nil
@@ -91,6 +98,7 @@ func (s *simulation) scheduleEvent(n int) {
 	start := sim.Epoch().Add(begin + s.span(name+" start", 20*time.Second))
 	slack := 5*time.Second + s.span(name+" due", 60*time.Second)
 	id := uuid(s.chance(name+" id", 0), s.chance(name+" id", 1))
+	s.names[id] = name
 	content := s.content(name, start.Add(s.setting.MinDelay+slack))
 	if draw("crowd", 3) == 0 {
 		content.Due = content.Due.Truncate(10 * time.Second).Add(10 * time.Second)
@@ -153,7 +161,10 @@ func (s *simulation) furtherRequest(name, id string, content schedule.Content, s
 // scheduling is the request to schedule an event.
 func (s *simulation) scheduling(name, id string, content schedule.Content, replace bool) *request {
 	one := scheduler.Request{ID: strings.ToUpper(id), Content: content, Replace: replace}
-	r := &request{name: name, id: id}
+	r := &request{name: name, id: id, text: "schedule for " + clock(content.Due) + " on topic " + content.Topic}
+	if replace {
+		r.text += ", replacing"
+	}
 	r.asks = []*ask{{kind: placing, content: content, replace: replace}}
 	r.do = func(ctx context.Context, p *process) ([]schedule.Outcome, error) {
 		return p.api.Schedule(ctx, []scheduler.Request{one})
@@ -163,7 +174,10 @@ func (s *simulation) scheduling(name, id string, content schedule.Content, repla
 
 // changing is the request to change an event.
 func (s *simulation) changing(name, id string, change schedule.Change) *request {
-	r := &request{name: name, id: id, asks: []*ask{{kind: change.Kind, due: change.Due}}}
+	r := &request{name: name, id: id, text: string(change.Kind), asks: []*ask{{kind: change.Kind, due: change.Due}}}
+	if change.Kind == schedule.Move {
+		r.text += " to " + clock(change.Due)
+	}
 	r.do = func(ctx context.Context, p *process) ([]schedule.Outcome, error) {
 		out, err := p.api.Change(ctx, id, change)
 		return []schedule.Outcome{out}, err
@@ -175,7 +189,7 @@ func (s *simulation) changing(name, id string, change schedule.Change) *request 
 // later are configured with it; then comes the next change.
 func (s *simulation) repartition(i int) *request {
 	from, count := s.partitions, s.setting.Changes[i]
-	r := &request{name: fmt.Sprintf("partitions %d", i), operator: true}
+	r := &request{name: fmt.Sprintf("partitions %d", i), operator: true, text: fmt.Sprintf("change the partitions from %d to %d", from, count)}
 	r.do = func(ctx context.Context, p *process) ([]schedule.Outcome, error) {
 		return nil, s.ledger().SetPartitions(ctx, from, count)
 	}
@@ -218,8 +232,9 @@ func (s *simulation) send(r *request) {
 			s.send(r)
 		}
 	})
-	s.start(&actor{name: name, process: p}, func(*actor) {
+	s.start(&actor{name: name, process: p, events: []string{r.id}}, func(*actor) {
 		var out []schedule.Outcome
+		s.tell(name, r.text+" through "+p.name(), r.id)
 		err := s.call(toClient, "request", func() error {
 			var err error
 			out, err = r.do(s.ctx, p)
@@ -230,7 +245,7 @@ func (s *simulation) send(r *request) {
 		}
 		answered = true
 		if err != nil {
-			s.note(name, "no answer: "+err.Error(), false)
+			s.tell(name, "no answer: "+err.Error(), r.id)
 			again(clientRest)
 			return
 		}
@@ -238,7 +253,7 @@ func (s *simulation) send(r *request) {
 			r.done()
 		}
 		for i := range out {
-			s.note(name, "answer: "+answerText(&out[i]), false)
+			s.tell(name, "answer: "+answerText(&out[i]), r.id)
 			s.observer.told(r.id, asks[i], &out[i])
 		}
 	})
