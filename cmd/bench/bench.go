@@ -57,6 +57,7 @@ func Scenarios() []Scenario {
 		{"http", "workflows of one call to a server of this process", func(ctx context.Context, s *scenarioRun) error { return workflows{s}.http(ctx) }},
 		{"idle", "what waiting for timers costs", func(ctx context.Context, s *scenarioRun) error { return idle{s}.measure(ctx) }},
 		{"memory", "bytes in Redis", func(ctx context.Context, s *scenarioRun) error { return memory{s}.measure(ctx) }},
+		{"scheduler", "events scheduled over gRPC and fired, on the bench's own Redis", func(ctx context.Context, s *scenarioRun) error { return scheduling{s}.measure(ctx) }},
 		{"sim", "simulated workflows, and seeds of the simulator", func(ctx context.Context, s *scenarioRun) error { return simulator{s}.measure(ctx) }},
 	}
 }

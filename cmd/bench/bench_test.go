@@ -67,6 +67,20 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// The keys of the scheduler have no tenant, so a Redis of others is left alone.
+func TestSchedulerOfOthers(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	opts := bench.Options{
+		URL: server.URL, Only: []string{"scheduler"}, Quick: true, Timers: 100,
+		Duration: 50 * time.Millisecond, Engine: engine.Defaults(), Log: slog.New(slog.DiscardHandler),
+	}
+	report, err := bench.Run(t.Context(), opts)
+	if err != nil || len(report.Results) != 1 || report.Results[0].Figure() != 0 {
+		t.Errorf("Run = %+v, %v, want one result without a figure", report, err)
+	}
+}
+
 func own(t *testing.T) *bench.Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {

@@ -15,6 +15,7 @@ type drain struct {
 	first     int    // size of the trial backlog
 	most      int
 	services  servicesRequest
+	start     func(context.Context) (*services, error) // starts other services; nil: services
 
 	fill  func(ctx context.Context, n int) error
 	count func(ctx context.Context, n int) (int, error) // returns how many of n are done
@@ -56,7 +57,11 @@ func (s *scenarioRun) drainBacklog(ctx context.Context, d drain, n int) (got dra
 	if err := d.fill(ctx, n); err != nil {
 		return got, fmt.Errorf("prepare %s: %w", d.measuring, err)
 	}
-	c, err := s.startServices(ctx, d.services)
+	start := d.start
+	if start == nil {
+		start = func(ctx context.Context) (*services, error) { return s.startServices(ctx, d.services) }
+	}
+	c, err := start(ctx)
 	if err != nil {
 		return got, err
 	}

@@ -26,15 +26,18 @@ func (i idle) measure(ctx context.Context) error {
 			return err
 		}
 	}
-	none, err := i.waiting(ctx, "the limit: no services", servicesRequest{})
+	none, err := i.waiting(ctx, "the limit: no services", noServices)
 	if err != nil {
 		return err
 	}
-	timers, err := i.waiting(ctx, "timer services", servicesRequest{Timers: true, Idle: true})
+	start := func(d servicesRequest) func(context.Context) (*services, error) {
+		return func(ctx context.Context) (*services, error) { return i.startServices(ctx, d) }
+	}
+	timers, err := i.waiting(ctx, "timer services", start(servicesRequest{Timers: true, Idle: true}))
 	if err != nil {
 		return err
 	}
-	all, err := i.waiting(ctx, "all services", servicesRequest{Workers: true, Executors: true, Timers: true, Idle: true})
+	all, err := i.waiting(ctx, "all services", start(servicesRequest{Workers: true, Executors: true, Timers: true, Idle: true}))
 	if err != nil {
 		return err
 	}
@@ -57,14 +60,16 @@ type idleCost struct {
 	redis, services float64 // percent of a core
 }
 
+func noServices(context.Context) (*services, error) {
+	return &services{begin: func() {}, end: func() error { return nil }}, nil
+}
+
 // waiting measures services while nothing happens.
-func (i idle) waiting(ctx context.Context, measuring string, d servicesRequest) (w idleCost, err error) {
+func (i idle) waiting(ctx context.Context, measuring string, start func(context.Context) (*services, error)) (w idleCost, err error) {
 	i.report(measuring, 0)
-	c := &services{begin: func() {}, end: func() error { return nil }}
-	if d.Timers {
-		if c, err = i.startServices(ctx, d); err != nil {
-			return w, err
-		}
+	c, err := start(ctx)
+	if err != nil {
+		return w, err
 	}
 	defer func() { err = errors.Join(err, c.end()) }()
 	c.begin()

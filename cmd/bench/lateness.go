@@ -17,12 +17,15 @@ import (
 type timerSeries struct {
 	first  time.Time
 	apart  time.Duration
+	grain  time.Duration // due times are its multiples, if it is not 0
 	n      int
 	offset time.Duration // Redis' clock minus that of this machine
 	load   int           // timers of another tenant that are due at the same time, in the middle
 }
 
-func (p timerSeries) due(i int) time.Time { return p.first.Add(time.Duration(i) * p.apart) }
+func (p timerSeries) due(i int) time.Time {
+	return p.first.Add(time.Duration(i) * p.apart).Truncate(p.grain)
+}
 
 // leadTime is how long before the first due time the timers are set. It is extended up to
 // maxLeadTime if setting them takes longer.
@@ -96,7 +99,7 @@ func (t timers) observe(ctx context.Context, p timerSeries, measuring, key strin
 	firing, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- fire(firing, p) }()
-	got, err = t.arrivals(ctx, p, measuring)
+	got, err = t.arrivals(ctx, p, measuring, t.streamKey(), fires)
 	stop()
 	return got, errors.Join(err, <-done)
 }
@@ -125,12 +128,12 @@ const loadSuffix = "-load"
 // setTime is an upper bound of the time to set one timer.
 const setTime = 40 * time.Microsecond
 
-// arrivals reads the tenant's stream until all timers have fired.
-func (t timers) arrivals(ctx context.Context, p timerSeries, measuring string) (durations, error) {
+// arrivals reads a stream until all timers have fired; which returns the timer of an entry.
+func (s *scenarioRun) arrivals(ctx context.Context, p timerSeries, measuring, key string, which func(redis.XMessage) (int, bool)) (durations, error) {
 	out := make(durations, 0, p.n)
 	last, idle := "0", time.Now().Add(time.Duration(p.n)*p.apart+stallTimeout)
 	for len(out) < p.n {
-		read, err := t.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{t.streamKey(), last}, Count: 1000, Block: time.Second}).Result()
+		read, err := s.rdb.XRead(ctx, &redis.XReadArgs{Streams: []string{key, last}, Count: 1000, Block: time.Second}).Result()
 		at := time.Now().Add(p.offset)
 		if errors.Is(err, redis.Nil) && at.Before(idle) {
 			continue
@@ -140,11 +143,11 @@ func (t timers) arrivals(ctx context.Context, p timerSeries, measuring string) (
 		}
 		for _, entry := range read[0].Messages {
 			last = entry.ID
-			if i, ok := fires(entry); ok {
+			if i, ok := which(entry); ok {
 				out = append(out, at.Sub(p.due(i)))
 			}
 		}
-		t.report(measuring, float64(len(out))/float64(p.n))
+		s.report(measuring, float64(len(out))/float64(p.n))
 	}
 	return out, nil
 }

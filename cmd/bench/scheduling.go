@@ -1,0 +1,212 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/schedule"
+	"flunq.io/flunq/engine/scheduler"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// scheduling measures the scheduler, whose events and settings are those of its deployments.
+type scheduling struct{ *scenarioRun }
+
+// measure measures requests, firing, lateness, and what pending events cost.
+func (s scheduling) measure(ctx context.Context) error {
+	if !s.opts.Own {
+		s.add(Result{Name: "not measured on a Redis of others, whose events it would fire", Unit: "events/s"})
+		return nil
+	}
+	steps := []func(context.Context) error{s.requests, s.fire, s.late, s.bytes, s.pending}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schedulerProcess is a process of the scheduler.
+type schedulerProcess struct {
+	services
+
+	ledger agenda.Ledger
+	sched  *scheduler.Scheduler
+	api    *scheduler.API
+}
+
+// process connects a process of the scheduler, which fires when the services begin.
+func (s scheduling) process(ctx context.Context) (*schedulerProcess, error) {
+	rdb, err := store.Dial(ctx, s.opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	p := &schedulerProcess{}
+	rdb.AddHook(&p.trips)
+	client := wire.NewClient(rdb, nil)
+	p.ledger = agenda.NewLedger(client, agenda.Defaults())
+	opts := scheduler.DefaultOptions()
+	opts.Process, opts.Clock = s.tenant, time.Now
+	if p.sched, err = scheduler.New(p.ledger, scheduler.Topics{Plain: scheduler.Streams{Redis: client}}, opts); err == nil {
+		err = p.sched.Prepare(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, rdb.Close())
+	}
+	p.api = scheduler.NewAPI(p.ledger, scheduler.APIOptions{Limits: schedule.DefaultLimits(), Now: p.sched.Now})
+	running, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	p.begin = sync.OnceFunc(func() { go func() { done <- p.sched.Run(running, s.opts.Log) }() })
+	p.end = sync.OnceValue(func() error {
+		p.begin()
+		cancel()
+		return errors.Join(<-done, rdb.Close())
+	})
+	return p, nil
+}
+
+// start starts a process of the scheduler.
+func (s scheduling) start(ctx context.Context) (*services, error) {
+	p, err := s.process(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &p.services, nil
+}
+
+// The events of the bench.
+const (
+	schedulerTopic = "bench"
+	payloadBytes   = 200
+)
+
+// scheduledID returns the id of an event.
+func scheduledID(i int) string {
+	// The first digits differ most, as in random ids.
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", uint32(i)*2654435761, i) //nolint:gosec,mnd // a hash
+}
+
+// schedule stores n events.
+func (s scheduling) schedule(ctx context.Context, n int, due func(int) time.Time) error {
+	return s.scheduleFrom(ctx, 0, n, due)
+}
+
+// scheduleFrom stores n events, from the one with the number first on.
+func (s scheduling) scheduleFrom(ctx context.Context, first, n int, due func(int) time.Time) error {
+	ledger := agenda.NewLedger(wire.NewClient(s.rdb, nil), agenda.Defaults())
+	if err := ledger.SetPartitions(ctx, 0, scheduler.DefaultOptions().Partitions); err != nil {
+		return err
+	}
+	payload, now := make([]byte, payloadBytes), time.Now().UTC()
+	for from := 0; from < n; from += scheduler.MostAtOnce {
+		events := make([]schedule.Event, min(scheduler.MostAtOnce, n-from))
+		for i := range events {
+			at := due(from + i).UTC().Truncate(time.Millisecond)
+			events[i] = schedule.Event{
+				ID: scheduledID(first + from + i), Content: schedule.Content{Due: at, Topic: schedulerTopic, Payload: payload},
+				Status: schedule.Scheduled, Version: 1, Next: at, Created: now, Updated: now,
+			}
+		}
+		if _, err := ledger.Place(ctx, events); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fire measures how fast a backlog is fired to a Redis stream.
+func (s scheduling) fire(ctx context.Context) error {
+	bare, err := s.limits().measure(ctx, "claim, XADD, finish", s.opts.size(20_000, 300), limits.rawSchedule)
+	if err != nil {
+		return err
+	}
+	n := s.opts.size(100_000, 500)
+	now := time.Now()
+	got, err := s.drainBacklog(ctx, drain{
+		measuring: "events fired", of: "event", start: s.start,
+		fill: func(ctx context.Context, n int) error {
+			return s.schedule(ctx, n, func(i int) time.Time { return now.Add(time.Duration(i-n) * time.Millisecond) })
+		},
+		count: s.fired,
+	}, n)
+	if got.n == 0 {
+		return err
+	}
+	s.add(Result{Name: "overdue, fired to a stream", Unit: "events/s", Rate: got.rate(), Count: got.n, Cost: got.cost}.
+		beside(bare, fmt.Sprintf("%d loops of a claim script, XADD and a finish script", rawPartitions)))
+	return err
+}
+
+// fired counts the events of the stream.
+func (s scheduling) fired(ctx context.Context, _ int) (int, error) {
+	n, err := s.rdb.XLen(ctx, scheduler.StreamKey(schedulerTopic)).Result()
+	if err != nil {
+		return 0, fmt.Errorf("count the events: %w", err)
+	}
+	return int(n), nil
+}
+
+// late measures lateness at two rates, from due times until events arrive at a reader.
+func (s scheduling) late(ctx context.Context) error {
+	for _, rate := range []int{s.opts.size(1000, 200), s.opts.size(10_000, 1000)} {
+		p := timerSeries{apart: time.Second / time.Duration(rate), grain: time.Millisecond, n: max(int(float64(rate)*s.opts.Duration.Seconds()), 1)}
+		name := fmt.Sprintf("lateness at %d/s", rate)
+		bare, _, err := s.lateness(ctx, p, "the limit: "+name, s.limits().rawEvents, s.limits().rawServices)
+		if err != nil {
+			return err
+		}
+		got, cost, err := s.lateness(ctx, p, name, s.schedule, s.start)
+		if err != nil {
+			return err
+		}
+		limit, r := bare.result(""), got.result(name)
+		r.Cost = cost
+		s.add(r.beside(limit.P50, fmt.Sprintf("those loops (p99 %.2f ms)", limit.P99)))
+	}
+	return nil
+}
+
+// lateness stores events, starts services, and measures when the events arrive.
+func (s scheduling) lateness(ctx context.Context, p timerSeries, measuring string,
+	fill func(context.Context, int, func(int) time.Time) error, start func(context.Context) (*services, error),
+) (got durations, of *Cost, err error) {
+	s.report(measuring, 0)
+	for wait := leadTime; p.first.Before(time.Now()); wait *= 2 {
+		if wait > maxLeadTime {
+			return nil, nil, fmt.Errorf("%s: storing %d events took too long", measuring, p.n)
+		}
+		if err := s.fresh(ctx); err != nil {
+			return nil, nil, err
+		}
+		p.first = time.Now().Add(wait + time.Duration(p.n)*setTime)
+		if err := fill(ctx, p.n, p.due); err != nil {
+			return nil, nil, err
+		}
+	}
+	c, err := start(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	before := s.read(ctx, c)
+	c.begin()
+	defer func() { err = errors.Join(err, c.end()) }()
+	got, err = s.arrivals(ctx, p, measuring, scheduler.StreamKey(schedulerTopic), scheduledNumber)
+	return got, cost("event", len(got), before, s.read(ctx, c), c), err
+}
+
+// scheduledNumber returns the number of the event of an entry.
+func scheduledNumber(entry redis.XMessage) (int, bool) {
+	id, _ := entry.Values["id"].(string)
+	n, err := strconv.ParseInt(id[strings.LastIndexByte(id, '-')+1:], 16, 64)
+	return int(n), err == nil
+}
