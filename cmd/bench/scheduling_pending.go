@@ -135,8 +135,8 @@ func (s scheduling) claims(ctx context.Context, pending int) (cpu float64, claim
 			claims++
 		}
 	}
-	const script = "evalsha"
-	return (s.read(ctx, nil).calls[script].CPU - before.calls[script].CPU) / float64(claims), claimed, nil
+	used := s.read(ctx, nil).cpu - before.cpu
+	return float64(used.Microseconds()) / float64(claims), claimed, nil
 }
 
 // pages measures pages of the list, and the reading of as many events by their ids.
