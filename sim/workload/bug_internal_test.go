@@ -184,7 +184,7 @@ func (b scriptBug) onDocument(t *testing.T) func(seed uint64) string {
 // onWorkload runs a workload with all, some or none of its faults.
 func (b scriptBug) onWorkload(t *testing.T) func(seed uint64) string {
 	t.Helper()
-	i := slices.IndexFunc(workloads(), func(l workload) bool { return strings.HasPrefix(l.name, b.on) })
+	i := slices.IndexFunc(workloads(), func(l workload) bool { return strings.HasPrefix(l.Name, b.on) })
 	if i < 0 {
 		t.Fatalf("there is no workload %q", b.on)
 	}

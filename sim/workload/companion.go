@@ -90,12 +90,12 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 	case refusedName:
 		return timersRefused(seed), nil
 	}
-	i := slices.IndexFunc(companionWorkloads(), func(l workload) bool { return l.name == name })
+	i := slices.IndexFunc(companionWorkloads(), func(l workload) bool { return l.Name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("no companion is called %q", name)
 	}
 	l := companionWorkloads()[i]
-	if seed >= cmp.Or(l.seeds, usualSeeds) { // the workload's expectations hold only for its seeds
+	if seed >= cmp.Or(l.Seeds, usualSeeds) { // the workload's expectations hold only for its seeds
 		return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
 	}
 	of, err := once(name, 0, func() (*Companion, error) { return &Companion{Config: l.config()}, nil })
@@ -107,12 +107,12 @@ func newCompanion(name string, seed uint64) (*Companion, error) {
 		plan = sim.Plan{}
 	}
 	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &plan
-	if l.crashURL == "" && l.crashType == "" && sim.Choice(seed, name)%2 == 0 {
+	if l.CrashURL == "" && l.CrashType == "" && sim.Choice(seed, name)%2 == 0 {
 		if cfg.Waits = usualWaits; plan.Harmless() {
 			cfg.Waits = longWaits
 		}
 	}
-	cfg.Thorough = seed == 1 && len(l.acts) == 0 && l.crashURL == "" && l.crashType == ""
+	cfg.Thorough = seed == 1 && len(l.Acts) == 0 && l.CrashURL == "" && l.CrashType == ""
 	return &Companion{name, cfg, l.wrong}, nil
 }
 
@@ -194,7 +194,7 @@ func messageCompanion(name string, seed uint64) *Companion {
 // so that the next delivery comes together with other timers.
 func timersRefused(seed uint64) *Companion {
 	cfg := workload{
-		document: `
+		Document: `
 do:
   - all:
       fork:
@@ -237,8 +237,8 @@ do:
 // everyTimer is a workload with timers of every kind.
 func everyTimer() workload {
 	return workload{
-		name: changedName,
-		document: `
+		Name: changedName,
+		Document: `
 timeout: {after: P90D}
 do:
   - all:
@@ -254,12 +254,12 @@ do:
   - rest: {wait: P1D}
   - end: {set: "${ [.[1][0], .[2].n, .[3].n, .[4].n] }"}
 `,
-		with: []string{`
+		With: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 timeout: {after: P50D}
 do: [{rest: {wait: P3D}}, {more: {wait: P4D, timeout: {after: P20D}}}, {say: {set: {n: 4}}}]
 `},
-		mocks: `
+		Mocks: `
 http: [{respond: [{status: 503}, {status: 503}, {status: 503}, {body: {n: 3}}]}]
 events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
 `,
@@ -373,8 +373,8 @@ func errorsOf(broken []sim.Violation) (out []string) {
 // workflows.
 func everyMessage() workload {
 	return workload{
-		name: "every kind of message",
-		document: `
+		Name: "every kind of message",
+		Document: `
 do:
   - all:
       fork:
@@ -385,11 +385,11 @@ do:
           - d: {try: [{none: {run: {workflow: {namespace: test, name: none, version: '1.0.0', input: {}}}}}], catch: {do: [{end: {set: {n: 4}}}]}}
   - end: {set: "${ [.[0].n, .[1].n, .[2][0], .[3].n] }"}
 `,
-		with: []string{`
+		With: []string{`
 document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
 do: [{rest: {wait: PT5H}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
 `},
-		mocks: `
+		Mocks: `
 http: [{respond: {latency: PT3S, body: {n: 3}}}]
 events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
 `,
@@ -436,8 +436,8 @@ func Nth(n int) (name string, seed uint64, ok bool) {
 var companionRuns = sync.OnceValue(func() []companionRun {
 	of := func(seed uint64) (some []companionRun) {
 		for _, l := range companionWorkloads() {
-			if seed < cmp.Or(l.seeds, usualSeeds) {
-				some = append(some, companionRun{l.name, seed})
+			if seed < cmp.Or(l.Seeds, usualSeeds) {
+				some = append(some, companionRun{l.Name, seed})
 			}
 		}
 		return some
@@ -452,8 +452,9 @@ var companionRuns = sync.OnceValue(func() []companionRun {
 	for _, n := range []uint64{172, 189, 145, 215, 101, 97, 132, 268, 290, 70, 147, 160, 59, 15, 238, 181, 115, 137, 22, 232, 78, 53, 72, 223} { // includes faulted ones
 		changed = append(changed, companionRun{operatedName, n})
 	}
+	known := read("language")
 	language := slices.IndexFunc(of(0), func(c companionRun) bool {
-		return !slices.ContainsFunc(languageWorkloads(), func(l workload) bool { return l.name == c.name })
+		return !slices.ContainsFunc(known, func(l workload) bool { return l.Name == c.name })
 	})
 	all := append(of(0)[:language:language], mixed(of(0)[language:], messages[:28], modelled[:12], changed[:12])...)
 	rest := mixed(of(1), of(2), messages[28:], modelled[12:], changed[12:], of(3))

@@ -17,7 +17,7 @@ import (
 func TestDeadLettersOfEverySingleFault(t *testing.T) {
 	t.Parallel()
 	const name = "an execution with an unreadable event ends"
-	l := workloads()[slices.IndexFunc(workloads(), func(l workload) bool { return l.name == name })]
+	l := workloads()[slices.IndexFunc(workloads(), func(l workload) bool { return l.Name == name })]
 	l.everyFault(t, func(t *testing.T, got *sim.Trial, kind sim.FaultKind) []string {
 		t.Helper()
 		return deadLettered(l, got, kind)
@@ -29,7 +29,7 @@ func TestDeadLettersOfEverySingleFault(t *testing.T) {
 func TestGivenUpExecutionReleasesAll(t *testing.T) {
 	t.Parallel()
 	l := workload{
-		document: `
+		Document: `
 do:
   - all:
       fork:
@@ -38,10 +38,10 @@ do:
           - hear: {listen: {to: {one: {with: {type: com.example.never}}}}}
           - begin: {run: {workflow: {namespace: test, name: child, version: '1.0.0'}}}
 `,
-		with:        []string{"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{rest: {wait: P30D}}]"},
-		acts:        []act{{execution: "x", after: time.Hour, typ: event.TimerFired, task: "/do/0/all/fork/branches/0/rest", data: "nonsense"}},
-		deadLetters: []string{"io.flunq.timer.fired x/act/0 by the worker-service after 1"},
-		want:        map[string]string{"x": "faulted", "x.1": "cancelled"},
+		With:        []string{"document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}\ndo: [{rest: {wait: P30D}}]"},
+		Acts:        []act{{Execution: "x", After: time.Hour, Type: event.TimerFired, Task: "/do/0/all/fork/branches/0/rest", Data: "nonsense"}},
+		DeadLetters: []string{"io.flunq.timer.fired x/act/0 by the worker-service after 1"},
+		Want:        map[string]string{"x": "faulted", "x.1": "cancelled"},
 	}
 	l.everyFault(t, func(t *testing.T, got *sim.Trial, kind sim.FaultKind) []string {
 		t.Helper()
@@ -82,7 +82,7 @@ func (w workload) everyFault(t *testing.T, wrong func(*testing.T, *sim.Trial, si
 func deadLettered(l workload, got *sim.Trial, kind sim.FaultKind) []string {
 	least, most := 1, 1
 	if got.Ends[1].Status == decide.Completed {
-		least, l.want = 0, map[string]string{"x": "completed", "x-2": "completed"}
+		least, l.Want = 0, map[string]string{"x": "completed", "x-2": "completed"}
 	}
 	if kind == sim.Duplicate {
 		most = 2
@@ -93,6 +93,6 @@ func deadLettered(l workload, got *sim.Trial, kind sim.FaultKind) []string {
 			n++
 		}
 	}
-	l.deadLetters = slices.Repeat(l.deadLetters, max(least, min(n, most)))
+	l.DeadLetters = slices.Repeat(l.DeadLetters, max(least, min(n, most)))
 	return l.wrong(got)
 }

@@ -152,7 +152,7 @@ func (m mutant) look(t *testing.T) string {
 		return lookAtEveryMessage(t)
 	}
 	all := workloads()
-	i := slices.IndexFunc(all, func(l workload) bool { return l.name == m.on })
+	i := slices.IndexFunc(all, func(l workload) bool { return l.Name == m.on })
 	return all[i].look(t, m.n)
 }
 
@@ -180,7 +180,7 @@ func lookAtModel(t *testing.T, n uint64, with []*dsl.Definition) string {
 func lookAtWorkloads(t *testing.T) string {
 	for seed := range uint64(30) {
 		for _, l := range workloads() {
-			if seed >= cmp.Or(l.seeds, usualSeeds) {
+			if seed >= cmp.Or(l.Seeds, usualSeeds) {
 				continue // the workload's expectations hold for these seeds only
 			}
 			if found := l.look(t, seed); found != "" {
@@ -198,7 +198,7 @@ func (w workload) look(t *testing.T, seed uint64) string {
 		plan = sim.Plan{}
 	}
 	if wrong := w.wrong(tried(t, cfg, plan)); len(wrong) > 0 {
-		return fmt.Sprintf("workload %q, seed %d: %s", w.name, seed, wrong[0])
+		return fmt.Sprintf("workload %q, seed %d: %s", w.Name, seed, wrong[0])
 	}
 	return ""
 }

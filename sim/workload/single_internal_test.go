@@ -15,9 +15,9 @@ import (
 func TestOneWaitsWhileAnotherHasEnded(t *testing.T) {
 	t.Parallel()
 	l := workload{
-		document:   "\ndo: [{hear: {listen: {to: {one: {with: {type: com.example.never}}}}}}]",
-		acts:       []act{{execution: "x", after: time.Hour, typ: event.ExecutionCancelled}},
-		executions: 2, want: map[string]string{"x": "cancelled", "x-2": "waiting"},
+		Document:   "\ndo: [{hear: {listen: {to: {one: {with: {type: com.example.never}}}}}}]",
+		Acts:       []act{{Execution: "x", After: time.Hour, Type: event.ExecutionCancelled}},
+		Executions: 2, Want: map[string]string{"x": "cancelled", "x-2": "waiting"},
 	}
 	if wrong := l.wrong(tried(t, l.config(), sim.Plan{})); len(wrong) > 0 {
 		t.Error(wrong)
@@ -29,7 +29,7 @@ func TestOneWaitsWhileAnotherHasEnded(t *testing.T) {
 // cancellation.
 func TestClockJumpsBetweenReadAndClaim(t *testing.T) {
 	t.Parallel()
-	l := workload{document: `
+	l := workload{Document: `
 do:
   - brief: {do: [{at: {set: {n: 1}}}], timeout: {after: P300D}}
   - rest: {wait: P1D}

@@ -3,58 +3,111 @@
 package workload
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/breaker"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
 
 // act is an event or an operator action that concerns an execution, and when it comes.
 type act struct {
-	execution string
-	after     time.Duration
-	typ       event.Type
-	task      string
-	data      any // event.Ended if nil
+	Execution string
+	After     time.Duration
+	Type      event.Type
+	Task      string
+	Data      string // JSON; event.Ended if empty
 
-	moved  time.Duration // instead of an event: the new due time of the task's timers
-	replay bool          // instead of an event: replay dead letters
+	Moved  time.Duration // instead of an event: the new due time of the task's timers
+	Replay bool          // instead of an event: replay dead letters
+}
+
+// data returns the data of the event.
+func (a act) data() json.RawMessage {
+	if a.Data == "" {
+		return event.Encode(event.Ended{Reason: "as planned"})
+	}
+	return json.RawMessage(a.Data)
+}
+
+// move moves the timers of a task, as 'flunq timers reschedule' does.
+func (a act) move(ctx context.Context, o sim.Operator) error {
+	pending, _, err := timers.New(o.Store).List(ctx, timers.Filter{Tenant: "default", Execution: a.Execution}, "", 1000)
+	if err != nil {
+		return err
+	}
+	for _, p := range pending {
+		if p.TaskID != a.Task {
+			continue
+		}
+		if _, _, err := timers.New(o.Store).Move(ctx, p, sim.Epoch().Add(a.Moved), "ada"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replays replays each dead letter twice, like two operators at the same time.
+func (a act) replays(ctx context.Context, o sim.Operator) error {
+	deadLetters, _, err := stream.New(o.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: "default", Range: store.Range{Count: 10}})
+	if err != nil {
+		return err
+	}
+	for _, l := range deadLetters {
+		for n := range 2 {
+			again, err := stream.New(o.Store).Replay(ctx, l)
+			if err != nil {
+				return err
+			}
+			if again != (n == 0) {
+				o.Report("a dead letter is replayed once", l.Event.Execution, fmt.Sprintf("attempt %d after %v returned %t", n+1, o.Elapsed.Round(time.Second), again))
+			}
+		}
+	}
+	return nil
 }
 
 // workload is a document that exercises rare cases of the engine, with the expected ends
 // of its executions whatever faults happen.
 type workload struct {
-	name, document, mocks string
-	input                 string // {} if empty
-	with                  []string
-	executions, tenants   int  // one each if 0
-	twins                 bool // each tenant has executions with the same ids
-	acts                  []act
-	kinds                 []sim.FaultKind   // all but Outage if nil
-	rate, seeds           uint64            // 60 and 120 if 0
-	most                  int               // maximum number of faults; 8 if 0
-	want                  map[string]string // by execution: its status, and optionally its output
-	processes             int               // 2 if 0
-	turns                 uint64            // maximum number of turns; 100,000 if 0
-	lasts                 time.Duration     // without faults; 0: not checked
-	once                  bool              // each call reaches its service once, whatever faults happen
-	calls                 int               // number of calls without faults; 0: not checked
-	deadLetters           []string          // expected dead letters: event, service and number of deliveries
-	crashURL              string            // a URL whose callers crash
-	crashType             event.Type        // a type of event whose consumers crash
-	fires                 []string          // timers that fire for no execution: their key, and the day before they are due
-	retention             *engine.Retention // depends on the seed if nil
-	breakers              *breaker.Options
+	Name, Document, Mocks string
+	Input                 string // {} if empty
+	With                  []string
+	Executions, Tenants   int  // one each if 0
+	Twins                 bool // each tenant has executions with the same ids
+	Acts                  []act
+	Kinds                 []sim.FaultKind   // all but Outage if nil
+	Rate, Seeds           uint64            // 60 and 120 if 0
+	Most                  int               // maximum number of faults; 8 if 0
+	Want                  map[string]string // by execution: its status, and optionally its output
+	Processes             int               // 2 if 0
+	Turns                 uint64            // maximum number of turns; 100,000 if 0
+	Lasts                 time.Duration     // without faults; 0: not checked
+	Once                  bool              // each call reaches its service once, whatever faults happen
+	Calls                 int               // number of calls without faults; 0: not checked
+	DeadLetters           []string          `yaml:"deadLetters"` // expected dead letters: event, service and number of deliveries
+	CrashURL              string            `yaml:"crashURL"`    // a URL whose callers crash
+	CrashType             event.Type        `yaml:"crashType"`   // a type of event whose consumers crash
+	Fires                 []string          // timers that fire for no execution: their key, and the day before they are due
+	Retention             *engine.Retention // depends on the seed if nil
+	Breakers              *breaker.Options
 }
 
 const day = 24 * time.Hour
@@ -62,180 +115,29 @@ const day = 24 * time.Hour
 // usualSeeds is the number of seeds that a workload runs with by default.
 const usualSeeds = 120
 
-func workloads() []workload {
-	return append(slices.Concat(languageWorkloads(), featureWorkloads(), callWorkloads(), restWorkloads(), cornerWorkloads(), messageWorkloads()), []workload{
-		{
-			name: "an execution is suspended while its tasks end, and resumed",
-			document: `
-do:
-  - all:
-      fork:
-        branches:
-          - a: {wait: P1D}
-          - b: {do: [{one: {wait: P2D}}, {two: {set: {b: 1}}}]}
-          - c: {listen: {to: {one: {with: {type: com.example.x}}}}}
-          - d: {call: http, with: {method: get, endpoint: "https://a.example/"}, timeout: {after: P20D}}
-  - end: {set: "${ [.[1].b, .[2][0].n, .[3].n] }"}
-`,
-			mocks: `
-http: [{respond: {latency: PT3S, body: {n: 3}}}]
-events: [{after: P3D, type: com.example.x, source: /x, data: {n: 2}}]
-`,
-			acts: []act{{execution: "x", after: 12 * time.Hour, typ: event.ExecutionSuspended}, {execution: "x", after: 10 * day, typ: event.ExecutionResumed}},
-			want: map[string]string{"x": `completed [1,2,3]`},
-		},
-		{
-			name: "a child is cancelled with the losing branch",
-			with: []string{`
-document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
-do: [{rest: {wait: P9D}}]
-`},
-			document: `
-do:
-  - first:
-      fork:
-        compete: true
-        branches:
-          - slow: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
-          - fast: {wait: P1D}
-  - second: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}, timeout: {after: P3D}}
-`,
-			want: map[string]string{"x": "faulted", "x.1": "cancelled", "x.2": "cancelled"},
-		},
-		{
-			// Found by generated documents: the process that had read the start event crashed,
-			// and the cancellation was dead-lettered before it could be delivered.
-			name: "a child is cancelled before it starts",
-			with: []string{`
-document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
-do: [{rest: {wait: P200D}}]
-`},
-			document: `
-do:
-  - first:
-      fork:
-        compete: true
-        branches:
-          - never: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
-          - fast: {set: {n: 1}}
-`,
-			rate: 30, seeds: 300,
-			kinds: []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropReply, sim.Delay},
-			want:  map[string]string{"x": `completed {"n":1}`, "x.1": "cancelled"},
-		},
-		{
-			name: "an operator cancels an execution and its child",
-			with: []string{`
-document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
-do: [{rest: {wait: P9D}}]
-`},
-			document: `
-do:
-  - slow: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
-`,
-			acts: []act{{execution: "x", after: 3 * day, typ: event.ExecutionCancelled}},
-			want: map[string]string{"x": "cancelled", "x.1": "cancelled"},
-		},
-		{
-			name: "each execution receives its own event once",
-			document: `
-do:
-  - hear:
-      listen:
-        to:
-          any:
-            - with: {type: com.example.x}
-              correlate: {who: {from: .data.for, expect: "${ $workflow.id }"}}
-          until: length >= 2
-  - end: {set: "${ map(.n) | sort }"}
-`,
-			mocks: `
-events:
-  - {after: P1D, type: com.example.x, source: /x, data: {for: x, n: 1}}
-  - {after: P1D, type: com.example.x, source: /x, data: {for: x-2, n: 2}}
-  - {after: P2D, type: com.example.x, source: /x, data: {for: x-3, n: 3}}
-  - {after: P3D, type: com.example.x, source: /x, data: {for: x-3, n: 4}}
-  - {after: P4D, type: com.example.x, source: /x, data: {for: x-2, n: 5}}
-  - {after: P5D, type: com.example.x, source: /x, data: {for: x, n: 6}}
-`,
-			executions: 3, rate: 40, seeds: 200,
-			kinds: []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply, sim.Duplicate, sim.Delay},
-			want:  map[string]string{"x": `completed [1,6]`, "x-2": `completed [2,5]`, "x-3": `completed [3,4]`},
-		},
-		{
-			name: "long histories are rebuilt from snapshots",
-			document: `
-do:
-  - gather:
-      fork:
-        branches:
-          - tries:
-              try:
-                - begin: {set: {n: 0}}
-                - many: {for: {in: "[range(100)]"}, do: [{add: {set: {n: "${ (.n // 0) + 1 }"}}}]}
-                - rest: {wait: P1D}
-                - no: {raise: {error: {type: https://a.example/no, status: 500}}}
-              catch:
-                retry: {delay: PT1H, limit: {attempt: {count: 2}}}
-                do: [{end: {set: {caught: true}}}]
-          - hears:
-              listen: {to: {any: [{with: {type: com.example.x}}], until: length >= 3}}
-`,
-			mocks: `
-events:
-  - {after: PT2H, type: com.example.x, source: /x, data: 1}
-  - {after: PT30H, type: com.example.x, source: /x, data: 2}
-  - {after: PT60H, type: com.example.x, source: /x, data: 3}
-`,
-			rate: 30, most: 12, seeds: 60,
-			want: map[string]string{"x": `completed [{"caught":true},[1,2,3]]`},
-		},
-		{
-			name: "messages of crashed processes are handled in the end",
-			document: `
-do:
-  - all:
-      fork:
-        branches:
-          - a: {set: {n: 1}}
-          - b: {call: http, with: {method: get, endpoint: "https://a.example/"}}
-          - c: {wait: PT10S}
-  - end: {set: {n: 2}}
-`,
-			mocks: `http: [{respond: {latency: PT3S, body: {n: 3}}}]`,
-			kinds: []sim.FaultKind{sim.CrashBefore, sim.CrashAfter}, rate: 8, most: 4, seeds: 300,
-			want: map[string]string{"x": `completed {"n":2}`},
-		},
-		{
-			name: "timers are set while others are pending",
-			document: `
-do:
-  - all:
-      fork:
-        branches:
-          - long: {wait: P30D}
-          - twin: {wait: P30D}
-          - short: {for: {in: "[range(6)]"}, do: [{rest: {wait: PT90S}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}, timeout: {after: PT20M}}}]}
-          - hours: {for: {in: "[range(3)]"}, do: [{rest: {wait: PT7H, timeout: {after: P1D}}}]}
-  - end: {set: {n: 2}}
-`,
-			mocks: `http: [{respond: {latency: PT3S, body: {n: 3}}}]`,
-			want:  map[string]string{"x": `completed {"n":2}`},
-		},
-		{
-			name: "a branch receives an event that another branch emits",
-			document: `
-do:
-  - all:
-      fork:
-        branches:
-          - hears: {listen: {to: {one: {with: {type: com.example.said, source: /me}}}}}
-          - says: {do: [{rest: {wait: P1D}}, {say: {emit: {event: {with: {type: com.example.said, source: /me, data: {n: 5}}}}}}, {later: {wait: P1D}}]}
-  - end: {set: "${ .[0][0].n }"}
-`,
-			want: map[string]string{"x": `completed 5`},
-		},
-	}...)
+//go:embed workloads/*.yaml
+var files embed.FS
+
+// workloads reads the workloads. Companions are numbered in their order.
+func workloads() (all []workload) {
+	for _, name := range []string{"language", "features", "calls", "rest", "corners", "messages", "executions"} {
+		all = append(all, read(name)...)
+	}
+	return all
+}
+
+// read reads the workloads of one file.
+func read(name string) (all []workload) {
+	text, err := files.ReadFile("workloads/" + name + ".yaml")
+	if err == nil {
+		in := yaml.NewDecoder(bytes.NewReader(text))
+		in.KnownFields(true)
+		err = in.Decode(&all)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("workload: %s.yaml: %v", name, err))
+	}
+	return all
 }
 
 // config returns the configuration of a workload.
@@ -243,51 +145,48 @@ func (w workload) config() sim.Config {
 	parse := func(text string) *dsl.Definition {
 		def, _, err := dsl.Parse("workload.yaml", []byte(text))
 		if err != nil {
-			panic(fmt.Sprintf("workload: workload %q: %v", w.name, err)) // the simulator's own document
+			panic(fmt.Sprintf("workload: workload %q: %v", w.Name, err)) // the simulator's own document
 		}
 		return def
 	}
 	cfg := sim.Config{
-		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}" + w.document),
-		ID:         "x", Processes: cmp.Or(w.processes, 2), Executors: 2, Executions: w.executions, Tenants: w.tenants, Twins: w.twins, MaxTurns: cmp.Or(w.turns, 100_000),
-		Scripted: sim.Scripted{CrashURL: w.crashURL, CrashType: w.crashType, Retention: w.retention},
+		Definition: parse("document: {dsl: '1.0.3', namespace: test, name: workload, version: '1.0.0'}\n" + w.Document),
+		ID:         "x", Processes: cmp.Or(w.Processes, 2), Executors: 2, Executions: w.Executions, Tenants: w.Tenants, Twins: w.Twins, MaxTurns: cmp.Or(w.Turns, 100_000),
+		Scripted: sim.Scripted{CrashURL: w.CrashURL, CrashType: w.CrashType, Retention: w.Retention},
 	}
-	if w.input != "" {
-		cfg.Input = json.RawMessage(w.input)
+	if w.Input != "" {
+		cfg.Input = json.RawMessage(w.Input)
 	}
-	for _, text := range w.with {
+	for _, text := range w.With {
 		cfg.With = append(cfg.With, parse(text))
 	}
-	if w.tenants > 1 {
+	if w.Tenants > 1 {
 		cfg = cfg.OwnTexts()
 	}
 	var err error
-	if cfg.Mocks, err = mock.Parse("mocks.yaml", []byte(w.mocks)); err != nil && w.mocks != "" {
-		panic(fmt.Sprintf("workload: mocks of workload %q: %v", w.name, err))
+	if cfg.Mocks, err = mock.Parse("mocks.yaml", []byte(w.Mocks)); err != nil && w.Mocks != "" {
+		panic(fmt.Sprintf("workload: mocks of workload %q: %v", w.Name, err))
 	}
-	for i, a := range w.acts {
-		at := sim.Epoch().Add(a.after)
-		if a.data == nil {
-			a.data = event.Ended{Reason: "as planned"}
-		}
-		if a.moved > 0 {
+	for i, a := range w.Acts {
+		at := sim.Epoch().Add(a.After)
+		if a.Moved > 0 {
 			cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, sim.Arrival{At: at, Do: a.move})
 			continue
 		}
-		if a.replay {
+		if a.Replay {
 			cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, sim.Arrival{At: at, Do: a.replays})
 			continue
 		}
 		cfg.Scripted.Arrivals = append(cfg.Scripted.Arrivals, sim.Arrival{At: at, Event: event.Event{
-			ID: fmt.Sprintf("%s/act/%d", a.execution, i), Source: decide.Prefix + "cli", Type: a.typ, Time: at,
-			Tenant: "default", Execution: a.execution, Task: a.task, Data: event.Encode(a.data),
+			ID: fmt.Sprintf("%s/act/%d", a.Execution, i), Source: decide.Prefix + "cli", Type: a.Type, Time: at,
+			Tenant: "default", Execution: a.Execution, Task: a.Task, Data: a.data(),
 		}})
 	}
-	if w.breakers != nil {
+	if w.Breakers != nil {
 		cfg.Scripted.Breakers = func() *breaker.Set {
-			b, err := breaker.New(*w.breakers)
+			b, err := breaker.New(*w.Breakers)
 			if err != nil {
-				panic(fmt.Sprintf("workload: workload %q: %v", w.name, err))
+				panic(fmt.Sprintf("workload: workload %q: %v", w.Name, err))
 			}
 			return b
 		}
@@ -297,18 +196,18 @@ func (w workload) config() sim.Config {
 
 // plan returns the faults of a workload.
 func (w workload) plan() sim.Plan {
-	kinds := w.kinds
+	kinds := w.Kinds
 	if kinds == nil {
 		kinds = []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply, sim.Duplicate, sim.Delay, sim.Clock, sim.StopRequested}
 	}
-	return sim.Plan{Kinds: kinds, Rate: cmp.Or(w.rate, 60), Most: cmp.Or(w.most, 8)}
+	return sim.Plan{Kinds: kinds, Rate: cmp.Or(w.Rate, 60), Most: cmp.Or(w.Most, 8)}
 }
 
 // wrong returns the violations of a trial and the executions that did not end as
 // expected.
 func (w workload) wrong(got *sim.Trial) (out []string) {
-	deadLetters := slices.Clone(w.deadLetters)
-	if n := w.crashes(got); w.crashURL != "" && n != 5 {
+	deadLetters := slices.Clone(w.DeadLetters)
+	if n := w.crashes(got); w.CrashURL != "" && n != 5 {
 		out = append(out, fmt.Sprintf("%d processes crashed, want 5", n))
 	}
 	for _, v := range got.Broken {
@@ -323,22 +222,22 @@ func (w workload) wrong(got *sim.Trial) (out []string) {
 		out = append(out, "not dead-lettered: "+text)
 	}
 	out = append(out, w.measured(got)...)
-	if w.fires != nil && !slices.Equal(w.fires, got.StrayTimers) {
-		out = append(out, fmt.Sprintf("the stray timers %q fired, want %q", got.StrayTimers, w.fires))
+	if w.Fires != nil && !slices.Equal(w.Fires, got.StrayTimers) {
+		out = append(out, fmt.Sprintf("the stray timers %q fired, want %q", got.StrayTimers, w.Fires))
 	}
 	ends := got.Ends
-	if w.retention != nil { // children may have been removed or not
+	if w.Retention != nil { // children may have been removed or not
 		ends = slices.DeleteFunc(slices.Clone(ends), func(end sim.End) bool { return strings.Contains(end.ID, ".") })
 	}
 	for _, end := range ends {
-		want, ok := w.want[end.ID]
+		want, ok := w.Want[end.ID]
 		text := string(end.Status) + " " + string(end.Output)
 		if !ok || !strings.HasPrefix(strings.TrimSpace(text), want) {
 			out = append(out, fmt.Sprintf("%s is %s %v, want %q", end.ID, text, end.Error, want))
 		}
 	}
-	if len(ends) != len(w.want) {
-		out = append(out, fmt.Sprintf("%d executions, want %d", len(ends), len(w.want)))
+	if len(ends) != len(w.Want) {
+		out = append(out, fmt.Sprintf("%d executions, want %d", len(ends), len(w.Want)))
 	}
 	return out
 }
@@ -346,7 +245,7 @@ func (w workload) wrong(got *sim.Trial) (out []string) {
 // crashes returns how many processes called the URL that crashes them.
 func (w workload) crashes(got *sim.Trial) (n int) {
 	for _, r := range got.Reached {
-		if r.URL == w.crashURL {
+		if r.URL == w.CrashURL {
 			n++
 		}
 	}
@@ -356,14 +255,14 @@ func (w workload) crashes(got *sim.Trial) (n int) {
 // measured returns wrong durations and wrong numbers of calls.
 func (w workload) measured(got *sim.Trial) (out []string) {
 	plain := len(got.Injected) == 0
-	if took := got.Lasted(); plain && w.lasts > 0 && took != w.lasts {
-		out = append(out, fmt.Sprintf("it took %v, want %v", took, w.lasts))
+	if took := got.Lasted(); plain && w.Lasts > 0 && took != w.Lasts {
+		out = append(out, fmt.Sprintf("it took %v, want %v", took, w.Lasts))
 	}
-	if n := len(got.Reached); plain && w.calls > 0 && n != w.calls {
-		out = append(out, fmt.Sprintf("%d calls, want %d", n, w.calls))
+	if n := len(got.Reached); plain && w.Calls > 0 && n != w.Calls {
+		out = append(out, fmt.Sprintf("%d calls, want %d", n, w.Calls))
 	}
 	for d, n := range got.Actions {
-		if w.once && n > 1 {
+		if w.Once && n > 1 {
 			out = append(out, fmt.Sprintf("%s was called %d times", d.Task, n))
 		}
 	}

@@ -15,10 +15,10 @@ const testedSeeds = 50
 func TestWorkloads(t *testing.T) {
 	t.Parallel()
 	for _, l := range workloads() {
-		t.Run(l.name, func(t *testing.T) {
+		t.Run(l.Name, func(t *testing.T) {
 			t.Parallel()
 			cfg, faults := l.config(), 0
-			for seed := range min(cmp.Or(l.seeds, usualSeeds), testedSeeds) {
+			for seed := range min(cmp.Or(l.Seeds, usualSeeds), testedSeeds) {
 				cfg.Seed, cfg.Remote = seed, seed%2 == 1
 				plan := l.plan()
 				if seed < plainSeeds {
