@@ -43,17 +43,17 @@ States
 
 Failures
   A publication of which nobody knows whether it happened is repeated, with the
-  same id: readers drop an id that they know. While a sink is away nothing counts
-  as a failure. Events are due by the clock of Redis.
+  same id: readers drop an id that they know. While a sink is away nothing
+  counts as a failure. Events are due by the clock of Redis.
 
 Where events are kept
-  SCHEDULER_RECORDS=redis (the default): in Redis, so its persistence decides what
-  a crash of Redis loses (appendfsync).
+  SCHEDULER_RECORDS=redis (the default): in Redis, so its persistence
+  (appendfsync) decides what a crash of Redis loses.
   SCHEDULER_RECORDS=dynamodb: in DynamoDB. Redis holds an index that may be lost
-  at any moment; a reconciler makes it whole again. 'flunq schedule init' creates
-  the table.
-  With SCHEDULER_FEED=kafka requests reach the index through a topic of Kafka, to
-  which other programs may write, too.
+  at any moment; a reconciler makes it whole again. 'flunq schedule init'
+  creates the table.
+  With SCHEDULER_FEED=kafka requests reach the index through a topic of Kafka.
+  Other programs may write to it, too.
 
 Partitions
   Processes share 16 partitions (SCHEDULER_TOTAL_PARTITIONS). 'flunq schedule
