@@ -170,6 +170,13 @@ func (r *Redis) Publish(f func(context.Context) (published int, next time.Time, 
 	r.publish = f
 }
 
+// Moving reports whether a client is moving the clock.
+func (r *Redis) Moving() bool {
+	r.clock.mu.Lock()
+	defer r.clock.mu.Unlock()
+	return r.clock.moving
+}
+
 // Close stops the Redis. Unsaved data is lost.
 func (r *Redis) Close() {
 	if r.cancel != nil {

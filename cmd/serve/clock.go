@@ -149,9 +149,12 @@ func (c *clockCommand) print(move dev.Move) {
 	if more := move.Fired - min(most, len(move.Timers)); more > 0 {
 		fmt.Fprintf(c.sh.Out, "and %s more\n", history.Number(more))
 	}
-	fired := history.Count(move.Fired, "timer") + " fired"
-	if move.Events > 0 {
-		fired += ", " + history.Count(move.Events, "scheduled event") + " published"
+	var fired []string
+	if move.Fired > 0 || move.Events == 0 {
+		fired = append(fired, history.Count(move.Fired, "timer")+" fired")
 	}
-	fmt.Fprintf(c.sh.Out, "%s, %s later: %s\n", move.Now.Format(time.RFC3339Nano), history.Duration(move.Now.Sub(move.From)), fired)
+	if move.Events > 0 {
+		fired = append(fired, history.Count(move.Events, "scheduled event")+" published")
+	}
+	fmt.Fprintf(c.sh.Out, "%s, %s later: %s\n", move.Now.Format(time.RFC3339Nano), history.Duration(move.Now.Sub(move.From)), strings.Join(fired, ", "))
 }

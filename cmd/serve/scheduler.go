@@ -52,7 +52,8 @@ type scheduling struct {
 	listen  net.Listener // nil without the API
 	closing []func()
 
-	publishing sync.Mutex // held by publish
+	publishing sync.Mutex // held while flunq dev publishes
+	meanwhile  int        // events published while the clock was moved, but not by that
 }
 
 // has reports whether a part runs in this process.
@@ -202,18 +203,32 @@ func (s *scheduling) bind(ctx context.Context) (err error) {
 	return nil
 }
 
-// publish publishes what is due by the clock of flunq dev: an advance of the clock calls it, too.
+// publish publishes what is due by the clock of flunq dev, during an advance. It returns how
+// many events were published since the clock is moved.
 func (s *scheduling) publish(ctx context.Context) (int, time.Time, error) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
-	return s.actors.Drain(ctx)
+	published, next, err := s.actors.Drain(ctx)
+	published, s.meanwhile = published+s.meanwhile, 0
+	return published, next, err
+}
+
+// publishNow publishes what is due by the clock of flunq dev while nobody moves it.
+func (s *scheduling) publishNow(ctx context.Context) error {
+	s.publishing.Lock()
+	defer s.publishing.Unlock()
+	published, _, err := s.actors.Drain(ctx)
+	if s.dev.Moving() { // since a moment ago
+		s.meanwhile += published
+	}
+	return err
 }
 
 // publishAll publishes what is due, again and again until ctx ends.
 func (s *scheduling) publishAll(ctx context.Context) {
 	const every = 100 * time.Millisecond
 	for ctx.Err() == nil {
-		if _, _, err := s.publish(ctx); err != nil && ctx.Err() == nil {
+		if err := s.publishNow(ctx); err != nil && ctx.Err() == nil {
 			s.log.ErrorContext(ctx, "scheduled events are not published", "err", err)
 		}
 		select {

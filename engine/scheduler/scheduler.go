@@ -184,11 +184,11 @@ func (s *Scheduler) Run(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
-// Drain publishes what is due in all partitions, and returns the number of publications and
+// Drain publishes what is due in all partitions, and returns how many were published and
 // when the next event is due, zero if there is none. A virtual clock that is to be advanced
 // calls it in place of running workers.
 func (s *Scheduler) Drain(ctx context.Context) (published int, next time.Time, err error) {
-	members, err := s.ledger.Members(ctx, "", 0)
+	members, err := s.ledger.Members(ctx, s.opts.Process, s.opts.Beat)
 	if err != nil {
 		return 0, next, err
 	}
@@ -205,8 +205,8 @@ func (s *Scheduler) Drain(ctx context.Context) (published int, next time.Time, e
 				}
 				break
 			}
-			published += len(claimed.Events)
-			if err := w.publish(ctx, claimed); err != nil {
+			n, err := w.publish(ctx, claimed)
+			if published += n; err != nil {
 				return published, next, err
 			}
 		}

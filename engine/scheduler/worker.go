@@ -42,7 +42,8 @@ func (w *Worker) Step(ctx context.Context) (time.Duration, error) {
 	if err != nil || len(claimed.Events) == 0 {
 		return 0, err
 	}
-	return 0, w.publish(ctx, claimed)
+	_, err = w.publish(ctx, claimed)
+	return 0, err
 }
 
 // claim claims due events of the partition and lets other instances have it.
@@ -64,9 +65,9 @@ func (w *Worker) claim(ctx context.Context) (schedule.Claimed, error) {
 	return claimed, nil
 }
 
-// publish publishes claimed events and records the ends. An event whose end cannot be
-// recorded is claimed again when its lease has ended.
-func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) error {
+// publish publishes claimed events and records the ends. It returns how many were published.
+// An event whose end cannot be recorded is claimed again when its lease has ended.
+func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) (published int, err error) {
 	began := w.clock.now()
 	errs := w.sink.Publish(ctx, claimed.Events)
 	now := w.clock.now()
@@ -77,6 +78,9 @@ func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) error {
 		}
 		if end, known := w.opts.Retry.Settle(&claimed.Events[i], errs[i], now); known {
 			ends = append(ends, end)
+		}
+		if errs[i] == nil {
+			published++
 		}
 	}
 	took, err := w.settle(ctx, ends, now)
@@ -89,7 +93,7 @@ func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) error {
 		}
 		w.opts.observe(a)
 	}
-	return err
+	return published, err
 }
 
 // settle records ends and notes when events that stay open are due again.
