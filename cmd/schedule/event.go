@@ -34,12 +34,15 @@ type eventRow struct {
 	Fired    *time.Time        `json:"fired,omitempty"`
 	Payload  json.RawMessage   `json:"payload,omitempty"`        // if it is JSON
 	Base64   []byte            `json:"payload_base64,omitempty"` // if it is not
+
+	in time.Duration // until it is due, by the clock of the scheduler
 }
 
 func rowOf(e *schedulerpb.Event) eventRow {
 	row := eventRow{
 		ID: e.GetEventId(), Status: statusOf(e.GetStatus()), Due: timeOf(e.GetExecuteTime()), Topic: e.GetTopic(), Key: e.GetKey(),
 		Headers: e.GetHeaders(), Tenant: e.GetTenant(), Attempts: int(e.GetAttempts()), Error: e.GetLastError(),
+		in:      e.GetDueIn().AsDuration(),
 		Created: timeOf(e.GetCreatedTime()), Updated: timeOf(e.GetUpdatedTime()), Fired: timeOf(e.GetFiredTime()),
 	}
 	if row.Key == row.ID {
@@ -84,7 +87,7 @@ func (r eventRow) dueIn() string {
 	if r.Due == nil || !r.Status.Open() {
 		return ""
 	}
-	return history.Duration(time.Until(*r.Due).Round(time.Millisecond))
+	return history.Duration(r.in.Round(time.Millisecond))
 }
 
 // eventColumns returns the columns of a listing.

@@ -90,7 +90,7 @@ func (l *listing) request() (*schedulerpb.ListRequest, error) {
 		if err != nil {
 			return nil, cli.Misusef("--due %q: %v", l.due, err)
 		}
-		r.DueBefore = timestamppb.New(time.Now().Add(within.AsDuration()))
+		r.DueWithin = within
 	}
 	for flag, at := range map[string]struct {
 		text string

@@ -36,6 +36,9 @@ type APIOptions struct {
 // NewAPI returns an API on a ledger.
 func NewAPI(ledger Ledger, opts APIOptions) *API { return &API{ledger, opts} }
 
+// Now returns the time of Redis, as exactly as the process knows it.
+func (a *API) Now() time.Time { return a.opts.Now() }
+
 // Request asks for one event.
 type Request struct {
 	ID string

@@ -566,7 +566,9 @@ type ListRequest struct {
 	// The cursor of the last event that was received, to go on behind it.
 	Cursor string `protobuf:"bytes,7,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Whether the events have their payloads.
-	Payloads      bool `protobuf:"varint,8,opt,name=payloads,proto3" json:"payloads,omitempty"`
+	Payloads bool `protobuf:"varint,8,opt,name=payloads,proto3" json:"payloads,omitempty"`
+	// In place of due_before: until then, by the clock of the scheduler.
+	DueWithin     *durationpb.Duration `protobuf:"bytes,9,opt,name=due_within,json=dueWithin,proto3" json:"due_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -655,6 +657,13 @@ func (x *ListRequest) GetPayloads() bool {
 		return x.Payloads
 	}
 	return false
+}
+
+func (x *ListRequest) GetDueWithin() *durationpb.Duration {
+	if x != nil {
+		return x.DueWithin
+	}
+	return nil
 }
 
 type RescheduleRequest struct {
@@ -1129,7 +1138,9 @@ type Event struct {
 	UpdatedTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=updated_time,json=updatedTime,proto3" json:"updated_time,omitempty"`
 	FiredTime   *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=fired_time,json=firedTime,proto3" json:"fired_time,omitempty"`
 	// In List, on the last event of each page: see ListRequest.
-	Cursor        string `protobuf:"bytes,16,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Cursor string `protobuf:"bytes,16,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Of an open event: until execute_time, by the clock of the scheduler.
+	DueIn         *durationpb.Duration `protobuf:"bytes,17,opt,name=due_in,json=dueIn,proto3" json:"due_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1276,6 +1287,13 @@ func (x *Event) GetCursor() string {
 	return ""
 }
 
+func (x *Event) GetDueIn() *durationpb.Duration {
+	if x != nil {
+		return x.DueIn
+	}
+	return nil
+}
+
 var File_schedulerpb_scheduler_proto protoreflect.FileDescriptor
 
 const file_schedulerpb_scheduler_proto_rawDesc = "" +
@@ -1315,7 +1333,7 @@ const file_schedulerpb_scheduler_proto_rawDesc = "" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\"`\n" +
 	"\vGetResponse\x12&\n" +
 	"\x06status\x18\x01 \x01(\v2\x0e.common.StatusR\x06status\x12)\n" +
-	"\x05event\x18\x02 \x01(\v2\x13.scheduler.v1.EventR\x05event\"\xc5\x02\n" +
+	"\x05event\x18\x02 \x01(\v2\x13.scheduler.v1.EventR\x05event\"\xff\x02\n" +
 	"\vListRequest\x121\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x19.scheduler.v1.EventStatusR\x06status\x12\x14\n" +
 	"\x05topic\x18\x02 \x01(\tR\x05topic\x12!\n" +
@@ -1325,7 +1343,9 @@ const file_schedulerpb_scheduler_proto_rawDesc = "" +
 	"due_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tdueBefore\x12\x14\n" +
 	"\x05limit\x18\x06 \x01(\x05R\x05limit\x12\x16\n" +
 	"\x06cursor\x18\a \x01(\tR\x06cursor\x12\x1a\n" +
-	"\bpayloads\x18\b \x01(\bR\bpayloadsB\f\n" +
+	"\bpayloads\x18\b \x01(\bR\bpayloads\x128\n" +
+	"\n" +
+	"due_within\x18\t \x01(\v2\x19.google.protobuf.DurationR\tdueWithinB\f\n" +
 	"\n" +
 	"_partition\"\xbd\x01\n" +
 	"\x11RescheduleRequest\x12\x19\n" +
@@ -1357,7 +1377,7 @@ const file_schedulerpb_scheduler_proto_rawDesc = "" +
 	"partitions\x18\x03 \x03(\x05R\n" +
 	"partitions\x12\x1c\n" +
 	"\tprocesses\x18\x04 \x03(\tR\tprocesses\x12,\n" +
-	"\x03now\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\xc5\x05\n" +
+	"\x03now\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\xf7\x05\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12=\n" +
 	"\fexecute_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vexecuteTime\x12\x18\n" +
@@ -1377,7 +1397,8 @@ const file_schedulerpb_scheduler_proto_rawDesc = "" +
 	"\fupdated_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\vupdatedTime\x129\n" +
 	"\n" +
 	"fired_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tfiredTime\x12\x16\n" +
-	"\x06cursor\x18\x10 \x01(\tR\x06cursor\x1a:\n" +
+	"\x06cursor\x18\x10 \x01(\tR\x06cursor\x120\n" +
+	"\x06due_in\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\x05dueIn\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xab\x01\n" +
@@ -1456,46 +1477,48 @@ var file_schedulerpb_scheduler_proto_depIdxs = []int32{
 	0,  // 11: scheduler.v1.ListRequest.status:type_name -> scheduler.v1.EventStatus
 	21, // 12: scheduler.v1.ListRequest.due_after:type_name -> google.protobuf.Timestamp
 	21, // 13: scheduler.v1.ListRequest.due_before:type_name -> google.protobuf.Timestamp
-	21, // 14: scheduler.v1.RescheduleRequest.execute_time:type_name -> google.protobuf.Timestamp
-	22, // 15: scheduler.v1.RescheduleRequest.after:type_name -> google.protobuf.Duration
-	23, // 16: scheduler.v1.RescheduleResponse.status:type_name -> common.Status
-	18, // 17: scheduler.v1.RescheduleResponse.event:type_name -> scheduler.v1.Event
-	23, // 18: scheduler.v1.ReplayResponse.status:type_name -> common.Status
-	18, // 19: scheduler.v1.ReplayResponse.event:type_name -> scheduler.v1.Event
-	23, // 20: scheduler.v1.DropResponse.status:type_name -> common.Status
-	18, // 21: scheduler.v1.DropResponse.event:type_name -> scheduler.v1.Event
-	23, // 22: scheduler.v1.PartitionsResponse.status:type_name -> common.Status
-	21, // 23: scheduler.v1.PartitionsResponse.now:type_name -> google.protobuf.Timestamp
-	21, // 24: scheduler.v1.Event.execute_time:type_name -> google.protobuf.Timestamp
-	20, // 25: scheduler.v1.Event.headers:type_name -> scheduler.v1.Event.HeadersEntry
-	0,  // 26: scheduler.v1.Event.status:type_name -> scheduler.v1.EventStatus
-	21, // 27: scheduler.v1.Event.next_time:type_name -> google.protobuf.Timestamp
-	21, // 28: scheduler.v1.Event.created_time:type_name -> google.protobuf.Timestamp
-	21, // 29: scheduler.v1.Event.updated_time:type_name -> google.protobuf.Timestamp
-	21, // 30: scheduler.v1.Event.fired_time:type_name -> google.protobuf.Timestamp
-	1,  // 31: scheduler.v1.SchedulerService.Schedule:input_type -> scheduler.v1.ScheduleRequest
-	3,  // 32: scheduler.v1.SchedulerService.Cancel:input_type -> scheduler.v1.CancelRequest
-	5,  // 33: scheduler.v1.SchedulerService.ScheduleMany:input_type -> scheduler.v1.ScheduleManyRequest
-	7,  // 34: scheduler.v1.SchedulerService.Get:input_type -> scheduler.v1.GetRequest
-	9,  // 35: scheduler.v1.SchedulerService.List:input_type -> scheduler.v1.ListRequest
-	10, // 36: scheduler.v1.SchedulerService.Reschedule:input_type -> scheduler.v1.RescheduleRequest
-	12, // 37: scheduler.v1.SchedulerService.Replay:input_type -> scheduler.v1.ReplayRequest
-	14, // 38: scheduler.v1.SchedulerService.Drop:input_type -> scheduler.v1.DropRequest
-	16, // 39: scheduler.v1.SchedulerService.Partitions:input_type -> scheduler.v1.PartitionsRequest
-	2,  // 40: scheduler.v1.SchedulerService.Schedule:output_type -> scheduler.v1.ScheduleResponse
-	4,  // 41: scheduler.v1.SchedulerService.Cancel:output_type -> scheduler.v1.CancelResponse
-	6,  // 42: scheduler.v1.SchedulerService.ScheduleMany:output_type -> scheduler.v1.ScheduleManyResponse
-	8,  // 43: scheduler.v1.SchedulerService.Get:output_type -> scheduler.v1.GetResponse
-	18, // 44: scheduler.v1.SchedulerService.List:output_type -> scheduler.v1.Event
-	11, // 45: scheduler.v1.SchedulerService.Reschedule:output_type -> scheduler.v1.RescheduleResponse
-	13, // 46: scheduler.v1.SchedulerService.Replay:output_type -> scheduler.v1.ReplayResponse
-	15, // 47: scheduler.v1.SchedulerService.Drop:output_type -> scheduler.v1.DropResponse
-	17, // 48: scheduler.v1.SchedulerService.Partitions:output_type -> scheduler.v1.PartitionsResponse
-	40, // [40:49] is the sub-list for method output_type
-	31, // [31:40] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	22, // 14: scheduler.v1.ListRequest.due_within:type_name -> google.protobuf.Duration
+	21, // 15: scheduler.v1.RescheduleRequest.execute_time:type_name -> google.protobuf.Timestamp
+	22, // 16: scheduler.v1.RescheduleRequest.after:type_name -> google.protobuf.Duration
+	23, // 17: scheduler.v1.RescheduleResponse.status:type_name -> common.Status
+	18, // 18: scheduler.v1.RescheduleResponse.event:type_name -> scheduler.v1.Event
+	23, // 19: scheduler.v1.ReplayResponse.status:type_name -> common.Status
+	18, // 20: scheduler.v1.ReplayResponse.event:type_name -> scheduler.v1.Event
+	23, // 21: scheduler.v1.DropResponse.status:type_name -> common.Status
+	18, // 22: scheduler.v1.DropResponse.event:type_name -> scheduler.v1.Event
+	23, // 23: scheduler.v1.PartitionsResponse.status:type_name -> common.Status
+	21, // 24: scheduler.v1.PartitionsResponse.now:type_name -> google.protobuf.Timestamp
+	21, // 25: scheduler.v1.Event.execute_time:type_name -> google.protobuf.Timestamp
+	20, // 26: scheduler.v1.Event.headers:type_name -> scheduler.v1.Event.HeadersEntry
+	0,  // 27: scheduler.v1.Event.status:type_name -> scheduler.v1.EventStatus
+	21, // 28: scheduler.v1.Event.next_time:type_name -> google.protobuf.Timestamp
+	21, // 29: scheduler.v1.Event.created_time:type_name -> google.protobuf.Timestamp
+	21, // 30: scheduler.v1.Event.updated_time:type_name -> google.protobuf.Timestamp
+	21, // 31: scheduler.v1.Event.fired_time:type_name -> google.protobuf.Timestamp
+	22, // 32: scheduler.v1.Event.due_in:type_name -> google.protobuf.Duration
+	1,  // 33: scheduler.v1.SchedulerService.Schedule:input_type -> scheduler.v1.ScheduleRequest
+	3,  // 34: scheduler.v1.SchedulerService.Cancel:input_type -> scheduler.v1.CancelRequest
+	5,  // 35: scheduler.v1.SchedulerService.ScheduleMany:input_type -> scheduler.v1.ScheduleManyRequest
+	7,  // 36: scheduler.v1.SchedulerService.Get:input_type -> scheduler.v1.GetRequest
+	9,  // 37: scheduler.v1.SchedulerService.List:input_type -> scheduler.v1.ListRequest
+	10, // 38: scheduler.v1.SchedulerService.Reschedule:input_type -> scheduler.v1.RescheduleRequest
+	12, // 39: scheduler.v1.SchedulerService.Replay:input_type -> scheduler.v1.ReplayRequest
+	14, // 40: scheduler.v1.SchedulerService.Drop:input_type -> scheduler.v1.DropRequest
+	16, // 41: scheduler.v1.SchedulerService.Partitions:input_type -> scheduler.v1.PartitionsRequest
+	2,  // 42: scheduler.v1.SchedulerService.Schedule:output_type -> scheduler.v1.ScheduleResponse
+	4,  // 43: scheduler.v1.SchedulerService.Cancel:output_type -> scheduler.v1.CancelResponse
+	6,  // 44: scheduler.v1.SchedulerService.ScheduleMany:output_type -> scheduler.v1.ScheduleManyResponse
+	8,  // 45: scheduler.v1.SchedulerService.Get:output_type -> scheduler.v1.GetResponse
+	18, // 46: scheduler.v1.SchedulerService.List:output_type -> scheduler.v1.Event
+	11, // 47: scheduler.v1.SchedulerService.Reschedule:output_type -> scheduler.v1.RescheduleResponse
+	13, // 48: scheduler.v1.SchedulerService.Replay:output_type -> scheduler.v1.ReplayResponse
+	15, // 49: scheduler.v1.SchedulerService.Drop:output_type -> scheduler.v1.DropResponse
+	17, // 50: scheduler.v1.SchedulerService.Partitions:output_type -> scheduler.v1.PartitionsResponse
+	42, // [42:51] is the sub-list for method output_type
+	33, // [33:42] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_schedulerpb_scheduler_proto_init() }

@@ -34,7 +34,7 @@ func (s *service) Schedule(ctx context.Context, r *schedulerpb.ScheduleRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return responseOf(o), nil
+	return s.response(o), nil
 }
 
 // ScheduleMany schedules several events.
@@ -55,7 +55,7 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 	}
 	out := &schedulerpb.ScheduleManyResponse{Responses: make([]*schedulerpb.ScheduleResponse, len(outcomes))}
 	for i, o := range outcomes {
-		out.Responses[i] = responseOf(o)
+		out.Responses[i] = s.response(o)
 	}
 	return out, nil
 }
@@ -70,39 +70,39 @@ func requestOf(r *schedulerpb.ScheduleRequest) scheduler.Request {
 	}
 }
 
-func responseOf(o schedule.Outcome) *schedulerpb.ScheduleResponse {
-	return &schedulerpb.ScheduleResponse{Status: statusOf(o), Created: o.Created, Event: eventOf(o.Event, false)}
+func (s *service) response(o schedule.Outcome) *schedulerpb.ScheduleResponse {
+	return &schedulerpb.ScheduleResponse{Status: statusOf(o), Created: o.Created, Event: s.event(o.Event, false)}
 }
 
 // Cancel cancels an event.
 func (s *service) Cancel(ctx context.Context, r *schedulerpb.CancelRequest) (*schedulerpb.CancelResponse, error) {
 	o, err := s.api.Change(ctx, r.GetEventId(), schedule.Change{Kind: schedule.Cancel})
-	return &schedulerpb.CancelResponse{Status: statusOf(o), Event: eventOf(o.Event, false)}, err
+	return &schedulerpb.CancelResponse{Status: statusOf(o), Event: s.event(o.Event, false)}, err
 }
 
 // Reschedule moves an event to another time.
 func (s *service) Reschedule(ctx context.Context, r *schedulerpb.RescheduleRequest) (*schedulerpb.RescheduleResponse, error) {
 	change := schedule.Change{Kind: schedule.Move, Due: due(r.GetExecuteAt(), r.GetExecuteTime()), After: delay(r.GetAfter())}
 	o, err := s.api.Change(ctx, r.GetEventId(), change)
-	return &schedulerpb.RescheduleResponse{Status: statusOf(o), Event: eventOf(o.Event, false)}, err
+	return &schedulerpb.RescheduleResponse{Status: statusOf(o), Event: s.event(o.Event, false)}, err
 }
 
 // Replay publishes a dead event once more.
 func (s *service) Replay(ctx context.Context, r *schedulerpb.ReplayRequest) (*schedulerpb.ReplayResponse, error) {
 	o, err := s.api.Change(ctx, r.GetEventId(), schedule.Change{Kind: schedule.Replay})
-	return &schedulerpb.ReplayResponse{Status: statusOf(o), Event: eventOf(o.Event, false)}, err
+	return &schedulerpb.ReplayResponse{Status: statusOf(o), Event: s.event(o.Event, false)}, err
 }
 
 // Drop gives a dead event up.
 func (s *service) Drop(ctx context.Context, r *schedulerpb.DropRequest) (*schedulerpb.DropResponse, error) {
 	o, err := s.api.Change(ctx, r.GetEventId(), schedule.Change{Kind: schedule.Drop})
-	return &schedulerpb.DropResponse{Status: statusOf(o), Event: eventOf(o.Event, false)}, err
+	return &schedulerpb.DropResponse{Status: statusOf(o), Event: s.event(o.Event, false)}, err
 }
 
 // Get returns an event with its payload.
 func (s *service) Get(ctx context.Context, r *schedulerpb.GetRequest) (*schedulerpb.GetResponse, error) {
 	o, err := s.api.Get(ctx, r.GetEventId())
-	return &schedulerpb.GetResponse{Status: statusOf(o), Event: eventOf(o.Event, true)}, err
+	return &schedulerpb.GetResponse{Status: statusOf(o), Event: s.event(o.Event, true)}, err
 }
 
 // List sends the events that match a filter, a page at a time.
@@ -111,6 +111,9 @@ func (s *service) List(r *schedulerpb.ListRequest, to grpc.ServerStreamingServer
 	f := schedule.Filter{
 		Status: statusNamed(r.GetStatus()), Topic: r.GetTopic(), Cursor: r.GetCursor(),
 		DueAfter: timeOf(r.GetDueAfter()), DueBefore: timeOf(r.GetDueBefore()),
+	}
+	if within := r.GetDueWithin(); within != nil {
+		f.DueBefore = s.api.Now().Add(within.AsDuration())
 	}
 	if r.GetLimit() < 0 {
 		return status.Errorf(codes.InvalidArgument, "limit is %d: want 1 or more, or 0 for all", r.GetLimit())
@@ -131,7 +134,7 @@ func (s *service) List(r *schedulerpb.ListRequest, to grpc.ServerStreamingServer
 			return err //nolint:wrapcheck // Server.public does
 		}
 		for i := range found {
-			e := eventOf(&found[i], r.GetPayloads())
+			e := s.event(&found[i], r.GetPayloads())
 			if i == len(found)-1 {
 				e.Cursor = next
 			}
@@ -209,8 +212,8 @@ func statusNamed(s schedulerpb.EventStatus) schedule.Status {
 	return ""
 }
 
-// eventOf returns an event as clients receive it, nil if there is none.
-func eventOf(e *schedule.Event, payload bool) *schedulerpb.Event {
+// event returns an event as clients receive it, nil if there is none.
+func (s *service) event(e *schedule.Event, payload bool) *schedulerpb.Event {
 	if e == nil {
 		return nil
 	}
@@ -219,13 +222,16 @@ func eventOf(e *schedule.Event, payload bool) *schedulerpb.Event {
 		Version: e.Version, Attempts: int32(e.Attempts), LastError: e.Error, //nolint:gosec // far below 2³¹
 		CreatedTime: stamp(e.Created), UpdatedTime: stamp(e.Updated), FiredTime: stamp(e.Published),
 	}
-	for i, s := range schedule.Statuses() {
-		if s == e.Status {
+	for i, status := range schedule.Statuses() {
+		if status == e.Status {
 			out.Status = schedulerpb.EventStatus(i + 1) //nolint:gosec // a handful
 		}
 	}
 	if e.Status == schedule.Scheduled {
 		out.NextTime = stamp(e.Next)
+	}
+	if e.Status.Open() {
+		out.DueIn = durationpb.New(e.Due.Sub(s.api.Now()))
 	}
 	if payload {
 		out.Payload = e.Payload
