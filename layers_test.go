@@ -29,7 +29,7 @@ var arrows = map[string][]string{
 	"cmd/bench":              {"engine/...", "sim", "sim/search"},
 	"cmd/playback":           {"cmd/describe", "engine/decide", "engine/dsl", "engine/event", "engine/expr/canonical", "engine/history", "tui"},
 	"cmd/graph":              {"engine/dsl", "engine/expr", "engine/expr/canonical"},
-	"cmd/report":             {"cmd/graph", "engine/decide", "engine/dsl", "engine/event", "engine/expr/canonical", "engine/history", "tui/axis"},
+	"cmd/report":             {"cmd/graph", "engine/decide", "engine/dsl", "engine/event", "engine/expr/canonical", "engine/history", "sim/recording", "tui/axis"},
 	"cmd/actions":            {"cmd/dev", "engine/...", "sim", "sim/recording"},
 	"cmd/describe":           {"cmd/graph", "engine/dsl", "engine/event", "tui"},
 	"cmd/top":                {"cmd/dev", "cmd/actions", "cmd/describe", "engine/...", "tui"},

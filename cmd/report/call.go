@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/recording"
 )
 
 // call is a request of a task and its response.
@@ -24,32 +25,9 @@ type call struct {
 	took        time.Duration
 }
 
-type callLine struct {
-	At        time.Time `json:"at"`
-	Task      string    `json:"task"`
-	Iteration string    `json:"iteration"`
-	Attempt   string    `json:"attempt"`
-	Execution string    `json:"execution"`
-	Request   struct {
-		Method string `json:"method"`
-		URL    string `json:"url"`
-		Body   string `json:"body"`
-		Base64 []byte `json:"base64"`
-	} `json:"request"`
-	Response *struct {
-		Status  int               `json:"status"`
-		Headers map[string]string `json:"headers"`
-		Text    string            `json:"text"`
-		Base64  []byte            `json:"base64"`
-	} `json:"response"`
-	Error  string  `json:"error"`
-	TookMS float64 `json:"took_ms"`
-	Open   bool    `json:"open"`
-}
-
 // takeCall adds an exchange.
 func (r *Recording) takeCall(line []byte) error {
-	var l callLine
+	var l recording.CallLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return fmt.Errorf("http: %w", err)
 	}

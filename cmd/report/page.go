@@ -202,7 +202,7 @@ func (r *Recording) ended() (string, Rating) {
 		return "cancelled", Careful
 	}
 	if r.result.Stop != "" {
-		return strings.TrimSpace(r.result.Status + ", stopped: " + r.result.Stop), Careful
+		return strings.TrimSpace(r.result.Status + ", stopped: " + string(r.result.Stop)), Careful
 	}
 	return r.result.Status, Careful
 }

@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/recording"
 )
 
 // Recording collects the content of a recording while its lines are written to it. The
@@ -21,7 +22,7 @@ type Recording struct {
 	Faults     []string    // descriptions of the faults, in order
 	Difference *Difference // nil: none
 
-	head    head
+	head    recording.HeaderLine
 	docs    []*document
 	partial []byte // the beginning of an incomplete line
 	err     error
@@ -37,7 +38,7 @@ type Recording struct {
 	given   map[string]taskInput // inputs of runs that have not begun
 	faults  []*fault
 	tasks   int
-	result  *ending
+	result  *recording.ResultLine
 	history int // events of histories
 }
 
@@ -46,45 +47,20 @@ func NewRecording(name string) *Recording {
 	return &Recording{Name: name, byKey: map[string]*run{}, replays: map[string]*historyReplay{}, given: map[string]taskInput{}}
 }
 
-// The parts of the lines of a recording that a page needs.
-type (
-	head struct {
-		Format   int             `json:"format"`
-		Flunq    string          `json:"flunq"`
-		Document text            `json:"document"`
-		With     []text          `json:"with"`
-		Input    json.RawMessage `json:"input"`
-		ID       string          `json:"execution"`
-		Tenant   string          `json:"tenant"`
-		Seed     uint64          `json:"seed"`
-		Start    time.Time       `json:"start"`
-		Results  string          `json:"results"`
-		Secrets  any             `json:"secrets"`
-	}
-	text struct {
-		Text string `json:"text"`
-		Hash string `json:"sha256"`
-	}
-	ending struct {
-		Status string          `json:"status"`
-		Output json.RawMessage `json:"output"`
-		Error  *event.Problem  `json:"error"`
-		Stop   string          `json:"stop"`
-	}
-	fault struct {
-		At    time.Time `json:"at"`
-		Fault struct {
-			Kind    string `json:"kind"`
-			Service string `json:"service"`
-			Command uint64 `json:"command"`
-			Amount  string `json:"amount"`
-		} `json:"fault"`
-		Doing   string `json:"doing"`
-		Process int    `json:"process"`
+// fault is a line of a recording about a fault, of any version.
+type fault struct {
+	At    time.Time `json:"at"`
+	Fault struct {
+		Kind    string `json:"kind"`
+		Service string `json:"service"`
+		Command uint64 `json:"command"`
+		Amount  string `json:"amount"`
+	} `json:"fault"`
+	Doing   string `json:"doing"`
+	Process int    `json:"process"`
 
-		seq int
-	}
-)
+	seq int
+}
 
 // document is a workflow of the recording.
 type document struct {
@@ -147,7 +123,7 @@ func (r *Recording) take(line []byte) {
 		r.faults = append(r.faults, f)
 		r.see(f.At)
 	case kind.Record == "result":
-		r.result = new(ending)
+		r.result = new(recording.ResultLine)
 		err = json.Unmarshal(line, r.result)
 	default: // other lines are not needed
 	}
@@ -161,12 +137,12 @@ func (r *Recording) takeHead(line []byte) error {
 		return fmt.Errorf("header: %w", err)
 	}
 	r.last = r.head.Start
-	for i, doc := range append([]text{r.head.Document}, r.head.With...) {
+	for i, doc := range append([]recording.DocumentText{r.head.Document}, r.head.With...) {
 		def, _, err := dsl.Parse("document", []byte(doc.Text))
 		if err != nil {
 			return errors.New("the document is not valid in this version of flunq")
 		}
-		r.docs = append(r.docs, &document{def, doc.Hash, i})
+		r.docs = append(r.docs, &document{def, doc.SHA256, i})
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ type callRecorder struct {
 // RoundTrip implements http.RoundTripper.
 func (c *callRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	from := httpcall.OriginOf(req)
-	line := callLine{
+	line := CallLine{
 		Record: "http", At: c.now(), Execution: from.Execution,
 		Task: from.Run.Ref, Iteration: from.Run.Iteration, Attempt: from.Run.Attempt,
 		Request: recordedRequest{Method: req.Method, URL: req.URL.String()},

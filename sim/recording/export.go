@@ -44,14 +44,14 @@ type Export struct {
 // documentLine records a document that the execution ran before the migration that
 // follows.
 type documentLine struct {
-	Record   string           `json:"record"` // "document"
-	Document recordedDocument `json:"document"`
+	Record   string       `json:"record"` // "document"
+	Document DocumentText `json:"document"`
 }
 
 // NewExport writes the header of a recording to out. Call Add and End afterwards.
 func NewExport(out io.Writer, x Exported) *Export {
 	rec := &recording{out: bufio.NewWriter(out), seal: store.NewSealer(withEncodings(x.Secrets))}
-	h := headerLine{
+	h := HeaderLine{
 		Record: "header", Format: recordingFormat, Flunq: x.Version, Document: recorded(x.Definition),
 		Input: x.Input, ID: x.ID, Tenant: x.Tenant, Start: x.Start, Results: "history",
 	}
@@ -129,7 +129,7 @@ func (e *Export) End(status decide.Status, output json.RawMessage, problem *even
 	if !status.Ended() {
 		r.Stop = Exporting
 	}
-	e.rec.line(resultLine{
+	e.rec.line(ResultLine{
 		Record: "result", Status: string(r.Status), Output: r.Output, Error: r.Error,
 		Stop: r.Stop, Order: e.trace.Sum(), Outcome: sim.OutcomeOf(r),
 	})

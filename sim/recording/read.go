@@ -24,15 +24,15 @@ type Recording struct {
 	Name  string   // of the file
 	Notes []string // remarks about the file, for users
 
-	header   headerLine
+	header   HeaderLine
 	entries  []entry
 	arrivals []arrivedEntry         // events from outside
 	known    map[string]int         // index of each arrival by its source and id
-	calls    map[string][]*callLine // by execution and run, in their order
-	earlier  []recordedDocument     // documents that the execution ran before it was migrated
+	calls    map[string][]*CallLine // by execution and run, in their order
+	earlier  []DocumentText         // documents that the execution ran before it was migrated
 	exchange int                    // number of calls
 	faults   int                    // number of faults
-	result   *resultLine            // nil: the recording ends before the execution did
+	result   *ResultLine            // nil: the recording ends before the execution did
 
 	secrets map[string]any
 	sealed  bool // some secrets are unknown: stand-ins replace them
@@ -58,7 +58,7 @@ type arrivedEntry struct {
 // stand-ins. version is that of the running flunq. An error begins with the name and the line.
 func Read(name string, src []byte, secrets map[string]any, version string) (*Recording, error) {
 	r := &parser{
-		Recording: &Recording{Name: name, calls: map[string][]*callLine{}, known: map[string]int{}},
+		Recording: &Recording{Name: name, calls: map[string][]*CallLine{}, known: map[string]int{}},
 		seal:      newUnsealer(secrets), skipped: map[string]int{}, first: map[string]int{}, order: sim.NewTrace(),
 	}
 	if len(bytes.TrimSpace(src)) == 0 {
@@ -117,7 +117,7 @@ func (r *parser) take(text []byte) error {
 	case line.Record == "http":
 		return r.takeCall(text)
 	case line.Record == "result":
-		r.result = new(resultLine)
+		r.result = new(ResultLine)
 		return describe("result", json.Unmarshal(text, r.result))
 	case line.Record == "document":
 		return r.takeDocument(text)
@@ -156,7 +156,7 @@ func (r *parser) takeHeader(text []byte) error {
 	if err != nil {
 		return describe("header", err)
 	}
-	for _, doc := range append([]recordedDocument{h.Document}, h.With...) {
+	for _, doc := range append([]DocumentText{h.Document}, h.With...) {
 		if err := doc.check(); err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (r *parser) takeHeader(text []byte) error {
 }
 
 // check compares a document with its hash.
-func (doc recordedDocument) check() error {
+func (doc DocumentText) check() error {
 	if sum := sha256.Sum256([]byte(doc.Text)); doc.SHA256 != hex.EncodeToString(sum[:]) {
 		return errors.New("the text of a document does not match its hash: the file was changed or damaged")
 	}
@@ -233,7 +233,7 @@ func (r *parser) eventOf(line eventLine) (event.Event, error) {
 }
 
 func (r *parser) takeCall(text []byte) error {
-	call := new(callLine)
+	call := new(CallLine)
 	if err := json.Unmarshal(text, call); err != nil {
 		return describe("http", err)
 	}
@@ -252,7 +252,7 @@ func (r *parser) takeFault() {
 }
 
 // key identifies the task run that made the call.
-func (c *callLine) key() string {
+func (c *CallLine) key() string {
 	return c.Execution + " " + event.Run{Ref: c.Task, Iteration: c.Iteration, Attempt: c.Attempt}.String()
 }
 

@@ -29,19 +29,20 @@ const recordingFormat = 2
 // The lines of a recording: a header, then events from outside, calls and history events
 // as they happened, then the result.
 type (
-	headerLine struct {
-		Record   string             `json:"record"` // "header"
-		Format   int                `json:"format"`
-		Flunq    string             `json:"flunq"`
-		Document recordedDocument   `json:"document"`
-		With     []recordedDocument `json:"with,omitempty"`
-		Input    json.RawMessage    `json:"input"`
-		ID       string             `json:"execution"`
-		Tenant   string             `json:"tenant"`
-		Seed     uint64             `json:"seed"`
-		Start    time.Time          `json:"start"`
-		Remote   bool               `json:"remote,omitempty"`
-		Results  string             `json:"results,omitempty"` // "history": calls were not recorded, see Export
+	// HeaderLine begins a recording.
+	HeaderLine struct {
+		Record   string          `json:"record"` // "header"
+		Format   int             `json:"format"`
+		Flunq    string          `json:"flunq"`
+		Document DocumentText    `json:"document"`
+		With     []DocumentText  `json:"with,omitempty"`
+		Input    json.RawMessage `json:"input"`
+		ID       string          `json:"execution"`
+		Tenant   string          `json:"tenant"`
+		Seed     uint64          `json:"seed"`
+		Start    time.Time       `json:"start"`
+		Remote   bool            `json:"remote,omitempty"`
+		Results  string          `json:"results,omitempty"` // "history": calls were not recorded, see Export
 		recordedFlags
 	}
 	// recordedFlags holds the settings that influence the run and differ from the defaults.
@@ -62,11 +63,13 @@ type (
 
 		History, HistoryBytes int `json:"-"` // the start event records what differs from the defaults
 	}
-	recordedDocument struct {
+	// DocumentText is a workflow document.
+	DocumentText struct {
 		Text   string `json:"text"`
 		SHA256 string `json:"sha256"`
 	}
-	callLine struct {
+	// CallLine is a call of a task and its answer.
+	CallLine struct {
 		Record    string            `json:"record"` // "http"
 		At        time.Time         `json:"at"`
 		Task      string            `json:"task"`
@@ -86,7 +89,8 @@ type (
 		At     string `json:"at"`     // when an event from outside came, whatever its own time is
 		event.Recorded
 	}
-	resultLine struct {
+	// ResultLine ends a recording.
+	ResultLine struct {
 		Record  string          `json:"record"` // "result"
 		Status  string          `json:"status"`
 		Output  json.RawMessage `json:"output,omitempty"`
@@ -127,7 +131,7 @@ func Record(ctx context.Context, cfg sim.Config, out io.Writer) (*sim.Result, er
 	}
 	result, err := sim.Run(ctx, cfg)
 	if err == nil {
-		rec.line(resultLine{
+		rec.line(ResultLine{
 			Record: "result", Status: string(result.Status), Output: result.Output, Error: result.Error,
 			Stop: result.Stop, Order: result.Order, Effects: result.Effects, Outcome: result.Outcome,
 		})
@@ -147,7 +151,7 @@ func (r *recording) flush() error {
 }
 
 func (r *recording) header(cfg sim.Config) {
-	h := headerLine{
+	h := HeaderLine{
 		Record: "header", Format: recordingFormat, Flunq: cfg.Version, Document: recorded(cfg.Definition),
 		Input: cfg.Input, ID: cfg.ID, Tenant: cfg.Tenant, Seed: cfg.Seed, Start: cfg.Start, Remote: cfg.Remote,
 		recordedFlags: flagsOf(cfg),
@@ -188,9 +192,9 @@ const realCalls = "real"
 // usualExecutors is the default number of concurrent calls.
 const usualExecutors = 64
 
-func recorded(def *dsl.Definition) recordedDocument {
+func recorded(def *dsl.Definition) DocumentText {
 	sum := sha256.Sum256(def.Source)
-	return recordedDocument{Text: string(def.Source), SHA256: hex.EncodeToString(sum[:])}
+	return DocumentText{Text: string(def.Source), SHA256: hex.EncodeToString(sum[:])}
 }
 
 // event writes an event of a history.

@@ -148,7 +148,7 @@ func (d *document) changed() bool { return d.was != d.now }
 // read parses the documents.
 func (rp *replay) read() error {
 	replaced := false
-	for _, recorded := range append([]recordedDocument{rp.header.Document}, rp.header.With...) {
+	for _, recorded := range append([]DocumentText{rp.header.Document}, rp.header.With...) {
 		d := rp.document(recorded)
 		if d == nil {
 			return nil
@@ -174,7 +174,7 @@ func (rp *replay) read() error {
 
 // document parses a recorded document and finds the one to replay with; nil if it is
 // invalid.
-func (rp *replay) document(recorded recordedDocument) *document {
+func (rp *replay) document(recorded DocumentText) *document {
 	got := rp.by.parse(recorded)
 	if got.def == nil {
 		rp.diff = &Difference{
@@ -191,7 +191,7 @@ func (rp *replay) document(recorded recordedDocument) *document {
 }
 
 // parse parses a document and caches the result.
-func (r *Replayer) parse(doc recordedDocument) *parsed {
+func (r *Replayer) parse(doc DocumentText) *parsed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := r.defs[doc.SHA256]; known != nil {

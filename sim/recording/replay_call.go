@@ -77,7 +77,7 @@ func stopped(e event.Event) bool {
 
 // answers answers the requests of one call from its recorded exchanges.
 type answers struct {
-	calls []*callLine
+	calls []*CallLine
 
 	differs    *Difference // difference in a request
 	difference *difference
@@ -108,7 +108,7 @@ func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // compare compares a request with the recorded one.
-func (a *answers) compare(line *callLine, req *http.Request, body []byte) {
+func (a *answers) compare(line *CallLine, req *http.Request, body []byte) {
 	if a.differs != nil {
 		return
 	}
@@ -136,10 +136,10 @@ func plainURL(text string) string {
 }
 
 // failed reports whether an error came instead of the answer or of a part of it.
-func (c *callLine) failed() bool { return c.Response == nil || c.Error != "" }
+func (c *CallLine) failed() bool { return c.Response == nil || c.Error != "" }
 
 // sent returns the body of the request.
-func (c *callLine) sent() []byte {
+func (c *CallLine) sent() []byte {
 	if len(c.Request.Base64) > 0 {
 		return c.Request.Base64
 	}
@@ -147,7 +147,7 @@ func (c *callLine) sent() []byte {
 }
 
 // answer returns the recorded response.
-func (c *callLine) answer(req *http.Request) (*http.Response, error) {
+func (c *CallLine) answer(req *http.Request) (*http.Response, error) {
 	if c.failed() {
 		return nil, errors.New(c.Error)
 	}
