@@ -158,15 +158,17 @@ func where(d *recording.Difference) string {
 }
 
 // shown formats a value for a difference.
-func shown(value []byte) string {
-	const longest = 80
+func shown(value []byte) string { return cli.OneLine(shortened(value, 80)) }
+
+// shortened returns at most longest bytes of a value.
+func shortened(value []byte, longest int) string {
 	switch {
 	case value == nil:
 		return "nothing"
 	case len(value) > longest:
-		return cli.OneLine(strings.ToValidUTF8(string(value[:longest]), "") + "…")
+		return strings.ToValidUTF8(string(value[:longest]), "") + "…"
 	default:
-		return cli.OneLine(string(value))
+		return string(value)
 	}
 }
 

@@ -99,17 +99,7 @@ func (r *replaying) printed(d *recording.Difference, recorded *report.Recording,
 }
 
 // valueOf returns a value of a difference, shortened for reading.
-func valueOf(value []byte) string {
-	const longest = 4000
-	switch {
-	case value == nil:
-		return "nothing"
-	case len(value) > longest:
-		return cli.Printable(strings.ToValidUTF8(string(value[:longest]), "") + "…")
-	default:
-		return cli.Printable(string(value))
-	}
-}
+func valueOf(value []byte) string { return cli.Printable(shortened(value, 4000)) }
 
 // writeReport writes the report of --report, if it is given.
 func (r *replaying) writeReport() error {
