@@ -8,21 +8,21 @@ func failuresTopic() *cobra.Command {
 		Use:   "failures",
 		Short: "What can fail in production, and what happens then",
 		Long: `A process dies
-  Another one claims its messages after a lease (LEASE, 30 s). A message that two
-  processes died with is handled in isolation; after five crashes it becomes a
-  dead letter.
+  Another one claims its messages after a lease (LEASE, 30 s). A message that
+  two processes died with is handled in isolation; after five crashes it becomes
+  a dead letter.
 
 Redis is unavailable, fails over, is read-only or full
   The services wait, even at startup. Every transition is one script, so none is
   half done. redis-sentinel://host,host/MASTER works.
 
 Redis loses a timer, a listener or a request
-  A sweep (SWEEP_INTERVAL, 30 s) compares what open executions wait for with what
-  Redis contains, and recreates what is missing.
+  A sweep (SWEEP_INTERVAL, 30 s) compares what open executions wait for with
+  what Redis contains, and recreates what is missing.
 
 A workflow grows without end
-  Limits stop it ('flunq help limits'), and the error names the limit. Above 90 %
-  of Redis' maxmemory no execution begins.
+  Limits stop it ('flunq help limits'), and the error names the limit. Above
+  90 % of Redis' maxmemory no execution begins.
 
 A host fails
   Its circuit breaker, one for each tenant and host, opens for 30 s after 10

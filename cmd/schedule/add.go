@@ -52,7 +52,7 @@ unless --replace is given and the event has not been tried yet.
 headers, tenant, replace. Up to 1000 go into one call. Those that are refused are reported
 with their lines, and the exit code is 1.`,
 		Example: `  flunq schedule add --topic orders --after 15m --payload '{"order": 7}'
-  flunq schedule add --topic event:com.shop.reminded --at 2026-02-01T09:00:00Z --payload @data.json
+  flunq schedule add --topic event:com.shop.late --after 2h --payload @late.json
   flunq schedule add - --jsonl < events.jsonl`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch {

@@ -57,7 +57,7 @@ func newCancelCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Cancels events that were not tried yet: they are never published. It is an error if one
 was published, or may have been.`,
 		Example: `  flunq schedule cancel 4be0643f-1d98-573b-97cd-ca98a65347dd
-  flunq schedule cancel --yes $(flunq schedule ls --topic orders --status scheduled -o ids)`,
+  flunq schedule cancel --yes $(flunq schedule ls --topic orders -o ids)`,
 		Args: cli.SomeArguments("event"),
 	})
 }
@@ -78,7 +78,7 @@ func newMoveCommand(sh *cli.Shell) *cobra.Command {
 		Aliases: []string{"reschedule"},
 		Short:   "Move events to another time",
 		Example: `  flunq schedule move 4be0643f-1d98-573b-97cd-ca98a65347dd --after 1h
-  flunq schedule move 4be0643f-1d98-573b-97cd-ca98a65347dd --at 2026-02-01T09:00:00+01:00`,
+  flunq schedule move 4be0643f-1d98-573b-97cd-ca98a65347dd --after 2h`,
 		Args: func(c *cobra.Command, args []string) error {
 			if _, _, err := when.read(); err != nil {
 				return err

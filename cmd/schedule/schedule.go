@@ -24,7 +24,7 @@ listen for it, and workflow:NAME starts an execution with the payload as its inp
 The scheduler is found by --grpc, SCHEDULER_ADDRESS, a running 'flunq dev', or at
 127.0.0.1:50051.`,
 		Example: `  flunq schedule add --topic orders --after 15m --payload '{"order": 7}'
-  flunq schedule add --topic workflow:reminder --at 2026-02-01T09:00:00Z --payload @input.json
+  flunq schedule add --topic workflow:reminder --after 14d --payload @input.json
   flunq schedule ls --status scheduled --due 1h
   flunq schedule cancel 4be0643f-1d98-573b-97cd-ca98a65347dd --yes`,
 		GroupID: cli.GroupOperate,
