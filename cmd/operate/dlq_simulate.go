@@ -50,7 +50,7 @@ func (t *deadLetterTrial) flags(c *cobra.Command) {
 	f.StringArrayVar(&t.simulation.With, "with", nil, "with --simulate: add the workflow in `FILE` that this one runs (repeatable)")
 }
 
-// check refuses flags that contradict each other. With --simulate, w.workflow is a file.
+// check refuses flags that contradict each other. With --simulate, the workflow is a file.
 func (t *deadLetterTrial) check(w *deadLetterFilter) error {
 	given := t.simulation.Mocks+t.simulation.Input+t.simulation.Secrets != "" || len(t.simulation.With) > 0
 	switch {

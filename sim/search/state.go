@@ -172,7 +172,16 @@ func (s *searchState) firstMissed(ctx context.Context) error {
 	return nil
 }
 
-// plainSeeds runs seeds h.First+from up to but excluding h.First+to without faults.
+// evaluate runs a scenario and checks its trial.
+func (s *searchState) evaluate(ctx context.Context, sc Scenario) (*verdict, error) {
+	t, err := s.try(ctx, sc)
+	if err != nil {
+		return nil, err
+	}
+	return s.check.evaluate(t, sc), nil
+}
+
+// plainSeeds runs seeds s.First+from up to but excluding s.First+to without faults.
 func (s *searchState) plainSeeds(ctx context.Context, from, to int) error {
 	seeds := func(yield func(Scenario) bool) {
 		for n := uint64(from); n < uint64(to); n++ {
@@ -185,14 +194,7 @@ func (s *searchState) plainSeeds(ctx context.Context, from, to int) error {
 			}
 		}
 	}
-	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-		t, err := s.try(ctx, sc)
-		if err != nil {
-			return nil, err
-		}
-		return s.check.evaluate(t, sc), nil
-	}
-	return explore.InOrder(ctx, s.Parallel, seeds, run, func(v *verdict) bool {
+	return explore.InOrder(ctx, s.Parallel, seeds, s.evaluate, func(v *verdict) bool {
 		s.outcomes.learn(v)
 		s.effects.learn(v.trial)
 		s.hints.learnReceivers(v.trial)
@@ -258,15 +260,8 @@ func (s *searchState) engineFails(ctx context.Context) bool {
 			}
 		}
 	}
-	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-		t, err := s.try(ctx, sc)
-		if err != nil {
-			return nil, err
-		}
-		return s.check.evaluate(t, sc), nil
-	}
 	known := len(s.results.report.Findings)
-	err := explore.InOrder(ctx, s.Parallel, scenarios, run, func(v *verdict) bool {
+	err := explore.InOrder(ctx, s.Parallel, scenarios, s.evaluate, func(v *verdict) bool {
 		s.results.note(v)
 		return !s.results.over(ctx) && len(s.results.report.Findings) == known
 	})
@@ -324,12 +319,11 @@ func (s *searchState) each(ctx context.Context, phase string, of int, scenarios 
 		of = min(of, s.Singles)
 	}
 	run := func(ctx context.Context, sc Scenario) (*verdict, error) {
-		t, err := s.try(ctx, sc)
+		v, err := s.evaluate(ctx, sc)
 		if err != nil {
 			return nil, err
 		}
-		v := s.check.evaluate(t, sc)
-		if sc.Companion == "" {
+		if t := v.trial; sc.Companion == "" {
 			v.failures = append(v.failures, s.check.anomalies(t, sc)...)
 			if v.faultFree() {
 				v.known = s.outcomes.knownFindings(t)
