@@ -293,8 +293,8 @@ type Filter struct {
 }
 
 // ParseFilter parses a filter for a table. It ignores case. A name is the title of a column, or
-// what the column is called in other tables. A word with a colon whose name is not such a column is
-// searched as it stands, and Problem explains that.
+// what the column is called in other tables. A word with a colon whose name is not such a column
+// is searched as it stands, and Problem explains that.
 func ParseFilter(table Table, text string) Filter {
 	f := Filter{Fields: map[string]string{}}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {

@@ -456,8 +456,8 @@ func (v *dataView) folds() bool {
 	return slices.ContainsFunc(v.items, func(i dataItem) bool { return i.holds() || i.kind == '"' && v.long(&i) })
 }
 
-// value returns the path and the value at the cursor: a string without its quotes, anything else as
-// JSON.
+// value returns the path and the value at the cursor: a string without its quotes, anything else
+// as JSON.
 func (v *dataView) value() (what, text string) {
 	switch {
 	case v.cursor >= len(v.lines):

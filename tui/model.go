@@ -8,7 +8,8 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// model is the whole terminal UI: the places, executions opened from there, and a dialog over them.
+// model is the whole terminal UI: the places, executions opened from there, and a dialog over
+// them.
 type model struct {
 	observer
 

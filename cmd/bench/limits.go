@@ -114,8 +114,8 @@ func (l limits) consume(ctx context.Context, n int, each func(redis.Pipeliner, [
 	return time.Since(began), nil
 }
 
-// rawFireScript removes timers and publishes their events. KEYS: timers, stream. ARGV: the number of
-// an event's fields, the fields, then the members.
+// rawFireScript removes timers and publishes their events. KEYS: timers, stream. ARGV: the number
+// of an event's fields, the fields, then the members.
 //
 //nolint:gochecknoglobals // scripts are constants that go-redis wraps
 var rawFireScript = redis.NewScript(`

@@ -50,8 +50,8 @@ func ConfigPath(sh *Shell) (path string, named bool) {
 // configLimit is the maximum size of a configuration file, in bytes.
 const configLimit = 1 << 20
 
-// ReadConfig reads the configuration file. A missing file is empty, unless it was named explicitly.
-// The error lists all mistakes with their positions.
+// ReadConfig reads the configuration file. A missing file is empty, unless it was named
+// explicitly. The error lists all mistakes with their positions.
 func ReadConfig(sh *Shell) (*configFile, error) {
 	path, named := ConfigPath(sh)
 	c := &configFile{Path: path, Settings: map[string]configText{}}

@@ -39,7 +39,8 @@ func devStatePath(sh *Shell) string {
 	return filepath.Join(sh.Env("HOME"), ".local", "state", "flunq", "dev.json")
 }
 
-// ReadDevState reads the state of the flunq dev that was started last; that process may have ended.
+// ReadDevState reads the state of the flunq dev that was started last; that process may have
+// ended.
 func ReadDevState(sh *Shell) (DevState, bool) {
 	text, err := os.ReadFile(devStatePath(sh))
 	if err != nil {

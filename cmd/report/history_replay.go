@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// historyReplay replays the history of an execution as far as possible. It determines the inputs of
-// tasks, which a history does not contain.
+// historyReplay replays the history of an execution as far as possible. It determines the inputs
+// of tasks, which a history does not contain.
 type historyReplay struct {
 	env   *decide.Env
 	state *decide.State

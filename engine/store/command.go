@@ -15,8 +15,8 @@ var commandScript = scripts.New("even_if_full", "command") //nolint:gochecknoglo
 // has read by then takes effect when one reads it from the stream.
 const commandsKept = time.Hour
 
-// mayOvertake reports whether workers may handle a command before the entries that precede it in the
-// stream. When the stream delivers it again, in its place, it has no effect.
+// mayOvertake reports whether workers may handle a command before the entries that precede it in
+// the stream. When the stream delivers it again, in its place, it has no effect.
 func mayOvertake(t event.Type) bool {
 	return t == event.ExecutionCancelled || t == event.ExecutionSuspended
 }

@@ -44,8 +44,8 @@ func (k Keep) expired(ended, now time.Time, beyond bool) bool {
 	return k.Age > 0 && past >= k.Age || beyond && past >= k.Least
 }
 
-// ForgetProgress is the progress of Forget through the ended executions of a tenant: how many it has
-// kept in each index. The zero value starts at the beginning.
+// ForgetProgress is the progress of Forget through the ended executions of a tenant: how many it
+// has kept in each index. The zero value starts at the beginning.
 type ForgetProgress [3]int64
 
 // finishedIndexes are the indexes of a ForgetProgress, in its order.

@@ -155,8 +155,8 @@ func (p *Process) LastSeen() time.Time {
 	return p.Heartbeat
 }
 
-// FirstInPeriod reports whether the caller is the first process to ask for a task within a period. Only
-// the first carries it out.
+// FirstInPeriod reports whether the caller is the first process to ask for a task within a
+// period. Only the first carries it out.
 func (s *Store) FirstInPeriod(ctx context.Context, what string, period time.Duration) (bool, error) {
 	mine, err := s.rdb.SetNX(ctx, s.keys.turn(what), "1", period).Result()
 	return mine, Failed("ask whose turn it is", err)

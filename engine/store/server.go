@@ -318,8 +318,8 @@ func cutLast(text, mark string) (before, after string, found bool) {
 // instances, each of which may block in a read.
 const connections = 1024
 
-// Unavailable reports whether an error means that Redis is unavailable at the moment: nothing answers
-// at its address, or it is still starting. A wrong password is not such an error.
+// Unavailable reports whether an error means that Redis is unavailable at the moment: nothing
+// answers at its address, or it is still starting. A wrong password is not such an error.
 func Unavailable(err error) bool {
 	if !errors.Is(err, ErrUnreachable) {
 		return Temporary(err)

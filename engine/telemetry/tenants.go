@@ -10,8 +10,8 @@ const maxTenants = 100
 // name.
 const otherTenants = "(other)"
 
-// tenantLabels maps tenants, or other names of clients, to labels. The first names are kept for the
-// life of the process. It is safe for concurrent use.
+// tenantLabels maps tenants, or other names of clients, to labels. The first names are kept for
+// the life of the process. It is safe for concurrent use.
 type tenantLabels struct {
 	mu    sync.Mutex
 	known map[string]bool

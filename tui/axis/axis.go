@@ -26,8 +26,8 @@ type Options struct {
 // Scale maps moments to positions on an axis, from 0 to 100.
 //
 // In a simulation, many things happen at the same moment: a moment is as wide as it has steps, so
-// that their order is visible. An idle stretch that would shrink everything else to nothing becomes
-// a break.
+// that their order is visible. An idle stretch that would shrink everything else to nothing
+// becomes a break.
 type Scale struct {
 	Breaks []Break
 	Bands  []Band

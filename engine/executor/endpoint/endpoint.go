@@ -13,8 +13,8 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// URI returns the URI of an endpoint; where names the member in errors. A literal is a template for the members of the
-// task's input; the value of an expression is used unchanged.
+// URI returns the URI of an endpoint; where names the member in errors. A literal is a template
+// for the members of the task's input; the value of an expression is used unchanged.
 func URI(run *call.Run, where string, e dsl.Endpoint) (*url.URL, error) {
 	data, err := run.Eval(where, e.URI)
 	if err != nil {

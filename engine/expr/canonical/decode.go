@@ -43,9 +43,9 @@ const (
 
 var errLarge = fmt.Errorf("it would take more than %d MiB in memory (limit json-memory)", MaxMemory>>20)
 
-// Decode decodes one JSON document into the values that expressions work on, in canonical
-// form (Form says what that is). Of equal keys the last wins, and invalid UTF-8 is replaced. Data after the
-// document, or a document that is too deep or too large, is an error.
+// Decode decodes one JSON document into the values that expressions work on, in canonical form
+// (Form says what that is). Of equal keys the last wins, and invalid UTF-8 is replaced. Data
+// after the document, or a document that is too deep or too large, is an error.
 func Decode(data []byte) (any, error) { return decode(data, maxKept) }
 
 // DecodeForeign is Decode for data from outside, which may take at most MaxMemory.

@@ -141,7 +141,8 @@ func (v View) Unclaimed(ctx context.Context, tenant, group string, idle time.Dur
 // maxPendingRead is how many idle entries Unclaimed reads.
 const maxPendingRead = 100
 
-// TimerIndex describes a sorted set of timers. All tenants share one; on a cluster each has its own.
+// TimerIndex describes a sorted set of timers. All tenants share one; on a cluster each has its
+// own.
 type TimerIndex struct {
 	Key     string
 	Count   int64

@@ -216,9 +216,9 @@ func (ts Timers) Fire(ctx context.Context, tenant string, due []Due) (fired int,
 
 func dueMicros(d *Due) int64 { return micros(d.Due()) }
 
-// FireAndLook is Fire followed by Look in one round trip. If more than limit timers were due at the
-// last look, half of the returned timers are those that became due last, so that a backlog does
-// not delay new ones.
+// FireAndLook is Fire followed by Look in one round trip. If more than limit timers were due at
+// the last look, half of the returned timers are those that became due last, so that a backlog
+// does not delay new ones.
 func (ts Timers) FireAndLook(ctx context.Context, tenant string, seen Look, limit int) (fired int, next Look, err error) {
 	if err := store.CheckTenant(tenant); err != nil {
 		return 0, next, err

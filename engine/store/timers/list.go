@@ -295,8 +295,8 @@ func cursorOf(score float64, member string) string {
 }
 
 // Page reads timers in the order in which they fire. Its cost does not depend on the number of
-// timers. A page may have fewer timers than the limit although more follow, since q.MaxScanned bounds
-// how many are read.
+// timers. A page may have fewer timers than the limit although more follow, since q.MaxScanned
+// bounds how many are read.
 func (ts Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 	if err := store.CheckTenant(q.Tenant); err != nil {
 		return page, err

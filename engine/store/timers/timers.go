@@ -101,8 +101,8 @@ func (ts Timers) RemoveTenant(ctx context.Context, tenant string) error {
 	}
 }
 
-// identity returns the field of a timer in the hash of timer keys. It depends on the key of a timer
-// that has one, otherwise on the timer as it was before an operator moved it.
+// identity returns the field of a timer in the hash of timer keys. It depends on the key of a
+// timer that has one, otherwise on the timer as it was before an operator moved it.
 func identity(t event.Timer) string {
 	if t.Keyed() {
 		return "k" + string(event.Encode([]string{t.Tenant, t.Execution, t.TaskID, t.Key}))
@@ -110,7 +110,8 @@ func identity(t event.Timer) string {
 	return "m" + string(event.Encode([]string{t.Tenant, t.Execution, store.Tombstone(t)}))
 }
 
-// storedIdentity returns the identity of a timer that may be in the hash of timer keys; "" for others.
+// storedIdentity returns the identity of a timer that may be in the hash of timer keys; "" for
+// others.
 func storedIdentity(t event.Timer) string {
 	if !t.Keyed() && t.MovedTo.IsZero() {
 		return ""
