@@ -131,10 +131,13 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	}
 	table, err := dynamo.New(ctx, s.set.Dynamo())
 	if err == nil {
-		err = table.Check(ctx)
+		err = table.Ready(ctx)
 	}
 	if err != nil {
 		return err
+	}
+	if err := table.Check(ctx); err != nil {
+		s.log.WarnContext(ctx, "the table lacks something", "err", err)
 	}
 	s.ledger = scheduler.NewTabled(table, index, nil)
 	if s.has(schedulerWorker) {

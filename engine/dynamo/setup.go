@@ -55,9 +55,33 @@ func (t *Table) Init(ctx context.Context) error {
 // Check returns an error that says all that is missing, and how to get it.
 func (t *Table) Check(ctx context.Context) error {
 	table, err := t.describe(ctx)
+	if err == nil {
+		err = t.ready(table)
+	}
+	if err != nil && table == nil {
+		return err
+	}
+	switch on, unknown := t.expires(ctx); {
+	case unknown != nil:
+		return errors.Join(err, unknown)
+	case !on:
+		return errors.Join(err, fmt.Errorf(`table %s at %s keeps closed events for ever: "flunq schedule init" sets %s as its time to live`, t.opts.Table, t.place, attrExpiresAt))
+	default:
+		return err
+	}
+}
+
+// Ready returns an error that says all that is missing for the methods of a scheduler.Table,
+// and how to get it.
+func (t *Table) Ready(ctx context.Context) error {
+	table, err := t.describe(ctx)
 	if err != nil {
 		return err
 	}
+	return t.ready(table)
+}
+
+func (t *Table) ready(table *types.TableDescription) error {
 	if table == nil {
 		return fmt.Errorf(`DynamoDB at %s has no table %s: "flunq schedule init" creates it`, t.place, t.opts.Table)
 	}
@@ -65,14 +89,7 @@ func (t *Table) Check(ctx context.Context) error {
 	if table.TableStatus != types.TableStatusActive && table.TableStatus != types.TableStatusUpdating {
 		errs = append(errs, fmt.Errorf("table %s at %s is %s: want ACTIVE", t.opts.Table, t.place, table.TableStatus))
 	}
-	errs = append(errs, t.checkKeys(table), t.checkIndex(table))
-	switch on, err := t.expires(ctx); {
-	case err != nil:
-		errs = append(errs, err)
-	case !on:
-		errs = append(errs, fmt.Errorf(`table %s at %s keeps closed events for ever: "flunq schedule init" sets %s as its time to live`, t.opts.Table, t.place, attrExpiresAt))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, t.checkKeys(table), t.checkIndex(table))...)
 }
 
 // describe returns the table, nil if there is none.
