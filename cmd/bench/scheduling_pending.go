@@ -62,7 +62,7 @@ func (s scheduling) index(ctx context.Context, n int, span time.Duration) error 
 		for i := range entries {
 			entries[i] = schedule.Entry{ID: scheduledID(from + i), Next: due(from + i)}
 		}
-		if err := index.Add(ctx, entries); err != nil {
+		if _, err := index.Add(ctx, entries); err != nil {
 			return err
 		}
 		s.report(s.progress.Measuring, float64(from)/float64(n))

@@ -143,6 +143,7 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	if s.has(schedulerWorker) {
 		reconciler := scheduler.NewReconciler(table, index, scheduler.ReconcilerOptions{
 			Bucket: time.Duration(s.set.Bucket) * time.Second, Check: s.set.Scan, Now: func() time.Time { return s.actors.Now() },
+			Found: func(entries []schedule.Entry, _ int) { s.actors.NoteEntries(entries) },
 		})
 		opts.Extra = append(opts.Extra, scheduler.Actor{Name: "reconciler", Step: reconciler.Step})
 	}

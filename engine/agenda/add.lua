@@ -6,13 +6,16 @@
 -- ARGV[1]   n, the number of these prefixes for each id
 -- ARGV[2…]  for each: id, and when it is due in milliseconds
 --
--- Returns how many were missing.
+-- An id that is due at a later time in the same leaf is made due earlier.
+--
+-- Returns how many were missing or due later.
 
 local P, n = KEYS[1], tonumber(ARGV[1])
 
 local function has(P, due, id)
   local _, key = leaf_of(P, due)
-  return redis.call('ZSCORE', key, id) or redis.call('ZSCORE', P .. ':processing', id)
+  local at = redis.call('ZSCORE', key, id)
+  return at and tonumber(at) <= tonumber(due) or redis.call('ZSCORE', P .. ':processing', id)
 end
 
 local added = 0

@@ -223,7 +223,7 @@ func BenchmarkMemory(b *testing.B) {
 						}
 						entries = append(entries, schedule.Entry{ID: w.id(), Next: now.Add(span / n * time.Duration(at[i])).Truncate(time.Millisecond)})
 						if len(entries) == cap(entries) {
-							if err := w.index.Add(b.Context(), entries); err != nil {
+							if _, err := w.index.Add(b.Context(), entries); err != nil {
 								b.Fatal(err)
 							}
 							entries = entries[:0]

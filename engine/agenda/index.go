@@ -2,6 +2,7 @@ package agenda
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,11 +21,12 @@ type Index struct {
 // NewIndex returns the index in a Redis.
 func NewIndex(rdb *wire.Client) Index { return Index{&partitions{rdb: rdb, keep: Defaults().keep()}} }
 
-// Add adds the entries of events that the index lacks.
-func (x Index) Add(ctx context.Context, entries []schedule.Entry) error {
+// Add adds the entries of events that the index lacks, or has at a later time, and returns how
+// many they were.
+func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, err error) {
 	counts, err := x.counts(ctx)
 	if err != nil || len(entries) == 0 {
-		return err
+		return 0, err
 	}
 	var b batch
 	for _, e := range entries {
@@ -38,8 +40,12 @@ func (x Index) Add(ctx context.Context, entries []schedule.Entry) error {
 		}
 		r.args = append(r.args, packed(e.ID), e.Next.UnixMilli())
 	}
-	_, err = callAll(ctx, x.rdb, addScript, b.requests)
-	return store.Failed("add to the index", err)
+	replies, err := callAll(ctx, x.rdb, addScript, b.requests)
+	for _, r := range replies {
+		n, _ := r.Int()
+		added += n
+	}
+	return added, store.Failed("add to the index", err)
 }
 
 // Move sets when events are looked at, also of those that a process has taken, and adds those
@@ -104,15 +110,11 @@ func (x Index) Take(ctx context.Context, partition, most int, lease time.Duratio
 // Whole reports whether the index holds all open events: whether SetWhole was called, and
 // nothing was lost since then.
 func (x Index) Whole(ctx context.Context) (bool, error) {
-	trip := x.rdb.Trip()
-	defer trip.End()
-	begun, is := redis.NewCmd(ctx, "set", wholeKey, "no", "nx"), redis.NewStringCmd(ctx, "get", wholeKey)
-	trip.Add(begun)
-	trip.Add(is)
-	if err := trip.Send(ctx); err != nil && is.Err() != nil {
-		return false, store.Failed("read whether the index is whole", err)
+	is, err := x.rdb.Get(ctx, wholeKey).Result()
+	if errors.Is(err, redis.Nil) {
+		err = x.rdb.SetNX(ctx, wholeKey, "no", 0).Err()
 	}
-	return is.Val() == "yes", nil
+	return is == "yes", store.Failed("read whether the index is whole", err)
 }
 
 // SetWhole says that the index holds all open events. It has no effect if the index was lost

@@ -142,7 +142,10 @@ func compareIndex(t *testing.T, server redisServer, seed uint64) {
 				entries = append(entries, e)
 				scheduled[e.ID] = e.Next.UnixMilli()
 			}
-			check(x.Add(ctx, entries))
+			added, err := x.Add(ctx, entries)
+			if check(err); added != n {
+				t.Fatalf("%d were added, want %d", added, n)
+			}
 		case 2:
 			from := some(scheduled, n)
 			to := append(slices.Clone(from), some(processing, n)...)
@@ -235,7 +238,7 @@ func TestSameMillisecond(t *testing.T) {
 		}
 		entries = append(entries,
 			schedule.Entry{ID: uuid(n), Next: due.Add(-time.Millisecond)}, schedule.Entry{ID: uuid(n + 1), Next: due.Add(time.Millisecond)})
-		if err := x.Add(ctx, entries); err != nil {
+		if _, err := x.Add(ctx, entries); err != nil {
 			t.Fatal(err)
 		}
 		if is := readPending(t, rdb, 0); len(is.scheduled) != n+2 || is.leaves != 3 {

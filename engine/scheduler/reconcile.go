@@ -27,8 +27,8 @@ type ReconcilerOptions struct {
 	Check time.Duration
 	// Now returns the time of Redis, as exactly as the process knows it.
 	Now func() time.Time
-	// Found, if set, receives the open events that were compared with the index.
-	Found func([]schedule.Entry)
+	// Found, if set, receives open events, some of which the index lacked, and how many.
+	Found func(entries []schedule.Entry, lacked int)
 }
 
 // NewReconciler returns a Reconciler of an index.
@@ -67,11 +67,12 @@ func (r *Reconciler) compare(ctx context.Context, before time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := r.index.Add(ctx, page); err != nil {
+		lacked, err := r.index.Add(ctx, page)
+		if err != nil {
 			return err
 		}
-		if len(page) > 0 && r.opts.Found != nil {
-			r.opts.Found(page)
+		if lacked > 0 && r.opts.Found != nil {
+			r.opts.Found(page, lacked)
 		}
 		if cursor = next; cursor == "" {
 			return nil

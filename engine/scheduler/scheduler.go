@@ -132,6 +132,13 @@ func (s *Scheduler) Note(e *schedule.Event) {
 	}
 }
 
+// NoteEntries tells them the same of entries that were added to the index.
+func (s *Scheduler) NoteEntries(entries []schedule.Entry) {
+	for _, e := range entries {
+		s.queue.note(schedule.Partition(e.ID, s.opts.Partitions), e.Next)
+	}
+}
+
 // Prepare sets the clock and checks the number of partitions. The first process sets it; if
 // Redis knows another number, the error wraps schedule.ErrPartitions.
 func (s *Scheduler) Prepare(ctx context.Context) error {

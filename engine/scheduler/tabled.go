@@ -63,7 +63,8 @@ func (l *Tabled) Place(ctx context.Context, events []schedule.Event) ([]schedule
 		}
 	}
 	if l.feed == nil {
-		return placed, l.index.Add(ctx, entries)
+		_, err = l.index.Add(ctx, entries)
+		return placed, err
 	}
 	if len(open) > 0 {
 		for _, err := range l.feed.Send(ctx, open) {
