@@ -102,8 +102,11 @@ func NewTrace() *Trace { return &Trace{hash: sha256.New()} }
 
 // Add adds an event.
 func (t *Trace) Add(e event.Event) {
-	t.text = append(e.AppendFields(t.text[:0]), 1)
-	t.hash.Write(t.text)
+	t.text = t.text[:0]
+	for _, field := range e.Fields() {
+		t.text = append(append(t.text, field...), 0)
+	}
+	t.hash.Write(append(t.text, 1))
 }
 
 // Sum returns the hash of the events so far.

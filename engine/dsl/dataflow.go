@@ -40,16 +40,12 @@ func (p *dataFlow) output(n *yaml.Node, what string, s scope, unsupported func(s
 }
 
 // export parses how $context is updated.
-func (p *dataFlow) export(n *yaml.Node, what string, s scope, unsupported func(string)) (out Export) {
-	if n == nil || !p.object(n, what, keys("schema", "as")) {
-		return out
-	}
-	out.As = p.template(n.Get("as"), what+".as", s)
-	out.Schema = p.schema(n.Get("schema"), what+".schema", unsupported)
+func (p *dataFlow) export(n *yaml.Node, what string, s scope, unsupported func(string)) Export {
+	out := p.output(n, what, s, unsupported)
 	if n.Get("schema") != nil && n.Get("as") == nil {
 		p.Warn(n.Pos, "add `as: …`", "%s has a schema but no as: it checks the task's output and exports nothing", what)
 	}
-	return out
+	return Export(out)
 }
 
 // schema compiles an inline JSON Schema.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -113,12 +114,7 @@ func (e Event) Fields() []string {
 	add("executionid", e.Execution)
 	add("taskid", e.Task)
 	add("data", string(e.Data))
-	names := make([]string, 0, len(e.Ext))
-	for name := range e.Ext {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(e.Ext)) {
 		add(name, e.Ext[name])
 	}
 	return out

@@ -3,7 +3,9 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp/syntax"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -77,59 +79,37 @@ func (i *instance) prepare(s *jsonschema.Schema, depth int) {
 
 // sameValue returns the subschemas that apply to the value itself.
 func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
-	var out []*jsonschema.Schema
-	add := func(subs ...*jsonschema.Schema) {
-		for _, sub := range subs {
-			if sub != nil {
-				out = append(out, sub)
-			}
-		}
-	}
-	add(s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else)
+	out := slices.Concat([]*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf)
 	if s.DynamicRef != nil {
-		add(s.DynamicRef.Ref)
+		out = append(out, s.DynamicRef.Ref)
 	}
-	add(s.AllOf...)
-	add(s.AnyOf...)
-	add(s.OneOf...)
-	for _, sub := range s.DependentSchemas {
-		add(sub)
-	}
+	out = slices.AppendSeq(out, maps.Values(s.DependentSchemas))
 	for _, dependency := range s.Dependencies {
 		if sub, ok := dependency.(*jsonschema.Schema); ok {
-			add(sub)
+			out = append(out, sub)
 		}
 	}
-	return out
+	return withoutNil(out)
 }
 
 // otherValues returns the subschemas that apply to values inside the value.
 func otherValues(s *jsonschema.Schema) []*jsonschema.Schema {
-	var out []*jsonschema.Schema
-	add := func(subs ...*jsonschema.Schema) {
-		for _, sub := range subs {
-			if sub != nil {
-				out = append(out, sub)
-			}
-		}
-	}
-	add(s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema)
-	add(s.PrefixItems...)
-	for _, sub := range s.Properties {
-		add(sub)
-	}
-	for _, sub := range s.PatternProperties {
-		add(sub)
-	}
+	out := append([]*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}, s.PrefixItems...)
+	out = slices.AppendSeq(out, maps.Values(s.Properties))
+	out = slices.AppendSeq(out, maps.Values(s.PatternProperties))
 	for _, one := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
 		switch one := one.(type) {
 		case *jsonschema.Schema:
-			add(one)
+			out = append(out, one)
 		case []*jsonschema.Schema:
-			add(one...)
+			out = append(out, one...)
 		}
 	}
-	return out
+	return withoutNil(out)
+}
+
+func withoutNil(all []*jsonschema.Schema) []*jsonschema.Schema {
+	return slices.DeleteFunc(all, func(s *jsonschema.Schema) bool { return s == nil })
 }
 
 // meter makes a subschema charge for its work on a value.
