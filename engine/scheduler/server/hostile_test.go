@@ -1,0 +1,168 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"flunq.io/flunq/engine/scheduler/schedulerpb"
+	"flunq.io/flunq/engine/scheduler/server"
+)
+
+// Every request of a load while the server stops is either answered and stored, or refused
+// with a code that says to try again.
+func TestDrainUnderLoad(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	var mu sync.Mutex
+	var acknowledged []string
+	var wg sync.WaitGroup
+	for caller := range 16 {
+		c := r.client(t)
+		wg.Go(func() {
+			for n := caller * 1_000_000; ; n++ {
+				_, err := c.Schedule(t.Context(), request(n))
+				if err != nil {
+					if code := status.Code(err); code != codes.Unavailable {
+						t.Errorf("%v, want UNAVAILABLE", err)
+					}
+					return
+				}
+				mu.Lock()
+				acknowledged = append(acknowledged, id(n))
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond) // let the load begin
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	wg.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(acknowledged) == 0 {
+		t.Error("nothing was acknowledged")
+	}
+	for _, one := range acknowledged {
+		if _, stored := r.events[one]; !stored {
+			t.Errorf("%s was acknowledged and is not stored", one)
+		}
+	}
+}
+
+// Ten thousand identical requests create one event, and all succeed.
+func TestIdentical(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	one := request(1)
+	created := make(chan bool, 10_000)
+	var wg sync.WaitGroup
+	for range 50 {
+		c := r.client(t)
+		wg.Go(func() {
+			for range 200 {
+				out, err := c.Schedule(t.Context(), one)
+				if err != nil || out.GetStatus().GetCode() != schedulerpb.StatusCode_SUCCESS {
+					t.Errorf("%v, %v", out, err)
+				}
+				created <- out.GetCreated()
+			}
+		})
+	}
+	wg.Wait()
+	close(created)
+	n := 0
+	for is := range created {
+		if is {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d of 10000 requests created the event, want 1", n)
+	}
+}
+
+// Whatever a client sends, each method answers with an outcome or with a code that says whose
+// fault it is, and the server lives on.
+func FuzzRequests(f *testing.F) {
+	for _, seed := range []proto.Message{
+		request(1),
+		&schedulerpb.ScheduleRequest{EventId: "x", ExecuteAt: -1 << 63, ExecuteTime: &timestamppb.Timestamp{Seconds: 1 << 62, Nanos: -1}, After: &durationpb.Duration{Seconds: 1<<63 - 1}},
+		&schedulerpb.ListRequest{Limit: -1, Cursor: "\x00", Partition: proto.Int32(-7)},
+		&schedulerpb.PartitionsRequest{Count: 1<<31 - 1, From: -1},
+	} {
+		text, err := proto.Marshal(seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r := start(t, nil)
+		c := r.client(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		fine := func(method string, err error) {
+			t.Helper()
+			if code := status.Code(err); !slices.Contains([]codes.Code{codes.OK, codes.InvalidArgument}, code) {
+				t.Errorf("%s: %v", method, err)
+			}
+		}
+		var one schedulerpb.ScheduleRequest
+		if proto.Unmarshal(text, &one) == nil && proto.Size(&one) < server.MostBytes/2 {
+			_, err := c.Schedule(ctx, &one)
+			fine("Schedule", err)
+			_, err = c.ScheduleMany(ctx, &schedulerpb.ScheduleManyRequest{Requests: []*schedulerpb.ScheduleRequest{&one, nil, &one}})
+			fine("ScheduleMany", err)
+			_, err = c.Cancel(ctx, &schedulerpb.CancelRequest{EventId: one.GetEventId()})
+			fine("Cancel", err)
+			_, err = c.Reschedule(ctx, &schedulerpb.RescheduleRequest{EventId: one.GetEventId(), ExecuteAt: one.GetExecuteAt(), ExecuteTime: one.GetExecuteTime(), After: one.GetAfter()})
+			fine("Reschedule", err)
+			_, err = c.Get(ctx, &schedulerpb.GetRequest{EventId: one.GetEventId()})
+			fine("Get", err)
+		}
+		var all schedulerpb.ListRequest
+		if proto.Unmarshal(text, &all) == nil {
+			_, err := list(t, c, &all)
+			fine("List", err)
+		}
+		var count schedulerpb.PartitionsRequest
+		if proto.Unmarshal(text, &count) == nil {
+			_, err := c.Partitions(ctx, &count)
+			fine("Partitions", err)
+		}
+	})
+}
+
+// A store that fails in the middle of a batch fails the calls of that batch, each once.
+func TestBatchFails(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.fail(errors.New("gone"))
+	var wg sync.WaitGroup
+	for n := range 100 {
+		c := r.client(t)
+		wg.Go(func() {
+			if _, err := c.Schedule(t.Context(), request(n)); status.Code(err) != codes.Unavailable {
+				t.Error(fmt.Errorf("%d: %w, want UNAVAILABLE", n, err))
+			}
+		})
+	}
+	wg.Wait()
+	r.fail(nil)
+	if out, err := r.client(t).Schedule(t.Context(), request(1)); err != nil || !out.GetCreated() {
+		t.Errorf("%v, %v", out, err)
+	}
+}
