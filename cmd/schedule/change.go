@@ -77,8 +77,7 @@ func newMoveCommand(sh *cli.Shell) *cobra.Command {
 		Use:     "move ID…",
 		Aliases: []string{"reschedule"},
 		Short:   "Move events to another time",
-		Example: `  flunq schedule move 4be0643f-1d98-573b-97cd-ca98a65347dd --after 1h
-  flunq schedule move 4be0643f-1d98-573b-97cd-ca98a65347dd --after 2h`,
+		Example: "  flunq schedule move 4be0643f-1d98-573b-97cd-ca98a65347dd --after 1h",
 		Args: func(c *cobra.Command, args []string) error {
 			if _, _, err := when.read(); err != nil {
 				return err

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -23,6 +26,7 @@ import (
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/dynamo"
 	"flunq.io/flunq/engine/dynamo/dynamotest"
+	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
@@ -38,7 +42,45 @@ type scheduling struct {
 
 	Endpoint string `json:"endpoint"` // of DynamoDB, where the records are; "": they are in Redis
 	Table    string `json:"table"`
+	Broker   string `json:"broker"` // address of Kafka, where the events go; "": to a Redis stream
+	Dir      string `json:"dir"`    // of the broker's data, if the process is the broker instead
 }
+
+// sink returns where the process publishes events.
+func (s scheduling) sink(st *store.Store) (scheduler.Sink, func(), error) {
+	if s.Broker == "" {
+		return scheduler.Streams{Redis: st.Redis()}, func() {}, nil
+	}
+	opts := kafka.Defaults()
+	opts.Brokers, opts.Timeout = []string{s.Broker}, time.Second
+	sink, err := kafka.NewSink(opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return sink, sink.Close, nil
+}
+
+// serveKafka is a broker that keeps its data on disk.
+func (s scheduling) serveKafka(ctx context.Context) error {
+	_, text, err := net.SplitHostPort(s.Broker)
+	if err != nil {
+		return err
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(s.Dir), kfake.SeedTopics(partitions, topic))
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	broker.Close()
+	return nil
+}
+
+// partitions is the number of partitions of the topic.
+const partitions = 4
 
 // ledger returns the ledger of the process, and its further actors.
 func (s scheduling) ledger(ctx context.Context, st *store.Store, now func() time.Time) (scheduler.Ledger, []scheduler.Actor, error) {
@@ -58,6 +100,9 @@ func (s scheduling) ledger(ctx context.Context, st *store.Store, now func() time
 
 // run runs the process until ctx ends.
 func (s scheduling) run(ctx context.Context, process string, st *store.Store, log *slog.Logger) error {
+	if s.Dir != "" {
+		return s.serveKafka(ctx)
+	}
 	opts := scheduler.DefaultOptions()
 	opts.Process, opts.Clock, opts.Workers = process, time.Now, s.Workers
 	opts.Retry.Lease, opts.Beat, opts.Look = s.Lease, s.Lease, 100*time.Millisecond
@@ -68,7 +113,12 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 	if s.Workers > 0 {
 		opts.Extra = actors
 	}
-	sched, err := scheduler.New(ledger, scheduler.Streams{Redis: st.Redis()}, opts)
+	sink, end, err := s.sink(st)
+	if err != nil {
+		return err
+	}
+	defer end()
+	sched, err := scheduler.New(ledger, sink, opts)
 	if err != nil {
 		return err
 	}
@@ -179,6 +229,32 @@ func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []age
 	w.t.Logf("%d requests were repeated", repeated.Load())
 }
 
+// inTopic returns what the topic of a broker holds.
+func (w *environment) inTopic(broker string) (out []published) {
+	w.t.Helper()
+	reader, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	w.must(err)
+	defer reader.Close()
+	ends, err := kadm.NewClient(reader).ListEndOffsets(w.t.Context(), topic)
+	w.must(err)
+	left := int64(0)
+	ends.Each(func(o kadm.ListedOffset) { left += o.Offset })
+	for left > 0 {
+		reader.PollFetches(w.t.Context()).EachRecord(func(r *kgo.Record) {
+			left--
+			for _, h := range r.Headers {
+				if h.Key == "ce_id" {
+					out = append(out, published{string(h.Value), r.Timestamp})
+				}
+			}
+			if string(r.Value) != string(r.Key) {
+				w.t.Errorf("the payload of %s is %s", r.Key, r.Value)
+			}
+		})
+	}
+	return out
+}
+
 // inStream returns what the stream of the topic holds.
 func (w *environment) inStream() (out []published) {
 	w.t.Helper()
@@ -235,6 +311,22 @@ func TestSchedulerWithoutRedis(t *testing.T) {
 	begin(t, "--appendonly", "yes", "--appendfsync", "always").schedule(scheduling{}, map[string]int{"kill": size(2, 50), "kill redis": size(1, 7)})
 }
 
+// Events go to Kafka, whose broker dies, too.
+func TestSchedulerWithKafka(t *testing.T) {
+	w := begin(t)
+	doing := map[string]int{"kill": size(4, 50), "kill broker": size(1, 5)}
+	w.schedule(scheduling{Broker: freePort(t)}, doing)
+}
+
+// The records are in DynamoDB, the events go to Kafka, and everything dies but DynamoDB.
+func TestSchedulerWithTableAndKafka(t *testing.T) {
+	opts := dynamotest.Options(dynamotest.Dynalite(t))
+	dynamotest.Init(t, opts)
+	w := begin(t)
+	doing := map[string]int{"kill": size(4, 50), "kill broker": size(1, 5), "flush redis": size(1, 3)}
+	w.schedule(scheduling{Endpoint: opts.Endpoint, Table: opts.Table, Broker: freePort(t)}, doing)
+}
+
 // schedule asks for events while processes and others die, and judges what is published.
 func (w *environment) schedule(how scheduling, doing map[string]int) {
 	w.t.Helper()
@@ -245,6 +337,11 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 	api.Listen, firing.Workers = address, workers
 	w.run(1, role{Scheduling: &api})
 	w.run(2, role{Scheduling: &firing})
+	found := w.inStream
+	if how.Broker != "" {
+		w.run(1, role{Scheduling: &scheduling{Broker: how.Broker, Dir: w.t.TempDir()}})
+		found = func() []published { return w.inTopic(how.Broker) }
+	}
 	from := w.now().Add(size(500*time.Millisecond, 3*time.Second))
 	asked := make([]agendum, n)
 	for i := range asked {
@@ -261,23 +358,25 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 			w.server.Restart(w.t)
 		case "flush redis":
 			w.flush()
+		case "kill broker":
+			w.kill(3)
 		default:
 			w.kill(w.random(3))
 		}
 	})
 	<-done
 	w.until(func() string {
-		if left := n - len(unique(w.inStream())); left > 0 {
+		if left := n - len(unique(found())); left > 0 {
 			return fmt.Sprintf("%d of %d events", left, n)
 		}
 		return ""
 	})
 	w.until(func() string { return strings.Join(w.indexes(), ", ") })
-	v := judge(asked, w.inStream())
+	v := judge(asked, found())
 	w.report("events=%d: %v", n, v)
 	w.want("lost", v.lost, 0)
 	w.want("early", v.early, 0)
-	w.want("doubled", v.doubled, (doing["kill"]+2*doing["kill redis"]+2*doing["flush redis"])*workers*50)
+	w.want("doubled", v.doubled, (doing["kill"]+2*doing["kill redis"]+2*doing["flush redis"]+2*doing["kill broker"])*workers*50)
 	w.close()
 }
 
