@@ -229,7 +229,7 @@ func (e *Engine) reading(service string, r Reading, consumer string) delivery.Op
 		Lease: e.opts.Lease, Retry: e.opts.Retry, Observe: e.opts.Activity,
 	}
 	if r.Block > 0 {
-		opts.Alarm = e.alarm
+		opts.Alarm = e.unblockReads
 	}
 	return opts
 }
@@ -352,12 +352,12 @@ func (e *Engine) Prepare(ctx context.Context) error {
 
 // Start begins an execution of a registered definition. A nil input is {}.
 func (e *Engine) Start(ctx context.Context, tenant, id string, def *dsl.Definition, input json.RawMessage) error {
-	return e.Begin(ctx, def, Beginning{Tenant: tenant, ID: id, Input: input})
+	return e.StartExecution(ctx, def, StartRequest{Tenant: tenant, ID: id, Input: input})
 }
 
-// Begin starts an execution of def, which names the workflow, like the function Begin.
-func (e *Engine) Begin(ctx context.Context, def *dsl.Definition, b Beginning) error {
+// StartExecution starts an execution of def, which names the workflow, like the function StartExecution.
+func (e *Engine) StartExecution(ctx context.Context, def *dsl.Definition, b StartRequest) error {
 	doc := def.Document
 	b.Namespace, b.Name, b.Version = doc.Namespace, doc.Name, doc.Version
-	return Begin(ctx, e.Store, b)
+	return StartExecution(ctx, e.Store, b)
 }

@@ -43,7 +43,7 @@ func TestOpenExecutionsAreLimited(t *testing.T) {
 		register(t, e, "awaits", "do:\n  - child: {run: {workflow: {namespace: test, name: wait, version: '1.0.0'}}}\n")
 		begin := func(tenant, id, name string) {
 			t.Helper()
-			if err := engine.Begin(ctx, e.Store, engine.Beginning{Tenant: tenant, ID: id, Namespace: "test", Name: name}); err != nil {
+			if err := engine.StartExecution(ctx, e.Store, engine.StartRequest{Tenant: tenant, ID: id, Namespace: "test", Name: name}); err != nil {
 				t.Fatal(err)
 			}
 		}

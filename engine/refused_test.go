@@ -15,8 +15,8 @@ func TestUnknownWorkflowStartedTwice(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb wire.Redis) {
 		e := newEngine(t, rdb, "one")
-		b := engine.Beginning{Tenant: tenant, ID: "x", Namespace: "test", Name: "nobody", Version: "1.0.0"}
-		if err := engine.Begin(t.Context(), e.Store, b); err != nil {
+		b := engine.StartRequest{Tenant: tenant, ID: "x", Namespace: "test", Name: "nobody", Version: "1.0.0"}
+		if err := engine.StartExecution(t.Context(), e.Store, b); err != nil {
 			t.Fatal(err)
 		}
 		const stream = "tenant:" + tenant + ":events"

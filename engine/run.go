@@ -122,10 +122,10 @@ func loop(ctx, work context.Context, p *serviceHealth, log *slog.Logger) {
 	}
 }
 
-// alarm sends Redis a command after some time, and repeatedly until stopped: whenever Redis
-// handles a command, it also ends blocking reads that have timed out. In simulation alarm
+// unblockReads sends Redis a command after some time, and repeatedly until stopped: whenever
+// Redis handles a command, it also ends blocking reads that have timed out. In simulation it
 // does nothing.
-func (e *Engine) alarm(after time.Duration) (stop func()) {
+func (e *Engine) unblockReads(after time.Duration) (stop func()) {
 	if !e.runs.Load() {
 		return func() {}
 	}

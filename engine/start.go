@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/store"
 )
 
-// Beginning describes an execution of a registered workflow to start.
-type Beginning struct {
+// StartRequest describes an execution of a registered workflow to start.
+type StartRequest struct {
 	Tenant, ID      string
 	Namespace, Name string
 	Version         string // "" or "latest": the newest one when a worker starts the execution
@@ -19,9 +19,9 @@ type Beginning struct {
 	Nonce           string // part of its calls' idempotency keys; "": derived from the time of the start
 }
 
-// Begin starts an execution; any process may run it. A nil input means {}. The error is
+// StartExecution starts an execution; any process may run it. A nil input means {}. The error is
 // store.ErrExists if the id is in use.
-func Begin(ctx context.Context, st *store.Store, b Beginning) error {
+func StartExecution(ctx context.Context, st *store.Store, b StartRequest) error {
 	now, err := st.Now(ctx)
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func (s *sweep) page(ctx context.Context, tenant string) (looked int, err error)
 }
 
 // repair restores what an execution lacks, except timers that an operator has cancelled.
-func (s *sweep) repair(ctx context.Context, tenant string, x store.Execution, o examine.Outlook) error {
+func (s *sweep) repair(ctx context.Context, tenant string, x store.Execution, o examine.Findings) error {
 	r := o.Missing
 	r.Timers = slices.DeleteFunc(slices.Clone(r.Timers), func(t event.Timer) bool {
 		return slices.ContainsFunc(o.Timers, func(n examine.Needed) bool {

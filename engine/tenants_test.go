@@ -77,8 +77,8 @@ func TestTenantsMayUseTheSameNames(t *testing.T) {
 		}
 		for i := range executions {
 			for _, tenant := range opts.Tenants {
-				start := engine.Beginning{Tenant: tenant, ID: fmt.Sprint("x", i), Namespace: "test", Name: "case", Input: fmt.Appendf(nil, `{"in":%q}`, tenant)}
-				if err := engine.Begin(t.Context(), e.Store, start); err != nil {
+				start := engine.StartRequest{Tenant: tenant, ID: fmt.Sprint("x", i), Namespace: "test", Name: "case", Input: fmt.Appendf(nil, `{"in":%q}`, tenant)}
+				if err := engine.StartExecution(t.Context(), e.Store, start); err != nil {
 					t.Fatal(err)
 				}
 			}

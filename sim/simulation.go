@@ -120,7 +120,7 @@ func (w *simulation) launch(ctx context.Context) error {
 
 // begin starts an execution of the definition.
 func (w *simulation) begin(ctx context.Context, id string) error {
-	return w.engine.Begin(ctx, w.cfg.Definition, engine.Beginning{Tenant: w.tenantOf(id), ID: w.idOf(id), Input: w.cfg.Input, Nonce: w.cfg.Nonce})
+	return w.engine.StartExecution(ctx, w.cfg.Definition, engine.StartRequest{Tenant: w.tenantOf(id), ID: w.idOf(id), Input: w.cfg.Input, Nonce: w.cfg.Nonce})
 }
 
 // restart starts an execution a second time, like a client that did not receive the reply.

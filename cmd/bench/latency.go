@@ -22,13 +22,13 @@ func (l latency) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, lanes := range []int{1, l.opts.size(50, 5)} {
-		name := fmt.Sprintf("%d at a time", lanes)
-		bare, err := l.relayed(ctx, lanes)
+	for _, concurrency := range []int{1, l.opts.size(50, 5)} {
+		name := fmt.Sprintf("%d at a time", concurrency)
+		bare, err := l.relayed(ctx, concurrency)
 		if err != nil {
 			return err
 		}
-		got, err := l.timeStarts(ctx, def, name, lanes)
+		got, err := l.timeStarts(ctx, def, name, concurrency)
 		if err != nil {
 			return err
 		}
@@ -38,9 +38,9 @@ func (l latency) measure(ctx context.Context) error {
 	return l.loaded(ctx)
 }
 
-// timeStarts runs executions in parallel lanes and measures from the start of each until a
+// timeStarts runs executions concurrently and measures from the start of each until a
 // reader receives its end.
-func (l latency) timeStarts(ctx context.Context, def *dsl.Definition, name string, lanes int) (got durations, err error) {
+func (l latency) timeStarts(ctx context.Context, def *dsl.Definition, name string, concurrency int) (got durations, err error) {
 	if err := l.fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (l latency) timeStarts(ctx context.Context, def *dsl.Definition, name strin
 	}
 	c.begin()
 	defer func() { err = errors.Join(err, c.end()) }()
-	return l.race(ctx, name, lanes, l.streamKey(), completes, func(ctx context.Context, id string) error { return l.begin(ctx, def, id) })
+	return l.timeParallel(ctx, name, concurrency, l.streamKey(), completes, func(ctx context.Context, id string) error { return l.begin(ctx, def, id) })
 }
 
 // pendingStart is a start whose end a reader waits for.
@@ -79,9 +79,9 @@ func (p *pendingStart) end(id string) {
 	}
 }
 
-// race runs operations in parallel lanes, in each lane one after the other, and returns
-// their latencies. ends maps an entry of the stream to the operation that it ends.
-func (l latency) race(ctx context.Context, name string, lanes int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (durations, error) {
+// timeParallel keeps several clients busy, each with one operation after another, and returns
+// the latencies. ends maps an entry of the stream to the operation that it ends.
+func (l latency) timeParallel(ctx context.Context, name string, concurrency int, stream string, ends func(redis.XMessage) (string, bool), start func(context.Context, string) error) (durations, error) {
 	span := l.opts.Duration
 	timed, cancel := context.WithTimeout(ctx, span+stallTimeout)
 	defer cancel()
@@ -90,19 +90,19 @@ func (l latency) race(ctx context.Context, name string, lanes int, stream string
 	read := make(chan error, 1)
 	go func() { read <- l.watch(reading, stream, ends, starts) }()
 
-	results := make([]durations, lanes)
-	errs := make([]error, lanes+1) // one for each lane, and one for the reader
+	results := make([]durations, concurrency)
+	errs := make([]error, concurrency+1) // one for each client, and one for the reader
 	began := time.Now()
 	var wg sync.WaitGroup
-	for lane := range lanes {
+	for client := range concurrency {
 		wg.Go(func() {
-			for i := 0; (i < 2 || time.Since(began) < span) && errs[lane] == nil; i++ {
+			for i := 0; (i < 2 || time.Since(began) < span) && errs[client] == nil; i++ {
 				var took time.Duration
-				took, errs[lane] = starts.run(timed, fmt.Sprintf("x%d-%d", lane, i), start)
+				took, errs[client] = starts.run(timed, fmt.Sprintf("x%d-%d", client, i), start)
 				if i > 0 { // the first one is slow, since it wakes idle services
-					results[lane] = append(results[lane], took)
+					results[client] = append(results[client], took)
 				}
-				if lane == 0 {
+				if client == 0 {
 					l.report(name, float64(time.Since(began))/float64(span))
 				}
 			}
@@ -114,7 +114,7 @@ func (l latency) race(ctx context.Context, name string, lanes int, stream string
 	for _, one := range results {
 		all = append(all, one...)
 	}
-	errs[lanes] = <-read
+	errs[concurrency] = <-read
 	return all, errors.Join(errs...)
 }
 
@@ -159,7 +159,7 @@ const hops = 4
 
 // relayed measures the minimum with bare commands: each hop is a blocking read and a
 // script.
-func (l latency) relayed(ctx context.Context, lanes int) (got durations, err error) {
+func (l latency) relayed(ctx context.Context, concurrency int) (got durations, err error) {
 	if err := l.fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (l latency) relayed(ctx context.Context, lanes int) (got durations, err err
 		}
 		go func() { done <- l.relay(relaying, hop(i), hop(i+1)) }()
 	}
-	got, err = l.race(ctx, fmt.Sprintf("the limit: %d at a time", lanes), lanes, hop(hops-1),
+	got, err = l.timeParallel(ctx, fmt.Sprintf("the limit: %d at a time", concurrency), concurrency, hop(hops-1),
 		func(e redis.XMessage) (string, bool) { id, ok := e.Values["executionid"].(string); return id, ok },
 		func(ctx context.Context, id string) error {
 			e := l.requested(0)

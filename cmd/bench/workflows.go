@@ -176,7 +176,7 @@ func (s *scenarioRun) define(ctx context.Context, def *dsl.Definition) error {
 }
 
 func (s *scenarioRun) begin(ctx context.Context, def *dsl.Definition, id string) error {
-	return engine.Begin(ctx, s.store, engine.Beginning{
+	return engine.StartExecution(ctx, s.store, engine.StartRequest{
 		Tenant: s.tenant, ID: id, Namespace: def.Document.Namespace, Name: def.Document.Name, Version: def.Document.Version,
 	})
 }

@@ -39,7 +39,7 @@ func (d *doctor) stuckOf(ctx context.Context, tenant string) (examined int, err 
 }
 
 // stuckFinding reports executions that are damaged, stuck or without a timer.
-func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]examine.Outlook, more bool) {
+func (d *doctor) stuckFinding(tenant string, open []store.Execution, outlooks map[string]examine.Findings, more bool) {
 	var stuck, unlimited, damaged []string
 	restorable := false
 	for _, x := range open {

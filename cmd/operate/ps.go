@@ -324,7 +324,7 @@ func rows(ctx context.Context, r *cli.Remote, found []store.Execution, now time.
 	for _, x := range found {
 		byTenant[x.Tenant] = append(byTenant[x.Tenant], x)
 	}
-	outlooks := map[string]map[string]examine.Outlook{}
+	outlooks := map[string]map[string]examine.Findings{}
 	for tenant, of := range byTenant {
 		if outlooks[tenant], err = r.Examiner().Examine(ctx, tenant, of); err != nil {
 			return nil, err

@@ -107,7 +107,7 @@ func (s *starter) run(ctx context.Context, given string) error {
 	}
 	doc := source.Def.Document
 	b.Tenant, b.Namespace, b.Name, b.Version = r.Tenant, doc.Namespace, doc.Name, doc.Version
-	if err := engine.Begin(ctx, r.Store, b); err != nil {
+	if err := engine.StartExecution(ctx, r.Store, b); err != nil {
 		if errors.Is(err, store.ErrExists) {
 			return fmt.Errorf("%w: 'flunq show %s' shows it; ids cannot be reused", err, b.ID)
 		}
@@ -200,7 +200,7 @@ func checkInput(def *dsl.Definition, input json.RawMessage) error {
 }
 
 // prepare checks the flags and reads the input.
-func (s *starter) prepare(ctx context.Context, given string) (b engine.Beginning, err error) {
+func (s *starter) prepare(ctx context.Context, given string) (b engine.StartRequest, err error) {
 	if err := s.patience.Check(); err != nil {
 		return b, err
 	}

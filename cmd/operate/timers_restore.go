@@ -105,7 +105,7 @@ func (rs *restoring) run(ctx context.Context, ids []string) error {
 }
 
 // plan determines what is missing of what an execution waits for.
-func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, o examine.Outlook, err error) {
+func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan restored, o examine.Findings, err error) {
 	plan = restored{ID: id, Timers: []timerRow{}, Listen: []string{}, Requests: []string{}}
 	x, err := cli.FindExecution(ctx, r, id)
 	if err != nil {
@@ -162,7 +162,7 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 func (rs *restoring) restore(ctx context.Context, r *cli.Remote, id string) (plan restored, err error) {
 	const attempts = 10
 	for range attempts {
-		var o examine.Outlook
+		var o examine.Findings
 		if plan, o, err = rs.plan(ctx, r, id); err != nil || len(plan.lines) == 0 {
 			return plan, err
 		}

@@ -40,8 +40,8 @@ type examined struct {
 	state *decide.State
 }
 
-// Outlook describes whether a running execution can continue.
-type Outlook struct {
+// Findings describes whether a running execution can continue.
+type Findings struct {
 	Version int64              // of the execution
 	Unsure  bool               // something is missing, but an event that is being handled may still provide it
 	Timers  []Needed           // timers that it waits for, the next one first
@@ -70,10 +70,10 @@ const (
 // Examine returns the outlooks of a tenant's running executions by id. Executions whose
 // state cannot be determined are left out. Of each execution it needs the id, the status
 // and the version.
-func (e *Examiner) Examine(ctx context.Context, tenant string, executions []store.Execution) (map[string]Outlook, error) {
+func (e *Examiner) Examine(ctx context.Context, tenant string, executions []store.Execution) (map[string]Findings, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := map[string]Outlook{}
+	out := map[string]Findings{}
 	going := slices.DeleteFunc(slices.Clone(executions), func(x store.Execution) bool {
 		return x.Version == 0 || Ended(x.Status)
 	})
@@ -90,8 +90,8 @@ func (e *Examiner) Examine(ctx context.Context, tenant string, executions []stor
 }
 
 // read determines the states of executions. For those with a damaged history it adds the
-// outlook to looks.
-func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution, looks map[string]Outlook) (out []examined, err error) {
+// findings to looks.
+func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution, looks map[string]Findings) (out []examined, err error) {
 	if e.known == nil || len(e.known) > maxKept {
 		e.known = map[string]examined{}
 	}
@@ -121,7 +121,7 @@ func (e *Examiner) read(ctx context.Context, tenant string, executions []store.E
 			return nil, err
 		}
 		if damage, is := errors.AsType[*HistoryError](err); is {
-			looks[id] = Outlook{Version: damage.Want, Damage: damage.Error(), Stuck: []string{damage.Error()}}
+			looks[id] = Findings{Version: damage.Want, Damage: damage.Error(), Stuck: []string{damage.Error()}}
 		}
 		if err == nil && one.state != nil {
 			e.known[tenant+" "+id] = one
@@ -162,12 +162,12 @@ func (e *Examiner) rebuild(ctx context.Context, tenant, id string) (examined, er
 // in between checks which executions have events that are not handled yet. Something that
 // moves from an event to a timer or back meanwhile is seen in one of these places, or the
 // version of the execution differs at the end.
-func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out map[string]Outlook) error {
-	sure := map[string]Outlook{}
+func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out map[string]Findings) error {
+	sure := map[string]Findings{}
 	for looks := 0; len(all) > 0; looks++ {
 		var lacking []examined
 		err := e.facts(ctx, tenant, all, func(one examined, f facts) {
-			sure[one.x.ID], out[one.x.ID] = one.outlook(f, true), one.outlook(f, false)
+			sure[one.x.ID], out[one.x.ID] = one.findings(f, true), one.findings(f, false)
 			if !sure[one.x.ID].whole() {
 				lacking = append(lacking, one)
 			}
@@ -223,7 +223,7 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 const lastLook = 2
 
 // whole reports whether nothing is missing.
-func (o Outlook) whole() bool {
+func (o Findings) whole() bool {
 	return o.Missing.Empty() && len(o.Stuck) == 0 && !o.requested
 }
 
@@ -288,10 +288,10 @@ func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, tak
 	return nil
 }
 
-// outlook derives the outlook from the facts. Unless sure, which means that no event is
+// findings derives them from the facts. Unless sure, which means that no event is
 // being handled, it reports only cancelled timers as missing.
-func (e examined) outlook(f facts, sure bool) Outlook {
-	o := Outlook{Version: e.x.Version}
+func (e examined) findings(f facts, sure bool) Findings {
+	o := Findings{Version: e.x.Version}
 	missing := func(t event.Timer) bool { return !f.set(t) && (sure || e.state.CancelledBy(t) != "") }
 	for i, t := range f.needs.Timers {
 		needed := Needed{Pending: f.timers[i], CancelledBy: e.state.CancelledBy(t), Missing: missing(t)}

@@ -98,7 +98,7 @@ func (t Tenants) start(ctx context.Context, e *schedule.Event, name string) erro
 		}
 	}
 	namespace, name, _ := strings.Cut(id, ".")
-	err = engine.Begin(ctx, t.Store, engine.Beginning{
+	err = engine.StartExecution(ctx, t.Store, engine.StartRequest{
 		Tenant: e.Tenant, ID: e.ID, Namespace: namespace, Name: name, Version: version, Input: data(e.Payload),
 	})
 	if errors.Is(err, store.ErrExists) {

@@ -35,7 +35,7 @@ type Recording struct {
 	result   *ResultLine            // nil: the recording ends before the execution did
 
 	secrets map[string]any
-	sealed  bool // some secrets are unknown: stand-ins replace them
+	sealed  bool // some secrets are unknown: placeholders replace them
 	marked  bool // there were tokens of secrets, known or unknown
 	order   string
 }
@@ -55,7 +55,7 @@ type arrivedEntry struct {
 }
 
 // Read parses a recording. The given secrets replace their tokens; other tokens become
-// stand-ins. version is that of the running flunq. An error begins with the name and the line.
+// placeholders. version is that of the running flunq. An error begins with the name and the line.
 func Read(name string, src []byte, secrets map[string]any, version string) (*Recording, error) {
 	r := &parser{
 		Recording: &Recording{Name: name, calls: map[string][]*CallLine{}, known: map[string]int{}},

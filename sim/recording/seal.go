@@ -98,7 +98,7 @@ func encoded(secret any, encode func(string) string) any {
 }
 
 // unsealer replaces the tokens in a recording by the given secrets, and the tokens of other
-// secrets by stand-ins. No encoding changes the characters of a stand-in, so data that a
+// secrets by placeholders. No encoding changes the characters of a placeholder, so data that a
 // replay computes from it matches the recording.
 type unsealer struct {
 	given  *store.Sealer
@@ -132,7 +132,7 @@ func (u *unsealer) open(line []byte) []byte {
 	})
 }
 
-// placeholderFor returns the stand-in for a token's path, in the encoding that the path
+// placeholderFor returns the placeholder for a token's path, in the encoding that the path
 // names.
 func placeholderFor(path string) (plain, text string) {
 	for _, name := range []string{inForm, inQuery, inPath, inBase64} {
@@ -157,7 +157,7 @@ func placeholder(path string) string {
 	}, path)
 }
 
-// secrets returns the secrets for a replay: the given ones, and stand-ins for all others
+// secrets returns the secrets for a replay: the given ones, and placeholders for all others
 // in the recording.
 func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
 	out := map[string]any{}
@@ -201,7 +201,7 @@ func placeholderOf(path string, shape any) any {
 	}
 }
 
-// setPath sets a stand-in at its path.
+// setPath sets a placeholder at its path.
 func setPath(into map[string]any, path string) {
 	names := strings.Split(strings.TrimPrefix(path, "."), ".")
 	for _, name := range names[:len(names)-1] {

@@ -132,7 +132,7 @@ func read(name string) (all []workload) {
 	if err == nil {
 		in := yaml.NewDecoder(bytes.NewReader(text))
 		in.KnownFields(true)
-		err = in.Decode(&all)
+		err = in.Decode(&all) //nolint:musttag // the keys are the names of the fields
 	}
 	if err != nil {
 		panic(fmt.Sprintf("workload: %s.yaml: %v", name, err))
