@@ -31,7 +31,15 @@ const (
 	CallLost      FaultKind = "http"         // the call is carried out, and its answer is lost
 )
 
-// Faults returns all kinds.
+// The kinds of faults that only the simulation of the scheduler has, in addition to these.
+const (
+	Slow      FaultKind = "slow"      // a single call takes long
+	Throttle  FaultKind = "throttle"  // the table refuses calls for a while
+	Rebalance FaultKind = "rebalance" // the broker moves partitions among the consumers
+	Forget    FaultKind = "forget"    // Redis loses everything
+)
+
+// Faults returns all kinds of faults of workflows.
 func Faults() []FaultKind {
 	return []FaultKind{CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, Delay, StopRequested, Outage, Clock, CallLost}
 }
@@ -267,7 +275,7 @@ func (f *Fault) UnmarshalJSON(text []byte) error {
 	if err := ReadStrictly(text, &w); err != nil {
 		return fmt.Errorf("read a fault: %w", err)
 	}
-	if !slices.Contains(Faults(), w.Kind) {
+	if known := append(Faults(), Slow, Throttle, Rebalance, Forget); !slices.Contains(known, w.Kind) {
 		return fmt.Errorf("read a fault: kind %q, want one of %v", w.Kind, Faults())
 	}
 	*f = Fault{Kind: w.Kind, Service: w.Service, Command: w.Command}

@@ -21,7 +21,7 @@ import (
 func NewSimCommand(sh *cli.Shell) *cobra.Command {
 	s := &searcher{sh: sh, simulation: Runner{Sh: sh, tenant: cli.DefaultTenant, maxSteps: simSteps}}
 	c := &cobra.Command{
-		Use:   "sim FILE",
+		Use:   "sim [FILE]",
 		Short: "Inject faults and search for runs that fail",
 		Long: `Runs a workflow many times and injects faults: first without any, then with each single
 fault at each command that a service sends, then once for each seed with random faults.
@@ -68,7 +68,8 @@ without faults.`,
   flunq sim order.yaml --mocks order.mocks.yaml \
     --expect '[$requests[] | select(.url | test("/charges"))] | length == 1'
   flunq sim order.yaml --faults none       # races only
-  flunq sim order.yaml --plan plan.json    # repeat a failure`,
+  flunq sim order.yaml --plan plan.json    # repeat a failure
+  flunq sim --scheduler --seeds 10000      # the distributed scheduler`,
 		GroupID: cli.GroupDevelop,
 		Args:    s.arguments,
 	}
@@ -90,11 +91,15 @@ without faults.`,
 	f.StringVar(&s.save, "save", "", "write the plans of failures to `DIR`")
 	f.StringVar(&s.record, "record", "", "record the first failure to `FILE`")
 	f.StringVar(&s.report, "report", "", "write an HTML report of the findings, with timelines, to `FILE`")
+	f.BoolVar(&s.scheduler, "scheduler", false, "search the distributed scheduler instead of a workflow")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "report races of the workflow as notes")
 	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait for ever as notes")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.TuneForSimulations(c.Context())
+		if s.scheduler {
+			return s.runScheduler(c)
+		}
 		return s.run(c, args)
 	}
 	return c
@@ -116,6 +121,7 @@ type searcher struct {
 	rate                                    uint64
 	duration                                time.Duration
 	failFast, allowRaces, allowWaiting      bool
+	scheduler                               bool
 
 	commandLine string // without a plan, which repeat appends
 
@@ -137,6 +143,9 @@ func (s *searcher) simulationFlags(c *cobra.Command) {
 }
 
 func (s *searcher) arguments(c *cobra.Command, args []string) error {
+	if s.scheduler {
+		return cli.NoArguments(c, args)
+	}
 	return s.simulation.arguments(c, args)
 }
 

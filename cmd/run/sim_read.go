@@ -137,15 +137,20 @@ func caseViolations(c *spec.Case, t *sim.Trial) []sim.Violation {
 
 // scenario reads --plan.
 func (s *searcher) scenario(ctx context.Context) (search.Scenario, error) {
-	text := []byte(s.plan)
-	if !strings.HasPrefix(strings.TrimSpace(s.plan), "{") {
-		var err error
-		if text, err = cli.ReadDocument(ctx, s.sh, s.plan); err != nil {
-			return search.Scenario{}, err
-		}
+	text, err := s.planText(ctx)
+	if err != nil {
+		return search.Scenario{}, err
 	}
 	sc, err := search.ParseScenario(text)
 	return sc, cli.Fail(cli.ExitMisuse, err)
+}
+
+// planText returns the plan of --plan.
+func (s *searcher) planText(ctx context.Context) ([]byte, error) {
+	if strings.HasPrefix(strings.TrimSpace(s.plan), "{") {
+		return []byte(s.plan), nil
+	}
+	return cli.ReadDocument(ctx, s.sh, s.plan)
 }
 
 // repeatCommand returns the command line without the flags that a plan replaces.

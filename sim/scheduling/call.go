@@ -23,28 +23,17 @@ const (
 	toClient target = "the client" // a request and its reply
 )
 
-// The kinds of faults beside those of package sim.
-const (
-	// Slow lets a single call take long, not the whole process.
-	Slow sim.FaultKind = "slow"
-	// ClockJump moves the clock of a process.
-	ClockJump sim.FaultKind = "clock"
-	Throttle  sim.FaultKind = "throttle" // the table refuses calls for a while
-	Rebalance sim.FaultKind = "rebalance"
-	Forget    sim.FaultKind = "forget" // Redis loses everything
-)
-
 // kinds returns the faults that are possible at a call.
 func (s *simulation) kinds(to target) []sim.FaultKind {
 	out := []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply}
 	if to != toClient {
-		out = append(out, sim.Delay, Slow, sim.Outage, ClockJump)
+		out = append(out, sim.Delay, sim.Slow, sim.Outage, sim.Clock)
 	}
 	switch {
 	case to == toTable:
-		out = append(out, Throttle)
+		out = append(out, sim.Throttle)
 	case to == toRedis && s.table != nil:
-		out = append(out, Forget)
+		out = append(out, sim.Forget)
 	}
 	return out
 }
@@ -63,11 +52,11 @@ func amount(k sim.FaultKind, n uint64) time.Duration {
 		return time.Duration(n/4%uint64(longest/time.Millisecond)+1) * time.Millisecond
 	}
 	switch k {
-	case sim.Delay, Slow, sim.CrashBefore, sim.CrashAfter: // after a crash: until the process restarts
+	case sim.Delay, sim.Slow, sim.CrashBefore, sim.CrashAfter: // after a crash: until the process restarts
 		return span(longestDelay)
-	case sim.Outage, Throttle:
+	case sim.Outage, sim.Throttle:
 		return span(longestOutage)
-	case ClockJump:
+	case sim.Clock:
 		return span(longestJump)
 	default:
 		return 0
@@ -126,7 +115,9 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 		}
 	}
 	s.calls[a.name]++
-	s.step++
+	if s.plan.points {
+		s.points = append(s.points, point{a.name, s.calls[a.name], s.kinds(to)})
+	}
 	faults := s.draw(a, s.calls[a.name], to)
 	fault := func(kind sim.FaultKind) bool {
 		return slices.ContainsFunc(faults, func(f sim.Fault) bool { return f.Kind == kind })
@@ -178,13 +169,13 @@ func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool 
 		s.crash(p, []sim.Fault{f})
 	case sim.Delay:
 		p.frozen = later(p.frozen, s.now.Add(f.Amount))
-	case Slow:
+	case sim.Slow:
 		return s.sleep(a, f.Amount)
-	case sim.Outage, Throttle:
+	case sim.Outage, sim.Throttle:
 		s.outages[to] = later(s.outages[to], s.now.Add(f.Amount))
-	case ClockJump:
+	case sim.Clock:
 		p.skew += f.Amount
-	case Forget:
+	case sim.Forget:
 		s.redis.Do("FLUSHALL")
 	default: // when the call is performed
 	}
@@ -204,15 +195,15 @@ func faultText(f sim.Fault, to target) string {
 		return "the reply of " + string(to) + " is lost"
 	case sim.Delay:
 		return "the process stands still for " + f.Amount.String()
-	case Slow:
+	case sim.Slow:
 		return "the call takes " + f.Amount.String()
 	case sim.Outage:
 		return string(to) + " is unreachable for " + f.Amount.String()
-	case Throttle:
+	case sim.Throttle:
 		return string(to) + " refuses everybody for " + f.Amount.String()
-	case Forget:
+	case sim.Forget:
 		return "Redis loses everything"
-	case ClockJump:
+	case sim.Clock:
 		return "the clock of the process jumps by " + f.Amount.String()
 	default:
 		return string(f.Kind)

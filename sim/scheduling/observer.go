@@ -190,9 +190,9 @@ func (o *observer) fault(s *simulation, p *process, f sim.Fault) {
 		x.actor, x.to = "", s.now
 	case sim.Delay:
 		x.actor, x.delay = "", true
-	case Slow:
+	case sim.Slow:
 		x.delay = true
-	case sim.Outage, Throttle:
+	case sim.Outage, sim.Throttle:
 		x.process, x.actor = "", ""
 	case sim.DropRequest, sim.DropReply:
 	default:

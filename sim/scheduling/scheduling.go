@@ -25,6 +25,16 @@ type Plan struct {
 
 	Random bool `json:"-"` // further faults, which the seed decides
 	Story  bool `json:"-"` // records the steps, see Trial.Story
+	points bool // records where faults are possible
+}
+
+// ParsePlan reads a Plan from JSON.
+func ParsePlan(text []byte) (Plan, error) {
+	var p Plan
+	if err := sim.ReadStrictly(text, &p); err != nil {
+		return p, fmt.Errorf("read the plan: %w", err)
+	}
+	return p, nil
 }
 
 // Trial is a run with the verdict of the observer.
@@ -36,8 +46,18 @@ type Trial struct {
 	Trace    string            // a hash of all steps: equal for equal plans
 	Elapsed  time.Duration     // virtual
 	Story    []Line
+	Names    map[string]string // of the events, by id
 
 	Published int // events that the sinks received
+
+	points []point
+}
+
+// point is a call and the faults that are possible there.
+type point struct {
+	actor string
+	call  uint64
+	kinds []sim.FaultKind
 }
 
 // Injected is a fault that happened.
@@ -78,7 +98,8 @@ func Try(ctx context.Context, plan Plan, mistake Mistake) (*Trial, error) {
 	s.observer.finish(s)
 	t := &Trial{
 		Setting: s.setting, Injected: s.injected, Broken: s.observer.broken, Calls: s.calls,
-		Trace: fmt.Sprintf("%016x", s.trace), Elapsed: s.now.Sub(sim.Epoch()), Story: s.story, Published: s.observer.published,
+		Trace: fmt.Sprintf("%016x", s.trace), Elapsed: s.now.Sub(sim.Epoch()), Story: s.story, Names: s.names,
+		Published: s.observer.published, points: s.points,
 	}
 	return t, ctx.Err()
 }

@@ -36,7 +36,7 @@ type simulation struct {
 	injected []Injected
 	drawn    int               // number of random faults
 	calls    map[string]uint64 // by each actor
-	step     int               // number of calls of all actors
+	points   []point
 	trace    uint64
 	story    []Line
 
