@@ -107,6 +107,20 @@ func (x Index) Take(ctx context.Context, partition, most int, lease time.Duratio
 	return entries, next, now, nil
 }
 
+// Release ends the leases of events that were taken from a partition. What else the index has of
+// them stays.
+func (x Index) Release(ctx context.Context, partition int, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	var b batch
+	for _, id := range ids {
+		b.of(partition).entry(schedule.Entry{ID: id, Next: time.UnixMilli(0)}) // no event is due then
+	}
+	_, err := callAll(ctx, x.rdb, removeScript, b.requests)
+	return store.Failed("release in the index", err)
+}
+
 // Whole reports whether the index holds all open events: whether SetWhole was called, and
 // nothing was lost since then.
 func (x Index) Whole(ctx context.Context) (bool, error) {

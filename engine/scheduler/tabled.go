@@ -188,7 +188,7 @@ func (l *Tabled) Claim(ctx context.Context, claim schedule.Claim) (schedule.Clai
 	if failed != nil {
 		first, err = l.giveBack(ctx, others, now)
 	} else {
-		first, err = l.correct(ctx, others)
+		first, err = l.correct(ctx, claim.Partition, others)
 	}
 	if !first.IsZero() && (out.Next.IsZero() || first.Before(out.Next)) {
 		out.Next = first
@@ -216,7 +216,7 @@ func (l *Tabled) giveBack(ctx context.Context, ids []string, now time.Time) (tim
 
 // correct makes the index agree with the table about events that were taken from it but could
 // not be claimed. It returns when the first of them is to be looked at.
-func (l *Tabled) correct(ctx context.Context, ids []string) (first time.Time, err error) {
+func (l *Tabled) correct(ctx context.Context, partition int, ids []string) (first time.Time, err error) {
 	found, err := l.table.Get(ctx, ids)
 	if err != nil {
 		return first, err
@@ -232,11 +232,11 @@ func (l *Tabled) correct(ctx context.Context, ids []string) (first time.Time, er
 	if err := l.move(ctx, found); err != nil {
 		return first, err
 	}
-	return first, l.release(ctx, nil, ids)
+	return first, l.index.Release(ctx, partition, ids)
 }
 
 // Settle records the ends of publications.
-func (l *Tabled) Settle(ctx context.Context, _ int, ends []schedule.Settled, now time.Time) ([]bool, error) {
+func (l *Tabled) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
 	took, err := l.table.Settle(ctx, ends, now)
 	var open []schedule.Entry
 	var settled []string
@@ -249,19 +249,11 @@ func (l *Tabled) Settle(ctx context.Context, _ int, ends []schedule.Settled, now
 			open = append(open, schedule.Entry{ID: ends[i].ID, Next: ends[i].Next})
 		}
 	}
-	return took, errors.Join(err, l.release(ctx, open, settled))
-}
-
-// release adds entries to the index, and then ends the leases of taken events.
-func (l *Tabled) release(ctx context.Context, open []schedule.Entry, taken []string) error {
-	if err := l.index.Move(ctx, open); err != nil {
-		return err
+	moved := l.index.Move(ctx, open)
+	if moved == nil { // else what stays open is looked at when the lease ends
+		moved = l.index.Release(ctx, partition, settled)
 	}
-	entries := make([]schedule.Entry, len(taken))
-	for i, id := range taken {
-		entries[i] = schedule.Entry{ID: id, Next: time.UnixMilli(0)} // of no entry, only of the lease
-	}
-	return l.index.Remove(ctx, entries)
+	return took, errors.Join(err, moved)
 }
 
 // entry returns the entry of an open event in an index.
