@@ -297,7 +297,7 @@ func (o *observer) returned(x *schedule.Event, err error) {
 
 // finish checks what has become of all events.
 func (o *observer) finish(s *simulation) {
-	ledger := s.rightLedger()
+	ledger := s.rightLedger(s.index())
 	for _, id := range slices.Sorted(maps.Keys(o.events)) {
 		if id == "" {
 			continue

@@ -42,10 +42,11 @@ func (s *simulation) boot(p *process) {
 	opts.Retry.Attempts = g.Attempts
 	opts.Look = scheduler.LookFor(g.MinDelay)
 	opts.Clock = func() time.Time { return s.now.Add(p.skew) }
+	index := s.index()
 	if s.table != nil && !s.mistake.NoReconciler {
-		opts.Extra = append(opts.Extra, s.reconciler(p))
+		opts.Extra = append(opts.Extra, s.reconciler(p, index))
 	}
-	ledger := s.ledger()
+	ledger := s.ledger(index)
 	var err error
 	if p.scheduler, err = scheduler.New(ledger, s.sink(p), opts); err != nil {
 		panic(err)
@@ -127,22 +128,24 @@ func (s *simulation) crash(p *process, faults []sim.Fault) {
 	})
 }
 
-// ledger returns the ledger of a process.
-func (s *simulation) ledger() scheduler.Ledger {
-	l := s.rightLedger()
+// ledger returns a ledger of a process.
+func (s *simulation) ledger(index agenda.Index) scheduler.Ledger {
+	l := s.rightLedger(index)
 	if s.mistake.Ledger != nil {
 		l = s.mistake.Ledger(l, s.client)
 	}
 	return named{l, s}
 }
 
-// rightLedger returns a ledger without a mistake around it.
-func (s *simulation) rightLedger() scheduler.Ledger {
-	rdb := wire.NewClient(s.client, &memories)
+// index returns the index of a process.
+func (s *simulation) index() agenda.Index { return agenda.NewIndex(wire.NewClient(s.client, &memories)) }
+
+// rightLedger returns a ledger without a mistake around it; the index matters only to a table.
+func (s *simulation) rightLedger(index agenda.Index) scheduler.Ledger {
 	if s.table == nil {
-		return agenda.NewLedger(rdb, agenda.Defaults())
+		return agenda.NewLedger(wire.NewClient(s.client, &memories), agenda.Defaults())
 	}
-	return scheduler.NewTabled(s.records(), agenda.NewIndex(rdb), nil)
+	return scheduler.NewTabled(s.records(), index, nil)
 }
 
 // records returns the table as processes see it.
@@ -154,9 +157,10 @@ func (s *simulation) records() scheduler.Table {
 }
 
 // reconciler returns the actor that keeps the index whole.
-func (s *simulation) reconciler(p *process) scheduler.Actor {
-	r := scheduler.NewReconciler(s.records(), agenda.NewIndex(wire.NewClient(s.client, &memories)), scheduler.ReconcilerOptions{
+func (s *simulation) reconciler(p *process, index agenda.Index) scheduler.Actor {
+	r := scheduler.NewReconciler(s.records(), index, scheduler.ReconcilerOptions{
 		Bucket: s.setting.Bucket, Check: s.setting.Check, Now: func() time.Time { return p.scheduler.Now() },
+		Found: func(entries []schedule.Entry, _ int) { p.scheduler.NoteEntries(entries) },
 	})
 	return scheduler.Actor{Name: "reconciler", Step: r.Step}
 }

@@ -191,7 +191,7 @@ func (s *simulation) repartition(i int) *request {
 	from, count := s.partitions, s.setting.Changes[i]
 	r := &request{name: fmt.Sprintf("partitions %d", i), operator: true, text: fmt.Sprintf("change the partitions from %d to %d", from, count)}
 	r.do = func(ctx context.Context, p *process) ([]schedule.Outcome, error) {
-		return nil, s.ledger().SetPartitions(ctx, from, count)
+		return nil, s.ledger(s.index()).SetPartitions(ctx, from, count)
 	}
 	r.done = func() {
 		s.partitions = count
