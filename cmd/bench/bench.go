@@ -25,6 +25,7 @@ type Options struct {
 	Processes int            // processes that run the services; 0: this one
 	Engine    engine.Options // of the services, except names and tenants
 	Command   []string       // starts a process that calls RunServices
+	Kafka     []string       // brokers to which the scheduler fires, too; it creates a topic
 	Profiles  string         // folder for profiles of this process; "": none
 	Log       *slog.Logger   // of the services
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,7 +28,7 @@ func (s scheduling) measure(ctx context.Context) error {
 		s.add(Result{Name: "not measured on a Redis of others, whose events it would fire", Unit: "events/s"})
 		return nil
 	}
-	steps := []func(context.Context) error{s.requests, s.fire, s.late, s.bytes, s.pending}
+	steps := []func(context.Context) error{s.requests, s.fire, s.fireToKafka, s.late, s.bytes, s.pending}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
@@ -43,10 +44,12 @@ type schedulerProcess struct {
 	ledger agenda.Ledger
 	sched  *scheduler.Scheduler
 	api    *scheduler.API
+	fired  atomic.Int64 // events whose end is recorded
 }
 
-// process connects a process of the scheduler, which fires when the services begin.
-func (s scheduling) process(ctx context.Context) (*schedulerProcess, error) {
+// process connects a process of the scheduler, which fires to a sink, or if that is nil to
+// Redis streams, when the services begin.
+func (s scheduling) process(ctx context.Context, sink scheduler.Sink) (*schedulerProcess, error) {
 	rdb, err := store.Dial(ctx, s.opts.URL)
 	if err != nil {
 		return nil, err
@@ -57,7 +60,15 @@ func (s scheduling) process(ctx context.Context) (*schedulerProcess, error) {
 	p.ledger = agenda.NewLedger(client, agenda.Defaults())
 	opts := scheduler.DefaultOptions()
 	opts.Process, opts.Clock = s.tenant, time.Now
-	if p.sched, err = scheduler.New(p.ledger, scheduler.Topics{Plain: scheduler.Streams{Redis: client}}, opts); err == nil {
+	opts.Observe = func(a scheduler.Activity) {
+		if a.End == schedule.Fired && !a.Lost {
+			p.fired.Add(1)
+		}
+	}
+	if sink == nil {
+		sink = scheduler.Streams{Redis: client}
+	}
+	if p.sched, err = scheduler.New(p.ledger, scheduler.Topics{Plain: sink}, opts); err == nil {
 		err = p.sched.Prepare(ctx)
 	}
 	if err != nil {
@@ -77,7 +88,7 @@ func (s scheduling) process(ctx context.Context) (*schedulerProcess, error) {
 
 // start starts a process of the scheduler.
 func (s scheduling) start(ctx context.Context) (*services, error) {
-	p, err := s.process(ctx)
+	p, err := s.process(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +97,7 @@ func (s scheduling) start(ctx context.Context) (*services, error) {
 
 // The events of the bench.
 const (
-	schedulerTopic = "bench"
+	schedulerTopic = "flunq-bench"
 	payloadBytes   = 200
 )
 
@@ -131,20 +142,19 @@ func (s scheduling) fire(ctx context.Context) error {
 		return err
 	}
 	n := s.opts.size(100_000, 500)
-	now := time.Now()
-	got, err := s.drainBacklog(ctx, drain{
-		measuring: "events fired", of: "event", start: s.start,
-		fill: func(ctx context.Context, n int) error {
-			return s.schedule(ctx, n, func(i int) time.Time { return now.Add(time.Duration(i-n) * time.Millisecond) })
-		},
-		count: s.fired,
-	}, n)
+	got, err := s.drainBacklog(ctx, drain{measuring: "events fired", of: "event", start: s.start, fill: s.overdue, count: s.fired}, n)
 	if got.n == 0 {
 		return err
 	}
 	s.add(Result{Name: "overdue, fired to a stream", Unit: "events/s", Rate: got.rate(), Count: got.n, Cost: got.cost}.
 		beside(bare, fmt.Sprintf("%d loops of a claim script, XADD and a finish script", rawPartitions)))
 	return err
+}
+
+// overdue stores events that are due.
+func (s scheduling) overdue(ctx context.Context, n int) error {
+	now := time.Now()
+	return s.schedule(ctx, n, func(i int) time.Time { return now.Add(time.Duration(i-n) * time.Millisecond) })
 }
 
 // fired counts the events of the stream.

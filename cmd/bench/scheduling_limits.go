@@ -61,12 +61,17 @@ type rawEvent struct{ id, due, payload string }
 
 // rawSchedule fires events that are due to a stream.
 func (l limits) rawSchedule(ctx context.Context, n int) (time.Duration, error) {
+	return l.rawFirings(ctx, n, l.rawAppend)
+}
+
+// rawFirings publishes events that are due.
+func (l limits) rawFirings(ctx context.Context, n int, publish func(context.Context, []rawEvent) error) (time.Duration, error) {
 	now := time.Now()
 	if err := l.rawEvents(ctx, n, func(i int) time.Time { return now.Add(time.Duration(i-n) * time.Millisecond) }); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	err := l.rawLoops(ctx, l.rawAppend)
+	err := l.rawLoops(ctx, publish)
 	return time.Since(began), err
 }
 

@@ -52,7 +52,7 @@ func (s scheduling) stored(ctx context.Context, c callers, limit float64) (err e
 	if err := s.fresh(ctx); err != nil {
 		return err
 	}
-	p, err := s.process(ctx)
+	p, err := s.process(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,7 @@ Scenarios:
 	f.BoolVarP(&b.yes, "yes", "y", false, "accept a Redis that is not empty")
 	f.Var(b.aof, "aof", "append-only file of the Redis that bench starts: off, everysec or always")
 	f.StringSliceVar(&b.only, "only", nil, "measure only the scenarios in `LIST`, separated by commas")
+	f.StringSliceVar(&b.kafka, "kafka", nil, "also fire scheduled events to the Kafka at `BROKERS`, in a topic of the bench's own")
 	f.DurationVar(&b.duration, "duration", usualDuration, "approximate length of each measurement")
 	f.IntVar(&b.timers, "timers", 1_000_000, "use `N` pending timers in the scenario idle")
 	f.IntVar(&b.processes, "processes", 0, "run the services in `N` separate processes")
@@ -76,7 +77,7 @@ type bencher struct {
 	format, aof *cli.Choice
 
 	url, profiles           string
-	only                    []string
+	only, kafka             []string
 	duration                time.Duration
 	timers, processes       int
 	yes, quick, runServices bool
@@ -130,7 +131,7 @@ func (b *bencher) run(ctx context.Context) error {
 	report, err := bench.Run(ctx, bench.Options{
 		URL: url, Own: b.url == "", Only: b.only, Duration: b.duration, Quick: b.quick, Timers: b.timers,
 		Processes: b.processes, Engine: services, Command: []string{program, "bench", "--run-services"},
-		Profiles: b.profiles, Log: log, Progress: p.show,
+		Kafka: b.kafka, Profiles: b.profiles, Log: log, Progress: p.show,
 	})
 	p.end()
 	return b.write(ctx, report, err)

@@ -13,6 +13,7 @@ local P, most, owner, lease = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV
 
 local now = clock()
 local ends = string.format('%.0f', now + lease)
+local claimed = string.format(',"owner":%s,"lease":%s,"updated":%s', owner, ends, now)
 local out, leases = {}, {}
 
 local function claim(id)
@@ -29,8 +30,8 @@ local function claim(id)
     if status == 'FIRING' then attempts = attempts + 1 end
     record = string.sub(record, content)
   end
-  record = string.format('{"status":"FIRING","version":%d,"attempts":%d,"failures":%d,"owner":%s,"lease":%s,"updated":%s',
-    version + 1, attempts, failures, owner, ends, now) .. rest .. '}\n' .. record
+  record = string.format('{"status":"FIRING","version":%d,"attempts":%d,"failures":%d', version + 1, attempts, failures) ..
+    claimed .. rest .. '}\n' .. record
   redis.call('SET', key, record)
   out[#out + 1], out[#out + 2] = id, record
   leases[#leases + 1], leases[#leases + 2] = ends, id

@@ -13,8 +13,10 @@ local function state_of(record)
   return status, tonumber(version), tonumber(attempts), tonumber(failures), string.find(record, '\n', 1, true) + 1
 end
 
--- text_of returns an id as the text of a UUID.
+-- text_of returns an id as the text of a UUID. One format of six numbers takes half the time of
+-- one of sixteen bytes.
 local function text_of(id)
-  return string.format('%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x', string.byte(id, 1, 16))
+  local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = string.byte(id, 1, 16)
+  return string.format('%08x-%04x-%04x-%04x-%04x%08x', ((a * 256 + b) * 256 + c) * 256 + d, e * 256 + f, g * 256 + h,
+    i * 256 + j, k * 256 + l, ((m * 256 + n) * 256 + o) * 256 + p)
 end
-
