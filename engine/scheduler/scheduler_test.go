@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -81,7 +82,7 @@ func (s *site) schedule(t *testing.T, topic string, n int, after time.Duration) 
 	for i := range n {
 		requests = append(requests, scheduler.Request{
 			ID: uuidOf(i), After: after + time.Duration(i)*time.Millisecond,
-			Content: schedule.Content{Topic: topic, Payload: fmt.Appendf(nil, `{"n":%d}`, i), Headers: map[string]string{"n": fmt.Sprint(i)}},
+			Content: schedule.Content{Topic: topic, Payload: fmt.Appendf(nil, `{"n":%d}`, i), Headers: map[string]string{"n": strconv.Itoa(i)}},
 		})
 	}
 	out, err := s.api.Schedule(t.Context(), requests)

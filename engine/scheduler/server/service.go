@@ -222,8 +222,8 @@ func (s *service) event(e *schedule.Event, payload bool) *schedulerpb.Event {
 		Version: e.Version, Attempts: int32(e.Attempts), LastError: e.Error, //nolint:gosec // far below 2³¹
 		CreatedTime: stamp(e.Created), UpdatedTime: stamp(e.Updated), FiredTime: stamp(e.Published),
 	}
-	for i, status := range schedule.Statuses() {
-		if status == e.Status {
+	for i, one := range schedule.Statuses() {
+		if one == e.Status {
 			out.Status = schedulerpb.EventStatus(i + 1) //nolint:gosec // a handful
 		}
 	}
