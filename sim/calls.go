@@ -95,27 +95,27 @@ func (c *calls) stop() { close(c.end) }
 
 // transport returns the transport for the engine's calls: to the mocks, to a recording's
 // answers or out to the network.
-func (w *environment) transport() http.RoundTripper {
-	var next http.RoundTripper = w.calls
-	if w.cfg.Mocks != nil {
-		if !w.cfg.Onward {
+func (env *environment) transport() http.RoundTripper {
+	var next http.RoundTripper = env.calls
+	if env.cfg.Mocks != nil {
+		if !env.cfg.Onward {
 			next = nil
 		}
-		w.mocked = &mocked{w: w, next: next, each: map[string]*mock.Transport{}, shared: new(mock.State)}
-		next = w.mocked
+		env.mocked = &mocked{w: env, next: next, each: map[string]*mock.Transport{}, shared: new(mock.State)}
+		next = env.mocked
 	}
-	if w.cfg.Answers != nil {
-		next = w.cfg.Answers(w.sleep)
+	if env.cfg.Answers != nil {
+		next = env.cfg.Answers(env.sleep)
 	}
-	if w.cfg.Plan != nil {
-		next = &faultyCalls{w: w, next: next, answers: map[string]answer{}}
+	if env.cfg.Plan != nil {
+		next = &faultyCalls{w: env, next: next, answers: map[string]answer{}}
 	} else {
-		next = &effectRecorder{w: w, next: next}
+		next = &effectRecorder{w: env, next: next}
 	}
-	if w.cfg.Wrap == nil {
+	if env.cfg.Wrap == nil {
 		return next
 	}
-	return w.cfg.Wrap(next, func() time.Time { return w.clock.now })
+	return env.cfg.Wrap(next, func() time.Time { return env.clock.now })
 }
 
 // How parallel calls are delayed, by the seed: not at all, individually, or all those of
@@ -129,15 +129,15 @@ const (
 // delayCall delays a call until nothing else happens at this moment. Mocks without a latency
 // do not say how long calls take, so parallel calls can finish in any order. No virtual time
 // passes.
-func (w *environment) delayCall(req *http.Request) error {
-	s := w.current
-	if s == nil || !w.parallel {
+func (env *environment) delayCall(req *http.Request) error {
+	s := env.current
+	if s == nil || !env.parallel {
 		return nil
 	}
-	if s.callRank = w.callRank(req); s.callRank == 0 {
+	if s.callRank = env.callRank(req); s.callRank == 0 {
 		return nil
 	}
-	w.wakeSubstitute(s)
+	env.wakeSubstitute(s)
 	if !s.pause() {
 		return ErrStopped
 	}
@@ -149,14 +149,14 @@ func (w *environment) delayCall(req *http.Request) error {
 
 // callRank returns the rank of a delayed call: lower ranks go first. It is 0 for a call
 // that is not delayed.
-func (w *environment) callRank(req *http.Request) uint64 {
+func (env *environment) callRank(req *http.Request) uint64 {
 	const few = 4
-	from := w.originOf(req)
-	switch way := Choice(w.cfg.Seed, "late") % delayWays; {
+	from := env.originOf(req)
+	switch way := Choice(env.cfg.Seed, "late") % delayWays; {
 	case way == delayCalls:
-		return mix(w.cfg.Seed, hashed(from.Execution+" "+from.Run.String()+" "+req.Method+" "+req.URL.String()), way) % few
+		return mix(env.cfg.Seed, hashed(from.Execution+" "+from.Run.String()+" "+req.Method+" "+req.URL.String()), way) % few
 	case way >= delayBranches:
-		return mix(w.cfg.Seed, hashed(from.Execution+" "+branchIn(from.Run.Ref)), way) % few
+		return mix(env.cfg.Seed, hashed(from.Execution+" "+branchIn(from.Run.Ref)), way) % few
 	default:
 		return 0
 	}

@@ -52,28 +52,28 @@ func carriedOut(status int) bool {
 }
 
 // recordCarriedOut records a call that was answered with status.
-func (w *environment) recordCarriedOut(from call.Origin, req *http.Request, status int) {
+func (env *environment) recordCarriedOut(from call.Origin, req *http.Request, status int) {
 	if !carriedOut(status) {
 		return
 	}
 	c := Call{
 		Execution: from.Execution, Task: from.Run.String(), Method: req.Method, URL: req.URL.Redacted(),
-		Key: req.Header.Get(idempotencyKey), Status: status, At: w.clock.now,
+		Key: req.Header.Get(idempotencyKey), Status: status, At: env.clock.now,
 	}
 	id := rootOf(from.Execution) + "\n" + c.Key + "\n"
 	if c.Key == "" {
 		id += from.Execution + " " + c.Task + "\n"
 	}
 	id += c.Method + " " + c.URL
-	if w.carried.known[id] {
+	if env.carried.known[id] {
 		return
 	}
-	if w.carried.known == nil {
-		w.carried.known = map[string]bool{}
+	if env.carried.known == nil {
+		env.carried.known = map[string]bool{}
 	}
-	w.carried.known[id] = true
+	env.carried.known[id] = true
 	c.Body = sentBy(req)
-	w.carried.calls = append(w.carried.calls, c)
+	env.carried.calls = append(env.carried.calls, c)
 }
 
 // sentBy returns the body of a request, even if it has been read already.
@@ -104,26 +104,26 @@ type effectRecorder struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (c *effectRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(req)
+func (r *effectRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := r.next.RoundTrip(req)
 	if err == nil {
-		c.w.recordCarriedOut(c.w.originOf(req), req, resp.StatusCode)
+		r.w.recordCarriedOut(r.w.originOf(req), req, resp.StatusCode)
 	}
 	return resp, err //nolint:wrapcheck // the transport's own error
 }
 
 // kept returns the state that mocks keep for a root execution at the end, or for "" the
 // state that all executions share. It includes only values that changed.
-func (w *environment) kept(root string) map[string]any {
-	if w.mocked == nil || !w.cfg.Mocks.Keeps() {
+func (env *environment) kept(root string) map[string]any {
+	if env.mocked == nil || !env.cfg.Mocks.Keeps() {
 		return nil
 	}
 	var all []mock.Kept
 	switch {
 	case root == "":
-		all = w.mocked.of("").Kept(true)
-	case w.mocked.each[w.mocked.owner(root)] != nil:
-		all = w.mocked.each[w.mocked.owner(root)].Kept(false)
+		all = env.mocked.of("").Kept(true)
+	case env.mocked.each[env.mocked.owner(root)] != nil:
+		all = env.mocked.each[env.mocked.owner(root)].Kept(false)
 	}
 	var out map[string]any
 	for _, k := range all {
@@ -138,17 +138,17 @@ func (w *environment) kept(root string) map[string]any {
 }
 
 // effectsOf returns the external effects of an execution.
-func (w *environment) effectsOf(id string) (calls []Call, kept map[string]any) {
-	for _, c := range w.carried.calls {
+func (env *environment) effectsOf(id string) (calls []Call, kept map[string]any) {
+	for _, c := range env.carried.calls {
 		if c.Execution == id {
 			calls = append(calls, c)
 		}
 	}
-	if slices.Contains(w.ids, id) {
-		kept = w.kept(id)
+	if slices.Contains(env.ids, id) {
+		kept = env.kept(id)
 	}
-	if len(w.ids) == 1 && id == w.ids[0] { // a single execution owns the shared state
-		kept = joined(kept, w.kept(""))
+	if len(env.ids) == 1 && id == env.ids[0] { // a single execution owns the shared state
+		kept = joined(kept, env.kept(""))
 	}
 	return calls, kept
 }
@@ -163,10 +163,10 @@ func joined(a, b map[string]any) map[string]any {
 
 // effectsHash returns a hash of what a run changed outside the engine: the unsafe calls that
 // were carried out, and the state kept by mocks. It is "" if nothing changed.
-func (w *environment) effectsHash() string {
+func (env *environment) effectsHash() string {
 	var lines []string
-	for i := range w.carried.calls {
-		if c := &w.carried.calls[i]; !c.Safe() {
+	for i := range env.carried.calls {
+		if c := &env.carried.calls[i]; !c.Safe() {
 			line := c.Execution + " " + c.Method + " " + c.URL + " " + string(c.Body)
 			if !c.Idempotent() || !slices.Contains(lines, line) {
 				lines = append(lines, line)
@@ -174,8 +174,8 @@ func (w *environment) effectsHash() string {
 		}
 	}
 	slices.Sort(lines)
-	for _, root := range append([]string{""}, w.ids...) {
-		if kept := w.kept(root); kept != nil {
+	for _, root := range append([]string{""}, env.ids...) {
+		if kept := env.kept(root); kept != nil {
 			lines = append(lines, root+" keeps "+string(canonical.Encode(kept)))
 		}
 	}
@@ -183,7 +183,7 @@ func (w *environment) effectsHash() string {
 		return ""
 	}
 	text := strings.Join(lines, "\n")
-	if id := w.cfg.ID; id != "" { // the id depends on the seed if the caller has set none
+	if id := env.cfg.ID; id != "" { // the id depends on the seed if the caller has set none
 		text = string(bytes.ReplaceAll([]byte(text), []byte(id), []byte("execution")))
 	}
 	sum := sha256.Sum256([]byte(text))

@@ -42,57 +42,57 @@ func newChecked() *checkedEnds {
 	return &checkedEnds{seed: maphash.MakeSeed(), ends: map[checkedKey]checkedEnd{}, space: mostChecked}
 }
 
-func (j *checkedEnds) find(key checkedKey) (checkedEnd, bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	end, ok := j.ends[key]
+func (e *checkedEnds) find(key checkedKey) (checkedEnd, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	end, ok := e.ends[key]
 	return end, ok
 }
 
-func (j *checkedEnds) keep(key checkedKey, end checkedEnd) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if n := len(end.History); n <= j.space {
-		j.space -= n
-		j.ends[key] = end
+func (e *checkedEnds) keep(key checkedKey, end checkedEnd) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n := len(end.History); n <= e.space {
+		e.space -= n
+		e.ends[key] = end
 	}
 }
 
 // ending returns how an execution ended, and checks its invariants.
-func (w *checker) ending(ctx context.Context, id string, broken invariant.Report) (End, error) {
-	if w.cfg.known == nil {
-		return w.inspect(ctx, id, broken)
+func (chk *checker) ending(ctx context.Context, id string, broken invariant.Report) (End, error) {
+	if chk.cfg.known == nil {
+		return chk.inspect(ctx, id, broken)
 	}
-	key, ok := w.checkedKey(id)
+	key, ok := chk.checkedKey(id)
 	if !ok {
-		return w.inspect(ctx, id, broken)
+		return chk.inspect(ctx, id, broken)
 	}
-	slack := w.slack()
-	if end, ok := w.cfg.known.find(key); ok && end.late <= slack {
+	slack := chk.slack()
+	if end, ok := chk.cfg.known.find(key); ok && end.late <= slack {
 		return end.End, nil
 	}
 	fine := true
-	end, err := w.inspect(ctx, id, func(rule, execution, format string, args ...any) {
+	end, err := chk.inspect(ctx, id, func(rule, execution, format string, args ...any) {
 		fine = false
 		broken(rule, execution, format, args...)
 	})
 	// The checks of an execution that has not ended depend on other executions, too.
-	if fine && err == nil && (len(w.injected) == 0 || end.Status.Ended()) {
-		w.cfg.known.keep(key, checkedEnd{end, latest(end.History)})
+	if fine && err == nil && (len(chk.injected) == 0 || end.Status.Ended()) {
+		chk.cfg.known.keep(key, checkedEnd{end, latest(end.History)})
 	}
 	return end, err
 }
 
-func (w *checker) checkedKey(id string) (checkedKey, bool) {
+func (chk *checker) checkedKey(id string) (checkedKey, bool) {
 	var h maphash.Hash
-	h.SetSeed(w.cfg.known.seed)
-	key := w.keyOf(id)
-	ok := w.memory.Sum(&h, key) && w.memory.Sum(&h, key+":history")
+	h.SetSeed(chk.cfg.known.seed)
+	key := chk.keyOf(id)
+	ok := chk.memory.Sum(&h, key) && chk.memory.Sum(&h, key+":history")
 	cut := uint64(0)
-	if len(w.injected) > 0 {
-		cut = w.cut(id) + 1
+	if len(chk.injected) > 0 {
+		cut = chk.cut(id) + 1
 	}
-	return checkedKey{id, w.cfg.Remote, h.Sum64(), cut}, ok
+	return checkedKey{id, chk.cfg.Remote, h.Sum64(), cut}, ok
 }
 
 // cuts is the number of places at which a history can be cut.
@@ -100,4 +100,4 @@ const cuts = 64
 
 // cut returns where the state of an execution is replaced by a snapshot, as a fraction of
 // its history in units of 1/cuts.
-func (w *checker) cut(id string) uint64 { return mix(w.cfg.Seed, hashed("snapshot "+id), 0) % cuts }
+func (chk *checker) cut(id string) uint64 { return mix(chk.cfg.Seed, hashed("snapshot "+id), 0) % cuts }

@@ -25,10 +25,10 @@ import (
 type checker struct{ *monitor }
 
 // inspect checks an execution against its history and its definition.
-func (w *checker) inspect(ctx context.Context, id string, broken invariant.Report) (End, error) {
+func (chk *checker) inspect(ctx context.Context, id string, broken invariant.Report) (End, error) {
 	end := End{ID: id}
-	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
-	if errors.Is(err, store.ErrNotFound) && w.finished.removed[id] {
+	x, err := chk.engine.Store.Execution(ctx, chk.tenantOf(id), chk.idOf(id))
+	if errors.Is(err, store.ErrNotFound) && chk.finished.removed[id] {
 		end.Status = Removed
 		return end, nil
 	}
@@ -42,7 +42,7 @@ func (w *checker) inspect(ctx context.Context, id string, broken invariant.Repor
 	end.Status = decide.Status(x.Status)
 	end.Output, end.Error = x.Output, problem(x.Error)
 	end.Outcome = OutcomeOf(&Result{Status: end.Status, Output: end.Output, Error: end.Error})
-	if end.History, err = w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version)+1); err != nil {
+	if end.History, err = chk.engine.Store.History(ctx, chk.tenantOf(id), chk.idOf(id), 0, int(x.Version)+1); err != nil {
 		broken("a history is complete", id, "%v", err)
 		return end, nil
 	}
@@ -50,26 +50,26 @@ func (w *checker) inspect(ctx context.Context, id string, broken invariant.Repor
 		broken("a history is complete", id, "it has %d entries, but its version is %d", n, x.Version)
 	}
 	x.ID = id
-	w.checkTimes(x, end.History, broken)
-	w.checkHistory(ctx, x, end.History, broken)
+	chk.checkTimes(x, end.History, broken)
+	chk.checkHistory(ctx, x, end.History, broken)
 	end.History = relabeled(end.History, id)
 	return end, nil
 }
 
 // checkHistory checks a history against the decisions of package decide.
-func (w *checker) checkHistory(ctx context.Context, x store.Execution, history []event.Event, broken invariant.Report) {
-	w.checkTimerTimes(x.ID, history, broken)
+func (chk *checker) checkHistory(ctx context.Context, x store.Execution, history []event.Event, broken invariant.Report) {
+	chk.checkTimerTimes(x.ID, history, broken)
 	if x.Definition == "" {
 		return // the execution was refused
 	}
-	env, err := w.engine.Definitions.Hash(ctx, w.tenantOf(x.ID), x.Workflow, x.Definition)
+	env, err := chk.engine.Definitions.Hash(ctx, chk.tenantOf(x.ID), x.Workflow, x.Definition)
 	if err != nil {
 		broken("a definition is kept while an execution uses it", x.ID, "%v", err)
 		return
 	}
-	w.checkDefinitionTenant(ctx, x, broken)
+	chk.checkDefinitionTenant(ctx, x, broken)
 	invariant.History(env.Definition(), x.ID, history, broken)
-	state, err := w.rebuild(env, x.ID, history)
+	state, err := chk.rebuild(env, x.ID, history)
 	switch {
 	case err != nil:
 		broken("a history follows from its definition", x.ID, "%v", err)
@@ -82,15 +82,15 @@ func (w *checker) checkHistory(ctx context.Context, x store.Execution, history [
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
 		broken(ruleKept, x.ID, "its error is %s, but its history says %v", x.Error, state.Error)
 	default:
-		w.checkListeners(ctx, x.ID, env, state, broken)
+		chk.checkListeners(ctx, x.ID, env, state, broken)
 	}
 }
 
 // rebuild replays a history. At some point it replaces the state by its snapshot, which
 // must behave like the state itself.
-func (w *checker) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
+func (chk *checker) rebuild(env *decide.Env, id string, history []event.Event) (*decide.State, error) {
 	state := decide.New()
-	cut := int(w.cut(id)) * (len(history) + 1) / cuts //nolint:gosec // less than the length
+	cut := int(chk.cut(id)) * (len(history) + 1) / cuts //nolint:gosec // less than the length
 	if err := state.Replay(env, history[:cut]); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (w *checker) rebuild(env *decide.Env, id string, history []event.Event) (*d
 const ruleKept = "the stored state follows from the history"
 
 // checkTimes checks the times of an execution against its history.
-func (w *checker) checkTimes(x store.Execution, history []event.Event, broken invariant.Report) {
+func (chk *checker) checkTimes(x store.Execution, history []event.Event, broken invariant.Report) {
 	if len(history) == 0 {
 		return
 	}
@@ -148,13 +148,13 @@ const ruleListed = "every execution is listed by its status"
 
 // checkIndexes checks the lists of executions: each execution is in exactly one list, the one
 // of its status, ordered by creation time.
-func (w *checker) checkIndexes(ends []End, broken invariant.Report) {
+func (chk *checker) checkIndexes(ends []End, broken invariant.Report) {
 	places := map[string]string{}
-	for _, tenant := range w.tenants {
+	for _, tenant := range chk.tenants {
 		for _, list := range executionIndexes() {
-			w.memory.Ranked(store.Keys{}.Executions(tenant, list), func(id string, score float64) {
-				id = w.label(tenant, id)
-				if w.tenantOf(id) != tenant {
+			chk.memory.Ranked(store.Keys{}.Executions(tenant, list), func(id string, score float64) {
+				id = chk.label(tenant, id)
+				if chk.tenantOf(id) != tenant {
 					broken(ruleTenants, id, "it is listed under tenant %s", tenant)
 				}
 				checkIndexEntry(id, list, score, ends, broken)
@@ -198,17 +198,17 @@ func misplaced(ends []End, places map[string]string, broken invariant.Report) {
 }
 
 // documented reports whether the engine documents a key.
-func (w *checker) documented(key string, ends []End) bool {
-	for _, tenant := range w.tenants {
+func (chk *checker) documented(key string, ends []End) bool {
+	for _, tenant := range chk.tenants {
 		if rest, ours := strings.CutPrefix(key, store.Keys{}.Tenant(tenant)+":"); ours {
-			return w.documentedOf(tenant, rest, ends)
+			return chk.documentedOf(tenant, rest, ends)
 		}
 	}
 	return strings.HasPrefix(key, "flunq:timers:") || key == store.Keys{}.Tenants()
 }
 
 // documentedOf reports whether a tenant's key, without its prefix, is documented.
-func (w *checker) documentedOf(tenant, rest string, ends []End) bool {
+func (chk *checker) documentedOf(tenant, rest string, ends []End) bool {
 	if rest == "workflows" || rest == "events" {
 		return true
 	}
@@ -218,33 +218,33 @@ func (w *checker) documentedOf(tenant, rest string, ends []End) bool {
 		}
 	}
 	id, isExecution := strings.CutPrefix(rest, "execution:")
-	id = w.label(tenant, strings.TrimSuffix(id, ":history"))
-	return isExecution && w.tenantOf(id) == tenant && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
+	id = chk.label(tenant, strings.TrimSuffix(id, ":history"))
+	return isExecution && chk.tenantOf(id) == tenant && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
 }
 
 // checkKeys checks that no unknown keys and no timers are left.
-func (w *checker) checkKeys(ends []End, broken invariant.Report) {
-	for _, key := range w.memory.Keys("") {
-		if !w.documented(key, ends) {
+func (chk *checker) checkKeys(ends []End, broken invariant.Report) {
+	for _, key := range chk.memory.Keys("") {
+		if !chk.documented(key, ends) {
 			broken("no key is left over", "", "%s belongs to no execution", key)
 		}
 	}
 	const order = 40 // digits, and a blank before the timer
-	w.memory.Fields("flunq:timers:keys", func(identity, timer string) {
+	chk.memory.Fields("flunq:timers:keys", func(identity, timer string) {
 		if len(timer) > order+1 {
 			broken("no timer is left", "", "the timer of %s is still registered", identity)
 		}
 	})
-	w.checkWorkingData(ends, broken)
+	chk.checkWorkingData(ends, broken)
 }
 
 // checkWorkingData checks that ended executions keep no working data.
-func (w *checker) checkWorkingData(ends []End, broken invariant.Report) {
+func (chk *checker) checkWorkingData(ends []End, broken invariant.Report) {
 	for _, end := range ends {
 		if !end.Status.Ended() {
 			continue
 		}
-		w.memory.Fields(w.keyOf(end.ID), func(name, _ string) {
+		chk.memory.Fields(chk.keyOf(end.ID), func(name, _ string) {
 			if strings.Contains(name, ":") || name == "snapshot" || name == "snapshot_version" {
 				broken("an ended execution keeps no working data", end.ID, "field %s is left", name)
 			}
@@ -254,7 +254,7 @@ func (w *checker) checkWorkingData(ends []End, broken invariant.Report) {
 
 // checkChildren checks parents and children: a parent learns how its child ended, and a child
 // that its parent no longer waits for is cancelled.
-func (w *checker) checkChildren(ends []End, published map[eventKey]bool, broken invariant.Report) {
+func (chk *checker) checkChildren(ends []End, published map[eventKey]bool, broken invariant.Report) {
 	for _, end := range ends {
 		if len(end.History) == 0 || end.History[0].Type != event.ExecutionStarted {
 			continue
@@ -263,7 +263,7 @@ func (w *checker) checkChildren(ends []End, published map[eventKey]bool, broken 
 		if decide.DecodeData(end.History[0], &begun) != nil || begun.ParentTask == "" {
 			continue
 		}
-		id, parent := w.idOf(end.ID), end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))]
+		id, parent := chk.idOf(end.ID), end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))]
 		if end.Status.Ended() && !published[eventKey{parent, id + "/parent"}] {
 			broken("a parent learns how its child ends", end.ID, "%s did not", parent)
 		}
@@ -319,11 +319,11 @@ func abandoned(history []event.Event, task, child string, childHistory []event.E
 
 // checkListeners checks that each open listen task is on the lists of listeners for the types
 // it waits for, if its execution has not ended.
-func (w *checker) checkListeners(ctx context.Context, id string, env *decide.Env, state *decide.State, broken invariant.Report) {
+func (chk *checker) checkListeners(ctx context.Context, id string, env *decide.Env, state *decide.State, broken invariant.Report) {
 	if state.Status.Ended() {
 		return
 	}
-	w.checkTimersSet(ctx, id, state.Needs(env).Timers, broken)
+	chk.checkTimersSet(ctx, id, state.Needs(env).Timers, broken)
 	for _, n := range state.Open() {
 		if n.Listen == nil || n.Listen.Stopped {
 			continue
@@ -334,7 +334,7 @@ func (w *checker) checkListeners(ctx context.Context, id string, env *decide.Env
 			filters = slices.Concat(filters, to.UntilEvent.Filters)
 		}
 		for _, typ := range invariant.EventTypes(filters) {
-			if !w.listensFor(ctx, id, typ) && !w.listensFor(ctx, id, "*") {
+			if !chk.listensFor(ctx, id, typ) && !chk.listensFor(ctx, id, "*") {
 				broken("a listening execution is on the list of listeners", id, "%s waits for %s, but is on no list for it", invariant.RunName(n.Run.String()), typ)
 			}
 		}
@@ -342,8 +342,8 @@ func (w *checker) checkListeners(ctx context.Context, id string, env *decide.Env
 }
 
 // checkTimersSet checks that the timers that an execution waits for exist.
-func (w *checker) checkTimersSet(ctx context.Context, id string, needed []event.Timer, broken invariant.Report) {
-	there, err := timers.New(w.engine.Store).Armed(ctx, needed)
+func (chk *checker) checkTimersSet(ctx context.Context, id string, needed []event.Timer, broken invariant.Report) {
+	there, err := timers.New(chk.engine.Store).Armed(ctx, needed)
 	for i, t := range there {
 		if err == nil && t.ID == "" {
 			broken("every timer that a task waits for exists", id, "the %s timer of %s for %v does not", t.Kind, invariant.RunName(t.TaskID), needed[i].FireAt)
@@ -353,14 +353,14 @@ func (w *checker) checkTimersSet(ctx context.Context, id string, needed []event.
 
 // checkReceived checks that events from outside reached an execution that listened for their
 // type the whole time.
-func (w *checker) checkReceived(end End, broken invariant.Report) {
-	if w.cfg.Mocks == nil || len(w.cfg.Mocks.Events) == 0 || !slices.Contains(w.ids, end.ID) {
+func (chk *checker) checkReceived(end End, broken invariant.Report) {
+	if chk.cfg.Mocks == nil || len(chk.cfg.Mocks.Events) == 0 || !slices.Contains(chk.ids, end.ID) {
 		return
 	}
-	for _, l := range listensIn(w.cfg.Definition, end.History) {
-		for i, m := range w.cfg.Mocks.Events {
-			at := w.cfg.Start.Add(m.After)
-			if e := m.Event(i, at); !w.poison.includes(e.ID) && l.within(string(e.Type), at, w.slack()) && !reached(end.History, e) {
+	for _, l := range listensIn(chk.cfg.Definition, end.History) {
+		for i, m := range chk.cfg.Mocks.Events {
+			at := chk.cfg.Start.Add(m.After)
+			if e := m.Event(i, at); !chk.poison.includes(e.ID) && l.within(string(e.Type), at, chk.slack()) && !reached(end.History, e) {
 				broken("an event reaches the tasks that listen for it", end.ID, "%s %s did not reach %s, which had listened since %v", e.Type, e.ID, invariant.RunName(l.task), l.from)
 			}
 		}
@@ -434,8 +434,8 @@ func plainTypes(t *dsl.Task) (types []string, ok bool) {
 }
 
 // checkTimerTimes checks that timers fire neither early, nor later than the faults explain.
-func (w *checker) checkTimerTimes(id string, history []event.Event, broken invariant.Report) {
-	slack := w.slack()
+func (chk *checker) checkTimerTimes(id string, history []event.Event, broken invariant.Report) {
+	slack := chk.slack()
 	for fired := range firedTimers(history) {
 		if fired.early {
 			broken("no timer is early", id, "%s fired at %v, was due at %v", fired.task, fired.at, fired.due)
@@ -490,11 +490,11 @@ func eachFiredTimer(history []event.Event, yield func(firedTimer) bool) {
 }
 
 // checkRepeatedCalls checks that without faults no call reaches its service twice.
-func (w *checker) checkRepeatedCalls(broken invariant.Report) {
-	if len(w.injected) > 0 || w.cfg.Scripted.CrashURL != "" || w.cfg.Poison > 0 {
+func (chk *checker) checkRepeatedCalls(broken invariant.Report) {
+	if len(chk.injected) > 0 || chk.cfg.Scripted.CrashURL != "" || chk.cfg.Poison > 0 {
 		return
 	}
-	for d, n := range w.actions {
+	for d, n := range chk.actions {
 		if n > 1 {
 			broken("without faults a call is made once", d.Execution, "%s %s of %s reached its service %d times", d.Method, d.URL, d.Task, n)
 		}
@@ -503,9 +503,9 @@ func (w *checker) checkRepeatedCalls(broken invariant.Report) {
 
 // checkLeftoverKeys checks that no list of listeners is left once all executions have
 // ended.
-func (w *checker) checkLeftoverKeys(broken invariant.Report) {
-	for _, tenant := range w.tenants {
-		for _, key := range w.memory.Keys(store.Keys{}.Listeners(tenant, "")) {
+func (chk *checker) checkLeftoverKeys(broken invariant.Report) {
+	for _, tenant := range chk.tenants {
+		for _, key := range chk.memory.Keys(store.Keys{}.Listeners(tenant, "")) {
 			broken("no listener is left once all executions have ended", "", "%s is left", key)
 		}
 	}
@@ -513,9 +513,9 @@ func (w *checker) checkLeftoverKeys(broken invariant.Report) {
 
 // allEnded reports whether all executions that were started have ended. A waiting execution
 // may still need what is left in Redis, and whether it may wait depends on other runs.
-func (w *checker) allEnded(ends []End) bool {
+func (chk *checker) allEnded(ends []End) bool {
 	return !slices.ContainsFunc(ends, func(end End) bool {
-		return slices.Contains(w.ids, end.ID) && !end.Status.Ended() && end.Status != Removed
+		return slices.Contains(chk.ids, end.ID) && !end.Status.Ended() && end.Status != Removed
 	})
 }
 
@@ -523,10 +523,10 @@ const ruleDeadLetter = "no message becomes a dead letter without a reason"
 
 // checkLeftovers checks that no timers and no unhandled events are left once all executions
 // have ended.
-func (w *checker) checkLeftovers(ctx context.Context, broken invariant.Report) error {
+func (chk *checker) checkLeftovers(ctx context.Context, broken invariant.Report) error {
 	open := int64(0)
-	for _, tenant := range w.tenants {
-		counts, err := w.engine.Store.Counts(ctx, tenant)
+	for _, tenant := range chk.tenants {
+		counts, err := chk.engine.Store.Counts(ctx, tenant)
 		if err != nil {
 			return err
 		}
@@ -536,15 +536,15 @@ func (w *checker) checkLeftovers(ctx context.Context, broken invariant.Report) e
 		broken("every execution ends", "", "%d have not", open)
 		return nil // an execution that has not ended may wait for something
 	}
-	if n := len(w.memory.Members(timersKey)); n > 0 {
+	if n := len(chk.memory.Members(timersKey)); n > 0 {
 		broken("no timer is left", "", "%d are", n)
 	}
-	if w.endsEarly() {
-		w.checkUnhandled(broken)
+	if chk.endsEarly() {
+		chk.checkUnhandled(broken)
 		return nil
 	}
-	for _, key := range w.streams {
-		for _, g := range w.memory.Groups(key) {
+	for _, key := range chk.streams {
+		for _, g := range chk.memory.Groups(key) {
 			if g.Pending > 0 || g.Unread > 0 {
 				broken("no work is left", "", "group %s has %d events pending and %d unread", g.Name, g.Pending, g.Unread)
 			}
@@ -555,40 +555,40 @@ func (w *checker) checkLeftovers(ctx context.Context, broken invariant.Report) e
 
 // checkUnhandled reports events that concern a service and that it has not read or
 // acknowledged.
-func (w *checker) checkUnhandled(broken invariant.Report) {
-	for _, s := range w.services {
+func (chk *checker) checkUnhandled(broken invariant.Report) {
+	for _, s := range chk.services {
 		if s.consumerGroup.handles == nil {
 			continue
 		}
-		if unread, pending := w.open(s); unread+pending > 0 {
+		if unread, pending := chk.open(s); unread+pending > 0 {
 			broken("no work is left", "", "%s has %d events pending that concern it, and %d unread", s.Name, pending, unread)
 		}
 	}
 }
 
 // checkDeadLetters reports dead letters. Temporary faults do not justify any.
-func (w *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invariant.Report) error {
+func (chk *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invariant.Report) error {
 	reported := 0
-	for _, tenant := range w.tenants {
-		deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
+	for _, tenant := range chk.tenants {
+		deadLetters, _, err := stream.New(chk.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
 		if err != nil {
 			return err
 		}
 		for _, l := range deadLetters {
 			if slices.Contains(l.Fields, event.AttemptAttribute) {
-				broken("a dead letter holds the original entry", w.label(tenant, l.Event.Execution), "that of %s %s has the attribute of a redelivery", l.Event.Type, l.Event.ID)
+				broken("a dead letter holds the original entry", chk.label(tenant, l.Event.Execution), "that of %s %s has the attribute of a redelivery", l.Event.Type, l.Event.ID)
 			}
-			if own, along := w.explainedByPoison(tenant, l); own || along {
+			if own, along := chk.explainedByPoison(tenant, l); own || along {
 				if own {
 					reported++
 				}
 				continue
 			}
-			broken(ruleDeadLetter, w.label(tenant, l.Event.Execution), "%s %s by the %s after %d attempts: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
+			broken(ruleDeadLetter, chk.label(tenant, l.Event.Execution), "%s %s by the %s after %d attempts: %s", l.Event.Type, l.Event.ID, l.Service, l.Attempts, l.Reason)
 		}
 	}
-	w.checkPoison(reported, broken)
-	t.Operated.AlsoDeadLettered = w.poison.alsoDeadLettered
+	chk.checkPoison(reported, broken)
+	t.Operated.AlsoDeadLettered = chk.poison.alsoDeadLettered
 	return nil
 }
 
@@ -600,8 +600,8 @@ func problem(text json.RawMessage) *event.Problem {
 }
 
 // checkActs checks that each operator change is in a history.
-func (w *checker) checkActs(ends []End, broken invariant.Report) {
-	left := slices.Clone(w.operators.changed)
+func (chk *checker) checkActs(ends []End, broken invariant.Report) {
+	left := slices.Clone(chk.operators.changed)
 	for _, end := range ends {
 		for _, e := range end.History {
 			if e.Source != timers.OperatorSource {
@@ -622,12 +622,12 @@ func (w *checker) checkActs(ends []End, broken invariant.Report) {
 }
 
 // checkDefinitionTenant checks that the definition of an execution belongs to its own tenant.
-func (w *checker) checkDefinitionTenant(ctx context.Context, x store.Execution, broken invariant.Report) {
-	if len(w.cfg.foreignDefinitions) == 0 || len(w.tenants) == 1 {
+func (chk *checker) checkDefinitionTenant(ctx context.Context, x store.Execution, broken invariant.Report) {
+	if len(chk.cfg.foreignDefinitions) == 0 || len(chk.tenants) == 1 {
 		return
 	}
-	key := store.Keys{}.Definition(w.tenantOf(x.ID), x.Workflow)
-	if there, err := w.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
+	key := store.Keys{}.Definition(chk.tenantOf(x.ID), x.Workflow)
+	if there, err := chk.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
 		broken(ruleTenants, x.ID, "its definition %s belongs to another tenant", x.Definition)
 	}
 }

@@ -78,11 +78,11 @@ type InjectedFault struct {
 
 // Cost is how long a fault can delay an execution: its own duration plus Recovery. A
 // process that stops gracefully hands over its work at once.
-func (s InjectedFault) Cost() time.Duration {
-	if s.relieved {
+func (f InjectedFault) Cost() time.Duration {
+	if f.relieved {
 		return 2 * grace
 	}
-	return s.Amount + Recovery
+	return f.Amount + Recovery
 }
 
 // Recovery is how long it can take until other processes claim and perform the work of a
@@ -136,8 +136,8 @@ type injector struct {
 // draw returns the faults to inject into a service at its count-th command or call, of the
 // kinds that are possible there: those listed in the plan and random ones. Each depends only
 // on the seed and its own place, so removing one fault changes no other.
-func (w *injector) draw(s *service, count uint64, can func(FaultKind) bool) []Fault {
-	p := w.cfg.Plan
+func (in *injector) draw(s *service, count uint64, can func(FaultKind) bool) []Fault {
+	p := in.cfg.Plan
 	if p == nil {
 		return nil
 	}
@@ -148,12 +148,12 @@ func (w *injector) draw(s *service, count uint64, can func(FaultKind) bool) []Fa
 		}
 	}
 	for i, kind := range p.Kinds {
-		if !can(kind) || w.drawn >= cmp.Or(p.Most, 12) {
+		if !can(kind) || in.drawn >= cmp.Or(p.Most, 12) {
 			continue
 		}
-		n := mix(w.cfg.Seed, w.faultHashes(s)[i], count)
-		if n%cmp.Or(p.Rate, 200) == 0 && w.mayInject(s, kind) {
-			w.drawn++
+		n := mix(in.cfg.Seed, in.faultHashes(s)[i], count)
+		if n%cmp.Or(p.Rate, 200) == 0 && in.mayInject(s, kind) {
+			in.drawn++
 			out = append(out, Fault{kind, s.Name, count, kind.amount(n >> 20)})
 		}
 	}
@@ -166,21 +166,21 @@ const mostDeliveries = 4
 
 // mayInject reports whether a random fault may be injected into a service now. Faults must not
 // exceed what the engine promises to survive.
-func (w *injector) mayInject(s *service, kind FaultKind) bool {
+func (in *injector) mayInject(s *service, kind FaultKind) bool {
 	switch kind {
 	case StopRequested:
-		return !s.process.stopping && (len(w.processes) == 1 || w.replaceable(s.process))
+		return !s.process.stopping && (len(in.processes) == 1 || in.replaceable(s.process))
 	case CrashBefore, CrashAfter, Delay, Outage, Clock:
-		return !slices.ContainsFunc(w.streams, func(stream string) bool { return w.memory.Delivered(stream) >= mostDeliveries })
+		return !slices.ContainsFunc(in.streams, func(stream string) bool { return in.memory.Delivered(stream) >= mostDeliveries })
 	default:
 		return true
 	}
 }
 
 // faultHashes returns the hashes of the plan's kinds of faults for a service.
-func (w *injector) faultHashes(s *service) []uint64 {
+func (in *injector) faultHashes(s *service) []uint64 {
 	if s.faultHashes == nil {
-		for _, kind := range w.cfg.Plan.Kinds {
+		for _, kind := range in.cfg.Plan.Kinds {
 			s.faultHashes = append(s.faultHashes, hashed("fault "+string(kind)+" "+s.Name))
 		}
 	}
@@ -194,49 +194,49 @@ var (
 )
 
 // inject applies the part of a fault that precedes the command, and records the fault.
-func (w *injector) inject(f Fault, doing string) {
-	p := w.current.process
-	relieved := f.Kind == StopRequested && w.replaceable(p)
-	w.injected = append(w.injected, InjectedFault{Fault: f, At: w.clock.now, Event: w.events, Doing: doing, Process: p.index, relieved: relieved})
-	if w.cfg.Injected != nil {
-		w.cfg.Injected(w.injected[len(w.injected)-1])
+func (in *injector) inject(f Fault, doing string) {
+	p := in.current.process
+	relieved := f.Kind == StopRequested && in.replaceable(p)
+	in.injected = append(in.injected, InjectedFault{Fault: f, At: in.clock.now, Event: in.events, Doing: doing, Process: p.index, relieved: relieved})
+	if in.cfg.Injected != nil {
+		in.cfg.Injected(in.injected[len(in.injected)-1])
 	}
 	switch f.Kind {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // applied when the command or the call is executed
 	case Delay:
-		w.freeze(p, f.Amount)
+		in.freeze(p, f.Amount)
 	case StopRequested:
-		w.requestStop(p, f.Amount)
+		in.requestStop(p, f.Amount)
 	case Outage:
-		w.outage = later(w.outage, w.clock.now.Add(f.Amount))
+		in.outage = later(in.outage, in.clock.now.Add(f.Amount))
 	case Clock:
-		w.clock.now = w.clock.now.Add(f.Amount)
-		w.memory.SetTime(w.clock.now)
+		in.clock.now = in.clock.now.Add(f.Amount)
+		in.memory.SetTime(in.clock.now)
 	}
 }
 
 // faulty executes a command subject to its faults.
-func (w *injector) faulty(x sending, faults []Fault) error {
+func (in *injector) faulty(x sending, faults []Fault) error {
 	has := func(kind FaultKind) bool {
 		return slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == kind })
 	}
-	s := w.current
+	s := in.current
 	if s.process.dead {
 		return errCrashed
 	}
 	if has(CrashBefore) {
-		w.crash(s.process, faults)
+		in.crash(s.process, faults)
 		return errCrashed
 	}
-	if has(DropRequest) || w.clock.now.Before(w.outage) {
+	if has(DropRequest) || in.clock.now.Before(in.outage) {
 		return errLost
 	}
-	err := w.perform(x)
+	err := in.perform(x)
 	if has(Duplicate) {
-		w.republish()
+		in.republish()
 	}
 	if has(CrashAfter) {
-		w.crash(s.process, faults)
+		in.crash(s.process, faults)
 		return errCrashed
 	}
 	if has(DropReply) {

@@ -56,9 +56,9 @@ type Answered struct {
 }
 
 // recordReached records a call that reached its service.
-func (w *environment) recordReached(d Action, key string) {
-	w.actions[d]++
-	w.reached = append(w.reached, Reached{d, key, w.clock.now, w.actions[d], w.events, len(w.injected)})
+func (env *environment) recordReached(d Action, key string) {
+	env.actions[d]++
+	env.reached = append(env.reached, Reached{d, key, env.clock.now, env.actions[d], env.events, len(env.injected)})
 }
 
 // answer is the result of a call.
@@ -166,13 +166,13 @@ func read(response *http.Response, err error) answer {
 }
 
 // callFaults returns the faults of a service's next call, listed or random.
-func (w *injector) callFaults(s *service, task string) []Fault {
+func (in *injector) callFaults(s *service, task string) []Fault {
 	s.calls++
-	w.called[s.Name] = s.calls
-	faults := w.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
+	in.called[s.Name] = s.calls
+	faults := in.draw(s, s.calls, func(k FaultKind) bool { return k == CallLost })
 	for _, f := range faults {
-		w.inject(f, "call")
-		w.injected[len(w.injected)-1].Task = task
+		in.inject(f, "call")
+		in.injected[len(in.injected)-1].Task = task
 	}
 	return faults
 }
@@ -212,21 +212,21 @@ func (m *mocked) of(owner string) *mock.Transport {
 }
 
 // exchanged records a call that a mock has answered, or that no mock answers.
-func (w *environment) exchanged(x mock.Exchange) {
-	if x.Mock < 0 && x.Err != nil && w.cfg.Plan != nil {
-		w.unmocked = append(w.unmocked, x)
+func (env *environment) exchanged(x mock.Exchange) {
+	if x.Mock < 0 && x.Err != nil && env.cfg.Plan != nil {
+		env.unmocked = append(env.unmocked, x)
 	}
-	if w.cfg.Exchange != nil {
-		w.cfg.Exchange(x)
+	if env.cfg.Exchange != nil {
+		env.cfg.Exchange(x)
 	}
 }
 
 // waitLatency lets a mock's latency pass. With a Plan it succeeds even if the caller's process
 // has crashed: the call was made, and a repeated call gets the same answer.
-func (w *environment) waitLatency(ctx context.Context, d time.Duration) error {
-	s, ready := w.current, w.clock.now.Add(d)
-	err := w.sleep(ctx, d)
-	if w.cfg.Plan != nil && (errors.Is(err, ErrStopped) || errors.Is(err, errCrashed)) {
+func (env *environment) waitLatency(ctx context.Context, d time.Duration) error {
+	s, ready := env.current, env.clock.now.Add(d)
+	err := env.sleep(ctx, d)
+	if env.cfg.Plan != nil && (errors.Is(err, ErrStopped) || errors.Is(err, errCrashed)) {
 		s.answerAt = ready
 		return nil
 	}

@@ -29,22 +29,22 @@ type poisonMessage struct {
 }
 
 // find returns the poison message that m is; nil if it is none.
-func (v *poisonMessages) find(m store.Message) *poisonMessage {
+func (p *poisonMessages) find(m store.Message) *poisonMessage {
 	of := handled{m.Tenant, m.Group, m.ID}
-	if i := slices.IndexFunc(v.all, func(v *poisonMessage) bool { return v.of == of }); i >= 0 {
-		return v.all[i]
+	if i := slices.IndexFunc(p.all, func(v *poisonMessage) bool { return v.of == of }); i >= 0 {
+		return p.all[i]
 	}
 	return nil
 }
 
 // includes reports whether the event with this id is a poison message.
-func (v *poisonMessages) includes(id string) bool {
-	return slices.ContainsFunc(v.all, func(v *poisonMessage) bool { return v.event.ID == id })
+func (p *poisonMessages) includes(id string) bool {
+	return slices.ContainsFunc(p.all, func(v *poisonMessage) bool { return v.event.ID == id })
 }
 
 // crashes returns the crash count of all poison messages.
-func (v *poisonMessages) crashes() (n int) {
-	for _, one := range v.all {
+func (p *poisonMessages) crashes() (n int) {
+	for _, one := range p.all {
 		n += one.crashes
 	}
 	return n
@@ -100,25 +100,25 @@ func (w *shared) explainedByPoison(tenant string, l stream.DeadLetter) (own, alo
 // checkPoison checks the number of dead letters and the crash counts of poison messages. If
 // there are several, a process that crashes on one may be handling another, which counts as a
 // crash of both until they are handled in isolation.
-func (w *checker) checkPoison(deadLetters int, broken invariant.Report) {
+func (chk *checker) checkPoison(deadLetters int, broken invariant.Report) {
 	const enough = 5
-	deadLetters += w.operators.replayed
-	for _, v := range w.poison.all {
+	deadLetters += chk.operators.replayed
+	for _, v := range chk.poison.all {
 		fewest, most := enough, enough
-		if len(w.poison.all) > 1 {
+		if len(chk.poison.all) > 1 {
 			fewest -= candidateCrashes
 		}
-		for _, s := range w.injected {
+		for _, s := range chk.injected {
 			if s.Kind == Delay || s.Kind == DropReply { // a frozen process counts as crashed, and may crash later
 				most++
 			}
 		}
-		counted := deadLetters == len(w.poison.all) && v.crashes >= fewest
+		counted := deadLetters == len(chk.poison.all) && v.crashes >= fewest
 		if most > enough { // another process may have handled a message on which a process crashes
-			counted = deadLetters <= len(w.poison.all)
+			counted = deadLetters <= len(chk.poison.all)
 		}
 		if !counted || v.crashes > most {
-			broken(rulePoison, w.label(v.of.tenant, v.event.Execution), "%d processes crashed on %s %s, and there are %d dead letters for %d poison messages", v.crashes, v.event.Type, v.event.ID, deadLetters, len(w.poison.all))
+			broken(rulePoison, chk.label(v.of.tenant, v.event.Execution), "%d processes crashed on %s %s, and there are %d dead letters for %d poison messages", v.crashes, v.event.Type, v.event.ID, deadLetters, len(chk.poison.all))
 		}
 	}
 }

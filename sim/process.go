@@ -76,20 +76,20 @@ func (w *simulation) parse(workflow string, text []byte) (*dsl.Definition, error
 }
 
 // crash kills a process: nothing that it sends afterwards arrives.
-func (w *supervisor) crash(p *process, faults []Fault) {
-	p.dead, w.deadServices = true, true
+func (sup *supervisor) crash(p *process, faults []Fault) {
+	p.dead, sup.deadServices = true, true
 	for _, f := range faults {
 		if f.Kind == CrashBefore || f.Kind == CrashAfter {
-			p.restartAt = later(p.restartAt, w.clock.now.Add(f.Amount))
+			p.restartAt = later(p.restartAt, sup.clock.now.Add(f.Amount))
 		}
 	}
-	w.wakeAll()
+	sup.wakeAll()
 }
 
 // freeze suspends a process for a while.
-func (w *supervisor) freeze(p *process, amount time.Duration) {
-	p.frozen = later(p.frozen, w.clock.now.Add(amount))
-	w.wakeAll()
+func (sup *supervisor) freeze(p *process, amount time.Duration) {
+	p.frozen = later(p.frozen, sup.clock.now.Add(amount))
+	sup.wakeAll()
 }
 
 // wakeAll wakes all services to look for messages to claim.
@@ -100,25 +100,25 @@ func (w *scheduler) wakeAll() {
 }
 
 // removeDead removes the services of dead processes.
-func (w *supervisor) removeDead() {
-	if !w.deadServices {
+func (sup *supervisor) removeDead() {
+	if !sup.deadServices {
 		return
 	}
-	w.deadServices = false
-	w.finishStops()
-	for _, p := range w.processes {
+	sup.deadServices = false
+	sup.finishStops()
+	for _, p := range sup.processes {
 		if !p.dead || len(p.services) == 0 {
 			continue
 		}
 		for _, s := range p.services {
-			w.countCommands(s)
-			w.current = s // the commands that it sends while it stops must not arrive
+			sup.countCommands(s)
+			sup.current = s // the commands that it sends while it stops must not arrive
 			s.stop()
-			w.current = nil
+			sup.current = nil
 		}
 		gone := func(s *service) bool { return s.process == p }
-		w.services, w.active = slices.DeleteFunc(w.services, gone), slices.DeleteFunc(w.active, gone)
-		for _, t := range w.groups {
+		sup.services, sup.active = slices.DeleteFunc(sup.services, gone), slices.DeleteFunc(sup.active, gone)
+		for _, t := range sup.groups {
 			t.services = slices.DeleteFunc(t.services, gone)
 		}
 		p.services = nil
@@ -126,9 +126,9 @@ func (w *supervisor) removeDead() {
 }
 
 // countCommands records how many commands a service has sent.
-func (w *supervisor) countCommands(s *service) {
+func (sup *supervisor) countCommands(s *service) {
 	if s.commands > 0 {
-		w.sent[s.Name] = s.commands
+		sup.sent[s.Name] = s.commands
 	}
 }
 
@@ -150,10 +150,10 @@ func (w *simulation) reboot(ctx context.Context) error {
 
 // republish publishes the latest event once more, like a producer that did not receive the
 // reply.
-func (w *supervisor) republish() {
-	w.asSimulation(func(ctx context.Context) error {
-		key := w.last
-		entries, err := w.client.XRevRangeN(ctx, key, "+", "-", 1).Result()
+func (sup *supervisor) republish() {
+	sup.asSimulation(func(ctx context.Context) error {
+		key := sup.last
+		entries, err := sup.client.XRevRangeN(ctx, key, "+", "-", 1).Result()
 		if err != nil || len(entries) == 0 {
 			return err
 		}
@@ -161,7 +161,7 @@ func (w *supervisor) republish() {
 		for _, name := range slices.Sorted(maps.Keys(entries[0].Values)) {
 			values = append(values, name, entries[0].Values[name])
 		}
-		return w.client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: values}).Err()
+		return sup.client.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: values}).Err()
 	})
 }
 
@@ -174,38 +174,38 @@ func (w *scheduler) replaceable(p *process) bool {
 }
 
 // requestStop asks a process to stop; another one replaces it after away.
-func (w *supervisor) requestStop(p *process, away time.Duration) {
+func (sup *supervisor) requestStop(p *process, away time.Duration) {
 	if p.stopping {
 		return
 	}
-	p.stopping, p.grace, w.deadServices = true, w.clock.now.Add(grace), true
-	p.restartAt = later(p.restartAt, w.clock.now.Add(away))
+	p.stopping, p.grace, sup.deadServices = true, sup.clock.now.Add(grace), true
+	p.restartAt = later(p.restartAt, sup.clock.now.Add(away))
 	p.engine.Close()
 }
 
 // finishStops ends the stopping processes that have finished what they had begun. They release
 // their other messages.
-func (w *supervisor) finishStops() {
-	for _, p := range w.processes {
-		if !p.stopping || p.dead || w.clock.now.Before(p.frozen) {
+func (sup *supervisor) finishStops() {
+	for _, p := range sup.processes {
+		if !p.stopping || p.dead || sup.clock.now.Before(p.frozen) {
 			continue
 		}
-		w.deadServices = true
+		sup.deadServices = true
 		if slices.ContainsFunc(p.services, func(s *service) bool {
 			calls := s.sleeping || s.calling
-			return !s.resting() && (!calls || w.clock.now.Before(p.grace))
+			return !s.resting() && (!calls || sup.clock.now.Before(p.grace))
 		}) {
 			continue
 		}
-		w.asSimulation(func(ctx context.Context) error {
+		sup.asSimulation(func(ctx context.Context) error {
 			if err := p.engine.Release(ctx); err != nil {
 				return err
 			}
-			return w.checkReleased(ctx, p)
+			return sup.checkReleased(ctx, p)
 		})
 		p.dead = true
-		w.wakeForUnread()
-		w.wakeReaders()
+		sup.wakeForUnread()
+		sup.wakeReaders()
 	}
 }
 
@@ -235,16 +235,16 @@ func (w *scheduler) wakeForUnread() {
 
 // checkReleased checks that a stopping process has released its messages. A lost reply excuses
 // it: it did not know of all its messages.
-func (w *supervisor) checkReleased(ctx context.Context, p *process) error {
-	if slices.ContainsFunc(w.injected, func(s InjectedFault) bool { return s.Kind == DropReply }) {
+func (sup *supervisor) checkReleased(ctx context.Context, p *process) error {
+	if slices.ContainsFunc(sup.injected, func(s InjectedFault) bool { return s.Kind == DropReply }) {
 		return nil
 	}
-	for _, t := range w.groups {
+	for _, t := range sup.groups {
 		if t.handles == nil {
 			continue
 		}
-		for _, stream := range w.streams {
-			if err := w.checkReleasedBy(ctx, p, t, stream); err != nil {
+		for _, stream := range sup.streams {
+			if err := sup.checkReleasedBy(ctx, p, t, stream); err != nil {
 				return err
 			}
 		}
@@ -253,12 +253,12 @@ func (w *supervisor) checkReleased(ctx context.Context, p *process) error {
 }
 
 // checkReleasedBy checks one group on one stream.
-func (w *supervisor) checkReleasedBy(ctx context.Context, p *process, t *consumerGroup, stream string) error {
+func (sup *supervisor) checkReleasedBy(ctx context.Context, p *process, t *consumerGroup, stream string) error {
 	args := &redis.XPendingExtArgs{Stream: stream, Group: t.redisName(), Start: "-", End: "+", Count: 1000}
-	pending, err := w.client.XPendingExt(ctx, args).Result()
+	pending, err := sup.client.XPendingExt(ctx, args).Result()
 	for _, entry := range pending {
 		if consumerOf(entry.Consumer) == p.name() && entry.Idle < releasedIdle {
-			w.report("a stopping process releases its messages", "", fmt.Sprintf("entry %s of the %s is still held by %s", entry.ID, t.redisName(), entry.Consumer))
+			sup.report("a stopping process releases its messages", "", fmt.Sprintf("entry %s of the %s is still held by %s", entry.ID, t.redisName(), entry.Consumer))
 		}
 	}
 	return err

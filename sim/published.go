@@ -41,18 +41,18 @@ type eventKey struct{ execution, id string }
 
 // checkPublished checks the published events: no timer fires after its execution ended or after
 // it was replaced, no event is published twice, and every end is published.
-func (w *checker) checkPublished(t *Trial, broken invariant.Report) {
+func (chk *checker) checkPublished(t *Trial, broken invariant.Report) {
 	p := streamCheck{
-		broken: broken, slack: w.slack(), seen: map[eventKey]bool{}, cancelled: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &w.poison, reopened: w.operators.reopened,
-		twice: w.duplicated(),
+		broken: broken, slack: chk.slack(), seen: map[eventKey]bool{}, cancelled: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &chk.poison, reopened: chk.operators.reopened,
+		twice: chk.duplicated(),
 	}
 	for _, end := range t.Ends {
 		if n := len(end.History); n > 0 && end.Status.Ended() {
 			p.last[end.ID] = end.History[n-1].ID
 		}
 	}
-	for e := range w.publications() {
-		if tenant := w.tenantOf(e.Execution); tenant != e.Tenant {
+	for e := range chk.publications() {
+		if tenant := chk.tenantOf(e.Execution); tenant != e.Tenant {
 			broken(ruleTenants, e.Execution, "%s %s is in the stream of %s", e.Type, e.ID, e.Tenant)
 		}
 		if p.isFirst(e) {
@@ -60,54 +60,54 @@ func (w *checker) checkPublished(t *Trial, broken invariant.Report) {
 		}
 	}
 	p.keys.left(p.ends, broken)
-	w.checkEmitted(t.Ends, p.emitted, broken)
+	chk.checkEmitted(t.Ends, p.emitted, broken)
 	unpublished(t.Ends, p.seen, broken)
-	w.checkChildren(t.Ends, p.seen, broken)
+	chk.checkChildren(t.Ends, p.seen, broken)
 	for _, end := range t.Ends {
-		w.checkReceived(end, broken)
+		chk.checkReceived(end, broken)
 	}
 }
 
 // isFirst reports whether an event is published for the first time.
-func (p *streamCheck) isFirst(e publication) bool {
+func (c *streamCheck) isFirst(e publication) bool {
 	id := eventKey{e.Execution, e.ID}
-	if p.seen[id] && !p.twice && e.publishedOnce() && !p.poison.includes(e.ID) && !p.reopened[strings.TrimSuffix(e.ID, "/parent")] {
-		p.broken("an event is published once", e.Execution, "%s %s was published twice", e.Type, e.ID)
+	if c.seen[id] && !c.twice && e.publishedOnce() && !c.poison.includes(e.ID) && !c.reopened[strings.TrimSuffix(e.ID, "/parent")] {
+		c.broken("an event is published once", e.Execution, "%s %s was published twice", e.Type, e.ID)
 	}
-	again := p.seen[id]
+	again := c.seen[id]
 	if again && e.Type == event.TimerScheduled { // the first one consumed the record that the timer was cancelled
-		p.setTwice[eventKey{e.Execution, e.Task}] = true
+		c.setTwice[eventKey{e.Execution, e.Task}] = true
 	}
-	p.seen[id] = true
+	c.seen[id] = true
 	return !again
 }
 
-func (p *streamCheck) take(e publication) {
-	p.checkCancelled(e)
+func (c *streamCheck) take(e publication) {
+	c.checkCancelled(e)
 	if e.Source != "" && !strings.HasPrefix(string(e.Type), event.Prefix) {
-		p.emitted[e.Tenant+" "+e.Source+" "+e.ID] = true
+		c.emitted[e.Tenant+" "+e.Source+" "+e.ID] = true
 	}
-	if e.Type == event.TimerFired && p.over[e.Execution] && !p.setTwice[eventKey{e.Execution, e.Task}] {
-		p.broken("no timer outlives its execution", e.Execution, "a timer of %s fired at %v, after the end", e.Task, e.Time)
+	if e.Type == event.TimerFired && c.over[e.Execution] && !c.setTwice[eventKey{e.Execution, e.Task}] {
+		c.broken("no timer outlives its execution", e.Execution, "a timer of %s fired at %v, after the end", e.Task, e.Time)
 	}
-	switch last, known := p.last[e.Execution]; {
+	switch last, known := c.last[e.Execution]; {
 	case e.Type == event.ExecutionRetried:
-		delete(p.over, e.Execution)
+		delete(c.over, e.Execution)
 	case ended(e.Event) && (!known || last == e.ID): // a retry may precede the end that it undoes
-		p.over[e.Execution] = true
+		c.over[e.Execution] = true
 	}
 	if ended(e.Event) {
-		p.ends[e.Execution] = e.Time.Add(-p.slack)
+		c.ends[e.Execution] = e.Time.Add(-c.slack)
 	}
-	if !p.twice { // a repeated request counts as the last one
-		p.keys.take(e.entry, e.Event, p.slack, p.broken)
+	if !c.twice { // a repeated request counts as the last one
+		c.keys.take(e.entry, e.Event, c.slack, c.broken)
 	}
 }
 
 // checkCancelled reports timers that fire after they were cancelled. A cancellation removes a
 // timer at once, or prevents it from being set.
-func (p *streamCheck) checkCancelled(e publication) {
-	if e.Execution == "" || p.twice || e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired {
+func (c *streamCheck) checkCancelled(e publication) {
+	if e.Execution == "" || c.twice || e.Type != event.TimerScheduled && e.Type != event.TimerCancelled && e.Type != event.TimerFired {
 		return
 	}
 	t, ok := timerIn(e.Data)
@@ -117,11 +117,11 @@ func (p *streamCheck) checkCancelled(e publication) {
 	key := e.Execution + " " + invariant.Slot(t) + " " + t.FireAt.String()
 	switch {
 	case e.Type == event.TimerCancelled:
-		p.cancelled[key] = true
+		c.cancelled[key] = true
 	case e.Type == event.TimerScheduled:
-		delete(p.cancelled, key)
-	case p.cancelled[key]:
-		p.broken("a cancelled timer does not fire", e.Execution, "the %s timer of %s for %v did", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
+		delete(c.cancelled, key)
+	case c.cancelled[key]:
+		c.broken("a cancelled timer does not fire", e.Execution, "the %s timer of %s for %v did", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
 	}
 }
 
@@ -159,17 +159,17 @@ type publication struct {
 
 // publications returns all events of executions that were ever published, in stream
 // order. It includes trimmed entries, since the first of two duplicates may be gone.
-func (w *checker) publications() iter.Seq[publication] {
+func (chk *checker) publications() iter.Seq[publication] {
 	return func(yield func(publication) bool) {
-		for _, p := range w.past {
+		for _, p := range chk.past {
 			if !yield(p) {
 				return
 			}
 		}
-		for i, more := 0, true; i < len(w.tenants) && more; i++ {
-			w.memory.Each(w.streams[i], func(entry string, fields []string) bool {
+		for i, more := 0, true; i < len(chk.tenants) && more; i++ {
+			chk.memory.Each(chk.streams[i], func(entry string, fields []string) bool {
 				p := publicationOf(entry, fields)
-				p.Tenant, p.Execution = w.tenants[i], w.label(w.tenants[i], p.Execution)
+				p.Tenant, p.Execution = chk.tenants[i], chk.label(chk.tenants[i], p.Execution)
 				more = p.Execution == "" || yield(p)
 				return more
 			})
@@ -223,8 +223,8 @@ func ended(e event.Event) bool {
 
 // checkEmitted checks that the events that tasks have emitted were published, and that ids
 // given by the engine are unique.
-func (w *checker) checkEmitted(ends []End, published map[string]bool, broken invariant.Report) {
-	if !w.emits() {
+func (chk *checker) checkEmitted(ends []End, published map[string]bool, broken invariant.Report) {
+	if !chk.emits() {
 		return
 	}
 	mark, tasks := []byte(`"task_type":"emit"`), map[string]string{}
@@ -242,11 +242,11 @@ func (w *checker) checkEmitted(ends []End, published map[string]bool, broken inv
 			if json.Unmarshal(c.Output, &sent) != nil || sent.ID == "" {
 				continue
 			}
-			id := w.tenantOf(end.ID) + " " + sent.Source + " " + sent.ID
+			id := chk.tenantOf(end.ID) + " " + sent.Source + " " + sent.ID
 			if !published[id] {
 				broken("every emitted event is published", end.ID, "%s %s of %s was not", sent.Type, sent.ID, e.Task)
 			}
-			if by := tasks[id]; by != "" && strings.HasPrefix(sent.ID, w.idOf(end.ID)+event.ParseRun(e.Task).Ref) {
+			if by := tasks[id]; by != "" && strings.HasPrefix(sent.ID, chk.idOf(end.ID)+event.ParseRun(e.Task).Ref) {
 				broken("every emitted event has an id of its own", end.ID, "%s and %s both emitted %s %s", by, invariant.RunName(e.Task), sent.Type, sent.ID)
 			}
 			tasks[id] = invariant.RunName(e.Task) + " of " + end.ID
@@ -255,8 +255,8 @@ func (w *checker) checkEmitted(ends []End, published map[string]bool, broken inv
 }
 
 // emits reports whether any task emits events.
-func (w *checker) emits() bool {
-	for _, def := range append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...) {
+func (chk *checker) emits() bool {
+	for _, def := range append([]*dsl.Definition{chk.cfg.Definition}, chk.cfg.With...) {
 		for _, t := range def.Tasks() {
 			if t.Kind == dsl.Emit {
 				return true

@@ -26,7 +26,7 @@ const (
 )
 
 // add adds the result for a file.
-func (p *replayReport) add(r *replaying, row replayRow) {
+func (rr *replayReport) add(r *replaying, row replayRow) {
 	if r.report == "" {
 		return
 	}
@@ -41,21 +41,21 @@ func (p *replayReport) add(r *replaying, row replayRow) {
 	default:
 		file.Verdict, file.Text = report.Verdict{Text: "differs", Rating: report.Bad}, redact(where(row.Difference))
 	}
-	if len(p.files) < mostFiles {
-		p.files = append(p.files, file)
+	if len(rr.files) < mostFiles {
+		rr.files = append(rr.files, file)
 	}
-	if row.Verdict == nil || row.Agrees && p.first != nil || len(p.runs) >= mostReplayed {
+	if row.Verdict == nil || row.Agrees && rr.first != nil || len(rr.runs) >= mostReplayed {
 		return
 	}
 	printed := report.NewRecording(row.File)
 	printed.Notes = redacted(redact, row.Notes)
 	_, _ = printed.Write(row.src) // a report in memory accepts everything
 	if row.Agrees {
-		p.first = printed
+		rr.first = printed
 		return
 	}
 	printed.Difference = r.printed(row.Difference, printed, redact)
-	p.runs = append(p.runs, printed)
+	rr.runs = append(rr.runs, printed)
 }
 
 func redacted(redact func(string) string, texts []string) []string {

@@ -46,62 +46,62 @@ func NewTimeline(sh *cli.Shell, start time.Time) *timeline {
 }
 
 // Add adds the definitions that may run.
-func (l *timeline) Add(def *dsl.Definition, more []*dsl.Definition) {
+func (tl *timeline) Add(def *dsl.Definition, more []*dsl.Definition) {
 	for _, d := range append([]*dsl.Definition{def}, more...) {
-		l.defs[d.ID()] = d
+		tl.defs[d.ID()] = d
 	}
 }
 
 // Observe prints new events of histories.
-func (l *timeline) Observe(events []event.Event) {
-	if !l.on {
+func (tl *timeline) Observe(events []event.Event) {
+	if !tl.on {
 		return
 	}
 	for _, e := range events {
-		l.events++
+		tl.events++
 		switch e.Type {
 		case event.ExecutionStarted:
-			l.line(e, "", "▶", cli.Bold, e.Workflow+" "+e.Execution)
+			tl.line(e, "", "▶", cli.Bold, e.Workflow+" "+e.Execution)
 		case event.TaskRequested:
-			l.tasks++
-			l.requested(e)
+			tl.tasks++
+			tl.requested(e)
 		case event.TaskCompleted:
-			l.completed(e)
+			tl.completed(e)
 		case event.TimerScheduled:
-			l.scheduled(e)
+			tl.scheduled(e)
 		case event.EventReceived:
-			l.received(e)
+			tl.received(e)
 		case event.ExecutionSuspended:
-			l.printed(e, "■", cli.Yellow, "suspended")
+			tl.printed(e, "■", cli.Yellow, "suspended")
 		case event.ExecutionResumed:
-			l.printed(e, "▶", cli.Bold, "resumed")
+			tl.printed(e, "▶", cli.Bold, "resumed")
 		case event.ExecutionRetried:
-			l.printed(e, "▶", cli.Bold, "retried")
+			tl.printed(e, "▶", cli.Bold, "retried")
 		}
 	}
 }
 
 // requested prints the start of a task that contains others.
-func (l *timeline) requested(e event.Event) {
-	t := l.task(e)
-	if t == nil || !composite(t) || l.hidden(e) {
+func (tl *timeline) requested(e event.Event) {
+	t := tl.task(e)
+	if t == nil || !composite(t) || tl.hidden(e) {
 		return
 	}
-	l.line(e, e.Task, "┌", "", l.label(e, t))
+	tl.line(e, e.Task, "┌", "", tl.label(e, t))
 }
 
 // completed prints the end of a task.
-func (l *timeline) completed(e event.Event) {
-	t := l.task(e)
+func (tl *timeline) completed(e event.Event) {
+	t := tl.task(e)
 	var c event.Completed
 	if t == nil || json.Unmarshal(e.Data, &c) != nil {
 		return
 	}
-	l.count(e)
-	if l.hidden(e) {
+	tl.count(e)
+	if tl.hidden(e) {
 		return
 	}
-	glyph, style, text := "✔", cli.Green, l.label(e, t)
+	glyph, style, text := "✔", cli.Green, tl.label(e, t)
 	if c.Call != nil {
 		run := event.ParseRun(e.Task)
 		text = history.Run(t.Name, run.Iteration, run.Attempt) + "  call " + c.Call.String()
@@ -119,11 +119,11 @@ func (l *timeline) completed(e event.Event) {
 	if c.DurationMS > 0 {
 		text += "  " + history.Duration(time.Duration(c.DurationMS)*time.Millisecond)
 	}
-	l.line(e, e.Task, glyph, style, text)
+	tl.line(e, e.Task, glyph, style, text)
 }
 
 // scheduled prints waits and retries, but not timeouts, most of which never fire.
-func (l *timeline) scheduled(e event.Event) {
+func (tl *timeline) scheduled(e event.Event) {
 	var t event.TimerChange
 	if json.Unmarshal(e.Data, &t) != nil || t.Kind == event.TimeoutTimer {
 		return
@@ -131,49 +131,49 @@ func (l *timeline) scheduled(e event.Event) {
 	what := "wait for"
 	if t.Kind == event.RetryTimer {
 		if t.By == "" {
-			l.retries[e.Execution+" "+e.Task]++
+			tl.retries[e.Execution+" "+e.Task]++
 		}
-		what = fmt.Sprintf("attempt %d in", l.retries[e.Execution+" "+e.Task]+1)
+		what = fmt.Sprintf("attempt %d in", tl.retries[e.Execution+" "+e.Task]+1)
 	}
-	if l.hidden(e) {
+	if tl.hidden(e) {
 		return
 	}
 	run := event.ParseRun(e.Task)
-	l.line(e, e.Task, "◔", cli.Yellow, fmt.Sprintf("%s  %s %s, until %s", history.Run(t.TaskName, run.Iteration, run.Attempt), what,
+	tl.line(e, e.Task, "◔", cli.Yellow, fmt.Sprintf("%s  %s %s, until %s", history.Run(t.TaskName, run.Iteration, run.Attempt), what,
 		history.Duration(t.Due().Sub(e.Time)), t.Due().Round(time.Millisecond).Format(time.RFC3339Nano)))
 }
 
 // received prints an event from outside.
-func (l *timeline) received(e event.Event) {
+func (tl *timeline) received(e event.Event) {
 	var envelope struct {
 		Type   string `json:"type"`
 		Source string `json:"source"`
 	}
 	if json.Unmarshal(e.Data, &envelope) == nil {
-		l.line(e, "", "◆", "", "event "+envelope.Type+" from "+envelope.Source)
+		tl.line(e, "", "◆", "", "event "+envelope.Type+" from "+envelope.Source)
 	}
 }
 
 // missed prints an event that no execution has taken.
-func (l *timeline) missed(m sim.Missed) {
-	if l.on {
+func (tl *timeline) missed(m sim.Missed) {
+	if tl.on {
 		e := m.Event
 		e.Time = m.At
-		l.line(e, "", "◇", cli.Yellow, fmt.Sprintf("event %s from %s  not taken: %s", m.Event.Type, m.Event.Source, m.Why))
+		tl.line(e, "", "◇", cli.Yellow, fmt.Sprintf("event %s from %s  not taken: %s", m.Event.Type, m.Event.Source, m.Why))
 	}
 }
 
 // printed prints an operator's command and its reason.
-func (l *timeline) printed(e event.Event, glyph, style, what string) {
+func (tl *timeline) printed(e event.Event, glyph, style, what string) {
 	var said event.Ended
 	if json.Unmarshal(e.Data, &said) == nil && said.Reason != "" {
 		what += ": " + said.Reason
 	}
-	l.line(e, "", glyph, style, e.Workflow+" "+e.Execution+"  "+what)
+	tl.line(e, "", glyph, style, e.Workflow+" "+e.Execution+"  "+what)
 }
 
-func (l *timeline) task(e event.Event) *dsl.Task {
-	def := l.defs[e.Workflow]
+func (tl *timeline) task(e event.Event) *dsl.Task {
+	def := tl.defs[e.Workflow]
 	if def == nil {
 		return nil
 	}
@@ -181,17 +181,17 @@ func (l *timeline) task(e event.Event) *dsl.Task {
 }
 
 // hidden reports whether enough iterations of a task have been printed.
-func (l *timeline) hidden(e event.Event) bool {
+func (tl *timeline) hidden(e event.Event) bool {
 	run := event.ParseRun(e.Task)
-	return history.Index(run.Iteration) != "" && l.seen[e.Execution+run.Ref] > iterationsShown
+	return history.Index(run.Iteration) != "" && tl.seen[e.Execution+run.Ref] > iterationsShown
 }
 
 // count counts an ended iteration of a task.
-func (l *timeline) count(e event.Event) {
+func (tl *timeline) count(e event.Event) {
 	run := event.ParseRun(e.Task)
 	key := e.Execution + run.Ref
-	if l.seen[key]++; l.seen[key] == iterationsShown+1 && history.Index(run.Iteration) != "" {
-		l.line(e, e.Task, "…", "", "further iterations are not shown")
+	if tl.seen[key]++; tl.seen[key] == iterationsShown+1 && history.Index(run.Iteration) != "" {
+		tl.line(e, e.Task, "…", "", "further iterations are not shown")
 	}
 }
 
@@ -212,24 +212,24 @@ func composite(t *dsl.Task) bool {
 }
 
 // label names a run of a task and describes the task.
-func (l *timeline) label(e event.Event, t *dsl.Task) string {
+func (tl *timeline) label(e event.Event, t *dsl.Task) string {
 	run := event.ParseRun(e.Task)
 	return history.Run(t.Name, run.Iteration, run.Attempt) + "  " + graph.Detail(t)
 }
 
 // line prints one line: time, depth, glyph and text, truncated to the width of the
 // terminal.
-func (l *timeline) line(e event.Event, task, glyph, style, text string) {
-	if l.sh.ASCII() {
+func (tl *timeline) line(e event.Event, task, glyph, style, text string) {
+	if tl.sh.ASCII() {
 		glyph = ASCIIGlyphs[glyph]
 	}
-	before := fmt.Sprintf("%12s  %s", "+"+history.Duration(e.Time.Sub(l.start)), strings.Repeat("  ", depth(e.Execution, task)))
+	before := fmt.Sprintf("%12s  %s", "+"+history.Duration(e.Time.Sub(tl.start)), strings.Repeat("  ", depth(e.Execution, task)))
 	text = cli.Printable(text)
-	if l.sh.ErrTerminal && l.sh.Width > 0 {
-		space := l.sh.Width - runewidth.StringWidth(before+glyph) - 1
+	if tl.sh.ErrTerminal && tl.sh.Width > 0 {
+		space := tl.sh.Width - runewidth.StringWidth(before+glyph) - 1
 		text = runewidth.Truncate(text, max(space, 1), "~")
 	}
-	fmt.Fprintf(l.sh.Err, "%s%s %s\n", before, cli.Paint(l.color && style != "", style, glyph), text)
+	fmt.Fprintf(tl.sh.Err, "%s%s %s\n", before, cli.Paint(tl.color && style != "", style, glyph), text)
 }
 
 // depth returns the number of tasks and executions that contain a task. Inside a function,
@@ -265,8 +265,8 @@ var ASCIIGlyphs = map[string]string{
 }
 
 // end prints the summary.
-func (l *timeline) end(r *sim.Result, took time.Duration) {
-	if !l.on {
+func (tl *timeline) end(r *sim.Result, took time.Duration) {
+	if !tl.on {
 		return
 	}
 	style := cli.Green
@@ -278,44 +278,44 @@ func (l *timeline) end(r *sim.Result, took time.Duration) {
 		status = "stopped while " + status
 	}
 	lasted := history.Duration(r.Elapsed) + " of virtual time in " + history.Duration(took)
-	if l.real {
+	if tl.real {
 		lasted = "in " + history.Duration(r.Elapsed)
 	}
-	fmt.Fprintf(l.sh.Err, "%s  %s, %s, %s\n", cli.Paint(l.color, style, status),
+	fmt.Fprintf(tl.sh.Err, "%s  %s, %s, %s\n", cli.Paint(tl.color, style, status),
 		history.Count(r.Tasks, "task"), history.Count(r.Events, "event"), lasted)
 }
 
 // happened prints events that Observe omits: timeouts and the end.
-func (l *timeline) happened(e event.Event) {
+func (tl *timeline) happened(e event.Event) {
 	switch e.Type {
 	case event.TimerFired:
 		var t event.Fired
 		if decide.DecodeData(e, &t) == nil && t.Kind == event.TimeoutTimer {
 			run := event.ParseRun(e.Task)
-			l.line(e, e.Task, "◔", cli.Yellow, history.Run(t.TaskName, run.Iteration, run.Attempt)+"  its timeout fires")
+			tl.line(e, e.Task, "◔", cli.Yellow, history.Run(t.TaskName, run.Iteration, run.Attempt)+"  its timeout fires")
 		}
 	case event.WorkflowCompleted:
-		l.line(e, "", "✔", cli.Green, e.Workflow+" "+e.Execution+" completed")
+		tl.line(e, "", "✔", cli.Green, e.Workflow+" "+e.Execution+" completed")
 	case event.WorkflowFailed:
-		l.line(e, "", "✘", cli.Red, e.Workflow+" "+e.Execution+" faulted")
+		tl.line(e, "", "✘", cli.Red, e.Workflow+" "+e.Execution+" faulted")
 	case event.WorkflowCancelled:
-		l.line(e, "", "⊘", cli.Yellow, e.Workflow+" "+e.Execution+" cancelled")
+		tl.line(e, "", "⊘", cli.Yellow, e.Workflow+" "+e.Execution+" cancelled")
 	default:
 	}
 }
 
 // reached prints a call that reached its service.
-func (l *timeline) reached(r *sim.Reached) {
+func (tl *timeline) reached(r *sim.Reached) {
 	text := fmt.Sprintf("%s %s reaches the service", r.Method, r.URL)
 	style := ""
 	if r.Times > 1 {
 		text, style = fmt.Sprintf("%s, for the %s time", text, ordinal(r.Times)), cli.Yellow
 	}
-	l.line(event.Event{Time: r.At, Execution: r.Execution, Task: r.Task}, r.Task, "▶", style, text)
+	tl.line(event.Event{Time: r.At, Execution: r.Execution, Task: r.Task}, r.Task, "▶", style, text)
 }
 
 // fault prints an injected fault.
-func (l *timeline) fault(s *sim.InjectedFault) {
+func (tl *timeline) fault(s *sim.InjectedFault) {
 	e := event.Event{Time: s.At}
-	l.line(e, "", "!", cli.Red, faultText(s))
+	tl.line(e, "", "!", cli.Red, faultText(s))
 }

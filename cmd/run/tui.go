@@ -95,20 +95,20 @@ type playedRun struct {
 }
 
 // run runs the simulation.
-func (s *playedRun) run(ctx context.Context, cfg sim.Config, out io.Writer) {
+func (p *playedRun) run(ctx context.Context, cfg sim.Config, out io.Writer) {
 	cfg.Observe = func(events []event.Event) {
-		s.playback.Append(events)
-		if s.id == "" && len(events) > 0 {
-			s.id = events[0].Execution
-			close(s.begun)
+		p.playback.Append(events)
+		if p.id == "" && len(events) > 0 {
+			p.id = events[0].Execution
+			close(p.begun)
 		}
 	}
-	s.result, s.err = recording.Record(ctx, cfg, out)
-	s.playback.End(endNotes(s.result, s.err)...)
-	if s.id == "" {
-		close(s.begun)
+	p.result, p.err = recording.Record(ctx, cfg, out)
+	p.playback.End(endNotes(p.result, p.err)...)
+	if p.id == "" {
+		close(p.begun)
 	}
-	close(s.over)
+	close(p.over)
 }
 
 // endNotes explains why a run stopped before its end.

@@ -9,8 +9,8 @@ import (
 // set keeps its members sorted.
 type set struct{ members []string }
 
-func (m *set) has(member string) bool {
-	_, found := slices.BinarySearch(m.members, member)
+func (s *set) has(member string) bool {
+	_, found := slices.BinarySearch(s.members, member)
 	return found
 }
 
@@ -42,10 +42,10 @@ func onSet(read func(*set, []string) resp.Reply) func(*Database, []string) resp.
 	}
 }
 
-func (m *set) smisMember(args []string) resp.Reply {
+func (s *set) smisMember(args []string) resp.Reply {
 	out := make([]resp.Reply, len(args)-2)
 	for i, member := range args[2:] {
-		out[i] = resp.Bool(m.has(member))
+		out[i] = resp.Bool(s.has(member))
 	}
 	return resp.List(out...)
 }

@@ -50,14 +50,14 @@ func addingOptions(args []string) (o adding, pairs []string, bad string) {
 }
 
 // allows reports whether the options allow a member to get a score.
-func (o adding) allows(old, score float64, there bool) bool {
+func (a adding) allows(old, score float64, there bool) bool {
 	switch {
 	case !there:
-		return !o.xx
-	case o.nx:
+		return !a.xx
+	case a.nx:
 		return false
 	default:
-		return (!o.gt || score > old) && (!o.lt || score < old)
+		return (!a.gt || score > old) && (!a.lt || score < old)
 	}
 }
 

@@ -104,18 +104,18 @@ func (z *sorted) zrange(args []string) resp.Reply {
 }
 
 // reply returns the requested part of a range.
-func (o ranging) reply(found []ranked) resp.Reply {
-	if o.limited {
-		skip := min(o.offset, int64(len(found)))
+func (rg ranging) reply(found []ranked) resp.Reply {
+	if rg.limited {
+		skip := min(rg.offset, int64(len(found)))
 		if skip < 0 {
 			skip = int64(len(found))
 		}
-		count := o.count
+		count := rg.count
 		if count < 0 {
 			count = math.MaxInt64
 		}
 		count = min(count, int64(len(found))-skip)
-		if o.reverse {
+		if rg.reverse {
 			found = found[int64(len(found))-skip-count : int64(len(found))-skip]
 		} else {
 			found = found[skip : skip+count]
@@ -124,11 +124,11 @@ func (o ranging) reply(found []ranked) resp.Reply {
 	out := make([]string, 0, 2*len(found))
 	for i := range found {
 		r := found[i]
-		if o.reverse {
+		if rg.reverse {
 			r = found[len(found)-1-i]
 		}
 		out = append(out, r.member)
-		if o.withScores {
+		if rg.withScores {
 			out = append(out, written(r.score))
 		}
 	}
