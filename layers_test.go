@@ -79,6 +79,7 @@ var arrows = map[string][]string{
 	"engine/scheduler/schedulerpb": {},
 	"engine/scheduler/ledgertest":  {"engine/schedule", "engine/scheduler"},
 	"engine/scheduler/tabletest":   {"engine/schedule", "engine/scheduler"},
+	"engine/scheduler/brokertest":  {"engine/schedule", "engine/scheduler"},
 	"cmd/schedule":                 {"cmd/cli", "engine/dsl", "engine/dynamo", "engine/kafka", "engine/history", "engine/schedule", "engine/scheduler/schedulerpb", "engine/scheduler/server"},
 
 	"sim":           {"engine/...", "sim/invariant", "sim/mock", "sim/memory"},
@@ -91,6 +92,7 @@ var arrows = map[string][]string{
 	"sim/resp":      {},
 	"sim/mock":      {"engine/dsl", "engine/event", "engine/executor/http", "engine/yaml"},
 	"sim/table":     {"engine/schedule"},
+	"sim/broker":    {"engine/schedule"},
 	"sim/spec":      {"engine/...", "sim", "sim/mock"},
 	"tui":           {"engine", "engine/history", "tui/axis", "tui/quiet"},
 	"tui/axis":      {"engine/history"},

@@ -123,14 +123,20 @@ func (o Options) Check() error {
 	if o.Timeout < time.Second || o.Timeout > time.Minute {
 		wrong("the time-out of publications is %s: want 1s to 1m", o.Timeout)
 	}
+	if o.ScheduleTopic == "" || o.ScheduleDLQ == "" || o.Group == "" || o.ScheduleTopic == o.ScheduleDLQ {
+		wrong("SCHEDULER_SCHEDULE_TOPIC, SCHEDULER_SCHEDULE_DLQ and SCHEDULER_GROUP are %q, %q and %q: want three names, and two topics", o.ScheduleTopic, o.ScheduleDLQ, o.Group)
+	}
+	if o.TopicWait < time.Second {
+		wrong("the time until an unknown topic is refused is %s: want 1s or more", o.TopicWait)
+	}
 	if o.Wait < 10*time.Millisecond || o.Wait > time.Minute {
 		wrong("the wait for messages is %s: want 10ms to 1m", o.Wait)
 	}
-	if o.Partitions < 1 {
-		wrong("KAFKA_PARTITIONS is %d: want 1 or more", o.Partitions)
+	if o.Partitions < 1 || o.Partitions > 10_000 {
+		wrong("KAFKA_PARTITIONS is %d: want 1 to 10000", o.Partitions)
 	}
-	if o.Replication != -1 && o.Replication < 1 {
-		wrong("KAFKA_REPLICATION is %d: want 1 or more, or -1 for the broker's default", o.Replication)
+	if o.Replication != -1 && (o.Replication < 1 || o.Replication > 100) {
+		wrong("KAFKA_REPLICATION is %d: want 1 to 100, or -1 for the broker's default", o.Replication)
 	}
 	return errors.Join(errs...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
@@ -148,7 +149,11 @@ func newSink(t *testing.T, o kafka.Options) *kafka.Sink {
 // read returns n records of a topic.
 func read(t *testing.T, o kafka.Options, topic string, n int) []*kgo.Record {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
+	opts := []kgo.Opt{kgo.SeedBrokers(o.Brokers...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100 * time.Millisecond)}
+	if o.Version != "" {
+		opts = append(opts, kgo.MaxVersions(kversion.FromString(o.Version)))
+	}
+	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,8 +73,23 @@ func uuid(id string) bool {
 // Check returns an error that says what is wrong with a request of now. All mistakes are
 // reported at once.
 func (l Limits) Check(id string, c Content, now time.Time) error {
-	errs := []error{CheckID(id), l.CheckDue(c.Due, now)}
-	errs = append(errs, l.checkTopic(c)...)
+	return errors.Join(CheckID(id), l.CheckDue(c.Due, now), l.checkContent(c))
+}
+
+// CheckWaited is Check for a request that waited before it was read: it may be overdue.
+func (l Limits) CheckWaited(id string, c Content, now time.Time) error {
+	// What was allowed when it was sent is allowed still, whatever the clocks say.
+	const skew = time.Minute
+	l.MaxDelay += skew
+	due := l.CheckDue(c.Due, now)
+	if !c.Due.IsZero() && !c.Due.After(now.Add(l.MaxDelay)) {
+		due = nil
+	}
+	return errors.Join(CheckID(id), due, l.checkContent(c))
+}
+
+func (l Limits) checkContent(c Content) error {
+	errs := l.checkTopic(c)
 	switch {
 	case len(c.Payload) == 0:
 		errs = append(errs, errors.New("payload is missing"))

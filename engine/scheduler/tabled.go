@@ -18,20 +18,13 @@ import (
 type Tabled struct {
 	table  Table
 	index  agenda.Index
-	feed   Feed
+	feed   Queue
 	unsent atomic.Int64
 }
 
-// Feed hands stored events to the process that adds them to the index: a Consumer, whose own
-// Ledger has no Feed.
-type Feed interface {
-	// Send sends events and returns one error for each, nil if it was sent for certain.
-	Send(ctx context.Context, events []schedule.Event) []error
-}
-
-// NewTabled returns a Ledger on a table and an index. The feed may be nil: then Place adds to
-// the index itself.
-func NewTabled(table Table, index agenda.Index, feed Feed) *Tabled {
+// NewTabled returns a Ledger on a table and an index. Place sends events to the
+// feed, whose Consumer has a Ledger without one; if it is nil, Place adds them to the index.
+func NewTabled(table Table, index agenda.Index, feed Queue) *Tabled {
 	return &Tabled{table: table, index: index, feed: feed}
 }
 

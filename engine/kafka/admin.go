@@ -1,0 +1,161 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// State is what the brokers say about themselves and about topics.
+type State struct {
+	Brokers int
+	Topics  []Topic
+	Lag     int64 // messages of the schedule topic that its group has not read; -1: unknown
+}
+
+// Topic is a topic as the brokers have it.
+type Topic struct {
+	Name       string
+	Missing    bool
+	Partitions int
+	Replicas   int // of the partition that has the fewest
+	InSync     int // replicas, of the partition that has the fewest
+	MinInSync  int // replicas that have to be in sync for a record to be written; 0: unknown
+}
+
+// Problems says what is wrong with a topic, and what to do.
+func (t Topic) Problems() []string {
+	var out []string
+	switch {
+	case t.Missing:
+		out = append(out, fmt.Sprintf("topic %s does not exist: flunq schedule init creates it", t.Name))
+	case t.MinInSync > 0 && t.InSync < t.MinInSync:
+		out = append(out, fmt.Sprintf("topic %s takes no records: %d of its replicas are in sync, min.insync.replicas is %d", t.Name, t.InSync, t.MinInSync))
+	case t.MinInSync == 1 && t.Replicas > 1:
+		out = append(out, fmt.Sprintf("topic %s has min.insync.replicas=1: a record that one broker has counts as written, and is lost with it; set 2", t.Name))
+	}
+	return out
+}
+
+// Check returns the state of the brokers, of the two topics of requests, and of others that
+// are named.
+func Check(ctx context.Context, o Options, topics ...string) (State, error) {
+	state := State{Lag: -1}
+	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
+		state, err = o.state(ctx, admin, append([]string{o.ScheduleTopic, o.ScheduleDLQ}, topics...))
+		return err
+	})
+	return state, err
+}
+
+// admin runs a function with an administrative client, for Options.Timeout at most.
+func (o Options) admin(ctx context.Context, do func(context.Context, *kadm.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	cl, err := o.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	if err := do(ctx, kadm.NewClient(cl)); err != nil {
+		return fmt.Errorf("ask Kafka at %v: %w", o.Brokers, err)
+	}
+	return nil
+}
+
+func (o Options) state(ctx context.Context, admin *kadm.Client, names []string) (State, error) {
+	state := State{Lag: -1}
+	meta, err := admin.Metadata(ctx, names...)
+	if err != nil {
+		return state, err
+	}
+	state.Brokers = len(meta.Brokers)
+	var existing []string
+	for _, name := range names {
+		detail := meta.Topics[name]
+		t := Topic{Name: name, Missing: errors.Is(detail.Err, kerr.UnknownTopicOrPartition), Partitions: len(detail.Partitions)}
+		if detail.Err != nil && !t.Missing {
+			return state, fmt.Errorf("topic %s: %w", name, detail.Err)
+		}
+		for _, p := range detail.Partitions {
+			if t.Replicas == 0 || len(p.Replicas) < t.Replicas {
+				t.Replicas = len(p.Replicas)
+			}
+			if t.InSync == 0 || len(p.ISR) < t.InSync {
+				t.InSync = len(p.ISR)
+			}
+		}
+		if !t.Missing {
+			existing = append(existing, name)
+		}
+		state.Topics = append(state.Topics, t)
+	}
+	if len(existing) == 0 {
+		return state, nil
+	}
+	// Neither needs to be allowed: what cannot be read stays unknown.
+	if configs, err := admin.DescribeTopicConfigs(ctx, existing...); err == nil {
+		for i, t := range state.Topics {
+			if config, err := configs.On(t.Name, nil); err == nil {
+				state.Topics[i].MinInSync = minInSync(config)
+			}
+		}
+	}
+	if lags, err := admin.Lag(ctx, o.Group); err == nil {
+		if group := lags[o.Group]; group.Error() == nil {
+			state.Lag = group.Lag.TotalByTopic()[o.ScheduleTopic].Lag
+		}
+	}
+	return state, nil
+}
+
+func minInSync(config kadm.ResourceConfig) int {
+	for _, c := range config.Configs {
+		if c.Key == "min.insync.replicas" {
+			n, _ := strconv.Atoi(c.MaybeValue())
+			return n
+		}
+	}
+	return 0
+}
+
+// Init creates the two topics of requests where they are missing and returns the names of
+// those that it created; with dry, of those that it would create. Topics that exist stay as
+// they are.
+func Init(ctx context.Context, o Options, dry bool) ([]string, error) {
+	var created []string
+	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		state, err := o.state(ctx, admin, []string{o.ScheduleTopic, o.ScheduleDLQ})
+		if err != nil {
+			return err
+		}
+		create := admin.CreateTopics
+		if dry {
+			create = admin.ValidateCreateTopics
+		}
+		for _, t := range state.Topics {
+			if !t.Missing {
+				continue
+			}
+			//nolint:gosec // Options.Check says how large they may be
+			replies, err := create(ctx, int32(o.Partitions), int16(o.Replication), nil, t.Name)
+			if err != nil {
+				return err
+			}
+			reply := replies[t.Name]
+			if errors.Is(reply.Err, kerr.TopicAlreadyExists) { // another process was first
+				continue
+			}
+			if reply.Err != nil {
+				return fmt.Errorf("create topic %s: %w %s", t.Name, reply.Err, reply.ErrMessage)
+			}
+			created = append(created, t.Name)
+		}
+		return nil
+	})
+	return created, err
+}

@@ -1,0 +1,180 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"flunq.io/flunq/engine/schedule"
+)
+
+// Feed reads requests from the schedule topic as a member of its group, and sends them there.
+// It implements scheduler.Feed and scheduler.Queue. Only Send may be called concurrently. A
+// Feed joins the group when Fetch is called first.
+//
+// Partitions do not move between a Fetch that returns messages and the next one, so the
+// messages in hand are handled by one process, unless it takes so long that the broker takes
+// it for dead. Offsets are committed about once a second, when partitions move, and by Close.
+type Feed struct {
+	opts     Options
+	producer *producer
+
+	mu     sync.Mutex // guards group against Close
+	group  *kgo.Client
+	closed bool
+	epochs map[int32]int32 // of the leaders, by partition, as they were fetched
+	exists bool            // the topic
+}
+
+// maxFetched is how many messages Fetch returns at most.
+const maxFetched = 500
+
+// NewFeed returns a Feed. It connects when it is used first.
+func NewFeed(o Options) (*Feed, error) {
+	p, err := newProducer(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Feed{opts: o, producer: p, epochs: map[int32]int32{}}, nil
+}
+
+// Send implements scheduler.Queue.
+func (f *Feed) Send(ctx context.Context, events []schedule.Event) []error {
+	errs := make([]error, len(events))
+	var records []*kgo.Record
+	var at []int
+	for i := range events {
+		value, err := events[i].Request()
+		if err != nil {
+			errs[i] = fmt.Errorf("%w: %w", schedule.ErrRefused, err)
+			continue
+		}
+		records, at = append(records, &kgo.Record{Topic: f.opts.ScheduleTopic, Key: []byte(events[i].ID), Value: value}), append(at, i)
+	}
+	for n, err := range f.producer.publish(ctx, records) {
+		errs[at[n]] = err
+	}
+	return errs
+}
+
+// Fetch implements scheduler.Feed. It waits for Options.Wait at most.
+func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.opts.Wait)
+	defer cancel()
+	cl, err := f.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cl.AllowRebalance()
+	fetches := cl.PollRecords(ctx, maxFetched)
+	messages := make([]schedule.Message, 0, fetches.NumRecords())
+	fetches.EachRecord(func(r *kgo.Record) {
+		f.epochs[r.Partition] = r.LeaderEpoch
+		m := schedule.Message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
+		for _, h := range r.Headers {
+			m.Headers = append(m.Headers, schedule.Header{Name: h.Key, Value: string(h.Value)})
+		}
+		messages = append(messages, m)
+	})
+	if len(messages) > 0 {
+		return messages, nil // an error of another partition comes again
+	}
+	cl.AllowRebalance()
+	var errs []error
+	for _, e := range fetches.Errors() {
+		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
+			errs = append(errs, fmt.Errorf("read %s/%d: %w", e.Topic, e.Partition, e.Err))
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// join returns the member of the group, once the topic exists: a member would wait for it and
+// say nothing.
+func (f *Feed) join(ctx context.Context) (*kgo.Client, error) {
+	if !f.exists {
+		s, err := f.producer.session(&f.producer.together)
+		if err != nil {
+			return nil, err
+		}
+		errs := []error{nil}
+		if f.producer.topics.check(ctx, s, []*kgo.Record{{Topic: f.opts.ScheduleTopic}}, errs); errs[0] != nil {
+			return nil, fmt.Errorf("read topic %s: %w", f.opts.ScheduleTopic, errs[0])
+		}
+		f.exists = true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, kgo.ErrClientClosed
+	}
+	if f.group != nil {
+		return f.group, nil
+	}
+	cl, err := f.opts.client(
+		kgo.ConsumerGroup(f.opts.Group),
+		kgo.ConsumeTopics(f.opts.ScheduleTopic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.AutoCommitMarks(),
+		kgo.AutoCommitInterval(time.Second),
+		kgo.FetchMaxWait(f.opts.Wait),
+	)
+	f.group = cl
+	return cl, err
+}
+
+// Commit implements scheduler.Feed.
+func (f *Feed) Commit(_ context.Context, messages []schedule.Message) error {
+	offsets := map[int32]kgo.EpochOffset{}
+	for _, m := range messages {
+		if next := m.Offset + 1; next > offsets[m.Partition].Offset {
+			offsets[m.Partition] = kgo.EpochOffset{Epoch: f.epochs[m.Partition], Offset: next}
+		}
+	}
+	f.group.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{f.opts.ScheduleTopic: offsets})
+	return nil
+}
+
+// Reject implements scheduler.Feed: it publishes the message as it is to the dead letter topic,
+// with the reason and the place of the message in headers.
+func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) error {
+	const decimal = 10
+	r := &kgo.Record{Topic: f.opts.ScheduleDLQ, Key: m.Key, Value: m.Value, Headers: headers(append(m.Headers[:len(m.Headers):len(m.Headers)],
+		schedule.Header{Name: "flunq-reason", Value: reason},
+		schedule.Header{Name: "flunq-topic", Value: m.Topic},
+		schedule.Header{Name: "flunq-partition", Value: strconv.Itoa(int(m.Partition))},
+		schedule.Header{Name: "flunq-offset", Value: strconv.FormatInt(m.Offset, decimal)},
+	))}
+	err := f.producer.publish(ctx, []*kgo.Record{r})[0]
+	if errors.Is(err, schedule.ErrRefused) && len(r.Value) > 0 {
+		// The headers make it too large: without the value it says where that can be found.
+		r = &kgo.Record{Topic: r.Topic, Key: r.Key, Headers: r.Headers}
+		err = f.producer.publish(ctx, []*kgo.Record{r})[0]
+	}
+	if err != nil {
+		return fmt.Errorf("reject %s/%d at %d to %s: %w", m.Topic, m.Partition, m.Offset, f.opts.ScheduleDLQ, err)
+	}
+	return nil
+}
+
+// Close commits what is marked and leaves the group. No call may run.
+func (f *Feed) Close(ctx context.Context) error {
+	f.mu.Lock()
+	f.closed = true
+	group := f.group
+	f.mu.Unlock()
+	f.producer.close()
+	if group == nil {
+		return nil
+	}
+	err := group.CommitMarkedOffsets(ctx)
+	group.CloseAllowingRebalance()
+	return err
+}

@@ -1,0 +1,145 @@
+package scheduler
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/schedule"
+)
+
+// Feed is a log of requests that a group of consumers shares. It belongs to one Consumer.
+//
+// Two feeds exist: kafka.Feed, and the simulated one of sim/broker.
+type Feed interface {
+	// Fetch returns the next messages, those of each partition in the order of their offsets,
+	// and none if there are none for a while. Before a partition is given to another process,
+	// all messages that were fetched from it are either committed or fetched again there.
+	Fetch(ctx context.Context) ([]schedule.Message, error)
+
+	// Commit says that messages, and all before them, need not be read again.
+	Commit(ctx context.Context, messages []schedule.Message) error
+
+	// Reject publishes a message that cannot be read, with the reason, where an operator finds
+	// it. After an error it may have been published.
+	Reject(ctx context.Context, message schedule.Message, reason string) error
+}
+
+// Queue takes requests that a Consumer reads from a Feed.
+type Queue interface {
+	// Send sends a request for each event and returns one error for each, nil if it was sent
+	// for certain. The errors wrap those of package schedule, as a Sink's do.
+	Send(ctx context.Context, events []schedule.Event) []error
+}
+
+// Consumer stores the events that a feed asks for. It commits messages only when their events
+// are stored or, if they make no sense, rejected.
+type Consumer struct {
+	feed Feed
+	api  *API
+	opts ConsumerOptions
+
+	// held are messages that were fetched and are not committed. No others are fetched before.
+	held     []schedule.Message
+	failures int // in a row
+}
+
+// ConsumerOptions configure a Consumer.
+type ConsumerOptions struct {
+	APIOptions
+
+	Retry schedule.Retry // whose pauses follow failures of the ledger
+	// Rejected, if set, receives each message that makes no sense.
+	Rejected func(m schedule.Message, reason string)
+}
+
+// NewConsumer returns a Consumer that stores events in a ledger.
+func NewConsumer(feed Feed, ledger Ledger, opts ConsumerOptions) *Consumer {
+	return &Consumer{feed: feed, api: NewAPI(ledger, opts.APIOptions), opts: opts}
+}
+
+// Step handles the next messages. It returns how long to wait until the next step. After an
+// error the next step handles the same messages again.
+func (c *Consumer) Step(ctx context.Context) (time.Duration, error) {
+	err := c.step(ctx)
+	switch {
+	case err != nil:
+		c.failures++
+		return c.opts.Retry.Pause(c.failures), err
+	case len(c.held) == 0: // and the feed has waited for some
+		return c.opts.Retry.First, nil
+	}
+	c.held, c.failures = nil, 0
+	return 0, nil
+}
+
+func (c *Consumer) step(ctx context.Context) (err error) {
+	if len(c.held) == 0 {
+		if c.held, err = c.feed.Fetch(ctx); err != nil || len(c.held) == 0 {
+			return err
+		}
+	}
+	reasons := make([]string, len(c.held))
+	if err := c.place(ctx, reasons); err != nil {
+		return err
+	}
+	for i, reason := range reasons {
+		if reason == "" {
+			continue
+		}
+		if err := c.feed.Reject(ctx, c.held[i], reason); err != nil {
+			return err
+		}
+		if c.opts.Rejected != nil {
+			c.opts.Rejected(c.held[i], reason)
+		}
+	}
+	return c.feed.Commit(ctx, c.held)
+}
+
+// place stores the events of the messages that are held and sets the reasons why others cannot
+// be stored.
+func (c *Consumer) place(ctx context.Context, reasons []string) error {
+	now := c.opts.Now().Truncate(time.Millisecond)
+	var events []schedule.Event
+	var at []int // the message of each event
+	ids := map[string]bool{}
+	store := func() error {
+		defer func() { events, at, ids = nil, nil, map[string]bool{} }()
+		if len(events) == 0 {
+			return nil
+		}
+		placed, err := c.api.ledger.Place(ctx, events)
+		if err != nil {
+			return err
+		}
+		for n, p := range placed {
+			if p.Created {
+				c.api.note(schedule.Outcome{Event: &p.Event})
+			} else if p.Event.Version == 1 && !p.Event.Content.Equal(events[n].Content) {
+				// A later version may have been changed after the message was sent.
+				reasons[at[n]] = "an event with this id and another content exists"
+			}
+		}
+		return nil
+	}
+	for i := range c.held {
+		id, content, err := c.held[i].Request()
+		if err == nil {
+			content = c.api.content(Request{ID: id, Content: content}, now)
+			err = c.opts.Limits.CheckWaited(id, content, now)
+		}
+		if err != nil {
+			reasons[i] = strings.ReplaceAll(err.Error(), "\n", "; ")
+			continue
+		}
+		// What one call says of two events with one id is not defined.
+		if ids[id] || len(events) == MostAtOnce {
+			if err := store(); err != nil {
+				return err
+			}
+		}
+		events, at, ids[id] = append(events, newEvent(id, content, now)), append(at, i), true
+	}
+	return store()
+}

@@ -1,0 +1,305 @@
+// Package broker is a log of topics in memory, with a group of consumers, for the simulator. It
+// is as deterministic as its hook.
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"flunq.io/flunq/engine/schedule"
+)
+
+// Broker keeps topics and the offsets of one group that reads one of them.
+type Broker struct {
+	opts Options
+
+	mu        sync.Mutex
+	topics    map[string][][]schedule.Message // by topic and partition
+	committed []int64                         // of the schedule topic, by partition
+	owners    []*Feed                         // that read a partition; nil: none
+	targets   []*Feed                         // that are to read it
+	members   []*Feed                         // in the order in which they joined
+}
+
+// Options of a Broker.
+type Options struct {
+	Topics        map[string]int // and their partitions; no others come into being
+	ScheduleTopic string
+	ScheduleDLQ   string
+	Largest       int // bytes of a value; 0: any
+	Fetch         int // messages that one Fetch returns at most; 0: all
+
+	// Hook, if set, is called for each request, of which a call with several events sends one
+	// for each. It calls carryOut or not, or twice, as a producer does that is not idempotent,
+	// before or after waiting, and returns what the client learns: nil is the reply, an error is
+	// in place of it. So it can crash the client before and after, lose a request or a reply,
+	// delay, rebalance and be away.
+	Hook func(ctx context.Context, r Request, carryOut func()) error
+}
+
+// Request is one request to a Broker.
+type Request struct {
+	Name    string // Produce, Fetch, Commit or Leave
+	Process string // that sends it
+	Topic   string
+	ID      string // of the event; "" if it has none
+}
+
+// New returns a Broker whose topics are empty.
+func New(opts Options) *Broker {
+	b := &Broker{opts: opts, topics: map[string][][]schedule.Message{}}
+	for name, partitions := range opts.Topics {
+		b.topics[name] = make([][]schedule.Message, partitions)
+	}
+	n := opts.Topics[opts.ScheduleTopic]
+	b.committed, b.owners, b.targets = make([]int64, n), make([]*Feed, n), make([]*Feed, n)
+	return b
+}
+
+// request carries out a request under the lock, through the hook.
+func (b *Broker) request(ctx context.Context, r Request, do func()) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	carryOut := func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		do()
+	}
+	if b.opts.Hook == nil {
+		carryOut()
+		return nil
+	}
+	if err := b.opts.Hook(ctx, r, carryOut); err != nil {
+		return fmt.Errorf("%s %s: %w", strings.ToLower(r.Name), r.Topic, err)
+	}
+	return nil
+}
+
+// Records returns all records of a topic, partition by partition.
+func (b *Broker) Records(topic string) []schedule.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []schedule.Message
+	for _, partition := range b.topics[topic] {
+		out = append(out, partition...)
+	}
+	return out
+}
+
+// Committed returns how many messages of each partition of the schedule topic need not be read
+// again.
+func (b *Broker) Committed() []int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.committed)
+}
+
+// Put appends a record as another program does, and returns it with its place.
+func (b *Broker) Put(m schedule.Message) schedule.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.put(m)
+}
+
+func (b *Broker) put(m schedule.Message) schedule.Message {
+	topic := b.topics[m.Topic]
+	n := schedule.Partition(string(m.Key), len(topic))
+	m.Partition, m.Offset = int32(n), int64(len(topic[n])) //nolint:gosec // few partitions
+	m.Key, m.Value, m.Headers = slices.Clone(m.Key), slices.Clone(m.Value), slices.Clone(m.Headers)
+	topic[n] = append(topic[n], m)
+	return m
+}
+
+// produce appends a record for a process.
+func (b *Broker) produce(ctx context.Context, process, id string, m schedule.Message) error {
+	var refused error
+	err := b.request(ctx, Request{"Produce", process, m.Topic, id}, func() {
+		switch {
+		case b.topics[m.Topic] == nil:
+			refused = fmt.Errorf("%w: topic %s does not exist", schedule.ErrRefused, m.Topic)
+		case b.opts.Largest > 0 && len(m.Value) > b.opts.Largest:
+			refused = fmt.Errorf("%w: %d bytes are too large", schedule.ErrRefused, len(m.Value))
+		default:
+			b.put(m)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// Sink is the scheduler.Sink of a process.
+type Sink struct {
+	broker  *Broker
+	process string
+}
+
+// Sink returns the sink of a process.
+func (b *Broker) Sink(process string) *Sink { return &Sink{b, process} }
+
+// Publish implements scheduler.Sink.
+func (s *Sink) Publish(ctx context.Context, events []schedule.Event) []error {
+	errs := make([]error, len(events))
+	for i := range events {
+		e := &events[i]
+		m := schedule.Message{Topic: e.Topic, Key: []byte(e.RecordKey()), Value: e.Payload, Headers: e.RecordHeaders()}
+		errs[i] = s.broker.produce(ctx, s.process, e.ID, m)
+	}
+	return errs
+}
+
+// Expel takes a process out of the group, as a broker does that has not heard of it for long.
+// What it has not committed is read again by others.
+func (b *Broker) Expel(process string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, f := range slices.Clone(b.members) {
+		if f.process == process {
+			b.leave(f)
+		}
+	}
+}
+
+// Rebalance moves partitions among the members of the group: partition p is to go to member
+// p + shift. A member gives a partition up when it fetches next.
+func (b *Broker) Rebalance(shift int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.assign(shift)
+}
+
+func (b *Broker) assign(shift int) {
+	for p := range b.targets {
+		b.targets[p] = nil
+		if n := len(b.members); n > 0 {
+			b.targets[p] = b.members[(p+shift)%n]
+		}
+	}
+}
+
+func (b *Broker) leave(f *Feed) {
+	b.members = slices.DeleteFunc(b.members, func(m *Feed) bool { return m == f })
+	for p, owner := range b.owners {
+		if owner == f {
+			b.owners[p] = nil
+		}
+	}
+	clear(f.positions)
+	clear(f.marks)
+	b.assign(0)
+}
+
+// Feed is a member of the group and a producer of requests. It implements scheduler.Feed and
+// scheduler.Queue.
+type Feed struct {
+	broker    *Broker
+	process   string
+	positions map[int]int64 // where to read on, by partition
+	marks     map[int]int64 // what is to be committed, by partition
+	closed    bool
+}
+
+// errClosed is the error of Fetch after Close.
+var errClosed = errors.New("the feed is closed")
+
+// Feed returns the feed of a process, which joins the group when it fetches first.
+func (b *Broker) Feed(process string) *Feed {
+	return &Feed{broker: b, process: process, positions: map[int]int64{}, marks: map[int]int64{}}
+}
+
+// Send implements scheduler.Queue.
+func (f *Feed) Send(ctx context.Context, events []schedule.Event) []error {
+	errs := make([]error, len(events))
+	for i := range events {
+		value, err := events[i].Request()
+		if err == nil {
+			m := schedule.Message{Topic: f.broker.opts.ScheduleTopic, Key: []byte(events[i].ID), Value: value}
+			err = f.broker.produce(ctx, f.process, events[i].ID, m)
+		}
+		errs[i] = err
+	}
+	return errs
+}
+
+// Fetch implements scheduler.Feed. It does not wait.
+func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
+	b := f.broker
+	if f.closed {
+		return nil, errClosed
+	}
+	var fetched []schedule.Message
+	err := b.request(ctx, Request{Name: "Fetch", Process: f.process, Topic: b.opts.ScheduleTopic}, func() {
+		if !slices.Contains(b.members, f) {
+			b.members = append(b.members, f)
+			b.assign(0)
+		}
+		f.commit()
+		fetched = nil
+		for p, partition := range b.topics[b.opts.ScheduleTopic] {
+			switch {
+			case b.owners[p] == f && b.targets[p] != f:
+				b.owners[p] = nil
+				delete(f.positions, p)
+			case b.owners[p] == nil && b.targets[p] == f:
+				b.owners[p], f.positions[p] = f, b.committed[p]
+			}
+			if b.owners[p] != f {
+				continue
+			}
+			some := partition[f.positions[p]:]
+			if most := b.opts.Fetch; most > 0 && len(fetched)+len(some) > most {
+				some = some[:most-len(fetched)]
+			}
+			fetched = append(fetched, some...)
+		}
+	})
+	if err != nil { // the client reads on where it was
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range fetched {
+		f.positions[int(m.Partition)] = m.Offset + 1
+	}
+	return fetched, nil
+}
+
+// Commit implements scheduler.Feed. The broker learns of it with the next Fetch, or by Close.
+func (f *Feed) Commit(ctx context.Context, messages []schedule.Message) error {
+	return f.broker.request(ctx, Request{Name: "Commit", Process: f.process, Topic: f.broker.opts.ScheduleTopic}, func() {
+		for _, m := range messages {
+			if p := int(m.Partition); f.broker.owners[p] == f {
+				f.marks[p] = max(f.marks[p], m.Offset+1)
+			}
+		}
+	})
+}
+
+func (f *Feed) commit() {
+	for p, next := range f.marks {
+		f.broker.committed[p] = max(f.broker.committed[p], next)
+	}
+	clear(f.marks)
+}
+
+// Reject implements scheduler.Feed.
+func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) error {
+	m.Headers = append(slices.Clone(m.Headers), schedule.Header{Name: "flunq-reason", Value: reason})
+	m.Topic = f.broker.opts.ScheduleDLQ
+	return f.broker.produce(ctx, f.process, "", m)
+}
+
+// Close commits and leaves the group.
+func (f *Feed) Close(ctx context.Context) error {
+	f.closed = true
+	return f.broker.request(ctx, Request{Name: "Leave", Process: f.process, Topic: f.broker.opts.ScheduleTopic}, func() {
+		f.commit()
+		f.broker.leave(f)
+	})
+}
