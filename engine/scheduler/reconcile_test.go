@@ -35,7 +35,7 @@ const (
 	shopCheck      = 5 * time.Second
 )
 
-func newShop(t *testing.T, feed scheduler.Feed) *shop {
+func newShop(t *testing.T, feed scheduler.Queue) *shop {
 	t.Helper()
 	s := &shop{t: t, redis: inMemory(t)}
 	s.index = agenda.NewIndex(s.redis.connect())
