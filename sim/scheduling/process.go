@@ -138,7 +138,9 @@ func (s *simulation) ledger(index agenda.Index) scheduler.Ledger {
 }
 
 // index returns the index of a process.
-func (s *simulation) index() agenda.Index { return agenda.NewIndex(wire.NewClient(s.client, &memories)) }
+func (s *simulation) index() agenda.Index {
+	return agenda.NewIndex(wire.NewClient(s.client, &memories))
+}
 
 // rightLedger returns a ledger without a mistake around it; the index matters only to a table.
 func (s *simulation) rightLedger(index agenda.Index) scheduler.Ledger {
