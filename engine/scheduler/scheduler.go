@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"flunq.io/flunq/engine/schedule"
@@ -89,6 +90,7 @@ type Scheduler struct {
 	clock  *clock
 	queue  *partitionQueue
 	actors []Actor
+	count  atomic.Int64 // of partitions, as Redis said last; before that, as configured
 }
 
 // Actor is one part of the scheduler that works by itself.
@@ -105,6 +107,7 @@ func New(ledger Ledger, sink Sink, opts Options) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{ledger: ledger, sink: sink, opts: opts, clock: &clock{local: opts.Clock}, queue: newPartitionQueue()}
+	s.count.Store(int64(opts.Partitions))
 	s.actors = append(s.actors, Actor{Name: "membership", Step: s.beat})
 	for range opts.Workers {
 		w := newWorker(s)
@@ -128,14 +131,15 @@ func (s *Scheduler) Owned() int { return s.queue.owned() }
 // fires in time even if it is due before they look at its partition again.
 func (s *Scheduler) Note(e *schedule.Event) {
 	if e != nil && e.Status == schedule.Scheduled {
-		s.queue.note(schedule.Partition(e.ID, s.opts.Partitions), e.Next)
+		s.queue.note(schedule.Partition(e.ID, int(s.count.Load())), e.Next)
 	}
 }
 
 // NoteEntries tells them the same of entries that were added to the index.
 func (s *Scheduler) NoteEntries(entries []schedule.Entry) {
+	count := int(s.count.Load())
 	for _, e := range entries {
-		s.queue.note(schedule.Partition(e.ID, s.opts.Partitions), e.Next)
+		s.queue.note(schedule.Partition(e.ID, count), e.Next)
 	}
 }
 
@@ -161,8 +165,9 @@ func (s *Scheduler) beat(ctx context.Context) (time.Duration, error) {
 	}
 	s.clock.set(members.Now)
 	if members.Count == 0 { // Redis has lost everything
-		return 0, s.ledger.SetPartitions(ctx, 0, s.opts.Partitions)
+		return 0, s.ledger.SetPartitions(ctx, 0, int(s.count.Load()))
 	}
+	s.count.Store(int64(members.Count))
 	s.queue.set(members.Partitions, func(p int) bool { return owner(p, members.Processes) == name })
 	return s.opts.Beat / 3, nil
 }
