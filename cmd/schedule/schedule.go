@@ -32,6 +32,6 @@ The scheduler is found by --grpc, SCHEDULER_ADDRESS, a running 'flunq dev', or a
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newAddCommand(sh), newGetCommand(sh), newListCommand(sh), newCancelCommand(sh), newMoveCommand(sh),
-		newWatchCommand(sh), newDeadCommand(sh), newPartitionsCommand(sh))
+		newWatchCommand(sh), newDeadCommand(sh), newPartitionsCommand(sh), newInitCommand(sh))
 	return c
 }

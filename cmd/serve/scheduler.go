@@ -47,6 +47,8 @@ type scheduling struct {
 	dev     *dev.Redis // of flunq dev, whose clock decides what is due; else nil
 
 	ledger  scheduler.Ledger
+	feed    *kafka.Feed      // nil: events reach the index at once
+	intake  scheduler.Ledger // of the API: ledger, or one that sends to the feed
 	actors  *scheduler.Scheduler
 	server  *grpcserver.Server
 	listen  net.Listener // nil without the API
@@ -72,8 +74,14 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	watch := telemetry.NewScheduler(s.log, registry)
 	opts := s.set.Options(s.process)
 	opts.Observe = watch.Published
+	if err := s.openFeed(); err != nil {
+		return err
+	}
 	if err := s.openLedger(ctx, client, index, &opts); err != nil {
 		return err
+	}
+	if s.feed != nil && s.has(schedulerConsumer) {
+		opts.Extra = append(opts.Extra, s.consumer())
 	}
 	if s.dev != nil {
 		opts.Clock, opts.Workers, opts.Drains = func() time.Time { return s.dev.Clock().Now }, 0, true
@@ -106,6 +114,45 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	return s.openServer(ctx, st, watch)
 }
 
+// openFeed opens the topic that events take to the index, if there is one and this process
+// uses it.
+func (s *scheduling) openFeed() (err error) {
+	if s.set.Feed == cli.NoFeed || !s.has(schedulerAPI) && !s.has(schedulerConsumer) {
+		return nil
+	}
+	if s.feed, err = kafka.NewFeed(s.set.Kafka); err != nil {
+		return err
+	}
+	s.closing = append(s.closing, func() {
+		const patience = 5 * time.Second
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.feed.Close(ctx); err != nil {
+			s.log.WarnContext(ctx, "offsets not committed: the last messages are read again", "err", err)
+		}
+	})
+	return nil
+}
+
+// consumer returns the actor that stores the events of the feed.
+func (s *scheduling) consumer() scheduler.Actor {
+	c := scheduler.NewConsumer(s.feed, s.ledger, scheduler.ConsumerOptions{
+		APIOptions: s.requests(), Retry: s.set.Retry,
+		Rejected: func(m schedule.Message, reason string) {
+			s.log.Warn("message rejected", "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "reason", reason)
+		},
+	})
+	return scheduler.Actor{Name: "consumer", Step: c.Step}
+}
+
+// requests returns how requests are understood, whatever way they take.
+func (s *scheduling) requests() scheduler.APIOptions {
+	return scheduler.APIOptions{
+		Limits: s.set.Limits, Tenant: s.tenant, Topic: s.set.ExecuteTopic,
+		Now: func() time.Time { return s.actors.Now() }, Note: func(e *schedule.Event) { s.actors.Note(e) },
+	}
+}
+
 // sink returns where events are published, nil if this process publishes none.
 func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink, error) {
 	if !s.has(schedulerWorker) {
@@ -127,6 +174,7 @@ func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink,
 func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index agenda.Index, opts *scheduler.Options) error {
 	if s.set.Records == cli.InRedis {
 		s.ledger = agenda.NewLedger(client, agenda.Options{Retention: s.set.Retention})
+		s.intake = s.ledger
 		return nil
 	}
 	table, err := dynamo.New(ctx, s.set.Dynamo())
@@ -140,6 +188,10 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 		s.log.WarnContext(ctx, "the table lacks something", "err", err)
 	}
 	s.ledger = scheduler.NewTabled(table, index, nil)
+	s.intake = s.ledger
+	if s.feed != nil {
+		s.intake = scheduler.NewTabled(table, index, s.feed)
+	}
 	if s.has(schedulerWorker) {
 		reconciler := scheduler.NewReconciler(table, index, scheduler.ReconcilerOptions{
 			Bucket: time.Duration(s.set.Bucket) * time.Second, Check: s.set.Scan, Now: func() time.Time { return s.actors.Now() },
@@ -189,9 +241,9 @@ func (s *scheduling) openServer(ctx context.Context, st *store.Store, watch *tel
 		return cli.Fail(cli.ExitMisuse, wrong)
 	}
 	s.warn(ctx)
-	api := scheduler.NewAPI(s.ledger, scheduler.APIOptions{
-		Limits: s.set.Limits, Tenant: s.tenant, Topic: s.set.ExecuteTopic, Now: s.actors.Now, Note: s.actors.Note, Answered: watch.Requested,
-	})
+	requests := s.requests()
+	requests.Answered = watch.Requested
+	api := scheduler.NewAPI(s.intake, requests)
 	s.server = grpcserver.New(api, opts)
 	return s.bind(ctx)
 }

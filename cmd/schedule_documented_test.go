@@ -1,0 +1,138 @@
+package cmd_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"flunq.io/flunq/cmd"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dynamo/dynamotest"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// freePort returns an address on which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// flunqWith runs a command line with variables of the environment, and returns its output and its
+// exit code.
+func flunqWith(ctx context.Context, env map[string]string, args ...string) (out, errs string, code int) {
+	var stdout, stderr lockedBuffer
+	code = cmd.Execute(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: func(name string) string { return env[name] }})
+	return stdout.String(), stderr.String(), code
+}
+
+// lockedBuffer is a buffer that several goroutines write to.
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// The documented deployment works with its configuration file and its variables: an API, a
+// consumer and a worker on Kafka, DynamoDB and Redis. An event reaches its topic at its time,
+// and a cancelled one never.
+func TestDocumentedDeployment(t *testing.T) {
+	t.Parallel()
+	endpoint := dynamotest.Dynalite(t)
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	redis, grpc := redistest.Serve(t).Addr(), freePort(t)
+	config := written(t, "config.yaml", fmt.Sprintf(`grpc: {name: scheduler-service, host: "%s"}
+redis: {mode: standalone, hosts: ["%s"], password: "", cluster: false, pool_size: 75, dial_timeout: 500}
+dynamo: {region: us-east-1, endpoint: "%s", table_name: %s}
+kafka: {brokers: ["%s"], group_id: scheduler-consumer}
+scheduler: {total_partitions: 4, bucket_size_sec: 60}
+scheduler_worker: {past_buckets_count: 5, semaphore_limit: 20, batch_size: 50, backoff_ms: 10, max_backoff_ms: 1000}
+retry_worker: {past_buckets_count: 5, retry_scan_interval_ms: 5000, retry_batch_size: 50}
+`, grpc, redis, endpoint, "table-"+strings.ReplaceAll(grpc, ":", "-"), broker.ListenAddrs()[0]))
+	env := func(more ...string) map[string]string {
+		out := map[string]string{"CONFIG_PATH": config, "SCHEDULER_MIN_DELAY": "0s", "SCHEDULER_ADDRESS": grpc, "HOME": t.TempDir()}
+		for i := 0; i < len(more); i += 2 {
+			out[more[i]] = more[i+1]
+		}
+		return out
+	}
+	for range 2 { // it can be repeated
+		if out, errs, code := flunqWith(t.Context(), env(), "schedule", "init"); code != 0 {
+			t.Fatalf("init: %d\n%s%s", code, out, errs)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, mode := range []string{"api", "consumer", "worker"} {
+		wg.Go(func() {
+			if out, errs, code := flunqWith(ctx, env("APP_MODE", mode), "serve", "--http", ""); code != 0 {
+				t.Errorf("%s: %d\n%s%s", mode, code, out, errs)
+			}
+		})
+	}
+	defer wg.Wait()
+	defer stop()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if _, _, code := flunqWith(t.Context(), env(), "schedule", "partitions"); code == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no API answers")
+		}
+	}
+	var ids []string
+	for _, after := range []string{"2s", "2s", "1h"} {
+		out, errs, code := flunqWith(t.Context(), env(), "schedule", "add", "--topic", "orders", "--after", after, "--payload", "paid", "--header", "a=b")
+		if code != 0 {
+			t.Fatalf("add: %d\n%s", code, errs)
+		}
+		ids = append(ids, strings.TrimSpace(out))
+	}
+	if _, errs, code := flunqWith(t.Context(), env(), "schedule", "cancel", "--yes", ids[1]); code != 0 {
+		t.Fatalf("cancel: %d\n%s", code, errs)
+	}
+	reader, err := kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.ConsumeTopics("orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	limit, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	found := reader.PollFetches(limit).Records()
+	if len(found) != 1 || string(found[0].Key) != ids[0] || string(found[0].Value) != "paid" {
+		t.Fatalf("published %v, want %s", found, ids[0])
+	}
+	for id, want := range map[string]string{ids[0]: "FIRED", ids[1]: "CANCELLED", ids[2]: "SCHEDULED"} {
+		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			out, errs, code := flunqWith(t.Context(), env(), "schedule", "get", id)
+			if code == 0 && strings.Contains(out, "status    "+want) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("event %s is not %s: %d\n%s%s", id, want, code, out, errs)
+			}
+		}
+	}
+}
