@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/table"
 )
@@ -32,6 +34,8 @@ func (s *simulation) kinds(to target) []sim.FaultKind {
 	switch {
 	case to == toTable:
 		out = append(out, sim.Throttle)
+	case to == toBroker:
+		out = append(out, sim.Rebalance, sim.Duplicate)
 	case to == toRedis && s.table != nil:
 		out = append(out, sim.Forget)
 	}
@@ -136,12 +140,17 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 	switch {
 	case a.process.dead || fault(sim.CrashBefore):
 		return errCrashed
+	case s.now.Before(s.outages[to]) && to == toBroker:
+		return fmt.Errorf("%w: %w", schedule.ErrAway, errLost)
 	case s.now.Before(s.outages[to]):
 		return &net.OpError{Op: "dial", Net: "tcp", Err: errLost}
 	case fault(sim.DropRequest):
 		return errLost
 	}
 	err := perform()
+	if fault(sim.Duplicate) {
+		err = perform()
+	}
 	switch {
 	case a.process.dead:
 		return errCrashed
@@ -169,6 +178,9 @@ func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool 
 		s.crash(p, []sim.Fault{f})
 	case sim.Delay:
 		p.frozen = later(p.frozen, s.now.Add(f.Amount))
+		s.expel(p)
+	case sim.Rebalance:
+		s.broker.Rebalance(int(s.chance("rebalance "+a.name, f.Command) % 4)) //nolint:gosec // small
 	case sim.Slow:
 		return s.sleep(a, f.Amount)
 	case sim.Outage, sim.Throttle:
@@ -177,6 +189,7 @@ func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool 
 		p.skew += f.Amount
 	case sim.Forget:
 		s.redis.Do("FLUSHALL")
+		s.forgotten = true
 	default: // when the call is performed
 	}
 	return true
@@ -201,6 +214,10 @@ func faultText(f sim.Fault, to target) string {
 		return string(to) + " is unreachable for " + f.Amount.String()
 	case sim.Throttle:
 		return string(to) + " refuses everybody for " + f.Amount.String()
+	case sim.Rebalance:
+		return string(to) + " moves partitions among the consumers"
+	case sim.Duplicate:
+		return string(to) + " receives this twice"
 	case sim.Forget:
 		return "Redis loses everything"
 	case sim.Clock:

@@ -40,6 +40,7 @@ func TestMistakesAreFound(t *testing.T) {
 		{"H2 what did not reach the index is lost", scheduling.Mistake{NoReconciler: true}, func(r *scheduling.Trial) bool { return !forgotten(r) }, 44},
 		{"H3 a conflict is not told", ledger(func(l scheduler.Ledger) scheduler.Ledger { return noConflicts{l} }), nil, 0},
 		{"H4 a repeated request fires again", ledger(newLists), nil, 1},
+		{"H5 a consumer goes on after an error", scheduling.Mistake{Consumer: func(l scheduler.Ledger) scheduler.Ledger { return goesOn{l} }}, nil, 6},
 		{"H6 old events are not looked at", ledger(func(l scheduler.Ledger) scheduler.Ledger { return onlyRecent{l} }), nil, 5},
 		{"H8 a Cancel does not look at what has happened", ledger(func(l scheduler.Ledger) scheduler.Ledger { return blindCancel{l} }), nil, 2},
 		{"H9 reads are stale", table(newStale), nil, 4},
@@ -241,4 +242,11 @@ func (l twoSteps) Settle(ctx context.Context, partition int, ends []schedule.Set
 		}
 	}
 	return l.Ledger.Settle(ctx, partition, ends, now)
+}
+
+type goesOn struct{ scheduler.Ledger }
+
+func (l goesOn) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
+	placed, _ := l.Ledger.Place(ctx, events)
+	return placed, nil
 }

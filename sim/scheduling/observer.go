@@ -31,6 +31,7 @@ type observed struct {
 	asks     []*ask
 	receipts []receipt
 	errors   []string // that the sink returned
+	put      bool     // another program put a request on the schedule topic
 }
 
 // placing is the kind of a request to schedule an event.
@@ -182,6 +183,14 @@ func (e *observed) replayed(from, to int) bool {
 	})
 }
 
+// put notes that another program puts a request on the schedule topic. Nobody tells it what
+// becomes of that.
+func (o *observer) put(id string, content schedule.Content) {
+	e := o.event(id)
+	e.put = true
+	e.asks = append(e.asks, &ask{kind: placing, content: content, from: o.tick(), to: math.MaxInt})
+}
+
 // fault notes what a fault explains.
 func (o *observer) fault(s *simulation, p *process, f sim.Fault) {
 	x := explanation{from: s.now, to: s.now.Add(f.Amount), process: p.name(), actor: f.Service}
@@ -194,7 +203,7 @@ func (o *observer) fault(s *simulation, p *process, f sim.Fault) {
 		x.delay = true
 	case sim.Outage, sim.Throttle:
 		x.process, x.actor = "", ""
-	case sim.DropRequest, sim.DropReply:
+	case sim.DropRequest, sim.DropReply, sim.Duplicate:
 	default:
 		return
 	}
@@ -297,7 +306,7 @@ func (o *observer) returned(x *schedule.Event, err error) {
 
 // finish checks what has become of all events.
 func (o *observer) finish(s *simulation) {
-	ledger := s.rightLedger(s.index())
+	ledger := s.rightLedger(s.index(), nil)
 	for _, id := range slices.Sorted(maps.Keys(o.events)) {
 		if id == "" {
 			continue
@@ -322,6 +331,8 @@ func (o *observer) checkEnd(s *simulation, id string, e *observed, record *sched
 	switch {
 	case record == nil && acknowledged:
 		o.violated("nothing is lost", id, "it was acknowledged, and has no record")
+	case record == nil && e.put && !s.rejected(id):
+		o.violated("nothing is lost", id, "its message was neither stored nor rejected")
 	case record == nil && n > 0:
 		o.violated("nothing is lost", id, "it was published, and has no record")
 	case record == nil:
@@ -385,13 +396,30 @@ func (o *observer) checkDoubles(s *simulation, id string, e *observed) {
 	}
 }
 
+// rejected reports whether a message about an event is among those that could not be handled.
+func (s *simulation) rejected(id string) bool {
+	return slices.ContainsFunc(s.broker.Records(scheduleDLQ), func(m schedule.Message) bool {
+		got, _, err := m.Request()
+		return err == nil && got == id
+	})
+}
+
 // leftovers returns what the index holds.
 func (s *simulation) leftovers() []string {
 	var out []string
 	for _, key := range s.redis.Keys("scheduler:{") {
+		var partition int
+		if _, err := fmt.Sscanf(key, "scheduler:{%d}", &partition); err == nil && s.forgotten && partition >= s.redisPartitions() {
+			// Redis has also forgotten that there were more partitions. The entry was added by a process
+			// that did not know of that yet, and the event is looked at in its right partition, too.
+			continue
+		}
 		if strings.Contains(key, "}:scheduled:") || strings.HasSuffix(key, "}:buckets") || strings.HasSuffix(key, "}:processing") {
 			out = append(out, fmt.Sprintf("%s has %d entries", key, len(s.redis.Members(key))))
 		}
+	}
+	if n := s.unread(); n > 0 && s.setting.Feed {
+		out = append(out, fmt.Sprintf("%d messages of the schedule topic are not handled", n))
 	}
 	if s.table != nil {
 		for _, e := range s.table.Events() {

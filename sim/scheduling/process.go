@@ -46,14 +46,22 @@ func (s *simulation) boot(p *process) {
 	if s.table != nil && !s.mistake.NoReconciler {
 		opts.Extra = append(opts.Extra, s.reconciler(p, index))
 	}
-	ledger := s.ledger(index)
+	limits := schedule.DefaultLimits()
+	limits.MinDelay = g.MinDelay
+	now, note := func() time.Time { return p.scheduler.Now() }, func(e *schedule.Event) { p.scheduler.Note(e) }
+	api := scheduler.APIOptions{Limits: limits, Tenant: "default", Now: now, Note: note}
+	var queue scheduler.Queue
+	if g.Feed {
+		feed := s.broker.Feed(p.name())
+		opts.Extra = append(opts.Extra, s.consumer(feed, s.ledger(index, nil), api))
+		queue = feed
+	}
+	ledger := s.ledger(index, queue)
 	var err error
 	if p.scheduler, err = scheduler.New(ledger, s.sink(p), opts); err != nil {
 		panic(err)
 	}
-	limits := schedule.DefaultLimits()
-	limits.MinDelay = g.MinDelay
-	p.api = scheduler.NewAPI(ledger, scheduler.APIOptions{Limits: limits, Tenant: "default", Now: p.scheduler.Now, Note: p.scheduler.Note})
+	p.api = scheduler.NewAPI(ledger, api)
 	s.start(&actor{name: "start of " + p.name(), process: p}, func(*actor) { s.prepare(p) })
 }
 
@@ -117,6 +125,7 @@ func (s *simulation) crash(p *process, faults []sim.Fault) {
 	if p.index == operators {
 		return
 	}
+	s.expel(p)
 	var pause time.Duration
 	for _, f := range faults {
 		pause = max(pause, f.Amount)
@@ -128,9 +137,9 @@ func (s *simulation) crash(p *process, faults []sim.Fault) {
 	})
 }
 
-// ledger returns a ledger of a process.
-func (s *simulation) ledger(index agenda.Index) scheduler.Ledger {
-	l := s.rightLedger(index)
+// ledger returns a ledger of a process. The queue may be nil.
+func (s *simulation) ledger(index agenda.Index, queue scheduler.Queue) scheduler.Ledger {
+	l := s.rightLedger(index, queue)
 	if s.mistake.Ledger != nil {
 		l = s.mistake.Ledger(l, s.client)
 	}
@@ -142,12 +151,13 @@ func (s *simulation) index() agenda.Index {
 	return agenda.NewIndex(wire.NewClient(s.client, &memories))
 }
 
-// rightLedger returns a ledger without a mistake around it; the index matters only to a table.
-func (s *simulation) rightLedger(index agenda.Index) scheduler.Ledger {
+// rightLedger returns a ledger without a mistake around it. The index and the queue are for a
+// table.
+func (s *simulation) rightLedger(index agenda.Index, queue scheduler.Queue) scheduler.Ledger {
 	if s.table == nil {
 		return agenda.NewLedger(wire.NewClient(s.client, &memories), agenda.Defaults())
 	}
-	return scheduler.NewTabled(s.records(), index, nil)
+	return scheduler.NewTabled(s.records(), index, queue)
 }
 
 // records returns the table as processes see it.
@@ -174,6 +184,9 @@ var memories wire.Memory
 
 // sink returns the sink of a process.
 func (s *simulation) sink(p *process) scheduler.Sink {
+	if s.setting.Broker {
+		return &testedSink{s, p, s.broker.Sink(p.name())}
+	}
 	return &testedSink{s, p, scheduler.Streams{Redis: wire.NewClient(s.client, &memories)}}
 }
 

@@ -80,9 +80,10 @@ type Line struct {
 // Mistake plants a mistake: the tests of the simulator check that each is found. The zero
 // value plants none.
 type Mistake struct {
-	Script func(source string) string // changes a script
-	Ledger func(right scheduler.Ledger, rdb wire.Redis) scheduler.Ledger
-	Table  func(scheduler.Table) scheduler.Table
+	Script   func(source string) string // changes a script
+	Ledger   func(right scheduler.Ledger, rdb wire.Redis) scheduler.Ledger
+	Table    func(scheduler.Table) scheduler.Table
+	Consumer func(right scheduler.Ledger) scheduler.Ledger // of consumers
 
 	NoReconciler bool
 }

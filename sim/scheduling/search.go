@@ -106,15 +106,20 @@ type finder struct {
 	found  map[string]*Finding // by rule
 	faults int
 	orders map[string]struct{}
-	small  map[bool]*tried // of the runs without faults, the smallest of each kind of setting
+	small  map[deployment]*tried // of the runs without faults, the smallest of each kind of setting
 }
 
 func newFinder(s *Search) *finder {
 	return &finder{
 		Search: s, report: &Report{Faults: map[sim.FaultKind]int{}},
-		found: map[string]*Finding{}, orders: map[string]struct{}{}, small: map[bool]*tried{},
+		found: map[string]*Finding{}, orders: map[string]struct{}{}, small: map[deployment]*tried{},
 	}
 }
+
+// deployment says where records, requests and events are.
+type deployment struct{ table, broker, feed bool }
+
+func (g *Setting) deployment() deployment { return deployment{g.Table, g.Broker, g.Feed} }
 
 // tried is a plan and its run.
 type tried struct {
@@ -198,17 +203,17 @@ func (f *finder) take(ctx context.Context, t tried) {
 // calls, yet something is published.
 func (f *finder) keepSmall(t *tried) {
 	const fewest = 2
-	best := f.small[t.Setting.Table]
+	best := f.small[t.Setting.deployment()]
 	if len(t.Broken) == 0 && t.Published >= fewest && (best == nil || len(t.points) < len(best.points)) {
-		f.small[t.Setting.Table] = t
+		f.small[t.Setting.deployment()] = t
 	}
 }
 
 // singles returns the plans with one fault, evenly spread if there are more than Singles.
 func (f *finder) singles() []Plan {
 	var all []Plan
-	for _, table := range []bool{false, true} {
-		t := f.small[table]
+	for n := range 8 {
+		t := f.small[deployment{n&1 > 0, n&2 > 0, n&4 > 0}]
 		if t == nil {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/broker"
 	"flunq.io/flunq/sim/memory"
 	"flunq.io/flunq/sim/table"
 )
@@ -25,6 +26,7 @@ type simulation struct {
 	redis   *memory.Server
 	client  *redis.Client
 	table   *table.Table // nil: Redis keeps the records
+	broker  *broker.Broker
 
 	processes []*process
 	actors    []*actor // of live processes, and of requests under way
@@ -32,13 +34,14 @@ type simulation struct {
 	timeline  []moment // what happens without an actor, the next first
 	turns     int      // since the clock moved
 
-	outages  map[target]time.Time
-	injected []Injected
-	drawn    int               // number of random faults
-	calls    map[string]uint64 // by each actor
-	points   []point
-	trace    uint64
-	story    []Line
+	forgotten bool // Redis has lost everything
+	outages   map[target]time.Time
+	injected  []Injected
+	drawn     int               // number of random faults
+	calls     map[string]uint64 // by each actor
+	points    []point
+	trace     uint64
+	story     []Line
 
 	names      map[string]string // of events, by id
 	partitions int               // the newest count, with which processes start
@@ -63,6 +66,7 @@ func newSimulation(ctx context.Context, plan Plan, mistake Mistake) *simulation 
 	if s.setting.Table {
 		s.table = table.New(table.Options{Hook: s.tableRequest, Now: func() time.Time { return s.now }, Lag: s.lag})
 	}
+	s.openBroker()
 	s.partitions = s.setting.Partitions
 	for i := range s.setting.Processes {
 		p := &process{index: i}

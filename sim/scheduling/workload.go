@@ -16,6 +16,8 @@ import (
 // Setting is what a seed decides before anything happens.
 type Setting struct {
 	Table      bool // keeps the records; else Redis does
+	Broker     bool // is the sink; else Redis' streams are
+	Feed       bool // requests come on a topic of the broker, too
 	Processes  int
 	Workers    int // of each process
 	Batch      int
@@ -29,6 +31,7 @@ type Setting struct {
 	Bucket     time.Duration // see scheduler.ReconcilerOptions
 	Check      time.Duration
 	Lag        time.Duration // of the table's index, at most
+	Fetch      int           // messages that a consumer reads at once
 	Events     int
 }
 
@@ -40,7 +43,8 @@ func settingOf(seed uint64) Setting {
 		Partitions: one("partitions", 1, 2, 4, 4, 16), Lease: time.Duration(one("lease", 5, 30, 30)) * time.Second,
 		Attempts: one("attempts", 1, 3, 10), MinDelay: time.Duration(one("least delay", 1, 10, 60)) * time.Second,
 		Skew: time.Duration(one("skew", 0, 1, 600)) * time.Second, Events: one("events", 1, 3, 5, 8, 12),
-		Table: one("records", 0, 1) == 1, Bucket: time.Duration(one("bucket", 2, 60)) * time.Second,
+		Table: one("records", 0, 1) == 1, Broker: one("sink", 0, 1) == 1, Feed: one("feed", 0, 0, 1) == 1,
+		Fetch: one("fetch", 1, 3, 100), Bucket: time.Duration(one("bucket", 2, 60)) * time.Second,
 		Check: time.Duration(one("check", 1, 5)) * time.Second, Lag: time.Duration(one("lag", 0, 0, 500, 5000)) * time.Millisecond,
 		Latency: time.Duration(one("latency", 0, 0, 1, 20)) * time.Millisecond,
 	}
@@ -103,7 +107,13 @@ func (s *simulation) scheduleEvent(n int) {
 	if draw("crowd", 3) == 0 {
 		content.Due = content.Due.Truncate(10 * time.Second).Add(10 * time.Second)
 	}
-	s.at(start, func() { s.send(s.scheduling(name, id, content, false)) })
+	s.at(start, func() {
+		if s.setting.Feed && draw("program", 3) == 0 {
+			s.put(name, id, content)
+			return
+		}
+		s.send(s.scheduling(name, id, content, false))
+	})
 	for i := range draw("requests", 4) {
 		more := fmt.Sprintf("%s.%d", name, i+1)
 		s.furtherRequest(more, id, content, start)
@@ -172,6 +182,17 @@ func (s *simulation) scheduling(name, id string, content schedule.Content, repla
 	return r
 }
 
+// put asks for an event as another program does that writes to the schedule topic.
+func (s *simulation) put(name, id string, content schedule.Content) {
+	value, err := (&schedule.Event{ID: id, Content: content}).Request()
+	if err != nil {
+		panic(err)
+	}
+	s.tell("another program", "puts a request for "+clock(content.Due)+" on the schedule topic", id)
+	s.observer.put(id, content)
+	s.broker.Put(schedule.Message{Topic: scheduleTopic, Key: []byte(name), Value: value})
+}
+
 // changing is the request to change an event.
 func (s *simulation) changing(name, id string, change schedule.Change) *request {
 	r := &request{name: name, id: id, text: string(change.Kind), asks: []*ask{{kind: change.Kind, due: change.Due}}}
@@ -191,7 +212,7 @@ func (s *simulation) repartition(i int) *request {
 	from, count := s.partitions, s.setting.Changes[i]
 	r := &request{name: fmt.Sprintf("partitions %d", i), operator: true, text: fmt.Sprintf("change the partitions from %d to %d", from, count)}
 	r.do = func(ctx context.Context, p *process) ([]schedule.Outcome, error) {
-		return nil, s.ledger(s.index()).SetPartitions(ctx, from, count)
+		return nil, s.ledger(s.index(), nil).SetPartitions(ctx, from, count)
 	}
 	r.done = func() {
 		s.partitions = count
