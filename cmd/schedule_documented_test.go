@@ -78,9 +78,14 @@ retry_worker: {past_buckets_count: 5, retry_scan_interval_ms: 5000, retry_batch_
 		}
 		return out
 	}
-	for range 2 { // it can be repeated
-		if out, errs, code := flunqWith(t.Context(), env(), "schedule", "init"); code != 0 {
-			t.Fatalf("init: %d\n%s%s", code, out, errs)
+	for _, one := range []struct{ args, want string }{
+		{"schedule init --dry-run", "missing: topic schedule_events does not exist\n"},
+		{"schedule init", "topic schedule_events created\ntopic schedule_events.dlq created\n"},
+		{"schedule init", " exists\n"},
+	} {
+		out, errs, code := flunqWith(t.Context(), env(), strings.Fields(one.args)...)
+		if code != 0 || !strings.Contains(out, one.want) {
+			t.Fatalf("%s: %d\n%s%s\nwant %s", one.args, code, out, errs, one.want)
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())

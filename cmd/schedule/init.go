@@ -86,7 +86,11 @@ func (i *installation) table(ctx context.Context, opts dynamo.Options) (part, er
 	if err != nil {
 		return one, err
 	}
-	if missing := table.Check(ctx); missing != nil {
+	look := table.Ready
+	if i.dry {
+		look = table.Check // says more
+	}
+	if missing := look(ctx); missing != nil {
 		one.Missing = missing.Error()
 	}
 	if i.dry {
