@@ -298,7 +298,7 @@ func (e *Engine) addTimers() error {
 	for _, consumer := range e.consumers("timer", e.opts.Timers) {
 		opts := timer.Options{
 			Options: e.reading("timer", e.opts.Timer, consumer),
-			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch,
+			Fires:   e.opts.Fires, MaxSleep: e.opts.MaxSleep, Lookahead: e.opts.Lookahead, Watch: watch, Embedded: e.opts.Embedded,
 		}
 		opts.Isolation = isolation
 		t, err := timer.New(e.Store, opts)

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -189,12 +191,22 @@ func (w *scheduler) allDone(s *service) (until time.Time, ok bool) {
 		return until, false
 	}
 	if t.firesTimers() {
-		if until = w.memory.First(timersKey); !until.IsZero() && !until.After(w.clock.now) {
+		if until = w.firstTimer(); !until.IsZero() && !until.After(w.clock.now) {
 			return until, false
 		}
 	}
 	unread, pending := w.open(s)
 	return until, unread+pending == 0
+}
+
+// firstTimer returns when the first timer is due, to the microsecond; zero if there is none.
+func (w *scheduler) firstTimer() time.Time {
+	first := w.client.ZRangeWithScores(context.Background(), timersKey, 0, 0).Val() //nolint:forbidigo // it does not block
+	if len(first) == 0 {
+		return time.Time{}
+	}
+	const end = 4e18 // far in the future
+	return time.UnixMicro(int64(math.Floor(max(-end, min(end, first[0].Score*1e6))))).UTC()
 }
 
 // firesTimers reports whether the group fires timers.
@@ -207,7 +219,7 @@ func (t *consumerGroup) firesTimers() bool {
 func (w *scheduler) open(s *service) (unread, pending int) {
 	t := s.consumerGroup
 	for _, stream := range w.streams {
-		u, p := w.memory.Open(stream, t.redisName(), s.consumer, func(fields []string) bool { return t.handles(typeOf(fields)) })
+		u, p := w.redis.Open(stream, t.redisName(), s.consumer, func(fields []string) bool { return t.handles(typeOf(fields)) })
 		unread, pending = unread+u, pending+p
 	}
 	return unread, pending
@@ -270,7 +282,7 @@ func (w *scheduler) wakeSubstitute(of *service) {
 // The clock does not advance for such services, since that would never end.
 func (w *scheduler) onlyTidies(s *service) bool {
 	return s.consumerGroup.group == housekeeping || w.lazy && s.consumerGroup.group == renewal && !w.busy(s.process) ||
-		s.waits && w.memory.First(timersKey).IsZero() && !w.hasPending(s.consumerGroup)
+		s.waits && w.firstTimer().IsZero() && !w.hasPending(s.consumerGroup)
 }
 
 // hasPending reports whether the group has unacknowledged events.

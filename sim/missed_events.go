@@ -160,7 +160,7 @@ func (w *missedEvents) explain(ctx context.Context, m *Missed) error {
 		return nil
 	}
 	var reasons []string
-	for _, id := range w.executions() {
+	for _, id := range w.executions(ctx) {
 		state, err := w.stateOf(ctx, id)
 		if err != nil || state == nil {
 			return err
@@ -222,7 +222,7 @@ func (w *missedEvents) allMissed(ctx context.Context) ([]Missed, error) {
 		return w.all, nil
 	}
 	var spans []listenSpan
-	for _, id := range w.executions() {
+	for _, id := range w.executions(ctx) {
 		found, err := w.listened(ctx, id)
 		if err != nil {
 			return nil, err

@@ -37,7 +37,7 @@ func (w *monitor) checkNeeds(ctx context.Context) {
 		return
 	}
 	performing := !w.groupIdle("executor")
-	for _, id := range w.executions() {
+	for _, id := range w.executions(ctx) {
 		it, err := w.refreshState(ctx, id)
 		if it == nil || err != nil || it.checked { // the invariants report it at the end
 			continue

@@ -137,7 +137,7 @@ func (w *operations) resumeAndRetry(ctx context.Context) (bool, error) {
 		return found, err
 	}
 	found := false
-	for _, id := range w.executions() {
+	for _, id := range w.executions(ctx) {
 		status, err := w.client.HGet(ctx, w.keyOf(id), "status").Result()
 		if err != nil {
 			continue // the execution was removed

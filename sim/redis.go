@@ -12,11 +12,69 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/memory"
+	"flunq.io/flunq/sim/mini"
+	"flunq.io/flunq/sim/resp"
 )
 
-// pooledClient is a go-redis client that serves one simulation after another. Hardly any
-// simulation opens a connection, so a client keeps nothing of a simulation that has ended.
+// inProcess is a Redis inside this process. It executes commands on the caller's goroutine, and
+// its clock stands still until it is set.
+type inProcess interface {
+	// Execute executes a command and appends its reply.
+	Execute(args []string, replies []byte) ([]byte, error)
+	SetTime(now time.Time)
+	// Know makes compiled scripts available by their SHA1.
+	Know(scripts map[string]*lua.Script)
+	// Open counts the entries of a stream that match: those that a group has not read, and those
+	// that a consumer of the group, or any if it is "", has read and not acknowledged.
+	Open(stream, group, consumer string, matches func(fields []string) bool) (unread, pending int)
+	Close()
+}
+
+// opener starts a Redis for a simulation. added is called for each new entry of a stream, and for
+// each command that adds to a sorted set.
+type opener func(start time.Time, added func(key string, fields []string)) (inProcess, error)
+
+// openRedis starts the Redis of the simulation: miniredis, or for faults and invariants the
+// simulator's own, which tells more about what happens in it.
+func (w *simulation) openRedis() error {
+	open := w.cfg.redis
+	switch {
+	case open != nil:
+	case w.cfg.Plan == nil && w.cfg.Bug == nil:
+		open = openMini
+	default:
+		open = openOwn
+	}
+	var err error
+	if w.redis, err = open(w.cfg.Start, w.added); err != nil {
+		return err
+	}
+	w.memory, _ = w.redis.(*memory.Server)
+	return nil
+}
+
+func openMini(start time.Time, added func(key string, fields []string)) (inProcess, error) {
+	m, err := mini.New()
+	if err != nil {
+		return nil, err
+	}
+	m.SetTime(start)
+	m.Added = added
+	return m, nil
+}
+
+func openOwn(start time.Time, added func(key string, fields []string)) (inProcess, error) {
+	m := memory.New(start)
+	m.Node = 1 // trim exactly even in short streams
+	m.Added = added
+	return m, nil
+}
+
+// pooledClient is a go-redis client that serves one simulation after another, unless one opens a
+// connection: with the simulator's own Redis hardly any does. So a client keeps nothing of a
+// simulation that has ended.
 type pooledClient struct {
 	simulation *simulation
 	client     wire.Redis
@@ -39,22 +97,21 @@ func (w *simulation) connect() {
 
 func (l *pooledClient) dial() net.Conn {
 	l.dialed = true
-	return l.simulation.memory.Dial()
+	return resp.NewConn(l.simulation.redis.Execute)
 }
 
 // disconnect returns the client to the pool, or closes it if it has connections.
 func (l *pooledClient) disconnect() {
 	l.simulation = nil
 	if l.dialed {
-		// The in-memory Redis needs no clean shutdown, so the error does not matter.
+		// A Redis in this process needs no clean shutdown, so the error does not matter.
 		_ = l.client.Close()
 		return
 	}
 	clientPool.Put(l)
 }
 
-// hook lets another service have a turn before each command, and has the in-memory Redis
-// answer the command.
+// hook lets another service have a turn before each command, and has Redis answer the command.
 type hook struct{ *pooledClient }
 
 // DialHook implements redis.Hook.
@@ -113,26 +170,30 @@ func (x sending) cmds() []redis.Cmder {
 	return x.all
 }
 
-// perform lets Redis answer. It returns the first error of the commands.
+// perform lets Redis answer, which takes no time, so nothing cancels it. It returns the first
+// error of the commands.
 func (w *scheduler) perform(x sending) error {
 	if x.one != nil {
-		if w.memory.Answer(x.one) {
+		if w.answer(x.one) {
 			return x.one.Err()
 		}
-		return x.nextOne(x.ctx, x.one)
+		return x.nextOne(context.WithoutCancel(x.ctx), x.one)
 	}
 	var first error
 	for i, cmd := range x.all {
 		if err := w.await(cmd); err != nil {
 			return err
 		}
-		if !w.memory.Answer(cmd) {
-			return cmp.Or(first, x.nextAll(x.ctx, x.all[i:]))
+		if !w.answer(cmd) {
+			return cmp.Or(first, x.nextAll(context.WithoutCancel(x.ctx), x.all[i:]))
 		}
 		first = cmp.Or(first, cmd.Err())
 	}
 	return first
 }
+
+// answer lets the simulator's own Redis answer a command without a connection, which is faster.
+func (w *shared) answer(cmd redis.Cmder) bool { return w.memory != nil && w.memory.Answer(cmd) }
 
 // command executes what a service, or the simulation itself, sends to Redis.
 func (w *simulation) command(x sending) error {
@@ -208,7 +269,7 @@ func (w *scheduler) await(cmd redis.Cmder) error {
 // unread reports whether the group of s has unread events.
 func (w *scheduler) unread(s *service) bool {
 	for _, stream := range w.streams {
-		if unread, _ := w.memory.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true }); unread > 0 {
+		if unread, _ := w.redis.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true }); unread > 0 {
 			return true
 		}
 	}
@@ -263,8 +324,8 @@ func (w *simulation) sendBugCommands(ctx context.Context, cmd redis.Cmder) error
 		return nil
 	}
 	source, _ := args[1].(string)
-	if known := w.memory.Source(source); known != "" {
-		source = known
+	if known := w.memory.Find(source); known != nil {
+		source = known.Source
 	}
 	for _, one := range w.cfg.Bug.Ahead(source, args[3:]) {
 		if err := w.client.Do(ctx, one...).Err(); err != nil {

@@ -24,7 +24,8 @@ import (
 // what has happened so far.
 type shared struct {
 	cfg     Config
-	memory  *memory.Server
+	redis   inProcess
+	memory  *memory.Server // redis, if it is the simulator's own; nil otherwise
 	pool    *pooledClient
 	client  wire.Redis     // the client of pool
 	engine  *engine.Engine // of the first process, whose store and definition cache the simulation uses
@@ -47,7 +48,7 @@ type shared struct {
 }
 
 func newShared(cfg Config) shared {
-	w := shared{cfg: cfg, memory: memory.New(cfg.Start), ids: cfg.IDs(), tenants: cfg.tenants(), actions: map[Action]int{}, operators: newOperators(), clock: newClock(cfg.Start, cfg.Pace)}
+	w := shared{cfg: cfg, ids: cfg.IDs(), tenants: cfg.tenants(), actions: map[Action]int{}, operators: newOperators(), clock: newClock(cfg.Start, cfg.Pace)}
 	for _, tenant := range w.tenants {
 		w.streams = append(w.streams, streamOf(tenant))
 	}
@@ -195,14 +196,14 @@ func (w *shared) report(rule, execution, detail string) {
 }
 
 // executions returns the ids of all executions, sorted.
-func (w *shared) executions() []string {
+func (w *shared) executions(ctx context.Context) []string {
 	known := map[string]bool{}
 	for _, id := range w.ids {
 		known[id] = true
 	}
 	for _, tenant := range w.tenants {
 		for _, list := range executionIndexes() {
-			for _, id := range w.memory.Members(store.Keys{}.Executions(tenant, list)) {
+			for _, id := range w.client.ZRange(ctx, store.Keys{}.Executions(tenant, list), 0, -1).Val() {
 				known[w.label(tenant, id)] = true
 			}
 		}

@@ -1,6 +1,6 @@
-// Package sim runs the real engine inside one process: on an in-memory Redis, with a
-// virtual clock that jumps from one event to the next, and in an order that depends on a
-// seed only.
+// Package sim runs the real engine inside one process: on miniredis, or with faults on an
+// in-memory Redis of its own, with a virtual clock that jumps from one event to the next, and
+// in an order that depends on a seed only.
 package sim
 
 import (
@@ -76,6 +76,7 @@ type Config struct {
 	Scripted Scripted // what happens by script rather than by chance
 	Bug      *Bug     // an engine bug that a test plants; nil: none
 
+	redis              opener            // nil: miniredis, or the simulator's own for a Plan or a Bug
 	foreignDefinitions []*dsl.Definition // the definitions of the other tenants; nil: all tenants have the same
 	known              *checkedEnds      // ends that were found correct, shared by all simulations of a search; nil: none
 }
@@ -147,7 +148,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 // faults. They share the ends that were found correct and the definitions of other tenants.
 func (cfg Config) Prepared() Config {
 	cfg = cfg.WithDefaults()
-	cfg.known = newChecked()
+	cfg.redis, cfg.known = openOwn, newChecked()
 	return cfg.OwnTexts()
 }
 
@@ -185,6 +186,7 @@ func (w *simulation) options(p *process) engine.Options {
 		opts.Executors = 1 // it has nothing to do
 	}
 	opts.Block(0)
+	opts.Embedded = w.memory == nil // as in flunq dev
 	opts.ExtraExecutors, opts.Descendants, opts.Open, opts.RedisPercent = 0, 0, 0, 0
 	if w.lazy {
 		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // no process crashes

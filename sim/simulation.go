@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/scripts"
+	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/memory"
 )
 
@@ -34,11 +35,12 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 	w.shared, w.missed.shared = newShared(cfg), &w.shared
 	w.sent, w.called, w.records = map[string]uint64{}, map[string]uint64{}, newRecords()
 	w.retention = cfg.simulatedRetention()
-	w.memory.Waited = cfg.Waits > 0
-	w.memory.Node = 1 // trim exactly even in short streams
 	w.lazy, w.parallel = cfg.lazy(), cfg.parallelCalls()
-	w.memory.Added = w.added
+	if err := w.openRedis(); err != nil {
+		return nil, err
+	}
 	if cfg.Plan != nil {
+		w.memory.Waited = cfg.Waits > 0
 		w.memory.Page = cfg.chunkSize("pages", 4, 3) //nolint:mnd // Redis decides this in production
 		w.watch()
 	}
@@ -50,7 +52,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.memory.Know(known)
+		w.redis.Know(known)
 	}
 	w.calls = newCalls(&w.scheduler, cfg.Transport)
 	w.outward = w.transport()
@@ -69,7 +71,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 // used before has in its cache.
 //
 //nolint:gochecknoglobals // compiled once for all simulations; never changes
-var engineScripts = sync.OnceValues(func() (*memory.Scripts, error) {
+var engineScripts = sync.OnceValues(func() (map[string]*lua.Script, error) {
 	from := memory.New(Epoch())
 	client := memory.Client(from.Dial)
 	for _, script := range scripts.All() {
@@ -77,7 +79,7 @@ var engineScripts = sync.OnceValues(func() (*memory.Scripts, error) {
 			return nil, fmt.Errorf("load the scripts: %w", err)
 		}
 	}
-	return from.Scripts(), client.Close()
+	return from.All(), client.Close()
 })
 
 func (w *simulation) close() {
@@ -86,7 +88,7 @@ func (w *simulation) close() {
 	}
 	w.calls.stop()
 	w.pool.disconnect()
-	w.memory.Close()
+	w.redis.Close()
 }
 
 // launch registers the definitions and starts the executions.
@@ -223,7 +225,7 @@ func (w *simulation) advance(ctx context.Context) (bool, error) {
 	now := w.clock.wait(ctx, next, w.calls)
 	w.timeUp = ends && !now.Before(next)
 	w.clock.now = now
-	w.memory.SetTime(now)
+	w.redis.SetTime(now)
 	w.calls.collect()
 	if err := w.reboot(ctx); err != nil {
 		return false, err

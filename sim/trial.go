@@ -131,7 +131,7 @@ func (w *simulation) check(ctx context.Context, t *Trial) error {
 	}
 	c := &checker{&w.monitor}
 	var err error
-	for _, id := range w.executions() {
+	for _, id := range w.executions(ctx) {
 		end, err := c.ending(ctx, id, note)
 		if err != nil {
 			return err

@@ -2,12 +2,10 @@ package dev
 
 import (
 	"context"
-	"reflect"
 	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 )
 
 // clock is the clock of a miniredis.
@@ -54,16 +52,6 @@ func (c *clock) tick() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mini.SetTime(c.now())
-}
-
-// nested reports whether a command comes from a script, which holds the lock of miniredis.
-func nested(peer *server.Peer) bool {
-	v := reflect.ValueOf(peer.Ctx)
-	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return false
-	}
-	field := v.Elem().FieldByName("nested")
-	return field.IsValid() && field.Bool()
 }
 
 // set changes how the clock runs from its current time on.

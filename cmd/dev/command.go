@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/sim/mini"
 )
 
 // Command is an additional command of this Redis: SHOW, PAUSE and RESUME return a Clock as
@@ -39,7 +40,7 @@ type Move struct {
 
 // command executes FLUNQ.CLOCK.
 func (r *Redis) command(peer *server.Peer, _ string, args []string) {
-	if nested(peer) {
+	if mini.Nested(peer) {
 		peer.WriteError("ERR " + Command + " cannot be called from scripts")
 		return
 	}

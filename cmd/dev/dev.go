@@ -13,11 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
-
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/sim/mini"
 )
 
 // Options configure a Redis.
@@ -41,7 +39,7 @@ const (
 // Redis is a Redis inside this process. The caller must Close it.
 type Redis struct {
 	opts  Options
-	mini  *miniredis.Miniredis
+	mini  *mini.Server
 	clock *clock
 	rdb   wire.Redis // for the commands of this package
 	store *store.Store
@@ -77,8 +75,12 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 	if err := opts.settle(kept); err != nil {
 		return nil, err
 	}
-	r := &Redis{opts: opts, mini: miniredis.NewMiniRedis(), stamp: stamp, began: time.Now()}
-	r.clock = newClock(r.mini, opts.Mode, opts.Start, kept.Clock != nil && kept.Clock.Paused)
+	r := &Redis{opts: opts, stamp: stamp, began: time.Now()}
+	if r.mini, err = mini.New(); err != nil {
+		return nil, err
+	}
+	r.clock = newClock(r.mini.Miniredis, opts.Mode, opts.Start, kept.Clock != nil && kept.Clock.Paused)
+	r.mini.Before = r.before
 	if err := r.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(opts.Port))); err != nil {
 		r.mini.Close()
 		return nil, err
@@ -89,7 +91,6 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 		return nil, err
 	}
 	r.store = store.New(r.rdb, store.Options{})
-	r.mini.Server().SetPreHook(r.hook)
 	if err := r.mini.Server().Register(Command, r.command); err != nil {
 		r.Close()
 		return nil, err
@@ -101,12 +102,9 @@ func Open(ctx context.Context, opts Options) (*Redis, error) {
 	return r, nil
 }
 
-// hook runs before every command. It updates the time of miniredis and notes whether the
-// command may change data.
-func (r *Redis) hook(peer *server.Peer, cmd string, args ...string) bool {
-	if nested(peer) {
-		return false
-	}
+// before is called before every command of a client. It updates the time of miniredis and notes
+// whether the command may change data.
+func (r *Redis) before(cmd string, args []string) {
 	r.clock.tick()
 	switch cmd {
 	case "XREADGROUP", "TIME", "PING", "HELLO", "CLIENT", Command: // idle services send these
@@ -116,7 +114,6 @@ func (r *Redis) hook(peer *server.Peer, cmd string, args ...string) bool {
 			r.changed.Store(true)
 		}
 	}
-	return false
 }
 
 // settle determines the clock. A saved clock continues from its time.

@@ -19,11 +19,7 @@ const (
 
 // listen serves clients on an address of this machine.
 func (r *Redis) listen(address string) error {
-	first, err := r.mini.Dial() // starts miniredis without its own listener
-	if err != nil {
-		return fmt.Errorf("start miniredis: %w", err)
-	}
-	_ = first.Close()
+	var err error
 	if r.listener, err = net.Listen("tcp", address); err != nil {
 		return fmt.Errorf("%w: %w", ErrTaken, err)
 	}

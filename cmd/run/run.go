@@ -30,10 +30,10 @@ func NewRunCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Runs a workflow document (CNCF Serverless Workflow DSL 1.0, now the Open Workflow
 Specification) in a complete engine and prints its output.
 
-Without --redis-url the engine runs inside this process, on an in-memory Redis and a
-virtual clock: a wait of 30 days takes milliseconds, and the same document, input and
-seed give the same bytes. Unless --mocks answers them, calls are really made, take real
-time, and carry new idempotency keys in each run.
+Without --redis-url the engine runs inside this process, on miniredis and a virtual
+clock: a wait of 30 days takes milliseconds, and the same document, input and seed give
+the same bytes. Unless --mocks answers them, calls are really made, take real time, and
+carry new idempotency keys in each run.
 
 Only the output goes to stdout; the timeline goes to stderr (-q: none). FILE is YAML or
 JSON, "-" is stdin. In all output, charge[2] attempt 3 is the third attempt at task charge

@@ -48,11 +48,10 @@ func NewDevCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dev [FOLDER]",
 		Short: "Run an engine for development, with its own Redis",
-		Long: `Runs a whole engine in this process: an in-memory Redis on a loopback port, and the
-worker, executor and timer services. Other commands find it without configuration. The
-workflow documents of FOLDER (or a single one) are registered, and again when they
-change. Calls are really made, even to this machine and its network, unless --mocks
-answers them.
+		Long: `Runs a whole engine in this process: miniredis on a loopback port, and the worker,
+executor and timer services. Other commands find it without configuration. The workflow
+documents of FOLDER (or a single one) are registered, and again when they change. Calls
+are really made, even to this machine and its network, unless --mocks answers them.
 
 With --clock virtual the clock runs at real speed until 'flunq clock advance 3d' moves it
 three days ahead. It stops at every timer on the way, so nothing is skipped.
@@ -205,7 +204,7 @@ func (d *developer) shortLog() *slog.Logger {
 	}))
 }
 
-// open starts the in-memory Redis.
+// open starts the Redis.
 func (d *developer) open(ctx context.Context) error {
 	opts := dev.Options{Port: d.port, Data: d.data, Groups: []string{d.set.Worker.Group, d.set.Executor.Group, d.set.Timer.Group}}
 	if d.port < 0 || d.port > 65535 {

@@ -35,6 +35,7 @@ type Options struct {
 	MaxSleep  time.Duration // longest wait between two looks at the timers
 	Lookahead time.Duration // a blocking read ends this long before a timer is due; a short one then ends on time
 	Watch     *Watch        // shared by the services of a process; nil: this service is the only one
+	Embedded  bool          // Redis runs inside this process: to read the events of fired timers costs less than to skip them
 }
 
 // Defaults are the options of an ordinary deployment.

@@ -69,8 +69,8 @@ type Runner struct {
 	args    []string // of the current command
 }
 
-// Run runs a script and returns its result as a reply. Error messages contain sha as its name.
-func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
+// Run runs a script and returns its result as a reply.
+func (r *Runner) Run(s *Script, keys, argv []string) resp.Reply {
 	if r.state == nil {
 		r.state = lua.NewState(lua.Options{SkipOpenLibs: true, RegistryMaxSize: 1 << 20})
 		r.locked = map[*lua.LTable]bool{}
@@ -82,7 +82,7 @@ func (r *Runner) Run(s *Script, sha string, keys, argv []string) resp.Reply {
 	r.state.SetTop(0)
 	r.state.Push(r.state.NewFunctionFromProto(s.proto))
 	if err := r.state.PCall(0, 1, nil); err != nil {
-		return resp.Fail(luaFailure(err, sha))
+		return resp.Fail(luaFailure(err, s.SHA))
 	}
 	result := r.state.Get(1)
 	r.state.SetTop(0)

@@ -1,153 +1,85 @@
 package memory
 
 import (
-	"errors"
 	"net"
 	"strings"
-	"time"
 
 	"flunq.io/flunq/sim/resp"
 )
 
-// ErrNoReply is returned by Read if there is no reply. Waiting would not help, because only
-// Write produces replies.
-var ErrNoReply = errors.New("in-memory redis: no reply to read")
+// Dial opens a new connection. It executes commands on the caller's goroutine.
+func (s *Server) Dial() net.Conn { return resp.NewConn((&transaction{server: s}).execute) }
 
-// conn is a connection. Write executes commands on the caller's goroutine; Read returns
-// their replies.
-type conn struct {
-	server  *Server
-	replies []byte
-	read    int // how much of replies has been read
-	partial []byte
-	queued  [][]string // by MULTI; nil: no transaction
-	invalid bool       // one of the queued commands is invalid
-	closed  bool
+// Execute executes a command and appends its reply. It knows no transactions.
+func (s *Server) Execute(args []string, replies []byte) ([]byte, error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.closed {
+		return nil, net.ErrClosed
+	}
+	reply := s.execute(args)
+	return reply.Append(replies), nil
 }
 
-// Dial opens a new connection.
-func (s *Server) Dial() net.Conn { return &conn{server: s} }
+// transaction is the state of a connection.
+type transaction struct {
+	server  *Server
+	queued  [][]string // by MULTI; nil: no transaction
+	invalid bool       // one of the queued commands is invalid
+}
 
-// Write executes the commands that p completes.
-func (c *conn) Write(p []byte) (int, error) {
-	c.server.lock.Lock()
-	defer c.server.lock.Unlock()
-	if c.closed || c.server.closed {
-		return 0, net.ErrClosed
+// execute executes a command and appends its reply.
+func (t *transaction) execute(args []string, replies []byte) ([]byte, error) {
+	t.server.lock.Lock()
+	defer t.server.lock.Unlock()
+	if t.server.closed {
+		return nil, net.ErrClosed
 	}
-	data := p
-	if len(c.partial) > 0 {
-		c.partial = append(c.partial, p...)
-		data = c.partial
-	}
-	reader := resp.Reader{Text: string(data)}
-	for {
-		args, err := reader.Command()
-		if err != nil {
-			return 0, err
-		}
-		if args == nil {
-			break
-		}
-		if len(args) > 0 {
-			reply := c.command(args)
-			c.replies = reply.Append(c.replies)
-		}
-	}
-	c.partial = append(c.partial[:0], data[reader.Pos:]...)
-	return len(p), nil
+	reply := t.command(args)
+	return reply.Append(replies), nil
 }
 
 // command executes a command, or queues it until EXEC.
-func (c *conn) command(args []string) resp.Reply {
+func (t *transaction) command(args []string) resp.Reply {
 	name := strings.ToUpper(args[0])
-	if c.queued == nil {
+	if t.queued == nil {
 		switch name {
 		case "MULTI":
-			c.queued, c.invalid = [][]string{}, false
+			t.queued, t.invalid = [][]string{}, false
 			return resp.OK()
 		case "EXEC", "DISCARD":
 			return resp.Fail("ERR " + name + " without MULTI")
 		}
-		return c.server.execute(args)
+		return t.server.execute(args)
 	}
 	switch name {
 	case "MULTI":
 		return resp.Fail("ERR MULTI calls can not be nested")
 	case "DISCARD":
-		c.queued = nil
+		t.queued = nil
 		return resp.OK()
 	case "EXEC":
-		return c.exec()
+		return t.exec()
 	}
-	known, ok := c.server.commands[strings.ToLower(name)]
+	known, ok := t.server.commands[strings.ToLower(name)]
 	if !ok || !known.takes(len(args)) {
-		c.invalid = true
+		t.invalid = true
 		return resp.Fail("ERR unknown command '" + args[0] + "', or a wrong number of arguments")
 	}
-	c.queued = append(c.queued, args)
+	t.queued = append(t.queued, args)
 	return resp.Reply{Kind: resp.Status, Text: "QUEUED"}
 }
 
 // exec executes a transaction.
-func (c *conn) exec() resp.Reply {
-	queued := c.queued
-	c.queued = nil
-	if c.invalid {
+func (t *transaction) exec() resp.Reply {
+	queued := t.queued
+	t.queued = nil
+	if t.invalid {
 		return resp.Fail("EXECABORT Transaction discarded because of previous errors.")
 	}
 	out := make([]resp.Reply, len(queued))
 	for i, args := range queued {
-		out[i] = c.server.execute(args)
+		out[i] = t.server.execute(args)
 	}
 	return resp.List(out...)
 }
-
-// Read returns replies to the commands that were written.
-func (c *conn) Read(p []byte) (int, error) {
-	c.server.lock.Lock()
-	defer c.server.lock.Unlock()
-	if c.closed || c.server.closed {
-		return 0, net.ErrClosed
-	}
-	if c.read == len(c.replies) {
-		return 0, ErrNoReply
-	}
-	n := copy(p, c.replies[c.read:])
-	if c.read += n; c.read == len(c.replies) {
-		c.replies, c.read = c.replies[:0], 0
-	}
-	return n, nil
-}
-
-// Close makes Read and Write fail.
-func (c *conn) Close() error {
-	c.server.lock.Lock()
-	defer c.server.lock.Unlock()
-	c.closed = true
-	return nil
-}
-
-// LocalAddr implements net.Conn.
-func (*conn) LocalAddr() net.Addr { return address{} }
-
-// RemoteAddr implements net.Conn.
-func (*conn) RemoteAddr() net.Addr { return address{} }
-
-// SetDeadline does nothing, because nothing blocks.
-func (*conn) SetDeadline(time.Time) error { return nil }
-
-// SetReadDeadline does nothing, because nothing blocks.
-func (*conn) SetReadDeadline(time.Time) error { return nil }
-
-// SetWriteDeadline does nothing, because nothing blocks.
-func (*conn) SetWriteDeadline(time.Time) error { return nil }
-
-// address is the address of both ends of a connection.
-type address struct{}
-
-// Network implements net.Addr.
-func (address) Network() string { return "memory" }
-
-// String implements net.Addr.
-func (address) String() string { return "memory" }

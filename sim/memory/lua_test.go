@@ -3,6 +3,7 @@ package memory_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -11,6 +12,9 @@ import (
 
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/sim/memory"
+	"flunq.io/flunq/sim/mini"
+	"flunq.io/flunq/sim/resp"
 )
 
 // luaCases holds scripts, one per line, whose whole reply equals that of a real Redis,
@@ -155,18 +159,27 @@ func TestLuaLikeRedis(t *testing.T) {
 	server := redis.NewClient(options)
 	defer server.Close()
 	_, client := openMemory(t)
+	m, err := mini.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	onMini := memory.Client(func() net.Conn { return resp.NewConn(m.Execute) })
+	defer onMini.Close()
 	for script := range strings.Lines(luaCases) {
 		script = strings.TrimSpace(script)
 		if script == "" {
 			continue
 		}
 		want := luaAnswer(t, server, script)
-		got := luaAnswer(t, client, script)
-		if strings.Contains(want, "compiling script") {
-			want, got = want[:50], got[:50]
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s\nredis-server (-), in memory (+):\n%s", script, diff)
+		for _, client := range []wire.Redis{client, onMini} {
+			got := luaAnswer(t, client, script)
+			if strings.Contains(want, "compiling script") {
+				want, got = want[:50], got[:50]
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s\nredis-server (-), in memory (+):\n%s", script, diff)
+			}
 		}
 	}
 }

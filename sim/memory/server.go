@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"flunq.io/flunq/sim/lua"
 	"flunq.io/flunq/sim/resp"
 )
 
@@ -15,17 +16,12 @@ import (
 // database, one at a time. It has only database 0, and never blocks.
 type Server struct {
 	Database
-
-	// Tamper, if set before the first script is loaded, changes the source of each script: the
-	// tests of the simulator plant bugs with it.
-	Tamper func(source string) string
+	lua.Scripts
 
 	// lock makes one command, and so one script, the unit of interleaving.
 	lock     sync.Mutex
 	commands map[string]command
 	latest   namedCommand // the command that was looked up last
-	scripts  map[string]*loaded
-	known    map[string]*loaded // further scripts; never changed
 
 	closed bool
 }
@@ -49,7 +45,7 @@ func (c command) takes(count int) bool {
 
 // New returns an empty Redis whose clock is at start.
 func New(start time.Time) *Server {
-	s := &Server{commands: commands(), scripts: map[string]*loaded{}}
+	s := &Server{commands: commands()}
 	s.keys, s.scratch = map[string]*item{}, newScratch()
 	s.runner.Redis = s.execute
 	s.setTime(start)

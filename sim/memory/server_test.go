@@ -15,6 +15,7 @@ import (
 
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/memory"
+	"flunq.io/flunq/sim/resp"
 )
 
 // memoryStart is a whole number of milliseconds, as Redis counts.
@@ -111,8 +112,8 @@ func TestMemoryConnTakesCutCommands(t *testing.T) {
 func TestMemoryConnNeverWaits(t *testing.T) {
 	t.Parallel()
 	m, client := openMemory(t)
-	if _, err := m.Dial().Read(make([]byte, 1)); !errors.Is(err, memory.ErrNoReply) {
-		t.Errorf("Read = %v, want %v", err, memory.ErrNoReply)
+	if _, err := m.Dial().Read(make([]byte, 1)); !errors.Is(err, resp.ErrNoReply) {
+		t.Errorf("Read = %v, want %v", err, resp.ErrNoReply)
 	}
 	err := client.XRead(t.Context(), &redis.XReadArgs{Streams: []string{"s", "$"}, Block: 0}).Err()
 	if err == nil || !strings.Contains(err.Error(), "cannot block") {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"flunq.io/flunq/sim/resp"
 )
@@ -28,19 +27,6 @@ func (r ranked) compare(other ranked) int {
 		return cmp.Compare(r.score, other.score)
 	}
 	return strings.Compare(r.member, other.member)
-}
-
-// First returns the score of the first member of a sorted set as a time, if scores are
-// seconds since 1970, rounded down to a microsecond; zero if the set is empty.
-func (s *Server) First(key string) time.Time {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	z, _ := find[sorted](&s.Database, key)
-	if z == nil || len(z.ranked) == 0 {
-		return time.Time{}
-	}
-	const end = 4e18 // far in the future
-	return time.UnixMicro(int64(math.Floor(max(-end, min(end, z.ranked[0].score*1e6))))).UTC()
 }
 
 // fewMembers is the number of members up to which a linear search is fast enough.

@@ -9,7 +9,7 @@ import (
 // ErrProtocol means that a client sent something other than commands.
 var ErrProtocol = errors.New("not the redis protocol")
 
-// Reader parses commands. The strings it returns are parts of Text, not copies.
+// Reader parses commands and replies. The strings it returns are parts of Text, not copies.
 type Reader struct {
 	Text string
 	Pos  int // where unread text begins
@@ -43,6 +43,49 @@ func (r *Reader) Command() ([]string, error) {
 		args = append(args, arg)
 	}
 	return args, nil
+}
+
+// Reply returns the next reply, which must be complete.
+func (r *Reader) Reply() (Reply, error) {
+	line, ok := r.line()
+	if !ok || line == "" {
+		return Reply{}, ErrProtocol
+	}
+	switch line[0] {
+	case '+':
+		return Reply{Kind: Status, Text: line[1:]}, nil
+	case '-':
+		return Fail(line[1:]), nil
+	}
+	n, err := strconv.ParseInt(line[1:], 10, 64)
+	switch {
+	case err != nil:
+		return Reply{}, ErrProtocol
+	case line[0] == ':':
+		return Reply{Kind: Integer, Int: n}, nil
+	case line[0] == '$' && n < 0:
+		return Reply{}, nil
+	case line[0] == '$' && len(r.Text)-r.Pos >= int(n)+2:
+		return Text(r.take(int(n))), nil
+	case line[0] == '*' && n < 0:
+		return Reply{Kind: NilArray}, nil
+	case line[0] == '*' && n <= int64(len(r.Text)):
+		return r.array(int(n))
+	default:
+		return Reply{}, ErrProtocol
+	}
+}
+
+// array returns an array of the next n replies.
+func (r *Reader) array(n int) (Reply, error) {
+	list := make([]Reply, n)
+	for i := range list {
+		var err error
+		if list[i], err = r.Reply(); err != nil {
+			return Reply{}, err
+		}
+	}
+	return List(list...), nil
 }
 
 // bulk returns the next bulk string; false if it is incomplete.
