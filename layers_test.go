@@ -82,7 +82,7 @@ var arrows = map[string][]string{
 	"engine/scheduler/brokertest":  {"engine/schedule", "engine/scheduler"},
 	"cmd/schedule":                 {"cmd/cli", "engine/dsl", "engine/dynamo", "engine/kafka", "engine/history", "engine/schedule", "engine/scheduler/schedulerpb", "engine/scheduler/server"},
 
-	"sim":           {"engine/...", "sim/invariant", "sim/mock", "sim/memory", "sim/mini"},
+	"sim":           {"engine/...", "sim/invariant", "sim/lua", "sim/memory", "sim/mini", "sim/mock", "sim/resp"},
 	"sim/invariant": {"engine/decide", "engine/dsl", "engine/event", "engine/expr", "engine/expr/canonical", "engine/history", "engine/store/timers"},
 	"sim/search":    {"engine/...", "sim", "sim/explore", "sim/invariant", "sim/mock", "sim/recording", "sim/workload"},
 	"sim/recording": {"engine/...", "sim", "sim/mock"},
