@@ -39,6 +39,7 @@ const placing schedule.ChangeKind = "schedule"
 
 // ask is a request for an event as its client sees it. It may take effect between from and to.
 type ask struct {
+	id      string // of the event
 	kind    schedule.ChangeKind
 	content schedule.Content // of placing
 	replace bool
@@ -102,14 +103,15 @@ func (o *observer) asked(r *request) []*ask {
 		one := *a
 		one.from, one.to = o.tick(), math.MaxInt
 		out[i] = &one
-		e := o.event(r.id)
+		e := o.event(a.id)
 		e.asks = append(e.asks, &one)
 	}
 	return out
 }
 
 // told notes the answer to a request.
-func (o *observer) told(id string, a *ask, out *schedule.Outcome) {
+func (o *observer) told(a *ask, out *schedule.Outcome) {
+	id := a.id
 	a.to, a.code = o.tick(), out.Code
 	e := o.event(id)
 	switch {

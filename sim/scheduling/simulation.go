@@ -44,6 +44,7 @@ type simulation struct {
 	story     []Line
 
 	names      map[string]string // of events, by id
+	groups     map[string]*group // by name
 	partitions int               // the newest count, with which processes start
 	observer   *observer
 }
@@ -57,7 +58,7 @@ type moment struct {
 func newSimulation(ctx context.Context, plan Plan, mistake Mistake) *simulation {
 	s := &simulation{
 		ctx: ctx, plan: plan, mistake: mistake, setting: settingOf(plan.Seed), now: sim.Epoch(),
-		redis: memory.New(sim.Epoch()), outages: map[target]time.Time{}, names: map[string]string{}, calls: map[string]uint64{}, observer: newObserver(),
+		redis: memory.New(sim.Epoch()), outages: map[target]time.Time{}, names: map[string]string{}, groups: map[string]*group{}, calls: map[string]uint64{}, observer: newObserver(),
 	}
 	s.redis.Tamper = mistake.Script
 	s.redis.Added = s.added

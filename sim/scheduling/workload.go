@@ -69,13 +69,21 @@ const requestPrefix = "request "
 // request is what a client asks for until it has an answer.
 type request struct {
 	name     string
-	id       string // of the event; "" of an operator's
 	text     string // in words
 	asks     []*ask // one for each event
 	operator bool   // who needs no process of the scheduler, and waits as long as it takes
 	done     func() // is called after the answer; may be nil
 	tries    int
 	do       func(context.Context, *process) ([]schedule.Outcome, error)
+}
+
+// ids returns those of the events that it is about.
+func (r *request) ids() []string {
+	out := make([]string, len(r.asks))
+	for i, a := range r.asks {
+		out[i] = a.id
+	}
+	return out
 }
 
 // schedule puts the requests of the workload on the timeline.
@@ -99,7 +107,13 @@ func (s *simulation) span(name string, limit time.Duration) time.Duration {
 func (s *simulation) scheduleEvent(n int) {
 	name := fmt.Sprintf("event %d", n)
 	draw := func(what string, of uint64) uint64 { return s.chance(name+" "+what, 0) % of }
-	start := sim.Epoch().Add(begin + s.span(name+" start", 20*time.Second))
+	group := fmt.Sprintf("group %d", n/groupSize)
+	together := s.chance(group, 0)%3 == 0
+	first := name
+	if together {
+		first = group
+	}
+	start := sim.Epoch().Add(begin + s.span(first+" start", 20*time.Second))
 	slack := 5*time.Second + s.span(name+" due", 60*time.Second)
 	id := uuid(s.chance(name+" id", 0), s.chance(name+" id", 1))
 	s.names[id] = name
@@ -108,16 +122,39 @@ func (s *simulation) scheduleEvent(n int) {
 		content.Due = content.Due.Truncate(10 * time.Second).Add(10 * time.Second)
 	}
 	s.at(start, func() {
-		if s.setting.Feed && draw("program", 3) == 0 {
+		switch {
+		case s.setting.Feed && draw("program", 3) == 0:
 			s.put(name, id, content)
-			return
+		case together:
+			s.join(group, id, content)
+		default:
+			s.send(s.scheduling(name, false, []string{id}, []schedule.Content{content}))
 		}
-		s.send(s.scheduling(name, id, content, false))
 	})
 	for i := range draw("requests", 4) {
 		more := fmt.Sprintf("%s.%d", name, i+1)
 		s.furtherRequest(more, id, content, start)
 	}
+}
+
+// groupSize is how many events one request asks for at most.
+const groupSize = 4
+
+// group collects the events of one request.
+type group struct {
+	ids      []string
+	contents []schedule.Content
+}
+
+// join adds an event to a request that is sent when all that begin at this moment have joined.
+func (s *simulation) join(name, id string, content schedule.Content) {
+	g := s.groups[name]
+	if g == nil {
+		g = &group{}
+		s.groups[name] = g
+		s.at(s.now, func() { s.send(s.scheduling(name, false, g.ids, g.contents)) })
+	}
+	g.ids, g.contents = append(g.ids, id), append(g.contents, content)
 }
 
 // content returns what to publish.
@@ -151,11 +188,11 @@ func (s *simulation) furtherRequest(name, id string, content schedule.Content, s
 	var r func() *request
 	switch draw("kind", 7) {
 	case 0:
-		r = func() *request { return s.scheduling(name, id, content, false) }
+		r = func() *request { return s.scheduling(name, false, []string{id}, []schedule.Content{content}) }
 	case 1:
-		r = func() *request { return s.scheduling(name, id, other, false) }
+		r = func() *request { return s.scheduling(name, false, []string{id}, []schedule.Content{other}) }
 	case 2:
-		r = func() *request { return s.scheduling(name, id, other, true) }
+		r = func() *request { return s.scheduling(name, true, []string{id}, []schedule.Content{other}) }
 	case 3, 4:
 		r = func() *request { return s.changing(name, id, schedule.Change{Kind: schedule.Cancel}) }
 	case 5:
@@ -168,16 +205,20 @@ func (s *simulation) furtherRequest(name, id string, content schedule.Content, s
 	s.at(at, func() { s.send(r()) })
 }
 
-// scheduling is the request to schedule an event.
-func (s *simulation) scheduling(name, id string, content schedule.Content, replace bool) *request {
-	one := scheduler.Request{ID: strings.ToUpper(id), Content: content, Replace: replace}
-	r := &request{name: name, id: id, text: "schedule for " + clock(content.Due) + " on topic " + content.Topic}
+// scheduling is the request to schedule some events.
+func (s *simulation) scheduling(name string, replace bool, ids []string, contents []schedule.Content) *request {
+	requests := make([]scheduler.Request, len(ids))
+	r := &request{name: name, text: "schedule"}
+	for i, id := range ids {
+		requests[i] = scheduler.Request{ID: strings.ToUpper(id), Content: contents[i], Replace: replace}
+		r.asks = append(r.asks, &ask{id: id, kind: placing, content: contents[i], replace: replace})
+		r.text += " for " + clock(contents[i].Due) + " on topic " + contents[i].Topic
+	}
 	if replace {
 		r.text += ", replacing"
 	}
-	r.asks = []*ask{{kind: placing, content: content, replace: replace}}
 	r.do = func(ctx context.Context, p *process) ([]schedule.Outcome, error) {
-		return p.api.Schedule(ctx, []scheduler.Request{one})
+		return p.api.Schedule(ctx, requests)
 	}
 	return r
 }
@@ -195,7 +236,7 @@ func (s *simulation) put(name, id string, content schedule.Content) {
 
 // changing is the request to change an event.
 func (s *simulation) changing(name, id string, change schedule.Change) *request {
-	r := &request{name: name, id: id, text: string(change.Kind), asks: []*ask{{kind: change.Kind, due: change.Due}}}
+	r := &request{name: name, text: string(change.Kind), asks: []*ask{{id: id, kind: change.Kind, due: change.Due}}}
 	if change.Kind == schedule.Move {
 		r.text += " to " + clock(change.Due)
 	}
@@ -253,9 +294,9 @@ func (s *simulation) send(r *request) {
 			s.send(r)
 		}
 	})
-	s.start(&actor{name: name, process: p, events: []string{r.id}}, func(*actor) {
+	s.start(&actor{name: name, process: p, events: r.ids()}, func(*actor) {
 		var out []schedule.Outcome
-		s.tell(name, r.text+" through "+p.name(), r.id)
+		s.tell(name, r.text+" through "+p.name(), r.ids()...)
 		err := s.call(toClient, "request", func() error {
 			var err error
 			out, err = r.do(s.ctx, p)
@@ -266,7 +307,7 @@ func (s *simulation) send(r *request) {
 		}
 		answered = true
 		if err != nil {
-			s.tell(name, "no answer: "+err.Error(), r.id)
+			s.tell(name, "no answer: "+err.Error(), r.ids()...)
 			again(clientRest)
 			return
 		}
@@ -274,8 +315,8 @@ func (s *simulation) send(r *request) {
 			r.done()
 		}
 		for i := range out {
-			s.tell(name, "answer: "+answerText(&out[i]), r.id)
-			s.observer.told(r.id, asks[i], &out[i])
+			s.tell(name, "answer: "+answerText(&out[i]), asks[i].id)
+			s.observer.told(asks[i], &out[i])
 		}
 	})
 }
