@@ -179,7 +179,7 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	}
 	table, err := dynamo.New(ctx, s.set.Dynamo())
 	if err == nil {
-		err = table.Ready(ctx)
+		err = s.await(ctx, table)
 	}
 	if err != nil {
 		return err
@@ -200,6 +200,25 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 		opts.Extra = append(opts.Extra, scheduler.Actor{Name: "reconciler", Step: reconciler.Step})
 	}
 	return nil
+}
+
+// await waits until DynamoDB answers, and returns what the table lacks.
+func (s *scheduling) await(ctx context.Context, table *dynamo.Table) error {
+	const pause, rounds = 2 * time.Second, 15 // one log message per 30 s
+	for n := 0; ; n++ {
+		err := table.Ready(ctx)
+		if _, away := errors.AsType[*net.OpError](err); !away || ctx.Err() != nil {
+			return err
+		}
+		if n%rounds == 0 {
+			s.log.WarnContext(ctx, "waiting for DynamoDB", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 // partitions sets the number of partitions to that in Redis, unless the settings say

@@ -330,7 +330,9 @@ func serve(ctx context.Context, s served) error {
 	registry.MustRegister(telemetry.Depth(e, s.log), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if s.scheduling != nil {
 		defer s.scheduling.close()
-		if err := s.scheduling.open(ctx, s.rdb, registry); err != nil {
+		if err := s.scheduling.open(ctx, s.rdb, registry); err != nil && ctx.Err() != nil {
+			return nil //nolint:nilerr // the process was stopped
+		} else if err != nil {
 			return err
 		}
 	}
