@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -146,7 +147,7 @@ func (f *Feed) Commit(_ context.Context, messages []schedule.Message) error {
 // with the reason and the place of the message in headers.
 func (f *Feed) Reject(ctx context.Context, m schedule.Message, reason string) error {
 	const decimal = 10
-	r := &kgo.Record{Topic: f.opts.ScheduleDLQ, Key: m.Key, Value: m.Value, Headers: headers(append(m.Headers[:len(m.Headers):len(m.Headers)],
+	r := &kgo.Record{Topic: f.opts.ScheduleDLQ, Key: m.Key, Value: m.Value, Headers: headers(append(slices.Clip(m.Headers),
 		schedule.Header{Name: "flunq-reason", Value: reason},
 		schedule.Header{Name: "flunq-topic", Value: m.Topic},
 		schedule.Header{Name: "flunq-partition", Value: strconv.Itoa(int(m.Partition))},

@@ -116,7 +116,7 @@ func (c *Consumer) place(ctx context.Context, reasons []string) error {
 		for n, p := range placed {
 			if p.Created {
 				c.api.note(schedule.Outcome{Event: &p.Event})
-			} else if p.Event.Version == 1 && !p.Event.Content.Equal(events[n].Content) {
+			} else if p.Event.Version == 1 && !p.Event.Equal(events[n].Content) {
 				// A later version may have been changed after the message was sent.
 				reasons[at[n]] = "an event with this id and another content exists"
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -73,15 +74,16 @@ func Run(t *testing.T, start func(t *testing.T) Environment) {
 	}
 }
 
-var now = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+// now is what consumers take the time for.
+func now() time.Time { return time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC) }
 
 // event returns the nth event, with all that an event can have.
 func event(n int) schedule.Event {
 	return schedule.Event{
-		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Status: schedule.Scheduled, Version: 1, Created: now, Updated: now,
+		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Status: schedule.Scheduled, Version: 1, Created: now(), Updated: now(),
 		Content: schedule.Content{
-			Due: now.Add(time.Hour + 7*time.Millisecond), Topic: Orders, Key: fmt.Sprintf("customer %d", n%7), Tenant: "acme",
-			Headers: map[string]string{"x-trace": fmt.Sprint(n), "a\xc3\xa9": "b"}, Payload: fmt.Appendf(nil, "\x00\xff payload %d", n),
+			Due: now().Add(time.Hour + 7*time.Millisecond), Topic: Orders, Key: fmt.Sprintf("customer %d", n%7), Tenant: "acme",
+			Headers: map[string]string{"x-trace": strconv.Itoa(n), "a\xc3\xa9": "b"}, Payload: fmt.Appendf(nil, "\x00\xff payload %d", n),
 		},
 	}
 }
@@ -117,7 +119,7 @@ func testRecord(t *testing.T, env Environment) {
 		{Name: "ce_time", Value: "2026-11-24T13:00:00.007Z"},
 		{Name: "ce_type", Value: "io.flunq.schedule.fired"},
 		{Name: "flunq-attempt", Value: "3"},
-		{Name: "flunq-scheduled-for", Value: fmt.Sprint(e.Due.UnixMilli())},
+		{Name: "flunq-scheduled-for", Value: strconv.FormatInt(e.Due.UnixMilli(), 10)},
 		{Name: "x-trace", Value: "1"},
 	}
 	if diff := cmp.Diff(want, got[0].Headers); diff != "" {
@@ -147,6 +149,14 @@ func testUnknownTopic(t *testing.T, env Environment) {
 	}
 }
 
+// open returns a feed that is closed when the test ends.
+func open(t *testing.T, env Environment) Feed {
+	t.Helper()
+	feed := env.Feed()
+	t.Cleanup(func() { ok(t, []error{feed.Close(context.WithoutCancel(t.Context()))}) })
+	return feed
+}
+
 // fetch fetches until there are n messages, and a little longer.
 func fetch(t *testing.T, feed scheduler.Feed, n int) []schedule.Message {
 	t.Helper()
@@ -166,8 +176,7 @@ func fetch(t *testing.T, feed scheduler.Feed, n int) []schedule.Message {
 
 // A request is read as it was sent.
 func testRequests(t *testing.T, env Environment) {
-	feed := env.Feed()
-	defer feed.Close(t.Context())
+	feed := open(t, env)
 	ok(t, feed.Send(t.Context(), events(100)))
 	got := fetch(t, feed, 100)
 	if len(got) != 100 {
@@ -183,8 +192,7 @@ func testRequests(t *testing.T, env Environment) {
 		if err != nil || string(m.Key) != id {
 			t.Fatalf("key %q id %q: %v", m.Key, id, err)
 		}
-		var n int
-		fmt.Sscanf(id[24:], "%d", &n)
+		n, _ := strconv.Atoi(id[24:])
 		if want := event(n); id != want.ID || !content.Equal(want.Content) {
 			t.Fatalf("event %d: %s %+v", n, id, content)
 		}
@@ -216,9 +224,7 @@ func testUncommitted(t *testing.T, env Environment) {
 	if _, err := first.Fetch(t.Context()); err == nil {
 		t.Error("a closed feed fetches")
 	}
-	second := env.Feed()
-	defer second.Close(t.Context())
-	again := fetch(t, second, len(give))
+	again := fetch(t, open(t, env), len(give))
 	for i := range again {
 		again[i].Headers, give[i].Headers = nil, nil
 	}
@@ -240,6 +246,7 @@ type ledger struct {
 	calls  int
 }
 
+// Place implements scheduler.Ledger.
 func (l *ledger) Place(_ context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,7 +279,7 @@ func (l *ledger) has() map[string]schedule.Event {
 // consumer returns a Consumer that considers it to be now.
 func consumer(feed scheduler.Feed, l scheduler.Ledger) *scheduler.Consumer {
 	return scheduler.NewConsumer(feed, l, scheduler.ConsumerOptions{
-		APIOptions: scheduler.APIOptions{Limits: schedule.DefaultLimits(), Tenant: "default", Now: func() time.Time { return now }},
+		APIOptions: scheduler.APIOptions{Limits: schedule.DefaultLimits(), Tenant: "default", Now: func() time.Time { return now() }},
 		Retry:      schedule.DefaultRetry(),
 	})
 }
@@ -295,7 +302,7 @@ func testPoison(t *testing.T, env Environment) {
 		env.Put(schedule.Message{Topic: Requests, Key: []byte(key), Value: []byte(value), Headers: headers})
 	}
 	id := func(n int) string { return event(n).ID }
-	late := fmt.Sprint(now.Add(20 * 24 * time.Hour).Unix())
+	late := strconv.FormatInt(now().Add(20*24*time.Hour).Unix(), 10)
 	bad := map[string]string{ // the reason by key
 		"no JSON": "no request in JSON", "no object": "no request in JSON", "no id": "event_id is missing",
 		"no topic": "topic is missing", "no time": "execute_at is missing", "late": "too late", "absurd": "before the year 10000",
@@ -313,13 +320,12 @@ func testPoison(t *testing.T, env Environment) {
 	put("epoch", "payload", schedule.Header{Name: "scheduler-epoch", Value: "soon"}, schedule.Header{Name: "scheduler-target-topic", Value: Orders})
 	l := &ledger{events: map[string]schedule.Event{id(7): event(7)}}
 	put("conflict", `{"id":"`+id(7)+`","topic":"orders","execute_at":1795525200,"payload":"YQ=="}`)
-	feed := env.Feed()
-	defer feed.Close(t.Context())
+	feed := open(t, env)
 	ok(t, feed.Send(t.Context(), events(8)[7:])) // the same content: handled
 	overdue := event(8)
-	overdue.Due = now.Add(-24 * time.Hour)
+	overdue.Due = now().Add(-24 * time.Hour)
 	soon := event(9)
-	soon.Due = now.Add(time.Second)
+	soon.Due = now().Add(time.Second)
 	ok(t, feed.Send(t.Context(), []schedule.Event{overdue, soon}))
 
 	step(t, consumer(feed, l), func() bool { return len(l.has()) == 3 && len(env.Records(Rejected, 0)) == len(bad) })
@@ -351,15 +357,14 @@ func testOtherProgram(t *testing.T, env Environment) {
 		env.Put(schedule.Message{Topic: Requests, Key: []byte(key), Value: []byte("payload"), Headers: headers})
 	}
 	l := &ledger{}
-	feed := env.Feed()
-	defer feed.Close(t.Context())
+	feed := open(t, env)
 	step(t, consumer(feed, l), func() bool { return len(l.has()) == 3 })
 	want := schedule.Content{
 		Due: time.Unix(1795525200, 0).UTC(), Topic: Orders, Key: "customer 1", Tenant: "default",
 		Headers: map[string]string{"x-trace": "1"}, Payload: []byte("payload"),
 	}
 	for id, e := range l.has() {
-		if !e.Content.Equal(want) || schedule.CheckID(id) != nil {
+		if !e.Equal(want) || schedule.CheckID(id) != nil {
 			t.Errorf("event %s %+v, want %+v", id, e.Content, want)
 		}
 	}
@@ -404,6 +409,31 @@ func testLedgerAway(t *testing.T, env Environment) {
 	}
 }
 
+// consume steps a consumer with a feed of its own for a while, or until done.
+func consume(done context.Context, t *testing.T, env Environment, l *ledger, lasts time.Duration) {
+	t.Helper()
+	feed := env.Feed()
+	c := consumer(feed, l)
+	for began := time.Now(); done.Err() == nil && time.Since(began) < lasts; {
+		rest, _ := c.Step(context.WithoutCancel(done))
+		time.Sleep(rest)
+	}
+	if err := feed.Close(context.WithoutCancel(done)); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkCommitted fails the test if a message is committed that is not stored.
+func checkCommitted(t *testing.T, env Environment, l *ledger) {
+	t.Helper()
+	committed, stored := env.Committed(), l.has()
+	for _, m := range env.Records(Requests, 0) {
+		if id, _, _ := m.Request(); m.Offset < committed[m.Partition] && stored[id].ID == "" {
+			t.Errorf("partition %d is committed up to %d, but offset %d is not stored", m.Partition, committed[m.Partition], m.Offset)
+		}
+	}
+}
+
 // Partitions move while messages flow: none is lost, and no offset is committed before the
 // messages behind it are stored.
 func testRebalances(t *testing.T, env Environment) {
@@ -420,8 +450,7 @@ func testRebalances(t *testing.T, env Environment) {
 	defer cancel()
 	var running sync.WaitGroup
 	running.Go(func() {
-		feed := env.Feed()
-		defer feed.Close(t.Context())
+		feed := open(t, env)
 		all := events(messages)
 		for len(all) > 0 && ctx.Err() == nil {
 			ok(t, feed.Send(ctx, all[:20]))
@@ -429,48 +458,31 @@ func testRebalances(t *testing.T, env Environment) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	done := make(chan struct{})
+	done, end := context.WithCancel(ctx)
+	defer end()
 	for i := range members {
 		running.Go(func() {
-			for life := 0; ; life++ {
-				feed := env.Feed()
-				c := consumer(feed, l)
-				ended := time.Now().Add(time.Duration(300+100*i) * time.Millisecond)
-				for life >= moves/members || env.Rebalance != nil || time.Now().Before(ended) {
-					select {
-					case <-done:
-						if err := feed.Close(t.Context()); err != nil {
-							t.Error(err)
-						}
-						return
-					default:
-					}
-					rest, _ := c.Step(ctx)
-					time.Sleep(rest)
+			lives := 1 // of the members that end by themselves
+			if env.Rebalance == nil {
+				lives += moves / members
+			}
+			for life := range lives {
+				lasts := time.Duration(300+100*i) * time.Millisecond
+				if life == lives-1 {
+					lasts = time.Hour
 				}
-				if err := feed.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				consume(done, t, env, l, lasts)
 			}
 		})
 	}
-	for shift := 0; ; shift++ {
-		committed := env.Committed()
-		stored := l.has()
-		for _, m := range env.Records(Requests, 0) {
-			if id, _, _ := m.Request(); m.Offset < committed[m.Partition] && stored[id].ID == "" {
-				t.Errorf("partition %d is committed up to %d, but offset %d is not stored", m.Partition, committed[m.Partition], m.Offset)
-			}
-		}
-		if len(stored) == messages && (env.Rebalance == nil || shift >= moves) || ctx.Err() != nil || t.Failed() {
-			break
-		}
+	for shift := 0; ctx.Err() == nil && !t.Failed() && (len(l.has()) < messages || env.Rebalance != nil && shift < moves); shift++ {
+		checkCommitted(t, env, l)
 		if env.Rebalance != nil {
 			env.Rebalance(shift)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	close(done)
+	end()
 	running.Wait()
 	if got := len(l.has()); got != messages {
 		t.Fatalf("%d of %d messages are stored", got, messages)
