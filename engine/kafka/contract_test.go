@@ -1,8 +1,12 @@
 package kafka_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,4 +83,51 @@ func TestContract(t *testing.T) {
 		f := newFake(t, kfake.SeedTopics(brokertest.Partitions, brokertest.Orders, brokertest.Requests, brokertest.Rejected))
 		return environment(t, f.options())
 	})
+}
+
+// Another implementation of Kafka's protocol, the mock cluster in librdkafka, takes and returns
+// the same records. Each topic exists in it, and what it says of committed offsets is of no use.
+func TestContractMock(t *testing.T) {
+	t.Parallel()
+	kcat, err := exec.LookPath("kcat")
+	if err != nil {
+		t.Skip("there is no kcat")
+	}
+	brokertest.Run(t, func(t *testing.T) brokertest.Environment {
+		o := kafka.Defaults()
+		o.Brokers, o.Version = mock(t, kcat), "2.0"
+		o.Timeout, o.TopicWait = 5*time.Second, 2*time.Second
+		return environment(t, o)
+	}, "record", "requests")
+}
+
+// mock starts a mock cluster of three brokers and returns their addresses.
+func mock(t *testing.T, kcat string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), kcat, "-P", "-b", "x:1", "-X", "test.mock.num.brokers=3", "-t", "unused", "-d", "mock")
+	input, err := cmd.StdinPipe() // kcat ends with it
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		input.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		if _, addresses, ok := strings.Cut(lines.Text(), "bootstrap.servers="); ok {
+			go io.Copy(io.Discard, output)
+			return strings.Split(strings.TrimSpace(addresses), ",")
+		}
+	}
+	t.Fatal("kcat names no addresses")
+	return nil
 }

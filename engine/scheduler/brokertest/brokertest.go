@@ -51,8 +51,8 @@ type Feed interface {
 	Close(ctx context.Context) error
 }
 
-// Run runs all tests, each in an environment of its own.
-func Run(t *testing.T, start func(t *testing.T) Environment) {
+// Run runs all tests, or those that are named, each in an environment of its own.
+func Run(t *testing.T, start func(t *testing.T) Environment, names ...string) {
 	t.Helper()
 	for _, test := range []struct {
 		name string
@@ -67,6 +67,9 @@ func Run(t *testing.T, start func(t *testing.T) Environment) {
 		{"ledger away", testLedgerAway},
 		{"rebalances", testRebalances},
 	} {
+		if len(names) > 0 && !slices.Contains(names, test.name) {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			test.run(t, start(t))
