@@ -331,7 +331,7 @@ func serve(ctx context.Context, s served) error {
 	if s.scheduling != nil {
 		defer s.scheduling.close()
 		if err := s.scheduling.open(ctx, s.rdb, registry); err != nil && ctx.Err() != nil {
-			return nil //nolint:nilerr // the process was stopped
+			return nil // the process was stopped
 		} else if err != nil {
 			return err
 		}
