@@ -44,6 +44,15 @@ type scheduling struct {
 	Table    string `json:"table"`
 	Broker   string `json:"broker"` // address of Kafka, where the events go; "": to a Redis stream
 	Dir      string `json:"dir"`    // of the broker's data, if the process is the broker instead
+	Feed     bool   `json:"feed"`   // requests reach the index through Kafka
+	Consumes bool   `json:"consumes"`
+}
+
+// kafka returns how the process reaches the broker.
+func (s scheduling) kafka() kafka.Options {
+	opts := kafka.Defaults()
+	opts.Brokers, opts.Timeout, opts.Wait = []string{s.Broker}, time.Second, 100*time.Millisecond
+	return opts
 }
 
 // sink returns where the process publishes events.
@@ -51,9 +60,7 @@ func (s scheduling) sink(st *store.Store) (scheduler.Sink, func(), error) {
 	if s.Broker == "" {
 		return scheduler.Streams{Redis: st.Redis()}, func() {}, nil
 	}
-	opts := kafka.Defaults()
-	opts.Brokers, opts.Timeout = []string{s.Broker}, time.Second
-	sink, err := kafka.NewSink(opts)
+	sink, err := kafka.NewSink(s.kafka())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,7 +77,8 @@ func (s scheduling) serveKafka(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(s.Dir), kfake.SeedTopics(partitions, topic))
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(s.Dir),
+		kfake.SeedTopics(partitions, topic, kafka.Defaults().ScheduleTopic, kafka.Defaults().ScheduleDLQ))
 	if err != nil {
 		return err
 	}
@@ -94,8 +102,29 @@ func (s scheduling) ledger(ctx context.Context, st *store.Store, now func() time
 		return nil, nil, err
 	}
 	index := agenda.NewIndex(st.Redis())
+	ledger := scheduler.NewTabled(table, index, nil)
 	reconciler := scheduler.NewReconciler(table, index, scheduler.ReconcilerOptions{Bucket: s.Lease, Check: s.Lease / 4, Now: now})
-	return scheduler.NewTabled(table, index, nil), []scheduler.Actor{{Name: "reconciler", Step: reconciler.Step}}, nil
+	actors := []scheduler.Actor{{Name: "reconciler", Step: reconciler.Step}}
+	if !s.Feed {
+		return ledger, actors, nil
+	}
+	feed, err := kafka.NewFeed(s.kafka())
+	if err != nil {
+		return nil, nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = feed.Close(context.WithoutCancel(ctx)) })
+	if s.Consumes {
+		consumer := scheduler.NewConsumer(feed, ledger, scheduler.ConsumerOptions{APIOptions: s.limits(now), Retry: schedule.DefaultRetry()})
+		return ledger, []scheduler.Actor{{Name: "consumer", Step: consumer.Step}}, nil
+	}
+	return scheduler.NewTabled(table, index, feed), actors, nil
+}
+
+// limits lets clients schedule events for any time.
+func (s scheduling) limits(now func() time.Time) scheduler.APIOptions {
+	limits := schedule.DefaultLimits()
+	limits.MinDelay = 0
+	return scheduler.APIOptions{Limits: limits, Tenant: tenant, Now: now}
 }
 
 // run runs the process until ctx ends.
@@ -110,7 +139,7 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 	if err != nil {
 		return err
 	}
-	if s.Workers > 0 {
+	if s.Workers > 0 || s.Consumes {
 		opts.Extra = actors
 	}
 	sink, end, err := s.sink(st)
@@ -130,15 +159,13 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 		if err := sched.Prepare(ctx); err != nil {
 			return err
 		}
-		limits := schedule.DefaultLimits()
-		limits.MinDelay = 0
 		listener, err := net.Listen("tcp", s.Listen)
 		if err != nil {
 			return err
 		}
 		how := server.DefaultOptions()
 		how.Log, how.Check = log, func(ctx context.Context) error { _, err := ledger.Now(ctx); return err }
-		answers := server.New(scheduler.NewAPI(ledger, scheduler.APIOptions{Limits: limits, Tenant: tenant, Now: sched.Now}), how)
+		answers := server.New(scheduler.NewAPI(ledger, s.limits(sched.Now)), how)
 		wg.Go(func() {
 			if err := answers.Run(ctx, listener); err != nil {
 				log.Error("grpc", "err", err)
@@ -327,6 +354,16 @@ func TestSchedulerWithTableAndKafka(t *testing.T) {
 	w.schedule(scheduling{Endpoint: opts.Endpoint, Table: opts.Table, Broker: freePort(t)}, doing)
 }
 
+// The documented deployment: the records are in DynamoDB, requests reach the index through
+// Kafka, and events go to Kafka. Everything dies but DynamoDB.
+func TestSchedulerAsDocumented(t *testing.T) {
+	opts := dynamotest.Options(dynamotest.Dynalite(t))
+	dynamotest.Init(t, opts)
+	w := begin(t)
+	doing := map[string]int{"kill": size(4, 50), "kill broker": size(1, 5), "flush redis": size(1, 3)}
+	w.schedule(scheduling{Endpoint: opts.Endpoint, Table: opts.Table, Broker: freePort(t), Feed: true}, doing)
+}
+
 // schedule asks for events while processes and others die, and judges what is published.
 func (w *environment) schedule(how scheduling, doing map[string]int) {
 	w.t.Helper()
@@ -337,6 +374,13 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 	api.Listen, firing.Workers = address, workers
 	w.run(1, role{Scheduling: &api})
 	w.run(2, role{Scheduling: &firing})
+	mortal := 3
+	if how.Feed {
+		consuming := how
+		consuming.Consumes = true
+		w.run(2, role{Scheduling: &consuming})
+		mortal += 2
+	}
 	found := w.inStream
 	if how.Broker != "" {
 		w.run(1, role{Scheduling: &scheduling{Broker: how.Broker, Dir: w.t.TempDir()}})
@@ -359,9 +403,9 @@ func (w *environment) schedule(how scheduling, doing map[string]int) {
 		case "flush redis":
 			w.flush()
 		case "kill broker":
-			w.kill(3)
+			w.kill(mortal)
 		default:
-			w.kill(w.random(3))
+			w.kill(w.random(mortal))
 		}
 	})
 	<-done
