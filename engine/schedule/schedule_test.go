@@ -98,6 +98,7 @@ func TestSettle(t *testing.T) {
 	}{
 		{"published", 0, 0, nil, true, schedule.Fired, 1, 0, 0},
 		{"away", 1, 1, schedule.ErrAway, true, schedule.Scheduled, 1, 1, 25 * time.Millisecond},
+		{"later", 1, 1, schedule.ErrLater, true, schedule.Scheduled, 1, 1, 25 * time.Millisecond},
 		{"refused", 0, 0, schedule.ErrRefused, true, schedule.Dead, 1, 1, 0},
 		{"first failure", 0, 0, schedule.ErrNotPublished, true, schedule.Scheduled, 1, 1, 10 * time.Millisecond},
 		{"second failure", 1, 1, schedule.ErrNotPublished, true, schedule.Scheduled, 2, 2, 20 * time.Millisecond},
