@@ -310,8 +310,14 @@ func TestSinkBrokerRestarts(t *testing.T) {
 	sink := newSink(t, f.options())
 	want(t, sink.Publish(t.Context(), events(5, "orders")), nil)
 	f.cluster.Close()
-	time.AfterFunc(500*time.Millisecond, f.start)
-	want(t, sink.Publish(t.Context(), events(50, "orders")), nil)
+	var restart sync.WaitGroup
+	restart.Go(func() {
+		time.Sleep(500 * time.Millisecond)
+		f.start()
+	})
+	errs := sink.Publish(t.Context(), events(50, "orders"))
+	restart.Wait()
+	want(t, errs, nil)
 	if got := len(read(t, f.options(), "orders", 55)); got != 55 {
 		t.Errorf("%d records, want 55", got)
 	}

@@ -1,0 +1,37 @@
+package kafka_test
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"flunq.io/flunq/engine/kafka"
+	"flunq.io/flunq/engine/schedule"
+)
+
+// A message that is too large for the dead letter topic does not stop those behind it: what is
+// published says where it is.
+func TestFeedRejectsLarge(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, kfake.SeedTopics(1, "schedule_events"))
+	if err := f.cluster.CreateTopic("schedule_events.dlq", 1, map[string]string{"max.message.bytes": "500"}); err != nil {
+		t.Fatal(err)
+	}
+	o := f.options()
+	o.Compression = "none"
+	feed, err := kafka.NewFeed(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := schedule.Message{Topic: "schedule_events", Partition: 3, Offset: 7, Key: []byte("key"), Value: make([]byte, 1000)}
+	if err := feed.Reject(t.Context(), m, "no request"); err != nil {
+		t.Fatal(err)
+	}
+	if err := feed.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, o, "schedule_events.dlq", 1)
+	if len(got) != 1 || string(got[0].Key) != "key" || len(got[0].Value) != 0 || string(got[0].Headers[3].Value) != "7" {
+		t.Errorf("records %+v, want one without a value and with the offset 7", got)
+	}
+}
