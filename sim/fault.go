@@ -203,6 +203,7 @@ func (in *injector) inject(f Fault, doing string) {
 	}
 	switch f.Kind {
 	case CrashBefore, CrashAfter, DropRequest, DropReply, Duplicate, CallLost: // applied when the command or the call is executed
+	case Slow, Throttle, Rebalance, Forget: // only package scheduling injects these
 	case Delay:
 		in.freeze(p, f.Amount)
 	case StopRequested:

@@ -89,7 +89,7 @@ func deleteTopic(ctx context.Context, client *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, topicWait)
 	defer cancel()
 	topic := kmsg.NewDeleteTopicsRequestTopic()
-	topic.Topic = kmsg.StringPtr(schedulerTopic)
+	topic.Topic = new(schedulerTopic)
 	request := kmsg.NewPtrDeleteTopicsRequest()
 	request.Topics, request.TopicNames = append(request.Topics, topic), []string{schedulerTopic}
 	if _, err := request.RequestWith(ctx, client); err != nil {

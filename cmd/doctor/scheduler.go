@@ -44,7 +44,7 @@ func (d *doctor) checkScheduler(ctx context.Context) {
 			"'flunq schedule dlq ls' says why; 'flunq schedule dlq replay' publishes them again")
 	}
 	if len(members.Partitions) > members.Count && members.Count > 0 {
-		d.report(check, isFine, fmt.Sprintf("%s of former counts may still hold events, and are served until they are empty",
-			history.Count(len(members.Partitions)-members.Count, "partition")), "")
+		d.report(check, isFine, history.Count(len(members.Partitions)-members.Count, "partition")+
+			" of former counts may still hold events, and are served until they are empty", "")
 	}
 }

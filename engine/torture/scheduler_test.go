@@ -168,7 +168,7 @@ func (s scheduling) run(ctx context.Context, process string, st *store.Store, lo
 		answers := server.New(scheduler.NewAPI(ledger, s.limits(sched.Now)), how)
 		wg.Go(func() {
 			if err := answers.Run(ctx, listener); err != nil {
-				log.Error("grpc", "err", err)
+				log.ErrorContext(ctx, "grpc", "err", err)
 			}
 			stop()
 		})
