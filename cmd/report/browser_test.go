@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flunq.io/flunq/cmd/report"
+	"flunq.io/flunq/sim/recording"
+	"flunq.io/flunq/workflows"
 )
 
 // In a real browser the page runs without errors, loads nothing, and shows the data of the
@@ -43,6 +47,46 @@ func TestBrowser(t *testing.T) {
 		if step.want != "" && !strings.Contains("|"+step.want+"|", "|"+got+"|") {
 			t.Errorf("%s is %s, want %s", step.do, got, step.want)
 		}
+	}
+	b.quiet()
+}
+
+// In the graph of every example, no nodes overlap or leave the picture, and every edge ends
+// at the rim of its node.
+func TestBrowserGraphs(t *testing.T) {
+	t.Parallel()
+	var runs []*report.Recording
+	for _, name := range workflows.Names() {
+		r := report.NewRecording(name)
+		if _, err := recording.Record(t.Context(), config(t, name), r); err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, r)
+	}
+	b := browse(t, write(t, runs...))
+	if got, want := b.eval(`document.querySelectorAll(".run .graph svg.picture").length >= document.querySelectorAll(".run").length`), "true"; got != want {
+		t.Error("a run has no graph")
+	}
+	got := b.eval(`
+		const wrong = [];
+		for (const picture of document.querySelectorAll("svg.picture")) {
+			const number = (e, name) => Number(e.getAttribute(name));
+			const boxes = [...picture.querySelectorAll(".node > rect:not(.badge)")].map((e) => ({x: number(e, "x"), y: number(e, "y"), w: number(e, "width"), h: number(e, "height")}));
+			const says = picture.getAttribute("aria-label");
+			for (const [i, a] of boxes.entries()) {
+				if (!(a.x >= 0 && a.y >= 0 && a.x + a.w <= number(picture, "width") && a.y + a.h <= number(picture, "height"))) wrong.push(says + " a node leaves the picture");
+				for (const o of boxes.slice(i + 1)) if (a.x < o.x + o.w && o.x < a.x + a.w && a.y < o.y + o.h && o.y < a.y + a.h) wrong.push(says + " nodes overlap");
+			}
+			for (const edge of picture.querySelectorAll(".edge")) {
+				const [x, y] = edge.getAttribute("d").split("L").pop().split(",").map(Number);
+				const near = (a, b) => Math.abs(a - b) < 0.01;
+				const touches = (b) => x >= b.x - 0.01 && x <= b.x + b.w + 0.01 && y >= b.y - 0.01 && y <= b.y + b.h + 0.01 && (near(x, b.x) || near(x, b.x + b.w) || near(y, b.y) || near(y, b.y + b.h));
+				if (!boxes.some(touches)) wrong.push(says + " an edge ends beside its node: " + edge.getAttribute("d"));
+			}
+		}
+		wrong.join("\n")`)
+	if got != "" {
+		t.Error(got)
 	}
 	b.quiet()
 }

@@ -61,10 +61,13 @@ type pool struct {
 	cut   int // number of truncated values
 }
 
-// add returns the index of a value in the pool, -1 for none.
+// newPool returns a pool whose first text stands for no value.
+func newPool() pool { return pool{texts: []string{""}, sizes: []int{0}, known: map[string]int{}} }
+
+// add returns the index of a value in the pool, 0 for none.
 func (p *pool) add(d *datum) int {
 	if d == nil {
-		return -1
+		return 0
 	}
 	if i, ok := p.known[d.text]; ok && d.size == len(d.text) && p.sizes[i] == 0 {
 		return i

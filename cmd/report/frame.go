@@ -44,8 +44,8 @@ func Compare(was, now *Frame, before, after *dsl.Definition) {
 func taskLines(def *dsl.Definition, f *Frame) []FrameLine {
 	lines := strings.Split(strings.TrimRight(string(def.Source), "\n"), "\n")
 	var out []FrameLine
-	for i := f.Lines[0].Number - 1; i >= 0 && i < len(lines) && len(out) < comparedLines; i++ {
-		if len(out) > 0 && outside(lines[i], f.Column) {
+	for i := range blockAt(lines, f.Lines[0].Number, f.Column) {
+		if len(out) == comparedLines {
 			break
 		}
 		out = append(out, FrameLine{Number: i + 1, Text: clean(strings.TrimRight(lines[i], "\r"))})

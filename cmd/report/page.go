@@ -20,7 +20,13 @@ var pageText string
 var styleText string
 
 //go:embed page.js
-var scriptText string
+var pageScript string
+
+//go:embed timeline.js
+var timelineScript string
+
+//go:embed graph.js
+var graphScript string
 
 // pageView is the data of the page's template.
 type pageView struct {
@@ -35,33 +41,20 @@ type pageView struct {
 	Wide   bool // there are several runs
 }
 
-// runView is a run for the page's template.
+// runView is a run for the page's template, without what the script draws.
 type runView struct {
-	Index     int
-	Name      string
-	Facts     []Fact
-	Notes     []string
-	Problem   *problemView
-	Broken    string
-	Chart     chartView
-	Documents []*documentView
-	Events    eventsView
-	Faults    []flagView
-	Diverges  *Difference
+	Index      int
+	Name       string
+	Facts      []Fact
+	Notes      []string
+	Problem    *problemView
+	Broken     string
+	Faults     []string
+	Difference *Difference
 }
 
 // problemView is the error that ended a run.
 type problemView struct{ Title, Detail, Type, Instance, Ref string }
-
-// documentView is a workflow and the path through it.
-type documentView struct {
-	Name    string
-	Picture pictureView
-	Lines   []lineView
-	Reached int
-	All     int
-	Open    bool
-}
 
 // Write writes the page.
 func (rep *Report) Write(w io.Writer) error {
@@ -69,14 +62,15 @@ func (rep *Report) Write(w io.Writer) error {
 	if err != nil {
 		panic("report: the page: " + err.Error())
 	}
-	sum := sha256.Sum256([]byte(scriptText))
+	script := graphScript + timelineScript + pageScript
+	sum := sha256.Sum256([]byte(script))
 	view := pageView{
-		Report: *rep, Style: template.CSS(styleText), Script: template.JS(scriptText),
+		Report: *rep, Style: template.CSS(styleText), Script: template.JS(script),
 		// The page may run its own script and load nothing.
 		Policy: "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" +
 			base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; base-uri 'none'; form-action 'none'",
 	}
-	var all []pageData
+	var all []runData
 	for i, r := range rep.Runs {
 		v, data := r.view(i)
 		view.Runs = append(view.Runs, v)
@@ -102,46 +96,25 @@ func (rep *Report) title() string {
 }
 
 // view returns a run for the template, and its data for the script.
-func (r *Recording) view(index int) (*runView, pageData) {
+func (r *Recording) view(index int) (*runView, runData) {
 	r.finish()
-	rows, left := r.chartRows()
-	v := &runView{Index: index, Name: clean(r.Name), Diverges: r.Difference, Chart: r.chart(rows, left)}
+	data, truncated := r.data()
+	v := &runView{Index: index, Name: clean(r.Name), Facts: r.facts(), Problem: r.problem(), Difference: r.Difference}
 	if r.err != nil {
 		v.Broken = r.err.Error()
 	}
-	v.Problem = r.problem()
-	for _, d := range r.docs {
-		v.Documents = append(v.Documents, r.document(d))
+	for _, f := range data.Faults {
+		v.Faults = append(v.Faults, f.Text)
 	}
-	v.Faults = v.Chart.Flags
-	p := &pool{known: map[string]int{}}
-	data := r.data(rows, p)
-	v.Events = r.list(p)
-	data.Texts, data.Sizes = p.texts, p.sizes
-	v.Facts = r.facts()
 	v.Notes = append(v.Notes, r.Notes...)
 	if r.head.Results == "history" {
 		v.Notes = append(v.Notes, "It ran on a real Redis, whose histories contain the results of calls but not their requests and responses.")
 	}
-	if p.cut > 0 {
+	if truncated > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s values are truncated: a value may have %d KiB, all together %d MiB.",
-			history.Number(p.cut), maxOfValue>>10, maxOfPage>>20)) // KiB and MiB
+			history.Number(truncated), maxOfValue>>10, maxOfPage>>20)) // KiB and MiB
 	}
 	return v, data
-}
-
-// document returns a workflow for the template.
-func (r *Recording) document(d *document) *documentView {
-	p := r.pathOf(d)
-	v := &documentView{Name: clean(d.def.Document.Name + " " + d.def.Document.Version), Picture: p.picture(d), Lines: p.lines(d)}
-	for _, t := range d.def.Tasks() {
-		v.All++
-		if count := p.nodes[t.Ref]; count != nil && count.runs > 0 {
-			v.Reached++
-		}
-	}
-	v.Open = d.index == 0 || v.Reached > 0
-	return v
 }
 
 // problem returns the error that ended the run.

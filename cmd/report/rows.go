@@ -22,47 +22,36 @@ const (
 
 // row is a line of the chart.
 type row struct {
-	id, depth int
-	run       *run // nil: the row represents several runs
-	label     string
-	detail    string
-	inside    []*row
-	runs      []*run // those of an iteration or an attempt, or omitted runs
-	left      bool   // omitted runs
-	folded    bool
-	hidden    bool // an enclosing row is folded
-	parent    int
+	run     *run   // nil: the row represents several runs
+	label   string // of several runs
+	detail  string // likewise
+	inside  []*row
+	runs    []*run // those of an iteration or an attempt, or omitted runs
+	omitted bool
+	depth   int
+	parent  int // counted from 1; 0: none
+	folded  bool
 }
 
 // chartRows returns the rows of all runs in order, and the number of omitted runs.
-func (r *Recording) chartRows() (rows []*row, left int) {
+func (r *Recording) chartRows() (rows []*row, omitted int) {
 	c := &rowBuilder{space: maxRows}
 	for _, x := range r.roots {
 		c.add(c.rowOf(x), 0)
 	}
 	c.fold()
-	return c.rows, c.left
+	return c.rows, c.omitted
 }
 
 type rowBuilder struct {
-	rows  []*row
-	space int
-	left  int
+	rows    []*row
+	space   int
+	omitted int
 }
 
 // rowOf returns the row of a run and of the runs inside it.
 func (c *rowBuilder) rowOf(x *run) *row {
-	out := &row{run: x, label: x.title(), detail: x.detail}
-	out.inside = c.grouped(x, c.chosen(x.children))
-	return out
-}
-
-// title returns the name of a run with its iteration.
-func (r *run) title() string {
-	if r.parent == nil && r.kind != "workflow" {
-		return r.task.String()
-	}
-	return r.name + r.index()
+	return &row{run: x, inside: c.grouped(x, c.chosen(x.children))}
 }
 
 // index returns the iteration of a run in brackets, "" if there is only one.
@@ -78,8 +67,8 @@ func (r *run) index() string {
 
 // piece is a run or several omitted ones.
 type piece struct {
-	run  *run
-	left []*run
+	run     *run
+	omitted []*run
 }
 
 // chosen returns the runs to show, and pieces for the omitted ones.
@@ -100,9 +89,9 @@ func (c *rowBuilder) chosen(children []*run) []piece {
 			c.space--
 			out = append(out, piece{run: x})
 		case last >= 0 && out[last].run == nil:
-			out[last].left = append(out[last].left, x)
+			out[last].omitted = append(out[last].omitted, x)
 		default:
-			out = append(out, piece{left: []*run{x}})
+			out = append(out, piece{omitted: []*run{x}})
 		}
 	}
 	return out
@@ -120,8 +109,8 @@ func (c *rowBuilder) grouped(x *run, pieces []piece) []*row {
 	var group *row
 	for _, p := range pieces {
 		if p.run == nil {
-			out, group = append(out, leftOut(p.left)), nil
-			c.left += len(p.left)
+			out, group = append(out, rowOfOmitted(p.omitted)), nil
+			c.omitted += len(p.omitted)
 			continue
 		}
 		label := ""
@@ -137,7 +126,6 @@ func (c *rowBuilder) grouped(x *run, pieces []piece) []*row {
 			group = &row{label: label}
 			out = append(out, group)
 		}
-		inner.label = p.run.name
 		group.runs = append(group.runs, p.run)
 		group.inside = append(group.inside, inner)
 	}
@@ -188,8 +176,8 @@ func firstOf(path string) string {
 	return "0"
 }
 
-// leftOut returns a row for omitted runs.
-func leftOut(runs []*run) *row {
+// rowOfOmitted returns a row for omitted runs.
+func rowOfOmitted(runs []*run) *row {
 	counts := map[state]int{}
 	for _, x := range runs {
 		counts[x.status]++
@@ -204,7 +192,7 @@ func leftOut(runs []*run) *row {
 	if len(runs) == 1 {
 		noun = "further run"
 	}
-	return &row{label: fmt.Sprintf("… %s %s", history.Number(len(runs)), noun), detail: strings.Join(text, ", "), runs: runs, left: true}
+	return &row{label: fmt.Sprintf("… %s %s", history.Number(len(runs)), noun), detail: strings.Join(text, ", "), runs: runs, omitted: true}
 }
 
 // word returns a state as text.
@@ -221,16 +209,17 @@ func (s state) word() string {
 
 // add adds a row and the rows inside it to the chart.
 func (c *rowBuilder) add(x *row, parent int) {
-	x.id, x.parent = len(c.rows)+1, parent
+	id := len(c.rows) + 1
+	x.parent = parent
 	if parent > 0 {
 		x.depth = c.rows[parent-1].depth + 1
 	}
 	if x.run != nil {
-		x.run.row = x.id
+		x.run.row = id
 	}
 	c.rows = append(c.rows, x)
 	for _, inner := range x.inside {
-		c.add(inner, x.id)
+		c.add(inner, id)
 	}
 }
 
@@ -243,12 +232,6 @@ func (c *rowBuilder) fold() {
 	for _, may := range []func(*row) bool{(*row).fine, (*row).any} {
 		for depth := deepest - 1; depth > 0 && visible > maxUnfolded; depth-- {
 			visible -= c.foldAt(depth, may)
-		}
-	}
-	for _, x := range c.rows {
-		if x.parent > 0 {
-			around := c.rows[x.parent-1]
-			x.hidden = around.folded || around.hidden
 		}
 	}
 }

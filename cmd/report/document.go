@@ -1,0 +1,128 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/engine/dsl"
+)
+
+// The data of a workflow: its source, and its graph with the path of the run through it.
+type (
+	documentData struct {
+		Index  int         `json:"index"` // the prefix of its references
+		Name   string      `json:"name"`
+		Lines  []string    `json:"lines"`
+		Owners []int       `json:"owners"` // the task of each line, from 1; 0: none
+		Tasks  []taskData  `json:"tasks"`
+		Nodes  []nodeData  `json:"nodes"`
+		Edges  []edgeData  `json:"edges"`
+		Groups []groupData `json:"groups"`
+	}
+	taskData struct {
+		Ref  string `json:"ref"`
+		Name string `json:"name"`
+		Line int    `json:"line"`
+		Runs int    `json:"runs,omitempty"`
+	}
+	nodeData struct {
+		ID     string `json:"id"`
+		Kind   string `json:"kind"`
+		Name   string `json:"name,omitempty"`
+		Detail string `json:"detail,omitempty"`
+		Group  string `json:"group,omitempty"`
+		State  state  `json:"state"`
+		Runs   int    `json:"runs,omitempty"`
+	}
+	edgeData struct {
+		From  string `json:"from"`
+		To    string `json:"to"`
+		Label string `json:"label,omitempty"`
+		Kind  string `json:"kind"`
+		Times int    `json:"times,omitempty"`
+	}
+	groupData struct {
+		ID     string `json:"id"`
+		Kind   string `json:"kind"`
+		Name   string `json:"name"`
+		Parent string `json:"parent,omitempty"`
+		State  state  `json:"state"`
+	}
+)
+
+// document returns the data of a workflow.
+func (r *Recording) document(d *document) documentData {
+	p := r.pathOf(d)
+	out := documentData{
+		Index: d.index, Name: clean(d.def.Document.Name + " " + d.def.Document.Version), Tasks: []taskData{}, Edges: []edgeData{}, Groups: []groupData{},
+	}
+	for _, n := range p.graph.Nodes {
+		count := p.nodes[n.ID]
+		node := nodeData{ID: n.ID, Kind: n.Kind, Name: clean(n.Name), Detail: clean(n.Detail), Group: n.Group, State: count.state()}
+		if count != nil {
+			node.Runs = count.runs
+		}
+		out.Nodes = append(out.Nodes, node)
+	}
+	for i, e := range p.graph.Edges {
+		out.Edges = append(out.Edges, edgeData{e.From, e.To, clean(e.Label), e.Kind, p.edges[i]})
+	}
+	for _, g := range p.graph.Groups {
+		out.Groups = append(out.Groups, groupData{g.ID, g.Kind, clean(g.Name), g.Parent, p.nodes[g.ID].state()})
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(d.def.Source), "\n"), "\n") {
+		out.Lines = append(out.Lines, clean(strings.TrimRight(line, "\r")))
+	}
+	out.Owners = make([]int, len(out.Lines))
+	for _, t := range inOrder(d.def) {
+		task := taskData{Ref: t.Ref, Name: clean(t.Name), Line: t.Pos.Line}
+		if count := p.nodes[t.Ref]; count != nil {
+			task.Runs = count.runs
+		}
+		out.Tasks = append(out.Tasks, task)
+		for i := range blockAt(out.Lines, t.Pos.Line, t.Pos.Column) {
+			out.Owners[i] = len(out.Tasks) // inner tasks follow and replace it
+		}
+	}
+	return out
+}
+
+// reached reports whether a task of the workflow ran.
+func (d *documentData) reached() bool {
+	return slices.ContainsFunc(d.Tasks, func(t taskData) bool { return t.Runs > 0 })
+}
+
+// inOrder returns the tasks in the order of the source.
+func inOrder(def *dsl.Definition) []*dsl.Task {
+	var tasks []*dsl.Task
+	for _, t := range def.Tasks() {
+		tasks = append(tasks, t)
+	}
+	slices.SortStableFunc(tasks, func(a, b *dsl.Task) int {
+		if a.Pos.Line != b.Pos.Line {
+			return a.Pos.Line - b.Pos.Line
+		}
+		return a.Pos.Column - b.Pos.Column
+	})
+	return tasks
+}
+
+// blockAt yields the indexes of the lines of the YAML block that begins at a position.
+func blockAt(lines []string, line, column int) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := line - 1; i >= 0 && i < len(lines); i++ {
+			if i >= line && outside(lines[i], column) || !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// outside reports whether a line of YAML ends the block that begins at a column.
+func outside(line string, column int) bool {
+	text := strings.TrimLeft(line, " ")
+	if text == "" || text[0] == '#' {
+		return len(line)-len(text) < column-1 && text != ""
+	}
+	return len(line)-len(text) < column
+}
