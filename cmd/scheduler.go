@@ -44,8 +44,10 @@ States
 
 Failures
   A publication of which nobody knows whether it happened is repeated, with
-  the same id: readers drop an id that they know. While a sink is away
-  nothing counts as a failure. Events are due by the clock of Redis.
+  the same id: readers drop an id that they know. Only what is kept in Redis
+  and goes to a Redis stream is published exactly once, in one step of Redis.
+  While a sink is away nothing counts as a failure. Events are due by the
+  clock of Redis.
 
 Where events are kept
   SCHEDULER_RECORDS=redis (the default): in Redis, so its persistence

@@ -56,8 +56,9 @@ func (s scheduling) process(ctx context.Context, sink scheduler.Sink) (*schedule
 	}
 	p := &schedulerProcess{}
 	rdb.AddHook(&p.trips)
-	client := wire.NewClient(rdb, nil)
-	p.ledger = agenda.NewLedger(client, agenda.Defaults())
+	client, keeping := wire.NewClient(rdb, nil), agenda.Defaults()
+	keeping.Streams = sink == nil
+	p.ledger = agenda.NewLedger(client, keeping)
 	opts := scheduler.DefaultOptions()
 	opts.Process, opts.Clock = s.tenant, time.Now
 	opts.Observe = func(a scheduler.Activity) {
@@ -159,7 +160,7 @@ func (s scheduling) overdue(ctx context.Context, n int) error {
 
 // fired counts the events of the stream.
 func (s scheduling) fired(ctx context.Context, _ int) (int, error) {
-	n, err := s.rdb.XLen(ctx, scheduler.StreamKey(schedulerTopic)).Result()
+	n, err := s.rdb.XLen(ctx, agenda.StreamKey(schedulerTopic)).Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the events: %w", err)
 	}
@@ -210,7 +211,7 @@ func (s scheduling) lateness(ctx context.Context, p timerSeries, measuring strin
 	before := s.read(ctx, c)
 	c.begin()
 	defer func() { err = errors.Join(err, c.end()) }()
-	got, err = s.arrivals(ctx, p, measuring, scheduler.StreamKey(schedulerTopic), scheduledNumber)
+	got, err = s.arrivals(ctx, p, measuring, agenda.StreamKey(schedulerTopic), scheduledNumber)
 	return got, cost("event", len(got), before, s.read(ctx, c), c), err
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/store/wire"
@@ -143,8 +143,8 @@ func (l limits) rawAppend(ctx context.Context, events []rawEvent) error {
 	pipe := l.rdb.Pipeline()
 	for _, e := range events {
 		ms, _ := strconv.ParseInt(e.due, 10, 64) // written by rawEvents
-		pipe.XAdd(ctx, &redis.XAddArgs{Stream: scheduler.StreamKey(schedulerTopic), Values: []any{
-			"id", e.id, "source", schedule.Source, "specversion", event.SpecVersion, "type", schedule.FiredType,
+		pipe.XAdd(ctx, &redis.XAddArgs{Stream: agenda.StreamKey(schedulerTopic), Values: []any{
+			"id", e.id, "source", schedule.Source, "specversion", schedule.SpecVersion, "type", schedule.FiredType,
 			"time", time.UnixMilli(ms).UTC().Format(time.RFC3339Nano), "key", e.id, "attempt", "1", "data", e.payload,
 		}})
 	}

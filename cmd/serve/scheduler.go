@@ -173,7 +173,9 @@ func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink,
 // openLedger opens the place of the records, and adds the actors that it needs.
 func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index agenda.Index, opts *scheduler.Options) error {
 	if s.set.Records == cli.InRedis {
-		s.ledger = agenda.NewLedger(client, agenda.Options{Retention: s.set.Retention})
+		s.ledger = agenda.NewLedger(client, agenda.Options{
+			Retention: s.set.Retention, MaxDelay: s.set.Limits.MaxDelay, Streams: s.set.Sink == cli.InRedis,
+		})
 		s.intake = s.ledger
 		return nil
 	}

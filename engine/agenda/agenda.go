@@ -26,7 +26,7 @@ var (
 	takeScript          = scripts.From(files, "leaves", "take")
 	pageScript          = scripts.From(files, "leaves", "page")
 	placeScript         = scripts.From(files, "leaves", "place")
-	claimScript         = scripts.From(files, "leaves", "records", "claim")
+	claimScript         = scripts.From(files, "leaves", "records", "streams", "claim")
 	settleScript        = scripts.From(files, "leaves", "records", "settle")
 	changeScript        = scripts.From(files, "leaves", "records", "change")
 	countsScript        = scripts.From(files, "leaves", "counts")

@@ -1,47 +1,69 @@
+
 -- Claims events that are due, and those whose lease has ended: nobody knows how their last
 -- publication ended, so it counts as an attempt. An id without an open event leaves the index.
+-- Events whose topic is that of a Redis stream are published at once, if there is KEYS[2]; one that
+-- the stream does not take is claimed like the others.
 --
 -- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
+-- KEYS[2]  prefix of the streams, or missing
 -- ARGV[1]  how many
 -- ARGV[2]  owner, as JSON
 -- ARGV[3]  lease in milliseconds
+-- ARGV[4]  how long published events are kept, in milliseconds
+-- ARGV[5…] fields that each entry of a stream has
 --
--- Returns the time in milliseconds, when the next event is due or the next lease ends or '', and
--- for each event its id and its record as it is now, the oldest first.
+-- Returns the time in milliseconds, when the next event is due or the next lease ends or '', for
+-- each claimed event its id and its record as it is now, the oldest first, and for each published
+-- event its id, due time, topic, attempts and when it was to be claimed.
 
-local P, most, owner, lease = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local P, streams, most, owner, lease = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 
 local now = clock()
 local ends = string.format('%.0f', now + lease)
+local expiry = string.format('%.0f', now + ARGV[4])
+local attributes = {unpack(ARGV, 5)}
 local claimed = string.format(',"owner":%s,"lease":%s,"updated":%s', owner, ends, now)
-local out, leases = {}, {}
+local published = string.format(',"updated":%s,"published":%s}\n', now, now)
+local out, leases, fired = {}, {}, {}
 
+-- fire publishes an event and returns true, or false if it has to be claimed.
+local function fire(id, key, content, version, attempts, failures, next)
+  local due, topic = topic_of(content)
+  if not topic then return false end
+  local text = string.sub(key, -36)
+  if not append(streams .. topic, attributes, text, due, content, attempts + 1) then return false end
+  redis.call('SET', key, string.format('{"status":"FIRED","version":%d,"attempts":%d,"failures":%d', version + 1, attempts + 1, failures) ..
+    published .. content, 'PXAT', expiry)
+  for _, value in ipairs({id, due, topic, attempts + 1, next or due}) do fired[#fired + 1] = value end
+  return true
+end
+
+-- claim returns 'claimed' or 'published', or nil if there is no open event.
 local function claim(id)
   local key = P .. ':event:' .. text_of(id)
   local record = redis.call('GET', key)
-  if not record then return false end
+  if not record then return nil end
   local status, version, attempts, failures, content = state_of(record)
-  if status ~= 'SCHEDULED' and status ~= 'FIRING' then return false end
-  local rest = ''
-  if content > 1 then
-    -- The members that stay as they are.
-    local state = string.sub(record, 1, content - 2)
-    rest = (string.match(state, ',"next":%d+') or '') .. (string.match(state, '(,"error":".*)}$') or '')
-    if status == 'FIRING' then attempts = attempts + 1 end
-    record = string.sub(record, content)
-  end
+  if status ~= 'SCHEDULED' and status ~= 'FIRING' then return nil end
+  local state = string.sub(record, 1, content - 2)
+  local next = string.match(state, ',"next":%d+') or ''
+  if status == 'FIRING' then attempts = attempts + 1 end
+  if content > 1 then record = string.sub(record, content) end
+  if streams and fire(id, key, record, version, attempts, failures, string.match(next, '%d+')) then return 'published' end
+  -- The members that stay as they are.
+  local rest = next .. (string.match(state, '(,"error":".*)}$') or '')
   record = string.format('{"status":"FIRING","version":%d,"attempts":%d,"failures":%d', version + 1, attempts, failures) ..
     claimed .. rest .. '}\n' .. record
   redis.call('SET', key, record)
   out[#out + 1], out[#out + 2] = id, record
   leases[#leases + 1], leases[#leases + 2] = ends, id
-  return true
+  return 'claimed'
 end
 
 local ended = take_ended(P, now, most)
 for _, id in ipairs(ended) do
-  if not claim(id) then redis.call('ZREM', P .. ':processing', id) end
+  if claim(id) ~= 'claimed' then redis.call('ZREM', P .. ':processing', id) end
 end
-take_due(P, now, most - #out / 2, claim)
+take_due(P, now, most - #out / 2 - #fired / 5, claim)
 if #leases > 0 then redis.call('ZADD', P .. ':processing', unpack(leases)) end
-return {now, next_due(P), out}
+return {now, next_due(P), out, fired}

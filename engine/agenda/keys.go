@@ -15,6 +15,12 @@ const (
 // prefix begins all keys of a partition. The braces keep them in one slot of a Redis Cluster.
 func prefix(partition int) string { return "scheduler:{" + strconv.Itoa(partition) + "}" }
 
+// streamPrefix begins the keys of streams, see StreamKey.
+const streamPrefix = "scheduler:execute:"
+
+// StreamKey returns the key of the stream in which the events of a topic are published.
+func StreamKey(topic string) string { return streamPrefix + topic }
+
 // eventKey is the key of an event's record.
 func eventKey(prefix, id string) string { return prefix + ":event:" + id }
 

@@ -21,6 +21,9 @@ type Options struct {
 	// MaxDelay is how far ahead events are scheduled at most. For that time and Retention a
 	// former number of partitions is remembered, by which events may have to be found.
 	MaxDelay time.Duration
+	// Streams has Claim publish events whose topic is that of a Redis stream itself, in the step
+	// in which it claims them: exactly once. It works on a single Redis only.
+	Streams bool
 }
 
 func (o Options) keep() time.Duration { return o.MaxDelay + o.Retention }
@@ -232,11 +235,15 @@ func (l Ledger) Change(ctx context.Context, id string, change schedule.Change, n
 	return schedule.Outcome{}, fmt.Errorf("change event %s: others change it all the time", id)
 }
 
-// Claim makes due events of a partition FIRING and returns them.
+// Claim makes due events of a partition FIRING, or publishes them, and returns them.
 func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
-	owner := line(claim.Owner)
-	reply, err := call(ctx, l.rdb, claimScript, []string{prefix(claim.Partition)},
-		claim.Most, owner[:len(owner)-1], claim.Lease.Milliseconds()).Slice()
+	owner, keys := line(claim.Owner), []string{prefix(claim.Partition)}
+	if l.opts.Streams {
+		keys = append(keys, streamPrefix)
+	}
+	reply, err := call(ctx, l.rdb, claimScript, keys,
+		claim.Most, owner[:len(owner)-1], claim.Lease.Milliseconds(), l.opts.Retention.Milliseconds(),
+		"source", schedule.Source, "specversion", schedule.SpecVersion, "type", schedule.FiredType).Slice()
 	if err != nil {
 		return schedule.Claimed{}, store.Failed("claim events", err)
 	}
@@ -248,6 +255,13 @@ func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claim
 		if out.Events[i], err = decode(unpacked(events.Text(2*i)), events.Text(2*i+1)); err != nil {
 			return out, err
 		}
+	}
+	const members = 5
+	for fired := list.List(3); len(fired) >= members; fired = fired[members:] {
+		out.Fired = append(out.Fired, schedule.Event{
+			ID: unpacked(fired.Text(0)), Status: schedule.Fired, Attempts: int(fired.Number(3)), Next: moment(number(fired.Text(4))),
+			Content: schedule.Content{Due: moment(number(fired.Text(1))), Topic: fired.Text(2)},
+		})
 	}
 	return out, nil
 }

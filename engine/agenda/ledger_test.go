@@ -213,3 +213,66 @@ func TestLedger(t *testing.T) {
 		})
 	}
 }
+
+// A ledger that publishes to streams writes the same times as Go, on each kind of Redis, and
+// leaves to others what the stream does not take.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	for name, start := range servers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, server, r := t.Context(), start(t), rand.New(rand.NewPCG(3, 4))
+			rdb, opts := server.connect(), agenda.Defaults()
+			opts.Streams = true
+			l := agenda.NewLedger(rdb, opts)
+			if err := l.SetPartitions(ctx, 0, 1); err != nil {
+				t.Fatal(err)
+			}
+			now, err := l.Now(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, events := map[string]string{}, []schedule.Event(nil)
+			add := func(topic string, due time.Time) {
+				id := uuid(len(events))
+				want[id] = due.Format(time.RFC3339Nano)
+				events = append(events, schedule.Event{
+					Content: schedule.Content{Due: due, Topic: topic, Key: `"k\`, Headers: map[string]string{"b": "é<\n", "a": "1"}, Payload: []byte{0, '\n', 255}},
+					ID:      id, Status: schedule.Scheduled, Version: 1, Next: due, Created: now, Updated: now,
+				})
+			}
+			for _, day := range []string{"1970-01-01", "1972-02-29", "1999-12-31", "2000-02-29", "2000-03-01", "2024-02-28", "2024-02-29", "2024-12-31"} {
+				due, err := time.Parse(time.DateOnly, day)
+				if err != nil {
+					t.Fatal(err)
+				}
+				add("times", due.Add(time.Duration(1+r.IntN(1000)*100)*time.Millisecond))
+			}
+			for range 300 {
+				add("times", time.UnixMilli(1+r.Int64N(now.UnixMilli()-1)/10*10).UTC())
+			}
+			add("list", now.Add(-time.Second).Truncate(time.Millisecond))
+			add(schedule.EventTopic+"type", now.Add(-time.Second).Truncate(time.Millisecond))
+			if _, err := l.Place(ctx, events); err != nil {
+				t.Fatal(err)
+			}
+			if err := rdb.RPush(ctx, agenda.StreamKey("list"), "x").Err(); err != nil {
+				t.Fatal(err)
+			}
+			claimed, err := l.Claim(ctx, schedule.Claim{Partition: 0, Most: 1000, Owner: "o", Lease: time.Minute})
+			if err != nil || len(claimed.Fired) != len(events)-2 || len(claimed.Events) != 2 {
+				t.Fatalf("%d published, %d claimed, %v", len(claimed.Fired), len(claimed.Events), err)
+			}
+			for _, entry := range rdb.XRange(ctx, agenda.StreamKey("times"), "-", "+").Val() {
+				id := entry.Values["id"].(string)
+				if entry.Values["time"] != want[id] || entry.Values["key"] != `"k\` || entry.Values["header:b"] != "é<\n" || entry.Values["data"] != "\x00\n\xff" {
+					t.Errorf("%s: %q, want the time %s", id, entry.Values, want[id])
+				}
+				delete(want, id)
+			}
+			if len(want) != 2 {
+				t.Errorf("not in the stream: %v", want)
+			}
+		})
+	}
+}

@@ -34,6 +34,9 @@ type Claim struct {
 type Claimed struct {
 	Now    time.Time // by the clock of Redis
 	Events []Event   // now FIRING
+	// Fired are events that the ledger has published itself, with Due, Topic, Attempts and when
+	// they were to be claimed as Next, and without the rest.
+	Fired []Event
 	// Next is when the next event of the partition is due or the next lease ends; not after Now
 	// if there are more already. It is zero if the partition is empty.
 	Next time.Time

@@ -12,6 +12,8 @@ import (
 const (
 	// Source is the CloudEvents source.
 	Source = "/flunq/scheduler"
+	// SpecVersion is the version of CloudEvents.
+	SpecVersion = "1.0"
 	// FiredType is the CloudEvents type of an event on a topic.
 	FiredType = "io.flunq.schedule.fired"
 )
@@ -25,7 +27,7 @@ func (e *Event) RecordHeaders() []Header {
 	headers := []Header{
 		{"ce_id", e.ID},
 		{"ce_source", Source},
-		{"ce_specversion", "1.0"},
+		{"ce_specversion", SpecVersion},
 		{"ce_time", e.Due.UTC().Format(time.RFC3339Nano)},
 		{"ce_type", FiredType},
 		{"flunq-attempt", strconv.Itoa(e.Attempts + 1)},

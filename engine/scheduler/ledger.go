@@ -4,6 +4,9 @@
 //	                            ▲ records and their index
 //	           Feed ──▶ Consumer┘
 //
+// Where records and streams are in one Redis, the ledger publishes an event in the step that
+// claims it, exactly once.
+//
 // Each actor is a step function, as the services of the engine are. In production, Run loops
 // over them; the simulator calls them itself.
 package scheduler
@@ -42,7 +45,7 @@ type Ledger interface {
 
 	// Claim makes up to Most events of a partition FIRING and returns them: those that are due
 	// and those whose lease has ended, oldest first. No event is claimed before its Next, by
-	// the clock of Redis.
+	// the clock of Redis. A ledger that publishes events itself returns those as Fired.
 	Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error)
 
 	// Settle records the ends of publications of one partition, at now. An end that does not

@@ -211,7 +211,7 @@ func (s *Scheduler) Drain(ctx context.Context) (published int, next time.Time, e
 			if err != nil {
 				return published, next, err
 			}
-			if len(claimed.Events) == 0 {
+			if len(claimed.Events)+len(claimed.Fired) == 0 {
 				if !claimed.Next.IsZero() && (next.IsZero() || claimed.Next.Before(next)) {
 					next = claimed.Next
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store"
@@ -133,12 +134,9 @@ func (t Tenants) find(ctx context.Context, tenant, name string) (string, error) 
 	}
 }
 
-// Streams is the Sink that appends each event to a Redis stream of its topic, see StreamKey.
+// Streams is the Sink that appends each event to the Redis stream of its topic, see agenda.StreamKey.
 // The stream is not trimmed: that is up to its readers.
 type Streams struct{ Redis *wire.Client }
-
-// StreamKey returns the key of the stream of a topic.
-func StreamKey(topic string) string { return "scheduler:execute:" + topic }
 
 // Publish implements Sink.
 func (s Streams) Publish(ctx context.Context, events []schedule.Event) []error {
@@ -147,12 +145,12 @@ func (s Streams) Publish(ctx context.Context, events []schedule.Event) []error {
 	for i := range events {
 		e := &events[i]
 		values := make([]any, 0, 20+2*len(e.Headers)) //nolint:mnd // the fields below
-		values = append(values, "id", e.ID, "source", schedule.Source, "specversion", event.SpecVersion, "type", schedule.FiredType,
+		values = append(values, "id", e.ID, "source", schedule.Source, "specversion", schedule.SpecVersion, "type", schedule.FiredType,
 			"time", e.Due.UTC().Format(time.RFC3339Nano), "key", e.RecordKey(), "attempt", strconv.Itoa(e.Attempts+1), "data", e.Payload)
 		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 			values = append(values, "header:"+name, e.Headers[name])
 		}
-		cmds[i] = pipe.XAdd(ctx, &redis.XAddArgs{Stream: StreamKey(e.Topic), Values: values})
+		cmds[i] = pipe.XAdd(ctx, &redis.XAddArgs{Stream: agenda.StreamKey(e.Topic), Values: values})
 	}
 	out := make([]error, len(events))
 	_, _ = pipe.Exec(ctx) // each command has its own error

@@ -39,16 +39,16 @@ func (w *Worker) Step(ctx context.Context) (time.Duration, error) {
 		return min(rest, longestRest), nil
 	}
 	claimed, err := w.claim(ctx)
-	if err != nil || len(claimed.Events) == 0 {
-		return 0, err
+	if err == nil {
+		_, err = w.publish(ctx, claimed)
 	}
-	_, err = w.publish(ctx, claimed)
 	return 0, err
 }
 
 // claim claims due events of the partition and lets other instances have it.
 func (w *Worker) claim(ctx context.Context) (schedule.Claimed, error) {
 	w.waiting = false
+	began := w.clock.now()
 	claimed, err := w.ledger.Claim(ctx, schedule.Claim{
 		Partition: w.partition, Most: w.opts.Batch, Owner: w.opts.Process, Lease: w.opts.Retry.Lease,
 	})
@@ -62,12 +62,21 @@ func (w *Worker) claim(ctx context.Context) (schedule.Claimed, error) {
 		next = claimed.Next
 	}
 	w.queue.give(w.partition, next)
+	for i := range claimed.Fired {
+		e := &claimed.Fired[i]
+		w.opts.observe(Activity{Event: e, End: e.Status, Lateness: claimed.Now.Sub(e.Next), Took: w.clock.now().Sub(began)})
+	}
 	return claimed, nil
 }
 
-// publish publishes claimed events and records the ends. It returns how many were published.
+// publish publishes claimed events and records the ends. It returns how many were published,
+// also by the ledger.
 // An event whose end cannot be recorded is claimed again when its lease has ended.
 func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) (published int, err error) {
+	published = len(claimed.Fired)
+	if len(claimed.Events) == 0 {
+		return published, nil
+	}
 	began := w.clock.now()
 	errs := w.sink.Publish(ctx, claimed.Events)
 	now := w.clock.now()
@@ -118,7 +127,7 @@ const longestRest = 30 * time.Second
 
 // Activity is the end of one publication, for metrics and logs.
 type Activity struct {
-	Event    *schedule.Event // as it was claimed
+	Event    *schedule.Event // as it was claimed; of one that the ledger published, see schedule.Claimed
 	End      schedule.Status // "" if nobody knows whether it was published
 	Err      error           // of the sink
 	Lateness time.Duration   // of the publication's begin

@@ -49,6 +49,9 @@ func TestMistakesAreFound(t *testing.T) {
 		{"H12 an end is recorded elsewhere", ledger(func(l scheduler.Ledger) scheduler.Ledger { return elsewhere{l} }), nil, 0},
 		{"H16 former partitions are forgotten", ledger(func(l scheduler.Ledger) scheduler.Ledger { return newestPartitions{l} }), nil, 6},
 		{"H17 what Redis forgets is lost", scheduling.Mistake{NoReconciler: true}, forgotten, 35},
+		{"a claim publishes an event and hands it out, too", scheduling.Mistake{Script: func(source string) string {
+			return strings.Replace(source, "fired[#fired + 1] = value end\n  return true", "fired[#fired + 1] = value end\n  return false", 1)
+		}}, nil, 0},
 		{"H18 nothing is ever given up", ledger(func(l scheduler.Ledger) scheduler.Ledger { return endlessAttempts{l} }), nil, 4},
 	} {
 		t.Run(m.name, func(t *testing.T) {

@@ -155,7 +155,9 @@ func (s *simulation) index() agenda.Index {
 // table.
 func (s *simulation) rightLedger(index agenda.Index, queue scheduler.Queue) scheduler.Ledger {
 	if s.table == nil {
-		return agenda.NewLedger(wire.NewClient(s.client, &memories), agenda.Defaults())
+		opts := agenda.Defaults()
+		opts.Streams = s.setting.once()
+		return agenda.NewLedger(wire.NewClient(s.client, &memories), opts)
 	}
 	return scheduler.NewTabled(s.records(), index, queue)
 }
@@ -238,6 +240,9 @@ func (n named) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claime
 	claimed, err := n.Ledger.Claim(ctx, claim)
 	if ids := idsOf(claimed.Events); len(ids) > 0 {
 		n.s.tell(n.s.current.name, doing, ids...)
+	}
+	if ids := idsOf(claimed.Fired); len(ids) > 0 {
+		n.s.tell(n.s.current.name, doing+", which publishes", ids...)
 	}
 	return claimed, err
 }

@@ -54,6 +54,9 @@ func settingOf(seed uint64) Setting {
 	return g
 }
 
+// once reports whether claims publish events, in Redis: exactly once.
+func (g *Setting) once() bool { return !g.Table && !g.Broker }
+
 // workers returns the number of workers of a process.
 func (g *Setting) workers(int) int { return g.Workers }
 
