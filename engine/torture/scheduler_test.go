@@ -246,6 +246,7 @@ func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []age
 				if e.due.Before(soonest()) {
 					e.due = soonest()
 				}
+				unanswered := false
 				for w.t.Context().Err() == nil {
 					ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
 					out, err := to.Schedule(ctx, &schedulerpb.ScheduleRequest{
@@ -255,10 +256,13 @@ func (w *environment) askFor(to schedulerpb.SchedulerServiceClient, events []age
 					switch code := out.GetStatus().GetCode(); {
 					case err != nil:
 						repeated.Add(1)
+						unanswered = true
 						continue
-					case code == schedulerpb.StatusCode_BAD_REQUEST: // it has never been stored
+					case code == schedulerpb.StatusCode_BAD_REQUEST: // it is not stored, and too late
 						e.due = soonest()
 						continue
+					case code == schedulerpb.StatusCode_CONFLICT && unanswered: // an earlier request was, after all
+						e.due = out.GetEvent().GetExecuteTime().AsTime()
 					case code != schedulerpb.StatusCode_SUCCESS:
 						w.t.Errorf("event %s: %v", e.id, out)
 					}
