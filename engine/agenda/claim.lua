@@ -28,13 +28,12 @@ local out, leases, fired = {}, {}, {}
 
 -- fire publishes an event and returns true, or false if it has to be claimed.
 local function fire(id, key, content, version, attempts, failures, next)
-  local due, topic = topic_of(content)
-  if not topic then return false end
-  local text = string.sub(key, -36)
-  if not append(streams .. topic, attributes, text, due, content, attempts + 1) then return false end
+  local due, topic, rest = topic_of(content)
+  if not topic or not append(streams .. topic, attributes, string.sub(key, -36), due, content, rest, attempts + 1) then return false end
   redis.call('SET', key, string.format('{"status":"FIRED","version":%d,"attempts":%d,"failures":%d', version + 1, attempts + 1, failures) ..
     published .. content, 'PXAT', expiry)
-  for _, value in ipairs({id, due, topic, attempts + 1, next or due}) do fired[#fired + 1] = value end
+  local n = #fired
+  fired[n + 1], fired[n + 2], fired[n + 3], fired[n + 4], fired[n + 5] = id, due, topic, attempts + 1, next or due
   return true
 end
 
@@ -45,13 +44,16 @@ local function claim(id)
   if not record then return nil end
   local status, version, attempts, failures, content = state_of(record)
   if status ~= 'SCHEDULED' and status ~= 'FIRING' then return nil end
-  local state = string.sub(record, 1, content - 2)
-  local next = string.match(state, ',"next":%d+') or ''
-  if status == 'FIRING' then attempts = attempts + 1 end
-  if content > 1 then record = string.sub(record, content) end
-  if streams and fire(id, key, record, version, attempts, failures, string.match(next, '%d+')) then return 'published' end
-  -- The members that stay as they are.
-  local rest = next .. (string.match(state, '(,"error":".*)}$') or '')
+  local next, rest = nil, ''
+  if content > 1 then
+    -- The members that stay as they are.
+    local state = string.sub(record, 1, content - 2)
+    next = string.match(state, ',"next":(%d+)')
+    rest = (next and ',"next":' .. next or '') .. (string.match(state, '(,"error":".*)}$') or '')
+    if status == 'FIRING' then attempts = attempts + 1 end
+    record = string.sub(record, content)
+  end
+  if streams and fire(id, key, record, version, attempts, failures, next) then return 'published' end
   record = string.format('{"status":"FIRING","version":%d,"attempts":%d,"failures":%d', version + 1, attempts, failures) ..
     claimed .. rest .. '}\n' .. record
   redis.call('SET', key, record)

@@ -232,12 +232,14 @@ func TestStreams(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// It looks like the state of an event, too.
+			const payload = "\x00\n\xff{\"status\":\"FIRED\",\"next\":1,\"error\":\"x\"}"
 			want, events := map[string]string{}, []schedule.Event(nil)
 			add := func(topic string, due time.Time) {
 				id := uuid(len(events))
 				want[id] = due.Format(time.RFC3339Nano)
 				events = append(events, schedule.Event{
-					Content: schedule.Content{Due: due, Topic: topic, Key: `"k\`, Headers: map[string]string{"b": "é<\n", "a": "1"}, Payload: []byte{0, '\n', 255}},
+					Content: schedule.Content{Due: due, Topic: topic, Key: `"k\`, Headers: map[string]string{"b": "é<\n", "a": "1"}, Payload: []byte(payload)},
 					ID:      id, Status: schedule.Scheduled, Version: 1, Next: due, Created: now, Updated: now,
 				})
 			}
@@ -263,9 +265,14 @@ func TestStreams(t *testing.T) {
 			if err != nil || len(claimed.Fired) != len(events)-2 || len(claimed.Events) != 2 {
 				t.Fatalf("%d published, %d claimed, %v", len(claimed.Fired), len(claimed.Events), err)
 			}
+			for _, e := range claimed.Events {
+				if !e.Next.Equal(e.Due) || e.Error != "" || string(e.Payload) != payload {
+					t.Errorf("claimed: %+v", e)
+				}
+			}
 			for _, entry := range rdb.XRange(ctx, agenda.StreamKey("times"), "-", "+").Val() {
 				id := entry.Values["id"].(string)
-				if entry.Values["time"] != want[id] || entry.Values["key"] != `"k\` || entry.Values["header:b"] != "é<\n" || entry.Values["data"] != "\x00\n\xff" {
+				if entry.Values["time"] != want[id] || entry.Values["key"] != `"k\` || entry.Values["header:b"] != "é<\n" || entry.Values["data"] != payload {
 					t.Errorf("%s: %q, want the time %s", id, entry.Values, want[id])
 				}
 				delete(want, id)

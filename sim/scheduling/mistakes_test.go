@@ -50,7 +50,7 @@ func TestMistakesAreFound(t *testing.T) {
 		{"H16 former partitions are forgotten", ledger(func(l scheduler.Ledger) scheduler.Ledger { return newestPartitions{l} }), nil, 6},
 		{"H17 what Redis forgets is lost", scheduling.Mistake{NoReconciler: true}, forgotten, 35},
 		{"a claim publishes an event and hands it out, too", scheduling.Mistake{Script: func(source string) string {
-			return strings.Replace(source, "fired[#fired + 1] = value end\n  return true", "fired[#fired + 1] = value end\n  return false", 1)
+			return strings.Replace(source, "next or due\n  return true", "next or due\n  return false", 1)
 		}}, nil, 0},
 		{"H18 nothing is ever given up", ledger(func(l scheduler.Ledger) scheduler.Ledger { return endlessAttempts{l} }), nil, 4},
 	} {
