@@ -95,10 +95,12 @@ var arrows = map[string][]string{
 	"sim/table":     {"engine/schedule"},
 	"sim/broker":    {"engine/schedule"},
 	"sim/spec":      {"engine/...", "sim", "sim/mock"},
-	"tui":           {"engine", "engine/history", "tui/axis", "tui/quiet"},
-	"tui/axis":      {"engine/history"},
-	"tui/quiet":     {},
-	"workflows":     {"engine/spelling"},
+
+	"sim/conformance": {"engine/...", "sim/mock"},
+	"tui":             {"engine", "engine/history", "tui/axis", "tui/quiet"},
+	"tui/axis":        {"engine/history"},
+	"tui/quiet":       {},
+	"workflows":       {"engine/spelling"},
 
 	"sim/explore":    {},
 	"sim/scheduling": {"engine/...", "sim", "sim/broker", "sim/explore", "sim/memory", "sim/table"},

@@ -75,6 +75,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		check.NewReplayCommand(sh),
 		run.NewSimCommand(sh),
 		check.NewGraphCommand(sh),
+		check.NewConformanceCommand(sh),
 		operate.NewStartCommand(sh),
 		operate.NewListCommand(sh),
 		operate.NewShowCommand(sh),

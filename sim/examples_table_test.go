@@ -378,3 +378,13 @@ do: [{echo: {set: "${ . + {done: true} }"}}]`,
 		"dsl-reference/dsl-reference-33-timeout-example.yaml": {{fault: "timeout", elapsed: 30 * time.Second}},
 	}
 }
+
+// petstore is the part of the pet store's description that the examples use.
+const petstore = `{"swagger":"2.0","info":{"title":"pets","version":"1"},"host":"petstore.swagger.io","basePath":"/v2","schemes":["https"],
+"paths":{
+"/pet/findByStatus":{"get":{"operationId":"findPetsByStatus","produces":["application/json"],
+ "parameters":[{"name":"status","in":"query","required":true,"type":"array","items":{"type":"string"},"collectionFormat":"multi"}],
+ "responses":{"200":{"description":"ok"}}}},
+"/pet/{petId}":{"get":{"operationId":"getPetById","produces":["application/json"],
+ "parameters":[{"name":"petId","in":"path","required":true,"type":"integer","format":"int64"}],
+ "responses":{"200":{"description":"ok"}}}}}}`

@@ -1,7 +1,9 @@
 package sim_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -20,6 +22,9 @@ import (
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
+
+// spec is the folder with the specification's data, which is not part of the project.
+var spec = flag.String("spec", cmp.Or(os.Getenv("FLUNQ_SPEC"), "../../shared/spec"), "folder of the specification: ctk, examples, schema")
 
 // example is one run of an official example, and how it has to end.
 type example struct {
@@ -253,4 +258,12 @@ func unsupportedExamples() map[string][]example {
 		"dsl-reference/dsl-reference-38-asyncapi-example.yaml":              cannot("call: asyncapi", "/do/0/subscribeToChatInboxUntil"),
 		"dsl-reference/dsl-reference-39-asyncapi-example.yaml":              cannot("call: asyncapi", "/do/0/subscribeToChatInboxUntil"),
 	}
+}
+
+func decoded(src []byte) any {
+	v, err := canonical.Decode(src)
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
