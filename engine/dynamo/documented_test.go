@@ -191,6 +191,38 @@ func TestDocumentedRecords(t *testing.T) {
 	})
 }
 
+// A dead event is kept until it is replayed or dropped; then it expires as any other that is
+// closed.
+func TestDeadEventIsKept(t *testing.T) {
+	t.Parallel()
+	eachDocumented(t, func(t *testing.T, d documented) {
+		table := dynamotest.Init(t, d.opts)
+		d.put(t, firstID, "SCHEDULED", noon())
+		claimed, err := table.Claim(t.Context(), []string{firstID}, "p", noon(), noon().Add(time.Minute))
+		if err != nil || claimed[0] == nil {
+			t.Fatalf("Claim returns %v, %v", claimed, err)
+		}
+		end := schedule.Settled{ID: firstID, Version: claimed[0].Version, Status: schedule.Dead, Attempts: 1, Failures: 1, Error: "too large"}
+		if took, err := table.Settle(t.Context(), []schedule.Settled{end}, noon()); err != nil || !took[0] {
+			t.Fatalf("Settle returns %v, %v", took, err)
+		}
+		if at, expires := d.item(t, firstID)["expires_at"]; expires {
+			t.Errorf("the dead event expires at %v", at)
+		}
+		found, err := table.Get(t.Context(), []string{firstID})
+		if err != nil || found[0] == nil {
+			t.Fatalf("Get returns %v, %v", found, err)
+		}
+		dropped := schedule.Change{Kind: schedule.Drop}.Apply(*found[0], noon())
+		if replaced, err := table.Replace(t.Context(), dropped); err != nil || !replaced {
+			t.Fatalf("Replace returns %v, %v", replaced, err)
+		}
+		if _, expires := d.item(t, firstID)["expires_at"]; !expires {
+			t.Error("the dropped event never expires")
+		}
+	})
+}
+
 // A record of the documented service that is placed again, because its message has arrived
 // from the schedule topic, is found by Open from then on. It can be cancelled once.
 func TestDocumentedRecordPlaced(t *testing.T) {

@@ -48,7 +48,7 @@ const (
 	attrOwner     = "owner"
 	attrLastError = "last_error"
 	attrFiredMS   = "fired_ms"
-	attrExpiresAt = "expires_at" // of a closed event; DynamoDB deletes it some time later
+	attrExpiresAt = "expires_at" // of a FIRED or CANCELLED event; DynamoDB deletes it some time later
 
 	// attrFiring is 1 while the event is FIRING. So one update can add to the attempts that of
 	// the claim before, whose end is unknown.
@@ -127,7 +127,7 @@ func (t *Table) encode(e *schedule.Event) item {
 		i[attrDueShard], i[attrDueAt] = text(shard(e.ID)), milliseconds(e.Next)
 	case schedule.Firing:
 		i[attrDueShard], i[attrDueAt], i[attrFiring] = text(shard(e.ID)), milliseconds(e.Lease), number(1)
-	case schedule.Fired, schedule.Cancelled, schedule.Dead:
+	case schedule.Fired, schedule.Cancelled: // a DEAD one is kept until it is replayed or dropped
 		i[attrExpiresAt] = number(e.Updated.Add(t.opts.Retention).Unix())
 	}
 	return i

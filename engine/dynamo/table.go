@@ -45,7 +45,7 @@ type Options struct {
 	// Endpoint is that of the region if it is empty. One outside of amazonaws.com is taken for
 	// an emulator: without other credentials, the name and the secret are "dummy".
 	Endpoint  string
-	Retention time.Duration // after which DynamoDB deletes events that were FIRED, CANCELLED or DEAD
+	Retention time.Duration // after which DynamoDB deletes events that were FIRED or CANCELLED
 	Parallel  int           // requests of one call at a time
 	Timeout   time.Duration // of one request
 }
@@ -274,7 +274,9 @@ func (t *Table) Settle(ctx context.Context, ends []schedule.Settled, now time.Ti
 			x.remove(attrDueShard)
 			x.remove(attrDueAt)
 			x.remove(attrFiring)
-			x.set(attrExpiresAt, number(now.Add(t.opts.Retention).Unix()))
+			if end.Status != schedule.Dead { // which is kept until it is replayed or dropped
+				x.set(attrExpiresAt, number(now.Add(t.opts.Retention).Unix()))
+			}
 			if end.Status == schedule.Fired {
 				x.set(attrFiredMS, milliseconds(now))
 			}
