@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"flunq.io/flunq/engine/event"
 )
@@ -90,14 +92,20 @@ func (l Limits) CheckWaited(id string, c Content, now time.Time) error {
 
 func (l Limits) checkContent(c Content) error {
 	errs := l.checkTopic(c)
+	if c.Tenant != "" && !event.TenantName(c.Tenant) {
+		errs = append(errs, fmt.Errorf("tenant %.80q: want [a-z0-9][a-z0-9._-]{0,62}", c.Tenant))
+	}
 	switch {
 	case len(c.Payload) == 0:
 		errs = append(errs, errors.New("payload is missing"))
 	case len(c.Payload) > l.Payload:
 		errs = append(errs, fmt.Errorf("payload has %d bytes: want at most %d", len(c.Payload), l.Payload))
 	}
-	if len(c.Key) > longestKey {
+	switch {
+	case len(c.Key) > longestKey:
 		errs = append(errs, fmt.Errorf("key has %d bytes: want at most %d", len(c.Key), longestKey))
+	case !utf8.ValidString(c.Key):
+		errs = append(errs, fmt.Errorf("key %.60q: want text in UTF-8", c.Key))
 	}
 	if len(c.Headers) > mostHeaders {
 		errs = append(errs, fmt.Errorf("%d headers: want at most %d", len(c.Headers), mostHeaders))
@@ -106,6 +114,8 @@ func (l Limits) checkContent(c Content) error {
 		switch {
 		case name == "" || len(name) > longestHeader || len(c.Headers[name]) > longestHeader:
 			errs = append(errs, fmt.Errorf("header %.60q: want a name of 1 to %d bytes and a value of at most %d", name, longestHeader, longestHeader))
+		case !utf8.ValidString(name) || !utf8.ValidString(c.Headers[name]):
+			errs = append(errs, fmt.Errorf("header %.60q: want a name and a value in UTF-8", name))
 		case strings.HasPrefix(name, "ce_") || strings.HasPrefix(name, "flunq-"):
 			errs = append(errs, fmt.Errorf("header %.60q: names that begin with ce_ or flunq- are set by the scheduler", name))
 		case strings.HasPrefix(c.Topic, EventTopic) && (!event.AttributeName(name) || slices.Contains(event.OwnAttributes(), name)):
@@ -120,7 +130,7 @@ func (l Limits) CheckDue(due, now time.Time) error {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	switch earliest, latest := now.Add(l.MinDelay), now.Add(l.MaxDelay); {
 	case due.IsZero():
-		return errors.New("execute_at is missing: want a Unix time in seconds")
+		return errors.New("execute_at is missing: want a Unix time in seconds, or execute_time, or after")
 	case !due.After(now):
 		return fmt.Errorf("execute_at %s has passed: it is %s", at(due), at(now))
 	case due.Before(earliest):
@@ -133,13 +143,13 @@ func (l Limits) CheckDue(due, now time.Time) error {
 
 func (l Limits) checkTopic(c Content) (errs []error) {
 	typ, isEvent := strings.CutPrefix(c.Topic, EventTopic)
-	name, isWorkflow := strings.CutPrefix(c.Topic, WorkflowTopic)
+	workflow, isWorkflow := strings.CutPrefix(c.Topic, WorkflowTopic)
 	switch {
 	case c.Topic == "":
 		return []error{errors.New("topic is missing")}
-	case isEvent && (typ == "" || len(typ) > longestTopic || strings.HasPrefix(typ, event.Prefix)):
+	case isEvent && (!eventType(typ) || strings.HasPrefix(typ, event.Prefix)):
 		errs = append(errs, fmt.Errorf("topic %.80q: want %sTYPE with a CloudEvents type of 1 to %d characters that does not begin with %s", c.Topic, EventTopic, longestTopic, event.Prefix))
-	case isWorkflow && (name == "" || len(name) > longestTopic):
+	case isWorkflow && !workflowName(workflow):
 		errs = append(errs, fmt.Errorf("topic %.80q: want %sNAME or %sNAME:VERSION", c.Topic, WorkflowTopic, WorkflowTopic))
 	case !isEvent && !isWorkflow && !plain(c.Topic):
 		errs = append(errs, fmt.Errorf("topic %.80q: want [a-zA-Z0-9._-]{1,%d}, %sTYPE or %sNAME", c.Topic, longestTopic, EventTopic, WorkflowTopic))
@@ -148,6 +158,19 @@ func (l Limits) checkTopic(c Content) (errs []error) {
 		errs = append(errs, fmt.Errorf("topic %.80q is not allowed here: ask the operator to add it to SCHEDULER_TOPICS", c.Topic))
 	}
 	return errs
+}
+
+// eventType reports whether a text may be the type of a CloudEvent.
+func eventType(text string) bool {
+	return text != "" && len(text) <= longestTopic && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// workflowName reports whether a text may name a workflow: NAME, NAMESPACE.NAME, and after a
+// colon its version.
+func workflowName(text string) bool {
+	name, version, versioned := strings.Cut(text, ":")
+	version = strings.ReplaceAll(version, "+", "-") // build metadata
+	return plain(name) && name != "" && (!versioned || plain(version) && version != "")
 }
 
 // plain reports whether a name may be that of a topic of Kafka.

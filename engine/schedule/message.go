@@ -65,7 +65,7 @@ func (m *Message) Request() (id string, c Content, err error) {
 	}
 	var r request
 	if err := json.Unmarshal(m.Value, &r); err != nil {
-		return "", c, fmt.Errorf("the value is no request in JSON: %w", err)
+		return "", c, fmt.Errorf("the value is not a request in JSON: %w", err)
 	}
 	c = Content{Topic: r.Topic, Tenant: r.Tenant, Key: r.Key, Headers: r.Headers, Payload: r.Payload}
 	if r.ExecuteAtMS != 0 {

@@ -23,7 +23,7 @@ var ErrName = errors.New("invalid name")
 
 // CheckTenant returns an error if a name is not allowed for a tenant.
 func CheckTenant(name string) error {
-	if len(name) > 63 || !plainName(name) || name != strings.ToLower(name) {
+	if !event.TenantName(name) {
 		return fmt.Errorf("%w: tenant %q, want [a-z0-9][a-z0-9._-]{0,62}", ErrName, name)
 	}
 	return nil

@@ -307,9 +307,9 @@ func testPoison(t *testing.T, env Environment) {
 	id := func(n int) string { return event(n).ID }
 	late := strconv.FormatInt(now().Add(20*24*time.Hour).Unix(), 10)
 	bad := map[string]string{ // the reason by key
-		"no JSON": "no request in JSON", "no object": "no request in JSON", "no id": "event_id is missing",
+		"no JSON": "not a request in JSON", "no object": "not a request in JSON", "no id": "event_id is missing",
 		"no topic": "topic is missing", "no time": "execute_at is missing", "late": "too late", "absurd": "before the year 10000",
-		"large": "payload has", "conflict": "another content", "epoch": "want a Unix time in seconds", "base64": "no request in JSON",
+		"large": "payload has", "conflict": "another content", "epoch": "want a Unix time in seconds", "base64": "not a request in JSON",
 	}
 	put("no JSON", "{", schedule.Header{Name: "x", Value: "y"})
 	put("no object", `[1]`)

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -101,6 +104,7 @@ func FuzzRequests(f *testing.F) {
 		request(1),
 		&schedulerpb.ScheduleRequest{EventId: "x", ExecuteAt: -1 << 63, ExecuteTime: &timestamppb.Timestamp{Seconds: 1 << 62, Nanos: -1}, After: &durationpb.Duration{Seconds: 1<<63 - 1}},
 		&schedulerpb.ListRequest{Limit: -1, Cursor: "\x00", Partition: proto.Int32(-7)},
+		&schedulerpb.ListRequest{Cursor: "scheduled/99999999999999999999/x", DueAfter: &timestamppb.Timestamp{Seconds: -1 << 63, Nanos: 1<<31 - 1}},
 		&schedulerpb.PartitionsRequest{Count: 1<<31 - 1, From: -1},
 	} {
 		text, err := proto.Marshal(seed)
@@ -144,6 +148,69 @@ func FuzzRequests(f *testing.F) {
 			fine("Partitions", err)
 		}
 	})
+}
+
+// Text that is not UTF-8, as only a client without protobuf sends it, is refused in each field,
+// and the server lives on.
+func TestNotUTF8(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	conn := dial(t, r.address, grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{})))
+	const id, topic, key, tenant = 1, 4, 7, 10 // of ScheduleRequest
+	for _, field := range []protowire.Number{id, topic, key, tenant} {
+		raw, err := proto.Marshal(request(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = protowire.AppendTag(raw, field, protowire.BytesType)
+		raw = protowire.AppendString(raw, "a\xff")
+		var reply []byte
+		if err := conn.Invoke(t.Context(), schedulerpb.SchedulerService_Schedule_FullMethodName, &raw, &reply); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "UTF-8") {
+			t.Errorf("field %d: %v", field, err)
+		}
+	}
+	if out, err := r.client(t).Schedule(t.Context(), request(1)); err != nil || !out.GetCreated() {
+		t.Errorf("%v, %v", out, err)
+	}
+}
+
+// rawCodec sends and receives messages as they are.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "proto" }
+
+func (rawCodec) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil } //nolint:forcetypeassert // the test's own
+
+func (rawCodec) Unmarshal(data []byte, v any) error {
+	*v.(*[]byte) = data //nolint:forcetypeassert // likewise
+	return nil
+}
+
+// Times that no calendar has are refused, or select nothing; they are never taken for others.
+func TestImpossibleTimes(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	c := r.client(t)
+	for _, at := range []*timestamppb.Timestamp{
+		{Seconds: 1<<63 - 1}, {Seconds: -1 << 63}, {Seconds: 1 << 62, Nanos: 1<<31 - 1}, {Nanos: -1 << 31}, {Seconds: -1 << 62, Nanos: -1},
+	} {
+		one := request(1)
+		one.ExecuteTime = at
+		out, err := c.Schedule(t.Context(), one)
+		if message := out.GetStatus().GetMessage(); err != nil || out.GetStatus().GetCode() != schedulerpb.StatusCode_BAD_REQUEST || strings.Contains(message, "is too late") != (at.GetSeconds() > 0) {
+			t.Errorf("execute_time %v: %v, %v", at, out, err)
+		}
+		if _, err := list(t, c, &schedulerpb.ListRequest{DueAfter: at, DueBefore: at}); err != nil {
+			t.Errorf("due after %v: %v", at, err)
+		}
+	}
+	for _, after := range []*durationpb.Duration{{Seconds: 1<<63 - 1}, {Seconds: -1 << 63}, {Nanos: -1 << 31}, {Seconds: 1 << 40, Nanos: 1<<31 - 1}, {}} {
+		one := request(1)
+		one.ExecuteAt, one.After = 0, after
+		if out, err := c.Schedule(t.Context(), one); err != nil || out.GetStatus().GetCode() != schedulerpb.StatusCode_BAD_REQUEST {
+			t.Errorf("after %v: %v, %v", after, out, err)
+		}
+	}
 }
 
 // A store that fails in the middle of a batch fails the calls of that batch, each once.

@@ -115,6 +115,9 @@ func (s *service) List(r *schedulerpb.ListRequest, to grpc.ServerStreamingServer
 	if within := r.GetDueWithin(); within != nil {
 		f.DueBefore = s.api.Now().Add(within.AsDuration())
 	}
+	if r.GetPartition() < 0 {
+		return status.Errorf(codes.InvalidArgument, "partition is %d: want 0 or more, or none for all", r.GetPartition())
+	}
 	if r.GetLimit() < 0 {
 		return status.Errorf(codes.InvalidArgument, "limit is %d: want 1 or more, or 0 for all", r.GetLimit())
 	}
@@ -167,15 +170,10 @@ func (s *service) Partitions(ctx context.Context, r *schedulerpb.PartitionsReque
 
 // due returns the time that a client asks for, zero if it names none.
 func due(seconds int64, at *timestamppb.Timestamp) time.Time {
-	switch {
-	case at != nil:
-		return timeOf(at)
-	case seconds == 0:
-		return time.Time{}
-	default:
-		const never = 1 << 40 // far outside of all limits, and within those of time.Time
-		return time.Unix(min(max(seconds, -never), never), 0)
+	if at == nil && seconds != 0 {
+		at = &timestamppb.Timestamp{Seconds: seconds}
 	}
+	return timeOf(at)
 }
 
 // timeOf returns a time, zero if there is none.
@@ -183,7 +181,8 @@ func timeOf(t *timestamppb.Timestamp) time.Time {
 	if t == nil {
 		return time.Time{}
 	}
-	return t.AsTime()
+	const never = 1 << 40 // seconds: far outside of all limits, and within those of time.Time
+	return time.Unix(min(max(t.GetSeconds(), -never), never), int64(t.GetNanos())).UTC()
 }
 
 func delay(d *durationpb.Duration) time.Duration {
