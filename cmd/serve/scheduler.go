@@ -77,7 +77,7 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	if err := s.openFeed(); err != nil {
 		return err
 	}
-	if err := s.openLedger(ctx, client, index, &opts); err != nil {
+	if err := s.openLedger(ctx, client, index, watch, &opts); err != nil {
 		return err
 	}
 	if s.feed != nil && s.has(schedulerConsumer) {
@@ -102,9 +102,14 @@ func (s *scheduling) open(ctx context.Context, rdb wire.Redis, registry promethe
 	if err := s.actors.Prepare(ctx); err != nil {
 		return err
 	}
-	registry.MustRegister(telemetry.SchedulerDepth(func(ctx context.Context) ([]schedule.Counts, error) {
-		return index.Counts(ctx, time.Second)
-	}, s.actors.Owned, s.log))
+	process := telemetry.SchedulerProcess{
+		Counts: func(ctx context.Context) ([]schedule.Counts, error) { return index.Counts(ctx, time.Second) },
+		Owned:  s.actors.Owned, Publishing: s.actors.Publishing,
+	}
+	if s.feed != nil && s.has(schedulerConsumer) {
+		process.Lag = s.feed.Lag
+	}
+	registry.MustRegister(telemetry.SchedulerDepth(process, s.log))
 	if s.dev != nil {
 		s.dev.Publish(s.publish)
 	}
@@ -171,7 +176,7 @@ func (s *scheduling) sink(st *store.Store, client *wire.Client) (scheduler.Sink,
 }
 
 // openLedger opens the place of the records, and adds the actors that it needs.
-func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index agenda.Index, opts *scheduler.Options) error {
+func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index agenda.Index, watch *telemetry.Scheduler, opts *scheduler.Options) error {
 	if s.set.Records == cli.InRedis {
 		s.ledger = agenda.NewLedger(client, agenda.Options{
 			Retention: s.set.Retention, MaxDelay: s.set.Limits.MaxDelay, Streams: s.set.Sink == cli.InRedis,
@@ -197,7 +202,10 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	if s.has(schedulerWorker) {
 		reconciler := scheduler.NewReconciler(table, index, scheduler.ReconcilerOptions{
 			Bucket: time.Duration(s.set.Bucket) * time.Second, Check: s.set.Scan, Now: func() time.Time { return s.actors.Now() },
-			Found: func(entries []schedule.Entry, _ int) { s.actors.NoteEntries(entries) },
+			Found: func(entries []schedule.Entry, lacked int) {
+				watch.Reconciled(lacked)
+				s.actors.NoteEntries(entries)
+			},
 		})
 		opts.Extra = append(opts.Extra, scheduler.Actor{Name: "reconciler", Step: reconciler.Step})
 	}

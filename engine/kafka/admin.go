@@ -27,13 +27,16 @@ type Topic struct {
 	MinInSync  int // replicas that have to be in sync for a record to be written; 0: unknown
 }
 
-// Problems says what is wrong with a topic, and what to do.
+// Usable reports whether records can be written to a topic.
+func (t Topic) Usable() bool { return !t.Missing && t.InSync >= t.MinInSync }
+
+// Problems says what is wrong with a topic.
 func (t Topic) Problems() []string {
 	var out []string
 	switch {
 	case t.Missing:
-		out = append(out, fmt.Sprintf("topic %s does not exist: flunq schedule init creates it", t.Name))
-	case t.MinInSync > 0 && t.InSync < t.MinInSync:
+		out = append(out, fmt.Sprintf("topic %s does not exist", t.Name))
+	case !t.Usable():
 		out = append(out, fmt.Sprintf("topic %s takes no records: %d of its replicas are in sync, min.insync.replicas is %d", t.Name, t.InSync, t.MinInSync))
 	case t.MinInSync == 1 && t.Replicas > 1:
 		out = append(out, fmt.Sprintf("topic %s has min.insync.replicas=1: a record that one broker has counts as written, and is lost with it; set 2", t.Name))
@@ -41,12 +44,11 @@ func (t Topic) Problems() []string {
 	return out
 }
 
-// Check returns the state of the brokers, of the two topics of requests, and of others that
-// are named.
+// Check returns the state of the brokers and of the topics that are named.
 func Check(ctx context.Context, o Options, topics ...string) (State, error) {
 	state := State{Lag: -1}
 	err := o.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
-		state, err = o.state(ctx, admin, append([]string{o.ScheduleTopic, o.ScheduleDLQ}, topics...))
+		state, err = o.state(ctx, admin, topics)
 		return err
 	})
 	return state, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -30,6 +31,9 @@ type Feed struct {
 	closed bool
 	epochs map[int32]int32 // of the leaders, by partition, as they were fetched
 	exists bool            // the topic
+
+	lags   sync.Mutex // guards unread
+	unread map[int32]int64
 }
 
 // maxFetched is how many messages Fetch returns at most.
@@ -41,7 +45,7 @@ func NewFeed(o Options) (*Feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Feed{opts: o, producer: p, epochs: map[int32]int32{}}, nil
+	return &Feed{opts: o, producer: p, epochs: map[int32]int32{}, unread: map[int32]int64{}}, nil
 }
 
 // Send implements scheduler.Queue.
@@ -73,6 +77,7 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 	}
 	cl.AllowRebalance()
 	fetches := cl.PollRecords(ctx, maxFetched)
+	f.note(fetches)
 	messages := make([]schedule.Message, 0, fetches.NumRecords())
 	fetches.EachRecord(func(r *kgo.Record) {
 		f.epochs[r.Partition] = r.LeaderEpoch
@@ -93,6 +98,36 @@ func (f *Feed) Fetch(ctx context.Context) ([]schedule.Message, error) {
 		}
 	}
 	return nil, errors.Join(errs...)
+}
+
+// note notes how many messages the partitions have behind those that were fetched.
+func (f *Feed) note(fetches kgo.Fetches) {
+	f.lags.Lock()
+	defer f.lags.Unlock()
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		if n := len(p.Records); n > 0 {
+			f.unread[p.Partition] = p.HighWatermark - p.Records[n-1].Offset - 1
+		}
+	})
+}
+
+// Lag returns, for each partition that this process reads, how many messages it had behind
+// those that were fetched last.
+func (f *Feed) Lag() map[int32]int64 {
+	f.lags.Lock()
+	defer f.lags.Unlock()
+	return maps.Clone(f.unread)
+}
+
+// revoked commits what is marked, as the client does by default, and forgets partitions that
+// now belong to other members of the group.
+func (f *Feed) revoked(ctx context.Context, cl *kgo.Client, lost map[string][]int32) {
+	_ = cl.CommitMarkedOffsets(ctx) // what is not committed is read again
+	f.lags.Lock()
+	defer f.lags.Unlock()
+	for _, p := range lost[f.opts.ScheduleTopic] {
+		delete(f.unread, p)
+	}
 }
 
 // join returns the member of the group, once the topic exists: a member would wait for it and
@@ -123,6 +158,7 @@ func (f *Feed) join(ctx context.Context) (*kgo.Client, error) {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsRevoked(f.revoked),
 		kgo.AutoCommitMarks(),
 		kgo.AutoCommitInterval(time.Second),
 		kgo.FetchMaxWait(f.opts.Wait),

@@ -114,7 +114,7 @@ func TestInit(t *testing.T) {
 			t.Fatalf("created %v, %v, want %v", created, err, step.created)
 		}
 	}
-	state, err := kafka.Check(t.Context(), o, "orders")
+	state, err := kafka.Check(t.Context(), o, o.ScheduleTopic, o.ScheduleDLQ, "orders")
 	if err != nil || state.Brokers != 1 || len(state.Topics) != 3 || state.Topics[0].Partitions != 5 || state.Topics[0].Missing {
 		t.Fatalf("%+v, %v", state, err)
 	}

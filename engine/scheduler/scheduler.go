@@ -91,6 +91,8 @@ type Scheduler struct {
 	queue  *partitionQueue
 	actors []Actor
 	count  atomic.Int64 // of partitions, as Redis said last; before that, as configured
+
+	publishing atomic.Int64 // batches that are being published
 }
 
 // Actor is one part of the scheduler that works by itself.
@@ -126,6 +128,9 @@ func (s *Scheduler) Now() time.Time { return s.clock.now() }
 
 // Owned returns the number of partitions that belong to this process.
 func (s *Scheduler) Owned() int { return s.queue.owned() }
+
+// Publishing returns the number of batches that this process is publishing.
+func (s *Scheduler) Publishing() int { return int(s.publishing.Load()) }
 
 // Note tells the workers of this process that an event was scheduled or moved, so that it
 // fires in time even if it is due before they look at its partition again.

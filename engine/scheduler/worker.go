@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"flunq.io/flunq/engine/schedule"
@@ -19,12 +20,16 @@ type Worker struct {
 	opts   Options
 	wake   chan struct{} // receives when the partition it waits for is due earlier
 
+	publishing *atomic.Int64 // of the Scheduler
+
 	partition int // that it waits for, if waiting
 	waiting   bool
 }
 
 func newWorker(s *Scheduler) *Worker {
-	return &Worker{ledger: s.ledger, sink: s.sink, queue: s.queue, clock: s.clock, opts: s.opts, wake: make(chan struct{}, 1)}
+	return &Worker{
+		ledger: s.ledger, sink: s.sink, queue: s.queue, clock: s.clock, opts: s.opts, wake: make(chan struct{}, 1), publishing: &s.publishing,
+	}
 }
 
 // Step publishes one batch, if there are due events. It returns how long to wait until the
@@ -64,7 +69,7 @@ func (w *Worker) claim(ctx context.Context) (schedule.Claimed, error) {
 	w.queue.give(w.partition, next)
 	for i := range claimed.Fired {
 		e := &claimed.Fired[i]
-		w.opts.observe(Activity{Event: e, End: e.Status, Lateness: claimed.Now.Sub(e.Next), Took: w.clock.now().Sub(began)})
+		w.opts.observe(Activity{Event: e, Partition: w.partition, End: e.Status, Lateness: claimed.Now.Sub(e.Due), Took: w.clock.now().Sub(began)})
 	}
 	return claimed, nil
 }
@@ -78,7 +83,9 @@ func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) (publish
 		return published, nil
 	}
 	began := w.clock.now()
+	w.publishing.Add(1)
 	errs := w.sink.Publish(ctx, claimed.Events)
+	w.publishing.Add(-1)
 	now := w.clock.now()
 	ends := make([]schedule.Settled, 0, len(claimed.Events))
 	for i := range claimed.Events {
@@ -95,7 +102,7 @@ func (w *Worker) publish(ctx context.Context, claimed schedule.Claimed) (publish
 	took, err := w.settle(ctx, ends, now)
 	for i := range claimed.Events {
 		e := &claimed.Events[i]
-		a := Activity{Event: e, Err: errs[i], Lateness: began.Sub(e.Next), Took: now.Sub(began)}
+		a := Activity{Event: e, Partition: w.partition, Err: errs[i], Lateness: began.Sub(e.Due), Took: now.Sub(began)}
 		if len(ends) > 0 && ends[0].ID == e.ID { // else nobody knows how it ended
 			a.End, a.Lost = ends[0].Status, err != nil || !took[0]
 			ends, took = ends[1:], took[min(1, len(took)):]
@@ -127,10 +134,11 @@ const longestRest = 30 * time.Second
 
 // Activity is the end of one publication, for metrics and logs.
 type Activity struct {
-	Event    *schedule.Event // as it was claimed; of one that the ledger published, see schedule.Claimed
-	End      schedule.Status // "" if nobody knows whether it was published
-	Err      error           // of the sink
-	Lateness time.Duration   // of the publication's begin
-	Took     time.Duration   // the publication, of the whole batch
-	Lost     bool            // the end was not recorded: another process claims the event
+	Event     *schedule.Event // as it was claimed; of one that the ledger published, see schedule.Claimed
+	Partition int
+	End       schedule.Status // "" if nobody knows whether it was published
+	Err       error           // of the sink
+	Lateness  time.Duration   // from Due until the publication began
+	Took      time.Duration   // the publication, of the whole batch
+	Lost      bool            // the end was not recorded: another process claims the event
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,8 +22,10 @@ type Scheduler struct {
 
 	scheduled, cancelled, fired, failed, rpcs *prometheus.CounterVec
 	lateness, publishing                      prometheus.Observer
-	unrecorded                                prometheus.Counter
+	expired, reconciled                       prometheus.Counter
 	rpcTime                                   *prometheus.HistogramVec
+
+	away atomic.Int64 // when it was logged last that the sink is away, in nanoseconds
 }
 
 // NewScheduler returns a Scheduler that logs to log, and registers all its metrics.
@@ -43,9 +46,10 @@ func NewScheduler(log *slog.Logger, registry prometheus.Registerer) *Scheduler {
 		cancelled:  counter("scheduler_cancelled_total", "Requests to cancel an event, by result.", "result"),
 		fired:      counter("scheduler_fired_total", "Published events, by topic.", "topic"),
 		failed:     counter("scheduler_publish_errors_total", "Failed publications, by what is known about them.", "class"),
-		unrecorded: counter("scheduler_lease_expired_total", "Publications whose end was recorded too late, or not at all.").WithLabelValues(),
+		expired:    counter("scheduler_lease_expired_total", "Events claimed again because nobody knew how an earlier publication had ended.").WithLabelValues(),
+		reconciled: counter("scheduler_reconciled_total", "Open events in DynamoDB that the index in Redis lacked.").WithLabelValues(),
 		lateness:   histogram("scheduler_lateness_seconds", "Seconds from when an event was due until its publication began.", late()),
-		publishing: histogram("scheduler_publish_seconds", "Seconds that publishing a batch took.", quick()),
+		publishing: histogram("scheduler_publish_seconds", "Seconds that publishing took, for each event that of its batch.", quick()),
 		rpcs:       counter("grpc_server_handled_total", "Answered RPCs, by method and status code.", "grpc_method", "grpc_code"),
 	}
 	s.rpcTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -55,24 +59,37 @@ func NewScheduler(log *slog.Logger, registry prometheus.Registerer) *Scheduler {
 	return s
 }
 
-// Published records the end of a publication.
+// Published records the end of a publication. While the sink is away that is logged every ten
+// seconds, not for each event.
 func (s *Scheduler) Published(a scheduler.Activity) {
+	const pause = 10 * time.Second
 	s.publishing.Observe(a.Took.Seconds())
-	fields := []any{
-		"event_id", a.Event.ID, "topic", a.Event.Topic, "execute_at", a.Event.Due.UTC().Format(time.RFC3339Nano),
-		"lateness_ms", a.Lateness.Milliseconds(), "attempt", a.Event.Attempts + 1, "owner", a.Event.Owner, "outcome", outcome(a),
+	if a.Event.Attempts > a.Event.Failures {
+		s.expired.Inc()
 	}
-	if a.Lost {
-		s.unrecorded.Inc()
-	}
-	if a.Err != nil {
+	level, message := slog.LevelDebug, "event published"
+	if a.Err == nil {
+		s.lateness.Observe(max(a.Lateness, 0).Seconds())
+		s.fired.WithLabelValues(s.topics.of(a.Event.Topic)).Inc()
+	} else {
 		s.failed.WithLabelValues(class(a.Err)).Inc()
-		s.log.Warn("event not published", append(fields, "err", a.Err)...)
+		level, message = slog.LevelWarn, "event not published"
+		if now, last := time.Now().UnixNano(), s.away.Load(); errors.Is(a.Err, schedule.ErrAway) && (now-last < int64(pause) || !s.away.CompareAndSwap(last, now)) {
+			level = slog.LevelDebug
+		}
+	}
+	ctx := context.Background()
+	if !s.log.Enabled(ctx, level) {
 		return
 	}
-	s.lateness.Observe(max(a.Lateness, 0).Seconds())
-	s.fired.WithLabelValues(s.topics.of(a.Event.Topic)).Inc()
-	s.log.Debug("event published", fields...)
+	fields := []any{
+		"event_id", a.Event.ID, "topic", a.Event.Topic, "partition", a.Partition, "execute_at", a.Event.Due.UTC().Format(time.RFC3339Nano),
+		"lateness_ms", a.Lateness.Milliseconds(), "attempt", a.Event.Attempts + 1, "owner", a.Event.Owner, "outcome", outcome(a),
+	}
+	if a.Err != nil {
+		fields = append(fields, "err", a.Err)
+	}
+	s.log.Log(ctx, level, message, fields...)
 }
 
 // outcome says how a publication ended.
@@ -92,6 +109,8 @@ func class(err error) string {
 	switch {
 	case errors.Is(err, schedule.ErrAway):
 		return "away"
+	case errors.Is(err, schedule.ErrLater):
+		return "not available"
 	case errors.Is(err, schedule.ErrRefused):
 		return "refused"
 	case errors.Is(err, schedule.ErrNotPublished):
@@ -99,6 +118,12 @@ func class(err error) string {
 	default:
 		return "unknown"
 	}
+}
+
+// Reconciled records that the index lacked open events.
+func (s *Scheduler) Reconciled(lacked int) {
+	s.reconciled.Add(float64(lacked))
+	s.log.Info("events added to the index in Redis, which lacked them", "events", lacked)
 }
 
 // Requested records the outcome of a request to schedule or, with cancel, to cancel an event.
@@ -118,32 +143,40 @@ func (s *Scheduler) Handled(method, code string, took time.Duration) {
 
 // schedulerDepth is a collector that queries Redis when it is scraped.
 type schedulerDepth struct {
-	counts func(context.Context) ([]schedule.Counts, error)
-	owned  func() int
-	log    *slog.Logger
+	process SchedulerProcess
+	log     *slog.Logger
 
-	pending, overdue, processing, dead, partitions *prometheus.Desc
+	pending, overdue, processing, dead, partitions, semaphore, lag *prometheus.Desc
 }
 
-// SchedulerDepth returns a collector of what counts returns for each partition, and of the
-// number of partitions that belong to this process.
-func SchedulerDepth(counts func(context.Context) ([]schedule.Counts, error), owned func() int, log *slog.Logger) prometheus.Collector {
+// SchedulerProcess is asked when its metrics are scraped.
+type SchedulerProcess struct {
+	Counts     func(context.Context) ([]schedule.Counts, error)
+	Owned      func() int             // partitions
+	Publishing func() int             // batches
+	Lag        func() map[int32]int64 // messages of each partition of the feed; nil: there is no feed
+}
+
+// SchedulerDepth returns a collector of what is pending in Redis and in a process.
+func SchedulerDepth(process SchedulerProcess, log *slog.Logger) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &schedulerDepth{
-		counts: counts, owned: owned, log: log,
+		process: process, log: log,
 		pending:    describe("scheduler_pending", "Scheduled events that are not yet claimed.", "partition"),
 		overdue:    describe("scheduler_overdue", "Events that should have been claimed."),
 		processing: describe("scheduler_processing", "Events that a process has claimed."),
 		dead:       describe("scheduler_dead", "Dead-lettered events."),
 		partitions: describe("scheduler_partitions_owned", "Partitions that belong to this process."),
+		semaphore:  describe("scheduler_semaphore_in_use", "Batches that this process is publishing."),
+		lag:        describe("scheduler_feed_lag", "Messages of a partition of the feed that this process has not read yet.", "partition"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (d *schedulerDepth) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{d.pending, d.overdue, d.processing, d.dead, d.partitions} {
+	for _, desc := range []*prometheus.Desc{d.pending, d.overdue, d.processing, d.dead, d.partitions, d.semaphore, d.lag} {
 		out <- desc
 	}
 }
@@ -153,10 +186,16 @@ func (d *schedulerDepth) Collect(out chan<- prometheus.Metric) {
 	send := func(desc *prometheus.Desc, value int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
 	}
-	send(d.partitions, int64(d.owned()))
+	send(d.partitions, int64(d.process.Owned()))
+	send(d.semaphore, int64(d.process.Publishing()))
+	if d.process.Lag != nil {
+		for partition, messages := range d.process.Lag() {
+			send(d.lag, messages, strconv.Itoa(int(partition)))
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	counts, err := d.counts(ctx)
+	counts, err := d.process.Counts(ctx)
 	if err != nil {
 		d.log.WarnContext(ctx, "metrics of the scheduler are incomplete", "err", err)
 		return
