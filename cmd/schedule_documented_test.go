@@ -129,6 +129,13 @@ retry_worker: {past_buckets_count: 5, retry_scan_interval_ms: 5000, retry_batch_
 	if len(found) != 1 || string(found[0].Key) != ids[0] || string(found[0].Value) != "paid" {
 		t.Fatalf("published %v, want %s", found, ids[0])
 	}
+	// Doctor finds the table and the brokers, and topics that are missing.
+	out, errs, _ := flunqWith(t.Context(), env("APP_MODE", "worker", "SCHEDULER_TOPICS", "orders,event:paid,parcels"), "doctor")
+	for _, want := range []string{"1 broker; group scheduler-consumer has ", "topic parcels does not exist", "dynamodb ", "1 process"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("doctor does not say %q:\n%s%s", want, out, errs)
+		}
+	}
 	for id, want := range map[string]string{ids[0]: "FIRED", ids[1]: "CANCELLED", ids[2]: "SCHEDULED"} {
 		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			out, errs, code := flunqWith(t.Context(), env(), "schedule", "get", id)

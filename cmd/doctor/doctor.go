@@ -71,6 +71,7 @@ shown and the others counted; --all and -o json show each.`,
 	}
 	d := &doctor{sh: sh, target: cli.TargetFlags(c, sh), now: time.Now}
 	format := cli.OutputFlag(c, "table", "json", "yaml")
+	c.Flags().StringVar(&d.schedulerConfig, "scheduler-config", "", "with the settings of the documented scheduler service in `FILE`, as 'flunq serve'")
 	c.Flags().BoolVarP(&d.allTenants, "all-tenants", "A", false, "check all tenants")
 	all := false
 	c.Flags().BoolVar(&all, "all", false, "print each finding, even if many tenants share it")
@@ -99,6 +100,8 @@ type doctor struct {
 	allTenants bool
 	now        func() time.Time
 
+	schedulerConfig string // file
+
 	remote   *cli.Remote
 	settings cli.Settings
 	server   store.Server
@@ -123,6 +126,7 @@ func (d *doctor) unchecked(check, tenant string, err error) {
 }
 
 func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
+	d.installation()
 	where, err := d.target.Resolve(ctx)
 	if err != nil {
 		return diagnosis{}, err
@@ -131,7 +135,6 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 		return diagnosis{}, err
 	}
 	defer d.remote.Close()
-	d.installation()
 	if err := d.checkServer(ctx); err != nil {
 		return diagnosis{}, cli.Fail(cli.ExitUnreachable, err)
 	}
@@ -153,6 +156,10 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 func (d *doctor) installation() {
 	text := "flunq " + cli.Version().Version
 	file, err := cli.ReadConfig(d.sh)
+	if err == nil {
+		file.Scheduler, err = cli.SchedulerConfig(d.sh, d.schedulerConfig, false)
+		d.target.Scheduler = file.Scheduler
+	}
 	if err == nil {
 		d.settings, _, err = cli.LoadSettings(d.sh, file)
 	}

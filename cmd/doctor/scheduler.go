@@ -4,11 +4,91 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/agenda"
+	"flunq.io/flunq/engine/dynamo"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
 )
+
+// checkOutside checks what the scheduler needs besides Redis, if the settings say so: the table
+// in DynamoDB, and Kafka with its topics.
+func (d *doctor) checkOutside(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	set := d.settings.Scheduler
+	if set.Records == cli.InDynamo {
+		d.checkTable(ctx, set.Dynamo())
+	}
+	if set.Feed == cli.InKafka || set.Sink == cli.InKafka {
+		d.checkKafka(ctx, set)
+	}
+}
+
+// patience is how long DynamoDB and Kafka have to answer.
+const patience = 10 * time.Second
+
+func (d *doctor) checkTable(ctx context.Context, opts dynamo.Options) {
+	const check = "dynamodb"
+	line := func(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+	table, err := dynamo.New(ctx, opts)
+	if err == nil {
+		err = table.Ready(ctx)
+	}
+	if err != nil {
+		d.report(check, isBad, line(err), "")
+	} else if err := table.Check(ctx); err != nil {
+		d.report(check, isDoubtful, line(err), "")
+	} else {
+		d.report(check, isFine, "table "+opts.Table+" with its index of open events and its time to live", "")
+	}
+}
+
+func (d *doctor) checkKafka(ctx context.Context, set cli.SchedulerSettings) {
+	const check = "kafka"
+	var ours, all []string // topics: of the feed, and also those that events are published on
+	if set.Feed == cli.InKafka {
+		ours = []string{set.Kafka.ScheduleTopic, set.Kafka.ScheduleDLQ}
+		all = ours
+	}
+	if set.Sink == cli.InKafka {
+		for _, name := range append(slices.Clone(set.Limits.Topics), set.ExecuteTopic) {
+			if name != "" && !strings.Contains(name, ":") && !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	state, err := kafka.Check(ctx, set.Kafka, all...)
+	if err != nil {
+		d.report(check, isBad, err.Error(), "")
+		return
+	}
+	text := history.Count(state.Brokers, "broker")
+	if set.Feed == cli.InKafka && state.Lag >= 0 {
+		text += fmt.Sprintf("; group %s has %s of %s unread", set.Kafka.Group, history.Count(state.Lag, "message"), set.Kafka.ScheduleTopic)
+	}
+	d.report(check, isFine, text, "")
+	for _, t := range state.Topics {
+		verdict, remedy := isDoubtful, ""
+		if !t.Usable() {
+			verdict = isBad
+		}
+		switch {
+		case t.Missing && slices.Contains(ours, t.Name):
+			remedy = "'flunq schedule init' creates it"
+		case t.Missing:
+			remedy = "create it: events for it become dead events"
+		}
+		for _, problem := range t.Problems() {
+			d.report(check, verdict, problem, remedy)
+		}
+	}
+}
 
 // checkScheduler checks the scheduled events in Redis, if the scheduler has been used there.
 func (d *doctor) checkScheduler(ctx context.Context) {

@@ -52,6 +52,7 @@ func (d *doctor) checkWork(ctx context.Context) {
 		fmt.Sprintf(" (of those pending or running: nothing unread, pending or due, and no history for %s)", history.Duration(quietAfter)))
 	d.others(ctx)
 	d.checkScheduler(ctx)
+	d.checkOutside(ctx)
 }
 
 // sumUp adds an "ok" finding if a check found nothing.
