@@ -60,6 +60,9 @@ func (s *overviewScreen) counts(a area, l look) int {
 		timers = "timers of all tenants"
 	}
 	second := []counted{{Waiting, c.Timers, timers}, {Overdue, c.Overdue, "overdue"}, {Dead, c.Dead, "dead letters"}}
+	if c.Scheduled > 0 {
+		second = append(second, counted{Waiting, c.Scheduled, "scheduled events"})
+	}
 	x := drawCounts(a, l, 0, 0, first)
 	if x+countsWidth(second) <= a.w {
 		drawCounts(a, l, x+2, 0, second)

@@ -100,6 +100,7 @@ type Overview struct {
 type Counts struct {
 	Open, Completed, Faulted, Cancelled int64
 	Timers, Overdue, Dead               int64
+	Scheduled                           int64 // events of the scheduler, of all tenants
 
 	Shared bool // the timers are those of all tenants
 }

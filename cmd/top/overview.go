@@ -340,11 +340,11 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	return nil
 }
 
-// scheduled adds a note about scheduled events, if the scheduler has been used on this Redis.
+// scheduled adds the number of scheduled events, and a note if they are not published in time.
 func (l *Live) scheduled(ctx context.Context, o *tui.Overview) error {
 	index := agenda.NewIndex(l.store.Redis())
 	members, err := index.Members(ctx, "", 0)
-	if err != nil || members.Count == 0 {
+	if err != nil || members.Count == 0 { // the scheduler has not been used on this Redis
 		return err
 	}
 	counts, err := index.Counts(ctx, tooLate)
@@ -352,26 +352,18 @@ func (l *Live) scheduled(ctx context.Context, o *tui.Overview) error {
 		return err
 	}
 	sum := schedule.Sum(counts)
-	if sum.Scheduled+sum.Firing+sum.Dead == 0 {
-		return nil
-	}
-	text := fmt.Sprintf("scheduler: %s scheduled", history.Count(sum.Scheduled, "event"))
-	if next := sum.Next.Sub(sum.Now); sum.Scheduled > 0 && next > 0 {
-		text += ", the next in " + history.Duration(next.Round(time.Second))
-	}
+	o.Counts.Scheduled = sum.Scheduled + sum.Firing
+	var troubles []string
 	if sum.Overdue > 0 {
-		text += fmt.Sprintf(", %s overdue", history.Number(sum.Overdue))
-	}
-	if sum.Firing > 0 {
-		text += fmt.Sprintf(", %s being published", history.Number(sum.Firing))
+		troubles = append(troubles, history.Count(sum.Overdue, "scheduled event")+" overdue by "+history.Duration(sum.Now.Sub(sum.Next).Round(time.Second)))
 	}
 	if sum.Dead > 0 {
-		text += fmt.Sprintf(", %s dead ('flunq schedule dlq ls')", history.Number(sum.Dead))
+		troubles = append(troubles, history.Count(sum.Dead, "scheduled event")+" could not be published, see 'flunq schedule dlq ls'")
 	}
-	if len(members.Processes) == 0 {
-		text += "; no process publishes them: start 'flunq serve --scheduler'"
+	if len(members.Processes) == 0 && o.Counts.Scheduled > 0 {
+		troubles = append(troubles, "no process publishes scheduled events: start 'flunq serve --scheduler'")
 	}
-	o.Notes = append(o.Notes, text)
+	o.Notes = append(o.Notes, troubles...)
 	return nil
 }
 
