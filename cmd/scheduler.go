@@ -7,13 +7,13 @@ func schedulerTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "scheduler",
 		Short: "Events that are published at a given time",
-		Long: `Any program asks over gRPC for an event to be published between one minute and
-fifteen days ahead. It is published at that time or later, never earlier by
-the clock of Redis, at least once, whatever dies. 'flunq serve --scheduler'
-answers on 127.0.0.1:50051, 'flunq dev --scheduler' on a clock that can be
-advanced; 'flunq schedule' is a client. The service is
-scheduler.v1.SchedulerService; a server describes it to clients such as
-grpcurl.
+		Long: `Any program can ask over gRPC for an event to be published, between one minute
+and fifteen days ahead. By the clock of Redis it is published at that time or
+later, never earlier, and at least once, whatever dies. 'flunq serve
+--scheduler' answers on 127.0.0.1:50051; 'flunq dev --scheduler' does so on a
+clock that can be advanced; 'flunq schedule' is a client. The service is
+scheduler.v1.SchedulerService, and clients such as grpcurl can ask a server
+for its description.
 
 Topics (--topic)
   workflow:NAME, workflow:NAME:VERSION
@@ -24,39 +24,40 @@ Topics (--topic)
       receives it once.
   NAME
       with SCHEDULER_SINK=redis appends to the Redis stream
-      scheduler:execute:NAME, whose readers trim it; with SCHEDULER_SINK=kafka
-      produces to the topic NAME of Kafka.
+      scheduler:execute:NAME, which its readers have to trim; with
+      SCHEDULER_SINK=kafka produces to the topic NAME of Kafka.
+  Keys and headers go into such records. The headers of event:TYPE become
+  attributes of the CloudEvent; workflow:NAME uses neither.
 
 Requests
-  The id of an event is a UUID that the client chooses. The same request
-  again is a success, also after a lost reply; another content under the
-  same id is a CONFLICT. An event that was cancelled with SUCCESS is never
-  published; one that may be out already cannot be cancelled.
+  The id of an event is a UUID that the client chooses. Repeating a request,
+  as after a lost reply, is a SUCCESS; other content under the same id is a
+  CONFLICT. An event that was cancelled with SUCCESS is never published; one
+  that may already be published cannot be cancelled.
 
 States
   SCHEDULED  waits for its time
-  FIRING     a process publishes it; if that process dies, another one does
-             after the lease (SCHEDULER_LEASE, 30 s)
+  FIRING     a process is publishing it; if that process dies, another one
+             publishes it after the lease (SCHEDULER_LEASE, 30 s)
   FIRED      was published
   CANCELLED  will not be published
   DEAD       was refused, or failed SCHEDULER_MAX_ATTEMPTS (10) times; 'flunq
              schedule dlq' lists, replays and drops such events
 
 Failures
-  A publication of which nobody knows whether it happened is repeated, with
-  the same id: readers drop an id that they know. Only what is kept in Redis
-  and goes to a Redis stream is published exactly once, in one step of Redis.
-  While a sink is away nothing counts as a failure. Events are due by the
-  clock of Redis.
+  If it is unknown whether a publication succeeded, it is repeated with the
+  same id, so readers should drop ids that they have seen. Only what is kept
+  in Redis and goes to a Redis stream is published exactly once, in one step
+  of Redis. While a sink cannot be reached, nothing counts as a failure.
 
 Where events are kept
-  SCHEDULER_RECORDS=redis (the default): in Redis, so its persistence
+  SCHEDULER_RECORDS=redis (the default): in Redis, whose persistence
   (appendfsync) decides what a crash of Redis loses.
   SCHEDULER_RECORDS=dynamodb: in DynamoDB. Redis holds an index that may be
   lost at any moment; a reconciler makes it whole again. 'flunq schedule
   init' creates the table.
   With SCHEDULER_FEED=kafka requests reach the index through a topic of
-  Kafka. Other programs may write to it, too.
+  Kafka, to which other programs may write too.
 
 Partitions
   Processes share 16 partitions (SCHEDULER_TOTAL_PARTITIONS). 'flunq

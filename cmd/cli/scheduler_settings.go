@@ -116,6 +116,10 @@ func (s *SchedulerSettings) check() (errs []error) {
 	if s.Limits.MinDelay >= s.Limits.MaxDelay {
 		wrong("SCHEDULER_MIN_DELAY is %s and SCHEDULER_MAX_DELAY is %s: want a smaller minimum", s.Limits.MinDelay, s.Limits.MaxDelay)
 	}
+	const mostInDynamo = 320 << 10 // with key and headers less than the 400 KB of an item
+	if s.Records == InDynamo && s.Limits.Payload > mostInDynamo {
+		wrong("SCHEDULER_MAX_PAYLOAD is %s and SCHEDULER_RECORDS is %s: want at most %dKiB, as an item of DynamoDB has at most 400 KB", size(&s.Limits.Payload, 0, 0), InDynamo, mostInDynamo>>10)
+	}
 	if s.Retry.First > s.Retry.Longest {
 		wrong("SCHEDULER_BACKOFF_MS is %s and SCHEDULER_MAX_BACKOFF_MS is %s: want a maximum that is not smaller", s.Retry.First, s.Retry.Longest)
 	}

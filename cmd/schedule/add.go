@@ -43,9 +43,9 @@ func newAddCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add [-]",
 		Short: "Schedule an event",
-		Long: `Schedules an event and prints its id. The same event again, with the same --id, is done
-once: the command can be repeated. Another event with that id is an error (exit code 1),
-unless --replace is given and the event has not been tried yet.
+		Long: `Schedules an event and prints its id. The command can be repeated with the same --id: the
+event is scheduled once. Other content under that id is an error (exit code 1), unless
+--replace is given and no attempt has been made to publish the event.
 
 'add - --jsonl' reads events from stdin, one JSON object on each line, as 'schedule ls
 -o jsonl' prints them: id, topic, due or after, payload (any JSON) or payload_base64, key,
@@ -137,6 +137,9 @@ func (a *addition) request() (*schedulerpb.ScheduleRequest, error) {
 		if !ok || name == "" {
 			return nil, cli.Misusef("--header %q: want NAME=VALUE", given)
 		}
+		if _, twice := r.Headers[name]; twice {
+			return nil, cli.Misusef("--header %s is given twice", name)
+		}
 		r.Headers[name] = value
 	}
 	var err error
@@ -194,24 +197,25 @@ func (m *moment) read() (at *timestamppb.Timestamp, after *durationpb.Duration, 
 	}
 }
 
-// delay reads a duration: 10m, PT10M, 3d.
+// delay reads a duration above 0: 10m, PT10M, 3d.
 func delay(text string) (*durationpb.Duration, error) {
-	wrong := errors.New("want a duration such as 10m, PT10M or 3d")
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		if err != nil {
-			return nil, wrong
-		}
-		return durationpb.New(time.Duration(n) * 24 * time.Hour), nil
-	}
-	if d, err := time.ParseDuration(text); err == nil {
+	if d, ok := duration(text); ok && d > 0 {
 		return durationpb.New(d), nil
 	}
-	d, err := dsl.ParseDuration(text)
-	if err != nil || d.Months != 0 || !d.Until.IsZero() {
-		return nil, wrong
+	return nil, errors.New("want a duration such as 10m, PT10M or 3d")
+}
+
+func duration(text string) (time.Duration, bool) {
+	const day = 24 * time.Hour
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * day, err == nil //nolint:gosec // 16 bits
 	}
-	return durationpb.New(time.Duration(d.Days)*24*time.Hour + d.Clock), nil
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, true
+	}
+	d, err := dsl.ParseDuration(text)
+	return time.Duration(d.Days)*day + d.Clock, err == nil && d.Months == 0 && d.Until.IsZero()
 }
 
 // line is one line of 'add - --jsonl'.

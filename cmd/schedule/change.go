@@ -54,8 +54,8 @@ func newCancelCommand(sh *cli.Shell) *cobra.Command {
 	return h.flags(&cobra.Command{
 		Use:   "cancel ID…",
 		Short: "Cancel events",
-		Long: `Cancels events that were not tried yet: they are never published. It is an error if one
-was published, or may have been.`,
+		Long: `Cancels events, which are then never published. Cancelling one that was published, or may
+have been, is an error.`,
 		Example: `  flunq schedule cancel 4be0643f-1d98-573b-97cd-ca98a65347dd
   flunq schedule cancel --yes $(flunq schedule ls --topic orders -o ids)`,
 		Args: cli.SomeArguments("event"),
@@ -138,8 +138,8 @@ func newDropCommand(sh *cli.Shell) *cobra.Command {
 	}
 	return h.dead(&cobra.Command{
 		Use:     "drop ID…",
-		Short:   "Give dead events up",
-		Long:    "Gives dead events up: they become cancelled, and are removed like these.",
+		Short:   "Give up dead events",
+		Long:    "Gives up dead events: they become cancelled, and are removed as cancelled ones are (SCHEDULER_RETENTION).",
 		Example: "  flunq schedule dlq drop 4be0643f-1d98-573b-97cd-ca98a65347dd --yes",
 	})
 }

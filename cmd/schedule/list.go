@@ -78,8 +78,11 @@ func (l *listing) request() (*schedulerpb.ListRequest, error) {
 	if word := l.status.String(); word != "all" {
 		r.Status = schedulerpb.EventStatus(schedulerpb.EventStatus_value[statusPrefix+strings.ToUpper(word)])
 	}
+	if l.partition < -1 || l.partition > 1<<30 {
+		return nil, cli.Misusef("--partition %d: want 0 or more", l.partition)
+	}
 	if l.partition >= 0 {
-		partition := int32(l.partition) //nolint:gosec // an unknown partition has no events
+		partition := int32(l.partition) //nolint:gosec // checked above
 		r.Partition = &partition
 	}
 	if l.due != "" && l.dueBefore != "" {

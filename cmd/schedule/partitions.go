@@ -28,7 +28,7 @@ func newPartitionsCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Shows the partitions and the processes that share them, or changes the number of partitions
 while the scheduler runs. New events then go into COUNT partitions; those of former ones are
 published from where they are, and a former partition is forgotten when it is empty. Set
-SCHEDULER_TOTAL_PARTITIONS to the same number, or leave it out, before a process starts anew.`,
+SCHEDULER_TOTAL_PARTITIONS to the same number, or leave it out, before a process restarts.`,
 		Example: `  flunq schedule partitions
   flunq schedule partitions 32`,
 		Args: func(c *cobra.Command, args []string) error {

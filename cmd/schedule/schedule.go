@@ -17,8 +17,8 @@ func NewScheduleCommand(sh *cli.Shell) *cobra.Command {
 set otherwise. 'flunq serve --scheduler' and 'flunq dev --scheduler' run one. Each event is
 published at or after its time, at least once.
 
-A topic is one of Kafka or of Redis streams (scheduler:execute:TOPIC), as the scheduler is
-set. Two kinds always reach a tenant of flunq: event:TYPE sends an event to executions that
+A topic is a Redis stream (scheduler:execute:TOPIC) or, if the scheduler has
+SCHEDULER_SINK=kafka, a topic of Kafka. Two kinds always reach a tenant of flunq: event:TYPE sends an event to executions that
 listen for it, and workflow:NAME starts an execution with the payload as its input.
 
 The scheduler is found by --grpc, SCHEDULER_ADDRESS, a running 'flunq dev', or at
