@@ -127,8 +127,9 @@ func (t *Table) encode(e *schedule.Event) item {
 		i[attrDueShard], i[attrDueAt] = text(shard(e.ID)), milliseconds(e.Next)
 	case schedule.Firing:
 		i[attrDueShard], i[attrDueAt], i[attrFiring] = text(shard(e.ID)), milliseconds(e.Lease), number(1)
-	case schedule.Fired, schedule.Cancelled: // a DEAD one is kept until it is replayed or dropped
+	case schedule.Fired, schedule.Cancelled:
 		i[attrExpiresAt] = number(e.Updated.Add(t.opts.Retention).Unix())
+	case schedule.Dead: // kept until it is replayed or dropped
 	}
 	return i
 }

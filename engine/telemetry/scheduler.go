@@ -67,13 +67,13 @@ func (s *Scheduler) Published(a scheduler.Activity) {
 	if a.Event.Attempts > a.Event.Failures {
 		s.expired.Inc()
 	}
-	level, message := slog.LevelDebug, "event published"
+	level := slog.LevelDebug
 	if a.Err == nil {
 		s.lateness.Observe(max(a.Lateness, 0).Seconds())
 		s.fired.WithLabelValues(s.topics.of(a.Event.Topic)).Inc()
 	} else {
 		s.failed.WithLabelValues(class(a.Err)).Inc()
-		level, message = slog.LevelWarn, "event not published"
+		level = slog.LevelWarn
 		if now, last := time.Now().UnixNano(), s.away.Load(); errors.Is(a.Err, schedule.ErrAway) && (now-last < int64(pause) || !s.away.CompareAndSwap(last, now)) {
 			level = slog.LevelDebug
 		}
@@ -87,9 +87,10 @@ func (s *Scheduler) Published(a scheduler.Activity) {
 		"lateness_ms", a.Lateness.Milliseconds(), "attempt", a.Event.Attempts + 1, "owner", a.Event.Owner, "outcome", outcome(a),
 	}
 	if a.Err != nil {
-		fields = append(fields, "err", a.Err)
+		s.log.Log(ctx, level, "event not published", append(fields, "err", a.Err)...)
+		return
 	}
-	s.log.Log(ctx, level, message, fields...)
+	s.log.Log(ctx, level, "event published", fields...)
 }
 
 // outcome says how a publication ended.
@@ -123,7 +124,7 @@ func class(err error) string {
 // Reconciled records that the index lacked open events.
 func (s *Scheduler) Reconciled(lacked int) {
 	s.reconciled.Add(float64(lacked))
-	s.log.Info("events added to the index in Redis, which lacked them", "events", lacked)
+	s.log.Debug("events added to the index in Redis, which lacked them", "events", lacked)
 }
 
 // Requested records the outcome of a request to schedule or, with cancel, to cancel an event.
