@@ -64,7 +64,7 @@ func NewScheduler(log *slog.Logger, registry prometheus.Registerer) *Scheduler {
 func (s *Scheduler) Published(a scheduler.Activity) {
 	const pause = 10 * time.Second
 	s.publishing.Observe(a.Took.Seconds())
-	if a.Event.Attempts > a.Event.Failures {
+	if a.Event.Status == schedule.Firing && a.Event.Attempts > a.Event.Failures {
 		s.expired.Inc()
 	}
 	level := slog.LevelDebug

@@ -35,7 +35,7 @@ func TestSchedulerMetrics(t *testing.T) {
 	for attempts, err := range []error{
 		nil, errors.New("connection lost"), schedule.ErrAway, schedule.ErrLater, schedule.ErrRefused, schedule.ErrNotPublished,
 	} {
-		e := &schedule.Event{Attempts: attempts, Failures: min(attempts, 4), Content: schedule.Content{Topic: "orders"}}
+		e := &schedule.Event{Status: schedule.Firing, Attempts: attempts, Failures: min(attempts, 4), Content: schedule.Content{Topic: "orders"}}
 		if err != nil {
 			err = fmt.Errorf("publish: %w", err)
 		}
