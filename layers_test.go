@@ -97,8 +97,9 @@ var arrows = map[string][]string{
 	"sim/spec":      {"engine/...", "sim", "sim/mock"},
 
 	"sim/conformance": {"engine/...", "sim/mock"},
-	"tui":             {"engine", "engine/history", "tui/axis", "tui/quiet"},
+	"tui":             {"engine", "engine/history", "tui/axis", "tui/canvas", "tui/quiet"},
 	"tui/axis":        {"engine/history"},
+	"tui/canvas":      {"engine/history"},
 	"tui/quiet":       {},
 	"workflows":       {"engine/spelling"},
 

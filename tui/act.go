@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // actionDone is the result of an action.
@@ -114,7 +116,7 @@ func (m *model) done(r actionDone) tea.Cmd {
 
 // sendAll shows a short text in the last line, and a long one in a dialog.
 func (m *model) sendAll(title, text string, wrong bool) {
-	if m.dialog == nil && (strings.Contains(strings.TrimSpace(text), "\n") || width(text) > m.width-4) {
+	if m.dialog == nil && (strings.Contains(strings.TrimSpace(text), "\n") || canvas.Width(text) > m.width-4) {
 		m.dialog = &reading{title: title, text: text, bad: wrong}
 		return
 	}
@@ -135,7 +137,7 @@ func (m *model) copy(c wantCopy) tea.Cmd {
 		return nil
 	}
 	said := "copied the " + c.what + ": " + strings.Join(strings.Fields(c.text), " ")
-	if width(said) > m.width-4 {
+	if canvas.Width(said) > m.width-4 {
 		said = "copied the " + c.what + ", " + some(utf8.RuneCountInString(c.text), "character")
 	}
 	m.notify(said, false)

@@ -8,12 +8,13 @@ import (
 
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/axis"
+	"flunq.io/flunq/tui/canvas"
 )
 
 // chart draws the lines of a tree on a time axis: when each worked and when it waited.
 type chart struct {
 	tree  *taskTree
-	look  look
+	look  canvas.Look
 	how   treeLook
 	scale *axis.Scale
 	space int  // cells of the axis
@@ -25,23 +26,23 @@ const chartHead = 2
 
 // drawChart draws the visible lines as a chart, with the axis above it, and a legend below it if
 // there is space.
-func (t *taskTree) drawChart(a area, l look, how treeLook) {
-	if a.h <= chartHead {
+func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
+	if a.H <= chartHead {
 		return
 	}
-	body := a.part(0, chartHead, a.w, a.h-chartHead)
-	if body.h >= 8 {
-		body.h--
+	body := a.Part(0, chartHead, a.W, a.H-chartHead)
+	if body.H >= 8 {
+		body.H--
 	}
-	t.scroll(body.h)
-	names, starts, times := max(12, min(a.w/3, 44)), 0, 0
-	if a.w >= 70 {
+	t.scroll(body.H)
+	names, starts, times := max(12, min(a.W/3, 44)), 0, 0
+	if a.W >= 70 {
 		times = 10
 	}
-	if a.w >= 100 {
+	if a.W >= 100 {
 		starts = 9
 	}
-	c := &chart{tree: t, look: l, how: how, space: max(1, a.w-names-1-starts-times)}
+	c := &chart{tree: t, look: l, how: how, space: max(1, a.W-names-1-starts-times)}
 	state := how.top.State
 	if state == "" {
 		state = t.runs[0].state
@@ -49,63 +50,63 @@ func (t *taskTree) drawChart(a area, l look, how treeLook) {
 	c.ended = state.Ended() || t.runs[0].began.IsZero()
 	cells := 100 / float64(c.space)
 	c.scale = axis.New(c.stamps(), axis.Options{Wide: t.instant(), TickWidth: 9 * cells, BreakWidth: 9 * cells})
-	c.head(a.part(names+1, 0, c.space, chartHead))
+	c.head(a.Part(names+1, 0, c.space, chartHead))
 	if starts > 0 {
-		a.part(0, 0, a.w-times, 1).right(0, faint, "start")
-		a.right(0, faint, "took")
+		a.Part(0, 0, a.W-times, 1).Right(0, canvas.Faint, "start")
+		a.Right(0, canvas.Faint, "took")
 	}
 	w := &t.window
-	for y := 0; y < body.h && w.offset+y < len(w.lines); y++ {
+	for y := 0; y < body.H && w.offset+y < len(w.lines); y++ {
 		line := &w.lines[w.offset+y]
-		row := body.part(0, y, body.w, 1)
+		row := body.Part(0, y, body.W, 1)
 		text := t.text(l, line, &how)
-		x := t.drawName(row.part(0, 0, names, 1), l, line, &text)
-		l.rest(row.part(0, 0, names, 1), x+1, text.noted, text.notes)
-		c.line(row.part(names+1, 0, c.space, 1), line)
+		x := t.drawName(row.Part(0, 0, names, 1), l, line, &text)
+		l.Rest(row.Part(0, 0, names, 1), x+1, text.noted, text.notes)
+		c.line(row.Part(names+1, 0, c.space, 1), line)
 		if times > 0 {
-			row.right(0, plainInk, text.time)
+			row.Right(0, canvas.Normal, text.time)
 		}
 		if starts > 0 {
-			row.part(0, 0, a.w-times, 1).right(0, faint, c.start(line))
+			row.Part(0, 0, a.W-times, 1).Right(0, canvas.Faint, c.start(line))
 		}
 		if w.offset+y == w.cursor {
-			row.part(0, 0, names, 1).fill(0, cursorInk(how.focus))
+			row.Part(0, 0, names, 1).Fill(0, cursorInk(how.focus))
 		}
 	}
-	if body.h < a.h-chartHead {
-		c.legend(a.part(0, a.h-1, a.w, 1))
+	if body.H < a.H-chartHead {
+		c.legend(a.Part(0, a.H-1, a.W, 1))
 	}
 	if len(w.lines) == 0 {
-		body.put(2, 1, faint, clip("nothing matches "+w.typed+" (esc: all)", a.w-2, l.more()))
+		body.Put(2, 1, canvas.Faint, canvas.Clip("nothing matches "+w.typed+" (esc: all)", a.W-2, l.More()))
 	}
 }
 
 // The symbols of a chart.
-func (l look) workSign() string   { return l.pick("█", "#") }
-func (l look) waitSign() string   { return l.pick("░", ".") }
-func (l look) pauseSign() string  { return l.pick("▒", "%") }
-func (l look) futureSign() string { return l.pick("╌", ":") }
-func (l look) nowSign() string    { return l.pick("│", "|") }
+func workSign(l canvas.Look) string   { return l.Pick("█", "#") }
+func waitSign(l canvas.Look) string   { return l.Pick("░", ".") }
+func pauseSign(l canvas.Look) string  { return l.Pick("▒", "%") }
+func futureSign(l canvas.Look) string { return l.Pick("╌", ":") }
+func nowSign(l canvas.Look) string    { return l.Pick("│", "|") }
 
 // legend explains the symbols.
-func (c *chart) legend(a area) {
+func (c *chart) legend(a canvas.Area) {
 	l, x := c.look, 1
 	for _, part := range []struct {
-		ink  ink
+		ink  canvas.Ink
 		sign string
 		what string
 	}{
-		{good, l.workSign(), "works"},
-		{calm, l.waitSign(), "waits"},
-		{warn, l.pauseSign(), "pauses before it tries again"},
-		{calm, l.futureSign(), "is still to wait"},
-		{strong, l.nowSign(), "now"},
+		{canvas.Good, workSign(l), "works"},
+		{canvas.Calm, waitSign(l), "waits"},
+		{canvas.Warn, pauseSign(l), "pauses before it tries again"},
+		{canvas.Calm, futureSign(l), "is still to wait"},
+		{canvas.Strong, nowSign(l), "now"},
 	} {
-		if x+width(part.what)+4 > a.w || c.ended && (part.sign == l.nowSign() || part.sign == l.futureSign()) {
+		if x+canvas.Width(part.what)+4 > a.W || c.ended && (part.sign == nowSign(l) || part.sign == futureSign(l)) {
 			return
 		}
-		x = a.put(x, 0, part.ink, part.sign+part.sign) + 1
-		x = a.put(x, 0, faint, part.what) + 3
+		x = a.Put(x, 0, part.ink, part.sign+part.sign) + 1
+		x = a.Put(x, 0, canvas.Faint, part.what) + 3
 	}
 }
 
@@ -225,34 +226,34 @@ func (c *chart) cell(at axis.Stamp) int {
 }
 
 // head draws the times, and the ruler with its breaks and the present moment.
-func (c *chart) head(a area) {
+func (c *chart) head(a canvas.Area) {
 	l := c.look
-	a.put(0, 1, faint, strings.Repeat(l.pick("─", "-"), a.w))
+	a.Put(0, 1, canvas.Faint, strings.Repeat(l.Pick("─", "-"), a.W))
 	end := 0
 	for _, t := range c.scale.Ticks {
 		x := int(t.X * float64(c.space) / 100)
-		if x < end || x+width(t.Label) > a.w {
+		if x < end || x+canvas.Width(t.Label) > a.W {
 			continue
 		}
-		end = a.put(x, 0, faint, t.Label) + 1
-		a.put(x, 1, faint, l.pick("┬", "+"))
+		end = a.Put(x, 0, canvas.Faint, t.Label) + 1
+		a.Put(x, 1, canvas.Faint, l.Pick("┬", "+"))
 	}
 	for _, b := range c.scale.Breaks {
 		from, to := int(b.From*float64(c.space)/100)+1, int(b.To*float64(c.space)/100)
-		text := l.pick("≈", "~") + history.Duration(b.Long)
-		if width(text) > to-from {
-			text = l.pick("≈", "~")
+		text := l.Pick("≈", "~") + history.Duration(b.Long)
+		if canvas.Width(text) > to-from {
+			text = l.Pick("≈", "~")
 		}
-		a.part(from, 1, to-from, 1).clear()
-		a.put(from+max(0, to-from-width(text))/2, 1, accent, text)
+		a.Part(from, 1, to-from, 1).Clear()
+		a.Put(from+max(0, to-from-canvas.Width(text))/2, 1, canvas.Accent, text)
 	}
 	if !c.ended {
-		a.put(c.cell(c.now()), 1, strong, l.pick("▼", "v"))
+		a.Put(c.cell(c.now()), 1, canvas.Strong, l.Pick("▼", "v"))
 	}
 }
 
 // line draws a line of the tree.
-func (c *chart) line(a area, line *treeLine) {
+func (c *chart) line(a canvas.Area, line *treeLine) {
 	c.behind(a)
 	t := c.tree
 	switch line.kind {
@@ -270,12 +271,12 @@ func (c *chart) line(a area, line *treeLine) {
 }
 
 // behind draws the background of the bars: the breaks of the axis, and the present.
-func (c *chart) behind(a area) {
+func (c *chart) behind(a canvas.Area) {
 	for _, b := range c.scale.Breaks {
-		a.put(int((b.From+b.To)/2*float64(c.space)/100), 0, faint, c.look.pick("╎", " "))
+		a.Put(int((b.From+b.To)/2*float64(c.space)/100), 0, canvas.Faint, c.look.Pick("╎", " "))
 	}
 	if !c.ended {
-		a.put(c.cell(c.now()), 0, strong, c.look.nowSign())
+		a.Put(c.cell(c.now()), 0, canvas.Strong, nowSign(c.look))
 	}
 }
 
@@ -283,7 +284,7 @@ func (c *chart) behind(a area) {
 const maxInside = 500
 
 // run draws a run: as a frame around the lines below it, or with everything inside it.
-func (c *chart) run(a area, at int32, open bool) {
+func (c *chart) run(a canvas.Area, at int32, open bool) {
 	r := &c.tree.runs[at]
 	if r.began.IsZero() || r.state == Skipped {
 		return
@@ -294,10 +295,10 @@ func (c *chart) run(a area, at int32, open bool) {
 	}
 	l := c.look
 	from, to := c.ends(r)
-	a.put(from, 0, faint, strings.Repeat(l.pick("─", "-"), to-from+1))
-	a.put(from, 0, faint, l.pick("├", "|"))
+	a.Put(from, 0, canvas.Faint, strings.Repeat(l.Pick("─", "-"), to-from+1))
+	a.Put(from, 0, canvas.Faint, l.Pick("├", "|"))
 	if r.state.Ended() {
-		a.put(to, 0, faint, l.pick("┤", "|"))
+		a.Put(to, 0, canvas.Faint, l.Pick("┤", "|"))
 	}
 	c.waits(a, r)
 	if !open {
@@ -309,12 +310,12 @@ func (c *chart) run(a area, at int32, open bool) {
 		}
 	}
 	if !c.ended {
-		a.put(c.cell(c.now()), 0, strong, l.nowSign())
+		a.Put(c.cell(c.now()), 0, canvas.Strong, nowSign(l))
 	}
 }
 
 // inside draws a run, and the runs inside it, in the line of its parent.
-func (c *chart) inside(a area, at int32, left *int) {
+func (c *chart) inside(a canvas.Area, at int32, left *int) {
 	r := &c.tree.runs[at]
 	if *left--; *left < 0 || r.began.IsZero() || r.state == Skipped {
 		return
@@ -345,28 +346,28 @@ func (c *chart) ends(r *taskRun) (from, to int) {
 }
 
 // bar draws a run without runs inside.
-func (c *chart) bar(a area, r *taskRun) {
+func (c *chart) bar(a canvas.Area, r *taskRun) {
 	from, to := c.ends(r)
-	sign, i := c.look.workSign(), c.look.sign(r.state).ink
+	sign, i := workSign(c.look), signOf(c.look, r.state).ink
 	if r.state == Waiting || r.state == Retrying {
-		i = busy
+		i = canvas.Busy
 	}
 	if kind := c.tree.tasks.at(r.key.task).Kind; kind == "listen" || kind == "run" {
-		sign = c.look.waitSign() // its work happens elsewhere
+		sign = waitSign(c.look) // its work happens elsewhere
 		if r.state == Completed {
-			i = calm
+			i = canvas.Calm
 		}
 	}
 	// The last cell belongs to whatever begins at that moment.
-	a.put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
+	a.Put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
 	c.waits(a, r)
 	if r.state == Faulted || r.state == Cancelled {
-		a.put(max(from, to-1), 0, i, c.look.workSign())
+		a.Put(max(from, to-1), 0, i, workSign(c.look))
 	}
 }
 
 // waits draws the times in which a run was idle, and its remaining wait.
-func (c *chart) waits(a area, r *taskRun) {
+func (c *chart) waits(a canvas.Area, r *taskRun) {
 	for _, w := range r.waits {
 		from, to := c.cell(axis.Stamp{At: w.from, Seq: int(w.began)}), c.cell(c.now())
 		switch {
@@ -375,15 +376,15 @@ func (c *chart) waits(a area, r *taskRun) {
 		case c.ended:
 			_, to = c.ends(r)
 		}
-		sign, i := c.look.waitSign(), calm
+		sign, i := waitSign(c.look), canvas.Calm
 		if w.state != Waiting {
-			sign, i = c.look.pauseSign(), warn
+			sign, i = pauseSign(c.look), canvas.Warn
 		}
-		a.put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
+		a.Put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
 	}
 	if until := c.until(r); !until.At.IsZero() {
 		from, to := c.cell(c.now())+1, c.cell(until)
-		a.put(from, 0, calm, strings.Repeat(c.look.futureSign(), max(0, to-from+1)))
+		a.Put(from, 0, canvas.Calm, strings.Repeat(futureSign(c.look), max(0, to-from+1)))
 	}
 }
 
@@ -405,32 +406,32 @@ type timeline struct {
 
 // draw draws the clock: its speed, the time, a bar with marks for the timers, and the
 // remaining time.
-func (t *timeline) draw(a area, l look, c Clock, now time.Time) {
+func (t *timeline) draw(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
 	t.start, t.end = c.Start, extent(c, now)
 	t.from, t.space, t.events = 0, 0, 0
 	if c.Seeks && !t.end.After(t.start) {
 		t.events = c.Of
 	}
-	if a.h < 1 {
+	if a.H < 1 {
 		return
 	}
 	x := t.pace(a, l, c)
 	if !c.Start.IsZero() {
 		// The bar keeps its start.
-		x = max(a.put(x, 0, strong, passed(now.Sub(c.Start))), x+7) + 1
+		x = max(a.Put(x, 0, canvas.Strong, passed(now.Sub(c.Start))), x+7) + 1
 	}
-	right := a.w
-	if a.w >= 60 {
-		right = a.right(0, faint, " "+now.Format("2006-01-02 15:04:05.000Z07:00"))
+	right := a.W
+	if a.W >= 60 {
+		right = a.Right(0, canvas.Faint, " "+now.Format("2006-01-02 15:04:05.000Z07:00"))
 	}
 	whole := " " + passed(t.end.Sub(c.Start))
 	if c.Of > 0 {
 		of := count(int64(c.Of))
 		whole = fmt.Sprintf(" %*s/%s%s", len(of), count(int64(c.At)), of, whole)
 	}
-	if c.Seeks && right-x > width(whole)+12 {
-		right -= width(whole)
-		a.put(right, 0, faint, whole)
+	if c.Seeks && right-x > canvas.Width(whole)+12 {
+		right -= canvas.Width(whole)
+		a.Put(right, 0, canvas.Faint, whole)
 	}
 	if right-x < 8 {
 		return
@@ -464,44 +465,44 @@ func extent(c Clock, now time.Time) time.Time {
 }
 
 // pace draws whether the clock runs, and how fast.
-func (*timeline) pace(a area, l look, c Clock) int {
-	sign, word, i := l.pick("▸", ">"), "playing", good
+func (*timeline) pace(a canvas.Area, l canvas.Look, c Clock) int {
+	sign, word, i := l.Pick("▸", ">"), "playing", canvas.Good
 	if c.Paused {
-		sign, word, i = l.pick("‖", "="), "paused", warn
+		sign, word, i = l.Pick("‖", "="), "paused", canvas.Warn
 	}
-	x := a.put(0, 0, i|strong, sign+" ")
-	if a.w >= 50 {
-		x = a.put(x, 0, i, word+" ")
+	x := a.Put(0, 0, i|canvas.Strong, sign+" ")
+	if a.W >= 50 {
+		x = a.Put(x, 0, i, word+" ")
 	}
 	if c.Speed != 0 && c.Speed != 1 {
-		x = a.put(x, 0, i, times(c.Speed)+l.pick("× ", "x "))
+		x = a.Put(x, 0, i, times(c.Speed)+l.Pick("× ", "x "))
 	}
 	return x
 }
 
-func (t *timeline) bar(a area, l look, c Clock, now time.Time) {
+func (t *timeline) bar(a canvas.Area, l canvas.Look, c Clock, now time.Time) {
 	head := t.cell(now)
 	if t.events > 0 {
 		head = c.At * (t.space - 1) / t.events
 	}
 	for x := range t.space {
 		if x <= head {
-			a.put(t.from+x, 0, accent, l.pick("━", "="))
+			a.Put(t.from+x, 0, canvas.Accent, l.Pick("━", "="))
 		} else {
-			a.put(t.from+x, 0, faint, l.pick("─", "-"))
+			a.Put(t.from+x, 0, canvas.Faint, l.Pick("─", "-"))
 		}
 	}
 	for _, mark := range c.Marks {
 		if mark.Before(t.start) || mark.After(t.end) || t.events > 0 {
 			continue
 		}
-		i := warn
+		i := canvas.Warn
 		if !mark.After(now) {
-			i = accent
+			i = canvas.Accent
 		}
-		a.put(t.from+t.cell(mark), 0, i, l.pick("┃", "|"))
+		a.Put(t.from+t.cell(mark), 0, i, l.Pick("┃", "|"))
 	}
-	a.put(t.from+head, 0, strong, l.pick("●", "O"))
+	a.Put(t.from+head, 0, canvas.Strong, l.Pick("●", "O"))
 }
 
 // cell returns the position of a moment on the bar.

@@ -280,8 +280,8 @@ func (s *activityCache) show(t *table) {
 
 // shown returns the visible rows.
 func (t *table) shown() []Row {
-	from := max(0, min(t.offset, len(t.rows)))
-	return t.rows[from:min(from+t.height, len(t.rows))]
+	from := max(0, min(t.Offset, len(t.rows)))
+	return t.rows[from:min(from+t.Height, len(t.rows))]
 }
 
 // Filter selects rows: all Words must occur in a row, and for "name:text", the text must occur in

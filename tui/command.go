@@ -8,6 +8,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // command is a command that can be typed after a colon.
@@ -158,7 +160,7 @@ func (m *model) paint(name string) (cmd tea.Cmd, wrong string) {
 	if at < 0 {
 		return nil, "want dark, light or none"
 	}
-	m.look.theme, m.options.Background = themeOf(Background(at)), Background(at)
+	m.look.Theme, m.options.Background = themeOf(Background(at)), Background(at)
 	return tea.ClearScreen, ""
 }
 
@@ -209,7 +211,7 @@ func (t *typedBefore) add(line string) {
 
 // commandLine is the input of a command.
 type commandLine struct {
-	field  field
+	field  canvas.Field
 	all    []command
 	before []string
 	back   int // position in the history
@@ -228,11 +230,11 @@ func (c *commandLine) key(k string) (cmd tea.Cmd, open bool) {
 	case "esc":
 		return nil, false
 	case "backspace":
-		if c.field.text() == "" {
+		if c.field.Text() == "" {
 			return nil, false
 		}
 	case "enter":
-		return give(wantCommand{c.field.text()}), false
+		return give(wantCommand{c.field.Text()}), false
 	case "tab":
 		c.complete()
 		return nil, true
@@ -243,7 +245,7 @@ func (c *commandLine) key(k string) (cmd tea.Cmd, open bool) {
 		c.recall(-1)
 		return nil, true
 	}
-	c.field.key(k)
+	c.field.Key(k)
 	return nil, true
 }
 
@@ -251,42 +253,42 @@ func (c *commandLine) key(k string) (cmd tea.Cmd, open bool) {
 func (c *commandLine) recall(step int) {
 	c.back = max(0, min(len(c.before), c.back+step))
 	if c.back == 0 {
-		c.field.set("")
+		c.field.Set("")
 		return
 	}
-	c.field.set(c.before[len(c.before)-c.back])
+	c.field.Set(c.before[len(c.before)-c.back])
 }
 
 // complete completes the name of a command.
 func (c *commandLine) complete() {
-	if found := c.found(); len(found) > 0 && !strings.Contains(c.field.text(), " ") {
-		c.field.set(found[0].name + " ")
+	if found := c.found(); len(found) > 0 && !strings.Contains(c.field.Text(), " ") {
+		c.field.Set(found[0].name + " ")
 	}
 }
 
 func (c *commandLine) found() []command {
-	name, _, _ := strings.Cut(c.field.text(), " ")
+	name, _, _ := strings.Cut(c.field.Text(), " ")
 	return matching(c.all, name)
 }
 
 // draw draws the line at the bottom, with completions above it.
-func (c *commandLine) draw(a area, l look) {
+func (c *commandLine) draw(a canvas.Area, l canvas.Look) {
 	found := c.found()
-	rows := max(0, min(len(found), a.h-4, 24))
-	list := a.part(0, a.h-2-rows, a.w, rows+1)
-	list.clear()
-	l.rule(list, 0, "commands", accent)
+	rows := max(0, min(len(found), a.H-4, 24))
+	list := a.Part(0, a.H-2-rows, a.W, rows+1)
+	list.Clear()
+	l.Rule(list, 0, "commands", canvas.Accent)
 	for y := range rows {
-		how := plainInk
-		if y == 0 && c.field.text() != "" {
-			how = strong
+		how := canvas.Normal
+		if y == 0 && c.field.Text() != "" {
+			how = canvas.Strong
 		}
-		x := list.put(1, y+1, accent|how, found[y].name)
-		list.put(x+1, y+1, plainInk, found[y].args)
-		list.put(24, y+1, faint, clip(found[y].what, list.w-24, l.more()))
+		x := list.Put(1, y+1, canvas.Accent|how, found[y].name)
+		list.Put(x+1, y+1, canvas.Normal, found[y].args)
+		list.Put(24, y+1, canvas.Faint, canvas.Clip(found[y].what, list.W-24, l.More()))
 	}
-	line := a.part(0, a.h-1, a.w, 1)
-	line.clear()
-	line.put(0, 0, accent|strong, ":")
-	c.field.draw(line, 1, 0)
+	line := a.Part(0, a.H-1, a.W, 1)
+	line.Clear()
+	line.Put(0, 0, canvas.Accent|canvas.Strong, ":")
+	c.field.Draw(line, 1, 0)
 }

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 func drawData(v *dataView, w, h int) string {
-	c := newCanvas(w, h)
-	v.draw(c.all(), look{themeOf(Dark), false}, true)
+	c := canvas.New(w, h)
+	v.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, true)
 	return picture(c)
 }
 
@@ -108,9 +110,9 @@ func BenchmarkDataDraw(b *testing.B) {
 	v.set(megabyte())
 	v.foldAll(allOpen)
 	v.to(50_000)
-	c := newCanvas(80, 40)
+	c := canvas.New(80, 40)
 	for b.Loop() {
-		v.draw(c.all(), look{}, true)
+		v.draw(c.All(), canvas.Look{}, true)
 	}
 }
 
@@ -121,8 +123,8 @@ func BenchmarkDataDrawLongText(b *testing.B) {
 	v.foldAll(allOpen)
 	v.to(1)
 	v.fold(true)
-	c := newCanvas(80, 40)
+	c := canvas.New(80, 40)
 	for b.Loop() {
-		v.draw(c.all(), look{}, true)
+		v.draw(c.All(), canvas.Look{}, true)
 	}
 }

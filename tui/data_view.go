@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // dataView shows a value: JSON whose objects and lists fold, or any text.
@@ -14,7 +16,7 @@ type dataView struct {
 	open  map[int32]bool
 	usual int16 // depth to which everything is open
 
-	listPosition
+	canvas.ListPosition
 
 	lines []dataLine
 	space int
@@ -44,7 +46,7 @@ func (v *dataView) set(text string) {
 
 // show shows a value that has been parsed already.
 func (v *dataView) show(text string, items []dataItem) {
-	*v = dataView{text: text, items: items, listPosition: listPosition{height: max(1, v.height)}, space: v.space, open: map[int32]bool{}, usual: 100}
+	*v = dataView{text: text, items: items, ListPosition: canvas.ListPosition{Height: max(1, v.Height)}, space: v.space, open: map[int32]bool{}, usual: 100}
 	if len(v.items) > fewItems {
 		v.usual = v.depthOf(fewItems)
 	}
@@ -81,7 +83,7 @@ func (v *dataView) arrange() {
 	} else {
 		v.arrangeItems()
 	}
-	v.to(v.cursor)
+	v.to(v.Cursor)
 }
 
 func (v *dataView) arrangeItems() {
@@ -136,13 +138,13 @@ func textLines(lines []dataLine, text string, avail int, item int32) []dataLine 
 // fits returns how many bytes of a text fit into a width, at least one character.
 func fits(text string, avail int) int {
 	// A character takes a cell or more, or combines with the previous one.
-	if len(text) <= avail && plain(text) {
+	if len(text) <= avail && canvas.Plain(text) {
 		return len(text)
 	}
 	n, cells := 0, 0
 	for n < len(text) {
 		_, size := utf8.DecodeRuneInString(text[n:])
-		cells += width(text[n : n+size])
+		cells += canvas.Width(text[n : n+size])
 		if cells > avail && n > 0 {
 			return n
 		}
@@ -260,7 +262,7 @@ func unquoted(text string) string {
 
 // resize sets the width and the height.
 func (v *dataView) resize(avail, height int) {
-	v.height = max(1, height)
+	v.Height = max(1, height)
 	if avail == v.space {
 		return
 	}
@@ -271,36 +273,36 @@ func (v *dataView) resize(avail, height int) {
 }
 
 // draw draws the window.
-func (v *dataView) draw(a area, l look, focus bool) {
-	v.resize(a.w, a.h)
-	v.to(v.cursor)
-	for y := range a.h {
-		at := v.offset + y
+func (v *dataView) draw(a canvas.Area, l canvas.Look, focus bool) {
+	v.resize(a.W, a.H)
+	v.to(v.Cursor)
+	for y := range a.H {
+		at := v.Offset + y
 		if at >= len(v.lines) {
 			return
 		}
-		v.drawLine(a.part(0, y, a.w, 1), l, &v.lines[at])
-		if at == v.cursor && focus {
-			a.fill(y, selected)
+		v.drawLine(a.Part(0, y, a.W, 1), l, &v.lines[at])
+		if at == v.Cursor && focus {
+			a.Fill(y, canvas.Selected)
 		}
 	}
 }
 
-func (v *dataView) drawLine(a area, l look, line *dataLine) {
+func (v *dataView) drawLine(a canvas.Area, l canvas.Look, line *dataLine) {
 	if v.items == nil {
-		a.put(0, 0, plainInk, line.part)
+		a.Put(0, 0, canvas.Normal, line.part)
 		return
 	}
 	i := &v.items[line.item]
 	x := 2 * int(i.depth)
-	if most := max(0, a.w-20); x > most {
+	if most := max(0, a.W-20); x > most {
 		x = most
 	}
 	switch {
 	case line.more:
-		a.put(x+4, 0, good, line.part)
+		a.Put(x+4, 0, canvas.Good, line.part)
 	case line.end:
-		a.put(x+2, 0, faint, closing(i)+comma(i))
+		a.Put(x+2, 0, canvas.Faint, closing(i)+comma(i))
 	default:
 		v.drawItem(a, l, line.item, x)
 	}
@@ -315,16 +317,16 @@ func comma(i *dataItem) string {
 	return ","
 }
 
-func (v *dataView) drawItem(a area, l look, at int32, x int) {
+func (v *dataView) drawItem(a canvas.Area, l canvas.Look, at int32, x int) {
 	i := &v.items[at]
 	open := v.opened(at)
 	if i.holds() || i.kind == '"' && (open || v.long(i)) {
-		a.put(x, 0, faint, [2]string{l.pick("▹", "+"), l.pick("▿", "-")}[truth(open)])
+		a.Put(x, 0, canvas.Faint, [2]string{l.Pick("▹", "+"), l.Pick("▿", "-")}[truth(open)])
 	}
 	x += 2
 	if i.name != "" {
-		x = a.put(x, 0, accent, clip(i.name, max(8, a.w/2), l.more()))
-		x = a.put(x, 0, faint, ": ")
+		x = a.Put(x, 0, canvas.Accent, canvas.Clip(i.name, max(8, a.W/2), l.More()))
+		x = a.Put(x, 0, canvas.Faint, ": ")
 	}
 	text := v.text[i.from:i.to]
 	switch i.kind {
@@ -333,69 +335,69 @@ func (v *dataView) drawItem(a area, l look, at int32, x int) {
 	case '"':
 		v.drawText(a, l, i, x)
 	case 't', 'f', 'n':
-		x = a.put(x, 0, calm, text)
-		a.put(x, 0, faint, comma(i))
+		x = a.Put(x, 0, canvas.Calm, text)
+		a.Put(x, 0, canvas.Faint, comma(i))
 	default:
-		x = a.put(x, 0, warn, clip(text, a.w-x, l.more()))
-		a.put(x, 0, faint, comma(i))
+		x = a.Put(x, 0, canvas.Warn, canvas.Clip(text, a.W-x, l.More()))
+		a.Put(x, 0, canvas.Faint, comma(i))
 	}
 }
 
-func (*dataView) drawHolder(a area, i *dataItem, x int, open bool) {
+func (*dataView) drawHolder(a canvas.Area, i *dataItem, x int, open bool) {
 	opening := string(rune(i.kind))
 	switch {
 	case i.count == 0:
-		a.put(x, 0, faint, opening+closing(i)+comma(i))
+		a.Put(x, 0, canvas.Faint, opening+closing(i)+comma(i))
 	case open:
-		a.put(x, 0, faint, opening)
+		a.Put(x, 0, canvas.Faint, opening)
 	default:
 		what := "member"
 		if i.kind == '[' {
 			what = "item"
 		}
-		a.put(x, 0, faint, opening+" "+some(int(i.count), what)+" "+closing(i)+comma(i))
+		a.Put(x, 0, canvas.Faint, opening+" "+some(int(i.count), what)+" "+closing(i)+comma(i))
 	}
 }
 
 // long reports whether a text needs more than one line.
 func (v *dataView) long(i *dataItem) bool {
 	text := v.text[i.from:i.to]
-	avail := v.space - 2*int(i.depth) - width(i.name) - 6
-	return len(text) > avail && (len(text) > 4*v.space || width(text) > avail)
+	avail := v.space - 2*int(i.depth) - canvas.Width(i.name) - 6
+	return len(text) > avail && (len(text) > 4*v.space || canvas.Width(text) > avail)
 }
 
-func (v *dataView) drawText(a area, l look, i *dataItem, x int) {
+func (v *dataView) drawText(a canvas.Area, l canvas.Look, i *dataItem, x int) {
 	text := v.text[i.from:i.to]
 	if !v.long(i) {
-		x = a.put(x, 0, good, text)
-		a.put(x, 0, faint, comma(i))
+		x = a.Put(x, 0, canvas.Good, text)
+		a.Put(x, 0, canvas.Faint, comma(i))
 		return
 	}
 	note := " " + count(int64(len(text)-2)) + " bytes"
-	avail := max(1, a.w-x-width(note)-1)
+	avail := max(1, a.W-x-canvas.Width(note)-1)
 	// Read no more than can be shown.
 	head := strings.ToValidUTF8(text[:min(len(text), 4*avail)], "")
-	x = a.put(x, 0, good, clip(head, avail, l.more()))
-	a.put(x, 0, faint, note+comma(i))
+	x = a.Put(x, 0, canvas.Good, canvas.Clip(head, avail, l.More()))
+	a.Put(x, 0, canvas.Faint, note+comma(i))
 }
 
 // move moves the cursor by lines.
-func (v *dataView) move(lines int) { v.to(v.cursor + lines) }
+func (v *dataView) move(lines int) { v.to(v.Cursor + lines) }
 
 // to puts the cursor on a line.
 func (v *dataView) to(line int) {
-	v.cursor = line
-	v.clamp(len(v.lines))
+	v.Cursor = line
+	v.Clamp(len(v.lines))
 }
 
 func (v *dataView) end() { v.to(len(v.lines) - 1) }
 
 // fold opens or closes the item at the cursor.
 func (v *dataView) fold(open bool) {
-	if v.items == nil || v.cursor >= len(v.lines) {
+	if v.items == nil || v.Cursor >= len(v.lines) {
 		return
 	}
-	at := v.lines[v.cursor].item
+	at := v.lines[v.Cursor].item
 	i := &v.items[at]
 	switch now := v.opened(at); {
 	case now == open && !open:
@@ -417,8 +419,8 @@ func (v *dataView) fold(open bool) {
 
 // turnFold toggles the item at the cursor.
 func (v *dataView) turnFold() {
-	if v.items != nil && v.cursor < len(v.lines) {
-		v.fold(!v.opened(v.lines[v.cursor].item))
+	if v.items != nil && v.Cursor < len(v.lines) {
+		v.fold(!v.opened(v.lines[v.Cursor].item))
 	}
 }
 
@@ -460,12 +462,12 @@ func (v *dataView) folds() bool {
 // as JSON.
 func (v *dataView) value() (what, text string) {
 	switch {
-	case v.cursor >= len(v.lines):
+	case v.Cursor >= len(v.lines):
 		return "value", ""
 	case v.items == nil:
 		return "text", v.text
 	}
-	i := &v.items[v.lines[v.cursor].item]
+	i := &v.items[v.lines[v.Cursor].item]
 	text = v.text[i.from:i.to]
 	if i.kind == '"' {
 		text = unquoted(text)
@@ -478,11 +480,11 @@ func (v *dataView) value() (what, text string) {
 
 // label returns the path of the cursor within the value.
 func (v *dataView) label() string {
-	if v.items == nil || v.cursor >= len(v.lines) {
+	if v.items == nil || v.Cursor >= len(v.lines) {
 		return ""
 	}
 	var names []string
-	at := v.lines[v.cursor].item
+	at := v.lines[v.Cursor].item
 	for up := at; up > 0; up-- {
 		if i := &v.items[up]; up == at || i.depth < v.items[at].depth {
 			at = up

@@ -3,6 +3,8 @@ package tui
 import (
 	"strconv"
 	"strings"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // documentView shows the text of a workflow, with the tasks marked.
@@ -10,7 +12,7 @@ type documentView struct {
 	of    *Document
 	lines []string
 
-	listPosition
+	canvas.ListPosition
 
 	shift int
 	shown int // the line that it was last scrolled to
@@ -38,66 +40,66 @@ func (v *documentView) show(line int) {
 		return
 	}
 	v.shown = line
-	v.cursor = min(line, len(v.lines)) - 1
-	if v.cursor < v.offset || v.cursor >= v.offset+v.height {
-		v.offset = v.cursor - v.height/3
+	v.Cursor = min(line, len(v.lines)) - 1
+	if v.Cursor < v.Offset || v.Cursor >= v.Offset+v.Height {
+		v.Offset = v.Cursor - v.Height/3
 	}
 }
 
 // draw draws the window. states are those of tasks, by their first lines.
-func (v *documentView) draw(a area, l look, states map[int]State, focus bool) {
-	v.height = max(1, a.h)
-	v.to(v.cursor)
+func (v *documentView) draw(a canvas.Area, l canvas.Look, states map[int]State, focus bool) {
+	v.Height = max(1, a.H)
+	v.to(v.Cursor)
 	if v.of == nil {
-		a.put(1, 0, faint, clip("the document is not known", a.w-1, l.more()))
+		a.Put(1, 0, canvas.Faint, canvas.Clip("the document is not known", a.W-1, l.More()))
 		return
 	}
 	digits := len(strconv.Itoa(len(v.lines)))
-	for y := range a.h {
-		at := v.offset + y
+	for y := range a.H {
+		at := v.Offset + y
 		if at >= len(v.lines) {
 			return
 		}
 		number := strconv.Itoa(at + 1)
-		row := a.part(0, y, a.w, 1)
+		row := a.Part(0, y, a.W, 1)
 		if state, ok := states[at+1]; ok {
-			s := l.sign(state)
-			row.put(0, 0, s.ink|strong, s.glyph)
-			row.put(2+digits-len(number), 0, s.ink|strong, number)
+			s := signOf(l, state)
+			row.Put(0, 0, s.ink|canvas.Strong, s.glyph)
+			row.Put(2+digits-len(number), 0, s.ink|canvas.Strong, number)
 		} else {
-			row.put(2+digits-len(number), 0, faint, number)
+			row.Put(2+digits-len(number), 0, canvas.Faint, number)
 		}
-		v.drawText(row.part(digits+3, 0, a.w, 1), l, v.lines[at])
-		if at == v.cursor {
-			row.fill(0, cursorInk(focus))
+		v.drawText(row.Part(digits+3, 0, a.W, 1), l, v.lines[at])
+		if at == v.Cursor {
+			row.Fill(0, cursorInk(focus))
 		}
 	}
 }
 
-func (v *documentView) drawText(a area, l look, text string) {
+func (v *documentView) drawText(a canvas.Area, l canvas.Look, text string) {
 	text = strings.ReplaceAll(text, "\t", "  ")
-	text = skip(text[:min(len(text), 4*(a.w+v.shift)+64)], v.shift)
+	text = canvas.Skip(text[:min(len(text), 4*(a.W+v.shift)+64)], v.shift)
 	trimmed := strings.TrimLeft(text, " -")
 	x := len(text) - len(trimmed)
-	a.put(0, 0, faint, text[:x])
+	a.Put(0, 0, canvas.Faint, text[:x])
 	key, value, ok := strings.Cut(trimmed, ":")
 	switch {
 	case strings.HasPrefix(trimmed, "#"):
-		l.rest(a, x, faint, trimmed)
+		l.Rest(a, x, canvas.Faint, trimmed)
 	case ok && key != "" && !strings.ContainsAny(key, " \"'{$") && (value == "" || value[0] == ' '):
-		x = l.rest(a, x, accent, key)
-		l.rest(a, x, plainInk, ":"+value)
+		x = l.Rest(a, x, canvas.Accent, key)
+		l.Rest(a, x, canvas.Normal, ":"+value)
 	default:
-		l.rest(a, x, plainInk, trimmed)
+		l.Rest(a, x, canvas.Normal, trimmed)
 	}
 }
 
-func (v *documentView) move(lines int) { v.to(v.cursor + lines) }
+func (v *documentView) move(lines int) { v.to(v.Cursor + lines) }
 
 // to puts the cursor on a line.
 func (v *documentView) to(line int) {
-	v.cursor = line
-	v.clamp(len(v.lines))
+	v.Cursor = line
+	v.Clamp(len(v.lines))
 }
 
 func (v *documentView) end() { v.to(len(v.lines) - 1) }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // executionScreen is one execution: its tasks as a tree, and beside or below it one of several
@@ -57,7 +59,7 @@ const (
 
 // filterLine is the input of a filter.
 type filterLine struct {
-	field
+	canvas.Field
 
 	on     bool
 	before string
@@ -124,8 +126,8 @@ func (rd *executionReader) childOf(at int32) string {
 // timer returns the timer for actions: that of the row, or the one that the chosen task waits for.
 func (s *executionScreen) timer() (Row, bool) {
 	if s.inPane && s.pane == timersPane {
-		if s.due.cursor < len(s.now.Timers) {
-			return s.now.Timers[s.due.cursor], true
+		if s.due.Cursor < len(s.now.Timers) {
+			return s.now.Timers[s.due.Cursor], true
 		}
 		return Row{}, false
 	}
@@ -209,16 +211,16 @@ func (s *executionScreen) enterPane() tea.Cmd {
 			return s.readData()
 		}
 	case childrenPane:
-		if s.children.cursor < len(s.now.Children) {
-			return give(wantOpen{s.now.Children[s.children.cursor].ID})
+		if s.children.Cursor < len(s.now.Children) {
+			return give(wantOpen{s.now.Children[s.children.Cursor].ID})
 		}
 	case factsPane:
-		if all := s.allFacts(); s.facts.cursor < len(all) && all[s.facts.cursor].data != nil {
-			s.data.fixed, s.pane = all[s.facts.cursor].data, dataPane
+		if all := s.allFacts(); s.facts.Cursor < len(all) && all[s.facts.Cursor].data != nil {
+			s.data.fixed, s.pane = all[s.facts.Cursor].data, dataPane
 		}
 	case timersPane:
-		if s.due.cursor < len(s.now.Timers) {
-			s.tree.goTo(s.now.Timers[s.due.cursor].Task)
+		if s.due.Cursor < len(s.now.Timers) {
+			s.tree.goTo(s.now.Timers[s.due.Cursor].Task)
 		}
 	case timelinePane, documentPane, paneCount:
 	}
@@ -272,7 +274,7 @@ func (s *executionScreen) beginTyping() {
 	if s.inPane && s.pane == historyPane {
 		s.typed.before = s.history.typed
 	}
-	s.typed.set(s.typed.before)
+	s.typed.Set(s.typed.before)
 }
 
 // typeKey edits the filter, which applies at once.
@@ -282,11 +284,11 @@ func (s *executionScreen) typeKey(k string) tea.Cmd {
 		s.typed.on = false
 	case "esc":
 		s.typed.on = false
-		s.typed.set(s.typed.before)
+		s.typed.Set(s.typed.before)
 	default:
-		s.typed.key(k)
+		s.typed.Key(k)
 	}
-	s.filtered().narrow(s.typed.text())
+	s.filtered().narrow(s.typed.Text())
 	return s.readPage()
 }
 

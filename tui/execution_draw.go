@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // executionPlaces are the positions of drawn parts, for the mouse.
@@ -19,7 +21,7 @@ type rect struct{ x, y, w, h int }
 
 func (r rect) has(x, y int) bool { return x >= r.x && x < r.x+r.w && y >= r.y && y < r.y+r.h }
 
-func (r rect) of(a area) area { return a.part(r.x, r.y, r.w, r.h) }
+func (r rect) of(a canvas.Area) canvas.Area { return a.Part(r.x, r.y, r.w, r.h) }
 
 // The minimum sizes for further columns, and of two rows.
 const (
@@ -32,9 +34,9 @@ const (
 func (rd *executionReader) seen(p pane) bool { return rd.places.seen[p] }
 
 // draw draws the screen.
-func (s *executionScreen) draw(a area, l look, now time.Time) {
+func (s *executionScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
 	head := s.head(a, l, now)
-	s.arrange(rect{0, head, a.w, a.h - head})
+	s.arrange(rect{0, head, a.W, a.H - head})
 	if s.places.tree.h > 0 {
 		s.tree.draw(s.places.tree.of(a), l, s.look(now))
 		s.drawTreeEdge(a, l)
@@ -44,22 +46,22 @@ func (s *executionScreen) draw(a area, l look, now time.Time) {
 		s.drawPane(s.pane, s.places.pane.of(a), l, now)
 	}
 	if third := s.places.third; third.h > 0 {
-		l.rule(rect{third.x, third.y - 1, third.w, 1}.of(a), 0, s.paneTitle(s.places.beside), faint)
+		l.Rule(rect{third.x, third.y - 1, third.w, 1}.of(a), 0, s.paneTitle(s.places.beside), canvas.Faint)
 		s.drawPane(s.places.beside, third.of(a), l, now)
 		edge(a, l, third.x-1, third.y-1, third.h+1)
 	}
 }
 
 // drawTreeEdge draws the line between the tree and the pane beside it.
-func (s *executionScreen) drawTreeEdge(a area, l look) {
+func (s *executionScreen) drawTreeEdge(a canvas.Area, l canvas.Look) {
 	if tree := s.places.tree; s.places.tabs.x > 0 && tree.h > 0 {
 		edge(a, l, tree.x+tree.w, tree.y, tree.h)
 	}
 }
 
-func edge(a area, l look, x, y, h int) {
+func edge(a canvas.Area, l canvas.Look, x, y, h int) {
 	for row := range h {
-		a.put(x, y+row, faint, l.pick("│", "|"))
+		a.Put(x, y+row, canvas.Faint, l.Pick("│", "|"))
 	}
 }
 
@@ -101,26 +103,26 @@ func (s *executionScreen) arrange(all rect) {
 }
 
 // tabs draws the names of the panes.
-func (s *executionScreen) tabs(a area, l look) {
-	x, apart := a.put(0, 0, faint, l.pick("─", "-")), " "
-	if a.w < s.tabsWidth() {
+func (s *executionScreen) tabs(a canvas.Area, l canvas.Look) {
+	x, apart := a.Put(0, 0, canvas.Faint, l.Pick("─", "-")), " "
+	if a.W < s.tabsWidth() {
 		apart = ""
 	}
 	for p := range paneCount {
-		i := faint
+		i := canvas.Faint
 		if p == s.pane {
-			i = accent | strong
+			i = canvas.Accent | canvas.Strong
 			if s.inPane || s.charts() {
-				i |= selected
+				i |= canvas.Selected
 			}
 		}
-		x = a.put(x, 0, faint, " ")
-		x = a.put(x, 0, i, s.paneTitle(p))
+		x = a.Put(x, 0, canvas.Faint, " ")
+		x = a.Put(x, 0, i, s.paneTitle(p))
 		s.places.ends[p] = x
-		x = a.put(x, 0, faint, apart)
+		x = a.Put(x, 0, canvas.Faint, apart)
 	}
-	if x < a.w {
-		a.put(x, 0, faint, strings.Repeat(l.pick("─", "-"), a.w-x))
+	if x < a.W {
+		a.Put(x, 0, canvas.Faint, strings.Repeat(l.Pick("─", "-"), a.W-x))
 	}
 }
 
@@ -128,36 +130,36 @@ func (s *executionScreen) tabs(a area, l look) {
 func (s *executionScreen) tabsWidth() int {
 	avail := 2
 	for p := range paneCount {
-		avail += width(s.paneTitle(p)) + 2
+		avail += canvas.Width(s.paneTitle(p)) + 2
 	}
 	return avail
 }
 
 // head draws two rows about the execution and its state, and the filter.
-func (s *executionScreen) head(a area, l look, now time.Time) int {
+func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int {
 	if !s.known {
 		text := "reading " + s.id
 		if s.reads.problem != "" {
 			text = s.reads.problem
 		}
-		a.put(1, 0, faint, clip(text, a.w-1, l.more()))
+		a.Put(1, 0, canvas.Faint, canvas.Clip(text, a.W-1, l.More()))
 		return 1
 	}
-	sign := l.sign(s.now.State)
-	x := a.put(0, 0, sign.ink|strong, sign.glyph+" "+string(s.now.State)) + 2
-	right := a.right(0, faint, " "+s.progress(now))
-	row := a.part(0, 0, max(x, right), 1)
-	x = l.rest(row, x, strong, s.id) + 2
-	l.rest(row, x, faint, s.now.Workflow)
-	if a.h < 6 {
+	sign := signOf(l, s.now.State)
+	x := a.Put(0, 0, sign.ink|canvas.Strong, sign.glyph+" "+string(s.now.State)) + 2
+	right := a.Right(0, canvas.Faint, " "+s.progress(now))
+	row := a.Part(0, 0, max(x, right), 1)
+	x = l.Rest(row, x, canvas.Strong, s.id) + 2
+	l.Rest(row, x, canvas.Faint, s.now.Workflow)
+	if a.H < 6 {
 		return 1
 	}
 	if s.typed.on {
-		s.typed.draw(a, a.put(0, 1, accent|strong, "/"), 1)
+		s.typed.Draw(a, a.Put(0, 1, canvas.Accent|canvas.Strong, "/"), 1)
 		return 2
 	}
 	i, text := s.say(now)
-	a.put(0, 1, i, clip(text, a.w, l.more()))
+	a.Put(0, 1, i, canvas.Clip(text, a.W, l.More()))
 	return 2
 }
 
@@ -178,21 +180,21 @@ func (rd *executionReader) progress(now time.Time) string {
 }
 
 // say returns the most important message.
-func (s *executionScreen) say(now time.Time) (ink, string) {
+func (s *executionScreen) say(now time.Time) (canvas.Ink, string) {
 	switch {
 	case s.reads.problem != "":
-		return bad, s.reads.problem
+		return canvas.Bad, s.reads.problem
 	case s.now.Problem != "":
-		return bad, s.now.Problem
+		return canvas.Bad, s.now.Problem
 	case s.tree.window.typed != "" && !s.inPane:
-		return accent, "filter " + s.tree.window.typed + ": " + some(s.tree.window.found, "run") + " of " +
+		return canvas.Accent, "filter " + s.tree.window.typed + ": " + some(s.tree.window.found, "run") + " of " +
 			count(int64(len(s.tree.runs)-1)) + " (esc: all)"
 	case s.now.State == Faulted:
-		return bad, s.now.Note
+		return canvas.Bad, s.now.Note
 	case s.now.State.Ended():
-		return faint, s.now.Note
+		return canvas.Faint, s.now.Note
 	default:
-		return plainInk, s.working(now)
+		return canvas.Normal, s.working(now)
 	}
 }
 
@@ -235,31 +237,31 @@ func (t *runTree) atWork(most int) []int32 {
 
 // paneList is a cursor in a short list.
 type paneList struct {
-	listPosition
+	canvas.ListPosition
 
 	length int
 }
 
 func (p *paneList) fit(length, height int) {
-	p.length, p.height = length, max(1, height)
-	p.clamp(length)
+	p.length, p.Height = length, max(1, height)
+	p.Clamp(length)
 }
 
 func (p *paneList) to(line int) {
-	p.cursor = line
-	p.fit(p.length, p.height)
+	p.Cursor = line
+	p.fit(p.length, p.Height)
 }
 
-func (p *paneList) move(lines int) { p.to(p.cursor + lines) }
+func (p *paneList) move(lines int) { p.to(p.Cursor + lines) }
 func (p *paneList) end()           { p.to(p.length - 1) }
 
 // rows draws the visible rows of a list.
-func (p *paneList) rows(a area, length int, focus bool, row func(a area, at int)) {
-	p.fit(length, a.h)
-	for y := 0; y < a.h && p.offset+y < length; y++ {
-		row(a.part(0, y, a.w, 1), p.offset+y)
-		if p.offset+y == p.cursor && focus {
-			a.fill(y, selected)
+func (p *paneList) rows(a canvas.Area, length int, focus bool, row func(a canvas.Area, at int)) {
+	p.fit(length, a.H)
+	for y := 0; y < a.H && p.Offset+y < length; y++ {
+		row(a.Part(0, y, a.W, 1), p.Offset+y)
+		if p.Offset+y == p.Cursor && focus {
+			a.Fill(y, canvas.Selected)
 		}
 	}
 }
@@ -282,7 +284,7 @@ func (s *executionScreen) paneTitle(p pane) string {
 }
 
 // drawPane draws a pane into an area.
-func (s *executionScreen) drawPane(p pane, a area, l look, now time.Time) {
+func (s *executionScreen) drawPane(p pane, a canvas.Area, l canvas.Look, now time.Time) {
 	focus := s.inPane && p == s.pane
 	switch p {
 	case timelinePane:
@@ -305,7 +307,7 @@ func (s *executionScreen) drawPane(p pane, a area, l look, now time.Time) {
 	}
 }
 
-func (s *executionScreen) drawData(a area, l look, focus bool) {
+func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
 	s.data.want(&s.executionReader)
 	title := s.dataTitle()
 	if focus {
@@ -313,38 +315,38 @@ func (s *executionScreen) drawData(a area, l look, focus bool) {
 			title += "  " + path
 		}
 	}
-	i := accent
+	i := canvas.Accent
 	if s.data.problem != "" {
-		i = bad
+		i = canvas.Bad
 	}
-	a.put(0, 0, i, clip(title, a.w, l.more()))
-	rest := a.part(0, 1, a.w, a.h-1)
-	if made := s.madeCall(); made != "" && a.h > 2 {
-		a.put(0, 1, plainInk, clip(made, a.w, l.more()))
-		rest = a.part(0, 2, a.w, a.h-2)
+	a.Put(0, 0, i, canvas.Clip(title, a.W, l.More()))
+	rest := a.Part(0, 1, a.W, a.H-1)
+	if made := s.madeCall(); made != "" && a.H > 2 {
+		a.Put(0, 1, canvas.Normal, canvas.Clip(made, a.W, l.More()))
+		rest = a.Part(0, 2, a.W, a.H-2)
 	}
 	if (s.data.found || s.data.fixed != nil) && s.data.view.text != "" {
 		s.data.view.draw(rest, l, focus)
 	}
 }
 
-func (s *executionScreen) drawTimers(a area, l look, now time.Time, focus bool) {
+func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
 	if len(s.now.Timers) == 0 {
-		a.put(1, 0, faint, clip("no timers", a.w-1, l.more()))
+		a.Put(1, 0, canvas.Faint, canvas.Clip("no timers", a.W-1, l.More()))
 	}
-	s.due.rows(a, len(s.now.Timers), focus, func(a area, at int) {
+	s.due.rows(a, len(s.now.Timers), focus, func(a canvas.Area, at int) {
 		r := s.now.Timers[at]
-		sign := l.sign(r.State)
-		a.put(0, 0, sign.ink, sign.glyph)
-		how := plainInk
+		sign := signOf(l, r.State)
+		a.Put(0, 0, sign.ink, sign.glyph)
+		how := canvas.Normal
 		if r.State == Overdue {
-			how = warn
+			how = canvas.Warn
 		}
-		x := l.field(a, 2, 0, 12, how, due(now, r))
-		x = l.field(a, x+1, 0, 9, plainInk, r.Kind)
-		x = l.rest(a, x+1, plainInk, s.taskName(r.Task)) + 2
-		x = l.rest(a, x, faint, moment(now, r.At)) + 2
-		l.rest(a, x, faint, r.ID)
+		x := l.Field(a, 2, 0, 12, how, due(now, r))
+		x = l.Field(a, x+1, 0, 9, canvas.Normal, r.Kind)
+		x = l.Rest(a, x+1, canvas.Normal, s.taskName(r.Task)) + 2
+		x = l.Rest(a, x, canvas.Faint, moment(now, r.At)) + 2
+		l.Rest(a, x, canvas.Faint, r.ID)
 	})
 }
 
@@ -356,26 +358,26 @@ func (s *executionScreen) taskName(run string) string {
 	return shortRun(run)
 }
 
-func (s *executionScreen) drawChildren(a area, l look, now time.Time, focus bool) {
+func (s *executionScreen) drawChildren(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
 	if len(s.now.Children) == 0 {
-		a.put(1, 0, faint, clip("no children", a.w-1, l.more()))
+		a.Put(1, 0, canvas.Faint, canvas.Clip("no children", a.W-1, l.More()))
 	}
-	s.children.rows(a, len(s.now.Children), focus, func(a area, at int) {
+	s.children.rows(a, len(s.now.Children), focus, func(a canvas.Area, at int) {
 		r := s.now.Children[at]
-		sign := l.sign(r.State)
-		x := a.put(0, 0, sign.ink, sign.glyph+" ")
-		x = l.field(a, x, 0, 10, sign.ink, string(r.State)) + 1
-		x = l.rest(a, x, plainInk, r.ID) + 2
-		x = l.rest(a, x, faint, r.Workflow) + 2
-		x = l.rest(a, x, faint, s.taskName(r.Task)) + 2
-		l.rest(a, x, faint, since(now, r.At))
+		sign := signOf(l, r.State)
+		x := a.Put(0, 0, sign.ink, sign.glyph+" ")
+		x = l.Field(a, x, 0, 10, sign.ink, string(r.State)) + 1
+		x = l.Rest(a, x, canvas.Normal, r.ID) + 2
+		x = l.Rest(a, x, canvas.Faint, r.Workflow) + 2
+		x = l.Rest(a, x, canvas.Faint, s.taskName(r.Task)) + 2
+		l.Rest(a, x, canvas.Faint, since(now, r.At))
 	})
 }
 
 // fact is a line of the facts.
 type fact struct {
 	name, text string
-	ink        ink
+	ink        canvas.Ink
 	data       *Data
 }
 
@@ -383,33 +385,33 @@ type fact struct {
 func (s *executionScreen) allFacts() []fact {
 	var all []fact
 	if s.now.Problem != "" {
-		all = append(all, fact{name: "not known", text: s.now.Problem, ink: bad})
+		all = append(all, fact{name: "not known", text: s.now.Problem, ink: canvas.Bad})
 	}
 	for _, wait := range s.now.Waits {
-		all = append(all, fact{name: "waits for", text: wait, ink: calm})
+		all = append(all, fact{name: "waits for", text: wait, ink: canvas.Calm})
 	}
 	for _, f := range s.now.Facts {
 		all = append(all, fact{name: f[0], text: f[1]})
 	}
 	for i := range s.now.Data {
 		d := &s.now.Data[i]
-		all = append(all, fact{name: d.Name, text: d.Text[:min(len(d.Text), 1000)], ink: good, data: d})
+		all = append(all, fact{name: d.Name, text: d.Text[:min(len(d.Text), 1000)], ink: canvas.Good, data: d})
 	}
 	return all
 }
 
-func (s *executionScreen) drawFacts(a area, l look, now time.Time, focus bool) {
+func (s *executionScreen) drawFacts(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
 	all := s.allFacts()
 	if len(all) == 0 {
-		a.put(1, 0, faint, clip("nothing is known", a.w-1, l.more()))
+		a.Put(1, 0, canvas.Faint, canvas.Clip("nothing is known", a.W-1, l.More()))
 	}
 	avail := 0
 	for _, f := range all {
-		avail = max(avail, min(width(f.name), 20))
+		avail = max(avail, min(canvas.Width(f.name), 20))
 	}
-	s.facts.rows(a, len(all), focus, func(a area, at int) {
+	s.facts.rows(a, len(all), focus, func(a canvas.Area, at int) {
 		f := all[at]
-		x := l.field(a, 0, 0, avail, faint, f.name) + 2
-		l.rest(a, x, f.ink, strings.ReplaceAll(zoned(now, f.text), "\n", " "))
+		x := l.Field(a, 0, 0, avail, canvas.Faint, f.name) + 2
+		l.Rest(a, x, f.ink, strings.ReplaceAll(zoned(now, f.text), "\n", " "))
 	})
 }

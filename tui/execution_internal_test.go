@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 func sold() *historySource {
@@ -74,7 +76,7 @@ func TestExecutionData(t *testing.T) {
 	press(t, s, "end")
 	for range s.tree.window.lines {
 		l := s.tree.chosen()
-		name := s.tree.text(look{}, &l, &treeLook{}).name
+		name := s.tree.text(canvas.Look{}, &l, &treeLook{}).name
 		if l.kind == runPlace {
 			name = s.tree.tasks.at(s.tree.runs[l.run].key.task).Name + s.tree.runs[l.run].key.iteration + "@" + s.tree.runs[l.run].key.attempt
 		}
@@ -270,7 +272,7 @@ func TestExecutionMouse(t *testing.T) {
 	s := newExecutionScreen(sold(), "order-7").(*executionScreen)
 	shoot(t, s, 120, 30, noon)
 	line := slices.IndexFunc(s.tree.window.lines, func(l treeLine) bool {
-		return s.tree.text(look{}, &l, &treeLook{}).name == "mail"
+		return s.tree.text(canvas.Look{}, &l, &treeLook{}).name == "mail"
 	})
 	settle(t, s, s.click(10, s.places.tree.y+line-s.tree.window.offset, false))
 	if got := s.tree.chosenTask().Name; got != "mail" {
@@ -292,9 +294,9 @@ func BenchmarkExecutionDraw(b *testing.B) {
 	s := newExecutionScreen(src, "x").(*executionScreen)
 	s.show(src.x, 0)
 	s.add(0, src.events)
-	c := newCanvas(160, 48)
+	c := canvas.New(160, 48)
 	for b.Loop() {
 		s.tree.changes++
-		s.draw(c.all(), look{}, noon)
+		s.draw(c.All(), canvas.Look{}, noon)
 	}
 }

@@ -70,18 +70,18 @@ func (s *executionScreen) scrolled() (on scroller, page int) {
 	s.due.length, s.facts.length, s.children.length = len(s.now.Timers), len(s.allFacts()), len(s.now.Children)
 	switch s.pane {
 	case documentPane:
-		return &s.document, s.document.height
+		return &s.document, s.document.Height
 	case historyPane:
-		return s.history, s.history.height
+		return s.history, s.history.Height
 	case timersPane:
-		return &s.due, s.due.height
+		return &s.due, s.due.Height
 	case factsPane:
-		return &s.facts, s.facts.height
+		return &s.facts, s.facts.Height
 	case childrenPane:
-		return &s.children, s.children.height
+		return &s.children, s.children.Height
 	case dataPane, timelinePane, paneCount:
 	}
-	return &s.data.view, s.data.view.height
+	return &s.data.view, s.data.view.Height
 }
 
 // act handles the keys of actions.
@@ -210,7 +210,7 @@ func (s *executionScreen) copied() wantCopy {
 	}
 	switch s.pane {
 	case documentPane:
-		if at := s.document.cursor; at < len(s.document.lines) {
+		if at := s.document.Cursor; at < len(s.document.lines) {
 			return wantCopy{"line", strings.TrimSpace(s.document.lines[at])}
 		}
 		return wantCopy{what: "line"}
@@ -221,13 +221,13 @@ func (s *executionScreen) copied() wantCopy {
 		timer, _ := s.timer()
 		return wantCopy{"id of the timer", timer.ID}
 	case childrenPane:
-		if at := s.children.cursor; at < len(s.now.Children) {
+		if at := s.children.Cursor; at < len(s.now.Children) {
 			return wantCopy{"id of the child", s.now.Children[at].ID}
 		}
 		return wantCopy{what: "id of a child"}
 	case factsPane:
 		all := s.allFacts()
-		if at := s.facts.cursor; at < len(all) && all[at].data != nil {
+		if at := s.facts.Cursor; at < len(all) && all[at].data != nil {
 			return wantCopy{all[at].name, all[at].data.Text}
 		} else if at < len(all) {
 			return wantCopy{all[at].name, all[at].text}
@@ -301,7 +301,7 @@ func (s *executionScreen) enters() string {
 			return "open"
 		}
 	case factsPane:
-		if all := s.allFacts(); s.facts.cursor < len(all) && all[s.facts.cursor].data != nil {
+		if all := s.allFacts(); s.facts.Cursor < len(all) && all[s.facts.Cursor].data != nil {
 			return "all of it"
 		}
 	case timersPane:
@@ -382,18 +382,18 @@ func (s *executionScreen) clickPane(y int, double bool) tea.Cmd {
 	on, _ := s.scrolled()
 	switch s.pane {
 	case documentPane:
-		y += s.document.offset
+		y += s.document.Offset
 	case historyPane:
-		y += s.history.offset
+		y += s.history.Offset
 		s.history.follow = false
 	case timersPane:
-		y += s.due.offset
+		y += s.due.Offset
 	case factsPane:
-		y += s.facts.offset
+		y += s.facts.Offset
 	case childrenPane:
-		y += s.children.offset
+		y += s.children.Offset
 	case dataPane, timelinePane, paneCount:
-		y += s.data.view.offset - 1
+		y += s.data.view.Offset - 1
 	}
 	on.to(y)
 	if double {

@@ -12,6 +12,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/google/go-cmp/cmp"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // start is when the executions of the tests begin.
@@ -41,24 +43,17 @@ func compare(t *testing.T, name, got string) {
 
 // picture is a canvas without its colours; rows of a cursor begin with » where the
 // keys go to them, else with ›.
-func picture(c *canvas) string {
+func picture(c *canvas.Canvas) string {
 	var b strings.Builder
-	for y := range c.height {
+	for line := range strings.SplitSeq(c.Text(canvas.Look{Theme: canvas.Theme{canvas.Bar: "44"}}), "\n") {
 		mark := " "
-		var row strings.Builder
-		for _, cell := range c.cells[y*c.width : (y+1)*c.width] {
-			switch {
-			case cell.ink&selected != 0:
-				mark = "»"
-			case cell.ink&0xff == bar && mark == " ":
-				mark = "›"
-			}
-			if cell.r != 0 {
-				row.WriteRune(cell.r)
-				row.WriteString(cell.tail)
-			}
+		switch {
+		case strings.Contains(line, ";7m"):
+			mark = "»"
+		case strings.Contains(line, ";44"):
+			mark = "›"
 		}
-		b.WriteString(strings.TrimRight(mark+row.String(), " ") + "\n")
+		b.WriteString(strings.TrimRight(mark+colourCodes.ReplaceAllString(line, ""), " ") + "\n")
 	}
 	return b.String()
 }
@@ -249,14 +244,14 @@ func press(t *testing.T, s screen, keys ...string) (asked []tea.Msg) {
 // shoot draws a screen, reads what it then wants, and draws it again.
 func shoot(t *testing.T, s screen, w, h int, now time.Time) string {
 	t.Helper()
-	var c *canvas
+	var c *canvas.Canvas
 	at := start
 	if x, ok := s.(*executionScreen); ok && x.reads.executionAt.After(at) {
 		at = x.reads.executionAt
 	}
 	for range 3 {
-		c = newCanvas(w, h)
-		s.draw(c.all(), look{themeOf(Dark), false}, now)
+		c = canvas.New(w, h)
+		s.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, now)
 		at = at.Add(time.Hour)
 		settle(t, s, s.refresh(at))
 	}

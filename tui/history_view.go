@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/tui/canvas"
 )
 
 // historyView is a window over a history: it holds the events near the cursor, and tells which are
@@ -20,7 +21,7 @@ type historyView struct {
 	scanned int64  // how far the filter has searched
 	matched int64  // matches so far
 
-	listPosition
+	canvas.ListPosition
 
 	wanted  int64 // the event to show; 0: none in particular
 	first   int64 // earlier events are dropped
@@ -35,12 +36,12 @@ const (
 )
 
 func newHistoryView() *historyView {
-	return &historyView{follow: true, listPosition: listPosition{height: 1}}
+	return &historyView{follow: true, ListPosition: canvas.ListPosition{Height: 1}}
 }
 
 // reset forgets the history.
 func (v *historyView) reset() {
-	*v = historyView{follow: v.follow, typed: v.typed, listPosition: listPosition{height: v.height}, turn: v.turn + 1}
+	*v = historyView{follow: v.follow, typed: v.typed, ListPosition: canvas.ListPosition{Height: v.Height}, turn: v.turn + 1}
 }
 
 // feed adds events as they come. A window elsewhere stays there.
@@ -62,9 +63,9 @@ func (v *historyView) feed(events []Event) {
 		v.events = append(v.events[:0], events...)
 	}
 	if v.follow {
-		v.cursor = len(v.events) - 1
+		v.Cursor = len(v.events) - 1
 	}
-	v.clamp(len(v.events))
+	v.Clamp(len(v.events))
 }
 
 // scan passes events to the filter, in order.
@@ -84,9 +85,9 @@ func (v *historyView) scan(events []Event) {
 	v.last = max(v.last, v.scanned)
 	v.trimHead()
 	if v.follow {
-		v.cursor = len(v.events) - 1
+		v.Cursor = len(v.events) - 1
 	}
-	v.clamp(len(v.events))
+	v.Clamp(len(v.events))
 }
 
 // match reports whether an event contains all words.
@@ -106,7 +107,7 @@ func (v *historyView) narrow(typed string) {
 	}
 	at := v.current().Version
 	v.turn++
-	v.typed, v.events, v.above, v.scanned, v.matched, v.cursor, v.offset = typed, nil, nil, 0, 0, 0, 0
+	v.typed, v.events, v.above, v.scanned, v.matched, v.Cursor, v.Offset = typed, nil, nil, 0, 0, 0, 0
 	if typed != "" {
 		return
 	}
@@ -119,10 +120,10 @@ func (v *historyView) narrow(typed string) {
 
 // current returns the event at the cursor.
 func (v *historyView) current() Event {
-	if v.cursor < 0 || v.cursor >= len(v.events) {
+	if v.Cursor < 0 || v.Cursor >= len(v.events) {
 		return Event{}
 	}
-	return v.events[v.cursor]
+	return v.events[v.Cursor]
 }
 
 // jump requests a window around an event.
@@ -134,36 +135,36 @@ func (v *historyView) jump(version int64) {
 
 func (v *historyView) move(lines int) {
 	v.follow = false
-	v.cursor += lines
-	v.clamp(len(v.events))
+	v.Cursor += lines
+	v.Clamp(len(v.events))
 }
 
 // toStart goes to the first event.
 func (v *historyView) toStart() {
-	v.follow, v.cursor = false, 0
+	v.follow, v.Cursor = false, 0
 	if v.typed == "" && len(v.events) > 0 && v.events[0].Version > 1 {
 		v.jump(1)
 	}
-	v.clamp(len(v.events))
+	v.Clamp(len(v.events))
 }
 
 // end goes to the last event, and follows the end.
 func (v *historyView) end() {
-	v.follow, v.cursor = true, len(v.events)-1
+	v.follow, v.Cursor = true, len(v.events)-1
 	if n := len(v.events); v.typed == "" && n > 0 && v.events[n-1].Version < v.last {
 		v.jump(v.last)
 	}
-	v.clamp(len(v.events))
+	v.Clamp(len(v.events))
 }
 
 // to puts the cursor on a line of the window.
-func (v *historyView) to(line int) { v.move(line - v.cursor) }
+func (v *historyView) to(line int) { v.move(line - v.Cursor) }
 
 // trimHead drops events far above the window.
 func (v *historyView) trimHead() {
 	if over := len(v.events) - maxEvents; over > maxEvents/4 || over > 0 && !v.follow {
 		v.events = append(v.events[:0:0], v.events[over:]...)
-		v.cursor, v.offset = v.cursor-over, v.offset-over
+		v.Cursor, v.Offset = v.Cursor-over, v.Offset-over
 	}
 }
 
@@ -178,9 +179,9 @@ func (v *historyView) want() (after int64, lacks bool) {
 		return v.above[len(v.above)-1].Version, true
 	case v.last == 0 || n == 0:
 		return 0, false
-	case v.events[0].Version > max(1, v.first) && v.cursor < 2*v.height && !v.follow:
+	case v.events[0].Version > max(1, v.first) && v.Cursor < 2*v.Height && !v.follow:
 		return max(0, v.events[0].Version-1-eventsAbove), true
-	case v.events[n-1].Version < v.last && v.cursor+2*v.height >= n:
+	case v.events[n-1].Version < v.last && v.Cursor+2*v.Height >= n:
 		return v.events[n-1].Version, true
 	default:
 		return 0, false
@@ -213,7 +214,7 @@ func (v *historyView) take(after int64, events []Event) {
 	case n > 0 && after < v.events[0].Version:
 		v.prepend(events)
 	}
-	v.clamp(len(v.events))
+	v.Clamp(len(v.events))
 }
 
 // prepend adds events before the window once they reach it, and drops events far below.
@@ -227,41 +228,41 @@ func (v *historyView) prepend(events []Event) {
 	if events[len(events)-1].Version < first-1 {
 		return
 	}
-	v.cursor, v.offset = v.cursor+len(v.above), v.offset+len(v.above)
+	v.Cursor, v.Offset = v.Cursor+len(v.above), v.Offset+len(v.above)
 	v.events, v.above = append(v.above, v.events...), nil
 	if len(v.events) > maxEvents {
-		v.events = v.events[:max(maxEvents, min(len(v.events), v.cursor+2*v.height))]
+		v.events = v.events[:max(maxEvents, min(len(v.events), v.Cursor+2*v.Height))]
 	}
 }
 
 // jumped begins a window around the wanted event.
 func (v *historyView) jumped(events []Event) {
-	v.events, v.cursor = events, 0
+	v.events, v.Cursor = events, 0
 	for i := range events {
 		if events[i].Version <= v.wanted {
-			v.cursor = i
+			v.Cursor = i
 		}
 	}
-	v.wanted, v.above, v.offset = 0, nil, v.cursor-v.height/2
+	v.wanted, v.above, v.Offset = 0, nil, v.Cursor-v.Height/2
 }
 
 // draw draws the window, and a line about it.
-func (v *historyView) draw(a area, l look, now time.Time, focus bool) {
-	v.height = max(1, a.h-1)
-	v.clamp(len(v.events))
+func (v *historyView) draw(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
+	v.Height = max(1, a.H-1)
+	v.Clamp(len(v.events))
 	digits := max(3, len(strconv.FormatInt(v.last, 10)))
-	for y := range v.height {
-		at := v.offset + y
+	for y := range v.Height {
+		at := v.Offset + y
 		if at >= len(v.events) {
 			break
 		}
-		v.drawEvent(a.part(0, y, a.w, 1), l, &v.events[at], eventLook{now, digits})
-		if at == v.cursor {
-			a.fill(y, cursorInk(focus))
+		v.drawEvent(a.Part(0, y, a.W, 1), l, &v.events[at], eventLook{now, digits})
+		if at == v.Cursor {
+			a.Fill(y, cursorInk(focus))
 		}
 	}
 	if len(v.events) == 0 {
-		a.put(1, 0, faint, clip(v.emptiness(), a.w-1, l.more()))
+		a.Put(1, 0, canvas.Faint, canvas.Clip(v.emptiness(), a.W-1, l.More()))
 	}
 	v.foot(a, l)
 }
@@ -271,30 +272,30 @@ type eventLook struct {
 	digits int
 }
 
-func (*historyView) drawEvent(a area, l look, e *Event, how eventLook) {
+func (*historyView) drawEvent(a canvas.Area, l canvas.Look, e *Event, how eventLook) {
 	number := strconv.FormatInt(e.Version, 10)
 	x := how.digits + 1
-	a.put(x-1-len(number), 0, faint, number)
+	a.Put(x-1-len(number), 0, canvas.Faint, number)
 	at := moment(how.now, e.At)
-	if a.w < 70 && len(at) > 12 {
+	if a.W < 70 && len(at) > 12 {
 		at = at[len(at)-8:]
 	}
-	x = a.put(x, 0, faint, at) + 1
-	s := l.sign(e.State)
-	x = a.put(x, 0, s.ink, s.glyph) + 1
-	x = a.put(x, 0, s.ink, clip(e.Type, a.w-x, l.more()))
-	x = max(x+1, min(how.digits+34, a.w/2))
+	x = a.Put(x, 0, canvas.Faint, at) + 1
+	s := signOf(l, e.State)
+	x = a.Put(x, 0, s.ink, s.glyph) + 1
+	x = a.Put(x, 0, s.ink, canvas.Clip(e.Type, a.W-x, l.More()))
+	x = max(x+1, min(how.digits+34, a.W/2))
 	task := history.Task(e.Task)
-	if width(task) > a.w-x && e.Ref != "" {
+	if canvas.Width(task) > a.W-x && e.Ref != "" {
 		task = history.Run(lastName(e.Ref), e.Iteration, e.Attempt)
 	}
-	x = l.rest(a, x, plainInk, task)
+	x = l.Rest(a, x, canvas.Normal, task)
 	if e.Task != "" {
 		x += 2
 	}
-	x = l.rest(a, x, faint, e.Text)
+	x = l.Rest(a, x, canvas.Faint, e.Text)
 	if !e.Until.IsZero() && e.Text == "" {
-		l.rest(a, x+1, calm, "until "+moment(how.now, e.Until))
+		l.Rest(a, x+1, canvas.Calm, "until "+moment(how.now, e.Until))
 	}
 }
 
@@ -314,10 +315,10 @@ func (v *historyView) emptiness() string {
 }
 
 // foot tells which events are shown, and how many there are.
-func (v *historyView) foot(a area, l look) {
+func (v *historyView) foot(a canvas.Area, l canvas.Look) {
 	text := "event " + count(v.current().Version) + " of " + count(v.last)
 	if v.typed != "" {
-		text += l.pick(" · ", " | ") + "filter " + v.typed + ": " + count(v.matched) + " found"
+		text += l.Pick(" · ", " | ") + "filter " + v.typed + ": " + count(v.matched) + " found"
 		if v.scanned < v.last {
 			text += " so far"
 		}
@@ -326,10 +327,10 @@ func (v *historyView) foot(a area, l look) {
 		}
 	}
 	if v.follow {
-		text += l.pick(" · ", " | ") + "follows"
+		text += l.Pick(" · ", " | ") + "follows"
 	}
-	a.put(1, a.h-1, faint, clip(text, a.w-1, l.more()))
+	a.Put(1, a.H-1, canvas.Faint, canvas.Clip(text, a.W-1, l.More()))
 	if v.problem != "" && len(v.events) > 0 {
-		a.right(a.h-1, bad, clip(" "+v.problem, a.w/2, l.more()))
+		a.Right(a.H-1, canvas.Bad, canvas.Clip(" "+v.problem, a.W/2, l.More()))
 	}
 }

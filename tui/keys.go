@@ -6,6 +6,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // press handles a key, or several characters that came at once.
@@ -167,14 +169,14 @@ func (m *model) click(x, y int) tea.Cmd {
 	if double {
 		m.hits.at = time.Time{}
 	}
-	body := m.body(area{w: m.width, h: m.height})
+	body := m.body(canvas.Area{W: m.width, H: m.height})
 	switch {
 	case m.dialog != nil:
 		return m.clickDialog(x, y)
 	case y == 0:
 		return m.clickTab(x)
-	case y >= body.y && y < body.y+body.h:
-		return m.settle(m.shown().click(x, y-body.y, double))
+	case y >= body.Y && y < body.Y+body.H:
+		return m.settle(m.shown().click(x, y-body.Y, double))
 	case m.overview.Clock.Moves && y == m.height-2:
 		return m.scrubTo(x)
 	}
@@ -212,7 +214,7 @@ func (m *model) scrubTo(x int) tea.Cmd {
 type helpPage struct {
 	title  string
 	parts  []helpPart
-	scroll scroll
+	scroll canvas.Scroll
 }
 
 type helpPart struct {
@@ -242,29 +244,29 @@ func (p *helpPage) add(title string, hints []hint) {
 }
 
 func (*helpPage) take(tea.Msg)      {}
-func (p *helpPage) wheel(lines int) { p.scroll.move(lines) }
+func (p *helpPage) wheel(lines int) { p.scroll.Move(lines) }
 
-func (p *helpPage) key(k string) (cmd tea.Cmd, open bool) { return nil, p.scroll.key(k) }
+func (p *helpPage) key(k string) (cmd tea.Cmd, open bool) { return nil, p.scroll.Key(k) }
 
 func (*helpPage) keyAt(int, int) string { return "esc" }
 
 // draw shows the keys, in two columns if there is space.
-func (p *helpPage) draw(a area, l look) {
+func (p *helpPage) draw(a canvas.Area, l canvas.Look) {
 	columns := 1
-	if a.w >= 110 {
+	if a.W >= 110 {
 		columns = 2
 	}
-	avail := min(a.w-6, 60*columns)
+	avail := min(a.W-6, 60*columns)
 	lines := p.lines(columns)
-	in := l.box(a, p.title, avail, min(len(lines)+1, a.h-2))
-	p.scroll.fit(len(lines), max(0, in.h-1))
-	for y := range p.scroll.space {
-		if at := p.scroll.offset + y; at < len(lines) {
-			drawHints(in.part(0, y, in.w, 1), l, lines[at])
+	in := l.Box(a, p.title, avail, min(len(lines)+1, a.H-2))
+	p.scroll.Fit(len(lines), max(0, in.H-1))
+	for y := range p.scroll.Space {
+		if at := p.scroll.Offset + y; at < len(lines) {
+			drawHints(in.Part(0, y, in.W, 1), l, lines[at])
 		}
 	}
-	x := in.put(0, in.h-1, faint, "any key closes") + 2
-	in.put(x, in.h-1, faint, p.scroll.rest(l))
+	x := in.Put(0, in.H-1, canvas.Faint, "any key closes") + 2
+	in.Put(x, in.H-1, canvas.Faint, p.scroll.Rest(l))
 }
 
 // helpLine is a title, or several keys side by side.
@@ -284,7 +286,7 @@ func (p *helpPage) lines(columns int) []helpLine {
 		lines = append(lines, helpLine{title: part.title})
 		keys := 12
 		for _, h := range part.hints {
-			keys = max(keys, width(h.keys))
+			keys = max(keys, canvas.Width(h.keys))
 		}
 		for at := 0; at < len(part.hints); at += columns {
 			lines = append(lines, helpLine{hints: part.hints[at:min(at+columns, len(part.hints))], of: columns, keys: keys})
@@ -293,14 +295,14 @@ func (p *helpPage) lines(columns int) []helpLine {
 	return lines
 }
 
-func drawHints(a area, l look, line helpLine) {
+func drawHints(a canvas.Area, l canvas.Look, line helpLine) {
 	if line.title != "" {
-		a.put(0, 0, strong, line.title)
+		a.Put(0, 0, canvas.Strong, line.title)
 		return
 	}
 	for i, h := range line.hints {
-		cell := a.part(i*a.w/line.of, 0, a.w/line.of-1, 1)
-		cell.put(2, 0, accent|strong, h.keys)
-		cell.put(line.keys+4, 0, plainInk, clip(h.what, cell.w-line.keys-4, l.more()))
+		cell := a.Part(i*a.W/line.of, 0, a.W/line.of-1, 1)
+		cell.Put(2, 0, canvas.Accent|canvas.Strong, h.keys)
+		cell.Put(line.keys+4, 0, canvas.Normal, canvas.Clip(h.what, cell.W-line.keys-4, l.More()))
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // listScreen is one of the tables, with a filter and a pane for the row at the cursor.
@@ -18,7 +20,7 @@ type listScreen struct {
 	table  *table
 	total  int64
 
-	find    field
+	find    canvas.Field
 	finding bool
 	pane    *detailPane // nil while it is closed
 
@@ -29,8 +31,8 @@ type listScreen struct {
 	playing    bool // time advances by itself
 	outdated   bool // the rows are outdated
 
-	rowsAt area // where the table was drawn
-	paneAt area
+	rowsAt canvas.Area // where the table was drawn
+	paneAt canvas.Area
 }
 
 // pageRead is the answer to a request for a page.
@@ -154,8 +156,8 @@ func totalOf(c Counts, kind Table) int64 {
 }
 
 // draw draws the table, and the pane beside or below it.
-func (s *listScreen) draw(a area, l look, now time.Time) {
-	s.rowsAt, s.paneAt = a, area{}
+func (s *listScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
+	s.rowsAt, s.paneAt = a, canvas.Area{}
 	if s.pane != nil {
 		s.rowsAt, s.paneAt = split(a)
 		s.drawPane(a, l, now)
@@ -163,31 +165,31 @@ func (s *listScreen) draw(a area, l look, now time.Time) {
 	s.activities.show(s.table)
 	s.table.draw(s.rowsAt, l, now, s.total)
 	if s.finding {
-		line := s.rowsAt.part(0, s.rowsAt.h-1, s.rowsAt.w, 1)
-		line.clear()
-		x := line.put(0, 0, accent|strong, "/")
-		s.find.draw(line, x, 0)
+		line := s.rowsAt.Part(0, s.rowsAt.H-1, s.rowsAt.W, 1)
+		line.Clear()
+		x := line.Put(0, 0, canvas.Accent|canvas.Strong, "/")
+		s.find.Draw(line, x, 0)
 		if problem := s.table.filter.Problem; problem != "" {
-			x += width(s.find.text()) + 3
-			line.put(x, 0, warn, clip(problem, line.w-x, l.more()))
+			x += canvas.Width(s.find.Text()) + 3
+			line.Put(x, 0, canvas.Warn, canvas.Clip(problem, line.W-x, l.More()))
 		}
 	}
 }
 
 // split divides an area for a pane: beside a wide table, else below it.
-func split(a area) (rows, pane area) {
-	if a.w >= 120 {
-		w := a.w * 3 / 5
-		return a.part(0, 0, w-2, a.h), a.part(w, 0, a.w-w, a.h)
+func split(a canvas.Area) (rows, pane canvas.Area) {
+	if a.W >= 120 {
+		w := a.W * 3 / 5
+		return a.Part(0, 0, w-2, a.H), a.Part(w, 0, a.W-w, a.H)
 	}
-	h := a.h / 2
-	return a.part(0, 0, a.w, h), a.part(0, h, a.w, a.h-h)
+	h := a.H / 2
+	return a.Part(0, 0, a.W, h), a.Part(0, h, a.W, a.H-h)
 }
 
-func (s *listScreen) drawPane(a area, l look, now time.Time) {
-	if a.w >= 120 {
-		for y := range a.h {
-			a.put(s.paneAt.x-a.x-2, y, faint, l.pick("│", "|"))
+func (s *listScreen) drawPane(a canvas.Area, l canvas.Look, now time.Time) {
+	if a.W >= 120 {
+		for y := range a.H {
+			a.Put(s.paneAt.X-a.X-2, y, canvas.Faint, l.Pick("│", "|"))
 		}
 	}
 	s.pane.draw(s.paneAt, l, now)
@@ -195,41 +197,36 @@ func (s *listScreen) drawPane(a area, l look, now time.Time) {
 
 // click chooses a row, sorts by a column, or focuses the pane.
 func (s *listScreen) click(x, y int, double bool) tea.Cmd {
-	x, y = x+s.rowsAt.x, y+s.rowsAt.y
-	if s.pane != nil && s.paneAt.holds(x, y) {
+	x, y = x+s.rowsAt.X, y+s.rowsAt.Y
+	if s.pane != nil && s.paneAt.Holds(x, y) {
 		s.pane.focus = true
-		s.pane.click(x-s.paneAt.x, y-s.paneAt.y, double)
+		s.pane.click(x-s.paneAt.X, y-s.paneAt.Y, double)
 		return nil
 	}
-	if !s.rowsAt.holds(x, y) {
+	if !s.rowsAt.Holds(x, y) {
 		return nil
 	}
 	if s.pane != nil {
 		s.pane.focus = false
 	}
-	line := y - s.rowsAt.y
-	at := s.table.offset + line - 1
+	line := y - s.rowsAt.Y
+	at := s.table.Offset + line - 1
 	switch {
 	case line == 0:
-		return s.sortAt(x - s.rowsAt.x)
-	case line >= s.rowsAt.h-1 || at >= len(s.table.rows):
+		return s.sortAt(x - s.rowsAt.X)
+	case line >= s.rowsAt.H-1 || at >= len(s.table.rows):
 		return nil
 	}
-	s.table.move(at - s.table.cursor)
+	s.table.move(at - s.table.Cursor)
 	if double {
 		return s.enter()
 	}
 	return s.refresh(s.now)
 }
 
-// holds reports whether an area contains a position.
-func (a area) holds(x, y int) bool {
-	return x >= a.x && x < a.x+a.w && y >= a.y && y < a.y+a.h
-}
-
 // sortAt sorts by the column whose title is at a position, or reverses the order.
 func (s *listScreen) sortAt(x int) tea.Cmd {
-	columns, widths := s.table.layout(s.rowsAt.w, s.now)
+	columns, widths := s.table.layout(s.rowsAt.W, s.now)
 	from := s.table.gutter()
 	for i := range columns {
 		if widths[i] == 0 {
@@ -275,7 +272,7 @@ type detailPane struct {
 	inFlight bool
 	readAt   time.Time
 	focus    bool
-	viewAt   area
+	viewAt   canvas.Area
 }
 
 // detailRead is the answer to a request for a detail.
@@ -379,9 +376,9 @@ func (p *detailPane) key(k string) bool {
 	case "down", "j":
 		v.move(1)
 	case "pgup", "ctrl+b", "ctrl+u":
-		v.move(-v.height)
+		v.move(-v.Height)
 	case "pgdown", "ctrl+f", "ctrl+d":
-		v.move(v.height)
+		v.move(v.Height)
 	case "home", "g":
 		v.to(0)
 	case "end", "G":
@@ -425,63 +422,63 @@ func (p *detailPane) copied() wantCopy {
 
 // click puts the cursor on a line, and folds it.
 func (p *detailPane) click(x, y int, double bool) {
-	at := y - p.viewAt.y
-	if p.viewAt.h == 0 || at < 0 || x < 0 {
+	at := y - p.viewAt.Y
+	if p.viewAt.H == 0 || at < 0 || x < 0 {
 		return
 	}
-	p.view.to(p.view.offset + at)
+	p.view.to(p.view.Offset + at)
 	if double {
 		p.view.turnFold()
 	}
 }
 
 // draw draws the facts, and the data below them.
-func (p *detailPane) draw(a area, l look, now time.Time) {
-	how := faint
+func (p *detailPane) draw(a canvas.Area, l canvas.Look, now time.Time) {
+	how := canvas.Faint
 	if p.focus {
-		how = accent
+		how = canvas.Accent
 	}
-	l.rule(a, 0, p.table.one()+" "+p.id, how)
+	l.Rule(a, 0, p.table.one()+" "+p.id, how)
 	y := 1
 	switch {
 	case p.problem != "":
-		for _, line := range wrapped(p.problem, a.w-2) {
-			a.put(1, y, bad, line)
+		for _, line := range canvas.Wrapped(p.problem, a.W-2) {
+			a.Put(1, y, canvas.Bad, line)
 			y++
 		}
 	case !p.loaded:
-		a.put(1, y, faint, "reading")
+		a.Put(1, y, canvas.Faint, "reading")
 	}
 	y = p.facts(a, l, y, now)
-	if len(p.detail.Data) == 0 || y >= a.h {
-		p.viewAt = area{}
+	if len(p.detail.Data) == 0 || y >= a.H {
+		p.viewAt = canvas.Area{}
 		return
 	}
-	l.rule(a, y, p.names(), how)
-	p.viewAt = a.part(1, y+1, a.w-1, a.h-y-1)
+	l.Rule(a, y, p.names(), how)
+	p.viewAt = a.Part(1, y+1, a.W-1, a.H-y-1)
 	p.view.draw(p.viewAt, l, p.focus)
-	p.viewAt.x, p.viewAt.y = 1, y+1
+	p.viewAt.X, p.viewAt.Y = 1, y+1
 }
 
 // facts draws the facts in the space that the data leaves.
-func (p *detailPane) facts(a area, l look, y int, now time.Time) int {
+func (p *detailPane) facts(a canvas.Area, l canvas.Look, y int, now time.Time) int {
 	names := 0
 	for _, f := range p.detail.Facts {
-		names = max(names, min(width(f[0]), 20))
+		names = max(names, min(canvas.Width(f[0]), 20))
 	}
-	most := a.h
+	most := a.H
 	if len(p.detail.Data) > 0 {
-		most = max(a.h*2/3, y+1)
+		most = max(a.H*2/3, y+1)
 	}
 	for _, f := range p.detail.Facts {
-		for i, line := range wrapped(zoned(now, f[1]), max(10, a.w-names-4)) {
+		for i, line := range canvas.Wrapped(zoned(now, f[1]), max(10, a.W-names-4)) {
 			if y >= most {
 				return y
 			}
 			if i == 0 {
-				l.field(a, 1, y, names, faint, f[0])
+				l.Field(a, 1, y, names, canvas.Faint, f[0])
 			}
-			a.put(names+3, y, plainInk, line)
+			a.Put(names+3, y, canvas.Normal, line)
 			y++
 		}
 	}

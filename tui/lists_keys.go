@@ -29,15 +29,15 @@ func (s *listScreen) findKey(k string) tea.Cmd {
 	switch k {
 	case "esc":
 		s.finding = false
-		s.find.set("")
+		s.find.Set("")
 	case "enter":
 		s.finding = false
 	case "up", "down", "pgup", "pgdown":
 		s.goKey(k)
 	default:
-		s.find.key(k)
+		s.find.Key(k)
 	}
-	s.table.narrow(s.find.text())
+	s.table.narrow(s.find.Text())
 	return s.next()
 }
 
@@ -50,13 +50,13 @@ func (s *listScreen) goKey(k string) bool {
 	case "down", "j":
 		t.move(1)
 	case "pgup", "ctrl+b":
-		t.move(-t.height)
+		t.move(-t.Height)
 	case "pgdown", "ctrl+f":
-		t.move(t.height)
+		t.move(t.Height)
 	case "ctrl+u":
-		t.move(-t.height / 2)
+		t.move(-t.Height / 2)
 	case "ctrl+d":
-		t.move(t.height / 2)
+		t.move(t.Height / 2)
 	case "home", "g":
 		t.toStart()
 	case "end", "G":
@@ -73,7 +73,7 @@ func (s *listScreen) lookKey(k string) (cmd tea.Cmd, handled bool) {
 	switch k {
 	case "/":
 		s.finding = true
-		s.find.set(t.typed)
+		s.find.Set(t.typed)
 	case "x":
 		t.mark()
 	case "ctrl+a":
@@ -131,7 +131,7 @@ func (s *listScreen) leave() (cmd tea.Cmd, handled bool) {
 	case len(t.marked) > 0:
 		clear(t.marked)
 	case t.typed != "":
-		s.find.set("")
+		s.find.Set("")
 		t.narrow("")
 	default:
 		return nil, false
@@ -311,7 +311,7 @@ func (m *model) filterBy(text string) (cmd tea.Cmd, wrong string) {
 	if !ok {
 		return nil, "no table is shown here"
 	}
-	s.find.set(text)
+	s.find.Set(text)
 	s.table.narrow(text)
 	return s.next(), ""
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // model is the whole terminal UI: the places, executions opened from there, and a dialog over
@@ -13,7 +15,7 @@ import (
 type model struct {
 	observer
 
-	look look
+	look canvas.Look
 
 	width, height int
 
@@ -28,7 +30,7 @@ type model struct {
 	typed  typedBefore
 	asks   bool // ask the terminal for its background
 
-	canvas *canvas
+	cells  *canvas.Canvas
 	frame  string
 	dirty  bool
 	second int64
@@ -81,7 +83,7 @@ func newModel(source Source, options Options) *model {
 	if options.Zone == nil {
 		options.Zone = time.Local //nolint:gosmopolitan // users may want to see their own time zone
 	}
-	m := &model{observer: observer{source: source, options: options, zone: time.UTC}, look: look{themeOf(options.Background), options.ASCII}}
+	m := &model{observer: observer{source: source, options: options, zone: time.UTC}, look: canvas.Look{Theme: themeOf(options.Background), ASCII: options.ASCII}}
 	m.places = append(m.places, newOverviewScreen(source))
 	for kind := range tableCount {
 		m.places = append(m.places, newListScreen(source, kind, options.Now))
@@ -99,7 +101,7 @@ func newModel(source Source, options Options) *model {
 func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.readStand(), m.rest()}
 	if m.options.Title != "" {
-		cmds = append(cmds, tea.SetWindowTitle(cleaned(m.options.Title)))
+		cmds = append(cmds, tea.SetWindowTitle(canvas.Cleaned(m.options.Title)))
 	}
 	if m.asks {
 		cmds = append(cmds, m.write(askBackground, "ask for the background"))
@@ -119,7 +121,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *model) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height, m.canvas = msg.Width, msg.Height, nil
+		m.width, m.height, m.cells = msg.Width, msg.Height, nil
 		return nil
 	case tea.KeyMsg:
 		return m.press(msg)
@@ -148,7 +150,7 @@ func (m *model) resumed() tea.Cmd {
 		cmds = append(cmds, tea.EnableMouseCellMotion)
 	}
 	if m.options.Title != "" {
-		cmds = append(cmds, tea.SetWindowTitle(cleaned(m.options.Title)))
+		cmds = append(cmds, tea.SetWindowTitle(canvas.Cleaned(m.options.Title)))
 	}
 	return tea.Batch(cmds...)
 }
@@ -402,7 +404,7 @@ func (m *model) visit() tea.Cmd {
 // commands that it returns.
 type screen interface {
 	// draw fills an area. The time is that of the source.
-	draw(a area, l look, now time.Time)
+	draw(a canvas.Area, l canvas.Look, now time.Time)
 	// key handles a key in the notation of tea.KeyMsg.String(). A key that it does not
 	// handle has its general meaning. If time can be moved, the keys of the time bar
 	// (space n p t T + - [ ]) get here only while the screen is typing.

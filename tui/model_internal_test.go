@@ -13,6 +13,8 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/google/go-cmp/cmp"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // Actions are planned, shown, and done when they are confirmed.
@@ -236,7 +238,7 @@ func TestMouseAnswers(t *testing.T) {
 	on := func(text string) (x, y int) {
 		for y, line := range strings.Split(p.text(), "\n") {
 			if before, _, ok := strings.Cut(line, text); ok {
-				return width(before), y
+				return canvas.Width(before), y
 			}
 		}
 		t.Fatalf("%q is not on\n%s", text, p.text())
@@ -349,11 +351,11 @@ func checkScreen(t *testing.T, screen string, w, h int) {
 	}
 	for _, line := range lines {
 		bare := colourCodes.ReplaceAllString(line, "")
-		if n := width(bare); n > w {
+		if n := canvas.Width(bare); n > w {
 			t.Errorf("%d cells at %dx%d: %q", n, w, h, bare)
 		}
 		for _, r := range bare {
-			if r != ' ' && contested(r) {
+			if r != ' ' && canvas.Contested(r) {
 				t.Errorf("%q at %dx%d in %q", r, w, h, bare)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // View returns the screen as text. It is redrawn only if something has changed.
@@ -16,68 +18,68 @@ func (m *model) View() string {
 	if m.width <= 0 || m.height <= 0 {
 		return ""
 	}
-	if m.dirty || m.canvas == nil {
+	if m.dirty || m.cells == nil {
 		m.frame, m.dirty = m.render(), false
 	}
 	return m.frame
 }
 
 func (m *model) render() string {
-	if m.canvas == nil {
-		m.canvas = newCanvas(m.width, m.height)
+	if m.cells == nil {
+		m.cells = canvas.New(m.width, m.height)
 	} else {
-		m.canvas.wipe()
+		m.cells.Wipe()
 	}
-	a, now := m.canvas.all(), m.now()
-	m.header(a.part(0, 0, a.w, 1))
-	m.where(a.part(0, 1, a.w, 1))
+	a, now := m.cells.All(), m.now()
+	m.header(a.Part(0, 0, a.W, 1))
+	m.where(a.Part(0, 1, a.W, 1))
 	m.shown().draw(m.body(a), m.look, now)
-	if clock := m.overview.Clock; clock.Moves && a.h > 4 {
-		m.moving.line.draw(a.part(0, a.h-2, a.w, 1), m.look, clock, now)
+	if clock := m.overview.Clock; clock.Moves && a.H > 4 {
+		m.moving.line.draw(a.Part(0, a.H-2, a.W, 1), m.look, clock, now)
 	}
-	if a.h > 2 {
-		m.footer(a.part(0, a.h-1, a.w, 1))
+	if a.H > 2 {
+		m.footer(a.Part(0, a.H-1, a.W, 1))
 	}
 	if m.dialog != nil {
 		m.dialog.draw(a, m.look)
 	}
-	return m.canvas.text(m.look)
+	return m.cells.Text(m.look)
 }
 
 // body returns the part of the screen between header and footer.
-func (o *observer) body(a area) area {
+func (o *observer) body(a canvas.Area) canvas.Area {
 	below := 1
-	if o.overview.Clock.Moves && a.h > 4 {
+	if o.overview.Clock.Moves && a.H > 4 {
 		below = 2
 	}
-	return a.part(0, 2, a.w, a.h-2-below)
+	return a.Part(0, 2, a.W, a.H-2-below)
 }
 
 // header draws the places and the time.
-func (m *model) header(a area) {
+func (m *model) header(a canvas.Area) {
 	x := 0
 	clock := m.now().Format("15:04:05 MST")
-	names := m.names(a.w - len(clock) - 1)
-	if a.w >= 100 {
-		x = a.put(1, 0, accent|strong, "flunq") + 1
+	names := m.names(a.W - len(clock) - 1)
+	if a.W >= 100 {
+		x = a.Put(1, 0, canvas.Accent|canvas.Strong, "flunq") + 1
 	}
 	m.tabs = m.tabs[:0]
 	for i, name := range names {
-		from, how := x, plainInk
+		from, how := x, canvas.Normal
 		if i == m.place {
-			how = bar
+			how = canvas.Bar
 		}
-		number, text := faint, how
+		number, text := canvas.Faint, how
 		if i == m.place {
-			number, text = bar, bar|strong
+			number, text = canvas.Bar, canvas.Bar|canvas.Strong
 		}
-		x = a.put(x, 0, number, " "+strconv.Itoa(i+1)+" ")
-		x = a.put(x, 0, text, name)
-		x = a.put(x, 0, how, " ")
+		x = a.Put(x, 0, number, " "+strconv.Itoa(i+1)+" ")
+		x = a.Put(x, 0, text, name)
+		x = a.Put(x, 0, how, " ")
 		m.tabs = append(m.tabs, span{from, x})
 	}
-	if a.w-x > len(clock) {
-		a.right(0, faint, clock)
+	if a.W-x > len(clock) {
+		a.Right(0, canvas.Faint, clock)
 	}
 }
 
@@ -112,25 +114,25 @@ func (o *observer) names(avail int) []string {
 }
 
 // where draws the description of the source, and whether the connection is lost.
-func (m *model) where(a area) {
-	m.look.rule(a, 0, m.whereabouts(), accent)
-	text, how := m.overview.Place, faint
+func (m *model) where(a canvas.Area) {
+	m.look.Rule(a, 0, m.whereabouts(), canvas.Accent)
+	text, how := m.overview.Place, canvas.Faint
 	if m.overview.Tenant != "" {
-		text += m.look.pick(" · ", " | ") + "tenant " + m.overview.Tenant
+		text += m.look.Pick(" · ", " | ") + "tenant " + m.overview.Tenant
 	}
 	switch waiting := m.options.Now().Sub(m.asked); {
 	case m.link.lost:
-		text, how = m.link.text(m.options.Now()), bad|strong
+		text, how = m.link.text(m.options.Now()), canvas.Bad|canvas.Strong
 	case m.trouble != "":
-		text, how = m.trouble, bad|strong
+		text, how = m.trouble, canvas.Bad|canvas.Strong
 	case m.reading && waiting >= silence:
-		text, how = "no answer for "+age(waiting), warn|strong
+		text, how = "no answer for "+age(waiting), canvas.Warn|canvas.Strong
 	}
-	avail := a.w - width(m.whereabouts()) - 8
-	if how == faint && avail < width(text)+2 || text == "" {
+	avail := a.W - canvas.Width(m.whereabouts()) - 8
+	if how == canvas.Faint && avail < canvas.Width(text)+2 || text == "" {
 		return
 	}
-	a.right(0, how, " "+clip(text, max(avail, a.w-4), m.look.more())+" ")
+	a.Right(0, how, " "+canvas.Clip(text, max(avail, a.W-4), m.look.More())+" ")
 }
 
 // silence is how long an answer may take before the screen mentions it.
@@ -141,17 +143,17 @@ func (m *model) whereabouts() string {
 	for _, s := range m.opened {
 		titles = append(titles, s.title())
 	}
-	return strings.Join(titles, m.look.pick(" › ", " > "))
+	return strings.Join(titles, m.look.Pick(" › ", " > "))
 }
 
 // footer draws the last message, the text input, or keys.
-func (m *model) footer(a area) {
+func (m *model) footer(a canvas.Area) {
 	if m.said.text != "" {
-		sign, how := m.look.pick("› ", "> "), accent
+		sign, how := m.look.Pick("› ", "> "), canvas.Accent
 		if m.said.bad {
-			sign, how = m.look.pick("✘ ", "! "), bad
+			sign, how = m.look.Pick("✘ ", "! "), canvas.Bad
 		}
-		a.put(a.put(0, 0, how|strong, sign), 0, how, clip(m.said.text, a.w-2, m.look.more()))
+		a.Put(a.Put(0, 0, how|canvas.Strong, sign), 0, how, canvas.Clip(m.said.text, a.W-2, m.look.More()))
 		return
 	}
 	if m.dialog != nil {
@@ -159,11 +161,11 @@ func (m *model) footer(a area) {
 	}
 	x := 0
 	for _, h := range m.footing() {
-		if x+footWidth(h)-2 > a.w {
+		if x+footWidth(h)-2 > a.W {
 			break
 		}
-		x = a.put(x, 0, accent|strong, h.keys) + 1
-		x = a.put(x, 0, faint, h.what) + 2
+		x = a.Put(x, 0, canvas.Accent|canvas.Strong, h.keys) + 1
+		x = a.Put(x, 0, canvas.Faint, h.what) + 2
 	}
 }
 
@@ -190,7 +192,7 @@ func (m *model) footing() []hint {
 func footWidth(hints ...hint) int {
 	avail := 0
 	for _, h := range hints {
-		avail += width(h.keys) + width(h.what) + 3
+		avail += canvas.Width(h.keys) + canvas.Width(h.what) + 3
 	}
 	return avail
 }

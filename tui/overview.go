@@ -7,6 +7,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/tui/canvas"
 )
 
 // overviewScreen shows counts, rates, services, and what is due next, running now and failed last.
@@ -18,18 +19,18 @@ type overviewScreen struct {
 	fires    samples
 
 	lists [3]listing
-	at    int  // the list with the cursor
-	drawn area // where the screen was drawn
+	at    int         // the list with the cursor
+	drawn canvas.Area // where the screen was drawn
 }
 
 // listing is a short list with a cursor, which stays on its row.
 type listing struct {
 	title, none string
 	rows        []Row
-	total       int64 // 0 if unknown
-	space       area  // where it was drawn
+	total       int64       // 0 if unknown
+	space       canvas.Area // where it was drawn
 
-	listPosition
+	canvas.ListPosition
 }
 
 // The lists of the overview.
@@ -74,22 +75,22 @@ func (s *overviewScreen) take(msg tea.Msg) tea.Cmd {
 func (l *listing) take(rows []Row, total int64) {
 	kept := l.current()
 	l.rows, l.total = rows, total
-	if at := slices.IndexFunc(rows, func(r Row) bool { return r.ID == kept.ID }); at >= 0 && l.cursor > 0 {
-		l.cursor = at
+	if at := slices.IndexFunc(rows, func(r Row) bool { return r.ID == kept.ID }); at >= 0 && l.Cursor > 0 {
+		l.Cursor = at
 	}
 	l.clamp()
 }
 
 func (l *listing) current() Row {
-	if l.cursor < 0 || l.cursor >= len(l.rows) {
+	if l.Cursor < 0 || l.Cursor >= len(l.rows) {
 		return Row{}
 	}
-	return l.rows[l.cursor]
+	return l.rows[l.Cursor]
 }
 
 func (l *listing) clamp() {
-	l.height = max(1, l.space.h)
-	l.listPosition.clamp(len(l.rows))
+	l.Height = max(1, l.space.H)
+	l.Clamp(len(l.rows))
 }
 
 func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
@@ -170,22 +171,22 @@ func openOf(row Row) tea.Cmd {
 // move moves the cursor, at the end of a list into the next one.
 func (s *overviewScreen) move(lines int) {
 	l := &s.lists[s.at]
-	to, before := l.cursor+lines, s.at
+	to, before := l.Cursor+lines, s.at
 	switch {
 	case to < 0 && s.at > 0:
 		if s.jump(-1); s.at > before { // there is none before it
 			s.at = before
 		} else if s.at < before {
-			s.lists[s.at].cursor = len(s.lists[s.at].rows) - 1
+			s.lists[s.at].Cursor = len(s.lists[s.at].rows) - 1
 		}
 	case to >= len(l.rows) && s.at < len(s.lists)-1:
 		if s.jump(1); s.at < before {
 			s.at = before
 		} else if s.at > before {
-			s.lists[s.at].cursor = 0
+			s.lists[s.at].Cursor = 0
 		}
 	default:
-		l.cursor = to
+		l.Cursor = to
 	}
 	s.lists[s.at].clamp()
 }
@@ -202,13 +203,13 @@ func (s *overviewScreen) jump(step int) {
 }
 
 func (s *overviewScreen) click(x, y int, double bool) tea.Cmd {
-	x, y = x+s.drawn.x, y+s.drawn.y
+	x, y = x+s.drawn.X, y+s.drawn.Y
 	for i := range s.lists {
 		l := &s.lists[i]
-		if !l.space.holds(x, y) || l.offset+y-l.space.y >= len(l.rows) {
+		if !l.space.Holds(x, y) || l.Offset+y-l.space.Y >= len(l.rows) {
 			continue
 		}
-		s.at, l.cursor = i, l.offset+y-l.space.y
+		s.at, l.Cursor = i, l.Offset+y-l.space.Y
 		if double {
 			return openOf(l.current())
 		}
@@ -244,11 +245,11 @@ func (s *overviewScreen) hints() []hint {
 }
 
 // stack draws lists one below the other, and divides the space among them.
-func (s *overviewScreen) stack(a area, l look, now time.Time, which []int) {
-	avail := shares(a.h-len(which), s.needs(which))
+func (s *overviewScreen) stack(a canvas.Area, l canvas.Look, now time.Time, which []int) {
+	avail := shares(a.H-len(which), s.needs(which))
 	y := 0
 	for i, at := range which {
-		s.list(a.part(0, y, a.w, avail[i]+1), l, now, at)
+		s.list(a.Part(0, y, a.W, avail[i]+1), l, now, at)
 		y += avail[i] + 1
 	}
 }
@@ -283,29 +284,29 @@ func shares(avail int, needs []int) []int {
 }
 
 // list draws one of the lists below its title.
-func (s *overviewScreen) list(a area, l look, now time.Time, at int) {
+func (s *overviewScreen) list(a canvas.Area, l canvas.Look, now time.Time, at int) {
 	list := &s.lists[at]
 	title := list.title
-	title += list.share(a.h - 1)
-	how := accent
+	title += list.share(a.H - 1)
+	how := canvas.Accent
 	if at == failedList && len(list.rows) > 0 {
-		how = bad
+		how = canvas.Bad
 	}
-	l.rule(a, 0, title, how)
-	list.space = a.part(0, 1, a.w, a.h-1)
+	l.Rule(a, 0, title, how)
+	list.space = a.Part(0, 1, a.W, a.H-1)
 	list.clamp()
 	if len(list.rows) == 0 {
-		a.put(2, 1, faint, list.none)
+		a.Put(2, 1, canvas.Faint, list.none)
 	}
 	avail := list.columns(now)
-	for y := range list.space.h {
-		if list.offset+y >= len(list.rows) {
+	for y := range list.space.H {
+		if list.Offset+y >= len(list.rows) {
 			break
 		}
-		line := list.space.part(0, y, a.w, 1)
-		s.row(line, l, now, rowOf{list.rows[list.offset+y], at, avail})
-		if at == s.at && list.offset+y == list.cursor {
-			line.fill(0, selected)
+		line := list.space.Part(0, y, a.W, 1)
+		s.row(line, l, now, rowOf{list.rows[list.Offset+y], at, avail})
+		if at == s.at && list.Offset+y == list.Cursor {
+			line.Fill(0, canvas.Selected)
 		}
 	}
 }
@@ -324,22 +325,22 @@ func (l *listing) share(avail int) string {
 }
 
 // row draws a row of one of the lists.
-func (*overviewScreen) row(a area, l look, now time.Time, of rowOf) {
-	r, sign := of.row, l.sign(of.row.State)
+func (*overviewScreen) row(a canvas.Area, l canvas.Look, now time.Time, of rowOf) {
+	r, sign := of.row, signOf(l, of.row.State)
 	switch of.list {
 	case dueList:
-		how := calm
+		how := canvas.Calm
 		if r.State == Overdue {
-			how = warn
+			how = canvas.Warn
 		}
-		a.put(0, 0, how, sign.glyph)
-		cells(a, l, []part{{of.space.time, how, due(now, r)}, {of.space.what, faint, r.Kind}, {of.space.lead, plainInk, r.Execution}, {a.w, faint, history.Task(r.Task)}})
+		a.Put(0, 0, how, sign.glyph)
+		cells(a, l, []part{{of.space.time, how, due(now, r)}, {of.space.what, canvas.Faint, r.Kind}, {of.space.lead, canvas.Normal, r.Execution}, {a.W, canvas.Faint, history.Task(r.Task)}})
 	case runningList:
-		a.put(0, 0, sign.ink, sign.glyph)
-		cells(a, l, []part{{of.space.time, busy, since(now, r.At)}, {of.space.what, faint, r.Kind}, {of.space.lead, plainInk, r.Execution}, {a.w, faint, history.Task(r.Task)}})
+		a.Put(0, 0, sign.ink, sign.glyph)
+		cells(a, l, []part{{of.space.time, canvas.Busy, since(now, r.At)}, {of.space.what, canvas.Faint, r.Kind}, {of.space.lead, canvas.Normal, r.Execution}, {a.W, canvas.Faint, history.Task(r.Task)}})
 	default:
-		a.put(0, 0, sign.ink, sign.glyph)
-		cells(a, l, []part{{8, faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.space.lead, plainInk, subjectOf(r)}, {a.w, bad, r.Note}})
+		a.Put(0, 0, sign.ink, sign.glyph)
+		cells(a, l, []part{{8, canvas.Faint, since(now, lastOf(r))}, {9, sign.ink, string(r.State)}, {of.space.lead, canvas.Normal, subjectOf(r)}, {a.W, canvas.Bad, r.Note}})
 	}
 }
 
@@ -356,13 +357,13 @@ type listWidths struct{ time, what, lead int }
 // columns fits the columns to what a list shows; times may grow as they pass.
 func (l *listing) columns(now time.Time) listWidths {
 	avail := listWidths{9, 5, 8}
-	for at := l.offset; at < min(len(l.rows), l.offset+l.space.h); at++ {
+	for at := l.Offset; at < min(len(l.rows), l.Offset+l.space.H); at++ {
 		r := l.rows[at]
-		avail.time = max(avail.time, width(due(now, r)))
-		avail.what = max(avail.what, min(15, width(r.Kind)))
-		avail.lead = max(avail.lead, width(subjectOf(r)))
+		avail.time = max(avail.time, canvas.Width(due(now, r)))
+		avail.what = max(avail.what, min(15, canvas.Width(r.Kind)))
+		avail.lead = max(avail.lead, canvas.Width(subjectOf(r)))
 	}
-	avail.lead = min(avail.lead, max(8, (l.space.w-22)*3/5))
+	avail.lead = min(avail.lead, max(8, (l.space.W-22)*3/5))
 	return avail
 }
 
@@ -385,14 +386,14 @@ func lastOf(r Row) time.Time {
 // part is the text of a column.
 type part struct {
 	space int
-	ink   ink
+	ink   canvas.Ink
 	text  string
 }
 
-func cells(a area, l look, parts []part) {
+func cells(a canvas.Area, l canvas.Look, parts []part) {
 	x := 2
 	for _, p := range parts {
-		l.field(a, x, 0, p.space, p.ink, p.text)
+		l.Field(a, x, 0, p.space, p.ink, p.text)
 		x += p.space + 1
 	}
 }

@@ -3,44 +3,46 @@ package tui
 import (
 	"strings"
 	"time"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // wide is the minimum width for two columns.
 const wide = 120
 
 // draw draws the overview, in two columns if there is space.
-func (s *overviewScreen) draw(a area, l look, now time.Time) {
+func (s *overviewScreen) draw(a canvas.Area, l canvas.Look, now time.Time) {
 	s.drawn = a
 	if !s.loaded {
-		a.put(2, 1, faint, "reading how it stands")
+		a.Put(2, 1, canvas.Faint, "reading how it stands")
 		return
 	}
 	y := s.counts(a, l)
-	if a.w >= wide && a.h >= 30 {
+	if a.W >= wide && a.H >= 30 {
 		y = s.graphs(a, l, y+1)
 	} else {
 		y = s.sparks(a, l, y)
 	}
 	for _, note := range s.overview.Notes {
-		x := a.put(0, y, warn|strong, l.pick("▲ ", "! "))
-		a.put(x, y, warn, clip(note, a.w-x, l.more()))
+		x := a.Put(0, y, canvas.Warn|canvas.Strong, l.Pick("▲ ", "! "))
+		a.Put(x, y, canvas.Warn, canvas.Clip(note, a.W-x, l.More()))
 		y++
 	}
-	if a.w >= wide {
-		s.columns(a.part(0, y, a.w, a.h-y), l, now)
+	if a.W >= wide {
+		s.columns(a.Part(0, y, a.W, a.H-y), l, now)
 		return
 	}
 	y = s.services(a, l, y, false)
-	s.stack(a.part(0, y, a.w, a.h-y), l, now, []int{dueList, runningList, failedList})
+	s.stack(a.Part(0, y, a.W, a.H-y), l, now, []int{dueList, runningList, failedList})
 }
 
 // columns draws services and failures on the left, due timers and running tasks on the right.
-func (s *overviewScreen) columns(a area, l look, now time.Time) {
-	half := a.w / 2
-	left, right := a.part(0, 0, half-1, a.h), a.part(half+1, 0, a.w-half-1, a.h)
-	workers := s.serviceLines() <= a.h/2
+func (s *overviewScreen) columns(a canvas.Area, l canvas.Look, now time.Time) {
+	half := a.W / 2
+	left, right := a.Part(0, 0, half-1, a.H), a.Part(half+1, 0, a.W-half-1, a.H)
+	workers := s.serviceLines() <= a.H/2
 	y := s.services(left, l, 0, workers)
-	s.stack(left.part(0, y, left.w, left.h-y), l, now, []int{failedList})
+	s.stack(left.Part(0, y, left.W, left.H-y), l, now, []int{failedList})
 	s.stack(right, l, now, []int{dueList, runningList})
 }
 
@@ -52,7 +54,7 @@ type counted struct {
 }
 
 // counts draws the counts, in one line or two.
-func (s *overviewScreen) counts(a area, l look) int {
+func (s *overviewScreen) counts(a canvas.Area, l canvas.Look) int {
 	c := s.overview.Counts
 	first := []counted{{Running, c.Open, "open"}, {Completed, c.Completed, "completed"}, {Faulted, c.Faulted, "faulted"}, {Cancelled, c.Cancelled, "cancelled"}}
 	timers := "timers"
@@ -64,7 +66,7 @@ func (s *overviewScreen) counts(a area, l look) int {
 		second = append(second, counted{Waiting, c.Scheduled, "scheduled events"})
 	}
 	x := drawCounts(a, l, 0, 0, first)
-	if x+countsWidth(second) <= a.w {
+	if x+countsWidth(second) <= a.W {
 		drawCounts(a, l, x+2, 0, second)
 		return 1
 	}
@@ -80,50 +82,50 @@ func countsWidth(all []counted) int {
 	return n
 }
 
-func drawCounts(a area, l look, x, y int, all []counted) int {
+func drawCounts(a canvas.Area, l canvas.Look, x, y int, all []counted) int {
 	for _, c := range all {
-		s := l.sign(c.state)
+		s := signOf(l, c.state)
 		how := s.ink
 		if c.n == 0 {
-			how = faint
+			how = canvas.Faint
 		}
-		x = a.put(x, y, how, s.glyph) + 1
-		x = a.put(x, y, how|strong, count(c.n)) + 1
-		x = a.put(x, y, faint, c.what) + 3
+		x = a.Put(x, y, how, s.glyph) + 1
+		x = a.Put(x, y, how|canvas.Strong, count(c.n)) + 1
+		x = a.Put(x, y, canvas.Faint, c.what) + 3
 	}
 	return x
 }
 
 // sparks draws the rates in one line.
-func (s *overviewScreen) sparks(a area, l look, y int) int {
-	half := a.w / 2
-	drawSpark(a.part(0, y, half-1, 1), l, "events/s", s.overview.Events, &s.events)
-	drawSpark(a.part(half+1, y, a.w-half-1, 1), l, "fires/s", s.overview.Fires, &s.fires)
+func (s *overviewScreen) sparks(a canvas.Area, l canvas.Look, y int) int {
+	half := a.W / 2
+	drawSpark(a.Part(0, y, half-1, 1), l, "events/s", s.overview.Events, &s.events)
+	drawSpark(a.Part(half+1, y, a.W-half-1, 1), l, "fires/s", s.overview.Fires, &s.fires)
 	return y + 1
 }
 
-func drawSpark(a area, l look, what string, now float64, of *samples) {
-	x := a.put(0, 0, faint, what) + 1
+func drawSpark(a canvas.Area, l canvas.Look, what string, now float64, of *samples) {
+	x := a.Put(0, 0, canvas.Faint, what) + 1
 	number := rate(now)
-	a.put(max(x, x+6-len(number)), 0, strong, number)
+	a.Put(max(x, x+6-len(number)), 0, canvas.Strong, number)
 	from := x + max(6, len(number)) + 1
-	of.draw(a.part(from, 0, a.w-from, 1), l)
+	of.draw(a.Part(from, 0, a.W-from, 1), l)
 }
 
 // graphs draws the rates in a few rows.
-func (s *overviewScreen) graphs(a area, l look, y int) int {
-	half, h := a.w/2, 4
-	if a.h >= 60 {
+func (s *overviewScreen) graphs(a canvas.Area, l canvas.Look, y int) int {
+	half, h := a.W/2, 4
+	if a.H >= 60 {
 		h = 6
 	}
-	drawGraph(a.part(0, y, half-1, h+1), l, "Events", s.overview.Events, &s.events)
-	drawGraph(a.part(half+1, y, a.w-half-1, h+1), l, "Timers fired", s.overview.Fires, &s.fires)
+	drawGraph(a.Part(0, y, half-1, h+1), l, "Events", s.overview.Events, &s.events)
+	drawGraph(a.Part(half+1, y, a.W-half-1, h+1), l, "Timers fired", s.overview.Fires, &s.fires)
 	return y + h + 2
 }
 
-func drawGraph(a area, l look, what string, now float64, of *samples) {
-	l.rule(a, 0, what+" "+rate(now)+"/s, at most "+rate(of.peak(a.w))+"/s", accent)
-	of.draw(a.part(0, 1, a.w, a.h-1), l)
+func drawGraph(a canvas.Area, l canvas.Look, what string, now float64, of *samples) {
+	l.Rule(a, 0, what+" "+rate(now)+"/s, at most "+rate(of.peak(a.W))+"/s", canvas.Accent)
+	of.draw(a.Part(0, 1, a.W, a.H-1), l)
 }
 
 // serviceLines is the number of lines of the services with their workers.
@@ -136,24 +138,24 @@ func (s *overviewScreen) serviceLines() int {
 }
 
 // services draws the services, with their workers if there is space.
-func (s *overviewScreen) services(a area, l look, y int, workers bool) int {
+func (s *overviewScreen) services(a canvas.Area, l canvas.Look, y int, workers bool) int {
 	if len(s.overview.Services) == 0 {
 		return y
 	}
-	l.rule(a, y, "Services", accent)
+	l.Rule(a, y, "Services", canvas.Accent)
 	y++
 	name := 0
 	for _, service := range s.overview.Services {
-		name = max(name, min(width(service.Name), 20))
+		name = max(name, min(canvas.Width(service.Name), 20))
 	}
 	for _, service := range s.overview.Services {
-		drawService(a.part(0, y, a.w, 1), l, name, service)
+		drawService(a.Part(0, y, a.W, 1), l, name, service)
 		y++
 		if !workers {
 			continue
 		}
 		for _, w := range service.Workers {
-			drawWorker(a.part(0, y, a.w, 1), l, w)
+			drawWorker(a.Part(0, y, a.W, 1), l, w)
 			y++
 		}
 	}
@@ -163,42 +165,42 @@ func (s *overviewScreen) services(a area, l look, y int, workers bool) int {
 	return y
 }
 
-func drawService(a area, l look, name int, s Service) {
-	state, alive, how := Alive, count(int64(s.Alive))+" alive", plainInk
+func drawService(a canvas.Area, l canvas.Look, name int, s Service) {
+	state, alive, how := Alive, count(int64(s.Alive))+" alive", canvas.Normal
 	if s.Alive == 0 {
-		state, alive, how = Silent, "none alive", bad
+		state, alive, how = Silent, "none alive", canvas.Bad
 	}
-	sign := l.sign(state)
-	a.put(0, 0, sign.ink, sign.glyph)
-	x := l.field(a, 2, 0, name, strong, s.Name) + 2
-	a.put(x, 0, how, alive)
+	sign := signOf(l, state)
+	a.Put(0, 0, sign.ink, sign.glyph)
+	x := l.Field(a, 2, 0, name, canvas.Strong, s.Name) + 2
+	a.Put(x, 0, how, alive)
 	x += 12
-	a.put(x, 0, plainInk, count(int64(s.Busy))+" busy")
+	a.Put(x, 0, canvas.Normal, count(int64(s.Busy))+" busy")
 	x += 10
-	x = a.put(x, 0, loaded(s.Lag), "lag "+count(s.Lag)) + 2
-	x = a.put(max(x, 2+name+2+12+10+12), 0, loaded(s.Pending), "pending "+count(s.Pending)) + 2
-	a.put(x, 0, warn, clip(s.Note, a.w-x, l.more()))
+	x = a.Put(x, 0, loaded(s.Lag), "lag "+count(s.Lag)) + 2
+	x = a.Put(max(x, 2+name+2+12+10+12), 0, loaded(s.Pending), "pending "+count(s.Pending)) + 2
+	a.Put(x, 0, canvas.Warn, canvas.Clip(s.Note, a.W-x, l.More()))
 }
 
 // loaded returns the ink of a number that should be small.
-func loaded(n int64) ink {
+func loaded(n int64) canvas.Ink {
 	switch {
 	case n == 0:
-		return faint
+		return canvas.Faint
 	case n >= 1000:
-		return warn
+		return canvas.Warn
 	default:
-		return plainInk
+		return canvas.Normal
 	}
 }
 
-func drawWorker(a area, l look, w Worker) {
-	sign := l.sign(w.State)
-	x := a.put(2, 0, sign.ink, sign.glyph+" "+string(w.State)) + 1
+func drawWorker(a canvas.Area, l canvas.Look, w Worker) {
+	sign := signOf(l, w.State)
+	x := a.Put(2, 0, sign.ink, sign.glyph+" "+string(w.State)) + 1
 	x = max(x, 12)
-	x = l.field(a, x, 0, min(40, a.w-x-26), plainInk, w.Name) + 1
-	a.put(x, 0, plainInk, count(w.Busy)+" at hand")
-	a.put(x+12, 0, faint, "seen "+age(w.Idle)+" ago")
+	x = l.Field(a, x, 0, min(40, a.W-x-26), canvas.Normal, w.Name) + 1
+	a.Put(x, 0, canvas.Normal, count(w.Busy)+" at hand")
+	a.Put(x+12, 0, canvas.Faint, "seen "+age(w.Idle)+" ago")
 }
 
 // samples are rates, second by second.
@@ -237,25 +239,25 @@ func (s *samples) peak(avail int) float64 {
 }
 
 // draw draws the rates as columns, the latest at the right edge.
-func (s *samples) draw(a area, l look) {
-	latest, peak := s.latest(a.w), s.peak(a.w)
-	steps := []rune(l.pick("▁▂▃▄▅▆▇█", ".:-=+*%#"))
+func (s *samples) draw(a canvas.Area, l canvas.Look) {
+	latest, peak := s.latest(a.W), s.peak(a.W)
+	steps := []rune(l.Pick("▁▂▃▄▅▆▇█", ".:-=+*%#"))
 	for i, v := range latest {
-		x := a.w - len(latest) + i
+		x := a.W - len(latest) + i
 		level := 0
 		if peak > 0 && v > 0 {
-			level = max(1, int(v/peak*float64(a.h*len(steps))+0.5))
+			level = max(1, int(v/peak*float64(a.H*len(steps))+0.5))
 		}
 		if level == 0 {
-			a.put(x, a.h-1, faint, string(steps[0]))
+			a.Put(x, a.H-1, canvas.Faint, string(steps[0]))
 			continue
 		}
-		for y := a.h - 1; y >= 0 && level > 0; y-- {
-			a.put(x, y, accent, string(steps[min(level, len(steps))-1]))
+		for y := a.H - 1; y >= 0 && level > 0; y-- {
+			a.Put(x, y, canvas.Accent, string(steps[min(level, len(steps))-1]))
 			level -= len(steps)
 		}
 	}
-	if missing := a.w - len(latest); missing > 0 {
-		a.put(0, a.h-1, faint, strings.Repeat(string(steps[0]), missing))
+	if missing := a.W - len(latest); missing > 0 {
+		a.Put(0, a.H-1, canvas.Faint, strings.Repeat(string(steps[0]), missing))
 	}
 }

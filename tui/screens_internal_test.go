@@ -121,7 +121,7 @@ func (p *player) click(x, y int) *player {
 func (p *player) text() string {
 	p.m.dirty = true
 	p.m.View()
-	return picture(p.m.canvas)
+	return picture(p.m.cells)
 }
 
 // has fails unless the screen shows a text.

@@ -3,6 +3,8 @@ package tui
 import (
 	"slices"
 	"time"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // The numbers of rows that are read at once, kept, and sorted.
@@ -34,7 +36,7 @@ type table struct {
 	sort    int // number of the column to sort by; 0 keeps the order of the source
 	back    bool
 
-	listPosition
+	canvas.ListPosition
 
 	space  int  // width that it was last drawn with
 	moved  bool // the user has moved the cursor
@@ -58,7 +60,7 @@ type table struct {
 }
 
 func newTable(kind Table) *table {
-	return &table{kind: kind, marked: map[string]bool{}, listPosition: listPosition{height: 1}}
+	return &table{kind: kind, marked: map[string]bool{}, ListPosition: canvas.ListPosition{Height: 1}}
 }
 
 // arrange sorts the rows, if a column is chosen.
@@ -94,10 +96,10 @@ func (t *table) reverse() {
 
 // current returns the row at the cursor, an empty one if there are no rows.
 func (t *table) current() Row {
-	if t.cursor < 0 || t.cursor >= len(t.rows) {
+	if t.Cursor < 0 || t.Cursor >= len(t.rows) {
 		return Row{}
 	}
-	return t.rows[t.cursor]
+	return t.rows[t.Cursor]
 }
 
 // chosen returns the ids that an action applies to: the marked ones, or else the current
@@ -138,14 +140,14 @@ func (t *table) move(lines int) {
 		t.early = max(0, t.early+lines)
 	default:
 		t.toEnd = false
-		t.cursor += lines
-		t.clamp(len(t.rows))
+		t.Cursor += lines
+		t.Clamp(len(t.rows))
 	}
 }
 
 // toStart moves to the beginning of the list, and stays there as the list grows.
 func (t *table) toStart() {
-	t.moved, t.toEnd, t.cursor, t.offset, t.early = false, false, 0, 0, 0
+	t.moved, t.toEnd, t.Cursor, t.Offset, t.early = false, false, 0, 0, 0
 	if t.first != "" {
 		t.restart()
 	}
@@ -154,8 +156,8 @@ func (t *table) toStart() {
 // end moves to the end of the list.
 func (t *table) end() {
 	t.moved, t.toEnd, t.early = true, t.next != "" || !t.loaded, 0
-	t.cursor = len(t.rows) - 1
-	t.clamp(len(t.rows))
+	t.Cursor = len(t.rows) - 1
+	t.Clamp(len(t.rows))
 	if t.toEnd && t.sort == 0 {
 		t.asked = false
 		t.turn++
@@ -173,7 +175,7 @@ func (t *table) restart() {
 	t.rows, t.first, t.previous, t.next, t.past, t.after, t.ended = nil, "", "", "", 0, 0, false
 	t.goOn, t.cost = "", 0
 	t.toEnd, t.loaded, t.asked, t.scanned, t.problem = false, false, false, 0, ""
-	t.moved, t.cursor, t.offset, t.early = false, 0, 0, 0
+	t.moved, t.Cursor, t.Offset, t.early = false, 0, 0, 0
 	t.turn++
 }
 
@@ -274,9 +276,9 @@ func (t *table) want() *request {
 		return t.ask(t.next, 5*chunk, false)
 	case t.sort != 0:
 		return nil
-	case t.next != "" && t.cursor+2*t.height >= len(t.rows):
+	case t.next != "" && t.Cursor+2*t.Height >= len(t.rows):
 		return t.ask(t.next, chunk, false)
-	case t.first != "" && t.cursor < t.height:
+	case t.first != "" && t.Cursor < t.Height:
 		return t.before()
 	default:
 		return nil
@@ -314,11 +316,11 @@ func (t *table) take(r *request, p Page, at time.Time) {
 	t.arrange()
 	t.slide()
 	if t.toEnd {
-		t.cursor = len(t.rows) - 1
+		t.Cursor = len(t.rows) - 1
 		t.toEnd = t.sort != 0 && t.next != "" && len(t.rows) < maxSorted
 	}
-	t.cursor, t.early = t.cursor+t.early, 0
-	t.clamp(len(t.rows))
+	t.Cursor, t.early = t.Cursor+t.early, 0
+	t.Clamp(len(t.rows))
 }
 
 // gather adds a page to the new read, and notes the position to continue from if it is
@@ -354,18 +356,18 @@ func (t *table) soFar(until time.Time) []Row {
 // put replaces the rows. The cursor stays on its row, and that row at its place on the
 // screen.
 func (t *table) put(rows []Row) {
-	kept, line := t.current().ID, t.cursor-t.offset
+	kept, line := t.current().ID, t.Cursor-t.Offset
 	t.rows = rows
 	if t.first != "" && len(t.rows) > 0 {
 		t.previous = t.rows[0].Cursor
 	}
 	if !t.moved {
-		t.cursor, t.offset = 0, 0
+		t.Cursor, t.Offset = 0, 0
 		return
 	}
 	t.arrange()
 	if at := slices.IndexFunc(t.rows, func(r Row) bool { return r.ID == kept }); at >= 0 {
-		t.cursor, t.offset = at, at-line
+		t.Cursor, t.Offset = at, at-line
 	}
 }
 
@@ -380,7 +382,7 @@ func (t *table) prepend(p Page) {
 	rows := t.above(p)
 	t.rows = slices.Concat(rows, t.rows)
 	t.scanned += p.Scanned
-	t.cursor, t.offset, t.past = t.cursor+len(rows), t.offset+len(rows), max(0, t.past-len(rows))
+	t.Cursor, t.Offset, t.past = t.Cursor+len(rows), t.Offset+len(rows), max(0, t.past-len(rows))
 	if t.first == "" {
 		t.past, t.ended = 0, false
 	}
@@ -403,10 +405,10 @@ func (t *table) above(p Page) []Row {
 
 // slide drops rows at the beginning of the window when there are too many.
 func (t *table) slide() {
-	for t.sort == 0 && len(t.rows) > maxRows && t.cursor >= 2*chunk {
+	for t.sort == 0 && len(t.rows) > maxRows && t.Cursor >= 2*chunk {
 		t.first, t.previous = t.rows[chunk-1].Cursor, t.rows[chunk].Cursor
 		t.rows = slices.Clone(t.rows[chunk:])
-		t.cursor, t.offset, t.past = t.cursor-chunk, t.offset-chunk, t.past+chunk
+		t.Cursor, t.Offset, t.past = t.Cursor-chunk, t.Offset-chunk, t.past+chunk
 	}
 }
 

@@ -3,26 +3,28 @@ package tui
 import (
 	"strings"
 	"time"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // draw draws the titles, the rows, and a status line.
-func (t *table) draw(a area, l look, now time.Time, total int64) {
-	t.height, t.space = max(1, a.h-2), a.w
-	t.clamp(len(t.rows))
-	columns, widths := t.layout(a.w, now)
+func (t *table) draw(a canvas.Area, l canvas.Look, now time.Time, total int64) {
+	t.Height, t.space = max(1, a.H-2), a.W
+	t.Clamp(len(t.rows))
+	columns, widths := t.layout(a.W, now)
 	t.titles(a, l, columns, widths)
-	for y := range t.height {
-		at := t.offset + y
+	for y := range t.Height {
+		at := t.Offset + y
 		if at >= len(t.rows) {
 			break
 		}
-		t.row(a.part(0, y+1, a.w, 1), l, at, rowLook{columns, widths, now})
+		t.row(a.Part(0, y+1, a.W, 1), l, at, rowLook{columns, widths, now})
 	}
 	if len(t.rows) == 0 {
-		a.put(2, 2, faint, clip(t.emptiness(), a.w-2, l.more()))
+		a.Put(2, 2, canvas.Faint, canvas.Clip(t.emptiness(), a.W-2, l.More()))
 		if t.filter.Problem != "" {
-			for i, line := range wrapped(t.filter.Problem, a.w-4) {
-				a.put(2, 3+i, warn, line)
+			for i, line := range canvas.Wrapped(t.filter.Problem, a.W-4) {
+				a.Put(2, 3+i, canvas.Warn, line)
 			}
 		}
 	}
@@ -69,8 +71,8 @@ func (t *table) layout(avail int, now time.Time) (columns []column, widths []int
 func (t *table) measure(all []column, now time.Time) {
 	for i, c := range all {
 		t.widths[i] = max(t.widths[i], len(c.title)+1)
-		for at := t.offset; at < min(t.offset+t.height, len(t.rows)); at++ {
-			t.widths[i] = max(t.widths[i], min(c.most, width(c.text(t.rows[at], now))))
+		for at := t.Offset; at < min(t.Offset+t.Height, len(t.rows)); at++ {
+			t.widths[i] = max(t.widths[i], min(c.most, canvas.Width(c.text(t.rows[at], now))))
 		}
 	}
 }
@@ -91,7 +93,7 @@ func shrink(columns []column, widths []int, left int) {
 	}
 }
 
-func (t *table) titles(a area, l look, columns []column, widths []int) {
+func (t *table) titles(a canvas.Area, l canvas.Look, columns []column, widths []int) {
 	x := t.gutter()
 	number, down := t.sorted()
 	for i, c := range columns {
@@ -100,13 +102,13 @@ func (t *table) titles(a area, l look, columns []column, widths []int) {
 		}
 		title := c.title
 		if number == i+1 {
-			title += l.pick([2]string{"▲", "▼"}[truth(down)], [2]string{"^", "v"}[truth(down)])
+			title += l.Pick([2]string{"▲", "▼"}[truth(down)], [2]string{"^", "v"}[truth(down)])
 		}
 		at := x
 		if c.right {
-			at = x + max(0, widths[i]-width(title))
+			at = x + max(0, widths[i]-canvas.Width(title))
 		}
-		l.field(a, at, 0, widths[i], accent|strong, title)
+		l.Field(a, at, 0, widths[i], canvas.Accent|canvas.Strong, title)
 		x += widths[i] + 2
 	}
 }
@@ -118,14 +120,14 @@ func truth(on bool) int {
 	return 0
 }
 
-func (t *table) row(a area, l look, at int, how rowLook) {
+func (t *table) row(a canvas.Area, l canvas.Look, at int, how rowLook) {
 	r := t.rows[at]
-	s := l.sign(r.State)
+	s := signOf(l, r.State)
 	if t.marked[r.ID] {
-		a.put(0, 0, warn|strong, l.pick("◆", "#"))
+		a.Put(0, 0, canvas.Warn|canvas.Strong, l.Pick("◆", "#"))
 	}
 	if t.kind.stated() {
-		a.put(2, 0, s.ink, s.glyph)
+		a.Put(2, 0, s.ink, s.glyph)
 	}
 	x := t.gutter()
 	for i, c := range how.columns {
@@ -133,37 +135,37 @@ func (t *table) row(a area, l look, at int, how rowLook) {
 		if w == 0 {
 			continue
 		}
-		text, from := clip(c.text(r, how.now), w, l.more()), x
+		text, from := canvas.Clip(c.text(r, how.now), w, l.More()), x
 		if c.right {
-			from = x + w - width(text)
+			from = x + w - canvas.Width(text)
 		}
-		a.put(from, 0, t.inkOf(c.title, r, s), text)
+		a.Put(from, 0, t.inkOf(c.title, r, s), text)
 		x += w + 2
 	}
-	if at == t.cursor {
-		a.fill(0, selected)
+	if at == t.Cursor {
+		a.Fill(0, canvas.Selected)
 	}
 }
 
 // inkOf returns the ink of a cell.
-func (*table) inkOf(title string, r Row, s sign) ink {
+func (*table) inkOf(title string, r Row, s sign) canvas.Ink {
 	switch title {
 	case "STATUS", "STATE":
 		return s.ink
 	case "DUE":
 		if r.State == Overdue {
-			return warn
+			return canvas.Warn
 		}
 	case "REASON":
-		return bad
+		return canvas.Bad
 	case "NOW / ERROR":
 		if r.Stands != nil && r.Stands.Note != "" {
-			return bad
+			return canvas.Bad
 		}
 	case "AT", "CREATED", "WORKFLOW":
-		return faint
+		return canvas.Faint
 	}
-	return plainInk
+	return canvas.Normal
 }
 
 // emptiness returns the text of a table without rows: why there are none.
@@ -183,8 +185,8 @@ func (t *table) emptiness() string {
 }
 
 // foot draws the status line: the position, marks, filter and order.
-func (t *table) foot(a area, l look, total int64) {
-	y := a.h - 1
+func (t *table) foot(a canvas.Area, l canvas.Look, total int64) {
+	y := a.H - 1
 	parts := []string{t.place(total)}
 	if n := len(t.marked); n > 0 {
 		parts = append(parts, count(int64(n))+" marked")
@@ -201,13 +203,13 @@ func (t *table) foot(a area, l look, total int64) {
 	if rest*t.cost > seldom {
 		parts = append(parts, "r reads again")
 	}
-	text := strings.Join(parts, l.pick(" · ", " | "))
-	x := a.put(1, y, faint, clip(text, a.w-2, l.more())) + 2
+	text := strings.Join(parts, l.Pick(" · ", " | "))
+	x := a.Put(1, y, canvas.Faint, canvas.Clip(text, a.W-2, l.More())) + 2
 	if t.filter.Problem != "" && len(t.rows) > 0 {
-		a.put(x, y, warn, clip(t.filter.Problem, a.w-x-1, l.more()))
+		a.Put(x, y, canvas.Warn, canvas.Clip(t.filter.Problem, a.W-x-1, l.More()))
 	}
 	if t.problem != "" && len(t.rows) > 0 {
-		a.right(y, bad, clip(" "+t.problem, a.w/2, l.more()))
+		a.Right(y, canvas.Bad, canvas.Clip(" "+t.problem, a.W/2, l.More()))
 	}
 }
 
@@ -219,9 +221,9 @@ func (t *table) place(total int64) string {
 	if len(t.rows) == 0 {
 		return "0 rows"
 	}
-	at := int64(t.past + t.cursor + 1)
+	at := int64(t.past + t.Cursor + 1)
 	of := int64(t.past + len(t.rows))
-	left := int64(t.after + len(t.rows) - 1 - t.cursor)
+	left := int64(t.after + len(t.rows) - 1 - t.Cursor)
 	switch {
 	case t.ended && t.typed == "" && total > left:
 		return count(total-left) + " of " + count(total)

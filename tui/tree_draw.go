@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/tui/canvas"
 )
 
 // treeLook is what a tree shows beyond its own data.
@@ -17,21 +18,21 @@ type treeLook struct {
 }
 
 // draw draws the visible lines, one for each task, and one about them.
-func (t *taskTree) draw(a area, l look, how treeLook) {
+func (t *taskTree) draw(a canvas.Area, l canvas.Look, how treeLook) {
 	w := &t.window
-	t.scroll(a.h)
+	t.scroll(a.H)
 	for y := range w.height {
 		at := w.offset + y
 		if at >= len(w.lines) {
 			break
 		}
-		t.drawLine(a.part(0, y, a.w, 1), l, &w.lines[at], &how)
+		t.drawLine(a.Part(0, y, a.W, 1), l, &w.lines[at], &how)
 		if at == w.cursor {
-			a.fill(y, cursorInk(how.focus))
+			a.Fill(y, cursorInk(how.focus))
 		}
 	}
 	if len(w.lines) == 0 {
-		a.put(2, 1, faint, clip("nothing matches "+w.typed+" (esc: all)", a.w-2, l.more()))
+		a.Put(2, 1, canvas.Faint, canvas.Clip("nothing matches "+w.typed+" (esc: all)", a.W-2, l.More()))
 	}
 }
 
@@ -46,71 +47,66 @@ func (t *taskTree) scroll(height int) {
 }
 
 // cursorInk returns the ink of the row at the cursor, stronger with the focus.
-func cursorInk(focus bool) ink {
+func cursorInk(focus bool) canvas.Ink {
 	if focus {
-		return selected
+		return canvas.Selected
 	}
-	return bar
+	return canvas.Bar
 }
 
-func (t *taskTree) drawLine(a area, l look, line *treeLine, how *treeLook) {
+func (t *taskTree) drawLine(a canvas.Area, l canvas.Look, line *treeLine, how *treeLook) {
 	text := t.text(l, line, how)
-	avail := a.w
+	avail := a.W
 	if avail >= 36 {
 		avail -= t.drawState(a, l, &text) + 1
 	}
-	a = a.part(0, 0, avail, 1)
+	a = a.Part(0, 0, avail, 1)
 	x := t.drawName(a, l, line, &text)
-	x = l.rest(a, x+2, text.noted, text.notes)
+	x = l.Rest(a, x+2, text.noted, text.notes)
 	if text.notes == "" {
 		x -= 2
 	}
-	x = l.rest(a, x+2, faint, text.detail)
-	l.rest(a, x+2, good, text.after)
+	x = l.Rest(a, x+2, canvas.Faint, text.detail)
+	l.Rest(a, x+2, canvas.Good, text.after)
 }
 
 // drawName draws the name of a line, and returns where it ends.
-func (t *taskTree) drawName(a area, l look, line *treeLine, text *treeText) int {
+func (t *taskTree) drawName(a canvas.Area, l canvas.Look, line *treeLine, text *treeText) int {
 	x := 2 * int(line.depth)
-	if most := max(a.w-24, a.w/3); x > most {
+	if most := max(a.W-24, a.W/3); x > most {
 		x = most
 	}
-	x = a.put(x, 0, faint, t.foldSign(l, line)+" ")
-	x = a.put(x, 0, text.sign.ink, text.sign.glyph+" ")
-	mark := plainInk
+	x = a.Put(x, 0, canvas.Faint, t.foldSign(l, line)+" ")
+	x = a.Put(x, 0, text.sign.ink, text.sign.glyph+" ")
+	mark := canvas.Normal
 	if line.kind == plannedPlace {
-		mark = faint
+		mark = canvas.Faint
 	} else if line.run == t.current && line.kind == runPlace {
-		mark = strong
+		mark = canvas.Strong
 	}
-	return l.rest(a, x, mark, text.name)
-}
-
-// rest draws a text, cut to the rest of a row.
-func (l look) rest(a area, x int, i ink, text string) int {
-	return a.put(x, 0, i, clip(text, a.w-x, l.more()))
+	return l.Rest(a, x, mark, text.name)
 }
 
 // drawState draws the state and the time at the right, and returns their width.
-func (*taskTree) drawState(a area, _ look, text *treeText) int {
+func (*taskTree) drawState(a canvas.Area, _ canvas.Look, text *treeText) int {
 	const wordWidth, timeWidth = 10, 11
-	if a.w < 60 {
-		a.right(0, text.sign.ink, text.word)
-		return width(text.word)
+	if a.W < 60 {
+		a.Right(0, text.sign.ink, text.word)
+		return canvas.Width(text.word)
 	}
-	a.right(0, plainInk, text.time)
-	a.put(a.w-wordWidth-timeWidth, 0, text.sign.ink, text.word)
+	a.Right(0, canvas.Normal, text.time)
+	a.Put(a.W-wordWidth-timeWidth, 0, text.sign.ink, text.word)
 	return wordWidth + timeWidth
 }
 
-func (*taskTree) foldSign(l look, line *treeLine) string {
+func (*taskTree) foldSign(l canvas.Look, line *treeLine) string {
 	switch {
 	case !line.folds:
 		return " "
 	case line.open:
-		return l.pick("▿", "-")
+		return l.Pick("▿", "-")
 	default:
-		return l.pick("▹", "+")
+		return l.Pick("▹", "+")
 	}
 }
 
@@ -121,12 +117,12 @@ type treeText struct {
 	detail string
 	after  string // its output
 	notes  string // what failed, or how much is folded
-	noted  ink
+	noted  canvas.Ink
 	word   string
 	time   string
 }
 
-func (t *taskTree) text(l look, line *treeLine, how *treeLook) treeText {
+func (t *taskTree) text(l canvas.Look, line *treeLine, how *treeLook) treeText {
 	switch line.kind {
 	case plannedPlace:
 		return t.plannedText(l, line)
@@ -139,12 +135,12 @@ func (t *taskTree) text(l look, line *treeLine, how *treeLook) treeText {
 	}
 }
 
-func (t *taskTree) plannedText(l look, line *treeLine) treeText {
+func (t *taskTree) plannedText(l canvas.Look, line *treeLine) treeText {
 	task := t.tasks.at(line.task)
-	text := treeText{name: task.Name, detail: t.detail(task, t.runs[line.run].key.task), word: "pending", sign: l.sign(Pending)}
+	text := treeText{name: task.Name, detail: t.detail(task, t.runs[line.run].key.task), word: "pending", sign: signOf(l, Pending)}
 	if t.over(line.run, line.turn) {
-		text.word, text.sign = "not run", l.sign("")
-		text.sign.ink = faint
+		text.word, text.sign = "not run", signOf(l, "")
+		text.sign.ink = canvas.Faint
 	}
 	return text
 }
@@ -158,14 +154,14 @@ func (t *runTree) detail(task *Task, around int32) string {
 	return text
 }
 
-func (t *taskTree) runText(l look, line *treeLine, how *treeLook) treeText {
+func (t *taskTree) runText(l canvas.Look, line *treeLine, how *treeLook) treeText {
 	r := &t.runs[line.run]
 	if line.run == 0 {
 		return t.topText(l, r, how)
 	}
 	task := t.tasks.at(r.key.task)
 	around := t.runs[r.parent].key.task
-	text := treeText{name: task.Name, detail: t.detail(task, around), word: string(r.state), sign: l.sign(r.state)}
+	text := treeText{name: task.Name, detail: t.detail(task, around), word: string(r.state), sign: signOf(l, r.state)}
 	if r.call != "" {
 		text.detail = "call " + r.call
 	}
@@ -179,11 +175,11 @@ func (t *taskTree) runText(l look, line *treeLine, how *treeLook) treeText {
 		text.after = r.text
 	}
 	if how.child != nil && how.child(runName(task.Ref, r.key)) {
-		text.name += l.pick(" ⇒", " =>")
+		text.name += l.Pick(" ⇒", " =>")
 	}
 	if len(r.turns) > 1 {
 		if text.notes == "" {
-			text.noted = accent
+			text.noted = canvas.Accent
 		}
 		text.notes = strings.TrimSpace(t.turnCount(r) + "  " + text.notes)
 	}
@@ -209,12 +205,12 @@ func (t *runTree) nameOf(r *taskRun) string {
 	return history.Run(t.tasks.at(r.key.task).Name, r.key.iteration, r.key.attempt)
 }
 
-func (t *runTree) topText(l look, r *taskRun, how *treeLook) treeText {
+func (t *runTree) topText(l canvas.Look, r *taskRun, how *treeLook) treeText {
 	state := how.top.State
 	if state == "" {
 		state = r.state
 	}
-	text := treeText{name: how.top.Workflow, word: string(state), sign: l.sign(state), after: r.text}
+	text := treeText{name: how.top.Workflow, word: string(state), sign: signOf(l, state), after: r.text}
 	if text.name == "" {
 		text.name = "workflow"
 	}
@@ -348,10 +344,10 @@ func (t *runTree) turnState(r *taskRun, at int) State {
 	}
 }
 
-func (t *runTree) turnText(l look, line *treeLine, how *treeLook) treeText {
+func (t *runTree) turnText(l canvas.Look, line *treeLine, how *treeLook) treeText {
 	r := &t.runs[line.run]
 	state := t.turnState(r, int(line.turn))
-	text := treeText{name: r.turnName(int(line.turn)), word: string(state), sign: l.sign(state)}
+	text := treeText{name: r.turnName(int(line.turn)), word: string(state), sign: signOf(l, state)}
 	runs := r.turns[line.turn].runs
 	text.detail = some(len(runs), "task")
 	began, ended := t.runs[runs[0]].began, time.Time{}
@@ -360,7 +356,7 @@ func (t *runTree) turnText(l look, line *treeLine, how *treeLook) treeText {
 			ended = t.runs[at].ended
 		}
 		if t.runs[at].state == Faulted {
-			text.notes, text.noted = t.runs[at].text, bad
+			text.notes, text.noted = t.runs[at].text, canvas.Bad
 		}
 	}
 	switch {
@@ -372,14 +368,14 @@ func (t *runTree) turnText(l look, line *treeLine, how *treeLook) treeText {
 	return text
 }
 
-func (t *runTree) rangeText(l look, line *treeLine, _ *treeLook) treeText {
+func (t *runTree) rangeText(l canvas.Look, line *treeLine, _ *treeLook) treeText {
 	r := &t.runs[line.run]
 	from, to := int(line.turn), int(line.turn+line.size)
-	text := treeText{word: string(Completed), sign: l.sign(Completed)}
-	text.name = r.turnName(from) + l.pick(" – ", " - ") + r.turnName(to-1)
+	text := treeText{word: string(Completed), sign: signOf(l, Completed)}
+	text.name = r.turnName(from) + l.Pick(" – ", " - ") + r.turnName(to-1)
 	text.detail = some(to-from, r.turnWord())
 	if failed := t.failedOf(r, from, to); failed != "" {
-		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), bad, string(Faulted), l.sign(Faulted)
+		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), canvas.Bad, string(Faulted), signOf(l, Faulted)
 	}
 	first, last := r.turns[from].runs, r.turns[to-1].runs
 	if ended := t.runs[last[len(last)-1]].ended; !ended.IsZero() {

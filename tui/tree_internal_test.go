@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 const shop = `
@@ -24,8 +26,8 @@ thanks set thanks
 `
 
 func drawTree(tree *taskTree, w, h int, now time.Time) string {
-	c := newCanvas(w, h)
-	tree.draw(c.all(), look{themeOf(Dark), false}, treeLook{top: Row{Workflow: "shop"}, now: now, focus: true})
+	c := canvas.New(w, h)
+	tree.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, treeLook{top: Row{Workflow: "shop"}, now: now, focus: true})
 	return picture(c)
 }
 
@@ -169,7 +171,7 @@ func TestTreeCursor(t *testing.T) {
 
 func drawLineOf(tree *taskTree) string {
 	l := tree.chosen()
-	text := tree.text(look{}, &l, &treeLook{})
+	text := tree.text(canvas.Look{}, &l, &treeLook{})
 	return text.name
 }
 
@@ -234,10 +236,10 @@ func TestTreeOfManyTurns(t *testing.T) {
 
 func BenchmarkTreeDraw(b *testing.B) {
 	tree := treeOf(documentOf(shop), loop(100_000))
-	c := newCanvas(80, 40)
+	c := canvas.New(80, 40)
 	for b.Loop() {
 		tree.changes++ // as if something had come
-		tree.draw(c.all(), look{}, treeLook{now: start})
+		tree.draw(c.All(), canvas.Look{}, treeLook{now: start})
 	}
 }
 
@@ -252,10 +254,10 @@ func BenchmarkTreeAdd(b *testing.B) {
 
 func BenchmarkTreeFilter(b *testing.B) {
 	tree := treeOf(documentOf(shop), loop(100_000))
-	c := newCanvas(80, 40)
+	c := canvas.New(80, 40)
 	tree.narrow("broken")
 	for b.Loop() {
 		tree.changes++
-		tree.draw(c.all(), look{}, treeLook{now: start})
+		tree.draw(c.All(), canvas.Look{}, treeLook{now: start})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // The timeline shows how far the time has come and where the timers are, and a place
@@ -18,8 +20,8 @@ func TestTimeline(t *testing.T) {
 	var b strings.Builder
 	var line timeline
 	show := func(w int, now time.Time) {
-		screen := newCanvas(w, 1)
-		line.draw(screen.all(), look{themeOf(Dark), false}, c, now)
+		screen := canvas.New(w, 1)
+		line.draw(screen.All(), canvas.Look{Theme: themeOf(Dark)}, c, now)
 		b.WriteString(picture(screen))
 	}
 	for _, d := range []time.Duration{0, time.Hour, 24 * time.Hour, 30 * time.Hour, 48 * time.Hour, 60 * time.Hour, -time.Hour} {
@@ -66,23 +68,23 @@ func TestDocumentView(t *testing.T) {
 	d := documentOf(shop)
 	var v documentView
 	v.read(d)
-	draw := func(w, h int) string {
-		c := newCanvas(w, h)
-		v.draw(c.all(), look{themeOf(Dark), false}, map[int]State{10: Running, 12: Waiting}, false)
+	drawn := func(w, h int) string {
+		c := canvas.New(w, h)
+		v.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, map[int]State{10: Running, 12: Waiting}, false)
 		return picture(c)
 	}
 	v.show(14)
-	compare(t, "document", draw(44, 10))
+	compare(t, "document", drawn(44, 10))
 	v.scroll(8)
 	v.end()
-	compare(t, "document-end", draw(44, 5))
+	compare(t, "document-end", drawn(44, 5))
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {3, 2}, {5, 50}} {
-		draw(size[0], size[1])
+		drawn(size[0], size[1])
 	}
 	v.read(nil)
-	draw(20, 3)
+	drawn(20, 3)
 	v.read(&Document{Text: "\x1b[2J\ta: 水\r\n\xff"})
-	if got := draw(30, 3); strings.ContainsAny(got, "\x1b\r\t") {
+	if got := drawn(30, 3); strings.ContainsAny(got, "\x1b\r\t") {
 		t.Errorf("shown as %q", got)
 	}
 }
@@ -108,7 +110,7 @@ func TestHistoryPages(t *testing.T) {
 		s.events = append(s.events, Event{Version: int64(i + 1), Type: "task.completed", Task: fmt.Sprintf("/do/0/x#%d", i)})
 	}
 	v := newHistoryView()
-	v.height = 20
+	v.Height = 20
 	for at := 0; at < 20_000; at += 300 {
 		v.feed(s.events[at:min(20_000, at+300)])
 	}
@@ -166,7 +168,7 @@ func TestHistoryFilterFollows(t *testing.T) {
 	events := shopStory().events
 	s := &historySource{page: 10, events: events[:30]}
 	v := newHistoryView()
-	v.height = 10
+	v.Height = 10
 	v.feed(s.events)
 	v.narrow("timer")
 	serve(v, s)
@@ -175,8 +177,8 @@ func TestHistoryFilterFollows(t *testing.T) {
 	v.feed(events[30:])
 	v.narrow("fork requested")
 	serve(v, s)
-	c := newCanvas(90, 6)
-	v.draw(c.all(), look{themeOf(Dark), false}, start.Add(time.Hour), true)
+	c := canvas.New(90, 6)
+	v.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, start.Add(time.Hour), true)
 	compare(t, "history-filter", picture(c))
 	if before != 2 {
 		t.Errorf("%d events match timer, want 2", before)
@@ -188,8 +190,8 @@ func TestHistoryView(t *testing.T) {
 	v := newHistoryView()
 	v.feed(shopStory().events[:9])
 	for _, w := range []int{120, 80, 40} {
-		c := newCanvas(w, 10)
-		v.draw(c.all(), look{themeOf(Dark), false}, start.Add(time.Hour), false)
+		c := canvas.New(w, 10)
+		v.draw(c.All(), canvas.Look{Theme: themeOf(Dark)}, start.Add(time.Hour), false)
 		compare(t, fmt.Sprintf("history-%d", w), picture(c))
 	}
 }
@@ -197,9 +199,9 @@ func TestHistoryView(t *testing.T) {
 func BenchmarkHistoryDraw(b *testing.B) {
 	v := newHistoryView()
 	v.feed(loop(100_000).events)
-	c := newCanvas(120, 40)
+	c := canvas.New(120, 40)
 	for b.Loop() {
-		v.draw(c.all(), look{}, start, true)
+		v.draw(c.All(), canvas.Look{}, start, true)
 	}
 }
 
@@ -212,21 +214,21 @@ func TestChart(t *testing.T) {
 	waits.end("/do/0/both/fork/branches/0/ship", Completed, "").pass(2*time.Second).end("/do/0/both/fork/branches/0/mail", Completed, "")
 	waits.end("/do/0/both", Completed, "").begin("/do/0/rest").wait("/do/0/rest", Waiting, 30*24*time.Hour)
 	var b strings.Builder
-	draw := func(name string, s *story, w, h int, now time.Time, l look, change func(*taskTree)) {
+	drawn := func(name string, s *story, w, h int, now time.Time, l canvas.Look, change func(*taskTree)) {
 		tree := treeOf(documentOf(shop), s)
 		if change != nil {
 			change(tree)
 		}
-		c := newCanvas(w, h)
-		tree.drawChart(c.all(), l, treeLook{top: Row{Workflow: "shop"}, now: now, focus: true})
+		c := canvas.New(w, h)
+		tree.drawChart(c.All(), l, treeLook{top: Row{Workflow: "shop"}, now: now, focus: true})
 		b.WriteString("== " + name + "\n" + picture(c))
 	}
-	dark := look{themeOf(Dark), false}
-	draw("it waits", waits, 120, 34, waits.at.Add(12*time.Hour), dark, nil)
-	draw("narrow", waits, 60, 20, waits.at.Add(12*time.Hour), dark, nil)
-	draw("narrowest", waits, 30, 12, waits.at.Add(12*time.Hour), dark, nil)
-	draw("ascii, folded", waits, 80, 16, waits.at.Add(12*time.Hour), look{themeOf(None), true}, func(t *taskTree) { t.foldAll(noneOpen); t.unfold() })
-	draw("branches", shopStory(), 120, 34, shopStory().at.Add(time.Second), dark, nil)
+	dark := canvas.Look{Theme: themeOf(Dark)}
+	drawn("it waits", waits, 120, 34, waits.at.Add(12*time.Hour), dark, nil)
+	drawn("narrow", waits, 60, 20, waits.at.Add(12*time.Hour), dark, nil)
+	drawn("narrowest", waits, 30, 12, waits.at.Add(12*time.Hour), dark, nil)
+	drawn("ascii, folded", waits, 80, 16, waits.at.Add(12*time.Hour), canvas.Look{Theme: themeOf(None), ASCII: true}, func(t *taskTree) { t.foldAll(noneOpen); t.unfold() })
+	drawn("branches", shopStory(), 120, 34, shopStory().at.Add(time.Second), dark, nil)
 	retries := newStory()
 	retries.begin("/do/0/pay").begin("/do/0/pay/try/0/charge").pass(300*time.Millisecond).end("/do/0/pay/try/0/charge", Faulted, "503")
 	for i := 1; i < 4; i++ {
@@ -236,23 +238,23 @@ func TestChart(t *testing.T) {
 		retries.begin(run).pass(500*time.Millisecond).end(run, Faulted, "503")
 	}
 	retries.wait("/do/0/pay", Retrying, 4*time.Second)
-	draw("attempts", retries, 100, 16, retries.at.Add(time.Second), dark, nil)
-	draw("attempts, folded", retries, 100, 8, retries.at.Add(time.Second), dark, func(t *taskTree) { t.foldAll(noneOpen) })
+	drawn("attempts", retries, 100, 16, retries.at.Add(time.Second), dark, nil)
+	drawn("attempts, folded", retries, 100, 8, retries.at.Add(time.Second), dark, func(t *taskTree) { t.foldAll(noneOpen) })
 	whole := newStory()
 	whole.begin("/do/0/reserve").end("/do/0/reserve", Completed, "").begin("/do/0/rest").wait("/do/0/rest", Waiting, 30*24*time.Hour).pass(30 * 24 * time.Hour)
 	whole.tell(Event{Type: "timer.fired", Ref: "/do/0/rest", State: Running}).end("/do/0/rest", Completed, "")
 	whole.begin("/do/0/thanks").end("/do/0/thanks", Completed, "").tell(Event{Type: "workflow.completed", State: Completed})
-	draw("virtual, ended", whole, 100, 20, whole.at, dark, nil)
-	draw("nothing yet", &story{}, 80, 12, start, dark, nil)
+	drawn("virtual, ended", whole, 100, 20, whole.at, dark, nil)
+	drawn("nothing yet", &story{}, 80, 12, start, dark, nil)
 	many := loop(30_000)
-	draw("many", many, 80, 20, many.at, dark, nil)
+	drawn("many", many, 80, 20, many.at, dark, nil)
 	compare(t, "chart", b.String())
 }
 
 func BenchmarkChart(b *testing.B) {
 	tree := treeOf(documentOf(shop), loop(30_000))
-	c := newCanvas(200, 60)
+	c := canvas.New(200, 60)
 	for b.Loop() {
-		tree.drawChart(c.all(), look{}, treeLook{now: noon})
+		tree.drawChart(c.All(), canvas.Look{}, treeLook{now: noon})
 	}
 }

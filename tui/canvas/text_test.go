@@ -1,16 +1,22 @@
-package tui
+package canvas_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"flunq.io/flunq/tui/canvas"
 )
+
+// colourCodes are the codes of colours.
+var colourCodes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // shown is a text as it stands on a canvas.
 func shown(text string) string {
-	c := newCanvas(60, 1)
-	c.all().put(0, 0, plainInk, text)
-	return c.text(look{theme: themeOf(None)})
+	c := canvas.New(60, 1)
+	c.All().Put(0, 0, canvas.Normal, text)
+	return c.Text(canvas.Look{})
 }
 
 func TestClean(t *testing.T) {
@@ -33,8 +39,8 @@ func TestClean(t *testing.T) {
 		if got := shown(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
-		if got := width(text); got != width(want) {
-			t.Errorf("%q takes %d cells, want %d", text, got, width(want))
+		if got := canvas.Width(text); got != canvas.Width(want) {
+			t.Errorf("%q takes %d cells, want %d", text, got, canvas.Width(want))
 		}
 	}
 }
@@ -42,9 +48,9 @@ func TestClean(t *testing.T) {
 // On a terminal that knows ASCII alone there is nothing else, and nothing moves.
 func TestASCII(t *testing.T) {
 	t.Parallel()
-	c := newCanvas(20, 1)
-	c.all().put(0, 0, plainInk, "注 é e\u0301 ↑ … end")
-	if got, want := c.text(look{theme: themeOf(None), ascii: true}), "?? ? e ^ ~ end"; got != want {
+	c := canvas.New(20, 1)
+	c.All().Put(0, 0, canvas.Normal, "注 é e\u0301 ↑ … end")
+	if got, want := c.Text(canvas.Look{ASCII: true}), "?? ? e ^ ~ end"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -57,19 +63,19 @@ func FuzzCanvas(f *testing.F) {
 	f.Fuzz(func(t *testing.T, below, above string, at int) {
 		const w = 12
 		for _, ascii := range []bool{false, true} {
-			c := newCanvas(w, 2)
-			a := c.all()
-			a.put(0, 0, plainInk, below)
-			a.put(at%w, 0, strong, above)
-			a.put(0, 1, plainInk, clip(below, w, "…"))
-			for line := range strings.SplitSeq(c.text(look{ascii: ascii}), "\n") {
+			c := canvas.New(w, 2)
+			a := c.All()
+			a.Put(0, 0, canvas.Normal, below)
+			a.Put(at%w, 0, canvas.Strong, above)
+			a.Put(0, 1, canvas.Normal, canvas.Clip(below, w, "…"))
+			for line := range strings.SplitSeq(c.Text(canvas.Look{ASCII: ascii}), "\n") {
 				bare := colourCodes.ReplaceAllString(line, "")
-				if n := width(bare); n > w || !utf8.ValidString(bare) {
+				if n := canvas.Width(bare); n > w || !utf8.ValidString(bare) {
 					t.Errorf("%q is %d cells wide", bare, n)
 				}
 			}
 		}
-		if n := width(clip(above, 5, "…")); n > 5 {
+		if n := canvas.Width(canvas.Clip(above, 5, "…")); n > 5 {
 			t.Errorf("%q is clipped to %d cells", above, n)
 		}
 	})

@@ -9,34 +9,9 @@ import (
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
-
-// ink is the look of a character: a colour and attributes.
-type ink uint16
-
-// The colours, by their meaning.
-const (
-	plainInk ink = iota
-	faint
-	accent
-	good
-	bad
-	warn
-	busy
-	calm
-	bar
-	colours
-)
-
-// The attributes.
-const (
-	strong   ink = 1 << (8 + iota)
-	selected     // the row at the cursor
-	under
-)
-
-// theme gives the inks of a terminal.
-type theme [colours]string
 
 // Background is the background of a terminal.
 type Background int
@@ -51,107 +26,15 @@ const (
 // themeOf returns a theme of the terminal's own sixteen colours, which its user has chosen.
 // Faint is an attribute, not a colour: in some palettes (Solarized) bright black is the
 // background itself, and the other bright colours are greys.
-func themeOf(b Background) theme {
+func themeOf(b Background) canvas.Theme {
 	switch b {
 	case Light:
-		return theme{plainInk: "", faint: "2", accent: "34", good: "32", bad: "31", warn: "35", busy: "36", calm: "34", bar: "97;44"}
+		return canvas.Theme{canvas.Normal: "", canvas.Faint: "2", canvas.Accent: "34", canvas.Good: "32", canvas.Bad: "31", canvas.Warn: "35", canvas.Busy: "36", canvas.Calm: "34", canvas.Bar: "97;44"}
 	case None:
-		return theme{bar: "7"}
+		return canvas.Theme{canvas.Bar: "7"}
 	default:
-		return theme{plainInk: "", faint: "2", accent: "36", good: "32", bad: "91", warn: "33", busy: "36", calm: "94", bar: "97;44"}
+		return canvas.Theme{canvas.Normal: "", canvas.Faint: "2", canvas.Accent: "36", canvas.Good: "32", canvas.Bad: "91", canvas.Warn: "33", canvas.Busy: "36", canvas.Calm: "94", canvas.Bar: "97;44"}
 	}
-}
-
-// code returns the escape sequence of an ink.
-func (t theme) code(i ink) string {
-	var parts []string
-	if c := t[i&0xff]; c != "" && i&selected == 0 {
-		parts = append(parts, c)
-	}
-	if i&strong != 0 && i&0xff != faint { // that would be neither
-		parts = append(parts, "1")
-	}
-	if i&under != 0 {
-		parts = append(parts, "4")
-	}
-	if i&selected != 0 {
-		parts = append(parts, "7")
-	}
-	if len(parts) == 0 {
-		return "\x1b[0m"
-	}
-	return "\x1b[0;" + strings.Join(parts, ";") + "m"
-}
-
-// look is the theme, and whether only ASCII is drawn.
-type look struct {
-	theme theme
-	ascii bool
-}
-
-// sign is the sign of a state. A state is never shown by colour alone.
-type sign struct {
-	glyph string
-	ink   ink
-}
-
-// sign returns the sign of a state.
-func (l look) sign(s State) sign {
-	switch s {
-	case Pending:
-		return sign{l.pick("○", "."), faint}
-	case Running:
-		return sign{l.pick("▸", ">"), busy}
-	case Waiting:
-		return sign{l.pick("◔", "~"), calm}
-	case Suspended:
-		return sign{l.pick("■", "="), warn}
-	case Completed:
-		return sign{l.pick("✔", "+"), good}
-	case Faulted:
-		return sign{l.pick("✘", "!"), bad}
-	case Cancelled:
-		return sign{l.pick("⊘", "x"), warn}
-	case Skipped:
-		return sign{l.pick("–", "-"), faint}
-	case Retrying:
-		return sign{l.pick("↻", "%"), warn}
-	case Overdue:
-		return sign{l.pick("▲", "^"), warn}
-	case Broken:
-		return sign{l.pick("?", "?"), bad}
-	case Dead:
-		return sign{l.pick("✝", "X"), bad}
-	case Alive:
-		return sign{l.pick("●", "*"), good}
-	case Silent:
-		return sign{l.pick("◌", "o"), faint}
-	default:
-		return sign{l.pick("·", "-"), plainInk}
-	}
-}
-
-// pick returns a text, or its replacement in ASCII.
-func (l look) pick(unicode, ascii string) string {
-	if l.ascii {
-		return ascii
-	}
-	return unicode
-}
-
-func (l look) more() string { return l.pick("…", "~") }
-
-// rule draws a line with a title in it.
-func (l look) rule(a area, y int, title string, i ink) {
-	x := a.put(0, y, faint, l.pick("── ", "-- "))
-	x = a.put(x, y, i|strong, clip(title, a.w-x-1, l.more())) + 1
-	a.put(x, y, faint, strings.Repeat(l.pick("─", "-"), max(0, a.w-x)))
-}
-
-// field writes a text into a column of a width.
-func (l look) field(a area, x, y, avail int, i ink, text string) int {
-	a.put(x, y, i, clip(text, min(avail, a.w-x), l.more()))
-	return x + avail
 }
 
 // askBackground asks a terminal for its background colour (OSC 11).
@@ -272,6 +155,6 @@ func (m *model) paintFor(b Background) tea.Cmd {
 	if m.options.Background == b {
 		return nil
 	}
-	m.options.Background, m.look.theme = b, themeOf(b)
+	m.options.Background, m.look.Theme = b, themeOf(b)
 	return tea.ClearScreen
 }
