@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // an image from scratch has no time zones
 
 	"flunq.io/flunq/cmd"
 )

@@ -310,6 +310,9 @@ func TestCanaries(t *testing.T) {
 	}
 	hunter.lookAtRedis("Redis", rdb)
 	hunter.lookAtRedis("the Redis of dev", devRedis)
+	if stdout, stderr, code := flunq(t, nil, "health", "--http", strings.TrimPrefix(page, "http://")); stdout != "ready\n" || code != 0 {
+		t.Errorf("health: code %d, %q %q", code, stdout, stderr)
+	}
 	for _, path := range []string{"/metrics", "/health", "/readyz", "/api/health/worker"} {
 		resp, err := http.Get(page + path) //nolint:noctx // a test
 		if err != nil {

@@ -90,7 +90,7 @@ func (p *helpPage) command(c *cobra.Command) {
 		fmt.Fprintln(p.w, c.Example)
 	}
 	if c.HasAvailableSubCommands() {
-		p.list("Commands", slices.DeleteFunc(c.Commands(), func(s *cobra.Command) bool { return s.Hidden }))
+		p.list("Commands", slices.DeleteFunc(slices.Clone(c.Commands()), func(s *cobra.Command) bool { return s.Hidden }))
 	}
 	if !c.Runnable() {
 		return

@@ -95,10 +95,12 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		serve.NewDevCommand(sh),
 		serve.NewClockCommand(sh),
 		serve.NewServeCommand(sh),
+		serve.NewHealthCommand(sh),
 		serve.NewBenchCommand(sh),
 		newConfigCommand(sh),
 		newCompletionCommand(sh),
 		newVersionCommand(sh),
+		newManCommand(sh),
 	}
 	root.AddCommand(commands...)
 	root.AddCommand(helpTopics()...)

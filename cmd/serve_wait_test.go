@@ -1,9 +1,12 @@
 package cmd_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -12,31 +15,48 @@ import (
 	"flunq.io/flunq/cmd/cli"
 )
 
-// serve waits while Redis is unavailable, logs that, and exits cleanly when it is stopped.
+// serve waits while Redis is unavailable, answers that it is alive and not ready, logs that, and
+// exits cleanly when it is stopped.
 func TestServeWaitsForRedis(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
+	redis := "redis://" + l.Addr().String()
 	l.Close() // nothing listens there
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	logs, log := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		code <- cmd.Execute(ctx, []string{"serve", "--redis-url", "redis://" + address, "--http", ""}, cli.Streams{
-			In: strings.NewReader(""), Out: io.Discard, Err: log, Env: func(string) string { return "" },
+		code <- cmd.Execute(ctx, []string{"serve", "--redis-url", redis}, cli.Streams{
+			In: strings.NewReader(""), Out: io.Discard, Err: log, Env: func(name string) string {
+				return map[string]string{"HTTP_ADDRESS": "127.0.0.1:0"}[name]
+			},
 		})
 		log.Close()
 	}()
-	first := make([]byte, 4096)
-	n, _ := logs.Read(first)
-	if !strings.Contains(string(first[:n]), "waiting for Redis") {
-		t.Errorf("it says %q", first[:n])
+	lines := bufio.NewScanner(logs)
+	var entry struct{ HTTP string }
+	if lines.Scan(); json.Unmarshal(lines.Bytes(), &entry) != nil || entry.HTTP == "" {
+		t.Fatalf("it says %q, want the address of the health checks", lines.Text())
+	}
+	if lines.Scan(); !strings.Contains(lines.Text(), "waiting for Redis") {
+		t.Errorf("it says %q", lines.Text())
 	}
 	go io.Copy(io.Discard, logs)
+	alive, err := http.Get("http://" + entry.HTTP + "/healthz") //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alive.Body.Close(); alive.StatusCode != http.StatusOK {
+		t.Errorf("/healthz: %s", alive.Status)
+	}
+	want := "flunq: not ready: the services have not started: is Redis reachable?\n"
+	if _, stderr, code := flunq(t, nil, "health", "--http", entry.HTTP); code != 1 || stderr != want {
+		t.Errorf("health: code %d, %q, want code 1, %q", code, stderr, want)
+	}
 	cancel()
 	if got := <-code; got != 0 && got != 130 {
 		t.Errorf("exit code %d", got)

@@ -36,8 +36,11 @@ func TargetFlags(c *cobra.Command, sh *Shell) *Target {
 	f.StringVar(&t.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://… or host:port")
 	f.StringVar(&t.Tenant, "tenant", "", "act for the tenant `NAME`")
 	f.StringVar(&t.context, "context", "", "use the context `NAME` of the configuration (see 'flunq config')")
-	if err := c.RegisterFlagCompletionFunc("context", CompleteContexts(sh)); err != nil {
-		panic(err) // the flag is defined above
+	tenants := Complete(t, func(ctx context.Context, r *Remote) ([]string, error) { return r.Store.Tenants(ctx) })
+	for flag, complete := range map[string]cobra.CompletionFunc{"context": CompleteContexts(sh), "tenant": tenants} {
+		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic(err) // the flag is defined above
+		}
 	}
 	return t
 }

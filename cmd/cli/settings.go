@@ -45,12 +45,16 @@ type Settings struct {
 	HealthEvery  time.Duration // interval of the health checks
 	MetricsEvery time.Duration // interval of measuring the depths of streams
 
+	HTTP       string // address of health checks and metrics
 	LogLevel   slog.Level
 	LogFormat  string // "json" or "text"
 	StreamType string // always "redis"
 
 	Scheduler SchedulerSettings
 }
+
+// DefaultHTTP is where health checks are answered by default, on this machine only.
+const DefaultHTTP = "127.0.0.1:8080"
 
 // DefaultSettings returns the settings of an ordinary deployment.
 func DefaultSettings() Settings {
@@ -62,7 +66,7 @@ func DefaultSettings() Settings {
 		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, //nolint:mnd // MiB
 		Descendants: d.Descendants, Open: d.Open, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		SweepEvery: 30 * time.Second, HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
-		LogFormat: "json", StreamType: "redis", Scheduler: defaultScheduler(),
+		HTTP: DefaultHTTP, LogFormat: "json", StreamType: "redis", Scheduler: defaultScheduler(),
 	}
 }
 
@@ -157,6 +161,7 @@ func (s *Settings) table() []setting {
 		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "how often timers, subscriptions and requests that Redis has lost are looked for and restored; 0: never"},
 		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the health of the services is checked"},
 		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often stream depths and rates are reported"},
+		{"HTTP_ADDRESS", nil, address(&s.HTTP), "address of health checks and metrics"},
 		{"LOG_LEVEL", nil, LevelValue(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
 		{"EVENT_STREAM_TYPE", nil, word(&s.StreamType, "redis"), "where events are stored: redis"},

@@ -36,9 +36,10 @@ type changed struct {
 	Error  string          `json:"error,omitempty"`
 }
 
-// flags adds the flags that these commands share.
-func (h *change) flags(c *cobra.Command) *cobra.Command {
+// flags adds the flags that these commands share. The shell offers events with a status.
+func (h *change) flags(offered schedulerpb.EventStatus, c *cobra.Command) *cobra.Command {
 	h.target = targetFlags(c, h.sh)
+	c.ValidArgsFunction = completeEvents(h.target, offered)
 	h.format = cli.OutputFlag(c, "text", "json", "yaml")
 	h.consent = cli.ConsentFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args) }
@@ -51,7 +52,7 @@ func newCancelCommand(sh *cli.Shell) *cobra.Command {
 		out, err := c.Cancel(ctx, &schedulerpb.CancelRequest{EventId: id})
 		return out.GetStatus(), out.GetEvent(), err
 	}
-	return h.flags(&cobra.Command{
+	return h.flags(schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED, &cobra.Command{
 		Use:   "cancel ID…",
 		Short: "Cancel events",
 		Long: `Cancels events, which are then never published. Cancelling one that was published, or may
@@ -87,6 +88,7 @@ func newMoveCommand(sh *cli.Shell) *cobra.Command {
 	}
 	when = momentFlags(c)
 	h.target = targetFlags(c, sh)
+	c.ValidArgsFunction = completeEvents(h.target, schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED)
 	h.format = cli.OutputFlag(c, "text", "json", "yaml")
 	h.consent = &cli.Consent{Yes: true} // nothing is destroyed
 	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args) }
@@ -109,7 +111,7 @@ are used up (SCHEDULER_MAX_ATTEMPTS). They are kept until they are replayed or d
 	list := l.flags(&cobra.Command{
 		Use: "ls", Short: "List dead events", Example: "  flunq schedule dlq ls -o wide", Aliases: []string{"list"}, Args: cli.NoArguments,
 	})
-	show := newShowCommand(sh, &cobra.Command{
+	show := newShowCommand(sh, schedulerpb.EventStatus_EVENT_STATUS_DEAD, &cobra.Command{
 		Use: "show ID", Short: "Show a dead event", Example: "  flunq schedule dlq show 4be0643f-1d98-573b-97cd-ca98a65347dd",
 	})
 	c.AddCommand(list, show, newReplayCommand(sh), newDropCommand(sh))
@@ -146,7 +148,7 @@ func newDropCommand(sh *cli.Shell) *cobra.Command {
 
 // dead adds the flags that select dead events.
 func (h *change) dead(c *cobra.Command) *cobra.Command {
-	h.flags(c)
+	h.flags(schedulerpb.EventStatus_EVENT_STATUS_DEAD, c)
 	c.Flags().BoolVar(&h.all, "all", false, h.verb+" all dead events")
 	c.Flags().StringVar(&h.topic, "topic", "", "with --all: only those of the topic `NAME`")
 	c.Args = func(c *cobra.Command, args []string) error {

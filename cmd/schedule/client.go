@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -138,6 +139,28 @@ func (t *target) token() (string, error) {
 		return "", cli.Misusef("--token-file %s: want one token and nothing else", t.tokenFile)
 	}
 	return token, nil
+}
+
+// completeEvents completes the ids of events with a status (EVENT_STATUS_UNSPECIFIED: of all), those
+// that are due first at the top.
+func completeEvents(t *target, status schedulerpb.EventStatus) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, given []string, _ string) (ids []string, directive cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompletionTimeout)
+		defer cancel()
+		directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		c, err := t.connect(ctx)
+		if err != nil {
+			return nil, directive
+		}
+		defer c.close()
+		_ = c.each(ctx, &schedulerpb.ListRequest{Status: status, Limit: 50}, func(e *schedulerpb.Event) error {
+			if row := rowOf(e); !slices.Contains(given, row.ID) {
+				ids = append(ids, row.ID+"\t"+cli.OneLine(fmt.Sprintf("%s, %s at %s", row.Topic, strings.ToLower(string(row.Status)), clock(row.Due))))
+			}
+			return nil
+		}) // what was read before an error is offered
+		return ids, directive
+	}
 }
 
 func (c *client) close() { _ = c.conn.Close() }

@@ -21,7 +21,7 @@ type inspection struct {
 }
 
 func newGetCommand(sh *cli.Shell) *cobra.Command {
-	return newShowCommand(sh, &cobra.Command{
+	return newShowCommand(sh, schedulerpb.EventStatus_EVENT_STATUS_UNSPECIFIED, &cobra.Command{
 		Use:     "get ID",
 		Short:   "Show an event",
 		Example: "  flunq schedule get 4be0643f-1d98-573b-97cd-ca98a65347dd -o json | jq .payload",
@@ -29,11 +29,12 @@ func newGetCommand(sh *cli.Shell) *cobra.Command {
 	})
 }
 
-// newShowCommand completes a command that shows an event.
-func newShowCommand(sh *cli.Shell, c *cobra.Command) *cobra.Command {
+// newShowCommand completes a command that shows an event. The shell offers those with a status.
+func newShowCommand(sh *cli.Shell, offered schedulerpb.EventStatus, c *cobra.Command) *cobra.Command {
 	i := &inspection{sh: sh}
 	c.Args = cli.OneArgument("event")
 	i.target = targetFlags(c, sh)
+	c.ValidArgsFunction = completeEvents(i.target, offered)
 	i.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml")
 	c.RunE = func(c *cobra.Command, args []string) error { return i.show(c.Context(), args[0]) }
 	return c
@@ -84,6 +85,7 @@ it ends in another way: cancelled, or dead.`,
 		Args:    cli.OneArgument("event"),
 	}
 	i.target = targetFlags(c, sh)
+	c.ValidArgsFunction = completeEvents(i.target, schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED)
 	i.format = cli.OutputFlag(c, "text", "jsonl")
 	c.Flags().DurationVar(&i.every, "interval", time.Second, "ask every `DURATION`")
 	c.RunE = func(c *cobra.Command, args []string) error { return i.watch(c.Context(), args[0]) }

@@ -290,7 +290,12 @@ func (d *developer) live(ctx context.Context, opts engine.Options, log *slog.Log
 
 // services runs the services until ctx ends.
 func (d *developer) services(ctx context.Context, rdb wire.Redis, opts engine.Options, log *slog.Logger) error {
-	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, http: d.http, given: d.http != "", scheduling: d.scheduling})
+	p, err := listen(ctx, log, d.http, true)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	return serve(ctx, served{sh: d.sh, rdb: rdb, opts: opts, log: log, probes: p, scheduling: d.scheduling})
 }
 
 // announce prints the address, and publishes it for other commands.

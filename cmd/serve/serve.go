@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +73,7 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	f.BoolVar(&s.scheduler, "scheduler", false, "also run the scheduler of events (SCHEDULER_ENABLED)")
 	f.StringVar(&s.schedulerConfig, "scheduler-config", "", "run the scheduler, with the settings of the documented scheduler service in `FILE` (CONFIG_PATH)")
 	f.StringVar(&s.grpc, "grpc", "", "answer gRPC calls of the scheduler on `ADDRESS` (SCHEDULER_GRPC)")
-	f.StringVar(&s.http, "http", defaultHTTP, "serve health checks and metrics on `ADDRESS` (empty: none)")
+	f.StringVar(&s.http, "http", cli.DefaultHTTP, "serve health checks and metrics on `ADDRESS` (HTTP_ADDRESS; empty: none)")
 	f.StringVar(&s.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.BoolVar(&s.private, "allow-private", false, "let calls reach private networks and this machine")
 	f.StringVar(&s.keep, "keep-finished", "", "remove executions `DURATION` after their end: 30d, 12h; 0: never (KEEP_FINISHED)")
@@ -87,9 +86,6 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	}
 	return c
 }
-
-// defaultHTTP is the default address of health checks, on this machine only.
-const defaultHTTP = "127.0.0.1:8080"
 
 // server is one run of the command.
 type server struct {
@@ -122,10 +118,18 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !s.httpGiven {
+		s.http, s.httpGiven = set.HTTP, set.HTTP != cli.DefaultHTTP
+	}
 	log, err := newLog(s.sh, set, s.logLevel, s.logFormat)
 	if err != nil {
 		return err
 	}
+	p, err := listen(ctx, log, s.http, s.httpGiven)
+	if err != nil {
+		return err
+	}
+	defer p.close()
 	if s.target.Scheduler != nil {
 		for _, warning := range s.target.Scheduler.Warnings {
 			log.WarnContext(ctx, "setting without effect", "setting", warning)
@@ -145,7 +149,7 @@ func (s *server) run(ctx context.Context) error {
 		opts.Tenants, opts.Discover, opts.Retention, opts.Sweep = []string{r.Tenant}, false, engine.Retention{}, 0
 	}
 	return serve(ctx, served{
-		sh: s.sh, rdb: r.Redis, opts: opts, log: log, http: s.http, given: s.httpGiven,
+		sh: s.sh, rdb: r.Redis, opts: opts, log: log, probes: p,
 		intervals:  telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
 		scheduling: s.scheduling(set, opts.Process, r.Tenant, log),
 	})
@@ -306,12 +310,11 @@ func newLog(sh *cli.Shell, set cli.Settings, level, format string) (*slog.Logger
 
 // served is a process that runs services.
 type served struct {
-	sh    *cli.Shell
-	rdb   wire.Redis
-	opts  engine.Options
-	log   *slog.Logger
-	http  string // address; "": none
-	given bool   // the user has chosen the address
+	sh     *cli.Shell
+	rdb    wire.Redis
+	opts   engine.Options
+	log    *slog.Logger
+	probes *probes
 
 	intervals telemetry.Intervals // zero: no telemetry
 
@@ -336,13 +339,9 @@ func serve(ctx context.Context, s served) error {
 			return err
 		}
 	}
-	address, stop, err := s.answer(ctx, watch.Handler(e, registry))
-	if err != nil {
-		return err
-	}
-	defer stop()
+	s.probes.handle(watch.Handler(e, registry))
 	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
-		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", address, "grpc", s.scheduling.address())
+		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", s.probes.address, "grpc", s.scheduling.address())
 	if leases := otherLeases(ctx, e.Store, s.opts.Lease); len(leases) > 0 {
 		s.log.WarnContext(ctx, "other processes have a different LEASE: one with a shorter lease repeats calls that another is still making; set the same value everywhere",
 			"lease", s.opts.Lease, "others", leases)
@@ -423,27 +422,4 @@ func otherLeases(ctx context.Context, st *store.Store, ours time.Duration) (othe
 		}
 	}
 	return others
-}
-
-// answer listens for health checks. If the default address is in use, it listens on any
-// free port.
-func (s served) answer(ctx context.Context, handler http.Handler) (address string, stop func(), err error) {
-	if s.http == "" {
-		return "", func() {}, nil
-	}
-	var listening net.ListenConfig
-	l, err := listening.Listen(ctx, "tcp", s.http)
-	if err != nil && !s.given {
-		l, err = listening.Listen(ctx, "tcp", "127.0.0.1:0")
-	}
-	if err != nil {
-		return "", nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("--http %s: %w", s.http, err))
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.log.ErrorContext(ctx, "health checks are no longer answered", "err", err)
-		}
-	}()
-	return l.Addr().String(), func() { _ = server.Close() }, nil
 }

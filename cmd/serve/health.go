@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+)
+
+// NewHealthCommand returns the command flunq health.
+func NewHealthCommand(sh *cli.Shell) *cobra.Command {
+	var at string
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "health",
+		Short: "Ask whether a 'flunq serve' is ready to work",
+		Long: `Asks a running 'flunq serve' whether its services have started and its Redis answers
+(/readyz). The exit code is 0 if it is ready and 1 otherwise, with the reason, as health
+checks of containers need it.`,
+		Example: `  flunq health
+  flunq health --http 10.0.0.7:8080`,
+		GroupID:           cli.GroupOperate,
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	c.Flags().StringVar(&at, "http", "", "ask at `ADDRESS`, host:port (default: HTTP_ADDRESS, or "+cli.DefaultHTTP+")")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "wait at most for `DURATION`")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		address, err := healthAddress(sh, at)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), timeout)
+		defer cancel()
+		if err := askReady(ctx, address); err != nil {
+			return cli.Fail(cli.ExitFailed, err)
+		}
+		fmt.Fprintln(sh.Out, "ready")
+		return nil
+	}
+	return c
+}
+
+// healthAddress returns the address to ask at: the flag, or where a process with the same
+// settings listens.
+func healthAddress(sh *cli.Shell, flag string) (string, error) {
+	address := flag
+	if address == "" {
+		file, err := cli.ReadConfig(sh)
+		if err != nil {
+			return "", err
+		}
+		set, _, err := cli.LoadSettings(sh, file)
+		if err != nil {
+			return "", err
+		}
+		address = set.HTTP
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", cli.Misusef("--http %q: want host:port", address)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost" // it listens on all addresses
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// askReady returns an error that says why the process at an address is not ready.
+func askReady(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
+	if err != nil {
+		return cli.Misusef("--http %q: want host:port", address)
+	}
+	// A proxy of the environment has nothing to do with this machine.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		var dial *net.OpError
+		if errors.As(err, &dial) {
+			err = dial.Err
+		}
+		return fmt.Errorf("nothing answers at %s: %w", address, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	const most = 4 << 10
+	var body struct{ Reason string }
+	_ = json.NewDecoder(io.LimitReader(response.Body, most)).Decode(&body) // else the status says it
+	return fmt.Errorf("not ready: %s", cli.Printable(cmp.Or(body.Reason, response.Status)))
+}
