@@ -38,7 +38,9 @@ func TestServeWaitsForRedis(t *testing.T) {
 		log.Close()
 	}()
 	lines := bufio.NewScanner(logs)
-	var entry struct{ HTTP string }
+	var entry struct {
+		HTTP string `json:"http"`
+	}
 	if lines.Scan(); json.Unmarshal(lines.Bytes(), &entry) != nil || entry.HTTP == "" {
 		t.Fatalf("it says %q, want the address of the health checks", lines.Text())
 	}

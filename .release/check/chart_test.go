@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -96,7 +97,7 @@ func load(t *testing.T) *chart.Chart {
 // What 'helm lint --strict' finds.
 func TestLint(t *testing.T) {
 	for name, values := range valueSets(t) {
-		for _, m := range lint.RunAll(folder, values, "default", lint.WithKubeVersion(&chartutil.DefaultCapabilities.KubeVersion)).Messages {
+		for _, m := range lint.AllWithKubeVersion(folder, values, "default", nil).Messages {
 			if m.Severity >= support.WarningSev {
 				t.Errorf("%s: %s", name, m)
 			}
@@ -362,17 +363,9 @@ func TestSettings(t *testing.T) {
 // settings returns what the settings of flunq are for, by their names.
 func settings(t *testing.T) map[string]string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "flunq")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, ".")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	show := exec.Command(binary, "config", "show", "-o", "json")
-	show.Env = []string{"HOME=" + t.TempDir()}
-	out, err := show.Output()
+	out, err := show()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %s", err, out)
 	}
 	var rows []struct{ Name, Help string }
 	if err := json.Unmarshal(out, &rows); err != nil {
@@ -386,6 +379,14 @@ func settings(t *testing.T) map[string]string {
 	}
 	return known
 }
+
+// show returns the output of 'flunq config show', without a configuration.
+var show = sync.OnceValues(func() ([]byte, error) {
+	show := exec.Command("go", "run", ".", "config", "show", "-o", "json")
+	show.Dir = "../.."
+	show.Env = append(os.Environ(), "FLUNQ_CONFIG=/dev/null")
+	return show.Output()
+})
 
 // same compares a text with a file, or writes the file with -update.
 func same(t *testing.T, file, text string) {

@@ -141,9 +141,8 @@ func (t *target) token() (string, error) {
 	return token, nil
 }
 
-// completeEvents completes the ids of events with a status (EVENT_STATUS_UNSPECIFIED: of all), those
-// that are due first at the top.
-func completeEvents(t *target, status schedulerpb.EventStatus) cobra.CompletionFunc {
+// completeEvents completes the ids of events with a status (EVENT_STATUS_UNSPECIFIED: of all).
+func completeEvents(t *target, with schedulerpb.EventStatus) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) (ids []string, directive cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), cli.CompletionTimeout)
 		defer cancel()
@@ -153,7 +152,7 @@ func completeEvents(t *target, status schedulerpb.EventStatus) cobra.CompletionF
 			return nil, directive
 		}
 		defer c.close()
-		_ = c.each(ctx, &schedulerpb.ListRequest{Status: status, Limit: 50}, func(e *schedulerpb.Event) error {
+		_ = c.each(ctx, &schedulerpb.ListRequest{Status: with, Limit: 50}, func(e *schedulerpb.Event) error {
 			if row := rowOf(e); !slices.Contains(given, row.ID) {
 				ids = append(ids, row.ID+"\t"+cli.OneLine(fmt.Sprintf("%s, %s at %s", row.Topic, strings.ToLower(string(row.Status)), clock(row.Due))))
 			}

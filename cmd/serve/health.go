@@ -88,8 +88,7 @@ func askReady(ctx context.Context, address string) error {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		var dial *net.OpError
-		if errors.As(err, &dial) {
+		if dial, ok := errors.AsType[*net.OpError](err); ok {
 			err = dial.Err
 		}
 		return fmt.Errorf("nothing answers at %s: %w", address, err)
@@ -99,7 +98,9 @@ func askReady(ctx context.Context, address string) error {
 		return nil
 	}
 	const most = 4 << 10
-	var body struct{ Reason string }
+	var body struct {
+		Reason string `json:"reason"`
+	}
 	_ = json.NewDecoder(io.LimitReader(response.Body, most)).Decode(&body) // else the status says it
 	return fmt.Errorf("not ready: %s", cli.Printable(cmp.Or(body.Reason, response.Status)))
 }
