@@ -53,7 +53,7 @@ func (s *Server) Answer(cmd redis.Cmder) (answered bool) {
 	return true
 }
 
-// refusal converts an error message of Redis to the type that go-redis uses.
+// redisError converts an error message of Redis to the type that go-redis uses.
 func redisError(message string) error { return like(redis.ErrNoScript, message) }
 
 // like converts text to the type of its first argument, which is unexported.
@@ -68,12 +68,7 @@ func answerable(cmd redis.Cmder) bool {
 	default:
 		return false
 	}
-	switch strings.ToLower(cmd.Name()) {
-	case "multi", "exec", "discard", "watch", "unwatch", "hello", "auth":
-		return false // these commands depend on the connection
-	default:
-		return true
-	}
+	return strings.ToLower(cmd.Name()) != "hello" // which depends on the connection
 }
 
 // encodeArgs sets s.args to the arguments as go-redis sends them. It returns false if the type
@@ -260,7 +255,7 @@ func setArrayResult(cmd redis.Cmder, list []resp.Reply) bool {
 	return true
 }
 
-// giveNone sets an empty result.
+// setEmptyResult sets an empty result.
 func setEmptyResult(cmd redis.Cmder) bool {
 	switch cmd := cmd.(type) {
 	case *redis.MapStringStringCmd:

@@ -108,7 +108,6 @@ func streamSteps() map[string]func(i, size int) []any {
 		"XREADGROUP-1": func(int, int) []any {
 			return []any{"XREADGROUP", "GROUP", "none", "c", "COUNT", 1, "STREAMS", "s", ">"}
 		},
-		"XREAD-tail":      func(_, size int) []any { return []any{"XREAD", "COUNT", 5, "STREAMS", "s", size - 10} },
 		"XACK-first":      func(i, _ int) []any { return []any{"XACK", "s", "all", fmt.Sprintf("%d-0", i+1)} },
 		"XPENDING":        func(int, int) []any { return []any{"XPENDING", "s", "all"} },
 		"XPENDING-none":   func(int, int) []any { return []any{"XPENDING", "s", "end"} },
@@ -116,6 +115,6 @@ func streamSteps() map[string]func(i, size int) []any {
 		"XAUTOCLAIM-idle": func(int, int) []any { return []any{"XAUTOCLAIM", "s", "all", "d", 1000, "0", "COUNT", 10} },
 		"XINFO-GROUPS":    func(int, int) []any { return []any{"XINFO", "GROUPS", "s"} },
 		"XDEL-first":      func(i, _ int) []any { return []any{"XDEL", "s", fmt.Sprintf("%d-0", i+1)} },
-		"XTRIM":           func(_, size int) []any { return []any{"XTRIM", "s", "MAXLEN", size} },
+		"XTRIM":           func(i, _ int) []any { return []any{"XTRIM", "s", "MINID", i} },
 	}
 }

@@ -10,21 +10,9 @@ import (
 
 // copyKey implements COPY.
 func copyKey(db *Database, args []string) resp.Reply {
-	replace := false
-	for rest := args[3:]; len(rest) > 0; rest = rest[1:] {
-		switch word := strings.ToLower(rest[0]); {
-		case word == "replace":
-			replace = true
-		case word == "db" && len(rest) > 1:
-			if n, ok := integer(rest[1]); !ok {
-				return resp.Fail(noInteger)
-			} else if n != 0 {
-				return resp.Fail("ERR DB index is out of range")
-			}
-			rest = rest[1:]
-		default:
-			return resp.Fail(syntax)
-		}
+	replace := len(args) == 4 && strings.EqualFold(args[3], "replace")
+	if len(args) > 3 && !replace {
+		return resp.Fail(syntax)
 	}
 	if args[1] == args[2] {
 		return resp.Fail("ERR source and destination objects are the same")
@@ -48,8 +36,6 @@ func cloned(value any, key string) any {
 		return &set{slices.Clone(v.members)}
 	case *sorted:
 		return &sorted{slices.Clone(v.ranked), maps.Clone(v.scores)}
-	case *list:
-		return &list{slices.Clone(v.values)}
 	case *stream:
 		return v.clone(key)
 	default:

@@ -36,7 +36,7 @@ type Database struct {
 	*scratch
 }
 
-// item is the value of a key: a *text, *hash, *set, *sorted, *list or *stream.
+// item is the value of a key: a *text, *hash, *set, *sorted or *stream.
 type item struct {
 	value   any
 	expires int64 // in milliseconds since 1970; 0: never
@@ -158,7 +158,7 @@ type scratch struct {
 //nolint:gochecknoglobals // a pool of empty buffers
 var scratches sync.Pool
 
-// unused returns buffers from the pool, or new ones.
+// newScratch returns buffers from the pool, or new ones.
 func newScratch() *scratch {
 	if s, ok := scratches.Get().(*scratch); ok {
 		return s

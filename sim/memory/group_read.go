@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"math"
+	"slices"
 	"strings"
 
 	"flunq.io/flunq/sim/resp"
@@ -16,7 +18,7 @@ func xreadGroup(db *Database, args []string) resp.Reply {
 		return resp.Fail(bad)
 	}
 	readers := make([]reader, 0, 2)
-	for i, key := range r.keys {
+	for _, key := range r.keys {
 		st, ok := find[stream](db, key)
 		if !ok {
 			return resp.Fail(wrongType)
@@ -25,34 +27,15 @@ func xreadGroup(db *Database, args []string) resp.Reply {
 		if g == nil {
 			return resp.Fail("NOGROUP No such key '" + key + "' or consumer group '" + args[2] + "' in XREADGROUP with GROUP option")
 		}
-		if r.ids[i] == ">" {
-			readers = append(readers, reader{stream: st, group: g, key: key, fresh: true})
-			continue
-		}
-		after, ok := streamIDOf(r.ids[i], 0)
-		switch {
-		case r.ids[i] == "$":
-			return resp.Fail("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
-		case !ok:
-			return resp.Fail(noStreamID)
-		}
-		readers = append(readers, reader{stream: st, group: g, key: key, after: after})
+		readers = append(readers, reader{stream: st, group: g, key: key})
 	}
 	out := db.makeReplies(len(readers))[:0]
 	for _, one := range readers {
-		if n := len(one.entries); one.fresh && (n == 0 || !one.group.last.less(one.entries[n-1].streamID)) {
+		if n := len(one.entries); n == 0 || !one.group.last.less(one.entries[n-1].streamID) {
 			continue // there is nothing new
 		}
-		c := one.ensureConsumer(args[3], db.ms)
-		var entries []resp.Reply
-		if one.fresh {
-			entries = one.new(db, c, r)
-		} else {
-			entries = one.history(c, r.count)
-		}
-		if len(entries) > 0 || !one.fresh {
-			out = append(out, db.list(resp.Text(one.key), resp.List(entries...)))
-		}
+		entries := one.new(db, one.ensureConsumer(args[3], db.ms), r.count)
+		out = append(out, db.list(resp.Text(one.key), resp.List(entries...)))
 	}
 	if len(out) == 0 {
 		return resp.Reply{Kind: resp.NilArray}
@@ -65,23 +48,19 @@ type reader struct {
 	*stream
 	*group
 
-	key   string
-	fresh bool     // reads new entries
-	after streamID // unless fresh: reads the consumer's pending entries after this id
+	key string
 }
 
 // new delivers new entries.
-func (r reader) new(db *Database, c *consumer, how reading) []resp.Reply {
+func (r reader) new(db *Database, c *consumer, count int) []resp.Reply {
 	found := r.entries[r.stream.search(r.group.last.next()):]
-	found = found[:min(how.count, len(found))]
+	found = found[:min(count, len(found))]
 	out := db.makeReplies(len(found))
 	for i := range found {
 		e := &found[i]
 		out[i] = e.reply()
 		r.markRead(e.streamID)
-		if !how.noAck {
-			r.deliver(e, c, db.ms)
-		}
+		r.deliver(e, c, db.ms)
 	}
 	return out
 }
@@ -108,23 +87,45 @@ func (r reader) markRead(id streamID) {
 	r.group.last = id
 }
 
-// history returns the pending entries of a consumer.
-func (r reader) history(c *consumer, count int) []resp.Reply {
-	out := []resp.Reply{}
-	for _, p := range r.pending[r.group.search(r.after.next()):] {
-		if len(out) == count {
-			break
+// reading holds the options of XREADGROUP.
+type reading struct {
+	count int
+	keys  []string
+}
+
+// readingOf parses the options after the command's name and its group and consumer.
+func readingOf(db *Database, args []string) (r reading, bad string) {
+	r.count = math.MaxInt
+	for ; len(args) > 0; args = args[1:] {
+		switch word := strings.ToLower(args[0]); {
+		case word == "block" && db.Waited && len(args) > 1:
+			args = args[1:]
+		case word == "block":
+			return r, "ERR the simulator cannot block: omit BLOCK"
+		case word == "count" && len(args) > 1:
+			n, ok := integer(args[1])
+			if !ok {
+				return r, noInteger
+			}
+			if n > 0 {
+				r.count = int(n)
+			}
+			args = args[1:]
+		case word == "streams":
+			args = args[1:]
+			if len(args) == 0 || len(args)%2 != 0 {
+				return r, "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '$' must be specified."
+			}
+			r.keys = args[:len(args)/2]
+			if slices.ContainsFunc(args[len(args)/2:], func(id string) bool { return id != ">" }) {
+				return r, "ERR the simulator reads new entries only: the ID has to be >"
+			}
+			return r, ""
+		default:
+			return r, syntax
 		}
-		if p.owner != c {
-			continue
-		}
-		if e := r.entry(p.streamID); e != nil {
-			out = append(out, e.reply())
-			continue
-		}
-		out = append(out, resp.Reply{Kind: resp.Entry, Text: p.id})
 	}
-	return out
+	return r, syntax
 }
 
 func xack(db *Database, args []string) resp.Reply {

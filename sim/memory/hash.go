@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -92,17 +93,13 @@ func (h *hash) each(from int) []string {
 func hashCommands() map[string]command {
 	return map[string]command{
 		"hset":    {hset, -4},
-		"hmset":   {hmset, -4},
-		"hsetnx":  {hsetNX, 4},
 		"hincrby": {hincrBy, 4},
 		"hdel":    {hdel, -3},
 		"hget":    {onHash((*hash).hget), 3},
 		"hmget":   {hmget, -3},
-		"hstrlen": {onHash((*hash).hstrlen), 3},
 		"hexists": {onHash((*hash).hexists), 3},
 		"hgetall": {onHash((*hash).hgetAll), 2},
 		"hkeys":   {onHash(func(h *hash, _ []string) resp.Reply { return resp.Strings(h.each(0)) }), 2},
-		"hvals":   {onHash(func(h *hash, _ []string) resp.Reply { return resp.Strings(h.each(1)) }), 2},
 		"hlen":    {onHash(func(h *hash, _ []string) resp.Reply { return resp.Int(len(h.pairs) / 2) }), 2},
 		"hscan":   {hscan, -3},
 	}
@@ -141,11 +138,6 @@ func hmget(db *Database, args []string) resp.Reply {
 		}
 	}
 	return resp.List(out...)
-}
-
-func (h *hash) hstrlen(args []string) resp.Reply {
-	value, _ := h.get(args[2])
-	return resp.Int(len(value))
 }
 
 func (h *hash) hexists(args []string) resp.Reply { return resp.Bool(h.at(args[2]) >= 0) }
@@ -188,25 +180,6 @@ func hset(db *Database, args []string) resp.Reply {
 	return resp.Int(added)
 }
 
-func hmset(db *Database, args []string) resp.Reply {
-	if reply := hset(db, args); reply.Kind == resp.Error {
-		return reply
-	}
-	return resp.OK()
-}
-
-func hsetNX(db *Database, args []string) resp.Reply {
-	h, ok := ensure[hash](db, args[1])
-	switch {
-	case !ok:
-		return resp.Fail(wrongType)
-	case h.at(args[2]) >= 0:
-		return resp.Int(0)
-	}
-	h.put(args[2], args[3])
-	return resp.Int(1)
-}
-
 func hincrBy(db *Database, args []string) resp.Reply {
 	by, ok := integer(args[3])
 	if !ok {
@@ -228,6 +201,10 @@ func hincrBy(db *Database, args []string) resp.Reply {
 	h, _ = ensure[hash](db, args[1])
 	h.put(args[2], strconv.FormatInt(n+by, 10))
 	return resp.Int(int(n + by))
+}
+
+func overflows(n, by int64) bool {
+	return by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by
 }
 
 func hdel(db *Database, args []string) resp.Reply {

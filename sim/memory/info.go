@@ -2,16 +2,14 @@ package memory
 
 import (
 	"strconv"
-	"strings"
 
 	"flunq.io/flunq/sim/resp"
 )
 
 // serverCommands returns the commands about the server and the connection.
 func serverCommands() map[string]command {
-	all := map[string]command{
-		"ping": {ping, -1},
-
+	return map[string]command{
+		"ping":     {ping, -1},
 		"echo":     {func(_ *Database, args []string) resp.Reply { return resp.Text(args[1]) }, 2},
 		"select":   {selectDB, 2},
 		"client":   {func(*Database, []string) resp.Reply { return resp.OK() }, -2},
@@ -21,18 +19,6 @@ func serverCommands() map[string]command {
 		"flushdb":  {flush, -1},
 		"flushall": {flush, -1},
 	}
-	// These commands would block in real time, leave database 0, or observe other clients.
-	for _, name := range []string{
-		"blpop", "brpop", "blmove", "blmpop", "brpoplpush", "bzpopmin", "bzpopmax", "bzmpop", "wait", "waitaof",
-		"subscribe", "psubscribe", "ssubscribe", "monitor", "swapdb", "move", "eval_ro", "evalsha_ro", "fcall", "watch",
-	} {
-		all[name] = command{unsupported, -1}
-	}
-	return all
-}
-
-func unsupported(_ *Database, args []string) resp.Reply {
-	return resp.Fail("ERR the simulator does not support the '" + strings.ToLower(args[0]) + "' command")
 }
 
 func ping(_ *Database, args []string) resp.Reply {

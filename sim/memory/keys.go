@@ -11,21 +11,16 @@ import (
 // keyCommands returns the commands about keys of any type.
 func keyCommands() map[string]command {
 	return map[string]command{
-		"del":       {del, -2},
-		"unlink":    {del, -2},
-		"exists":    {exists, -2},
-		"type":      {typeOf, 2},
-		"keys":      {keysLike, 2},
-		"scan":      {scan, -2},
-		"rename":    {rename, 3},
-		"copy":      {copyKey, -3},
-		"expire":    {expiry(1000, false), -3},
-		"pexpire":   {expiry(1, false), -3},
-		"expireat":  {expiry(1000, true), -3},
-		"pexpireat": {expiry(1, true), -3},
-		"ttl":       {left(1000), 2},
-		"pttl":      {left(1), 2},
-		"persist":   {persist, 2},
+		"del":     {del, -2},
+		"unlink":  {del, -2},
+		"exists":  {exists, -2},
+		"type":    {typeOf, 2},
+		"keys":    {keysLike, 2},
+		"scan":    {scan, -2},
+		"rename":  {rename, 3},
+		"copy":    {copyKey, -3},
+		"expire":  {expire, 3},
+		"persist": {persist, 2},
 	}
 }
 
@@ -70,8 +65,6 @@ func typeName(it *item) string {
 		return "set"
 	case *sorted:
 		return "zset"
-	case *list:
-		return "list"
 	default:
 		return "stream"
 	}
@@ -124,44 +117,21 @@ func rename(db *Database, args []string) resp.Reply {
 	return resp.OK()
 }
 
-// expiry implements EXPIRE and its variants: unit is in milliseconds; the time is
-// relative to now, or absolute.
-func expiry(unit int64, absolute bool) func(*Database, []string) resp.Reply {
-	return func(db *Database, args []string) resp.Reply {
-		n, ok := integer(args[2])
-		switch {
-		case !ok:
-			return resp.Fail(noInteger)
-		case len(args) > 3:
-			return resp.Fail("ERR Unsupported option " + args[3])
-		case n > math.MaxInt64/unit/2 || n < math.MinInt64/unit/2:
-			return resp.Fail("ERR invalid expire time in '" + strings.ToLower(args[0]) + "' command")
-		}
-		it := db.item(args[1])
-		if it == nil {
-			return resp.Int(0)
-		}
-		at := n * unit
-		if !absolute {
-			at += db.ms
-		}
-		db.expire(args[1], it, at)
-		return resp.Int(1)
+func expire(db *Database, args []string) resp.Reply {
+	const unit = 1000 // milliseconds
+	n, ok := integer(args[2])
+	switch {
+	case !ok:
+		return resp.Fail(noInteger)
+	case n > math.MaxInt64/unit/2 || n < math.MinInt64/unit/2:
+		return resp.Fail("ERR invalid expire time in 'expire' command")
 	}
-}
-
-// left implements TTL and PTTL.
-func left(unit int64) func(*Database, []string) resp.Reply {
-	return func(db *Database, args []string) resp.Reply {
-		switch it := db.item(args[1]); {
-		case it == nil:
-			return resp.Int(-2)
-		case it.expires == 0:
-			return resp.Int(-1)
-		default:
-			return resp.Int(int((it.expires - db.ms + unit/2) / unit))
-		}
+	it := db.item(args[1])
+	if it == nil {
+		return resp.Int(0)
 	}
+	db.expire(args[1], it, db.ms+n*unit)
+	return resp.Int(1)
 }
 
 func persist(db *Database, args []string) resp.Reply {

@@ -48,7 +48,7 @@ return redis.call('SET', KEYS[1], 'v').ok
 return redis.call('GET', KEYS[1])
 return redis.call('GET', 'none')
 return type(redis.call('GET', 'none'))
-return redis.call('INCR', 'n') + 1
+return redis.call('HINCRBY', 'n', 'f', 2) + 1
 return redis.call('hget', KEYS[1], 'f')
 local e = redis.pcall('hget', KEYS[1], 'f') return e
 local e = redis.pcall('hget', KEYS[1], 'f') return e.err

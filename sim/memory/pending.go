@@ -83,9 +83,7 @@ func (g *group) summary() resp.Reply {
 type claiming struct {
 	idle  int64 // minimum idle time
 	since int64
-	count int64 // the new delivery count; negative: the old one plus 1
 	ids   []streamID
-	last  streamID
 	force bool
 	just  bool // JUSTID
 }
@@ -99,9 +97,6 @@ func xclaim(db *Database, args []string) resp.Reply {
 	st, g, bad := findGroup(db, args[1], args[2])
 	if bad != "" {
 		return resp.Fail(bad)
-	}
-	if g.last.less(c.last) {
-		g.last = c.last
 	}
 	var owner *consumer
 	out := []resp.Reply{}
@@ -139,17 +134,14 @@ func xclaim(db *Database, args []string) resp.Reply {
 func (p *pending) claim(c claiming, owner *consumer) {
 	p.setOwner(owner)
 	p.since = c.since
-	switch {
-	case c.count >= 0:
-		p.delivery = c.count
-	case !c.just:
+	if !c.just {
 		p.delivery++
 	}
 }
 
 // claimingOf parses the arguments of XCLAIM from the idle time on.
 func claimingOf(db *Database, args []string) (c claiming, bad string) {
-	c.since, c.count = db.ms, -1
+	c.since = db.ms
 	var ok bool
 	if c.idle, ok = integer(args[0]); !ok {
 		return c, "ERR Invalid min-idle-time argument for XCLAIM"
@@ -166,51 +158,24 @@ func claimingOf(db *Database, args []string) (c claiming, bad string) {
 		return c, noStreamID
 	}
 	for ; len(args) > 0; args = args[1:] {
-		word := strings.ToLower(args[0])
-		switch {
+		switch word := strings.ToLower(args[0]); {
 		case word == "force":
 			c.force = true
-			continue
 		case word == "justid":
 			c.just = true
-			continue
-		case len(args) == 1:
+		case word == "idle" && len(args) > 1:
+			n, ok := integer(args[1])
+			if !ok {
+				return c, "ERR Invalid IDLE option argument for XCLAIM"
+			}
+			if c.since, args = db.ms-n, args[1:]; c.since < 0 || c.since > db.ms {
+				c.since = db.ms
+			}
+		default:
 			return c, "ERR Unrecognized XCLAIM option '" + args[0] + "'"
 		}
-		if bad := claimOption(db, &c, word, args[1]); bad != "" {
-			return c, bad
-		}
-		args = args[1:]
 	}
 	return c, ""
-}
-
-func claimOption(db *Database, c *claiming, word, value string) (bad string) {
-	var ok bool
-	if word == "lastid" {
-		if c.last, ok = streamIDOf(value, 0); !ok {
-			return noStreamID
-		}
-		return ""
-	}
-	n, ok := integer(value)
-	if !ok {
-		return "ERR Invalid " + strings.ToUpper(word) + " option argument for XCLAIM"
-	}
-	switch word {
-	case "idle":
-		c.since = db.ms - n
-	case "time":
-		c.since = n
-	case "retrycount":
-		c.count = n
-	default:
-		return "ERR Unrecognized XCLAIM option '" + word + "'"
-	}
-	if c.since < 0 || c.since > db.ms {
-		c.since = db.ms
-	}
-	return ""
 }
 
 // looks is how many entries Redis examines for each one that it may claim.
@@ -218,7 +183,7 @@ const looks = 10
 
 // xautoClaim implements XAUTOCLAIM.
 func xautoClaim(db *Database, args []string) resp.Reply {
-	c := claiming{since: db.ms, count: -1}
+	c := claiming{since: db.ms}
 	idle, okIdle := integer(args[4])
 	from, bad := streamBound(args[5], 0)
 	count := int64(100)
@@ -230,18 +195,14 @@ func xautoClaim(db *Database, args []string) resp.Reply {
 	}
 	c.idle = idle
 	for rest := args[6:]; len(rest) > 0; rest = rest[1:] {
-		switch word := strings.ToLower(rest[0]); {
-		case word == "justid":
-			c.just = true
-		case word == "count" && len(rest) > 1:
-			n, ok := integer(rest[1])
-			if !ok || n < 1 {
-				return resp.Fail("ERR COUNT must be > 0")
-			}
-			count, rest = n, rest[1:]
-		default:
+		if !strings.EqualFold(rest[0], "count") || len(rest) < 2 { //nolint:mnd // COUNT and a number
 			return resp.Fail(syntax)
 		}
+		n, ok := integer(rest[1])
+		if !ok || n < 1 {
+			return resp.Fail("ERR COUNT must be > 0")
+		}
+		count, rest = n, rest[1:]
 	}
 	st, g, bad := findGroup(db, args[1], args[2])
 	if bad != "" {
@@ -280,10 +241,6 @@ func claimFrom(db *Database, st *stream, g *group, c claiming, a autoClaim) resp
 		db.taken(g, p, owner)
 		p.claim(c, owner)
 		count--
-		if c.just {
-			claimed = append(claimed, resp.Text(p.id))
-			continue
-		}
 		claimed = append(claimed, e.reply())
 	}
 	next := "0-0"

@@ -59,19 +59,9 @@ XLEN fresh
 XREADGROUP GROUP g c1 COUNT 2 STREAMS s >
 XREADGROUP GROUP g c2 COUNT 10 STREAMS s >
 XREADGROUP GROUP g c2 COUNT 10 STREAMS s >
-XREADGROUP GROUP g c1 COUNT 10 STREAMS s 0
-XREADGROUP GROUP g c1 COUNT 10 STREAMS s 1-0
 XREADGROUP GROUP nope c1 STREAMS s >
 XREADGROUP GROUP g c1 STREAMS absent >
 XREADGROUP GROUP g c1 COUNT 1 STREAMS s fresh > >
-XREAD COUNT 1 STREAMS s 2-0
-XREAD COUNT 1 STREAMS s 3-0
-XREAD STREAMS s fresh 2-0 0
-XREAD STREAMS s fresh absent 0 0 0
-XREAD COUNT 0 STREAMS s 2
-XREAD STREAMS s $
-XREAD STREAMS s x
-XREAD STREAMS s
 XPENDING s g
 XPENDING s g IDLE 9999999 - + 10
 XPENDING s nope
@@ -86,21 +76,16 @@ XADD s 4-0 a b
 XREADGROUP GROUP g c1 COUNT 10 STREAMS s >
 XAUTOCLAIM s g c2 9999999 0-0 COUNT 10
 XAUTOCLAIM s g c2 0 0-0 COUNT 10
-XREADGROUP GROUP g c2 COUNT 10 STREAMS s 0
 XPENDING s g
 XACK s g 4-0
 XDEL s 1-0
 XDEL s 1-0 77-0
 XLEN s
-XTRIM s MAXLEN 2
 XTRIM s MINID 4
 XRANGE s - +
-XADD s MAXLEN 2 5-0 a b
-XADD s MAXLEN 2 6-0 a b
 XLEN s
 XGROUP CREATECONSUMER s g c9
 XGROUP DELCONSUMER s g c9
-XGROUP DESTROY s g
 HSET h a 1 b 2
 HSET h a 3
 HSET h a
@@ -114,13 +99,11 @@ HINCRBY h new -1
 HEXISTS h a
 HEXISTS h zz
 HLEN h
-HSETNX h a 9
 HDEL h new zz
 HKEYS h
 ZADD z 1 one 2 two 3.5 three
 ZADD z 1.25 one
 ZADD z NX 9 one
-ZADD z XX CH 9 two
 ZADD z x one
 ZSCORE z one
 ZSCORE z none
@@ -148,14 +131,10 @@ SET str value
 SET str value NX
 GET str
 GET none
-INCR count
-INCRBY count 5
-INCR str
 HGET str a
 XADD str * a b
 ZADD str 1 a
 XRANGE str - +
-XREAD STREAMS str 0
 XLEN set
 SADD str a
 EXISTS str none h
@@ -166,12 +145,8 @@ TYPE set
 TYPE str
 TYPE none
 EXPIRE str 100
-TTL str
 PERSIST str
-TTL str
-TTL none
 SET temp v EX 200
-TTL temp
 DEL str none
 DEL h
 EXISTS h
@@ -194,9 +169,6 @@ func converse(ctx context.Context, send func(ctx context.Context, args []any) (a
 			args[i] = word
 		}
 		reply, err := send(ctx, args)
-		if left, ok := reply.(int64); ok && words[0] == "TTL" && left > 0 {
-			reply = (left + 99) / 100 * 100 // some seconds may pass meanwhile
-		}
 		text := fmt.Sprintf("%s\n\t%v", strings.Join(words, " "), reply)
 		if err != nil && !errors.Is(err, redis.Nil) {
 			text = fmt.Sprintf("%s\n\terror: %v", strings.Join(words, " "), errorPrefix(err))

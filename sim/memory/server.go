@@ -58,7 +58,7 @@ func New(start time.Time) *Server {
 var commands = sync.OnceValue(func() map[string]command {
 	all := map[string]command{}
 	for _, some := range []map[string]command{
-		keyCommands(), serverCommands(), textCommands(), hashCommands(), setCommands(), sortedCommands(), listCommands(),
+		keyCommands(), serverCommands(), textCommands(), hashCommands(), setCommands(), sortedCommands(),
 		streamCommands(), groupCommands(), scriptCommands(),
 	} {
 		for name, c := range some {
@@ -143,6 +143,5 @@ const (
 	noInteger   = "ERR value is not an integer or out of range"
 	noFloat     = "ERR value is not a valid float"
 	noNumber    = "ERR hash value is not an integer"
-	noFinite    = "ERR resulting score is not a number (NaN)"
 	wouldOverWr = "ERR increment or decrement would overflow"
 )

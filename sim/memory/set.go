@@ -16,15 +16,12 @@ func (s *set) has(member string) bool {
 
 func setCommands() map[string]command {
 	return map[string]command{
-		"sadd":       {sadd, -3},
-		"srem":       {srem, -3},
-		"smembers":   {onSet(func(m *set, _ []string) resp.Reply { return resp.Strings(slices.Clone(m.members)) }), 2},
-		"scard":      {onSet(func(m *set, _ []string) resp.Reply { return resp.Int(len(m.members)) }), 2},
-		"sismember":  {onSet(func(m *set, args []string) resp.Reply { return resp.Bool(m.has(args[2])) }), 3},
-		"smismember": {onSet((*set).smisMember), -3},
-		"sscan":      {sscan, -3},
-		"sunion":     {setOf(func(n, _ int) bool { return n > 0 }), -2},
-		"sinter":     {setOf(func(n, of int) bool { return n == of }), -2},
+		"sadd":      {sadd, -3},
+		"srem":      {srem, -3},
+		"smembers":  {onSet(func(m *set, _ []string) resp.Reply { return resp.Strings(slices.Clone(m.members)) }), 2},
+		"scard":     {onSet(func(m *set, _ []string) resp.Reply { return resp.Int(len(m.members)) }), 2},
+		"sismember": {onSet(func(m *set, args []string) resp.Reply { return resp.Bool(m.has(args[2])) }), 3},
+		"sscan":     {sscan, -3},
 	}
 }
 
@@ -42,14 +39,6 @@ func onSet(read func(*set, []string) resp.Reply) func(*Database, []string) resp.
 	}
 }
 
-func (s *set) smisMember(args []string) resp.Reply {
-	out := make([]resp.Reply, len(args)-2)
-	for i, member := range args[2:] {
-		out[i] = resp.Bool(s.has(member))
-	}
-	return resp.List(out...)
-}
-
 func sscan(db *Database, args []string) resp.Reply {
 	return onSet(func(m *set, args []string) resp.Reply {
 		pattern, kind, bad := scanOptions(args[3:])
@@ -59,34 +48,6 @@ func sscan(db *Database, args []string) resp.Reply {
 		found := slices.DeleteFunc(slices.Clone(m.members), func(member string) bool { return !glob(pattern, member) })
 		return db.page(args[2], found, 1)
 	})(db, args)
-}
-
-// setOf implements SUNION and SINTER: wanted decides by the number n of sets that contain a
-// member.
-func setOf(wanted func(n, of int) bool) func(*Database, []string) resp.Reply {
-	return func(db *Database, args []string) resp.Reply {
-		count := map[string]int{}
-		for _, key := range args[1:] {
-			m, ok := find[set](db, key)
-			if !ok {
-				return resp.Fail(wrongType)
-			}
-			if m == nil {
-				continue
-			}
-			for _, member := range m.members {
-				count[member]++
-			}
-		}
-		out := []string{}
-		for member, n := range count {
-			if wanted(n, len(args)-1) {
-				out = append(out, member)
-			}
-		}
-		slices.Sort(out)
-		return resp.Strings(out)
-	}
 }
 
 func sadd(db *Database, args []string) resp.Reply {

@@ -88,21 +88,16 @@ func (z *sorted) remove(member string) bool {
 func sortedCommands() map[string]command {
 	return map[string]command{
 		"zadd":             {zadd, -4},
-		"zincrby":          {zincrBy, 4},
 		"zrem":             {zrem, -3},
 		"zremrangebyscore": {zremRangeByScore, 4},
 		"zremrangebyrank":  {zremRangeByRank, 4},
-		"zpopmin":          {zpop(func(z *sorted) int { return 0 }), 2},
-		"zpopmax":          {zpop(func(z *sorted) int { return len(z.ranked) - 1 }), 2},
 		"zscore":           {onSorted((*sorted).zscore), 3},
 		"zmscore":          {onSorted((*sorted).zmscore), -3},
 		"zcard":            {onSorted(func(z *sorted, _ []string) resp.Reply { return resp.Int(len(z.ranked)) }), 2},
 		"zcount":           {onSorted((*sorted).zcount), 4},
-		"zrank":            {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2], 1) }), 3},
-		"zrevrank":         {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2], -1) }), 3},
+		"zrank":            {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2]) }), 3},
 		"zscan":            {zscan, -3},
 		"zrange":           {onSorted((*sorted).zrange), -4},
-		"zrevrange":        {onSorted((*sorted).zrange), -4},
 		"zrangebyscore":    {onSorted((*sorted).zrange), -4},
 		"zrevrangebyscore": {onSorted((*sorted).zrange), -4},
 	}
@@ -171,16 +166,13 @@ func (z *sorted) zcount(args []string) resp.Reply {
 	return resp.Int(to - from)
 }
 
-// rank implements ZRANK, or ZREVRANK if way is -1.
-func (z *sorted) rank(member string, way int) resp.Reply {
+// rank implements ZRANK.
+func (z *sorted) rank(member string) resp.Reply {
 	score, ok := z.score(member)
 	if !ok {
 		return resp.Reply{}
 	}
 	at, _ := slices.BinarySearchFunc(z.ranked, ranked{score, member}, ranked.compare)
-	if way < 0 {
-		at = len(z.ranked) - 1 - at
-	}
 	return resp.Int(at)
 }
 
@@ -252,19 +244,65 @@ func zremRangeByRank(db *Database, args []string) resp.Reply {
 	})(db, args)
 }
 
-// zpop implements ZPOPMIN and ZPOPMAX without a count.
-func zpop(place func(*sorted) int) func(*Database, []string) resp.Reply {
-	return func(db *Database, args []string) resp.Reply {
-		z, ok := find[sorted](db, args[1])
-		switch {
-		case !ok:
-			return resp.Fail(wrongType)
-		case z == nil:
-			return resp.Strings([]string{})
+// addingOptions parses the options of ZADD, and returns the scores and members after them.
+func addingOptions(args []string) (nx, xx bool, pairs []string, bad string) {
+	for ; len(args) > 0; args = args[1:] {
+		switch strings.ToLower(args[0]) {
+		case "nx":
+			nx = true
+			continue
+		case "xx":
+			xx = true
+			continue
 		}
-		at := place(z)
-		r := z.ranked[at]
-		removeRange(db, args[1], z, at, at+1)
-		return resp.Strings([]string{r.member, written(r.score)})
+		break
 	}
+	switch {
+	case len(args) == 0 || len(args)%2 != 0:
+		return nx, xx, nil, syntax
+	case nx && xx:
+		return nx, xx, nil, "ERR XX and NX options at the same time are not compatible"
+	default:
+		return nx, xx, args, ""
+	}
+}
+
+func zadd(db *Database, args []string) resp.Reply {
+	nx, xx, pairs, bad := addingOptions(args[2:])
+	if bad != "" {
+		return resp.Fail(bad)
+	}
+	scores := make([]float64, 0, 4)
+	for i := 0; i < len(pairs); i += 2 {
+		score, ok := scored(pairs[i])
+		if !ok {
+			return resp.Fail(noFloat)
+		}
+		scores = append(scores, score)
+	}
+	z, ok := find[sorted](db, args[1])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case z == nil && xx:
+		return resp.Int(0)
+	case z == nil:
+		z, _ = ensure[sorted](db, args[1])
+	}
+	if db.Added != nil {
+		db.Added(args[1], nil)
+	}
+	added := 0
+	for i, score := range scores {
+		member := pairs[2*i+1]
+		_, exists := z.score(member)
+		if nx && exists || xx && !exists {
+			continue
+		}
+		if !exists {
+			added++
+		}
+		z.put(member, score)
+	}
+	return resp.Int(added)
 }

@@ -134,3 +134,25 @@ func (rg ranging) reply(found []ranked) resp.Reply {
 	}
 	return resp.Strings(slices.Clip(out))
 }
+
+// span parses the first and the last index of a range, where negative ones count from the
+// end. It returns the range as from and to, excluding to.
+func span(first, last string, length int) (from, to int, ok bool) {
+	low, okLow := integer(first)
+	high, okHigh := integer(last)
+	if !okLow || !okHigh {
+		return 0, 0, false
+	}
+	n := int64(length)
+	if low < 0 {
+		low = max(low+n, 0)
+	}
+	if high < 0 {
+		high += n
+	}
+	high = min(high+1, n)
+	if low >= high {
+		return 0, 0, true
+	}
+	return int(low), int(high), true
+}

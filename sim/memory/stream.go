@@ -66,7 +66,6 @@ const (
 	noStreamID   = "ERR Invalid stream ID specified as stream command argument"
 	notAfterLast = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
 	notAboveZero = "ERR The ID specified in XADD must be greater than 0-0"
-	noGroup      = "NOGROUP No such key '%' or consumer group '%'"
 )
 
 // streamIDOf parses an id; seq replaces a missing second number.
@@ -164,10 +163,8 @@ func streamCommands() map[string]command {
 		"xlen":      {xlen, 2},
 		"xrange":    {xrange, -4},
 		"xrevrange": {xrange, -4},
-		"xread":     {xread, -4},
 		"xdel":      {xdel, -3},
 		"xtrim":     {xtrim, -4},
-		"xsetid":    {xsetID, 3},
 	}
 }
 
@@ -250,82 +247,6 @@ func (db *Database) entriesReversed(entries []entry, count int) resp.Reply {
 	return resp.List(out...)
 }
 
-// xread implements XREAD.
-func xread(db *Database, args []string) resp.Reply {
-	r, bad := readingOf(db, args[1:])
-	if bad != "" {
-		return resp.Fail(bad)
-	}
-	var out []resp.Reply
-	for i, key := range r.keys {
-		st, ok := find[stream](db, key)
-		if !ok {
-			return resp.Fail(wrongType)
-		}
-		if r.ids[i] == ">" {
-			return resp.Fail("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
-		}
-		if r.ids[i] == "$" {
-			continue
-		}
-		after, ok := streamIDOf(r.ids[i], 0)
-		switch {
-		case !ok:
-			return resp.Fail(noStreamID)
-		case st == nil:
-			continue
-		}
-		if found := st.entries[st.search(after.next()):]; len(found) > 0 {
-			out = append(out, resp.List(resp.Text(key), db.entries(found[:min(r.count, len(found))])))
-		}
-	}
-	if len(out) == 0 {
-		return resp.Reply{Kind: resp.NilArray}
-	}
-	return resp.List(out...)
-}
-
-// reading holds the options of XREAD and XREADGROUP.
-type reading struct {
-	count     int
-	noAck     bool
-	keys, ids []string
-}
-
-// readingOf parses the options after the command's name and its group and consumer.
-func readingOf(db *Database, args []string) (r reading, bad string) {
-	r.count = math.MaxInt
-	for ; len(args) > 0; args = args[1:] {
-		switch word := strings.ToLower(args[0]); {
-		case word == "noack":
-			r.noAck = true
-		case word == "block" && db.Waited && len(args) > 1:
-			args = args[1:]
-		case word == "block":
-			return r, "ERR the simulator cannot block: omit BLOCK"
-		case word == "count" && len(args) > 1:
-			n, ok := integer(args[1])
-			if !ok {
-				return r, noInteger
-			}
-			if n > 0 {
-				r.count = int(n)
-			}
-			args = args[1:]
-		case word == "streams":
-			args = args[1:]
-			if len(args) == 0 || len(args)%2 != 0 {
-				return r, "ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified."
-			}
-			r.keys, r.ids = args[:len(args)/2], args[len(args)/2:]
-			return r, ""
-		default:
-			return r, syntax
-		}
-	}
-	return r, syntax
-}
-
 func xdel(db *Database, args []string) resp.Reply {
 	st, ok := find[stream](db, args[1])
 	if !ok {
@@ -357,22 +278,4 @@ func xdel(db *Database, args []string) resp.Reply {
 		n++
 	}
 	return resp.Int(n)
-}
-
-// xsetID implements XSETID.
-func xsetID(db *Database, args []string) resp.Reply {
-	st, ok := find[stream](db, args[1])
-	id, okID := streamIDOf(args[2], 0)
-	switch {
-	case !ok:
-		return resp.Fail(wrongType)
-	case !okID:
-		return resp.Fail(noStreamID)
-	case st == nil:
-		return resp.Fail("ERR no such key")
-	case len(st.entries) > 0 && id.less(st.entries[len(st.entries)-1].streamID):
-		return resp.Fail("ERR The ID specified in XSETID is smaller than the target stream top item")
-	}
-	st.last = id
-	return resp.OK()
 }

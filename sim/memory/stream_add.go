@@ -2,79 +2,57 @@ package memory
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"flunq.io/flunq/sim/resp"
 )
 
-// trimming says which entries of a stream are kept.
-type trimming struct {
-	by    string // "maxlen" or "minid"; "": all are kept
-	most  int
-	min   streamID
-	about bool // approximate: only whole nodes are removed
-	limit int  // maximum number of entries that approximate trimming removes; 0: no limit
-}
-
 // mostTrimmed is the default LIMIT of approximate trimming.
 const mostTrimmed = 100 * nodeEntries
 
-// trimmingOf parses MAXLEN or MINID, and returns the arguments after it.
-func trimmingOf(args []string) (t trimming, rest []string, bad string) {
-	t.by = strings.ToLower(args[0])
-	args = args[1:]
-	about := false
-	if len(args) > 1 && (args[0] == "~" || args[0] == "=") {
-		about, args = args[0] == "~", args[1:]
+// xtrim implements XTRIM with MINID.
+func xtrim(db *Database, args []string) resp.Reply {
+	about, limit, rest := false, 0, args[3:]
+	if !strings.EqualFold(args[2], "minid") {
+		return resp.Fail(syntax)
 	}
-	if len(args) == 0 {
-		return t, nil, syntax
+	if len(rest) > 1 && rest[0] == "~" { // only whole nodes are removed
+		about, limit, rest = true, mostTrimmed, rest[1:]
 	}
-	if t.by == "maxlen" {
-		n, ok := integer(args[0])
+	least, ok := streamIDOf(rest[0], 0)
+	if !ok {
+		return resp.Fail(noStreamID)
+	}
+	if rest = rest[1:]; len(rest) > 0 {
+		if !about || len(rest) != 2 || !strings.EqualFold(rest[0], "limit") {
+			return resp.Fail(syntax)
+		}
+		n, ok := integer(rest[1])
 		switch {
 		case !ok:
-			return t, nil, noInteger
+			return resp.Fail(noInteger)
 		case n < 0:
-			return t, nil, "ERR The MAXLEN argument must be >= 0."
+			return resp.Fail("ERR The LIMIT argument must be >= 0.")
 		}
-		t.most = int(n)
-	} else {
-		var ok bool
-		if t.min, ok = streamIDOf(args[0], 0); !ok {
-			return t, nil, noStreamID
-		}
+		limit = int(n)
 	}
-	args = args[1:]
-	if t.about = about; about {
-		t.limit = mostTrimmed
+	st, ok := find[stream](db, args[1])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case st == nil:
+		return resp.Int(0)
 	}
-	if len(args) > 1 && strings.EqualFold(args[0], "limit") {
-		n, ok := integer(args[1])
-		switch {
-		case !ok:
-			return t, nil, noInteger
-		case n < 0:
-			return t, nil, "ERR The LIMIT argument must be >= 0."
-		case !about:
-			return t, nil, "ERR syntax error, LIMIT cannot be used without the special ~ option"
-		}
-		t.limit, args = int(n), args[2:]
-	}
-	return t, args, ""
+	return resp.Int(db.trim(args[1], st, least, about, limit))
 }
 
-// trim removes the oldest entries, and returns their number.
-func (db *Database) trim(key string, st *stream, t trimming) int {
-	n, known := 0, st.nodes != nil
-	switch {
-	case t.by != "" && t.about:
-		n = st.wholeNodes(t, db.Node)
-	case t.by == "maxlen":
-		n = max(0, len(st.entries)-t.most)
-	case t.by == "minid":
-		n = st.search(t.min)
+// trim removes the entries before least, and returns their number. If about is set, it removes
+// only whole nodes, with at most limit entries; 0: no limit.
+func (db *Database) trim(key string, st *stream, least streamID, about bool, limit int) int {
+	known := st.nodes != nil
+	n := st.search(least)
+	if about {
+		n = st.wholeNodes(least, limit, db.Node)
 	}
 	if n == 0 {
 		if !known {
@@ -89,57 +67,31 @@ func (db *Database) trim(key string, st *stream, t trimming) int {
 	db.lost(st, st.entries[:n])
 	db.trimmed(key, st.entries[:n])
 	st.entries = slices.Delete(st.entries, 0, n)
-	if t.about && !known { // only whole nodes were removed
+	if about && !known { // only whole nodes were removed
 		st.nodes = nil
 	}
 	return n
 }
 
-func xtrim(db *Database, args []string) resp.Reply {
-	if word := strings.ToLower(args[2]); word != "maxlen" && word != "minid" {
-		return resp.Fail(syntax)
-	}
-	t, rest, bad := trimmingOf(args[2:])
-	switch {
-	case bad != "":
-		return resp.Fail(bad)
-	case len(rest) > 0:
-		return resp.Fail(syntax)
-	}
-	st, ok := find[stream](db, args[1])
-	switch {
-	case !ok:
-		return resp.Fail(wrongType)
-	case st == nil:
-		return resp.Int(0)
-	}
-	return resp.Int(db.trim(args[1], st, t))
-}
-
 func xadd(db *Database, args []string) resp.Reply {
 	key, rest := args[1], args[2:]
-	var t trimming
-	create := true
-options:
-	for len(rest) > 0 {
-		switch strings.ToLower(rest[0]) {
-		case "nomkstream":
-			create, rest = false, rest[1:]
-		case "maxlen", "minid":
-			var bad string
-			if t, rest, bad = trimmingOf(rest); bad != "" {
-				return resp.Fail(bad)
-			}
-		default:
-			break options
-		}
+	create := !strings.EqualFold(rest[0], "nomkstream")
+	if !create {
+		rest = rest[1:]
 	}
 	if len(rest) < 3 || len(rest)%2 == 0 {
 		return resp.Fail("ERR wrong number of arguments for 'xadd' command")
 	}
-	wanted, bad := wantedOf(rest[0])
-	if bad != "" {
-		return resp.Fail(bad)
+	var id streamID
+	if rest[0] != "*" {
+		given, ok := streamIDOf(rest[0], 0)
+		switch {
+		case !ok:
+			return resp.Fail(noStreamID)
+		case given == streamID{}:
+			return resp.Fail(notAboveZero)
+		}
+		id = given
 	}
 	st, ok := find[stream](db, key)
 	switch {
@@ -150,16 +102,21 @@ options:
 	case st == nil:
 		st = &stream{}
 	}
-	id, bad := wanted.after(st.last, uint64(db.ms))
-	if bad != "" {
-		return resp.Fail(bad)
+	switch now := uint64(db.ms); {
+	case rest[0] != "*":
+	case now > st.last.ms:
+		id.ms = now
+	default:
+		id = st.last.next()
+	}
+	if !st.last.less(id) {
+		return resp.Fail(notAfterLast)
 	}
 	text := id.String()
 	st.add(entry{id, text, db.copyFields(rest[1:])}, db.Node)
 	if db.keys[key] == nil {
 		db.keys[key] = &item{value: st}
 	}
-	db.trim(key, st, t)
 	if db.Added != nil {
 		db.Added(key, rest[1:])
 	}
@@ -196,54 +153,4 @@ func (st *stream) add(e entry, most int) {
 	}
 	st.last = e.streamID
 	st.added++
-}
-
-// wanted is the id argument of XADD.
-type wanted struct {
-	streamID
-
-	anyMS, anySeq bool
-}
-
-func wantedOf(text string) (w wanted, bad string) {
-	if text == "*" {
-		return wanted{anyMS: true, anySeq: true}, ""
-	}
-	if first, ok := strings.CutSuffix(text, "-*"); ok {
-		ms, err := strconv.ParseUint(first, 10, 64)
-		if err != nil {
-			return w, noStreamID
-		}
-		return wanted{streamID: streamID{ms: ms}, anySeq: true}, ""
-	}
-	id, ok := streamIDOf(text, 0)
-	switch {
-	case !ok:
-		return w, noStreamID
-	case id == streamID{}:
-		return w, notAboveZero
-	}
-	return wanted{streamID: id}, ""
-}
-
-// after returns the id of a new entry after the last one.
-func (w wanted) after(last streamID, now uint64) (id streamID, bad string) {
-	id = w.streamID
-	if w.anyMS {
-		id.ms = max(now, last.ms)
-	}
-	if w.anySeq {
-		switch {
-		case id.ms == last.ms && w.anyMS:
-			id = last.next()
-		case id.ms == last.ms && last.seq == greatest:
-			return id, notAfterLast
-		case id.ms == last.ms:
-			id.seq = last.seq + 1
-		}
-	}
-	if !last.less(id) {
-		return id, notAfterLast
-	}
-	return id, ""
 }
