@@ -7,52 +7,73 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
+// trimming says which entries of a stream are kept.
+type trimming struct {
+	by    string // "maxlen" or "minid"; "": all are kept
+	most  int
+	min   streamID
+	about bool // approximate: only whole nodes are removed
+	limit int  // maximum number of entries that approximate trimming removes; 0: no limit
+}
+
 // mostTrimmed is the default LIMIT of approximate trimming.
 const mostTrimmed = 100 * nodeEntries
 
-// xtrim implements XTRIM with MINID.
-func xtrim(db *Database, args []string) resp.Reply {
-	about, limit, rest := false, 0, args[3:]
-	if !strings.EqualFold(args[2], "minid") {
-		return resp.Fail(syntax)
+// trimmingOf parses MAXLEN or MINID, and returns the arguments after it.
+func trimmingOf(args []string) (t trimming, rest []string, bad string) {
+	t.by = strings.ToLower(args[0])
+	args = args[1:]
+	about := false
+	if len(args) > 1 && (args[0] == "~" || args[0] == "=") {
+		about, args = args[0] == "~", args[1:]
 	}
-	if len(rest) > 1 && rest[0] == "~" { // only whole nodes are removed
-		about, limit, rest = true, mostTrimmed, rest[1:]
+	if len(args) == 0 {
+		return t, nil, syntax
 	}
-	least, ok := streamIDOf(rest[0], 0)
-	if !ok {
-		return resp.Fail(noStreamID)
-	}
-	if rest = rest[1:]; len(rest) > 0 {
-		if !about || len(rest) != 2 || !strings.EqualFold(rest[0], "limit") {
-			return resp.Fail(syntax)
-		}
-		n, ok := integer(rest[1])
+	if t.by == "maxlen" {
+		n, ok := integer(args[0])
 		switch {
 		case !ok:
-			return resp.Fail(noInteger)
+			return t, nil, noInteger
 		case n < 0:
-			return resp.Fail("ERR The LIMIT argument must be >= 0.")
+			return t, nil, "ERR The MAXLEN argument must be >= 0."
 		}
-		limit = int(n)
+		t.most = int(n)
+	} else {
+		var ok bool
+		if t.min, ok = streamIDOf(args[0], 0); !ok {
+			return t, nil, noStreamID
+		}
 	}
-	st, ok := find[stream](db, args[1])
-	switch {
-	case !ok:
-		return resp.Fail(wrongType)
-	case st == nil:
-		return resp.Int(0)
+	args = args[1:]
+	if t.about = about; about {
+		t.limit = mostTrimmed
 	}
-	return resp.Int(db.trim(args[1], st, least, about, limit))
+	if len(args) > 1 && strings.EqualFold(args[0], "limit") {
+		n, ok := integer(args[1])
+		switch {
+		case !ok:
+			return t, nil, noInteger
+		case n < 0:
+			return t, nil, "ERR The LIMIT argument must be >= 0."
+		case !about:
+			return t, nil, "ERR syntax error, LIMIT cannot be used without the special ~ option"
+		}
+		t.limit, args = int(n), args[2:]
+	}
+	return t, args, ""
 }
 
-// trim removes the entries before least, and returns their number. If about is set, it removes
-// only whole nodes, with at most limit entries; 0: no limit.
-func (db *Database) trim(key string, st *stream, least streamID, about bool, limit int) int {
-	known := st.nodes != nil
-	n := st.search(least)
-	if about {
-		n = st.wholeNodes(least, limit, db.Node)
+// trim removes the oldest entries, and returns their number.
+func (db *Database) trim(key string, st *stream, t trimming) int {
+	n, known := 0, st.nodes != nil
+	switch {
+	case t.by != "" && t.about:
+		n = st.wholeNodes(t, db.Node)
+	case t.by == "maxlen":
+		n = max(0, len(st.entries)-t.most)
+	case t.by == "minid":
+		n = st.search(t.min)
 	}
 	if n == 0 {
 		if !known {
@@ -67,17 +88,45 @@ func (db *Database) trim(key string, st *stream, least streamID, about bool, lim
 	db.lost(st, st.entries[:n])
 	db.trimmed(key, st.entries[:n])
 	st.entries = slices.Delete(st.entries, 0, n)
-	if about && !known { // only whole nodes were removed
+	if t.about && !known { // only whole nodes were removed
 		st.nodes = nil
 	}
 	return n
 }
 
+func xtrim(db *Database, args []string) resp.Reply {
+	if word := strings.ToLower(args[2]); word != "maxlen" && word != "minid" {
+		return resp.Fail(syntax)
+	}
+	t, rest, bad := trimmingOf(args[2:])
+	switch {
+	case bad != "":
+		return resp.Fail(bad)
+	case len(rest) > 0:
+		return resp.Fail(syntax)
+	}
+	st, ok := find[stream](db, args[1])
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case st == nil:
+		return resp.Int(0)
+	}
+	return resp.Int(db.trim(args[1], st, t))
+}
+
 func xadd(db *Database, args []string) resp.Reply {
 	key, rest := args[1], args[2:]
-	create := !strings.EqualFold(rest[0], "nomkstream")
-	if !create {
-		rest = rest[1:]
+	var t trimming
+	create := true
+	if strings.EqualFold(rest[0], "nomkstream") {
+		create, rest = false, rest[1:]
+	}
+	if strings.EqualFold(rest[0], "maxlen") {
+		var bad string
+		if t, rest, bad = trimmingOf(rest); bad != "" {
+			return resp.Fail(bad)
+		}
 	}
 	if len(rest) < 3 || len(rest)%2 == 0 {
 		return resp.Fail("ERR wrong number of arguments for 'xadd' command")
@@ -117,6 +166,7 @@ func xadd(db *Database, args []string) resp.Reply {
 	if db.keys[key] == nil {
 		db.keys[key] = &item{value: st}
 	}
+	db.trim(key, st, t)
 	if db.Added != nil {
 		db.Added(key, rest[1:])
 	}

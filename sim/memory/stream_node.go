@@ -135,13 +135,16 @@ func (st *stream) removeFromNode(id streamID) {
 	}
 }
 
-// wholeNodes returns the number of entries in the oldest nodes whose entries are all before
-// least: at most limit entries, unless limit is 0.
-func (st *stream) wholeNodes(least streamID, limit, most int) (gone int) {
+// wholeNodes returns the number of entries in the oldest nodes that can be removed as a
+// whole within the bounds of t.
+func (st *stream) wholeNodes(t trimming, most int) (gone int) {
 	st.computeNodes(most)
 	for i := range st.nodes {
 		n := &st.nodes[i]
-		if !n.last.less(least) || limit > 0 && gone+n.entries > limit {
+		switch {
+		case t.by == "maxlen" && len(st.entries)-gone-n.entries < t.most, t.by == "minid" && !n.last.less(t.min):
+			return gone
+		case t.limit > 0 && gone+n.entries > t.limit:
 			return gone
 		}
 		gone += n.entries
