@@ -125,7 +125,7 @@ func (tr *transition) forgetCancelled(t event.Timer) {
 
 // firedOf decodes the data of a TimerFired.
 func firedOf(e event.Event) (event.Fired, error) {
-	if fired, quick := event.ScanFired(string(e.Data)); quick {
+	if fired, quick := event.ScanFired(e.Data); quick {
 		return fired, nil
 	}
 	fired := new(event.Fired)

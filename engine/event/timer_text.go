@@ -2,7 +2,6 @@ package event
 
 import (
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -86,110 +85,4 @@ func plainText(s string) bool {
 		}
 	}
 	return true
-}
-
-// ScanTimer parses the JSON of a timer in exactly the form that Encode writes. For any
-// other form it returns false; json.Unmarshal may still be able to read it.
-func ScanTimer(text string) (t Timer, ok bool) {
-	s := scanner{rest: text, good: true}
-	t = s.timer()
-	return t, s.good && s.rest == "}"
-}
-
-// ScanFired parses the data of TimerFired as ScanTimer does.
-func ScanFired(text string) (f Fired, ok bool) {
-	s := scanner{rest: text, good: true}
-	f.Timer = s.timer()
-	f.ScheduledFor = s.time(`,"scheduled_for":"`)
-	f.FiredAt = s.time(`,"fired_at":"`)
-	return f, s.good && s.rest == "}"
-}
-
-// scanner parses a text from its start.
-type scanner struct {
-	rest string
-	good bool
-}
-
-// timer parses the members of a timer.
-func (s *scanner) timer() (t Timer) {
-	before := len(s.rest)
-	t.Tenant = s.any(`{"tenant_id":"`)
-	s.good = s.good && len(s.rest) < before // this member is never omitted
-	t.Workflow = s.text(`,"workflow_id":"`)
-	t.Execution = s.text(`,"execution_id":"`)
-	t.TaskID = s.text(`,"task_id":"`)
-	t.TaskName = s.text(`,"task_name":"`)
-	before = len(s.rest)
-	t.FireAt = s.time(`,"fire_at":"`)
-	s.good = s.good && len(s.rest) < before
-	t.DurationMS = s.number(`,"duration_ms":`)
-	t.Kind = TimerKind(s.text(`,"kind":"`))
-	t.Key = s.text(`,"key":"`)
-	before = len(s.rest)
-	t.MovedTo = s.time(`,"moved_to":"`)
-	s.good = s.good && t.MovedTo.IsZero() == (len(s.rest) == before)
-	return t
-}
-
-// any parses a string member; a missing one is "".
-func (s *scanner) any(name string) string {
-	rest, found := strings.CutPrefix(s.rest, name)
-	if !found {
-		return ""
-	}
-	end := strings.IndexByte(rest, '"')
-	if end < 0 || !plainText(rest[:end]) {
-		s.good = false
-		return ""
-	}
-	s.rest = rest[end+1:]
-	return rest[:end]
-}
-
-// text parses a string member that is omitted if empty.
-func (s *scanner) text(name string) string {
-	before := len(s.rest)
-	text := s.any(name)
-	s.good = s.good && (text != "" || len(s.rest) == before)
-	return text
-}
-
-// time parses a member that is a time in UTC.
-func (s *scanner) time(name string) (at time.Time) {
-	if !strings.HasPrefix(s.rest, name) {
-		return at
-	}
-	text := s.text(name)
-	if at.UnmarshalText([]byte(text)) != nil || !strings.HasSuffix(text, "Z") {
-		s.good = false
-	}
-	s.good = s.good && shortest(text)
-	return at
-}
-
-// shortest reports whether a time has exactly the digits that Encode writes.
-func shortest(moment string) bool {
-	const whole, most = len("2006-01-02T15:04:05Z"), len("2006-01-02T15:04:05.123456789Z")
-	n := len(moment)
-	return n == whole || n > whole && n <= most && moment[whole-1] == '.' && moment[n-2] != '0'
-}
-
-// number parses a number of few digits.
-func (s *scanner) number(name string) (n int64) {
-	rest, found := strings.CutPrefix(s.rest, name)
-	if !found {
-		return 0
-	}
-	digits := 0
-	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
-		n = 10*n + int64(rest[digits]-'0')
-		digits++
-	}
-	const most = 18                                     // any such number fits an int64
-	if digits == 0 || digits > most || rest[0] == '0' { // 0 is omitted
-		s.good = false
-	}
-	s.rest = rest[digits:]
-	return n
 }

@@ -49,7 +49,7 @@ func TestScanTimer(t *testing.T) {
 			t.Errorf("timer %d: got %+v, %t", i, got, ok)
 		}
 		fired := event.Fired{Timer: timer, ScheduledFor: timer.Due(), FiredAt: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
-		if got, ok := event.ScanFired(event.FiredText(&fired)); !ok || !cmp.Equal(got, fired) {
+		if got, ok := event.ScanFired([]byte(event.FiredText(&fired))); !ok || !cmp.Equal(got, fired) {
 			t.Errorf("fired %d: got %+v, %t", i, got, ok)
 		}
 	}
@@ -61,7 +61,7 @@ func TestScanTimer(t *testing.T) {
 		if got, ok := event.ScanTimer(text); ok {
 			t.Errorf("ScanTimer(%q) = %+v", text, got)
 		}
-		if got, ok := event.ScanFired(strings.Replace(text, "}", `,"scheduled_for":"2026-01-01T00:00:00Z","fired_at":"soon"}`, 1)); ok {
+		if got, ok := event.ScanFired([]byte(strings.Replace(text, "}", `,"scheduled_for":"2026-01-01T00:00:00Z","fired_at":"soon"}`, 1))); ok {
 			t.Errorf("ScanFired(%q…) = %+v", text, got)
 		}
 	}

@@ -27,7 +27,6 @@ type Due struct {
 	Now         time.Time         // Redis' time when it was read
 	redelivered map[string]string // of a delivery: the fields of the entry
 	by          string            // the operator who fires it before its time; "" if none does
-	canonical   bool              // the member is the JSON of the timer as we write it
 }
 
 // Look is the result of reading the due timers.
@@ -182,9 +181,8 @@ func DueOf(entry redis.Z, now time.Time) Due {
 
 // decode decodes the timer. The error says why the text is no valid timer.
 func (d *Due) decode(text string) (err error) {
-	timer, ok := event.ScanTimer(text)
-	if ok {
-		d.Timer, d.canonical = timer, timer.Kind != "" && !timer.FireAt.IsZero()
+	if timer, ok := event.ScanTimer(text); ok {
+		d.Timer = timer
 	} else if err := json.Unmarshal([]byte(text), &d.Timer); err != nil {
 		return fmt.Errorf("read the timer: %w", err)
 	}
@@ -371,14 +369,7 @@ func (d *Due) eventID() string {
 
 // firedText returns the data of TimerFired.
 func (d *Due) firedText() string {
-	if !d.canonical || d.by != "" {
-		return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.Now, By: d.by})
-	}
-	const layout = time.RFC3339Nano
-	out := append(make([]byte, 0, 384), d.Member[:len(d.Member)-1]...)
-	out = d.Due().AppendFormat(append(out, `,"scheduled_for":"`...), layout)
-	out = d.Now.AppendFormat(append(out, `","fired_at":"`...), layout)
-	return string(append(out, `"}`...))
+	return event.FiredText(&event.Fired{Timer: d.Timer, ScheduledFor: d.Due(), FiredAt: d.Now, By: d.by})
 }
 
 // deadLetter returns the dead letter of an invalid timer.
