@@ -29,8 +29,8 @@ type What string
 const (
 	Began        What = "began"
 	Done         What = "done"
-	Failed       What = "failed"  // will be delivered again
-	DeadLettered What = "buried"  // is a dead letter now
+	Failed       What = "failed" // will be delivered again
+	DeadLettered What = "dead-lettered"
 	Broken       What = "broken"  // Redis failed; the message is still held
 	Claimed      What = "claimed" // from a silent consumer
 	Unread       What = "unread"  // a read failed

@@ -169,7 +169,7 @@ func (s *Sealer) unsealEvent(e *event.Event) {
 	}
 }
 
-// Unseal puts secrets in the place of their tokens; other text stays as it is.
+// Unseal replaces tokens by their secrets; other text stays as it is.
 func (s *Sealer) Unseal(text []byte) []byte {
 	if s == nil || !bytes.Contains(text, []byte(mark)) {
 		return text

@@ -35,7 +35,7 @@ type Inbox struct {
 	changed    chan struct{}
 	awaited    bool            // a worker waits for changed
 	commandsAt time.Time       // when commands were looked for last
-	paused     map[string]bool // tenants of which no batch begins for now
+	paused     map[string]bool // tenants whose messages wait for now
 }
 
 // NewInbox returns the inbox of one process.

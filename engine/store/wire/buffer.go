@@ -75,9 +75,9 @@ func (b *Buffer) Cmd(ctx context.Context, args []any) *Cmd {
 }
 
 // StreamCmd is a command whose reply is copied from the connection into the buffer as it
-// arrives. Of the values above largeValue bytes those are skipped that are too large, or that
-// belong to an entry of which matters says, by the value of its field "type", that it does
-// not matter; nil: all matter.
+// arrives. It skips values that are too large, and values above largeValue bytes in entries
+// that do not matter: matters decides by the value of an entry's field "type". With nil, all
+// entries matter.
 func (b *Buffer) StreamCmd(ctx context.Context, args []any, matters func(typ []byte) bool) redis.Cmder {
 	b.skipped = skipping{on: true, matters: matters, values: b.skipped.values[:0]}
 	return redis.NewRawWriteToCmd(ctx, b, args...)
