@@ -15,7 +15,7 @@ import (
 // calls tracks requests that really go out. Each runs on its own goroutine while its
 // service waits; the virtual clock advances by the time they take.
 type calls struct {
-	w       *scheduler
+	sched   *scheduler
 	next    http.RoundTripper
 	open    int
 	since   time.Time // real time since which the clock has been waiting for them
@@ -31,13 +31,13 @@ type outgoing struct {
 	err      error
 }
 
-func newCalls(w *scheduler, next http.RoundTripper) *calls {
-	return &calls{w: w, next: httpcall.Outward(next), back: make(chan *outgoing), end: make(chan struct{})}
+func newCalls(sched *scheduler, next http.RoundTripper) *calls {
+	return &calls{sched: sched, next: httpcall.Outward(next), back: make(chan *outgoing), end: make(chan struct{})}
 }
 
 // RoundTrip sends a request and lets other services run until the response arrives.
 func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
-	s := c.w.current
+	s := c.sched.current
 	if s == nil {
 		return c.next.RoundTrip(req)
 	}
@@ -48,7 +48,7 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := &outgoing{service: s}
 	go c.send(req, out)
 	s.calling = true
-	c.w.wakeSubstitute(s)
+	c.sched.wakeSubstitute(s)
 	if !s.pause() {
 		return nil, ErrStopped
 	}
@@ -101,16 +101,16 @@ func (env *environment) transport() http.RoundTripper {
 		if !env.cfg.Onward {
 			next = nil
 		}
-		env.mocked = &mocked{w: env, next: next, each: map[string]*mock.Transport{}, shared: new(mock.State)}
+		env.mocked = &mocked{env: env, next: next, each: map[string]*mock.Transport{}, shared: new(mock.State)}
 		next = env.mocked
 	}
 	if env.cfg.Answers != nil {
 		next = env.cfg.Answers(env.sleep)
 	}
 	if env.cfg.Plan != nil {
-		next = &faultyCalls{w: env, next: next, answers: map[string]answer{}}
+		next = &faultyCalls{env: env, next: next, answers: map[string]answer{}}
 	} else {
-		next = &effectRecorder{w: env, next: next}
+		next = &effectRecorder{env: env, next: next}
 	}
 	if env.cfg.Wrap == nil {
 		return next
@@ -176,14 +176,14 @@ func branchIn(ref string) string {
 
 // releaseCall releases the delayed call with the lowest rank once nothing else happens. It
 // reports whether there was one.
-func (w *scheduler) releaseCall() bool {
+func (sched *scheduler) releaseCall() bool {
 	var next *service
 	var lowest uint64
-	for _, s := range w.active {
-		if s.callRank == 0 || w.clock.now.Before(s.process.frozen) {
+	for _, s := range sched.active {
+		if s.callRank == 0 || sched.clock.now.Before(s.process.frozen) {
 			continue
 		}
-		h := mix(w.cfg.Seed, s.hash, s.turns)
+		h := mix(sched.cfg.Seed, s.hash, s.turns)
 		if next == nil || s.callRank < next.callRank || s.callRank == next.callRank && h < lowest {
 			next, lowest = s, h
 		}

@@ -99,7 +99,7 @@ func rootOf(id string) string {
 
 // effectRecorder records the calls of a run without faults.
 type effectRecorder struct {
-	w    *environment
+	env  *environment
 	next http.RoundTripper
 }
 
@@ -107,7 +107,7 @@ type effectRecorder struct {
 func (r *effectRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.next.RoundTrip(req)
 	if err == nil {
-		r.w.recordCarriedOut(r.w.originOf(req), req, resp.StatusCode)
+		r.env.recordCarriedOut(r.env.originOf(req), req, resp.StatusCode)
 	}
 	return resp, err //nolint:wrapcheck // the transport's own error
 }

@@ -204,7 +204,7 @@ func (chk *checker) documented(key string, ends []End) bool {
 			return chk.documentedOf(tenant, rest, ends)
 		}
 	}
-	return strings.HasPrefix(key, "flunq:timers:") || key == store.Keys{}.Tenants()
+	return key == timersKey || strings.HasPrefix(key, timerKeysKey) || key == store.Keys{}.Tenants()
 }
 
 // documentedOf reports whether a tenant's key, without its prefix, is documented.
@@ -230,7 +230,7 @@ func (chk *checker) checkKeys(ends []End, broken invariant.Report) {
 		}
 	}
 	const order = 40 // digits, and a blank before the timer
-	chk.memory.Fields("flunq:timers:keys", func(identity, timer string) {
+	chk.memory.Fields(timerKeysKey, func(identity, timer string) {
 		if len(timer) > order+1 {
 			broken("no timer is left", "", "the timer of %s is still registered", identity)
 		}

@@ -13,26 +13,26 @@ func TestClockNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	cfg := twoProcesses(t).WithDefaults()
 	cfg.Plan = &Plan{Faults: []Fault{{Clock, "worker-sim-0", 1, time.Minute}}}
-	w, err := newSimulation(t.Context(), cfg)
+	sim, err := newSimulation(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
-	if err := w.launch(t.Context()); err != nil {
+	defer sim.close()
+	if err := sim.launch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
 		at := cfg.Start.Add(time.Duration(i+1) * 10 * time.Second)
-		w.arrivals = append(w.arrivals, Arrival{At: at, Event: event.Event{ID: at.String(), Source: "/test", Type: "com.x", Tenant: cfg.Tenant, Time: at}})
+		sim.arrivals = append(sim.arrivals, Arrival{At: at, Event: event.Event{ID: at.String(), Source: "/test", Type: "com.x", Tenant: cfg.Tenant, Time: at}})
 	}
-	for last := w.clock.now; w.openExecutions > 0 || len(w.arrivals) > 0; last = w.clock.now {
-		if s := w.choose(); s != nil {
-			w.turn(s)
-		} else if moved, err := w.advance(t.Context()); err != nil || !moved {
-			t.Fatalf("after %v of all: %v", w.clock.now.Sub(cfg.Start), err)
+	for last := sim.clock.now; sim.openExecutions > 0 || len(sim.arrivals) > 0; last = sim.clock.now {
+		if s := sim.choose(); s != nil {
+			sim.turn(s)
+		} else if moved, err := sim.advance(t.Context()); err != nil || !moved {
+			t.Fatalf("after %v of all: %v", sim.clock.now.Sub(cfg.Start), err)
 		}
-		if w.clock.now.Before(last) {
-			t.Fatalf("the clock went back from %v to %v", last, w.clock.now)
+		if sim.clock.now.Before(last) {
+			t.Fatalf("the clock went back from %v to %v", last, sim.clock.now)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type environment struct {
 // that reach a service, answers a repeated call like the first one and no earlier, as services
 // with idempotency keys do, and drops answers as planned.
 type faultyCalls struct {
-	w       *environment
+	env     *environment
 	next    http.RoundTripper
 	answers map[string]answer
 }
@@ -74,21 +74,21 @@ var errNoAnswer = errors.New("connection reset by peer")
 
 // RoundTrip implements http.RoundTripper.
 func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
-	from := f.w.originOf(req)
+	from := f.env.originOf(req)
 	action := Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}
 	key := from.Execution + " " + from.Run.String() + " " + req.Method + " " + req.URL.String() + " " + req.Header.Get(idempotencyKey)
-	s := f.w.current
+	s := f.env.current
 	if err := f.unsent(req); err != nil {
 		return nil, err
 	}
-	if err := f.w.delayCall(req); err != nil {
+	if err := f.env.delayCall(req); err != nil {
 		return nil, err
 	}
-	f.w.recordReached(action, req.Header.Get(idempotencyKey))
-	lost := s != nil && slices.ContainsFunc(f.w.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
-	f.w.checkKey(from, req)
-	if s != nil && action.URL == f.w.cfg.Scripted.CrashURL {
-		f.w.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
+	f.env.recordReached(action, req.Header.Get(idempotencyKey))
+	lost := s != nil && slices.ContainsFunc(f.env.callFaults(s, from.Execution+" "+from.Run.String()), func(x Fault) bool { return x.Kind == CallLost })
+	f.env.checkKey(from, req)
+	if s != nil && action.URL == f.env.cfg.Scripted.CrashURL {
+		f.env.crash(s.process, []Fault{{Kind: CrashBefore, Amount: time.Second}})
 		return nil, errCrashed
 	}
 	known, err := f.ask(req, key, action)
@@ -96,7 +96,7 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if known.err == nil {
-		f.w.recordCarriedOut(from, req, known.response.StatusCode)
+		f.env.recordCarriedOut(from, req, known.response.StatusCode)
 	}
 	if s != nil && s.process.dead {
 		return nil, errCrashed
@@ -115,15 +115,15 @@ func (f *faultyCalls) RoundTrip(req *http.Request) (*http.Response, error) {
 // ask returns the answer to a call, which it performs unless the answer is known. It returns
 // an error if the caller is gone.
 func (f *faultyCalls) ask(req *http.Request, key string, action Action) (answer, error) {
-	if f.w.cfg.Slow {
-		if err := f.w.waitLatency(req.Context(), slowness); err != nil {
+	if f.env.cfg.Slow {
+		if err := f.env.waitLatency(req.Context(), slowness); err != nil {
 			return answer{}, err
 		}
 	}
 	if known, ok := f.answers[key]; ok {
-		return known, f.w.waitLatency(req.Context(), known.ready.Sub(f.w.clock.now))
+		return known, f.env.waitLatency(req.Context(), known.ready.Sub(f.env.clock.now))
 	}
-	s := f.w.current
+	s := f.env.current
 	got := read(f.next.RoundTrip(req))
 	if s != nil {
 		got.ready, s.answerAt = s.answerAt, time.Time{}
@@ -143,13 +143,13 @@ func (f *faultyCalls) first(key string, action Action, got answer) answer {
 		return known
 	}
 	f.answers[key] = got
-	f.w.answered = append(f.w.answered, Answered{action, f.w.clock.now})
+	f.env.answered = append(f.env.answered, Answered{action, f.env.clock.now})
 	return got
 }
 
 // unsent returns the reason why a request is not sent; nil if it is.
 func (f *faultyCalls) unsent(req *http.Request) error {
-	if s := f.w.current; s != nil && s.process.dead {
+	if s := f.env.current; s != nil && s.process.dead {
 		return errCrashed // the code of a dead process runs to its end, but nothing leaves it
 	}
 	return req.Context().Err() //nolint:wrapcheck // the transport's own error
@@ -180,7 +180,7 @@ func (in *injector) callFaults(s *service, task string) []Fault {
 // mocked gives each root execution its own mocks with their own counters, so its answers do
 // not depend on other executions.
 type mocked struct {
-	w      *environment
+	env    *environment
 	next   http.RoundTripper
 	each   map[string]*mock.Transport
 	shared *mock.State
@@ -188,13 +188,13 @@ type mocked struct {
 
 // RoundTrip implements http.RoundTripper.
 func (m *mocked) RoundTrip(req *http.Request) (*http.Response, error) {
-	return m.of(m.owner(rootOf(m.w.originOf(req).Execution))).RoundTrip(req)
+	return m.of(m.owner(rootOf(m.env.originOf(req).Execution))).RoundTrip(req)
 }
 
 // owner returns the key of a root execution's own mocks: "" if there is only one
 // execution.
 func (m *mocked) owner(root string) string {
-	if len(m.w.ids) == 1 {
+	if len(m.env.ids) == 1 {
 		return ""
 	}
 	return root
@@ -204,8 +204,8 @@ func (m *mocked) owner(root string) string {
 func (m *mocked) of(owner string) *mock.Transport {
 	mocks := m.each[owner]
 	if mocks == nil {
-		mocks = m.w.cfg.Mocks.Transport(m.w.waitLatency, m.next)
-		mocks.Observe, mocks.Shared, mocks.Idempotent = m.w.exchanged, m.shared, m.w.cfg.Plan != nil
+		mocks = m.env.cfg.Mocks.Transport(m.env.waitLatency, m.next)
+		mocks.Observe, mocks.Shared, mocks.Idempotent = m.env.exchanged, m.shared, m.env.cfg.Plan != nil
 		m.each[owner] = mocks
 	}
 	return mocks

@@ -36,16 +36,16 @@ do:
 //go:noinline
 func endedSimulation(t *testing.T, def *dsl.Definition) weak.Pointer[simulation] {
 	t.Helper()
-	w, err := newSimulation(t.Context(), Config{Definition: def, ID: "past"}.WithDefaults())
+	sim, err := newSimulation(t.Context(), Config{Definition: def, ID: "past"}.WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
-	if err := w.launch(t.Context()); err != nil {
+	defer sim.close()
+	if err := sim.launch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.run(t.Context()); err != nil {
+	if _, err := sim.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return weak.Make(w)
+	return weak.Make(sim)
 }

@@ -22,7 +22,7 @@ type consumerGroup struct {
 }
 
 // redisName returns the name of the consumer group in Redis.
-func (t *consumerGroup) redisName() string { return t.group + "-service" }
+func (g *consumerGroup) redisName() string { return g.group + "-service" }
 
 // backlog is how many events accumulate before a service reads events that do not concern
 // its group. Otherwise an idle engine would read and acknowledge them one by one, which
@@ -30,52 +30,57 @@ func (t *consumerGroup) redisName() string { return t.group + "-service" }
 const backlog = 100
 
 // consumerGroup returns the group of a service and creates it on first use.
-func (w *scheduler) consumerGroup(s engine.Service) *consumerGroup {
-	for _, t := range w.groups {
-		if t.group == s.Group {
-			return t
+func (sched *scheduler) consumerGroup(s engine.Service) *consumerGroup {
+	for _, g := range sched.groups {
+		if g.group == s.Group {
+			return g
 		}
 	}
-	t := &consumerGroup{group: s.Group, handles: s.Handles, hash: hashed("early " + s.Group)}
-	w.groups = append(w.groups, t)
-	return t
+	g := &consumerGroup{group: s.Group, handles: s.Handles, hash: hashed("early " + s.Group)}
+	sched.groups = append(sched.groups, g)
+	return g
 }
 
-// timersKey is the key of the sorted set of all tenants' timers.
-var timersKey = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
+// The keys of all tenants' timers, and of the current timer of each timer key.
+//
+//nolint:gochecknoglobals // constants
+var (
+	timersKey    = store.Keys{}.Timers("")
+	timerKeysKey = store.Keys{}.TimerKeys("")
+)
 
 // added is called for each new stream entry or sorted-set member in Redis, and wakes the
 // services that it concerns.
-func (w *simulation) added(key string, fields []string) {
+func (sim *simulation) added(key string, fields []string) {
 	switch {
-	case w.isStream(key):
-		w.last = key
-		w.published(typeOf(fields))
-		w.fired(fields)
+	case sim.isStream(key):
+		sim.last = key
+		sim.published(typeOf(fields))
+		sim.fired(fields)
 	case key == timersKey:
-		for _, t := range w.groups {
+		for _, g := range sim.groups {
 			// The service that sets a timer knows about it. Other services learn of it
 			// from an event, which services of a lazy simulation do not read.
-			if self := w.current != nil && w.current.consumerGroup == t; w.lazy && t.firesTimers() && !self {
-				w.notify(t)
+			if self := sim.current != nil && sim.current.consumerGroup == g; sim.lazy && g.firesTimers() && !self {
+				sim.notify(g)
 			}
 		}
 	default:
-		if w.cfg.Plan != nil {
-			w.written(key, fields)
+		if sim.cfg.Plan != nil {
+			sim.written(key, fields)
 		}
 	}
 }
 
 // published wakes the services that an event of this type concerns.
-func (w *scheduler) published(typ event.Type) {
-	for _, t := range w.groups {
-		if t.handles == nil {
+func (sched *scheduler) published(typ event.Type) {
+	for _, g := range sched.groups {
+		if g.handles == nil {
 			continue
 		}
-		t.events++
-		if t.skipped++; t.handles(typ) && !w.alreadyWoken(t) || t.skipped >= backlog || w.wakesEarly(t) {
-			w.notify(t)
+		g.events++
+		if g.skipped++; g.handles(typ) && !sched.alreadyWoken(g) || g.skipped >= backlog || sched.wakesEarly(g) {
+			sched.notify(g)
 		}
 	}
 }
@@ -83,69 +88,69 @@ func (w *scheduler) published(typ event.Type) {
 // alreadyWoken reports whether a service of the group was woken for an earlier event and has
 // not looked yet: it will see this event, too. In a search the seed sometimes wakes a
 // second service to share the work.
-func (w *scheduler) alreadyWoken(t *consumerGroup) bool {
+func (sched *scheduler) alreadyWoken(g *consumerGroup) bool {
 	const shared = 4
-	if !w.lazy || w.cfg.Plan != nil && mix(w.cfg.Seed, t.hash+1, t.events)%shared == 0 {
+	if !sched.lazy || sched.cfg.Plan != nil && mix(sched.cfg.Seed, g.hash+1, g.events)%shared == 0 {
 		return false
 	}
-	return slices.ContainsFunc(t.services, func(s *service) bool { return s.parked && s.woken })
+	return slices.ContainsFunc(g.services, func(s *service) bool { return s.parked && s.woken })
 }
 
 // wakesEarly reports whether the group is woken for an event that does not concern it. With
 // faults, this lets its work interleave with that of other groups.
-func (w *scheduler) wakesEarly(t *consumerGroup) bool {
+func (sched *scheduler) wakesEarly(g *consumerGroup) bool {
 	const once = 8
-	return w.cfg.Plan != nil && !w.lazy && mix(w.cfg.Seed, t.hash, t.events)%once == 0
+	return sched.cfg.Plan != nil && !sched.lazy && mix(sched.cfg.Seed, g.hash, g.events)%once == 0
 }
 
 // notify wakes one service of the group because something was written: an idle one, or
 // else a busy one that may have looked already.
-func (w *scheduler) notify(t *consumerGroup) {
-	t.skipped = 0
+func (sched *scheduler) notify(g *consumerGroup) {
+	g.skipped = 0
 	var chosen *service
-	for _, s := range t.services {
+	for _, s := range g.services {
 		if s.sleeping || s.calling || s.process.stopping {
 			continue
 		}
-		if s.parked && w.cfg.Plan == nil {
-			w.wakeService(s)
+		if s.parked && sched.cfg.Plan == nil {
+			sched.wakeService(s)
 			return
 		}
-		if chosen == nil || w.preferred(s, chosen, t.events) {
+		if chosen == nil || sched.preferred(s, chosen, g.events) {
 			chosen = s
 		}
 	}
 	if chosen != nil {
-		w.wakeService(chosen)
+		sched.wakeService(chosen)
 	}
 }
 
 // preferred reports whether s is woken in preference to other: idle services first, then
 // resting ones, and in a search as the seed decides.
-func (w *scheduler) preferred(s, other *service, count uint64) bool {
+func (sched *scheduler) preferred(s, other *service, count uint64) bool {
 	switch {
 	case s.free() != other.free():
 		return s.free()
 	case s.resting() != other.resting():
 		return s.resting()
 	default:
-		return w.cfg.Plan != nil && mix(w.cfg.Seed, s.hash, count) < mix(w.cfg.Seed, other.hash, count)
+		return sched.cfg.Plan != nil && mix(sched.cfg.Seed, s.hash, count) < mix(sched.cfg.Seed, other.hash, count)
 	}
 }
 
 // catchUp wakes the services that still have something to read or to acknowledge, once nothing
 // else happens. It reports whether there were any.
-func (w *scheduler) catchUp() bool {
-	lazy, found := w.lazy, false
-	w.lazy = false
-	for _, t := range w.groups {
+func (sched *scheduler) catchUp() bool {
+	lazy, found := sched.lazy, false
+	sched.lazy = false
+	for _, g := range sched.groups {
 		switch {
-		case t.skipped == 0:
+		case g.skipped == 0:
 			continue
 		case lazy:
-			w.wakeEach(t)
+			sched.wakeEach(g)
 		default:
-			w.notify(t)
+			sched.notify(g)
 		}
 		found = true
 	}
@@ -154,12 +159,12 @@ func (w *scheduler) catchUp() bool {
 
 // wakeEach wakes one service of the group per consumer name, because deferred messages of
 // a consumer are visible to that consumer only.
-func (w *scheduler) wakeEach(t *consumerGroup) {
-	t.skipped = 0
+func (sched *scheduler) wakeEach(g *consumerGroup) {
+	g.skipped = 0
 	last := ""
-	for _, s := range t.services {
+	for _, s := range g.services {
 		if s.consumer != last {
-			w.wakeService(s)
+			sched.wakeService(s)
 			last = s.consumer
 		}
 	}
@@ -174,9 +179,9 @@ func (cfg Config) lazy() bool {
 
 // endsEarly reports whether a simulation stops as soon as its executions have ended and
 // leaves the remaining events unread. Most simulations without faults do.
-func (w *scheduler) endsEarly() bool {
+func (sched *scheduler) endsEarly() bool {
 	const every = 8 // one simulation in eight reads all events
-	return w.lazy && mix(w.cfg.Seed, hashed("brief"), 0)%every != 0
+	return sched.lazy && mix(sched.cfg.Seed, hashed("brief"), 0)%every != 0
 }
 
 // harmless reports whether nothing can go wrong in a simulation of cfg.
@@ -185,23 +190,23 @@ func (cfg Config) harmless() bool { return !cfg.Thorough && cfg.Plan.Harmless() 
 // allDone reports whether all work that concerns a service is done, so that it need not
 // look for more before until (zero: no limit). Other unread or unacknowledged events can
 // wait. It is false where faults are possible or where services look for abandoned work.
-func (w *scheduler) allDone(s *service) (until time.Time, ok bool) {
+func (sched *scheduler) allDone(s *service) (until time.Time, ok bool) {
 	t := s.consumerGroup
-	if !w.lazy || t.handles == nil {
+	if !sched.lazy || t.handles == nil {
 		return until, false
 	}
 	if t.firesTimers() {
-		if until = w.firstTimer(); !until.IsZero() && !until.After(w.clock.now) {
+		if until = sched.firstTimer(); !until.IsZero() && !until.After(sched.clock.now) {
 			return until, false
 		}
 	}
-	unread, pending := w.open(s)
+	unread, pending := sched.open(s)
 	return until, unread+pending == 0
 }
 
 // firstTimer returns when the first timer is due, to the microsecond; zero if there is none.
-func (w *scheduler) firstTimer() time.Time {
-	first := w.client.ZRangeWithScores(context.Background(), timersKey, 0, 0).Val() //nolint:forbidigo // it does not block
+func (sched *scheduler) firstTimer() time.Time {
+	first := sched.client.ZRangeWithScores(context.Background(), timersKey, 0, 0).Val() //nolint:forbidigo // it does not block
 	if len(first) == 0 {
 		return time.Time{}
 	}
@@ -210,16 +215,16 @@ func (w *scheduler) firstTimer() time.Time {
 }
 
 // firesTimers reports whether the group fires timers.
-func (t *consumerGroup) firesTimers() bool {
-	return t.handles != nil && t.handles(event.TimerScheduled)
+func (g *consumerGroup) firesTimers() bool {
+	return g.handles != nil && g.handles(event.TimerScheduled)
 }
 
 // open counts the events that concern a service: those that its group has not read, and
 // those that its consumer has read and not acknowledged.
-func (w *scheduler) open(s *service) (unread, pending int) {
+func (sched *scheduler) open(s *service) (unread, pending int) {
 	t := s.consumerGroup
-	for _, stream := range w.streams {
-		u, p := w.redis.Open(stream, t.redisName(), s.consumer, func(fields []string) bool { return t.handles(typeOf(fields)) })
+	for _, stream := range sched.streams {
+		u, p := sched.redis.Open(stream, t.redisName(), s.consumer, func(fields []string) bool { return t.handles(typeOf(fields)) })
 		unread, pending = unread+u, pending+p
 	}
 	return unread, pending
@@ -227,17 +232,17 @@ func (w *scheduler) open(s *service) (unread, pending int) {
 
 // wakeSiblings wakes other services of a process before one of them reads events for all, so
 // they handle the events concurrently.
-func (w *scheduler) wakeSiblings(by *service) {
-	if by.consumerGroup.handles == nil || len(by.consumerGroup.services) <= len(w.processes) {
+func (sched *scheduler) wakeSiblings(by *service) {
+	if by.consumerGroup.handles == nil || len(by.consumerGroup.services) <= len(sched.processes) {
 		return // one service per process
 	}
-	unread, _ := w.open(by)
+	unread, _ := sched.open(by)
 	for _, s := range by.consumerGroup.services {
 		if unread < 2 { //nolint:mnd // it keeps one for itself
 			return
 		}
 		if s != by && s.process == by.process && s.parked {
-			w.wakeService(s)
+			sched.wakeService(s)
 			unread--
 		}
 	}
@@ -257,10 +262,10 @@ func field(fields []string, name string) string {
 }
 
 // wakeOther wakes another idle service of the same group.
-func (w *scheduler) wakeOther(of *service) {
+func (sched *scheduler) wakeOther(of *service) {
 	for _, s := range of.consumerGroup.services {
 		if s != of && s.free() && !s.process.stopping {
-			w.wakeService(s)
+			sched.wakeService(s)
 			return
 		}
 	}
@@ -268,28 +273,28 @@ func (w *scheduler) wakeOther(of *service) {
 
 // wakeSubstitute wakes another service when one is busy for long: preferably one of its own
 // process, whose buffer holds the events that were read.
-func (w *scheduler) wakeSubstitute(of *service) {
+func (sched *scheduler) wakeSubstitute(of *service) {
 	for _, s := range of.process.services {
 		if s != of && s.consumerGroup == of.consumerGroup && s.free() && !s.process.stopping {
-			w.wakeService(s)
+			sched.wakeService(s)
 			return
 		}
 	}
-	w.wakeOther(of)
+	sched.wakeOther(of)
 }
 
 // onlyTidies reports whether a service would only look for abandoned work or remove old data.
 // The clock does not advance for such services, since that would never end.
-func (w *scheduler) onlyTidies(s *service) bool {
-	return s.consumerGroup.group == housekeeping || w.lazy && s.consumerGroup.group == renewal && !w.busy(s.process) ||
-		s.waits && w.firstTimer().IsZero() && !w.hasPending(s.consumerGroup)
+func (sched *scheduler) onlyTidies(s *service) bool {
+	return s.consumerGroup.group == housekeeping || sched.lazy && s.consumerGroup.group == renewal && !sched.busy(s.process) ||
+		s.waits && sched.firstTimer().IsZero() && !sched.hasPending(s.consumerGroup)
 }
 
 // hasPending reports whether the group has unacknowledged events.
-func (w *scheduler) hasPending(t *consumerGroup) bool {
-	for _, stream := range w.streams {
-		for _, g := range w.memory.Groups(stream) {
-			if g.Name == t.redisName() && g.Pending > 0 {
+func (sched *scheduler) hasPending(g *consumerGroup) bool {
+	for _, stream := range sched.streams {
+		for _, found := range sched.memory.Groups(stream) {
+			if found.Name == g.redisName() && found.Pending > 0 {
 				return true
 			}
 		}
@@ -301,10 +306,10 @@ func (w *scheduler) hasPending(t *consumerGroup) bool {
 const renewal = "renewal"
 
 // renewals returns the services that renew leases.
-func (w *scheduler) renewals() []*service {
-	for _, t := range w.groups {
-		if t.group == renewal {
-			return t.services
+func (sched *scheduler) renewals() []*service {
+	for _, g := range sched.groups {
+		if g.group == renewal {
+			return g.services
 		}
 	}
 	return nil

@@ -21,14 +21,14 @@ type KeyMisuse struct {
 }
 
 // ownKey reports whether the task of a call sets its own idempotency key.
-func (w *monitor) ownKey(from call.Origin) bool {
-	own, known := w.ownKeys[from.Run.Ref]
+func (mon *monitor) ownKey(from call.Origin) bool {
+	own, known := mon.ownKeys[from.Run.Ref]
 	if !known {
-		own = slices.ContainsFunc(append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...), func(def *dsl.Definition) bool {
+		own = slices.ContainsFunc(append([]*dsl.Definition{mon.cfg.Definition}, mon.cfg.With...), func(def *dsl.Definition) bool {
 			t := def.Task(from.Run.Ref)
 			return t != nil && SetsKey(t)
 		})
-		w.ownKeys[from.Run.Ref] = own
+		mon.ownKeys[from.Run.Ref] = own
 	}
 	return own
 }
@@ -76,38 +76,38 @@ func names(object *expr.Value, member string) bool {
 
 // checkOwnKey compares a key that a task sets with those of earlier calls: a repeated call
 // must have the same key, and another task run a different one.
-func (w *monitor) checkOwnKey(d Action, run, key string) {
-	if known, ok := w.idempotency["own "+run]; ok && known != key {
-		w.rekeyed = append(w.rekeyed, KeyMisuse{d, known, key})
+func (mon *monitor) checkOwnKey(d Action, run, key string) {
+	if known, ok := mon.idempotency["own "+run]; ok && known != key {
+		mon.rekeyed = append(mon.rekeyed, KeyMisuse{d, known, key})
 	}
 	of := "own " + d.Execution + " " + d.Method + " " + d.URL + " " + key
-	if other, ok := w.idempotency[of]; ok && other != run && key != "" {
-		w.rekeyed = append(w.rekeyed, KeyMisuse{d, key, key})
+	if other, ok := mon.idempotency[of]; ok && other != run && key != "" {
+		mon.rekeyed = append(mon.rekeyed, KeyMisuse{d, key, key})
 	}
-	w.idempotency["own "+run], w.idempotency[of] = key, run
+	mon.idempotency["own "+run], mon.idempotency[of] = key, run
 }
 
 // checkKey checks the idempotency key of a call: a task run keeps its key over all deliveries
 // and attempts, and no other run has the same one. A key that the document sets is the
 // document's responsibility: a wrong one is recorded as KeyMisuse.
-func (w *monitor) checkKey(from call.Origin, req *http.Request) {
+func (mon *monitor) checkKey(from call.Origin, req *http.Request) {
 	key := req.Header.Get(idempotencyKey)
 	run := from.Execution + " " + event.Run{Ref: from.Run.Ref, Iteration: from.Run.Iteration}.String()
-	if w.ownKey(from) {
-		w.checkOwnKey(Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}, run, key)
+	if mon.ownKey(from) {
+		mon.checkOwnKey(Action{from.Execution, from.Run.String(), req.Method, req.URL.Redacted()}, run, key)
 		return
 	}
 	if key == "" {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
-			w.report("every call that changes something has an idempotency key", from.Execution, req.Method+" "+req.URL.Redacted()+" has none")
+			mon.report("every call that changes something has an idempotency key", from.Execution, req.Method+" "+req.URL.Redacted()+" has none")
 		}
 		return
 	}
-	if known := w.idempotency[run]; known != "" && known != key {
-		w.report("a task run keeps its idempotency key", from.Execution, "that of "+from.Run.String()+" was "+known+", and is now "+key)
+	if known := mon.idempotency[run]; known != "" && known != key {
+		mon.report("a task run keeps its idempotency key", from.Execution, "that of "+from.Run.String()+" was "+known+", and is now "+key)
 	}
-	if other := w.idempotency["key "+key]; other != "" && other != run {
-		w.report("an idempotency key belongs to one task run", from.Execution, key+" belongs to "+other+" and to "+run)
+	if other := mon.idempotency["key "+key]; other != "" && other != run {
+		mon.report("an idempotency key belongs to one task run", from.Execution, key+" belongs to "+other+" and to "+run)
 	}
-	w.idempotency[run], w.idempotency["key "+key] = key, run
+	mon.idempotency[run], mon.idempotency["key "+key] = key, run
 }

@@ -39,7 +39,7 @@ func (i *isolation) recordClaim(e memory.Entry) {
 func crashKey(stream, group, id string) string { return stream + ":deaths " + group + " " + id }
 
 // recordActivity records what a service does with a message.
-func (i *isolation) recordActivity(w *shared, a delivery.Activity) {
+func (i *isolation) recordActivity(sh *shared, a delivery.Activity) {
 	if i.inProgress == nil {
 		i.inProgress, i.crashes = map[handler]map[handled]int{}, map[string]int{}
 	}
@@ -50,7 +50,7 @@ func (i *isolation) recordActivity(w *shared, a delivery.Activity) {
 		at := crashKey(streamOf(m.Tenant), m.Group, m.ID)
 		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be reported last
 		if most := i.silent[at]; m.Crashes > most {
-			w.report("a crash is counted only if a process fell silent", m.Event.Execution, fmt.Sprintf("%s %s counts %d crashes, but was claimed only %d times from a silent process", m.Event.Type, m.Event.ID, m.Crashes, most))
+			sh.report("a crash is counted only if a process fell silent", m.Event.Execution, fmt.Sprintf("%s %s counts %d crashes, but was claimed only %d times from a silent process", m.Event.Type, m.Event.ID, m.Crashes, most))
 		}
 	case delivery.Began:
 		if i.inProgress[by] == nil {
@@ -58,7 +58,7 @@ func (i *isolation) recordActivity(w *shared, a delivery.Activity) {
 		}
 		for other, crashes := range i.inProgress[by] {
 			if other != id && max(crashes, m.Crashes) >= candidateCrashes {
-				w.report("a message that has crashed two processes is handled in isolation", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s together with another one, after %d crashes", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
+				sh.report("a message that has crashed two processes is handled in isolation", m.Event.Execution, fmt.Sprintf("%s %s was handled by the %s %s together with another one, after %d crashes", m.Event.Type, m.Event.ID, by.service, by.consumer, max(crashes, m.Crashes)))
 				break
 			}
 		}
@@ -70,7 +70,7 @@ func (i *isolation) recordActivity(w *shared, a delivery.Activity) {
 }
 
 // checkMark checks a command by which a service marks a message as isolated.
-func (i *isolation) checkMark(w *shared, cmd redis.Cmder) {
+func (i *isolation) checkMark(sh *shared, cmd redis.Cmder) {
 	if cmd == nil || cmd.Name() != "hset" {
 		return
 	}
@@ -81,6 +81,6 @@ func (i *isolation) checkMark(w *shared, cmd redis.Cmder) {
 	}
 	name, ok := strings.CutPrefix(fmt.Sprint(args[field]), "alone ")
 	if crashes := i.crashes[fmt.Sprint(args[key])+" "+name]; ok && crashes < candidateCrashes {
-		w.report("only a message that has crashed two processes is handled in isolation", "", fmt.Sprintf("%s was isolated after %d crashes", name, crashes))
+		sh.report("only a message that has crashed two processes is handled in isolation", "", fmt.Sprintf("%s was isolated after %d crashes", name, crashes))
 	}
 }

@@ -54,39 +54,39 @@ type missedEvents struct {
 const mostMissed = 50
 
 // recordArrival records an event that is in the stream now.
-func (w *missedEvents) recordArrival(e event.Event) {
-	if w.cfg.Plan == nil && len(w.all) < mostMissed {
-		w.waiting = append(w.waiting, Missed{Event: e, At: w.clock.now, After: w.clock.now.Sub(w.cfg.Start)})
+func (missed *missedEvents) recordArrival(e event.Event) {
+	if missed.cfg.Plan == nil && len(missed.all) < mostMissed {
+		missed.waiting = append(missed.waiting, Missed{Event: e, At: missed.clock.now, After: missed.clock.now.Sub(missed.cfg.Start)})
 	}
 }
 
 // recordHistory records the events in a history: those that it received and those that a task
 // emitted.
-func (w *missedEvents) recordHistory(e event.Event) {
+func (missed *missedEvents) recordHistory(e event.Event) {
 	switch {
-	case w.cfg.Plan != nil:
+	case missed.cfg.Plan != nil:
 	case e.Type == event.EventReceived:
-		if len(w.waiting) > 0 {
-			w.recordReceived(e.ID)
+		if len(missed.waiting) > 0 {
+			missed.recordReceived(e.ID)
 		}
 	case e.Type == event.TaskCompleted:
-		if emitted, ok := w.emitted(e); ok {
-			w.recordArrival(emitted)
+		if emitted, ok := missed.emitted(e); ok {
+			missed.recordArrival(emitted)
 		}
 	}
 }
 
-func (w *missedEvents) recordReceived(id string) {
-	if w.taken == nil {
-		w.taken = map[string]bool{}
+func (missed *missedEvents) recordReceived(id string) {
+	if missed.taken == nil {
+		missed.taken = map[string]bool{}
 	}
-	w.taken[id] = true
+	missed.taken[id] = true
 }
 
 // emitted returns the event that a completed task has emitted. It returns false if no workflow
 // listens for its type: most events are for other programs.
-func (w *missedEvents) emitted(e event.Event) (event.Event, bool) {
-	t := w.task(e)
+func (missed *missedEvents) emitted(e event.Event) (event.Event, bool) {
+	t := missed.task(e)
 	if t == nil || t.Kind != dsl.Emit {
 		return event.Event{}, false
 	}
@@ -99,15 +99,15 @@ func (w *missedEvents) emitted(e event.Event) (event.Event, bool) {
 	if unmarshal(e.Data, &c) != nil || !c.Success || unmarshal(c.Output, &attributes) != nil {
 		return event.Event{}, false
 	}
-	if attributes.Type == "" || len(w.listeners(string(attributes.Type))) == 0 {
+	if attributes.Type == "" || len(missed.listeners(string(attributes.Type))) == 0 {
 		return event.Event{}, false
 	}
 	return event.Event{ID: attributes.ID, Source: attributes.Source, Type: attributes.Type, Time: e.Time, Data: c.Output}, true
 }
 
 // task returns the task of a history's event, nil if the event has none.
-func (w *missedEvents) task(e event.Event) *dsl.Task {
-	for _, def := range w.definitions(w.cfg.Tenant) {
+func (missed *missedEvents) task(e event.Event) *dsl.Task {
+	for _, def := range missed.definitions(missed.cfg.Tenant) {
 		if def.ID() == e.Workflow {
 			return def.Task(event.ParseRun(e.Task).Ref)
 		}
@@ -116,8 +116,8 @@ func (w *missedEvents) task(e event.Event) *dsl.Task {
 }
 
 // listeners returns the tasks of all documents that listen for a type of event.
-func (w *missedEvents) listeners(typ string) (out []*dsl.Task) {
-	for _, def := range w.definitions(w.cfg.Tenant) {
+func (missed *missedEvents) listeners(typ string) (out []*dsl.Task) {
+	for _, def := range missed.definitions(missed.cfg.Tenant) {
 		for _, t := range def.Tasks() {
 			if decide.MayListenFor(t, typ) {
 				out = append(out, t)
@@ -129,20 +129,20 @@ func (w *missedEvents) listeners(typ string) (out []*dsl.Task) {
 
 // explainMissed explains the events that no execution has received. It is called before the
 // clock moves, when nothing else can happen at this moment.
-func (w *missedEvents) explainMissed(ctx context.Context) error {
-	waiting := w.waiting
-	taken := w.taken
-	w.waiting, w.taken = nil, nil
+func (missed *missedEvents) explainMissed(ctx context.Context) error {
+	waiting := missed.waiting
+	taken := missed.taken
+	missed.waiting, missed.taken = nil, nil
 	for _, m := range waiting {
 		if taken[m.Event.Source+" "+m.Event.ID] {
 			continue
 		}
-		if err := w.explain(ctx, &m); err != nil {
+		if err := missed.explain(ctx, &m); err != nil {
 			return err
 		}
-		w.all = append(w.all, m)
-		if w.cfg.Missed != nil {
-			w.cfg.Missed(m)
+		missed.all = append(missed.all, m)
+		if missed.cfg.Missed != nil {
+			missed.cfg.Missed(m)
 		}
 	}
 	return nil
@@ -150,18 +150,18 @@ func (w *missedEvents) explainMissed(ctx context.Context) error {
 
 // explain finds out why no execution has received an event, as far as it is known at this
 // moment.
-func (w *missedEvents) explain(ctx context.Context, m *Missed) error {
-	listeners := w.listeners(string(m.Event.Type))
+func (missed *missedEvents) explain(ctx context.Context, m *Missed) error {
+	listeners := missed.listeners(string(m.Event.Type))
 	if len(listeners) == 0 {
 		m.but, m.Why = true, "no task listens for this type"
-		if types := w.awaited(); len(types) > 0 {
+		if types := missed.awaited(); len(types) > 0 {
 			m.Why += "; the workflow listens for " + strings.Join(types, ", ")
 		}
 		return nil
 	}
 	var reasons []string
-	for _, id := range w.executions(ctx) {
-		state, err := w.stateOf(ctx, id)
+	for _, id := range missed.executions(ctx) {
+		state, err := missed.stateOf(ctx, id)
 		if err != nil || state == nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (w *missedEvents) explain(ctx context.Context, m *Missed) error {
 	}
 	if len(reasons) > 0 {
 		slices.Sort(reasons)
-		m.Why = w.redacted(strings.Join(slices.Compact(reasons), "; "))
+		m.Why = missed.redacted(strings.Join(slices.Compact(reasons), "; "))
 		return nil
 	}
 	m.open, m.but = true, true
@@ -196,9 +196,9 @@ func (w *missedEvents) explain(ctx context.Context, m *Missed) error {
 }
 
 // awaited returns some of the event types that the documents listen for.
-func (w *missedEvents) awaited() (types []string) {
+func (missed *missedEvents) awaited() (types []string) {
 	const most = 5
-	for _, def := range w.definitions(w.cfg.Tenant) {
+	for _, def := range missed.definitions(missed.cfg.Tenant) {
 		for _, t := range def.Tasks() {
 			if t.Listen == nil {
 				continue
@@ -214,27 +214,27 @@ func (w *missedEvents) awaited() (types []string) {
 }
 
 // allMissed returns all missed events, with explanations that use the whole run.
-func (w *missedEvents) allMissed(ctx context.Context) ([]Missed, error) {
-	if err := w.explainMissed(ctx); err != nil {
+func (missed *missedEvents) allMissed(ctx context.Context) ([]Missed, error) {
+	if err := missed.explainMissed(ctx); err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(w.all, func(m Missed) bool { return m.open }) {
-		return w.all, nil
+	if !slices.ContainsFunc(missed.all, func(m Missed) bool { return m.open }) {
+		return missed.all, nil
 	}
 	var spans []listenSpan
-	for _, id := range w.executions(ctx) {
-		found, err := w.listened(ctx, id)
+	for _, id := range missed.executions(ctx) {
+		found, err := missed.listened(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		spans = append(spans, found...)
 	}
-	for i := range w.all {
-		if m := &w.all[i]; m.open {
+	for i := range missed.all {
+		if m := &missed.all[i]; m.open {
 			m.explainBySpans(spans)
 		}
 	}
-	return w.all, nil
+	return missed.all, nil
 }
 
 // listenSpan is the time during which a listen task listened. end is zero if it still
@@ -246,15 +246,15 @@ type listenSpan struct {
 }
 
 // listened returns when the listen tasks of an execution listened.
-func (w *missedEvents) listened(ctx context.Context, id string) ([]listenSpan, error) {
-	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+func (missed *missedEvents) listened(ctx context.Context, id string) ([]listenSpan, error) {
+	x, err := missed.engine.Store.Execution(ctx, missed.tenantOf(id), missed.idOf(id))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version))
+	events, err := missed.engine.Store.History(ctx, missed.tenantOf(id), missed.idOf(id), 0, int(x.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func (w *missedEvents) listened(ctx context.Context, id string) ([]listenSpan, e
 	for _, e := range events {
 		switch e.Type {
 		case event.TaskRequested:
-			if t := w.task(e); t != nil && t.Listen != nil {
+			if t := missed.task(e); t != nil && t.Listen != nil {
 				at[e.Task] = len(spans)
 				spans = append(spans, listenSpan{task: t, began: e.Time})
 			}
@@ -314,6 +314,6 @@ func (m *Missed) explainBySpans(spans []listenSpan) {
 }
 
 // redacted returns text without the secrets of the run.
-func (w *missedEvents) redacted(text string) string {
-	return store.NewSealer(w.cfg.Secrets).Redact(text)
+func (missed *missedEvents) redacted(text string) string {
+	return store.NewSealer(missed.cfg.Secrets).Redact(text)
 }

@@ -46,47 +46,47 @@ func newRecords() records {
 }
 
 // watch subscribes the invariants to what happens to messages in Redis.
-func (w *monitor) watch() {
-	w.memory.Watch.Taken = w.checkClaim
-	w.memory.Watch.Acknowledged = w.checkAcknowledged
-	w.memory.Watch.Removed = w.removed
-	w.memory.Watch.Trimmed = w.trimmed
-	w.memory.Watch.Lost = func(group, id string) {
-		w.report("no entry is removed while a group still needs it", "", "entry "+id+" is gone, but "+group+" had not acknowledged it")
+func (mon *monitor) watch() {
+	mon.memory.Watch.Taken = mon.checkClaim
+	mon.memory.Watch.Acknowledged = mon.checkAcknowledged
+	mon.memory.Watch.Removed = mon.removed
+	mon.memory.Watch.Trimmed = mon.trimmed
+	mon.memory.Watch.Lost = func(group, id string) {
+		mon.report("no entry is removed while a group still needs it", "", "entry "+id+" is gone, but "+group+" had not acknowledged it")
 	}
 }
 
 // checkClaim checks that a message is claimed neither before its lease has ended nor long
 // after.
-func (w *monitor) checkClaim(e memory.Entry, to string, idle time.Duration) {
-	delete(w.others, held(to, e.Stream, e.ID))
-	w.performed[held(to, e.Stream, e.ID)] = false
+func (mon *monitor) checkClaim(e memory.Entry, to string, idle time.Duration) {
+	delete(mon.others, held(to, e.Stream, e.ID))
+	mon.performed[held(to, e.Stream, e.ID)] = false
 	if idle < 24*time.Hour { // the engine releases an entry by making it idle for a day
-		w.isolated.recordClaim(e)
+		mon.isolated.recordClaim(e)
 	}
 	if idle < releasedIdle {
-		w.checkSilent(e, to)
+		mon.checkSilent(e, to)
 	}
 	if lease := engine.Defaults().Lease; idle < lease {
-		w.report("a message is claimed only after its lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after only %v idle", e.ID, e.Group, e.Owner, to, idle))
-	} else if idle > lease+promptly && idle < releasedIdle && w.couldClaim(e) {
-		w.report("an abandoned message is claimed soon after its lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s only after %v idle", e.ID, e.Group, e.Owner, to, idle))
+		mon.report("a message is claimed only after its lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s after only %v idle", e.ID, e.Group, e.Owner, to, idle))
+	} else if idle > lease+promptly && idle < releasedIdle && mon.couldClaim(e) {
+		mon.report("an abandoned message is claimed soon after its lease", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s only after %v idle", e.ID, e.Group, e.Owner, to, idle))
 	}
 }
 
 // checkSilent checks that the process from which an entry is claimed has crashed, was frozen,
 // or may not know of the entry because a reply of Redis was lost.
-func (w *monitor) checkSilent(e memory.Entry, to string) {
-	i := slices.IndexFunc(w.processes, func(p *process) bool { return p.name() == consumerOf(e.Owner) })
-	if i < 0 || w.processes[i].dead || w.processes[i].stopping {
+func (mon *monitor) checkSilent(e memory.Entry, to string) {
+	i := slices.IndexFunc(mon.processes, func(p *process) bool { return p.name() == consumerOf(e.Owner) })
+	if i < 0 || mon.processes[i].dead || mon.processes[i].stopping {
 		return
 	}
-	for _, s := range w.injected {
+	for _, s := range mon.injected {
 		if s.Kind == Outage || s.Kind == Clock || s.Process == i && s.Kind != CallLost && s.Kind != DropRequest {
 			return
 		}
 	}
-	w.report("no message is claimed from a live process", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s", e.ID, e.Group, e.Owner, to))
+	mon.report("no message is claimed from a live process", "", fmt.Sprintf("entry %s of the %s, which %s held, went to %s", e.ID, e.Group, e.Owner, to))
 }
 
 // promptly is how late an idle process may claim a message. A message whose idle time
@@ -98,28 +98,28 @@ const (
 
 // couldClaim reports whether some process was able to claim an entry the whole time: not all
 // processes have crashed, and none froze.
-func (w *monitor) couldClaim(e memory.Entry) bool {
-	if w.cfg.Waits > 0 && strings.HasPrefix(e.Group, "timer") {
+func (mon *monitor) couldClaim(e memory.Entry) bool {
+	if mon.cfg.Waits > 0 && strings.HasPrefix(e.Group, "timer") {
 		return false
 	}
-	for _, s := range w.injected {
+	for _, s := range mon.injected {
 		if !slices.Contains([]FaultKind{CrashBefore, CrashAfter, DropReply, Duplicate}, s.Kind) {
 			return false
 		}
 	}
 	return !strings.HasPrefix(e.Group, "executor") && // all executors may be busy with calls
-		slices.ContainsFunc(w.processes, func(p *process) bool { return p.incarnation == 0 && !p.dead })
+		slices.ContainsFunc(mon.processes, func(p *process) bool { return p.incarnation == 0 && !p.dead })
 }
 
 // checkAcknowledged checks that a message is acknowledged by the process that holds it. An
 // event that does not concern a group is acknowledged by whichever process read it.
-func (w *monitor) checkAcknowledged(e memory.Entry) {
-	s := w.current
+func (mon *monitor) checkAcknowledged(e memory.Entry) {
+	s := mon.current
 	if s == nil || e.Fields == nil || typeOf(e.Fields) == event.TimerSet { // TimerSet carries nothing that could be lost
 		return
 	}
 	if own := s.process.name(); consumerOf(e.Owner) != own && s.consumerGroup.handles != nil && s.consumerGroup.handles(typeOf(e.Fields)) {
-		w.report("only the owner of a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, but %s acknowledged it", e.ID, e.Group, e.Owner, s.Name))
+		mon.report("only the owner of a message acknowledges it", "", fmt.Sprintf("entry %s of the %s was held by %s, but %s acknowledged it", e.ID, e.Group, e.Owner, s.Name))
 	}
 }
 
@@ -131,17 +131,17 @@ func consumerOf(name string) string {
 }
 
 // recordLost records the messages that a renewal reported as owned by another process.
-func (w *monitor) recordLost(cmd redis.Cmder) {
-	s := w.current
+func (mon *monitor) recordLost(cmd redis.Cmder) {
+	s := mon.current
 	reply, ok := cmd.(*redis.Cmd)
-	if s == nil || s.consumerGroup.group != renewal || w.cfg.Plan == nil || !ok {
+	if s == nil || s.consumerGroup.group != renewal || mon.cfg.Plan == nil || !ok {
 		return
 	}
 	const key, consumer = 3, 5 // indexes among the arguments of a script with one key
 	lost, err := reply.StringSlice()
 	if args := cmd.Args(); err == nil && len(args) > consumer {
 		for _, id := range lost {
-			w.others[held(fmt.Sprint(args[consumer]), fmt.Sprint(args[key]), id)] = true
+			mon.others[held(fmt.Sprint(args[consumer]), fmt.Sprint(args[key]), id)] = true
 		}
 	}
 }
@@ -151,7 +151,7 @@ func held(consumer, stream, id string) string { return consumer + " " + stream +
 
 // checkDisowned checks that an executor does not finish a call after it learned that another
 // process owns the request.
-func (w *monitor) checkDisowned(a delivery.Activity) {
+func (mon *monitor) checkDisowned(a delivery.Activity) {
 	m := a.Message
 	if a.Service != "executor" {
 		return
@@ -159,22 +159,22 @@ func (w *monitor) checkDisowned(a delivery.Activity) {
 	key := held(a.Consumer, streamOf(m.Tenant), m.ID)
 	switch a.What { //nolint:exhaustive // the others do not matter here
 	case delivery.Began: // it may have been read before another process owned it
-		delete(w.others, key)
+		delete(mon.others, key)
 	case delivery.Claimed: // its lease has lapsed, even if it was the consumer's own
-		w.performed[key] = false
+		mon.performed[key] = false
 	case delivery.Performed:
 		if m.Event.Type != event.TaskRequested || a.Task != "call" {
 			return
 		}
-		if w.others[key] {
-			w.report("a call is not finished once another process owns it", m.Event.Execution, fmt.Sprintf("%s has %s %s, although it knew that another process owned it", a.Consumer, a.What, m.Event.ID))
+		if mon.others[key] {
+			mon.report("a call is not finished once another process owns it", m.Event.Execution, fmt.Sprintf("%s has %s %s, although it knew that another process owned it", a.Consumer, a.What, m.Event.ID))
 		}
-		once, known := w.performed[key]
+		once, known := mon.performed[key]
 		if once {
-			w.report("a call is repeated only with a reason", m.Event.Execution, fmt.Sprintf("%s performed %s twice, although its lease never lapsed", a.Consumer, m.Event.ID))
+			mon.report("a call is repeated only with a reason", m.Event.Execution, fmt.Sprintf("%s performed %s twice, although its lease never lapsed", a.Consumer, m.Event.ID))
 		}
 		if !known {
-			w.performed[key] = true
+			mon.performed[key] = true
 		}
 	}
 }

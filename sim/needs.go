@@ -32,13 +32,13 @@ type checkedState struct {
 // checkNeeds compares what each execution waits for with what is in Redis, before the clock
 // moves. It does so only if no event is unread or unacknowledged: then no service is about to
 // add what is missing.
-func (w *monitor) checkNeeds(ctx context.Context) {
-	if !w.cfg.Watchful || len(w.operators.damaged) > 0 || !w.groupIdle("worker") || !w.groupIdle("timer") || w.redeliveryScheduled() {
+func (mon *monitor) checkNeeds(ctx context.Context) {
+	if !mon.cfg.Watchful || len(mon.operators.damaged) > 0 || !mon.groupIdle("worker") || !mon.groupIdle("timer") || mon.redeliveryScheduled() {
 		return
 	}
-	performing := !w.groupIdle("executor")
-	for _, id := range w.executions(ctx) {
-		it, err := w.refreshState(ctx, id)
+	performing := !mon.groupIdle("executor")
+	for _, id := range mon.executions(ctx) {
+		it, err := mon.refreshState(ctx, id)
 		if it == nil || err != nil || it.checked { // the invariants report it at the end
 			continue
 		}
@@ -46,32 +46,32 @@ func (w *monitor) checkNeeds(ctx context.Context) {
 		var needed []event.Timer
 		if !it.state.Status.Ended() {
 			needed = it.state.Needs(it.env).Timers
-			for _, text := range w.unmetNeeds(ctx, &it.pastState, performing) {
-				w.report(ruleNeeded, id, text)
+			for _, text := range mon.unmetNeeds(ctx, &it.pastState, performing) {
+				mon.report(ruleNeeded, id, text)
 			}
 		}
-		w.checkUseless(id, needed)
+		mon.checkUseless(id, needed)
 	}
 }
 
 // refreshState updates the checked state of an execution; nil if the execution cannot be
 // checked now.
-func (w *monitor) refreshState(ctx context.Context, id string) (*checkedState, error) {
-	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+func (mon *monitor) refreshState(ctx context.Context, id string) (*checkedState, error) {
+	x, err := mon.engine.Store.Execution(ctx, mon.tenantOf(id), mon.idOf(id))
 	if err != nil || x.Version > longHistory || x.Definition == "" {
 		return nil, err
 	}
-	it := w.checkedStates[id]
+	it := mon.checkedStates[id]
 	switch {
 	case it == nil || it.definition != x.Definition || it.state.Version > x.Version:
-		past, err := w.stateOf(ctx, id)
+		past, err := mon.stateOf(ctx, id)
 		if past == nil || err != nil {
 			return nil, err
 		}
 		it = &checkedState{pastState: *past, definition: x.Definition}
 	case it.state.Version < x.Version:
-		delete(w.checkedStates, id)
-		tail, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), it.state.Version, int(x.Version-it.state.Version))
+		delete(mon.checkedStates, id)
+		tail, err := mon.engine.Store.History(ctx, mon.tenantOf(id), mon.idOf(id), it.state.Version, int(x.Version-it.state.Version))
 		if err != nil {
 			return nil, err
 		}
@@ -83,19 +83,19 @@ func (w *monitor) refreshState(ctx context.Context, id string) (*checkedState, e
 	if !it.state.Settled() {
 		return nil, nil
 	}
-	w.checkedStates[id] = it
+	mon.checkedStates[id] = it
 	return it, nil
 }
 
 // groupIdle reports whether a consumer group has no unread and no unacknowledged event that
 // concerns it.
-func (w *scheduler) groupIdle(group string) bool {
-	for _, t := range w.groups {
-		if t.group != group {
+func (sched *scheduler) groupIdle(group string) bool {
+	for _, g := range sched.groups {
+		if g.group != group {
 			continue
 		}
-		for _, stream := range w.streams {
-			if unread, pending := w.memory.Open(stream, t.redisName(), "", func(fields []string) bool { return t.handles(typeOf(fields)) }); unread+pending > 0 {
+		for _, stream := range sched.streams {
+			if unread, pending := sched.memory.Open(stream, g.redisName(), "", func(fields []string) bool { return g.handles(typeOf(fields)) }); unread+pending > 0 {
 				return false
 			}
 		}
@@ -104,23 +104,23 @@ func (w *scheduler) groupIdle(group string) bool {
 }
 
 // redeliveryScheduled reports whether a failed delivery is scheduled for another try.
-func (w *scheduler) redeliveryScheduled() bool {
-	return slices.ContainsFunc(w.memory.Members(timersKey), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
+func (sched *scheduler) redeliveryScheduled() bool {
+	return slices.ContainsFunc(sched.memory.Members(timersKey), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
 // unmetNeeds returns one line for each thing that an execution waits for but no service will
 // provide, and says which service should have done so.
-func (w *monitor) unmetNeeds(ctx context.Context, past *pastState, performing bool) (all []string) {
-	id := w.label(past.state.Tenant, past.state.Execution)
+func (mon *monitor) unmetNeeds(ctx context.Context, past *pastState, performing bool) (all []string) {
+	id := mon.label(past.state.Tenant, past.state.Execution)
 	needs := past.state.Needs(past.env)
-	there, err := timers.New(w.engine.Store).Armed(ctx, needs.Timers)
+	there, err := timers.New(mon.engine.Store).Armed(ctx, needs.Timers)
 	for i, t := range there {
 		if err == nil && t.ID == "" && past.state.CancelledBy(needs.Timers[i]) == "" {
 			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service should have set or fired it", invariant.RunName(needs.Timers[i].TaskID), needs.Timers[i].Kind, needs.Timers[i].Due().Format(time.RFC3339Nano)))
 		}
 	}
 	for _, typ := range needs.Listen {
-		if !w.listensFor(ctx, id, typ) {
+		if !mon.listensFor(ctx, id, typ) {
 			all = append(all, fmt.Sprintf("it listens for %s, but is not on the list of listeners: the worker should have added it", typ))
 		}
 	}
@@ -128,7 +128,7 @@ func (w *monitor) unmetNeeds(ctx context.Context, past *pastState, performing bo
 		needs.Children = nil
 	}
 	for _, child := range needs.Children {
-		x, err := w.engine.Store.Execution(ctx, past.state.Tenant, child)
+		x, err := mon.engine.Store.Execution(ctx, past.state.Tenant, child)
 		if status := decide.Status(x.Status); err == nil && status.Ended() {
 			all = append(all, fmt.Sprintf("it waits for execution %s, which is %s: the worker should have sent it the result", child, status))
 		}
@@ -153,21 +153,21 @@ func requestedIn(past *pastState) string {
 }
 
 // checkUseless reports timers of an execution that it does not wait for.
-func (w *monitor) checkUseless(id string, needed []event.Timer) {
-	if w.duplicated() { // a timer that a fault requests again may be set once it has fired
+func (mon *monitor) checkUseless(id string, needed []event.Timer) {
+	if mon.duplicated() { // a timer that a fault requests again may be set once it has fired
 		return
 	}
-	own := fmt.Sprintf(`"execution_id":%q`, w.idOf(id))
-	for _, member := range w.memory.Members(timersKey) {
+	own := fmt.Sprintf(`"execution_id":%q`, mon.idOf(id))
+	for _, member := range mon.memory.Members(timersKey) {
 		if !strings.Contains(member, own) {
 			continue
 		}
 		t, ok := timerIn([]byte(member))
-		if !ok || t.Tenant != w.tenantOf(id) || t.Execution != w.idOf(id) || t.Keyed() && t.TaskID == "" {
+		if !ok || t.Tenant != mon.tenantOf(id) || t.Execution != mon.idOf(id) || t.Keyed() && t.TaskID == "" {
 			continue
 		}
 		if !slices.ContainsFunc(needed, func(n event.Timer) bool { return invariant.Slot(n) == invariant.Slot(t) && n.FireAt.Equal(t.FireAt) }) {
-			w.report(ruleAwaited, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, invariant.RunName(t.TaskID), t.FireAt))
+			mon.report(ruleAwaited, id, fmt.Sprintf("nothing waits for the %s timer of %s for %v", t.Kind, invariant.RunName(t.TaskID), t.FireAt))
 		}
 	}
 }

@@ -15,67 +15,67 @@ import (
 // observe counts the events that a worker committed after a version of a history, and shows
 // them. It first shows events whose commit the worker did not learn of, because the reply was
 // lost.
-func (w *simulation) observe(after int64, events []event.Event) {
-	id := w.label(events[0].Tenant, events[0].Execution)
-	if after > w.seen[id] {
-		w.readUnobserved(context.Background(), id, after-w.seen[id]) //nolint:forbidigo // an observer gets no context
+func (sim *simulation) observe(after int64, events []event.Event) {
+	id := sim.label(events[0].Tenant, events[0].Execution)
+	if after > sim.seen[id] {
+		sim.readUnobserved(context.Background(), id, after-sim.seen[id]) //nolint:forbidigo // an observer gets no context
 	}
-	if known := w.seen[id] - after; known > 0 {
+	if known := sim.seen[id] - after; known > 0 {
 		events = events[min(known, int64(len(events))):]
 	}
-	w.show(id, events)
+	sim.show(id, events)
 }
 
 // showUnobserved shows at the end the commits whose replies were lost.
-func (w *simulation) showUnobserved(ctx context.Context) {
-	if len(w.injected) == 0 {
+func (sim *simulation) showUnobserved(ctx context.Context) {
+	if len(sim.injected) == 0 {
 		return
 	}
-	ids := slices.Clone(w.ids)
-	for _, id := range slices.Sorted(maps.Keys(w.seen)) {
+	ids := slices.Clone(sim.ids)
+	for _, id := range slices.Sorted(maps.Keys(sim.seen)) {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
 	const all = 1 << 30
 	for _, id := range ids {
-		w.readUnobserved(ctx, id, all)
+		sim.readUnobserved(ctx, id, all)
 	}
 }
 
 // readUnobserved reads and shows up to count entries of a history that were not observed.
-func (w *simulation) readUnobserved(ctx context.Context, id string, count int64) {
-	current := w.current
-	w.current = nil // the simulation reads, not a service
-	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), w.seen[id], int(count))
-	w.current = current
+func (sim *simulation) readUnobserved(ctx context.Context, id string, count int64) {
+	current := sim.current
+	sim.current = nil // the simulation reads, not a service
+	events, err := sim.engine.Store.History(ctx, sim.tenantOf(id), sim.idOf(id), sim.seen[id], int(count))
+	sim.current = current
 	if err == nil { // otherwise the invariants report it
-		w.show(id, events)
+		sim.show(id, events)
 	}
 }
 
-func (w *simulation) show(id string, events []event.Event) {
+func (sim *simulation) show(id string, events []event.Event) {
 	if len(events) == 0 {
 		return
 	}
-	w.seen[id] += int64(len(events))
-	w.events += len(events)
+	sim.seen[id] += int64(len(events))
+	sim.events += len(events)
 	for _, e := range events {
-		w.trace.Add(e)
-		w.missed.recordHistory(e)
+		sim.trace.Add(e)
+		sim.missed.recordHistory(e)
 		switch e.Type { //nolint:exhaustive // the others are not counted
 		case event.TaskRequested:
-			w.tasks++
+			sim.tasks++
 		case event.ExecutionStarted:
-			if !slices.Contains(w.ids, id) {
-				w.openExecutions++
+			if !slices.Contains(sim.ids, id) {
+				sim.openExecutions++
 			}
 		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-			w.openExecutions--
+			sim.openExecutions--
 		}
 	}
-	if w.cfg.Observe != nil {
-		w.cfg.Observe(relabeled(events, id))
+	if sim.cfg.Observe != nil {
+		sim.cfg.Observe(relabeled(events, id))
 	}
 }
 

@@ -78,49 +78,49 @@ func newOperators() operators {
 type operations struct{ monitor }
 
 // planned returns the operator actions of the configuration as arrivals.
-func (w *operations) planned() (out []Arrival) {
-	for _, a := range w.cfg.Acts {
-		at := w.cfg.Start.Add(a.After)
-		out = append(out, Arrival{At: at, Do: func(ctx context.Context, _ Operator) error { return w.operate(ctx, a.What, a.Execution) }})
+func (ops *operations) planned() (out []Arrival) {
+	for _, a := range ops.cfg.Acts {
+		at := ops.cfg.Start.Add(a.After)
+		out = append(out, Arrival{At: at, Do: func(ctx context.Context, _ Operator) error { return ops.operate(ctx, a.What, a.Execution) }})
 	}
 	return out
 }
 
 // operate performs an operator action on an execution.
-func (w *operations) operate(ctx context.Context, what ActKind, id string) error {
-	there, err := w.client.Exists(ctx, w.keyOf(id)).Result()
+func (ops *operations) operate(ctx context.Context, what ActKind, id string) error {
+	there, err := ops.client.Exists(ctx, ops.keyOf(id)).Result()
 	if err != nil || there == 0 {
 		return err
 	}
-	o := &w.operators
+	o := &ops.operators
 	o.acts++
 	switch what { //nolint:exhaustive // the others are events for the execution
 	case Move, Fire, CancelTimer:
-		return w.changeTimer(ctx, what, id)
+		return ops.changeTimer(ctx, what, id)
 	case Restore:
-		_, err := w.restore(ctx, id, false)
+		_, err := ops.restore(ctx, id, false)
 		return err
 	case Migrate:
-		return w.migrate(ctx, id)
+		return ops.migrate(ctx, id)
 	case Damage:
-		return w.damage(ctx, id)
+		return ops.damage(ctx, id)
 	case Mend:
-		return w.mend(ctx, id)
+		return ops.mend(ctx, id)
 	}
 	switch since, paused := o.paused[id]; {
 	case what == Suspend && !paused:
-		o.paused[id] = w.clock.now
+		o.paused[id] = ops.clock.now
 	case what == Resume && paused:
-		o.pausedTime += w.clock.now.Sub(since)
+		o.pausedTime += ops.clock.now.Sub(since)
 		delete(o.paused, id)
 	case what == Resume: // the request to suspend may have come late
-		o.pausedTime += w.clock.now.Sub(w.cfg.Start)
+		o.pausedTime += ops.clock.now.Sub(ops.cfg.Start)
 	case what == Retry:
-		o.reopened[w.idOf(id)] = true
+		o.reopened[ops.idOf(id)] = true
 	}
-	return w.engine.Store.Publish(ctx, event.Event{
-		ID: fmt.Sprintf("%s/act/%d", w.idOf(id), o.acts), Source: decide.Prefix + "cli", Type: what.typ(), Time: w.clock.now,
-		Tenant: w.tenantOf(id), Execution: w.idOf(id), Data: event.Encode(event.Ended{Reason: "as planned"}),
+	return ops.engine.Store.Publish(ctx, event.Event{
+		ID: fmt.Sprintf("%s/act/%d", ops.idOf(id), o.acts), Source: decide.Prefix + "cli", Type: what.typ(), Time: ops.clock.now,
+		Tenant: ops.tenantOf(id), Execution: ops.idOf(id), Data: event.Encode(event.Ended{Reason: "as planned"}),
 	})
 }
 
@@ -129,35 +129,35 @@ const mostRetries = 2
 
 // resumeAndRetry resumes suspended executions and retries failed ones once nothing else
 // happens. It reports whether there were any.
-func (w *operations) resumeAndRetry(ctx context.Context) (bool, error) {
-	if len(w.cfg.Acts) == 0 && w.cfg.Poison == 0 {
+func (ops *operations) resumeAndRetry(ctx context.Context) (bool, error) {
+	if len(ops.cfg.Acts) == 0 && ops.cfg.Poison == 0 {
 		return false, nil
 	}
-	if found, err := w.replay(ctx); found || err != nil {
+	if found, err := ops.replay(ctx); found || err != nil {
 		return found, err
 	}
 	found := false
-	for _, id := range w.executions(ctx) {
-		status, err := w.client.HGet(ctx, w.keyOf(id), "status").Result()
+	for _, id := range ops.executions(ctx) {
+		status, err := ops.client.HGet(ctx, ops.keyOf(id), "status").Result()
 		if err != nil {
 			continue // the execution was removed
 		}
 		var what ActKind
-		switch retries := w.operators.retried[id]; {
+		switch retries := ops.operators.retried[id]; {
 		case status == string(decide.Suspended):
 			what = Resume
-		case status == string(decide.Faulted) && w.cfg.Poison > 0 && retries < mostRetries && slices.Contains(w.ids, id):
+		case status == string(decide.Faulted) && ops.cfg.Poison > 0 && retries < mostRetries && slices.Contains(ops.ids, id):
 			what = Retry
-			w.operators.retried[id]++
-			w.checkHoldsNothing(ctx, id)
+			ops.operators.retried[id]++
+			ops.checkHoldsNothing(ctx, id)
 		default:
-			if missing, err := w.restore(ctx, id, true); missing || err != nil {
+			if missing, err := ops.restore(ctx, id, true); missing || err != nil {
 				return true, err
 			}
 			continue
 		}
 		found = true
-		if err := w.operate(ctx, what, id); err != nil {
+		if err := ops.operate(ctx, what, id); err != nil {
 			return found, err
 		}
 	}
@@ -166,18 +166,18 @@ func (w *operations) resumeAndRetry(ctx context.Context) (bool, error) {
 
 // checkHoldsNothing checks that a faulted execution has no timers left and is on no list of
 // listeners, once everything else is idle.
-func (w *operations) checkHoldsNothing(ctx context.Context, id string) {
+func (ops *operations) checkHoldsNothing(ctx context.Context, id string) {
 	const rule = "a faulted execution keeps no timers and no listeners"
-	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, w.tenantOf(id))
-	for _, timer := range w.memory.Members(timersKey) {
-		if strings.HasPrefix(timer, own) && strings.Contains(timer, fmt.Sprintf(`"execution_id":%q`, w.idOf(id))) {
-			w.report(rule, id, "its timer is still set: "+timer)
+	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, ops.tenantOf(id))
+	for _, timer := range ops.memory.Members(timersKey) {
+		if strings.HasPrefix(timer, own) && strings.Contains(timer, fmt.Sprintf(`"execution_id":%q`, ops.idOf(id))) {
+			ops.report(rule, id, "its timer is still set: "+timer)
 		}
 	}
-	prefix := store.Keys{}.Listeners(w.tenantOf(id), "")
-	for _, key := range w.memory.Keys(prefix) {
-		if w.listensFor(ctx, id, strings.TrimPrefix(key, prefix)) {
-			w.report(rule, id, "it is still on the list "+key)
+	prefix := store.Keys{}.Listeners(ops.tenantOf(id), "")
+	for _, key := range ops.memory.Keys(prefix) {
+		if ops.listensFor(ctx, id, strings.TrimPrefix(key, prefix)) {
+			ops.report(rule, id, "it is still on the list "+key)
 		}
 	}
 }
@@ -196,48 +196,48 @@ type Operated struct {
 }
 
 // operated summarizes what operators and poison messages did.
-func (w *operations) operated() Operated {
-	o, v := &w.operators, &w.poison
+func (ops *operations) operated() Operated {
+	o, v := &ops.operators, &ops.poison
 	out := Operated{Delay: o.pausedTime + time.Duration(v.crashes())*Recovery, Retried: o.retried, Begun: v.begun, Crashes: v.crashes()}
-	if w.cfg.Slow {
-		out.Delay += time.Duration(len(w.reached)) * slowness
+	if ops.cfg.Slow {
+		out.Delay += time.Duration(len(ops.reached)) * slowness
 	}
 	if len(v.all) > 0 {
-		out.Poisoned, out.PoisonType = w.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
+		out.Poisoned, out.PoisonType = ops.label(v.all[0].of.tenant, v.all[0].event.Execution), v.all[0].event.Type
 	}
 	return out
 }
 
 // damage overwrites the history of an execution, as another program might. Until mend restores
 // it, each event for the execution fails, is redelivered, and is dead-lettered in the end.
-func (w *operations) damage(ctx context.Context, id string) error {
-	if _, is := w.operators.damaged[id]; is {
+func (ops *operations) damage(ctx context.Context, id string) error {
+	if _, is := ops.operators.damaged[id]; is {
 		return nil
 	}
-	w.operators.damaged[id] = w.clock.now
-	return w.overwrite(ctx, w.keyOf(id)+":history")
+	ops.operators.damaged[id] = ops.clock.now
+	return ops.overwrite(ctx, ops.keyOf(id)+":history")
 }
 
 // overwrite renames a key and puts a value of a wrong type in its place.
-func (w *operations) overwrite(ctx context.Context, key string) error {
-	there, err := w.client.Exists(ctx, key).Result()
+func (ops *operations) overwrite(ctx context.Context, key string) error {
+	there, err := ops.client.Exists(ctx, key).Result()
 	if err == nil && there == 1 {
-		err = w.client.Rename(ctx, key, key+aside).Err()
+		err = ops.client.Rename(ctx, key, key+aside).Err()
 	}
 	if err == nil {
-		err = w.client.Set(ctx, key, "what another program has written", 0).Err()
+		err = ops.client.Set(ctx, key, "what another program has written", 0).Err()
 	}
 	return err
 }
 
 // restoreKey undoes overwrite.
-func (w *operations) restoreKey(ctx context.Context, key string) error {
-	if err := w.client.Del(ctx, key).Err(); err != nil {
+func (ops *operations) restoreKey(ctx context.Context, key string) error {
+	if err := ops.client.Del(ctx, key).Err(); err != nil {
 		return err
 	}
-	there, err := w.client.Exists(ctx, key+aside).Result()
+	there, err := ops.client.Exists(ctx, key+aside).Result()
 	if err == nil && there == 1 {
-		err = w.client.Rename(ctx, key+aside, key).Err()
+		err = ops.client.Rename(ctx, key+aside, key).Err()
 	}
 	return err
 }
@@ -247,31 +247,31 @@ const aside = ":aside"
 
 // mend restores the history and replays the messages that were dead-lettered meanwhile,
 // in an order that depends on the seed.
-func (w *operations) mend(ctx context.Context, id string) error {
-	o := &w.operators
+func (ops *operations) mend(ctx context.Context, id string) error {
+	o := &ops.operators
 	since, is := o.damaged[id]
 	if !is {
 		return nil
 	}
 	delete(o.damaged, id)
-	o.pausedTime += w.clock.now.Sub(since)
-	if err := w.restoreKey(ctx, w.keyOf(id)+":history"); err != nil {
+	o.pausedTime += ops.clock.now.Sub(since)
+	if err := ops.restoreKey(ctx, ops.keyOf(id)+":history"); err != nil {
 		return err
 	}
-	deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: w.tenantOf(id), Range: store.Range{Count: 100}}) //nolint:mnd // more than there are
+	deadLetters, _, err := stream.New(ops.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: ops.tenantOf(id), Range: store.Range{Count: 100}}) //nolint:mnd // more than there are
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(deadLetters, func(a, b stream.DeadLetter) int {
-		return cmp.Compare(mix(w.cfg.Seed, hashed(a.ID), 0), mix(w.cfg.Seed, hashed(b.ID), 0))
+		return cmp.Compare(mix(ops.cfg.Seed, hashed(a.ID), 0), mix(ops.cfg.Seed, hashed(b.ID), 0))
 	})
 	for _, l := range deadLetters {
-		replayed, err := stream.New(w.engine.Store).Replay(ctx, l)
+		replayed, err := stream.New(ops.engine.Store).Replay(ctx, l)
 		if err != nil {
 			return err
 		}
 		if !replayed {
-			w.report("a dead letter is replayed once", id, "that of "+l.Event.ID+" was gone")
+			ops.report("a dead letter is replayed once", id, "that of "+l.Event.ID+" was gone")
 		}
 	}
 	return nil
@@ -287,28 +287,28 @@ type refused struct {
 
 // refuseTimer overwrites the execution of a timer request that is to fail, while a timer
 // service handles it.
-func (w *operations) refuseTimer(a delivery.Activity) {
-	if w.cfg.Scripted.Refuse == nil || a.Service != "timer" || a.Message.Event.Type != event.TimerScheduled {
+func (ops *operations) refuseTimer(a delivery.Activity) {
+	if ops.cfg.Scripted.Refuse == nil || a.Service != "timer" || a.Message.Event.Type != event.TimerScheduled {
 		return
 	}
-	r, m := &w.refused, a.Message
+	r, m := &ops.refused, a.Message
 	switch a.What { //nolint:exhaustive // the others come between these
 	case delivery.Began:
 		if r.left == nil {
 			r.left = map[string]int{}
 		}
 		if _, known := r.left[m.Event.ID]; !known {
-			r.left[m.Event.ID] = w.cfg.Scripted.Refuse(uint64(len(r.left)))
+			r.left[m.Event.ID] = ops.cfg.Scripted.Refuse(uint64(len(r.left)))
 		}
 		if r.left[m.Event.ID] == 0 || r.key != "" {
 			return
 		}
 		r.left[m.Event.ID]--
 		r.event, r.key = m.Event.ID, executionKey(m.Tenant, m.Event.Execution)
-		w.asSimulation(func(ctx context.Context) error { return w.overwrite(ctx, r.key) })
+		ops.asSimulation(func(ctx context.Context) error { return ops.overwrite(ctx, r.key) })
 	case delivery.Done, delivery.Broken:
 		if r.key != "" && r.event == m.Event.ID {
-			w.asSimulation(func(ctx context.Context) error { return w.restoreKey(ctx, r.key) })
+			ops.asSimulation(func(ctx context.Context) error { return ops.restoreKey(ctx, r.key) })
 			r.key = ""
 		}
 	}
@@ -325,27 +325,27 @@ type changed struct {
 const operatorName = "ada"
 
 // changeTimer moves, fires or cancels one of the timers of an execution, if it has any.
-func (w *operations) changeTimer(ctx context.Context, what ActKind, id string) error {
-	all, _, err := timers.New(w.engine.Store).List(ctx, timers.Filter{Tenant: w.tenantOf(id), Execution: w.idOf(id)}, "", 100) //nolint:mnd // more than there are
+func (ops *operations) changeTimer(ctx context.Context, what ActKind, id string) error {
+	all, _, err := timers.New(ops.engine.Store).List(ctx, timers.Filter{Tenant: ops.tenantOf(id), Execution: ops.idOf(id)}, "", 100) //nolint:mnd // more than there are
 	all = slices.DeleteFunc(all, func(p timers.Pending) bool { return p.Kind == event.DeliveryTimer })
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	o := &w.operators
-	n := Draw(w.cfg.Seed, "operated on", uint64(o.acts)) //nolint:gosec // there are few
+	o := &ops.operators
+	n := Draw(ops.cfg.Seed, "operated on", uint64(o.acts)) //nolint:gosec // there are few
 	p := all[n%uint64(len(all))]
 	done, typ := false, event.Type("")
 	switch what {
 	case Move:
-		left := max(p.Due.Due().Sub(w.clock.now), 0)
-		to := w.clock.now.Add(time.Duration((n >> 8) % uint64(2*left+time.Hour))) //nolint:gosec // never negative
+		left := max(p.Due.Due().Sub(ops.clock.now), 0)
+		to := ops.clock.now.Add(time.Duration((n >> 8) % uint64(2*left+time.Hour))) //nolint:gosec // never negative
 		typ = event.TimerScheduled
-		_, done, err = timers.New(w.engine.Store).Move(ctx, p, to, operatorName)
+		_, done, err = timers.New(ops.engine.Store).Move(ctx, p, to, operatorName)
 	case Fire:
-		_, err = timers.New(w.engine.Store).FireNow(ctx, p, operatorName)
+		_, err = timers.New(ops.engine.Store).FireNow(ctx, p, operatorName)
 	case CancelTimer:
 		typ = event.TimerCancelled
-		done, err = timers.New(w.engine.Store).Cancel(ctx, p, operatorName)
+		done, err = timers.New(ops.engine.Store).Cancel(ctx, p, operatorName)
 	default:
 		panic(fmt.Sprintf("%v is not a timer action", what))
 	}
@@ -358,17 +358,17 @@ func (w *operations) changeTimer(ctx context.Context, what ActKind, id string) e
 // restore sets the missing timers of an execution and adds it to the missing lists of
 // listeners. It reports whether anything was missing. If nothing else is happening (still),
 // only an operator can have removed a timer; any other cause is a violation.
-func (w *operations) restore(ctx context.Context, id string, still bool) (found bool, err error) {
-	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+func (ops *operations) restore(ctx context.Context, id string, still bool) (found bool, err error) {
+	x, err := ops.engine.Store.Execution(ctx, ops.tenantOf(id), ops.idOf(id))
 	if err != nil || x.Definition == "" || decide.Status(x.Status).Ended() {
 		return false, errUnless(err, store.ErrNotFound)
 	}
-	past, err := w.stateOf(ctx, id)
+	past, err := ops.stateOf(ctx, id)
 	if err != nil || past == nil {
 		return false, err
 	}
 	needs := past.state.Needs(past.env)
-	there, err := timers.New(w.engine.Store).Armed(ctx, needs.Timers)
+	there, err := timers.New(ops.engine.Store).Armed(ctx, needs.Timers)
 	if err != nil {
 		return false, err
 	}
@@ -379,20 +379,20 @@ func (w *operations) restore(ctx context.Context, id string, still bool) (found 
 		}
 	}
 	for _, typ := range needs.Listen {
-		if !w.listensFor(ctx, id, typ) {
+		if !ops.listensFor(ctx, id, typ) {
 			missing.Listen = append(missing.Listen, typ)
 		}
 	}
 	if len(missing.Timers)+len(missing.Listen) == 0 {
 		return false, nil
 	}
-	if still && (len(missing.Listen) > 0 || !slices.ContainsFunc(w.operators.changed, func(c changed) bool { return c.execution == id && c.typ == event.TimerCancelled })) {
-		w.report(ruleNeeded, id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
+	if still && (len(missing.Listen) > 0 || !slices.ContainsFunc(ops.operators.changed, func(c changed) bool { return c.execution == id && c.typ == event.TimerCancelled })) {
+		ops.report(ruleNeeded, id, fmt.Sprintf("%d of its timers and %d of its entries in lists of listeners are gone", len(missing.Timers), len(missing.Listen)))
 	}
-	outcome, err := timers.New(w.engine.Store).Restore(ctx, x, missing, operatorName)
+	outcome, err := timers.New(ops.engine.Store).Restore(ctx, x, missing, operatorName)
 	if err == nil && outcome == store.Committed {
 		for _, t := range missing.Timers {
-			w.operators.changed = append(w.operators.changed, changed{id, event.TimerScheduled, t.TaskID})
+			ops.operators.changed = append(ops.operators.changed, changed{id, event.TimerScheduled, t.TaskID})
 		}
 	}
 	return true, err
@@ -407,32 +407,32 @@ func errUnless(err, ignored error) error {
 }
 
 // migrate migrates an execution to another text of its document with the same meaning.
-func (w *operations) migrate(ctx context.Context, id string) error {
-	past, err := w.stateOf(ctx, id)
+func (ops *operations) migrate(ctx context.Context, id string) error {
+	past, err := ops.stateOf(ctx, id)
 	if err != nil || past == nil || past.state.Status.Ended() {
 		return err
 	}
-	tenant := w.tenantOf(id)
-	x, err := w.engine.Store.Execution(ctx, tenant, w.idOf(id))
+	tenant := ops.tenantOf(id)
+	x, err := ops.engine.Store.Execution(ctx, tenant, ops.idOf(id))
 	if err != nil {
 		return err
 	}
 	old := past.env.Definition()
-	text := fmt.Sprintf("%s\n# %d\n", old.Source, w.operators.acts)
-	hash, err := w.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, text)
+	text := fmt.Sprintf("%s\n# %d\n", old.Source, ops.operators.acts)
+	hash, err := ops.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, text)
 	if err != nil {
 		return err
 	}
-	if _, err := w.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // others begin with the original text
+	if _, err := ops.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // others begin with the original text
 		return err
 	}
-	env, err := w.engine.Definitions.Hash(ctx, tenant, x.Workflow, hash)
+	env, err := ops.engine.Definitions.Hash(ctx, tenant, x.Workflow, hash)
 	if err != nil {
 		return err
 	}
 	var d decide.Decision
 	e := event.Event{
-		ID: fmt.Sprintf("%s/migrate/%d", x.ID, w.operators.acts), Source: timers.OperatorSource, Type: event.ExecutionMigrated, Time: w.clock.now,
+		ID: fmt.Sprintf("%s/migrate/%d", x.ID, ops.operators.acts), Source: timers.OperatorSource, Type: event.ExecutionMigrated, Time: ops.clock.now,
 		Tenant: tenant, Workflow: x.Workflow, Execution: x.ID,
 		Data: event.Encode(event.Migrated{Definition: hash, Version: old.Document.Version, From: x.Definition, FromVersion: old.Document.Version, By: operatorName}),
 	}
@@ -441,45 +441,45 @@ func (w *operations) migrate(ctx context.Context, id string) error {
 		return err
 	}
 	if a, b := past.state.Listening(past.env), next.Listening(env); !slices.Equal(a, b) {
-		w.report("a migrated execution continues as before", id, fmt.Sprintf("it listened for %v before, and listens for %v now", a, b))
+		ops.report("a migrated execution continues as before", id, fmt.Sprintf("it listened for %v before, and listens for %v now", a, b))
 	}
 	snapshot, err := next.Snapshot()
 	if err != nil {
 		return err
 	}
-	outcome, err := w.engine.Store.Commit(ctx, store.Commit{
+	outcome, err := ops.engine.Store.Commit(ctx, store.Commit{
 		Tenant: tenant, Execution: x.ID, Version: x.Version, Workflow: x.Workflow, Migrated: hash,
-		History: d.History, Publish: []event.Event{e}, Status: string(next.Status), Snapshot: snapshot, Now: w.clock.now, Started: x.CreatedAt,
+		History: d.History, Publish: []event.Event{e}, Status: string(next.Status), Snapshot: snapshot, Now: ops.clock.now, Started: x.CreatedAt,
 	})
 	if err == nil && outcome == store.Committed {
-		w.operators.changed = append(w.operators.changed, changed{execution: id, typ: event.ExecutionMigrated})
+		ops.operators.changed = append(ops.operators.changed, changed{execution: id, typ: event.ExecutionMigrated})
 	}
 	return err
 }
 
 // checkActivity checks what services do with messages. In particular no service may claim a
 // message from a process that is alive and has received all replies.
-func (w *operations) checkActivity(a delivery.Activity) {
-	if a.What == delivery.Began && w.current != nil {
-		w.current.tenant = a.Message.Tenant
+func (ops *operations) checkActivity(a delivery.Activity) {
+	if a.What == delivery.Began && ops.current != nil {
+		ops.current.tenant = a.Message.Tenant
 	}
-	w.checkDisowned(a)
-	w.isolated.recordActivity(&w.shared, a)
-	w.crashOnType(a)
-	w.crashOnPoison(a)
-	w.refuseTimer(a)
+	ops.checkDisowned(a)
+	ops.isolated.recordActivity(&ops.shared, a)
+	ops.crashOnType(a)
+	ops.crashOnPoison(a)
+	ops.refuseTimer(a)
 	if a.What != delivery.Claimed {
 		return
 	}
-	for _, s := range w.injected {
+	for _, s := range ops.injected {
 		if s.Kind != DropRequest && s.Kind != CallLost {
 			return
 		}
 	}
-	for _, p := range w.processes {
+	for _, p := range ops.processes {
 		if p.incarnation > 0 || p.dead {
 			return
 		}
 	}
-	w.report("no message is claimed from a live process", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
+	ops.report("no message is claimed from a live process", a.Message.Event.Execution, fmt.Sprintf("%s %s went to %s", a.Message.Event.Type, a.Message.Event.ID, a.Consumer))
 }

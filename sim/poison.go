@@ -52,31 +52,31 @@ func (p *poisonMessages) crashes() (n int) {
 
 // crashOnPoison crashes the process that handles the poison message of the configuration, or
 // in some simulations one like it after its execution was retried.
-func (w *operations) crashOnPoison(a delivery.Activity) {
-	if a.What != delivery.Began || w.cfg.Plan == nil {
+func (ops *operations) crashOnPoison(a delivery.Activity) {
+	if a.What != delivery.Began || ops.cfg.Plan == nil {
 		return
 	}
-	v, m := &w.poison, a.Message
-	if v.begun++; w.cfg.Poison == 0 {
+	v, m := &ops.poison, a.Message
+	if v.begun++; ops.cfg.Poison == 0 {
 		return
 	}
 	it := v.find(m)
-	if it == nil && (v.begun == w.cfg.Poison || len(v.all) == 1 && w.likePoison(v.all[0], m)) {
-		it = &poisonMessage{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event, since: w.clock.now}
+	if it == nil && (v.begun == ops.cfg.Poison || len(v.all) == 1 && ops.likePoison(v.all[0], m)) {
+		it = &poisonMessage{of: handled{m.Tenant, m.Group, m.ID}, event: m.Event, since: ops.clock.now}
 		v.all = append(v.all, it)
 	}
-	if it == nil || delivery.Poison(m) != nil || w.current.process.dead || !w.handledNow(m) {
+	if it == nil || delivery.Poison(m) != nil || ops.current.process.dead || !ops.handledNow(m) {
 		return
 	}
 	it.crashes++
-	w.crash(w.current.process, nil)
+	ops.crash(ops.current.process, nil)
 }
 
 // likePoison reports whether a message is of the same kind as a poison message, in an
 // execution that was retried because of that one.
-func (w *operations) likePoison(v *poisonMessage, m store.Message) bool {
+func (ops *operations) likePoison(v *poisonMessage, m store.Message) bool {
 	return v.event.Type == m.Event.Type && v.of.group == m.Group && v.of.tenant == m.Tenant && v.event.Execution == m.Event.Execution &&
-		w.operators.retried[w.label(m.Tenant, m.Event.Execution)] == 1 && Choice(w.cfg.Seed, "killed twice")%2 == 0
+		ops.operators.retried[ops.label(m.Tenant, m.Event.Execution)] == 1 && Choice(ops.cfg.Seed, "killed twice")%2 == 0
 }
 
 const rulePoison = "a poison message is dead-lettered once"
@@ -84,10 +84,10 @@ const rulePoison = "a poison message is dead-lettered once"
 // explainedByPoison classifies a dead letter. own: it is a poison message itself. along: a
 // poison message explains it, because it cancels an execution that the poison message would
 // have started, or because another service of the crashing process handled it in isolation.
-func (w *shared) explainedByPoison(tenant string, l stream.DeadLetter) (own, along bool) {
-	for _, v := range w.poison.all {
+func (sh *shared) explainedByPoison(tenant string, l stream.DeadLetter) (own, along bool) {
+	for _, v := range sh.poison.all {
 		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
-			w.poison.alsoDeadLettered, along = true, true
+			sh.poison.alsoDeadLettered, along = true, true
 		}
 		if v.of.tenant == tenant && v.event.Execution == l.Event.Execution {
 			own = own || v.event.ID == l.Event.ID
@@ -124,20 +124,20 @@ func (chk *checker) checkPoison(deadLetters int, broken invariant.Report) {
 }
 
 // crashOnType crashes a process that handles an event of the type Scripted.CrashType.
-func (w *operations) crashOnType(a delivery.Activity) {
+func (ops *operations) crashOnType(a delivery.Activity) {
 	m := a.Message
-	if w.cfg.Scripted.CrashType != "" && a.What == delivery.Began && m.Event.Type == w.cfg.Scripted.CrashType && delivery.Poison(m) == nil && w.handledNow(m) {
-		w.crash(w.current.process, nil)
+	if ops.cfg.Scripted.CrashType != "" && a.What == delivery.Began && m.Event.Type == ops.cfg.Scripted.CrashType && delivery.Poison(m) == nil && ops.handledNow(m) {
+		ops.crash(ops.current.process, nil)
 	}
 }
 
 // handledNow reports whether a message that a service began is handled now. A poison candidate
 // is begun twice, the second time in isolation.
-func (w *operations) handledNow(m store.Message) bool {
+func (ops *operations) handledNow(m store.Message) bool {
 	now := !delivery.PoisonCandidate(m)
-	w.asSimulation(func(ctx context.Context) (err error) {
+	ops.asSimulation(func(ctx context.Context) (err error) {
 		if !now {
-			now, err = w.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
+			now, err = ops.client.HExists(ctx, streamOf(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
 		}
 		return err
 	})
@@ -145,24 +145,24 @@ func (w *operations) handledNow(m store.Message) bool {
 }
 
 // replay replays the dead letters of poison messages, each once, in some simulations.
-func (w *operations) replay(ctx context.Context) (found bool, err error) {
-	if len(w.poison.all) <= w.operators.replayed || Choice(w.cfg.Seed, "replay")%2 == 0 {
+func (ops *operations) replay(ctx context.Context) (found bool, err error) {
+	if len(ops.poison.all) <= ops.operators.replayed || Choice(ops.cfg.Seed, "replay")%2 == 0 {
 		return false, nil
 	}
-	for _, tenant := range w.tenants {
-		deadLetters, _, err := stream.New(w.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
+	for _, tenant := range ops.tenants {
+		deadLetters, _, err := stream.New(ops.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
 		if err != nil {
 			return found, err
 		}
 		for _, l := range deadLetters {
-			if own, _ := w.explainedByPoison(tenant, l); !own {
+			if own, _ := ops.explainedByPoison(tenant, l); !own {
 				continue
 			}
-			if replayed, err := stream.New(w.engine.Store).Replay(ctx, l); err != nil || !replayed {
+			if replayed, err := stream.New(ops.engine.Store).Replay(ctx, l); err != nil || !replayed {
 				return found, err
 			}
-			w.operators.replayed++
-			w.operators.pausedTime += w.clock.now.Sub(w.poison.all[0].since) // as long as the dead letter waited
+			ops.operators.replayed++
+			ops.operators.pausedTime += ops.clock.now.Sub(ops.poison.all[0].since) // as long as the dead letter waited
 			found = true
 		}
 	}

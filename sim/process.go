@@ -44,29 +44,29 @@ func (p *process) name() string {
 }
 
 // boot starts a process.
-func (w *simulation) boot(ctx context.Context, p *process) error {
+func (sim *simulation) boot(ctx context.Context, p *process) error {
 	var err error
-	if p.engine, err = engine.New(w.client, w.options(p)); err != nil {
+	if p.engine, err = engine.New(sim.client, sim.options(p)); err != nil {
 		return err
 	}
-	p.engine.Definitions.Parse = w.parse
+	p.engine.Definitions.Parse = sim.parse
 	p.services = nil
 	for _, s := range p.engine.Services() {
-		t := w.consumerGroup(s)
+		t := sim.consumerGroup(s)
 		it := newService(ctx, p, t, s)
-		if p.incarnation > 0 || s.Group == housekeeping || w.cfg.Waits > 0 && t.firesTimers() {
-			w.wakeService(it) // other processes may have left messages to claim; or it has to block in a read
+		if p.incarnation > 0 || s.Group == housekeeping || sim.cfg.Waits > 0 && t.firesTimers() {
+			sim.wakeService(it) // other processes may have left messages to claim; or it has to block in a read
 		}
 		t.services, p.services = append(t.services, it), append(p.services, it)
 	}
-	w.services = append(w.services, p.services...)
+	sim.services = append(sim.services, p.services...)
 	return nil
 }
 
 // parse returns the definitions that were parsed before the simulation began, since
 // otherwise each process of each simulation would parse them again.
-func (w *simulation) parse(workflow string, text []byte) (*dsl.Definition, error) {
-	for _, def := range slices.Concat([]*dsl.Definition{w.cfg.Definition}, w.cfg.With, w.cfg.foreignDefinitions) {
+func (sim *simulation) parse(workflow string, text []byte) (*dsl.Definition, error) {
+	for _, def := range slices.Concat([]*dsl.Definition{sim.cfg.Definition}, sim.cfg.With, sim.cfg.foreignDefinitions) {
 		if bytes.Equal(def.Source, text) {
 			return def, nil
 		}
@@ -93,9 +93,9 @@ func (sup *supervisor) freeze(p *process, amount time.Duration) {
 }
 
 // wakeAll wakes all services to look for messages to claim.
-func (w *scheduler) wakeAll() {
-	for _, s := range w.services {
-		w.wakeService(s)
+func (sched *scheduler) wakeAll() {
+	for _, s := range sched.services {
+		sched.wakeService(s)
 	}
 }
 
@@ -118,8 +118,8 @@ func (sup *supervisor) removeDead() {
 		}
 		gone := func(s *service) bool { return s.process == p }
 		sup.services, sup.active = slices.DeleteFunc(sup.services, gone), slices.DeleteFunc(sup.active, gone)
-		for _, t := range sup.groups {
-			t.services = slices.DeleteFunc(t.services, gone)
+		for _, g := range sup.groups {
+			g.services = slices.DeleteFunc(g.services, gone)
 		}
 		p.services = nil
 	}
@@ -133,15 +133,15 @@ func (sup *supervisor) countCommands(s *service) {
 }
 
 // reboot restarts the processes that are due.
-func (w *simulation) reboot(ctx context.Context) error {
-	w.removeDead()
-	for i, p := range w.processes {
-		if !p.dead || p.restartAt.After(w.clock.now) {
+func (sim *simulation) reboot(ctx context.Context) error {
+	sim.removeDead()
+	for i, p := range sim.processes {
+		if !p.dead || p.restartAt.After(sim.clock.now) {
 			continue
 		}
 		next := &process{index: p.index, incarnation: p.incarnation + 1}
-		w.processes[i] = next
-		if err := w.boot(ctx, next); err != nil {
+		sim.processes[i] = next
+		if err := sim.boot(ctx, next); err != nil {
 			return err
 		}
 	}
@@ -169,8 +169,8 @@ func (sup *supervisor) republish() {
 const grace = 5 * time.Second
 
 // replaceable reports whether another process can take over the work of p.
-func (w *scheduler) replaceable(p *process) bool {
-	return slices.ContainsFunc(w.processes, func(other *process) bool { return other != p && !other.dead && !other.stopping })
+func (sched *scheduler) replaceable(p *process) bool {
+	return slices.ContainsFunc(sched.processes, func(other *process) bool { return other != p && !other.dead && !other.stopping })
 }
 
 // requestStop asks a process to stop; another one replaces it after away.
@@ -212,23 +212,23 @@ func (sup *supervisor) finishStops() {
 // wakeReaders wakes the services that wait for messages, to claim what was released; in
 // production they look once a second. The timer service needs no waking: the holder of its
 // lease passes it on.
-func (w *scheduler) wakeReaders() {
-	for _, s := range w.services {
+func (sched *scheduler) wakeReaders() {
+	for _, s := range sched.services {
 		if s.consumerGroup.handles != nil && !s.consumerGroup.firesTimers() {
-			w.wakeService(s)
+			sched.wakeService(s)
 		}
 	}
 }
 
 // wakeForUnread wakes the groups that have unread events, because the services that were woken
 // for these events may be gone.
-func (w *scheduler) wakeForUnread() {
-	for _, t := range w.groups {
-		if t.handles == nil || len(t.services) == 0 {
+func (sched *scheduler) wakeForUnread() {
+	for _, g := range sched.groups {
+		if g.handles == nil || len(g.services) == 0 {
 			continue
 		}
-		if unread, _ := w.open(t.services[0]); unread > 0 { // the same for all services of the group
-			w.notify(t)
+		if unread, _ := sched.open(g.services[0]); unread > 0 { // the same for all services of the group
+			sched.notify(g)
 		}
 	}
 }
@@ -239,12 +239,12 @@ func (sup *supervisor) checkReleased(ctx context.Context, p *process) error {
 	if slices.ContainsFunc(sup.injected, func(s InjectedFault) bool { return s.Kind == DropReply }) {
 		return nil
 	}
-	for _, t := range sup.groups {
-		if t.handles == nil {
+	for _, g := range sup.groups {
+		if g.handles == nil {
 			continue
 		}
 		for _, stream := range sup.streams {
-			if err := sup.checkReleasedBy(ctx, p, t, stream); err != nil {
+			if err := sup.checkReleasedBy(ctx, p, g, stream); err != nil {
 				return err
 			}
 		}
@@ -253,12 +253,12 @@ func (sup *supervisor) checkReleased(ctx context.Context, p *process) error {
 }
 
 // checkReleasedBy checks one group on one stream.
-func (sup *supervisor) checkReleasedBy(ctx context.Context, p *process, t *consumerGroup, stream string) error {
-	args := &redis.XPendingExtArgs{Stream: stream, Group: t.redisName(), Start: "-", End: "+", Count: 1000}
+func (sup *supervisor) checkReleasedBy(ctx context.Context, p *process, g *consumerGroup, stream string) error {
+	args := &redis.XPendingExtArgs{Stream: stream, Group: g.redisName(), Start: "-", End: "+", Count: 1000}
 	pending, err := sup.client.XPendingExt(ctx, args).Result()
 	for _, entry := range pending {
 		if consumerOf(entry.Consumer) == p.name() && entry.Idle < releasedIdle {
-			sup.report("a stopping process releases its messages", "", fmt.Sprintf("entry %s of the %s is still held by %s", entry.ID, t.redisName(), entry.Consumer))
+			sup.report("a stopping process releases its messages", "", fmt.Sprintf("entry %s of the %s is still held by %s", entry.ID, g.redisName(), entry.Consumer))
 		}
 	}
 	return err

@@ -178,14 +178,14 @@ func (chk *checker) publications() iter.Seq[publication] {
 }
 
 // trimmed keeps an entry that leaves its stream.
-func (w *monitor) trimmed(key, entry string, fields []string) {
-	at := slices.Index(w.streams, key)
+func (mon *monitor) trimmed(key, entry string, fields []string) {
+	at := slices.Index(mon.streams, key)
 	if at < 0 {
 		return
 	}
 	if p := publicationOf(entry, fields); p.Execution != "" {
-		p.Tenant, p.Execution = w.tenants[at], w.label(w.tenants[at], p.Execution)
-		w.past = append(w.past, p)
+		p.Tenant, p.Execution = mon.tenants[at], mon.label(mon.tenants[at], p.Execution)
+		mon.past = append(mon.past, p)
 	}
 }
 

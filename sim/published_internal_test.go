@@ -27,27 +27,27 @@ func TestPublishedIncludesTrimmedEntries(t *testing.T) {
 	} {
 		cfg := twoProcesses(t).WithDefaults()
 		cfg.Plan = &Plan{}
-		w, err := newSimulation(t.Context(), cfg)
+		sim, err := newSimulation(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(w.close)
+		t.Cleanup(sim.close)
 		for i, e := range c.entries {
 			if i == len(c.entries)-1 {
-				if err := w.client.Do(t.Context(), "xtrim", w.streams[0], "maxlen", c.kept).Err(); err != nil {
+				if err := sim.client.Do(t.Context(), "xtrim", sim.streams[0], "maxlen", c.kept).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			values := []any{"id", e[0], "type", e[1], "executionid", "x", "time", "2026-01-01T00:00:00Z"}
-			if err := w.client.XAdd(t.Context(), &redis.XAddArgs{Stream: w.streams[0], Values: values}).Err(); err != nil {
+			if err := sim.client.XAdd(t.Context(), &redis.XAddArgs{Stream: sim.streams[0], Values: values}).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, kind := range c.faults {
-			w.injected = append(w.injected, InjectedFault{Fault: Fault{Kind: kind}})
+			sim.injected = append(sim.injected, InjectedFault{Fault: Fault{Kind: kind}})
 		}
 		var got []string
-		(&checker{&w.monitor}).checkPublished(&Trial{}, func(rule, _, _ string, _ ...any) { got = append(got, rule) })
+		(&checker{&sim.monitor}).checkPublished(&Trial{}, func(rule, _, _ string, _ ...any) { got = append(got, rule) })
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: broken %q, want %q", c.name, got, c.want)
 		}

@@ -38,20 +38,20 @@ type opener func(start time.Time, added func(key string, fields []string)) (inPr
 
 // openRedis starts the Redis of the simulation: miniredis, or for faults and invariants the
 // simulator's own, which tells more about what happens in it.
-func (w *simulation) openRedis() error {
-	open := w.cfg.redis
+func (sim *simulation) openRedis() error {
+	open := sim.cfg.redis
 	switch {
 	case open != nil:
-	case w.cfg.Plan == nil && w.cfg.Bug == nil:
+	case sim.cfg.Plan == nil && sim.cfg.Bug == nil:
 		open = openMini
 	default:
 		open = openOwn
 	}
 	var err error
-	if w.redis, err = open(w.cfg.Start, w.added); err != nil {
+	if sim.redis, err = open(sim.cfg.Start, sim.added); err != nil {
 		return err
 	}
-	w.memory, _ = w.redis.(*memory.Server)
+	sim.memory, _ = sim.redis.(*memory.Server)
 	return nil
 }
 
@@ -85,30 +85,30 @@ type pooledClient struct {
 var clientPool sync.Pool
 
 // connect gives the simulation a client.
-func (w *simulation) connect() {
+func (sim *simulation) connect() {
 	l, ok := clientPool.Get().(*pooledClient)
 	if !ok {
 		l = &pooledClient{}
 		l.client = memory.Client(l.dial)
 		l.client.AddHook(hook{l})
 	}
-	l.simulation, w.pool, w.client = w, l, l.client
+	l.simulation, sim.pool, sim.client = sim, l, l.client
 }
 
-func (l *pooledClient) dial() net.Conn {
-	l.dialed = true
-	return resp.NewConn(l.simulation.redis.Execute)
+func (p *pooledClient) dial() net.Conn {
+	p.dialed = true
+	return resp.NewConn(p.simulation.redis.Execute)
 }
 
 // disconnect returns the client to the pool, or closes it if it has connections.
-func (l *pooledClient) disconnect() {
-	l.simulation = nil
-	if l.dialed {
+func (p *pooledClient) disconnect() {
+	p.simulation = nil
+	if p.dialed {
 		// A Redis in this process needs no clean shutdown, so the error does not matter.
-		_ = l.client.Close()
+		_ = p.client.Close()
 		return
 	}
-	clientPool.Put(l)
+	clientPool.Put(p)
 }
 
 // hook lets another service have a turn before each command, and has Redis answer the command.
@@ -163,29 +163,29 @@ type sending struct {
 }
 
 // cmds returns all of its commands.
-func (x sending) cmds() []redis.Cmder {
-	if x.one != nil {
-		return []redis.Cmder{x.one}
+func (s sending) cmds() []redis.Cmder {
+	if s.one != nil {
+		return []redis.Cmder{s.one}
 	}
-	return x.all
+	return s.all
 }
 
 // perform lets Redis answer, which takes no time, so nothing cancels it. It returns the first
 // error of the commands.
-func (w *scheduler) perform(x sending) error {
-	if x.one != nil {
-		if w.answer(x.one) {
-			return x.one.Err()
+func (sched *scheduler) perform(s sending) error {
+	if s.one != nil {
+		if sched.answer(s.one) {
+			return s.one.Err()
 		}
-		return x.nextOne(context.WithoutCancel(x.ctx), x.one)
+		return s.nextOne(context.WithoutCancel(s.ctx), s.one)
 	}
 	var first error
-	for i, cmd := range x.all {
-		if err := w.await(cmd); err != nil {
+	for i, cmd := range s.all {
+		if err := sched.await(cmd); err != nil {
 			return err
 		}
-		if !w.answer(cmd) {
-			return cmp.Or(first, x.nextAll(context.WithoutCancel(x.ctx), x.all[i:]))
+		if !sched.answer(cmd) {
+			return cmp.Or(first, s.nextAll(context.WithoutCancel(s.ctx), s.all[i:]))
 		}
 		first = cmp.Or(first, cmd.Err())
 	}
@@ -193,54 +193,54 @@ func (w *scheduler) perform(x sending) error {
 }
 
 // answer lets the simulator's own Redis answer a command without a connection, which is faster.
-func (w *shared) answer(cmd redis.Cmder) bool { return w.memory != nil && w.memory.Answer(cmd) }
+func (sh *shared) answer(cmd redis.Cmder) bool { return sh.memory != nil && sh.memory.Answer(cmd) }
 
 // command executes what a service, or the simulation itself, sends to Redis.
-func (w *simulation) command(x sending) error {
-	s := w.current
+func (sim *simulation) command(x sending) error {
+	s := sim.current
 	if s == nil {
-		return w.perform(x)
+		return sim.perform(x)
 	}
 	if s.process.dead {
 		return errCrashed
 	}
-	if err := w.yieldTurn(); err != nil {
+	if err := sim.yieldTurn(); err != nil {
 		return err
 	}
 	s.commands++
 	var faults []Fault
-	if w.cfg.Plan != nil {
-		faults = w.draw(s, s.commands, func(k FaultKind) bool { return k != CallLost })
+	if sim.cfg.Plan != nil {
+		faults = sim.draw(s, s.commands, func(k FaultKind) bool { return k != CallLost })
 	}
 	for _, f := range faults {
-		w.inject(f, commandNames(x.cmds()))
+		sim.inject(f, commandNames(x.cmds()))
 	}
 	// A frozen process sends its command only once it thaws.
-	for w.clock.now.Before(s.process.frozen) {
-		if err := w.yieldTurn(); err != nil {
+	for sim.clock.now.Before(s.process.frozen) {
+		if err := sim.yieldTurn(); err != nil {
 			return err
 		}
 	}
-	if s.process.dead || len(faults) > 0 || w.clock.now.Before(w.outage) {
-		return w.faulty(x, faults)
+	if s.process.dead || len(faults) > 0 || sim.clock.now.Before(sim.outage) {
+		return sim.faulty(x, faults)
 	}
 	if x.reads() {
-		w.wakeSiblings(s)
+		sim.wakeSiblings(s)
 	}
-	w.isolated.checkMark(&w.shared, x.one)
-	return w.perform(x)
+	sim.isolated.checkMark(&sim.shared, x.one)
+	return sim.perform(x)
 }
 
 // reads reports whether it reads new events.
-func (x sending) reads() bool {
+func (s sending) reads() bool {
 	read := func(cmd redis.Cmder) bool { return cmd.Name() == "xreadgroup" }
-	return x.one != nil && read(x.one) || slices.ContainsFunc(x.all, read)
+	return s.one != nil && read(s.one) || slices.ContainsFunc(s.all, read)
 }
 
 // await blocks a read until there is something to read, or until its timeout.
-func (w *scheduler) await(cmd redis.Cmder) error {
-	s := w.current
-	if s == nil || w.cfg.Waits == 0 || !s.consumerGroup.firesTimers() || cmd.Name() != "xreadgroup" {
+func (sched *scheduler) await(cmd redis.Cmder) error {
+	s := sched.current
+	if s == nil || sched.cfg.Waits == 0 || !s.consumerGroup.firesTimers() || cmd.Name() != "xreadgroup" {
 		return nil
 	}
 	args, block := cmd.Args(), int64(0)
@@ -249,8 +249,8 @@ func (w *scheduler) await(cmd redis.Cmder) error {
 			block, _ = args[i+1].(int64)
 		}
 	}
-	until := w.clock.now.Add(time.Duration(block) * time.Millisecond)
-	for w.clock.now.Before(until) && !w.unread(s) {
+	until := sched.clock.now.Add(time.Duration(block) * time.Millisecond)
+	for sched.clock.now.Before(until) && !sched.unread(s) {
 		s.waits, s.wake = true, until
 		if !s.pause() {
 			return ErrStopped
@@ -259,7 +259,7 @@ func (w *scheduler) await(cmd redis.Cmder) error {
 		switch {
 		case s.process.dead:
 			return errCrashed
-		case w.clock.now.Before(w.outage):
+		case sched.clock.now.Before(sched.outage):
 			return errLost
 		}
 	}
@@ -267,9 +267,9 @@ func (w *scheduler) await(cmd redis.Cmder) error {
 }
 
 // unread reports whether the group of s has unread events.
-func (w *scheduler) unread(s *service) bool {
-	for _, stream := range w.streams {
-		if unread, _ := w.redis.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true }); unread > 0 {
+func (sched *scheduler) unread(s *service) bool {
+	for _, stream := range sched.streams {
+		if unread, _ := sched.redis.Open(stream, s.consumerGroup.redisName(), s.consumer, func([]string) bool { return true }); unread > 0 {
 			return true
 		}
 	}
@@ -280,9 +280,9 @@ func (w *scheduler) unread(s *service) bool {
 var ErrStopped = errors.New("the simulation has ended")
 
 // yieldTurn lets another service have a turn.
-func (w *scheduler) yieldTurn() error {
-	s := w.current
-	if s == nil || w.keepsTurn(s) {
+func (sched *scheduler) yieldTurn() error {
+	s := sched.current
+	if s == nil || sched.keepsTurn(s) {
 		return nil
 	}
 	if !s.pause() {
@@ -293,16 +293,16 @@ func (w *scheduler) yieldTurn() error {
 
 // keepsTurn reports whether s also has the next turn. This saves a switch to the scheduler
 // and back.
-func (w *scheduler) keepsTurn(s *service) bool {
-	if w.deadServices || w.failure != nil || w.limit(s.context) != "" {
+func (sched *scheduler) keepsTurn(s *service) bool {
+	if sched.deadServices || sched.failure != nil || sched.limit(s.context) != "" {
 		return false
 	}
-	if w.next = w.choose(); w.next != s {
+	if sched.next = sched.choose(); sched.next != s {
 		return false
 	}
-	w.next = nil
+	sched.next = nil
 	s.turns++
-	w.turns++
+	sched.turns++
 	return true
 }
 
@@ -315,8 +315,8 @@ type Bug struct {
 }
 
 // sendBugCommands sends the commands that a planted bug puts ahead of a script.
-func (w *simulation) sendBugCommands(ctx context.Context, cmd redis.Cmder) error {
-	if w.cfg.Bug == nil || w.cfg.Bug.Ahead == nil || w.current == nil {
+func (sim *simulation) sendBugCommands(ctx context.Context, cmd redis.Cmder) error {
+	if sim.cfg.Bug == nil || sim.cfg.Bug.Ahead == nil || sim.current == nil {
 		return nil
 	}
 	args := dereferenced(cmd.Args())
@@ -324,11 +324,11 @@ func (w *simulation) sendBugCommands(ctx context.Context, cmd redis.Cmder) error
 		return nil
 	}
 	source, _ := args[1].(string)
-	if known := w.memory.Find(source); known != nil {
+	if known := sim.memory.Find(source); known != nil {
 		source = known.Source
 	}
-	for _, one := range w.cfg.Bug.Ahead(source, args[3:]) {
-		if err := w.client.Do(ctx, one...).Err(); err != nil {
+	for _, one := range sim.cfg.Bug.Ahead(source, args[3:]) {
+		if err := sim.client.Do(ctx, one...).Err(); err != nil {
 			return err
 		}
 	}

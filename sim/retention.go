@@ -34,40 +34,40 @@ type finished struct {
 }
 
 // written records a new entry of a history.
-func (w *monitor) written(key string, fields []string) {
-	id, history, ok := w.executionIn(key)
+func (mon *monitor) written(key string, fields []string) {
+	id, history, ok := mon.executionIn(key)
 	if !ok || !history {
 		return
 	}
 	switch typeOf(fields) {
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		w.finished.over[id] = publicationOf("", fields).Time // not the time of the commit, since its process may have frozen before it
+		mon.finished.over[id] = publicationOf("", fields).Time // not the time of the commit, since its process may have frozen before it
 	default: // it was retried, or has begun
-		w.finished.over[id] = time.Time{}
+		mon.finished.over[id] = time.Time{}
 	}
 }
 
 // removed checks that no execution is removed too early, or while its parent is running.
-func (w *monitor) removed(key string) {
-	if key == w.refused.key {
+func (mon *monitor) removed(key string) {
+	if key == mon.refused.key {
 		return // it was only renamed
 	}
 	const rule = "nothing is removed before its retention ends"
-	id, history, ok := w.executionIn(key)
+	id, history, ok := mon.executionIn(key)
 	if !ok || history {
 		return
 	}
-	w.finished.removed[id] = true
-	over, longest := w.finished.over[id], w.retention.Finished.Shortest()
-	switch past := w.clock.now.Sub(over); {
+	mon.finished.removed[id] = true
+	over, longest := mon.finished.over[id], mon.retention.Finished.Shortest()
+	switch past := mon.clock.now.Sub(over); {
 	case over.IsZero():
-		w.report(rule, id, "it was removed before it ended")
+		mon.report(rule, id, "it was removed before it ended")
 	case longest == 0 || past < longest:
-		w.report(rule, id, fmt.Sprintf("it was removed %v after its end, but is to be kept for %v", past, longest))
+		mon.report(rule, id, fmt.Sprintf("it was removed %v after its end, but is to be kept for %v", past, longest))
 	}
 	if at := strings.LastIndexByte(id, '.'); at > 0 {
-		if over, begun := w.finished.over[id[:at]]; begun && over.IsZero() {
-			w.report(rule, id, "it was removed before "+id[:at]+" ended")
+		if over, begun := mon.finished.over[id[:at]]; begun && over.IsZero() {
+			mon.report(rule, id, "it was removed before "+id[:at]+" ended")
 		}
 	}
 }
@@ -76,11 +76,11 @@ func (w *monitor) removed(key string) {
 const Removed decide.Status = "removed"
 
 // fired records a timer that fired for an execution that does not exist.
-func (w *monitor) fired(fields []string) {
-	if w.cfg.Plan == nil || typeOf(fields) != event.TimerFired {
+func (mon *monitor) fired(fields []string) {
+	if mon.cfg.Plan == nil || typeOf(fields) != event.TimerFired {
 		return
 	}
-	if _, known := w.finished.over[field(fields, "executionid")]; known {
+	if _, known := mon.finished.over[field(fields, "executionid")]; known {
 		return // the usual case
 	}
 	values := map[string]any{}
@@ -92,5 +92,5 @@ func (w *monitor) fired(fields []string) {
 	if err != nil || decide.DecodeData(e, &data) != nil {
 		return
 	}
-	w.strayTimers = append(w.strayTimers, fmt.Sprintf("%s %d", data.Key, data.ScheduledFor.YearDay()-1))
+	mon.strayTimers = append(mon.strayTimers, fmt.Sprintf("%s %d", data.Key, data.ScheduledFor.YearDay()-1))
 }

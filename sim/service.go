@@ -81,7 +81,6 @@ func (s *service) resume() {
 // steps runs one step after another.
 func (s *service) steps(yield func(struct{}) bool) {
 	s.yield = yield
-	growStack()
 	for {
 		s.wake, s.err = s.Step(s.context)
 		s.parked = true
@@ -89,15 +88,6 @@ func (s *service) steps(yield func(struct{}) bool) {
 			return
 		}
 	}
-}
-
-// growStack grows the stack of a coroutine to the size that most steps need. Otherwise the
-// runtime would copy the stack each time it doubles.
-//
-//go:noinline
-func growStack() byte {
-	var space [12 << 10]byte
-	return space[hashed("")%uint64(len(space))]
 }
 
 func (s *service) stop() {
@@ -137,17 +127,17 @@ func (s *service) ready(now time.Time) bool {
 func (s *service) idle() bool { return s.parked && !s.woken && s.wake.IsZero() }
 
 // wakeService wakes a service: it gets a turn as soon as possible.
-func (w *scheduler) wakeService(s *service) {
+func (sched *scheduler) wakeService(s *service) {
 	s.woken = true
 	if !s.active {
 		s.active = true
-		w.active = append(w.active, s)
+		sched.active = append(sched.active, s)
 	}
 }
 
 // removeIdle removes idle services from the active ones.
-func (w *scheduler) removeIdle() {
-	w.active = slices.DeleteFunc(w.active, func(s *service) bool {
+func (sched *scheduler) removeIdle() {
+	sched.active = slices.DeleteFunc(sched.active, func(s *service) bool {
 		s.active = !s.idle()
 		return !s.active
 	})
@@ -156,14 +146,14 @@ func (w *scheduler) removeIdle() {
 // choose returns the service that has the next turn, nil if none is ready. The choice depends
 // only on the seed and on how many turns each service has had, so removing one service does
 // not affect the others.
-func (w *scheduler) choose() *service {
+func (sched *scheduler) choose() *service {
 	var best *service
 	var lowest uint64
-	for _, s := range w.active {
-		if !s.ready(w.clock.now) || w.clock.now.Before(s.process.frozen) {
+	for _, s := range sched.active {
+		if !s.ready(sched.clock.now) || sched.clock.now.Before(s.process.frozen) {
 			continue
 		}
-		if h := mix(w.cfg.Seed, s.hash, s.turns); best == nil || h < lowest {
+		if h := mix(sched.cfg.Seed, s.hash, s.turns); best == nil || h < lowest {
 			best, lowest = s, h
 		}
 	}
@@ -178,13 +168,13 @@ const (
 )
 
 // nextService returns the service that has the next turn, which may have been chosen already.
-func (w *scheduler) nextService() *service {
-	s := w.next
-	if w.next = nil; s != nil {
+func (sched *scheduler) nextService() *service {
+	s := sched.next
+	if sched.next = nil; s != nil {
 		return s
 	}
-	if s = w.choose(); s == nil && w.parallel && w.releaseCall() {
-		s = w.choose()
+	if s = sched.choose(); s == nil && sched.parallel && sched.releaseCall() {
+		s = sched.choose()
 	}
 	return s
 }
@@ -219,66 +209,66 @@ func mix(seed, hash, count uint64) uint64 {
 }
 
 // turn runs a service until its next command.
-func (w *scheduler) turn(s *service) {
+func (sched *scheduler) turn(s *service) {
 	s.turns++
-	w.turns++
+	sched.turns++
 	if s.parked {
 		s.parked, s.woken, s.wake = false, false, time.Time{}
 	}
 	s.sleeping = false
-	w.current = s
+	sched.current = s
 	s.resume()
-	w.current = nil
+	sched.current = nil
 	if s.parked {
-		w.parked(s)
+		sched.parked(s)
 	}
 }
 
 // parked schedules a service that has ended a step.
-func (w *scheduler) parked(s *service) {
-	if w.cfg.Waits > 0 && s.consumerGroup.firesTimers() && s.err == nil {
-		s.wake = w.clock.now // to block in its next read
+func (sched *scheduler) parked(s *service) {
+	if sched.cfg.Waits > 0 && s.consumerGroup.firesTimers() && s.err == nil {
+		s.wake = sched.clock.now // to block in its next read
 		return
 	}
 	if s.idle() && s.err == nil {
-		w.removeIdle()
+		sched.removeIdle()
 		return
 	}
 	switch {
 	case errors.Is(s.err, delivery.ErrBusy):
-		s.wake = w.clock.now.Add(busyPause)
+		s.wake = sched.clock.now.Add(busyPause)
 		return
 	case s.err != nil && s.process.dead:
 		return
 	case s.err != nil && (errors.Is(s.err, errLost) || errors.Is(s.err, errCrashed)):
-		s.wake = w.clock.now.Add(errorPause) // like the engine's own loop after an error
+		s.wake = sched.clock.now.Add(errorPause) // like the engine's own loop after an error
 		return
 	case s.err != nil:
-		w.failure = s.err
+		sched.failure = s.err
 		return
 	}
-	if s.wake.IsZero() || s.wake.After(w.clock.now) {
+	if s.wake.IsZero() || s.wake.After(sched.clock.now) {
 		return
 	}
-	until, done := w.allDone(s)
+	until, done := sched.allDone(s)
 	if !done {
-		w.wakeOther(s) // there may be more work
+		sched.wakeOther(s) // there may be more work
 		return
 	}
 	s.wake = until
 	s.consumerGroup.skipped++
-	w.removeIdle()
+	sched.removeIdle()
 }
 
 // wakeRenewals wakes the services that renew leases before the clock moves. It reports
 // whether there were any.
-func (w *scheduler) wakeRenewals() bool {
+func (sched *scheduler) wakeRenewals() bool {
 	found := false
-	for _, s := range w.renewals() {
-		if !s.parked || s.process.stopping || !s.wake.IsZero() || !w.busy(s.process) {
+	for _, s := range sched.renewals() {
+		if !s.parked || s.process.stopping || !s.wake.IsZero() || !sched.busy(s.process) {
 			continue
 		}
-		w.wakeService(s)
+		sched.wakeService(s)
 		found = true
 	}
 	return found
@@ -286,9 +276,9 @@ func (w *scheduler) wakeRenewals() bool {
 
 // busy reports whether an executor of a process is within a step, and the process is not
 // frozen.
-func (w *scheduler) busy(p *process) bool {
-	for _, s := range w.active {
-		if s.process == p && s.Group == "executor" && !s.parked && !w.clock.now.Before(p.frozen) {
+func (sched *scheduler) busy(p *process) bool {
+	for _, s := range sched.active {
+		if s.process == p && s.Group == "executor" && !s.parked && !sched.clock.now.Before(p.frozen) {
 			return true
 		}
 	}
@@ -297,10 +287,10 @@ func (w *scheduler) busy(p *process) bool {
 
 // nextWake returns the earliest time at which a service wants a turn; zero if there is
 // none.
-func (w *scheduler) nextWake() time.Time {
-	next := w.nextRestart()
-	for _, s := range w.active {
-		if w.clock.now.Before(s.process.frozen) || w.onlyTidies(s) || s.resting() && s.process.stopping {
+func (sched *scheduler) nextWake() time.Time {
+	next := sched.nextRestart()
+	for _, s := range sched.active {
+		if sched.clock.now.Before(s.process.frozen) || sched.onlyTidies(s) || s.resting() && s.process.stopping {
 			continue
 		}
 		if !s.wake.IsZero() && (s.resting() || s.sleeping) && (next.IsZero() || s.wake.Before(next)) {
@@ -311,14 +301,14 @@ func (w *scheduler) nextWake() time.Time {
 }
 
 // nextRestart returns when the next dead or frozen process continues; zero if there is none.
-func (w *scheduler) nextRestart() time.Time {
+func (sched *scheduler) nextRestart() time.Time {
 	var next time.Time
-	for _, p := range w.processes {
-		if p.dead && !p.restartAt.After(w.clock.now) {
-			return w.clock.now // the clock jumped past its restart
+	for _, p := range sched.processes {
+		if p.dead && !p.restartAt.After(sched.clock.now) {
+			return sched.clock.now // the clock jumped past its restart
 		}
 		for _, at := range []time.Time{p.restartAt, p.frozen, p.grace} {
-			if at.After(w.clock.now) && (next.IsZero() || at.Before(next)) {
+			if at.After(sched.clock.now) && (next.IsZero() || at.Before(next)) {
 				next = at
 			}
 		}
@@ -327,13 +317,13 @@ func (w *scheduler) nextRestart() time.Time {
 }
 
 // sleep blocks the current service for d of virtual time.
-func (w *scheduler) sleep(ctx context.Context, d time.Duration) error {
-	s := w.current
+func (sched *scheduler) sleep(ctx context.Context, d time.Duration) error {
+	s := sched.current
 	if d <= 0 || s == nil {
 		return ctx.Err()
 	}
-	s.wake, s.sleeping = w.clock.now.Add(d), true
-	w.wakeSubstitute(s)
+	s.wake, s.sleeping = sched.clock.now.Add(d), true
+	sched.wakeSubstitute(s)
 	if !s.pause() {
 		return ErrStopped
 	}

@@ -48,11 +48,11 @@ type shared struct {
 }
 
 func newShared(cfg Config) shared {
-	w := shared{cfg: cfg, ids: cfg.IDs(), tenants: cfg.tenants(), actions: map[Action]int{}, operators: newOperators(), clock: newClock(cfg.Start, cfg.Pace)}
-	for _, tenant := range w.tenants {
-		w.streams = append(w.streams, streamOf(tenant))
+	sh := shared{cfg: cfg, ids: cfg.IDs(), tenants: cfg.tenants(), actions: map[Action]int{}, operators: newOperators(), clock: newClock(cfg.Start, cfg.Pace)}
+	for _, tenant := range sh.tenants {
+		sh.streams = append(sh.streams, streamOf(tenant))
 	}
-	return w
+	return sh
 }
 
 // tenants returns the tenants of the executions. They share Redis, its timers and the
@@ -67,27 +67,27 @@ func (cfg Config) tenants() []string {
 
 // label returns the id that the simulation uses for a tenant's execution. It is unique even if
 // tenants have executions with the same ids.
-func (w *shared) label(tenant, id string) string {
-	if !w.cfg.Twins {
+func (sh *shared) label(tenant, id string) string {
+	if !sh.cfg.Twins {
 		return id
 	}
-	at := slices.Index(w.tenants, tenant)
-	for i := 0; at > 0 && i+at < len(w.ids); i += len(w.tenants) {
-		if rest, ok := below(id, w.ids[i]); ok {
-			return w.ids[i+at] + rest
+	at := slices.Index(sh.tenants, tenant)
+	for i := 0; at > 0 && i+at < len(sh.ids); i += len(sh.tenants) {
+		if rest, ok := below(id, sh.ids[i]); ok {
+			return sh.ids[i+at] + rest
 		}
 	}
 	return id
 }
 
 // idOf returns the id of an execution with a label.
-func (w *shared) idOf(label string) string {
-	if !w.cfg.Twins {
+func (sh *shared) idOf(label string) string {
+	if !sh.cfg.Twins {
 		return label
 	}
-	for i, root := range w.ids {
+	for i, root := range sh.ids {
 		if rest, ok := below(label, root); ok {
-			return w.ids[i-i%len(w.tenants)] + rest
+			return sh.ids[i-i%len(sh.tenants)] + rest
 		}
 	}
 	return label
@@ -101,35 +101,35 @@ func below(id, root string) (rest string, ok bool) {
 }
 
 // originOf returns the task that a call is made for.
-func (w *shared) originOf(req *http.Request) call.Origin {
+func (sh *shared) originOf(req *http.Request) call.Origin {
 	from := httpcall.OriginOf(req)
-	if w.current != nil {
-		from.Execution = w.label(w.current.tenant, from.Execution)
+	if sh.current != nil {
+		from.Execution = sh.label(sh.current.tenant, from.Execution)
 	}
 	return from
 }
 
 // tenantOf returns the tenant of an execution.
-func (w *shared) tenantOf(id string) string {
-	if len(w.tenants) > 1 {
-		for i, root := range w.ids {
+func (sh *shared) tenantOf(id string) string {
+	if len(sh.tenants) > 1 {
+		for i, root := range sh.ids {
 			if _, ok := below(id, root); ok {
-				return w.tenants[i%len(w.tenants)]
+				return sh.tenants[i%len(sh.tenants)]
 			}
 		}
 	}
-	return w.cfg.Tenant
+	return sh.cfg.Tenant
 }
 
 // streamOf returns the key of a tenant's events.
 func streamOf(tenant string) string { return store.Keys{}.Stream(tenant) }
 
 // isStream reports whether a key is that of a tenant's events.
-func (w *shared) isStream(key string) bool { return slices.Contains(w.streams, key) }
+func (sh *shared) isStream(key string) bool { return slices.Contains(sh.streams, key) }
 
 // keyOf returns the key of an execution.
-func (w *shared) keyOf(label string) string {
-	return executionKey(w.tenantOf(label), w.idOf(label))
+func (sh *shared) keyOf(label string) string {
+	return executionKey(sh.tenantOf(label), sh.idOf(label))
 }
 
 // executionKey returns the key of an execution, or without an id the prefix of all keys
@@ -138,11 +138,11 @@ func executionKey(tenant, id string) string { return store.Keys{}.Execution(tena
 
 // executionIn returns the execution that a key belongs to; history reports whether it is
 // the key of its history.
-func (w *shared) executionIn(key string) (id string, history, ok bool) {
-	for _, tenant := range w.tenants {
+func (sh *shared) executionIn(key string) (id string, history, ok bool) {
+	for _, tenant := range sh.tenants {
 		if rest, ours := strings.CutPrefix(key, executionKey(tenant, "")); ours {
 			id, history = strings.CutSuffix(rest, ":history")
-			return w.label(tenant, id), history, true
+			return sh.label(tenant, id), history, true
 		}
 	}
 	return "", false, false
@@ -167,23 +167,23 @@ func (cfg Config) OwnTexts() Config {
 }
 
 // definitions returns those that a tenant registers, the main one last.
-func (w *shared) definitions(tenant string) []*dsl.Definition {
-	own := append([]*dsl.Definition{w.cfg.Definition}, w.cfg.With...)
-	if tenant != w.cfg.Tenant && len(w.cfg.foreignDefinitions) > 0 {
-		own = w.cfg.foreignDefinitions
+func (sh *shared) definitions(tenant string) []*dsl.Definition {
+	own := append([]*dsl.Definition{sh.cfg.Definition}, sh.cfg.With...)
+	if tenant != sh.cfg.Tenant && len(sh.cfg.foreignDefinitions) > 0 {
+		own = sh.cfg.foreignDefinitions
 	}
 	return append(own[1:len(own):len(own)], own[0])
 }
 
 // slack is how long the faults can have delayed a timer.
-func (w *shared) slack() time.Duration {
+func (sh *shared) slack() time.Duration {
 	slack := time.Second
-	for _, s := range w.injected {
-		slack += s.Cost() + 2*w.cfg.Waits // the service that knew of a timer may be gone
+	for _, s := range sh.injected {
+		slack += s.Cost() + 2*sh.cfg.Waits // the service that knew of a timer may be gone
 	}
-	slack += w.operators.pausedTime + time.Duration(w.poison.crashes())*Recovery
-	for _, r := range w.reached {
-		if r.URL == w.cfg.Scripted.CrashURL {
+	slack += sh.operators.pausedTime + time.Duration(sh.poison.crashes())*Recovery
+	for _, r := range sh.reached {
+		if r.URL == sh.cfg.Scripted.CrashURL {
 			slack += Recovery
 		}
 	}
@@ -191,20 +191,20 @@ func (w *shared) slack() time.Duration {
 }
 
 // report records a violation that is found while the simulation runs.
-func (w *shared) report(rule, execution, detail string) {
-	w.violations = append(w.violations, Violation{rule, execution, detail})
+func (sh *shared) report(rule, execution, detail string) {
+	sh.violations = append(sh.violations, Violation{rule, execution, detail})
 }
 
 // executions returns the ids of all executions, sorted.
-func (w *shared) executions(ctx context.Context) []string {
+func (sh *shared) executions(ctx context.Context) []string {
 	known := map[string]bool{}
-	for _, id := range w.ids {
+	for _, id := range sh.ids {
 		known[id] = true
 	}
-	for _, tenant := range w.tenants {
+	for _, tenant := range sh.tenants {
 		for _, list := range executionIndexes() {
-			for _, id := range w.client.ZRange(ctx, store.Keys{}.Executions(tenant, list), 0, -1).Val() {
-				known[w.label(tenant, id)] = true
+			for _, id := range sh.client.ZRange(ctx, store.Keys{}.Executions(tenant, list), 0, -1).Val() {
+				known[sh.label(tenant, id)] = true
 			}
 		}
 	}
@@ -212,19 +212,19 @@ func (w *shared) executions(ctx context.Context) []string {
 }
 
 // stateOf rebuilds the state of an execution from its history; nil if it never began.
-func (w *shared) stateOf(ctx context.Context, id string) (*pastState, error) {
-	x, err := w.engine.Store.Execution(ctx, w.tenantOf(id), w.idOf(id))
+func (sh *shared) stateOf(ctx context.Context, id string) (*pastState, error) {
+	x, err := sh.engine.Store.Execution(ctx, sh.tenantOf(id), sh.idOf(id))
 	if errors.Is(err, store.ErrNotFound) || err == nil && x.Definition == "" {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	env, err := w.engine.Definitions.Hash(ctx, w.tenantOf(id), x.Workflow, x.Definition)
+	env, err := sh.engine.Definitions.Hash(ctx, sh.tenantOf(id), x.Workflow, x.Definition)
 	if err != nil {
 		return nil, err
 	}
-	events, err := w.engine.Store.History(ctx, w.tenantOf(id), w.idOf(id), 0, int(x.Version))
+	events, err := sh.engine.Store.History(ctx, sh.tenantOf(id), sh.idOf(id), 0, int(x.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -242,22 +242,22 @@ type pastState struct {
 }
 
 // listensFor reports whether an execution is on the list of listeners for a type.
-func (w *shared) listensFor(ctx context.Context, id, typ string) bool {
-	there, err := w.client.SIsMember(ctx, store.Keys{}.Listeners(w.tenantOf(id), typ), w.idOf(id)).Result()
+func (sh *shared) listensFor(ctx context.Context, id, typ string) bool {
+	there, err := sh.client.SIsMember(ctx, store.Keys{}.Listeners(sh.tenantOf(id), typ), sh.idOf(id)).Result()
 	return there || err != nil
 }
 
 // asSimulation runs do as a command of the simulation itself during a service's turn.
-func (w *shared) asSimulation(do func(context.Context) error) {
-	current := w.current
-	w.current = nil
+func (sh *shared) asSimulation(do func(context.Context) error) {
+	current := sh.current
+	sh.current = nil
 	if err := do(context.Background()); err != nil { //nolint:forbidigo // the simulation's own commands never block
-		w.failure = err
+		sh.failure = err
 	}
-	w.current = current
+	sh.current = current
 }
 
 // duplicated reports whether a fault has published an event a second time.
-func (w *shared) duplicated() bool {
-	return slices.ContainsFunc(w.injected, func(s InjectedFault) bool { return s.Kind == Duplicate })
+func (sh *shared) duplicated() bool {
+	return slices.ContainsFunc(sh.injected, func(s InjectedFault) bool { return s.Kind == Duplicate })
 }

@@ -129,19 +129,19 @@ const (
 // configuration is at fault.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.WithDefaults()
-	w, err := newSimulation(ctx, cfg)
+	sim, err := newSimulation(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer w.close()
-	if err := w.launch(ctx); err != nil {
+	defer sim.close()
+	if err := sim.launch(ctx); err != nil {
 		return nil, err
 	}
-	stop, err := w.run(ctx)
+	stop, err := sim.run(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return w.result(ctx, stop)
+	return sim.result(ctx, stop)
 }
 
 // Prepared returns cfg for the simulations of a search, which differ in their seeds and
@@ -177,37 +177,37 @@ func (cfg Config) WithDefaults() Config {
 }
 
 // options returns the engine's options for the simulation: nothing blocks.
-func (w *simulation) options(p *process) engine.Options {
+func (sim *simulation) options(p *process) engine.Options {
 	opts := engine.Defaults()
 	opts.Process = p.name()
-	opts.Tenants = w.tenants
-	opts.Workers, opts.Executors, opts.Timers = 1, w.cfg.Executors, 1
-	if !w.cfg.callsOut() {
+	opts.Tenants = sim.tenants
+	opts.Workers, opts.Executors, opts.Timers = 1, sim.cfg.Executors, 1
+	if !sim.cfg.callsOut() {
 		opts.Executors = 1 // it has nothing to do
 	}
 	opts.Block(0)
-	opts.Embedded = w.memory == nil // as in flunq dev
+	opts.Embedded = sim.memory == nil // as in flunq dev
 	opts.ExtraExecutors, opts.Descendants, opts.Open, opts.RedisPercent = 0, 0, 0, 0
-	if w.lazy {
+	if sim.lazy {
 		opts.Worker.Reclaim, opts.Executor.Reclaim, opts.Timer.Reclaim = false, false, false // no process crashes
 	}
-	if w.cfg.Plan != nil {
-		batch := w.cfg.batch()
+	if sim.cfg.Plan != nil {
+		batch := sim.cfg.batch()
 		opts.Worker.Batch, opts.Executor.Batch, opts.Timer.Batch = batch, batch, batch
-		opts.Activity = w.checkActivity
+		opts.Activity = sim.checkActivity
 		const every, most = 8, 12 // one simulation in eight handles few items at once
-		opts.Chunk, opts.Snapshots = w.cfg.chunkSize("chunk", every, most), w.cfg.chunkSize("snapshots", every, most)
-		opts.Fires = cmp.Or(w.cfg.chunkSize("fires", every, most), opts.Fires)
-		opts.Workers, opts.Timers = w.cfg.serviceCount("workers"), w.cfg.serviceCount("timers")
-		if waits := w.cfg.Waits; waits > 0 { // a blocked timer service must be the only one of its process: two would block each other
+		opts.Chunk, opts.Snapshots = sim.cfg.chunkSize("chunk", every, most), sim.cfg.chunkSize("snapshots", every, most)
+		opts.Fires = cmp.Or(sim.cfg.chunkSize("fires", every, most), opts.Fires)
+		opts.Workers, opts.Timers = sim.cfg.serviceCount("workers"), sim.cfg.serviceCount("timers")
+		if waits := sim.cfg.Waits; waits > 0 { // a blocked timer service must be the only one of its process: two would block each other
 			opts.Timers, opts.Timer.Block, opts.MaxSleep, opts.LongRead = 1, waits, waits, waits
 		}
 	}
-	opts.Secrets, opts.Version, opts.Remote, opts.Limits = w.cfg.Secrets, w.cfg.Version, w.cfg.Remote, w.cfg.Limits
-	opts.Observe, opts.Retention = w.observe, w.retention
-	opts.Transport, opts.Memory = w.outward, &memories
-	if w.cfg.Scripted.Breakers != nil {
-		opts.Breakers = w.cfg.Scripted.Breakers()
+	opts.Secrets, opts.Version, opts.Remote, opts.Limits = sim.cfg.Secrets, sim.cfg.Version, sim.cfg.Remote, sim.cfg.Limits
+	opts.Observe, opts.Retention = sim.observe, sim.retention
+	opts.Transport, opts.Memory = sim.outward, &memories
+	if sim.cfg.Scripted.Breakers != nil {
+		opts.Breakers = sim.cfg.Scripted.Breakers()
 	}
 	return opts
 }

@@ -31,40 +31,40 @@ type simulation struct {
 }
 
 func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
-	w := &simulation{trace: NewTrace(), seen: map[string]int64{}}
-	w.shared, w.missed.shared = newShared(cfg), &w.shared
-	w.sent, w.called, w.records = map[string]uint64{}, map[string]uint64{}, newRecords()
-	w.retention = cfg.simulatedRetention()
-	w.lazy, w.parallel = cfg.lazy(), cfg.parallelCalls()
-	if err := w.openRedis(); err != nil {
+	sim := &simulation{trace: NewTrace(), seen: map[string]int64{}}
+	sim.shared, sim.missed.shared = newShared(cfg), &sim.shared
+	sim.sent, sim.called, sim.records = map[string]uint64{}, map[string]uint64{}, newRecords()
+	sim.retention = cfg.simulatedRetention()
+	sim.lazy, sim.parallel = cfg.lazy(), cfg.parallelCalls()
+	if err := sim.openRedis(); err != nil {
 		return nil, err
 	}
 	if cfg.Plan != nil {
-		w.memory.Waited = cfg.Waits > 0
-		w.memory.Page = cfg.chunkSize("pages", 4, 3) //nolint:mnd // Redis decides this in production
-		w.watch()
+		sim.memory.Waited = cfg.Waits > 0
+		sim.memory.Page = cfg.chunkSize("pages", 4, 3) //nolint:mnd // Redis decides this in production
+		sim.watch()
 	}
-	w.connect()
+	sim.connect()
 	if cfg.Bug != nil {
-		w.memory.Tamper = cfg.Bug.Script
+		sim.memory.Tamper = cfg.Bug.Script
 	} else if Choice(cfg.Seed, "new redis")%8 != 0 { //nolint:mnd // in one simulation of eight Redis knows no script yet
 		known, err := engineScripts()
 		if err != nil {
 			return nil, err
 		}
-		w.redis.Know(known)
+		sim.redis.Know(known)
 	}
-	w.calls = newCalls(&w.scheduler, cfg.Transport)
-	w.outward = w.transport()
+	sim.calls = newCalls(&sim.scheduler, cfg.Transport)
+	sim.outward = sim.transport()
 	for i := range cfg.Processes {
 		p := &process{index: i}
-		w.processes = append(w.processes, p)
-		if err := w.boot(ctx, p); err != nil {
+		sim.processes = append(sim.processes, p)
+		if err := sim.boot(ctx, p); err != nil {
 			return nil, err
 		}
 	}
-	w.engine = w.processes[0].engine
-	return w, nil
+	sim.engine = sim.processes[0].engine
+	return sim, nil
 }
 
 // engineScripts returns the compiled scripts of the engine, which a Redis that the engine has
@@ -82,69 +82,69 @@ var engineScripts = sync.OnceValues(func() (map[string]*lua.Script, error) {
 	return from.All(), client.Close()
 })
 
-func (w *simulation) close() {
-	for _, s := range w.services {
+func (sim *simulation) close() {
+	for _, s := range sim.services {
 		s.stop()
 	}
-	w.calls.stop()
-	w.pool.disconnect()
-	w.redis.Close()
+	sim.calls.stop()
+	sim.pool.disconnect()
+	sim.redis.Close()
 }
 
 // launch registers the definitions and starts the executions.
-func (w *simulation) launch(ctx context.Context) error {
-	if err := w.engine.Prepare(ctx); err != nil {
+func (sim *simulation) launch(ctx context.Context) error {
+	if err := sim.engine.Prepare(ctx); err != nil {
 		return err
 	}
-	for _, tenant := range w.tenants {
-		for _, def := range w.definitions(tenant) {
-			if _, err := w.engine.Definitions.Register(ctx, tenant, def); err != nil {
+	for _, tenant := range sim.tenants {
+		for _, def := range sim.definitions(tenant) {
+			if _, err := sim.engine.Definitions.Register(ctx, tenant, def); err != nil {
 				return err
 			}
 		}
 	}
-	for _, id := range w.ids {
-		w.openExecutions++
-		if err := w.begin(ctx, id); err != nil {
+	for _, id := range sim.ids {
+		sim.openExecutions++
+		if err := sim.begin(ctx, id); err != nil {
 			return err
 		}
-		w.restart(ctx, id)
+		sim.restart(ctx, id)
 	}
-	w.arrivals = w.expected()
-	if w.cfg.Plan != nil { // simultaneous events come in any order
-		slices.SortStableFunc(w.arrivals, func(a, b Arrival) int {
-			return cmp.Compare(mix(w.cfg.Seed, hashed(a.Event.ID), 0), mix(w.cfg.Seed, hashed(b.Event.ID), 0))
+	sim.arrivals = sim.expected()
+	if sim.cfg.Plan != nil { // simultaneous events come in any order
+		slices.SortStableFunc(sim.arrivals, func(a, b Arrival) int {
+			return cmp.Compare(mix(sim.cfg.Seed, hashed(a.Event.ID), 0), mix(sim.cfg.Seed, hashed(b.Event.ID), 0))
 		})
 	}
-	sortArrivals(w.arrivals)
+	sortArrivals(sim.arrivals)
 	return nil
 }
 
 // begin starts an execution of the definition.
-func (w *simulation) begin(ctx context.Context, id string) error {
-	return w.engine.StartExecution(ctx, w.cfg.Definition, engine.StartRequest{Tenant: w.tenantOf(id), ID: w.idOf(id), Input: w.cfg.Input, Nonce: w.cfg.Nonce})
+func (sim *simulation) begin(ctx context.Context, id string) error {
+	return sim.engine.StartExecution(ctx, sim.cfg.Definition, engine.StartRequest{Tenant: sim.tenantOf(id), ID: sim.idOf(id), Input: sim.cfg.Input, Nonce: sim.cfg.Nonce})
 }
 
 // restart starts an execution a second time, like a client that did not receive the reply.
-func (w *simulation) restart(ctx context.Context, id string) {
-	if w.cfg.Plan == nil || w.endsEarly() {
+func (sim *simulation) restart(ctx context.Context, id string) {
+	if sim.cfg.Plan == nil || sim.endsEarly() {
 		return
 	}
-	if err := w.begin(ctx, id); !errors.Is(err, store.ErrExists) {
-		w.report("an execution starts once", id, fmt.Sprintf("starting it again returned %v, want %v", err, store.ErrExists))
+	if err := sim.begin(ctx, id); !errors.Is(err, store.ErrExists) {
+		sim.report("an execution starts once", id, fmt.Sprintf("starting it again returned %v, want %v", err, store.ErrExists))
 	}
 }
 
 // expected returns the events from outside and the operator actions that are to come.
-func (w *simulation) expected() []Arrival {
-	out := slices.Concat(w.cfg.Scripted.Arrivals, w.planned())
-	if w.cfg.Mocks == nil {
+func (sim *simulation) expected() []Arrival {
+	out := slices.Concat(sim.cfg.Scripted.Arrivals, sim.planned())
+	if sim.cfg.Mocks == nil {
 		return out
 	}
-	for i, mocked := range w.cfg.Mocks.Events {
-		at := w.cfg.Start.Add(mocked.After)
+	for i, mocked := range sim.cfg.Mocks.Events {
+		at := sim.cfg.Start.Add(mocked.After)
 		e := mocked.Event(i, at)
-		for _, e.Tenant = range w.tenants {
+		for _, e.Tenant = range sim.tenants {
 			out = append(out, Arrival{At: at, Event: e})
 		}
 	}
@@ -152,21 +152,21 @@ func (w *simulation) expected() []Arrival {
 }
 
 // run gives the services turns until all executions have ended or nothing more can happen.
-func (w *simulation) run(ctx context.Context) (Stop, error) {
+func (sim *simulation) run(ctx context.Context) (Stop, error) {
 	for {
-		if stop := w.limit(ctx); stop != "" || w.failure != nil {
-			return stop, w.failure
+		if stop := sim.limit(ctx); stop != "" || sim.failure != nil {
+			return stop, sim.failure
 		}
-		if s := w.nextService(); s != nil {
-			w.turn(s)
-			w.removeDead()
+		if s := sim.nextService(); s != nil {
+			sim.turn(s)
+			sim.removeDead()
 			continue
 		}
 		// With faults a reply may be lost, so the simulation continues until all work is done.
-		if w.openExecutions == 0 && w.cfg.Plan == nil {
+		if sim.openExecutions == 0 && sim.cfg.Plan == nil {
 			return "", nil
 		}
-		if moved, err := w.move(ctx); err != nil || !moved && ctx.Err() == nil && (w.openExecutions == 0 && w.endsEarly() || !w.catchUp()) {
+		if moved, err := sim.move(ctx); err != nil || !moved && ctx.Err() == nil && (sim.openExecutions == 0 && sim.endsEarly() || !sim.catchUp()) {
 			return Never, err
 		}
 	}
@@ -174,24 +174,24 @@ func (w *simulation) run(ctx context.Context) (Stop, error) {
 
 // move advances the clock to the next moment; if there is none, it lets operators act. It
 // returns false if nothing happened.
-func (w *simulation) move(ctx context.Context) (bool, error) {
-	moved, err := w.advance(ctx)
+func (sim *simulation) move(ctx context.Context) (bool, error) {
+	moved, err := sim.advance(ctx)
 	if err == nil && !moved && ctx.Err() == nil {
-		return w.resumeAndRetry(ctx)
+		return sim.resumeAndRetry(ctx)
 	}
 	return moved, err
 }
 
 // limit returns the reason to stop now, "" if there is none.
-func (w *scheduler) limit(ctx context.Context) Stop {
+func (sched *scheduler) limit(ctx context.Context) Stop {
 	switch {
 	case ctx.Err() != nil:
 		return Interrupt
-	case w.cfg.MaxTasks > 0 && w.tasks > w.cfg.MaxTasks:
+	case sched.cfg.MaxTasks > 0 && sched.tasks > sched.cfg.MaxTasks:
 		return TasksUp
-	case w.cfg.MaxTurns > 0 && w.turns > w.cfg.MaxTurns:
+	case sched.cfg.MaxTurns > 0 && sched.turns > sched.cfg.MaxTurns:
 		return Stuck
-	case w.timeUp:
+	case sched.timeUp:
 		return TimeUp
 	default:
 		return ""
@@ -200,68 +200,68 @@ func (w *scheduler) limit(ctx context.Context) Stop {
 
 // advance moves the clock to the next moment at which something happens. It returns false
 // if there is none.
-func (w *simulation) advance(ctx context.Context) (bool, error) {
-	if w.wakeRenewals() {
+func (sim *simulation) advance(ctx context.Context) (bool, error) {
+	if sim.wakeRenewals() {
 		return true, nil
 	}
-	if err := w.missed.explainMissed(ctx); err != nil {
+	if err := sim.missed.explainMissed(ctx); err != nil {
 		return false, err
 	}
-	w.checkNeeds(ctx)
-	next := w.nextWake()
-	if len(w.arrivals) > 0 && (next.IsZero() || w.arrivals[0].At.Before(next)) {
-		next = w.arrivals[0].At
+	sim.checkNeeds(ctx)
+	next := sim.nextWake()
+	if len(sim.arrivals) > 0 && (next.IsZero() || sim.arrivals[0].At.Before(next)) {
+		next = sim.arrivals[0].At
 	}
-	if next.IsZero() && w.calls.open == 0 {
+	if next.IsZero() && sim.calls.open == 0 {
 		return false, nil
 	}
 	if !next.IsZero() {
-		next = later(next, w.clock.now) // a clock jump may have passed it
+		next = later(next, sim.clock.now) // a clock jump may have passed it
 	}
-	end, ends := w.cfg.Start.Add(w.cfg.MaxTime), w.cfg.MaxTime > 0
+	end, ends := sim.cfg.Start.Add(sim.cfg.MaxTime), sim.cfg.MaxTime > 0
 	if ends = ends && (next.IsZero() || next.After(end)); ends {
-		next = later(end, w.clock.now)
+		next = later(end, sim.clock.now)
 	}
-	now := w.clock.wait(ctx, next, w.calls)
-	w.timeUp = ends && !now.Before(next)
-	w.clock.now = now
-	w.redis.SetTime(now)
-	w.calls.collect()
-	if err := w.reboot(ctx); err != nil {
+	now := sim.clock.wait(ctx, next, sim.calls)
+	sim.timeUp = ends && !now.Before(next)
+	sim.clock.now = now
+	sim.redis.SetTime(now)
+	sim.calls.collect()
+	if err := sim.reboot(ctx); err != nil {
 		return false, err
 	}
-	return true, w.arrive(ctx)
+	return true, sim.arrive(ctx)
 }
 
 // arrive publishes the events from outside that are due.
-func (w *simulation) arrive(ctx context.Context) error {
-	for len(w.arrivals) > 0 && !w.arrivals[0].At.After(w.clock.now) {
-		if err := w.receive(ctx, w.arrivals[0]); err != nil {
-			return fmt.Errorf("send event %s: %w", w.arrivals[0].Event.ID, err)
+func (sim *simulation) arrive(ctx context.Context) error {
+	for len(sim.arrivals) > 0 && !sim.arrivals[0].At.After(sim.clock.now) {
+		if err := sim.receive(ctx, sim.arrivals[0]); err != nil {
+			return fmt.Errorf("send event %s: %w", sim.arrivals[0].Event.ID, err)
 		}
-		if w.cfg.Arrived != nil {
-			w.cfg.Arrived(w.arrivals[0].Event, w.clock.now)
+		if sim.cfg.Arrived != nil {
+			sim.cfg.Arrived(sim.arrivals[0].Event, sim.clock.now)
 		}
-		w.arrivals = w.arrivals[1:]
+		sim.arrivals = sim.arrivals[1:]
 	}
 	return nil
 }
 
 // receive performs an arrival.
-func (w *simulation) receive(ctx context.Context, a Arrival) error {
+func (sim *simulation) receive(ctx context.Context, a Arrival) error {
 	if a.Do != nil {
-		return a.Do(ctx, Operator{Store: w.engine.Store, Elapsed: w.clock.now.Sub(w.cfg.Start), Report: w.report})
+		return a.Do(ctx, Operator{Store: sim.engine.Store, Elapsed: sim.clock.now.Sub(sim.cfg.Start), Report: sim.report})
 	}
-	w.missed.recordArrival(a.Event)
-	return w.engine.Store.Publish(ctx, a.Event)
+	sim.missed.recordArrival(a.Event)
+	return sim.engine.Store.Publish(ctx, a.Event)
 }
 
 // result reads from Redis how the execution ended.
-func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
+func (sim *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 	ctx = context.WithoutCancel(ctx)
-	w.current = nil
-	w.showUnobserved(ctx)
-	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, w.cfg.ID)
+	sim.current = nil
+	sim.showUnobserved(ctx)
+	x, err := sim.engine.Store.Execution(ctx, sim.cfg.Tenant, sim.cfg.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read the result: %w", err)
 	}
@@ -269,8 +269,8 @@ func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 		stop = ""
 	}
 	r := &Result{
-		Status: decide.Status(x.Status), Output: x.Output, Execution: w.cfg.ID, Stop: stop,
-		Tasks: w.tasks, Events: w.events, Elapsed: w.clock.now.Sub(w.cfg.Start),
+		Status: decide.Status(x.Status), Output: x.Output, Execution: sim.cfg.ID, Stop: stop,
+		Tasks: sim.tasks, Events: sim.events, Elapsed: sim.clock.now.Sub(sim.cfg.Start),
 	}
 	if len(x.Error) > 0 {
 		r.Error = new(event.Problem)
@@ -279,42 +279,42 @@ func (w *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 		}
 	}
 	if stop == Never {
-		if r.Waiting, err = w.waiting(ctx); err != nil {
+		if r.Waiting, err = sim.waiting(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if stop == TasksUp && w.cfg.Plan == nil {
-		if r.Busiest, err = Busiest(ctx, w.engine.Store, w.cfg.Definition, w.cfg.Tenant, w.cfg.ID); err != nil {
+	if stop == TasksUp && sim.cfg.Plan == nil {
+		if r.Busiest, err = Busiest(ctx, sim.engine.Store, sim.cfg.Definition, sim.cfg.Tenant, sim.cfg.ID); err != nil {
 			return nil, err
 		}
 	}
-	if r.Missed, err = w.missed.allMissed(ctx); err != nil {
+	if r.Missed, err = sim.missed.allMissed(ctx); err != nil {
 		return nil, err
 	}
-	r.Order, r.Effects = w.trace.Sum(), w.effectsHash()
+	r.Order, r.Effects = sim.trace.Sum(), sim.effectsHash()
 	r.Outcome = OutcomeOf(r)
 	return r, nil
 }
 
 // waiting returns what the execution waits for that will never come.
-func (w *simulation) waiting(ctx context.Context) ([]string, error) {
-	x, err := w.engine.Store.Execution(ctx, w.cfg.Tenant, w.cfg.ID)
+func (sim *simulation) waiting(ctx context.Context) ([]string, error) {
+	x, err := sim.engine.Store.Execution(ctx, sim.cfg.Tenant, sim.cfg.ID)
 	if err != nil {
 		return nil, err
 	}
 	if x.Definition == "" {
 		return nil, nil // it has not begun
 	}
-	env, err := w.engine.Definitions.Hash(ctx, w.cfg.Tenant, x.Workflow, x.Definition)
+	env, err := sim.engine.Definitions.Hash(ctx, sim.cfg.Tenant, x.Workflow, x.Definition)
 	if err != nil {
 		return nil, err
 	}
-	history, err := w.engine.Store.History(ctx, w.cfg.Tenant, w.cfg.ID, 0, int(x.Version))
+	history, err := sim.engine.Store.History(ctx, sim.cfg.Tenant, sim.cfg.ID, 0, int(x.Version))
 	if err != nil {
 		return nil, err
 	}
 	state, err := decide.Rebuild(env, history)
-	if err != nil && w.cfg.Plan != nil {
+	if err != nil && sim.cfg.Plan != nil {
 		return nil, nil // the invariants report it
 	}
 	if err != nil {

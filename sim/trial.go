@@ -83,39 +83,39 @@ func Try(ctx context.Context, cfg Config) (*Trial, error) {
 	if cfg.Plan == nil {
 		cfg.Plan = &Plan{}
 	}
-	w, err := newSimulation(ctx, cfg)
+	sim, err := newSimulation(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer w.close()
-	if err := w.launch(ctx); err != nil {
+	defer sim.close()
+	if err := sim.launch(ctx); err != nil {
 		return nil, err
 	}
-	stop, broken := w.runToEnd(ctx)
-	for _, s := range w.services {
-		w.countCommands(s)
+	stop, broken := sim.runToEnd(ctx)
+	for _, s := range sim.services {
+		sim.countCommands(s)
 	}
-	t := &Trial{Injected: w.injected, Actions: w.actions, Commands: w.sent, Calls: w.called, Reached: w.reached, Answered: w.answered, Rekeyed: w.rekeyed, Unmocked: w.unmocked, Operated: w.operated(), Broken: broken, StrayTimers: slices.Sorted(slices.Values(w.strayTimers))}
+	t := &Trial{Injected: sim.injected, Actions: sim.actions, Commands: sim.sent, Calls: sim.called, Reached: sim.reached, Answered: sim.answered, Rekeyed: sim.rekeyed, Unmocked: sim.unmocked, Operated: sim.operated(), Broken: broken, StrayTimers: slices.Sorted(slices.Values(sim.strayTimers))}
 	if stop == Stuck {
-		t.Broken = append(t.Broken, Violation{Rule: "all work ends", Detail: fmt.Sprintf("the services were still busy after %d turns", w.turns)})
+		t.Broken = append(t.Broken, Violation{Rule: "all work ends", Detail: fmt.Sprintf("the services were still busy after %d turns", sim.turns)})
 	}
-	if t.Result, err = w.result(ctx, stop); err != nil {
+	if t.Result, err = sim.result(ctx, stop); err != nil {
 		return nil, err
 	}
-	if err := w.check(ctx, t); err != nil {
+	if err := sim.check(ctx, t); err != nil {
 		return nil, err
 	}
 	return t, ctx.Err()
 }
 
 // runToEnd runs the simulation and turns errors and panics of services into violations.
-func (w *simulation) runToEnd(ctx context.Context) (stop Stop, broken []Violation) {
+func (sim *simulation) runToEnd(ctx context.Context) (stop Stop, broken []Violation) {
 	defer func() {
 		if r := recover(); r != nil {
 			stop, broken = Never, []Violation{{Rule: "nothing panics", Detail: fmt.Sprint(r)}}
 		}
 	}()
-	stop, err := w.run(ctx)
+	stop, err := sim.run(ctx)
 	if err != nil {
 		broken = []Violation{{Rule: "a service fails only if Redis fails", Detail: err.Error()}}
 	}
@@ -123,24 +123,24 @@ func (w *simulation) runToEnd(ctx context.Context) (stop Stop, broken []Violatio
 }
 
 // check checks all invariants.
-func (w *simulation) check(ctx context.Context, t *Trial) error {
-	w.current, w.cfg.Plan = nil, nil // no more faults
+func (sim *simulation) check(ctx context.Context, t *Trial) error {
+	sim.current, sim.cfg.Plan = nil, nil // no more faults
 	ctx = context.WithoutCancel(ctx)
 	note := func(rule, execution, format string, args ...any) {
 		t.Broken = append(t.Broken, Violation{rule, execution, fmt.Sprintf(format, args...)})
 	}
-	c := &checker{&w.monitor}
+	c := &checker{&sim.monitor}
 	var err error
-	for _, id := range w.executions(ctx) {
+	for _, id := range sim.executions(ctx) {
 		end, err := c.ending(ctx, id, note)
 		if err != nil {
 			return err
 		}
-		end.Calls, end.Kept = w.effectsOf(id)
+		end.Calls, end.Kept = sim.effectsOf(id)
 		t.Ends = append(t.Ends, end)
 	}
-	if len(w.ids) > 1 {
-		t.Shared = w.kept("")
+	if len(sim.ids) > 1 {
+		t.Shared = sim.kept("")
 	}
 	if t.Stop == "" && c.allEnded(t.Ends) {
 		err = c.checkLeftovers(ctx, note)
@@ -148,7 +148,7 @@ func (w *simulation) check(ctx context.Context, t *Trial) error {
 		c.checkKeys(t.Ends, note)
 	}
 	c.checkRepeatedCalls(note)
-	t.Broken = append(t.Broken, w.violations...)
+	t.Broken = append(t.Broken, sim.violations...)
 	c.checkPublished(t, note)
 	c.checkIndexes(t.Ends, note)
 	c.checkActs(t.Ends, note)

@@ -57,7 +57,7 @@ type arrivedEntry struct {
 // Read parses a recording. The given secrets replace their tokens; other tokens become
 // placeholders. version is that of the running flunq. An error begins with the name and the line.
 func Read(name string, src []byte, secrets map[string]any, version string) (*Recording, error) {
-	r := &parser{
+	p := &parser{
 		Recording: &Recording{Name: name, calls: map[string][]*CallLine{}, known: map[string]int{}},
 		seal:      newUnsealer(secrets), skipped: map[string]int{}, first: map[string]int{}, order: sim.NewTrace(),
 	}
@@ -65,23 +65,23 @@ func Read(name string, src []byte, secrets map[string]any, version string) (*Rec
 		return nil, fmt.Errorf("%s: empty, want a recording", name)
 	}
 	for line := range bytes.Lines(src) {
-		r.at++
+		p.at++
 		text := bytes.TrimSpace(line)
 		if len(text) == 0 {
 			continue
 		}
-		if err := r.take(text); err != nil {
-			if errors.Is(err, errNoLine) && r.at > 1 && !bytes.HasSuffix(line, []byte("\n")) {
+		if err := p.take(text); err != nil {
+			if errors.Is(err, errNoLine) && p.at > 1 && !bytes.HasSuffix(line, []byte("\n")) {
 				err = errors.New("the recording is cut off in the middle of this line")
 			}
-			return nil, fmt.Errorf("%s:%d: %w", name, r.at, err)
+			return nil, fmt.Errorf("%s:%d: %w", name, p.at, err)
 		}
 	}
-	if len(r.entries) == 0 {
-		return nil, fmt.Errorf("%s: the recording has no history: it ends after line %d", name, r.at)
+	if len(p.entries) == 0 {
+		return nil, fmt.Errorf("%s: the recording has no history: it ends after line %d", name, p.at)
 	}
-	r.finish(secrets, version)
-	return r.Recording, nil
+	p.finish(secrets, version)
+	return p.Recording, nil
 }
 
 // parser is the state of a parse.
@@ -97,36 +97,36 @@ type parser struct {
 }
 
 // take parses one line.
-func (r *parser) take(text []byte) error {
+func (p *parser) take(text []byte) error {
 	raw := text
-	text = r.seal.open(text)
-	if r.header.Record == "" {
-		return r.takeHeader(text)
+	text = p.seal.open(text)
+	if p.header.Record == "" {
+		return p.takeHeader(text)
 	}
 	line, err := lineOf(text)
 	if err != nil {
 		return err
 	}
 	switch {
-	case r.result != nil && line.Record != "":
+	case p.result != nil && line.Record != "":
 		return fmt.Errorf("a line of kind %q after the result, which is the last line of a recording", line.Record)
 	case line.Record == "history":
-		return r.takeHistory(line, raw)
+		return p.takeHistory(line, raw)
 	case line.Record == "event":
-		return r.takeArrival(line)
+		return p.takeArrival(line)
 	case line.Record == "http":
-		return r.takeCall(text)
+		return p.takeCall(text)
 	case line.Record == "result":
-		r.result = new(ResultLine)
-		return describe("result", json.Unmarshal(text, r.result))
+		p.result = new(ResultLine)
+		return describe("result", json.Unmarshal(text, p.result))
 	case line.Record == "document":
-		return r.takeDocument(text)
+		return p.takeDocument(text)
 	case line.Record == "fault":
-		r.takeFault()
+		p.takeFault()
 	case line.Record == "header":
 		return errors.New("a second header: want one recording in a file")
 	default:
-		return r.skip(line.Record, text)
+		return p.skip(line.Record, text)
 	}
 	return nil
 }
@@ -143,8 +143,8 @@ func lineOf(text []byte) (line eventLine, err error) {
 var errNoLine = errors.New("not a line of a recording")
 
 // takeHeader parses the first line, and rejects a format that this version does not know.
-func (r *parser) takeHeader(text []byte) error {
-	h := &r.header
+func (p *parser) takeHeader(text []byte) error {
+	h := &p.header
 	err := json.Unmarshal(text, h)
 	if h.Record != "header" || h.Format < 1 {
 		return errors.New("not a recording: want a header such as 'flunq run --record FILE' writes")
@@ -173,27 +173,27 @@ func (doc DocumentText) check() error {
 }
 
 // takeDocument parses a document from before a migration.
-func (r *parser) takeDocument(text []byte) error {
+func (p *parser) takeDocument(text []byte) error {
 	var line documentLine
 	if err := json.Unmarshal(text, &line); err != nil {
 		return describe("document", err)
 	}
-	r.earlier = append(r.earlier, line.Document)
+	p.earlier = append(p.earlier, line.Document)
 	return line.Document.check()
 }
 
-func (r *parser) takeHistory(line eventLine, raw []byte) error {
-	e, err := r.eventOf(line)
+func (p *parser) takeHistory(line eventLine, raw []byte) error {
+	e, err := p.eventOf(line)
 	if err != nil {
 		return err
 	}
 	if e.Execution == "" {
 		return errors.New("a history event without executionid")
 	}
-	r.entries = append(r.entries, entry{e, r.at})
+	p.entries = append(p.entries, entry{e, p.at})
 	// The hash of an export covers the tokens of secrets, that of a run the secrets
 	// themselves.
-	if r.header.Results == "history" && (bytes.Contains(raw, []byte(tokenMark)) || line.Base64 != nil) {
+	if p.header.Results == "history" && (bytes.Contains(raw, []byte(tokenMark)) || line.Base64 != nil) {
 		if line, err = lineOf(raw); err == nil {
 			e, err = line.Event()
 		}
@@ -201,12 +201,12 @@ func (r *parser) takeHistory(line eventLine, raw []byte) error {
 			return err
 		}
 	}
-	r.order.Add(e)
+	p.order.Add(e)
 	return nil
 }
 
-func (r *parser) takeArrival(line eventLine) error {
-	e, err := r.eventOf(line)
+func (p *parser) takeArrival(line eventLine) error {
+	e, err := p.eventOf(line)
 	if err != nil {
 		return err
 	}
@@ -216,15 +216,15 @@ func (r *parser) takeArrival(line eventLine) error {
 			return fmt.Errorf("at: %w", err)
 		}
 	}
-	if _, ok := r.known[arrivalKey(e.Source, e.ID)]; !ok {
-		r.known[arrivalKey(e.Source, e.ID)] = len(r.arrivals)
+	if _, ok := p.known[arrivalKey(e.Source, e.ID)]; !ok {
+		p.known[arrivalKey(e.Source, e.ID)] = len(p.arrivals)
 	}
-	r.arrivals = append(r.arrivals, arrivedEntry{entry{e, r.at}, at})
+	p.arrivals = append(p.arrivals, arrivedEntry{entry{e, p.at}, at})
 	return nil
 }
 
-func (r *parser) eventOf(line eventLine) (event.Event, error) {
-	line.Base64 = r.seal.open(line.Base64)
+func (p *parser) eventOf(line eventLine) (event.Event, error) {
+	line.Base64 = p.seal.open(line.Base64)
 	e, err := line.Event()
 	if err != nil {
 		return e, fmt.Errorf("not an event: %w", err)
@@ -232,22 +232,22 @@ func (r *parser) eventOf(line eventLine) (event.Event, error) {
 	return e, nil
 }
 
-func (r *parser) takeCall(text []byte) error {
+func (p *parser) takeCall(text []byte) error {
 	call := new(CallLine)
 	if err := json.Unmarshal(text, call); err != nil {
 		return describe("http", err)
 	}
-	call.line = r.at
+	call.line = p.at
 	key := call.key()
-	r.calls[key] = append(r.calls[key], call)
-	r.exchange++
+	p.calls[key] = append(p.calls[key], call)
+	p.exchange++
 	return nil
 }
 
 // takeFault counts a fault; its effects are in the history.
-func (r *parser) takeFault() {
-	if r.faults++; r.faults == 1 {
-		r.first["fault"] = r.at
+func (p *parser) takeFault() {
+	if p.faults++; p.faults == 1 {
+		p.first["fault"] = p.at
 	}
 }
 
@@ -257,7 +257,7 @@ func (c *CallLine) key() string {
 }
 
 // skip counts a line of an unknown kind.
-func (r *parser) skip(kind string, text []byte) error {
+func (p *parser) skip(kind string, text []byte) error {
 	if kind == "" {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(text, &members); err != nil || members == nil {
@@ -269,13 +269,13 @@ func (r *parser) skip(kind string, text []byte) error {
 			}
 		}
 		if _, ok := members["fault"]; ok {
-			r.takeFault()
+			p.takeFault()
 			return nil
 		}
 	}
-	if r.skipped[kind]++; r.skipped[kind] == 1 {
-		r.kinds = append(r.kinds, kind)
-		r.first[kind] = r.at
+	if p.skipped[kind]++; p.skipped[kind] == 1 {
+		p.kinds = append(p.kinds, kind)
+		p.first[kind] = p.at
 	}
 	return nil
 }
@@ -288,29 +288,29 @@ func describe(kind string, err error) error {
 }
 
 // finish evaluates the file as a whole.
-func (r *parser) finish(secrets map[string]any, version string) {
-	r.sealed, r.marked = r.seal.tokens, r.seal.seen
-	r.secrets = r.seal.secrets(secrets, r.header.Secrets)
-	r.Recording.order = r.order.Sum()
-	switch r.faults {
+func (p *parser) finish(secrets map[string]any, version string) {
+	p.sealed, p.marked = p.seal.tokens, p.seal.seen
+	p.secrets = p.seal.secrets(secrets, p.header.Secrets)
+	p.Recording.order = p.order.Sum()
+	switch p.faults {
 	case 0:
 	case 1:
-		r.note("1 fault was injected when this was recorded (line %d)", r.first["fault"])
+		p.note("1 fault was injected when this was recorded (line %d)", p.first["fault"])
 	default:
-		r.note("%s were injected when this was recorded (the first in line %d)", history.Count(r.faults, "fault"), r.first["fault"])
+		p.note("%s were injected when this was recorded (the first in line %d)", history.Count(p.faults, "fault"), p.first["fault"])
 	}
-	for _, kind := range r.kinds {
-		text := fmt.Sprintf("%s of kind %q", history.Count(r.skipped[kind], "line"), kind)
-		if r.skipped[kind] == 1 {
+	for _, kind := range p.kinds {
+		text := fmt.Sprintf("%s of kind %q", history.Count(p.skipped[kind], "line"), kind)
+		if p.skipped[kind] == 1 {
 			text = fmt.Sprintf("a line of kind %q", kind)
 		}
-		r.note("%s skipped (line %d)", text, r.first[kind])
+		p.note("%s skipped (line %d)", text, p.first[kind])
 	}
-	if newerVersion(r.header.Flunq, version) {
-		r.note("recorded by flunq %s, which is newer than this one (%s)", r.header.Flunq, version)
+	if newerVersion(p.header.Flunq, version) {
+		p.note("recorded by flunq %s, which is newer than this one (%s)", p.header.Flunq, version)
 	}
-	if r.result == nil {
-		r.note("the recording has no result: it ends at line %d", r.at)
+	if p.result == nil {
+		p.note("the recording has no result: it ends at line %d", p.at)
 	}
 }
 

@@ -22,27 +22,27 @@ import (
 
 // checkCall repeats a call, with answers from the recording. A task run that was performed
 // more than once, after a crash, has several exchanges, one of which gave the result.
-func (w *executionReplay) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
-	exchanges := w.calls[e.Execution+" "+e.Task]
+func (x *executionReplay) checkCall(e event.Event, task *dsl.Task, scope *expr.Scope) {
+	exchanges := x.calls[e.Execution+" "+e.Task]
 	var first func()
 	for skip := 0; skip == 0 || skip < len(exchanges); skip++ {
 		a := &answers{calls: exchanges[skip:]}
-		d, g := w.perform(e, task, scope, a)
+		d, g := x.perform(e, task, scope, a)
 		if d == nil {
 			return
 		}
 		if first == nil {
-			first = func() { w.tolerate(d, g) }
+			first = func() { x.tolerate(d, g) }
 		}
 	}
 	first()
 }
 
 // perform performs a call, and compares its requests and its result with the recording.
-func (w *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *difference) {
-	caller := &executor.Caller{Transport: a, Version: w.header.Flunq}
+func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Scope, a *answers) (*Difference, *difference) {
+	caller := &executor.Caller{Transport: a, Version: x.header.Flunq}
 	c := event.Completed{TaskID: e.Task, TaskName: task.Name, TaskType: string(task.Kind)}
-	output, err := caller.Call(w.ctx, task, scope, call.Origin{Tenant: w.state.Tenant, Execution: e.Execution, Nonce: w.state.Nonce, Run: event.ParseRun(e.Task)})
+	output, err := caller.Call(x.ctx, task, scope, call.Origin{Tenant: x.state.Tenant, Execution: e.Execution, Nonce: x.state.Nonce, Run: event.ParseRun(e.Task)})
 	if a.differs != nil {
 		return a.differs, a.difference
 	}
@@ -53,17 +53,17 @@ func (w *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Sco
 		return &Difference{What: "exchange", Recorded: Describe(e), Replayed: "it calls " + a.lacking + ", for which the recording has no answer"}, nil
 	}
 	if err == nil {
-		err = w.limits().Output(output)
+		err = x.limits().Output(output)
 	}
 	if err == nil {
 		c.Success, c.Output = true, canonical.Encode(output)
-	} else if c.Error, err = w.env.ProblemOf(err, task.Ref); err != nil {
+	} else if c.Error, err = x.env.ProblemOf(err, task.Ref); err != nil {
 		return &Difference{What: "computed", Recorded: Describe(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
 	}
 	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {
 		return nil, nil // the error text depends on more than is recorded
 	}
-	return w.compare("computed", e, c)
+	return x.compare("computed", e, c)
 }
 
 // trimQuoted returns text as it appears inside a JSON string.

@@ -79,16 +79,16 @@ func (rp *replay) moment() time.Time {
 }
 
 // describe returns the state of an execution.
-func (w *executionReplay) describe(at time.Time) State {
-	s := w.state
+func (x *executionReplay) describe(at time.Time) State {
+	s := x.state
 	out := State{
-		Execution: s.Execution, Workflow: s.Workflow, Status: string(s.Status), At: at.UTC(), Elapsed: at.Sub(w.header.Start),
-		Event: w.at + 1, Line: w.entries[w.at].line, Context: canonical.Encode(s.Context.V),
+		Execution: s.Execution, Workflow: s.Workflow, Status: string(s.Status), At: at.UTC(), Elapsed: at.Sub(x.header.Start),
+		Event: x.at + 1, Line: x.entries[x.at].line, Context: canonical.Encode(s.Context.V),
 		Tasks: []OpenTask{}, Timers: []OpenTimer{}, WaitsFor: []string{}, Error: s.Error,
 	}
 	out.ElapsedMS = out.Elapsed.Milliseconds()
 	if out.Workflow == "" {
-		out.Workflow = w.started.Workflow
+		out.Workflow = x.started.Workflow
 	}
 	if s.Status == decide.Completed {
 		out.Output = canonical.Encode(s.Output.V)
@@ -97,7 +97,7 @@ func (w *executionReplay) describe(at time.Time) State {
 		out.Timers = append(out.Timers, openTimer(*s.Timeout, at))
 	}
 	for _, n := range s.Open() {
-		out.Tasks = append(out.Tasks, w.openTask(n))
+		out.Tasks = append(out.Tasks, x.openTask(n))
 		for _, t := range n.Timers {
 			out.Timers = append(out.Timers, openTimer(t, at))
 		}
@@ -106,13 +106,13 @@ func (w *executionReplay) describe(at time.Time) State {
 	return out
 }
 
-func (w *executionReplay) openTask(n *decide.Node) OpenTask {
+func (x *executionReplay) openTask(n *decide.Node) OpenTask {
 	out := OpenTask{
 		Task: n.Run.String(), Name: n.Task().Name, Type: string(n.Task().Kind), Since: n.StartedAt.UTC(),
 		Iteration: history.Index(n.Run.Iteration), Attempt: history.Attempts(n.Run.Attempt), Input: canonical.Encode(n.Input.V),
-		At: placeOf(w.doc.now, w.doc.wasName, n.Run.Ref),
+		At: placeOf(x.doc.now, x.doc.wasName, n.Run.Ref),
 	}
-	if w.doc.changed() {
+	if x.doc.changed() {
 		out.At.Document = ""
 	}
 	if len(n.Vars) > 0 {
