@@ -52,6 +52,7 @@ var arrows = map[string][]string{
 	"engine/store/timers":    {"engine/event", "engine/store", "engine/store/scripts", "engine/store/wire"},
 	"engine/store/inspect":   {"engine/event", "engine/store", "engine/store/scripts", "engine/store/stream", "engine/store/timers", "engine/store/wire"},
 	"engine/store/redistest": {"engine/store/wire"},
+	"engine/store/transfer":  {"engine/event", "engine/store", "engine/store/timers", "engine/store/wire"},
 	"engine/definitions":     {"engine/decide", "engine/dsl", "engine/event", "engine/store"},
 	"engine/examine":         {"engine/decide", "engine/event", "engine/definitions", "engine/store", "engine/store/inspect", "engine/store/timers"},
 	"engine/delivery":        {"engine/event", "engine/queue", "engine/store", "engine/store/stream"},

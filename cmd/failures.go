@@ -14,7 +14,8 @@ func failuresTopic() *cobra.Command {
 
 Redis is unavailable, fails over, is read-only or full
   The services wait, even at startup. Every transition is one script, so none is
-  half done. redis-sentinel://host,host/MASTER works.
+  half done. redis-sentinel://host,host/MASTER and redis-cluster://host,host
+  work ('flunq help cluster').
 
 Redis loses a timer, a listener or a request
   A sweep (SWEEP_INTERVAL, 30 s) compares what open executions wait for with

@@ -87,6 +87,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		operate.NewMigrateCommand(sh),
 		operate.NewEmitCommand(sh),
 		operate.NewWorkflowsCommand(sh),
+		operate.NewTenantsCommand(sh),
 		operate.NewTimersCommand(sh),
 		schedule.NewScheduleCommand(sh),
 		operate.NewDeadLettersCommand(sh),

@@ -22,7 +22,7 @@ type StartRequest struct {
 // StartExecution starts an execution; any process may run it. A nil input means {}. The error is
 // store.ErrExists if the id is in use.
 func StartExecution(ctx context.Context, st *store.Store, b StartRequest) error {
-	now, err := st.Now(ctx)
+	now, err := st.NowOf(ctx, b.Tenant)
 	if err != nil {
 		return err
 	}

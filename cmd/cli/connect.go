@@ -33,7 +33,7 @@ type Target struct {
 func TargetFlags(c *cobra.Command, sh *Shell) *Target {
 	t := &Target{Sh: sh}
 	f := c.Flags()
-	f.StringVar(&t.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://… or host:port")
+	f.StringVar(&t.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://…, redis-sentinel://…, redis-cluster://… or host:port")
 	f.StringVar(&t.Tenant, "tenant", "", "act for the tenant `NAME`")
 	f.StringVar(&t.context, "context", "", "use the context `NAME` of the configuration (see 'flunq config')")
 	tenants := Complete(t, func(ctx context.Context, r *Remote) ([]string, error) { return r.Store.Tenants(ctx) })
@@ -82,6 +82,17 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 	case err != nil:
 		return nil, Fail(ExitMisuse, err)
 	}
+	file, err := ReadConfig(t.Sh)
+	if err != nil {
+		rdb.Close() //nolint:errcheck,gosec // the error of the configuration says more
+		return nil, err
+	}
+	replicas, err := confirmed(t.Sh, file)
+	if err != nil {
+		rdb.Close() //nolint:errcheck,gosec // the error of the setting says more
+		return nil, err
+	}
+	store.ConfirmWrites(rdb, replicas)
 	return &Remote{Redis: rdb, Store: store.New(rdb, store.Options{}), Tenant: p.tenant.Value}, nil
 }
 

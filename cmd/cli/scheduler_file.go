@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -138,22 +139,30 @@ func (r *schedulerReader) document(root *yaml3.Node) {
 func (r *schedulerReader) redis(n *yaml3.Node) {
 	const noReplicas = "a replica lags behind"
 	var hosts []string
+	var hostsNode *yaml3.Node
+	cluster := false
 	r.query = url.Values{}
 	r.Object(n, "redis", yaml.Fields{
 		"mode": func(n *yaml3.Node) {
-			if mode := r.Text(n, "redis.mode"); mode != "" && mode != "standalone" {
-				r.Errorf(n, "redis.mode is %q, want standalone: flunq does not run on Redis Cluster yet", mode)
+			switch mode := r.Text(n, "redis.mode"); mode {
+			case "", "standalone":
+			case "cluster":
+				cluster = true
+			default:
+				r.Errorf(n, "redis.mode is %q, want standalone or cluster", mode)
 			}
 		},
 		"cluster": func(n *yaml3.Node) {
-			if text := r.Text(n, "redis.cluster"); text != "" && text != "false" {
-				r.Errorf(n, "redis.cluster is %q, want false: flunq does not run on Redis Cluster yet", text)
+			switch text := r.Text(n, "redis.cluster"); text {
+			case "", "false":
+			case "true":
+				cluster = true
+			default:
+				r.Errorf(n, "redis.cluster is %q, want true or false", text)
 			}
 		},
 		"hosts": func(n *yaml3.Node) {
-			if hosts = r.Texts(n, "redis.hosts"); len(hosts) != 1 || hosts[0] == "" {
-				r.Errorf(n, "redis.hosts has %d addresses, want one, host:port", len(hosts))
-			}
+			hosts, hostsNode = r.Texts(n, "redis.hosts"), n
 			r.file.redis.place = r.place(n, "redis.hosts")
 		},
 		"password": func(n *yaml3.Node) {
@@ -178,7 +187,15 @@ func (r *schedulerReader) redis(n *yaml3.Node) {
 			}
 		},
 	}, nil)
-	if len(hosts) == 1 {
+	one := len(hosts) == 1 && hosts[0] != ""
+	switch {
+	case hostsNode == nil:
+	case cluster && len(hosts) > 0 && !slices.Contains(hosts, ""):
+		r.file.redis.Text = "redis-cluster://" + strings.Join(hosts, ",")
+	case !one:
+		r.Errorf(hostsNode, "redis.hosts has %d addresses, want one, host:port; or several with mode: cluster", len(hosts))
+	}
+	if one && !cluster {
 		r.file.redis.Text = (&url.URL{Scheme: "redis", Host: hosts[0], Path: "/0", RawQuery: r.query.Encode()}).String()
 	}
 }

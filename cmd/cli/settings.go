@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Settings configure the services in every command that runs them.
@@ -36,6 +38,8 @@ type Settings struct {
 	PerHost         int           // calls to one host at once; 0: unlimited
 	BreakerFailures int           // consecutive failures that open the circuit of a host; 0: never
 	BreakerOpen     time.Duration // how long a circuit stays open
+
+	Confirmed int // replicas that writes must reach; wire.AllReplicas: all
 
 	KeepFinished time.Duration // how long ended executions are kept; 0: for ever
 	KeepCount    int           // ended executions to keep per tenant; 0: all
@@ -162,10 +166,45 @@ func (s *Settings) table() []setting {
 		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the health of the services is checked"},
 		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often stream depths and rates are reported"},
 		{"HTTP_ADDRESS", nil, address(&s.HTTP), "address of health checks and metrics"},
+		{"REDIS_WAIT", nil, (*replicasValue)(&s.Confirmed), "replicas that each write must reach within a second to count as done: a number, or all that are connected"},
 		{"LOG_LEVEL", nil, LevelValue(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
 		{"EVENT_STREAM_TYPE", nil, word(&s.StreamType, "redis"), "where events are stored: redis"},
 	}, s.Scheduler.table()...)
+}
+
+// replicasValue is a number of replicas, or all.
+type replicasValue int
+
+// Set implements settingValue.
+func (v *replicasValue) Set(text string) (err error) {
+	n, err := wire.ParseReplicas(text)
+	*v = replicasValue(n)
+	return err //nolint:wrapcheck // it says what is wanted
+}
+
+// String implements settingValue.
+func (v *replicasValue) String() string {
+	if *v == wire.AllReplicas {
+		return "all"
+	}
+	return strconv.Itoa(int(*v))
+}
+
+// confirmed returns the setting REDIS_WAIT.
+func confirmed(sh *Shell, file *configFile) (int, error) {
+	s := DefaultSettings()
+	for _, one := range s.table() {
+		if one.name != "REDIS_WAIT" {
+			continue
+		}
+		if name, text, place, ok := one.given(sh, file); ok {
+			if err := one.set(name, text); err != nil {
+				return 0, Misusef("%s %q: %v", place, text, err)
+			}
+		}
+	}
+	return s.Confirmed, nil
 }
 
 // settingKey returns the name of a setting in a configuration file: worker-concurrency.

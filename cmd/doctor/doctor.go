@@ -139,6 +139,9 @@ func (d *doctor) examine(ctx context.Context) (diagnosis, error) {
 		return diagnosis{}, cli.Fail(cli.ExitUnreachable, err)
 	}
 	d.findTenants(ctx)
+	if d.remote.Store.Clustered() {
+		d.placement(ctx)
+	}
 	d.checkWork(ctx)
 	out := diagnosis{
 		Redis: cli.RedactedURL(where.URL.Value), From: where.URL.From, Tenants: d.tenants, State: isFine, Findings: d.findings,

@@ -15,6 +15,9 @@ import (
 
 // checkServer checks the server itself. An error means that the connection is lost.
 func (d *doctor) checkServer(ctx context.Context) error {
+	if d.remote.Store.Clustered() {
+		return d.checkCluster(ctx)
+	}
 	before := d.now()
 	v, err := d.remote.Store.Server(ctx)
 	if err != nil {
@@ -57,8 +60,6 @@ func ofVersion(v store.Server) finding {
 	number, err := strconv.Atoi(major)
 	part, wrong := strconv.Atoi(minor)
 	switch {
-	case v.Mode == "cluster":
-		f.State, f.Remedy = isBad, "flunq does not work on a Redis Cluster yet: use a Redis that is not a cluster, or one that Sentinel fails over"
 	case v.Mode == "sentinel":
 		f.State, f.Remedy = isBad, "this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER/DB"
 	case err != nil || wrong != nil:
@@ -149,7 +150,7 @@ func ofFailover(v store.Server) finding {
 		f.State = isFine
 		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s accepts none", history.Count(int(v.Guarded), "replica"))
 	case v.Guarded == 0:
-		f.Remedy = "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE; WAIT reports whether replicas have a write"
+		f.Remedy = "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE; or let flunq wait for replicas (REDIS_WAIT)"
 	default:
 		f.State = isUnknown
 	}

@@ -25,6 +25,7 @@ type Consumer struct {
 	size    *readSize
 	omitted omittedMessages
 	recent  recentTenants
+	empty   stream.Quiet
 	quiet   bool // the last Fill found nothing
 
 	claimed time.Time // Redis' time when it last looked for abandoned entries
@@ -110,7 +111,7 @@ func (c *Consumer) ForgetLarge() { c.size.forget() }
 func (c *Consumer) reader() stream.Reader {
 	return stream.Reader{
 		Group: c.opts.Group, Consumer: c.opts.Consumer, Tenants: c.opts.Tenants.Names(), Wants: c.opts.Wants,
-		Continuous: c.opts.Block > 0,
+		Continuous: c.opts.Block > 0, Quiet: &c.empty,
 	}
 }
 

@@ -115,18 +115,20 @@ func (o *outbox) answer(ctx context.Context, jobs []*job) {
 	}
 }
 
-// stamp stamps the jobs that have no reply yet with Redis' current time, asked for once.
-// If Redis does not answer, it uses the time of the read: a task is not performed again
-// for want of a time.
+// stamp stamps the jobs that have no reply yet with Redis' current time, asked for once;
+// on a cluster once for each tenant. If Redis does not answer, it uses the time of the read:
+// a task is not performed again for want of a time.
 func (o *outbox) stamp(ctx context.Context, jobs []*job) {
 	var now time.Time
 	var err error
+	tenant, asked := "", false
 	for _, j := range jobs {
 		if j.reply != nil {
 			continue
 		}
-		if now.IsZero() && err == nil {
-			now, err = o.store.Now(ctx)
+		if !asked || j.message.Tenant != tenant && o.store.Keys().Clustered() {
+			tenant, asked = j.message.Tenant, true
+			now, err = o.store.NowOf(ctx, tenant)
 		}
 		if err != nil {
 			j.report(j.message.Read)

@@ -247,7 +247,11 @@ func (b *commitBatch) addKeys(c *Commit) (join, leave int) {
 		return len(types)
 	}
 	joins, leaves := c.counts()
-	return listeners(c.Listen, joins), listeners(c.Unlisten, leaves)
+	join, leave = listeners(c.Listen, joins), listeners(c.Unlisten, leaves)
+	if c.Ended {
+		b.keys = append(b.keys, history+historySuffix) // no execution has an id that ends like this
+	}
+	return join, leave
 }
 
 // addFields adds the fields that a commit sets, other than version and status.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Listeners returns the executions that listen for events of a type, or for any, sorted.
@@ -82,12 +84,16 @@ func (s *Store) Listed(ctx context.Context, tenant string, listeners []Listener)
 }
 
 // ListedFor returns the event types that an execution is listed for, sorted. It scans all keys
-// of the database, so it is for rare cases. On a cluster it finds nothing.
+// of the database, so it is for rare cases.
 func (s *Store) ListedFor(ctx context.Context, tenant, id string) ([]string, error) {
 	prefix := s.keys.Listeners(tenant, "")
 	found := map[string]bool{}
-	for cursor, more := uint64(0), !s.keys.cluster; more; more = cursor != 0 {
-		keys, next, err := s.rdb.ScanType(ctx, cursor, prefix+"*", ScanCount, "set").Result()
+	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, prefix)
+	if err != nil {
+		return nil, Failed("look for what "+id+" listens for", err)
+	}
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		keys, next, err := node.ScanType(ctx, cursor, prefix+"*", ScanCount, "set").Result()
 		if err != nil {
 			return nil, Failed("look for what "+id+" listens for", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/engine/store/wire"
 )
 
@@ -52,9 +53,18 @@ func settings() []string {
 	return []string{"appendfsync", "save", "maxmemory", "maxmemory-policy", "min-replicas-to-write", "maxclients"}
 }
 
-// Server reads what Redis reports about itself. Forbidden settings are no error.
+// Server reads what Redis reports about itself; on a cluster, one of the masters. Forbidden settings
+// are no error.
 func (s *Store) Server(ctx context.Context) (Server, error) {
-	pipe := s.rdb.Pipeline()
+	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, s.ClockKey())
+	if err != nil {
+		return Server{}, Failed("ask about the server", err)
+	}
+	return serverOf(ctx, node)
+}
+
+func serverOf(ctx context.Context, node wire.Redis) (Server, error) {
+	pipe := node.Pipeline()
 	info, clock := pipe.Info(ctx), pipe.Time(ctx)
 	replies := map[string]*redis.MapStringStringCmd{}
 	for _, name := range settings() {
@@ -183,22 +193,57 @@ func (s Server) SnapshotInterval() (time.Duration, bool) {
 	return longest, longest > 0
 }
 
-// CheckServer returns an error, with the remedy, if the services cannot work on this Redis: if
-// it is part of a cluster, is a sentinel, or may evict keys, so that timers and histories would
-// vanish silently. What Redis does not report passes.
-func (s *Store) CheckServer(ctx context.Context) error {
-	v, err := s.Server(ctx)
-	switch {
-	case err != nil:
-		return err
-	case v.Mode == "cluster":
-		return errors.New("this Redis is a node of a Redis Cluster, on which flunq does not work yet: use a Redis that is not a cluster, or one that Sentinel fails over (redis-sentinel://host:26379/MASTER)")
-	case v.Mode == "sentinel":
-		return errors.New("this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER")
-	case !v.Evicts():
-		return nil
+// ConfirmWrites makes a client of Dial wait until writes have reached replicas, so that a failover
+// cannot lose them; with wire.AllReplicas all that are connected. A write that has not after
+// confirmTime has failed with wire.ErrUnconfirmed, which is temporary: the services try again and
+// find what was done. It is to be called before the client is used.
+func ConfirmWrites(rdb wire.Redis, replicas int) {
+	if replicas != 0 {
+		wire.Confirm(rdb, &wire.Confirmation{Replicas: replicas, Patience: confirmTime, Needed: writes})
 	}
-	return fmt.Errorf("redis has the maxmemory-policy %s, by which timers and histories vanish without an error: %s", v.Policy, NoEviction)
+}
+
+// confirmTime is how long a write may take to reach the replicas.
+const confirmTime = time.Second
+
+// writes reports whether a command is one by which the state of executions, or of timers, changes.
+func writes(cmd redis.Cmder) bool {
+	switch cmd.Name() {
+	case "xadd":
+		return true
+	case "eval":
+		source, _ := cmd.Args()[1].(string)
+		return scripts.Writes(redis.NewScript(source).Hash())
+	case "evalsha":
+		hash, _ := cmd.Args()[1].(string)
+		return scripts.Writes(hash)
+	default:
+		return false
+	}
+}
+
+// CheckServer returns an error, with the remedy, if the services cannot work on this Redis: if
+// it is part of a cluster and the client does not know, is a sentinel, or may evict keys, so that
+// timers and histories would vanish silently. What Redis does not report passes. On a cluster it
+// checks each master.
+func (s *Store) CheckServer(ctx context.Context) error {
+	return wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, address string) error {
+		v, err := serverOf(ctx, node)
+		switch {
+		case err != nil:
+			return err
+		case v.Mode == "cluster" && !s.Clustered():
+			return errClusterNode
+		case v.Mode == "sentinel":
+			return errors.New("this is a Sentinel, which holds no data: use redis-sentinel://host:26379/MASTER")
+		case !v.Evicts():
+			return nil
+		}
+		if address != "" {
+			address = " at " + address
+		}
+		return fmt.Errorf("redis%s has the maxmemory-policy %s, by which timers and histories vanish without an error: %s", address, v.Policy, NoEviction)
+	})
 }
 
 // NoEviction says how to make Redis refuse writes instead of evicting keys.
@@ -208,22 +253,58 @@ const NoEviction = "CONFIG SET maxmemory-policy noeviction, and the same in redi
 // Dial opens a client that never retries a command by itself. The address is redis://,
 // rediss:// (with TLS) or host:port; or, for a master monitored by sentinels,
 // redis-sentinel:// or rediss-sentinel:// with the hosts of the sentinels, then /NAME of the
-// master, then /DB. The error wraps ErrUnreachable if Redis does not answer.
+// master, then /DB; or, for a Redis Cluster, redis-cluster:// or rediss-cluster:// with the hosts
+// of some of its nodes. The error wraps ErrUnreachable if Redis does not answer.
 func Dial(ctx context.Context, address string) (wire.Redis, error) {
 	rdb, err := client(address)
 	if err != nil {
 		return nil, err
 	}
-	if err := rdb.Ping(ctx).Err(); err != nil {
-		// The error of the ping says more than that of closing.
+	if err := check(ctx, rdb); err != nil {
+		// The error of the check says more than that of closing.
 		_ = rdb.Close()
+		if errors.Is(err, errClusterNode) || errors.Is(err, errNoCluster) {
+			return nil, fmt.Errorf("redis address %s: %w", Redacted(address), err)
+		}
 		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, Redacted(address), err)
 	}
 	return rdb, nil
 }
 
+var (
+	errClusterNode = errors.New("this Redis is a node of a Redis Cluster: write redis-cluster://host:port,host:port with some of its nodes")
+	errNoCluster   = errors.New("this Redis is not part of a Redis Cluster: write redis://host:port")
+)
+
+// check returns an error if Redis does not answer, or is a cluster although the client is not made
+// for one, or the other way round.
+func check(ctx context.Context, rdb wire.Redis) error {
+	if wire.Clustered(rdb) {
+		err := rdb.ClusterInfo(ctx).Err()
+		if err != nil && strings.Contains(err.Error(), "cluster support disabled") {
+			return errNoCluster
+		}
+		return err //nolint:wrapcheck // Dial says of which Redis
+	}
+	pipe := rdb.Pipeline()
+	ping, info := pipe.Ping(ctx), pipe.Info(ctx, "cluster")
+	_, _ = pipe.Exec(ctx) // not every user may ask for the latter
+	if strings.Contains(info.Val(), "cluster_enabled:1") {
+		return errClusterNode
+	}
+	return ping.Err() //nolint:wrapcheck // Dial says of which Redis
+}
+
 func client(address string) (wire.Redis, error) {
-	if scheme, _, ok := strings.Cut(address, "://"); ok && strings.HasSuffix(scheme, sentinelSuffix) {
+	scheme, _, _ := strings.Cut(address, "://")
+	if strings.HasSuffix(scheme, clusterSuffix) {
+		opts, err := clusterOptions(address)
+		if err != nil {
+			return nil, err
+		}
+		return wire.NewCluster(opts), nil
+	}
+	if strings.HasSuffix(scheme, sentinelSuffix) {
 		opts, err := failoverOptions(address)
 		if err != nil {
 			return nil, err
@@ -246,7 +327,7 @@ func clientOptions(address string) (*redis.Options, error) {
 	}
 	opts, err := redis.ParseURL(address)
 	if err != nil {
-		return nil, fmt.Errorf("redis address %s: want redis://host:port/db, rediss://… or host:port", Redacted(address))
+		return nil, fmt.Errorf("redis address %s: want redis://host:port/db, rediss://…, host:port, redis-cluster://host:port,host:port or redis-sentinel://host:26379/MASTER", Redacted(address))
 	}
 	if opts.TLSConfig != nil {
 		opts.TLSConfig.MinVersion = tls.VersionTLS12
@@ -272,17 +353,14 @@ func failoverOptions(address string) (*redis.FailoverOptions, error) {
 	user, rest, known := cutLast(rest, "@")
 	hosts, path, _ := strings.Cut(rest, "/")
 	master, db, _ := strings.Cut(path, "/")
+	var errUser error
 	opts := &redis.FailoverOptions{
 		MasterName: master, SentinelAddrs: strings.Split(hosts, ","),
 		MaxRetries: -1, DialerRetries: 1, PipelinePoolSize: -1, DisableIdentity: true,
 		ReadTimeout: 2 * longestBlock, PoolSize: connections,
 	}
 	if known {
-		name, password, _ := strings.Cut(user, ":")
-		var errName, errPassword error
-		opts.Username, errName = url.PathUnescape(name)
-		opts.Password, errPassword = url.PathUnescape(password)
-		if errName != nil || errPassword != nil {
+		if opts.Username, opts.Password, errUser = credentials(user); errUser != nil {
 			return nil, wrong
 		}
 	}
@@ -298,11 +376,67 @@ func failoverOptions(address string) (*redis.FailoverOptions, error) {
 	if err != nil || hosts == "" || master == "" {
 		return nil, wrong
 	}
-	for i, host := range opts.SentinelAddrs {
+	addPort(opts.SentinelAddrs, "26379")
+	return opts, nil
+}
+
+// credentials reads the part of an address before the hosts.
+func credentials(text string) (user, password string, err error) {
+	name, secret, _ := strings.Cut(text, ":")
+	user, errName := url.PathUnescape(name)
+	password, errPassword := url.PathUnescape(secret)
+	return user, password, errors.Join(errName, errPassword)
+}
+
+// addPort adds a port to the hosts that have none.
+func addPort(hosts []string, port string) {
+	for i, host := range hosts {
 		if _, _, err := net.SplitHostPort(host); err != nil {
-			opts.SentinelAddrs[i] = net.JoinHostPort(host, "26379")
+			hosts[i] = net.JoinHostPort(strings.Trim(host, "[]"), port)
 		}
 	}
+}
+
+const clusterSuffix = "-cluster"
+
+// Times of a client of a cluster, which never blocks in a read. They bound how long a node that is
+// gone holds up the others.
+const (
+	clusterDial   = time.Second
+	clusterAnswer = 5 * time.Second
+	clusterReload = 500 * time.Millisecond // after which it asks which node has what
+)
+
+// clusterOptions returns the options of a client of a Redis Cluster.
+func clusterOptions(address string) (*redis.ClusterOptions, error) {
+	wrong := fmt.Errorf("redis address %s: want redis-cluster://user:password@host:port,host:port, without a database", Redacted(address))
+	scheme, rest, _ := strings.Cut(address, "://")
+	user, rest, known := cutLast(rest, "@")
+	hosts := strings.Split(strings.TrimSuffix(rest, "/"), ",")
+	opts := &redis.ClusterOptions{
+		Addrs: hosts, MaxRetries: -1, DialerRetries: 1, PipelinePoolSize: -1, DisableIdentity: true,
+		DialTimeout: clusterDial, ReadTimeout: clusterAnswer, PoolSize: connections, ClusterStateReloadInterval: clusterReload,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if known {
+		var err error
+		if opts.Username, opts.Password, err = credentials(user); err != nil {
+			return nil, wrong
+		}
+	}
+	switch scheme {
+	case "redis" + clusterSuffix:
+	case "rediss" + clusterSuffix:
+		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	default:
+		return nil, wrong
+	}
+	for _, host := range hosts {
+		if host == "" || strings.ContainsAny(host, "/?#@ ") {
+			return nil, wrong
+		}
+	}
+	addPort(hosts, "6379")
 	return opts, nil
 }
 

@@ -35,7 +35,7 @@ type Store struct {
 
 // Options of a Store.
 type Options struct {
-	Cluster bool           // keys carry a hash tag around the tenant
+	Cluster bool           // keys carry a hash tag around the tenant, as they always do on a Redis Cluster
 	Secrets map[string]any // sealed wherever they occur in what is written
 
 	// Memory holds reusable buffers; nil: the Store's own.
@@ -50,7 +50,7 @@ type Options struct {
 func New(rdb wire.Redis, opts Options) *Store {
 	return &Store{
 		Codec: Codec{NewSealer(opts.Secrets)}, rdb: wire.NewClient(rdb, opts.Memory),
-		keys: Keys{cluster: opts.Cluster}, block: cmp.Or(opts.Block, longestBlock),
+		keys: Keys{cluster: opts.Cluster || wire.Clustered(rdb)}, block: cmp.Or(opts.Block, longestBlock),
 	}
 }
 
@@ -93,19 +93,39 @@ func Temporary(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// permanent reports whether an error of Redis will recur: a key has the wrong type. Unknown
-// errors count as temporary, since messages given up in an outage would be lost.
+// permanent reports whether an error of Redis will recur: a key has the wrong type, a command
+// has keys of several slots of a cluster, or the Redis is a node of a cluster although the client
+// does not know it. Unknown errors count as temporary, since messages given
+// up in an outage would be lost.
 func permanent(err error) bool {
 	if temporary(err) {
 		return false
 	}
 	text := err.Error()
-	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "smaller than the target stream top item")
+	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "smaller than the target stream top item") ||
+		strings.HasPrefix(text, "CROSSSLOT ") || strings.HasPrefix(text, "MOVED ") || strings.HasPrefix(text, "ASK ")
 }
 
-// Now returns Redis' time, which all services share.
+// Now returns Redis' time, which all services share. On a cluster it is that of one of the masters;
+// what happens to a tenant has the time of NowOf.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	now, err := s.rdb.Time(ctx).Result()
+	return s.timeAt(ctx, s.keys.processes())
+}
+
+// NowOf returns the time of the Redis that has a tenant.
+func (s *Store) NowOf(ctx context.Context, tenant string) (time.Time, error) {
+	return s.timeAt(ctx, s.TenantKeys(tenant).Stream)
+}
+
+// ClockKey is a key on the node whose time Now returns.
+func (s *Store) ClockKey() string { return s.keys.processes() }
+
+func (s *Store) timeAt(ctx context.Context, key string) (time.Time, error) {
+	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, key)
+	if err != nil {
+		return time.Time{}, Failed("read the time", err)
+	}
+	now, err := node.Time(ctx).Result()
 	return now.UTC(), Failed("read the time", err)
 }
 

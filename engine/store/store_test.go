@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/store/wire"
+	"flunq.io/flunq/sim/memory"
 )
 
 // check is one promise of the store, which holds on every kind of Redis.
@@ -42,6 +44,7 @@ func TestStore(t *testing.T) {
 	} {
 		all = append(all, some...)
 	}
+	onClusters := slices.DeleteFunc(slices.Clone(all), func(c check) bool { return slices.Contains(onOneRedis, c.name) })
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range all {
@@ -54,7 +57,7 @@ func TestStore(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = rdb.Close() })
-				c.run(t, newEnvironment(t, rdb, mini))
+				c.run(t, newEnvironment(t, rdb, mini, store.Options{}))
 			})
 		}
 	})
@@ -66,15 +69,101 @@ func TestStore(t *testing.T) {
 				if err := rdb.FlushDB(t.Context()).Err(); err != nil {
 					t.Fatal(err)
 				}
-				c.run(t, newEnvironment(t, rdb, nil))
+				c.run(t, newEnvironment(t, rdb, nil, store.Options{}))
+			})
+		}
+	})
+	t.Run("simulated cluster", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range onClusters {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				server := memory.New(time.Now())
+				server.Cluster = true
+				rdb, renaming := memory.Client(server.Dial), memory.Client(server.Dial)
+				t.Cleanup(func() { _, _ = rdb.Close(), renaming.Close() })
+				renaming.AddHook(redistest.Renaming(clusterName))
+				w := newEnvironment(t, rdb, nil, store.Options{Cluster: true})
+				w.rdb = renaming
+				c.run(t, w)
+			})
+		}
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := redistest.StartCluster(t)
+		rdb, renaming := cluster.Client(t), cluster.Renamed(t, clusterName)
+		for _, c := range onClusters {
+			t.Run(c.name, func(t *testing.T) {
+				must(t, wire.EachMaster(t.Context(), rdb, func(ctx context.Context, master wire.Redis, _ string) error {
+					return master.FlushDB(ctx).Err()
+				}))
+				w := newEnvironment(t, rdb, nil, store.Options{Cluster: true})
+				w.rdb = renaming
+				c.run(t, w)
 			})
 		}
 	})
 }
 
-func newEnvironment(t *testing.T, rdb wire.Redis, mini *miniredis.Miniredis) *environment {
+// clusterName returns the name that a key of a check has on a cluster.
+func clusterName(key string) string {
+	switch {
+	case strings.HasPrefix(key, "tenant:") && !strings.HasPrefix(key, "tenant:{"):
+		name, rest, _ := strings.Cut(strings.TrimPrefix(key, "tenant:"), ":")
+		return "tenant:{" + name + "}:" + rest
+	case key == timersKey:
+		return "flunq:timers:{" + tenant + "}"
+	case strings.HasPrefix(key, timerKeysKey) && !strings.Contains(key, "{"):
+		return timerKeysKey + ":{" + tenant + "}" + strings.TrimPrefix(key, timerKeysKey)
+	default:
+		return key
+	}
+}
+
+// onOneRedis are the checks that are about a single Redis: they count on plain names of keys, on
+// timers that all tenants share, or set what only one server has.
+var onOneRedis = []string{
+	"Redis never sees a secret, and readers who know it do",
+	"a cancelled timer is restored at its position",
+	"a child stays while its parent runs, and does not keep others",
+	"a dead letter has the whole entry and the reason",
+	"a dead letter holds the message and the reason",
+	"a minimum number is kept",
+	"a retried execution stays, and one that another program removed leaves the index",
+	"a secret in an event's source or further attributes is sealed, and digits in a number are not one",
+	"a server reports its state",
+	"a slow group delays trimming",
+	"a stream shows how far its groups have read",
+	"a stream that cannot be written keeps its timer, and the others fire",
+	"an execution that ended long ago is removed completely",
+	"an invalid timer is dead-lettered",
+	"an overview reads few entries, and fewer that are large",
+	"dead letters of other key schemes are read and replayed",
+	"each tenant has its own requests",
+	"entries that every group has acknowledged are trimmed",
+	"groups of other programs count as well",
+	"ids larger than Lua's numbers are distinguished",
+	"in a cluster every key of a script is in one slot",
+	"lag counts unread entries, even after trims and deletes",
+	"late timers are counted",
+	"nothing is trimmed while a group has read nothing",
+	"nothing is trimmed while a group is missing",
+	"only gone consumers are removed",
+	"pending entries stay, and all after them",
+	"recent entries are kept",
+	"several processes remove executions while others end, are retried and begin",
+	"the age counts from the end",
+	"the newest executions of a tenant are kept, whatever their index, and all for a minimum time",
+	"timers are listed by workflow, execution and kind",
+	"too large a backlog is reported",
+	"unregistered timers of other key schemes are found",
+	"whatever the groups do, nothing is lost",
+}
+
+func newEnvironment(t *testing.T, rdb wire.Redis, mini *miniredis.Miniredis, opts store.Options) *environment {
 	t.Helper()
-	w := &environment{Store: store.New(rdb, store.Options{}), rdb: rdb, mini: mini}
+	w := &environment{Store: store.New(rdb, opts), rdb: rdb, mini: mini}
 	must(t, stream.New(w.Store).Groups(t.Context(), tenant))
 	return w
 }
@@ -201,8 +290,12 @@ func (w *environment) pending(t *testing.T, group string) int64 {
 func (w *environment) dump(t *testing.T) string {
 	t.Helper()
 	ctx := t.Context()
-	keys, err := w.rdb.Keys(ctx, "*").Result()
-	must(t, err)
+	var keys []string
+	must(t, wire.EachMaster(ctx, w.Redis(), func(ctx context.Context, master wire.Redis, _ string) error {
+		some, err := master.Keys(ctx, "*").Result()
+		keys = append(keys, some...)
+		return err
+	}))
 	var out strings.Builder
 	for _, key := range sorted(keys) {
 		var value any

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // Tenants returns the registered tenants, sorted: those for which something was started,
@@ -64,8 +66,12 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
+	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, s.keys.Stream(tenant))
+	if err != nil {
+		return Failed("remove the keys of tenant "+tenant, err)
+	}
 	for cursor := uint64(0); ; {
-		keys, next, err := s.rdb.Scan(ctx, cursor, s.keys.Tenant(tenant)+":*", ScanCount).Result()
+		keys, next, err := node.Scan(ctx, cursor, s.keys.Tenant(tenant)+":*", ScanCount).Result()
 		if err == nil && len(keys) > 0 {
 			err = s.rdb.Unlink(ctx, keys...).Err()
 		}
@@ -93,18 +99,39 @@ const ScanCount = 1000
 // of a scan; complete reports whether that was enough.
 func (s *Store) FindStreams(ctx context.Context, pattern string, looks int) (found []string, complete bool, err error) {
 	seen := map[string]bool{}
-	for cursor := uint64(0); looks > 0; looks-- {
-		keys, next, err := s.rdb.ScanType(ctx, cursor, pattern, ScanCount, "stream").Result()
-		if err != nil {
-			return nil, false, Failed("look for streams", err)
-		}
+	complete, err = s.EachKey(ctx, pattern, "stream", looks, func(keys []string) error {
 		for _, key := range keys {
 			seen[key] = true
 		}
-		if cursor = next; cursor == 0 {
-			complete = true
-			break
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, Failed("look for streams", err)
 	}
 	return slices.Sorted(maps.Keys(seen)), complete, nil
+}
+
+// EachKey scans the keys of one type whose names match a pattern, on all masters of a cluster, in at
+// most looks steps, and calls do with each page. A key may come twice. complete reports whether it
+// has scanned all of them.
+func (s *Store) EachKey(ctx context.Context, pattern, kind string, looks int, do func(keys []string) error) (complete bool, err error) {
+	complete = true
+	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, master wire.Redis, _ string) error {
+		for cursor, more := uint64(0), true; more; more = cursor != 0 {
+			if looks--; looks < 0 {
+				complete = false
+				return nil
+			}
+			var keys []string
+			var err error
+			if keys, cursor, err = master.ScanType(ctx, cursor, pattern, ScanCount, kind).Result(); err != nil {
+				return err //nolint:wrapcheck // the caller says what it was for
+			}
+			if err := do(keys); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return complete, err
 }

@@ -3,6 +3,7 @@ package timer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"flunq.io/flunq/engine/delivery"
@@ -20,13 +21,19 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 		return s.watch.clock(), false, nil
 	}
 	var next time.Time
-	for _, tenant := range s.timers.Indexes(s.opts.Tenants.Names()) {
+	indexes := s.timers.Indexes(s.opts.Tenants.Names())
+	reference := s.lookAtAll(ctx, indexes)
+	for _, tenant := range indexes {
 		look, wrong := s.fireOn(ctx, tenant)
 		if wrong != nil {
 			s.consumer.Report(delivery.Activity{What: delivery.Unfired, Err: wrong})
 		}
-		now, next, more = look.Now, earlier(next, look.Next), more || len(look.Due)+len(look.Misplaced) > 0
+		now = s.watch.reference(tenant, look.Now)
+		next, more = earlier(next, s.watch.reference(tenant, look.Next)), more || len(look.Due)+len(look.Misplaced) > 0
 		err = errors.Join(err, wrong)
+	}
+	if !reference.IsZero() {
+		now = reference
 	}
 	s.watch.recordLook(now, next)
 	if err != nil {
@@ -36,6 +43,24 @@ func (s *Service) fire(ctx context.Context) (now time.Time, more bool, err error
 		s.watch.end()
 	}
 	return now, more, err
+}
+
+// lookAtAll looks at the timers of all tenants of a cluster at once, for fireOn, and returns the
+// time of the clock that the watch goes by. A look that fails is left to fireOn. On a single Redis
+// it does nothing.
+func (s *Service) lookAtAll(ctx context.Context, indexes []string) (reference time.Time) {
+	if !s.consumer.Store.Keys().Clustered() {
+		return reference
+	}
+	unknown := slices.DeleteFunc(slices.Clone(indexes), func(tenant string) bool { _, known := s.ahead[tenant]; return known })
+	looks, reference := s.timers.LookAtAll(ctx, unknown, s.batchFor(0))
+	for i, tenant := range unknown {
+		if !looks[i].Now.IsZero() {
+			s.ahead[tenant] = looks[i]
+			s.watch.recordClock(tenant, looks[i].Now, reference)
+		}
+	}
+	return reference
 }
 
 // fireOn publishes the due timers of one index and looks for what is due next.

@@ -31,7 +31,7 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	if err != nil {
 		return err
 	}
-	s.watch.recordSet(now, soonest(requests))
+	s.watch.recordSet(s.watch.reference(requests[len(requests)-1].Tenant, now), s.soonest(requests))
 	for i, g := range applied {
 		if err := s.finish(ctx, &requests[i], g); err != nil {
 			return err
@@ -40,11 +40,12 @@ func (s *Service) handle(ctx context.Context, msgs []store.Message) error {
 	return nil
 }
 
-// soonest returns when the first of the requested timers is due; zero if none is set.
-func soonest(requests []timers.Request) (at time.Time) {
+// soonest returns when the first of the requested timers is due, by the clock of the watch; zero
+// if none is set.
+func (s *Service) soonest(requests []timers.Request) (at time.Time) {
 	for i := range requests {
 		if req := &requests[i]; !req.Back {
-			at = earlier(at, req.Timer.Due())
+			at = earlier(at, s.watch.reference(req.Tenant, req.Timer.Due()))
 		}
 	}
 	return at

@@ -18,6 +18,7 @@ type Watch struct {
 	reader       *Service  // the service that blocks in a read until readEnds; nil if none does
 	readEnds     time.Time // when the read of reader ends at the latest
 	services     int
+	ahead        map[string]time.Duration // of now: the clocks of the nodes of a cluster, by tenant
 	closed       bool
 	changed      chan struct{}
 }
@@ -90,6 +91,29 @@ func (w *Watch) due(sleep time.Duration) bool {
 // nextLook returns when a service has to look next.
 func (w *Watch) nextLook(sleep time.Duration) time.Time {
 	return earlier(w.next, w.looked.Add(sleep))
+}
+
+// recordClock records how far the clock of a tenant's node is ahead of the one that the watch goes
+// by. On a single Redis there is only one clock.
+func (w *Watch) recordClock(tenant string, at, reference time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ahead == nil {
+		w.ahead = map[string]time.Duration{}
+	}
+	if !reference.IsZero() {
+		w.ahead[tenant] = at.Sub(reference)
+	}
+}
+
+// reference translates a time of a tenant's clock to the clock that the watch goes by.
+func (w *Watch) reference(tenant string, at time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(-w.ahead[tenant])
 }
 
 // recordLook records the result of a look.

@@ -61,7 +61,7 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	if err := s.release(ctx, x, c, delivery.Poison(m) != nil); err != nil {
 		return nil, err
 	}
-	if c.Now, err = s.store.Now(ctx); err != nil {
+	if c.Now, err = s.store.NowOf(ctx, m.Tenant); err != nil {
 		return nil, err
 	}
 	state := s.stateWithoutHistory(x)

@@ -11,5 +11,12 @@ func scriptCommands() map[string]command {
 func (s *Server) onScripts(args []string) resp.Reply {
 	defer func(before bool) { s.transient = before }(s.transient)
 	s.transient = true
+	if s.Cluster {
+		if keys := keysOf(args); len(keys) > 0 {
+			s.slot = slotOf(keys[0])
+		}
+		s.running = true
+		defer func() { s.running, s.slot = false, anySlot }()
+	}
 	return s.Scripts.Execute(&s.runner, args[0], args[1:])
 }

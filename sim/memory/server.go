@@ -18,6 +18,13 @@ type Server struct {
 	Database
 	lua.Scripts
 
+	// Cluster makes the server refuse what a Redis Cluster refuses: commands and scripts with keys
+	// of several slots.
+	Cluster bool
+
+	running bool // a script
+	slot    int  // of the keys of the running script; anySlot if it has none
+
 	// lock makes one command, and so one script, the unit of interleaving.
 	lock     sync.Mutex
 	commands map[string]command
@@ -45,7 +52,7 @@ func (c command) takes(count int) bool {
 
 // New returns an empty Redis whose clock is at start.
 func New(start time.Time) *Server {
-	s := &Server{commands: commands()}
+	s := &Server{commands: commands(), slot: anySlot}
 	s.keys, s.scratch = map[string]*item{}, newScratch()
 	s.runner.Redis = s.execute
 	s.setTime(start)
@@ -114,6 +121,11 @@ func (s *Server) execute(args []string) resp.Reply {
 		return resp.Fail("ERR unknown command '" + args[0] + "': the simulator does not support it")
 	case !c.takes(len(args)):
 		return resp.Fail("ERR wrong number of arguments for '" + strings.ToLower(args[0]) + "' command")
+	}
+	if s.Cluster {
+		if refusal, refused := s.crosses(args); refused {
+			return refusal
+		}
 	}
 	s.parts = s.parts[:0]
 	if c.run == nil {

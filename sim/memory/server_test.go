@@ -197,3 +197,32 @@ func TestMemoryScriptsAreAtomic(t *testing.T) {
 		t.Errorf("counted to %s, want 800", n)
 	}
 }
+
+// A cluster refuses commands and scripts that cross slots, also where a script has not declared the
+// key.
+func TestCrossSlot(t *testing.T) {
+	t.Parallel()
+	s := memory.New(time.Unix(0, 0))
+	s.Cluster = true
+	const script = "redis.call('SET', KEYS[1], 1) return redis.call('GET', ARGV[1])"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"mget", "{a}1", "{a}2"}, ""},
+		{[]string{"mget", "a", "b"}, "CROSSSLOT"},
+		{[]string{"rename", "{a}1", "{b}1"}, "CROSSSLOT"},
+		{[]string{"xreadgroup", "group", "g", "c", "streams", "{a}1", "{b}1", ">", ">"}, "CROSSSLOT"},
+		{[]string{"eval", script, "2", "{a}1", "{b}1", "{a}2"}, "CROSSSLOT"},
+		{[]string{"eval", script, "1", "{a}1", "{a}2"}, ""},
+		{[]string{"eval", script, "1", "{a}1", "{b}2"}, "same slot"},
+		{[]string{"eval", "return redis.call('GET', 'a')", "0"}, "non local key"},
+		{[]string{"eval", "return redis.call('TIME')", "0"}, ""},
+		{[]string{"get", "a"}, ""},
+	} {
+		got := s.Do(c.args...)
+		if failed := got.Kind == resp.Error; failed != (c.want != "") || !strings.Contains(got.Text, c.want) {
+			t.Errorf("%q: %v, want %q", c.args, got, c.want)
+		}
+	}
+}

@@ -235,7 +235,7 @@ func (v View) DeadTenants(ctx context.Context) ([]string, error) {
 // future and that are not set, so no service will fire them. It reads about most of the newest
 // events.
 func (v View) Unregistered(ctx context.Context, other OtherStream, most int) ([]timers.Pending, error) {
-	now, err := v.store.Now(ctx)
+	now, err := v.store.NowOf(ctx, other.Tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -255,18 +255,11 @@ func (v View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 		pattern = v.keys.Execution(tenants[0], "*")
 	}
 	found = map[string][]string{}
-	for cursor := uint64(0); looks > 0; looks-- {
-		names, next, err := v.rdb.ScanType(ctx, cursor, pattern, store.ScanCount, "hash").Result()
-		if err != nil {
-			return nil, false, store.Failed("look for executions", err)
-		}
-		if err := v.unlisted(ctx, v.executionsOf(names, wanted), found); err != nil {
-			return nil, false, store.Failed("look for executions", err)
-		}
-		if cursor = next; cursor == 0 {
-			complete = true
-			break
-		}
+	complete, err = v.store.EachKey(ctx, pattern, "hash", looks, func(names []string) error {
+		return v.unlisted(ctx, v.executionsOf(names, wanted), found)
+	})
+	if err != nil {
+		return nil, false, store.Failed("look for executions", err)
 	}
 	for tenant, ids := range found {
 		slices.Sort(ids)

@@ -32,10 +32,10 @@ func New(s *store.Store) View { return View{store: s, rdb: s.Redis(), keys: s.Ke
 
 //nolint:gochecknoglobals // constants that go-redis wraps
 var (
-	latestScript   = scripts.New("latest")
-	overviewScript = scripts.New("stream_info", "overview")
-	pendingScript  = scripts.New("pending")
-	streamScript   = scripts.New("stream_info", "stream")
+	latestScript   = scripts.Reading("latest")
+	overviewScript = scripts.Reading("stream_info", "overview")
+	pendingScript  = scripts.Reading("pending")
+	streamScript   = scripts.Reading("stream_info", "stream")
 )
 
 // Stream is the state of a tenant's stream and its consumer groups.
@@ -264,15 +264,7 @@ func (v View) Sizes(ctx context.Context, tenant string, ids []string) []int64 {
 // MemoryUse returns how many bytes Redis uses and may use at most. The limit is 0 if there is
 // none or if Redis does not report it.
 func (v View) MemoryUse(ctx context.Context) (used, most int64, err error) {
-	info, err := v.rdb.Info(ctx, "memory").Result()
-	if _, refused := errors.AsType[redis.Error](err); refused {
-		return 0, 0, nil // without INFO the limit is unknown
-	}
-	if err != nil {
-		return 0, 0, store.Failed("read the memory use", err)
-	}
-	server := store.ReadServer(info, nil)
-	return server.Used, max(server.Limit, 0), nil
+	return v.store.MemoryUse(ctx)
 }
 
 // neverRead reports whether an error says that the group or the stream does not exist.

@@ -9,7 +9,8 @@
 -- KEYS[5]   index of completed executions
 -- KEYS[6]   index of cancelled executions
 -- KEYS[7…]  for each transition: hash of the execution, its history, the sets of listeners to join
---           and those to leave; at the end the stream of dead letters, if there is one to write
+--           and those to leave, and if it ends the execution the key for a copy of the history; at
+--           the end the stream of dead letters, if there is one to write
 -- ARGV[1]   group
 -- ARGV[2]   consumer
 -- ARGV[3]   tenant
@@ -137,8 +138,7 @@ end
 
 -- A stream reserves memory for further entries, more than a small history needs. A copy does not.
 -- Not every Redis has COPY.
-local function compact(history)
-  local copy = history .. ':history' -- no execution has an id that ends like this
+local function compact(history, copy)
   if redis.pcall('COPY', history, copy, 'REPLACE') == 1 then redis.call('RENAME', copy, history) end
 end
 
@@ -171,7 +171,7 @@ local function commit(t)
   index(t, retried, status)
   if t.index then
     clean(t, is[3] or is[4], is[5])
-    if t.version + t.events <= 50 then compact(t.history) end
+    if t.version + t.events <= 50 then compact(t.history, keys[t.listeners + t.join + t.leave]) end
   end
   if t.acknowledge then acks[#acks + 1] = t.entry end
   return 0
@@ -187,7 +187,7 @@ while at <= #args do
   local outcome = lost[t.execution] and 1 or commit(t)
   if outcome ~= 0 then lost[t.execution] = true end
   out[#out + 1] = outcome
-  at, key = at + t.length, t.listeners + t.join + t.leave
+  at, key = at + t.length, t.listeners + t.join + t.leave + (t.index and 1 or 0)
 end
 if dead_letter > 0 and out[1] == 0 then redis.call('XADD', keys[#keys], '*', unpack(args, 8, 7 + dead_letter)) end
 if #acks > 0 then redis.call('XACK', stream, group, unpack(acks)) end

@@ -13,8 +13,24 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// made lists the scripts that packages have created.
-var made []*redis.Script //nolint:gochecknoglobals // filled while packages are initialised
+// made lists the scripts that packages have created, and reading the hashes of those that write
+// nothing.
+//
+//nolint:gochecknoglobals // filled while packages are initialised
+var (
+	made    []*redis.Script
+	reading = map[string]bool{}
+)
+
+// Reading is New for a script that writes nothing.
+func Reading(names ...string) *redis.Script {
+	script := New(names...)
+	reading[script.Hash()] = true
+	return script
+}
+
+// Writes reports whether a script, known by its hash, may write something.
+func Writes(hash string) bool { return !reading[hash] }
 
 // New concatenates files to one script: first those with the functions that the last one calls.
 // Packages call New while they are initialised, so that All returns every script.

@@ -2,6 +2,9 @@ package stream
 
 import (
 	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/scripts"
@@ -18,20 +21,19 @@ const (
 // TakeCommands delivers to the reader the operators' commands that wait behind other entries in
 // the streams of tenants. They become pending for the reader like messages that it has read.
 func (s Streams) TakeCommands(ctx context.Context, r Reader, tenants []string) (out []store.Message, err error) {
-	keys := make([]string, 0, len(tenants))
-	for _, tenant := range tenants {
-		keys = append(keys, s.keys.Commands(tenant))
-	}
-	if n, err := s.rdb.Exists(ctx, keys...).Result(); err != nil || n == 0 {
+	tenants, err = s.withCommands(ctx, tenants)
+	if err != nil || len(tenants) == 0 {
 		return nil, store.Failed("find commands", err)
 	}
-	now, err := s.store.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
+	var now time.Time
 	for i, tenant := range tenants {
+		if i == 0 || s.keys.Clustered() {
+			if now, err = s.store.NowOf(ctx, tenant); err != nil {
+				return out, err
+			}
+		}
 		names := s.store.TenantKeys(tenant)
-		reply, err := takeCommandsScript.Run(ctx, s.rdb, []string{names.Stream, keys[i]},
+		reply, err := takeCommandsScript.Run(ctx, s.rdb, []string{names.Stream, s.keys.Commands(tenant)},
 			r.Group, r.Consumer, names.Execution(""), commandsTaken, commandsExamined).Slice()
 		if err != nil {
 			return out, store.Failed("take commands", err)
@@ -45,4 +47,31 @@ func (s Streams) TakeCommands(ctx context.Context, r Reader, tenants []string) (
 		}
 	}
 	return out, nil
+}
+
+// withCommands returns the tenants that may have such commands.
+func (s Streams) withCommands(ctx context.Context, tenants []string) (some []string, err error) {
+	if !s.keys.Clustered() {
+		keys := make([]string, 0, len(tenants))
+		for _, tenant := range tenants {
+			keys = append(keys, s.keys.Commands(tenant))
+		}
+		if n, err := s.rdb.Exists(ctx, keys...).Result(); err != nil || n == 0 {
+			return nil, err
+		}
+		return tenants, nil
+	}
+	pipe, found := s.rdb.Pipeline(), make([]*redis.IntCmd, len(tenants))
+	for i, tenant := range tenants {
+		found[i] = pipe.Exists(ctx, s.keys.Commands(tenant))
+	}
+	if len(tenants) > 0 {
+		_, err = pipe.Exec(ctx)
+	}
+	for i, tenant := range tenants {
+		if found[i].Val() > 0 {
+			some = append(some, tenant)
+		}
+	}
+	return some, err
 }

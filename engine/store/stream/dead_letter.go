@@ -180,7 +180,7 @@ func (s Streams) Drop(ctx context.Context, deadLetters ...DeadLetter) (int, erro
 // DeadLetter moves a message to the dead letters and publishes events about it. It reports
 // false, and does nothing, if the message is not the consumer's any more.
 func (s Streams) DeadLetter(ctx context.Context, m store.Message, d event.Dead, publish []event.Event) (mine bool, err error) {
-	now, err := s.store.Now(ctx)
+	now, err := s.store.NowOf(ctx, m.Tenant)
 	if err != nil {
 		return false, err
 	}

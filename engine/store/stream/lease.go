@@ -142,7 +142,13 @@ func (s Streams) ClaimAbandoned(ctx context.Context, r Reader, lease time.Durati
 			first, oldest, err := s.firstAbandoned(ctx, w, lease)
 			if first != "" {
 				var msgs []store.Message
-				msgs, err = s.claim(ctx, r, claim{tenants[i], first, lease, count}, now)
+				at := now
+				if s.keys.Clustered() {
+					at, err = s.store.NowOf(ctx, tenants[i])
+				}
+				if err == nil {
+					msgs, err = s.claim(ctx, r, claim{tenants[i], first, lease, count}, at)
+				}
 				out = append(out, msgs...)
 			} else if at := now.Add(lease - oldest); err == nil && oldest >= 0 && (wake.IsZero() || at.Before(wake)) {
 				wake = at
@@ -266,7 +272,7 @@ func (s Streams) forgetCrash(ctx context.Context, tenant, key, name string) erro
 // Retry postpones a message: after delay it is delivered again, as an event with the same id. It
 // reports false, and does nothing, if the message is no longer the consumer's.
 func (s Streams) Retry(ctx context.Context, m store.Message, delay time.Duration) (mine bool, err error) {
-	now, err := s.store.Now(ctx)
+	now, err := s.store.NowOf(ctx, m.Tenant)
 	if err != nil {
 		return false, err
 	}

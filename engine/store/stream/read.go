@@ -44,32 +44,32 @@ func (r *reading) acknowledge(ctx context.Context) {
 	}
 }
 
-// readGroup adds an XREADGROUP of up to count entries of each stream, if there are any streams. It
-// waits up to block for the first entry.
-func (r *reading) readGroup(ctx context.Context, count int, block time.Duration) {
-	if len(r.reader.Tenants) == 0 {
-		return
-	}
+// readGroup adds an XREADGROUP of up to count entries of the stream of each tenant. It waits up to
+// block for the first entry.
+func (r *reading) readGroup(ctx context.Context, into *wire.Buffer, count int, block time.Duration, tenants []string) redis.Cmder {
 	r.trip.Arg("xreadgroup", "group", &r.reader.Group, &r.reader.Consumer, "count", count)
 	if block > 0 {
 		r.trip.Arg("block", min(block, r.store.MaxBlock()).Milliseconds())
 	}
 	r.trip.Arg("streams")
-	for _, tenant := range r.reader.Tenants {
+	for _, tenant := range tenants {
 		r.trip.Arg(&r.store.TenantKeys(tenant).Stream)
 	}
-	for range r.reader.Tenants {
+	for range tenants {
 		r.trip.Arg(">")
 	}
+	var read redis.Cmder
 	if r.reader.Continuous {
-		r.trip.Add(r.buffer.StreamCmd(ctx, r.trip.Args(), r.reader.wants))
+		read = into.StreamCmd(ctx, r.trip.Args(), r.reader.wants)
 	} else {
-		r.trip.Add(r.buffer.Cmd(ctx, r.trip.Args()))
+		read = into.Cmd(ctx, r.trip.Args())
 	}
+	r.trip.Add(read)
+	return read
 }
 
-// delivered reads the reply to XREADGROUP.
-func (r *reading) delivered(now time.Time) ([]store.Message, error) {
+// delivered reads the reply to XREADGROUP, and returns how many entries it holds.
+func (r *reading) delivered(now time.Time) (entries int, err error) {
 	r.now = now
 	reply := r.buffer.Reply()
 	asked := streamsOf{store: r.store, tenants: r.reader.Tenants}
@@ -79,11 +79,12 @@ func (r *reading) delivered(now time.Time) ([]store.Message, error) {
 		from := reply.Position()
 		r.stream(&reply, tenant, n)
 		r.reader.addFound(tenant, n, reply.Position()-from)
+		entries += n
 	}
 	if reply.Bad() {
-		return nil, wire.ErrReply
+		return 0, wire.ErrReply
 	}
-	return r.out, nil
+	return entries, nil
 }
 
 // stream reads the entries of one of the streams.
@@ -137,7 +138,10 @@ func (o *streamsOf) tenant(name []byte) string {
 // Load reads omitted messages up to wire.LargeBudget bytes and returns the rest in left. Messages
 // that are no longer in the stream are returned in handled.
 func (s Streams) Load(ctx context.Context, r Reader, omitted []store.Message) (msgs, left []store.Message, handled []Handled, now time.Time, err error) {
-	if now, err = s.store.Now(ctx); err != nil {
+	if len(omitted) == 0 {
+		return nil, nil, nil, now, nil
+	}
+	if now, err = s.store.NowOf(ctx, omitted[0].Tenant); err != nil {
 		return nil, omitted, nil, now, err
 	}
 	for size := 0; len(omitted) > 0 && size < wire.LargeBudget; omitted = omitted[1:] {

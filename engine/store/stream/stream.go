@@ -86,6 +86,8 @@ type Reader struct {
 	Handled []Handled
 	// Continuous is set by a reader that reads in a loop from a real connection.
 	Continuous bool
+	// Quiet, unless nil, is what earlier reads of the reader have found out. Only a cluster needs it.
+	Quiet *Quiet
 }
 
 // wants reports whether an entry whose field "type" has a value becomes a message. One without a
@@ -143,6 +145,9 @@ func (s Streams) Read(ctx context.Context, r Reader, count int, block time.Durat
 			return nil, time.Time{}, err
 		}
 	}
+	if s.keys.Clustered() {
+		return s.readSlots(ctx, r, count, block)
+	}
 	out, now, err := s.read(ctx, r, count, block)
 	if err != nil && strings.HasPrefix(err.Error(), "NOGROUP") {
 		// The group or the stream was removed. Executions recognise events that they
@@ -183,7 +188,9 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	q := s.reading(r)
 	defer q.end()
 	q.acknowledge(ctx)
-	q.readGroup(ctx, count, block)
+	if len(r.Tenants) > 0 {
+		q.readGroup(ctx, q.buffer, count, block, r.Tenants)
+	}
 	clock := q.trip.Time(ctx)
 	if err := q.trip.Send(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, time.Time{}, err
@@ -193,8 +200,10 @@ func (s Streams) read(ctx context.Context, r Reader, count int, block time.Durat
 	if text := reply.Refusal(); text != "" {
 		return nil, now, s.refused(ctx, r, text)
 	}
-	out, err := q.delivered(now)
-	return out, now, err
+	if _, err := q.delivered(now); err != nil {
+		return nil, now, err
+	}
+	return q.out, now, nil
 }
 
 // refused returns why a read was refused. go-redis does not inspect raw replies, so a harmless

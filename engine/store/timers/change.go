@@ -96,7 +96,7 @@ func (ts Timers) Restore(ctx context.Context, x store.Execution, r Restoration, 
 	if err := store.CheckIDs(x.Tenant, x.ID); err != nil {
 		return store.Conflict, err
 	}
-	now, err := ts.store.Now(ctx)
+	now, err := ts.store.NowOf(ctx, x.Tenant)
 	if err != nil {
 		return store.Conflict, err
 	}

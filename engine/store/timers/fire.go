@@ -68,6 +68,28 @@ func (ts Timers) Look(ctx context.Context, tenant string, limit int) (Look, erro
 	return l.read(), nil
 }
 
+// LookAtAll is Look for the tenants of a cluster, in one round trip to each node. A look that
+// failed is zero. now is the time that Store.Now returns, zero if it is unknown.
+func (ts Timers) LookAtAll(ctx context.Context, tenants []string, limit int) (all []Look, now time.Time) {
+	trip := ts.rdb.Trip()
+	defer trip.End()
+	looks, clock := make([]pendingLook, len(tenants)), trip.TimeOf(ctx, ts.store.ClockKey())
+	for i, tenant := range tenants {
+		looks[i] = ts.look(ctx, trip, tenant, limit)
+	}
+	_ = trip.Send(ctx) // each command has its error
+	all = make([]Look, len(tenants))
+	for i := range looks {
+		if looks[i].entries.Err() == nil && looks[i].clock.Err() == nil {
+			all[i] = looks[i].read()
+		}
+	}
+	if clock.Err() == nil {
+		now = clock.Val().UTC()
+	}
+	return all, now
+}
+
 // pendingLook is a look whose commands are on their way.
 type pendingLook struct {
 	first   int              // how many of those that have been due for longest are asked for
@@ -80,7 +102,13 @@ type pendingLook struct {
 func (ts Timers) look(ctx context.Context, trip *wire.Trip, tenant string, limit int) pendingLook {
 	entries := redis.NewZSliceCmd(ctx, trip.Args("zrange", &ts.store.TenantKeys(tenant).Timers, 0, limit, "withscores")...)
 	trip.Add(entries)
-	return pendingLook{first: limit, entries: entries, clock: trip.Time(ctx)}
+	l := pendingLook{first: limit, entries: entries}
+	if ts.keys.Clustered() { // each of several tenants has its own clock
+		l.clock = trip.TimeOf(ctx, ts.store.TenantKeys(tenant).Timers)
+	} else {
+		l.clock = trip.Time(ctx)
+	}
+	return l
 }
 
 // lookAround also reads the timers that have become due last. Otherwise these would wait for all
@@ -272,6 +300,9 @@ func (ts Timers) fireCall(tenant, group string, due []Due, from func(*Due) int64
 	for i := range due {
 		d := &due[i]
 		latest = max(latest, from(d))
+		if d.Err == nil && d.Tenant != tenant && ts.keys.Clustered() {
+			d.Err = fmt.Errorf("read the timer: it is of tenant %s, whose timers are elsewhere", d.Tenant)
+		}
 		if d.Err != nil {
 			f.entry(ts.keys.DeadLetters(tenant), "", "", ts.deadLetter(d))
 		} else {

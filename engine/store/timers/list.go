@@ -1,6 +1,7 @@
 package timers
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -94,10 +95,12 @@ func (f Filter) rulesOut(member string) bool {
 }
 
 // List returns up to limit timers after the one with the id after ("" begins with the first), in
-// the order in which they fire. next is the value of after for the next page, "" at the end. On a
-// cluster the filter has to name a tenant.
+// the order in which they fire. next is the value of after for the next page, "" at the end.
 func (ts Timers) List(ctx context.Context, f Filter, after string, limit int) (found []Pending, next string, err error) {
-	now, err := ts.store.Now(ctx)
+	if f.Tenant == "" && ts.keys.Clustered() {
+		return ts.listAll(ctx, f, after, limit)
+	}
+	now, err := ts.store.NowOf(ctx, f.Tenant)
 	if err != nil {
 		return nil, "", err
 	}
@@ -109,18 +112,57 @@ func (ts Timers) List(ctx context.Context, f Filter, after string, limit int) (f
 		return nil, "", err
 	}
 	limit = max(limit, 1)
+	if found, err = ts.listFrom(ctx, f, from, limit, now); err != nil || len(found) <= limit {
+		return found, "", err
+	}
+	return found[:limit], found[limit-1].ID, nil
+}
+
+// listFrom returns the timers after a position; more than limit of them if there are more.
+func (ts Timers) listFrom(ctx context.Context, f Filter, from *position, limit int, now time.Time) (found []Pending, err error) {
 	size := int64(min(limit, maxAtOnce-1)) + 1
-	for until := f.until(); ; size = maxAtOnce {
+	for until := f.until(); len(found) <= limit; size = maxAtOnce {
 		entries, err := ts.timersFrom(ctx, f.Tenant, from, until, size)
 		if err != nil || len(entries) == 0 {
-			return found, "", err
+			return found, err
 		}
 		found = f.pick(found, entries, from, now)
-		if limit < len(found) {
-			return found[:limit], found[limit-1].ID, nil
-		}
 		from.pass(entries)
 	}
+	return found, nil
+}
+
+// listAll merges the timers of all registered tenants of a cluster.
+func (ts Timers) listAll(ctx context.Context, f Filter, after string, limit int) (all []Pending, next string, err error) {
+	tenants, err := ts.store.Tenants(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	begin, err := ts.start(ctx, "", after)
+	if err != nil {
+		return nil, "", err
+	}
+	limit = max(limit, 1)
+	for _, tenant := range tenants {
+		now, err := ts.store.NowOf(ctx, tenant)
+		if err != nil {
+			return nil, "", err
+		}
+		from := *begin
+		f.Tenant = tenant
+		found, err := ts.listFrom(ctx, f, &from, limit, now)
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, found...)
+	}
+	slices.SortFunc(all, func(a, b Pending) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.Member, b.Member))
+	})
+	if len(all) <= limit {
+		return all, "", nil
+	}
+	return all[:limit], all[limit-1].ID, nil
 }
 
 // checkTimerIndex returns an error if it is unknown which set of timers to read.
@@ -221,17 +263,15 @@ func parseTimerID(id string) (micro int64, err error) {
 }
 
 // Find returns the timer whose id begins with id: ErrNotFound if there is none, ErrAmbiguous if
-// there are several. Only a cluster uses tenant.
+// there are several. On a cluster it looks at those of tenant first, if that is not "", and then at
+// those of the other registered tenants.
 func (ts Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 	var none Pending
-	if err := ts.checkTimerIndex(tenant); err != nil {
-		return none, err
-	}
 	micro, err := parseTimerID(id)
 	if err != nil {
 		return none, err
 	}
-	found, err := ts.timersOf(ctx, tenant, micro, strings.ToLower(id))
+	found, err := ts.timersOfAny(ctx, tenant, micro, strings.ToLower(id))
 	switch {
 	case err != nil:
 		return none, err
@@ -244,9 +284,37 @@ func (ts Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 	}
 }
 
+// timersOfAny is timersOf, and on a cluster goes on with other tenants.
+func (ts Timers) timersOfAny(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
+	if tenant != "" || !ts.keys.Clustered() {
+		if err := ts.checkTimerIndex(tenant); err != nil {
+			return nil, err
+		}
+		found, err = ts.timersOf(ctx, tenant, micro, prefix)
+		if err != nil || len(found) > 0 || !ts.keys.Clustered() {
+			return found, err
+		}
+	}
+	tenants, err := ts.store.Tenants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range tenants {
+		if other == tenant {
+			continue
+		}
+		some, err := ts.timersOf(ctx, other, micro, prefix)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+	}
+	return found, nil
+}
+
 // timersOf returns the timers of a microsecond whose ids begin with prefix.
 func (ts Timers) timersOf(ctx context.Context, tenant string, micro int64, prefix string) (found []Pending, err error) {
-	now, err := ts.store.Now(ctx)
+	now, err := ts.store.NowOf(ctx, tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +369,7 @@ func (ts Timers) Page(ctx context.Context, q Query) (page Page, err error) {
 	if err := store.CheckTenant(q.Tenant); err != nil {
 		return page, err
 	}
-	now, err := ts.store.Now(ctx)
+	now, err := ts.store.NowOf(ctx, q.Tenant)
 	if err != nil {
 		return page, err
 	}

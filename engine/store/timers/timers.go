@@ -37,7 +37,7 @@ var (
 	cancelTimerScript = scripts.New("even_if_full", "timer_keys", "append_entry", "cancel_timer")
 	moveTimerScript   = scripts.New("even_if_full", "announce_first", "append_entry", "move_timer")
 	restoreScript     = scripts.New("even_if_full", "announce_first", "append_entry", "restore")
-	timersFromScript  = scripts.New("timers_from")
+	timersFromScript  = scripts.Reading("timers_from")
 )
 
 // SetEvent returns the fields of the event that announces to the timer services a timer that no
@@ -52,7 +52,7 @@ func (ts Timers) SetEvent(t event.Timer) []any {
 // WakeService makes a timer service read the timers of a tenant, after the service that knew the
 // next one has crashed.
 func (ts Timers) WakeService(ctx context.Context, tenant string) error {
-	now, err := ts.store.Now(ctx)
+	now, err := ts.store.NowOf(ctx, tenant)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (ts Timers) Indexes(tenants []string) []string {
 
 // RemoveTenant removes the timers of a tenant.
 func (ts Timers) RemoveTenant(ctx context.Context, tenant string) error {
-	now, err := ts.store.Now(ctx)
+	now, err := ts.store.NowOf(ctx, tenant)
 	if err != nil {
 		return err
 	}

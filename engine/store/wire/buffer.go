@@ -74,13 +74,41 @@ func (b *Buffer) Cmd(ctx context.Context, args []any) *Cmd {
 	return &b.command
 }
 
+// refusal is the error that the reply is; "" if it is none.
+func (c *Cmd) refusal() string {
+	reply := c.buffer.Reply()
+	return reply.Refusal()
+}
+
+// reset makes place for another reply.
+func (c *Cmd) reset() {
+	c.buffer.text = c.buffer.text[:0]
+	c.SetVal(nil)
+}
+
+// streamCmd is the command that StreamCmd returns.
+type streamCmd struct {
+	*redis.RawWriteToCmd
+
+	buffer *Buffer
+}
+
+func (c streamCmd) refusal() string {
+	reply := Reply{text: c.buffer.text}
+	return reply.Refusal()
+}
+
+func (c streamCmd) reset() {
+	c.buffer.text, c.buffer.skipped.values, c.buffer.skipped.large = c.buffer.text[:0], c.buffer.skipped.values[:0], 0
+}
+
 // StreamCmd is a command whose reply is copied from the connection into the buffer as it
 // arrives. It skips values that are too large, and values above largeValue bytes in entries
 // that do not matter: matters decides by the value of an entry's field "type". With nil, all
 // entries matter.
 func (b *Buffer) StreamCmd(ctx context.Context, args []any, matters func(typ []byte) bool) redis.Cmder {
 	b.skipped = skipping{on: true, matters: matters, values: b.skipped.values[:0]}
-	return redis.NewRawWriteToCmd(ctx, b, args...)
+	return streamCmd{redis.NewRawWriteToCmd(ctx, b, args...), b}
 }
 
 // Reply is the reply to the command.

@@ -110,6 +110,20 @@ func (t *Trip) Time(ctx context.Context) *redis.TimeCmd {
 	return t.clock
 }
 
+// TimeOf asks the node of a key for its own time, to be read before the trip ends.
+func (t *Trip) TimeOf(ctx context.Context, key string) *redis.TimeCmd {
+	clock := redis.NewTimeCmd(context.WithoutCancel(ctx), "time")
+	t.Add(keyedTime{clock, key})
+	return clock
+}
+
+// keyedTime is a command that asks the node of a key for its time.
+type keyedTime struct {
+	*redis.TimeCmd
+
+	key string
+}
+
 // Send sends the commands and reads their replies. Its error is the first of theirs.
 func (t *Trip) Send(ctx context.Context) error {
 	pipe := t.client.pipelines.take(t.client)

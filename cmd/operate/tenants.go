@@ -1,0 +1,166 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/transfer"
+)
+
+// NewTenantsCommand returns the command flunq tenants.
+func NewTenantsCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tenants",
+		Short: "List tenants, and move one to another Redis",
+		Example: `  flunq tenants ls
+  flunq tenants mv acme --from redis://one:6379 --to redis-cluster://a:6379,b:6379 --dry-run`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.KnownCommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newTenantsListCommand(sh), newTenantsMoveCommand(sh))
+	return c
+}
+
+// tenantRow is a tenant in a listing.
+type tenantRow struct {
+	Tenant  string `json:"tenant"`
+	Open    int64  `json:"open"`
+	Ended   int64  `json:"ended"`
+	Address string `json:"address,omitempty"` // of its master on a Redis Cluster
+}
+
+func newTenantsListCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "ls",
+		Short:   "List the tenants, and where they are on a Redis Cluster",
+		Example: `  flunq tenants ls -o json`,
+		Aliases: []string{"list"},
+		Args:    cli.NoArguments,
+	}
+	t, format := cli.TargetFlags(c, sh), cli.ListFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error { return listTenants(c.Context(), t, format) }
+	return c
+}
+
+func listTenants(ctx context.Context, t *cli.Target, format *cli.Choice) error {
+	r, err := t.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	known, err := r.Store.Tenants(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := r.Store.FindTenants(ctx)
+	if err != nil {
+		return err
+	}
+	names := append(known, found...)
+	slices.Sort(names)
+	var rows []tenantRow
+	for _, name := range slices.Compact(names) {
+		n, err := r.Store.Counts(ctx, name)
+		if err != nil {
+			return err
+		}
+		at, err := r.Store.AddressOf(ctx, name)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, tenantRow{name, n.Open, n.Completed + n.Faulted + n.Cancelled, at})
+	}
+	return cli.List[tenantRow]{
+		Columns: []cli.Column[tenantRow]{
+			{Title: "TENANT", Text: func(w tenantRow) string { return w.Tenant }},
+			{Title: "OPEN", Text: func(w tenantRow) string { return strconv.FormatInt(w.Open, 10) }},
+			{Title: "ENDED", Text: func(w tenantRow) string { return strconv.FormatInt(w.Ended, 10) }},
+			{Title: "MASTER", Text: func(w tenantRow) string { return w.Address }},
+		},
+		ID:    func(w tenantRow) string { return w.Tenant },
+		Empty: "no tenants; starting an execution makes one",
+	}.Print(t.Sh, format, rows)
+}
+
+func newTenantsMoveCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "mv TENANT --from URL --to URL",
+		Short: "Move a tenant to another Redis",
+		Long: `Copies everything of a tenant, its timers included, compares both sides, deletes it where it
+was, and only then hands it over to the services of the other Redis. While it is on its way no
+process may serve it where it comes from: stop those that do, or let them serve others (--tenant).
+If the command is interrupted, run it again. Programs that start executions or send events must
+use the new address afterwards.`,
+		Example: `  flunq tenants mv acme --from redis://one:6379 --to redis-cluster://a:6379,b:6379 --yes`,
+		Args:    cli.OneArgument("tenant"),
+	}
+	var from, to string
+	c.Flags().StringVar(&from, "from", "", "the Redis at `URL` that has the tenant")
+	c.Flags().StringVar(&to, "to", "", "the Redis at `URL` that gets it")
+	consent, format := cli.ConsentFlags(c), cli.OutputFlag(c, "table", "json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if from == "" || to == "" {
+			return cli.Misusef("--from and --to say where the tenant is and where it goes")
+		}
+		return moveTenant(c.Context(), sh, args[0], [2]string{from, to}, consent, format)
+	}
+	return c
+}
+
+// movedTenant is the output of tenants mv.
+type movedTenant struct {
+	Tenant string `json:"tenant"`
+	Keys   int    `json:"keys"`
+	Timers int    `json:"timers"`
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+func moveTenant(ctx context.Context, sh *cli.Shell, tenant string, urls [2]string, consent *cli.Consent, format *cli.Choice) error {
+	cli.Silence()
+	var stores [2]*store.Store
+	for i, url := range urls {
+		rdb, err := store.Dial(ctx, url)
+		if err != nil {
+			return cli.Fail(cli.ExitUnreachable, err)
+		}
+		defer rdb.Close() //nolint:errcheck // everything was confirmed
+		stores[i] = store.New(rdb, store.Options{})
+	}
+	m := &transfer.Move{Tenant: tenant, From: stores[0], To: stores[1]}
+	if err := m.Find(ctx); err != nil {
+		return cli.BadID(err)
+	}
+	out := movedTenant{Tenant: tenant, Keys: m.Keys, Timers: m.Timers, DryRun: consent.Dry}
+	what := fmt.Sprintf("%s with %s and %s from %s to %s", tenant, history.Count(m.Keys, "key"), history.Count(m.Timers, "timer"),
+		cli.RedactedURL(urls[0]), cli.RedactedURL(urls[1]))
+	if consent.Dry {
+		sh.Hint("would move %s", what)
+		return printMoved(sh, format, out)
+	}
+	if !consent.Yes {
+		sh.Hint("move %s", what)
+	}
+	if err := consent.Confirm(ctx, sh, format, "tenants mv"); err != nil {
+		return err
+	}
+	if err := m.Run(ctx); err != nil {
+		return err
+	}
+	sh.Hint("moved %s", what)
+	return printMoved(sh, format, out)
+}
+
+func printMoved(sh *cli.Shell, format *cli.Choice, out movedTenant) error {
+	if format.String() == "table" {
+		return nil
+	}
+	return cli.WriteValue(sh.Out, format.String(), out)
+}

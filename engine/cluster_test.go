@@ -1,0 +1,92 @@
+package engine_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+)
+
+// Executions of many tenants complete on a Redis Cluster, on every master, also while slots move to
+// another one.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	const tenants, each = 12, 5
+	opts := engine.Defaults()
+	opts.Process, opts.Transport, opts.Tenants = "clustered", http.DefaultTransport, nil
+	opts.Workers, opts.Executors, opts.ExtraExecutors, opts.Timers, opts.Discover, opts.Remote = 2, 4, 0, 2, true, true
+	e, err := engine.New(cluster.Client(t), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	masters := map[string]int{}
+	names := make([]string, tenants)
+	for i := range names {
+		names[i] = fmt.Sprint("t-", i)
+		at, err := e.Store.AddressOf(t.Context(), names[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		masters[at]++
+	}
+	if len(masters) != 3 {
+		t.Fatalf("the tenants are on %v, want three masters", masters)
+	}
+	run(t, e)
+	begin := func(round int) {
+		for _, tenant := range names {
+			def, _, err := dsl.Parse("steps.yaml", []byte(clusterSteps))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
+				t.Fatal(err)
+			}
+			for i := range each {
+				if err := e.Start(t.Context(), tenant, fmt.Sprintf("x-%d-%d", round, i), def, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	begin(1)
+	cluster.Reshard(t, e.Store.Keys().Stream(names[0]), 2000)
+	begin(2)
+	for _, tenant := range names {
+		for round := 1; round <= 2; round++ {
+			for i := range each {
+				endedOf(t, e, tenant, fmt.Sprintf("x-%d-%d", round, i))
+			}
+		}
+	}
+}
+
+const clusterSteps = `document: {dsl: '1.0.3', namespace: test, name: steps, version: '1.0.0'}
+do:
+  - a: {set: {n: 1}}
+  - b: {wait: PT0.05S}
+  - c: {set: {n: 2}}
+`
+
+// endedOf waits until an execution has completed.
+func endedOf(t *testing.T, e *engine.Engine, tenant, id string) {
+	t.Helper()
+	var x store.Execution
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		var err error
+		if x, err = e.Store.Execution(t.Context(), tenant, id); err == nil && x.Status == "completed" {
+			history, err := e.Store.History(t.Context(), tenant, id, 0, 1000)
+			if err != nil || int64(len(history)) != x.Version {
+				t.Fatalf("%s of %s has version %d and %d entries of history, error %v", id, tenant, x.Version, len(history), err)
+			}
+			return
+		}
+	}
+	t.Fatalf("%s of %s is %q after a minute", id, tenant, x.Status)
+}

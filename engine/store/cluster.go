@@ -1,0 +1,141 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// Cluster is what a Redis Cluster reports about itself.
+type Cluster struct {
+	Masters   []Master // by address
+	Uncovered int      // slots that no master serves
+	Gone      []string // addresses of nodes that the others cannot reach
+}
+
+// Master is a master of a Redis Cluster.
+type Master struct {
+	Server
+
+	Address  string
+	Slots    int
+	Replicas []string // addresses of those that can be reached
+	Err      error    // why it did not answer; nil if it did
+}
+
+// Slots is how many slots a Redis Cluster has.
+const Slots = 16384
+
+// Clustered reports whether the Store is on a Redis Cluster.
+func (s *Store) Clustered() bool { return wire.Clustered(s.rdb.Redis) }
+
+// Cluster reads what the cluster reports about itself, and each master about itself. It is for a
+// Store that is Clustered.
+func (s *Store) Cluster(ctx context.Context) (Cluster, error) {
+	text, err := s.rdb.ClusterNodes(ctx).Result()
+	if err != nil {
+		return Cluster{}, Failed("ask about the cluster", err)
+	}
+	c := ReadCluster(text)
+	byAddress := map[string]*Master{}
+	for i := range c.Masters {
+		m := &c.Masters[i]
+		m.Err = errors.New("it has no slots")
+		byAddress[m.Address] = m
+	}
+	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, address string) error {
+		if m := byAddress[address]; m != nil {
+			m.Server, m.Err = serverOf(ctx, node)
+		}
+		return nil
+	})
+	c.Masters = slices.DeleteFunc(c.Masters, func(m Master) bool { return m.Slots == 0 })
+	return c, Failed("ask the masters", err)
+}
+
+// ReadCluster reads the reply to CLUSTER NODES.
+func ReadCluster(text string) (c Cluster) {
+	replicas, covered := map[string][]string{}, 0 // by the id of their master
+	ids := map[string]string{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 {
+			continue
+		}
+		const address, flags, master, slots = 1, 2, 3, 8
+		at, _, _ := strings.Cut(fields[address], "@")
+		is := strings.Split(fields[flags], ",")
+		gone := slices.Contains(is, "fail")
+		if gone {
+			c.Gone = append(c.Gone, at)
+		}
+		switch {
+		case slices.Contains(is, "slave") && !gone:
+			replicas[fields[master]] = append(replicas[fields[master]], at)
+		case slices.Contains(is, "master"):
+			n := countSlots(fields[slots:])
+			ids[at] = fields[0]
+			if c.Masters = append(c.Masters, Master{Address: at, Slots: n}); !gone {
+				covered += n
+			}
+		}
+	}
+	for i := range c.Masters {
+		m := &c.Masters[i]
+		m.Replicas = replicas[ids[m.Address]]
+		slices.Sort(m.Replicas)
+	}
+	slices.SortFunc(c.Masters, func(a, b Master) int { return strings.Compare(a.Address, b.Address) })
+	slices.Sort(c.Gone)
+	c.Uncovered = Slots - covered
+	return c
+}
+
+// countSlots counts slots as CLUSTER NODES lists them: 5, 0-99, or [93->-id] for one that moves.
+func countSlots(ranges []string) (n int) {
+	for _, text := range ranges {
+		from, to, some := strings.Cut(text, "-")
+		first, err := strconv.Atoi(from)
+		if err != nil {
+			continue
+		}
+		last := first
+		if some {
+			last, _ = strconv.Atoi(to) // Redis writes numbers
+		}
+		n += last - first + 1
+	}
+	return n
+}
+
+// AddressOf returns the address of the master that has a tenant; "" on a single Redis.
+func (s *Store) AddressOf(ctx context.Context, tenant string) (string, error) {
+	_, address, err := wire.MasterOf(ctx, s.rdb.Redis, s.keys.Stream(tenant))
+	return address, Failed("ask where tenant "+tenant+" is", err)
+}
+
+// MemoryUse returns how many bytes Redis uses and may use at most: on a cluster those of the fullest
+// master. The limit is 0 if there is none or if Redis does not report it.
+func (s *Store) MemoryUse(ctx context.Context) (used, most int64, err error) {
+	err = wire.EachMaster(ctx, s.rdb.Redis, func(ctx context.Context, node wire.Redis, _ string) error {
+		info, err := node.Info(ctx, "memory").Result()
+		if _, refused := errors.AsType[redis.Error](err); refused {
+			return nil // without INFO the limit is unknown
+		}
+		if err != nil {
+			return Failed("read the memory use", err)
+		}
+		v := ReadServer(info, nil)
+		if limit := max(v.Limit, 0); most == 0 && limit == 0 && v.Used > used || limit > 0 && (most == 0 || v.Used*(most>>10) > used*(limit>>10)) {
+			used, most = v.Used, limit
+		}
+		return nil
+	})
+	return used, most, err
+}

@@ -1,0 +1,349 @@
+// Package transfer moves a tenant from one Redis to another, such as a Redis Cluster: what it copies
+// it compares before it deletes anything.
+package transfer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// Move is a tenant on its way. No process may serve the tenant where it comes from.
+type Move struct {
+	Tenant   string
+	From, To *store.Store
+
+	Keys   int // of the tenant that were found
+	Timers int // that are set
+
+	keys   []string // after the name of the tenant
+	timers []redis.Z
+	fields map[string]string // of the hash of timer keys
+	gone   []redis.Z         // of the set of forgotten timer keys
+	asked  []redis.Z
+}
+
+// Errors that say why a tenant cannot be moved.
+var (
+	ErrServed  = errors.New("a process serves it")
+	ErrThere   = errors.New("it exists there already")
+	ErrChanged = errors.New("it was changed meanwhile")
+)
+
+// streamSuffix ends the name of the stream, and arriving that of the stream until the move is done.
+const (
+	streamSuffix = ":events"
+	arriving     = ":events:arriving"
+)
+
+// Find looks at the tenant without changing anything. It fails if a process serves the tenant, or if
+// it exists at its destination.
+func (m *Move) Find(ctx context.Context) error {
+	if err := store.CheckTenant(m.Tenant); err != nil {
+		return err
+	}
+	all, now, err := m.From.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if p.Alive(now) && slices.ContainsFunc(services(), func(service string) bool { return p.Runs(service, m.Tenant) }) {
+			return fmt.Errorf("tenant %s: %w: %s on %s; stop it, or let it serve other tenants (--tenant)", m.Tenant, ErrServed, p.Name, p.Host)
+		}
+	}
+	if m.keys, err = suffixes(ctx, m.From, m.Tenant); err != nil {
+		return err
+	}
+	m.Keys = len(m.keys)
+	there, err := suffixes(ctx, m.To, m.Tenant)
+	if err != nil {
+		return err
+	}
+	if m.Keys > 0 && slices.Contains(there, streamSuffix) {
+		return fmt.Errorf("tenant %s: %w", m.Tenant, ErrThere)
+	}
+	if m.Keys == 0 && !slices.Contains(there, arriving) {
+		return fmt.Errorf("tenant %s: %w", m.Tenant, store.ErrNotFound)
+	}
+	return m.findTimers(ctx)
+}
+
+func services() []string { return []string{"worker", "executor", "timer"} }
+
+// suffixes returns the names of the keys of a tenant without its own, sorted.
+func suffixes(ctx context.Context, s *store.Store, tenant string) (out []string, err error) {
+	prefix := s.Keys().Tenant(tenant)
+	node, _, err := wire.MasterOf(ctx, s.Redis(), s.Keys().Stream(tenant))
+	if err != nil {
+		return nil, store.Failed("look for keys", err)
+	}
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var keys []string
+		if keys, cursor, err = node.Scan(ctx, cursor, prefix+":*", store.ScanCount).Result(); err != nil {
+			return nil, store.Failed("look for keys", err)
+		}
+		for _, key := range keys {
+			out = append(out, strings.TrimPrefix(key, prefix))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// findTimers picks the timers of the tenant, and what belongs to them, from the keys that all
+// tenants of a single Redis share.
+func (m *Move) findTimers(ctx context.Context) error {
+	rdb, keys := m.From.Redis(), m.From.Keys()
+	m.timers, m.gone, m.fields = nil, nil, map[string]string{}
+	all, err := rdb.ZRangeWithScores(ctx, keys.Timers(m.Tenant), 0, -1).Result()
+	if err != nil {
+		return store.Failed("read the timers", err)
+	}
+	for _, entry := range all {
+		if timers.DueOf(entry, time.Time{}).Tenant == m.Tenant {
+			m.timers = append(m.timers, entry)
+		}
+	}
+	m.Timers = len(m.timers)
+	fields, err := rdb.HGetAll(ctx, keys.TimerKeys(m.Tenant)).Result()
+	if err != nil {
+		return store.Failed("read the timer keys", err)
+	}
+	for name, value := range fields {
+		if tenantOf(name) == m.Tenant {
+			m.fields[name] = value
+		}
+	}
+	gone, err := rdb.ZRangeWithScores(ctx, keys.ForgottenKeys(m.Tenant), 0, -1).Result()
+	if err != nil {
+		return store.Failed("read the forgotten timer keys", err)
+	}
+	for _, entry := range gone {
+		if name, _ := entry.Member.(string); tenantOf(name) == m.Tenant {
+			m.gone = append(m.gone, entry)
+		}
+	}
+	m.asked, err = rdb.ZRangeWithScores(ctx, m.From.TenantKeys(m.Tenant).AskedTimers, 0, -1).Result()
+	return store.Failed("read the requested timers", err)
+}
+
+// tenantOf returns the tenant in the identity of a timer.
+func tenantOf(identity string) string {
+	var parts []string
+	if len(identity) < 1 || json.Unmarshal([]byte(identity[1:]), &parts) != nil || len(parts) == 0 {
+		return ""
+	}
+	return parts[0]
+}
+
+// Run moves the tenant that Find has found. Until everything was copied and compared, it is as it was
+// where it comes from. If Run fails after that, it can be called again after Find, and goes on.
+func (m *Move) Run(ctx context.Context) error {
+	if m.Keys > 0 {
+		if err := m.clear(ctx); err != nil {
+			return err
+		}
+		for _, suffix := range m.keys {
+			if err := m.copy(ctx, suffix); err != nil {
+				return err
+			}
+		}
+		if err := m.copyTimers(ctx); err != nil {
+			return err
+		}
+		if err := m.compare(ctx); err != nil {
+			return errors.Join(err, m.clear(ctx))
+		}
+		if err := m.remove(ctx); err != nil {
+			return err
+		}
+	}
+	from, to := m.To.Keys().Tenant(m.Tenant)+arriving, m.To.Keys().Stream(m.Tenant)
+	if err := m.To.Redis().Rename(ctx, from, to).Err(); err != nil {
+		return store.Failed("hand tenant "+m.Tenant+" over", err)
+	}
+	return m.To.AddTenant(ctx, m.Tenant)
+}
+
+// clear removes what an earlier attempt has left at the destination.
+func (m *Move) clear(ctx context.Context) error {
+	if err := m.To.RemoveTenant(ctx, m.Tenant); err != nil || !m.To.Keys().Clustered() {
+		return err
+	}
+	keys := m.To.Keys()
+	err := m.To.Redis().Unlink(ctx, keys.Timers(m.Tenant), keys.TimerKeys(m.Tenant), keys.ForgottenKeys(m.Tenant), m.To.TenantKeys(m.Tenant).AskedTimers).Err()
+	return store.Failed("remove what an earlier attempt has left", err)
+}
+
+// destination returns the name that a key has at the destination. The stream comes last to its own,
+// so that nobody begins with a part of the tenant.
+func (m *Move) destination(suffix string) string {
+	if suffix == streamSuffix {
+		suffix = arriving
+	}
+	return m.To.Keys().Tenant(m.Tenant) + suffix
+}
+
+func (m *Move) copy(ctx context.Context, suffix string) error {
+	key := m.From.Keys().Tenant(m.Tenant) + suffix
+	text, err := m.From.Redis().Dump(ctx, key).Result()
+	if errors.Is(err, redis.Nil) { // it has expired
+		return nil
+	}
+	if err != nil {
+		return store.Failed("read "+key, err)
+	}
+	left, err := m.From.Redis().PTTL(ctx, key).Result()
+	if err != nil {
+		return store.Failed("read "+key, err)
+	}
+	return store.Failed("write "+m.destination(suffix), m.To.Redis().Restore(ctx, m.destination(suffix), max(left, 0), text).Err())
+}
+
+// atOnce is how many timers one command takes.
+const atOnce = 1000
+
+func (m *Move) copyTimers(ctx context.Context) error {
+	rdb, keys := m.To.Redis(), m.To.Keys()
+	for key, entries := range map[string][]redis.Z{
+		keys.Timers(m.Tenant): m.timers, keys.ForgottenKeys(m.Tenant): m.gone, m.To.TenantKeys(m.Tenant).AskedTimers: m.asked,
+	} {
+		for page := range slices.Chunk(entries, atOnce) {
+			if err := rdb.ZAdd(ctx, key, page...).Err(); err != nil {
+				return store.Failed("write the timers", err)
+			}
+		}
+	}
+	if len(m.fields) == 0 {
+		return nil
+	}
+	return store.Failed("write the timer keys", rdb.HSet(ctx, keys.TimerKeys(m.Tenant), m.fields).Err())
+}
+
+// compare checks that both sides have the same contents.
+func (m *Move) compare(ctx context.Context) error {
+	now, err := suffixes(ctx, m.From, m.Tenant)
+	if err != nil {
+		return err
+	}
+	for _, suffix := range now {
+		key := m.From.Keys().Tenant(m.Tenant) + suffix
+		was, err := contents(ctx, m.From.Redis(), key)
+		if err != nil {
+			return err
+		}
+		is, err := contents(ctx, m.To.Redis(), m.destination(suffix))
+		if err != nil {
+			return err
+		}
+		if was != is {
+			return fmt.Errorf("tenant %s: %w: %s is not what was copied", m.Tenant, ErrChanged, key)
+		}
+	}
+	before := *m
+	if err := m.findTimers(ctx); err != nil {
+		return err
+	}
+	if !slices.Equal(before.timers, m.timers) {
+		return fmt.Errorf("tenant %s: %w: its timers are not what was copied", m.Tenant, ErrChanged)
+	}
+	for _, entry := range m.timers {
+		member, _ := entry.Member.(string) // go-redis reads nothing else
+		score, err := m.To.Redis().ZScore(ctx, m.To.Keys().Timers(m.Tenant), member).Result()
+		if err != nil || score != entry.Score { //nolint:testifylint // it is copied, not computed
+			return fmt.Errorf("tenant %s: the timer %s did not arrive", m.Tenant, member)
+		}
+	}
+	return nil
+}
+
+// remove deletes the tenant where it comes from. Whoever serves it nevertheless finds no stream.
+func (m *Move) remove(ctx context.Context) error {
+	rdb, keys := m.From.Redis(), m.From.Keys()
+	for page := range slices.Chunk(m.timers, atOnce) {
+		members := make([]any, len(page))
+		for i, entry := range page {
+			members[i] = entry.Member
+		}
+		if err := rdb.ZRem(ctx, keys.Timers(m.Tenant), members...).Err(); err != nil {
+			return store.Failed("remove the timers", err)
+		}
+	}
+	for name := range m.fields {
+		if err := rdb.HDel(ctx, keys.TimerKeys(m.Tenant), name).Err(); err != nil {
+			return store.Failed("remove the timer keys", err)
+		}
+	}
+	for _, entry := range m.gone {
+		if err := rdb.ZRem(ctx, keys.ForgottenKeys(m.Tenant), entry.Member).Err(); err != nil {
+			return store.Failed("remove the forgotten timer keys", err)
+		}
+	}
+	return m.From.RemoveTenant(ctx, m.Tenant)
+}
+
+// contents returns a hash of what a key holds, independent of how Redis stores it.
+func contents(ctx context.Context, rdb wire.Redis, key string) (string, error) {
+	h := sha256.New()
+	kind, err := rdb.Type(ctx, key).Result()
+	if err != nil {
+		return "", store.Failed("read "+key, err)
+	}
+	var value any
+	switch kind {
+	case "hash":
+		value, err = rdb.HGetAll(ctx, key).Result() // printed by name
+	case "set":
+		var members []string
+		members, err = rdb.SMembers(ctx, key).Result()
+		slices.Sort(members)
+		value = members
+	case "zset":
+		value, err = rdb.ZRangeWithScores(ctx, key, 0, -1).Result()
+	case "stream":
+		return stream(ctx, rdb, key)
+	case "none":
+		return "", nil
+	default:
+		value, err = rdb.Get(ctx, key).Result()
+	}
+	fmt.Fprintf(h, "%s %v", kind, value)
+	return fmt.Sprintf("%x", h.Sum(nil)), store.Failed("read "+key, err)
+}
+
+// stream is contents for a stream: its entries and what its groups have read.
+func stream(ctx context.Context, rdb wire.Redis, key string) (string, error) {
+	h := sha256.New()
+	for from := "-"; ; {
+		entries, err := rdb.XRangeN(ctx, key, from, "+", store.ScanCount).Result()
+		if err != nil {
+			return "", store.Failed("read "+key, err)
+		}
+		for _, entry := range entries {
+			fmt.Fprintln(h, entry.ID, entry.Values)
+			from = "(" + entry.ID
+		}
+		if len(entries) < store.ScanCount {
+			break
+		}
+	}
+	groups, err := rdb.XInfoGroups(ctx, key).Result()
+	if err != nil {
+		return "", store.Failed("read "+key, err)
+	}
+	for _, g := range groups {
+		fmt.Fprintln(h, g.Name, g.Pending, g.LastDeliveredID)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
+}

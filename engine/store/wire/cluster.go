@@ -1,0 +1,352 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// cluster is a client of a Redis Cluster. It sends each command to the master of its key, and a
+// second time only if the first node has refused it with MOVED or ASK: go-redis alone would repeat
+// a write whose reply was lost.
+//
+// A command of a pipeline that has no key goes where the command before it goes: TIME is then the
+// time of that node, and WAIT waits for the writes before it.
+type cluster struct {
+	*redis.ClusterClient
+
+	bell   *Bell
+	router *router
+}
+
+// NewCluster returns a client of a Redis Cluster.
+func NewCluster(opts *redis.ClusterOptions) Redis {
+	own := *opts
+	own.DisableRoutingPolicies = true
+	client := redis.NewClusterClient(&own)
+	hook := &router{client: client}
+	client.AddHook(hook)
+	return &cluster{ClusterClient: client, bell: newBell(client), router: hook}
+}
+
+// Close closes all connections.
+func (c *cluster) Close() error {
+	c.bell.close()
+	return c.ClusterClient.Close() //nolint:wrapcheck // as if there were no wrapper
+}
+
+// asCluster returns the cluster that rdb is a client of; nil if it is a single Redis.
+func asCluster(rdb Redis) *cluster {
+	if client, ok := rdb.(*Client); ok {
+		rdb = client.Redis
+	}
+	c, _ := rdb.(*cluster)
+	return c
+}
+
+// Clustered reports whether rdb is a client of a Redis Cluster.
+func Clustered(rdb Redis) bool { return asCluster(rdb) != nil }
+
+// EachMaster calls do with each master of a cluster, one after the other in the order of their
+// addresses, or with rdb itself if that is a single Redis. It stops at the first error.
+func EachMaster(ctx context.Context, rdb Redis, do func(ctx context.Context, master Redis, address string) error) error {
+	c := asCluster(rdb)
+	if c == nil {
+		return do(ctx, rdb, "")
+	}
+	var mu sync.Mutex
+	masters := map[string]*redis.Client{}
+	err := c.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		masters[master.Options().Addr] = master
+		return nil
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // the caller says what it was for
+	}
+	for _, address := range sortedKeys(masters) {
+		if err := do(ctx, masters[address], address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortedKeys[T any](in map[string]T) []string {
+	out := make([]string, 0, len(in))
+	for key := range in {
+		out = append(out, key)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// MasterOf returns a client of the node that has a key, and the address of that node: for commands
+// without a key, such as SCAN. Of a single Redis it returns rdb and no address.
+func MasterOf(ctx context.Context, rdb Redis, key string) (master Redis, address string, err error) {
+	c := asCluster(rdb)
+	if c == nil {
+		return rdb, "", nil
+	}
+	client, err := c.MasterForKey(ctx, key)
+	if err != nil {
+		return nil, "", err //nolint:wrapcheck // the caller says what it was for
+	}
+	return client, client.Options().Addr, nil
+}
+
+// router is the hook that decides where the commands of a cluster's client go.
+type router struct {
+	client  *redis.ClusterClient
+	confirm *Confirmation // nil: writes need not reach replicas
+}
+
+// DialHook implements redis.Hook.
+func (*router) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (r *router) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if r.confirm != nil && r.confirm.Needed(cmd) {
+			pipe := r.client.Pipeline() // which confirms it
+			_ = pipe.Process(ctx, cmd)
+			_, _ = pipe.Exec(ctx)
+			return cmd.Err() //nolint:wrapcheck // as if there were no hook
+		}
+		cmd.SetErr(next(ctx, once{cmd}))
+		markRefused(cmd)
+		r.follow(ctx, cmd)
+		return settled(cmd)
+	}
+}
+
+// once is a command that go-redis must not repeat.
+type once struct{ redis.Cmder }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
+// ProcessPipelineHook implements redis.Hook.
+func (r *router) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) > 0 && cmds[0].Name() == "multi" {
+			return next(ctx, cmds)
+		}
+		parts, err := r.split(ctx, cmds)
+		if err != nil {
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+			return err
+		}
+		var others sync.WaitGroup
+		for i := 1; i < len(parts); i++ {
+			others.Go(func() { parts[i].send(ctx, r.confirm) })
+		}
+		if len(parts) > 0 {
+			parts[0].send(ctx, r.confirm)
+		}
+		others.Wait()
+		if moved := redirected(cmds); len(moved) > 0 {
+			_ = next(ctx, moved) // each command has its error
+		}
+		for _, cmd := range cmds {
+			r.follow(ctx, cmd)
+			if wrong := settled(cmd); err == nil {
+				err = wrong
+			}
+		}
+		return err
+	}
+}
+
+// part is what one node gets of a pipeline.
+type part struct {
+	node *redis.Client
+	cmds []redis.Cmder
+}
+
+// send sends the commands over one connection. Each has its error then.
+func (p *part) send(ctx context.Context, confirm *Confirmation) {
+	_ = confirm.send(ctx, p.node, p.cmds, func(cmds []redis.Cmder) error {
+		pipe := p.node.Pipeline()
+		_ = pipe.BatchProcess(ctx, cmds...)
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	for _, cmd := range p.cmds {
+		markRefused(cmd)
+	}
+}
+
+// split divides commands among the nodes of their keys. One without a key goes to the node of
+// the command before it, the first ones to that of the first command with a key.
+func (r *router) split(ctx context.Context, cmds []redis.Cmder) ([]part, error) {
+	var parts []part
+	at, waiting := -1, 0 // commands before the first one with a key
+	for i, cmd := range cmds {
+		key, ok := keyOf(cmd)
+		if !ok && at < 0 && i+1 < len(cmds) {
+			waiting++
+			continue
+		}
+		if ok || at < 0 {
+			node, err := r.client.MasterForKey(ctx, key)
+			if err != nil {
+				return nil, err //nolint:wrapcheck // as if there were no hook
+			}
+			if at < 0 || parts[at].node != node {
+				at = slices.IndexFunc(parts, func(p part) bool { return p.node == node })
+			}
+			if at < 0 {
+				at, parts = len(parts), append(parts, part{node: node})
+			}
+		}
+		parts[at].cmds = append(parts[at].cmds, cmds[i-waiting:i+1]...)
+		waiting = 0
+	}
+	return parts, nil
+}
+
+// redirection returns the address of the node that a command has to be sent to, because another
+// one has refused it; "" if it was not.
+func redirection(cmd redis.Cmder) (address string, asking bool) {
+	err := cmd.Err()
+	if err == nil {
+		return "", false
+	}
+	if address, moved := redis.IsMovedError(err); moved {
+		return address, false
+	}
+	address, asking = redis.IsAskError(err)
+	return address, asking
+}
+
+// redirected returns the commands that a node has refused because another one has their key,
+// except those whose reply go-redis does not look at.
+func redirected(cmds []redis.Cmder) (out []redis.Cmder) {
+	for _, cmd := range cmds {
+		if _, raw := cmd.(rawReply); raw {
+			continue
+		}
+		if address, _ := redirection(cmd); address != "" {
+			out = append(out, once{cmd})
+		}
+	}
+	return out
+}
+
+// rawReply is a command whose reply go-redis hands over as it is, errors too.
+type rawReply interface {
+	redis.Cmder
+
+	refusal() string // the error that the reply is; "" if it is none
+	reset()          // makes place for another reply
+}
+
+// redirectError is a raw reply that says which node has a key.
+type redirectError string
+
+func (e redirectError) Error() string { return string(e) }
+
+// RedisError implements redis.Error.
+func (redirectError) RedisError() {}
+
+// markRefused makes a redirection in a raw reply the error of its command.
+func markRefused(cmd redis.Cmder) {
+	raw, ok := cmd.(rawReply)
+	if !ok || cmd.Err() != nil {
+		return
+	}
+	if text := raw.refusal(); strings.HasPrefix(text, "MOVED ") || strings.HasPrefix(text, "ASK ") {
+		cmd.SetErr(redirectError(text))
+	}
+}
+
+// settled returns the error of a command. A redirection that led nowhere, because a slot moves right
+// now, is one that will pass.
+func settled(cmd redis.Cmder) error {
+	if address, _ := redirection(cmd); address != "" {
+		cmd.SetErr(fmt.Errorf("the cluster is being rearranged: %w", cmd.Err()))
+	}
+	return cmd.Err() //nolint:wrapcheck // as if there were no hook
+}
+
+// maxRedirects is how often one command is redirected.
+const maxRedirects = 3
+
+// follow sends a command with a raw reply to the node that has its key.
+func (r *router) follow(ctx context.Context, cmd redis.Cmder) {
+	raw, ok := cmd.(rawReply)
+	for n := 0; ok && n < maxRedirects; n++ {
+		address, asking := redirection(cmd)
+		node := r.nodeAt(ctx, address)
+		if node == nil {
+			return
+		}
+		raw.reset()
+		cmd.SetErr(nil)
+		pipe := node.Pipeline()
+		if asking {
+			pipe.Do(ctx, "asking")
+		}
+		_ = pipe.Process(ctx, cmd)
+		_, _ = pipe.Exec(ctx)
+		markRefused(cmd)
+	}
+}
+
+// nodeAt returns the client of the master at an address; nil if there is none. It makes the client
+// read anew which node has which slots.
+func (r *router) nodeAt(ctx context.Context, address string) (found *redis.Client) {
+	if address == "" {
+		return nil
+	}
+	var mu sync.Mutex
+	_ = r.client.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if master.Options().Addr == address {
+			found = master
+		}
+		return nil
+	})
+	return found
+}
+
+// keyOf returns the first key of a command; false if it has none.
+func keyOf(cmd redis.Cmder) (string, bool) {
+	if k, ok := cmd.(keyedTime); ok {
+		return k.key, true
+	}
+	args, at := cmd.Args(), 1
+	switch cmd.Name() {
+	case "time", "ping", "wait", "info", "config", "script", "client", "cluster", "command", "role", "dbsize", "scan", "echo", "publish", "asking":
+		return "", false
+	case "eval", "evalsha", "eval_ro", "evalsha_ro":
+		if len(args) <= BeforeKeys || fmt.Sprint(args[2]) == "0" {
+			return "", false
+		}
+		at = BeforeKeys
+	case "xgroup", "xinfo", "memory", "object":
+		at = 2
+	case "xread", "xreadgroup":
+		at = 1 + slices.IndexFunc(args, func(arg any) bool { text, _ := arg.(string); return strings.EqualFold(text, "streams") })
+	}
+	if at >= len(args) {
+		return "", false
+	}
+	switch key := args[at].(type) {
+	case string:
+		return key, true
+	case *string:
+		return *key, true
+	default:
+		return fmt.Sprint(key), true
+	}
+}

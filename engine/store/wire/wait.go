@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// AllReplicas waits for all replicas that are connected.
+const AllReplicas = -1
+
+// ErrUnconfirmed is wrapped by the errors of writes that too few replicas have confirmed in time.
+// They were done, and are lost only if the master is lost before its replicas have them.
+var ErrUnconfirmed = errors.New("the write is not on enough replicas yet (REDIS_WAIT)")
+
+// Confirmation says which commands must have reached how many replicas before they count as done.
+type Confirmation struct {
+	Replicas int           // or AllReplicas
+	Patience time.Duration // after which such a command has failed
+	Needed   func(cmd redis.Cmder) bool
+
+	mu    sync.Mutex
+	known map[*redis.Client]replicas
+}
+
+// replicas is how many replicas a node had.
+type replicas struct {
+	count int
+	asked time.Time
+}
+
+// replicasFor is how long a number of replicas is believed.
+const replicasFor = time.Second
+
+// Confirm makes the client wait for replicas after writes, by WAIT on the connection of the write.
+// It is to be called before the client is used.
+func Confirm(rdb Redis, c *Confirmation) {
+	c.known = map[*redis.Client]replicas{}
+	switch client := rdb.(type) {
+	case *cluster:
+		client.router.confirm = c
+	case *redis.Client:
+		client.AddHook(confirming{c, client})
+	}
+}
+
+// send calls exec with the commands and, if one of them needs it, a WAIT after them. Commands that
+// too few replicas have confirmed get an error.
+func (c *Confirmation) send(ctx context.Context, node *redis.Client, cmds []redis.Cmder, exec func([]redis.Cmder) error) error {
+	if c == nil || !c.needed(cmds) {
+		return exec(cmds)
+	}
+	want := c.wanted(ctx, node, false)
+	if want == 0 {
+		return exec(cmds)
+	}
+	wait := redis.NewIntCmd(ctx, "wait", want, c.Patience.Milliseconds())
+	err := exec(append(cmds[:len(cmds):len(cmds)], wait))
+	got, failed := int(wait.Val()), wait.Err()
+	if failed == nil && (got >= want || c.Replicas == AllReplicas && got >= c.wanted(ctx, node, true)) {
+		return err
+	}
+	unconfirmed := fmt.Errorf("%w: %d of %d", ErrUnconfirmed, got, want)
+	if failed != nil {
+		unconfirmed = fmt.Errorf("%w: %w", ErrUnconfirmed, failed)
+	}
+	for _, cmd := range cmds {
+		if cmd.Err() == nil && c.Needed(cmd) {
+			cmd.SetErr(unconfirmed)
+		}
+	}
+	return unconfirmed
+}
+
+func (c *Confirmation) needed(cmds []redis.Cmder) bool {
+	if len(cmds) > 0 && cmds[0].Name() == "multi" {
+		return false
+	}
+	for _, cmd := range cmds {
+		if c.Needed(cmd) {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted returns how many replicas of a node have to confirm a write.
+func (c *Confirmation) wanted(ctx context.Context, node *redis.Client, anew bool) int {
+	if c.Replicas != AllReplicas {
+		return c.Replicas
+	}
+	c.mu.Lock()
+	known, ok := c.known[node]
+	c.mu.Unlock()
+	if ok && !anew && time.Since(known.asked) < replicasFor {
+		return known.count
+	}
+	info, err := node.Info(ctx, "replication").Result()
+	if err != nil {
+		return max(known.count, 1)
+	}
+	known = replicas{strings.Count(info, "state=online"), time.Now()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[node] = known
+	return known.count
+}
+
+// confirming is the hook of a client of a single Redis.
+type confirming struct {
+	confirm *Confirmation
+	client  *redis.Client
+}
+
+// DialHook implements redis.Hook.
+func (confirming) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (h confirming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !h.confirm.Needed(cmd) {
+			return next(ctx, cmd)
+		}
+		pipe := h.client.Pipeline() // which confirms it
+		_ = pipe.Process(ctx, cmd)
+		_, _ = pipe.Exec(ctx)
+		return cmd.Err() //nolint:wrapcheck // as if there were no hook
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h confirming) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return h.confirm.send(ctx, h.client, cmds, func(cmds []redis.Cmder) error { return next(ctx, cmds) })
+	}
+}
+
+// ParseReplicas reads a number of replicas, or all.
+func ParseReplicas(text string) (int, error) {
+	if text == "all" {
+		return AllReplicas, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 100 {
+		return 0, errors.New("want a number of replicas, or all")
+	}
+	return n, nil
+}
