@@ -84,12 +84,12 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 	}
 	file, err := ReadConfig(t.Sh)
 	if err != nil {
-		rdb.Close() //nolint:errcheck,gosec // the error of the configuration says more
+		_ = rdb.Close() // the error of the configuration says more
 		return nil, err
 	}
 	replicas, err := confirmed(t.Sh, file)
 	if err != nil {
-		rdb.Close() //nolint:errcheck,gosec // the error of the setting says more
+		_ = rdb.Close() // the error of the setting says more
 		return nil, err
 	}
 	store.ConfirmWrites(rdb, replicas)

@@ -131,7 +131,7 @@ func moveTenant(ctx context.Context, sh *cli.Shell, tenant string, urls [2]strin
 		if err != nil {
 			return cli.Fail(cli.ExitUnreachable, err)
 		}
-		defer rdb.Close() //nolint:errcheck // everything was confirmed
+		defer func() { _ = rdb.Close() }()
 		stores[i] = store.New(rdb, store.Options{})
 	}
 	m := &transfer.Move{Tenant: tenant, From: stores[0], To: stores[1]}

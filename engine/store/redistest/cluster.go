@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -154,7 +153,7 @@ func (c *Cluster) Reshard(t testing.TB, key string, slots int) {
 		}
 		id := func(s *Server) string { return s.Client(t).ClusterMyID(t.Context()).Val() }
 		CLI(t, "--cluster", "reshard", from.addr, "--cluster-from", id(from), "--cluster-to", id(node),
-			"--cluster-slots", fmt.Sprint(slots), "--cluster-yes")
+			"--cluster-slots", strconv.Itoa(slots), "--cluster-yes")
 		return
 	}
 	t.Fatal("there is no other master")

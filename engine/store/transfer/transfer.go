@@ -5,6 +5,7 @@ package transfer
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -261,7 +262,7 @@ func (m *Move) compare(ctx context.Context) error {
 	for _, entry := range m.timers {
 		member, _ := entry.Member.(string) // go-redis reads nothing else
 		score, err := m.To.Redis().ZScore(ctx, m.To.Keys().Timers(m.Tenant), member).Result()
-		if err != nil || score != entry.Score { //nolint:testifylint // it is copied, not computed
+		if err != nil || score != entry.Score {
 			return fmt.Errorf("tenant %s: the timer %s did not arrive", m.Tenant, member)
 		}
 	}
@@ -319,7 +320,7 @@ func contents(ctx context.Context, rdb wire.Redis, key string) (string, error) {
 		value, err = rdb.Get(ctx, key).Result()
 	}
 	fmt.Fprintf(h, "%s %v", kind, value)
-	return fmt.Sprintf("%x", h.Sum(nil)), store.Failed("read "+key, err)
+	return hex.EncodeToString(h.Sum(nil)), store.Failed("read "+key, err)
 }
 
 // stream is contents for a stream: its entries and what its groups have read.
@@ -345,5 +346,5 @@ func stream(ctx context.Context, rdb wire.Redis, key string) (string, error) {
 	for _, g := range groups {
 		fmt.Fprintln(h, g.Name, g.Pending, g.LastDeliveredID)
 	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -146,7 +146,7 @@ func connectLine(ctx context.Context, opts *redis.Options) (*line, error) {
 	defer cancel()
 	conn, err := opts.Dialer(ctx, "tcp", opts.Addr)
 	if err != nil {
-		return nil, err
+		return nil, err //nolint:wrapcheck // the caller goes without
 	}
 	l := &line{conn: conn, in: bufio.NewReader(conn)}
 	hello := []string{"hello", "3"}

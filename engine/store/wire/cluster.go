@@ -118,7 +118,14 @@ func (r *router) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			_, _ = pipe.Exec(ctx)
 			return cmd.Err() //nolint:wrapcheck // as if there were no hook
 		}
-		cmd.SetErr(next(ctx, once{cmd}))
+		// go-redis sends SCRIPT and DBSIZE to all nodes itself.
+		if _, ok := keyOf(cmd); ok || cmd.Name() == "script" || cmd.Name() == "dbsize" {
+			cmd.SetErr(next(ctx, once{cmd}))
+		} else if node, err := r.client.MasterForKey(ctx, ""); err != nil { // not any of the addresses, which may be gone
+			cmd.SetErr(err)
+		} else {
+			cmd.SetErr(node.Process(ctx, cmd))
+		}
 		markRefused(cmd)
 		r.follow(ctx, cmd)
 		return settled(cmd)
@@ -177,7 +184,7 @@ func (p *part) send(ctx context.Context, confirm *Confirmation) {
 		pipe := p.node.Pipeline()
 		_ = pipe.BatchProcess(ctx, cmds...)
 		_, err := pipe.Exec(ctx)
-		return err
+		return err //nolint:wrapcheck // each command has it
 	})
 	for _, cmd := range p.cmds {
 		markRefused(cmd)
