@@ -267,7 +267,7 @@ func (l *line) watch(keys []string) {
 	limit := time.AfterFunc(lineTime, func() { _ = l.conn.Close() })
 	defer limit.Stop()
 	for _, w := range all {
-		<-w.done
+		_ = <-w.done // one that failed is not watched
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,7 +62,7 @@ func (c *Confirmation) send(ctx context.Context, node *redis.Client, cmds []redi
 		return exec(cmds)
 	}
 	wait := redis.NewIntCmd(ctx, "wait", want, c.Patience.Milliseconds())
-	err := exec(append(cmds[:len(cmds):len(cmds)], wait))
+	err := exec(append(slices.Clip(cmds), wait))
 	got, failed := int(wait.Val()), wait.Err()
 	if failed == nil && (got >= want || c.Replicas == AllReplicas && got >= c.wanted(ctx, node, true)) {
 		return err
@@ -82,12 +83,7 @@ func (c *Confirmation) needed(cmds []redis.Cmder) bool {
 	if len(cmds) > 0 && cmds[0].Name() == "multi" {
 		return false
 	}
-	for _, cmd := range cmds {
-		if c.Needed(cmd) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(cmds, c.Needed)
 }
 
 // wanted returns how many replicas of a node have to confirm a write.
