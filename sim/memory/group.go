@@ -176,7 +176,7 @@ func groupCommands() map[string]command {
 // xgroup implements XGROUP.
 func xgroup(db *Database, args []string) resp.Reply {
 	verb := strings.ToLower(args[1])
-	want := map[string]int{"create": 5, "setid": 5, "createconsumer": 5, "delconsumer": 5}[verb]
+	want := map[string]int{"create": 5, "setid": 5, "destroy": 4, "createconsumer": 5, "delconsumer": 5}[verb]
 	if want == 0 || len(args) < want {
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XGROUP HELP.")
 	}
@@ -192,6 +192,11 @@ func xgroup(db *Database, args []string) resp.Reply {
 	switch {
 	case verb == "create":
 		return createGroup(db, st, g, args)
+	case verb == "destroy":
+		if g != nil {
+			st.groups = slices.DeleteFunc(st.groups, func(other *group) bool { return other == g })
+		}
+		return resp.Bool(g != nil)
 	case g == nil:
 		return resp.Fail("NOGROUP No such consumer group '" + args[3] + "' for key name '" + args[2] + "'")
 	case verb == "setid":

@@ -99,6 +99,7 @@ func sortedCommands() map[string]command {
 		"zscan":            {zscan, -3},
 		"zrange":           {onSorted((*sorted).zrange), -4},
 		"zrangebyscore":    {onSorted((*sorted).zrange), -4},
+		"zrevrange":        {onSorted((*sorted).zrange), -4},
 		"zrevrangebyscore": {onSorted((*sorted).zrange), -4},
 	}
 }

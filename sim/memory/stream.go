@@ -165,6 +165,7 @@ func streamCommands() map[string]command {
 		"xrevrange": {xrange, -4},
 		"xdel":      {xdel, -3},
 		"xtrim":     {xtrim, -4},
+		"xsetid":    {xsetID, 3},
 	}
 }
 
@@ -278,4 +279,22 @@ func xdel(db *Database, args []string) resp.Reply {
 		n++
 	}
 	return resp.Int(n)
+}
+
+// xsetID implements XSETID.
+func xsetID(db *Database, args []string) resp.Reply {
+	st, ok := find[stream](db, args[1])
+	id, okID := streamIDOf(args[2], 0)
+	switch {
+	case !ok:
+		return resp.Fail(wrongType)
+	case !okID:
+		return resp.Fail(noStreamID)
+	case st == nil:
+		return resp.Fail("ERR no such key")
+	case len(st.entries) > 0 && id.less(st.entries[len(st.entries)-1].streamID):
+		return resp.Fail("ERR The ID specified in XSETID is smaller than the target stream top item")
+	}
+	st.last = id
+	return resp.OK()
 }
