@@ -212,6 +212,9 @@ func (env *Env) cloudEvent(t *dsl.Task, s *expr.Scope, execution, taskID string)
 	} else if strings.HasPrefix(typ, event.Prefix) {
 		return nil, event.NewProblem(event.Configuration, "types of events that begin with "+event.Prefix+" are the engine's own")
 	}
+	if _, err := inputTimer(out, s.Now); err != nil {
+		return nil, err
+	}
 	for _, name := range []string{"type", "id"} { // consumers match events by these, so they cannot be sealed
 		if text, ok := out[name].(string); ok && env.opts.Redactor.Holds(text) {
 			return nil, event.NewProblem(event.Expression, "the "+name+" of the event holds a secret, which everyone could read: put it into the data")

@@ -112,6 +112,14 @@ type Decision struct {
 	Cancel   []event.Timer // timers to cancel
 	Listen   []string      // event types to subscribe to; "*" is any type
 	Unlisten []string      // event types to unsubscribe from
+	Input    *Taking       // what became of the input that was applied; nil if none was
+}
+
+// Taking is what an execution does with an input.
+type Taking struct {
+	event.Fired        // the timer that delivers it
+	Taken       bool   // a task took it
+	Why         string // why none did; "" if one took it before
 }
 
 // listen subscribes to types. A type unsubscribed from in the same decision stays

@@ -333,37 +333,6 @@ func (s *State) CancelChild(child, reason string) event.Event {
 	}
 }
 
-// emit publishes the event of an emit task to the tenant's stream.
-func (tr *transition) emit(output any) error {
-	envelope, ok := output.(map[string]any)
-	if !ok {
-		return event.NewProblem(event.Runtime, "the emitted event is no object")
-	}
-	e := event.Event{Tenant: tr.Tenant, Workflow: tr.Workflow, Execution: tr.Execution, Time: tr.Now, Ext: map[string]string{}}
-	for name, value := range envelope {
-		text := canonical.Text(value)
-		switch name {
-		case "id":
-			e.ID = text
-		case "source":
-			e.Source = text
-		case "type":
-			e.Type = event.Type(text)
-		case "time":
-			if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-				e.Time = t
-			}
-		case "data":
-			e.Data = canonical.Encode(value)
-		case "specversion", "tenantid", "workflowid", "executionid", "taskid":
-		default:
-			e.Ext[name] = text
-		}
-	}
-	tr.d.Publish = append(tr.d.Publish, e)
-	return nil
-}
-
 // phase returns Suspended while suspended; Running if a task is computed or an executor
 // performs one; else Waiting. An execution that only waits for its children is Waiting.
 func (s *State) phase() Status {

@@ -12,12 +12,13 @@ type Activity struct {
 	Service  string // "worker", "executor" or "timer"
 	Consumer string
 	What     What
-	Message  store.Message // the message it concerns, if any
-	Timer    *event.Timer  // the timer that was registered, cancelled or fired
-	Task     string        // the kind of task that was performed
-	At       time.Time     // Redis' time; zero if unknown
-	Class    Class         // of Err
-	Count    int           // of executions removed or of items restored
+	Message  store.Message      // the message it concerns, if any
+	Timer    *event.Timer       // the timer that was registered, cancelled or fired
+	Task     string             // the kind of task that was performed
+	At       time.Time          // Redis' time; zero if unknown
+	Class    Class              // of Err
+	Count    int                // of executions removed or of items restored
+	Outcome  store.InputOutcome // of an input
 	Err      error
 }
 
@@ -40,6 +41,7 @@ const (
 	Firing       What = "firing"    // timers are about to be fired
 	Fired        What = "fired"
 	Unfired      What = "unfired"  // due timers could not be published
+	Took         What = "took"     // an input, or did not: see Outcome
 	Removed      What = "removed"  // ended executions, by the housekeeping
 	Restored     What = "restored" // by the sweep: something that an execution waits for and that Redis had lost
 	Stuck        What = "stuck"    // an execution that nothing will wake and that the sweep cannot repair

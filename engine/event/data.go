@@ -231,6 +231,13 @@ type Timer struct {
 
 	// Of a DeliveryTimer: the event to deliver again, with the number of its attempts.
 	Event json.RawMessage `json:"event,omitempty"`
+	// Of an InputTimer: the event for its execution, see EncodeInput. Of a StartTimer: the
+	// ExecutionStarted.
+	Input json.RawMessage `json:"input,omitempty"`
+	// Of an InputTimer: what happens if no task takes the event, see ParseRejection.
+	OnReject string `json:"on_reject,omitempty"`
+	// Of an InputTimer that no task has taken yet: until when it is kept for one.
+	ParkedUntil time.Time `json:"parked_until,omitzero"`
 
 	// The new due time of a timer that an operator moved. For the execution that set it,
 	// FireAt still identifies the timer.
@@ -239,10 +246,14 @@ type Timer struct {
 
 // Due returns the time at which the timer fires.
 func (t Timer) Due() time.Time {
-	if t.MovedTo.IsZero() {
+	switch {
+	case !t.MovedTo.IsZero():
+		return t.MovedTo
+	case !t.ParkedUntil.IsZero():
+		return t.ParkedUntil
+	default:
 		return t.FireAt
 	}
-	return t.MovedTo
 }
 
 // Keyed reports whether a timer replaces an earlier one with the same key. Timers that the
@@ -260,6 +271,8 @@ const (
 	TimeoutTimer  TimerKind = "timeout"
 	RetryTimer    TimerKind = "retry"
 	DeliveryTimer TimerKind = "delivery"
+	InputTimer    TimerKind = "input" // delivers an event to one execution
+	StartTimer    TimerKind = "start" // starts an execution
 )
 
 // Fired is the data of TimerFired.

@@ -35,7 +35,7 @@ const timerSize = 384
 // appendTimer appends a timer without its closing brace. It returns false for values that
 // need encoding/json.
 func appendTimer(out []byte, t *Timer) ([]byte, bool) {
-	if t.Event != nil || !writable(t.FireAt) || !writable(t.MovedTo) {
+	if t.Event != nil || t.Input != nil || t.OnReject != "" || !t.ParkedUntil.IsZero() || !writable(t.FireAt) || !writable(t.MovedTo) {
 		return nil, false
 	}
 	for _, s := range [...]string{t.Tenant, t.Workflow, t.Execution, t.TaskID, t.TaskName, string(t.Kind), t.Key} {

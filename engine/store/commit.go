@@ -28,6 +28,7 @@ type Commit struct {
 	History            []event.Event // appended as versions Version+1, Version+2, …
 	Publish            []event.Event // appended to the tenant's stream
 	Cancel             []event.Timer // may still be on their way to the timer service
+	Input              *InputResult  // what becomes of the input that the message delivers; nil if it delivers none
 	Listen, Unlisten   []string      // event types to subscribe to and unsubscribe from; "*" is any
 	Workflow           string
 	Definition         string // hash of the document, stored when the execution is created
@@ -136,10 +137,10 @@ func (c *Commit) started() time.Time { return cmp.Or(c.Started, c.Now) }
 
 // Numbers of keys and arguments of a batch.
 const (
-	tenantKeys     = 6
+	tenantKeys     = 9
 	batchArguments = 7
 
-	transitionArguments = 28 // usual number, besides its events
+	transitionArguments = 29 // usual number, besides its events
 )
 
 // commitBatch collects the keys and arguments of a commitScript.
@@ -217,16 +218,21 @@ func (b *commitBatch) add(c *Commit, lost bool) bool {
 	}
 	head := len(b.args)
 	b.args = append(b.args, nil, entry, c.Ack && c.Message != nil, &c.Execution, c.started().UnixMilli(), c.Version, &c.Status, index,
-		c.Damaged, c.evenIfFull(), join, leave, nil, len(c.History), len(c.Publish), len(c.Cancel))
+		c.Damaged, c.evenIfFull(), join, leave, nil, len(c.History), len(c.Publish), len(c.Cancel), 0)
 	fields := len(b.args)
 	b.addFields(c)
-	b.args[fields-4] = len(b.args) - fields
+	b.args[fields-5] = len(b.args) - fields
 	for i := range c.History {
 		b.args = b.store.AppendEvent(b.args, &c.History[i], c.Tenant, true)
 	}
 	b.publish(c)
 	for _, t := range c.Cancel {
 		b.args = append(b.args, event.TimerText(&t), Tombstone(t))
+	}
+	if c.Input != nil {
+		before := len(b.args)
+		b.args = c.Input.appendTo(b.args, b.store)
+		b.args[fields-1] = len(b.args) - before
 	}
 	b.args[head] = len(b.args) - head
 	return true
@@ -315,7 +321,8 @@ func (c *Commit) written(e *event.Event, from int) int {
 func (b *commitBatch) list() []any {
 	h := b.where
 	all := append(make([]any, 0, wire.BeforeKeys+tenantKeys+len(b.keys)+batchArguments+len(b.deadLetter)+len(b.args)),
-		nil, nil, nil, &h.Stream, &h.Timers, &h.Open, &h.Faulted, &h.Completed, &h.Cancelled)
+		nil, nil, nil, &h.Stream, &h.Timers, &h.Open, &h.Faulted, &h.Completed, &h.Cancelled,
+		&h.TimerKeys, &h.ForgottenKeys, &h.Inputs)
 	for i := range b.keys {
 		all = append(all, &b.keys[i])
 	}

@@ -89,6 +89,9 @@ func (k Keys) Commands(tenant string) string { return k.Stream(tenant) + ":comma
 // DeadLetters is the stream of a tenant's dead letters.
 func (k Keys) DeadLetters(tenant string) string { return k.Tenant(tenant) + ":events:dlq" }
 
+// Inputs is the stream of what became of inputs. It is written where observations are recorded.
+func (k Keys) Inputs(tenant string) string { return k.Tenant(tenant) + ":inputs" }
+
 // Crashes is the hash of the crash counts: how many consumers died with an entry, by entry.
 func (k Keys) Crashes(tenant string) string { return k.Tenant(tenant) + ":events:deaths" }
 
@@ -169,8 +172,8 @@ func (k Keys) Listeners(tenant, eventType string) string {
 
 // TenantKeys are the keys of a tenant that every step needs.
 type TenantKeys struct {
-	Stream, Timers, TimerKeys, ForgottenKeys, AskedTimers string
-	Open, Faulted, Completed, Cancelled                   string // indexes of executions
+	Stream, Timers, TimerKeys, ForgottenKeys, AskedTimers, Inputs string
+	Open, Faulted, Completed, Cancelled                           string // indexes of executions
 
 	executions string // prefix of the keys of executions
 
@@ -208,7 +211,8 @@ func (c *tenantKeyCache) add(tenant string, one *TenantKeys) {
 func (k Keys) ofTenant(tenant string) *TenantKeys {
 	return &TenantKeys{
 		Stream: k.Stream(tenant), Timers: k.Timers(tenant), TimerKeys: k.TimerKeys(tenant), ForgottenKeys: k.ForgottenKeys(tenant), AskedTimers: k.askedTimers(tenant),
-		Open: k.Executions(tenant, openIndex), Faulted: k.Executions(tenant, faultedIndex),
+		Inputs: k.Inputs(tenant),
+		Open:   k.Executions(tenant, openIndex), Faulted: k.Executions(tenant, faultedIndex),
 		Completed: k.Executions(tenant, completedIndex), Cancelled: k.Executions(tenant, cancelledIndex),
 		executions: k.Execution(tenant, ""),
 	}
@@ -229,3 +233,28 @@ func Tombstone(t event.Timer) string {
 	out = append(append(append(append(out, t.Kind...), ' '), t.Key...), ' ')
 	return string(strconv.AppendInt(out, t.FireAt.UnixNano(), 10))
 }
+
+// TimerIdentity returns the field of a timer in the hash of timer keys. It depends on the key of
+// a timer that has one, otherwise on the timer as it was before an operator moved it.
+func TimerIdentity(t event.Timer) string {
+	switch {
+	case t.ForOne():
+		return "k" + string(event.Encode([]string{t.Tenant, t.Execution, "", t.Key}))
+	case t.Keyed():
+		return "k" + string(event.Encode([]string{t.Tenant, t.Execution, t.TaskID, t.Key}))
+	default:
+		return "m" + string(event.Encode([]string{t.Tenant, t.Execution, Tombstone(t)}))
+	}
+}
+
+// TimerNote is the field of its execution that concerns a timer: the Tombstone or, of an input,
+// "input:" and the identity. The latter holds the member of the pending input, so that the end of
+// the execution cancels it.
+func TimerNote(t event.Timer) string {
+	if t.Kind == event.InputTimer {
+		return inputNote + TimerIdentity(t)
+	}
+	return Tombstone(t)
+}
+
+const inputNote = "input:"

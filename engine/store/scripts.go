@@ -8,7 +8,7 @@ import (
 var (
 	defineScript          = scripts.New("define")
 	startScript           = scripts.New("start")
-	commitScript          = scripts.New("mine", "moved", "event", "commit")
+	commitScript          = scripts.New("mine", "moved", "timer_keys", "event", "commit")
 	forgetScript          = scripts.New("forget")
 	unlistScript          = scripts.New("unlist")
 	writeEvenIfFullScript = scripts.New("even_if_full", "write_even_if_full")

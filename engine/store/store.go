@@ -20,6 +20,7 @@ import (
 var (
 	ErrNotFound    = errors.New("not found")
 	ErrExists      = errors.New("exists already")
+	ErrEnded       = errors.New("has ended")
 	ErrUnreachable = errors.New("redis cannot be reached")
 )
 

@@ -44,13 +44,41 @@ func timerOf(m *store.Message) (t event.Timer, text string, err error) {
 	if t.Execution == m.Event.Execution {
 		fill(&t.Workflow, m.Event.Workflow)
 	}
+	if t.ForOne() {
+		return readInput(m, t)
+	}
 	fill(&t.TaskID, m.Event.Task)
 	fill((*string)(&t.Kind), string(event.WaitTimer))
-	t.Event = nil
+	t.Event, t.Input, t.OnReject, t.ParkedUntil = nil, nil, "", time.Time{}
 	if t.Kind == event.DeliveryTimer {
 		return t, "", fmt.Errorf("the timer of event %s is of kind delivery, which only the engine sets: leave kind out", m.Event.ID)
 	}
 	return t, text, nil
+}
+
+// readInput completes and checks a timer that concerns an execution as a whole. Without a key, the id
+// of its event is the key.
+func readInput(m *store.Message, t event.Timer) (event.Timer, string, error) {
+	t.TaskID, t.TaskName, t.Event, t.ParkedUntil = "", "", nil, time.Time{}
+	err := store.CheckIDs(t.Tenant, t.Execution)
+	if cancels := m.Event.Type == event.TimerCancelled; err == nil && !cancels {
+		var e event.Event
+		if e, err = t.ReadInput(); err == nil && t.Key == "" {
+			if t.Key = e.ID; e.ID == t.InputID() { // it has no id of its own
+				t.Key = m.Event.ID
+			}
+		}
+		if err == nil {
+			_, err = event.ParseRejection(t.OnReject)
+		}
+	}
+	if err == nil {
+		err = event.CheckInputKey(t.Key)
+	}
+	if err != nil {
+		return t, "", fmt.Errorf("the timer of event %s: %w", m.Event.ID, err)
+	}
+	return t, "", nil
 }
 
 // readTimer reads a timer in any of the forms that producers write.

@@ -237,6 +237,9 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 			delete(r.executions, key)
 			return false, r.redis(ctx, err)
 		}
+		if c.Input != nil && c.Input.DeadLetter != "" {
+			return false, nil
+		}
 		r.executions[key] = x
 		r.commits, r.planned = append(r.commits, c), append(r.planned, m)
 		if c.Ack {

@@ -11,7 +11,6 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/stream"
 )
 
 // conflicts is how many commits in a row may lose to other workers before the event is
@@ -38,7 +37,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 	}
 	if x == nil { // no such execution
 		if ack {
-			err = stream.New(s.store).AcknowledgeOwned(ctx, m)
+			err = s.drop(ctx, m, e)
 		}
 		return store.Committed, err
 	}
@@ -46,7 +45,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 		if err != nil {
 			return store.Fenced, err
 		}
-		outcome, err := s.store.Commit(ctx, c)
+		outcome, err := s.commit(ctx, c)
 		if err != nil || outcome != store.Committed {
 			return outcome, err
 		}
@@ -125,6 +124,9 @@ func apply(x *cachedExecution, e event.Event, d *decide.Decision) (err error) {
 	if e.Type == event.ExecutionStarted {
 		e = x.env.Begin(e)
 	}
+	if fired, ok := decide.InputOf(e); ok {
+		return delivery.As(delivery.Permanent, x.state.Take(x.env, fired, e, d))
+	}
 	_, err = x.state.Apply(x.env, e, d)
 	return delivery.As(delivery.Permanent, err)
 }
@@ -171,6 +173,11 @@ func (s *Service) commitOf(x *cachedExecution, m *store.Message, ack bool, base 
 	for i := range c.History {
 		s.round.bytes += len(c.History[i].Data)
 	}
+	if d.Input != nil {
+		if err := s.addInput(&c, d.Input); err != nil {
+			return c, delivery.As(delivery.Permanent, err)
+		}
+	}
 	if err := s.addResult(&c, x); err != nil {
 		return c, delivery.As(delivery.Recoverable, err)
 	}
@@ -199,6 +206,9 @@ func (e *cachedExecution) attributes() map[string]string {
 
 // committed reports what was written.
 func (s *Service) committed(c *store.Commit) {
+	if c.Input != nil {
+		s.reportInput(*c.Message, c.Input.Outcome)
+	}
 	if s.opts.Committed != nil && len(c.History) > 0 {
 		s.opts.Committed(c.Version, c.History)
 	}
@@ -252,6 +262,11 @@ func (s *Service) load(ctx context.Context, m store.Message, e event.Event) (*ca
 	}
 	if err != nil || kept.Version == 0 {
 		switch e.Type {
+		case event.TimerFired:
+			if _, ok := decide.InputOf(e); ok {
+				return nil, noExecution(e, kept)
+			}
+			return nil, nil
 		case event.ExecutionStarted:
 			return s.first(ctx, tenant, e)
 		case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed:

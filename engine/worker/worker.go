@@ -56,6 +56,9 @@ type Options struct {
 	// a process share it.
 	Headroom *Headroom
 
+	// Observations is set if what becomes of inputs is recorded.
+	Observations bool
+
 	// Clock, if set, ends a step that has worked for long enough. Later steps do the
 	// rest, after operators' commands that arrived meanwhile. A zero time means unknown.
 	Clock func() time.Time
@@ -161,7 +164,7 @@ func (s *Service) reject(ctx context.Context, m store.Message, cause error) erro
 		return err
 	}
 	dead := s.consumer().Dead(m, cause)
-	if m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix) {
+	if m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix) && !errors.Is(cause, errNoExecution) {
 		// An execution that cannot be written cannot be ended either.
 		if over, err := s.abort(ctx, m, dead); over || store.Temporary(err) {
 			return err

@@ -8,7 +8,10 @@
 -- KEYS[4]   index of faulted executions
 -- KEYS[5]   index of completed executions
 -- KEYS[6]   index of cancelled executions
--- KEYS[7…]  for each transition: hash of the execution, its history, the sets of listeners to join
+-- KEYS[7]   timer keys, see timer_keys.lua
+-- KEYS[8]   forgotten timer keys
+-- KEYS[9]   what became of inputs
+-- KEYS[10…] for each transition: hash of the execution, its history, the sets of listeners to join
 --           and those to leave, and if it ends the execution the key for a copy of the history; at
 --           the end the stream of dead letters, if there is one to write
 -- ARGV[1]   group
@@ -21,9 +24,13 @@
 -- ARGV[8…]  n field names and values of the dead letter, then the transitions
 --
 -- A transition is the arguments that are read into a table below; then field names and values of
--- the execution, the events of the history, the events to publish, and the timers to cancel, each as
--- member and tombstone. An event is as in event.lua. An event to publish may also be
+-- the execution, the events of the history, the events to publish, the timers to cancel, each as
+-- member and tombstone, and what becomes of an input. An event is as in event.lua. An event to publish
+-- may also be
 --   'history', i, n, and n field names and values: the i-th of the history with further fields
+-- What becomes of an input is
+--   its note (see set_timers.lua); to park it, a score, the member of the timer that ends this, the id,
+--   the time and the data of its event, else five times ''; and the fields of a record about it, if any
 --
 -- Returns for each transition: 0 committed, 1 the execution has another version, 2 the consumer no
 -- longer owns the message, or the text of an error.
@@ -33,6 +40,7 @@
 
 local keys, args = KEYS, ARGV -- locals are faster than globals
 local stream, timers, open, faulted = keys[1], keys[2], keys[3], keys[4]
+local timer_keys, forgotten, inputs = keys[7], keys[8], keys[9]
 local group, consumer, tenant, limit = args[1], args[2], args[3], tonumber(args[6])
 local dead_letter = tonumber(args[7])
 local acks, lost, types = {}, {}, {}
@@ -49,7 +57,8 @@ local function read(at, key)
     join = tonumber(args[at + 10]), leave = tonumber(args[at + 11]),
     fields = tonumber(args[at + 12]), events = tonumber(args[at + 13]),
     publish = tonumber(args[at + 14]), cancel = tonumber(args[at + 15]),
-    first = at + 16,                      -- of the fields
+    input = tonumber(args[at + 16]),      -- the number of its arguments, 0 if there is none
+    first = at + 17,                      -- of the fields
     execution = keys[key], history = keys[key + 1], listeners = key + 2,
   }
 end
@@ -64,6 +73,8 @@ end
 local function wrong_types(t, retried)
   local wrong = t.publish > 0 and wrong_type(stream, 'stream') or t.cancel > 0 and wrong_type(timers, 'zset')
     or t.index and wrong_type(t.index, 'zset')
+    or (t.index or t.input > 0) and (wrong_type(timer_keys, 'hash') or wrong_type(forgotten, 'zset'))
+    or t.input > 6 and wrong_type(inputs, 'stream')
     or (t.index or retried or t.version == '0') and (wrong_type(open, 'zset') or wrong_type(faulted, 'zset'))
   for i = t.listeners, t.listeners + t.join + t.leave - 1 do wrong = wrong or wrong_type(keys[i], 'set') end
   return wrong
@@ -106,6 +117,7 @@ local function cancel(t, at)
       redis.call('HSET', t.execution, tombstone, '1', 'notes', '1')
     end
   end
+  return at + 2 * t.cancel
 end
 
 local function listen(t)
@@ -126,13 +138,57 @@ local function index(t, retried, status)
   if retried and t.index ~= faulted then redis.call('ZREM', faulted, t.id) end
 end
 
--- An execution that has ended needs neither its snapshot nor its fields about timers. Before 2026-11-23
+-- An input is listed in its execution until it has fired. It is parked in two fields: the note holds
+-- the timer that ends this, and "parked:<identity>" what is needed to deliver it before.
+local function take_input(t, at)
+  local note, score, member = args[at], args[at + 1], args[at + 2]
+  local identity, listed = string.sub(note, 7), redis.call('HGET', t.execution, note)
+  local set = listed and redis.call('ZSCORE', timers, listed)
+  if score ~= '' and not set then -- otherwise its key was set again
+    local kept = redis.call('HGET', timer_keys, identity)
+    redis.call('ZADD', timers, score, member)
+    redis.call('HSET', timer_keys, identity, (kept and string.sub(kept, 1, 40) or string.rep('0', 40)) .. ' ' .. member)
+    redis.call('ZREM', forgotten, identity)
+    redis.call('HSET', t.execution, note, member, 'parked:' .. identity, table.concat({member, unpack(args, at + 3, at + 5)}, '\n'),
+      'parked', '1', 'notes', '1')
+  elseif listed and not set then
+    redis.call('HDEL', t.execution, note, 'parked:' .. identity)
+  end
+  if t.input > 6 then redis.call('XADD', inputs, 'MAXLEN', '~', 10000, '*', unpack(args, at + 6, at + t.input - 1)) end
+end
+
+-- A listen task begins: the parked inputs are delivered again, and it may take them.
+local function deliver_parked(t)
+  for _, name in ipairs(redis.call('HKEYS', t.execution)) do
+    if string.sub(name, 1, 7) == 'parked:' then
+      local identity, parked = string.sub(name, 8), redis.call('HGET', t.execution, name)
+      local member, id, time, data = string.match(parked, '^(.-)\n(.-)\n(.-)\n(.*)$')
+      if redis.call('HGET', t.execution, 'input:' .. identity) == member and redis.call('ZSCORE', timers, member) then
+        local done = redis.pcall('XADD', stream, '*', 'id', id .. '/parked/' .. t.version, 'source', '/flunq/worker', 'specversion', '1.0',
+          'type', 'io.flunq.timer.fired', 'time', time, 'tenantid', tenant, 'executionid', t.id, 'data', data)
+        if done['err'] then return end -- they stay parked
+        redis.call('ZREM', timers, member)
+        settle(timer_keys, forgotten, identity, member)
+      end
+      redis.call('HDEL', t.execution, name)
+    end
+  end
+  redis.call('HDEL', t.execution, 'parked')
+end
+
+-- An execution that has ended needs neither its snapshot nor its fields about timers, and no input
+-- reaches it. Before 2026-11-23
 -- the snapshot was in state and state_version.
 local function clean(t, snapshot, notes)
   if snapshot then redis.call('HDEL', t.execution, 'snapshot', 'snapshot_version', 'state', 'state_version') end
   if not notes then return end
   for _, name in ipairs(redis.call('HKEYS', t.execution)) do
-    if name == 'notes' or string.find(name, ':', 1, true) then redis.call('HDEL', t.execution, name) end
+    if string.sub(name, 1, 6) == 'input:' then
+      local member = redis.call('HGET', t.execution, name)
+      redis.call('ZREM', timers, member)
+      settle(timer_keys, forgotten, string.sub(name, 7), member)
+    end
+    if name == 'notes' or name == 'parked' or string.find(name, ':', 1, true) then redis.call('HDEL', t.execution, name) end
   end
 end
 
@@ -144,7 +200,7 @@ end
 
 local function commit(t)
   if t.entry ~= '' and not mine[t.entry] and (found_all or find_mine(stream, group, consumer, t.entry, t.entry, 1) == 0) then return 2 end
-  local is = redis.pcall('HMGET', t.execution, 'version', 'status', 'snapshot_version', 'state_version', 'notes')
+  local is = redis.pcall('HMGET', t.execution, 'version', 'status', 'snapshot_version', 'state_version', 'notes', 'parked')
   if is['err'] then return is['err'] end
   local version, status = is[1] or '0', is[2]
   if version ~= t.version then return 1 end
@@ -166,8 +222,10 @@ local function commit(t)
     redis.call('HSET', t.execution, 'version', t.version + t.events, 'status', t.status, unpack(args, t.first, t.first + t.fields - 1))
   end
   at = publish(t, places, at)
-  cancel(t, at)
+  at = cancel(t, at)
+  if t.input > 0 then take_input(t, at) end
   listen(t)
+  if t.join > 0 and is[6] and not t.index then deliver_parked(t) end
   index(t, retried, status)
   if t.index then
     clean(t, is[3] or is[4], is[5])
@@ -181,7 +239,7 @@ if dead_letter > 0 then
   local wrong = wrong_type(keys[#keys], 'stream')
   if wrong then return {wrong} end
 end
-local out, at, key = {}, 8 + dead_letter, 7
+local out, at, key = {}, 8 + dead_letter, 10
 while at <= #args do
   local t = read(at, key)
   local outcome = lost[t.execution] and 1 or commit(t)

@@ -12,14 +12,14 @@
 -- ARGV[3]   its new member
 -- ARGV[4]   identity of the timer; it begins with 'm' if the timer has no key
 -- ARGV[5]   order that a key gets if it has none
--- ARGV[6]   tombstone of the timer
+-- ARGV[6]   note of the timer, see set_timers.lua
 -- ARGV[7]   n, the number of arguments for the event that announces the timer
 -- ARGV[8…]  n field names and values of that event, then the entry in the history, as append_entry takes it
 --
 -- Returns 1, or 0 if the timer is gone.
 
 local timers, keys, forgotten, execution, stream, history = unpack(KEYS)
-local member, score, moved, identity, order, tombstone = unpack(ARGV, 1, 6)
+local member, score, moved, identity, order, note = unpack(ARGV, 1, 6)
 local last = 7 + ARGV[7]
 
 if not redis.call('ZSCORE', timers, member) then return 0 end
@@ -27,11 +27,12 @@ append_entry(execution, history, last + 1, #ARGV)
 redis.call('ZADD', timers, score, moved)
 if member ~= moved then redis.call('ZREM', timers, member) end
 if string.sub(identity, 1, 1) == 'm' and redis.call('EXISTS', execution) == 1 then
-  redis.call('HSET', execution, 'moved:' .. tombstone, moved, 'notes', '1')
+  redis.call('HSET', execution, 'moved:' .. note, moved, 'notes', '1')
 else
   local kept = redis.call('HGET', keys, identity)
   redis.call('HSET', keys, identity, (kept and string.sub(kept, 1, 40) or order) .. ' ' .. moved)
   redis.call('ZREM', forgotten, identity)
+  if redis.call('HGET', execution, note) == member then redis.call('HSET', execution, note, moved) end
 end
 announce_first(timers, moved, stream, 8, last)
 return 1

@@ -18,7 +18,10 @@
 -- ARGV[3]   lowest entry id of the messages
 -- ARGV[4]   highest entry id of the messages
 -- ARGV[5…]  for each message: entry id, 'set' or 'cancel', and of its timer the score, the member, the
---           tombstone, the identity ('k' and a key, or 'm' and the timer), and the order
+--           note, the identity ('k' and a key, or 'm' and the timer), and the order
+--
+-- The note is the field of the execution that is the timer's tombstone or, beginning with 'input:',
+-- that holds the member of a pending input.
 --
 -- Returns seconds and microseconds of the clock, a character for each message ('1' done, '0' the
 -- consumer no longer owns the message, '!' an error), and the errors in order.
@@ -42,7 +45,7 @@ local wrong = wrong_type(timers, 'zset') or wrong_type(keys, 'hash') or wrong_ty
 local any_kept = not wrong and redis.call('HLEN', keys) > 0
 
 -- The request that is being applied.
-local entry, action, score, member, tombstone, identity, order, execution, keyed
+local entry, action, score, member, note, identity, order, execution, keyed, input
 
 -- New timers are added by one ZADD, which costs Redis two thirds of adding each by itself
 -- (BenchmarkTimers). Code that reads the timers before the end calls add_new first.
@@ -52,7 +55,7 @@ local function add_new()
   new = {}
 end
 
-local function set()
+local function set(status)
   local kept = (keyed or any_kept) and redis.call('HGET', keys, identity)
   if kept and string.sub(kept, 1, 40) >= order then return end
   new[#new + 1], new[#new + 2] = score, member
@@ -61,6 +64,7 @@ local function set()
   if kept and string.sub(kept, 42) ~= member then redis.call('ZREM', timers, string.sub(kept, 42)) end
   redis.call('HSET', keys, identity, order .. ' ' .. member)
   redis.call('ZREM', forgotten, identity)
+  if input and status then redis.call('HSET', execution, note, member, 'notes', '1') end
 end
 
 local function cancel(status)
@@ -70,9 +74,10 @@ local function cancel(status)
   if keyed then
     if not kept or string.sub(kept, 1, 40) < order then
       if kept then redis.call('ZREM', timers, string.sub(kept, 42)) end
+      if kept and input then redis.call('HDEL', execution, note) end
       forget(keys, forgotten, identity, order)
     end
-  elseif redis.call('ZREM', timers, member) == 1 or remove_moved(timers, execution, tombstone) then
+  elseif redis.call('ZREM', timers, member) == 1 or remove_moved(timers, execution, note) then
     return
   elseif kept and #kept > 41 then -- it was moved, and its execution is unknown here
     redis.call('ZREM', timers, string.sub(kept, 42))
@@ -101,14 +106,14 @@ local function remember()
 end
 
 local function apply()
-  local known = redis.pcall('HMGET', execution, 'status', tombstone)
+  local known = redis.pcall('HMGET', execution, 'status', note)
   local why = known['err'] or wrong
   if why then return why end
   local status, cancelled = known[1], known[2]
   if action == 'cancel' then
     cancel(status)
   elseif not over[status] and not (not status and not keyed and has_fired()) then
-    if not cancelled or redis.call('HDEL', execution, tombstone) == 0 then set() end
+    if input or not cancelled or redis.call('HDEL', execution, note) == 0 then set(status) end
   end
 end
 
@@ -117,8 +122,8 @@ for at = 5, #ARGV, 7 do
   local i = #results + 1
   results[i] = '0'
   if mine[ARGV[at]] then
-    entry, action, score, member, tombstone, identity, order = unpack(ARGV, at, at + 6)
-    execution, keyed = KEYS[5 + i], string.sub(identity, 1, 1) == 'k'
+    entry, action, score, member, note, identity, order = unpack(ARGV, at, at + 6)
+    execution, keyed, input = KEYS[5 + i], string.sub(identity, 1, 1) == 'k', string.sub(note, 1, 6) == 'input:'
     local why = apply()
     if why then
       results[i], errors[#errors + 1] = '!', why

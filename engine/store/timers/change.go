@@ -38,7 +38,10 @@ func (ts Timers) Cancel(ctx context.Context, p Pending, by string) (bool, error)
 	}
 	args := []any{p.Member, "", ""}
 	if p.Err == nil {
-		args[1], args[2] = storedIdentity(p.Timer), "moved:"+store.Tombstone(p.Timer)
+		args[1], args[2] = storedIdentity(p.Timer), store.TimerNote(p.Timer)
+		if p.Kind != event.InputTimer {
+			args[2] = "moved:" + store.Tombstone(p.Timer)
+		}
 		args = append(args, ts.changeEntry(event.TimerCancelled, p.Timer, p.Now, by)...)
 	}
 	n, err := cancelTimerScript.Run(ctx, ts.rdb, keys, args...).Int()
@@ -61,7 +64,7 @@ func (ts Timers) Move(ctx context.Context, p Pending, to time.Time, by string) (
 		ts.keys.Execution(p.Tenant, p.Execution), ts.keys.Stream(p.Tenant), ts.keys.History(p.Tenant, p.Execution),
 	}
 	news := ts.SetEvent(moved.Timer)
-	args := append([]any{p.Member, FormatScore(to), text, identity(p.Timer), noOrder(), store.Tombstone(p.Timer), len(news)}, news...)
+	args := append([]any{p.Member, FormatScore(to), text, store.TimerIdentity(p.Timer), noOrder(), store.TimerNote(p.Timer), len(news)}, news...)
 	args = append(args, ts.changeEntry(event.TimerScheduled, moved.Timer, p.Now, by)...)
 	n, err := moveTimerScript.Run(ctx, ts.rdb, keys, args...).Int()
 	return moved, n == 1, store.Failed("move a timer", err)

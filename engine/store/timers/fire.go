@@ -26,6 +26,7 @@ type Due struct {
 	Err         error             // why it cannot fire; nil if it can
 	Now         time.Time         // Redis' time when it was read
 	redelivered map[string]string // of a delivery: the fields of the entry
+	starts      event.Event       // of a start: the event
 	by          string            // the operator who fires it before its time; "" if none does
 }
 
@@ -214,8 +215,23 @@ func (d *Due) decode(text string) (err error) {
 	} else if err := json.Unmarshal([]byte(text), &d.Timer); err != nil {
 		return fmt.Errorf("read the timer: %w", err)
 	}
-	if err := store.CheckTenant(d.Tenant); err != nil || d.Kind != event.DeliveryTimer {
+	if err := store.CheckTenant(d.Tenant); err != nil {
 		return err
+	}
+	switch d.Kind {
+	case event.DeliveryTimer:
+	case event.InputTimer:
+		if _, err := d.ReadInput(); err != nil {
+			return fmt.Errorf("read the timer: it %w", err)
+		}
+		return nil
+	case event.StartTimer:
+		if d.starts, err = d.ReadInput(); err != nil {
+			return fmt.Errorf("read the timer: it %w", err)
+		}
+		return store.CheckIDs(d.Tenant, d.Execution)
+	default:
+		return nil
 	}
 	if err := json.Unmarshal(d.Event, &d.redelivered); err != nil || len(d.redelivered) == 0 || len(d.redelivered) > store.MaxFields {
 		return errors.New("read the timer: its event is invalid")
@@ -370,11 +386,14 @@ func (f *fireArgs) entry(key, tenant, name string, fields []string) {
 	f.Add(fields...)
 }
 
-// timer adds a timer. A delivery timer publishes the postponed entry again, all others publish
-// TimerFired.
+// timer adds a timer. A delivery timer publishes the postponed entry again, a start timer an
+// ExecutionStarted, and all others publish TimerFired.
 func (f *fireArgs) timer(d *Due) {
 	name := storedIdentity(d.Timer)
 	switch {
+	case d.starts.Type != "":
+		d.starts.Time = d.Now
+		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, f.store.Fields(d.starts))
 	case d.redelivered != nil:
 		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, wire.FieldList(d.redelivered))
 	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
@@ -393,6 +412,9 @@ func (f *fireArgs) timer(d *Due) {
 
 // eventID returns the id of the event that the timer publishes.
 func (d *Due) eventID() string {
+	if d.Kind == event.InputTimer {
+		return d.InputID()
+	}
 	out := make([]byte, 0, 128)
 	out = append(append(append(append(append(append(out, d.Execution...), d.TaskID...), '/'), d.Kind...), d.Key...), '/')
 	return string(strconv.AppendInt(out, d.FireAt.UnixNano(), 10))

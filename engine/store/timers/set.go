@@ -93,18 +93,27 @@ func (ts Timers) apply(ctx context.Context, tenant string, places []int, request
 			action = "cancel"
 		}
 		if r.Text == "" {
-			r.Text = event.TimerText(&r.Timer)
+			r.Text = ts.textOf(r.Timer)
 		}
 		l.List = append(l.List, &r.ID, action)
 		l.Add(FormatScore(r.Timer.Due()))
 		l.List = append(l.List, &r.Text)
-		l.Add(store.Tombstone(r.Timer), identity(r.Timer), r.Order())
+		l.Add(store.TimerNote(r.Timer), store.TimerIdentity(r.Timer), r.Order())
 	}
 	reply, err := ts.rdb.Call(ctx, setTimersScript, keys+len(places), l.List).StringSlice()
 	if err != nil {
 		return now, err
 	}
 	return applied(reply, places, out)
+}
+
+// textOf returns the member of a timer. Only an input may hold secrets.
+func (ts Timers) textOf(t event.Timer) string {
+	text := event.TimerText(&t)
+	if t.Input != nil {
+		text = ts.store.SealText(text)
+	}
+	return text
 }
 
 // applied decodes the reply of setTimersScript for the requests at some indexes.

@@ -37,16 +37,20 @@ var (
 	cancelTimerScript = scripts.New("even_if_full", "timer_keys", "append_entry", "cancel_timer")
 	moveTimerScript   = scripts.New("even_if_full", "announce_first", "append_entry", "move_timer")
 	restoreScript     = scripts.New("even_if_full", "announce_first", "append_entry", "restore")
+	setInputScript    = scripts.New("set_input")
 	timersFromScript  = scripts.Reading("timers_from")
 )
 
 // SetEvent returns the fields of the event that announces to the timer services a timer that no
 // event has requested.
-func (ts Timers) SetEvent(t event.Timer) []any {
-	return wire.Args(ts.store.Fields(event.Event{
+func (ts Timers) SetEvent(t event.Timer) []any { return wire.Args(ts.store.Fields(Announcement(t))) }
+
+// Announcement returns that event.
+func Announcement(t event.Timer) event.Event {
+	return event.Event{
 		ID:     t.Execution + t.TaskID + "/" + string(t.Kind) + t.Key + "/set/" + strconv.FormatInt(t.Due().UnixNano(), 10),
 		Source: "/flunq/store", Type: event.TimerSet, Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Task: t.TaskID,
-	}))
+	}
 }
 
 // WakeService makes a timer service read the timers of a tenant, after the service that knew the
@@ -101,22 +105,13 @@ func (ts Timers) RemoveTenant(ctx context.Context, tenant string) error {
 	}
 }
 
-// identity returns the field of a timer in the hash of timer keys. It depends on the key of a
-// timer that has one, otherwise on the timer as it was before an operator moved it.
-func identity(t event.Timer) string {
-	if t.Keyed() {
-		return "k" + string(event.Encode([]string{t.Tenant, t.Execution, t.TaskID, t.Key}))
-	}
-	return "m" + string(event.Encode([]string{t.Tenant, t.Execution, store.Tombstone(t)}))
-}
-
 // storedIdentity returns the identity of a timer that may be in the hash of timer keys; "" for
 // others.
 func storedIdentity(t event.Timer) string {
 	if !t.Keyed() && t.MovedTo.IsZero() {
 		return ""
 	}
-	return identity(t)
+	return store.TimerIdentity(t)
 }
 
 // noOrder returns the order of timers that were set at an unknown position.

@@ -1,0 +1,139 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/expr/canonical"
+)
+
+// emit publishes the event of an emit task to the tenant's stream, or the request to set or
+// cancel the timer of an input.
+func (tr *transition) emit(output any) error {
+	envelope, ok := output.(map[string]any)
+	if !ok {
+		return event.NewProblem(event.Runtime, "the emitted event is no object")
+	}
+	e := event.Event{Tenant: tr.Tenant, Workflow: tr.Workflow, Execution: tr.Execution, Time: tr.Now, Ext: map[string]string{}}
+	for name, value := range envelope {
+		text := canonical.Text(value)
+		switch name {
+		case "id":
+			e.ID = text
+		case "source":
+			e.Source = text
+		case "type":
+			e.Type = event.Type(text)
+		case "time":
+			if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+				e.Time = t
+			}
+		case "data":
+			e.Data = canonical.Encode(value)
+		case "specversion", "tenantid", "workflowid", "executionid", "taskid":
+		default:
+			e.Ext[name] = text
+		}
+	}
+	in, err := inputTimer(envelope, tr.Now)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		e = tr.inputRequest(e, in)
+	}
+	tr.d.Publish = append(tr.d.Publish, e)
+	return nil
+}
+
+// inputTimer returns the timer that an emit task asks for with the attributes of its event, nil
+// if it does not. The timer has neither its event nor an execution that the event does not name.
+func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
+	if !slices.ContainsFunc(event.InputAttributes(), func(name string) bool { return envelope[name] != nil }) {
+		return nil, nil
+	}
+	wrong := func(name string, err error) error {
+		return event.NewProblem(event.Expression, fmt.Sprintf("the attribute %s of the event is %s: %v", name, canonical.Text(envelope[name]), err))
+	}
+	text := func(name string) string {
+		if envelope[name] == nil {
+			return ""
+		}
+		return canonical.Text(envelope[name])
+	}
+	t := &event.Timer{Kind: event.InputTimer, Execution: text(event.InputExecutionAttribute), OnReject: text(event.InputRejectAttribute)}
+	if envelope[event.InputCancelAttribute] != nil {
+		t.Key = text(event.InputCancelAttribute)
+		for _, name := range []string{event.InputAfterAttribute, event.InputAtAttribute, event.InputKeyAttribute, event.InputRejectAttribute} {
+			if envelope[name] != nil {
+				return nil, event.NewProblem(event.Configuration, "the event has the attributes "+event.InputCancelAttribute+" and "+name+": cancelling an input sends none")
+			}
+		}
+		if err := event.CheckInputKey(t.Key); err != nil {
+			return nil, wrong(event.InputCancelAttribute, err)
+		}
+		return t, nil
+	}
+	if t.Key = text(event.InputKeyAttribute); envelope[event.InputKeyAttribute] == nil {
+		t.Key = text("id")
+	} else if err := event.CheckInputKey(t.Key); err != nil {
+		return nil, wrong(event.InputKeyAttribute, err)
+	}
+	if rejection, err := event.ParseRejection(t.OnReject); err != nil {
+		return nil, wrong(event.InputRejectAttribute, err)
+	} else if rejection.Park != "" {
+		if _, err := dsl.ParseDuration(rejection.Park); err != nil {
+			return nil, wrong(event.InputRejectAttribute, err)
+		}
+	}
+	// Each input of a key is due later than the one before, even if it is due at once.
+	t.FireAt = now.Add(time.Microsecond)
+	after, at := envelope[event.InputAfterAttribute], envelope[event.InputAtAttribute]
+	switch {
+	case after != nil && at != nil:
+		return nil, event.NewProblem(event.Configuration, "the event has both attributes "+event.InputAfterAttribute+" and "+event.InputAtAttribute+", want one")
+	case after != nil:
+		d, err := dsl.ParseDuration(after)
+		if err != nil {
+			return nil, wrong(event.InputAfterAttribute, err)
+		}
+		if due := d.From(now); due.After(t.FireAt) {
+			t.FireAt = due
+		}
+		t.DurationMS = t.FireAt.Sub(now).Milliseconds()
+	case at != nil:
+		due, err := time.Parse(time.RFC3339Nano, text(event.InputAtAttribute))
+		if err != nil {
+			return nil, wrong(event.InputAtAttribute, fmt.Errorf("want a time such as 2026-01-31T08:00:00Z"))
+		}
+		if due.After(t.FireAt) {
+			t.FireAt = due.UTC()
+		}
+		t.DurationMS = t.FireAt.Sub(now).Milliseconds()
+	}
+	return t, nil
+}
+
+// inputRequest returns the event that asks the timer service for an input, or to cancel one.
+func (tr *transition) inputRequest(e event.Event, t *event.Timer) event.Event {
+	typ, what := event.TimerScheduled, "/input"
+	if e.Ext[event.InputCancelAttribute] != "" {
+		typ, what = event.TimerCancelled, "/cancel"
+	} else {
+		for _, name := range event.InputAttributes() {
+			delete(e.Ext, name)
+		}
+		t.Input = event.EncodeInput(e)
+	}
+	t.Tenant = tr.Tenant
+	if t.Execution == "" || t.Execution == tr.Execution {
+		t.Execution, t.Workflow = tr.Execution, tr.Workflow
+	}
+	return event.Event{
+		ID: e.ID + what, Source: Source, Type: typ, Time: tr.Now,
+		Tenant: tr.Tenant, Workflow: t.Workflow, Execution: t.Execution, Data: event.Encode(t),
+	}
+}

@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
+)
+
+// errNoExecution is wrapped by the error of an input whose execution does not exist.
+var errNoExecution = errors.New("the input has no execution")
+
+// noExecution returns the error of an input whose execution has no history. One that has been
+// started begins soon, and so may one that a workflow has just started.
+func noExecution(e event.Event, kept store.Execution) error {
+	if kept.Status != "" {
+		return delivery.As(delivery.Recoverable, fmt.Errorf("execution %s has not begun: %w: %w", e.Execution, errNoExecution, delivery.ErrEarly))
+	}
+	return delivery.As(delivery.Recoverable, fmt.Errorf("%w: there is no execution %s", errNoExecution, e.Execution))
+}
+
+// addInput adds to a commit what becomes of an input.
+func (s *Service) addInput(c *store.Commit, in *decide.Taking) error {
+	r := &store.InputResult{Timer: in.Timer, Outcome: store.InputAccepted}
+	c.Input = r
+	if !in.Taken && in.Why == "" {
+		r.Outcome = store.InputDuplicate
+		return nil
+	}
+	if !in.Taken {
+		if err := s.rejectInput(c, in); err != nil {
+			return err
+		}
+	}
+	if s.opts.Observations {
+		r.Record = observation(c.Message, in.Fired, r.Outcome, in.Why)
+	}
+	return nil
+}
+
+// rejectInput adds to a commit what happens to an input that no task takes.
+func (s *Service) rejectInput(c *store.Commit, in *decide.Taking) error {
+	r := c.Input
+	r.Outcome = store.InputRejected
+	rejection, err := event.ParseRejection(in.OnReject)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the input %s: on_reject is %w", in.InputID(), err)
+	case rejection.DeadLetter:
+		r.DeadLetter = "the input was rejected: " + in.Why
+		return nil
+	case rejection.Park == "":
+		return nil
+	}
+	parked, now := in.Timer, c.Message.Entered()
+	if parked.ParkedUntil.IsZero() {
+		d, err := dsl.ParseDuration(rejection.Park)
+		if err != nil {
+			return fmt.Errorf("the input %s: on_reject is %q: %w", in.InputID(), in.OnReject, err)
+		}
+		parked.ParkedUntil, parked.MovedTo = d.From(in.FiredAt), time.Time{}
+	} else if !now.Before(parked.Due()) {
+		return nil // its time is over
+	}
+	fired := in.Fired
+	fired.Timer, fired.By = parked, ""
+	again := c.Message.Event
+	again.Data = event.Encode(fired)
+	r.Outcome = store.InputParked
+	r.Parked = &store.ParkedInput{Timer: parked, Score: timers.FormatScore(parked.Due()), Fired: again}
+	announcement := timers.Announcement(parked)
+	announcement.Time = c.Now
+	c.Publish = append(c.Publish, announcement)
+	return nil
+}
+
+// observation returns the record of an input.
+func observation(m *store.Message, fired event.Fired, outcome store.InputOutcome, why string) *store.Observation {
+	typ := ""
+	if in, err := fired.ReadInput(); err == nil {
+		typ = string(in.Type)
+	}
+	return &store.Observation{
+		Execution: fired.Execution, Workflow: fired.Workflow, Type: typ, Key: fired.Key, Outcome: outcome, Reason: why,
+		FireAt: fired.FireAt, ObservedAt: m.Read,
+	}
+}
+
+// commit writes a commit. An input that is to be dead-lettered is, in the same step.
+func (s *Service) commit(ctx context.Context, c store.Commit) (store.Outcome, error) {
+	if c.Input == nil || c.Input.DeadLetter == "" {
+		return s.store.Commit(ctx, c)
+	}
+	return s.consumer().GiveUp(ctx, c, event.Dead{Reason: c.Input.DeadLetter, Attempts: c.Message.Attempt + 1, Service: store.WorkerGroup})
+}
+
+// drop acknowledges an event of an execution that does not exist or has ended.
+func (s *Service) drop(ctx context.Context, m store.Message, e event.Event) error {
+	fired, ok := decide.InputOf(e)
+	if ok && s.opts.Observations {
+		if err := s.store.Observe(ctx, m.Tenant, *observation(&m, fired, store.InputCompleted, "")); err != nil {
+			return err
+		}
+	}
+	err := stream.New(s.store).AcknowledgeOwned(ctx, m)
+	if ok && err == nil {
+		s.reportInput(m, store.InputCompleted)
+	}
+	return err
+}
+
+// reportInput tells the observer what became of an input.
+func (s *Service) reportInput(m store.Message, outcome store.InputOutcome) {
+	s.consumer().Report(delivery.Activity{What: delivery.Took, Message: m, Outcome: outcome})
+}
