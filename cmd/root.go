@@ -89,6 +89,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		operate.NewWorkflowsCommand(sh),
 		operate.NewTenantsCommand(sh),
 		operate.NewTimersCommand(sh),
+		operate.NewInputsCommand(sh),
 		schedule.NewScheduleCommand(sh),
 		operate.NewDeadLettersCommand(sh),
 		doctor.NewDoctorCommand(sh),

@@ -84,6 +84,9 @@ type Options struct {
 	// simulation.
 	Descendants int
 
+	// Observations is set if what becomes of inputs is recorded, see store.Observation.
+	Observations bool
+
 	// Open limits the open executions of one tenant; 0: no limit, as in simulation.
 	Open int
 
@@ -252,6 +255,7 @@ func (e *Engine) addWorkers() error {
 	cache, opts := worker.NewCache(cached, cachedBytes), worker.Defaults()
 	opts.Chunk, opts.Snapshots = cmp.Or(e.opts.Chunk, opts.Chunk), cmp.Or(e.opts.Snapshots, opts.Snapshots)
 	opts.Clock, opts.Descendants = e.now, e.opts.Descendants
+	opts.Observations = e.opts.Observations
 	if e.opts.Open > 0 {
 		opts.OpenLimit = &worker.OpenLimit{Most: e.opts.Open}
 	}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"time"
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 )
 
 // StartRequest describes an execution of a registered workflow to start.
@@ -19,6 +21,23 @@ type StartRequest struct {
 	Nonce           string // part of its calls' idempotency keys; "": derived from the time of the start
 }
 
+// ScheduleStart sets a timer that starts an execution at a time, under a key that is unique among
+// the inputs of the execution. It moves an earlier one of that key and reports whether there was one. The
+// error is store.ErrExists if the id is in use.
+func ScheduleStart(ctx context.Context, st *store.Store, b StartRequest, at time.Time, key string) (t event.Timer, moved bool, err error) {
+	now, err := st.Now(ctx)
+	if err != nil {
+		return t, false, err
+	}
+	e := startEvent(b, time.Time{})
+	t = event.Timer{
+		Tenant: b.Tenant, Workflow: e.Workflow, Execution: b.ID, FireAt: at.UTC(), DurationMS: max(at.Sub(now).Milliseconds(), 0),
+		Kind: event.StartTimer, Key: key, Input: event.EncodeInput(e),
+	}
+	moved, err = timers.New(st).SetInput(ctx, t, now)
+	return t, moved, err
+}
+
 // StartExecution starts an execution; any process may run it. A nil input means {}. The error is
 // store.ErrExists if the id is in use.
 func StartExecution(ctx context.Context, st *store.Store, b StartRequest) error {
@@ -26,6 +45,11 @@ func StartExecution(ctx context.Context, st *store.Store, b StartRequest) error 
 	if err != nil {
 		return err
 	}
+	return st.Start(ctx, startEvent(b, now))
+}
+
+// startEvent returns the event that starts an execution.
+func startEvent(b StartRequest, now time.Time) event.Event {
 	input := b.Input
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
@@ -33,8 +57,8 @@ func StartExecution(ctx context.Context, st *store.Store, b StartRequest) error 
 	data := event.Encode(event.Started{
 		Namespace: b.Namespace, Name: b.Name, Version: cmp.Or(b.Version, "latest"), Input: input, Nonce: b.Nonce,
 	})
-	return st.Start(ctx, event.Event{
+	return event.Event{
 		ID: b.ID + "/start", Source: decide.Prefix + "cli", Type: event.ExecutionStarted, Time: now,
 		Tenant: b.Tenant, Workflow: b.Namespace + "." + b.Name, Execution: b.ID, Data: data,
-	})
+	}
 }

@@ -99,6 +99,9 @@ func (missed *missedEvents) emitted(e event.Event) (event.Event, bool) {
 	if unmarshal(e.Data, &c) != nil || !c.Success || unmarshal(c.Output, &attributes) != nil {
 		return event.Event{}, false
 	}
+	if event.IsInput(c.Output) { // it is for one execution, perhaps later
+		return event.Event{}, false
+	}
 	if attributes.Type == "" || len(missed.listeners(string(attributes.Type))) == 0 {
 		return event.Event{}, false
 	}

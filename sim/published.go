@@ -239,7 +239,7 @@ func (chk *checker) checkEmitted(ends []End, published map[string]bool, broken i
 				Source string `json:"source"`
 				Type   string `json:"type"`
 			}
-			if json.Unmarshal(c.Output, &sent) != nil || sent.ID == "" {
+			if json.Unmarshal(c.Output, &sent) != nil || sent.ID == "" || event.IsInput(c.Output) {
 				continue
 			}
 			id := chk.tenantOf(end.ID) + " " + sent.Source + " " + sent.ID

@@ -32,6 +32,10 @@ func Consequence(p timers.Pending, status string) string {
 		return "it cannot fire and is dead-lettered when it is due"
 	case p.Kind == event.DeliveryTimer:
 		return "an event is delivered again"
+	case p.Kind == event.StartTimer:
+		return "execution " + p.Execution + " starts"
+	case p.Kind == event.InputTimer && !examine.Ended(status):
+		return "execution " + p.Execution + " receives " + inputType(p)
 	case status == "":
 		return "an event is published; no known execution waits for it"
 	case examine.Ended(status):
@@ -85,9 +89,22 @@ func lossOf(p timers.Pending, status string) (loss string, needed bool) {
 		return "it could not fire anyway", false
 	case p.Kind == event.DeliveryTimer:
 		return "it holds the only copy of an event that is to be delivered again", true
+	case p.Kind == event.StartTimer:
+		return "execution " + p.Execution + " does not start", false
+	case p.Kind == event.InputTimer:
+		return "execution " + p.Execution + " does not receive " + inputType(p), false
 	case p.Keyed() || status == "" || examine.Ended(status):
 		return "no execution here waits for it", false
 	default:
 		return "execution " + p.Execution + " would wait for ever", true
 	}
+}
+
+// inputType returns the type of the event that a timer delivers.
+func inputType(p timers.Pending) string {
+	in, err := p.ReadInput()
+	if err != nil {
+		return "its event"
+	}
+	return string(in.Type)
 }

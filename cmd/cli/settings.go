@@ -44,6 +44,8 @@ type Settings struct {
 	KeepFinished time.Duration // how long ended executions are kept; 0: for ever
 	KeepCount    int           // ended executions to keep per tenant; 0: all
 
+	Observations bool // record what becomes of inputs
+
 	SweepEvery time.Duration // interval of restoring what Redis has lost; 0: never
 
 	HealthEvery  time.Duration // interval of the health checks
@@ -84,7 +86,7 @@ func (s Settings) Engine(opts engine.Options) engine.Options {
 	opts.Answers = call.NewMemory(s.Answers << 20)                                                      //nolint:mnd // MiB
 	opts.Descendants, opts.Open, opts.RedisPercent = s.Descendants, s.Open, s.RedisPercent
 	opts.Lease, opts.Retry.Attempts = s.Lease, s.Attempts
-	opts.Sweep = s.SweepEvery
+	opts.Sweep, opts.Observations = s.SweepEvery, s.Observations
 	return opts
 }
 
@@ -139,6 +141,7 @@ func (s *Settings) table() []setting {
 		{"LIMIT_CALLS", nil, whole(&s.Calls, 0, 1024), "tasks of all tenants performed at once in this process; 0: eight times EXECUTOR_CONCURRENCY"},
 		{"LIMIT_HISTORY", nil, whole(&s.History, 0, 1_000_000_000), "entries of a history at which no further task begins; 0: no limit"},
 		{"LIMIT_HISTORY_MIB", nil, whole(&s.HistoryMiB, 0, 1<<20), "MiB of data in a history at which no further task begins; 0: no limit"},
+		{"RECORD_INPUT_OBSERVATIONS", nil, truth(&s.Observations), "record what becomes of inputs, for 'flunq inputs ls'"},
 		{"LIMIT_DESCENDANTS", nil, whole(&s.Descendants, 0, 1_000_000_000), "open descendants of one execution; 0: no limit"},
 		{"LIMIT_EXECUTIONS", nil, whole(&s.Open, 0, 1_000_000_000), "open executions of one tenant at which no further one begins; 0: no limit"},
 		{"LIMIT_REDIS_PERCENT", nil, whole(&s.RedisPercent, 0, 100), "percentage of Redis' maxmemory in use above which no execution begins; 0: no limit"},

@@ -23,6 +23,7 @@ type emission struct {
 
 	typ, source, data, id string
 	attributes            []string
+	input                 inputFlags
 }
 
 // NewEmitCommand returns the command flunq emit.
@@ -30,12 +31,17 @@ func NewEmitCommand(sh *cli.Shell) *cobra.Command {
 	e := &emission{sh: sh}
 	c := &cobra.Command{
 		Use:   "emit",
-		Short: "Send an event to the executions that listen for it",
+		Short: "Send an event to the executions that listen for it, or to one execution",
 		Long: `Publishes a CloudEvent in the stream of the tenant. Executions that listen for its type,
 or for any type, receive it if it matches their filters and correlations. The command
-prints how many listen now. Executions that begin to listen later do not receive it.`,
+prints how many listen now. Executions that begin to listen later do not receive it.
+
+With --execution the event is an input: only that execution receives it, now, --after a
+duration or --at a time. Another one with the same --key moves it, and 'flunq timers
+cancel --execution ID --key KEY' takes it back. See 'flunq help inputs'.`,
 		Example: `  flunq emit --type com.shop.paid --data '{"order": 7}'
-  flunq emit --type com.shop.paid --data @paid.json --attr subject=order-7`,
+  flunq emit --type com.shop.paid --data @paid.json --attr subject=order-7
+  flunq emit --type com.shop.unpaid --execution order-7 --after PT30M --key payment`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.NoArguments,
 	}
@@ -47,6 +53,7 @@ prints how many listen now. Executions that begin to listen later do not receive
 	f.StringVar(&e.data, "data", "", "the event's data: JSON, @FILE, or - for stdin")
 	f.StringVar(&e.id, "id", "", "give the event the id `ID` (default: random); an execution receives each id of a source once")
 	f.StringArrayVar(&e.attributes, "attr", nil, "add the attribute `NAME=VALUE` (repeatable)")
+	e.input.add(c, e.target)
 	c.RunE = func(c *cobra.Command, _ []string) error { return e.run(c.Context()) }
 	return c
 }
@@ -73,6 +80,9 @@ func (e *emission) run(ctx context.Context) error {
 	out.Tenant = r.Tenant
 	if out.Time, err = r.Store.Now(ctx); err != nil {
 		return err
+	}
+	if e.input.execution != "" {
+		return e.setInput(ctx, r, out)
 	}
 	listeners, err := r.Store.Listeners(ctx, r.Tenant, e.typ)
 	if err != nil {
@@ -103,6 +113,9 @@ func (e *emission) run(ctx context.Context) error {
 
 // event builds the event from the flags.
 func (e *emission) event(ctx context.Context) (out event.Event, err error) {
+	if err := e.input.check(); err != nil {
+		return out, err
+	}
 	switch {
 	case e.typ == "":
 		return out, cli.Misusef("emit: no --type given (see 'flunq emit --help')")

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +24,7 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/worker"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -34,6 +37,7 @@ type starter struct {
 	patience *cli.WaitFlags
 
 	input, id string
+	due       due
 	replace   *bool
 }
 
@@ -48,9 +52,13 @@ names a registered workflow, with or without its namespace, by default in its la
 version.
 
 'flunq serve' or 'flunq dev' run it. With --wait the command waits until the execution
-ends, prints its output instead of the id, and returns the exit code of 'flunq run'.`,
+ends, prints its output instead of the id, and returns the exit code of 'flunq run'.
+
+With --after or --at a timer starts it. Starting the same --id again under the same --key
+moves the start; 'flunq timers cancel --execution ID --key KEY' takes it back.`,
 		Example: `  flunq start order.yaml --input '{"order": 7}' --id order-7
   flunq start shop.order:1.2.0 --input @order.json --wait --timeout 1m
+  flunq start shop.reminder --id reminder-7 --after P1D
   id=$(flunq start shop.order)`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.OneArgument("file or workflow"),
@@ -60,6 +68,7 @@ ends, prints its output instead of the id, and returns the exit code of 'flunq r
 	f := c.Flags()
 	f.StringVarP(&s.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
 	f.StringVar(&s.id, "id", "", "give the execution the id `ID` (default: random); it must be unused")
+	s.due.add(c, "start it", "the start's key `KEY` among the inputs of the execution (default start)")
 	s.replace = replaceFlag(c)
 	s.patience = cli.NewWaitFlags(c, "until the execution has ended")
 	c.ValidArgsFunction = completeWorkflows(s.target, cobra.ShellCompDirectiveDefault)
@@ -71,6 +80,7 @@ ends, prints its output instead of the id, and returns the exit code of 'flunq r
 type startedRow struct {
 	ID     string          `json:"id"`
 	Status string          `json:"status"`
+	Due    *time.Time      `json:"due,omitempty"` // of a start that is yet to come
 	Output json.RawMessage `json:"output,omitempty"`
 	Error  *event.Problem  `json:"error,omitempty"`
 }
@@ -107,7 +117,8 @@ func (s *starter) run(ctx context.Context, given string) error {
 	}
 	doc := source.Def.Document
 	b.Tenant, b.Namespace, b.Name, b.Version = r.Tenant, doc.Namespace, doc.Name, doc.Version
-	if err := engine.StartExecution(ctx, r.Store, b); err != nil {
+	row, err := s.start(ctx, r, b)
+	if err != nil {
 		if errors.Is(err, store.ErrExists) {
 			return fmt.Errorf("%w: 'flunq show %s' shows it; ids cannot be reused", err, b.ID)
 		}
@@ -117,9 +128,42 @@ func (s *starter) run(ctx context.Context, given string) error {
 		return err
 	}
 	if !s.patience.Wait {
-		return s.print(startedRow{ID: b.ID, Status: string(decide.Pending)})
+		return s.print(row)
 	}
 	return s.await(ctx, r, b.ID, source)
+}
+
+// start starts the execution, or sets the timer that will.
+func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartRequest) (startedRow, error) {
+	row := startedRow{ID: b.ID, Status: string(decide.Pending)}
+	if s.due.after+s.due.at == "" {
+		return row, engine.StartExecution(ctx, r.Store, b)
+	}
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return row, err
+	}
+	at, err := s.due.moment(now)
+	if err != nil {
+		return row, err
+	}
+	t, moved, err := engine.ScheduleStart(ctx, r.Store, b, at, cmp.Or(s.due.key, "start"))
+	if err != nil {
+		return row, err
+	}
+	verb := "starts"
+	if moved {
+		verb = "now starts"
+	}
+	s.sh.Hint("it %s at %s, as timer %s", verb, at.Format(time.RFC3339Nano), timerName(t))
+	row.Status, row.Due = "scheduled", &t.FireAt
+	return row, nil
+}
+
+// timerName returns the id of a timer that was just set.
+func timerName(t event.Timer) string {
+	id, _ := timers.ID(t)
+	return id
 }
 
 // checkLimits returns an error if Redis is nearly full or the tenant has reached its limit
@@ -201,8 +245,14 @@ func checkInput(def *dsl.Definition, input json.RawMessage) error {
 
 // prepare checks the flags and reads the input.
 func (s *starter) prepare(ctx context.Context, given string) (b engine.StartRequest, err error) {
-	if err := s.patience.Check(); err != nil {
+	if err := cmp.Or(s.patience.Check(), s.due.check()); err != nil {
 		return b, err
+	}
+	switch delayed := s.due.after+s.due.at != ""; {
+	case !delayed && s.due.key != "":
+		return b, cli.Misusef("start: --key needs --after or --at")
+	case delayed && s.patience.Wait:
+		return b, cli.Misusef("start: --wait and --after or --at exclude each other")
 	}
 	if given == "-" && s.input == "-" {
 		return b, cli.Misusef("the document and the input cannot both come from stdin")

@@ -75,12 +75,12 @@ searches all keys.`,
 	f.BoolVar(&l.overdue, "overdue", false, "only those that should have fired already")
 	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
 	f.StringVar(&l.execution, "execution", "", "only those of the execution `ID`")
-	f.StringVar(&l.kind, "kind", "", "only those of the kind `KIND`: wait, timeout, retry, delivery")
+	f.StringVar(&l.kind, "kind", "", "only those of the kind `KIND`: wait, timeout, retry, delivery, input, start")
 	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")
 	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "continue after the timer `ID`")
 	f.BoolVar(&l.others, "other-streams", false, "search all keys for timers that are only in a stream of their workflow")
-	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer)}
+	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer), string(event.InputTimer), string(event.StartTimer)}
 	cli.Offer(c, "kind", cli.NewChoice(kinds...))
 	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
 	return c
@@ -203,6 +203,8 @@ type timerRow struct {
 	Key        string          `json:"key,omitempty"`
 	FireAt     time.Time       `json:"fire_at"`
 	Moved      bool            `json:"moved,omitempty"`
+	Parked     bool            `json:"parked,omitempty"` // an input that no task has taken yet
+	Event      string          `json:"event_type,omitempty"` // of an input
 	DurationMS int64           `json:"duration_ms,omitempty"`
 	Stream     string          `json:"stream,omitempty"`
 	Entry      string          `json:"entry,omitempty"`
@@ -226,6 +228,10 @@ func timerRowOf(p timers.Pending, now time.Time) timerRow {
 		ID: p.ID, State: timerWaiting, Due: p.Moment().UTC(), Kind: p.Kind, Tenant: p.Tenant, Workflow: p.Workflow,
 		Execution: p.Execution, Task: p.TaskID, TaskName: p.TaskName, Key: p.Key, FireAt: p.FireAt.UTC(),
 		Moved: !p.MovedTo.IsZero(), DurationMS: p.DurationMS, Stream: p.Stream, Entry: p.Entry,
+	}
+	if p.Kind == event.InputTimer && p.Err == nil {
+		in, _ := p.ReadInput() // it was read already
+		row.Event, row.Parked = string(in.Type), !p.ParkedUntil.IsZero()
 	}
 	left := row.Due.Sub(now).Milliseconds()
 	row.DueInMS = &left
@@ -286,6 +292,8 @@ func (t timerRow) kind() string {
 	switch {
 	case t.State == timerUnreadable || t.State == timerUnregistered:
 		return strings.TrimSpace(string(t.Kind) + " (" + t.State + ")")
+	case t.Parked:
+		return string(t.Kind) + " (parked)"
 	case t.Moved:
 		return string(t.Kind) + " (moved)"
 	default:
@@ -310,6 +318,7 @@ func (l *timerListing) print(found []timers.Pending, now time.Time) error {
 			{Title: "TASK", Text: func(t timerRow) string { return history.Task(t.Task) }},
 			{Title: "WORKFLOW", Wide: true, Text: func(t timerRow) string { return t.Workflow }},
 			{Title: "TENANT", Wide: true, Text: func(t timerRow) string { return t.Tenant }},
+			{Title: "EVENT", Wide: true, Text: func(t timerRow) string { return t.Event }},
 			{Title: "KEY", Wide: true, Text: func(t timerRow) string { return t.Key }},
 			{Title: "DURATION", Wide: true, Text: func(t timerRow) string { return durationCell(t.DurationMS) }},
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -26,6 +27,8 @@ type timerChange struct {
 	as      *operator
 	verb    string
 	now     time.Time
+
+	execution, key string // of the timers to change, besides those with an id
 
 	// plan describes what the command does to a timer, or returns why it must not; do does
 	// it.
@@ -100,16 +103,29 @@ func newTimersCancelCommand(sh *cli.Shell) *cobra.Command {
 		return p, done, err
 	}
 	c := t.flags(&cobra.Command{
-		Use:   "cancel ID…",
+		Use:   "cancel {ID… | --execution ID --key KEY}",
 		Short: "Cancel timers, so that they never fire",
 		Long: `Removes timers. Without the timer it waits for, or without the only time limit of a task
 that listens or runs a workflow, an execution would wait for ever; without its delivery,
 an event would be lost. Such timers need --force. To end a wait, fire its timer; to end an
 execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
 		Example: `  flunq timers cancel hk2x9c1f2g0-5b1c
-  flunq timers cancel hk2x9c1f2g0-5b1c --dry-run`,
-		Args: cli.SomeArguments("timer"),
+  flunq timers cancel hk2x9c1f2g0-5b1c --dry-run
+  flunq timers cancel --execution order-7 --key payment`,
+		Args: func(c *cobra.Command, args []string) error {
+			switch {
+			case (t.key == "") != (t.execution == ""):
+				return cli.Misusef("timers cancel: --execution and --key belong together%s", cli.SeeHelp(c))
+			case t.key != "" && len(args) == 0:
+				return nil
+			default:
+				return cli.SomeArguments("timer")(c, args)
+			}
+		},
 	})
+	c.Flags().StringVar(&t.execution, "execution", "", "cancel a timer of the execution `ID`, such as an input")
+	c.Flags().StringVar(&t.key, "key", "", "cancel that with the key `KEY`")
+	completeExecutionFlag(c, t.target)
 	c.Flags().BoolVar(&force, "force", false, "also cancel awaited timers, last time limits and deliveries")
 	return c
 }
@@ -223,6 +239,13 @@ func (t *timerChange) run(ctx context.Context, ids []string) error {
 // prepare finds the timers and describes what the command does to each.
 func (t *timerChange) prepare(ctx context.Context, r *cli.Remote, ids []string) (found []timers.Pending, changes []changedTimer, err error) {
 	var wrong []error
+	if t.key != "" {
+		keyed, err := keyedTimers(ctx, r, t.execution, t.key)
+		if err != nil {
+			return nil, nil, err
+		}
+		ids = append(ids, keyed...)
+	}
 	for _, id := range ids {
 		p, err := findTimer(ctx, r, id)
 		plan := ""
@@ -240,6 +263,20 @@ func (t *timerChange) prepare(ctx context.Context, r *cli.Remote, ids []string) 
 		return nil, nil, wrong[0]
 	}
 	return found, changes, errors.Join(wrong...)
+}
+
+// keyedTimers returns the ids of the timers of an execution with a key.
+func keyedTimers(ctx context.Context, r *cli.Remote, execution, key string) (ids []string, err error) {
+	found, _, err := timers.New(r.Store).List(ctx, timers.Filter{Tenant: r.Tenant, Execution: execution}, "", math.MaxInt)
+	for _, p := range found {
+		if p.Key == key && p.Keyed() {
+			ids = append(ids, p.ID)
+		}
+	}
+	if err == nil && len(ids) == 0 {
+		err = fmt.Errorf("timer %q of execution %s: %w: it has fired, or was cancelled", key, execution, store.ErrNotFound)
+	}
+	return ids, err
 }
 
 func (t *timerChange) apply(ctx context.Context, r *cli.Remote, found []timers.Pending, changes []changedTimer) error {

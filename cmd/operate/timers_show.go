@@ -86,6 +86,7 @@ func (t timerPage) write(sh *cli.Shell) {
 		{"task", history.Task(t.Task)},
 		{"task name", t.TaskName},
 		{"key", t.Key},
+		{"event", t.Event},
 		{"duration", durationCell(t.DurationMS)},
 		{"problem", t.Problem},
 	}

@@ -29,6 +29,15 @@ func InputAttributes() []string {
 	}
 }
 
+// IsInput reports whether an emitted event, an object of its attributes, is an input.
+func IsInput(envelope json.RawMessage) bool {
+	var members map[string]json.RawMessage
+	if !strings.Contains(string(envelope), `"flunq`) || json.Unmarshal(envelope, &members) != nil {
+		return false
+	}
+	return slices.ContainsFunc(InputAttributes(), func(name string) bool { return members[name] != nil })
+}
+
 // ForOne reports whether a timer concerns an execution as a whole, under a key that is unique
 // within the execution: an InputTimer or a StartTimer.
 func (t Timer) ForOne() bool { return t.Kind == InputTimer || t.Kind == StartTimer }

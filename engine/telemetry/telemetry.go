@@ -12,6 +12,7 @@ import (
 
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
 )
 
 // Telemetry holds the counters of one process' services. It is safe for concurrent use.
@@ -23,6 +24,7 @@ type Telemetry struct {
 	tasks                         *prometheus.CounterVec
 	durations                     *prometheus.HistogramVec
 	removed, restored, stuck      *prometheus.CounterVec
+	inputs                        *prometheus.CounterVec
 	labels                        tenantLabels
 
 	mu     sync.Mutex
@@ -82,7 +84,13 @@ func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 	t.stuck = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "flunq_executions_stuck", Help: "Executions found by this process that nothing will wake.",
 	}, []string{"tenant"})
-	registry.MustRegister(t.tasks, t.durations, t.removed, t.restored, t.stuck)
+	t.inputs = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "timer_inputs_total", Help: "Inputs that reached their executions, by outcome.",
+	}, []string{"outcome"})
+	registry.MustRegister(t.tasks, t.durations, t.removed, t.restored, t.stuck, t.inputs)
+	for _, outcome := range []store.InputOutcome{store.InputAccepted, store.InputRejected, store.InputCompleted} {
+		t.inputs.WithLabelValues(string(outcome))
+	}
 	t.tasks.WithLabelValues("call", "success")
 	t.durations.WithLabelValues("call")
 	return t
@@ -172,6 +180,8 @@ func (t *Telemetry) Observe(a delivery.Activity) {
 	case delivery.Claimed:
 		m.claimed.Inc()
 		t.log.Warn("event claimed", t.fields(a, "crashes", a.Message.Crashes)...)
+	case delivery.Took:
+		t.inputs.WithLabelValues(string(a.Outcome)).Inc()
 	case delivery.Unread:
 		m.subscription.Inc()
 	case delivery.Unfired:

@@ -170,5 +170,9 @@ func (s *Service) reject(ctx context.Context, m store.Message, cause error) erro
 			return err
 		}
 	}
-	return s.consumer().DeadLetter(ctx, m, dead, nil)
+	err := s.consumer().DeadLetter(ctx, m, dead, nil)
+	if err == nil && errors.Is(cause, errNoExecution) {
+		s.reportInput(m, store.InputUnknown)
+	}
+	return err
 }

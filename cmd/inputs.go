@@ -1,0 +1,59 @@
+package cmd
+
+import "github.com/spf13/cobra"
+
+// inputsTopic is the help page about events for one execution.
+func inputsTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "inputs",
+		Short: "Events for one execution, now or later: time limits, heartbeats, reminders",
+		Long: `An event is received by every execution that listens for it. An input is an
+event for one execution. It can wait, and it has a key:
+
+  flunq emit --execution order-7 --type com.shop.unpaid --after PT30M --key paid
+
+  --after DURATION, --at TIME   when it is delivered (default: now)
+  --key KEY                     another input of the same key moves it
+  --on-reject WHAT              what happens if no task listens for it: drop
+                                (default), park=DURATION (keep it for a task
+                                that begins to listen), dead-letter
+
+  flunq timers ls --kind input                        what is still to come
+  flunq timers cancel --execution order-7 --key paid  take it back
+  flunq start shop.order --id order-8 --after P1D     start an execution later
+
+In a workflow
+  An emit task sends one with attributes of its event. In workflows/heartbeat.yaml
+  each heartbeat moves the alarm:
+
+    - arm:
+        emit:
+          event:
+            with:
+              type: com.example.device.silent
+              flunqafter: PT1M
+              flunqkey: alarm
+
+  flunqafter, flunqat, flunqkey and flunqonreject are as above. flunqexecution
+  names another execution of the tenant; the default is the one that emits.
+  flunqcancel: KEY takes the input of that key back.
+
+In a program
+  An event io.flunq.timer.scheduled in the tenant's stream with the data
+    {"kind": "input", "execution_id": "order-7", "fire_at": "2026-01-31T08:00:00Z",
+     "key": "paid", "input": {"type": "com.shop.unpaid", "data": {}}}
+  sets one, and io.flunq.timer.cancelled with kind, execution_id and key takes it
+  back. All services must run a version that knows inputs.
+
+What becomes of it
+  accepted           a task took it; the history has event.received
+  rejected           no task listened for it, see --on-reject
+  parked             nor so far; it is delivered again when a task listens
+  already_completed  the execution has ended. Its pending inputs are cancelled
+                     when it ends.
+  An input for an unknown execution becomes a dead letter. The metric
+  timer_inputs_total counts the outcomes; with RECORD_INPUT_OBSERVATIONS=true
+  the workers record them for 'flunq inputs ls'. An input is never early, and
+  an execution takes it once, also if it is delivered twice.`,
+	}
+}

@@ -1,0 +1,275 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
+)
+
+// inputFlags are the flags with which emit sends an event to one execution.
+type inputFlags struct {
+	due
+
+	execution, onReject string
+}
+
+func (f *inputFlags) add(c *cobra.Command, t *cli.Target) {
+	c.Flags().StringVar(&f.execution, "execution", "", "send it to the execution `ID` only, as an input")
+	f.due.add(c, "deliver the input", "replace the input of the execution with the key `KEY` (default: the event's id)")
+	c.Flags().StringVar(&f.onReject, "on-reject", "", "if no task listens for the input: `WHAT` is drop, park=DURATION or dead-letter (default drop)")
+	completeExecutionFlag(c, t)
+}
+
+// completeExecutionFlag completes the flag execution.
+func completeExecutionFlag(c *cobra.Command, t *cli.Target) {
+	if err := c.RegisterFlagCompletionFunc("execution", cli.CompleteExecutions(t)); err != nil {
+		panic(err) // the flag is defined by the caller
+	}
+}
+
+// check returns what is wrong with the flags.
+func (f *inputFlags) check() error {
+	if f.execution == "" {
+		if f.after+f.at+f.key+f.onReject != "" {
+			return cli.Misusef("emit: --after, --at, --key and --on-reject need --execution: only the input of one execution can wait")
+		}
+		return nil
+	}
+	if err := store.CheckIDs("default", f.execution); err != nil {
+		return cli.Misusef("--execution: %w", err)
+	}
+	rejection, err := event.ParseRejection(f.onReject)
+	if err == nil && rejection.Park != "" {
+		_, err = dsl.ParseDuration(rejection.Park)
+	}
+	if err != nil {
+		return cli.Misusef("--on-reject: %w", err)
+	}
+	return f.due.check()
+}
+
+// due are the flags that say when a timer of an execution fires, and under which key.
+type due struct{ after, at, key string }
+
+func (d *due) add(c *cobra.Command, verb, key string) {
+	c.Flags().StringVar(&d.after, "after", "", verb+" after `DURATION`: 10m, PT10M")
+	c.Flags().StringVar(&d.at, "at", "", verb+" at `TIME` (RFC 3339)")
+	c.Flags().StringVar(&d.key, "key", "", key)
+}
+
+func (d *due) check() error {
+	if d.after != "" && d.at != "" {
+		return cli.Misusef("--after and --at exclude each other")
+	}
+	if d.key != "" {
+		if err := event.CheckInputKey(d.key); err != nil {
+			return cli.Misusef("--key %q: %w", d.key, err)
+		}
+	}
+	_, err := d.moment(time.Time{})
+	return err
+}
+
+// moment returns the time that the flags give, by default now.
+func (d *due) moment(now time.Time) (time.Time, error) {
+	switch {
+	case d.after != "":
+		duration, err := dsl.ParseDuration(d.after)
+		if err != nil || !duration.Until.IsZero() {
+			return now, cli.Misusef("--after %q: want a duration such as 10m or PT10M", d.after)
+		}
+		return duration.From(now), nil
+	case d.at != "":
+		at, err := time.Parse(time.RFC3339Nano, d.at)
+		if err != nil {
+			return now, cli.Misusef("--at %q: want a time such as 2026-01-01T00:00:00Z", d.at)
+		}
+		return at.UTC(), nil
+	default:
+		return now, nil
+	}
+}
+
+// setRow is an input that was set, in the JSON output.
+type setRow struct {
+	ID        string    `json:"id"`
+	Type      string    `json:"type"`
+	Source    string    `json:"source"`
+	Tenant    string    `json:"tenant"`
+	Execution string    `json:"execution"`
+	Key       string    `json:"key"`
+	Due       time.Time `json:"due"`
+	Timer     string    `json:"timer"`
+	Moved     bool      `json:"moved"` // an earlier one of the key was pending
+}
+
+// setInput sets the timer that delivers the event to one execution.
+func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) error {
+	at, err := e.input.moment(in.Time)
+	if err != nil {
+		return err
+	}
+	x, err := r.Store.Execution(ctx, r.Tenant, e.input.execution)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	t := event.Timer{
+		Tenant: r.Tenant, Workflow: x.Workflow, Execution: e.input.execution, FireAt: at, DurationMS: max(at.Sub(in.Time).Milliseconds(), 0),
+		Kind: event.InputTimer, Key: cmp.Or(e.input.key, in.ID), Input: event.EncodeInput(in), OnReject: e.input.onReject,
+	}
+	moved, err := timers.New(r.Store).SetInput(ctx, t, in.Time)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return fmt.Errorf("%w; 'flunq ps' lists executions", err)
+	case err != nil:
+		return err
+	}
+	if err := cli.HintUnserved(ctx, e.sh, r, "worker", "timer"); err != nil {
+		return err
+	}
+	row := setRow{
+		ID: in.ID, Type: string(in.Type), Source: in.Source, Tenant: r.Tenant, Execution: t.Execution, Key: t.Key, Due: at.UTC(), Moved: moved,
+	}
+	row.Timer = timerName(t)
+	switch e.format.String() {
+	case "text":
+		what := "sent"
+		if moved {
+			what = "moved"
+		}
+		text := fmt.Sprintf("%s %s: %s for %s", what, t.Key, in.Type, t.Execution)
+		if left := at.Sub(in.Time); left > 0 {
+			text += " in " + history.Duration(left)
+		}
+		fmt.Fprintln(e.sh.Out, cli.Printable(text))
+		return nil
+	case "ids":
+		fmt.Fprintln(e.sh.Out, cli.Printable(in.ID))
+		return nil
+	default:
+		return cli.WriteValue(e.sh.Out, e.format.String(), row)
+	}
+}
+
+// inputListing is one run of inputs ls.
+type inputListing struct {
+	sh     *cli.Shell
+	target *cli.Target
+	format *cli.Choice
+
+	execution, outcome, before string
+	limit                      int
+}
+
+// NewInputsCommand returns the command flunq inputs.
+func NewInputsCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "inputs",
+		Short: "List what became of the events for single executions",
+		Long: `An input is an event for one execution, from 'flunq emit --execution' or an emit task.
+Where RECORD_INPUT_OBSERVATIONS is true, the workers record what became of each: it was
+accepted, rejected, parked, or its execution had already completed. See 'flunq help
+inputs'. 'flunq timers ls --kind input' lists those that are still to come.`,
+		GroupID: cli.GroupOperate,
+		Args:    cli.KnownCommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	l := &inputListing{sh: sh}
+	ls := &cobra.Command{
+		Use:     "ls",
+		Short:   "List recorded inputs, the newest first",
+		Long:    `Lists the recorded inputs of a tenant, newest first. About 10,000 are kept.`,
+		Example: `  flunq inputs ls --outcome rejected
+  flunq inputs ls --execution order-7 -o json`,
+		Aliases: []string{"list"},
+		Args:    cli.NoArguments,
+	}
+	l.target = cli.TargetFlags(ls, sh)
+	l.format = cli.ListFlag(ls)
+	f := ls.Flags()
+	outcomes := []string{string(store.InputAccepted), string(store.InputRejected), string(store.InputParked), string(store.InputCompleted)}
+	f.StringVar(&l.execution, "execution", "", "only those for the execution `ID`")
+	f.StringVar(&l.outcome, "outcome", "", "only those with the `OUTCOME`: "+cli.OneOf(outcomes))
+	f.StringVar(&l.before, "before", "", "continue before the record `ID`")
+	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
+	cli.Offer(ls, "outcome", cli.NewChoice(outcomes...))
+	completeExecutionFlag(ls, l.target)
+	ls.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	c.AddCommand(ls)
+	return c
+}
+
+// inputRow is a recorded input in a listing.
+type inputRow struct {
+	ID         string    `json:"id"`
+	ObservedAt time.Time `json:"observed_at"`
+	Outcome    string    `json:"outcome"`
+	Execution  string    `json:"execution"`
+	Workflow   string    `json:"workflow,omitempty"`
+	Type       string    `json:"input_type"`
+	Key        string    `json:"key"`
+	Reason     string    `json:"reason,omitempty"`
+	FireAt     time.Time `json:"fire_at"`
+}
+
+func (l *inputListing) run(ctx context.Context) error {
+	if l.limit < 0 {
+		return cli.Misusef("--limit %d: want 0 or more", l.limit)
+	}
+	r, err := l.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	const page = 500
+	var rows []inputRow
+	for before, more := l.before, true; more; more = before != "" {
+		var found []store.Observation
+		if found, before, err = r.Store.Observations(ctx, r.Tenant, before, page); err != nil {
+			return err
+		}
+		for _, o := range found {
+			if l.execution != "" && l.execution != o.Execution || l.outcome != "" && l.outcome != string(o.Outcome) {
+				continue
+			}
+			if l.limit > 0 && len(rows) == l.limit {
+				l.sh.Hint("more with --before %s", rows[len(rows)-1].ID)
+				return l.print(rows)
+			}
+			rows = append(rows, inputRow{
+				ID: o.ID, ObservedAt: o.ObservedAt.UTC(), Outcome: string(o.Outcome), Execution: o.Execution, Workflow: o.Workflow, Type: o.Type,
+				Key: o.Key, Reason: o.Reason, FireAt: o.FireAt.UTC(),
+			})
+		}
+	}
+	return l.print(rows)
+}
+
+func (l *inputListing) print(rows []inputRow) error {
+	return cli.List[inputRow]{
+		Columns: []cli.Column[inputRow]{
+			{Title: "OBSERVED AT", Text: func(i inputRow) string { return i.ObservedAt.Format(time.RFC3339Nano) }},
+			{Title: "OUTCOME", Text: func(i inputRow) string { return i.Outcome }},
+			{Title: "EXECUTION", Text: func(i inputRow) string { return i.Execution }},
+			{Title: "TYPE", Text: func(i inputRow) string { return i.Type }},
+			{Title: "KEY", Text: func(i inputRow) string { return i.Key }},
+			{Title: "REASON", Text: func(i inputRow) string { return i.Reason }},
+			{Title: "WORKFLOW", Wide: true, Text: func(i inputRow) string { return i.Workflow }},
+			{Title: "DUE AT", Wide: true, Text: func(i inputRow) string { return i.FireAt.Format(time.RFC3339Nano) }},
+			{Title: "ID", Wide: true, Text: func(i inputRow) string { return i.ID }},
+		},
+		ID:    func(i inputRow) string { return i.ID },
+		Empty: "no inputs are recorded; RECORD_INPUT_OBSERVATIONS=true makes the workers of 'flunq serve' record them",
+	}.Print(l.sh, l.format, rows)
+}
