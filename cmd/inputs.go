@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func inputsTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "inputs",
-		Short: "Events for one execution, now or later: time limits, heartbeats, reminders",
+		Short: "Events for one execution, now or later",
 		Long: `An event is received by every execution that listens for it. An input is an
 event for one execution. It can wait, and it has a key:
 

@@ -60,14 +60,14 @@ func (s *Service) rejectInput(c *store.Commit, in *decide.Taking) error {
 	case rejection.Park == "":
 		return nil
 	}
-	parked, now := in.Timer, c.Message.Entered()
+	parked := in.Timer
 	if parked.ParkedUntil.IsZero() {
 		d, err := dsl.ParseDuration(rejection.Park)
 		if err != nil {
 			return fmt.Errorf("the input %s: on_reject is %q: %w", in.InputID(), in.OnReject, err)
 		}
 		parked.ParkedUntil, parked.MovedTo = d.From(in.FiredAt), time.Time{}
-	} else if !now.Before(parked.Due()) {
+	} else if !in.FiredAt.Before(parked.Due()) {
 		return nil // its time is over
 	}
 	fired := in.Fired

@@ -28,7 +28,7 @@ func scriptBugs() []scriptBug {
 			},
 		},
 		{name: "the version is not checked", changes: []string{"commit function commit if 3", "false"}},
-		{name: "a decision follows a lost one", on: parallelLoops, changes: []string{"commit if 28", "false"}},
+		{name: "a decision follows a lost one", on: parallelLoops, changes: []string{"commit if 37", "false"}},
 		{name: "the owner of a message is not checked", changes: []string{
 			"commit function commit if 1", "false", "commit function commit if 3", "false",
 			"reply if 2", "true", "retry if 1", "false", "acknowledge if 1", "false", "dead_letter if 1", "false",
@@ -50,7 +50,7 @@ func scriptBugs() []scriptBug {
 		{name: "a newer version is overwritten", on: "an execution is suspended while", changes: []string{"commit function commit ~= 2", "<"}},
 		{name: "an ended execution still listens", on: "each execution receives", changes: []string{"commit function listen SREM 1", ""}},
 		{name: "a commit does not remove timers", on: "a child is cancelled with", changes: []string{
-			"commit function cancel ZREM 1", "0", "commit function cancel remove_moved 1", "false", "set_timers function cancel if 4", "false",
+			"commit function cancel ZREM 1", "0", "commit function cancel remove_moved 1", "false", "set_timers function cancel if 5", "false",
 		}},
 		{name: "a timer is set for an ended execution", on: "a child is cancelled before", changes: []string{"set_timers table 1", "{}"}},
 		{name: "a fired timer is not removed", on: "timers are set while", changes: []string{"fire ZREM 1 unpack 1 arg 1", "@, math.min(2, #@)"}},
@@ -81,6 +81,10 @@ func scriptBugs() []scriptBug {
 		{name: "a redelivery timer is not announced", on: "a message that cannot be handled", changes: []string{"retry announce_first 1", ""}},
 		{name: "a moved timer is not announced", on: "an operator moves timers", changes: []string{"move_timer announce_first 1", ""}},
 		{name: "an older cancellation cancels a newer timer", on: "a timer is cancelled", changes: []string{"set_timers function cancel if 2", "true"}},
+		{name: "an input that is set again leaves the old one", on: "an input of a key", changes: []string{"set_timers function set if 3", "false"}},
+		{name: "a pending input survives the end", on: "an execution that ends cancels", changes: []string{"commit function clean if 3", "false"}},
+		{name: "an input is not listed", on: "an execution that ends cancels", changes: []string{"set_timers function set HSET 2", ""}},
+		{name: "a listen task does not get what is parked", on: "a parked input", changes: []string{"commit function deliver_parked XADD 1", "{err = 'planted'}"}},
 		{name: "a cancellation is not remembered", on: "each key has", changes: []string{"set_timers function cancel forget 1", ""}},
 		{name: "a dead letter is replayed twice", on: "a dead letter", changes: []string{"replay XDEL 1", ""}},
 		{name: "a dead-lettered message is not acknowledged", on: "a message that cannot be handled", changes: []string{"dead_letter XACK 1", ""}},

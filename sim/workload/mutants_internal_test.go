@@ -7,8 +7,12 @@ func mutants() []mutant {
 		{"a poison candidate is not isolated", "delivery Isolation.Enter case 2", never, "a call that crashes processes is made in isolation", 0},
 		{"one crash makes a poison candidate", "delivery PoisonCandidate >= 1 operand 2", replaced("1"), "a message that crashes five processes is dead-lettered", 0},
 		{"Retry-After is ignored", "executor/http retryAfter if 1", always, "Retry-After keeps a breaker open", 0},
-		{"moved timers keep their due time", "event Timer.Due if 1", always, "an operator moves timers", 0},
+		{"moved timers keep their due time", "event Timer.Due case 1", never, "an operator moves timers", 0},
 		{"timer requests for a key have no order", "store Message.Order call 6 arg 1", zeroed, "the last timer request for a key counts", 0},
+
+		{"an input reaches the execution that sends it", "decide transition.inputRequest if 2", always, "an input is for one execution", 0},
+		{"an input that nobody takes is not parked", "worker Service.rejectInput case 3", always, "a parked input waits for a task that listens", 0},
+		{"an input has no key", "decide inputTimer if 6", always, "an input of a key moves the one before", 0},
 
 		{"a stopping process does not hand over the next timer", ". Engine.Release if 2", never, "a stopping timer service hands over the next timer", 16},
 
@@ -84,7 +88,7 @@ func mutants() []mutant {
 		{"an event is dropped because of a stale state", "worker Service.try assign 3", preceded("if len(c.History) == 0 {\n@{if 2 stmt 1}\n@{return 2}\n}"), "", 27},
 		{"an unfinished decision is abandoned", "worker Service.continueLater && 1 operand 1", always, "another worker continues what an event started", 2},
 		{"each part of a long decision acknowledges", "worker Service.commitsOf && 1 operand 2", always, "a decision larger than a commit is continued", 0},
-		{"an event for an execution that has not started is dropped", "worker Service.load case 2 stmt 1", returned, "a message that cannot be handled is dead-lettered in time", 0},
+		{"an event for an execution that has not started is dropped", "worker Service.load case 3 stmt 1", returned, "a message that cannot be handled is dead-lettered in time", 0},
 		{"an undelivered result is forgotten", "executor outbox.answer if 1", never, "live processes keep their messages", 2},
 		{"the lease of a waiting message is not renewed", "executor Inbox.Held call 4", zeroed, "a call longer than a lease is made once", 2},
 		{"one crash too many before a dead letter", "delivery Poison < 1 operand 2", added("1"), "a message that crashes five processes is dead-lettered", 0},

@@ -120,7 +120,7 @@ var files embed.FS
 
 // workloads reads the workloads. Companions are numbered in their order.
 func workloads() (all []workload) {
-	for _, name := range []string{"language", "features", "calls", "rest", "corners", "messages", "executions"} {
+	for _, name := range []string{"language", "features", "calls", "rest", "corners", "messages", "executions", "inputs"} {
 		all = append(all, read(name)...)
 	}
 	return all

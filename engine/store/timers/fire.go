@@ -412,8 +412,12 @@ func (f *fireArgs) timer(d *Due) {
 
 // eventID returns the id of the event that the timer publishes.
 func (d *Due) eventID() string {
-	if d.Kind == event.InputTimer {
+	switch {
+	case d.Kind != event.InputTimer:
+	case d.ParkedUntil.IsZero():
 		return d.InputID()
+	default: // it has fired before
+		return d.InputID() + "/parked"
 	}
 	out := make([]byte, 0, 128)
 	out = append(append(append(append(append(append(out, d.Execution...), d.TaskID...), '/'), d.Kind...), d.Key...), '/')
