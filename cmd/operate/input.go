@@ -187,9 +187,9 @@ inputs'. 'flunq timers ls --kind input' lists those that are still to come.`,
 	}
 	l := &inputListing{sh: sh}
 	ls := &cobra.Command{
-		Use:     "ls",
-		Short:   "List recorded inputs, the newest first",
-		Long:    `Lists the recorded inputs of a tenant, newest first. About 10,000 are kept.`,
+		Use:   "ls",
+		Short: "List recorded inputs, the newest first",
+		Long:  `Lists the recorded inputs of a tenant, newest first. About 10,000 are kept.`,
 		Example: `  flunq inputs ls --outcome rejected
   flunq inputs ls --execution order-7 -o json`,
 		Aliases: []string{"list"},

@@ -203,7 +203,7 @@ type timerRow struct {
 	Key        string          `json:"key,omitempty"`
 	FireAt     time.Time       `json:"fire_at"`
 	Moved      bool            `json:"moved,omitempty"`
-	Parked     bool            `json:"parked,omitempty"` // an input that no task has taken yet
+	Parked     bool            `json:"parked,omitempty"`     // an input that no task has taken yet
 	Event      string          `json:"event_type,omitempty"` // of an input
 	DurationMS int64           `json:"duration_ms,omitempty"`
 	Stream     string          `json:"stream,omitempty"`

@@ -11,7 +11,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/timers"
+	settimers "flunq.io/flunq/engine/store/timers"
 )
 
 // pendingInputs returns the inputs that are set, by execution.
@@ -40,7 +40,7 @@ func TestHeartbeat(t *testing.T) {
   - all:
       for: {each: i, in: "[range($workflow.input.rounds)]"}
       do:
-        - arm: {emit: {event: {with: {type: beat, flunqafter: PT0.005S, flunqkey: beat, data: {round: "${ $i }"}}}}}
+        - arm: {emit: {event: {with: {type: beat, flunqafter: PT0.02S, flunqkey: beat, data: {round: "${ $i }"}}}}}
         - hear: {listen: {to: {one: {with: {type: beat}}}}}
 `)
 	began := time.Now()
@@ -96,7 +96,7 @@ func TestInputs(t *testing.T) {
 	})
 	from := w.now().Add(size(500*time.Millisecond, 5*time.Second))
 	due := map[string]time.Time{} // by the id of the event
-	ts := timers.New(w.store)
+	ts := settimers.New(w.store)
 	for _, id := range ids {
 		for i := range each {
 			key := fmt.Sprint("k", i)
@@ -170,7 +170,7 @@ func TestInputsAreTakenBackOrArrive(t *testing.T) {
 		}
 		return ""
 	})
-	ts := timers.New(w.store)
+	ts := settimers.New(w.store)
 	input := func(key string, at time.Time) event.Timer {
 		return event.Timer{
 			Tenant: tenant, Workflow: def.ID(), Execution: "x", FireAt: at.UTC(), Kind: event.InputTimer, Key: key,
@@ -184,7 +184,7 @@ func TestInputsAreTakenBackOrArrive(t *testing.T) {
 		_, err := ts.SetInput(t.Context(), one, now)
 		w.must(err)
 		time.Sleep(time.Duration(w.random(4000)) * time.Microsecond) // the race
-		found, _, err := ts.List(t.Context(), timers.Filter{Tenant: tenant, Execution: "x"}, "", 100)
+		found, _, err := ts.List(t.Context(), settimers.Filter{Tenant: tenant, Execution: "x"}, "", 100)
 		w.must(err)
 		for _, p := range found {
 			done, err := ts.Cancel(t.Context(), p, "torture")

@@ -102,17 +102,42 @@ func (s *Service) commit(ctx context.Context, c store.Commit) (store.Outcome, er
 	return s.consumer().GiveUp(ctx, c, event.Dead{Reason: c.Input.DeadLetter, Attempts: c.Message.Attempt + 1, Service: store.WorkerGroup})
 }
 
+// superseded acknowledges an input whose delivery failed before its key was set again, and reports
+// whether it did.
+func (s *Service) superseded(ctx context.Context, m *store.Message) (bool, error) {
+	if m.Attempt == 0 {
+		return false, nil
+	}
+	fired, ok := decide.InputOf(m.Event)
+	if !ok {
+		return false, nil
+	}
+	again, err := timers.New(s.store).Superseded(ctx, fired.Timer)
+	if err != nil || !again {
+		return false, err
+	}
+	return true, s.dropInput(ctx, *m, fired, store.InputRejected, "its key was set again")
+}
+
 // drop acknowledges an event of an execution that does not exist or has ended.
 func (s *Service) drop(ctx context.Context, m store.Message, e event.Event) error {
-	fired, ok := decide.InputOf(e)
-	if ok && s.opts.Observations {
-		if err := s.store.Observe(ctx, m.Tenant, *observation(&m, fired, store.InputCompleted, "")); err != nil {
+	if fired, ok := decide.InputOf(e); ok {
+		return s.dropInput(ctx, m, fired, store.InputCompleted, "")
+	}
+	return stream.New(s.store).AcknowledgeOwned(ctx, m)
+}
+
+// dropInput acknowledges an input that its execution does not get. If the process dies before that,
+// it is recorded twice.
+func (s *Service) dropInput(ctx context.Context, m store.Message, fired event.Fired, outcome store.InputOutcome, why string) error {
+	if s.opts.Observations {
+		if err := s.store.Observe(ctx, m.Tenant, *observation(&m, fired, outcome, why)); err != nil {
 			return err
 		}
 	}
 	err := stream.New(s.store).AcknowledgeOwned(ctx, m)
-	if ok && err == nil {
-		s.reportInput(m, store.InputCompleted)
+	if err == nil {
+		s.reportInput(m, outcome)
 	}
 	return err
 }

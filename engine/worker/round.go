@@ -258,7 +258,8 @@ func (r *round) plan(ctx context.Context, m *store.Message) (bool, error) {
 
 // plain reports whether a message is a valid event of the engine about an execution.
 func plain(m *store.Message) bool {
-	return m.Err == nil && !delivery.PoisonCandidate(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
+	retried := m.Event.Type == event.TimerFired && m.Attempt > 0 // an input, unless it was superseded
+	return m.Err == nil && !retried && !delivery.PoisonCandidate(*m) && m.Event.Execution != "" && strings.HasPrefix(string(m.Event.Type), event.Prefix)
 }
 
 // redis returns an error only if Redis or the connection caused it.

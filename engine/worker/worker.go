@@ -139,6 +139,9 @@ func (s *Service) handle(ctx context.Context, m store.Message) error {
 
 func (s *Service) deliver(ctx context.Context, m store.Message) error {
 	if strings.HasPrefix(string(m.Event.Type), event.Prefix) {
+		if superseded, err := s.superseded(ctx, &m); superseded || err != nil {
+			return err
+		}
 		return s.transition(ctx, m, m.Event, true)
 	}
 	// The other listeners get the event even if one execution cannot handle it.

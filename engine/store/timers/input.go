@@ -2,8 +2,12 @@ package timers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
@@ -42,4 +46,18 @@ func (ts Timers) SetInput(ctx context.Context, t event.Timer, now time.Time) (mo
 	default:
 		return false, fmt.Errorf("execution %s %w: it is %s", t.Execution, store.ErrEnded, status)
 	}
+}
+
+// Superseded reports whether the key of an input was set again after the input had fired.
+func (ts Timers) Superseded(ctx context.Context, t event.Timer) (bool, error) {
+	kept, err := ts.rdb.HGet(ctx, ts.keys.TimerKeys(t.Tenant), store.TimerIdentity(t)).Result()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	if err != nil {
+		return false, store.Failed("read the timer of a key", err)
+	}
+	_, member, _ := strings.Cut(kept, " ")
+	current := DueOf(redis.Z{Member: member}, time.Time{})
+	return member != "" && current.Err == nil && !current.FireAt.Equal(t.FireAt), nil
 }
