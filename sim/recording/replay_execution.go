@@ -236,11 +236,24 @@ func (x *executionReplay) decided(d *decide.Decision) {
 			x.starts[e.Execution] = e
 		case event.TaskCompleted: // from a child to its parent
 			x.ends[x.state.Execution] = e
+		case event.TimerScheduled:
+			x.recordInput(e)
 		default:
 			if !strings.HasPrefix(string(e.Type), event.Prefix) {
 				x.emitted[arrivalKey(e.Source, e.ID)] = true
 			}
 		}
+	}
+}
+
+// recordInput records the event that an input delivers, if a timer is one.
+func (x *executionReplay) recordInput(scheduled event.Event) {
+	var t event.Timer
+	if !strings.Contains(string(scheduled.Data), `"`+string(event.InputTimer)+`"`) || decide.DecodeData(scheduled, &t) != nil || t.Kind != event.InputTimer {
+		return
+	}
+	if in, err := t.ReadInput(); err == nil {
+		x.emitted[arrivalKey(in.Source, in.ID)] = true
 	}
 }
 
