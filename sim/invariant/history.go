@@ -377,6 +377,7 @@ func (a *historyAudit) timer(e event.Event, t event.Timer) {
 	key := Slot(t) + " " + t.FireAt.String()
 	_, known := a.timers[key]
 	switch {
+	case t.Kind == event.InputTimer: // only operators' changes are in the history
 	case e.Type == event.TimerScheduled && e.Source == timers.OperatorSource: // an operator moved or restored it
 		a.timers[key] = t
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/sim/invariant"
 )
@@ -182,6 +183,9 @@ func (h *hints) earlyEmit(t *dsl.Task) string {
 	}
 	typ := ""
 	for _, f := range t.Emit.Fields() {
+		if slices.Contains(event.InputAttributes(), f.Key) {
+			return "" // it waits
+		}
 		if data, ok := f.Value.Constant(); f.Key == "type" && ok {
 			typ = fmt.Sprint(data)
 		}
