@@ -66,7 +66,7 @@ var arrows = map[string][]string{
 	"engine/executor/http":     {"engine/event", "engine/dsl", "engine/expr", "engine/expr/canonical", "engine/executor/breaker", "engine/executor/call", "engine/executor/content", "engine/executor/endpoint"},
 	"engine/executor/openapi":  {"engine/event", "engine/dsl", "engine/expr/canonical", "engine/spelling", "engine/executor/call", "engine/executor/content", "engine/executor/endpoint", "engine/executor/http"},
 
-	"engine/telemetry": {"engine", "engine/event", "engine/schedule", "engine/scheduler", "engine/store", "engine/store/inspect", "engine/store/timers", "engine/delivery", "engine/executor/breaker"},
+	"engine/telemetry": {"engine", "engine/bridge", "engine/event", "engine/schedule", "engine/scheduler", "engine/store", "engine/store/inspect", "engine/store/timers", "engine/delivery", "engine/executor/breaker"},
 	"engine/timer":     {"engine/event", "engine/dsl", "engine/store", "engine/store/timers", "engine/delivery"},
 	"engine/torture":   {},
 
@@ -74,7 +74,11 @@ var arrows = map[string][]string{
 	"engine/agenda":                {"engine/schedule", "engine/store", "engine/store/scripts", "engine/store/wire"},
 	"engine/dynamo":                {"engine/schedule"},
 	"engine/dynamo/dynamotest":     {"engine/dynamo"},
-	"engine/kafka":                 {"engine/schedule"},
+	"engine/bridge":                {"engine/cloudevents", "engine/delivery", "engine/event", "engine/store", "engine/store/stream"},
+	"engine/cloudevents":           {"engine/event"},
+	"engine/bridge/bridgetest":     {"engine/bridge", "engine/cloudevents", "engine/delivery", "engine/event", "engine/store", "engine/store/redistest", "engine/store/stream", "engine/store/wire"},
+	"engine/kafka":                 {"engine/cloudevents", "engine/schedule"},
+	"engine/nats":                  {"engine/cloudevents"},
 	"engine/scheduler":             {"engine", "engine/agenda", "engine/event", "engine/schedule", "engine/store", "engine/store/wire"},
 	"engine/scheduler/server":      {"engine/schedule", "engine/scheduler", "engine/scheduler/schedulerpb"},
 	"engine/scheduler/schedulerpb": {},

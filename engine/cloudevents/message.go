@@ -1,0 +1,352 @@
+// Package cloudevents writes events as messages of Kafka and NATS and reads them, in the content
+// modes of the CloudEvents bindings.
+package cloudevents
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Message is a record on a topic of Kafka, or a message of a stream of NATS.
+type Message struct {
+	Topic     string // for NATS, the subject or the pattern of subjects that it is read with
+	Partition int32  // 0 for NATS
+	Offset    int64  // for NATS, its sequence number in the stream
+	// Log identifies the topic: one that is deleted and created again has another.
+	Log string
+
+	Key     []byte
+	Value   []byte
+	Headers []Header
+
+	ID   string     // NATS drops a message whose ID it has seen recently
+	Type event.Type // the last part of the subject, for NATS
+}
+
+// Header is a header of a Message.
+type Header struct{ Name, Value string }
+
+// Place says where a message is: "orders/3/1017".
+func (m *Message) Place() string { return m.PartitionName() + "/" + strconv.FormatInt(m.Offset, 10) } //nolint:mnd // decimal
+
+// PartitionName names the partition of a message: "orders/3".
+func (m *Message) PartitionName() string { return PartitionName(m.Topic, m.Partition) }
+
+// PartitionName names a partition of a topic.
+func PartitionName(topic string, partition int32) string {
+	return topic + "/" + strconv.Itoa(int(partition))
+}
+
+// Header returns the value of a header, whatever the case of its name; "" if there is none.
+func (m *Message) Header(name string) string {
+	for _, h := range m.Headers {
+		if strings.EqualFold(h.Name, name) {
+			return h.Value
+		}
+	}
+	return ""
+}
+
+// Position is the last message of a partition that has been taken.
+type Position struct {
+	Log    string // see Message
+	Offset int64
+}
+
+// ErrRefused is wrapped by the error of a message that the broker will never take, such as one
+// that is too large.
+var ErrRefused = errors.New("the broker refuses it")
+
+// Mode is a content mode of the CloudEvents bindings.
+type Mode struct {
+	Structured bool   // the value is the whole event as JSON; else its data, and the attributes are headers
+	Prefix     string // of the headers of attributes: KafkaPrefix or NATSPrefix
+}
+
+// The prefixes of the bindings.
+const (
+	KafkaPrefix = "ce_"
+	NATSPrefix  = "ce-"
+)
+
+// EntryHeader is the header with the id of the event's entry in the stream of its tenant. Entries
+// of one execution reach its readers in the order of these ids, each at least once: an id that is
+// not above the last one of the same key is a double.
+const EntryHeader = "flunq-entry"
+
+// OriginAttribute is the attribute with the place of the message that an event was read from. Such
+// an event is not sent back.
+const OriginAttribute = "flunqorigin"
+
+const (
+	contentType     = "content-type"
+	structuredType  = "application/cloudevents+json"
+	batchType       = "application/cloudevents-batch"
+	jsonType        = "application/json"
+	dataContentType = "datacontenttype"
+)
+
+// Encode returns the message of an event whose entry has an id. Its key is the execution, so that
+// events of one execution stay in order; without one it is the id of the event.
+func (m Mode) Encode(e event.Event, entry string) Message {
+	attributes, data := attributesOf(e, entry)
+	out := Message{Key: []byte(e.Execution), Type: e.Type, ID: e.Tenant + "/" + entry}
+	if e.Execution == "" {
+		out.Key = []byte(e.ID)
+	}
+	if m.Structured {
+		out.Value = structured(attributes, data)
+		out.Headers = []Header{{contentType, structuredType}, {EntryHeader, entry}}
+		return out
+	}
+	out.Value = data
+	for i := 0; i < len(attributes); i += 2 {
+		if name, value := attributes[i], attributes[i+1]; name == dataContentType {
+			out.Headers = append(out.Headers, Header{contentType, value})
+		} else {
+			out.Headers = append(out.Headers, Header{m.Prefix + name, value})
+		}
+	}
+	out.Headers = append(out.Headers, Header{EntryHeader, entry})
+	return out
+}
+
+// attributesOf returns the names and values of an event's attributes, with those that CloudEvents
+// requires, and its data.
+func attributesOf(e event.Event, entry string) ([]string, []byte) {
+	data := []byte(e.Data)
+	e.Data = nil
+	if e.ID == "" {
+		e.ID = entry
+	}
+	if e.Source == "" {
+		e.Source = "/flunq"
+	}
+	fields := e.Fields()
+	if e.Ext[dataContentType] == "" && len(data) > 0 {
+		media := jsonType
+		if !json.Valid(data) {
+			media = "text/plain"
+		}
+		fields = append(fields, dataContentType, media)
+	}
+	return fields, data
+}
+
+// structured returns an event as JSON.
+func structured(attributes []string, data []byte) []byte {
+	members := make(map[string]any, len(attributes)/2+1)
+	for i := 0; i < len(attributes); i += 2 {
+		members[attributes[i]] = attributes[i+1]
+	}
+	switch {
+	case len(data) == 0:
+	case json.Valid(data):
+		members["data"] = json.RawMessage(data)
+	case utf8.Valid(data):
+		members["data"] = string(data)
+	default:
+		members["data_base64"] = data
+	}
+	return event.Encode(members)
+}
+
+// Decode reads the event of a message. A message without attributes is data of the given type, if
+// there is one. The event has no tenant, and the place of the message as OriginAttribute.
+func Decode(m *Message, plain event.Type) (e event.Event, err error) {
+	media, _, _ := strings.Cut(m.Header(contentType), ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	binary := m.Header(KafkaPrefix+"specversion")+m.Header(NATSPrefix+"specversion") != ""
+	switch {
+	case media == structuredType:
+		e, err = decodeStructured(m.Value)
+	case strings.HasPrefix(media, batchType):
+		err = errors.New("it is a batch of events: send them one by one")
+	case strings.HasPrefix(media, "application/cloudevents"):
+		err = fmt.Errorf("it is an event as %s: only %s can be read", media, structuredType)
+	case binary:
+		e, err = decodeBinary(m)
+	case plain != "":
+		e = event.Event{ID: m.Place(), Source: "/" + m.PartitionName(), Type: plain}
+		e.Data, err = dataOf(m.Value, cmpMedia(media, m.Value))
+	default:
+		err = fmt.Errorf("it is no CloudEvent: want the headers %sspecversion, %sid, %ssource and %stype, or the header %s: %s",
+			KafkaPrefix, KafkaPrefix, KafkaPrefix, KafkaPrefix, contentType, structuredType)
+	}
+	if err == nil {
+		err = check(&e)
+	}
+	if e.Ext == nil {
+		e.Ext = map[string]string{}
+	}
+	e.Tenant, e.Ext[OriginAttribute] = "", m.Place()
+	return e, err
+}
+
+// cmpMedia returns the media type of plain data.
+func cmpMedia(media string, data []byte) string {
+	if media == "" && !json.Valid(data) {
+		return "text/plain"
+	}
+	return media
+}
+
+// maxAttributes is how many attributes an event from outside has at most.
+const maxAttributes = 100
+
+// check returns what an event lacks.
+func check(e *event.Event) error {
+	switch {
+	case e.ID == "":
+		return errors.New("it has no attribute id")
+	case e.Source == "":
+		return errors.New("it has no attribute source")
+	case e.Type == "":
+		return errors.New("it has no attribute type")
+	case len(e.Ext) > maxAttributes:
+		return fmt.Errorf("it has %d extension attributes, more than %d", len(e.Ext), maxAttributes)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Ext)) {
+		if !event.AttributeName(name) {
+			return fmt.Errorf("it has an attribute %.40q: names consist of a to z and 0 to 9", name)
+		}
+		switch name {
+		case event.AttemptAttribute, event.ReplayAttribute, "firstfailure", "firstentry", "packed":
+			return fmt.Errorf("it has an attribute %s, which is reserved", name)
+		}
+	}
+	return nil
+}
+
+func decodeBinary(m *Message) (event.Event, error) {
+	var fields []string
+	for _, h := range m.Headers {
+		name := strings.ToLower(h.Name)
+		short, ok := strings.CutPrefix(name, KafkaPrefix)
+		if !ok {
+			short, ok = strings.CutPrefix(name, NATSPrefix)
+		}
+		if ok && short != "data" {
+			fields = append(fields, short, h.Value)
+		}
+	}
+	e, err := fromFields(fields)
+	if err != nil {
+		return e, err
+	}
+	media := m.Header(contentType)
+	if media != "" && !isJSON(media) {
+		e.Ext = with(e.Ext, dataContentType, media)
+	}
+	e.Data, err = dataOf(m.Value, media)
+	return e, err
+}
+
+// fromFields reads attributes.
+func fromFields(fields []string) (event.Event, error) {
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i] == "specversion" && fields[i+1] != event.SpecVersion {
+			return event.Event{}, fmt.Errorf("its specversion is %.20q, want %s", fields[i+1], event.SpecVersion)
+		}
+	}
+	return event.FromFields(fields) //nolint:wrapcheck // it says which attribute
+}
+
+func with(ext map[string]string, name, value string) map[string]string {
+	if ext == nil {
+		ext = map[string]string{}
+	}
+	ext[name] = value
+	return ext
+}
+
+func decodeStructured(value []byte) (event.Event, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(value, &members); err != nil {
+		return event.Event{}, fmt.Errorf("its value is no JSON object: %w", err)
+	}
+	var fields []string
+	var raw []byte
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		member := members[name]
+		switch name {
+		case "data":
+			continue
+		case "data_base64":
+			if err := json.Unmarshal(member, &raw); err != nil {
+				return event.Event{}, fmt.Errorf("its data_base64: %w", err)
+			}
+			continue
+		}
+		var text string
+		if json.Unmarshal(member, &text) != nil { // a number or a boolean
+			text = string(member)
+		}
+		if text != "null" {
+			fields = append(fields, name, text)
+		}
+	}
+	e, err := fromFields(fields)
+	if err != nil {
+		return e, err
+	}
+	media := e.Ext[dataContentType]
+	if isJSON(media) {
+		delete(e.Ext, dataContentType)
+	}
+	if raw != nil {
+		e.Data, err = dataOf(raw, media)
+		return e, err
+	}
+	if data := members["data"]; string(data) != "null" {
+		e.Data = data
+	}
+	return e, nil
+}
+
+// isJSON reports whether data of a media type is JSON; "" is.
+func isJSON(media string) bool {
+	media, _, _ = strings.Cut(media, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "" || media == jsonType || media == "text/json" || strings.HasSuffix(media, "+json")
+}
+
+// dataOf returns data of a media type as JSON: text as a string, and other bytes in base64.
+func dataOf(data []byte, media string) (json.RawMessage, error) {
+	switch {
+	case len(data) == 0:
+		return nil, nil
+	case isJSON(media):
+		if !json.Valid(data) {
+			return nil, errors.New("its data is not JSON, and its content-type does not say what else it is")
+		}
+		return bytes.TrimSpace(data), nil
+	case utf8.Valid(data):
+		return event.Encode(string(data)), nil
+	default:
+		return event.Encode(data), nil
+	}
+}
+
+// Unreadable returns the fields of the dead letter of a message that is not an event.
+func Unreadable(m *Message, now time.Time) []string {
+	headers := map[string]string{}
+	for _, h := range m.Headers {
+		headers[h.Name] = strings.ToValidUTF8(h.Value, "�")
+	}
+	out := []string{"id", m.Place(), "time", now.UTC().Format(time.RFC3339Nano), "headers", string(event.Encode(headers))}
+	if len(m.Key) > 0 {
+		out = append(out, "key", string(m.Key))
+	}
+	return append(out, "data", string(m.Value))
+}
