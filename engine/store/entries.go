@@ -126,16 +126,16 @@ type IDRange struct{ First, Last string }
 
 // Add extends the range to contain an entry.
 func (r *IDRange) Add(id string) {
-	if r.First == "" || compareIDs(id, r.First) < 0 {
+	if r.First == "" || CompareIDs(id, r.First) < 0 {
 		r.First = id
 	}
-	if r.Last == "" || compareIDs(id, r.Last) > 0 {
+	if r.Last == "" || CompareIDs(id, r.Last) > 0 {
 		r.Last = id
 	}
 }
 
-// compareIDs compares two ids of entries by their order in the stream.
-func compareIDs(a, b string) int {
+// CompareIDs compares two ids of entries by their order in the stream.
+func CompareIDs(a, b string) int {
 	ms, number, _ := strings.Cut(a, "-")
 	otherMS, otherNumber, _ := strings.Cut(b, "-")
 	return cmp.Or(

@@ -18,6 +18,9 @@ const (
 	TimerGroup    = "timer-service"
 )
 
+// BridgePrefix begins the names of the bridges' consumer groups, before the broker's.
+const BridgePrefix = "bridge-"
+
 // ErrName is wrapped by errors about names that are not allowed in keys.
 var ErrName = errors.New("invalid name")
 
@@ -128,6 +131,12 @@ func (k Keys) Execution(tenant, id string) string { return k.Tenant(tenant) + ":
 
 // History is the stream of an execution's events.
 func (k Keys) History(tenant, id string) string { return k.Execution(tenant, id) + historySuffix }
+
+// Positions is the hash of the last records that a tenant has taken from a broker, by partition.
+func (k Keys) Positions(tenant string) string { return k.Tenant(tenant) + ":bridge" }
+
+// BridgeOwner is the name of the process that is the bridge of a tenant.
+func (k Keys) BridgeOwner(tenant string) string { return k.Positions(tenant) + ":owner" }
 
 // Clustered reports whether the keys are for a Redis Cluster, on which each tenant has timers
 // of its own.

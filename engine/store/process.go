@@ -41,7 +41,7 @@ type Process struct {
 
 // RunningService is a service that a process runs.
 type RunningService struct {
-	Name      string   `json:"service"` // worker, executor or timer
+	Name      string   `json:"service"` // worker, executor, timer or bridge
 	Group     string   `json:"group"`
 	Consumers []string `json:"consumers"` // names of its consumers
 }
