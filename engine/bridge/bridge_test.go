@@ -1,0 +1,115 @@
+package bridge_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine/bridge"
+	"flunq.io/flunq/engine/bridge/bridgetest"
+	"flunq.io/flunq/engine/cloudevents"
+	"flunq.io/flunq/engine/delivery"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
+)
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	bridgetest.Run(t, func(t *testing.T) bridgetest.Environment {
+		t.Helper()
+		const out, in, secure = "flunq.acme.events", "flunq.acme.in", "secure"
+		broker := bridgetest.NewBroker(4, out, in, secure)
+		broker.Largest = 5000
+		return bridgetest.Environment{
+			Connect: func() (bridge.Sink, bridge.Source) { return broker.Client(), broker.Client() },
+			Put: func(topic string, m cloudevents.Message) {
+				m.Topic = topic
+				if err := broker.Put(m); err != nil {
+					t.Error(err)
+				}
+			},
+			Records: func(topic string, _ int) []cloudevents.Message { return broker.Records(topic) },
+			Prefix:  cloudevents.KafkaPrefix, Out: out, In: in, Secure: secure, TooLarge: 6000,
+		}
+	})
+}
+
+// One process at a time is the bridge of a tenant. Another one takes over when it gives the tenant
+// up, or when its lease is over.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t)
+	st := store.New(rdb, store.Options{})
+	owner := func(process string, lease time.Duration) []string {
+		own, err := stream.New(st).Own(t.Context(), []string{"a", "b"}, process, lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return own
+	}
+	if got := owner("one", time.Hour); len(got) != 2 {
+		t.Fatalf("the first process owns %v", got)
+	}
+	if got := owner("two", time.Hour); len(got) != 0 {
+		t.Fatalf("the second process owns %v", got)
+	}
+	owner("two", 0) // it gives up nothing that is not its own
+	if got := owner("one", time.Hour); len(got) != 2 {
+		t.Fatalf("the first process owns %v", got)
+	}
+	owner("one", 0)
+	if got := owner("two", time.Millisecond); len(got) != 2 {
+		t.Fatalf("after one has given up, the second process owns %v", got)
+	}
+	for len(owner("three", time.Hour)) == 0 { // until the lease is over
+	}
+}
+
+// A topic that was deleted and created again is read from its beginning.
+func TestTakeOfAnotherLog(t *testing.T) {
+	t.Parallel()
+	st := store.New(redistest.Start(t), store.Options{})
+	take := func(log string, offset int64) bool {
+		first, err := stream.New(st).Take(t.Context(), "acme", []stream.Taken{{Partition: "in/0", Log: log, Offset: offset, Fields: []string{"type", "t"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return first[0]
+	}
+	for _, test := range []struct {
+		log    string
+		offset int64
+		want   bool
+	}{{"a", 5, true}, {"a", 5, false}, {"a", 4, false}, {"a", 6, true}, {"b", 0, true}, {"b", 0, false}, {"", 0, true}, {"", 0, false}} {
+		if got := take(test.log, test.offset); got != test.want {
+			t.Errorf("log %q, offset %d: taken %v, want %v", test.log, test.offset, got, test.want)
+		}
+	}
+	positions, err := stream.New(st).Positions(t.Context(), "acme")
+	if err != nil || positions["in/0"] != (stream.Position{Offset: 0}) {
+		t.Errorf("positions %v, %v", positions, err)
+	}
+}
+
+// Names of topics that would mix tenants, or send events in circles, are refused.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	good := bridge.Options{Batch: 1, Topic: "flunq.{tenant}.events", Listen: []string{"flunq.{tenant}.in", "orders"}, Trusted: []string{"orders"}, Tenants: delivery.NewTenantSet()}
+	if err := good.Check(); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*bridge.Options){
+		"BRIDGE_BATCH":   func(o *bridge.Options) { o.Batch = 0 },
+		"with {tenant}":  func(o *bridge.Options) { o.Topic = "events" },
+		"two names":      func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic) },
+		"want two names": func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic+".>") },
+		"not among":      func(o *bridge.Options) { o.Trusted = []string{"other"} },
+	} {
+		bad := good
+		change(&bad)
+		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
+	}
+}

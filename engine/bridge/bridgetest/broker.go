@@ -1,0 +1,114 @@
+package bridgetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+
+	"flunq.io/flunq/engine/cloudevents"
+)
+
+// Broker keeps topics in memory. Its clients are as deterministic as its callers.
+type Broker struct {
+	Largest int // bytes of a value; 0: any
+
+	mu     sync.Mutex
+	topics map[string][][]cloudevents.Message // by topic and partition
+}
+
+// NewBroker returns a Broker whose topics have some partitions each.
+func NewBroker(partitions int, topics ...string) *Broker {
+	b := &Broker{topics: map[string][][]cloudevents.Message{}}
+	for _, name := range topics {
+		b.topics[name] = make([][]cloudevents.Message, partitions)
+	}
+	return b
+}
+
+// Put appends a message as another program does.
+func (b *Broker) Put(m cloudevents.Message) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	topic := b.topics[m.Topic]
+	if topic == nil {
+		return fmt.Errorf("topic %s does not exist", m.Topic)
+	}
+	if b.Largest > 0 && len(m.Value) > b.Largest {
+		return fmt.Errorf("%w: %d bytes are too large", cloudevents.ErrRefused, len(m.Value))
+	}
+	h := fnv.New32a()
+	_, _ = h.Write(m.Key)
+	n := int(h.Sum32() % uint32(len(topic)))                                          //nolint:gosec // few partitions
+	m.Partition, m.Offset, m.Log = int32(n), int64(len(topic[n])), "log-of-"+m.Topic //nolint:gosec // few partitions
+	topic[n] = append(topic[n], m)
+	return nil
+}
+
+// Records returns all messages of a topic, partition by partition.
+func (b *Broker) Records(topic string) (all []cloudevents.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, partition := range b.topics[topic] {
+		all = append(all, partition...)
+	}
+	return all
+}
+
+// Client is a process' connection to a Broker. It implements bridge.Sink and bridge.Source.
+type Client struct {
+	broker *Broker
+	next   map[string]int // offset to read next, by partition
+	topics map[string]bool
+}
+
+// Client returns a new connection.
+func (b *Broker) Client() *Client {
+	return &Client{broker: b, next: map[string]int{}, topics: map[string]bool{}}
+}
+
+// Publish implements bridge.Sink.
+func (c *Client) Publish(ctx context.Context, messages []cloudevents.Message) []error {
+	errs := make([]error, len(messages))
+	for i, m := range messages {
+		if errs[i] = ctx.Err(); errs[i] == nil {
+			errs[i] = c.broker.Put(m)
+		}
+	}
+	return errs
+}
+
+// Fetch implements bridge.Source.
+func (c *Client) Fetch(_ context.Context, topics []string, after func(string) (cloudevents.Position, bool)) (out []cloudevents.Message, err error) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	known := c.topics
+	c.topics = map[string]bool{}
+	for _, topic := range topics {
+		c.topics[topic] = true
+		for n, messages := range c.broker.topics[topic] {
+			name := cloudevents.PartitionName(topic, int32(n)) //nolint:gosec // few partitions
+			if !known[topic] {
+				c.next[name] = 0
+				if p, ok := after(name); ok {
+					c.next[name] = int(p.Offset) + 1
+				}
+			}
+			const most = 10
+			end := min(len(messages), c.next[name]+most)
+			out = append(out, messages[c.next[name]:end]...)
+			c.next[name] = end
+		}
+	}
+	return out, nil
+}
+
+// Taken implements bridge.Source.
+func (c *Client) Taken(context.Context, []cloudevents.Message) {}
+
+// Lags implements bridge.Source.
+func (c *Client) Lags() map[string]int64 { return nil }
+
+// errLost is the error of a message of which only the caller does not know what became of it.
+var errLost = errors.New("the reply was lost")

@@ -1,0 +1,236 @@
+package bridge
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/cloudevents"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+)
+
+// In appends the messages of topics to the streams of tenants, each exactly once: a script compares
+// its offset with the last one of its partition, appends it and moves the position. So it does not
+// matter how often a message is read, or by whom.
+type In struct {
+	*Bridge
+
+	positions map[string]map[string]stream.Position // of the tenants of the last step, by partition
+	topics    map[string]string                     // the tenants of topics
+	names     []string                              // of topics
+	held      []cloudevents.Message                 // read but not taken
+	broken    map[string]bool                       // tenants that could not take messages: they are left out once
+}
+
+func newIn(b *Bridge) *In { return &In{Bridge: b, positions: map[string]map[string]stream.Position{}} }
+
+// Step takes the next messages.
+func (in *In) Step(ctx context.Context) (wake time.Time, err error) {
+	if len(in.held) == 0 {
+		if err := in.adopt(ctx); err != nil {
+			return wake, err
+		}
+		if len(in.names) == 0 {
+			in.wait(ctx)
+			return wake, nil
+		}
+		in.held, err = in.opts.Source.Fetch(ctx, in.names, in.after)
+		if err != nil {
+			in.opts.observe(Activity{What: Unread, Count: 1, Err: err})
+			return wake, err
+		}
+		if in.opts.Lag != nil {
+			in.opts.Lag(in.opts.Source.Lags())
+		}
+	}
+	if len(in.held) == 0 {
+		return wake, nil
+	}
+	now, err := in.store.Now(ctx)
+	if err != nil {
+		return now, err
+	}
+	return now, in.take(ctx, now)
+}
+
+// adopt sets the topics to those of the tenants of which this process is the bridge, and reads the
+// positions of those that are new.
+func (in *In) adopt(ctx context.Context) error {
+	tenants := in.tenants()
+	before := in.positions
+	in.positions, in.topics, in.names = map[string]map[string]stream.Position{}, map[string]string{}, nil
+	for _, tenant := range tenants {
+		if in.broken[tenant] {
+			continue
+		}
+		known, ok := before[tenant]
+		if !ok {
+			var err error
+			if known, err = in.streams.Positions(ctx, tenant); err != nil {
+				in.positions = before
+				return err
+			}
+		}
+		in.positions[tenant] = known
+		for _, topic := range in.opts.listen(tenant) {
+			in.topics[topic] = tenant
+			in.names = append(in.names, topic)
+		}
+	}
+	in.broken = map[string]bool{}
+	return nil
+}
+
+// after returns the position of a partition.
+func (in *In) after(partition string) (cloudevents.Position, bool) {
+	topic := partition[:strings.LastIndexByte(partition, '/')]
+	p, ok := in.positions[in.topics[topic]][partition]
+	return cloudevents.Position(p), ok
+}
+
+// take takes what is held. What it cannot take now stays.
+func (in *In) take(ctx context.Context, now time.Time) error {
+	var order []string
+	byTenant := map[string][]cloudevents.Message{}
+	for i := range in.held {
+		m := &in.held[i]
+		tenant, known := in.topics[m.Topic]
+		if !known {
+			continue // of another process now, which reads it from the position on
+		}
+		if byTenant[tenant] == nil {
+			order = append(order, tenant)
+		}
+		byTenant[tenant] = append(byTenant[tenant], *m)
+	}
+	in.held = nil
+	var errs []error
+	for _, tenant := range order {
+		n, err := in.takeOf(ctx, tenant, byTenant[tenant], now)
+		in.opts.Source.Taken(ctx, byTenant[tenant][:n])
+		if err == nil || store.Temporary(err) {
+			in.held = append(in.held, byTenant[tenant][n:]...)
+		} else { // they are read again from the position on, after those of other tenants
+			in.broken[tenant] = true
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("take messages for %s: %w", tenant, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// takeOf takes messages of one tenant and returns how many of them it has.
+func (in *In) takeOf(ctx context.Context, tenant string, messages []cloudevents.Message, now time.Time) (int, error) {
+	records := make([]stream.Taken, 0, len(messages))
+	reasons := make([]error, len(messages))
+	var failed error
+	for i := range messages {
+		var r stream.Taken
+		if r, reasons[i], failed = in.record(ctx, tenant, &messages[i], now); failed != nil {
+			break
+		}
+		records = append(records, r)
+	}
+	first, err := in.streams.Take(ctx, tenant, records)
+	count := map[Activity]int{}
+	for i, once := range first {
+		a := Activity{What: Received, Tenant: tenant, Topic: messages[i].Topic}
+		switch {
+		case !once:
+			a.What = Repeated
+		case reasons[i] != nil:
+			in.opts.observe(Activity{
+				What: Rejected, Tenant: tenant, Topic: messages[i].Topic, Count: 1, Err: fmt.Errorf("%s: %w", messages[i].Place(), reasons[i]),
+			})
+			in.moved(tenant, &messages[i])
+			continue
+		}
+		count[a]++
+		in.moved(tenant, &messages[i])
+	}
+	for a, n := range count {
+		a.Count = n
+		in.opts.observe(a)
+	}
+	return len(first), errors.Join(err, failed)
+}
+
+func (in *In) moved(tenant string, m *cloudevents.Message) {
+	if known := in.positions[tenant]; known != nil {
+		known[m.PartitionName()] = stream.Position{Log: m.Log, Offset: m.Offset}
+	}
+}
+
+// record returns what a message becomes: an entry of the stream, or a dead letter for a reason.
+func (in *In) record(ctx context.Context, tenant string, m *cloudevents.Message, now time.Time) (r stream.Taken, reason, err error) {
+	r = stream.Taken{Partition: m.PartitionName(), Log: m.Log, Offset: m.Offset}
+	e, reason := cloudevents.Decode(m, in.opts.Plain)
+	if reason != nil {
+		return in.dead(r, m, cloudevents.Unreadable(m, now), reason, now), reason, nil
+	}
+	e.Tenant = tenant
+	if strings.HasPrefix(string(e.Type), event.Prefix) && !in.trusts(m.Topic, tenant) {
+		reason = fmt.Errorf("events of type %s are taken from trusted topics only (KAFKA_TRUSTED, NATS_TRUSTED): who sends them decides on the results of tasks", e.Type)
+	} else {
+		reason, err = in.start(ctx, &e, m)
+	}
+	if err != nil {
+		return r, nil, err
+	}
+	fields := in.store.Fields(e)
+	if reason != nil {
+		return in.dead(r, m, fields, reason, now), reason, nil
+	}
+	r.Fields = fields
+	return r, nil, nil
+}
+
+// dead makes a record a dead letter.
+func (in *In) dead(r stream.Taken, m *cloudevents.Message, fields []string, reason error, now time.Time) stream.Taken {
+	at := now.UTC().Format(time.RFC3339Nano)
+	r.Dead = true
+	r.Fields = append(fields,
+		"reason", m.Place()+": "+reason.Error(), "attempts", "1", "service", in.opts.Group, "source_stream", m.PartitionName(),
+		"source_id", strconv.FormatInt(m.Offset, 10), "first_failure", at, "last_failure", at) //nolint:mnd // decimal
+	return r
+}
+
+func (in *In) trusts(topic, tenant string) bool {
+	for _, pattern := range in.opts.Trusted {
+		if topicOf(pattern, tenant) == topic {
+			return true
+		}
+	}
+	return false
+}
+
+// start starts the workflow of an event's type, if there is one. The id of the execution is that of
+// the event and its source, so that an event which is sent twice starts one execution.
+func (in *In) start(ctx context.Context, e *event.Event, m *cloudevents.Message) (reason, err error) {
+	workflow := in.opts.Workflows[e.Type]
+	if workflow == "" {
+		return nil, nil
+	}
+	if p, known := in.positions[e.Tenant][m.PartitionName()]; known && p.Log == m.Log && m.Offset <= p.Offset {
+		return nil, nil // it has been taken
+	}
+	const length = 16
+	sum := sha256.Sum256([]byte(e.Source + "\x00" + e.ID))
+	input := []byte(e.Data)
+	if len(input) == 0 {
+		input = []byte("{}")
+	}
+	err = in.opts.Start(ctx, Start{Tenant: e.Tenant, Workflow: workflow, ID: "event-" + hex.EncodeToString(sum[:length]), Input: input})
+	if errors.Is(err, cloudevents.ErrRefused) {
+		return fmt.Errorf("start workflow %s: %w", workflow, err), nil
+	}
+	return nil, err
+}

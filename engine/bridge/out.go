@@ -1,0 +1,361 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/cloudevents"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+)
+
+// Out publishes the entries of tenants' streams.
+//
+// Entries of an execution stay in order, even when processes die or several believe that they are
+// the bridge of a tenant: each publishes an entry only after all earlier ones that the group has
+// read are acknowledged, which happens after they are published, or after it has published them
+// itself. So all consumers of the group have one name, and what one has read and not acknowledged,
+// the next one reads first.
+type Out struct {
+	*Bridge
+
+	buffers map[string][]store.Message // entries to publish, by tenant, in order
+	unsure  map[string]bool            // tenants of which entries may be pending that are not buffered
+	known   []string                   // tenants of the last step
+	handled []stream.Handled           // published but not acknowledged
+}
+
+// consumer is the name of the group's only consumer.
+const consumer = "bridge"
+
+func newOut(b *Bridge) *Out {
+	return &Out{Bridge: b, buffers: map[string][]store.Message{}, unsure: map[string]bool{}}
+}
+
+// wants reports whether entries of a type are published.
+func (o *Out) wants(t event.Type) bool {
+	return o.opts.All || !strings.HasPrefix(string(t), event.Prefix)
+}
+
+func (o *Out) reader(tenants ...string) stream.Reader {
+	return stream.Reader{Group: o.opts.Group, Consumer: consumer, Tenants: tenants, Wants: o.wants, Continuous: o.opts.Block > 0}
+}
+
+// Step publishes what the tenants' streams have, and waits for more if that is nothing.
+func (o *Out) Step(ctx context.Context) (wake time.Time, err error) {
+	tenants := o.adopt()
+	if len(tenants) == 0 {
+		o.wait(ctx)
+		return wake, nil
+	}
+	if err := o.acknowledge(ctx); err != nil {
+		return wake, err
+	}
+	now, err := o.read(ctx, tenants)
+	if err != nil {
+		return now, err
+	}
+	if len(o.buffers) == 0 && len(o.handled) == 0 && len(o.unsure) == 0 {
+		return wake, nil
+	}
+	return now, o.publish(ctx)
+}
+
+// adopt returns the tenants of which this process is the bridge, and drops what it holds of others.
+func (o *Out) adopt() []string {
+	tenants := o.tenants()
+	before, now := map[string]bool{}, map[string]bool{}
+	for _, tenant := range o.known {
+		before[tenant] = true
+	}
+	for _, tenant := range tenants {
+		now[tenant] = true
+		if !before[tenant] {
+			o.unsure[tenant] = true
+		}
+	}
+	for tenant := range before {
+		if !now[tenant] {
+			delete(o.buffers, tenant)
+			delete(o.unsure, tenant)
+		}
+	}
+	o.known = tenants
+	return tenants
+}
+
+// read fills the empty buffers. It waits for entries if all of them stay empty.
+func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err error) {
+	if err := o.readPending(ctx); err != nil {
+		return now, err
+	}
+	var empty []string
+	for _, tenant := range tenants {
+		if len(o.buffers[tenant]) == 0 && !o.unsure[tenant] {
+			empty = append(empty, tenant)
+		}
+	}
+	if len(empty) == 0 {
+		return o.store.Now(ctx)
+	}
+	block := o.opts.Block
+	if len(empty) < len(tenants) {
+		block = 0
+	}
+	var info stream.ReadInfo
+	r := o.reader(empty...)
+	r.ReadInfo = &info
+	msgs, now, err := o.streams.Read(ctx, r, o.opts.Batch, block)
+	if err != nil {
+		for _, tenant := range empty { // the reply may be lost
+			o.unsure[tenant] = true
+		}
+		return now, err
+	}
+	first := map[string]string{}
+	note := func(tenant, id string) {
+		if first[tenant] == "" || store.CompareIDs(id, first[tenant]) < 0 {
+			first[tenant] = id
+		}
+	}
+	for i := range msgs {
+		note(msgs[i].Tenant, msgs[i].ID)
+		o.buffers[msgs[i].Tenant] = append(o.buffers[msgs[i].Tenant], msgs[i])
+	}
+	for _, unwanted := range info.Unwanted {
+		note(unwanted.Tenant, unwanted.ID)
+		o.handled = append(o.handled, unwanted)
+	}
+	return now, o.checkOrder(ctx, first)
+}
+
+// checkOrder puts back what was read of tenants that have earlier entries pending: another process
+// has read those, or this one without learning of it.
+func (o *Out) checkOrder(ctx context.Context, first map[string]string) error {
+	if len(first) == 0 {
+		return nil
+	}
+	tenants := make([]string, 0, len(first))
+	for tenant := range first {
+		tenants = append(tenants, tenant)
+		o.unsure[tenant] = true // until it is known
+	}
+	pending, err := o.streams.FirstPending(ctx, o.opts.Group, tenants)
+	if err != nil {
+		for _, tenant := range tenants {
+			delete(o.buffers, tenant)
+		}
+		return err
+	}
+	for i, tenant := range tenants {
+		if pending[i] != "" && store.CompareIDs(pending[i], first[tenant]) < 0 {
+			delete(o.buffers, tenant)
+			continue
+		}
+		delete(o.unsure, tenant)
+	}
+	return nil
+}
+
+// readPending fills the buffers of unsure tenants with the first entries that the group has read
+// and not acknowledged. Tenants that have none are not unsure any more.
+func (o *Out) readPending(ctx context.Context) error {
+	var tenants []string
+	for _, tenant := range o.known {
+		if o.unsure[tenant] && len(o.buffers[tenant]) == 0 {
+			tenants = append(tenants, tenant)
+		}
+	}
+	if len(tenants) == 0 {
+		return nil
+	}
+	pending, err := o.streams.FirstPending(ctx, o.opts.Group, tenants)
+	if err != nil {
+		return err
+	}
+	now, err := o.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for i, tenant := range tenants {
+		if pending[i] == "" {
+			delete(o.unsure, tenant)
+			continue
+		}
+		msgs, err := o.streams.ReadPending(ctx, o.reader(tenant), tenant, o.opts.Batch, now)
+		if err != nil {
+			return err
+		}
+		for j := range msgs {
+			if m := msgs[j]; m.Err == nil && !o.wants(m.Event.Type) {
+				o.handled = append(o.handled, stream.Handled{Tenant: tenant, ID: m.ID})
+			} else {
+				o.buffers[tenant] = append(o.buffers[tenant], m)
+			}
+		}
+	}
+	return nil
+}
+
+// publish publishes the buffers, wave by wave: no two messages of a wave have the same key, so that
+// none overtakes another one of its execution, whatever fails.
+func (o *Out) publish(ctx context.Context) error {
+	var errs []error
+	stopped := map[string]bool{} // tenants of which something could not be published now
+	for {
+		wave, messages, err := o.wave(ctx, stopped)
+		if err != nil {
+			errs = append(errs, err)
+			break
+		}
+		if len(wave) == 0 {
+			break
+		}
+		errs = append(errs, o.publishWave(ctx, wave, messages, stopped)...)
+		if err := o.acknowledge(ctx); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	return errors.Join(append(errs, o.acknowledge(ctx))...)
+}
+
+// wave returns the next entries to publish, and their messages. Entries that are not for others are
+// handled by that.
+func (o *Out) wave(ctx context.Context, stopped map[string]bool) (wave []store.Message, messages []cloudevents.Message, err error) {
+	for _, tenant := range o.known {
+		if stopped[tenant] {
+			continue
+		}
+		if err := o.load(ctx, tenant); err != nil {
+			return nil, nil, err
+		}
+		keys := map[string]bool{}
+		left := o.buffers[tenant][:0:0]
+		for i, m := range o.buffers[tenant] {
+			if m.Omitted {
+				left = append(left, o.buffers[tenant][i:]...)
+				break
+			}
+			out, ok := o.message(&m)
+			if !ok {
+				o.handled = append(o.handled, stream.Handled{Tenant: tenant, ID: m.ID})
+				continue
+			}
+			if left = append(left, m); !keys[string(out.Key)] {
+				keys[string(out.Key)] = true
+				wave, messages = append(wave, m), append(messages, out)
+			}
+		}
+		o.keep(tenant, left)
+	}
+	return wave, messages, nil
+}
+
+// load reads the first entries of a tenant's buffer if they were too large to be read with others.
+func (o *Out) load(ctx context.Context, tenant string) error {
+	buffer := o.buffers[tenant]
+	n := 0
+	for n < len(buffer) && buffer[n].Omitted {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	loaded, left, gone, _, err := o.streams.Load(ctx, o.reader(tenant), buffer[:n])
+	if err != nil {
+		return err
+	}
+	o.handled = append(o.handled, gone...)
+	o.keep(tenant, append(append(loaded, left...), buffer[n:]...))
+	return nil
+}
+
+func (o *Out) keep(tenant string, left []store.Message) {
+	o.buffers[tenant] = left
+	if len(left) == 0 {
+		delete(o.buffers, tenant)
+	}
+}
+
+// message returns the message of an entry; false if none is published. Secrets stay sealed. What
+// came from the broker does not go back, and what services only deliver again has been published.
+// An entry that is no event is the worker's to report.
+func (o *Out) message(m *store.Message) (cloudevents.Message, bool) {
+	e, err := event.FromFields(store.Unpack(m.Fields()))
+	if err != nil || m.Err != nil || m.Attempt > 0 || e.Ext[cloudevents.OriginAttribute] != "" {
+		return cloudevents.Message{}, false
+	}
+	e.Tenant = m.Tenant
+	for _, name := range []string{event.AttemptAttribute, event.ReplayAttribute} {
+		delete(e.Ext, name)
+	}
+	out := o.opts.Mode.Encode(e, m.ID)
+	out.Topic = topicOf(o.opts.Topic, m.Tenant)
+	return out, true
+}
+
+// publishWave publishes a wave and removes from the buffers what is published, or never will be.
+func (o *Out) publishWave(ctx context.Context, wave []store.Message, messages []cloudevents.Message, stopped map[string]bool) []error {
+	done := map[string]map[string]bool{}
+	count := map[Activity]int{}
+	failed := map[string]error{}
+	for i, err := range o.opts.Sink.Publish(ctx, messages) {
+		m := wave[i]
+		if err != nil && errors.Is(err, cloudevents.ErrRefused) {
+			dead := event.Dead{Reason: fmt.Sprintf("publish to %s: %v", messages[i].Topic, err), Attempts: 1, Service: o.opts.Group}
+			_, wrong := o.streams.DeadLetter(ctx, m, dead, nil)
+			if wrong == nil {
+				o.opts.observe(Activity{What: Refused, Tenant: m.Tenant, Topic: messages[i].Topic, Count: 1, Err: err})
+			}
+			err = wrong
+		} else if err == nil {
+			o.handled = append(o.handled, stream.Handled{Tenant: m.Tenant, ID: m.ID})
+			count[Activity{What: Published, Tenant: m.Tenant, Topic: messages[i].Topic}]++
+		}
+		if err != nil {
+			count[Activity{What: Unpublished, Tenant: m.Tenant, Topic: messages[i].Topic}]++
+			failed[m.Tenant], stopped[m.Tenant] = err, true
+			continue
+		}
+		if done[m.Tenant] == nil {
+			done[m.Tenant] = map[string]bool{}
+		}
+		done[m.Tenant][m.ID] = true
+	}
+	for tenant, ids := range done {
+		left := o.buffers[tenant][:0:0]
+		for _, m := range o.buffers[tenant] {
+			if !ids[m.ID] {
+				left = append(left, m)
+			}
+		}
+		o.keep(tenant, left)
+	}
+	for a, n := range count {
+		a.Count, a.Err = n, failed[a.Tenant]
+		o.opts.observe(a)
+	}
+	var errs []error
+	for _, tenant := range o.known {
+		if err := failed[tenant]; err != nil {
+			errs = append(errs, fmt.Errorf("publish events of %s: %w", tenant, err))
+		}
+	}
+	return errs
+}
+
+// acknowledge acknowledges what is published.
+func (o *Out) acknowledge(ctx context.Context) error {
+	r := o.reader()
+	r.Handled = o.handled
+	err := o.streams.Acknowledge(ctx, r)
+	if err == nil {
+		o.handled = nil
+	}
+	return err
+}
