@@ -1,0 +1,358 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"flunq.io/flunq/engine/cloudevents"
+	"flunq.io/flunq/engine/schedule"
+)
+
+// Exchange says how a bridge uses the brokers.
+type Exchange struct {
+	Options
+
+	Group  string // whose offsets say how far a Receiver has come
+	Create bool   // create topics that are missing, with Options.Partitions and Options.Replication
+}
+
+// create creates topics that are missing. What fails is reported when the topic is used.
+func (e *Exchange) create(ctx context.Context, topics []string) {
+	if !e.Create || len(topics) == 0 {
+		return
+	}
+	_ = e.admin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		_, err := admin.CreateTopics(ctx, int32(e.Partitions), int16(e.Replication), nil, topics...) //nolint:gosec // Options.Check says how large they may be
+		return err
+	})
+}
+
+// Look returns the state of the brokers and of topics. The lag is that of the group on them.
+func (e Exchange) Look(ctx context.Context, topics []string) (State, error) {
+	state := State{Lag: -1}
+	err := e.admin(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
+		if state, err = e.state(ctx, admin, topics); err != nil {
+			return err
+		}
+		state.Lag = -1
+		lags, err := admin.Lag(ctx, e.Group)
+		if group := lags[e.Group]; err == nil && group.Error() == nil { // it need not be allowed
+			state.Lag = 0
+			for _, topic := range group.Lag.TotalByTopic() {
+				state.Lag += topic.Lag
+			}
+		}
+		return nil
+	})
+	return state, err
+}
+
+// Publisher publishes the messages of a bridge. It implements bridge.Sink.
+type Publisher struct {
+	exchange Exchange
+	producer *producer
+}
+
+// NewPublisher returns a Publisher. It connects when it is used first.
+func NewPublisher(e Exchange) (*Publisher, error) {
+	const never = 100 * 365 * 24 * time.Hour
+	e.TopicWait = never // a topic that is missing is no fault of its messages
+	p, err := newProducer(e.Options)
+	if err != nil {
+		return nil, err
+	}
+	return &Publisher{e, p}, nil
+}
+
+// Publish implements bridge.Sink. It takes Options.Timeout at most.
+func (p *Publisher) Publish(ctx context.Context, messages []cloudevents.Message) []error {
+	records := make([]*kgo.Record, len(messages))
+	for i := range messages {
+		m := &messages[i]
+		records[i] = &kgo.Record{Topic: m.Topic, Key: m.Key, Value: m.Value}
+		for _, h := range m.Headers {
+			records[i].Headers = append(records[i].Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})
+		}
+	}
+	errs := p.producer.publish(ctx, records)
+	missing := map[string]bool{}
+	for i, err := range errs {
+		reply, replied := errors.AsType[*kerr.Error](err)
+		switch {
+		case err == nil:
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			missing[messages[i].Topic] = true
+			errs[i] = fmt.Errorf("topic %s does not exist: create it, or set KAFKA_CREATE_TOPICS=true: %w", messages[i].Topic, err)
+		case replied && errors.Is(err, schedule.ErrRefused) && ofRecord(reply):
+			errs[i] = fmt.Errorf("%w: %w", cloudevents.ErrRefused, reply)
+		}
+	}
+	p.exchange.create(ctx, slices.Sorted(maps.Keys(missing)))
+	return errs
+}
+
+// ofRecord reports whether a broker's reply is about the record itself.
+func ofRecord(reply *kerr.Error) bool {
+	switch reply {
+	case kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.UnsupportedForMessageFormat:
+		return true
+	}
+	return false
+}
+
+// Close ends the publisher. Publications that still run may or may not have succeeded.
+func (p *Publisher) Close() { p.producer.close() }
+
+// Receiver reads the messages of a bridge. It implements bridge.Source. It is no member of its
+// group: the positions in Redis decide where it begins. It commits offsets so that Kafka's tools
+// show how far it has come, and begins there if Redis has lost the positions.
+type Receiver struct {
+	exchange Exchange
+	client   *kgo.Client
+	topics   map[string]*receivedTopic // that are read
+	looked   time.Time                 // at the partitions
+	taken    map[string]map[int32]kadm.Offset
+	saved    time.Time
+}
+
+// receivedTopic is a topic that is read.
+type receivedTopic struct {
+	log  string
+	lags map[int32]int64 // messages behind the last one that was fetched, by partition
+}
+
+const (
+	lookAgain = 5 * time.Second // for new partitions, and topics that were created
+	saveAgain = time.Second
+)
+
+// NewReceiver returns a Receiver. It connects when it is used first.
+func NewReceiver(e Exchange) (*Receiver, error) {
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
+	return &Receiver{exchange: e, topics: map[string]*receivedTopic{}, taken: map[string]map[int32]kadm.Offset{}}, nil
+}
+
+// Fetch implements bridge.Source. It waits for Options.Wait at most. Topics that do not exist have
+// no messages.
+func (r *Receiver) Fetch(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) ([]cloudevents.Message, error) {
+	if err := r.prepare(ctx, topics, after); err != nil {
+		return nil, err
+	}
+	r.save(ctx)
+	ctx, cancel := context.WithTimeout(ctx, r.exchange.Wait)
+	defer cancel()
+	fetches := r.client.PollRecords(ctx, maxFetched)
+	var out []cloudevents.Message
+	var errs []error
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		topic := r.topics[p.Topic]
+		if topic == nil {
+			return
+		}
+		if p.Err != nil && !errors.Is(p.Err, context.DeadlineExceeded) && !errors.Is(p.Err, context.Canceled) {
+			errs = append(errs, fmt.Errorf("read %s/%d: %w", p.Topic, p.Partition, p.Err))
+			r.looked = time.Time{}
+		}
+		for _, record := range p.Records {
+			m := cloudevents.Message{
+				Topic: record.Topic, Partition: record.Partition, Offset: record.Offset, Log: topic.log, Key: record.Key, Value: record.Value,
+			}
+			for _, h := range record.Headers {
+				m.Headers = append(m.Headers, cloudevents.Header{Name: h.Key, Value: string(h.Value)})
+			}
+			out = append(out, m)
+			topic.lags[p.Partition] = max(p.HighWatermark-record.Offset-1, 0)
+		}
+	})
+	if len(out) > 0 {
+		return out, nil // an error of another partition comes again
+	}
+	return nil, errors.Join(errs...)
+}
+
+// prepare makes the client read the partitions of the topics, and of no others.
+func (r *Receiver) prepare(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
+	look := time.Since(r.looked) >= lookAgain
+	for _, topic := range topics {
+		look = look || r.topics[topic] == nil && r.client == nil
+	}
+	for topic := range r.topics {
+		if !slices.Contains(topics, topic) {
+			r.stop() // what is buffered of the topic must not come back with it
+			look = true
+			break
+		}
+	}
+	if !look {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.exchange.Timeout)
+	defer cancel()
+	if r.client == nil {
+		cl, err := r.exchange.client(
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(r.exchange.Wait),
+		)
+		if err != nil {
+			return err
+		}
+		r.client = cl
+	}
+	meta, err := kadm.NewClient(r.client).Metadata(ctx, topics...)
+	if err != nil {
+		return fmt.Errorf("ask Kafka at %v for topics: %w", r.exchange.Brokers, err)
+	}
+	var missing []string
+	for _, topic := range topics {
+		detail := meta.Topics[topic]
+		known := r.topics[topic]
+		if known != nil && (detail.Err != nil && errors.Is(detail.Err, kerr.UnknownTopicOrPartition) || detail.Err == nil && logOf(detail) != known.log) {
+			r.stop() // it was deleted
+			return nil
+		}
+		if errors.Is(detail.Err, kerr.UnknownTopicOrPartition) {
+			missing = append(missing, topic)
+		} else if detail.Err != nil {
+			return fmt.Errorf("topic %s: %w", topic, detail.Err)
+		}
+	}
+	r.exchange.create(ctx, missing)
+	if err := r.add(ctx, meta, topics, after); err != nil {
+		return err
+	}
+	r.looked = time.Now()
+	if len(missing) > 0 && r.exchange.Create {
+		r.looked = time.Time{}
+	}
+	return nil
+}
+
+// logOf identifies a topic.
+func logOf(detail kadm.TopicDetail) string {
+	if detail.ID == (kadm.TopicID{}) {
+		return ""
+	}
+	return detail.ID.String()
+}
+
+// add adds the partitions that are not read yet.
+func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string, after func(string) (cloudevents.Position, bool)) error {
+	partitions := map[string]map[int32]kgo.Offset{}
+	begin := func(topic string, partition int32, at int64) {
+		if partitions[topic] == nil {
+			partitions[topic] = map[int32]kgo.Offset{}
+		}
+		partitions[topic][partition] = kgo.NewOffset().At(at)
+		if at < 0 {
+			partitions[topic][partition] = kgo.NewOffset().AtStart()
+		}
+	}
+	var committed kadm.OffsetResponses
+	for _, topic := range topics {
+		detail := meta.Topics[topic]
+		if detail.Err != nil {
+			continue
+		}
+		for _, partition := range slices.Sorted(maps.Keys(detail.Partitions)) {
+			if known := r.topics[topic]; known != nil {
+				if _, reads := known.lags[partition]; reads {
+					continue
+				}
+			}
+			p, known := after(cloudevents.PartitionName(topic, partition))
+			if known && p.Log == logOf(detail) {
+				begin(topic, partition, p.Offset+1)
+				continue
+			}
+			if committed == nil {
+				var err error
+				if committed, err = kadm.NewClient(r.client).FetchOffsets(ctx, r.exchange.Group); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+					return fmt.Errorf("read the offsets of group %s: %w", r.exchange.Group, err)
+				}
+			}
+			at := int64(-1)
+			if o, found := committed.Lookup(topic, partition); found && o.Err == nil {
+				at = o.At
+			}
+			begin(topic, partition, at)
+		}
+	}
+	for topic, offsets := range partitions {
+		if r.topics[topic] == nil {
+			r.topics[topic] = &receivedTopic{log: logOf(meta.Topics[topic]), lags: map[int32]int64{}}
+		}
+		for partition := range offsets {
+			r.topics[topic].lags[partition] = 0
+		}
+	}
+	if len(partitions) > 0 {
+		r.client.AddConsumePartitions(partitions)
+	}
+	return nil
+}
+
+// stop forgets everything that is read. The next Fetch begins again.
+func (r *Receiver) stop() {
+	if r.client != nil {
+		r.client.Close()
+	}
+	r.client, r.topics, r.looked = nil, map[string]*receivedTopic{}, time.Time{}
+}
+
+// Taken implements bridge.Source.
+func (r *Receiver) Taken(_ context.Context, messages []cloudevents.Message) {
+	for i := range messages {
+		m := &messages[i]
+		if r.taken[m.Topic] == nil {
+			r.taken[m.Topic] = map[int32]kadm.Offset{}
+		}
+		r.taken[m.Topic][m.Partition] = kadm.Offset{Topic: m.Topic, Partition: m.Partition, At: m.Offset + 1, LeaderEpoch: -1}
+	}
+}
+
+// save commits offsets now and then. That it fails does not matter: they are for people.
+func (r *Receiver) save(ctx context.Context) {
+	if len(r.taken) == 0 || time.Since(r.saved) < saveAgain || r.client == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.exchange.Timeout)
+	defer cancel()
+	offsets := kadm.Offsets{}
+	for _, partitions := range r.taken {
+		for _, o := range partitions {
+			offsets.Add(o)
+		}
+	}
+	r.saved = time.Now()
+	if _, err := kadm.NewClient(r.client).CommitOffsets(ctx, r.exchange.Group, offsets); err == nil {
+		clear(r.taken)
+	}
+}
+
+// Lags returns how many messages of each partition are behind the last one that Fetch returned.
+// Call it between two calls of Fetch.
+func (r *Receiver) Lags() map[string]int64 {
+	out := map[string]int64{}
+	for name, topic := range r.topics {
+		for partition, lag := range topic.lags {
+			out[cloudevents.PartitionName(name, partition)] = lag
+		}
+	}
+	return out
+}
+
+// Close commits offsets and ends the receiver.
+func (r *Receiver) Close(ctx context.Context) {
+	r.saved = time.Time{}
+	r.save(ctx)
+	r.stop()
+}

@@ -1,0 +1,131 @@
+package kafka_test
+
+import (
+	"context"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"flunq.io/flunq/engine/bridge"
+	"flunq.io/flunq/engine/bridge/bridgetest"
+	"flunq.io/flunq/engine/cloudevents"
+	"flunq.io/flunq/engine/kafka"
+)
+
+const outTopic, inTopic, secureTopic = "flunq.acme.events", "flunq.acme.in", "secure"
+
+// exchange returns the environment of a bridge on a cluster that has the topics.
+func exchange(t *testing.T, o kafka.Options) bridgetest.Environment {
+	t.Helper()
+	o.Wait, o.Compression = 100*time.Millisecond, "none"
+	opts := []kgo.Opt{kgo.SeedBrokers(o.Brokers...)}
+	if o.Version != "" {
+		opts = append(opts, kgo.MaxVersions(kversion.FromString(o.Version)))
+	}
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	e := kafka.Exchange{Options: o, Group: "flunq"}
+	return bridgetest.Environment{
+		Connect: func() (bridge.Sink, bridge.Source) {
+			publisher, err := kafka.NewPublisher(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			receiver, err := kafka.NewReceiver(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				publisher.Close()
+				receiver.Close(context.WithoutCancel(t.Context()))
+			})
+			return publisher, receiver
+		},
+		Put: func(topic string, m cloudevents.Message) {
+			r := &kgo.Record{Topic: topic, Key: m.Key, Value: m.Value}
+			for _, h := range m.Headers {
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})
+			}
+			if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+				t.Error(err)
+			}
+		},
+		Records: func(topic string, n int) (out []cloudevents.Message) {
+			for _, r := range read(t, o, topic, n) {
+				m := cloudevents.Message{Topic: topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
+				for _, h := range r.Headers {
+					m.Headers = append(m.Headers, cloudevents.Header{Name: h.Key, Value: string(h.Value)})
+				}
+				out = append(out, m)
+			}
+			return out
+		},
+		Prefix: cloudevents.KafkaPrefix, Out: outTopic, In: inTopic, Secure: secureTopic, TooLarge: 30_000,
+	}
+}
+
+func TestBridge(t *testing.T) {
+	t.Parallel()
+	bridgetest.Run(t, func(t *testing.T) bridgetest.Environment {
+		t.Helper()
+		f := newFake(t)
+		for _, topic := range []string{outTopic, inTopic, secureTopic} {
+			if err := f.cluster.CreateTopic(topic, 4, map[string]string{"max.message.bytes": "20000"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return exchange(t, f.options())
+	})
+}
+
+// The mock cluster in librdkafka has other limits, and no identity of topics.
+func TestBridgeMock(t *testing.T) {
+	t.Parallel()
+	kcat, err := exec.LookPath("kcat")
+	if err != nil {
+		t.Skip("there is no kcat")
+	}
+	bridgetest.Run(t, func(t *testing.T) bridgetest.Environment {
+		t.Helper()
+		o := kafka.Defaults()
+		o.Brokers, o.Version = mock(t, kcat), "2.0"
+		o.Timeout = 5 * time.Second
+		return exchange(t, o)
+	}, "out", "failures", "start")
+}
+
+// Topics that are missing are created if that is wanted; else their events wait.
+func TestBridgeCreatesTopics(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	e := kafka.Exchange{Options: f.options(), Group: "flunq"}
+	publish := func() error {
+		p, err := kafka.NewPublisher(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		return p.Publish(t.Context(), []cloudevents.Message{{Topic: outTopic, Key: []byte("k"), Value: []byte("1")}})[0]
+	}
+	for range 2 {
+		if publish() == nil {
+			t.Fatal("published to a topic that does not exist")
+		}
+	}
+	e.Create, e.Replication = true, 1
+	for end := time.Now().Add(time.Minute); publish() != nil; {
+		if time.Now().After(end) {
+			t.Fatal("the topic is not created")
+		}
+	}
+	state, err := e.Look(t.Context(), []string{outTopic, inTopic})
+	if err != nil || state.Topics[0].Missing || !state.Topics[1].Missing || state.Topics[0].Partitions != e.Partitions {
+		t.Errorf("state %+v, %v", state, err)
+	}
+}
