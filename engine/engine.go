@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"flunq.io/flunq/engine/bridge"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/delivery"
@@ -93,6 +94,18 @@ type Options struct {
 	// RedisPercent is the percentage of Redis' maxmemory above which no execution begins, 1
 	// to 100; 0: no limit, as in simulation.
 	RedisPercent int
+
+	// Bridge, if set, makes the process a bridge to Kafka or NATS. New sets the process, the
+	// tenants and the lease.
+	Bridge *bridge.Options
+
+	// BridgeGroup is the consumer group of the bridges, whether or not this process is one; "":
+	// there are none.
+	BridgeGroup string
+
+	// OutsideExecutors says that only other programs perform tasks, which the bridge connects:
+	// streams need no group of executors.
+	OutsideExecutors bool
 
 	Memory *wire.Memory // used by the stores, shared with other engines; nil: its own
 
@@ -171,6 +184,7 @@ type Engine struct {
 	services  []Service
 	holders   []delivery.Holder // the services that hold messages
 	closing   []func()          // stop services from beginning new work
+	releasing []func(context.Context) error
 
 	mu     sync.Mutex
 	pulses []*serviceHealth // of the running services
@@ -179,7 +193,7 @@ type Engine struct {
 
 // Service is one instance of a service.
 type Service struct {
-	Group string // its kind: "worker", "executor", "timer", "renewal", "housekeeping", "sweep"
+	Group string // its kind: "worker", "executor", "timer", "bridge", "renewal", "housekeeping", "sweep"
 	Name  string
 	// Step does one round of work. It returns when to call it again: at once for a time in
 	// the past, and for the zero time only when something is written to a stream. After
@@ -206,7 +220,7 @@ func New(rdb wire.Redis, opts Options) (*Engine, error) {
 	e.Definitions = definitions.New(st, decide.Options{
 		Secrets: opts.Secrets, Version: opts.Version, Remote: opts.Remote, Limits: opts.Limits,
 	})
-	for _, add := range []func() error{e.addWorkers, e.addExecutors, e.addTimers} {
+	for _, add := range []func() error{e.addWorkers, e.addExecutors, e.addTimers, e.addBridge} {
 		if err := add(); err != nil {
 			return nil, err
 		}
@@ -316,6 +330,26 @@ func (e *Engine) addTimers() error {
 	return nil
 }
 
+func (e *Engine) addBridge() error {
+	if e.opts.Bridge == nil {
+		return nil
+	}
+	opts := *e.opts.Bridge
+	opts.Process, opts.Tenants, opts.Lease, opts.Group = e.opts.Process, e.tenantSet, e.opts.Lease, e.opts.BridgeGroup
+	b, err := bridge.New(e.Store, opts)
+	if err != nil {
+		return err
+	}
+	name := "bridge-" + e.opts.Process
+	e.add(Service{Group: "bridge", Name: name, Step: b.Step, Every: time.Second})
+	e.add(Service{Group: "bridge", Name: name + "-out", Step: b.Out.Step})
+	if b.In != nil {
+		e.add(Service{Group: "bridge", Name: name + "-in", Step: b.In.Step})
+	}
+	e.closing, e.releasing = append(e.closing, b.Close), append(e.releasing, b.Release)
+	return nil
+}
+
 // consumers returns the consumer names of a service: all workers share one, all executors
 // share one, and each timer service has its own.
 func (e *Engine) consumers(service string, count int) []string {
@@ -341,7 +375,14 @@ func (e *Engine) Breakers() *breaker.Set { return e.opts.Breakers }
 
 // groups returns the names of the consumer groups.
 func (e *Engine) groups() []string {
-	return []string{e.opts.Worker.Group, e.opts.Executor.Group, e.opts.Timer.Group}
+	groups := []string{e.opts.Worker.Group, e.opts.Timer.Group}
+	if !e.opts.OutsideExecutors {
+		groups = append(groups, e.opts.Executor.Group)
+	}
+	if e.opts.BridgeGroup != "" {
+		groups = append(groups, e.opts.BridgeGroup)
+	}
+	return groups
 }
 
 // Prepare creates the consumer groups of the services.

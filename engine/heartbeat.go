@@ -46,6 +46,9 @@ func (e *Engine) newHeartbeat() *heartbeat {
 			h.entry.Services = append(h.entry.Services, s)
 		}
 	}
+	if e.opts.Bridge != nil {
+		h.entry.Services = append(h.entry.Services, store.RunningService{Name: "bridge", Group: e.opts.BridgeGroup, Consumers: []string{}})
+	}
 	return h
 }
 

@@ -82,6 +82,9 @@ func (e *Engine) Release(ctx context.Context) error {
 		}
 		errs = append(errs, stream.New(e.Store).Release(ctx, h.Held()...))
 	}
+	for _, release := range e.releasing {
+		errs = append(errs, release(ctx))
+	}
 	if e.opts.Timers > 0 {
 		for _, tenant := range timers.New(e.Store).Indexes(e.tenantSet.Names()) {
 			errs = append(errs, timers.New(e.Store).WakeService(ctx, tenant))

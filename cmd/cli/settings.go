@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,8 +55,9 @@ type Settings struct {
 	HTTP       string // address of health checks and metrics
 	LogLevel   slog.Level
 	LogFormat  string // "json" or "text"
-	StreamType string // always "redis"
+	StreamType string // "redis", or where the bridge publishes: "kafka" or "nats"
 
+	Bridge    BridgeSettings
 	Scheduler SchedulerSettings
 }
 
@@ -72,7 +74,7 @@ func DefaultSettings() Settings {
 		History: d.Limits.History, HistoryMiB: d.Limits.HistoryBytes >> 20, //nolint:mnd // MiB
 		Descendants: d.Descendants, Open: d.Open, RedisPercent: d.RedisPercent, Answers: 192, PerWorker: 100, PerHost: 0, BreakerFailures: 10, BreakerOpen: 30 * time.Second,
 		SweepEvery: 30 * time.Second, HealthEvery: 30 * time.Second, MetricsEvery: time.Minute,
-		HTTP: DefaultHTTP, LogFormat: "json", StreamType: "redis", Scheduler: defaultScheduler(),
+		HTTP: DefaultHTTP, LogFormat: "json", StreamType: InRedis, Bridge: defaultBridge(), Scheduler: defaultScheduler(),
 	}
 }
 
@@ -130,7 +132,7 @@ type settingValue interface {
 // table binds each setting to its field of s, in the order of 'flunq config show'.
 func (s *Settings) table() []setting {
 	const second = time.Second
-	return append([]setting{
+	return slices.Concat([]setting{
 		{"WORKER_CONCURRENCY", []string{"WORKER_COUNT"}, whole(&s.Workers, 0, 256), "workers in this process (default: one per core, at least 4)"},
 		{"WORKER_CONSUMER_GROUP", nil, named(&s.Worker.Group), "consumer group of the workers"},
 		{"WORKER_STREAM_BATCH", []string{"BATCH_SIZE"}, whole(&s.Worker.Batch, 1, 1000), "events that a worker reads at once"},
@@ -172,8 +174,8 @@ func (s *Settings) table() []setting {
 		{"REDIS_WAIT", nil, (*replicasValue)(&s.Confirmed), "replicas that each write must reach within a second to count as done: a number, or all that are connected"},
 		{"LOG_LEVEL", nil, LevelValue(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
-		{"EVENT_STREAM_TYPE", nil, word(&s.StreamType, "redis"), "where events are stored: redis"},
-	}, s.Scheduler.table()...)
+		{"EVENT_STREAM_TYPE", nil, streamType(&s.StreamType), "where other programs exchange events with flunq: redis, or a bridge to kafka or nats"},
+	}, s.Bridge.table(), s.Scheduler.table())
 }
 
 // replicasValue is a number of replicas, or all.
@@ -256,7 +258,7 @@ func LoadSettings(sh *Shell, file *configFile) (Settings, []source, error) {
 		s.Scheduler.PartitionsGiven = s.Scheduler.PartitionsGiven || one.Name == "SCHEDULER_TOTAL_PARTITIONS" && one.From != fromDefault
 	}
 	if len(errs) == 0 {
-		errs = s.Scheduler.check()
+		errs = append(s.Scheduler.check(), s.checkBridge())
 	}
 	because := s.settle()
 	for i, one := range s.table() {

@@ -160,6 +160,9 @@ func (d *doctor) served(s inspect.Stream) {
 	for _, service := range services() {
 		groups := d.groupsOf(service, s.Tenant)
 		if len(groups) == 0 {
+			if service == "executor" && d.performedOutside(s) {
+				continue
+			}
 			group := d.settings.Groups()[service]
 			if c, read := inspect.UnknownReader(d.processes, consumersOf(s, group)); read {
 				d.add(finding{
@@ -331,7 +334,7 @@ func (d *doctor) ours(group string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(d.processes, func(p store.Process) bool {
+	return strings.HasPrefix(group, store.BridgePrefix) || slices.ContainsFunc(d.processes, func(p store.Process) bool {
 		return slices.ContainsFunc(p.Services, func(s store.RunningService) bool { return s.Group == group })
 	})
 }

@@ -53,6 +53,7 @@ func (d *doctor) checkWork(ctx context.Context) {
 	d.others(ctx)
 	d.checkScheduler(ctx)
 	d.checkOutside(ctx)
+	d.checkBridge(ctx, streams)
 }
 
 // sumUp adds an "ok" finding if a check found nothing.
@@ -68,7 +69,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []inspect.Stream) {
 	for _, s := range streams {
 		for _, g := range s.Groups {
 			pending += g.Pending
-			if g.Pending == 0 {
+			if g.Pending == 0 || strings.HasPrefix(g.Name, store.BridgePrefix) {
 				continue
 			}
 			p, err := inspect.New(d.remote.Store).Unclaimed(ctx, s.Tenant, g.Name, idle)
@@ -99,7 +100,7 @@ func (d *doctor) lag(streams []inspect.Stream) {
 		for _, g := range s.Groups {
 			unread += g.Lag
 			service := d.service(g.Name)
-			if g.Lag < longLag || service != "" && len(d.groupsOf(service, s.Tenant)) == 0 {
+			if g.Lag < longLag || strings.HasPrefix(g.Name, store.BridgePrefix) || service != "" && len(d.groupsOf(service, s.Tenant)) == 0 {
 				continue // no consumers: already reported by another check
 			}
 			atLeast := ""

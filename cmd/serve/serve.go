@@ -58,6 +58,10 @@ gRPC, on 127.0.0.1:50051 ('flunq schedule' is a client). --only scheduler runs n
 of the documented scheduler service is read unchanged with --scheduler-config, and so are
 its variables CONFIG_PATH and APP_MODE (api, consumer or worker).
 
+With EVENT_STREAM_TYPE=kafka or nats it is also a bridge: it publishes the events of tenants
+there and takes events in ('flunq help bridge'). --only bridge runs nothing else; with --only
+worker,timer,bridge other programs perform the tasks.
+
 On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Prometheus).`,
 		Example: `  flunq serve --redis-url redis://redis.internal:6379
   flunq serve --only timer --http 0.0.0.0:8080
@@ -69,7 +73,7 @@ On --http: /health, /healthz, /readyz, /api/health/worker and /metrics (Promethe
 	}
 	s.target = cli.TargetFlags(c, sh)
 	f := c.Flags()
-	f.StringSliceVar(&s.only, "only", nil, "run only the services in `LIST`: worker, executor, timer, scheduler, or parts of it: scheduler-api, scheduler-consumer, scheduler-worker")
+	f.StringSliceVar(&s.only, "only", nil, "run only the services in `LIST`: worker, executor, timer, bridge, scheduler, or parts of it: scheduler-api, scheduler-consumer, scheduler-worker")
 	f.BoolVar(&s.scheduler, "scheduler", false, "also run the scheduler of events (SCHEDULER_ENABLED)")
 	f.StringVar(&s.schedulerConfig, "scheduler-config", "", "run the scheduler, with the settings of the documented scheduler service in `FILE` (CONFIG_PATH)")
 	f.StringVar(&s.grpc, "grpc", "", "answer gRPC calls of the scheduler on `ADDRESS` (SCHEDULER_GRPC)")
@@ -105,7 +109,7 @@ type server struct {
 
 // services returns the names that --only knows.
 func services() []string {
-	return []string{"worker", "executor", "timer", wholeScheduler, schedulerAPI, schedulerConsumer, schedulerWorker}
+	return []string{"worker", "executor", "timer", bridgeService, wholeScheduler, schedulerAPI, schedulerConsumer, schedulerWorker}
 }
 
 func (s *server) run(ctx context.Context) error {
@@ -145,13 +149,17 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	s.tenants(&opts, r)
-	if opts.Workers+opts.Executors+opts.Timers == 0 { // only the scheduler
+	bridging, err := s.bridging(set, r.Tenant, opts.Secrets)
+	if err != nil {
+		return err
+	}
+	if opts.Workers+opts.Executors+opts.Timers == 0 && bridging == nil { // only the scheduler
 		opts.Tenants, opts.Discover, opts.Retention, opts.Sweep = []string{r.Tenant}, false, engine.Retention{}, 0
 	}
 	return serve(ctx, served{
 		sh: s.sh, rdb: r.Redis, opts: opts, log: log, probes: p,
 		intervals:  telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
-		scheduling: s.scheduling(set, opts.Process, r.Tenant, log),
+		scheduling: s.scheduling(set, opts.Process, r.Tenant, log), bridging: bridging,
 	})
 }
 
@@ -279,6 +287,8 @@ func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options,
 			*n = 0
 		}
 	}
+	opts.BridgeGroup = set.BridgeGroup()
+	opts.OutsideExecutors = opts.BridgeGroup != "" && opts.Executors == 0
 	if s.secrets == "" {
 		return opts, nil
 	}
@@ -319,13 +329,20 @@ type served struct {
 	intervals telemetry.Intervals // zero: no telemetry
 
 	scheduling *scheduling // nil: none
+	bridging   *bridging   // nil: none
 }
 
 // serve runs the services and answers health checks until ctx ends.
-func serve(ctx context.Context, s served) error {
+func serve(ctx context.Context, s served) (err error) {
 	registry := prometheus.NewRegistry()
 	watch := telemetry.New(s.log, registry)
 	s.opts.Activity = watch.Observe
+	if s.bridging != nil {
+		if s.opts.Bridge, err = s.bridging.open(s.rdb, telemetry.NewBridge(s.log, registry)); err != nil {
+			return err
+		}
+		defer s.bridging.close()
+	}
 	e, err := engine.New(s.rdb, s.opts)
 	if err != nil {
 		return err
@@ -341,7 +358,7 @@ func serve(ctx context.Context, s served) error {
 	}
 	s.probes.handle(watch.Handler(e, registry))
 	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,
-		"timers", s.opts.Timers, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", s.probes.address, "grpc", s.scheduling.address())
+		"timers", s.opts.Timers, "bridge", s.opts.Bridge != nil, "tenants", s.opts.Tenants, "all_tenants", s.opts.Discover, "http", s.probes.address, "grpc", s.scheduling.address())
 	if leases := otherLeases(ctx, e.Store, s.opts.Lease); len(leases) > 0 {
 		s.log.WarnContext(ctx, "other processes have a different LEASE: one with a shorter lease repeats calls that another is still making; set the same value everywhere",
 			"lease", s.opts.Lease, "others", leases)

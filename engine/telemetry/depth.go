@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/executor/breaker"
+	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 )
 
@@ -20,7 +21,7 @@ type depth struct {
 	log    *slog.Logger
 	labels tenantLabels
 
-	timers, overdue, length, lag, pending, oldest, dead, executions, breakers *prometheus.Desc
+	timers, overdue, length, lag, pending, oldest, dead, bridge, executions, breakers *prometheus.Desc
 }
 
 // Depth returns a collector of the number of timers, stream entries, dead letters and
@@ -38,6 +39,7 @@ func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 		pending:    describe("flunq_stream_pending", "Entries that a group has read and not acknowledged.", "tenant", "group"),
 		oldest:     describe("flunq_stream_oldest_pending_seconds", "Seconds since the first pending entry was last delivered.", "tenant", "group"),
 		dead:       describe("flunq_dead_letters", "Dead letters.", "tenant"),
+		bridge:     describe("bridge_lag", "Entries that the bridge has not published, or not yet passed over.", "tenant"),
 		executions: describe("flunq_executions", "Stored executions, by status; those that have not ended are open.", "tenant", "status"),
 		breakers:   describe("flunq_circuit_open", "1 for a host whose circuit breaker is open for a tenant's calls, 0.5 while it is half-open.", "tenant", "host"),
 	}
@@ -45,7 +47,7 @@ func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 
 // Describe implements prometheus.Collector.
 func (d *depth) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{d.timers, d.overdue, d.length, d.lag, d.pending, d.oldest, d.dead, d.executions, d.breakers} {
+	for _, desc := range []*prometheus.Desc{d.timers, d.overdue, d.length, d.lag, d.pending, d.oldest, d.dead, d.bridge, d.executions, d.breakers} {
 		out <- desc
 	}
 }
@@ -90,6 +92,9 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 		for _, g := range s.Groups {
 			set(d.lag, float64(g.Lag), tenant, g.Name)
 			set(d.pending, float64(g.Pending), tenant, g.Name)
+			if strings.HasPrefix(g.Name, store.BridgePrefix) {
+				set(d.bridge, float64(max(g.Lag, 0)+g.Pending), tenant)
+			}
 			all.add(d.oldest, largest, g.Oldest.Idle.Seconds(), []string{tenant, g.Name})
 		}
 	}

@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/nats"
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
+)
+
+const bridgeService = "bridge"
+
+// performedOutside reports whether other programs perform the tasks of a tenant: a bridge runs for
+// it, and nobody has ever read its stream as the executors do.
+func (d *doctor) performedOutside(s inspect.Stream) bool {
+	group := d.settings.Executor.Group
+	return len(d.groupsOf(bridgeService, s.Tenant)) > 0 && !slices.ContainsFunc(s.Groups, func(g inspect.Group) bool { return g.Name == group })
+}
+
+// checkBridge checks the bridges of tenants, and the broker of this installation's settings.
+func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
+	const check = "bridge"
+	behind := int64(0)
+	found := false
+	for _, s := range streams {
+		for _, g := range s.Groups {
+			if !strings.HasPrefix(g.Name, store.BridgePrefix) {
+				continue
+			}
+			found = true
+			left := max(g.Lag, 0) + g.Pending
+			behind += left
+			f := finding{Check: check, State: isDoubtful, Tenant: s.Tenant}
+			f.Text = fmt.Sprintf("%s has %s to publish, of a stream of %s", g.Name, history.Count(int(left), "event"), history.Count(int(s.Length), "entry"))
+			switch {
+			case !slices.Contains(d.groupsOf(bridgeService, s.Tenant), g.Name):
+				f.State = isBad
+				f.Text = fmt.Sprintf("no process runs the bridge that reads with %s, so nothing is trimmed: %s wait, of a stream of %s",
+					g.Name, history.Count(int(left), "event"), history.Count(int(s.Length), "entry"))
+				f.Remedy = fmt.Sprintf("EVENT_STREAM_TYPE=%s flunq serve --only bridge starts it; if there is to be none: redis-cli XGROUP DESTROY %s %s",
+					strings.TrimPrefix(g.Name, store.BridgePrefix), s.Key, g.Name)
+			case left >= longLag:
+				f.Remedy = "if it grows, see the log of 'flunq serve' and bridge_errors_total: is the broker reachable, does the topic exist?"
+			default:
+				continue
+			}
+			d.add(f)
+		}
+	}
+	if found {
+		d.sumUp(check, history.Count(int(behind), "event")+" to publish", "")
+	}
+	switch d.settings.StreamType {
+	case cli.InKafka:
+		d.checkKafka(ctx)
+	case cli.InNATS:
+		state, err := nats.Look(ctx, d.settings.Bridge.Server)
+		if err != nil {
+			d.report("nats", isBad, err.Error(), "check NATS_URL, NATS_CREDS and NATS_STREAM, and whether the server runs with JetStream")
+			return
+		}
+		d.report("nats", isFine, fmt.Sprintf("stream %s has %s", d.settings.Bridge.Server.Stream, history.Count(int(state.Messages), "message")), "") //nolint:gosec // fewer than 2^63
+	}
+}
+
+// checkKafka checks the brokers and the topics of the tenants.
+func (d *doctor) checkKafka(ctx context.Context) {
+	const check = "kafka"
+	opts, err := d.settings.BridgeOptions(d.remote.Tenant)
+	if err != nil {
+		return // reported with the settings
+	}
+	var topics []string
+	for _, tenant := range d.tenants {
+		topics = append(topics, opts.Topics(tenant)...)
+	}
+	state, err := d.settings.Exchange().Look(ctx, topics)
+	if err != nil {
+		d.report(check, isBad, err.Error(), "check KAFKA_BROKERS, KAFKA_TLS and KAFKA_SASL, and whether the brokers run")
+		return
+	}
+	text := history.Count(state.Brokers, "broker")
+	if state.Lag >= 0 {
+		text += fmt.Sprintf("; %s of KAFKA_LISTEN to take", history.Count(int(state.Lag), "record"))
+	}
+	d.report(check, isFine, text, "")
+	for _, t := range state.Topics {
+		if t.Missing {
+			d.report(check, isDoubtful, fmt.Sprintf("topic %s does not exist", t.Name), "create it, or set KAFKA_CREATE_TOPICS=true")
+			continue
+		}
+		for _, problem := range t.Problems() {
+			d.report(check, isDoubtful, problem, "")
+		}
+	}
+}
