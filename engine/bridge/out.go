@@ -337,7 +337,9 @@ func (o *Out) publishWave(ctx context.Context, wave []store.Message, messages []
 		o.keep(tenant, left)
 	}
 	for a, n := range count {
-		a.Count, a.Err = n, failed[a.Tenant]
+		if a.Count = n; a.What == Unpublished {
+			a.Err = failed[a.Tenant]
+		}
 		o.opts.observe(a)
 	}
 	var errs []error

@@ -3,9 +3,11 @@ package kafka_test
 import (
 	"context"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
 
@@ -56,8 +58,8 @@ func exchange(t *testing.T, o kafka.Options) bridgetest.Environment {
 				t.Error(err)
 			}
 		},
-		Records: func(topic string, n int) (out []cloudevents.Message) {
-			for _, r := range read(t, o, topic, n) {
+		Records: func(topic string, _ int) (out []cloudevents.Message) {
+			for _, r := range readAll(t, opts, topic) {
 				m := cloudevents.Message{Topic: topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
 				for _, h := range r.Headers {
 					m.Headers = append(m.Headers, cloudevents.Header{Name: h.Key, Value: string(h.Value)})
@@ -68,6 +70,26 @@ func exchange(t *testing.T, o kafka.Options) bridgetest.Environment {
 		},
 		Prefix: cloudevents.KafkaPrefix, Out: outTopic, In: inTopic, Secure: secureTopic, TooLarge: 30_000,
 	}
+}
+
+// readAll returns all records of a topic.
+func readAll(t *testing.T, opts []kgo.Opt, topic string) (out []*kgo.Record) {
+	t.Helper()
+	cl, err := kgo.NewClient(append(slices.Clip(opts), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ends, err := kadm.NewClient(cl).ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := int64(0)
+	ends.Each(func(o kadm.ListedOffset) { left += o.Offset })
+	for int64(len(out)) < left && t.Context().Err() == nil {
+		out = append(out, cl.PollFetches(t.Context()).Records()...)
+	}
+	return out
 }
 
 func TestBridge(t *testing.T) {

@@ -42,18 +42,18 @@ func NewBridge(log *slog.Logger, registry prometheus.Registerer) *Bridge {
 // Observe records what the bridge has done.
 func (b *Bridge) Observe(a bridge.Activity) {
 	n := float64(a.Count)
+	if a.Err != nil {
+		b.failed.WithLabelValues(string(a.What)).Add(n)
+	}
 	switch a.What {
 	case bridge.Published:
 		b.published.WithLabelValues(b.tenants.of(a.Tenant)).Add(n)
 	case bridge.Received, bridge.Repeated, bridge.Rejected:
 		b.received.WithLabelValues(b.topics.of(a.Topic), string(a.What)).Add(n)
+	default: // the service reports a broker that is away
 	}
-	switch a.What {
-	case bridge.Refused, bridge.Rejected:
+	if a.What == bridge.Refused || a.What == bridge.Rejected {
 		b.log.Warn("dead-lettered by the bridge", "tenant", a.Tenant, "topic", a.Topic, "what", a.What, "err", a.Err)
-		b.failed.WithLabelValues(string(a.What)).Add(n)
-	case bridge.Unpublished, bridge.Unread:
-		b.failed.WithLabelValues(string(a.What)).Add(n)
 	}
 }
 

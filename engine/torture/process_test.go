@@ -53,6 +53,7 @@ type role struct {
 	Discover  bool          `json:"discover"` // serve tenants that are not named
 
 	Scheduling *scheduling `json:"scheduling"` // a process of the scheduler instead
+	Bridging   *bridging   `json:"bridging"`   // it is a bridge, too, or the broker instead
 }
 
 // options returns the options of a process with the role.
@@ -100,10 +101,20 @@ func (r role) run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	defer rdb.Close()
+	if r.Bridging != nil && r.Bridging.Dir != "" {
+		return r.Bridging.serve(ctx)
+	}
 	if r.Scheduling != nil {
 		return r.Scheduling.run(ctx, r.Process, store.New(rdb, store.Options{}), log)
 	}
-	e, err := engine.New(rdb, r.options())
+	opts := r.options()
+	if r.Bridging != nil {
+		opts.BridgeGroup = bridgeGroup
+		if opts.Bridge, err = r.Bridging.options(); err != nil {
+			return err
+		}
+	}
+	e, err := engine.New(rdb, opts)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (b *Broker) Put(m cloudevents.Message) error {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write(m.Key)
-	n := int(h.Sum32() % uint32(len(topic)))                                          //nolint:gosec // few partitions
+	n := int(h.Sum32() % uint32(len(topic)))                                         //nolint:gosec // few partitions
 	m.Partition, m.Offset, m.Log = int32(n), int64(len(topic[n])), "log-of-"+m.Topic //nolint:gosec // few partitions
 	topic[n] = append(topic[n], m)
 	return nil
