@@ -2,20 +2,19 @@ package cmd
 
 import "github.com/spf13/cobra"
 
-// bridgeTopic is the help page about Kafka and NATS.
+// bridgeTopic is the help page about Kafka.
 func bridgeTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bridge",
-		Short: "Events of workflows in Kafka and NATS",
-		Long: `EVENT_STREAM_TYPE=kafka or nats makes 'flunq serve' a bridge as well: it
+		Short: "Events of workflows in Kafka",
+		Long: `EVENT_STREAM_TYPE=kafka makes 'flunq serve' a bridge as well: it
 publishes the events of each tenant, and takes events in. Redis stays where
 transitions happen. --only bridge runs nothing else. One process at a time is
 the bridge of a tenant; when it dies, another one takes over after LEASE.
 
 Out
-  Events go to the topic flunq.TENANT.events (KAFKA_TOPIC), in NATS to the
-  subject flunq.TENANT.events.TYPE, as CloudEvents in binary or structured
-  mode (KAFKA_MODE). BRIDGE_EVENTS=emitted, the default, publishes what
+  Events go to the topic flunq.TENANT.events (KAFKA_TOPIC), as
+  CloudEvents in binary or structured mode (KAFKA_MODE). BRIDGE_EVENTS=emitted, the default, publishes what
   workflows and 'flunq emit' emit; all adds the engine's own events.
   The key is the execution's id. Events of an execution are in order, each at
   least once. The header flunq-entry, MILLISECONDS-NUMBER, only grows for
@@ -25,8 +24,7 @@ Out
   Secrets are published as tokens, never in plain text.
 
 In
-  Records of flunq.TENANT.in (KAFKA_LISTEN), messages of flunq.TENANT.in.>
-  (NATS_LISTEN), become events of the tenant, each exactly once: its offset
+  Records of flunq.TENANT.in (KAFKA_LISTEN) become events of the tenant, each exactly once: its offset
   and the event are written together. They reach the executions that listen
   for their type. A topic without {tenant} belongs to the tenant of --tenant.
   What cannot be read becomes a dead letter with its place ('flunq dlq ls').
@@ -41,7 +39,7 @@ Executors outside
   document; vars has variables that its expressions use), and answer with
   io.flunq.task.completed, with the same executionid and taskid and the data
   {"task_id", "task_name", "success": true, "output"} or "success": false
-  and an "error", on a topic of KAFKA_TRUSTED or NATS_TRUSTED. From all
+  and an "error", on a topic of KAFKA_TRUSTED. From all
   other topics such events become dead letters: who sends them decides what
   tasks return. Tasks that only compute never leave the workers.
 

@@ -9,35 +9,29 @@ import (
 	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/kafka"
-	"flunq.io/flunq/engine/nats"
 	"flunq.io/flunq/engine/store"
 )
 
-// BridgeSettings configure the bridge to Kafka or NATS.
+// BridgeSettings configure the bridge to Kafka.
 type BridgeSettings struct {
 	Events string // emitted or all
 	Batch  int
 
-	Kafka, NATS topics // of the two brokers
+	Kafka topics
 
 	Group  string // of Kafka
 	Mode   string // binary or structured
 	Plain  string // type of records without attributes
 	Create bool   // topics of Kafka
-
-	Server nats.Options
 }
 
-// topics are the names of a broker's topics, or subjects.
+// topics are the names of a broker's topics.
 type topics struct {
 	publish string
 	listen  []string
 	trusted []string
 	start   []string // type=workflow
 }
-
-// InNATS is a type of event stream, beside InRedis and InKafka.
-const InNATS = "nats"
 
 const (
 	emittedEvents = "emitted"
@@ -47,9 +41,8 @@ const (
 
 func defaultBridge() BridgeSettings {
 	return BridgeSettings{
-		Events: emittedEvents, Batch: 500, Group: "flunq", Mode: "binary", Server: nats.Defaults(),
+		Events: emittedEvents, Batch: 500, Group: "flunq", Mode: "binary",
 		Kafka: topics{publish: "flunq.{tenant}.events", listen: []string{"flunq.{tenant}.in"}},
-		NATS:  topics{publish: "flunq.{tenant}.events", listen: []string{"flunq.{tenant}.in.>"}},
 	}
 }
 
@@ -64,15 +57,8 @@ func (b *BridgeSettings) table() []setting {
 		{"KAFKA_TRUSTED", nil, list(&b.Kafka.trusted), "those of KAFKA_LISTEN whose records may be events of the engine, such as results of tasks"},
 		{"KAFKA_START", nil, list(&b.Kafka.start), "workflows that events start: TYPE=NAME or TYPE=NAME:VERSION, separated by commas"},
 		{"KAFKA_GROUP", nil, text(&b.Group), "consumer group whose offsets say how far KAFKA_LISTEN is read"},
-		{"KAFKA_MODE", nil, word(&b.Mode, "binary", "structured"), "content mode of CloudEvents in Kafka and NATS: binary or structured"},
+		{"KAFKA_MODE", nil, word(&b.Mode, "binary", "structured"), "content mode of CloudEvents in Kafka: binary or structured"},
 		{"KAFKA_CREATE_TOPICS", nil, truth(&b.Create), "create topics that are missing, with KAFKA_PARTITIONS and KAFKA_REPLICATION"},
-		{"NATS_URL", nil, secretURL(&b.Server.URL), "addresses of NATS, separated by commas"},
-		{"NATS_CREDS", nil, text(&b.Server.Creds), "file of the credentials for NATS"},
-		{"NATS_STREAM", nil, text(&b.Server.Stream), "JetStream stream of the subjects"},
-		{"NATS_CREATE_STREAM", nil, truth(&b.Server.Create), "create the stream if it is missing, with the subjects " + nats.Subjects},
-		{"NATS_LISTEN", nil, list(&b.NATS.listen), "subjects of NATS whose messages become events, separated by commas; none: no subjects"},
-		{"NATS_TRUSTED", nil, list(&b.NATS.trusted), "those of NATS_LISTEN whose messages may be events of the engine, such as results of tasks"},
-		{"NATS_START", nil, list(&b.NATS.start), "workflows that events start: TYPE=NAME or TYPE=NAME:VERSION, separated by commas"},
 	}
 }
 
@@ -84,18 +70,10 @@ func (s Settings) BridgeGroup() string {
 	return store.BridgePrefix + s.StreamType
 }
 
-// topics returns the names for the broker in use.
-func (s *Settings) topics() topics {
-	if s.StreamType == InNATS {
-		return s.Bridge.NATS
-	}
-	return s.Bridge.Kafka
-}
-
 // BridgeOptions returns the options of the bridge, without sink and source. The tenant is that of
 // topics without {tenant}.
 func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
-	t := s.topics()
+	t := s.Bridge.Kafka
 	o := bridge.Options{
 		Batch: s.Bridge.Batch, Block: s.Worker.Block, Topic: t.publish, All: s.Bridge.Events == allEvents,
 		Mode:   cloudevents.Mode{Structured: s.Bridge.Mode == "structured", Prefix: cloudevents.KafkaPrefix},
@@ -104,11 +82,7 @@ func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
 	if len(t.listen) == 1 && t.listen[0] == noTopics {
 		o.Listen = nil
 	}
-	if s.StreamType == InNATS {
-		o.Mode.Prefix = cloudevents.NATSPrefix
-	} else {
-		o.Plain = event.Type(s.Bridge.Plain)
-	}
+	o.Plain = event.Type(s.Bridge.Plain)
 	var errs []error
 	for _, one := range t.start {
 		typ, workflow, ok := strings.Cut(one, "=")
@@ -131,9 +105,6 @@ func (s *Settings) checkBridge() error {
 		return nil
 	}
 	_, err := s.BridgeOptions(DefaultTenant)
-	if s.StreamType == InNATS {
-		return errors.Join(err, s.Bridge.Server.Check())
-	}
 	if s.Bridge.Group == "" {
 		err = errors.Join(err, errors.New("KAFKA_GROUP is empty: want the name of a consumer group"))
 	}
@@ -150,31 +121,10 @@ func (v streamTypeValue) String() string { return *v.at }
 
 // Set accepts the types that are built.
 func (v streamTypeValue) Set(text string) error {
-	if strings.EqualFold(strings.TrimSpace(text), "rabbitmq") {
-		return errors.New("RabbitMQ is not built: want redis, kafka or nats")
-	}
-	return word(v.at, InRedis, InKafka, InNATS).Set(text)
-}
-
-// secretURLValue is a list of URLs that may have passwords.
-type secretURLValue struct{ at *string }
-
-func secretURL(at *string) secretURLValue { return secretURLValue{at} }
-
-// String returns the URLs without what is before the host.
-func (v secretURLValue) String() string {
-	urls := strings.Split(*v.at, ",")
-	for i, url := range urls {
-		scheme, rest, ok := strings.Cut(url, "://")
-		if at := strings.LastIndexByte(rest, '@'); ok && at >= 0 {
-			urls[i] = scheme + "://***" + rest[at:]
+	for _, name := range []string{"RabbitMQ", "NATS"} {
+		if strings.EqualFold(strings.TrimSpace(text), name) {
+			return fmt.Errorf("%s is not built: want redis or kafka", name)
 		}
 	}
-	return strings.Join(urls, ",")
-}
-
-// Set accepts any text.
-func (v secretURLValue) Set(text string) error {
-	*v.at = strings.TrimSpace(text)
-	return nil
+	return word(v.at, InRedis, InKafka).Set(text)
 }
