@@ -55,12 +55,12 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 		d.sumUp(check, history.Count(int(behind), "event")+" to publish", "")
 	}
 	if d.settings.StreamType == cli.InKafka {
-		d.checkKafka(ctx)
+		d.checkExchange(ctx)
 	}
 }
 
-// checkKafka checks the brokers and the topics of the tenants.
-func (d *doctor) checkKafka(ctx context.Context) {
+// checkExchange checks the brokers and the topics of the tenants.
+func (d *doctor) checkExchange(ctx context.Context) {
 	const check = "kafka"
 	opts, err := d.settings.BridgeOptions(d.remote.Tenant)
 	if err != nil {
