@@ -13,9 +13,10 @@ transitions happen. --only bridge runs nothing else. One process at a time is
 the bridge of a tenant; when it dies, another one takes over after LEASE.
 
 Out
-  Events go to the topic flunq.TENANT.events (KAFKA_TOPIC), as
-  CloudEvents in binary or structured mode (KAFKA_MODE). BRIDGE_EVENTS=emitted, the default, publishes what
-  workflows and 'flunq emit' emit; all adds the engine's own events.
+  Events go to the topic flunq.TENANT.events (KAFKA_TOPIC), as CloudEvents
+  in binary or structured mode (KAFKA_MODE). BRIDGE_EVENTS=emitted, the
+  default, publishes what workflows and 'flunq emit' emit; all adds the
+  engine's own events.
   The key is the execution's id. Events of an execution are in order, each at
   least once. The header flunq-entry, MILLISECONDS-NUMBER, only grows for
   a key: drop what is not above the last one of its key.
@@ -24,9 +25,10 @@ Out
   Secrets are published as tokens, never in plain text.
 
 In
-  Records of flunq.TENANT.in (KAFKA_LISTEN) become events of the tenant, each exactly once: its offset
-  and the event are written together. They reach the executions that listen
-  for their type. A topic without {tenant} belongs to the tenant of --tenant.
+  Records of flunq.TENANT.in (KAFKA_LISTEN) become events of the tenant,
+  each exactly once: its offset and the event are written together. They
+  reach the executions that listen for their type. A topic without {tenant}
+  belongs to the tenant of --tenant.
   What cannot be read becomes a dead letter with its place ('flunq dlq ls').
   KAFKA_LISTEN_TYPE is the type of records that are no CloudEvents.
   KAFKA_START=com.example.order=order starts the workflow order with the

@@ -31,7 +31,7 @@ of the specification's main branch that are built in.
 
 Exit code: 0 if all pass, 4 if one fails, 2 if the scenarios cannot be read.`,
 		Example: `  flunq ctk
-  flunq ctk specification/ctk/features -o json | jq '.[] | select(.passed | not)'`,
+  flunq ctk ctk/features -o json | jq '.[] | select(.passed | not)'`,
 		GroupID: cli.GroupDevelop,
 		Args:    cobra.MaximumNArgs(1),
 	}

@@ -41,7 +41,7 @@ duration or --at a time. Another one with the same --key moves it, and 'flunq ti
 cancel --execution ID --key KEY' takes it back. See 'flunq help inputs'.`,
 		Example: `  flunq emit --type com.shop.paid --data '{"order": 7}'
   flunq emit --type com.shop.paid --data @paid.json --attr subject=order-7
-  flunq emit --type com.shop.unpaid --execution order-7 --after PT30M --key payment`,
+  flunq emit --type unpaid --execution order-7 --after PT30M --key payment`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.NoArguments,
 	}

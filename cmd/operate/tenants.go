@@ -20,7 +20,8 @@ func NewTenantsCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "tenants",
 		Short: "List tenants, and move one to another Redis",
 		Example: `  flunq tenants ls
-  flunq tenants mv acme --from redis://one:6379 --to redis-cluster://a:6379,b:6379 --dry-run`,
+  flunq tenants mv acme --from redis://one:6379 \
+    --to redis-cluster://a:6379,b:6379 --dry-run`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.KnownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -99,7 +100,8 @@ was, and only then hands it over to the services of the other Redis. While it is
 process may serve it where it comes from: stop those that do, or let them serve others (--tenant).
 If the command is interrupted, run it again. Programs that start executions or send events must
 use the new address afterwards.`,
-		Example: `  flunq tenants mv acme --from redis://one:6379 --to redis-cluster://a:6379,b:6379 --yes`,
+		Example: `  flunq tenants mv acme --from redis://one:6379 \
+    --to redis-cluster://a:6379,b:6379 --yes`,
 		Args:    cli.OneArgument("tenant"),
 	}
 	var from, to string

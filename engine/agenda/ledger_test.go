@@ -258,7 +258,7 @@ func TestStreams(t *testing.T) {
 			if _, err := l.Place(ctx, events); err != nil {
 				t.Fatal(err)
 			}
-			if err := rdb.RPush(ctx, agenda.StreamKey("list"), "x").Err(); err != nil {
+			if err := rdb.Set(ctx, agenda.StreamKey("list"), "x", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
 			claimed, err := l.Claim(ctx, schedule.Claim{Partition: 0, Most: 1000, Owner: "o", Lease: time.Minute})

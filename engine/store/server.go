@@ -288,11 +288,15 @@ func check(ctx context.Context, rdb wire.Redis) error {
 	}
 	pipe := rdb.Pipeline()
 	ping, info := pipe.Ping(ctx), pipe.Info(ctx, "cluster")
-	_, _ = pipe.Exec(ctx) // not every user may ask for the latter
-	if strings.Contains(info.Val(), "cluster_enabled:1") {
+	_, err := pipe.Exec(ctx)
+	switch {
+	case strings.Contains(info.Val(), "cluster_enabled:1"):
 		return errClusterNode
+	case ping.Err() == nil && info.Err() != nil:
+		return nil // not every user may ask for this information
+	default:
+		return err //nolint:wrapcheck // Dial says of which Redis
 	}
-	return ping.Err() //nolint:wrapcheck // Dial says of which Redis
 }
 
 func client(address string) (wire.Redis, error) {
