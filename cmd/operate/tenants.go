@@ -102,7 +102,7 @@ If the command is interrupted, run it again. Programs that start executions or s
 use the new address afterwards.`,
 		Example: `  flunq tenants mv acme --from redis://one:6379 \
     --to redis-cluster://a:6379,b:6379 --yes`,
-		Args:    cli.OneArgument("tenant"),
+		Args: cli.OneArgument("tenant"),
 	}
 	var from, to string
 	c.Flags().StringVar(&from, "from", "", "the Redis at `URL` that has the tenant")

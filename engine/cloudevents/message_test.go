@@ -2,6 +2,7 @@ package cloudevents_test
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -63,9 +64,7 @@ func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 			}
 			want.Tenant = ""
 			ext := map[string]string{cloudevents.OriginAttribute: "in/2/9"}
-			for name, value := range want.Ext {
-				ext[name] = value
-			}
+			maps.Copy(ext, want.Ext)
 			want.Ext = ext
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%+v: %s", mode, diff)

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -107,7 +108,7 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 	case at != nil:
 		due, err := time.Parse(time.RFC3339Nano, text(event.InputAtAttribute))
 		if err != nil {
-			return nil, wrong(event.InputAtAttribute, fmt.Errorf("want a time such as 2026-01-31T08:00:00Z"))
+			return nil, wrong(event.InputAtAttribute, errors.New("want a time such as 2026-01-31T08:00:00Z"))
 		}
 		if due.After(t.FireAt) {
 			t.FireAt = due.UTC()

@@ -244,60 +244,62 @@ func logOf(detail kadm.TopicDetail) string {
 	return detail.ID.String()
 }
 
-// add adds the partitions that are not read yet.
+// add adds the partitions that are not read yet. Each begins behind the last record that was
+// taken, else where the group stands, else at its start.
 func (r *Receiver) add(ctx context.Context, meta kadm.Metadata, topics []string, after func(string) (cloudevents.Position, bool)) error {
-	partitions := map[string]map[int32]kgo.Offset{}
-	begin := func(topic string, partition int32, at int64) {
-		if partitions[topic] == nil {
-			partitions[topic] = map[int32]kgo.Offset{}
-		}
-		partitions[topic][partition] = kgo.NewOffset().At(at)
-		if at < 0 {
-			partitions[topic][partition] = kgo.NewOffset().AtStart()
-		}
+	unread := r.unread(meta, topics)
+	if len(unread) == 0 {
+		return nil
 	}
-	var committed kadm.OffsetResponses
-	for _, topic := range topics {
-		detail := meta.Topics[topic]
-		if detail.Err != nil {
-			continue
-		}
-		for _, partition := range slices.Sorted(maps.Keys(detail.Partitions)) {
-			if known := r.topics[topic]; known != nil {
-				if _, reads := known.lags[partition]; reads {
-					continue
-				}
-			}
-			p, known := after(cloudevents.PartitionName(topic, partition))
-			if known && p.Log == logOf(detail) {
-				begin(topic, partition, p.Offset+1)
-				continue
-			}
-			if committed == nil {
-				var err error
-				if committed, err = kadm.NewClient(r.client).FetchOffsets(ctx, r.exchange.Group); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-					return fmt.Errorf("read the offsets of group %s: %w", r.exchange.Group, err)
-				}
-			}
-			at := int64(-1)
-			if o, found := committed.Lookup(topic, partition); found && o.Err == nil {
-				at = o.At
-			}
-			begin(topic, partition, at)
-		}
+	committed, err := kadm.NewClient(r.client).FetchOffsets(ctx, r.exchange.Group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return fmt.Errorf("read the offsets of group %s: %w", r.exchange.Group, err)
 	}
-	for topic, offsets := range partitions {
+	for topic, offsets := range unread {
+		log := logOf(meta.Topics[topic])
 		if r.topics[topic] == nil {
-			r.topics[topic] = &receivedTopic{log: logOf(meta.Topics[topic]), lags: map[int32]int64{}}
+			r.topics[topic] = &receivedTopic{log: log, lags: map[int32]int64{}}
 		}
 		for partition := range offsets {
 			r.topics[topic].lags[partition] = 0
+			if p, known := after(cloudevents.PartitionName(topic, partition)); known && p.Log == log {
+				offsets[partition] = kgo.NewOffset().At(p.Offset + 1)
+			} else if o, found := committed.Lookup(topic, partition); found && o.Err == nil && o.At >= 0 {
+				offsets[partition] = kgo.NewOffset().At(o.At)
+			}
 		}
 	}
-	if len(partitions) > 0 {
-		r.client.AddConsumePartitions(partitions)
-	}
+	r.client.AddConsumePartitions(unread)
 	return nil
+}
+
+// unread returns the partitions that are not read yet, each with its start.
+func (r *Receiver) unread(meta kadm.Metadata, topics []string) map[string]map[int32]kgo.Offset {
+	unread := map[string]map[int32]kgo.Offset{}
+	for _, topic := range topics {
+		if meta.Topics[topic].Err != nil {
+			continue
+		}
+		for partition := range meta.Topics[topic].Partitions {
+			if r.reads(topic, partition) {
+				continue
+			}
+			if unread[topic] == nil {
+				unread[topic] = map[int32]kgo.Offset{}
+			}
+			unread[topic][partition] = kgo.NewOffset().AtStart()
+		}
+	}
+	return unread
+}
+
+func (r *Receiver) reads(topic string, partition int32) bool {
+	known := r.topics[topic]
+	if known == nil {
+		return false
+	}
+	_, reads := known.lags[partition]
+	return reads
 }
 
 // stop forgets everything that is read. The next Fetch begins again.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -106,11 +108,11 @@ func writeOnce(t *testing.T, cluster *redistest.Cluster) {
 	const writes, together = 300, 5
 	for name, write := range map[string]func(key string, i int) map[string]error{
 		"single": func(key string, i int) map[string]error {
-			value := fmt.Sprint(i)
+			value := strconv.Itoa(i)
 			return map[string]error{value: add(rdb, key, value)}
 		},
 		"script": func(key string, i int) map[string]error {
-			value := fmt.Sprint(i)
+			value := strconv.Itoa(i)
 			return map[string]error{value: script.Run(t.Context(), rdb, []string{key}, value).Err()}
 		},
 		"pipeline": func(key string, i int) map[string]error {
@@ -120,20 +122,18 @@ func writeOnce(t *testing.T, cluster *redistest.Cluster) {
 			}
 			pipe := rdb.Pipeline()
 			for n := range together {
-				_ = add(pipe, key, fmt.Sprint(i+n))
+				_ = add(pipe, key, strconv.Itoa(i+n))
 			}
 			cmds, _ := pipe.Exec(t.Context())
 			for n, cmd := range cmds {
-				out[fmt.Sprint(i+n)] = cmd.Err()
+				out[strconv.Itoa(i+n)] = cmd.Err()
 			}
 			return out
 		},
 	} {
 		outcomes, key := map[string]error{}, "{"+name+"}:written"
 		for i := range writes {
-			for value, err := range write(key, i) {
-				outcomes[value] = err
-			}
+			maps.Copy(outcomes, write(key, i))
 		}
 		lost := 0
 		found := map[string]int{}

@@ -293,7 +293,7 @@ func check(ctx context.Context, rdb wire.Redis) error {
 	case strings.Contains(info.Val(), "cluster_enabled:1"):
 		return errClusterNode
 	case ping.Err() == nil && info.Err() != nil:
-		return nil // not every user may ask for this information
+		return nil //nolint:nilerr // not every user may ask for this information
 	default:
 		return err //nolint:wrapcheck // Dial says of which Redis
 	}

@@ -5,7 +5,6 @@ package torture_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -53,7 +52,7 @@ func clusteredOn(t *testing.T, address string, replicas int) *clustered {
 	ctx := t.Context()
 	go func() {
 		defer close(done)
-		_ = served.Run(ctx, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		_ = served.Run(ctx, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(func() { <-done })
 	opts.Process, opts.Workers, opts.Executors, opts.Timers = "starts", 0, 0, 0

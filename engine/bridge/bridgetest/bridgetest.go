@@ -361,8 +361,11 @@ func testRefused(h *harness) {
 // attributes returns the headers of an event.
 func (h *harness) attributes(id string, typ event.Type) []cloudevents.Header {
 	return []cloudevents.Header{
-		{Name: h.Prefix + "specversion", Value: "1.0"}, {Name: h.Prefix + "id", Value: id}, {Name: h.Prefix + "source", Value: "/other"},
-		{Name: h.Prefix + "type", Value: string(typ)}, {Name: h.Prefix + "tenantid", Value: "somebody-else"},
+		{Name: h.Prefix + "specversion", Value: "1.0"},
+		{Name: h.Prefix + "id", Value: id},
+		{Name: h.Prefix + "source", Value: "/other"},
+		{Name: h.Prefix + "type", Value: string(typ)},
+		{Name: h.Prefix + "tenantid", Value: "somebody-else"},
 		{Name: "content-type", Value: "application/json"},
 	}
 }

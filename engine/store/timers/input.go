@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ func (ts Timers) SetInput(ctx context.Context, t event.Timer, now time.Time) (mo
 	}
 	keys := []string{h.Stream, h.Timers, h.TimerKeys, h.ForgottenKeys, h.Execution(t.Execution)}
 	args := append([]any{FormatScore(t.Due()), ts.textOf(t), store.TimerIdentity(t), note}, wire.Args(ts.store.Fields(event.Event{
-		ID: t.InputID() + "/set/" + fmt.Sprint(now.UnixNano()), Source: OperatorSource, Type: event.TimerScheduled, Time: now,
+		ID: t.InputID() + "/set/" + strconv.FormatInt(now.UnixNano(), 10), Source: OperatorSource, Type: event.TimerScheduled, Time: now,
 		Tenant: t.Tenant, Workflow: t.Workflow, Execution: t.Execution, Data: event.Encode(t),
 	}))...)
 	switch status, err := setInputScript.Run(ctx, ts.rdb, keys, args...).Text(); {

@@ -267,7 +267,7 @@ func (l *line) watch(keys []string) {
 	limit := time.AfterFunc(lineTime, func() { _ = l.conn.Close() })
 	defer limit.Stop()
 	for _, w := range all {
-		_ = <-w.done // one that failed is not watched
+		<-w.done //nolint:errcheck // one that failed is not watched
 	}
 }
 
