@@ -15,13 +15,13 @@ import (
 
 // probes answers health checks from the start of the process, also while it waits for Redis.
 type probes struct {
-	address string // "": nobody listens
+	address string // "" if it does not listen
 	server  *http.Server
 	handler atomic.Pointer[http.Handler]
 }
 
-// listen answers that the process is alive and not ready, until handle is called. If the
-// address is in use and nobody has chosen it, any free port is taken. An empty address is none.
+// listen answers that the process is alive but not ready, until handle is called. If the
+// default address is in use, it takes a free port. It does not listen on an empty address.
 func listen(ctx context.Context, log *slog.Logger, address string, given bool) (*probes, error) {
 	p := &probes{}
 	if address == "" {

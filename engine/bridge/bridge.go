@@ -33,7 +33,7 @@ type Source interface {
 	// topic that it does not know, or that was not among the topics of the last call, after the
 	// position of each partition. It waits a moment for messages.
 	Fetch(ctx context.Context, topics []string, after func(partition string) (cloudevents.Position, bool)) ([]cloudevents.Message, error)
-	// Taken is told which messages were taken, for the broker's own tools.
+	// Taken marks messages as taken, for the broker's own tools.
 	Taken(ctx context.Context, messages []cloudevents.Message)
 	// Lags returns how many messages of each partition are behind the last one that Fetch
 	// returned.
