@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -58,17 +60,28 @@ func (t Topics) Publish(ctx context.Context, events []schedule.Event) []error {
 // execution whose id is the event's, so it starts once.
 type Tenants struct{ Store *store.Store }
 
-// Publish implements Sink.
+// Publish implements Sink. One event takes up to five round trips, so several are published at
+// once: a batch has to end before its lease.
 func (t Tenants) Publish(ctx context.Context, events []schedule.Event) []error {
-	out := make([]error, len(events))
-	for i := range events {
-		if name, ok := strings.CutPrefix(events[i].Topic, schedule.WorkflowTopic); ok {
-			out[i] = classified(t.start(ctx, &events[i], name))
-		} else {
-			out[i] = classified(t.emit(ctx, &events[i]))
-		}
+	const atOnce = 16
+	out, next := make([]error, len(events)), atomic.Int64{}
+	var wg sync.WaitGroup
+	for range min(atOnce, len(events)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(events); i = next.Add(1) - 1 {
+				out[i] = classified(t.publish(ctx, &events[i]))
+			}
+		})
 	}
+	wg.Wait()
 	return out
+}
+
+func (t Tenants) publish(ctx context.Context, e *schedule.Event) error {
+	if name, ok := strings.CutPrefix(e.Topic, schedule.WorkflowTopic); ok {
+		return t.start(ctx, e, name)
+	}
+	return t.emit(ctx, e)
 }
 
 // data returns the payload as JSON: itself, or as a string if it is none.
