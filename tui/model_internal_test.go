@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -402,12 +401,12 @@ func BenchmarkView(b *testing.B) {
 
 // What something else in the process logs does not reach the terminal, but the last line.
 func TestLogged(t *testing.T) { //nolint:paralleltest // there is one log
-	lines := make(chan string, 1)
+	lines, before := make(chan string, 1), log.Writer()
 	restore := divertLog(func(line string) { lines <- line })
 	log.Print("Unsolicited response received on idle HTTP channel")
 	line := <-lines
 	restore()
-	if log.Writer() != os.Stderr {
+	if log.Writer() != before {
 		t.Error("the log is not put back")
 	}
 	p := playing(t, newScripted(), 120, 24, Options{})
