@@ -15,7 +15,8 @@ Placement
   A tenant is the unit: all of its keys are in one slot (tenant:{acme}:events,
   flunq:timers:{acme}), so every transition is one script on one master. More
   masters carry more tenants; one tenant is as fast as one Redis. 'flunq doctor
-  -A' shows how many tenants each master has.
+  -A' shows how many tenants each master has. The scheduler ('flunq help
+  scheduler') is in one slot as well, so one master carries all of its events.
 
 Time
   A tenant's timers follow the clock of its own master. None is early by it.

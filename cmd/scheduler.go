@@ -24,8 +24,9 @@ Topics (--topic)
       receives it once.
   NAME
       with SCHEDULER_SINK=redis appends to the Redis stream
-      scheduler:execute:NAME, which its readers have to trim; with
-      SCHEDULER_SINK=kafka produces to the topic NAME of Kafka.
+      scheduler:execute:NAME, which its readers have to trim (on a Redis Cluster
+      scheduler:{scheduler}:execute:NAME); with SCHEDULER_SINK=kafka produces to
+      the topic NAME of Kafka.
   Keys and headers go into such records. The headers of event:TYPE become
   attributes of the CloudEvent; workflow:NAME uses neither.
 

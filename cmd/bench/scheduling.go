@@ -160,7 +160,7 @@ func (s scheduling) overdue(ctx context.Context, n int) error {
 
 // fired counts the events of the stream.
 func (s scheduling) fired(ctx context.Context, _ int) (int, error) {
-	n, err := s.rdb.XLen(ctx, agenda.StreamKey(schedulerTopic)).Result()
+	n, err := s.rdb.XLen(ctx, agenda.StreamKey(s.rdb, schedulerTopic)).Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the events: %w", err)
 	}
@@ -211,7 +211,7 @@ func (s scheduling) lateness(ctx context.Context, p timerSeries, measuring strin
 	before := s.read(ctx, c)
 	c.begin()
 	defer func() { err = errors.Join(err, c.end()) }()
-	got, err = s.arrivals(ctx, p, measuring, agenda.StreamKey(schedulerTopic), scheduledNumber)
+	got, err = s.arrivals(ctx, p, measuring, agenda.StreamKey(s.rdb, schedulerTopic), scheduledNumber)
 	return got, cost("event", len(got), before, s.read(ctx, c), c), err
 }
 

@@ -143,7 +143,7 @@ func (l limits) rawAppend(ctx context.Context, events []rawEvent) error {
 	pipe := l.rdb.Pipeline()
 	for _, e := range events {
 		ms, _ := strconv.ParseInt(e.due, 10, 64) // written by rawEvents
-		pipe.XAdd(ctx, &redis.XAddArgs{Stream: agenda.StreamKey(schedulerTopic), Values: []any{
+		pipe.XAdd(ctx, &redis.XAddArgs{Stream: agenda.StreamKey(l.rdb, schedulerTopic), Values: []any{
 			"id", e.id, "source", schedule.Source, "specversion", schedule.SpecVersion, "type", schedule.FiredType,
 			"time", time.UnixMilli(ms).UTC().Format(time.RFC3339Nano), "key", e.id, "attempt", "1", "data", e.payload,
 		}})

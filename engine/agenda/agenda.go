@@ -59,6 +59,7 @@ func (r *request) entry(e schedule.Entry) { r.args = append(r.args, packed(e.ID)
 
 // batch collects the requests of several partitions.
 type batch struct {
+	keys     keys
 	requests []*request
 	at       map[int]int // of each partition
 }
@@ -72,7 +73,7 @@ func (b *batch) of(partition int) *request {
 		}
 		i = len(b.requests)
 		b.at[partition] = i
-		b.requests = append(b.requests, &request{keys: []string{prefix(partition)}})
+		b.requests = append(b.requests, &request{keys: []string{b.keys.prefix(partition)}})
 	}
 	return b.requests[i]
 }

@@ -19,7 +19,7 @@ func (p *partitions) Counts(ctx context.Context, late time.Duration) ([]schedule
 	all := known.all()
 	requests := make([]*request, len(all))
 	for i, n := range all {
-		requests[i] = &request{keys: []string{prefix(n)}, args: []any{late.Milliseconds()}}
+		requests[i] = &request{keys: []string{p.keys.prefix(n)}, args: []any{late.Milliseconds()}}
 	}
 	cmds, err := callAll(ctx, p.rdb, countsScript, requests)
 	if err != nil {

@@ -19,7 +19,7 @@ type Index struct {
 }
 
 // NewIndex returns the index in a Redis.
-func NewIndex(rdb *wire.Client) Index { return Index{&partitions{rdb: rdb, keep: Defaults().keep()}} }
+func NewIndex(rdb *wire.Client) Index { return Index{newPartitions(rdb, Defaults().keep())} }
 
 // Add adds the entries of events that the index lacks, or has at a later time, and returns how
 // many they were.
@@ -28,7 +28,7 @@ func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, er
 	if err != nil || len(entries) == 0 {
 		return 0, err
 	}
-	var b batch
+	b := batch{keys: x.keys}
 	for _, e := range entries {
 		p := schedule.Partition(e.ID, counts.newest)
 		r := b.of(p)
@@ -36,7 +36,7 @@ func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, er
 			r.args = append(r.args, len(counts.former))
 		}
 		for _, f := range counts.former {
-			r.keys = append(r.keys, prefix(schedule.Partition(e.ID, f.count)))
+			r.keys = append(r.keys, x.keys.prefix(schedule.Partition(e.ID, f.count)))
 		}
 		r.args = append(r.args, packed(e.ID), e.Next.UnixMilli())
 	}
@@ -56,7 +56,7 @@ func (x Index) Move(ctx context.Context, entries []schedule.Entry) error {
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	var b batch
+	b := batch{keys: x.keys}
 	for _, e := range entries {
 		b.of(schedule.Partition(e.ID, counts.newest)).entry(e)
 	}
@@ -77,7 +77,7 @@ func (x Index) Remove(ctx context.Context, entries []schedule.Entry) error {
 
 // remove removes entries from the partitions in which they may be, without the first few.
 func (x Index) remove(ctx context.Context, counts counts, entries []schedule.Entry, without int) error {
-	var b batch
+	b := batch{keys: x.keys}
 	for _, e := range entries {
 		for _, p := range counts.of(e.ID)[without:] {
 			b.of(p).entry(e)
@@ -95,7 +95,7 @@ func (x Index) remove(ctx context.Context, counts counts, entries []schedule.Ent
 // the next entry is due or the next lease ends, not after now if there are more already, and
 // zero if the partition is empty.
 func (x Index) Take(ctx context.Context, partition, most int, lease time.Duration) (entries []schedule.Entry, next, now time.Time, err error) {
-	reply, err := call(ctx, x.rdb, takeScript, []string{prefix(partition)}, most, lease.Milliseconds()).Slice()
+	reply, err := call(ctx, x.rdb, takeScript, []string{x.keys.prefix(partition)}, most, lease.Milliseconds()).Slice()
 	if err != nil {
 		return nil, next, now, store.Failed("take from the index", err)
 	}
@@ -113,7 +113,7 @@ func (x Index) Release(ctx context.Context, partition int, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	var b batch
+	b := batch{keys: x.keys}
 	for _, id := range ids {
 		b.of(partition).entry(schedule.Entry{ID: id, Next: time.UnixMilli(0)}) // no event is due then
 	}
@@ -124,9 +124,9 @@ func (x Index) Release(ctx context.Context, partition int, ids []string) error {
 // Whole reports whether the index holds all open events: whether SetWhole was called, and
 // nothing was lost since then.
 func (x Index) Whole(ctx context.Context) (bool, error) {
-	is, err := x.rdb.Get(ctx, wholeKey).Result()
+	is, err := x.rdb.Get(ctx, x.keys.whole()).Result()
 	if errors.Is(err, redis.Nil) {
-		err = x.rdb.SetNX(ctx, wholeKey, "no", 0).Err()
+		err = x.rdb.SetNX(ctx, x.keys.whole(), "no", 0).Err()
 	}
 	return is == "yes", store.Failed("read whether the index is whole", err)
 }
@@ -134,6 +134,6 @@ func (x Index) Whole(ctx context.Context) (bool, error) {
 // SetWhole says that the index holds all open events. It has no effect if the index was lost
 // since the last call of Whole.
 func (x Index) SetWhole(ctx context.Context) error {
-	err := x.rdb.SetXX(ctx, wholeKey, "yes", 0).Err()
+	err := x.rdb.SetXX(ctx, x.keys.whole(), "yes", 0).Err()
 	return store.Failed("note that the index is whole", err)
 }

@@ -3,23 +3,55 @@ package agenda
 import (
 	"encoding/hex"
 	"strconv"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
-// The keys that are no partition's.
-const (
-	partitionsKey = "scheduler:partitions" // hash: see set_partitions.lua
-	membersKey    = "scheduler:members"    // sorted set of processes by the end of their registration
-	wholeKey      = "scheduler:whole"      // whether an Index holds all open events
-)
+// keys builds the names of all keys. On a Redis Cluster they have one hash tag: scripts use keys of
+// several partitions, and streams, so all are in one slot.
+type keys struct{ cluster bool }
 
-// prefix begins all keys of a partition. The braces keep them in one slot of a Redis Cluster.
-func prefix(partition int) string { return "scheduler:{" + strconv.Itoa(partition) + "}" }
+// named returns the key of something that is no partition's.
+func (k keys) named(what string) string {
+	if k.cluster {
+		return "scheduler:{scheduler}:" + what
+	}
+	return "scheduler:" + what
+}
 
-// streamPrefix begins the keys of streams, see StreamKey.
-const streamPrefix = "scheduler:execute:"
+// partitions is a hash: see set_partitions.lua.
+func (k keys) partitions() string { return k.named("partitions") }
 
-// StreamKey returns the key of the stream in which the events of a topic are published.
-func StreamKey(topic string) string { return streamPrefix + topic }
+// members is the sorted set of processes by the end of their registration.
+func (k keys) members() string { return k.named("members") }
+
+// whole says whether an Index holds all open events.
+func (k keys) whole() string { return k.named("whole") }
+
+// streams begins the keys of streams, see StreamKey.
+func (k keys) streams() string { return k.named("execute:") }
+
+// prefix begins all keys of a partition.
+func (k keys) prefix(partition int) string {
+	if k.cluster {
+		return k.named(strconv.Itoa(partition))
+	}
+	return "scheduler:{" + strconv.Itoa(partition) + "}"
+}
+
+// everyEvent matches the records of all partitions.
+func (k keys) everyEvent() string {
+	if k.cluster {
+		return k.named("*:event:*")
+	}
+	return "scheduler:{*}:event:*"
+}
+
+// StreamKey returns the key of the stream in which the events of a topic are published. On a Redis
+// Cluster it has a hash tag.
+func StreamKey(rdb wire.Redis, topic string) string {
+	return keys{wire.Clustered(rdb)}.streams() + topic
+}
 
 // eventKey is the key of an event's record.
 func eventKey(prefix, id string) string { return prefix + ":event:" + id }

@@ -22,7 +22,7 @@ type Options struct {
 	// former number of partitions is remembered, by which events may have to be found.
 	MaxDelay time.Duration
 	// Streams has Claim publish events whose topic is that of a Redis stream itself, in the step
-	// in which it claims them: exactly once. It works on a single Redis only.
+	// in which it claims them: exactly once.
 	Streams bool
 }
 
@@ -43,7 +43,7 @@ type Ledger struct {
 
 // NewLedger returns the ledger in a Redis.
 func NewLedger(rdb *wire.Client, opts Options) Ledger {
-	return Ledger{&partitions{rdb: rdb, keep: opts.keep()}, opts}
+	return Ledger{newPartitions(rdb, opts.keep()), opts}
 }
 
 // attempts is how often something is tried that other processes may have changed meanwhile.
@@ -77,7 +77,7 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 
 // place stores some of the events. It returns those for which the counts are out of date.
 func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
-	var b batch
+	b := batch{keys: l.keys}
 	of := make([][]int, counts.newest) // the events of each partition
 	var in []int                       // the partition of each request
 	for _, i := range todo {
@@ -86,12 +86,12 @@ func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Even
 		r := b.of(p)
 		if len(r.args) == 0 {
 			in = append(in, p)
-			r.keys = append(r.keys, partitionsKey)
+			r.keys = append(r.keys, l.keys.partitions())
 			r.args = append(r.args, counts.epoch, 1+len(counts.former))
 		}
 		r.keys = append(r.keys, eventKey(r.keys[0], e.ID))
 		for _, f := range counts.former {
-			r.keys = append(r.keys, eventKey(prefix(schedule.Partition(e.ID, f.count)), e.ID))
+			r.keys = append(r.keys, eventKey(l.keys.prefix(schedule.Partition(e.ID, f.count)), e.ID))
 		}
 		r.args = append(r.args, packed(e.ID), e.Next.UnixMilli(), encode(e))
 		of[p] = append(of[p], i)
@@ -169,11 +169,11 @@ func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
 		for i, id := range ids {
 			places[i] = counts.of(id)
 			for _, p := range places[i] {
-				args = append(args, eventKey(prefix(p), id))
+				args = append(args, eventKey(l.keys.prefix(p), id))
 			}
 		}
 		trip := l.rdb.Trip()
-		epoch, records := redis.NewStringCmd(ctx, "hget", partitionsKey, "epoch"), redis.NewSliceCmd(ctx, args...)
+		epoch, records := redis.NewStringCmd(ctx, "hget", l.keys.partitions(), "epoch"), redis.NewSliceCmd(ctx, args...)
 		trip.Add(epoch)
 		trip.Add(records)
 		err = trip.Send(ctx)
@@ -222,7 +222,7 @@ func (l Ledger) Change(ctx context.Context, id string, change schedule.Change, n
 		if changed.Status.Open() {
 			due, expiry = strconv.FormatInt(changed.Next.UnixMilli(), 10), ""
 		}
-		keys := []string{prefix(e.partition), eventKey(prefix(e.partition), id), partitionsKey}
+		keys := []string{l.keys.prefix(e.partition), eventKey(l.keys.prefix(e.partition), id), l.keys.partitions()}
 		done, err := call(ctx, l.rdb, changeScript, keys,
 			packed(id), e.Version, e.Next.UnixMilli(), encode(&changed), due, expiry, e.former, now.UnixMilli()).Int()
 		if err != nil {
@@ -237,9 +237,9 @@ func (l Ledger) Change(ctx context.Context, id string, change schedule.Change, n
 
 // Claim makes due events of a partition FIRING, or publishes them, and returns them.
 func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claimed, error) {
-	owner, keys := line(claim.Owner), []string{prefix(claim.Partition)}
+	owner, keys := line(claim.Owner), []string{l.keys.prefix(claim.Partition)}
 	if l.opts.Streams {
-		keys = append(keys, streamPrefix)
+		keys = append(keys, l.keys.streams())
 	}
 	reply, err := call(ctx, l.rdb, claimScript, keys,
 		claim.Most, owner[:len(owner)-1], claim.Lease.Milliseconds(), l.opts.Retention.Milliseconds(),
@@ -271,7 +271,7 @@ func (l Ledger) Settle(ctx context.Context, partition int, ends []schedule.Settl
 	if len(ends) == 0 {
 		return nil, nil
 	}
-	keys, args := []string{prefix(partition)}, []any{now.UnixMilli(), now.Add(l.opts.Retention).UnixMilli()}
+	keys, args := []string{l.keys.prefix(partition)}, []any{now.UnixMilli(), now.Add(l.opts.Retention).UnixMilli()}
 	for i := range ends {
 		end := &ends[i]
 		s := state{

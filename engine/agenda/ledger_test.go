@@ -1,6 +1,7 @@
 package agenda_test
 
 import (
+	"context"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -52,6 +53,18 @@ func servers() map[string]func(t *testing.T) redisServer {
 			}, advance: func(d time.Duration) { server.SetTime(server.Now().Add(d)) }}
 		},
 	}
+}
+
+// onCluster is an empty Redis Cluster.
+func onCluster(t *testing.T, cluster *redistest.Cluster) redisServer {
+	t.Helper()
+	err := wire.EachMaster(t.Context(), cluster.Client(t), func(ctx context.Context, master wire.Redis, _ string) error {
+		return master.FlushAll(ctx).Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return redisServer{connect: func() *wire.Client { return wire.NewClient(cluster.Client(t), nil) }, advance: time.Sleep}
 }
 
 func dial(t testing.TB, addr string) *wire.Client {
@@ -205,13 +218,27 @@ func TestLedger(t *testing.T) {
 	for name, start := range servers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ledgertest.Run(t, func(t *testing.T) ledgertest.Environment {
-				server := start(t)
-				ledger := func() scheduler.Ledger { return agenda.NewLedger(server.connect(), agenda.Defaults()) }
-				return ledgertest.Environment{Ledger: ledger(), Another: ledger, Advance: server.advance}
-			})
+			testLedger(t, start)
 		})
 	}
+}
+
+func testLedger(t *testing.T, start func(t *testing.T) redisServer) {
+	t.Helper()
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Environment {
+		server := start(t)
+		ledger := func() scheduler.Ledger { return agenda.NewLedger(server.connect(), agenda.Defaults()) }
+		return ledgertest.Environment{Ledger: ledger(), Another: ledger, Advance: server.advance}
+	})
+}
+
+// All of it also holds on a Redis Cluster.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	start := func(t *testing.T) redisServer { return onCluster(t, cluster) }
+	t.Run("ledger", func(t *testing.T) { testLedger(t, start) })
+	t.Run("streams", func(t *testing.T) { testStreams(t, start(t)) })
 }
 
 // A ledger that publishes to streams writes the same times as Go, on each kind of Redis, and
@@ -221,65 +248,70 @@ func TestStreams(t *testing.T) {
 	for name, start := range servers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, server, r := t.Context(), start(t), rand.New(rand.NewPCG(3, 4))
-			rdb, opts := server.connect(), agenda.Defaults()
-			opts.Streams = true
-			l := agenda.NewLedger(rdb, opts)
-			if err := l.SetPartitions(ctx, 0, 1); err != nil {
-				t.Fatal(err)
-			}
-			now, err := l.Now(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// It looks like the state of an event, too.
-			const payload = "\x00\n\xff{\"status\":\"FIRED\",\"next\":1,\"error\":\"x\"}"
-			want, events := map[string]string{}, []schedule.Event(nil)
-			add := func(topic string, due time.Time) {
-				id := uuid(len(events))
-				want[id] = due.Format(time.RFC3339Nano)
-				events = append(events, schedule.Event{
-					Content: schedule.Content{Due: due, Topic: topic, Key: `"k\`, Headers: map[string]string{"b": "é<\n", "a": "1"}, Payload: []byte(payload)},
-					ID:      id, Status: schedule.Scheduled, Version: 1, Next: due, Created: now, Updated: now,
-				})
-			}
-			for _, day := range []string{"1970-01-01", "1972-02-29", "1999-12-31", "2000-02-29", "2000-03-01", "2024-02-28", "2024-02-29", "2024-12-31"} {
-				due, err := time.Parse(time.DateOnly, day)
-				if err != nil {
-					t.Fatal(err)
-				}
-				add("times", due.Add(time.Duration(1+r.IntN(1000)*100)*time.Millisecond))
-			}
-			for range 300 {
-				add("times", time.UnixMilli(1+r.Int64N(now.UnixMilli()-1)/10*10).UTC())
-			}
-			add("list", now.Add(-time.Second).Truncate(time.Millisecond))
-			add(schedule.EventTopic+"type", now.Add(-time.Second).Truncate(time.Millisecond))
-			if _, err := l.Place(ctx, events); err != nil {
-				t.Fatal(err)
-			}
-			if err := rdb.Set(ctx, agenda.StreamKey("list"), "x", 0).Err(); err != nil {
-				t.Fatal(err)
-			}
-			claimed, err := l.Claim(ctx, schedule.Claim{Partition: 0, Most: 1000, Owner: "o", Lease: time.Minute})
-			if err != nil || len(claimed.Fired) != len(events)-2 || len(claimed.Events) != 2 {
-				t.Fatalf("%d published, %d claimed, %v", len(claimed.Fired), len(claimed.Events), err)
-			}
-			for _, e := range claimed.Events {
-				if !e.Next.Equal(e.Due) || e.Error != "" || string(e.Payload) != payload {
-					t.Errorf("claimed: %+v", e)
-				}
-			}
-			for _, entry := range rdb.XRange(ctx, agenda.StreamKey("times"), "-", "+").Val() {
-				id := entry.Values["id"].(string)
-				if entry.Values["time"] != want[id] || entry.Values["key"] != `"k\` || entry.Values["header:b"] != "é<\n" || entry.Values["data"] != payload {
-					t.Errorf("%s: %q, want the time %s", id, entry.Values, want[id])
-				}
-				delete(want, id)
-			}
-			if len(want) != 2 {
-				t.Errorf("not in the stream: %v", want)
-			}
+			testStreams(t, start(t))
 		})
+	}
+}
+
+func testStreams(t *testing.T, server redisServer) {
+	t.Helper()
+	ctx, r := t.Context(), rand.New(rand.NewPCG(3, 4))
+	rdb, opts := server.connect(), agenda.Defaults()
+	opts.Streams = true
+	l := agenda.NewLedger(rdb, opts)
+	if err := l.SetPartitions(ctx, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	now, err := l.Now(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It looks like the state of an event, too.
+	const payload = "\x00\n\xff{\"status\":\"FIRED\",\"next\":1,\"error\":\"x\"}"
+	want, events := map[string]string{}, []schedule.Event(nil)
+	add := func(topic string, due time.Time) {
+		id := uuid(len(events))
+		want[id] = due.Format(time.RFC3339Nano)
+		events = append(events, schedule.Event{
+			Content: schedule.Content{Due: due, Topic: topic, Key: `"k\`, Headers: map[string]string{"b": "é<\n", "a": "1"}, Payload: []byte(payload)},
+			ID:      id, Status: schedule.Scheduled, Version: 1, Next: due, Created: now, Updated: now,
+		})
+	}
+	for _, day := range []string{"1970-01-01", "1972-02-29", "1999-12-31", "2000-02-29", "2000-03-01", "2024-02-28", "2024-02-29", "2024-12-31"} {
+		due, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add("times", due.Add(time.Duration(1+r.IntN(1000)*100)*time.Millisecond))
+	}
+	for range 300 {
+		add("times", time.UnixMilli(1+r.Int64N(now.UnixMilli()-1)/10*10).UTC())
+	}
+	add("list", now.Add(-time.Second).Truncate(time.Millisecond))
+	add(schedule.EventTopic+"type", now.Add(-time.Second).Truncate(time.Millisecond))
+	if _, err := l.Place(ctx, events); err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.Set(ctx, agenda.StreamKey(rdb, "list"), "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := l.Claim(ctx, schedule.Claim{Partition: 0, Most: 1000, Owner: "o", Lease: time.Minute})
+	if err != nil || len(claimed.Fired) != len(events)-2 || len(claimed.Events) != 2 {
+		t.Fatalf("%d published, %d claimed, %v", len(claimed.Fired), len(claimed.Events), err)
+	}
+	for _, e := range claimed.Events {
+		if !e.Next.Equal(e.Due) || e.Error != "" || string(e.Payload) != payload {
+			t.Errorf("claimed: %+v", e)
+		}
+	}
+	for _, entry := range rdb.XRange(ctx, agenda.StreamKey(rdb, "times"), "-", "+").Val() {
+		id := entry.Values["id"].(string)
+		if entry.Values["time"] != want[id] || entry.Values["key"] != `"k\` || entry.Values["header:b"] != "é<\n" || entry.Values["data"] != payload {
+			t.Errorf("%s: %q, want the time %s", id, entry.Values, want[id])
+		}
+		delete(want, id)
+	}
+	if len(want) != 2 {
+		t.Errorf("not in the stream: %v", want)
 	}
 }

@@ -127,7 +127,7 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 	}
 	requests := make([]*request, len(partitions))
 	for i, p := range partitions {
-		requests[i] = &request{[]string{prefix(p)}, []any{from.list, from.at, packed(from.after), until, most + 1}}
+		requests[i] = &request{[]string{l.keys.prefix(p)}, []any{from.list, from.at, packed(from.after), until, most + 1}}
 	}
 	cmds, err := callAll(ctx, l.rdb, pageScript, requests)
 	if err != nil {
@@ -152,7 +152,7 @@ func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter
 	}
 	keys := make([]string, len(entries))
 	for i, e := range entries {
-		keys[i] = eventKey(prefix(e.partition), e.id)
+		keys[i] = eventKey(l.keys.prefix(e.partition), e.id)
 	}
 	found, err = l.matching(ctx, keys, from.list, filter)
 	return found, len(entries), next, err
@@ -195,9 +195,9 @@ func (l Ledger) matching(ctx context.Context, keys []string, list string, filter
 
 // closed reads some events that are FIRED or CANCELLED, and how many records it has looked at.
 func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filter, most int) (found []schedule.Event, examined int, next position, err error) {
-	pattern := "scheduler:{*}:event:*"
+	pattern := l.keys.everyEvent()
 	if filter.Partition != nil {
-		pattern = eventKey(prefix(*filter.Partition), "*")
+		pattern = eventKey(l.keys.prefix(*filter.Partition), "*")
 	}
 	cursor, err := strconv.ParseUint(from.at, 10, 64)
 	skipped, wrong := strconv.Atoi("0" + from.after)
@@ -205,7 +205,11 @@ func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filt
 		return nil, 0, next, fmt.Errorf("%w: %w", schedule.ErrCursor, err)
 	}
 	const together = 500
-	keys, cursor, err := l.rdb.Scan(ctx, cursor, pattern, together).Result()
+	node, _, err := wire.MasterOf(ctx, l.rdb, l.keys.partitions())
+	if err != nil {
+		return nil, 0, next, store.Failed("list events", err)
+	}
+	keys, cursor, err := node.Scan(ctx, cursor, pattern, together).Result()
 	if err != nil {
 		return nil, 0, next, store.Failed("list events", err)
 	}

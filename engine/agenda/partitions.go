@@ -18,10 +18,15 @@ import (
 // partitions knows the partitions and the processes that share them.
 type partitions struct {
 	rdb  *wire.Client
+	keys keys
 	keep time.Duration // how long a former number of partitions is remembered at least
 
 	mu    sync.Mutex
 	known counts
+}
+
+func newPartitions(rdb *wire.Client, keep time.Duration) *partitions {
+	return &partitions{rdb: rdb, keys: keys{wire.Clustered(rdb)}, keep: keep}
 }
 
 // counts are the numbers of partitions, as set_partitions.lua keeps them.
@@ -104,8 +109,11 @@ func numbers(n int) []int {
 
 // Now returns the time of Redis.
 func (p *partitions) Now(ctx context.Context) (time.Time, error) {
-	now, err := p.rdb.Time(ctx).Result()
-	return now.UTC(), store.Failed("read the time", err)
+	trip := p.rdb.Trip()
+	defer trip.End()
+	clock := trip.TimeOf(ctx, p.keys.partitions())
+	err := trip.Send(ctx)
+	return clock.Val().UTC(), store.Failed("read the time", err)
 }
 
 // counts returns the known numbers of partitions, or reads them. The error wraps
@@ -145,9 +153,9 @@ func (p *partitions) read(ctx context.Context, process string, ttl time.Duration
 		p.mu.Lock()
 		former := p.known.greatest()
 		p.mu.Unlock()
-		keys := []string{membersKey, partitionsKey}
+		keys := []string{p.keys.members(), p.keys.partitions()}
 		for i := range former {
-			keys = append(keys, prefix(i))
+			keys = append(keys, p.keys.prefix(i))
 		}
 		reply, err := call(ctx, p.rdb, membersScript, keys, process, ttl.Milliseconds(), p.keep.Milliseconds()).Slice()
 		if err != nil {
@@ -178,7 +186,7 @@ func (p *partitions) read(ctx context.Context, process string, ttl time.Duration
 // set, or already count; else it returns schedule.ErrPartitions.
 func (p *partitions) SetPartitions(ctx context.Context, from, count int) error {
 	defer p.forget()
-	set, err := call(ctx, p.rdb, setPartitionsScript, []string{partitionsKey}, from, count).Int()
+	set, err := call(ctx, p.rdb, setPartitionsScript, []string{p.keys.partitions()}, from, count).Int()
 	switch {
 	case err != nil:
 		return store.Failed("set the partitions", err)

@@ -18,7 +18,7 @@ import (
 func (s *site) published(t *testing.T, topic string) map[string]int {
 	t.Helper()
 	out := map[string]int{}
-	for _, entry := range s.store.Redis().XRange(t.Context(), agenda.StreamKey(topic), "-", "+").Val() {
+	for _, entry := range s.store.Redis().XRange(t.Context(), agenda.StreamKey(s.store.Redis(), topic), "-", "+").Val() {
 		out[entry.Values["id"].(string)]++
 	}
 	return out

@@ -131,7 +131,7 @@ func checkStreams(t *testing.T, s *site) {
 	stop := s.run(t)
 	const n = 300
 	s.schedule(t, "orders", n, 100*time.Millisecond)
-	key := agenda.StreamKey("orders")
+	key := agenda.StreamKey(s.store.Redis(), "orders")
 	await(t, "the events", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() >= n })
 	stop()
 	for _, a := range s.ends {
@@ -237,7 +237,7 @@ func TestNote(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(o *scheduler.Options) { o.Look = time.Hour })
 	defer s.run(t)()
-	key := agenda.StreamKey("soon")
+	key := agenda.StreamKey(s.store.Redis(), "soon")
 	request := scheduler.Request{ID: uuidOf(1), After: 50 * time.Millisecond, Content: schedule.Content{Topic: "soon", Payload: []byte("x")}}
 	time.Sleep(100 * time.Millisecond) // the workers have looked and rest
 	out, err := s.api.Schedule(t.Context(), []scheduler.Request{request})
@@ -271,7 +271,7 @@ func TestLease(t *testing.T) {
 		t.Fatalf("claimed %d of %d", len(leases), n)
 	}
 	defer s.run(t)()
-	key := agenda.StreamKey("orders")
+	key := agenda.StreamKey(s.store.Redis(), "orders")
 	await(t, "the events", func() bool { return s.store.Redis().XLen(t.Context(), key).Val() >= n })
 	for _, entry := range s.store.Redis().XRange(t.Context(), key, "-", "+").Val() {
 		if entry.Values["attempt"] != "2" {

@@ -163,7 +163,7 @@ func (s Streams) Publish(ctx context.Context, events []schedule.Event) []error {
 		for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 			values = append(values, "header:"+name, e.Headers[name])
 		}
-		cmds[i] = pipe.XAdd(ctx, &redis.XAddArgs{Stream: agenda.StreamKey(e.Topic), Values: values})
+		cmds[i] = pipe.XAdd(ctx, &redis.XAddArgs{Stream: agenda.StreamKey(s.Redis, e.Topic), Values: values})
 	}
 	out := make([]error, len(events))
 	_, _ = pipe.Exec(ctx) // each command has its own error

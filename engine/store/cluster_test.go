@@ -61,6 +61,40 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a write that is redirected waits for replicas, too", func(t *testing.T) { redirectedWrite(t, cluster) })
+}
+
+// redirectedWrite lets a replica take over, so that the client asks the wrong node.
+func redirectedWrite(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	opts := &redis.ClusterOptions{MaxRetries: -1, DisableIdentity: true, ClusterStateReloadInterval: time.Hour}
+	for _, node := range cluster.Nodes {
+		opts.Addrs = append(opts.Addrs, node.Addr())
+	}
+	rdb := wire.NewCluster(opts)
+	defer rdb.Close()
+	store.ConfirmWrites(rdb, wire.AllReplicas)
+	write := func() {
+		t.Helper()
+		must(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "{moved}", Values: []string{"v", "1"}}).Err())
+	}
+	write()
+	old := cluster.MasterOf(t, "{moved}")
+	_, port, _ := net.SplitHostPort(old.Addr())
+	for _, node := range cluster.Nodes {
+		if strings.Contains(node.Client(t).Info(t.Context(), "replication").Val(), "master_port:"+port) {
+			must(t, node.Client(t).ClusterFailover(t.Context()).Err())
+		}
+	}
+	master := old
+	for ; master == old; time.Sleep(5 * time.Millisecond) {
+		master = cluster.MasterOf(t, "{moved}")
+	}
+	cluster.WaitForReplica(t, "{moved}")
+	write()
+	if calls := master.Client(t).InfoMap(t.Context(), "commandstats").Item("Commandstats", "cmdstat_wait"); !strings.HasPrefix(calls, "calls=1,") {
+		t.Errorf("WAIT of the new master: %q, want one call", calls)
+	}
 }
 
 // lossy is a connection of which every third reply is lost, with the connection.

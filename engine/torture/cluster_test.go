@@ -117,17 +117,18 @@ func (c *clustered) problem(tenant, id string) (wrong string, wait bool) {
 	return "", false
 }
 
-// check waits until executions have ended, and returns how many are lost and how many are wrong.
-func (c *clustered) check(tenant string, ids []string) (lost, wrong int) {
+// check waits until executions have ended, and returns those that are lost, by their index, and how many
+// are wrong.
+func (c *clustered) check(tenant string, ids []string) (lost []int, wrong int) {
 	c.t.Helper()
 	deadline := time.Now().Add(patience())
-	for _, id := range ids {
+	for i, id := range ids {
 		what, wait := c.problem(tenant, id)
 		for ; wait && time.Now().Before(deadline); what, wait = c.problem(tenant, id) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		if what == "is lost" {
-			lost++
+			lost = append(lost, i)
 		} else if what != "" {
 			if wrong++; wrong <= 3 {
 				c.t.Errorf("%s of tenant %s %s", id, tenant, what)
@@ -154,6 +155,7 @@ func TestClusterFailover(t *testing.T) {
 			c.prepare(busy, "other")
 			var mu sync.Mutex
 			var started []string
+			var killed []int // number of executions that were started before each death
 			outage, last := time.Duration(0), time.Now()
 			stop, done := make(chan struct{}), make(chan struct{})
 			go func() {
@@ -173,33 +175,42 @@ func TestClusterFailover(t *testing.T) {
 					}
 				}
 			}()
-			key := c.engine.Store.Keys().Stream(busy)
-			for range size(1, 3) {
-				cluster.WaitForReplica(t, key)
-				master := cluster.MasterOf(t, key)
+			more := func(n int) (now int) { // waits until n more executions were started
+				t.Helper()
 				mu.Lock()
 				before := len(started)
 				mu.Unlock()
-				master.Kill()
-				for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-					mu.Lock()
-					more := len(started) - before
-					mu.Unlock()
-					if more >= 20 {
-						break
-					}
+				for began := time.Now(); now < before+n; time.Sleep(5 * time.Millisecond) {
 					if time.Since(began) > patience() {
-						t.Fatalf("nothing was started for %v after the master died", patience())
+						t.Fatalf("%d executions were started in %v", now-before, patience())
 					}
+					mu.Lock()
+					now = len(started)
+					mu.Unlock()
 				}
+				return now
+			}
+			key := c.engine.Store.Keys().Stream(busy)
+			for range size(1, 3) {
+				cluster.WaitForReplica(t, key)
+				killed = append(killed, more(100))
+				master := cluster.MasterOf(t, key)
+				master.Kill()
+				more(20)
 				master.Restart(t)
 			}
 			close(stop)
 			<-done
 			lost, wrong := c.check(busy, started)
-			t.Logf("executions=%d lost=%d wrong=%d longest outage=%v", len(started), lost, wrong, outage.Round(time.Millisecond))
-			if wrong > 0 || replicas != 0 && lost > 0 {
-				t.Errorf("%d of %d executions are wrong, %d are lost", wrong, len(started), lost)
+			t.Logf("executions=%d lost=%d wrong=%d longest outage=%v", len(started), len(lost), wrong, outage.Round(time.Millisecond))
+			if wrong > 0 || replicas != 0 && len(lost) > 0 {
+				t.Errorf("%d of %d executions are wrong, %d are lost", wrong, len(started), len(lost))
+			}
+			for _, i := range lost {
+				const last = 100 // within half a second of a death
+				if !slices.ContainsFunc(killed, func(n int) bool { return max(i, n)-min(i, n) <= last }) {
+					t.Errorf("%s is lost, which was not among the last writes: deaths after %v starts", started[i], killed)
+				}
 			}
 			if *full && outage > 4*time.Second {
 				t.Errorf("nothing went on for %v, want at most 4 s", outage)
@@ -243,8 +254,8 @@ func TestClusterRate(t *testing.T) {
 		}
 		masters := map[string]int{}
 		for _, tenant := range names {
-			if lost, wrong := c.check(tenant, ids); lost+wrong > 0 {
-				t.Errorf("tenant %s: %d lost, %d wrong", tenant, lost, wrong)
+			if lost, wrong := c.check(tenant, ids); len(lost)+wrong > 0 {
+				t.Errorf("tenant %s: %d lost, %d wrong", tenant, len(lost), wrong)
 			}
 			at, _ := c.engine.Store.AddressOf(t.Context(), tenant)
 			masters[at]++

@@ -311,7 +311,7 @@ func (w *environment) inTopic(broker string) (out []published) {
 // inStream returns what the stream of the topic holds.
 func (w *environment) inStream() (out []published) {
 	w.t.Helper()
-	w.stream(agenda.StreamKey(topic), func(e redis.XMessage) {
+	w.stream(agenda.StreamKey(w.rdb, topic), func(e redis.XMessage) {
 		if e.Values["data"] != e.Values["id"] {
 			w.t.Errorf("the payload of %v is %v", e.Values["id"], e.Values["data"])
 		}
@@ -506,7 +506,7 @@ func (w *environment) flush() {
 	w.t.Helper()
 	keys, err := w.rdb.Keys(w.t.Context(), "scheduler:*").Result()
 	w.must(err)
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == agenda.StreamKey(topic) })
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == agenda.StreamKey(w.rdb, topic) })
 	if len(keys) > 0 {
 		w.must(w.rdb.Del(w.t.Context(), keys...).Err())
 	}

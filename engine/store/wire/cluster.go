@@ -127,7 +127,7 @@ func (r *router) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			cmd.SetErr(node.Process(ctx, cmd))
 		}
 		markRefused(cmd)
-		r.follow(ctx, cmd)
+		r.follow(ctx, []redis.Cmder{cmd})
 		return settled(cmd)
 	}
 }
@@ -159,11 +159,8 @@ func (r *router) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 			parts[0].send(ctx, r.confirm)
 		}
 		others.Wait()
-		if moved := redirected(cmds); len(moved) > 0 {
-			_ = next(ctx, moved) // each command has its error
-		}
+		r.follow(ctx, cmds)
 		for _, cmd := range cmds {
-			r.follow(ctx, cmd)
 			if wrong := settled(cmd); err == nil {
 				err = wrong
 			}
@@ -174,8 +171,9 @@ func (r *router) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 
 // part is what one node gets of a pipeline.
 type part struct {
-	node *redis.Client
-	cmds []redis.Cmder
+	address string // that another node has named; "" if the commands were not redirected
+	node    *redis.Client
+	cmds    []redis.Cmder
 }
 
 // send sends the commands over one connection. Each has its error then.
@@ -234,20 +232,6 @@ func redirection(cmd redis.Cmder) (address string, asking bool) {
 	return address, asking
 }
 
-// redirected returns the commands that a node has refused because another one has their key,
-// except those whose reply go-redis does not look at.
-func redirected(cmds []redis.Cmder) (out []redis.Cmder) {
-	for _, cmd := range cmds {
-		if _, raw := cmd.(rawReply); raw {
-			continue
-		}
-		if address, _ := redirection(cmd); address != "" {
-			out = append(out, once{cmd})
-		}
-	}
-	return out
-}
-
 // rawReply is a command whose reply go-redis hands over as it is, errors too.
 type rawReply interface {
 	redis.Cmder
@@ -287,24 +271,37 @@ func settled(cmd redis.Cmder) error {
 // maxRedirects is how often one command is redirected.
 const maxRedirects = 3
 
-// follow sends a command with a raw reply to the node that has its key.
-func (r *router) follow(ctx context.Context, cmd redis.Cmder) {
-	raw, ok := cmd.(rawReply)
-	for n := 0; ok && n < maxRedirects; n++ {
-		address, asking := redirection(cmd)
-		node := r.nodeAt(ctx, address)
-		if node == nil {
+// follow sends the commands that a node has refused because another one has their key to that one.
+func (r *router) follow(ctx context.Context, cmds []redis.Cmder) {
+	for range maxRedirects {
+		var parts []part
+		for _, cmd := range cmds {
+			address, asking := redirection(cmd)
+			if address == "" {
+				continue
+			}
+			at := slices.IndexFunc(parts, func(p part) bool { return p.address == address })
+			if at < 0 {
+				at, parts = len(parts), append(parts, part{address: address, node: r.nodeAt(ctx, address)})
+			}
+			if parts[at].node == nil {
+				continue
+			}
+			if raw, ok := cmd.(rawReply); ok {
+				raw.reset()
+			}
+			cmd.SetErr(nil)
+			if asking {
+				parts[at].cmds = append(parts[at].cmds, redis.NewStatusCmd(ctx, "asking"))
+			}
+			parts[at].cmds = append(parts[at].cmds, cmd)
+		}
+		if len(parts) == 0 {
 			return
 		}
-		raw.reset()
-		cmd.SetErr(nil)
-		pipe := node.Pipeline()
-		if asking {
-			pipe.Do(ctx, "asking")
+		for _, p := range parts {
+			p.send(ctx, r.confirm)
 		}
-		_ = pipe.Process(ctx, cmd)
-		_, _ = pipe.Exec(ctx)
-		markRefused(cmd)
 	}
 }
 

@@ -36,7 +36,8 @@ type replicas struct {
 	asked time.Time
 }
 
-// replicasFor is how long a number of replicas is believed.
+// replicasFor is how long a number of replicas is believed. That there are none is not: the first
+// one may connect at any moment, and be promoted the next.
 const replicasFor = time.Second
 
 // Confirm makes the client wait for replicas after writes, by WAIT on the connection of the write.
@@ -94,7 +95,7 @@ func (c *Confirmation) wanted(ctx context.Context, node *redis.Client, anew bool
 	c.mu.Lock()
 	known, ok := c.known[node]
 	c.mu.Unlock()
-	if ok && !anew && time.Since(known.asked) < replicasFor {
+	if ok && !anew && known.count > 0 && time.Since(known.asked) < replicasFor {
 		return known.count
 	}
 	info, err := node.Info(ctx, "replication").Result()

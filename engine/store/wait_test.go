@@ -1,0 +1,46 @@
+//go:build unix
+
+package store_test
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// With REDIS_WAIT=all a write has failed if a replica does not confirm it, also one that has only
+// just connected.
+func TestConfirmedWrites(t *testing.T) {
+	t.Parallel()
+	server := redistest.Serve(t, "--repl-diskless-sync-delay", "0")
+	rdb, err := store.Dial(t.Context(), server.Addr())
+	must(t, err)
+	defer rdb.Close()
+	store.ConfirmWrites(rdb, wire.AllReplicas)
+	write := func() error {
+		return rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "s", Values: []string{"v", "1"}}).Err()
+	}
+	must(t, write())
+	_, port, _ := net.SplitHostPort(server.Addr())
+	replica := redistest.Serve(t, "--replicaof", "127.0.0.1", port)
+	for !strings.Contains(replica.Client(t).Info(t.Context(), "replication").Val(), "master_link_status:up") {
+		must(t, write())
+		time.Sleep(time.Millisecond)
+	}
+	must(t, write())
+	must(t, syscall.Kill(replica.PID(), syscall.SIGSTOP))
+	err = write()
+	must(t, syscall.Kill(replica.PID(), syscall.SIGCONT))
+	if !errors.Is(err, wire.ErrUnconfirmed) || !store.Temporary(store.Failed("write", err)) {
+		t.Errorf("without a confirmation the error is %v", err)
+	}
+}
