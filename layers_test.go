@@ -78,6 +78,7 @@ var arrows = map[string][]string{
 	"engine/cloudevents":           {"engine/event"},
 	"engine/bridge/bridgetest":     {"engine/bridge", "engine/cloudevents", "engine/delivery", "engine/event", "engine/store", "engine/store/redistest", "engine/store/stream", "engine/store/wire"},
 	"engine/kafka":                 {"engine/cloudevents", "engine/schedule"},
+	"engine/nats":                  {"engine/cloudevents"},
 	"engine/scheduler":             {"engine", "engine/agenda", "engine/event", "engine/schedule", "engine/store", "engine/store/wire"},
 	"engine/scheduler/server":      {"engine/schedule", "engine/scheduler", "engine/scheduler/schedulerpb"},
 	"engine/scheduler/schedulerpb": {},

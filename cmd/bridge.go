@@ -2,37 +2,39 @@ package cmd
 
 import "github.com/spf13/cobra"
 
-// bridgeTopic is the help page about Kafka.
+// bridgeTopic is the help page about Kafka and NATS.
 func bridgeTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bridge",
-		Short: "Events of workflows in Kafka",
-		Long: `EVENT_STREAM_TYPE=kafka makes 'flunq serve' a bridge as well: it
+		Short: "Events of workflows in Kafka and NATS",
+		Long: `EVENT_STREAM_TYPE=kafka or nats makes 'flunq serve' a bridge as well: it
 publishes the events of each tenant, and takes events in. Redis stays where
 transitions happen. --only bridge runs nothing else. One process at a time is
 the bridge of a tenant; when it dies, another one takes over after LEASE.
 
 Out
-  Events go to the topic flunq.TENANT.events (KAFKA_TOPIC), as CloudEvents
-  in binary or structured mode (KAFKA_MODE). BRIDGE_EVENTS=emitted, the
+  Events go to the topic flunq.TENANT.events (KAFKA_TOPIC), in NATS to the
+  subject flunq.TENANT.events.TYPE (NATS_SUBJECT), as CloudEvents in binary
+  or structured mode (KAFKA_MODE, of both). BRIDGE_EVENTS=emitted, the
   default, publishes what workflows and 'flunq emit' emit; all adds the
   engine's own events.
   The key is the execution's id. Events of an execution are in order, each at
   least once. The header flunq-entry, MILLISECONDS-NUMBER, only grows for
-  a key: drop what is not above the last one of its key.
+  a key: drop what is not above the last one of its key. NATS drops doubles
+  itself within the duplicate window of its stream, two minutes.
   While the broker is away, events wait in Redis. An event that it will
   never take, such as one that is too large, becomes a dead letter.
   Secrets are published as tokens, never in plain text.
 
 In
-  Records of flunq.TENANT.in (KAFKA_LISTEN) become events of the tenant,
-  each exactly once: its offset and the event are written together. They
-  reach the executions that listen for their type. A topic without {tenant}
-  belongs to the tenant of --tenant.
+  Records of flunq.TENANT.in (KAFKA_LISTEN), messages of flunq.TENANT.in.>
+  (NATS_LISTEN), become events of the tenant, each exactly once: its offset
+  and the event are written together. They reach the executions that listen
+  for their type. A topic without {tenant} belongs to the tenant of --tenant.
   What cannot be read becomes a dead letter with its place ('flunq dlq ls').
-  KAFKA_LISTEN_TYPE is the type of records that are no CloudEvents.
-  KAFKA_START=com.example.order=order starts the workflow order with the
-  event's data as input, once for each source and id.
+  KAFKA_LISTEN_TYPE or NATS_LISTEN_TYPE is the type of messages that are no
+  CloudEvents. KAFKA_START=com.example.order=order, or NATS_START, starts the
+  workflow order with the event's data as input, once for each source and id.
 
 Executors outside
   With --only worker,timer,bridge and BRIDGE_EVENTS=all, other programs
@@ -41,14 +43,15 @@ Executors outside
   document; vars has variables that its expressions use), and answer with
   io.flunq.task.completed, with the same executionid and taskid and the data
   {"task_id", "task_name", "success": true, "output"} or "success": false
-  and an "error", on a topic of KAFKA_TRUSTED. From all
+  and an "error", on a topic of KAFKA_TRUSTED or NATS_TRUSTED. From all
   other topics such events become dead letters: who sends them decides what
   tasks return. Tasks that only compute never leave the workers.
 
 Operating
   'flunq doctor' shows what waits, whether topics exist and who runs the
   bridge. A bridge that is switched off holds back the trimming of streams:
-  redis-cli XGROUP DESTROY tenant:TENANT:events bridge-kafka ends that.
+  redis-cli XGROUP DESTROY tenant:TENANT:events bridge-kafka ends that
+  (bridge-nats for NATS).
   Metrics: bridge_published_total, bridge_received_total, bridge_lag,
   bridge_feed_lag, bridge_errors_total.`,
 	}

@@ -9,29 +9,35 @@ import (
 	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/kafka"
+	"flunq.io/flunq/engine/nats"
 	"flunq.io/flunq/engine/store"
 )
 
-// BridgeSettings configure the bridge to Kafka.
+// BridgeSettings configure the bridge to Kafka or NATS.
 type BridgeSettings struct {
 	Events string // emitted or all
 	Batch  int
 
-	Kafka topics
+	Kafka, NATS topics // of the two brokers
 
 	Group  string // of Kafka
 	Mode   string // binary or structured
-	Plain  string // type of records without attributes
 	Create bool   // topics of Kafka
+
+	Server nats.Options
 }
 
-// topics are the names of a broker's topics.
+// topics are the names of a broker's topics, or subjects.
 type topics struct {
 	publish string
 	listen  []string
+	plain   string // type of messages without attributes
 	trusted []string
 	start   []string // type=workflow
 }
+
+// InNATS is a type of event stream, beside InRedis and InKafka.
+const InNATS = "nats"
 
 const (
 	emittedEvents = "emitted"
@@ -41,8 +47,9 @@ const (
 
 func defaultBridge() BridgeSettings {
 	return BridgeSettings{
-		Events: emittedEvents, Batch: 500, Group: "flunq", Mode: "binary",
+		Events: emittedEvents, Batch: 500, Group: "flunq", Mode: "binary", Server: nats.Defaults(),
 		Kafka: topics{publish: "flunq.{tenant}.events", listen: []string{"flunq.{tenant}.in"}},
+		NATS:  topics{publish: "flunq.{tenant}.events", listen: []string{"flunq.{tenant}.in.>"}},
 	}
 }
 
@@ -53,12 +60,24 @@ func (b *BridgeSettings) table() []setting {
 		{"BRIDGE_BATCH", nil, whole(&b.Batch, 1, 1000), "events of a tenant that the bridge reads at once"},
 		{"KAFKA_TOPIC", nil, text(&b.Kafka.publish), "topic of Kafka that the events of a tenant go to"},
 		{"KAFKA_LISTEN", nil, list(&b.Kafka.listen), "topics of Kafka whose records become events, separated by commas; none: no topics"},
-		{"KAFKA_LISTEN_TYPE", nil, text(&b.Plain), "type of the events of records that are no CloudEvents (default: they are dead-lettered)"},
+		{"KAFKA_LISTEN_TYPE", nil, text(&b.Kafka.plain), "type of the events of records that are no CloudEvents (default: they are dead-lettered)"},
 		{"KAFKA_TRUSTED", nil, list(&b.Kafka.trusted), "those of KAFKA_LISTEN whose records may be events of the engine, such as results of tasks"},
 		{"KAFKA_START", nil, list(&b.Kafka.start), "workflows that events start: TYPE=NAME or TYPE=NAME:VERSION, separated by commas"},
 		{"KAFKA_GROUP", nil, text(&b.Group), "consumer group whose offsets say how far KAFKA_LISTEN is read"},
-		{"KAFKA_MODE", nil, word(&b.Mode, "binary", "structured"), "content mode of CloudEvents in Kafka: binary or structured"},
+		{"KAFKA_MODE", nil, word(&b.Mode, "binary", "structured"), "content mode of CloudEvents in Kafka and NATS: binary or structured"},
 		{"KAFKA_CREATE_TOPICS", nil, truth(&b.Create), "create topics that are missing, with KAFKA_PARTITIONS and KAFKA_REPLICATION"},
+		{"NATS_URL", nil, secretURL(&b.Server.URL), "addresses of NATS, separated by commas"},
+		{"NATS_CREDS", nil, text(&b.Server.Creds), "file of the credentials for NATS"},
+		{"NATS_TLS_CA", nil, text(&b.Server.CA), "file of the CA of NATS (default: that of the system)"},
+		{"NATS_TLS_CERT", nil, text(&b.Server.Cert), "file of the certificate for NATS"},
+		{"NATS_TLS_KEY", nil, text(&b.Server.Key), "file of its key"},
+		{"NATS_STREAM", nil, text(&b.Server.Stream), "JetStream stream of the subjects"},
+		{"NATS_CREATE_STREAM", nil, truth(&b.Server.Create), "create the stream if it is missing, with the subjects " + nats.Subjects},
+		{"NATS_SUBJECT", nil, text(&b.NATS.publish), "subject of NATS that the events of a tenant go to; their type is its end"},
+		{"NATS_LISTEN", nil, list(&b.NATS.listen), "subjects of NATS whose messages become events, separated by commas; none: no subjects"},
+		{"NATS_LISTEN_TYPE", nil, text(&b.NATS.plain), "type of the events of messages that are no CloudEvents (default: they are dead-lettered)"},
+		{"NATS_TRUSTED", nil, list(&b.NATS.trusted), "those of NATS_LISTEN whose messages may be events of the engine, such as results of tasks"},
+		{"NATS_START", nil, list(&b.NATS.start), "workflows that events start: TYPE=NAME or TYPE=NAME:VERSION, separated by commas"},
 	}
 }
 
@@ -70,19 +89,29 @@ func (s Settings) BridgeGroup() string {
 	return store.BridgePrefix + s.StreamType
 }
 
+// topics returns the names for the broker in use.
+func (s *Settings) topics() topics {
+	if s.StreamType == InNATS {
+		return s.Bridge.NATS
+	}
+	return s.Bridge.Kafka
+}
+
 // BridgeOptions returns the options of the bridge, without sink and source. The tenant is that of
 // topics without {tenant}.
 func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
-	t := s.Bridge.Kafka
+	t := s.topics()
 	o := bridge.Options{
 		Batch: s.Bridge.Batch, Block: s.Worker.Block, Topic: t.publish, All: s.Bridge.Events == allEvents,
 		Mode:   cloudevents.Mode{Structured: s.Bridge.Mode == "structured", Prefix: cloudevents.KafkaPrefix},
-		Listen: t.listen, Trusted: t.trusted, Default: tenant, Workflows: map[event.Type]string{},
+		Listen: t.listen, Trusted: t.trusted, Default: tenant, Plain: event.Type(t.plain), Workflows: map[event.Type]string{},
 	}
 	if len(t.listen) == 1 && t.listen[0] == noTopics {
 		o.Listen = nil
 	}
-	o.Plain = event.Type(s.Bridge.Plain)
+	if s.StreamType == InNATS {
+		o.Mode.Prefix = cloudevents.NATSPrefix
+	}
 	var errs []error
 	for _, one := range t.start {
 		typ, workflow, ok := strings.Cut(one, "=")
@@ -105,6 +134,9 @@ func (s *Settings) checkBridge() error {
 		return nil
 	}
 	_, err := s.BridgeOptions(DefaultTenant)
+	if s.StreamType == InNATS {
+		return errors.Join(err, s.Bridge.Server.Check())
+	}
 	if s.Bridge.Group == "" {
 		err = errors.Join(err, errors.New("KAFKA_GROUP is empty: want the name of a consumer group"))
 	}
@@ -121,10 +153,24 @@ func (v streamTypeValue) String() string { return *v.at }
 
 // Set accepts the types that are built.
 func (v streamTypeValue) Set(text string) error {
-	for _, name := range []string{"RabbitMQ", "NATS"} {
-		if strings.EqualFold(strings.TrimSpace(text), name) {
-			return fmt.Errorf("%s is not built: want redis or kafka", name)
-		}
+	if strings.EqualFold(strings.TrimSpace(text), "rabbitmq") {
+		return errors.New("RabbitMQ is not built: want redis, kafka or nats")
 	}
-	return word(v.at, InRedis, InKafka).Set(text)
+	return word(v.at, InRedis, InKafka, InNATS).Set(text)
+}
+
+// secretURLValue is a list of URLs that may have passwords.
+type secretURLValue struct{ at *string }
+
+func secretURL(at *string) secretURLValue { return secretURLValue{at} }
+
+// String returns the URLs without what is before the host.
+func (v secretURLValue) String() string {
+	return nats.Options{URL: *v.at}.Address()
+}
+
+// Set accepts any text.
+func (v secretURLValue) Set(text string) error {
+	*v.at = strings.TrimSpace(text)
+	return nil
 }

@@ -55,7 +55,7 @@ type Settings struct {
 	HTTP       string // address of health checks and metrics
 	LogLevel   slog.Level
 	LogFormat  string // "json" or "text"
-	StreamType string // "redis", or where the bridge publishes: "kafka"
+	StreamType string // "redis", or where the bridge publishes: "kafka" or "nats"
 
 	Bridge    BridgeSettings
 	Scheduler SchedulerSettings
@@ -174,7 +174,7 @@ func (s *Settings) table() []setting {
 		{"REDIS_WAIT", nil, (*replicasValue)(&s.Confirmed), "replicas that each write must reach within a second to count as done: a number, or all that are connected"},
 		{"LOG_LEVEL", nil, LevelValue(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
-		{"EVENT_STREAM_TYPE", nil, streamType(&s.StreamType), "where other programs exchange events with flunq: redis, or a bridge to kafka"},
+		{"EVENT_STREAM_TYPE", nil, streamType(&s.StreamType), "where other programs exchange events with flunq: redis, or a bridge to kafka or nats"},
 	}, s.Bridge.table(), s.Scheduler.table())
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/nats"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 )
@@ -54,8 +55,16 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 	if found {
 		d.sumUp(check, history.Count(int(behind), "event")+" to publish", "")
 	}
-	if d.settings.StreamType == cli.InKafka {
+	switch d.settings.StreamType {
+	case cli.InKafka:
 		d.checkExchange(ctx)
+	case cli.InNATS:
+		state, err := nats.Look(ctx, d.settings.Bridge.Server)
+		if err != nil {
+			d.report("nats", isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, and whether the server runs")
+			return
+		}
+		d.report("nats", isFine, fmt.Sprintf("stream %s has %s", d.settings.Bridge.Server.Stream, history.Count(int(state.Messages), "message")), "") //nolint:gosec // fewer than 2^63
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/bridge"
 	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/kafka"
+	"flunq.io/flunq/engine/nats"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/store"
@@ -33,7 +34,7 @@ type bridging struct {
 func (s *server) bridging(set cli.Settings, tenant string, secrets map[string]any) (*bridging, error) {
 	named := slices.Contains(s.only, bridgeService)
 	if set.StreamType == cli.InRedis && named {
-		return nil, cli.Misusef("--only %s: EVENT_STREAM_TYPE is redis, so there is nothing to connect: want kafka", bridgeService)
+		return nil, cli.Misusef("--only %s: EVENT_STREAM_TYPE is redis, so there is nothing to connect: want kafka or nats", bridgeService)
 	}
 	if set.StreamType == cli.InRedis || len(s.only) > 0 && !named {
 		return nil, nil
@@ -48,7 +49,14 @@ func (b *bridging) open(rdb wire.Redis, watch *telemetry.Bridge) (*bridge.Option
 	opts := &b.opts
 	opts.Observe, opts.Lag = watch.Observe, watch.Lag
 	opts.Start = starter(scheduler.Tenants{Store: store.New(rdb, store.Options{Secrets: b.secrets})})
-	if err := b.openKafka(opts); err != nil {
+	if b.set.StreamType == cli.InNATS {
+		client, err := nats.New(b.set.Bridge.Server)
+		if err != nil {
+			return nil, err
+		}
+		b.closing = append(b.closing, client.Close)
+		opts.Sink, opts.Source = client, client
+	} else if err := b.openKafka(opts); err != nil {
 		return nil, err
 	}
 	if len(opts.Listen) == 0 {

@@ -58,7 +58,7 @@ gRPC, on 127.0.0.1:50051 ('flunq schedule' is a client). --only scheduler runs n
 of the documented scheduler service is read unchanged with --scheduler-config, and so are
 its variables CONFIG_PATH and APP_MODE (api, consumer or worker).
 
-With EVENT_STREAM_TYPE=kafka it is also a bridge: it publishes the events of tenants
+With EVENT_STREAM_TYPE=kafka or nats it is also a bridge: it publishes the events of tenants
 there and takes events in ('flunq help bridge'). --only bridge runs nothing else; with --only
 worker,timer,bridge other programs perform the tasks.
 

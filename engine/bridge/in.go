@@ -178,7 +178,7 @@ func (in *In) record(ctx context.Context, tenant string, m *cloudevents.Message,
 	}
 	e.Tenant = tenant
 	if strings.HasPrefix(string(e.Type), event.Prefix) && !in.trusts(m.Topic, tenant) {
-		reason = fmt.Errorf("events of type %s are taken from trusted topics only (KAFKA_TRUSTED): who sends them decides on the results of tasks", e.Type)
+		reason = fmt.Errorf("events of type %s are taken from trusted topics only (KAFKA_TRUSTED, NATS_TRUSTED): who sends them decides on the results of tasks", e.Type)
 	} else {
 		reason, err = in.start(ctx, &e, m)
 	}

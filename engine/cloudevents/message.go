@@ -4,10 +4,12 @@ package cloudevents
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,6 +93,7 @@ const OriginAttribute = "flunqorigin"
 const (
 	contentType     = "content-type"
 	structuredType  = "application/cloudevents+json"
+	anyStructured   = "application/cloudevents" // JSON in NATS
 	batchType       = "application/cloudevents-batch"
 	jsonType        = "application/json"
 	dataContentType = "datacontenttype"
@@ -111,9 +114,12 @@ func (m Mode) Encode(e event.Event, entry string) Message {
 	}
 	out.Value = data
 	for i := 0; i < len(attributes); i += 2 {
-		if name, value := attributes[i], attributes[i+1]; name == dataContentType {
+		switch name, value := attributes[i], attributes[i+1]; {
+		case m.Prefix == NATSPrefix:
+			out.Headers = append(out.Headers, Header{m.Prefix + name, escape(value)})
+		case name == dataContentType:
 			out.Headers = append(out.Headers, Header{contentType, value})
-		} else {
+		default:
 			out.Headers = append(out.Headers, Header{m.Prefix + name, value})
 		}
 	}
@@ -168,11 +174,11 @@ func Decode(m *Message, plain event.Type) (e event.Event, err error) {
 	media = strings.ToLower(strings.TrimSpace(media))
 	binary := m.Header(KafkaPrefix+"specversion")+m.Header(NATSPrefix+"specversion") != ""
 	switch {
-	case media == structuredType:
+	case media == structuredType, media == anyStructured, len(m.Headers) == 0 && plain == "" && isStructured(m.Value):
 		e, err = decodeStructured(m.Value)
 	case strings.HasPrefix(media, batchType):
 		err = errors.New("it is a batch of events: send them one by one")
-	case strings.HasPrefix(media, "application/cloudevents"):
+	case strings.HasPrefix(media, anyStructured):
 		err = fmt.Errorf("it is an event as %s: only %s can be read", media, structuredType)
 	case binary:
 		e, err = decodeBinary(m)
@@ -233,23 +239,63 @@ func decodeBinary(m *Message) (event.Event, error) {
 	for _, h := range m.Headers {
 		name := strings.ToLower(h.Name)
 		short, ok := strings.CutPrefix(name, KafkaPrefix)
+		value := h.Value
 		if !ok {
-			short, ok = strings.CutPrefix(name, NATSPrefix)
+			if short, ok = strings.CutPrefix(name, NATSPrefix); ok {
+				value = unescape(value)
+			}
+		}
+		if !utf8.ValidString(value) && ok {
+			return event.Event{}, fmt.Errorf("its header %.40q is not UTF-8", h.Name)
 		}
 		if ok && short != "data" {
-			fields = append(fields, short, h.Value)
+			fields = append(fields, short, value)
 		}
 	}
 	e, err := fromFields(fields)
 	if err != nil {
 		return e, err
 	}
-	media := m.Header(contentType)
+	media := cmp.Or(m.Header(contentType), e.Ext[dataContentType])
+	delete(e.Ext, dataContentType)
 	if media != "" && !isJSON(media) {
 		e.Ext = with(e.Ext, dataContentType, media)
 	}
 	e.Data, err = dataOf(m.Value, media)
 	return e, err
+}
+
+// escape makes an attribute the value of a header as the NATS binding wants it: only the visible
+// characters of ASCII without " and %, the others as %XX.
+func escape(value string) string {
+	var out strings.Builder
+	for i := range len(value) {
+		if c := value[i]; c <= ' ' || c > '~' || c == '"' || c == '%' {
+			fmt.Fprintf(&out, "%%%02X", c)
+		} else {
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
+}
+
+// unescape is the reverse of escape. It accepts values in quotes, and those that were not escaped.
+func unescape(value string) string {
+	if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+		value = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
+	}
+	if plain, err := url.PathUnescape(value); err == nil {
+		return plain
+	}
+	return value
+}
+
+// isStructured reports whether a value is an event in structured mode.
+func isStructured(value []byte) bool {
+	var members struct {
+		Version string `json:"specversion"`
+	}
+	return json.Unmarshal(value, &members) == nil && members.Version != ""
 }
 
 // fromFields reads attributes.

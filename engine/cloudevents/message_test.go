@@ -47,6 +47,26 @@ func TestEncodeBinary(t *testing.T) {
 	}
 }
 
+// In NATS the media type is an attribute like others, and values are visible ASCII.
+func TestEncodeNATS(t *testing.T) {
+	t.Parallel()
+	e := event.Event{ID: "Euro € 😀", Source: "/a b", Type: "t", Data: json.RawMessage(`1`), Ext: map[string]string{"note": `100% "sure"`}}
+	m := cloudevents.Mode{Prefix: cloudevents.NATSPrefix}.Encode(e, "1-1")
+	for name, want := range map[string]string{
+		"ce-id": "Euro%20%E2%82%AC%20%F0%9F%98%80", "ce-source": "/a%20b", "ce-note": "100%25%20%22sure%22", "ce-datacontenttype": "application/json", "content-type": "",
+	} {
+		if got := m.Header(name); got != want {
+			t.Errorf("header %s is %q, want %q", name, got, want)
+		}
+	}
+	for value, want := range map[string]string{`"a \"b\" \\c"`: `a "b" \c`, "a%20b": "a b", "100%": "100%", "%e2%82%ac": "€"} {
+		m := cloudevents.Message{Headers: append(headers("ce-specversion=1.0 ce-source=/s ce-type=t"), cloudevents.Header{Name: "ce-id", Value: value})}
+		if got, err := cloudevents.Decode(&m, ""); err != nil || got.ID != want {
+			t.Errorf("%s is %q, %v, want %q", value, got.ID, err, want)
+		}
+	}
+}
+
 // What one mode writes, Decode reads: the same event but for its tenant, which a sender does not
 // choose, and with its place.
 func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
@@ -98,6 +118,9 @@ func TestDecodeData(t *testing.T) {
 		{own, "", "", ``},
 		{"", `{"a":1}`, "com.example.raw", `{"a":1}`},
 		{"", `plain`, "com.example.raw", `"plain"`},
+		{"", `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":2}`, "", `2`},
+		{"content-type=application/cloudevents", `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":3}`, "", `3`},
+		{"ce-specversion=1.0 ce-id=1 ce-source=/s ce-type=t ce-datacontenttype=text/plain", `x`, "", `"x"`},
 		{"Content-Type=application/cloudevents+json", `{"specversion":"1.0","id":"1","source":"/s","type":"t","data_base64":"eyJhIjoxfQ=="}`, "", `{"a":1}`},
 		{"content-type=application/cloudevents+json;charset=UTF-8", `{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"text/plain","data":"x"}`, "", `"x"`},
 	} {
@@ -121,6 +144,7 @@ func TestDecodeUnreadable(t *testing.T) {
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_a-b=1", "", "a-b"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_attempt=9", "", "reserved"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t", "{", "not JSON"},
+		{"ce-specversion=1.0 ce-id=%C0%A0 ce-source=/s ce-type=t", "", "not UTF-8"},
 		{"content-type=application/cloudevents+json", "[", "no JSON object"},
 		{"content-type=application/cloudevents-batch+json", "[]", "batch"},
 		{"content-type=application/cloudevents+avro", "x", "only application/cloudevents+json"},

@@ -210,9 +210,13 @@ func testOut(h *harness) {
 		h.Errorf("%d doubles without a failure", doubles)
 	}
 	m := h.Records(h.Out, 1)[0]
+	media := "content-type"
+	if h.Prefix == cloudevents.NATSPrefix {
+		media = h.Prefix + "datacontenttype"
+	}
 	for name, value := range map[string]string{
 		h.Prefix + "specversion": "1.0", h.Prefix + "source": "/shop", h.Prefix + "type": "com.example.paid", h.Prefix + "tenantid": Tenant,
-		h.Prefix + "workflowid": "shop.order", h.Prefix + "executionid": string(m.Key), "content-type": "application/json",
+		h.Prefix + "workflowid": "shop.order", h.Prefix + "executionid": string(m.Key), media: "application/json",
 	} {
 		if got := m.Header(name); got != value {
 			h.Errorf("header %s is %q, want %q", name, got, value)

@@ -1,0 +1,466 @@
+// Package nats publishes messages to a stream of NATS JetStream and reads them from it. It is the
+// only package that knows the client library.
+package nats
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"flunq.io/flunq/engine/cloudevents"
+)
+
+// Options say how to reach the servers and which stream to use. The names of settings in errors are
+// those of the environment.
+type Options struct {
+	URL   string // nats://host:port or tls://host:port, several separated by commas; it may have a user and a password or a token
+	Creds string // file of credentials; "": none
+	Name  string // of this program in the servers' reports
+
+	CA, Cert, Key string // file names in PEM; an empty CA means the system's
+
+	Stream string
+	Create bool // create the stream if it is missing, for the subjects below flunq
+
+	Timeout time.Duration // of a publication and of each request
+	Wait    time.Duration // the longest that Fetch waits for messages
+}
+
+// Defaults are the options of an ordinary deployment.
+func Defaults() Options {
+	const timeout = 10 * time.Second
+	return Options{URL: nats.DefaultURL, Name: "flunq", Stream: "FLUNQ", Timeout: timeout, Wait: time.Second}
+}
+
+// Subjects are those of the stream that Options.Create creates.
+const Subjects = "flunq.>"
+
+// Check returns an error that reports every bad option.
+func (o Options) Check() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for url := range strings.SplitSeq(o.URL, ",") {
+		scheme, rest, ok := strings.Cut(strings.TrimSpace(url), "://")
+		if !ok || rest == "" || scheme != "nats" && scheme != "tls" && scheme != "ws" && scheme != "wss" {
+			wrong("NATS_URL has a part that is no address: want nats://host:port or tls://host:port, several separated by commas")
+		}
+	}
+	if o.Stream == "" || strings.ContainsAny(o.Stream, " .*>/\\") {
+		wrong("NATS_STREAM is %q: want a name without spaces, dots, *, > and slashes", o.Stream)
+	}
+	for name, file := range map[string]string{"NATS_CREDS": o.Creds, "NATS_TLS_CA": o.CA, "NATS_TLS_CERT": o.Cert, "NATS_TLS_KEY": o.Key} {
+		if _, err := os.Stat(file); file != "" && err != nil {
+			wrong("%s: %w", name, err)
+		}
+	}
+	if (o.Cert == "") != (o.Key == "") {
+		wrong("NATS_TLS_CERT and NATS_TLS_KEY need each other")
+	}
+	if o.Timeout < time.Second || o.Timeout > time.Minute {
+		wrong("the time-out of publications is %s: want 1s to 1m", o.Timeout)
+	}
+	if o.Wait < 10*time.Millisecond || o.Wait > time.Minute {
+		wrong("the wait for messages is %s: want 10ms to 1m", o.Wait)
+	}
+	return errors.Join(errs...)
+}
+
+// Address returns the URL without user, password and token.
+func (o Options) Address() string {
+	urls := strings.Split(o.URL, ",")
+	for i, url := range urls {
+		scheme, rest, ok := strings.Cut(url, "://")
+		if at := strings.LastIndexByte(rest, '@'); ok && at >= 0 {
+			urls[i] = scheme + "://***" + rest[at:]
+		}
+	}
+	return strings.Join(urls, ",")
+}
+
+// connect returns a connection, which is made when a server answers. Each attempt to make it again
+// sends its outcome to attempts, unless that is full.
+func (o Options) connect(attempts chan<- error) (*nats.Conn, jetstream.JetStream, error) {
+	if err := o.Check(); err != nil {
+		return nil, nil, err
+	}
+	attempted := func(err error) {
+		select {
+		case attempts <- err:
+		default:
+		}
+	}
+	opts := []nats.Option{
+		nats.Name(o.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.Timeout(o.Timeout),
+		nats.ReconnectWait(200 * time.Millisecond),
+		// What is published without a connection fails, instead of being sent at an unknown time.
+		nats.ReconnectBufSize(-1),
+		// Credentials that are wrong may be corrected.
+		nats.IgnoreAuthErrorAbort(),
+		nats.ConnectHandler(func(*nats.Conn) { attempted(nil) }),
+		nats.ReconnectHandler(func(*nats.Conn) { attempted(nil) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { attempted(err) }),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // what fails is reported where it is used
+	}
+	if o.Creds != "" {
+		opts = append(opts, nats.UserCredentials(o.Creds))
+	}
+	if o.CA != "" {
+		opts = append(opts, nats.RootCAs(o.CA))
+	}
+	if o.Cert != "" {
+		opts = append(opts, nats.ClientCert(o.Cert, o.Key))
+	}
+	conn, err := nats.Connect(o.URL, opts...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("set up the NATS client: %w", err)
+	}
+	// A batch goes out at once, however large it is.
+	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(math.MaxInt32), jetstream.WithPublishAsyncTimeout(o.Timeout))
+	if err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("set up the JetStream client: %w", err)
+	}
+	return conn, js, nil
+}
+
+// Client is a connection to a stream. It implements bridge.Sink and bridge.Source; one goroutine may
+// publish while another one reads.
+type Client struct {
+	opts Options
+	conn *nats.Conn
+	js   jetstream.JetStream
+	// attempts has the outcome of an attempt to connect.
+	attempts chan error
+
+	mu      sync.Mutex
+	created bool // the stream exists
+
+	readers map[string]*reader // by topic
+	arrived chan arrival
+	log     string // identifies the stream
+	idle    int    // how often Fetch has found nothing in a row
+}
+
+// reader reads one topic in order.
+type reader struct {
+	topic   string
+	reading jetstream.ConsumeContext
+	ended   chan struct{}
+	pending uint64 // messages behind the last one
+}
+
+type arrival struct {
+	reader *reader
+	msg    jetstream.Msg
+}
+
+// buffered is how many messages may have arrived that Fetch has not returned.
+const buffered = 500
+
+// New returns a Client. It connects when a server answers.
+func New(o Options) (*Client, error) {
+	attempts := make(chan error, 1)
+	conn, js, err := o.connect(attempts)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{opts: o, conn: conn, js: js, attempts: attempts, readers: map[string]*reader{}, arrived: make(chan arrival, buffered)}, nil
+}
+
+// connected waits until there is a connection, or an attempt to make it fails.
+func (c *Client) connected(ctx context.Context) error {
+	for !c.conn.IsConnected() {
+		select {
+		case err := <-c.attempts:
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return cmp.Or(c.conn.LastError(), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// stream returns the stream, and creates it if it is missing and that is wanted.
+func (c *Client) stream(ctx context.Context) (jetstream.Stream, error) {
+	if err := c.connected(ctx); err != nil {
+		return nil, fmt.Errorf("no connection to NATS at %s: %w", c.opts.Address(), err)
+	}
+	s, err := c.js.Stream(ctx, c.opts.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && c.opts.Create {
+		s, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: c.opts.Stream, Subjects: []string{Subjects}})
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("stream %s does not exist: 'nats stream add %s --subjects \"%s\"' or NATS_CREATE_STREAM=true creates it", c.opts.Stream, c.opts.Stream, Subjects)
+	}
+	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) || errors.Is(err, nats.ErrNoResponders) {
+		return nil, fmt.Errorf("the NATS at %s has no JetStream: start it with 'nats-server -js', or enable it for the account: %w", c.opts.Address(), err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask NATS at %s for stream %s: %w", c.opts.Address(), c.opts.Stream, err)
+	}
+	return s, nil
+}
+
+// Publish implements bridge.Sink: a message goes to the subject of its topic and type, with its ID
+// as Nats-Msg-Id, by which the server drops doubles for a while. It returns after Options.Timeout.
+func (c *Client) Publish(ctx context.Context, messages []cloudevents.Message) []error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	errs := make([]error, len(messages))
+	if err := c.exists(ctx); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	acks := make([]jetstream.PubAckFuture, len(messages))
+	for i := range messages {
+		m := &messages[i]
+		msg := &nats.Msg{Subject: m.Topic + "." + token(string(m.Type)), Data: m.Value, Header: nats.Header{}}
+		for _, h := range m.Headers {
+			msg.Header[h.Name] = append(msg.Header[h.Name], h.Value)
+		}
+		acks[i], errs[i] = c.js.PublishMsgAsync(msg, jetstream.WithMsgID(m.ID), jetstream.WithExpectStream(c.opts.Stream))
+	}
+	for i, ack := range acks {
+		if errs[i] == nil {
+			select {
+			case <-ack.Ok():
+			case errs[i] = <-ack.Err():
+			case <-ctx.Done():
+				errs[i] = ctx.Err()
+			}
+		}
+		errs[i] = c.classify(errs[i], messages[i].Topic)
+	}
+	return errs
+}
+
+// exists makes sure that the stream exists, once.
+func (c *Client) exists(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.created {
+		return nil
+	}
+	_, err := c.stream(ctx)
+	c.created = err == nil
+	return err
+}
+
+// classify says which messages will never be taken.
+func (c *Client) classify(err error, topic string) error {
+	const tooLarge jetstream.ErrorCode = 10054 // than the stream allows
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrMaxPayload), errors.As(err, &api) && api.ErrorCode == tooLarge:
+		return fmt.Errorf("%w: %w", cloudevents.ErrRefused, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.created = false // it may have been deleted
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return fmt.Errorf("no stream takes the subject %s.TYPE: 'nats stream edit %s --subjects' adds %s.>: %w", topic, c.opts.Stream, topic, err)
+	}
+	return fmt.Errorf("publish to %s.TYPE of stream %s: %w", topic, c.opts.Stream, err)
+}
+
+// token makes a text the end of a subject.
+func token(text string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r <= ' ' || r == '*' || r == '>' || r == '\u007f' {
+			return '_'
+		}
+		return r
+	}, text)
+	parts := strings.Split(clean, ".")
+	for i, part := range parts {
+		if part == "" {
+			parts[i] = "_"
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+// Fetch implements bridge.Source. It reads each topic, a subject that may end in >, with an ordered
+// consumer that begins after the position: the position in Redis decides, not the server's.
+func (c *Client) Fetch(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) ([]cloudevents.Message, error) {
+	if err := c.read(ctx, topics, after); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Wait)
+	defer cancel()
+	var out []cloudevents.Message
+	select {
+	case a := <-c.arrived:
+		out = c.append(out, a)
+	case <-ctx.Done():
+		c.idle++
+		return nil, nil
+	}
+	c.idle = 0
+	for len(out) < buffered {
+		select {
+		case a := <-c.arrived:
+			out = c.append(out, a)
+		default:
+			return out, nil
+		}
+	}
+	return out, nil
+}
+
+// checkEvery is how many times Fetch finds nothing until it asks whether the stream is still there.
+const checkEvery = 5
+
+// read starts the readers of new topics and ends the others.
+func (c *Client) read(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) error {
+	wanted := map[string]bool{}
+	missing := c.idle >= checkEvery
+	for _, topic := range topics {
+		wanted[topic] = true
+		missing = missing || c.readers[topic] == nil
+	}
+	for topic, r := range c.readers {
+		select {
+		case <-r.reading.Closed():
+			missing = true
+			c.end(r)
+		default:
+			if !wanted[topic] {
+				c.end(r)
+			}
+		}
+	}
+	if !missing {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	s, err := c.stream(ctx)
+	if err != nil {
+		return err
+	}
+	c.idle = 0
+	if log := strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36); log != c.log { //nolint:mnd // short
+		c.log = log
+		for _, r := range c.readers { // the stream was created again
+			c.end(r)
+		}
+	}
+	for _, topic := range topics {
+		if c.readers[topic] == nil {
+			if err := c.begin(ctx, topic, after); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Client) begin(ctx context.Context, topic string, after func(string) (cloudevents.Position, bool)) error {
+	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{topic}, DeliverPolicy: jetstream.DeliverAllPolicy}
+	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Log == c.log {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(p.Offset)+1 //nolint:gosec // not negative
+	}
+	consumer, err := c.js.OrderedConsumer(ctx, c.opts.Stream, config)
+	if err != nil {
+		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
+	}
+	r := &reader{topic: topic, ended: make(chan struct{})}
+	r.reading, err = consumer.Consume(func(msg jetstream.Msg) {
+		select {
+		case c.arrived <- arrival{r, msg}:
+		case <-r.ended:
+		}
+	}, jetstream.PullMaxMessages(buffered))
+	if err != nil {
+		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
+	}
+	c.readers[topic] = r
+	return nil
+}
+
+func (c *Client) end(r *reader) {
+	delete(c.readers, r.topic)
+	close(r.ended)
+	r.reading.Stop()
+}
+
+// append adds a message that has arrived, unless its reader has ended: then another one begins
+// where that was.
+func (c *Client) append(out []cloudevents.Message, a arrival) []cloudevents.Message {
+	meta, err := a.msg.Metadata()
+	if err != nil || c.readers[a.reader.topic] != a.reader {
+		return out
+	}
+	a.reader.pending = meta.NumPending
+	m := cloudevents.Message{
+		Topic: a.reader.topic, Offset: int64(meta.Sequence.Stream), Log: c.log, Value: a.msg.Data(), //nolint:gosec // fewer than 2^63
+	}
+	for name, values := range a.msg.Headers() {
+		for _, value := range values {
+			m.Headers = append(m.Headers, cloudevents.Header{Name: name, Value: value})
+		}
+	}
+	return append(out, m)
+}
+
+// Taken implements bridge.Source: the server keeps no position.
+func (c *Client) Taken(context.Context, []cloudevents.Message) {}
+
+// Lags returns how many messages of each partition are behind the last one that Fetch returned.
+// Call it between two calls of Fetch.
+func (c *Client) Lags() map[string]int64 {
+	out := map[string]int64{}
+	for topic, r := range c.readers {
+		out[cloudevents.PartitionName(topic, 0)] = int64(r.pending) //nolint:gosec // fewer than 2^63
+	}
+	return out
+}
+
+// Close ends the connection. Publications that still run may or may not have succeeded.
+func (c *Client) Close() {
+	for _, r := range c.readers {
+		c.end(r)
+	}
+	c.conn.Close()
+}
+
+// State is what a server says about the stream.
+type State struct {
+	Messages uint64
+	Bytes    uint64
+}
+
+// Look returns the state of the stream.
+func Look(ctx context.Context, o Options) (State, error) {
+	o.Create = false
+	c, err := New(o)
+	if err != nil {
+		return State{}, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	s, err := c.stream(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	state := s.CachedInfo().State
+	return State{Messages: state.Msgs, Bytes: state.Bytes}, nil
+}

@@ -1,0 +1,347 @@
+package nats_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"flunq.io/flunq/engine/bridge"
+	"flunq.io/flunq/engine/bridge/bridgetest"
+	"flunq.io/flunq/engine/cloudevents"
+	"flunq.io/flunq/engine/nats"
+)
+
+// server is a nats-server with JetStream that keeps its data on disk.
+type server struct {
+	t      *testing.T
+	folder string
+	more   string // of its configuration
+	port   string
+	cmd    *exec.Cmd
+}
+
+// serve starts a server with more lines of configuration. Without nats-server the test is skipped.
+func serve(t *testing.T, more string) *server {
+	t.Helper()
+	s := &server{t: t, folder: t.TempDir(), more: more, port: "-1"}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+// start starts the server, on the port that it had before.
+func (s *server) start() {
+	s.t.Helper()
+	binary, err := exec.LookPath("nats-server")
+	if err != nil {
+		s.t.Skip("NATS NOT TESTED: no nats-server in the PATH (apt-get install nats-server)")
+	}
+	config := filepath.Join(s.folder, "nats.conf")
+	text := fmt.Sprintf("listen: '127.0.0.1:%s'\njetstream {store_dir: '%s'}\nports_file_dir: '%s'\n%s\n", s.port, s.folder, s.folder, s.more)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(s.folder, "log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd = exec.CommandContext(s.t.Context(), binary, "-c", config)
+	s.cmd.Stderr = log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	listens := regexp.MustCompile(`Listening for client connections on 127\.0\.0\.1:(\d+)`)
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		text, _ := os.ReadFile(log.Name())
+		if found := listens.FindSubmatch(text); found != nil && strings.Contains(string(text), "Server is ready") {
+			s.port = string(found[1])
+			return
+		}
+	}
+	text2, _ := os.ReadFile(log.Name())
+	s.t.Fatalf("the server is not ready: %s", text2)
+}
+
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+func (s *server) url() string { return "nats://127.0.0.1:" + s.port }
+
+func (s *server) options() nats.Options {
+	o := nats.Defaults()
+	o.URL, o.Create, o.Wait, o.Timeout = s.url(), true, 100*time.Millisecond, 5*time.Second
+	return o
+}
+
+// jetStream returns a client of the server that is not the bridge's.
+func (s *server) jetStream() jetstream.JetStream {
+	s.t.Helper()
+	conn, err := client.Connect(s.url(), client.MaxReconnects(-1))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return js
+}
+
+func connect(t *testing.T, o nats.Options) *nats.Client {
+	t.Helper()
+	c, err := nats.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestBridge(t *testing.T) {
+	t.Parallel()
+	bridgetest.Run(t, func(t *testing.T) bridgetest.Environment {
+		t.Helper()
+		s := serve(t, "max_payload: 20000")
+		js, o := s.jetStream(), s.options()
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: o.Stream, Subjects: []string{nats.Subjects}}); err != nil {
+			t.Fatal(err)
+		}
+		return bridgetest.Environment{
+			Connect: func() (bridge.Sink, bridge.Source) { return connect(t, o), connect(t, o) },
+			Put: func(subject string, m cloudevents.Message) {
+				msg := &client.Msg{Subject: subject, Data: m.Value, Header: client.Header{}}
+				for _, h := range m.Headers {
+					msg.Header[h.Name] = append(msg.Header[h.Name], h.Value)
+				}
+				if _, err := js.PublishMsg(t.Context(), msg); err != nil {
+					t.Error(err)
+				}
+			},
+			Records: func(topic string, n int) []cloudevents.Message { return records(t, js, o.Stream, topic+".>", n) },
+			Prefix:  cloudevents.NATSPrefix, Out: "flunq.acme.events", TooLarge: 30_000,
+			In: "flunq.acme.in.shop", Reads: "flunq.acme.in.>", Secure: "flunq.acme.secure.results", Trusts: "flunq.acme.secure.>",
+		}
+	})
+}
+
+// records returns the messages of a subject once there are n.
+func records(t *testing.T, js jetstream.JetStream, stream, subject string, n int) (out []cloudevents.Message) {
+	t.Helper()
+	consumer, err := js.OrderedConsumer(t.Context(), stream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		batch, err := consumer.Fetch(500, jetstream.FetchMaxWait(500*time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(out)
+		for msg := range batch.Messages() {
+			m := cloudevents.Message{Topic: subject, Value: msg.Data()}
+			for name, values := range msg.Headers() {
+				m.Headers = append(m.Headers, cloudevents.Header{Name: name, Value: strings.Join(values, " ")})
+			}
+			m.Key = []byte(m.Header(cloudevents.NATSPrefix + "executionid"))
+			if len(m.Key) == 0 {
+				m.Key = []byte(m.Header(cloudevents.NATSPrefix + "id"))
+			}
+			if want := "flunq.acme.events." + m.Header(cloudevents.NATSPrefix+"type"); msg.Subject() != want {
+				t.Errorf("subject %s, want %s", msg.Subject(), want)
+			}
+			out = append(out, m)
+		}
+		if len(out) == before && len(out) >= n {
+			return out
+		}
+	}
+}
+
+// The server drops a message that it gets twice.
+func TestDoubles(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	c := connect(t, s.options())
+	m := cloudevents.Message{Topic: "flunq.acme.events", Type: "com.example.a b.*", ID: "acme/1-1", Value: []byte("1")}
+	for range 3 {
+		if err := c.Publish(t.Context(), []cloudevents.Message{m})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	state, err := nats.Look(t.Context(), s.options())
+	if err != nil || state.Messages != 1 {
+		t.Errorf("%+v, %v, want one message", state, err)
+	}
+}
+
+// A server that was killed is read on; a stream that was deleted and created again is read from its
+// beginning.
+func TestServerRestartsAndStreamIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	js := s.jetStream()
+	c := connect(t, s.options())
+	positions := map[string]cloudevents.Position{}
+	var got []string
+	fetch := func() error {
+		messages, err := c.Fetch(t.Context(), []string{"flunq.acme.in.>"}, func(p string) (cloudevents.Position, bool) {
+			at, known := positions[p]
+			return at, known
+		})
+		for i := range messages {
+			positions[messages[i].PartitionName()] = cloudevents.Position{Log: messages[i].Log, Offset: messages[i].Offset}
+			got = append(got, string(messages[i].Value))
+		}
+		return err
+	}
+	if err := fetch(); err != nil {
+		t.Fatal(err)
+	}
+	until := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); strings.Join(got, "") != want; {
+			err := fetch()
+			if time.Now().After(end) {
+				t.Fatalf("got %v, want %s: %v", got, want, err)
+			}
+		}
+	}
+	put := func(value string) {
+		t.Helper()
+		var err error
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+			if _, err = js.Publish(t.Context(), "flunq.acme.in.a", []byte(value), jetstream.WithMsgID(value)); err == nil {
+				return
+			}
+		}
+		t.Fatal(err)
+	}
+	put("1")
+	put("2")
+	until("12")
+	s.kill()
+	s.start()
+	put("3")
+	until("123")
+	if err := js.DeleteStream(t.Context(), "FLUNQ"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "FLUNQ", Subjects: []string{nats.Subjects}}); err != nil {
+		t.Fatal(err)
+	}
+	put("4")
+	until("1234")
+}
+
+// certificate writes a certificate for 127.0.0.1 and its key to two files.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &secret.PublicKey, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(kind string, der []byte) string {
+		name := filepath.Join(t.TempDir(), "file.pem")
+		if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	return write("CERTIFICATE", der), write("EC PRIVATE KEY", private)
+}
+
+// TLS with a certificate authority of one's own, certificates of clients, and a password in the URL.
+func TestTLSAndPassword(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t)
+	s := serve(t, fmt.Sprintf("tls {cert_file: '%s', key_file: '%s', ca_file: '%s', verify: true}\nauthorization {user: anna, password: s3cret}", cert, key, cert))
+	for name, test := range map[string]struct {
+		change func(*nats.Options)
+		want   string
+	}{
+		"right":          {func(*nats.Options) {}, ""},
+		"password":       {func(o *nats.Options) { o.URL = strings.Replace(o.URL, "s3cret", "wr0ng", 1) }, "uthorization"},
+		"CA":             {func(o *nats.Options) { o.CA = "" }, "certificate"},
+		"no certificate": {func(o *nats.Options) { o.Cert, o.Key = "", "" }, "tls"},
+	} {
+		o := s.options()
+		o.URL, o.CA, o.Cert, o.Key = strings.Replace(o.URL, "nats://", "tls://anna:s3cret@", 1), cert, cert, key
+		test.change(&o)
+		err := connect(t, o).Publish(t.Context(), []cloudevents.Message{{Topic: "flunq.acme.events", Type: "t", ID: "1"}})[0]
+		switch {
+		case test.want == "" && err == nil:
+		case test.want == "" || err == nil || !strings.Contains(err.Error(), test.want):
+			t.Errorf("%s: %v, want an error with %q", name, err, test.want)
+		case strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "wr0ng"):
+			t.Errorf("%s: %v has the password", name, err)
+		}
+	}
+}
+
+// Every bad option is reported.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	if err := nats.Defaults().Check(); err != nil {
+		t.Error(err)
+	}
+	err := nats.Options{URL: "localhost:4222", Stream: "a.b", Creds: "/no/such/file", Cert: "/none"}.Check()
+	for _, want := range []string{"NATS_URL", "NATS_STREAM", "NATS_CREDS", "NATS_TLS_CERT", "each other", "time-out", "wait"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+// What is missing is named, with the command that adds it.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	s := serve(t, "")
+	o := s.options()
+	o.Create = false
+	want := func(err error, text string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want an error with %q", err, text)
+		}
+	}
+	_, err := nats.Look(t.Context(), o)
+	want(err, "stream add FLUNQ")
+	want(connect(t, o).Publish(t.Context(), make([]cloudevents.Message, 1))[0], "NATS_CREATE_STREAM")
+	other := cloudevents.Message{Topic: "shop.acme.events", Type: "t", ID: "1"}
+	want(connect(t, s.options()).Publish(t.Context(), []cloudevents.Message{other})[0], "adds shop.acme.events.>")
+	s.kill()
+	_, err = nats.Look(t.Context(), o)
+	address, _ := url.Parse(s.url())
+	want(err, "no connection to NATS at nats://"+address.Host)
+}
