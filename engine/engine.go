@@ -107,6 +107,10 @@ type Options struct {
 	// streams need no group of executors.
 	OutsideExecutors bool
 
+	// Cluster gives keys the names that they have on a Redis Cluster, as in simulation. A client of
+	// a cluster sets it itself.
+	Cluster bool
+
 	Memory *wire.Memory // used by the stores, shared with other engines; nil: its own
 
 	// Observe, if set, receives the history entries that this process' workers commit, in
@@ -212,7 +216,7 @@ func New(rdb wire.Redis, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Memory: opts.Memory, Block: opts.LongRead})
+	st := store.New(rdb, store.Options{Secrets: opts.Secrets, Memory: opts.Memory, Block: opts.LongRead, Cluster: opts.Cluster})
 	e := &Engine{Store: st, opts: opts, tenantSet: delivery.NewTenantSet(opts.Tenants...)}
 	if !opts.Discover {
 		e.tenantSet.Fix()

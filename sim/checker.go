@@ -152,7 +152,7 @@ func (chk *checker) checkIndexes(ends []End, broken invariant.Report) {
 	places := map[string]string{}
 	for _, tenant := range chk.tenants {
 		for _, list := range executionIndexes() {
-			chk.memory.Ranked(store.Keys{}.Executions(tenant, list), func(id string, score float64) {
+			chk.memory.Ranked(chk.keys.Executions(tenant, list), func(id string, score float64) {
 				id = chk.label(tenant, id)
 				if chk.tenantOf(id) != tenant {
 					broken(ruleTenants, id, "it is listed under tenant %s", tenant)
@@ -200,11 +200,11 @@ func misplaced(ends []End, places map[string]string, broken invariant.Report) {
 // documented reports whether the engine documents a key.
 func (chk *checker) documented(key string, ends []End) bool {
 	for _, tenant := range chk.tenants {
-		if rest, ours := strings.CutPrefix(key, store.Keys{}.Tenant(tenant)+":"); ours {
+		if rest, ours := strings.CutPrefix(key, chk.keys.Tenant(tenant)+":"); ours {
 			return chk.documentedOf(tenant, rest, ends)
 		}
 	}
-	return key == timersKey || strings.HasPrefix(key, timerKeysKey) || key == store.Keys{}.Tenants()
+	return strings.HasPrefix(key, "flunq:timers:") || key == chk.keys.Tenants()
 }
 
 // documentedOf reports whether a tenant's key, without its prefix, is documented.
@@ -230,11 +230,13 @@ func (chk *checker) checkKeys(ends []End, broken invariant.Report) {
 		}
 	}
 	const order = 40 // digits, and a blank before the timer
-	chk.memory.Fields(timerKeysKey, func(identity, timer string) {
-		if len(timer) > order+1 {
-			broken("no timer is left", "", "the timer of %s is still registered", identity)
-		}
-	})
+	for _, tenant := range chk.tenants {
+		chk.memory.Fields(chk.keys.TimerKeys(tenant), func(identity, timer string) {
+			if len(timer) > order+1 {
+				broken("no timer is left", "", "the timer of %s is still registered", identity)
+			}
+		})
+	}
 	chk.checkWorkingData(ends, broken)
 }
 
@@ -505,7 +507,7 @@ func (chk *checker) checkRepeatedCalls(broken invariant.Report) {
 // ended.
 func (chk *checker) checkLeftoverKeys(broken invariant.Report) {
 	for _, tenant := range chk.tenants {
-		for _, key := range chk.memory.Keys(store.Keys{}.Listeners(tenant, "")) {
+		for _, key := range chk.memory.Keys(chk.keys.Listeners(tenant, "")) {
 			broken("no listener is left once all executions have ended", "", "%s is left", key)
 		}
 	}
@@ -536,7 +538,7 @@ func (chk *checker) checkLeftovers(ctx context.Context, broken invariant.Report)
 		broken("every execution ends", "", "%d have not", open)
 		return nil // an execution that has not ended may wait for something
 	}
-	if n := len(chk.memory.Members(timersKey)); n > 0 {
+	if n := len(chk.timerMembers()); n > 0 {
 		broken("no timer is left", "", "%d are", n)
 	}
 	if chk.endsEarly() {
@@ -626,7 +628,7 @@ func (chk *checker) checkDefinitionTenant(ctx context.Context, x store.Execution
 	if len(chk.cfg.foreignDefinitions) == 0 || len(chk.tenants) == 1 {
 		return
 	}
-	key := store.Keys{}.Definition(chk.tenantOf(x.ID), x.Workflow)
+	key := chk.keys.Definition(chk.tenantOf(x.ID), x.Workflow)
 	if there, err := chk.client.HExists(ctx, key, "text:"+x.Definition).Result(); err == nil && !there {
 		broken(ruleTenants, x.ID, "its definition %s belongs to another tenant", x.Definition)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/store"
 )
 
 // consumerGroup holds the services of all processes that read as one consumer group.
@@ -41,14 +40,6 @@ func (sched *scheduler) consumerGroup(s engine.Service) *consumerGroup {
 	return g
 }
 
-// The keys of all tenants' timers, and of the current timer of each timer key.
-//
-//nolint:gochecknoglobals // constants
-var (
-	timersKey    = store.Keys{}.Timers("")
-	timerKeysKey = store.Keys{}.TimerKeys("")
-)
-
 // added is called for each new stream entry or sorted-set member in Redis, and wakes the
 // services that it concerns.
 func (sim *simulation) added(key string, fields []string) {
@@ -57,7 +48,7 @@ func (sim *simulation) added(key string, fields []string) {
 		sim.last = key
 		sim.published(typeOf(fields))
 		sim.fired(fields)
-	case key == timersKey:
+	case slices.Contains(sim.timers, key):
 		for _, g := range sim.groups {
 			// The service that sets a timer knows about it. Other services learn of it
 			// from an event, which services of a lazy simulation do not read.
@@ -206,12 +197,18 @@ func (sched *scheduler) allDone(s *service) (until time.Time, ok bool) {
 
 // firstTimer returns when the first timer is due, to the microsecond; zero if there is none.
 func (sched *scheduler) firstTimer() time.Time {
-	first := sched.client.ZRangeWithScores(context.Background(), timersKey, 0, 0).Val() //nolint:forbidigo // it does not block
-	if len(first) == 0 {
+	const end = 4e18 // far in the future
+	at := math.Inf(1)
+	for _, key := range sched.timers {
+		first := sched.client.ZRangeWithScores(context.Background(), key, 0, 0).Val() //nolint:forbidigo // it does not block
+		if len(first) > 0 {
+			at = min(at, first[0].Score)
+		}
+	}
+	if math.IsInf(at, 1) {
 		return time.Time{}
 	}
-	const end = 4e18 // far in the future
-	return time.UnixMicro(int64(math.Floor(max(-end, min(end, first[0].Score*1e6))))).UTC()
+	return time.UnixMicro(int64(math.Floor(max(-end, min(end, at*1e6))))).UTC()
 }
 
 // firesTimers reports whether the group fires timers.

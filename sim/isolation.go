@@ -47,7 +47,7 @@ func (i *isolation) recordActivity(sh *shared, a delivery.Activity) {
 	by, id := handler{a.Service, a.Consumer}, handled{m.Tenant, m.Group, m.ID}
 	switch a.What {
 	case delivery.Claimed:
-		at := crashKey(streamOf(m.Tenant), m.Group, m.ID)
+		at := crashKey(sh.keys.Stream(m.Tenant), m.Group, m.ID)
 		i.crashes[at] = max(i.crashes[at], m.Crashes) // of two claims the earlier one may be reported last
 		if most := i.silent[at]; m.Crashes > most {
 			sh.report("a crash is counted only if a process fell silent", m.Event.Execution, fmt.Sprintf("%s %s counts %d crashes, but was claimed only %d times from a silent process", m.Event.Type, m.Event.ID, m.Crashes, most))

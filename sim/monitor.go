@@ -156,7 +156,7 @@ func (mon *monitor) checkDisowned(a delivery.Activity) {
 	if a.Service != "executor" {
 		return
 	}
-	key := held(a.Consumer, streamOf(m.Tenant), m.ID)
+	key := held(a.Consumer, mon.keys.Stream(m.Tenant), m.ID)
 	switch a.What { //nolint:exhaustive // the others do not matter here
 	case delivery.Began: // it may have been read before another process owned it
 		delete(mon.others, key)

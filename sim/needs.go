@@ -105,7 +105,7 @@ func (sched *scheduler) groupIdle(group string) bool {
 
 // redeliveryScheduled reports whether a failed delivery is scheduled for another try.
 func (sched *scheduler) redeliveryScheduled() bool {
-	return slices.ContainsFunc(sched.memory.Members(timersKey), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
+	return slices.ContainsFunc(sched.timerMembers(), func(member string) bool { return strings.Contains(member, `"kind":"delivery"`) })
 }
 
 // unmetNeeds returns one line for each thing that an execution waits for but no service will
@@ -158,7 +158,7 @@ func (mon *monitor) checkUseless(id string, needed []event.Timer) {
 		return
 	}
 	own := fmt.Sprintf(`"execution_id":%q`, mon.idOf(id))
-	for _, member := range mon.memory.Members(timersKey) {
+	for _, member := range mon.timerMembers() {
 		if !strings.Contains(member, own) {
 			continue
 		}

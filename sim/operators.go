@@ -169,12 +169,12 @@ func (ops *operations) resumeAndRetry(ctx context.Context) (bool, error) {
 func (ops *operations) checkHoldsNothing(ctx context.Context, id string) {
 	const rule = "a faulted execution keeps no timers and no listeners"
 	own := fmt.Sprintf(`{"tenant_id":%q,"workflow_id":`, ops.tenantOf(id))
-	for _, timer := range ops.memory.Members(timersKey) {
+	for _, timer := range ops.timerMembers() {
 		if strings.HasPrefix(timer, own) && strings.Contains(timer, fmt.Sprintf(`"execution_id":%q`, ops.idOf(id))) {
 			ops.report(rule, id, "its timer is still set: "+timer)
 		}
 	}
-	prefix := store.Keys{}.Listeners(ops.tenantOf(id), "")
+	prefix := ops.keys.Listeners(ops.tenantOf(id), "")
 	for _, key := range ops.memory.Keys(prefix) {
 		if ops.listensFor(ctx, id, strings.TrimPrefix(key, prefix)) {
 			ops.report(rule, id, "it is still on the list "+key)
@@ -304,7 +304,7 @@ func (ops *operations) refuseTimer(a delivery.Activity) {
 			return
 		}
 		r.left[m.Event.ID]--
-		r.event, r.key = m.Event.ID, executionKey(m.Tenant, m.Event.Execution)
+		r.event, r.key = m.Event.ID, ops.keys.Execution(m.Tenant, m.Event.Execution)
 		ops.asSimulation(func(ctx context.Context) error { return ops.overwrite(ctx, r.key) })
 	case delivery.Done, delivery.Broken:
 		if r.key != "" && r.event == m.Event.ID {

@@ -30,9 +30,11 @@ type shared struct {
 	client  wire.Redis     // the client of pool
 	engine  *engine.Engine // of the first process, whose store and definition cache the simulation uses
 	clock   clock
-	ids     []string  // of the executions that are started
-	tenants []string  // the tenants of the executions
+	ids     []string // of the executions that are started
+	tenants []string // the tenants of the executions
+	keys    store.Keys
 	streams []string  // the keys of the tenants' events
+	timers  []string  // the keys of the tenants' timers: one for all but on a cluster
 	last    string    // the stream that was written last
 	current *service  // whose turn it is; nil while the simulation itself acts
 	outage  time.Time // until when Redis is unreachable
@@ -48,10 +50,12 @@ type shared struct {
 }
 
 func newShared(cfg Config) shared {
-	sh := shared{cfg: cfg, ids: cfg.IDs(), tenants: cfg.tenants(), actions: map[Action]int{}, operators: newOperators(), clock: newClock(cfg.Start, cfg.Pace)}
+	sh := shared{cfg: cfg, ids: cfg.IDs(), tenants: cfg.tenants(), keys: store.KeysOf(cfg.Cluster), actions: map[Action]int{}, operators: newOperators(), clock: newClock(cfg.Start, cfg.Pace)}
 	for _, tenant := range sh.tenants {
-		sh.streams = append(sh.streams, streamOf(tenant))
+		sh.streams = append(sh.streams, sh.keys.Stream(tenant))
+		sh.timers = append(sh.timers, sh.keys.Timers(tenant))
 	}
+	sh.timers = slices.Compact(sh.timers)
 	return sh
 }
 
@@ -121,26 +125,27 @@ func (sh *shared) tenantOf(id string) string {
 	return sh.cfg.Tenant
 }
 
-// streamOf returns the key of a tenant's events.
-func streamOf(tenant string) string { return store.Keys{}.Stream(tenant) }
+// timerMembers returns the timers that are set, as Redis has them.
+func (sh *shared) timerMembers() (out []string) {
+	for _, key := range sh.timers {
+		out = append(out, sh.memory.Members(key)...)
+	}
+	return out
+}
 
 // isStream reports whether a key is that of a tenant's events.
 func (sh *shared) isStream(key string) bool { return slices.Contains(sh.streams, key) }
 
 // keyOf returns the key of an execution.
 func (sh *shared) keyOf(label string) string {
-	return executionKey(sh.tenantOf(label), sh.idOf(label))
+	return sh.keys.Execution(sh.tenantOf(label), sh.idOf(label))
 }
-
-// executionKey returns the key of an execution, or without an id the prefix of all keys
-// of a tenant's executions.
-func executionKey(tenant, id string) string { return store.Keys{}.Execution(tenant, id) }
 
 // executionIn returns the execution that a key belongs to; history reports whether it is
 // the key of its history.
 func (sh *shared) executionIn(key string) (id string, history, ok bool) {
 	for _, tenant := range sh.tenants {
-		if rest, ours := strings.CutPrefix(key, executionKey(tenant, "")); ours {
+		if rest, ours := strings.CutPrefix(key, sh.keys.Execution(tenant, "")); ours {
 			id, history = strings.CutSuffix(rest, ":history")
 			return sh.label(tenant, id), history, true
 		}
@@ -203,7 +208,7 @@ func (sh *shared) executions(ctx context.Context) []string {
 	}
 	for _, tenant := range sh.tenants {
 		for _, list := range executionIndexes() {
-			for _, id := range sh.client.ZRange(ctx, store.Keys{}.Executions(tenant, list), 0, -1).Val() {
+			for _, id := range sh.client.ZRange(ctx, sh.keys.Executions(tenant, list), 0, -1).Val() {
 				known[sh.label(tenant, id)] = true
 			}
 		}
@@ -243,7 +248,7 @@ type pastState struct {
 
 // listensFor reports whether an execution is on the list of listeners for a type.
 func (sh *shared) listensFor(ctx context.Context, id, typ string) bool {
-	there, err := sh.client.SIsMember(ctx, store.Keys{}.Listeners(sh.tenantOf(id), typ), sh.idOf(id)).Result()
+	there, err := sh.client.SIsMember(ctx, sh.keys.Listeners(sh.tenantOf(id), typ), sh.idOf(id)).Result()
 	return there || err != nil
 }
 

@@ -64,6 +64,7 @@ type Config struct {
 	Processes  int   // number of engine processes; 1 if 0
 	Executions int   // of the definition, all started at once; 1 if 0
 	Tenants    int   // number of tenants that share the executions; 1 if 0
+	Cluster    bool  // the keys and rules of a Redis Cluster, which refuses scripts and commands that cross slots; needs a Plan
 	Twins      bool  // each tenant has executions with the same ids
 
 	Acts     []Act         // operator actions; in the end operators resume suspended executions
@@ -186,6 +187,7 @@ func (sim *simulation) options(p *process) engine.Options {
 		opts.Executors = 1 // it has nothing to do
 	}
 	opts.Block(0)
+	opts.Cluster = sim.cfg.Cluster
 	opts.Embedded = sim.memory == nil // as in flunq dev
 	opts.ExtraExecutors, opts.Descendants, opts.Open, opts.RedisPercent = 0, 0, 0, 0
 	if sim.lazy {

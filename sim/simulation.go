@@ -40,7 +40,7 @@ func newSimulation(ctx context.Context, cfg Config) (*simulation, error) {
 		return nil, err
 	}
 	if cfg.Plan != nil {
-		sim.memory.Waited = cfg.Waits > 0
+		sim.memory.Waited, sim.memory.Cluster = cfg.Waits > 0, cfg.Cluster
 		sim.memory.Page = cfg.chunkSize("pages", 4, 3) //nolint:mnd // Redis decides this in production
 		sim.watch()
 	}

@@ -29,7 +29,8 @@ Every run uses the real engine, in several processes that share the work, and ch
 its invariants afterwards: nothing lost, nothing done twice, no timer early, no gap in
 a history. (With --faults none and a sequential document, most runs have one process.
 Otherwise one seed in eight, and one single fault in sixteen, runs the workflow in two
-tenants concurrently, so at least twice.)
+tenants concurrently, so at least twice.) One seed in eight has the rules of a Redis
+Cluster, where a script may only use the keys of one tenant.
 
 Runs are compared by their outcome: status, output, error, the calls that were carried
 out (those that change something; repeats with the same Idempotency-Key count once) and

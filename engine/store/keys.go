@@ -75,6 +75,9 @@ const historySuffix = ":history"
 // script stays in one slot.
 type Keys struct{ cluster bool }
 
+// KeysOf returns the names of keys on a Redis Cluster, or on a single Redis.
+func KeysOf(cluster bool) Keys { return Keys{cluster} }
+
 // Tenant is the prefix of the keys of a tenant, without the colon.
 func (k Keys) Tenant(name string) string {
 	if k.cluster {
@@ -261,9 +264,10 @@ func TimerIdentity(t event.Timer) string {
 // the execution cancels it.
 func TimerNote(t event.Timer) string {
 	if t.Kind == event.InputTimer {
-		return inputNote + TimerIdentity(t)
+		return InputNote + TimerIdentity(t)
 	}
 	return Tombstone(t)
 }
 
-const inputNote = "input:"
+// InputNote begins the field of an execution that holds a pending input.
+const InputNote = "input:"

@@ -45,9 +45,13 @@ func (p *planner) scenario(seed uint64) Scenario {
 	return Scenario{
 		Seed: seed, Processes: p.Config.Processes, Executions: p.Config.Executions,
 		// Deployments use both settings of Remote.
-		Remote: p.Config.Remote || sim.Choice(seed, "remote")%2 == 1,
+		Remote:  p.Config.Remote || sim.Choice(seed, "remote")%2 == 1,
+		Cluster: sim.Choice(seed, "cluster")%clusterEvery == 1,
 	}
 }
+
+// clusterEvery is the number of seeds of which one is on a Redis Cluster.
+const clusterEvery = 8
 
 // reduced reduces most scenarios to one process and local computation. Without faults, this
 // suffices for a document that does one thing after another.
@@ -76,7 +80,7 @@ func (p *planner) withTenants(sc Scenario) Scenario {
 func (p *planner) waiting(sc Scenario) Scenario {
 	const once = 12
 	if sim.Choice(sc.Seed, "waits")%once == 1 {
-		sc.Waits, sc.random = 4*p.baseline.lasts+time.Hour, nil
+		sc.Waits, sc.random, sc.Cluster = 4*p.baseline.lasts+time.Hour, nil, false // nothing blocks on a cluster
 	}
 	return sc
 }

@@ -16,6 +16,7 @@ type Scenario struct {
 	Processes  int           `json:"processes"`
 	Executions int           `json:"executions"`
 	Tenants    int           `json:"tenants,omitempty"`  // number of tenants that share the executions; one if 0
+	Cluster    bool          `json:"cluster,omitempty"`  // the keys and rules of a Redis Cluster
 	Twins      bool          `json:"twins,omitempty"`    // each tenant has executions with the same ids
 	Remote     bool          `json:"remote,omitempty"`   // computed tasks go through the stream
 	Thorough   bool          `json:"thorough,omitempty"` // services look for abandoned work even without faults
@@ -70,7 +71,7 @@ func (sc Scenario) Config(cfg sim.Config) sim.Config {
 		return sc.companionConfig()
 	}
 	cfg.Seed, cfg.Processes, cfg.Executions, cfg.Tenants, cfg.Remote = sc.Seed, sc.Processes, sc.Executions, sc.Tenants, sc.Remote
-	cfg.Twins, cfg.Acts, cfg.Poison, cfg.Slow, cfg.Waits = sc.Twins, sc.Acts, sc.Poison, sc.Slow, sc.Waits
+	cfg.Cluster, cfg.Twins, cfg.Acts, cfg.Poison, cfg.Slow, cfg.Waits = sc.Cluster, sc.Twins, sc.Acts, sc.Poison, sc.Slow, sc.Waits
 	cfg.Plan, cfg.Thorough = &sim.Plan{Faults: sc.Faults, Kinds: sc.random}, sc.Thorough
 	cfg.Watchful = sim.Choice(sc.Seed, "watchful")%watchfulEvery == 0
 	return cfg

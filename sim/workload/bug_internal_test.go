@@ -88,6 +88,7 @@ func scriptBugs() []scriptBug {
 		{name: "a cancellation is not remembered", on: "each key has", changes: []string{"set_timers function cancel forget 1", ""}},
 		{name: "a dead letter is replayed twice", on: "a dead letter", changes: []string{"replay XDEL 1", ""}},
 		{name: "a dead-lettered message is not acknowledged", on: "a message that cannot be handled", changes: []string{"dead_letter XACK 1", ""}},
+		{name: "a script writes a key of another slot", on: "timers are set while", changes: []string{"fire XADD 1 arg 2", "(string.gsub(@, '[{}]', ''))"}},
 		{name: "all timers fire for the first tenant", on: "tenants share nothing", changes: []string{"fire XADD 1 arg 2", "KEYS[4]"}},
 	}
 }
@@ -173,7 +174,7 @@ func (b scriptBug) onDocument(t *testing.T) func(seed uint64) string {
 	plain := tried(t, cfg, sim.Plan{})
 	cfg.Bug = b.planted(t)
 	return func(seed uint64) string {
-		cfg.Seed = seed
+		cfg.Seed, cfg.Cluster = seed, seed%clusterEvery == 1
 		got := tried(t, cfg, sim.Plan{Kinds: sim.Faults(), Rate: 60})
 		if len(got.Broken) > 0 {
 			return fmt.Sprint(got.Broken[0])
@@ -196,7 +197,7 @@ func (b scriptBug) onWorkload(t *testing.T) func(seed uint64) string {
 	cfg := l.config()
 	cfg.Bug = b.planted(t)
 	return func(seed uint64) string {
-		cfg.Seed, cfg.Remote = seed, seed%2 == 1
+		cfg.Seed, cfg.Remote, cfg.Cluster = seed, seed%2 == 1, seed%clusterEvery == 1 && cfg.Waits == 0
 		plan := l.plan()
 		switch seed % 3 {
 		case 0: // it may need no fault

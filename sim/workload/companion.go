@@ -61,9 +61,13 @@ func New(name string, seed uint64) (*Companion, error) {
 	c, err := newCompanion(name, seed)
 	if err == nil {
 		c.Config.Watchful = true
+		c.Config.Cluster = c.Config.Waits == 0 && sim.Choice(seed, "cluster "+name)%clusterEvery == 0
 	}
 	return c, err
 }
+
+// clusterEvery is the number of companions of which one is on a Redis Cluster.
+const clusterEvery = 4
 
 func newCompanion(name string, seed uint64) (*Companion, error) {
 	switch name {

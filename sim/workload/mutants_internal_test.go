@@ -12,6 +12,22 @@ func mutants() []mutant {
 
 		{"an input reaches the execution that sends it", "decide transition.inputRequest if 2", always, "an input is for one execution", 0},
 		{"an input that nobody takes is not parked", "worker Service.rejectInput case 3", always, "a parked input waits for a task that listens", 0},
+		{"an input is delivered to all listeners", "worker Service.deliver return 2", preceded(`if fired, ok := decide.InputOf(m.Event); ok {
+			if in, err := fired.ReadInput(); err == nil {
+				err := s.store.EachListener(ctx, m.Tenant, string(in.Type), func(id string) error {
+					e := decide.Received(in, id)
+					e.ID, e.Time = fired.InputID(), m.Event.Time
+					return s.transition(ctx, m, e, false)
+				})
+				return cmp.Or(err, stream.New(s.store).AcknowledgeOwned(ctx, m))
+			}
+		}`), "an input is for one execution", 0},
+		{"a reject is acknowledged first", "worker Service.commit return 1", preceded(`if c.Input != nil && c.Input.Outcome != store.InputAccepted {
+			if err := stream.New(s.store).AcknowledgeOwned(ctx, *c.Message); err != nil {
+				return 0, err
+			}
+		}`), "a parked input waits for a task that listens", 0},
+		{"an input is taken twice", "decide State.Take if 2; decide machine.onReceived if 1", never, "an input is taken once", 0},
 		{"an input has no key", "decide inputTimer if 6", always, "an input of a key moves the one before", 0},
 
 		{"a stopping process does not hand over the next timer", ". Engine.Release if 2", never, "a stopping timer service hands over the next timer", 16},
