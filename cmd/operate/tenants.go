@@ -141,7 +141,7 @@ func moveTenant(ctx context.Context, sh *cli.Shell, tenant string, urls [2]strin
 		return cli.BadID(err)
 	}
 	out := movedTenant{Tenant: tenant, Keys: m.Keys, Timers: m.Timers, DryRun: consent.Dry}
-	what := fmt.Sprintf("%s with %s and %s from %s to %s", tenant, history.Count(m.Keys, "key"), history.Count(m.Timers, "timer"),
+	what := fmt.Sprintf("tenant %s (%s, %s) from %s to %s", tenant, history.Count(m.Keys, "key"), history.Count(m.Timers, "timer"),
 		cli.RedactedURL(urls[0]), cli.RedactedURL(urls[1]))
 	if consent.Dry {
 		sh.Hint("would move %s", what)

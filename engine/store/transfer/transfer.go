@@ -28,6 +28,7 @@ type Move struct {
 	Keys   int // of the tenant that were found
 	Timers int // that are set
 
+	copied bool     // an earlier attempt has copied everything
 	keys   []string // after the name of the tenant
 	timers []redis.Z
 	fields map[string]string // of the hash of timer keys
@@ -42,10 +43,12 @@ var (
 	ErrChanged = errors.New("it was changed meanwhile")
 )
 
-// streamSuffix ends the name of the stream, and arriving that of the stream until the move is done.
+// streamSuffix ends the name of the stream, arriving that of the stream until the move is done, and
+// arrived that of a key which says that everything was copied and compared.
 const (
 	streamSuffix = ":events"
 	arriving     = ":events:arriving"
+	arrived      = ":events:arrived"
 )
 
 // Find looks at the tenant without changing anything. It fails if a process serves the tenant, or if
@@ -71,10 +74,11 @@ func (m *Move) Find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.copied = slices.Contains(there, arrived)
 	if m.Keys > 0 && slices.Contains(there, streamSuffix) {
 		return fmt.Errorf("tenant %s: %w", m.Tenant, ErrThere)
 	}
-	if m.Keys == 0 && !slices.Contains(there, arriving) {
+	if m.Keys == 0 && !m.copied {
 		return fmt.Errorf("tenant %s: %w", m.Tenant, store.ErrNotFound)
 	}
 	return m.findTimers(ctx)
@@ -149,32 +153,54 @@ func tenantOf(identity string) string {
 }
 
 // Run moves the tenant that Find has found. Until everything was copied and compared, it is as it was
-// where it comes from. If Run fails after that, it can be called again after Find, and goes on.
+// where it comes from. If Run fails, it can be called again after Find, and goes on.
 func (m *Move) Run(ctx context.Context) error {
-	if m.Keys > 0 {
-		if err := m.clear(ctx); err != nil {
+	if !m.copied {
+		if err := m.copyAll(ctx); err != nil {
 			return err
 		}
-		for _, suffix := range m.keys {
-			if err := m.copy(ctx, suffix); err != nil {
-				return err
-			}
-		}
-		if err := m.copyTimers(ctx); err != nil {
-			return err
-		}
-		if err := m.compare(ctx); err != nil {
-			return errors.Join(err, m.clear(ctx))
-		}
-		if err := m.remove(ctx); err != nil {
+	} else if err := m.compare(ctx); err != nil { // what is left where it comes from
+		return err
+	}
+	if err := m.remove(ctx); err != nil {
+		return err
+	}
+	return m.handOver(ctx)
+}
+
+// copyAll copies everything, compares it, and notes that.
+func (m *Move) copyAll(ctx context.Context) error {
+	if err := m.clear(ctx); err != nil {
+		return err
+	}
+	for _, suffix := range m.keys {
+		if err := m.copy(ctx, suffix); err != nil {
 			return err
 		}
 	}
-	from, to := m.To.Keys().Tenant(m.Tenant)+arriving, m.To.Keys().Stream(m.Tenant)
-	if err := m.To.Redis().Rename(ctx, from, to).Err(); err != nil {
+	if err := m.copyTimers(ctx); err != nil {
+		return err
+	}
+	if err := m.compare(ctx); err != nil {
+		return errors.Join(err, m.clear(ctx))
+	}
+	return store.Failed("note what was copied", m.To.Redis().Set(ctx, m.To.Keys().Tenant(m.Tenant)+arrived, "1", 0).Err())
+}
+
+// handOver lets the services of the destination begin.
+func (m *Move) handOver(ctx context.Context) error {
+	rdb, prefix := m.To.Redis(), m.To.Keys().Tenant(m.Tenant)
+	there, err := rdb.Exists(ctx, prefix+arriving).Result()
+	if err == nil && there > 0 {
+		err = rdb.Rename(ctx, prefix+arriving, m.To.Keys().Stream(m.Tenant)).Err()
+	}
+	if err != nil {
 		return store.Failed("hand tenant "+m.Tenant+" over", err)
 	}
-	return m.To.AddTenant(ctx, m.Tenant)
+	if err := m.To.AddTenant(ctx, m.Tenant); err != nil {
+		return err
+	}
+	return store.Failed("hand tenant "+m.Tenant+" over", rdb.Del(ctx, prefix+arrived).Err())
 }
 
 // clear removes what an earlier attempt has left at the destination.
@@ -269,7 +295,7 @@ func (m *Move) compare(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the tenant where it comes from. Whoever serves it nevertheless finds no stream.
+// remove deletes the tenant where it comes from, its timers first.
 func (m *Move) remove(ctx context.Context) error {
 	rdb, keys := m.From.Redis(), m.From.Keys()
 	for page := range slices.Chunk(m.timers, atOnce) {
