@@ -17,6 +17,7 @@ Placement
   masters carry more tenants; one tenant is as fast as one Redis. 'flunq doctor
   -A' shows how many tenants each master has. The scheduler ('flunq help
   scheduler') is in one slot as well, so one master carries all of its events.
+  'flunq tenants mv' moves a tenant from a single Redis to a cluster.
 
 Time
   A tenant's timers follow the clock of its own master. None is early by it.

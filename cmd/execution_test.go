@@ -57,8 +57,8 @@ func onPage(t *testing.T, url, page string) {
 	})
 }
 
-// serve runs an engine until the test ends.
-func serve(t *testing.T, url string) {
+// serve runs an engine until the test ends, for the default tenant or others.
+func serve(t *testing.T, url string, tenants ...string) {
 	t.Helper()
 	rdb, err := store.Dial(t.Context(), url)
 	if err != nil {
@@ -66,6 +66,9 @@ func serve(t *testing.T, url string) {
 	}
 	opts := engine.Defaults()
 	opts.Process, opts.Command, opts.Executors = "test", "serve", 2
+	if len(tenants) > 0 {
+		opts.Tenants = tenants
+	}
 	opts.Block(20 * time.Millisecond)
 	opts.Transport = httpcall.NewTransport(httpcall.DefaultLimits())
 	e, err := engine.New(rdb, opts)

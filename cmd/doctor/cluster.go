@@ -20,6 +20,7 @@ func (d *doctor) checkCluster(ctx context.Context) error {
 		return err
 	}
 	took := d.now().Sub(before)
+	d.masters = c.Masters
 	d.add(ofCluster(c))
 	var all [][]finding // of each master, in the same order
 	var names []string
@@ -68,23 +69,30 @@ func ofCluster(c store.Cluster) finding {
 	return f
 }
 
-// ofMasters joins the n-th findings of the masters: equal ones share a line.
+// ofMasters joins the n-th findings of the masters: equal ones share a line, and so do all that are
+// fine.
 func ofMasters(names []string, all [][]finding, n int) (out []finding) {
-	var of [][]string // the masters of each finding
+	var of [][]string        // the masters of each finding
+	differ := map[int]bool{} // whether their texts do
 	for i, findings := range all {
 		f := findings[n]
 		if f.Check == "" {
 			continue
 		}
 		at := slices.IndexFunc(out, func(other finding) bool {
-			return other.State == f.State && other.Text == f.Text && other.Remedy == f.Remedy
+			return other.State == f.State && (f.State == isFine || other.Text == f.Text && other.Remedy == f.Remedy)
 		})
 		if at < 0 {
 			at, out, of = len(out), append(out, f), append(of, nil)
 		}
 		of[at] = append(of[at], names[i])
+		differ[at] = differ[at] || out[at].Text != f.Text
 	}
 	for i := range out {
+		if differ[i] {
+			out[i].Text = of[i][0] + ": " + out[i].Text + "; the others are fine, too"
+			continue
+		}
 		who := "each master"
 		if len(of[i]) < len(all) {
 			who = strings.Join(of[i], ", ")
@@ -115,6 +123,9 @@ func ofClocks(c store.Cluster, within time.Duration) finding {
 // placement reports how many of the tenants each master has.
 func (d *doctor) placement(ctx context.Context) {
 	counts := map[string]int{}
+	for _, m := range d.masters {
+		counts[m.Address] = 0
+	}
 	for _, tenant := range d.tenants {
 		at, err := d.remote.Store.AddressOf(ctx, tenant)
 		if err != nil {

@@ -105,6 +105,7 @@ type doctor struct {
 	remote   *cli.Remote
 	settings cli.Settings
 	server   store.Server
+	masters  []store.Master // of a Redis Cluster
 	tenants  []string
 	findings []finding
 

@@ -120,17 +120,20 @@ func (d *doctor) lag(streams []inspect.Stream) {
 
 // timers reports overdue timers, which 'flunq timers ls --overdue' lists.
 func (d *doctor) timers(ctx context.Context) {
-	sets, err := inspect.New(d.remote.Store).Overdue(ctx, d.tenants[:1], 0)
+	sets, err := inspect.New(d.remote.Store).Overdue(ctx, d.tenants, 0)
 	if err != nil {
 		d.unchecked("timers", "", err)
 		return
 	}
-	set := sets[0] // of all tenants
+	set := sets[0] // of all tenants, but on a cluster
+	for _, other := range sets[1:] {
+		set.Count, set.Overdue = set.Count+other.Count, set.Overdue+other.Overdue
+	}
 	f := finding{Check: "timers", State: isFine, Text: history.Count(int(set.Count), "timer")}
 	filter, list := timers.Filter{Tenant: d.remote.Tenant, Until: set.Now}, "flunq timers ls --overdue --tenant "+d.remote.Tenant
 	if d.allTenants {
 		filter.Tenant, list = "", "flunq timers ls --overdue -A"
-	} else if set.Count > 0 {
+	} else if set.Count > 0 && !d.remote.Store.Clustered() {
 		f.Text += " of all tenants"
 	}
 	most := 1 // only the first one is needed

@@ -179,7 +179,7 @@ func (p executionPage) writeOpen(sh *cli.Shell) {
 		{Title: "DUE IN", Text: timerRow.dueIn},
 		{Title: "DUE AT", Text: func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
 		{Title: "KIND", Text: timerRow.kind},
-		{Title: "TASK", Text: func(t timerRow) string { return cmp.Or(history.Task(t.Task), "(the workflow)") }},
+		{Title: "TASK", Text: func(t timerRow) string { return cmp.Or(t.subject(), "(the workflow)") }},
 	})
 	if len(p.WaitsFor) > 0 {
 		fmt.Fprintf(sh.Out, "\n%s\n", cli.Paint(sh.OutColor(), cli.Bold, "waits for"))

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,7 +100,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 	switch {
 	case err == nil:
 		p.takeState(state, now)
-		return p.readOutlook(ctx, r, x, now)
+		return errors.Join(p.readOutlook(ctx, r, x, now), p.readInputs(ctx, r, x, now))
 	case store.Temporary(err):
 		return err
 	default:
@@ -114,8 +115,18 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 				Iteration: history.Index(t.Iteration), Attempt: history.Attempts(t.Attempt),
 			})
 		}
-		return p.readTrail(ctx, r, x, trail, now)
+		return errors.Join(p.readTrail(ctx, r, x, trail, now), p.readInputs(ctx, r, x, now))
 	}
+}
+
+// readInputs adds the inputs that are to come.
+func (p *executionPage) readInputs(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
+	found, err := timers.New(r.Store).Inputs(ctx, x.Tenant, x.ID)
+	for _, one := range found {
+		p.Timers = append(p.Timers, timerRowOf(one, now))
+	}
+	slices.SortStableFunc(p.Timers, func(a, b timerRow) int { return a.Due.Compare(b.Due) })
+	return err
 }
 
 // readTrail adds the timers that a history leaves open.

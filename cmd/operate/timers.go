@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -288,6 +289,9 @@ func (t timerRow) dueIn() string {
 	return history.Duration(time.Duration(max(-most, min(most, *t.DueInMS))) * time.Millisecond)
 }
 
+// subject returns the task, or of an input its event.
+func (t timerRow) subject() string { return cmp.Or(t.Event, history.Task(t.Task)) }
+
 func (t timerRow) kind() string {
 	switch {
 	case t.State == timerUnreadable || t.State == timerUnregistered:
@@ -315,7 +319,7 @@ func (l *timerListing) print(found []timers.Pending, now time.Time) error {
 			{Title: "DUE AT", Text: func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
 			{Title: "KIND", Text: timerRow.kind},
 			{Title: "EXECUTION", Text: func(t timerRow) string { return t.Execution }},
-			{Title: "TASK", Text: func(t timerRow) string { return history.Task(t.Task) }},
+			{Title: "TASK", Text: timerRow.subject},
 			{Title: "WORKFLOW", Wide: true, Text: func(t timerRow) string { return t.Workflow }},
 			{Title: "TENANT", Wide: true, Text: func(t timerRow) string { return t.Tenant }},
 			{Title: "EVENT", Wide: true, Text: func(t timerRow) string { return t.Event }},

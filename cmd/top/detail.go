@@ -68,6 +68,7 @@ func (l *Live) timer(ctx context.Context, id string) (d tui.Detail, err error) {
 		[2]string{"execution", withStatus(p.Execution, status)},
 		[2]string{"task", p.TaskID},
 		[2]string{"task name", p.TaskName},
+		[2]string{"event", inputType(p)},
 		[2]string{"key", p.Key},
 		[2]string{"duration", milliseconds(p.DurationMS)},
 		[2]string{"problem", problem},

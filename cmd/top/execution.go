@@ -134,6 +134,13 @@ func (l *Live) outlook(ctx context.Context, x store.Execution, now time.Time, ou
 			out.Waits = append(out.Waits, fmt.Sprintf("%s has cancelled the time limit of %s", needed.CancelledBy, cmp.Or(needed.TaskID, "the workflow")))
 		}
 	}
+	inputs, err := timers.New(l.store).Inputs(ctx, x.Tenant, x.ID)
+	if err != nil {
+		return err
+	}
+	for _, one := range inputs {
+		out.Timers = append(out.Timers, timerRow(one, now))
+	}
 	for _, line := range o.Stuck {
 		out.Waits = append(out.Waits, "never ends: "+line)
 	}

@@ -48,6 +48,7 @@ type Live struct {
 	noIdle   bool // this Redis does not report when consumers were last active
 	sample   sampler
 	known    tenants
+	cluster  clusterState
 	docs     documents
 	follow   follower
 	examiner *examine.Examiner

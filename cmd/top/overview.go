@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"flunq.io/flunq/cmd/describe"
@@ -315,7 +316,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 		return err
 	}
 	others := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == l.opts.Tenant })
-	if o.Counts.Shared = len(others) > 0; !o.Counts.Shared {
+	if o.Counts.Shared = len(others) > 0 && !l.store.Clustered(); !o.Counts.Shared {
 		o.Of.Due = o.Counts.Timers
 	}
 	if empty(o.Counts) && len(others) > 0 {
@@ -336,6 +337,50 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	}
 	if len(o.Due) > 0 && o.Now.Sub(o.Due[0].At) > tooLate {
 		note("timers are overdue by %s", history.Duration(o.Now.Sub(o.Due[0].At).Round(time.Second)))
+	}
+	if l.store.Clustered() {
+		return l.cluster.notes(ctx, l.store, note)
+	}
+	return nil
+}
+
+// clusterState caches what a Redis Cluster says about itself.
+type clusterState struct {
+	mu    sync.Mutex
+	known store.Cluster
+	asked time.Time
+}
+
+// clusterEvery is how long the cache is valid.
+const clusterEvery = 5 * time.Second
+
+// notes adds warnings about the masters of a cluster.
+func (c *clusterState) notes(ctx context.Context, st *store.Store, note func(format string, args ...any)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.asked) >= clusterEvery {
+		known, err := st.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		c.known, c.asked = known, time.Now()
+	}
+	if c.known.Uncovered > 0 {
+		note("%s of the cluster have no master: their tenants wait", history.Count(c.known.Uncovered, "slot"))
+	}
+	if len(c.known.Gone) > 0 {
+		note("out of reach: %s", strings.Join(c.known.Gone, ", "))
+	}
+	for _, m := range c.known.Masters {
+		const full = 90 // percent
+		switch {
+		case m.Err != nil:
+			note("master %s: %v", m.Address, m.Err)
+		case m.Limit > 0 && m.Used > m.Limit/100*full:
+			note("master %s is %d %% full", m.Address, m.Used*100/m.Limit)
+		case len(m.Replicas) == 0:
+			note("master %s has no replica", m.Address)
+		}
 	}
 	return nil
 }

@@ -1,9 +1,11 @@
 package top
 
 import (
+	"cmp"
 	"time"
 
 	"flunq.io/flunq/cmd/describe"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/stream"
@@ -32,10 +34,24 @@ func timerRow(p timers.Pending, now time.Time) tui.Row {
 	case now.Sub(row.At) >= late:
 		row.State = tui.Overdue
 	}
-	if !p.MovedTo.IsZero() && p.Err == nil {
+	row.Task = cmp.Or(inputType(p), row.Task)
+	switch {
+	case p.Err != nil:
+	case !p.ParkedUntil.IsZero():
+		row.Kind += " (parked)"
+	case !p.MovedTo.IsZero():
 		row.Kind += " (moved)"
 	}
 	return row
+}
+
+// inputType returns the type of the event that a timer delivers; "" if it delivers none.
+func inputType(p timers.Pending) string {
+	if p.Kind != event.InputTimer || p.Err != nil {
+		return ""
+	}
+	in, _ := p.ReadInput() // it was read already
+	return string(in.Type)
 }
 
 func deadLetterRow(l stream.DeadLetter) tui.Row {

@@ -22,6 +22,9 @@ type depth struct {
 	labels tenantLabels
 
 	timers, overdue, length, lag, pending, oldest, dead, bridge, executions, breakers *prometheus.Desc
+
+	// Of a Redis Cluster.
+	memory, memoryLimit, replicas, clock, placed, uncovered *prometheus.Desc
 }
 
 // Depth returns a collector of the number of timers, stream entries, dead letters and
@@ -42,12 +45,19 @@ func Depth(e *engine.Engine, log *slog.Logger) prometheus.Collector {
 		bridge:     describe("bridge_lag", "Entries that the bridge has not published, or not yet passed over.", "tenant"),
 		executions: describe("flunq_executions", "Stored executions, by status; those that have not ended are open.", "tenant", "status"),
 		breakers:   describe("flunq_circuit_open", "1 for a host whose circuit breaker is open for a tenant's calls, 0.5 while it is half-open.", "tenant", "host"),
+
+		memory:      describe("flunq_redis_memory_bytes", "Memory that a master of the Redis Cluster uses.", "master"),
+		memoryLimit: describe("flunq_redis_memory_limit_bytes", "maxmemory of a master of the Redis Cluster, 0 without one.", "master"),
+		replicas:    describe("flunq_redis_replicas", "Replicas of a master of the Redis Cluster that can be reached.", "master"),
+		clock:       describe("flunq_redis_clock_ahead_seconds", "How far the clock of a master of the Redis Cluster is ahead of the slowest one.", "master"),
+		placed:      describe("flunq_redis_tenants", "Tenants of this process on a master of the Redis Cluster.", "master"),
+		uncovered:   describe("flunq_redis_uncovered_slots", "Slots of the Redis Cluster that no master serves."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (d *depth) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{d.timers, d.overdue, d.length, d.lag, d.pending, d.oldest, d.dead, d.bridge, d.executions, d.breakers} {
+	for _, desc := range []*prometheus.Desc{d.timers, d.overdue, d.length, d.lag, d.pending, d.oldest, d.dead, d.bridge, d.executions, d.breakers, d.memory, d.memoryLimit, d.replicas, d.clock, d.placed, d.uncovered} {
 		out <- desc
 	}
 }
@@ -109,7 +119,42 @@ func (d *depth) collect(ctx context.Context, out chan<- prometheus.Metric) error
 		set(d.executions, float64(counts.Faulted), tenant, "faulted")
 		set(d.executions, float64(counts.Cancelled), tenant, "cancelled")
 	}
+	if d.engine.Store.Clustered() {
+		err = errors.Join(err, d.cluster(ctx, tenants, set))
+	}
 	return err
+}
+
+// cluster sets what is known of each master.
+func (d *depth) cluster(ctx context.Context, tenants []string, set func(desc *prometheus.Desc, value float64, labels ...string)) error {
+	c, err := d.engine.Store.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	set(d.uncovered, float64(c.Uncovered))
+	var slowest time.Time
+	for _, m := range c.Masters {
+		if m.Err == nil && (slowest.IsZero() || m.Time.Before(slowest)) {
+			slowest = m.Time
+		}
+	}
+	for _, m := range c.Masters {
+		set(d.replicas, float64(len(m.Replicas)), m.Address)
+		set(d.placed, 0, m.Address)
+		if m.Err == nil {
+			set(d.memory, float64(m.Used), m.Address)
+			set(d.memoryLimit, float64(max(m.Limit, 0)), m.Address)
+			set(d.clock, m.Time.Sub(slowest).Seconds(), m.Address)
+		}
+	}
+	for _, tenant := range tenants {
+		at, err := d.engine.Store.AddressOf(ctx, tenant)
+		if err != nil {
+			return err
+		}
+		set(d.placed, 1, at)
+	}
+	return nil
 }
 
 // maxCircuits is how many circuit breakers have metrics.

@@ -1,9 +1,11 @@
 package timers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +49,39 @@ func (ts Timers) SetInput(ctx context.Context, t event.Timer, now time.Time) (mo
 	default:
 		return false, fmt.Errorf("execution %s %w: it is %s", t.Execution, store.ErrEnded, status)
 	}
+}
+
+// Inputs returns the pending inputs of an execution, the next one first.
+func (ts Timers) Inputs(ctx context.Context, tenant, execution string) (out []Pending, err error) {
+	if err := store.CheckIDs(tenant, execution); err != nil {
+		return nil, err
+	}
+	var members []string
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var fields []string
+		fields, cursor, err = ts.rdb.HScan(ctx, ts.keys.Execution(tenant, execution), cursor, store.InputNote+"*", store.ScanCount).Result()
+		if err != nil {
+			return nil, store.Failed("read the inputs of execution "+execution, err)
+		}
+		for i := 1; i < len(fields); i += 2 {
+			members = append(members, fields[i])
+		}
+	}
+	slices.Sort(members)
+	for _, member := range slices.Compact(members) {
+		score, err := ts.rdb.ZScore(ctx, ts.keys.Timers(tenant), member).Result()
+		if errors.Is(err, redis.Nil) { // it has fired
+			continue
+		}
+		if err != nil {
+			return nil, store.Failed("read the inputs of execution "+execution, err)
+		}
+		out = append(out, pendingOf(redis.Z{Score: score, Member: member}, time.Time{}))
+	}
+	slices.SortFunc(out, func(a, b Pending) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.Member, b.Member))
+	})
+	return out, nil
 }
 
 // Superseded reports whether the key of an input was set again after the input had fired.
