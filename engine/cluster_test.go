@@ -18,13 +18,7 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	const tenants, each = 12, 5
-	opts := engine.Defaults()
-	opts.Process, opts.Transport, opts.Tenants = "clustered", http.DefaultTransport, nil
-	opts.Workers, opts.Executors, opts.ExtraExecutors, opts.Timers, opts.Discover, opts.Remote = 2, 4, 0, 2, true, true
-	e, err := engine.New(cluster.Client(t), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := clustered(t, cluster)
 	masters := map[string]int{}
 	names := make([]string, tenants)
 	for i := range names {
@@ -66,6 +60,61 @@ func TestCluster(t *testing.T) {
 		}
 	}
 }
+
+// clustered is an engine for all tenants of a cluster.
+func clustered(t *testing.T, cluster *redistest.Cluster) *engine.Engine {
+	t.Helper()
+	opts := engine.Defaults()
+	opts.Process, opts.Transport, opts.Tenants = "clustered", http.DefaultTransport, nil
+	opts.Workers, opts.Executors, opts.ExtraExecutors, opts.Timers, opts.Discover, opts.Remote = 2, 4, 0, 2, true, true
+	e, err := engine.New(cluster.Client(t), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// The clocks of a cluster's nodes are ten minutes and more apart: no timer is early, nor late, since
+// the timers of a tenant follow the clock of its own node only.
+func TestClusterClocks(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartSkewed(t, 0, 10*time.Minute, -10*time.Minute)
+	e := clustered(t, cluster)
+	began := map[string]time.Time{}
+	masters := map[string]bool{}
+	for i := 0; len(masters) < 3 || i < 9; i++ {
+		tenant := fmt.Sprint("t-", i)
+		at, err := e.Store.AddressOf(t.Context(), tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		masters[at] = true
+		def, _, err := dsl.Parse("wait.yaml", []byte(clusterWait))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Definitions.Register(t.Context(), tenant, def); err != nil {
+			t.Fatal(err)
+		}
+		began[tenant] = time.Now()
+		if err := e.Start(t.Context(), tenant, "x", def, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, e)
+	for tenant, at := range began {
+		endedOf(t, e, tenant, "x")
+		if took := time.Since(at); took < 2*time.Second || took > patience {
+			t.Errorf("two seconds took tenant %s %v", tenant, took)
+		}
+	}
+}
+
+const clusterWait = `document: {dsl: '1.0.3', namespace: test, name: wait, version: '1.0.0'}
+do:
+  - a: {wait: PT1S}
+  - b: {try: [{c: {raise: {error: {type: x, status: 500}}}}], catch: {retry: {delay: PT1S, limit: {attempt: {count: 1}}}, do: [{d: {set: {n: 1}}}]}}
+`
 
 const clusterSteps = `document: {dsl: '1.0.3', namespace: test, name: steps, version: '1.0.0'}
 do:

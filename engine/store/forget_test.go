@@ -52,7 +52,7 @@ func (w *environment) remaining(t *testing.T) []string {
 	must(t, err)
 	var ids []string
 	for _, key := range keys {
-		ids = append(ids, strings.TrimSuffix(strings.TrimPrefix(key, "tenant:acme:execution:"), ":history"))
+		ids = append(ids, strings.TrimSuffix(strings.TrimPrefix(plainName(key), "tenant:acme:execution:"), ":history"))
 	}
 	for _, index := range []string{"open", "completed", "faulted", "cancelled"} {
 		members, err := w.rdb.ZRange(t.Context(), "tenant:acme:executions:"+index, 0, -1).Result()

@@ -32,7 +32,7 @@ var hidden = []string{"hunter22", "p&ss<w>rd", "quo\"te\\d\nlines", "hunter22-an
 var sealing = []check{
 	{"a secret in an event's source or further attributes is sealed, and digits in a number are not one", func(t *testing.T, w *environment) {
 		ctx := t.Context()
-		st := store.New(w.rdb, store.Options{Secrets: map[string]any{"a": "hunter22", "pin": "2345", "word": "true"}})
+		st := w.another(store.Options{Secrets: map[string]any{"a": "hunter22", "pin": "2345", "word": "true"}})
 		sent := historyEvent("p", "com.acme.told")
 		sent.Source, sent.Ext, sent.Data = "/shop/hunter22", map[string]string{"subject": "of hunter22"}, []byte(`{"n":1234567,"ok":true,"text":"2345 true"}`)
 		must(t, st.Start(ctx, historyEvent("a", event.ExecutionStarted)))
@@ -61,7 +61,7 @@ var sealing = []check{
 	}},
 	{"Redis never sees a secret, and readers who know it do", func(t *testing.T, w *environment) {
 		ctx := t.Context()
-		st := store.New(w.rdb, store.Options{Secrets: hardSecrets()})
+		st := w.another(store.Options{Secrets: hardSecrets()})
 		e := historyEvent("a", event.ExecutionStarted)
 		e.Data = event.Encode(map[string]any{"all": hidden, "raw": json.RawMessage(event.Encode(hidden))})
 		must(t, st.Start(ctx, e))

@@ -31,7 +31,18 @@ type environment struct {
 	rdb wire.Redis
 	// mini is nil on a real Redis, whose clock nobody can set.
 	mini *miniredis.Miniredis
+	// memory is the simulated cluster, or nil.
+	memory *memory.Server
 }
+
+// another returns a store on the same Redis with other options.
+func (w *environment) another(opts store.Options) *store.Store {
+	opts.Cluster = w.Keys().Clustered()
+	return store.New(w.Redis(), opts)
+}
+
+// plainName is the opposite of clusterName for keys of the checks' tenant.
+func plainName(key string) string { return strings.Replace(key, "{"+tenant+"}", tenant, 1) }
 
 // The same promises on miniredis and on a real Redis: the first is quick and has
 // a clock that can be set, the second is authoritative.
@@ -84,7 +95,7 @@ func TestStore(t *testing.T) {
 				t.Cleanup(func() { _, _ = rdb.Close(), renaming.Close() })
 				renaming.AddHook(redistest.Renaming(clusterName))
 				w := newEnvironment(t, rdb, nil, store.Options{Cluster: true})
-				w.rdb = renaming
+				w.rdb, w.memory = renaming, server
 				c.run(t, w)
 			})
 		}
@@ -124,41 +135,15 @@ func clusterName(key string) string {
 // onOneRedis are the checks that are about a single Redis: they count on plain names of keys, on
 // timers that all tenants share, or set what only one server has.
 var onOneRedis = []string{
-	"Redis never sees a secret, and readers who know it do",
 	"a cancelled timer is restored at its position",
-	"a child stays while its parent runs, and does not keep others",
-	"a dead letter has the whole entry and the reason",
-	"a dead letter holds the message and the reason",
-	"a minimum number is kept",
-	"a retried execution stays, and one that another program removed leaves the index",
-	"a secret in an event's source or further attributes is sealed, and digits in a number are not one",
 	"a server reports its state",
-	"a slow group delays trimming",
-	"a stream shows how far its groups have read",
 	"a stream that cannot be written keeps its timer, and the others fire",
-	"an execution that ended long ago is removed completely",
 	"an invalid timer is dead-lettered",
-	"an overview reads few entries, and fewer that are large",
 	"dead letters of other key schemes are read and replayed",
 	"each tenant has its own requests",
-	"entries that every group has acknowledged are trimmed",
-	"groups of other programs count as well",
-	"ids larger than Lua's numbers are distinguished",
 	"in a cluster every key of a script is in one slot",
-	"lag counts unread entries, even after trims and deletes",
-	"late timers are counted",
-	"nothing is trimmed while a group has read nothing",
-	"nothing is trimmed while a group is missing",
-	"only gone consumers are removed",
-	"pending entries stay, and all after them",
-	"recent entries are kept",
-	"several processes remove executions while others end, are retried and begin",
-	"the age counts from the end",
-	"the newest executions of a tenant are kept, whatever their index, and all for a minimum time",
 	"timers are listed by workflow, execution and kind",
-	"too large a backlog is reported",
 	"unregistered timers of other key schemes are found",
-	"whatever the groups do, nothing is lost",
 }
 
 func newEnvironment(t *testing.T, rdb wire.Redis, mini *miniredis.Miniredis, opts store.Options) *environment {

@@ -16,6 +16,7 @@ import (
 
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/wire"
 )
 
 var serviceGroups = []string{store.WorkerGroup, store.ExecutorGroup, store.TimerGroup}
@@ -23,10 +24,15 @@ var serviceGroups = []string{store.WorkerGroup, store.ExecutorGroup, store.Timer
 // entries adds entries of the year 1970, and has Redis keep few of them in a node.
 func (w *environment) entries(t *testing.T, ids ...string) {
 	t.Helper()
-	if w.mini == nil {
-		before := w.rdb.ConfigGet(t.Context(), "stream-node-max-entries").Val()["stream-node-max-entries"]
-		must(t, w.rdb.ConfigSet(t.Context(), "stream-node-max-entries", "1").Err())
-		defer w.rdb.ConfigSet(t.Context(), "stream-node-max-entries", before)
+	switch {
+	case w.memory != nil:
+		w.memory.Node = 1
+	case w.mini == nil:
+		node, _, err := wire.MasterOf(t.Context(), w.Redis(), w.Keys().Stream(tenant))
+		must(t, err)
+		before := node.ConfigGet(t.Context(), "stream-node-max-entries").Val()["stream-node-max-entries"]
+		must(t, node.ConfigSet(t.Context(), "stream-node-max-entries", "1").Err())
+		defer node.ConfigSet(t.Context(), "stream-node-max-entries", before)
 	}
 	pipe := w.rdb.Pipeline()
 	for _, id := range ids {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,48 @@ const (
 // each node. Without redis-server or redis-cli the test is skipped.
 func StartCluster(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
+	return startCluster(t, nil, settings)
+}
+
+// StartSkewed is StartCluster with nodes whose clocks are fast by the given times, in turn. Without
+// a C compiler the test is skipped.
+func StartSkewed(t testing.TB, fast ...time.Duration) *Cluster {
+	t.Helper()
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler")
+	}
+	folder := t.TempDir()
+	source, library := filepath.Join(folder, "clock.c"), filepath.Join(folder, "clock.so")
+	if err := os.WriteFile(source, []byte(skewedClock), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-o", library, source).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", compiler, err, out)
+	}
+	return startCluster(t, func(node int) []string {
+		return []string{"LD_PRELOAD=" + library, "FAST_SECONDS=" + strconv.Itoa(int(fast[node%len(fast)].Seconds()))}
+	}, nil)
+}
+
+// skewedClock replaces the function from which redis-server has the time. (libfaketime does not get
+// along with its memory allocator.)
+const skewedClock = `
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+int gettimeofday(struct timeval *tv, void *tz) {
+	int err = syscall(SYS_gettimeofday, tv, tz);
+	char *fast = getenv("FAST_SECONDS");
+	if (err == 0 && fast) tv->tv_sec += atol(fast);
+	return err;
+}
+`
+
+func startCluster(t testing.TB, environment func(node int) []string, settings []string) *Cluster {
+	t.Helper()
 	binary := find(t)
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		const missing = "REDIS CLUSTER NOT TESTED: no redis-cli in the PATH (apt-get install redis-tools)"
@@ -44,7 +87,11 @@ func StartCluster(t testing.TB, settings ...string) *Cluster {
 	}, settings...)
 	c := &Cluster{Nodes: make([]*Server, 2*clusterMasters)}
 	for i := range c.Nodes {
-		c.Nodes[i] = serve(t, binary, settings...)
+		var own []string
+		if environment != nil {
+			own = environment(i)
+		}
+		c.Nodes[i] = serve(t, binary, own, settings...)
 	}
 	args := []string{"--cluster", "create"}
 	for _, node := range c.Nodes {

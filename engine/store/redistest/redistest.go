@@ -49,7 +49,7 @@ func Options(t testing.TB) *redis.Options {
 	if url := os.Getenv(serverVariable); url != "" {
 		return external(t, url)
 	}
-	return &redis.Options{Addr: serve(t, find(t), "--appendonly", "no").addr}
+	return &redis.Options{Addr: serve(t, find(t), nil, "--appendonly", "no").addr}
 }
 
 // find is the path of the redis-server. Without one the test is skipped.
@@ -68,11 +68,11 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// serve launches a redis-server on some port.
-func serve(t testing.TB, binary string, settings ...string) *Server {
+// serve launches a redis-server on some port, with further environment variables.
+func serve(t testing.TB, binary string, environment []string, settings ...string) *Server {
 	t.Helper()
 	for range portAttempts {
-		if server := launch(t, binary, settings); server != nil {
+		if server := launch(t, binary, environment, settings); server != nil {
 			return server
 		}
 	}
@@ -95,7 +95,7 @@ func external(t testing.TB, url string) *redis.Options {
 
 // launch starts a redis-server on a free port. Another program may take that
 // port first: then there is no answer, and nil.
-func launch(t testing.TB, binary string, settings []string) *Server {
+func launch(t testing.TB, binary string, environment, settings []string) *Server {
 	t.Helper()
 	addr := freeAddr(t)
 	_, port, err := net.SplitHostPort(addr)
@@ -103,7 +103,7 @@ func launch(t testing.TB, binary string, settings []string) *Server {
 		t.Fatalf("split %s: %v", addr, err)
 	}
 	folder := t.TempDir()
-	server := &Server{binary: binary, addr: addr, config: filepath.Join(folder, "redis.conf")}
+	server := &Server{binary: binary, environment: environment, addr: addr, config: filepath.Join(folder, "redis.conf")}
 	if err := os.WriteFile(server.config, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

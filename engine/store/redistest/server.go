@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"os"
 	"os/exec"
 	"testing"
 
@@ -14,6 +15,7 @@ type Server struct {
 	binary, addr string
 	config       string // its own: by this it is known
 	args         []string
+	environment  []string // further variables
 	command      *exec.Cmd
 	gone         chan struct{}
 }
@@ -23,7 +25,7 @@ type Server struct {
 // redis-server the test is skipped.
 func Serve(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	return serve(t, find(t), settings...)
+	return serve(t, find(t), nil, settings...)
 }
 
 // Addr is the host and port of the server.
@@ -56,6 +58,7 @@ func (s *Server) Restart(t testing.TB) {
 func (s *Server) start(t testing.TB) bool {
 	t.Helper()
 	command, gone := exec.Command(s.binary, s.args...), make(chan struct{})
+	command.Env = append(os.Environ(), s.environment...)
 	if err := command.Start(); err != nil {
 		t.Fatalf("start %s: %v", s.binary, err)
 	}

@@ -1,0 +1,92 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store/timers"
+	"flunq.io/flunq/engine/store/wire"
+)
+
+// An input that is set again under its key replaces one whose delivery has failed: the failed attempts
+// do not count any more, and what is still to be delivered again is dropped.
+func TestInputSetAgain(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb wire.Redis) {
+		opts := engine.Defaults()
+		opts.Process, opts.Transport, opts.Workers, opts.Executors, opts.Timers = "p", http.DefaultTransport, 2, 1, 1
+		opts.Retry.Attempts = 20 // enough for a slow machine
+		opts.Block(10 * time.Millisecond)
+		e, err := engine.New(rdb, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		run(t, e)
+		def := start(t, e, "x", "do: [{hear: {listen: {to: {one: {with: {type: com.example.x}}}, read: data}}}]", "{}")
+		await(t, "the execution listens", func() bool { return statusOf(t, e, "x") == decide.Waiting })
+		set := func(data string, after time.Duration) (moved bool) {
+			t.Helper()
+			now, err := e.Store.Now(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			moved, err = timers.New(e.Store).SetInput(t.Context(), event.Timer{
+				Tenant: tenant, Workflow: def.ID(), Execution: "x", FireAt: now.Add(after), Kind: event.InputTimer, Key: "k",
+				Input: event.EncodeInput(event.Event{Type: "com.example.x", Source: "/test", Data: json.RawMessage(data)}),
+			}, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return moved
+		}
+		pending := func() string {
+			return strings.Join(rdb.ZRange(t.Context(), e.Store.Keys().Timers(tenant), 0, -1).Val(), "\n")
+		}
+		history := e.Store.Keys().History(tenant, "x")
+		rdb.Rename(t.Context(), history, "kept")
+		rdb.Set(t.Context(), history, "nothing can be written here", 0)
+		set("1", 0)
+		await(t, "the input is to be delivered again", func() bool { return strings.Contains(pending(), `"kind":"delivery"`) })
+		set("2", time.Hour)
+		rdb.Del(t.Context(), history)
+		rdb.Rename(t.Context(), "kept", history)
+		await(t, "only the new input is left", func() bool {
+			return strings.Count(pending(), "\n") == 0 && strings.Contains(pending(), `"kind":"input"`)
+		})
+		if !set("2", 0) {
+			t.Error("the input was not there when its key was set again")
+		}
+		x := ended(t, e, "x")
+		if dead := rdb.XLen(t.Context(), e.Store.Keys().DeadLetters(tenant)).Val(); string(x.Output) != "[2]" || dead != 0 || pending() != "" {
+			t.Errorf("the execution has received %s, %d are dead letters, and %q is left", x.Output, dead, pending())
+		}
+	})
+}
+
+// await waits until something holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for began := time.Now(); !holds(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatalf("it takes longer than %v until %s", patience, what)
+		}
+	}
+}
+
+func statusOf(t *testing.T, e *engine.Engine, id string) decide.Status {
+	t.Helper()
+	x, err := e.Store.Execution(t.Context(), tenant, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decide.Status(x.Status)
+}
