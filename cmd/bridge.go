@@ -43,7 +43,8 @@ Executors outside
   document; vars has variables that its expressions use), and answer with
   io.flunq.task.completed, with the same executionid and taskid and the data
   {"task_id", "task_name", "success": true, "output"} or "success": false
-  and an "error", on a topic of KAFKA_TRUSTED or NATS_TRUSTED. From all
+  and an "error", on a topic that is read and trusted, such as results with
+  KAFKA_LISTEN='flunq.{tenant}.in,results' KAFKA_TRUSTED=results. From all
   other topics such events become dead letters: who sends them decides what
   tasks return. Tasks that only compute never leave the workers.
 
@@ -53,6 +54,14 @@ Operating
   redis-cli XGROUP DESTROY tenant:TENANT:events bridge-kafka ends that
   (bridge-nats for NATS).
   Metrics: bridge_published_total, bridge_received_total, bridge_lag,
-  bridge_feed_lag, bridge_errors_total.`,
+  bridge_feed_lag, bridge_errors_total.
+
+Example, with Kafka on localhost:9092
+  EVENT_STREAM_TYPE=kafka KAFKA_CREATE_TOPICS=true flunq serve &
+  flunq emit --type com.example.paid --data '{"order": 7}'
+  kcat -b localhost -t flunq.default.events -C -c 1 -f '%h\n%s\n'
+  echo '{"order": 8}' | kcat -b localhost -t flunq.default.in -P \
+    -H ce_specversion=1.0 -H ce_id=1 -H ce_source=/shop -H ce_type=com.example.x
+  flunq top`,
 	}
 }

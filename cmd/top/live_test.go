@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
@@ -514,4 +515,31 @@ func TestCircuits(t *testing.T) {
 	wants(t, strings.Join(w.overview().Notes, "\n"),
 		"circuit breaker open: pay.example, no calls for ", " (11 failures in a row, in 2 processes)",
 		"circuit breaker half-open: slow.example, the next call decides (1 failure in a row)")
+}
+
+// A bridge is a service of its processes; without one, a note says what its group holds back.
+func TestBridge(t *testing.T) {
+	t.Parallel()
+	w := newEnvironment(t)
+	if err := w.store.Publish(t.Context(), event.Event{ID: "1", Source: "/s", Type: "com.example.a", Tenant: tenant}); err != nil {
+		t.Fatal(err)
+	}
+	group := store.BridgePrefix + "kafka"
+	if err := stream.New(w.store).Groups(t.Context(), tenant, group); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, strings.Join(w.overview().Notes, "\n"), "no process runs the bridge that reads as bridge-kafka: 1 event to publish, and the stream grows")
+	for i := range 2 {
+		services := []store.RunningService{
+			{Name: "bridge", Group: group, Consumers: []string{}}, {Name: "worker", Group: store.WorkerGroup}, {Name: "timer", Group: store.TimerGroup},
+		}
+		if err := w.store.Register(t.Context(), &store.Process{Name: fmt.Sprint("p-", i), All: true, Services: services}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := w.overview()
+	i := slices.IndexFunc(o.Services, func(s tui.Service) bool { return s.Name == "bridge" })
+	if i < 0 || o.Services[i].Alive != 2 || o.Services[i].Lag != 1 || strings.Contains(strings.Join(o.Notes, "\n"), "bridge") {
+		t.Errorf("services %+v, notes %v", o.Services, o.Notes)
+	}
 }

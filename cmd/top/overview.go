@@ -257,6 +257,10 @@ func rank(name string) int {
 func (l *Live) service(g inspect.Group, services map[string]string, processes []store.Process, now time.Time) tui.Service {
 	s := tui.Service{Name: cmp.Or(services[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
 	workers := map[string]tui.Worker{}
+	bridge := strings.HasPrefix(g.Name, store.BridgePrefix)
+	if bridge { // all bridges read as one consumer
+		g.Consumers = nil
+	}
 	for _, c := range g.Consumers {
 		w := tui.Worker{Name: c.Name, State: tui.Alive, Busy: c.Pending, Idle: max(c.Idle, 0)}
 		// A busy consumer reads only from time to time.
@@ -278,7 +282,11 @@ func (l *Live) service(g inspect.Group, services map[string]string, processes []
 			if service.Group != g.Name || !p.Runs(service.Name, l.opts.Tenant) {
 				continue
 			}
-			for _, name := range service.Consumers {
+			names := service.Consumers
+			if bridge {
+				names = []string{p.Name}
+			}
+			for _, name := range names {
 				w, reads := workers[name]
 				alive := p.Alive(now)
 				if !alive && !reads {
@@ -323,8 +331,16 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 		note("tenant %s has no data here, unlike %s: use --tenant", l.opts.Tenant, strings.Join(others[:min(len(others), 5)], ", "))
 	}
 	var missing []string
+	bridged := false
 	for _, s := range o.Services {
-		if s.Alive == 0 && rank(s.Name) < 3 {
+		bridged = bridged || s.Name == "bridge" && s.Alive > 0
+		if s.Alive == 0 && strings.HasPrefix(s.Name, store.BridgePrefix) {
+			note("no process runs the bridge that reads as %s: %s to publish, and the stream grows, see 'flunq doctor'", s.Name, history.Count(int(max(s.Lag, 0)+s.Pending), "event"))
+		}
+	}
+	for _, s := range o.Services {
+		outside := bridged && s.Name == "executor" && s.Note != "" // nobody has ever read as executors do: other programs perform the tasks
+		if s.Alive == 0 && rank(s.Name) < 3 && !outside {
 			missing = append(missing, s.Name)
 		}
 	}

@@ -177,6 +177,9 @@ func (in *In) record(ctx context.Context, tenant string, m *cloudevents.Message,
 		return in.dead(r, m, cloudevents.Unreadable(m, now), reason, now), reason, nil
 	}
 	e.Tenant = tenant
+	if e.Time.IsZero() || strings.HasPrefix(string(e.Type), event.Prefix) {
+		e.Time = now // the clocks of programs outside decide on no timer
+	}
 	if strings.HasPrefix(string(e.Type), event.Prefix) && !in.trusts(m.Topic, tenant) {
 		reason = fmt.Errorf("events of type %s are taken from trusted topics only (KAFKA_TRUSTED, NATS_TRUSTED): who sends them decides on the results of tasks", e.Type)
 	} else {

@@ -7,12 +7,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	natsio "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -22,26 +27,42 @@ import (
 	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/kafka"
+	"flunq.io/flunq/engine/nats"
 	"flunq.io/flunq/engine/store"
 )
 
 // bridging configures a process that is a bridge, or the broker.
 type bridging struct {
-	Broker string `json:"broker"` // address of Kafka
+	NATS   bool   `json:"nats"`   // the broker is a nats-server, else a fake of Kafka
+	Broker string `json:"broker"` // its address
 	Dir    string `json:"dir"`    // of the broker's data, if the process is the broker
 	All    bool   `json:"all"`    // publish the engine's own events, too
 }
 
-// The topics of the tenant of these tests, and the group of its bridges.
+// The topics of the tenant of these tests.
 const (
 	eventsTopic  = "flunq." + tenant + ".events"
 	inTopic      = "flunq." + tenant + ".in"
-	resultsTopic = "results"
-	bridgeGroup  = store.BridgePrefix + "kafka"
+	resultsTopic = "flunq." + tenant + ".results"
 )
+
+// group returns the group of the bridges on the stream.
+func (b bridging) group() string {
+	if b.NATS {
+		return store.BridgePrefix + "nats"
+	}
+	return store.BridgePrefix + "kafka"
+}
 
 // options returns the options of the bridge.
 func (b bridging) options() (*bridge.Options, error) {
+	opts := &bridge.Options{Batch: 500, Block: 50 * time.Millisecond, Topic: "flunq.{tenant}.events", All: b.All, Default: tenant}
+	if b.NATS {
+		client, err := nats.New(b.nats())
+		opts.Sink, opts.Source, opts.Mode = client, client, cloudevents.Mode{Prefix: cloudevents.NATSPrefix}
+		opts.Listen, opts.Trusted = []string{"flunq.{tenant}.in.>", "flunq.{tenant}.results.>"}, []string{"flunq.{tenant}.results.>"}
+		return opts, err
+	}
 	e := kafka.Exchange{Options: kafka.Defaults(), Group: "flunq"}
 	e.Brokers, e.Timeout, e.Wait = []string{b.Broker}, time.Second, 100*time.Millisecond
 	publisher, err := kafka.NewPublisher(e)
@@ -49,27 +70,35 @@ func (b bridging) options() (*bridge.Options, error) {
 		return nil, err
 	}
 	receiver, err := kafka.NewReceiver(e)
-	if err != nil {
-		return nil, err
-	}
-	return &bridge.Options{
-		Batch: 500, Block: 50 * time.Millisecond, Sink: publisher, Topic: "flunq.{tenant}.events", All: b.All,
-		Mode: cloudevents.Mode{Prefix: cloudevents.KafkaPrefix}, Source: receiver,
-		Listen: []string{"flunq.{tenant}.in", resultsTopic}, Trusted: []string{resultsTopic}, Default: tenant,
-	}, nil
+	opts.Sink, opts.Source, opts.Mode = publisher, receiver, cloudevents.Mode{Prefix: cloudevents.KafkaPrefix}
+	opts.Listen, opts.Trusted = []string{"flunq.{tenant}.in", "flunq.{tenant}.results"}, []string{"flunq.{tenant}.results"}
+	return opts, err
+}
+
+func (b bridging) nats() nats.Options {
+	o := nats.Defaults()
+	o.URL, o.Create, o.Timeout, o.Wait = "nats://"+b.Broker, true, time.Second, 100*time.Millisecond
+	return o
 }
 
 // serve is a broker that keeps its data on disk.
 func (b bridging) serve(ctx context.Context) error {
-	_, text, err := net.SplitHostPort(b.Broker)
+	host, port, err := net.SplitHostPort(b.Broker)
 	if err != nil {
 		return err
 	}
-	port, err := strconv.Atoi(text)
+	if b.NATS { // the process becomes the server
+		binary, err := exec.LookPath(natsServer)
+		if err != nil {
+			return err
+		}
+		return syscall.Exec(binary, []string{natsServer, "-js", "-sd", b.Dir, "-a", host, "-p", port}, os.Environ())
+	}
+	number, err := strconv.Atoi(port)
 	if err != nil {
 		return err
 	}
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(b.Dir),
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(number), kfake.DataDir(b.Dir),
 		kfake.SeedTopics(partitions, eventsTopic, inTopic, resultsTopic))
 	if err != nil {
 		return err
@@ -79,14 +108,38 @@ func (b bridging) serve(ctx context.Context) error {
 	return nil
 }
 
+const natsServer = "nats-server"
+
+// brokers runs a test with each broker.
+func brokers(t *testing.T, run func(w *environment, b bridging)) {
+	for name, b := range map[string]bridging{"kafka": {}, "nats": {NATS: true}} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(natsServer); b.NATS && err != nil {
+				t.Skip("NATS NOT TESTED: no nats-server in the PATH (apt-get install nats-server)")
+			}
+			w := begin(t)
+			b.Broker = freePort(t)
+			run(w, b)
+		})
+	}
+}
+
 // Bridges and the broker die. Every event is published and recognised by its entry id when it is
 // doubled, in the order of its execution; every record becomes one entry of the stream.
 func TestBridge(t *testing.T) {
-	w := begin(t)
+	if !*full {
+		t.Parallel()
+	}
+	brokers(t, (*environment).bridges)
+}
+
+func (w *environment) bridges(b bridging) {
+	t := w.t
 	n, executions, span := size(1000, 20_000), size(20, 500), size(1500*time.Millisecond, 40*time.Second)
-	broker := freePort(t)
-	w.run(2, role{Bridging: &bridging{Broker: broker}})
-	w.run(1, role{Bridging: &bridging{Broker: broker, Dir: t.TempDir()}})
+	bridges, broker := b, b
+	broker.Dir = t.TempDir()
+	w.run(2, role{Bridging: &bridges})
+	w.run(1, role{Bridging: &broker})
 	began := time.Now()
 	want := map[string][]string{}
 	var load sync.WaitGroup
@@ -110,8 +163,18 @@ func TestBridge(t *testing.T) {
 			time.Sleep(time.Until(began.Add(span * time.Duration(i) / time.Duration(n))))
 		}
 	})
-	sender := w.kafka(broker)
-	load.Go(func() { w.send(sender, n, began, span) })
+	program := b.outside(w)
+	load.Go(func() {
+		for i := range n {
+			m := cloudevents.Message{Topic: inTopic, Key: fmt.Appendf(nil, "k%d", i%37), Value: event.Encode(i)}
+			m.Headers = program.attributes(fmt.Sprintf("r%d", i), "com.example.r", "", "")
+			program.send(t.Context(), m)
+			if i%50 == 0 {
+				time.Sleep(time.Until(began.Add(span * time.Duration(i) / time.Duration(n))))
+			}
+		}
+		program.flush(t.Context())
+	})
 	w.during(span, map[string]int{"kill": size(4, 30), "kill broker": size(1, 5)}, func(what string) {
 		if what == "kill broker" {
 			w.kill(2)
@@ -124,9 +187,9 @@ func TestBridge(t *testing.T) {
 		if length := w.rdb.XLen(t.Context(), streamKey).Val(); length < int64(2*n) {
 			return fmt.Sprintf("%d of %d entries", length, 2*n)
 		}
-		return w.unpublished()
+		return w.unpublished(b.group())
 	})
-	doubles, missing := w.judgeOut(broker, want)
+	doubles, missing := w.judgeOut(program, want)
 	twice, absent := w.judgeIn(n)
 	w.report("events=%d in %v: missing or out of order %d, doubles %d; records=%d: missing %d, twice %d",
 		n, time.Since(began).Round(time.Second), missing, doubles, n, absent, twice)
@@ -136,8 +199,54 @@ func TestBridge(t *testing.T) {
 	w.noDeadLetters()
 }
 
-// kafka returns a client that waits for a broker that is away.
-func (w *environment) kafka(broker string, opts ...kgo.Opt) *kgo.Client {
+// outside is a program that speaks only to the broker.
+type outside interface {
+	// attributes returns the headers of an event.
+	attributes(id string, typ event.Type, execution, task string) []cloudevents.Header
+	// send sends a message, when the broker is away as soon as it is back; flush waits for all.
+	send(ctx context.Context, m cloudevents.Message)
+	flush(ctx context.Context)
+	// published returns how many events the broker has.
+	published(ctx context.Context) int64
+	// read passes each published event, those of an execution in order, until that returns false.
+	read(ctx context.Context, take func(m cloudevents.Message) bool)
+}
+
+func (b bridging) outside(w *environment) outside {
+	w.t.Helper()
+	if b.NATS {
+		conn, err := natsio.Connect("nats://"+b.Broker, natsio.RetryOnFailedConnect(true), natsio.MaxReconnects(-1), natsio.ReconnectWait(100*time.Millisecond))
+		w.must(err)
+		w.t.Cleanup(conn.Close)
+		js, err := jetstream.New(conn)
+		w.must(err)
+		return natsProgram{w, js}
+	}
+	return &kafkaProgram{w: w, broker: b.Broker, client: kafkaClient(w, b.Broker)}
+}
+
+// attributes returns the headers of an event from outside.
+func attributes(prefix, id string, typ event.Type, execution, task string) []cloudevents.Header {
+	var out []cloudevents.Header
+	for _, a := range [][2]string{
+		{"specversion", "1.0"}, {"id", id}, {"source", "/outside"}, {"type", string(typ)}, {"executionid", execution}, {"taskid", task},
+	} {
+		if a[1] != "" {
+			out = append(out, cloudevents.Header{Name: prefix + a[0], Value: a[1]})
+		}
+	}
+	return out
+}
+
+type kafkaProgram struct {
+	w      *environment
+	broker string
+	client *kgo.Client
+	failed atomic.Int64
+}
+
+// kafkaClient returns a client that waits for a broker that is away.
+func kafkaClient(w *environment, broker string, opts ...kgo.Opt) *kgo.Client {
 	w.t.Helper()
 	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(broker), kgo.UnknownTopicRetries(-1))...)
 	w.must(err)
@@ -145,45 +254,143 @@ func (w *environment) kafka(broker string, opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// send sends n records over a span of time.
-func (w *environment) send(cl *kgo.Client, n int, began time.Time, span time.Duration) {
-	var failed atomic.Int64
-	for i := range n {
-		cl.Produce(w.t.Context(), &kgo.Record{
-			Topic: inTopic, Key: fmt.Appendf(nil, "k%d", i%37), Value: event.Encode(i), Headers: attributes(fmt.Sprintf("r%d", i), "com.example.r", "", ""),
-		}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				failed.Add(1)
-			}
-		})
-		if i%50 == 0 {
-			time.Sleep(time.Until(began.Add(span * time.Duration(i) / time.Duration(n))))
-		}
+func (k *kafkaProgram) attributes(id string, typ event.Type, execution, task string) []cloudevents.Header {
+	return attributes(cloudevents.KafkaPrefix, id, typ, execution, task)
+}
+
+func (k *kafkaProgram) send(ctx context.Context, m cloudevents.Message) {
+	r := &kgo.Record{Topic: m.Topic, Key: m.Key, Value: m.Value}
+	for _, h := range m.Headers {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})
 	}
-	if err := cl.Flush(w.t.Context()); err != nil || failed.Load() > 0 {
-		w.t.Errorf("%d records were not sent: %v", failed.Load(), err)
+	k.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
+		if err != nil {
+			k.failed.Add(1)
+		}
+	})
+}
+
+func (k *kafkaProgram) flush(ctx context.Context) {
+	if err := k.client.Flush(ctx); err != nil || k.failed.Load() > 0 {
+		k.w.t.Errorf("%d records were not sent: %v", k.failed.Load(), err)
 	}
 }
 
-// attributes returns the headers of an event from outside.
-func attributes(id string, typ event.Type, execution, task string) []kgo.RecordHeader {
-	var out []kgo.RecordHeader
-	for _, a := range [][2]string{
-		{"specversion", "1.0"}, {"id", id}, {"source", "/outside"}, {"type", string(typ)}, {"executionid", execution}, {"taskid", task},
-	} {
-		if a[1] != "" {
-			out = append(out, kgo.RecordHeader{Key: cloudevents.KafkaPrefix + a[0], Value: []byte(a[1])})
+func (k *kafkaProgram) published(ctx context.Context) (n int64) {
+	ends, err := kadm.NewClient(k.client).ListEndOffsets(ctx, eventsTopic)
+	k.w.must(err)
+	ends.Each(func(o kadm.ListedOffset) { n += o.Offset })
+	return n
+}
+
+func (k *kafkaProgram) read(ctx context.Context, take func(m cloudevents.Message) bool) {
+	reader := kafkaClient(k.w, k.broker, kgo.ConsumeTopics(eventsTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	for on := true; on && ctx.Err() == nil; {
+		reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			m := cloudevents.Message{Key: r.Key, Value: r.Value}
+			for _, h := range r.Headers {
+				m.Headers = append(m.Headers, cloudevents.Header{Name: h.Key, Value: string(h.Value)})
+			}
+			on = on && take(m)
+		})
+	}
+}
+
+type natsProgram struct {
+	w  *environment
+	js jetstream.JetStream
+}
+
+func (n natsProgram) attributes(id string, typ event.Type, execution, task string) []cloudevents.Header {
+	return attributes(cloudevents.NATSPrefix, id, typ, execution, task)
+}
+
+// send sends a message again until the server has it, which drops doubles.
+func (n natsProgram) send(ctx context.Context, m cloudevents.Message) {
+	msg := &natsio.Msg{Subject: m.Topic + ".outside", Data: m.Value, Header: natsio.Header{}}
+	for _, h := range m.Headers {
+		msg.Header.Set(h.Name, h.Value)
+	}
+	for ctx.Err() == nil {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := n.js.PublishMsg(short, msg, jetstream.WithMsgID(m.Header(cloudevents.NATSPrefix+"id")))
+		cancel()
+		if err == nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	n.w.t.Errorf("message %s was not sent: %v", m.Value, ctx.Err())
+}
+
+func (n natsProgram) flush(context.Context) {}
+
+// stream returns the stream of the bridges once they have created it.
+func (n natsProgram) stream(ctx context.Context) jetstream.Stream {
+	for {
+		s, err := n.js.Stream(ctx, nats.Defaults().Stream)
+		if err == nil || ctx.Err() != nil {
+			return s
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (n natsProgram) published(ctx context.Context) (count int64) {
+	info, err := n.stream(ctx).Info(ctx, jetstream.WithSubjectFilter(eventsTopic+".>"))
+	n.w.must(err)
+	for _, c := range info.State.Subjects {
+		count += int64(c) //nolint:gosec // few
+	}
+	return count
+}
+
+func (n natsProgram) read(ctx context.Context, take func(m cloudevents.Message) bool) {
+	if n.stream(ctx) == nil {
+		return
+	}
+	consumer, err := n.js.OrderedConsumer(ctx, nats.Defaults().Stream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{eventsTopic + ".>"}})
+	if err != nil {
+		n.w.t.Error(err)
+		return
+	}
+	arrived := make(chan jetstream.Msg)
+	reading, err := consumer.Consume(func(msg jetstream.Msg) {
+		select {
+		case arrived <- msg:
+		case <-ctx.Done():
+		}
+	})
+	if err != nil {
+		n.w.t.Error(err)
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer reading.Stop()
+	defer stop()
+	for {
+		select {
+		case msg := <-arrived:
+			m := cloudevents.Message{Value: msg.Data()}
+			for name, values := range msg.Headers() {
+				m.Headers = append(m.Headers, cloudevents.Header{Name: name, Value: values[0]})
+			}
+			m.Key = []byte(m.Header(cloudevents.NATSPrefix + "executionid"))
+			if !take(m) {
+				return
+			}
+		case <-ctx.Done():
+			return
 		}
 	}
-	return append(out, kgo.RecordHeader{Key: "content-type", Value: []byte("application/json")})
 }
 
 // unpublished says what the bridges have not published.
-func (w *environment) unpublished() string {
+func (w *environment) unpublished(group string) string {
 	groups, err := w.rdb.XInfoGroups(w.t.Context(), streamKey).Result()
 	w.must(err)
 	for _, g := range groups {
-		if g.Name == bridgeGroup {
+		if g.Name == group {
 			if g.Lag == 0 && g.Pending == 0 {
 				return ""
 			}
@@ -195,43 +402,27 @@ func (w *environment) unpublished() string {
 
 // judgeOut compares what a reader has that drops doubles by their entry ids with what it should
 // have.
-func (w *environment) judgeOut(broker string, want map[string][]string) (doubles, missing int) {
+func (w *environment) judgeOut(program outside, want map[string][]string) (doubles, missing int) {
 	w.t.Helper()
-	reader := w.kafka(broker, kgo.ConsumeTopics(eventsTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	ends, err := kadm.NewClient(reader).ListEndOffsets(w.t.Context(), eventsTopic)
-	w.must(err)
-	left := int64(0)
-	ends.Each(func(o kadm.ListedOffset) { left += o.Offset })
+	left := program.published(w.t.Context())
 	got, last := map[string]int{}, map[string]string{}
-	for left > 0 {
-		fetches := reader.PollFetches(w.t.Context())
-		w.must(fetches.Err())
-		fetches.EachRecord(func(r *kgo.Record) {
-			left--
-			key, entry := string(r.Key), header(r, cloudevents.EntryHeader)
-			if last[key] != "" && store.CompareIDs(entry, last[key]) <= 0 {
-				doubles++
-				return
-			}
-			last[key] = entry
-			if n := got[key]; n < len(want[key]) && want[key][n] == entry {
-				got[key]++
-			}
-		})
-	}
+	program.read(w.t.Context(), func(m cloudevents.Message) bool {
+		left--
+		key, entry := string(m.Key), m.Header(cloudevents.EntryHeader)
+		if last[key] != "" && store.CompareIDs(entry, last[key]) <= 0 {
+			doubles++
+			return left > 0
+		}
+		last[key] = entry
+		if n := got[key]; n < len(want[key]) && want[key][n] == entry {
+			got[key]++
+		}
+		return left > 0
+	})
 	for key, ids := range want {
 		missing += len(ids) - got[key]
 	}
 	return doubles, missing
-}
-
-func header(r *kgo.Record, name string) string {
-	for _, h := range r.Headers {
-		if h.Key == name {
-			return string(h.Value)
-		}
-	}
-	return ""
 }
 
 // judgeIn counts the records that are entries twice, and those that are none.
@@ -254,13 +445,21 @@ func (w *environment) judgeIn(n int) (twice, missing int) {
 	return twice, missing
 }
 
-// A program that speaks only Kafka performs the tasks of workflows, while workers and bridges die.
+// A program that speaks only to the broker performs the tasks of workflows, while workers and bridges die.
 func TestBridgeExecutorOutside(t *testing.T) {
-	w := begin(t)
+	if !*full {
+		t.Parallel()
+	}
+	brokers(t, (*environment).executorOutside)
+}
+
+func (w *environment) executorOutside(b bridging) {
+	t := w.t
 	n, span := size(30, 1000), size(time.Second, 15*time.Second)
-	broker := freePort(t)
-	w.run(2, role{Workers: 2, Timers: 1, Bridging: &bridging{Broker: broker, All: true}})
-	w.run(1, role{Bridging: &bridging{Broker: broker, Dir: t.TempDir()}})
+	bridges, broker := b, b
+	bridges.All, broker.Dir = true, t.TempDir()
+	w.run(2, role{Workers: 2, Timers: 1, Bridging: &bridges})
+	w.run(1, role{Bridging: &broker})
 	def := w.define("outside", `do:
   - reserve: {call: http, with: {method: post, endpoint: 'https://stock.invalid/reserve', body: '${ . }'}}
   - pause: {wait: PT0.01S}
@@ -270,8 +469,8 @@ func TestBridgeExecutorOutside(t *testing.T) {
 	began := time.Now()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var outside sync.WaitGroup
-	outside.Go(func() { w.perform(ctx, broker) })
+	var performing sync.WaitGroup
+	performing.Go(func() { w.perform(ctx, b.outside(w)) })
 	var load sync.WaitGroup
 	load.Go(func() {
 		for i, id := range ids {
@@ -298,7 +497,7 @@ func TestBridgeExecutorOutside(t *testing.T) {
 		return ""
 	})
 	stop()
-	outside.Wait()
+	performing.Wait()
 	for i, id := range ids {
 		x, err := w.store.Execution(t.Context(), tenant, id)
 		w.must(err)
@@ -311,41 +510,36 @@ func TestBridgeExecutorOutside(t *testing.T) {
 }
 
 // perform is the program outside.
-func (w *environment) perform(ctx context.Context, broker string) {
-	cl := w.kafka(broker, kgo.ConsumeTopics(eventsTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+func (w *environment) perform(ctx context.Context, program outside) {
 	last := map[string]string{}
-	for ctx.Err() == nil {
-		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-			key, entry := string(r.Key), header(r, cloudevents.EntryHeader)
-			if last[key] != "" && store.CompareIDs(entry, last[key]) <= 0 {
-				return
-			}
-			last[key] = entry
-			if header(r, cloudevents.KafkaPrefix+"type") != string(event.TaskRequested) {
-				return
-			}
-			var asked event.Requested
-			var input map[string]any
-			if err := json.Unmarshal(r.Value, &asked); err != nil {
-				w.t.Error(err)
-				return
-			}
-			if err := json.Unmarshal(asked.Input, &input); err != nil || len(asked.Config) == 0 {
-				w.t.Errorf("request %s: %v", r.Value, err)
-				return
-			}
-			did, _ := input["did"].([]any)
-			input["did"] = append(did, asked.TaskName)
-			done := event.Completed{TaskID: asked.TaskID, TaskName: asked.TaskName, Success: true, Output: event.Encode(input)}
-			cl.Produce(w.t.Context(), &kgo.Record{
-				Topic: resultsTopic, Key: r.Key, Value: event.Encode(done),
-				Headers: attributes(key+asked.TaskID+"/result", event.TaskCompleted, key, asked.TaskID),
-			}, func(_ *kgo.Record, err error) {
-				if err != nil {
-					w.t.Error(err)
-				}
-			})
+	program.read(ctx, func(m cloudevents.Message) bool {
+		key, entry := string(m.Key), m.Header(cloudevents.EntryHeader)
+		if last[key] != "" && store.CompareIDs(entry, last[key]) <= 0 {
+			return true
+		}
+		last[key] = entry
+		e, err := cloudevents.Decode(&m, "")
+		if err != nil || e.Type != event.TaskRequested {
+			return err == nil || !w.t.Failed()
+		}
+		var asked event.Requested
+		var input map[string]any
+		if err := json.Unmarshal(m.Value, &asked); err != nil {
+			w.t.Error(err)
+			return false
+		}
+		if err := json.Unmarshal(asked.Input, &input); err != nil || len(asked.Config) == 0 {
+			w.t.Errorf("request %s: %v", m.Value, err)
+			return false
+		}
+		did, _ := input["did"].([]any)
+		input["did"] = append(did, asked.TaskName)
+		done := event.Completed{TaskID: asked.TaskID, TaskName: asked.TaskName, Success: true, Output: event.Encode(input)}
+		program.send(w.t.Context(), cloudevents.Message{
+			Topic: resultsTopic, Key: m.Key, Value: event.Encode(done),
+			Headers: program.attributes(key+asked.TaskID+"/result", event.TaskCompleted, key, asked.TaskID),
 		})
-	}
-	_ = cl.Flush(w.t.Context())
+		return true
+	})
+	program.flush(w.t.Context())
 }

@@ -109,7 +109,7 @@ func (r role) run(ctx context.Context, log *slog.Logger) error {
 	}
 	opts := r.options()
 	if r.Bridging != nil {
-		opts.BridgeGroup = bridgeGroup
+		opts.BridgeGroup = r.Bridging.group()
 		if opts.Bridge, err = r.Bridging.options(); err != nil {
 			return err
 		}

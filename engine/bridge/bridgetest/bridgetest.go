@@ -429,6 +429,9 @@ func testIn(h *harness) {
 			h.Errorf("entry %v is there twice, or should not be", x.Values)
 		}
 		delete(entries, id)
+		if x.Values["time"] == nil {
+			h.Errorf("entry %s has no time", id)
+		}
 		if x.Values["tenantid"] != Tenant {
 			h.Errorf("entry %s has tenant %v", id, x.Values["tenantid"])
 		}
