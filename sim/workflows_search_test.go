@@ -17,7 +17,7 @@ func TestSearchWorkflows(t *testing.T) {
 			cfg, _ := exampleConfig(t, name)
 			cfg.Processes = 2
 			s := search.Search{
-				Config: cfg, First: 1, Last: 50, Singles: 50, Parallel: 1,
+				Config: cfg, First: 1, Last: 10, Singles: 10, Parallel: 1,
 				Kinds: []sim.FaultKind{sim.CrashBefore, sim.CrashAfter, sim.DropRequest, sim.DropReply, sim.Duplicate},
 			}
 			r, err := s.Run(t.Context())
@@ -29,7 +29,7 @@ func TestSearchWorkflows(t *testing.T) {
 					t.Errorf("%s: %v: %+v", f.Class, f.Violation, f.Small)
 				}
 			}
-			if r.Seeds != 50 || len(r.Faults) != 5 {
+			if r.Seeds != 10 || len(r.Faults) != 5 {
 				t.Errorf("%d seeds, faults %v", r.Seeds, r.Faults)
 			}
 		})

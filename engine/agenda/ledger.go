@@ -3,6 +3,7 @@ package agenda
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -77,40 +78,37 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 
 // place stores some of the events. It returns those for which the counts are out of date.
 func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
-	b := batch{keys: l.keys}
-	of := make([][]int, counts.newest) // the events of each partition
-	var in []int                       // the partition of each request
-	for _, i := range todo {
-		e := &events[i]
-		p := schedule.Partition(e.ID, counts.newest)
-		r := b.of(p)
-		if len(r.args) == 0 {
-			in = append(in, p)
-			r.keys = append(r.keys, l.keys.partitions())
-			r.args = append(r.args, counts.epoch, 1+len(counts.former))
+	const most = 64 // events of a call: one costs Redis about 20 µs
+	parts := slices.Collect(slices.Chunk(todo, most))
+	requests := make([]*request, len(parts))
+	for n, part := range parts {
+		r := &request{keys: []string{l.keys.partitions()}, args: []any{counts.epoch, len(counts.former)}}
+		for _, i := range part {
+			e := &events[i]
+			prefix := l.keys.prefix(schedule.Partition(e.ID, counts.newest))
+			r.keys = append(r.keys, prefix, eventKey(prefix, e.ID))
+			for _, f := range counts.former {
+				r.keys = append(r.keys, eventKey(l.keys.prefix(schedule.Partition(e.ID, f.count)), e.ID))
+			}
+			r.args = append(r.args, packed(e.ID), e.Next.UnixMilli(), encode(e))
 		}
-		r.keys = append(r.keys, eventKey(r.keys[0], e.ID))
-		for _, f := range counts.former {
-			r.keys = append(r.keys, eventKey(l.keys.prefix(schedule.Partition(e.ID, f.count)), e.ID))
-		}
-		r.args = append(r.args, packed(e.ID), e.Next.UnixMilli(), encode(e))
-		of[p] = append(of[p], i)
+		requests[n] = r
 	}
-	cmds, err := callAll(ctx, l.rdb, placeScript, b.requests)
+	cmds, err := callAll(ctx, l.rdb, placeScript, requests)
 	if err != nil && cmds == nil {
 		return nil, store.Failed("store events", err)
 	}
-	for r, cmd := range cmds {
-		of := of[in[r]]
+	for n, cmd := range cmds {
 		switch {
 		case cmd.Err() == nil:
-			for n, reply := range cmd.Val().([]any) { //nolint:errcheck,forcetypeassert // it returns nothing else
-				if out[of[n]], err = placed(&events[of[n]], reply); err != nil {
+			for at, reply := range cmd.Val().([]any) { //nolint:errcheck,forcetypeassert // it returns nothing else
+				i := parts[n][at]
+				if out[i], err = placed(&events[i], reply); err != nil {
 					return nil, err
 				}
 			}
 		case redis.HasErrorPrefix(cmd.Err(), "EPOCH"):
-			refused = append(refused, of...)
+			refused = append(refused, parts[n]...)
 		case redis.IsOOMError(cmd.Err()):
 			return nil, fmt.Errorf("%w: %w", schedule.ErrFull, cmd.Err())
 		default:

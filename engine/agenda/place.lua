@@ -1,30 +1,30 @@
 -- Stores events that do not exist.
 --
--- KEYS[1]   prefix of the partition; the script uses keys that begin with it, see leaves.lua
--- KEYS[2]   hash of the partitions
--- KEYS[3…]  for each event: its record, then its records in the partitions of former counts
+-- KEYS[1]   hash of the partitions
+-- KEYS[2…]  for each event: prefix of its partition, its record, then its records in the partitions
+--           of former counts; the script uses keys that begin with a prefix, see leaves.lua
 -- ARGV[1]   expected epoch of the partitions
--- ARGV[2]   n, the number of records of each event among KEYS
+-- ARGV[2]   how many former counts there are
 -- ARGV[3…]  for each event: id, when it is due in milliseconds, record
 --
 -- Returns for each event 1, or its record if it exists; an error if the epoch is another one.
 
-local P, partitions = KEYS[1], KEYS[2]
-local epoch, n = ARGV[1], tonumber(ARGV[2])
+local epoch, former = ARGV[1], tonumber(ARGV[2])
 
-if redis.call('HGET', partitions, 'epoch') ~= epoch then return redis.error_reply('EPOCH') end
-local out = {}
+if redis.call('HGET', KEYS[1], 'epoch') ~= epoch then return redis.error_reply('EPOCH') end
+local out, at = {}, 2
 for i = 1, (#ARGV - 2) / 3 do
-  local id, due, record = ARGV[3 * i], ARGV[3 * i + 1], ARGV[3 * i + 2]
-  local first, known = 3 + (i - 1) * n, false
-  for at = first + 1, first + n - 1 do known = known or redis.call('GET', KEYS[at]) end
+  local P, key = KEYS[at], KEYS[at + 1]
+  at = at + 2 + former
+  local known = false
+  for f = at - former, at - 1 do known = known or redis.call('GET', KEYS[f]) end
   if known then
     out[i] = known
-  elseif redis.call('SETNX', KEYS[first], record) == 1 then
-    insert(P, due, id)
+  elseif redis.call('SETNX', key, ARGV[3 * i + 2]) == 1 then
+    insert(P, ARGV[3 * i + 1], ARGV[3 * i])
     out[i] = 1
   else
-    out[i] = redis.call('GET', KEYS[first])
+    out[i] = redis.call('GET', key)
   end
 end
 return out
