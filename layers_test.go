@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"cmd/graph":              {"engine/dsl", "engine/expr", "engine/expr/canonical"},
 	"cmd/report":             {"cmd/graph", "engine/decide", "engine/dsl", "engine/event", "engine/expr/canonical", "engine/history", "sim/recording", "tui/axis"},
 	"cmd/actions":            {"cmd/dev", "engine/...", "sim", "sim/recording"},
-	"cmd/describe":           {"cmd/graph", "engine/dsl", "engine/event", "tui"},
+	"cmd/describe":           {"cmd/graph", "engine/dsl", "engine/event", "engine/history", "tui"},
 	"cmd/top":                {"cmd/dev", "cmd/actions", "cmd/describe", "engine/...", "tui"},
 	"engine":                 {"engine/..."},
 	"engine/event":           {},

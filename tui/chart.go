@@ -45,9 +45,9 @@ func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
 	c := &chart{tree: t, look: l, how: how, space: max(1, a.W-names-1-starts-times)}
 	state := how.top.State
 	if state == "" {
-		state = t.runs[0].state
+		state = t.runs[0].State
 	}
-	c.ended = state.Ended() || t.runs[0].began.IsZero()
+	c.ended = state.Ended() || t.runs[0].Began.At.IsZero()
 	cells := 100 / float64(c.space)
 	c.scale = axis.New(c.stamps(), axis.Options{Wide: t.instant(), TickWidth: 9 * cells, BreakWidth: 9 * cells})
 	c.head(a.Part(names+1, 0, c.space, chartHead))
@@ -114,9 +114,9 @@ func (c *chart) legend(a canvas.Area) {
 func (t *runTree) instant() bool {
 	none, all := 0, 0
 	for i := range t.runs {
-		if r := &t.runs[i]; i > 0 && len(r.turns) == 0 && r.state.Ended() {
+		if r := &t.runs[i]; i > 0 && len(r.turns) == 0 && r.State.Ended() {
 			all++
-			none += truth(!r.ended.After(r.began))
+			none += truth(!r.Ended.At.After(r.Began.At))
 		}
 	}
 	return none*10 >= all*3 // three of ten
@@ -147,7 +147,7 @@ func (c *chart) stamps() []axis.Stamp {
 		}
 		out = c.momentsOf(out, 0)
 	}
-	if !c.ended && !t.runs[0].began.IsZero() {
+	if !c.ended && !t.runs[0].Began.At.IsZero() {
 		out = append(out, c.now())
 	}
 	return out
@@ -172,26 +172,26 @@ func (c *chart) start(l *treeLine) string {
 	case runPlace:
 	}
 	r := &c.tree.runs[at]
-	if r.began.IsZero() {
+	if r.Began.At.IsZero() {
 		return ""
 	}
-	return "+" + history.Duration(r.began.Sub(c.tree.runs[0].began))
+	return "+" + history.Duration(r.Began.At.Sub(c.tree.runs[0].Began.At))
 }
 
 // momentsOf adds the moments of a run.
 func (c *chart) momentsOf(out []axis.Stamp, at int32) []axis.Stamp {
 	r := &c.tree.runs[at]
-	if r.began.IsZero() {
+	if r.Began.At.IsZero() {
 		return out
 	}
-	out = append(out, axis.Stamp{At: r.began, Seq: int(r.first)})
-	if !r.ended.IsZero() {
-		out = append(out, axis.Stamp{At: r.ended, Seq: int(r.settled)})
+	out = append(out, stampOf(r.Began))
+	if !r.Ended.At.IsZero() {
+		out = append(out, stampOf(r.Ended))
 	}
-	for _, w := range r.waits {
-		out = append(out, axis.Stamp{At: w.from, Seq: int(w.began)})
-		if w.stopped > 0 {
-			out = append(out, axis.Stamp{At: w.to, Seq: int(w.stopped)})
+	for _, w := range r.Waits {
+		out = append(out, stampOf(w.From))
+		if !w.To.IsZero() {
+			out = append(out, stampOf(w.To))
 		}
 	}
 	if until := c.until(r); !until.At.IsZero() {
@@ -200,22 +200,24 @@ func (c *chart) momentsOf(out []axis.Stamp, at int32) []axis.Stamp {
 	return out
 }
 
+func stampOf(m history.Moment) axis.Stamp { return axis.Stamp{At: m.At, Seq: int(m.Version)} }
+
 // now is after everything that has happened.
 func (c *chart) now() axis.Stamp {
-	return axis.Stamp{At: c.how.now, Seq: int(c.tree.version) + 1}
+	return axis.Stamp{At: c.how.now, Seq: int(c.tree.x.Version) + 1}
 }
 
 // until returns when the wait of a run ends, if that is known and in the future.
 func (c *chart) until(r *taskRun) (at axis.Stamp) {
-	if c.ended || r.state != Waiting && r.state != Retrying {
+	if c.ended || r.State != Waiting && r.State != Retrying {
 		return at
 	}
-	until := r.until
-	if timer, ok := c.how.timers[runName(c.tree.tasks.at(r.key.task).Ref, r.key)]; ok {
+	until := r.Until
+	if timer, ok := c.how.timers[r.String()]; ok {
 		until = timer.At
 	}
 	if until.After(c.how.now) {
-		at = axis.Stamp{At: until, Seq: int(c.tree.version) + 2}
+		at = axis.Stamp{At: until, Seq: int(c.tree.x.Version) + 2}
 	}
 	return at
 }
@@ -286,7 +288,7 @@ const maxInside = 500
 // run draws a run: as a frame around the lines below it, or with everything inside it.
 func (c *chart) run(a canvas.Area, at int32, open bool) {
 	r := &c.tree.runs[at]
-	if r.began.IsZero() || r.state == Skipped {
+	if r.Began.At.IsZero() || r.State == Skipped {
 		return
 	}
 	if at > 0 && len(r.turns) == 0 {
@@ -297,7 +299,7 @@ func (c *chart) run(a canvas.Area, at int32, open bool) {
 	from, to := c.ends(r)
 	a.Put(from, 0, canvas.Faint, strings.Repeat(l.Pick("─", "-"), to-from+1))
 	a.Put(from, 0, canvas.Faint, l.Pick("├", "|"))
-	if r.state.Ended() {
+	if r.State.Ended() {
 		a.Put(to, 0, canvas.Faint, l.Pick("┤", "|"))
 	}
 	c.waits(a, r)
@@ -317,7 +319,7 @@ func (c *chart) run(a canvas.Area, at int32, open bool) {
 // inside draws a run, and the runs inside it, in the line of its parent.
 func (c *chart) inside(a canvas.Area, at int32, left *int) {
 	r := &c.tree.runs[at]
-	if *left--; *left < 0 || r.began.IsZero() || r.state == Skipped {
+	if *left--; *left < 0 || r.Began.At.IsZero() || r.State == Skipped {
 		return
 	}
 	if len(r.turns) == 0 {
@@ -334,13 +336,13 @@ func (c *chart) inside(a canvas.Area, at int32, left *int) {
 
 // ends returns the first and last cell of a run; an open run extends to the present.
 func (c *chart) ends(r *taskRun) (from, to int) {
-	from = c.cell(axis.Stamp{At: r.began, Seq: int(r.first)})
+	from = c.cell(stampOf(r.Began))
 	end := c.now()
 	switch {
-	case !r.ended.IsZero():
-		end = axis.Stamp{At: r.ended, Seq: int(r.settled)}
+	case !r.Ended.At.IsZero():
+		end = stampOf(r.Ended)
 	case c.ended:
-		end = axis.Stamp{At: c.tree.runs[0].ended, Seq: int(c.tree.version)}
+		end = axis.Stamp{At: c.tree.runs[0].Ended.At, Seq: int(c.tree.x.Version)}
 	}
 	return from, max(from, c.cell(end))
 }
@@ -348,36 +350,36 @@ func (c *chart) ends(r *taskRun) (from, to int) {
 // bar draws a run without runs inside.
 func (c *chart) bar(a canvas.Area, r *taskRun) {
 	from, to := c.ends(r)
-	sign, i := workSign(c.look), signOf(c.look, r.state).ink
-	if r.state == Waiting || r.state == Retrying {
+	sign, i := workSign(c.look), signOf(c.look, r.State).ink
+	if r.State == Waiting || r.State == Retrying {
 		i = canvas.Busy
 	}
-	if kind := c.tree.tasks.at(r.key.task).Kind; kind == "listen" || kind == "run" {
+	if kind := c.tree.tasks.at(r.task).Kind; kind == "listen" || kind == "run" {
 		sign = waitSign(c.look) // its work happens elsewhere
-		if r.state == Completed {
+		if r.State == Completed {
 			i = canvas.Calm
 		}
 	}
 	// The last cell belongs to whatever begins at that moment.
 	a.Put(from, 0, i, strings.Repeat(sign, max(1, to-from)))
 	c.waits(a, r)
-	if r.state == Faulted || r.state == Cancelled {
+	if r.State == Faulted || r.State == Cancelled {
 		a.Put(max(from, to-1), 0, i, workSign(c.look))
 	}
 }
 
 // waits draws the times in which a run was idle, and its remaining wait.
 func (c *chart) waits(a canvas.Area, r *taskRun) {
-	for _, w := range r.waits {
-		from, to := c.cell(axis.Stamp{At: w.from, Seq: int(w.began)}), c.cell(c.now())
+	for _, w := range r.Waits {
+		from, to := c.cell(stampOf(w.From)), c.cell(c.now())
 		switch {
-		case w.stopped > 0:
-			to = c.cell(axis.Stamp{At: w.to, Seq: int(w.stopped)})
+		case !w.To.IsZero():
+			to = c.cell(stampOf(w.To))
 		case c.ended:
 			_, to = c.ends(r)
 		}
 		sign, i := waitSign(c.look), canvas.Calm
-		if w.state != Waiting {
+		if w.State != Waiting {
 			sign, i = pauseSign(c.look), canvas.Warn
 		}
 		a.Put(from, 0, i, strings.Repeat(sign, max(1, to-from)))

@@ -77,7 +77,7 @@ func (s *executionScreen) typing() bool { return s.typed.on }
 func (rd *executionReader) show(x Execution, had int64) {
 	rd.now, rd.known = x, true
 	rd.tree.read(x.Document)
-	if x.Version < had || rd.tree.version < had {
+	if x.Version < had || rd.tree.x.Version < had {
 		rd.reads.rebuild = true
 	}
 	rd.document.read(x.Document)
@@ -119,8 +119,7 @@ func (rd *executionReader) childOf(at int32) string {
 	if at <= 0 {
 		return ""
 	}
-	r := &rd.tree.runs[at]
-	return rd.parents[runName(rd.tree.tasks.at(r.key.task).Ref, r.key)]
+	return rd.parents[rd.tree.runs[at].String()]
 }
 
 // timer returns the timer for actions: that of the row, or the one that the chosen task waits for.
@@ -138,8 +137,7 @@ func (s *executionScreen) timer() (Row, bool) {
 	if at <= 0 {
 		return Row{}, false
 	}
-	r := &s.tree.runs[at]
-	timer, ok := s.timers[runName(s.tree.tasks.at(r.key.task).Ref, r.key)]
+	timer, ok := s.timers[s.tree.runs[at].String()]
 	return timer, ok
 }
 
@@ -159,11 +157,10 @@ func (s *executionScreen) wantTimer(verb Verb) tea.Cmd {
 // states returns the states of the running tasks, by their lines in the document.
 func (rd *executionReader) states() map[int]State {
 	lines := map[int]State{}
-	for at := range rd.tree.active {
-		r := &rd.tree.runs[at]
-		line := rd.tree.tasks.at(r.key.task).Line
-		if line > 0 && (lines[line] == "" || r.state == Waiting || r.state == Retrying) {
-			lines[line] = r.state
+	for _, r := range rd.tree.x.Open() {
+		line := rd.tree.tasks.at(rd.tree.runs[r.Index].task).Line
+		if line > 0 && (lines[line] == "" || r.State == Waiting || r.State == Retrying) {
+			lines[line] = r.State
 		}
 	}
 	return lines
@@ -229,8 +226,9 @@ func (s *executionScreen) enterPane() tea.Cmd {
 
 // goTo chooses a run by its text.
 func (t *taskTree) goTo(run string) {
-	for at := range t.active {
-		if r := &t.runs[at]; runName(t.tasks.at(r.key.task).Ref, r.key) == run {
+	for _, r := range t.x.Open() {
+		if r.String() == run {
+			at := int32(r.Index)
 			t.window.follow, t.window.at = false, treePlace{kind: runPlace, run: at}
 			t.reveal(at)
 			t.changes++
@@ -297,15 +295,15 @@ func (s *executionScreen) typeKey(k string) tea.Cmd {
 func (rd *executionReader) sourcesBefore(at int32) []dataSource {
 	t := rd.tree
 	var sources []dataSource
-	for ; at >= 0; at = t.runs[at].parent {
+	for ; at >= 0; at = t.runs[at].parent() {
 		r := &t.runs[at]
-		if r.requested > 0 {
-			sources = append(sources, dataSource{r.requested, inputData, ", event " + count(r.requested)})
+		if r.Requested > 0 {
+			sources = append(sources, dataSource{r.Requested, inputData, ", event " + count(r.Requested)})
 		}
 		if prior := t.prior(at); prior >= 0 {
 			p := &t.runs[prior]
-			note := " of " + t.tasks.at(p.key.task).Name + " before it, event " + count(p.settled)
-			return append(sources, dataSource{p.settled, resultData, note})
+			note := " of " + t.tasks.at(p.task).Name + " before it, event " + count(p.Ended.Version)
+			return append(sources, dataSource{p.Ended.Version, resultData, note})
 		}
 	}
 	return sources
@@ -314,15 +312,15 @@ func (rd *executionReader) sourcesBefore(at int32) []dataSource {
 // prior returns the run whose output is another one's input; -1 if there is none.
 func (t *runTree) prior(at int32) int32 {
 	r := &t.runs[at]
-	if r.parent < 0 {
+	if r.parent() < 0 {
 		return -1
 	}
-	p := &t.runs[r.parent]
-	around := t.tasks.at(p.key.task)
+	p := &t.runs[r.parent()]
+	around := t.tasks.at(p.task)
 	if around.Kind == "fork" {
 		return -1
 	}
-	handles := caught(t.tasks.at(r.key.task), around)
+	handles := caught(t.tasks.at(r.task), around)
 	if found := t.lastOf(p.turns[r.turn].runs, at, handles); found >= 0 || handles || r.turn == 0 {
 		return found
 	}
@@ -337,11 +335,11 @@ func (t *runTree) lastOf(runs []int32, before int32, handles bool) int32 {
 	found := int32(-1)
 	for _, at := range runs {
 		r := &t.runs[at]
-		around := t.tasks.at(t.runs[r.parent].key.task)
-		if at >= before || r.state != Completed || caught(t.tasks.at(r.key.task), around) != handles {
+		around := t.tasks.at(t.runs[r.parent()].task)
+		if at >= before || r.State != Completed || caught(t.tasks.at(r.task), around) != handles {
 			continue
 		}
-		if found < 0 || r.settled > t.runs[found].settled {
+		if found < 0 || r.Ended.Version > t.runs[found].Ended.Version {
 			found = at
 		}
 	}

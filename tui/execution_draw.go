@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -166,8 +165,8 @@ func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int 
 // progress tells how far the execution has come, and how long that took.
 func (rd *executionReader) progress(now time.Time) string {
 	text := some(int(rd.now.Version), "event")
-	if rd.tree.version < rd.now.Version {
-		text = count(rd.tree.version) + " of " + text + " read"
+	if rd.tree.x.Version < rd.now.Version {
+		text = count(rd.tree.x.Version) + " of " + text + " read"
 	}
 	switch {
 	case rd.now.At.IsZero():
@@ -201,9 +200,10 @@ func (s *executionScreen) say(now time.Time) (canvas.Ink, string) {
 // working describes what is running, and what is waited for.
 func (rd *executionReader) working(now time.Time) string {
 	var parts []string
-	for _, at := range rd.tree.atWork(4) {
-		r := &rd.tree.runs[at]
-		part := rd.tree.nameOf(r) + " " + string(r.state)
+	working := rd.tree.x.Innermost()
+	for _, run := range working[:min(4, len(working))] {
+		r := &rd.tree.runs[run.Index]
+		part := rd.tree.nameOf(r) + " " + string(r.State)
 		how := treeLook{timers: rd.timers, now: now}
 		if text := rd.tree.timeOf(r, &how); text != "" {
 			part += " " + text
@@ -217,22 +217,6 @@ func (rd *executionReader) working(now time.Time) string {
 		parts = append(parts, "(follows)")
 	}
 	return strings.Join(parts, "  ")
-}
-
-// atWork returns the innermost running runs.
-func (t *runTree) atWork(most int) []int32 {
-	around := map[int32]bool{}
-	for at := range t.active {
-		around[t.runs[at].parent] = true
-	}
-	var all []int32
-	for at := range t.active {
-		if !around[at] {
-			all = append(all, at)
-		}
-	}
-	slices.Sort(all)
-	return all[:min(most, len(all))]
 }
 
 // paneList is a cursor in a short list.

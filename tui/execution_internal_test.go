@@ -78,7 +78,7 @@ func TestExecutionData(t *testing.T) {
 		l := s.tree.chosen()
 		name := s.tree.text(canvas.Look{}, &l, &treeLook{}).name
 		if l.kind == runPlace {
-			name = s.tree.tasks.at(s.tree.runs[l.run].key.task).Name + s.tree.runs[l.run].key.iteration + "@" + s.tree.runs[l.run].key.attempt
+			name = s.tree.tasks.at(s.tree.runs[l.run].task).Name + s.tree.runs[l.run].Iteration + "@" + s.tree.runs[l.run].Attempt
 		}
 		press(t, s, "b")
 		shoot(t, s, 80, 30, noon)
@@ -192,8 +192,8 @@ func TestExecutionFollows(t *testing.T) {
 	src.events = all[:20]
 	first := shoot(t, s, 80, 70, noon)
 	src.events = all
-	if full := shoot(t, s, 80, 70, noon); full == first || s.tree.version != int64(len(all)) {
-		t.Errorf("the tree is at version %d, want %d", s.tree.version, len(all))
+	if full := shoot(t, s, 80, 70, noon); full == first || s.tree.x.Version != int64(len(all)) {
+		t.Errorf("the tree is at version %d, want %d", s.tree.x.Version, len(all))
 	}
 	reads := src.reads
 	src.x.State = Completed

@@ -205,7 +205,7 @@ func (s *executionScreen) copied() wantCopy {
 		case l.kind == plannedPlace:
 			return wantCopy{"reference of the task", task.Ref}
 		default:
-			return wantCopy{"reference of the task", runName(task.Ref, s.tree.runs[s.tree.chosenRun()].key)}
+			return wantCopy{"reference of the task", s.tree.runs[s.tree.chosenRun()].String()}
 		}
 	}
 	switch s.pane {

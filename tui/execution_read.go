@@ -103,11 +103,11 @@ func (rd *executionReader) pace() time.Duration {
 
 // behind reports whether there are events that are not in the tree.
 func (rd *executionReader) behind() bool {
-	return rd.reads.rebuild || rd.tree.version < rd.now.Version && rd.reads.problem == ""
+	return rd.reads.rebuild || rd.tree.x.Version < rd.now.Version && rd.reads.problem == ""
 }
 
 func (rd *executionReader) readExecution() tea.Cmd {
-	src, id, turn, had := rd.src, rd.id, rd.reads.turn, rd.tree.version
+	src, id, turn, had := rd.src, rd.id, rd.reads.turn, rd.tree.x.Version
 	return ask(func(ctx context.Context) tea.Msg {
 		x, err := src.Execution(ctx, id)
 		return gotExecution{rd, turn, had, x, err}
@@ -115,7 +115,7 @@ func (rd *executionReader) readExecution() tea.Cmd {
 }
 
 func (rd *executionReader) readEvents() tea.Cmd {
-	after := rd.tree.version
+	after := rd.tree.x.Version
 	if rd.reads.rebuild {
 		after = 0
 	}
@@ -214,7 +214,7 @@ func (rd *executionReader) tookEvents(m gotEvents) tea.Cmd {
 	if m.err != nil {
 		return nil
 	}
-	if m.after != rd.tree.version && !rd.reads.rebuild {
+	if m.after != rd.tree.x.Version && !rd.reads.rebuild {
 		return nil
 	}
 	rd.add(m.after, m.events)
@@ -405,7 +405,7 @@ func (rd *executionReader) dataPlace() dataPlace {
 		return dataPlace{run: -1}
 	}
 	r := &rd.tree.runs[at]
-	return dataPlace{run: at, before: rd.data.before || r.settled == 0, requested: r.requested, settled: r.settled}
+	return dataPlace{run: at, before: rd.data.before || r.Ended.Version == 0, requested: r.Requested, settled: r.Ended.Version}
 }
 
 // dataSources returns where data may be found, the best first.
@@ -470,7 +470,7 @@ func (rd *executionReader) dataTitle() string {
 // madeCall returns the call of the shown run, "" if it made none or its input is shown.
 func (rd *executionReader) madeCall() string {
 	if at := rd.tree.chosenRun(); at > 0 && rd.data.event == 0 && rd.data.fixed == nil && !rd.data.at.before {
-		return rd.tree.runs[at].call
+		return rd.tree.runs[at].Call
 	}
 	return ""
 }

@@ -13,6 +13,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/google/go-cmp/cmp"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/tui/canvas"
 )
 
@@ -73,7 +74,7 @@ func newStory() *story {
 func (s *story) tell(e Event) *story {
 	e.Version, e.At = int64(len(s.events)+1), s.at
 	if e.Ref != "" {
-		e.Task = runName(e.Ref, runKey{0, e.Iteration, e.Attempt})
+		e.Task = event.Run{Ref: e.Ref, Iteration: e.Iteration, Attempt: e.Attempt}.String()
 	}
 	s.events = append(s.events, e)
 	return s

@@ -77,7 +77,7 @@ func (v *historyView) scan(events []Event) {
 			continue
 		}
 		v.scanned = e.Version
-		if e.match(words) {
+		if matches(e, words) {
 			v.matched++
 			v.events = append(v.events, *e)
 		}
@@ -90,8 +90,8 @@ func (v *historyView) scan(events []Event) {
 	v.Clamp(len(v.events))
 }
 
-// match reports whether an event contains all words.
-func (e *Event) match(words []string) bool {
+// matches reports whether an event contains all words.
+func matches(e *Event, words []string) bool {
 	for _, word := range words {
 		if !contains(e.Type, word) && !contains(e.Task, word) && !contains(history.Task(e.Task), word) && !contains(e.Text, word) && !strings.Contains(string(e.State), word) {
 			return false

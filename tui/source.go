@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // ErrLost is wrapped by the errors of a Source that cannot be reached at the moment. A later
@@ -51,30 +53,26 @@ type TimeMover interface {
 }
 
 // State is the state of an execution, task, timer, service or worker.
-type State string
+type State = history.State
 
 // The states.
 const (
-	Pending   State = "pending"
-	Running   State = "running"
-	Waiting   State = "waiting"
-	Suspended State = "suspended"
-	Completed State = "completed"
-	Faulted   State = "faulted"
-	Cancelled State = "cancelled"
-	Skipped   State = "skipped"
-	Retrying  State = "retrying"
-	Overdue   State = "overdue"
-	Broken    State = "unreadable"
-	Dead      State = "dead"
-	Alive     State = "alive"
-	Silent    State = "silent"
-)
+	Pending   = history.Pending
+	Running   = history.Running
+	Waiting   = history.Waiting
+	Suspended = history.Suspended
+	Completed = history.Completed
+	Faulted   = history.Faulted
+	Cancelled = history.Cancelled
+	Skipped   = history.Skipped
+	Retrying  = history.Retrying
 
-// Ended reports whether the state is final.
-func (s State) Ended() bool {
-	return s == Completed || s == Faulted || s == Cancelled || s == Skipped
-}
+	Overdue State = "overdue"
+	Broken  State = "unreadable"
+	Dead    State = "dead"
+	Alive   State = "alive"
+	Silent  State = "silent"
+)
 
 // Overview is the state of an engine at a moment.
 type Overview struct {
@@ -216,18 +214,7 @@ type Task struct {
 }
 
 // Event is an event of a history.
-type Event struct {
-	Version        int64
-	At             time.Time
-	Type           string // without the engine's prefix
-	Task           string // the run of a task, as text
-	Ref, Iteration string // of that run
-	Attempt        string
-	State          State  // state of that run after the event; "" if unchanged
-	Call           string // of a completed call: the request, and the status of the response
-	Text           string
-	Until          time.Time // of a timer
-}
+type Event = history.Entry
 
 // Action is something to do with rows of a table.
 type Action struct {

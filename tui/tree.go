@@ -3,7 +3,8 @@ package tui
 import (
 	"slices"
 	"strings"
-	"time"
+
+	"flunq.io/flunq/engine/history"
 )
 
 // taskTree shows the runs of an execution as lines, of which some can be folded.
@@ -16,46 +17,31 @@ type taskTree struct {
 // runTree holds the runs of the tasks of a document. It grows with the events of a history;
 // adding an event takes the same time whatever the length of the history.
 type runTree struct {
-	tasks   taskList
-	runs    []taskRun // the first one is the workflow itself
-	known   map[runKey]int32
-	version int64 // of the last event
+	tasks taskList
+	x     *history.Execution
+	runs  []taskRun // by index; the first one is the workflow itself
 
-	active  map[int32]bool // runs that have not ended
-	current int32          // the run of the last event
-	changes int            // counts the changes of what there is to show
+	current int32 // the run of the last event
+	changes int   // counts the changes of what there is to show
 }
 
-// runKey names a run of a task.
-type runKey struct {
-	task               int32
-	iteration, attempt string
-}
-
-// taskRun is one run of a task.
+// taskRun is one run of a task, with the turns of the tasks inside it.
 type taskRun struct {
-	key    runKey
-	parent int32 // the run that contains it
+	*history.TaskRun
+
+	task   int32
 	turn   int32 // the turn of the parent that contains it
-	state  State
+	failed bool  // its turn counts it as failed
 	turns  []taskTurn
 	faults []int32 // number of failed turns, for each hundred turns
-
-	began, ended       time.Time
-	until              time.Time // when its wait or retry is due
-	waits              []taskWait
-	text               string
-	call               string // the request that was sent, and the status of the response
-	first              int64  // version of its first event
-	requested, settled int64  // versions of the events, 0 if there were none
 }
 
-// taskWait is a period in which a run did nothing: a wait, the delay before a retry, or, for
-// the workflow itself, a suspension.
-type taskWait struct {
-	state          State // Waiting, Retrying or Suspended
-	from, to       time.Time
-	began, stopped int64 // versions of the events; stopped is 0 while it lasts
+// parent returns the run that contains a run, -1 if it is the workflow itself.
+func (r *taskRun) parent() int32 {
+	if r.Parent == nil {
+		return -1
+	}
+	return int32(r.Parent.Index)
 }
 
 // taskTurn is one pass through the tasks inside a run: an iteration, an attempt, or another
@@ -79,9 +65,9 @@ func newTaskTree() *taskTree {
 
 // reset discards the runs. What the user has folded stays.
 func (t *runTree) reset() {
-	t.runs = []taskRun{{key: runKey{task: workflowTask}, parent: -1, state: Pending}}
-	t.known, t.active = map[runKey]int32{}, map[int32]bool{}
-	t.version, t.current = 0, 0
+	t.x = history.NewExecution()
+	t.runs = []taskRun{{TaskRun: t.x.Runs[0], task: workflowTask}}
+	t.current = 0
 	t.changes++
 }
 
@@ -101,104 +87,36 @@ func (t *runTree) read(d *Document) {
 
 // add adds the events that follow the last one.
 func (t *runTree) add(events []Event) {
-	for i := range events {
-		if events[i].Version <= t.version {
+	for _, e := range events {
+		if e.Version <= t.x.Version {
 			continue
 		}
-		t.version = events[i].Version
-		t.take(&events[i])
-	}
-}
-
-func (t *runTree) take(e *Event) {
-	if e.Ref == "" {
-		t.workflow(e)
-		return
-	}
-	at := t.find(e)
-	if e.Type == "task.requested" {
-		t.runs[at].requested = e.Version
-	}
-	t.settle(at, e)
-	t.current = at
-}
-
-// workflow applies an event of the execution itself.
-func (t *runTree) workflow(e *Event) {
-	r := &t.runs[0]
-	if r.began.IsZero() {
-		r.began, r.requested, r.first = e.At, e.Version, e.Version
-	}
-	if e.State == "" {
-		return
-	}
-	r.state, r.text = e.State, e.Text
-	r.rests(e)
-	r.ended = time.Time{}
-	if e.State.Ended() {
-		r.ended, r.settled = e.At, e.Version
-	}
-}
-
-// settle updates the state of a run by an event.
-func (t *runTree) settle(at int32, e *Event) {
-	r := &t.runs[at]
-	if e.State == "" {
-		return
-	}
-	before := r.state
-	r.state, r.until = e.State, time.Time{}
-	r.rests(e)
-	r.text = ""
-	if e.State.Ended() {
-		text := e.Text
-		if r.call = e.Call; r.call != "" {
-			text = strings.Replace(text, r.call+"  ", "", 1)
+		run, _ := t.x.Add(e)
+		at := int32(run.Index)
+		if at > 0 {
+			t.current = at
 		}
-		r.text = brief(text, e.State)
-	}
-	switch {
-	case e.State.Ended():
-		r.ended, r.settled = e.At, e.Version
-		delete(t.active, at)
-	case e.State == Waiting || e.State == Retrying:
-		r.until = e.Until
-	}
-	if e.State == Faulted || before == Faulted {
-		t.blame(r)
+		if int(at) < len(t.runs) {
+			t.blame(at)
+			continue
+		}
+		t.join(run)
+		for up := at; up > 0; up = t.runs[up].parent() {
+			t.blame(up) // those around it may have begun again
+		}
 	}
 }
 
-// rests begins or ends a wait of a run by an event.
-func (r *taskRun) rests(e *Event) {
-	if n := len(r.waits); n > 0 && r.waits[n-1].stopped == 0 {
-		r.waits[n-1].to, r.waits[n-1].stopped = e.At, e.Version
-	}
-	switch e.State {
-	case Waiting, Retrying, Suspended:
-		r.waits = append(r.waits, taskWait{state: e.State, from: e.At, began: e.Version})
-	default:
-	}
-}
-
-// briefest is the number of bytes kept of the output of a completed run: there are many.
-const briefest = 100
-
-func brief(text string, state State) string {
-	if state != Completed || len(text) <= briefest {
-		return text
-	}
-	return strings.Clone(strings.ToValidUTF8(text[:briefest], ""))
-}
-
-// blame updates whether the turn of a run has failed.
-func (t *runTree) blame(r *taskRun) {
-	if r.parent < 0 {
+// blame updates whether a run and its turn have failed.
+func (t *runTree) blame(at int32) {
+	r := &t.runs[at]
+	if failed := r.State == Faulted; at == 0 || r.failed == failed {
 		return
 	}
-	p := &t.runs[r.parent]
+	r.failed = !r.failed
+	p := &t.runs[r.parent()]
 	turn := &p.turns[r.turn]
-	failed := slices.ContainsFunc(turn.runs, func(at int32) bool { return t.runs[at].state == Faulted })
+	failed := slices.ContainsFunc(turn.runs, func(at int32) bool { return t.runs[at].failed })
 	if failed == turn.failed {
 		return
 	}
@@ -231,23 +149,16 @@ const workflowTask int32 = -1
 
 // taskList is the tasks of a document, and further ones found in a history.
 type taskList struct {
-	of     *Document
-	tasks  []Task
-	around [][]int32
-	roots  []int
-	byRef  map[string]int32
+	of    *Document
+	tasks []Task
+	roots []int
+	byRef map[string]int32
 }
 
 func newTaskList(d *Document) taskList {
 	l := taskList{of: d, tasks: slices.Clone(d.Tasks), roots: slices.Clone(d.Roots), byRef: map[string]int32{}}
-	l.around = make([][]int32, len(l.tasks))
 	for i, t := range l.tasks {
 		l.byRef[t.Ref] = int32(i)
-		for _, child := range t.Children {
-			if child >= 0 && child < len(l.tasks) {
-				l.around[child] = append(l.around[child], int32(i))
-			}
-		}
 	}
 	return l
 }
@@ -263,14 +174,6 @@ func (l *taskList) at(task int32) *Task {
 		return &Task{}
 	}
 	return &l.tasks[task]
-}
-
-// parents returns the tasks that contain a task; the workflow if there are none.
-func (l *taskList) parents(task int32) []int32 {
-	if int(task) < len(l.around) {
-		return l.around[task]
-	}
-	return nil
 }
 
 // calls reports whether a task calls a function, which is defined elsewhere.
@@ -289,45 +192,25 @@ func (l *taskList) inside(task int32) []int {
 	return l.at(task).Children
 }
 
-// find returns the task of a reference. One that is missing in the document is derived from the
-// event.
-func (l *taskList) find(ref string, e *Event) int32 {
+// find returns the task of a reference. One that is missing in the document is added to the
+// task around it.
+func (l *taskList) find(ref string, around int32) int32 {
 	if at, ok := l.byRef[ref]; ok {
 		return at
 	}
 	if l.byRef == nil {
 		l.byRef = map[string]int32{}
 	}
-	at := int32(len(l.tasks))
-	l.tasks = append(l.tasks, Task{Ref: ref, Name: lastName(ref), Kind: "", Detail: ""})
-	l.around = append(l.around, nil)
-	l.byRef[ref] = at
-	for up := above(ref); up != ""; up = above(up) {
-		if parent, ok := l.byRef[up]; ok {
-			l.tasks[parent].Children = append(slices.Clip(l.tasks[parent].Children), int(at))
-			l.around[at] = []int32{parent}
-			return at
-		}
+	at := len(l.tasks)
+	l.tasks = append(l.tasks, Task{Ref: ref, Name: lastName(ref)})
+	l.byRef[ref] = int32(at)
+	if around == workflowTask {
+		l.roots = append(l.roots, at)
+	} else {
+		l.tasks[around].Children = append(slices.Clip(l.tasks[around].Children), at)
 	}
-	if strings.HasPrefix(ref, "/use/functions/") {
-		l.adopt(at, e)
-		return at
-	}
-	l.roots = append(l.roots, int(at))
-	return at
+	return int32(at)
 }
-
-// adopt finds the caller of a function that no document defines.
-func (l *taskList) adopt(at int32, e *Event) {
-	for caller := range l.tasks {
-		if _, ok := called(e.Iteration, l.tasks[caller].Ref); ok && int32(caller) != at {
-			l.tasks[caller].Children = append(slices.Clip(l.tasks[caller].Children), int(at))
-			l.around[at] = append(l.around[at], int32(caller))
-		}
-	}
-}
-
-func above(ref string) string { return ref[:max(0, strings.LastIndexByte(ref, '/'))] }
 
 // lastName returns the last name in a reference.
 func lastName(ref string) string {
@@ -343,100 +226,27 @@ func caught(task, around *Task) bool {
 	return strings.HasPrefix(task.Ref, around.Ref+"/catch/")
 }
 
-// find returns the run of an event, which may be a new one.
-func (t *runTree) find(e *Event) int32 {
-	key := runKey{t.tasks.find(e.Ref, e), e.Iteration, e.Attempt}
-	if at, ok := t.known[key]; ok {
-		return at
-	}
-	at := int32(len(t.runs))
-	parent, rest := t.around(key)
-	t.runs = append(t.runs, taskRun{key: key, parent: parent, state: Pending, began: e.At, first: e.Version})
-	t.known[key] = at
-	t.active[at] = true
-	t.runs[at].turn = t.join(parent, rest, at)
-	t.revive(parent)
-	t.changes++
-	return at
-}
-
-// revive reopens ended runs, since a run inside has begun.
-func (t *runTree) revive(at int32) {
-	for ; at >= 0 && t.runs[at].state.Ended(); at = t.runs[at].parent {
-		r := &t.runs[at]
-		failed := r.state == Faulted
-		if at > 0 {
-			t.active[at] = true
-		}
-		r.state, r.ended, r.settled, r.text = Running, time.Time{}, 0, ""
-		if failed {
-			t.blame(r)
-		}
-	}
-}
-
-// around returns the run that contains another one, and its turn.
-func (t *runTree) around(key runKey) (at int32, rest taskTurn) {
-	for _, parent := range t.tasks.parents(key.task) {
-		inside, ok := key.iteration, true
-		if t.tasks.calls(parent) {
-			inside, ok = called(key.iteration, t.tasks.at(parent).Ref)
-		}
-		if !ok {
-			continue
-		}
-		for iteration, more := inside, true; more; iteration, more = shorter(iteration) {
-			for attempt, again := key.attempt, true; again; attempt, again = shorter(attempt) {
-				if at, ok := t.known[runKey{parent, iteration, attempt}]; ok {
-					return at, taskTurn{iteration: beyond(inside, iteration), attempt: beyond(key.attempt, attempt)}
-				}
-			}
-		}
-	}
-	return 0, taskTurn{iteration: key.iteration, attempt: key.attempt}
-}
-
-// called returns the iteration of the call of a function; the last element of the iteration inside
-// names the caller.
-func called(iteration, ref string) (outside string, ok bool) {
-	if strings.ContainsAny(ref, "#@") {
-		ref = strings.NewReplacer("#", "~2", "@", "~3").Replace(ref)
-	}
-	outside, ok = strings.CutSuffix(iteration, ref)
-	if outside == "" || !ok {
-		return "", ok
-	}
-	return strings.CutSuffix(outside, ".")
-}
-
-// shorter removes the last element of a path of turns.
-func shorter(path string) (string, bool) {
-	if path == "" {
-		return "", false
-	}
-	return path[:max(0, strings.LastIndexByte(path, '.'))], true
-}
-
-// beyond returns what a path adds to its beginning.
-func beyond(path, beginning string) string {
-	return strings.TrimPrefix(path[len(beginning):], ".")
-}
-
 // recent is how many turns of a task may be under way.
 const recent = 8
 
-// join adds a run to an existing or a new turn of another run.
-func (t *runTree) join(parent int32, turn taskTurn, at int32) int32 {
-	p := &t.runs[parent]
-	for i := len(p.turns) - 1; i >= max(0, len(p.turns)-recent); i-- {
-		if p.turns[i].iteration == turn.iteration && p.turns[i].attempt == turn.attempt {
-			p.turns[i].runs = append(p.turns[i].runs, at)
-			return int32(i)
+// join adds a new run to an existing or a new turn of the run around it.
+func (t *runTree) join(run *history.TaskRun) {
+	at := int32(run.Index)
+	p := &t.runs[run.Parent.Index]
+	r := taskRun{TaskRun: run, task: t.tasks.find(run.Ref, p.task), turn: -1}
+	iteration, attempt := run.Turn()
+	for i := len(p.turns) - 1; i >= max(0, len(p.turns)-recent) && r.turn < 0; i-- {
+		if p.turns[i].iteration == iteration && p.turns[i].attempt == attempt {
+			r.turn = int32(i)
 		}
 	}
-	turn.runs = []int32{at}
-	p.turns = append(p.turns, turn)
-	return int32(len(p.turns) - 1)
+	if r.turn < 0 {
+		r.turn = int32(len(p.turns))
+		p.turns = append(p.turns, taskTurn{iteration: iteration, attempt: attempt})
+	}
+	p.turns[r.turn].runs = append(p.turns[r.turn].runs, at)
+	t.runs = append(t.runs, r)
+	t.changes++
 }
 
 // listTurns lists the last turns one by one, and earlier ones in ranges, which grow with age.
@@ -483,7 +293,7 @@ func (t *taskTree) listOne(at, turn int32, depth int16) {
 		return
 	}
 	r := &t.runs[at]
-	if runs := r.turns[turn].runs; len(runs) == 1 && len(t.tasks.inside(r.key.task)) == 1 {
+	if runs := r.turns[turn].runs; len(runs) == 1 && len(t.tasks.inside(r.task)) == 1 {
 		t.listRun(runs[0], depth, true)
 		return
 	}
@@ -499,11 +309,11 @@ func (t *taskTree) listOne(at, turn int32, depth int16) {
 func (t *taskTree) listTurn(at, turn int32, depth int16) {
 	r := &t.runs[at]
 	runs := r.turns[turn].runs
-	inside := t.tasks.inside(r.key.task)
+	inside := t.tasks.inside(r.task)
 	which := make([]int32, len(inside))
 	clear(t.window.runOf)
 	for _, run := range runs {
-		t.window.runOf[t.runs[run].key.task] = run + 1
+		t.window.runOf[t.runs[run].task] = run + 1
 	}
 	for i, task := range inside {
 		which[i] = t.window.runOf[int32(task)]

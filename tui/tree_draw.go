@@ -137,7 +137,7 @@ func (t *taskTree) text(l canvas.Look, line *treeLine, how *treeLook) treeText {
 
 func (t *taskTree) plannedText(l canvas.Look, line *treeLine) treeText {
 	task := t.tasks.at(line.task)
-	text := treeText{name: task.Name, detail: t.detail(task, t.runs[line.run].key.task), word: "pending", sign: signOf(l, Pending)}
+	text := treeText{name: task.Name, detail: t.detail(task, t.runs[line.run].task), word: "pending", sign: signOf(l, Pending)}
 	if t.over(line.run, line.turn) {
 		text.word, text.sign = "not run", signOf(l, "")
 		text.sign.ink = canvas.Faint
@@ -159,22 +159,22 @@ func (t *taskTree) runText(l canvas.Look, line *treeLine, how *treeLook) treeTex
 	if line.run == 0 {
 		return t.topText(l, r, how)
 	}
-	task := t.tasks.at(r.key.task)
-	around := t.runs[r.parent].key.task
-	text := treeText{name: task.Name, detail: t.detail(task, around), word: string(r.state), sign: signOf(l, r.state)}
-	if r.call != "" {
-		text.detail = "call " + r.call
+	task := t.tasks.at(r.task)
+	around := t.runs[r.parent()].task
+	text := treeText{name: task.Name, detail: t.detail(task, around), word: string(r.State), sign: signOf(l, r.State)}
+	if r.Call != "" {
+		text.detail = "call " + r.Call
 	}
 	text.time = t.timeOf(r, how)
 	if line.turned {
 		text.name = t.turnedName(r, task)
 	}
-	if r.state == Faulted || r.state == Cancelled {
-		text.notes, text.noted = r.text, text.sign.ink
+	if r.State == Faulted || r.State == Cancelled {
+		text.notes, text.noted = r.Text, text.sign.ink
 	} else {
-		text.after = r.text
+		text.after = r.Text
 	}
-	if how.child != nil && how.child(runName(task.Ref, r.key)) {
+	if how.child != nil && how.child(r.String()) {
 		text.name += l.Pick(" ⇒", " =>")
 	}
 	if len(r.turns) > 1 {
@@ -186,68 +186,54 @@ func (t *taskTree) runText(l canvas.Look, line *treeLine, how *treeLook) treeTex
 	return text
 }
 
-// runName formats a run as the engine does.
-func runName(ref string, key runKey) string {
-	if strings.ContainsAny(ref, "#@") {
-		ref = strings.NewReplacer("#", "~2", "@", "~3").Replace(ref)
-	}
-	if key.iteration != "" {
-		ref += "#" + key.iteration
-	}
-	if key.attempt != "" {
-		ref += "@" + key.attempt
-	}
-	return ref
-}
-
 // nameOf returns the shortest distinguishing name of a run.
 func (t *runTree) nameOf(r *taskRun) string {
-	return history.Run(t.tasks.at(r.key.task).Name, r.key.iteration, r.key.attempt)
+	return history.Run(t.tasks.at(r.task).Name, r.Iteration, r.Attempt)
 }
 
 func (t *runTree) topText(l canvas.Look, r *taskRun, how *treeLook) treeText {
 	state := how.top.State
 	if state == "" {
-		state = r.state
+		state = r.State
 	}
-	text := treeText{name: how.top.Workflow, word: string(state), sign: signOf(l, state), after: r.text}
+	text := treeText{name: how.top.Workflow, word: string(state), sign: signOf(l, state), after: r.Text}
 	if text.name == "" {
 		text.name = "workflow"
 	}
 	if state != Completed && state != Running {
-		text.notes, text.after, text.noted = r.text, "", text.sign.ink
+		text.notes, text.after, text.noted = r.Text, "", text.sign.ink
 	}
 	ended := how.top.Until
 	if ended.IsZero() {
-		ended = r.ended
+		ended = r.Ended.At
 	}
 	switch {
-	case r.began.IsZero():
+	case r.Began.At.IsZero():
 	case state.Ended() && !ended.IsZero():
-		text.time = lastedFor(r.began, ended)
+		text.time = lastedFor(r.Began.At, ended)
 	default:
-		text.time = since(how.now, r.began)
+		text.time = since(how.now, r.Began.At)
 	}
 	return text
 }
 
 // timeOf tells how long something took, runs, or still has to wait.
 func (t *runTree) timeOf(r *taskRun, how *treeLook) string {
-	if len(how.timers) > 0 && (r.state == Waiting || r.state == Retrying) {
+	if len(how.timers) > 0 && (r.State == Waiting || r.State == Retrying) {
 		// A timer may have been moved, which no event reports.
-		if timer, ok := how.timers[runName(t.tasks.at(r.key.task).Ref, r.key)]; ok {
+		if timer, ok := how.timers[r.String()]; ok {
 			return due(how.now, timer)
 		}
 	}
 	switch {
-	case r.began.IsZero() || r.state == Skipped:
+	case r.Began.At.IsZero() || r.State == Skipped:
 		return ""
-	case r.state.Ended():
-		return lastedFor(r.began, r.ended)
-	case !r.until.IsZero():
-		return countdown(how.now, r.until)
+	case r.State.Ended():
+		return lastedFor(r.Began.At, r.Ended.At)
+	case !r.Until.IsZero():
+		return countdown(how.now, r.Until)
 	default:
-		return since(how.now, r.began)
+		return since(how.now, r.Began.At)
 	}
 }
 
@@ -264,7 +250,7 @@ func (t *taskTree) turnedName(r *taskRun, task *Task) string {
 	if t.window.typed != "" {
 		return t.nameOf(r)
 	}
-	p := &t.runs[r.parent]
+	p := &t.runs[r.parent()]
 	label := p.turnName(int(r.turn))
 	if strings.HasPrefix(label, "[") {
 		return task.Name + label
@@ -275,7 +261,7 @@ func (t *taskTree) turnedName(r *taskRun, task *Task) string {
 // turnName names a turn for people.
 func (r *taskRun) turnName(at int) string {
 	turn, last := &r.turns[at], &r.turns[len(r.turns)-1]
-	index, attempt := history.Index(inside(turn.iteration)), history.Attempt(inner(turn.attempt))
+	index, attempt := history.Index(turn.iteration), history.Attempt(turn.attempt)
 	switch {
 	case attempt == "" && last.attempt != "" && index == "":
 		attempt = "attempt 1"
@@ -287,17 +273,6 @@ func (r *taskRun) turnName(at int) string {
 	}
 	return strings.TrimSpace(index + " " + attempt)
 }
-
-// inside returns an iteration without enclosing lists that were not repeated.
-func inside(iteration string) string {
-	for strings.HasPrefix(iteration, "r0.") {
-		iteration = iteration[len("r0."):]
-	}
-	return iteration
-}
-
-// inner returns the attempt of the innermost try, or how often it was retried.
-func inner(attempt string) string { return attempt[strings.LastIndexByte(attempt, '.')+1:] }
 
 // turnCount tells how many turns there are, and how many failed.
 func (t *runTree) turnCount(r *taskRun) string {
@@ -331,16 +306,16 @@ func (t *runTree) turnState(r *taskRun, at int) State {
 		return Faulted
 	case !last:
 		return Completed
-	case !r.state.Ended():
+	case !r.State.Ended():
 		runs := r.turns[at].runs
-		if state := t.runs[runs[len(runs)-1]].state; state == Waiting || state == Retrying {
+		if state := t.runs[runs[len(runs)-1]].State; state == Waiting || state == Retrying {
 			return state
 		}
 		return Running
-	case r.state == Faulted:
+	case r.State == Faulted:
 		return Completed
 	default:
-		return r.state
+		return r.State
 	}
 }
 
@@ -350,13 +325,13 @@ func (t *runTree) turnText(l canvas.Look, line *treeLine, how *treeLook) treeTex
 	text := treeText{name: r.turnName(int(line.turn)), word: string(state), sign: signOf(l, state)}
 	runs := r.turns[line.turn].runs
 	text.detail = some(len(runs), "task")
-	began, ended := t.runs[runs[0]].began, time.Time{}
+	began, ended := t.runs[runs[0]].Began.At, time.Time{}
 	for _, at := range runs {
-		if t.runs[at].ended.After(ended) {
-			ended = t.runs[at].ended
+		if t.runs[at].Ended.At.After(ended) {
+			ended = t.runs[at].Ended.At
 		}
-		if t.runs[at].state == Faulted {
-			text.notes, text.noted = t.runs[at].text, canvas.Bad
+		if t.runs[at].State == Faulted {
+			text.notes, text.noted = t.runs[at].Text, canvas.Bad
 		}
 	}
 	switch {
@@ -378,8 +353,8 @@ func (t *runTree) rangeText(l canvas.Look, line *treeLine, _ *treeLook) treeText
 		text.notes, text.noted, text.word, text.sign = strings.TrimPrefix(failed, ", "), canvas.Bad, string(Faulted), signOf(l, Faulted)
 	}
 	first, last := r.turns[from].runs, r.turns[to-1].runs
-	if ended := t.runs[last[len(last)-1]].ended; !ended.IsZero() {
-		text.time = lastedFor(t.runs[first[0]].began, ended)
+	if ended := t.runs[last[len(last)-1]].Ended.At; !ended.IsZero() {
+		text.time = lastedFor(t.runs[first[0]].Began.At, ended)
 	}
 	return text
 }

@@ -127,12 +127,12 @@ outer for a in .a
 	compare(t, "tree-turns", drawTree(tree, 90, 30, start.Add(2*time.Minute)))
 	tree.foldAll(allOpen)
 	compare(t, "tree-turns-open", drawTree(tree, 90, 40, start.Add(2*time.Minute)))
-	if len(failed.runs)+1 != len(tree.runs) || tree.runs[len(tree.runs)-1].parent == 0 {
+	if len(failed.runs)+1 != len(tree.runs) || tree.runs[len(tree.runs)-1].parent() == 0 {
 		t.Error("the run that is retried is not where it was")
 	}
 	for at, r := range tree.runs[1:] {
-		if r.parent < 0 || int(r.parent) > at {
-			t.Errorf("run %d is inside of %d", at+1, r.parent)
+		if r.parent() < 0 || int(r.parent()) > at {
+			t.Errorf("run %d is inside of %d", at+1, r.parent())
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestTreeCursor(t *testing.T) {
 	tree.add(s.events[:len(s.events)-30])
 	drawTree(tree, 80, 10, start)
 	for i, l := range tree.window.lines {
-		if l.kind == runPlace && tree.runs[l.run].key.iteration == "12" {
+		if l.kind == runPlace && tree.runs[l.run].Iteration == "12" {
 			tree.to(i)
 		}
 	}

@@ -123,11 +123,11 @@ func (t *runTree) outside(p treePlace) (treePlace, bool) {
 		return p, false
 	case p.kind == runPlace:
 		r := &t.runs[p.run]
-		return treePlace{kind: turnPlace, run: r.parent, turn: r.turn}, true
+		return treePlace{kind: turnPlace, run: r.parent(), turn: r.turn}, true
 	case p.kind == plannedPlace && int(p.turn) < len(t.runs[p.run].turns):
 		// A planned task may have run.
 		for _, at := range t.runs[p.run].turns[p.turn].runs {
-			if t.runs[at].key.task == p.task {
+			if t.runs[at].task == p.task {
 				return treePlace{kind: runPlace, run: at}, true
 			}
 		}
@@ -162,7 +162,7 @@ func (t *taskTree) listRun(at int32, depth int16, turned bool) {
 	}
 	r := &t.runs[at]
 	l := treeLine{treePlace: treePlace{kind: runPlace, run: at}, depth: depth, turned: turned}
-	l.folds = len(r.turns) > 0 || len(t.tasks.inside(r.key.task)) > 0
+	l.folds = len(r.turns) > 0 || len(t.tasks.inside(r.task)) > 0
 	l.open = l.folds && t.opened(l.treePlace, !turned || t.latest(at))
 	t.line(l)
 	if l.open {
@@ -173,14 +173,14 @@ func (t *taskTree) listRun(at int32, depth int16, turned bool) {
 // latest reports whether a run belongs to the last turn of its parent.
 func (t *runTree) latest(at int32) bool {
 	r := &t.runs[at]
-	return r.parent < 0 || int(r.turn) == len(t.runs[r.parent].turns)-1
+	return r.parent() < 0 || int(r.turn) == len(t.runs[r.parent()].turns)-1
 }
 
 func (t *taskTree) listInside(at int32, depth int16) {
 	r := &t.runs[at]
 	switch n := len(r.turns); {
 	case n == 0:
-		t.listPlanned(treePlace{kind: plannedPlace, run: at}, r.key.task, depth)
+		t.listPlanned(treePlace{kind: plannedPlace, run: at}, r.task, depth)
 	case n == 1 && r.turns[0].iteration == "" && r.turns[0].attempt == "":
 		t.listTurn(at, 0, depth)
 	default:
@@ -213,7 +213,7 @@ func (t *taskTree) plan(p treePlace, depth int16) {
 // over reports whether a turn is complete.
 func (t *runTree) over(at, turn int32) bool {
 	r := &t.runs[at]
-	return r.state.Ended() || int(turn) < len(r.turns)-1
+	return r.State.Ended() || int(turn) < len(r.turns)-1
 }
 
 // move moves the cursor by lines, and stops following.
@@ -261,7 +261,7 @@ func (t *taskTree) chosenTask() *Task {
 	if l := t.chosen(); l.kind == plannedPlace {
 		return t.tasks.at(l.task)
 	}
-	return t.tasks.at(t.runs[t.chosenRun()].key.task)
+	return t.tasks.at(t.runs[t.chosenRun()].task)
 }
 
 // unfold opens the line at the cursor, or enters it if it is open.
@@ -337,7 +337,7 @@ func (t *taskTree) narrow(typed string) {
 func (t *taskTree) reveal(at int32) {
 	folds := t.window.folds
 	for at > 0 {
-		turn, up := t.runs[at].turn, t.runs[at].parent
+		turn, up := t.runs[at].turn, t.runs[at].parent()
 		folds[treePlace{kind: runPlace, run: up}] = true
 		folds[treePlace{kind: turnPlace, run: up, turn: turn}] = true
 		for size := int32(10); int(size) <= len(t.runs[up].turns); size *= 10 {
@@ -365,7 +365,7 @@ func (t *taskTree) matches() {
 	}
 	for at := 1; at < len(t.runs); at++ {
 		r := &t.runs[at]
-		if !r.has(left[r.key.task]) {
+		if !r.has(left[r.task]) {
 			continue
 		}
 		if t.window.found++; t.window.found <= maxMatches {
@@ -376,7 +376,7 @@ func (t *taskTree) matches() {
 
 func (r *taskRun) has(words []string) bool {
 	for _, word := range words {
-		if !strings.Contains(string(r.state), word) && !strings.Contains(r.key.iteration, word) && !contains(r.text, word) {
+		if !strings.Contains(string(r.State), word) && !strings.Contains(r.Iteration, word) && !contains(r.Text, word) {
 			return false
 		}
 	}

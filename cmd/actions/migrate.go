@@ -14,10 +14,10 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/yaml"
-	"flunq.io/flunq/sim/recording"
 )
 
 // Migrator moves running executions to another registered version of their workflow. It
@@ -209,11 +209,11 @@ func (m *Migration) misfit(err error, to side) error {
 	}
 	happened := "nothing yet"
 	if div.Got.Type != "" {
-		happened = recording.Describe(div.Got)
+		happened = history.Describe(div.Got)
 	}
 	decides := "nothing: the event has no effect there"
 	if div.Want.Type != "" {
-		decides = recording.Describe(div.Want)
+		decides = history.Describe(div.Want)
 	}
 	m.Reason = fmt.Sprintf("event %d of its history is: %s; with the new document it would be: %s", div.Version, happened, decides)
 	if task := to.env.Definition().Task(event.ParseRun(m.Task).Ref); task != nil {

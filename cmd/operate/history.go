@@ -13,14 +13,12 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/sim/recording"
-	"flunq.io/flunq/tui"
 )
 
 // historyPrinter is one run of the command history.
@@ -186,12 +184,11 @@ func (h *historyPrinter) end(ctx context.Context, r *cli.Remote, id string) erro
 
 // tabled prints an event as a row of the table.
 func (h *historyPrinter) tabled(version int64, e event.Event) {
-	name := strings.TrimPrefix(string(e.Type), event.Prefix)
-	style := ""
-	if describe.Event(version, e).State == tui.Faulted {
+	entry, style := history.Read(version, e), ""
+	if entry.State == history.Faulted {
 		style = cli.Red
 	}
-	h.line(style, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), name, history.Task(e.Task), describe.Brief(e))
+	h.line(style, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), entry.Type, history.Task(e.Task), entry.Text)
 }
 
 // line prints one row immediately, so the columns have fixed widths. The last one is styled

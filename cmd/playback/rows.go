@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui"
 )
 
@@ -83,7 +83,7 @@ func (l *frameList) taskRow(s *interval) tui.Row {
 func (l *frameList) deadLetterRow(at int) tui.Row {
 	fr := &l.frames[at]
 	row := tui.Row{
-		ID: strconv.Itoa(at + 1), State: tui.Dead, Kind: describe.Type(fr.Type),
+		ID: strconv.Itoa(at + 1), State: tui.Dead, Kind: history.Type(fr.Type),
 		Workflow: fr.track.workflow(), Execution: fr.Execution, Task: fr.Task, At: fr.at,
 	}
 	var dead event.Dead
@@ -96,7 +96,7 @@ func (l *frameList) deadLetterRow(at int) tui.Row {
 func (l *frameList) eventRow(at int) tui.Row {
 	fr := &l.frames[at]
 	return tui.Row{
-		ID: strconv.Itoa(at + 1), Kind: describe.Type(fr.Type), Workflow: fr.track.workflow(),
-		Execution: fr.Execution, Task: fr.Task, Note: describe.Brief(l.shown(fr.Event)), At: fr.at,
+		ID: strconv.Itoa(at + 1), Kind: history.Type(fr.Type), Workflow: fr.track.workflow(),
+		Execution: fr.Execution, Task: fr.Task, Note: history.Detail(l.shown(fr.Event)), At: fr.at,
 	}
 }

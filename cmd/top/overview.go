@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/agenda"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
@@ -82,7 +81,7 @@ func (l *Live) running(ctx context.Context, o *tui.Overview) error {
 			continue
 		}
 		o.Running = append(o.Running, tui.Row{
-			ID: h.ID, State: tui.Running, Kind: describe.Brief(h.Event), Workflow: h.Event.Workflow, Execution: h.Event.Execution, Task: h.Event.Task,
+			ID: h.ID, State: tui.Running, Kind: history.Detail(h.Event), Workflow: h.Event.Workflow, Execution: h.Event.Execution, Task: h.Event.Task,
 			At: h.Since, Note: h.Consumer, Count: h.Count,
 		})
 	}

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
 	"flunq.io/flunq/engine/store/stream"
@@ -56,15 +56,15 @@ func inputType(p timers.Pending) string {
 
 func deadLetterRow(l stream.DeadLetter) tui.Row {
 	return tui.Row{
-		ID: l.ID, Cursor: l.ID, State: tui.Dead, Kind: describe.Type(l.Event.Type), Workflow: l.Event.Workflow,
+		ID: l.ID, Cursor: l.ID, State: tui.Dead, Kind: history.Type(l.Event.Type), Workflow: l.Event.Workflow,
 		Execution: l.Event.Execution, Task: l.Event.Task, Note: l.Reason, At: l.Died, Count: int64(l.Attempts),
 	}
 }
 
 func eventRow(p inspect.Published) tui.Row {
 	row := tui.Row{
-		ID: p.ID, Cursor: p.ID, Kind: describe.Type(p.Event.Type), Workflow: p.Event.Workflow,
-		Execution: p.Event.Execution, Task: p.Event.Task, Note: describe.Brief(p.Event), At: p.At,
+		ID: p.ID, Cursor: p.ID, Kind: history.Type(p.Event.Type), Workflow: p.Event.Workflow,
+		Execution: p.Event.Execution, Task: p.Event.Task, Note: history.Detail(p.Event), At: p.At,
 	}
 	if p.Err != nil {
 		row.State, row.Note = tui.Broken, p.Err.Error()

@@ -1,4 +1,5 @@
-// Package history formats task runs, durations and counts for people.
+// Package history folds the events of an execution into the runs of its tasks, describes events,
+// and formats task runs, durations and counts for people.
 package history
 
 import (

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 )
 
@@ -179,7 +180,7 @@ func (rp *replay) document(recorded DocumentText) *document {
 	if got.def == nil {
 		rp.diff = &Difference{
 			What: "document", Line: 1, Recorded: "a valid document",
-			Replayed: "it is no longer valid: " + cut(got.mistake),
+			Replayed: "it is no longer valid: " + history.Cut(got.mistake),
 		}
 		return nil
 	}
@@ -266,7 +267,7 @@ func (rp *replay) checkInput(e entry) {
 		return
 	}
 	if g := (comparison{}).between(started.Input, rp.header.Input); g != nil {
-		rp.differs(&Difference{What: "input", Recorded: Describe(e.Event), Replayed: "the header has the input " + excerpt(rp.header.Input)}, g)
+		rp.differs(&Difference{What: "input", Recorded: history.Describe(e.Event), Replayed: "the header has the input " + history.Excerpt(rp.header.Input)}, g)
 	}
 }
 
@@ -275,7 +276,7 @@ func (rp *replay) take(e entry) {
 	w := rp.executions[e.Execution]
 	if w == nil && e.Type != event.ExecutionStarted {
 		rp.differs(&Difference{
-			What: "unexpected", Recorded: Describe(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
+			What: "unexpected", Recorded: history.Describe(e.Event), Replayed: "nothing: execution " + e.Execution + " has not started",
 		}, nil)
 		return
 	}
@@ -318,12 +319,12 @@ func (rp *replay) children() {
 		case slices.Contains(roots, id):
 		case !known:
 			rp.at = w.from
-			rp.differs(&Difference{What: "unexpected", Recorded: Describe(w.started), Replayed: "nothing: no task has started it"}, nil)
+			rp.differs(&Difference{What: "unexpected", Recorded: history.Describe(w.started), Replayed: "nothing: no task has started it"}, nil)
 			return
 		default:
 			rp.at = w.from
 			if g := rp.comparison().between(w.started.Data, start.Data); g != nil {
-				rp.differs(&Difference{What: "event", Recorded: Describe(w.started), Replayed: Describe(start)}, g)
+				rp.differs(&Difference{What: "event", Recorded: history.Describe(w.started), Replayed: history.Describe(start)}, g)
 				return
 			}
 		}
@@ -333,7 +334,7 @@ func (rp *replay) children() {
 	}
 	for _, id := range slices.Sorted(maps.Keys(rp.starts)) {
 		if rp.executions[id] == nil {
-			rp.differs(&Difference{What: "missing", Recorded: "nothing", Replayed: Describe(rp.starts[id])}, nil)
+			rp.differs(&Difference{What: "missing", Recorded: "nothing", Replayed: history.Describe(rp.starts[id])}, nil)
 			return
 		}
 	}

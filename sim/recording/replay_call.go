@@ -17,6 +17,7 @@ import (
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -50,7 +51,7 @@ func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Sco
 		if stopped(e) {
 			return nil, nil
 		}
-		return &Difference{What: "exchange", Recorded: Describe(e), Replayed: "it calls " + a.lacking + ", for which the recording has no answer"}, nil
+		return &Difference{What: "exchange", Recorded: history.Describe(e), Replayed: "it calls " + a.lacking + ", for which the recording has no answer"}, nil
 	}
 	if err == nil {
 		err = x.limits().Output(output)
@@ -58,7 +59,7 @@ func (x *executionReplay) perform(e event.Event, task *dsl.Task, scope *expr.Sco
 	if err == nil {
 		c.Success, c.Output = true, canonical.Encode(output)
 	} else if c.Error, err = x.env.ProblemOf(err, task.Ref); err != nil {
-		return &Difference{What: "computed", Recorded: Describe(e), Replayed: "the call cannot be made: " + cut(err.Error())}, nil
+		return &Difference{What: "computed", Recorded: history.Describe(e), Replayed: "the call cannot be made: " + history.Cut(err.Error())}, nil
 	}
 	if a.broken != "" && !c.Success && strings.Contains(string(e.Data), trimQuoted(a.broken)) {
 		return nil, nil // the error text depends on more than is recorded
@@ -114,14 +115,14 @@ func (a *answers) compare(line *CallLine, req *http.Request, body []byte) {
 	}
 	was, now := line.Request.Method+" "+line.Request.URL, req.Method+" "+req.URL.String()
 	if was != now && plainURL(was) != plainURL(now) {
-		a.differs = &Difference{What: "request", Line: line.line, Recorded: "it called " + cut(was), Replayed: "it calls " + cut(now)}
+		a.differs = &Difference{What: "request", Line: line.line, Recorded: "it called " + history.Cut(was), Replayed: "it calls " + history.Cut(now)}
 		return
 	}
 	if g := (comparison{}).between(line.sent(), body); g != nil {
 		a.differs = &Difference{
 			What: "request", Line: line.line,
-			Recorded: fmt.Sprintf("it called %s with the body %s", cut(was), excerpt(line.sent())),
-			Replayed: "it sends " + excerpt(body),
+			Recorded: fmt.Sprintf("it called %s with the body %s", history.Cut(was), history.Excerpt(line.sent())),
+			Replayed: "it sends " + history.Excerpt(body),
 		}
 		a.difference = prefixed(".body", g)
 	}

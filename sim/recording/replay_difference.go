@@ -164,11 +164,11 @@ func (rp *replay) compareResult() {
 		return
 	}
 	if g := rp.comparison().between(was.Output, now.Output); g != nil {
-		rp.resultDiffers("the result has the output "+excerpt(was.Output), "the output is "+excerpt(now.Output), prefixed(".output", g))
+		rp.resultDiffers("the result has the output "+history.Excerpt(was.Output), "the output is "+history.Excerpt(now.Output), prefixed(".output", g))
 		return
 	}
 	if g := (comparison{}).between(event.Encode(was.Error), event.Encode(now.Error)); g != nil {
-		rp.resultDiffers("the result has the error "+excerpt(event.Encode(was.Error)), "the error is "+excerpt(event.Encode(now.Error)), prefixed(".error", g))
+		rp.resultDiffers("the result has the error "+history.Excerpt(event.Encode(was.Error)), "the error is "+history.Excerpt(event.Encode(now.Error)), prefixed(".error", g))
 		return
 	}
 	now.Effects = was.Effects
@@ -177,7 +177,7 @@ func (rp *replay) compareResult() {
 	if rp.marked && (rp.sealed || rp.fromHistory()) || rp.result.Outcome == sim.OutcomeOf(was) || rp.result.Outcome == sim.OutcomeOf(now) {
 		return
 	}
-	rp.resultDiffers("the hash of the outcome is "+cut(rp.result.Outcome), "it is "+sim.OutcomeOf(now)+": the result was changed after it was recorded", nil)
+	rp.resultDiffers("the hash of the outcome is "+history.Cut(rp.result.Outcome), "it is "+sim.OutcomeOf(now)+": the result was changed after it was recorded", nil)
 }
 
 func prefixed(path string, g *difference) *difference {

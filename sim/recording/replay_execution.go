@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor"
 	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/sim"
 )
@@ -108,7 +109,7 @@ func (x *executionReplay) migrate(e event.Event) {
 		env := x.replay.env(to)
 		state, err := decide.Rebuild(env, x.history(e.Execution, x.at))
 		if err != nil {
-			x.unexpected(e, "the history before it does not follow from version "+m.Version+": "+cut(err.Error()))
+			x.unexpected(e, "the history before it does not follow from version "+m.Version+": "+history.Cut(err.Error()))
 			return
 		}
 		x.env, x.state = env, state
@@ -135,9 +136,9 @@ func (rp *replay) migration() *Migration {
 		return &Migration{MayBe: true}
 	}
 	if d, diverges := errors.AsType[*decide.Divergence](err); diverges {
-		return &Migration{Reason: fmt.Sprintf("event %d of its history is: %s; with the new document it would be: %s", d.Version, Describe(d.Got), Describe(d.Want))}
+		return &Migration{Reason: fmt.Sprintf("event %d of its history is: %s; with the new document it would be: %s", d.Version, history.Describe(d.Got), history.Describe(d.Want))}
 	}
-	return &Migration{Reason: cut(err.Error())}
+	return &Migration{Reason: history.Cut(err.Error())}
 }
 
 // take follows one event of the history.
@@ -175,14 +176,14 @@ func (x *executionReplay) match(e event.Event) {
 	i := slices.IndexFunc(x.made, func(m event.Event) bool { return m.Type == e.Type && m.Task == e.Task })
 	if i < 0 || slices.ContainsFunc(x.made[:i], func(m event.Event) bool { return !independent(m.Task, e.Task) }) {
 		want := x.made[0]
-		x.differs(&Difference{What: "unexpected", Recorded: Describe(e), Replayed: Describe(want), now: want.Task}, nil)
+		x.differs(&Difference{What: "unexpected", Recorded: history.Describe(e), Replayed: history.Describe(want), now: want.Task}, nil)
 		return
 	}
 	if i > 0 && !x.loose {
 		x.loose, x.differ = true, x.at
 	}
 	if g := x.comparison().between(e.Data, x.made[i].Data); g != nil {
-		x.differs(&Difference{What: "event", Recorded: Describe(e), Replayed: Describe(x.made[i])}, g)
+		x.differs(&Difference{What: "event", Recorded: history.Describe(e), Replayed: history.Describe(x.made[i])}, g)
 		return
 	}
 	x.made = slices.Delete(x.made, i, i+1)
@@ -268,18 +269,18 @@ func (x *executionReplay) gaveUp(e event.Event) bool {
 		return false
 	}
 	x.failed = ended.Error
-	x.notes = append(x.notes, fmt.Sprintf("the engine gave up on the execution at event %d (line %d): %s", x.at+1, x.entries[x.at].line, cut(ended.Error.Detail)))
+	x.notes = append(x.notes, fmt.Sprintf("the engine gave up on the execution at event %d (line %d): %s", x.at+1, x.entries[x.at].line, history.Cut(ended.Error.Detail)))
 	return true
 }
 
 // unexpected reports an event that the replay does not produce.
 func (x *executionReplay) unexpected(e event.Event, replayed string) {
-	x.differs(&Difference{What: "unexpected", Recorded: Describe(e), Replayed: replayed}, nil)
+	x.differs(&Difference{What: "unexpected", Recorded: history.Describe(e), Replayed: replayed}, nil)
 }
 
 // broken reports an event that the engine cannot apply.
 func (x *executionReplay) broken(e event.Event, err error) {
-	x.differs(&Difference{What: "unexpected", Recorded: Describe(e), Replayed: "the engine rejects it: " + cut(err.Error())}, nil)
+	x.differs(&Difference{What: "unexpected", Recorded: history.Describe(e), Replayed: "the engine rejects it: " + history.Cut(err.Error())}, nil)
 }
 
 // doing describes an execution that has no decision to make.
@@ -291,7 +292,7 @@ func (x *executionReplay) doing() string {
 	if awaits := x.state.Awaits(); len(awaits) > 0 {
 		text += ": " + strings.Join(awaits, "; ")
 	}
-	return cut(text)
+	return history.Cut(text)
 }
 
 // leftover reports a decided event that is missing from a finished recording.
@@ -303,7 +304,7 @@ func (x *executionReplay) leftover() {
 	if x.loose {
 		x.at = x.differ
 	}
-	x.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: Describe(want), task: want.Task}, nil)
+	x.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: history.Describe(want), task: want.Task}, nil)
 }
 
 // result returns how the execution has ended so far.
@@ -338,14 +339,14 @@ func (x *executionReplay) checkArrival(e event.Event) {
 	}
 	i, known := x.known[key]
 	if !known {
-		x.differs(&Difference{What: "arrival", Recorded: Describe(e), Replayed: "no such event from outside: the recording has no line for it"}, nil)
+		x.differs(&Difference{What: "arrival", Recorded: history.Describe(e), Replayed: "no such event from outside: the recording has no line for it"}, nil)
 		return
 	}
 	came := x.arrivals[i]
 	now := decide.Received(came.Event, e.Execution)
 	if g := x.comparison("time").between(e.Data, now.Data); g != nil {
 		x.differs(&Difference{
-			What: "arrival", Recorded: Describe(e), Replayed: fmt.Sprintf("%s (line %d)", Describe(now), came.line),
+			What: "arrival", Recorded: history.Describe(e), Replayed: fmt.Sprintf("%s (line %d)", history.Describe(now), came.line),
 		}, g)
 	}
 }
@@ -399,7 +400,7 @@ func (x *executionReplay) checkChild(e event.Event) {
 		return
 	}
 	if g := x.comparison().between(e.Data, end.Data); g != nil {
-		x.differs(&Difference{What: "event", Recorded: Describe(e), Replayed: Describe(end)}, g)
+		x.differs(&Difference{What: "event", Recorded: history.Describe(e), Replayed: history.Describe(end)}, g)
 	}
 }
 
@@ -412,7 +413,7 @@ func (x *executionReplay) compare(what string, e event.Event, now event.Complete
 	}
 	replayed := e
 	replayed.Data = data
-	return &Difference{What: what, Recorded: Describe(e), Replayed: Describe(replayed)}, g
+	return &Difference{What: what, Recorded: history.Describe(e), Replayed: history.Describe(replayed)}, g
 }
 
 // tolerate tolerates a difference in the result of a task of a running execution, which keeps

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/mock"
 )
@@ -91,7 +92,7 @@ func (rp *replay) compareHistories(came []event.Event) {
 		}
 		rest := now[threadOf(was.Event)]
 		if len(rest) == 0 {
-			rp.differs(&Difference{What: "unexpected", Recorded: Describe(was.Event), Replayed: "the simulation has no such event"}, nil)
+			rp.differs(&Difference{What: "unexpected", Recorded: history.Describe(was.Event), Replayed: "the simulation has no such event"}, nil)
 			return
 		}
 		now[threadOf(was.Event)] = rest[1:]
@@ -104,7 +105,7 @@ func (rp *replay) compareHistories(came []event.Event) {
 	}
 	for _, e := range came {
 		if rest := now[threadOf(e)]; len(rest) > 0 {
-			rp.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: Describe(rest[0]), task: rest[0].Task}, nil)
+			rp.differs(&Difference{What: "missing", Recorded: "nothing more", Replayed: history.Describe(rest[0]), task: rest[0].Task}, nil)
 			return
 		}
 	}
@@ -136,7 +137,7 @@ func (rp *replay) compareSimilar(was, now event.Event) {
 		g = (comparison{ignore: ignore}).between(was.Data, now.Data)
 	}
 	if g != nil {
-		rp.differs(&Difference{What: "event", Recorded: Describe(was), Replayed: Describe(now) + " (in the simulation)"}, g)
+		rp.differs(&Difference{What: "event", Recorded: history.Describe(was), Replayed: history.Describe(now) + " (in the simulation)"}, g)
 	}
 }
 
@@ -149,6 +150,6 @@ func (rp *replay) compareSimulated(now *sim.Result) {
 		return
 	}
 	rp.resultDiffers(
-		fmt.Sprintf("the result is %s with %s", was.Status, excerpt(was.Output)),
-		fmt.Sprintf("in the simulation it is %s with %s", now.Status, excerpt(now.Output)), nil)
+		fmt.Sprintf("the result is %s with %s", was.Status, history.Excerpt(was.Output)),
+		fmt.Sprintf("in the simulation it is %s with %s", now.Status, history.Excerpt(now.Output)), nil)
 }
