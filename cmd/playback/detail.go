@@ -37,13 +37,13 @@ func (pb *Playback) timer(id string) (d tui.Detail, err error) {
 	t := s.timer
 	d.Facts = facts(
 		[2]string{"timer", id},
-		[2]string{"due", instant(t.Due())},
+		[2]string{"due", instant(t.Due)},
 		[2]string{"set", instant(pb.frames[s.from].at)},
 		[2]string{"kind", string(t.Kind)},
 		[2]string{"workflow", s.track.workflow()},
 		[2]string{"execution", fmt.Sprintf("%s (%s)", s.track.id, pb.executionRow(s.track).State)},
-		[2]string{"task", t.TaskID},
-		[2]string{"task name", t.TaskName},
+		[2]string{"task", s.run.String()},
+		[2]string{"task name", s.run.Name},
 		[2]string{"key", t.Key},
 		[2]string{"then", pb.fate(s)},
 	)
@@ -57,7 +57,7 @@ func (pb *Playback) fate(s *interval) string {
 		return "nothing in this recording"
 	}
 	how, at := "it is cancelled", pb.frames[s.until].at
-	if s.fired {
+	if s.timer.Fired {
 		how = "it fires"
 	}
 	if s.until < pb.playhead.n {

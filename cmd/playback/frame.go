@@ -1,12 +1,11 @@
 package playback
 
 import (
-	"encoding/json"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui"
 )
 
@@ -57,11 +56,8 @@ type interval struct {
 	track *track
 	from  int // the frame that began it
 	until int // the frame that ended it; -1: none so far
-	timer *event.Timer
-	run   string // the run of a task
-	name  string
-	kind  string // of a task
-	fired bool
+	run   *history.TaskRun
+	timer *history.Timer // nil: the task itself
 }
 
 // add appends an event.
@@ -77,10 +73,11 @@ func (pb *Playback) add(e event.Event) {
 	}
 	fr.track = pb.trackOf(e)
 	at := len(pb.frames)
+	run, timer := fr.track.x.Add(history.Read(int64(len(fr.track.frames))+1, e))
 	pb.count(&fr, fr.track.take(at, e))
 	fr.version = len(fr.track.frames)
-	pb.begin(&fr, at)
-	pb.end(&fr, at)
+	pb.begin(&fr, at, run, timer)
+	fr.end(run, at)
 	pb.index(fr, at)
 	// An event before the shown moment counts as played.
 	late := pb.playhead.n == at && fr.at.Before(pb.playhead.at)
@@ -107,73 +104,55 @@ func (*frameList) count(fr *frame, was tui.State) {
 }
 
 // begin records the span that an event begins.
-func (l *frameList) begin(fr *frame, at int) {
-	var s *interval
-	switch fr.Type {
-	case event.TimerScheduled:
-		var t event.Timer
-		if json.Unmarshal(fr.Data, &t) != nil {
-			return
-		}
-		s = &interval{timer: &t}
+func (l *frameList) begin(fr *frame, at int, run *history.TaskRun, timer *history.Timer) {
+	s := &interval{id: fr.ID, track: fr.track, from: at, until: -1, run: run}
+	switch {
+	case fr.Type == event.TimerScheduled && timer != nil:
+		s.timer = timer
 		fr.tally.timers++
-	case event.TaskRequested:
-		var asked event.Requested
-		if json.Unmarshal(fr.Data, &asked) != nil {
-			return
-		}
-		s = &interval{run: fr.Task, name: asked.TaskName, kind: asked.TaskType}
-	default:
+	case fr.Type != event.TaskRequested:
 		return
 	}
-	s.id, s.track, s.from, s.until = fr.ID, fr.track, at, -1
 	fr.opened = s
 	l.intervals[s.id] = s
-	if old := fr.track.open[s.key()]; old != nil { // the new span replaces it
-		fr.end(old, at)
-	}
+	fr.close(s.key(), at) // the new span replaces it
 	fr.track.open[s.key()] = s
 }
 
 // key identifies a span among the open ones of its execution.
-func (s *interval) key() string {
+func (s *interval) key() any {
 	if s.timer != nil {
-		return timerKey(*s.timer)
+		return s.timer
 	}
-	return "task " + s.run
+	return s.run
 }
 
-func timerKey(t event.Timer) string {
-	return strings.Join([]string{"timer", t.TaskID, string(t.Kind), t.Key, t.FireAt.UTC().String()}, "\x00")
-}
-
-// end records the spans that an event ends.
-func (*frameList) end(fr *frame, at int) {
-	open := fr.track.open
-	end := func(key string) {
-		if s := open[key]; s != nil {
-			fr.end(s, at)
-			delete(open, key)
+// end records the spans that an event of a run ends.
+func (fr *frame) end(run *history.TaskRun, at int) {
+	for _, t := range run.Timers {
+		if !t.Gone.IsZero() {
+			fr.close(t, at)
 		}
 	}
 	switch fr.Type {
-	case event.TimerFired, event.TimerCancelled:
-		var t event.Timer
-		if json.Unmarshal(fr.Data, &t) == nil {
-			end(timerKey(t))
-		}
 	case event.TaskCompleted:
-		end("task " + fr.Task)
+		fr.close(run, at)
 	case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-		for key := range open {
-			end(key)
+		for key := range fr.track.open {
+			fr.close(key, at)
 		}
 	default:
 	}
 }
 
-func (fr *frame) end(s *interval, at int) {
-	s.until, s.fired = at, fr.Type == event.TimerFired
+// close ends a span if it is open.
+func (fr *frame) close(key any, at int) {
+	s := fr.track.open[key]
+	if s == nil {
+		return
+	}
+	delete(fr.track.open, key)
+	s.until = at
 	fr.closed = append(fr.closed, s)
 	if s.timer != nil {
 		fr.tally.timers--

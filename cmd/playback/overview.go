@@ -57,7 +57,7 @@ func (pb *Playback) counts() tui.Counts {
 // listed by their timers.
 func (pb *Playback) running() (rows []tui.Row, all int64) {
 	for _, t := range pb.stage.open() {
-		if composite(t.kind) || t.kind == string(dsl.Wait) {
+		if composite(t.run.Kind) || t.run.Kind == string(dsl.Wait) {
 			continue
 		}
 		if all++; len(rows) < fewRunning {

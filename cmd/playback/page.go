@@ -66,7 +66,7 @@ func (pb *Playback) timers(q tui.Query) (tui.Page, error) {
 			itself = 1
 		}
 		from, _ = slices.BinarySearchFunc(all, 0, func(t *interval, _ int) int {
-			return cmp.Or(cmp.Compare(t.timer.Due().UnixNano(), nanos), cmp.Compare(t.from, frame), itself)
+			return cmp.Or(cmp.Compare(t.timer.Due.UnixNano(), nanos), cmp.Compare(t.from, frame), itself)
 		})
 	}
 	return filled(q, from, len(all), func(i int) tui.Row { return pb.timerRow(all[i]) }), nil

@@ -31,7 +31,7 @@ func (l *frameList) read(fr *frame, into any) bool {
 }
 
 // byMoment orders timers by due time.
-func byMoment(t *interval, at time.Time) int { return t.timer.Due().Compare(at) }
+func byMoment(t *interval, at time.Time) int { return t.timer.Due.Compare(at) }
 
 func (pb *Playback) executionRow(r *track) tui.Row {
 	version := r.version(pb.playhead.n)
@@ -59,9 +59,9 @@ func (pb *Playback) timerRow(s *interval) tui.Row {
 		kind = event.WaitTimer
 	}
 	row := tui.Row{
-		ID: s.id, Cursor: strconv.FormatInt(s.timer.Due().UnixNano(), 10) + "/" + strconv.Itoa(s.from),
+		ID: s.id, Cursor: strconv.FormatInt(s.timer.Due.UnixNano(), 10) + "/" + strconv.Itoa(s.from),
 		State: tui.Waiting, Kind: string(kind), Workflow: s.track.workflow(), Execution: s.track.id,
-		Task: s.timer.TaskID, Note: s.timer.Key, At: s.timer.Due().UTC(),
+		Task: s.run.String(), Note: s.timer.Key, At: s.timer.Due.UTC(),
 	}
 	if row.At.Before(pb.playhead.at) {
 		row.State = tui.Overdue
@@ -71,10 +71,10 @@ func (pb *Playback) timerRow(s *interval) tui.Row {
 
 func (l *frameList) taskRow(s *interval) tui.Row {
 	row := tui.Row{
-		ID: s.id, State: tui.Running, Kind: s.kind, Workflow: s.track.workflow(), Execution: s.track.id, Task: s.run,
-		At: l.frames[s.from].at, Note: s.name,
+		ID: s.id, State: tui.Running, Kind: s.run.Kind, Workflow: s.track.workflow(), Execution: s.track.id, Task: s.run.String(),
+		At: l.frames[s.from].at, Note: s.run.Name,
 	}
-	if s.kind == string(dsl.Listen) {
+	if s.run.Kind == string(dsl.Listen) {
 		row.State = tui.Waiting
 	}
 	return row

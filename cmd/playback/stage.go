@@ -65,7 +65,7 @@ func (s *stage) pending() []*interval {
 
 // byDue orders timers by due time, then by frame.
 func byDue(a, b *interval) int {
-	return cmp.Or(a.timer.Due().Compare(b.timer.Due()), cmp.Compare(a.from, b.from))
+	return cmp.Or(a.timer.Due.Compare(b.timer.Due), cmp.Compare(a.from, b.from))
 }
 
 // open returns the open tasks, oldest first.

@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui"
 )
 
@@ -23,11 +24,12 @@ type track struct {
 	def     *dsl.Definition // nil: unknown
 	doc     *document
 
-	frames   []int                // by version, from 0
-	states   []tui.State          // likewise: the state after it
-	decided  []int                // likewise: the last version up to it with a complete decision
-	ends     []int                // versions that ended the execution
-	open     map[string]*interval // spans that have not ended, by key
+	x        *history.Execution
+	frames   []int             // by version, from 0
+	states   []tui.State       // likewise: the state after it
+	decided  []int             // likewise: the last version up to it with a complete decision
+	ends     []int             // versions that ended the execution
+	open     map[any]*interval // spans that have not ended, by key
 	children []*track
 
 	head           *decide.State // after the last version; nil: decisions cannot be replayed
@@ -61,7 +63,7 @@ func (l *frameList) trackOf(e event.Event) *track {
 	if r := l.byID[e.Execution]; r != nil {
 		return r
 	}
-	r := &track{id: e.Execution, index: len(l.tracks), begun: e, open: map[string]*interval{}}
+	r := &track{id: e.Execution, index: len(l.tracks), begun: e, x: history.NewExecution(), open: map[any]*interval{}}
 	l.byID[r.id] = r
 	l.tracks = append(l.tracks, r)
 	if e.Type != event.ExecutionStarted || json.Unmarshal(e.Data, &r.started) != nil {
@@ -115,7 +117,7 @@ func (t *track) take(frame int, e event.Event) (was tui.State) {
 		t.ends = append(t.ends, version)
 	default:
 	}
-	state := stateBy(was, e.Type)
+	state := t.x.Runs[0].State
 	t.decide(e)
 	if t.head != nil && t.head.Version == int64(version) {
 		state, before = tui.State(t.head.Status), version
@@ -123,27 +125,6 @@ func (t *track) take(frame int, e event.Event) (was tui.State) {
 	}
 	t.states, t.decided = append(t.states, state), append(t.decided, before)
 	return was
-}
-
-// stateBy returns the state of an execution after an event, before its decision is complete.
-func stateBy(was tui.State, typ event.Type) tui.State {
-	switch typ {
-	case event.WorkflowCompleted:
-		return tui.Completed
-	case event.WorkflowFailed:
-		return tui.Faulted
-	case event.WorkflowCancelled:
-		return tui.Cancelled
-	case event.ExecutionSuspended:
-		return tui.Suspended
-	case event.ExecutionResumed, event.ExecutionRetried:
-		return tui.Running
-	default:
-		if was == "" || was == tui.Waiting { // an awaited event has arrived
-			return tui.Running
-		}
-		return was
-	}
 }
 
 // decide replays an event. After a failure it replays no further events.

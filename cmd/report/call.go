@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/recording"
 )
 
 // call is a request of a task and its response.
 type call struct {
-	from, to    stamp
+	from, to    history.Moment
 	method, url string
 	status      int // 0: no response
 	headers     []string
@@ -38,11 +39,11 @@ func (r *Recording) takeCall(line []byte) error {
 		return nil // the history does not contain the task
 	}
 	c := &call{
-		from: stamp{l.At, r.seq}, to: stamp{l.At.Add(took), r.seq}, method: l.Request.Method, url: bare(l.Request.URL),
+		from: history.Moment{At: l.At, Version: int64(r.seq)}, to: history.Moment{At: l.At.Add(took), Version: int64(r.seq)}, method: l.Request.Method, url: bare(l.Request.URL),
 		problem: l.Error, open: l.Open, took: took, request: r.body(l.Request.Body, l.Request.Base64),
 	}
 	if took == 0 {
-		c.from.seq = x.began.seq
+		c.from.Version = x.Began.Version
 	}
 	if l.Response != nil {
 		c.status, c.response = l.Response.Status, r.body(l.Response.Text, l.Response.Base64)
@@ -80,9 +81,9 @@ func (r *Recording) body(text string, binary []byte) *datum {
 
 // end returns when a call ended for its task. The response to a cancelled call may arrive
 // later.
-func (c *call) end(x *run) stamp {
-	if !x.open && c.to.at.After(x.ended.at) {
-		return x.ended
+func (c *call) end(x *run) history.Moment {
+	if !x.open() && c.to.At.After(x.Ended.At) {
+		return x.Ended
 	}
 	return c.to
 }

@@ -68,7 +68,7 @@ func (r *Recording) pathOf(d *document) *path {
 		if x.doc != d {
 			continue
 		}
-		if x.kind == "workflow" && x.task.Ref == "" {
+		if x.Kind == "workflow" && x.Ref == "" {
 			p.execution(x)
 		} else {
 			p.take(x)
@@ -89,7 +89,7 @@ func (p *path) tally(id string) *tally {
 func (p *path) execution(x *run) {
 	p.tally("start").runs++
 	p.every("start", func(graph.Edge) bool { return true }, 1)
-	switch x.status {
+	switch x.status() {
 	case stateDone:
 		p.tally("end").runs++
 	case stateFailed:
@@ -111,10 +111,10 @@ func (p *path) every(from string, test func(graph.Edge) bool, n int) {
 
 // take counts a run of a task and the edges that it took.
 func (p *path) take(x *run) {
-	ref := x.task.Ref
+	ref := x.Ref
 	t := p.tally(ref)
 	condition := ref + "#if"
-	if x.status == stateSkipped {
+	if x.status() == stateSkipped {
 		t.skipped++
 		p.tally(condition).runs++
 		p.every(condition, func(e graph.Edge) bool { return e.Label == "no" }, 1)
@@ -125,8 +125,8 @@ func (p *path) take(x *run) {
 		p.tally(condition).runs++
 		p.every(condition, func(e graph.Edge) bool { return e.Label == "yes" }, 1)
 	}
-	t.ended(key(x.execution, x.task.Iteration), x.status)
-	switch x.status {
+	t.ended(key(x.execution, x.Iteration), x.status())
+	switch x.status() {
 	case stateCancelled:
 		t.cancelled++
 	case stateOpen:
@@ -138,9 +138,9 @@ func (p *path) take(x *run) {
 
 // leave counts the edges from a task and into the tasks inside it.
 func (p *path) leave(x *run) {
-	ref := x.task.Ref
-	done := x.status == stateDone
-	switch x.kind {
+	ref := x.Ref
+	done := x.status() == stateDone
+	switch x.Kind {
 	case "switch":
 		p.choose(x)
 	case "for", "listen":
@@ -150,7 +150,7 @@ func (p *path) leave(x *run) {
 	case "try":
 		p.attempts(x)
 	case "raise":
-		p.every(ref, func(e graph.Edge) bool { return e.Kind == "error" && x.status == stateFailed }, 1)
+		p.every(ref, func(e graph.Edge) bool { return e.Kind == "error" && x.status() == stateFailed }, 1)
 	default:
 		if done {
 			p.every(ref, func(graph.Edge) bool { return true }, 1)
@@ -165,9 +165,9 @@ func (p *path) loop(x *run) {
 		turns[child.iterationLabel()] = true
 	}
 	each := func(e graph.Edge) bool { return strings.HasPrefix(e.Label, "each") }
-	p.every(x.task.Ref, each, len(turns))
-	if x.status == stateDone {
-		p.every(x.task.Ref, func(e graph.Edge) bool { return !each(e) }, 1)
+	p.every(x.Ref, each, len(turns))
+	if x.status() == stateDone {
+		p.every(x.Ref, func(e graph.Edge) bool { return !each(e) }, 1)
 	}
 }
 
@@ -175,10 +175,10 @@ func (p *path) loop(x *run) {
 func (p *path) fork(x *run) {
 	begun := map[string]bool{}
 	for _, child := range x.children {
-		begun[child.task.Ref] = true
+		begun[child.Ref] = true
 	}
-	p.every(x.task.Ref, func(e graph.Edge) bool { return begun[taskOf(e.To)] || p.within(begun, e.To) }, 1)
-	if join := x.task.Ref + "#join"; x.status == stateDone {
+	p.every(x.Ref, func(e graph.Edge) bool { return begun[taskOf(e.To)] || p.within(begun, e.To) }, 1)
+	if join := x.Ref + "#join"; x.status() == stateDone {
 		p.tally(join).runs++
 		p.every(join, func(graph.Edge) bool { return true }, 1)
 	}
@@ -196,22 +196,22 @@ func (*path) within(refs map[string]bool, node string) bool {
 
 // choose counts the edge that a switch took: the first one that leads to its target.
 func (p *path) choose(x *run) {
-	if x.status != stateDone {
+	if x.status() != stateDone {
 		return
 	}
-	task := p.def.Task(x.task.Ref)
+	task := p.def.Task(x.Ref)
 	if task == nil {
 		return
 	}
-	ways := p.out[x.task.Ref]
+	ways := p.out[x.Ref]
 	for i, c := range task.Switch {
 		then := c.Then
 		if then == x.then && i < len(ways) {
-			p.edges[p.edgeOf(x.task.Ref, c)]++
+			p.edges[p.edgeOf(x.Ref, c)]++
 			return
 		}
 	}
-	p.every(x.task.Ref, func(e graph.Edge) bool { return e.Label == "otherwise" }, 1)
+	p.every(x.Ref, func(e graph.Edge) bool { return e.Label == "otherwise" }, 1)
 }
 
 // edgeOf returns the edge of a case.
@@ -226,26 +226,26 @@ func (p *path) edgeOf(ref string, c dsl.SwitchCase) int {
 
 // attempts counts the attempts of a try and the errors that it caught.
 func (p *path) attempts(x *run) {
-	ref := x.task.Ref
+	ref := x.Ref
 	tried := map[string]bool{}
 	caughtOnce := false
 	for _, child := range x.children {
-		if caught(ref, child.task.Ref) {
+		if caught(ref, child.Ref) {
 			caughtOnce = true
 		} else {
 			tried[child.retry()] = true
 		}
 	}
 	retries := 0
-	for _, t := range x.timers {
-		if t.kind == event.RetryTimer {
+	for _, t := range x.Timers {
+		if t.Kind == event.RetryTimer {
 			retries++
 		}
 	}
 	p.every(ref, func(e graph.Edge) bool { return e.Kind == "next" }, len(tried))
 	errors := retries
 	last := x.lastFailed()
-	if caughtOnce || x.status == stateDone && last {
+	if caughtOnce || x.status() == stateDone && last {
 		errors++
 	}
 	p.every(ref, func(e graph.Edge) bool { return e.Kind == "error" }, errors)
@@ -260,8 +260,8 @@ func (p *path) attempts(x *run) {
 // lastFailed reports whether the run inside a try that ended last has failed.
 func (r *run) lastFailed() bool {
 	for _, child := range slices.Backward(r.children) {
-		if !child.open {
-			return child.status == stateFailed
+		if !child.open() {
+			return child.status() == stateFailed
 		}
 	}
 	return false

@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/recording"
 )
 
@@ -27,24 +28,26 @@ type Recording struct {
 	partial []byte // the beginning of an incomplete line
 	err     error
 
-	seq     int // number of lines so far, which orders events
-	last    time.Time
-	size    int // bytes of data kept
-	events  []*eventEntry
-	runs    []*run          // in the order of their start, including executions
-	byKey   map[string]*run // by execution and task id
-	roots   []*run
-	replays map[string]*historyReplay
-	given   map[string]taskInput // inputs of runs that have not begun
-	faults  []*fault
-	tasks   int
-	result  *recording.ResultLine
-	history int // events of histories
+	seq    int // number of lines so far, which orders events
+	last   time.Time
+	size   int // bytes of data kept
+	events []*eventEntry
+	runs   []*run          // in the order of their start, including executions
+	byKey  map[string]*run // by execution and task id
+	roots  []*run
+
+	executions map[string]*history.Execution
+	replays    map[string]*historyReplay
+	given      map[string]taskInput // inputs of runs that have not begun
+	faults     []*fault
+	tasks      int
+	result     *recording.ResultLine
+	history    int // events of histories
 }
 
 // NewRecording returns an empty recording with a name.
 func NewRecording(name string) *Recording {
-	return &Recording{Name: name, byKey: map[string]*run{}, replays: map[string]*historyReplay{}, given: map[string]taskInput{}}
+	return &Recording{Name: name, executions: map[string]*history.Execution{}, byKey: map[string]*run{}, replays: map[string]*historyReplay{}, given: map[string]taskInput{}}
 }
 
 // fault is a line of a recording about a fault, of any version.
@@ -61,6 +64,8 @@ type fault struct {
 
 	seq int
 }
+
+func (f *fault) moment() history.Moment { return history.Moment{At: f.At, Version: int64(f.seq)} }
 
 // document is a workflow of the recording.
 type document struct {
@@ -153,6 +158,9 @@ func (r *Recording) see(at time.Time) {
 		r.last = at
 	}
 }
+
+// end is after everything.
+func (r *Recording) end() history.Moment { return history.Moment{At: r.last, Version: int64(r.seq)} }
 
 // Definition returns a document by name, nil if the recording does not contain it.
 func (r *Recording) Definition(name string) *dsl.Definition {

@@ -56,7 +56,7 @@ func (c *rowBuilder) rowOf(x *run) *row {
 
 // index returns the iteration of a run in brackets, "" if there is only one.
 func (r *run) index() string {
-	if r.parent == nil || r.task.Ref == "" {
+	if r.parent == nil || r.Ref == "" {
 		return ""
 	}
 	if turn := r.iterationLabel(); turn != "" {
@@ -99,7 +99,7 @@ func (c *rowBuilder) chosen(children []*run) []piece {
 
 // wrong reports whether a run or a run inside it failed.
 func (r *run) wrong() bool {
-	return r.status == stateFailed || slices.ContainsFunc(r.children, (*run).wrong)
+	return r.status() == stateFailed || slices.ContainsFunc(r.children, (*run).wrong)
 }
 
 // grouped returns the rows of pieces. The runs of one iteration or attempt share a row.
@@ -138,10 +138,10 @@ func (r *run) several() bool {
 	groups, tasks := map[string]bool{}, map[string]bool{}
 	for _, child := range r.children {
 		groups[child.group()] = true
-		tasks[child.task.Ref] = true
+		tasks[child.Ref] = true
 	}
 	delete(groups, "")
-	switch r.kind {
+	switch r.Kind {
 	case "try":
 		return len(groups) > 1
 	case "for", "listen":
@@ -153,14 +153,14 @@ func (r *run) several() bool {
 
 // group names the iteration or attempt to which a run belongs.
 func (r *run) group() string {
-	if r.parent == nil || r.task.Ref == "" {
+	if r.parent == nil || r.Ref == "" {
 		return ""
 	}
-	switch r.parent.kind {
+	switch r.parent.Kind {
 	case "for", "listen":
 		return "[" + firstOf(r.iterationLabel()) + "]"
 	case "try":
-		if caught(r.parent.task.Ref, r.task.Ref) {
+		if caught(r.parent.Ref, r.Ref) {
 			return "catch"
 		}
 		return cmp.Or(history.Attempt(r.retry()), "attempt 1")
@@ -180,7 +180,7 @@ func firstOf(path string) string {
 func rowOfOmitted(runs []*run) *row {
 	counts := map[state]int{}
 	for _, x := range runs {
-		counts[x.status]++
+		counts[x.status()]++
 	}
 	text := []string{"not shown"}
 	for _, s := range []state{stateDone, stateFailed, stateSkipped, stateCancelled, stateOpen} {

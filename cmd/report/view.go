@@ -149,7 +149,7 @@ func (r *Recording) data() (data runData, truncated int) {
 		data.Omitted = history.Count(omitted, "run")
 	}
 	for i, f := range r.faults {
-		data.Faults = append(data.Faults, faultData{v.x(stamp{f.At, f.seq}), r.faultText(i)})
+		data.Faults = append(data.Faults, faultData{v.x(f.moment()), r.faultText(i)})
 	}
 	for _, x := range rows {
 		data.Rows = append(data.Rows, v.row(x))
@@ -181,12 +181,14 @@ func (v *viewer) axis() axisData {
 func rounded(x float64) float64 { return math.Round(x*100) / 100 }
 
 // x returns the position of a moment.
-func (v *viewer) x(at stamp) float64 { return rounded(v.scale.X(axis.Stamp{At: at.at, Seq: at.seq})) }
+func (v *viewer) x(at history.Moment) float64 {
+	return rounded(v.scale.X(axis.Stamp{At: at.At, Seq: int(at.Version)}))
+}
 
 // span returns the positions of two moments. What has not ended lasts until the end.
-func (v *viewer) span(from, to stamp) span {
-	if to.at.IsZero() {
-		to = stamp{v.last, v.seq}
+func (v *viewer) span(from, to history.Moment) span {
+	if to.IsZero() {
+		to = v.end()
 	}
 	a, b := v.x(from), v.x(to)
 	return span{a, max(b, rounded(a+hairline))}
@@ -211,10 +213,10 @@ func (r *Recording) faultText(i int) string {
 // stamps returns the moments of everything in the rows.
 func (r *Recording) stamps(rows []*row) []axis.Stamp {
 	var out []axis.Stamp
-	add := func(moments ...stamp) {
+	add := func(moments ...history.Moment) {
 		for _, s := range moments {
-			if !s.at.IsZero() {
-				out = append(out, axis.Stamp{At: s.at, Seq: s.seq})
+			if !s.IsZero() {
+				out = append(out, axis.Stamp{At: s.At, Seq: int(s.Version)})
 			}
 		}
 	}
@@ -228,21 +230,21 @@ func (r *Recording) stamps(rows []*row) []axis.Stamp {
 		}
 	}
 	for _, f := range r.faults {
-		add(stamp{f.At, f.seq})
+		add(f.moment())
 	}
-	add(stamp{r.last, r.seq})
+	add(r.end())
 	return out
 }
 
 // moments returns when something happened in a run.
-func (r *run) moments() []stamp {
-	out := []stamp{r.began, r.ended}
+func (r *run) moments() []history.Moment {
+	out := []history.Moment{r.Began, r.Ended}
 	for _, call := range r.calls {
 		out = append(out, call.from, call.end(r))
 	}
-	for _, t := range r.timers {
-		if t.kind != event.TimeoutTimer {
-			out = append(out, t.from, t.to)
+	for _, t := range r.Timers {
+		if t.Kind != event.TimeoutTimer {
+			out = append(out, t.Set, t.Gone)
 		}
 	}
 	for _, m := range r.events {
@@ -255,9 +257,9 @@ func (r *run) moments() []stamp {
 func instant(rows []*row) bool {
 	none, all := 0, 0
 	for _, row := range rows {
-		if x := row.run; x != nil && len(x.children) == 0 && !x.ended.at.IsZero() {
+		if x := row.run; x != nil && len(x.children) == 0 && !x.Ended.IsZero() {
 			all++
-			if x.ended.at.Equal(x.began.at) {
+			if x.Ended.At.Equal(x.Began.At) {
 				none++
 			}
 		}
@@ -271,12 +273,12 @@ func (v *viewer) row(row *row) rowData {
 		return v.group(row)
 	}
 	out := rowData{
-		Parent: row.parent, Folded: row.folded, Name: clean(x.bareName()), Index: clean(x.index()), Kind: x.kind, Detail: clean(x.detail),
-		State: x.status, Ending: x.ending(), Ref: x.link(), Execution: clean(x.execution), Task: clean(x.task.String()), X: v.span(x.began, x.ended),
+		Parent: row.parent, Folded: row.folded, Name: clean(x.bareName()), Index: clean(x.index()), Kind: x.Kind, Detail: clean(x.detail),
+		State: x.status(), Ending: x.result(), Ref: x.link(), Execution: clean(x.execution), Task: clean(x.String()), X: v.span(x.Began, x.Ended),
 		Then: clean(x.then), Input: v.texts.add(x.input), Context: v.texts.add(x.context), Output: v.texts.add(x.output),
 	}
-	v.times(&out, x.began, x.ended)
-	if d := v.Difference; d != nil && d.Run != "" && d.Execution == x.execution && d.Run == x.task.String() {
+	v.times(&out, x.Began, x.Ended)
+	if d := v.Difference; d != nil && d.Run != "" && d.Execution == x.execution && d.Run == x.String() {
 		out.Differs = true
 	}
 	if x.def != nil {
@@ -288,12 +290,12 @@ func (v *viewer) row(row *row) rowData {
 	for _, c := range x.calls {
 		out.Calls = append(out.Calls, v.call(x, c))
 	}
-	for _, t := range x.timers {
+	for _, t := range x.Timers {
 		v.timer(&out, x, t)
 	}
 	for _, m := range x.events {
 		out.Marks = append(out.Marks, markData{v.x(m.at), m.kind, m.text})
-		out.Notes = append(out.Notes, v.after(m.at.at)+"  "+m.text)
+		out.Notes = append(out.Notes, v.after(m.at.At)+"  "+m.text)
 	}
 	if x.reason != "" {
 		out.Notes = append(out.Notes, clean(x.reason))
@@ -304,41 +306,41 @@ func (v *viewer) row(row *row) rowData {
 // group returns a row that represents several runs.
 func (v *viewer) group(row *row) rowData {
 	first, last := row.runs[0], row.runs[len(row.runs)-1]
-	state, end := stateDone, last.ended
+	state, end := stateDone, last.Ended
 	for _, x := range row.runs {
-		if x.status == stateFailed || x.status == stateOpen {
-			state = x.status
+		if x.status() == stateFailed || x.status() == stateOpen {
+			state = x.status()
 		}
-		if x.ended.at.After(end.at) {
-			end = x.ended
+		if x.Ended.At.After(end.At) {
+			end = x.Ended
 		}
 	}
-	if state == stateFailed && last.status == stateDone && !row.omitted {
+	if state == stateFailed && last.status() == stateDone && !row.omitted {
 		state = stateDone
 	}
 	out := rowData{
 		Parent: row.parent, Folded: row.folded, Omitted: row.omitted, Name: clean(row.label), Kind: "group", Detail: row.detail,
-		State: state, X: v.span(first.began, end),
+		State: state, X: v.span(first.Began, end),
 	}
-	v.times(&out, first.began, end)
+	v.times(&out, first.Began, end)
 	return out
 }
 
 // times sets the times of a row.
-func (v *viewer) times(out *rowData, from, to stamp) {
-	out.From, out.To, out.After = stampText(from.at), stampText(to.at), v.after(from.at)
-	if to.at.IsZero() {
+func (v *viewer) times(out *rowData, from, to history.Moment) {
+	out.From, out.To, out.After = stampText(from.At), stampText(to.At), v.after(from.At)
+	if to.IsZero() {
 		return
 	}
-	out.Took = history.Duration(to.at.Sub(from.at))
-	if !to.at.Equal(from.at) {
-		out.Until = v.after(to.at)
+	out.Took = history.Duration(to.At.Sub(from.At))
+	if !to.At.Equal(from.At) {
+		out.Until = v.after(to.At)
 	}
 }
 
 func (v *viewer) call(x *run, c *call) callData {
 	out := callData{
-		X: v.span(c.from, c.end(x)), Method: clean(c.method), URL: clean(c.url), Label: c.label(), Bad: c.failed(), After: v.after(c.from.at),
+		X: v.span(c.from, c.end(x)), Method: clean(c.method), URL: clean(c.url), Label: c.label(), Bad: c.failed(), After: v.after(c.from.At),
 		Took: history.Duration(c.took), Problem: clean(c.problem), Request: v.texts.add(c.request), Response: v.texts.add(c.response),
 	}
 	for _, h := range c.headers {
@@ -348,23 +350,25 @@ func (v *viewer) call(x *run, c *call) callData {
 }
 
 // timer adds a timer to a row: a bar unless it is a timeout, and a note.
-func (v *viewer) timer(out *rowData, x *run, t *timer) {
-	long := history.Duration(t.due.Sub(t.from.at))
-	if t.kind != event.TimeoutTimer {
-		to := t.to
-		if !t.over && !x.open {
-			to = x.ended
+func (v *viewer) timer(out *rowData, x *run, t *history.Timer) {
+	long := history.Duration(t.Due.Sub(t.Set.At))
+	if t.Kind != event.TimeoutTimer {
+		to := t.Gone
+		if t.Gone.IsZero() && !x.open() {
+			to = x.Ended
 		}
-		out.Timers = append(out.Timers, timerData{v.span(t.from, to), t.kind == event.RetryTimer, long})
+		out.Timers = append(out.Timers, timerData{v.span(t.Set, to), t.Kind == event.RetryTimer, long})
 	}
-	note := v.after(t.from.at) + "  " + timerName(t.kind) + " of " + long + " is set"
+	note := v.after(t.Set.At) + "  the " + history.TimerName(t.Kind, t.Key) + " of " + long + " is set"
 	switch {
-	case t.over && t.fired && t.to.at.After(t.due):
-		note += ", and fired " + history.Duration(t.to.at.Sub(t.due)) + " late"
-	case t.over && !t.fired:
-		note += ", and cancelled"
-	case !t.over:
+	case t.Fired && t.Gone.At.After(t.Due):
+		note += ", and fired " + history.Duration(t.Gone.At.Sub(t.Due)) + " late"
+	case t.Moved:
+		note += ", and moved"
+	case t.Gone.IsZero():
 		note += ", and had not fired"
+	case !t.Fired:
+		note += ", and cancelled"
 	}
 	out.Notes = append(out.Notes, note)
 }
@@ -390,7 +394,7 @@ func (v *viewer) list() []eventData {
 
 func (v *viewer) event(h *eventEntry) eventData {
 	out := eventData{
-		Number: h.n, After: v.after(h.at), At: stampText(h.at), Kind: strings.TrimPrefix(string(h.typ), event.Prefix),
+		Number: h.n, After: v.after(h.At), At: stampText(h.At), Kind: strings.TrimPrefix(string(h.typ), event.Prefix),
 		Class: eventClass(h), Text: h.text, Data: v.texts.add(h.data), Differs: v.Difference != nil && v.Difference.Event == h.n,
 	}
 	if h.run != nil {
@@ -404,7 +408,7 @@ func eventClass(h *eventEntry) string {
 	switch h.typ {
 	case event.TaskCompleted, event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		if h.run != nil {
-			return string(h.run.status)
+			return string(h.run.status())
 		}
 	case event.TimerScheduled, event.TimerFired, event.TimerCancelled:
 		return "timer"
@@ -417,10 +421,10 @@ func eventClass(h *eventEntry) string {
 
 // bareName returns the name of a run without its iteration.
 func (r *run) bareName() string {
-	if r.parent == nil && r.kind != "workflow" {
-		return r.task.String()
+	if r.parent == nil && r.Kind != "workflow" {
+		return r.String()
 	}
-	return cmp.Or(r.name, r.task.Ref)
+	return cmp.Or(r.Name, r.Ref)
 }
 
 // link returns the key that relates the row, the source line and the node of a task.
@@ -428,7 +432,7 @@ func (r *run) link() string {
 	if r.doc == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d:%s", r.doc.index, r.task.Ref)
+	return fmt.Sprintf("%d:%s", r.doc.index, r.Ref)
 }
 
 func (r *Recording) after(at time.Time) string { return "+" + history.Duration(at.Sub(r.head.Start)) }

@@ -14,15 +14,18 @@ func Describe(e event.Event) string {
 	switch e.Type {
 	case "":
 		return "nothing"
-	case event.ExecutionStarted, event.ExecutionMigrated:
-		return "execution " + e.Execution + " " + Happens(e)
+	case event.ExecutionStarted:
+		if d := dataOf(e); d != nil {
+			return fmt.Sprintf("execution %s of %s.%s ", e.Execution, d.Namespace, d.Name) + Happens(e)
+		}
 	case event.TaskRequested, event.TaskCompleted, event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
 		return subject(e) + " " + Happens(e)
 	case event.TimerScheduled, event.TimerCancelled, event.TimerFired:
-		if d := dataOf(e); d != nil {
-			return "the " + TimerName(d.Kind, d.Key) + " of " + subject(e) + " " + Happens(e)
-		}
+		return happens(e, " of "+subject(e))
 	default:
+	}
+	if strings.HasPrefix(string(e.Type), event.Prefix+"execution.") {
+		return "execution " + e.Execution + " " + Happens(e)
 	}
 	return Happens(e)
 }
@@ -48,31 +51,36 @@ func TimerName(kind event.TimerKind, key string) string {
 	}
 }
 
-// Happens says what an event does to its task, its timer or its execution: "begins", "ends
-// with 7", "is over".
-func Happens(e event.Event) string {
+// Happens says what an event does to its task or its execution: "begins", "ends with 7",
+// "the wait is over".
+func Happens(e event.Event) string { return happens(e, "") }
+
+func happens(e event.Event, ofTimer string) string {
 	d := dataOf(e)
 	if d == nil {
 		return Type(e.Type) + " " + Excerpt(e.Data) // unreadable
 	}
+	timer := "the " + TimerName(d.Kind, d.Key) + ofTimer
 	switch e.Type {
 	case event.ExecutionStarted:
-		return fmt.Sprintf("of %s.%s starts with input %s", d.Namespace, d.Name, Excerpt(d.Input))
+		return "starts with input " + Excerpt(d.Input)
 	case event.ExecutionMigrated:
-		return fmt.Sprintf("is migrated from version %s to %s by %s", d.FromVersion, d.Version, d.By)
+		return fmt.Sprintf("is migrated from version %s to %s", d.FromVersion, d.Version) + d.by()
+	case event.ExecutionSuspended, event.ExecutionResumed, event.ExecutionRetried, event.ExecutionCancelled, event.ExecutionRestored:
+		return "is " + strings.TrimPrefix(Type(e.Type), "execution.") + d.by()
 	case event.TaskRequested:
 		return "begins"
 	case event.TaskCompleted:
 		return d.ending()
 	case event.TimerScheduled:
 		if d.By != "" {
-			return "is due at " + d.due().UTC().Format(time.RFC3339Nano) + by(d.By)
+			return timer + " is due at " + d.due().UTC().Format(time.RFC3339Nano) + d.by()
 		}
-		return fmt.Sprintf("is set: %s, until %s", Exact(time.Duration(d.DurationMS)*time.Millisecond), d.FireAt.UTC().Format(time.RFC3339Nano))
+		return fmt.Sprintf("%s is set: %s, until %s", timer, Exact(time.Duration(d.DurationMS)*time.Millisecond), d.FireAt.UTC().Format(time.RFC3339Nano))
 	case event.TimerFired:
-		return "is over" + by(d.By)
+		return timer + " is over" + d.by()
 	case event.TimerCancelled:
-		return "is cancelled" + by(d.By)
+		return timer + " is cancelled" + d.by()
 	case event.EventReceived:
 		return fmt.Sprintf("event %s from %s (id %s) arrives with %s", d.Type, d.Source, d.ID, Excerpt(d.Data))
 	case event.WorkflowCompleted:
@@ -107,10 +115,8 @@ func (d *Data) closing() string {
 		return fails("faults", d.Error) + " at " + d.Error.Instance
 	case d.Error != nil:
 		return fails("faults", d.Error)
-	case d.Reason != "":
-		return "is cancelled: " + Cut(d.Reason)
 	default:
-		return "is cancelled"
+		return "is cancelled" + d.by()
 	}
 }
 
@@ -118,12 +124,16 @@ func fails(verb string, p *event.Problem) string {
 	return fmt.Sprintf("%s: %s (%s, status %d)", verb, Cut(p.Error()), event.ShortType(p.Type), p.Status)
 }
 
-// by returns ", by " and the operator, if there is one.
-func by(operator string) string {
-	if operator == "" {
-		return ""
+// by returns the operator and the reason, if there are any: ", by ada: too late".
+func (d *Data) by() string {
+	text := ""
+	if d.By != "" {
+		text = ", by " + d.By
 	}
-	return ", by " + operator
+	if d.Reason != "" {
+		text += ": " + Cut(d.Reason)
+	}
+	return text
 }
 
 // Excerpt returns JSON as sentences show it.

@@ -90,9 +90,7 @@ func (x *Execution) Add(e Entry) (*TaskRun, *Timer) {
 	}
 	var t *Timer
 	if d := e.Data; d != nil {
-		if e.is(event.ExecutionStarted) {
-			r.Name = d.Name
-		} else if d.TaskType != "" {
+		if d.TaskType != "" {
 			r.Name, r.Kind = d.TaskName, d.TaskType
 		}
 		t = r.timer(e, at)
