@@ -86,8 +86,7 @@ func (chk *checker) ending(ctx context.Context, id string, broken invariant.Repo
 func (chk *checker) checkedKey(id string) (checkedKey, bool) {
 	var h maphash.Hash
 	h.SetSeed(chk.cfg.known.seed)
-	key := chk.keyOf(id)
-	ok := chk.memory.Sum(&h, key) && chk.memory.Sum(&h, key+":history")
+	ok := chk.memory.Sum(&h, chk.keyOf(id)) && chk.memory.Sum(&h, chk.historyOf(id))
 	cut := uint64(0)
 	if len(chk.injected) > 0 {
 		cut = chk.cut(id) + 1

@@ -218,7 +218,8 @@ func (chk *checker) documentedOf(tenant, rest string, ends []End) bool {
 		}
 	}
 	id, isExecution := strings.CutPrefix(rest, "execution:")
-	id = chk.label(tenant, strings.TrimSuffix(id, ":history"))
+	id, _ = store.CutHistory(id)
+	id = chk.label(tenant, id)
 	return isExecution && chk.tenantOf(id) == tenant && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
 }
 

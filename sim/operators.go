@@ -215,7 +215,7 @@ func (ops *operations) damage(ctx context.Context, id string) error {
 		return nil
 	}
 	ops.operators.damaged[id] = ops.clock.now
-	return ops.overwrite(ctx, ops.keyOf(id)+":history")
+	return ops.overwrite(ctx, ops.historyOf(id))
 }
 
 // overwrite renames a key and puts a value of a wrong type in its place.
@@ -255,7 +255,7 @@ func (ops *operations) mend(ctx context.Context, id string) error {
 	}
 	delete(o.damaged, id)
 	o.pausedTime += ops.clock.now.Sub(since)
-	if err := ops.restoreKey(ctx, ops.keyOf(id)+":history"); err != nil {
+	if err := ops.restoreKey(ctx, ops.historyOf(id)); err != nil {
 		return err
 	}
 	deadLetters, _, err := stream.New(ops.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: ops.tenantOf(id), Range: store.Range{Count: 100}}) //nolint:mnd // more than there are

@@ -137,7 +137,7 @@ func (ops *operations) handledNow(m store.Message) bool {
 	now := !delivery.PoisonCandidate(m)
 	ops.asSimulation(func(ctx context.Context) (err error) {
 		if !now {
-			now, err = ops.client.HExists(ctx, ops.keys.Stream(m.Tenant)+":deaths", "alone "+m.Group+" "+m.ID).Result()
+			now, err = ops.client.HExists(ctx, ops.keys.Crashes(m.Tenant), "alone "+m.Group+" "+m.ID).Result()
 		}
 		return err
 	})

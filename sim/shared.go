@@ -141,12 +141,17 @@ func (sh *shared) keyOf(label string) string {
 	return sh.keys.Execution(sh.tenantOf(label), sh.idOf(label))
 }
 
+// historyOf returns the key of the history of an execution.
+func (sh *shared) historyOf(label string) string {
+	return sh.keys.History(sh.tenantOf(label), sh.idOf(label))
+}
+
 // executionIn returns the execution that a key belongs to; history reports whether it is
 // the key of its history.
 func (sh *shared) executionIn(key string) (id string, history, ok bool) {
 	for _, tenant := range sh.tenants {
 		if rest, ours := strings.CutPrefix(key, sh.keys.Execution(tenant, "")); ours {
-			id, history = strings.CutSuffix(rest, ":history")
+			id, history = store.CutHistory(rest)
 			return sh.label(tenant, id), history, true
 		}
 	}

@@ -99,9 +99,9 @@ func (m memory) ofExecutions(ctx context.Context) error {
 // written returns the size of the fields and the history of an execution as text.
 func (m memory) written(ctx context.Context) (float64, error) {
 	const id = "x0000001"
-	key := store.Keys{}.Execution(m.tenant, id)
+	keys := store.Keys{}
 	pipe := m.rdb.Pipeline()
-	fields, history := pipe.HGetAll(ctx, key), pipe.XRange(ctx, key+":history", "-", "+")
+	fields, history := pipe.HGetAll(ctx, keys.Execution(m.tenant, id)), pipe.XRange(ctx, keys.History(m.tenant, id), "-", "+")
 	if _, err := pipe.Exec(ctx); err != nil {
 		return 0, fmt.Errorf("read an execution: %w", err)
 	}

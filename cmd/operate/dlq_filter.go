@@ -91,8 +91,8 @@ func (f *deadLetterFilter) sources(ctx context.Context, r *cli.Remote) (sources 
 // stream as a prefix in the other key scheme, or with the tenant if it is not that of the
 // command.
 func deadLetterRef(r *cli.Remote, l stream.DeadLetter) string {
-	switch {
-	case strings.Contains(l.Stream, ":workflow:"):
+	switch _, _, other := store.OtherStream(l.Stream); {
+	case other:
 		return l.Stream + "/" + l.ID
 	case l.Tenant != r.Tenant:
 		return l.Tenant + "/" + l.ID
@@ -108,7 +108,7 @@ func sourceOf(r *cli.Remote, ref string) (source deadLetterSource, id string) {
 		return deadLetterSource{tenant: r.Tenant}, ref
 	}
 	place, id := ref[:at], ref[at+1:]
-	if tenant, _, ok := strings.Cut(strings.TrimPrefix(place, "tenant:"), ":workflow:"); ok {
+	if tenant, _, ok := store.OtherStream(place); ok {
 		return deadLetterSource{tenant: tenant, stream: place}, id
 	}
 	return deadLetterSource{tenant: place}, id
@@ -186,7 +186,7 @@ func newerFirst(a, b stream.DeadLetter) bool {
 
 // placeOf distinguishes dead letters with the same id.
 func placeOf(l stream.DeadLetter) string {
-	if strings.Contains(l.Stream, ":workflow:") {
+	if _, _, other := store.OtherStream(l.Stream); other {
 		return l.Stream
 	}
 	return l.Tenant

@@ -135,6 +135,27 @@ func (k Keys) Execution(tenant, id string) string { return k.Tenant(tenant) + ":
 // History is the stream of an execution's events.
 func (k Keys) History(tenant, id string) string { return k.Execution(tenant, id) + historySuffix }
 
+// CutHistory returns the key of the execution whose history a key is; any other key is returned
+// unchanged.
+func CutHistory(key string) (execution string, ok bool) { return strings.CutSuffix(key, historySuffix) }
+
+// ExecutionOf returns the execution that a key is.
+func (k Keys) ExecutionOf(key string) (tenant, id string, ok bool) {
+	tenant, id, _ = strings.Cut(strings.TrimPrefix(key, "tenant:"), ":execution:")
+	tenant = strings.Trim(tenant, "{}")
+	return tenant, id, key == k.Execution(tenant, id)
+}
+
+// OtherStreams is the pattern of the streams of a tenant, or of all tenants ("*"), in another key
+// scheme of flunq.io deployments, which has one stream for each workflow.
+func OtherStreams(tenant string) string { return "tenant:" + tenant + ":workflow:*:events" }
+
+// OtherStream returns the tenant and the workflow of a stream in that scheme.
+func OtherStream(key string) (tenant, workflow string, ok bool) {
+	tenant, workflow, ok = strings.Cut(strings.TrimPrefix(key, "tenant:"), ":workflow:")
+	return tenant, strings.TrimSuffix(workflow, ":events"), ok
+}
+
 // Positions is the hash of the last records that a tenant has taken from a broker, by partition.
 func (k Keys) Positions(tenant string) string { return k.Tenant(tenant) + ":bridge" }
 

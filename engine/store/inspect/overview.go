@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -208,17 +207,13 @@ func (v View) published(e store.Entry) Published {
 // stream for each workflow.
 type OtherStream struct{ Key, Tenant, Workflow string }
 
-// streamSuffix ends the names of streams.
-const streamSuffix = ":events"
-
 // OtherStreams finds the streams of a tenant, or of all tenants ("*"), that have another key
 // scheme. It scans the keys of Redis in at most looks steps of about a thousand keys. complete
 // reports whether it has scanned all of them.
 func (v View) OtherStreams(ctx context.Context, tenant string, looks int) (found []OtherStream, complete bool, err error) {
-	keys, complete, err := v.store.FindStreams(ctx, "tenant:"+tenant+":workflow:*"+streamSuffix, looks)
+	keys, complete, err := v.store.FindStreams(ctx, store.OtherStreams(tenant), looks)
 	for _, key := range keys {
-		rest := strings.TrimSuffix(strings.TrimPrefix(key, "tenant:"), streamSuffix)
-		name, workflow, ok := strings.Cut(rest, ":workflow:")
+		name, workflow, ok := store.OtherStream(key)
 		if ok && store.CheckTenant(name) == nil {
 			found = append(found, OtherStream{Key: key, Tenant: name, Workflow: workflow})
 		}

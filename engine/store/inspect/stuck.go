@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -271,8 +270,7 @@ func (v View) Unlisted(ctx context.Context, tenants []string, looks int) (found 
 // executionsOf returns the executions of keys that belong to a wanted tenant.
 func (v View) executionsOf(names []string, wanted map[string]bool) (out []executionKey) {
 	for _, name := range names {
-		tenant, id, _ := strings.Cut(strings.TrimPrefix(name, "tenant:"), ":execution:")
-		if tenant = strings.Trim(tenant, "{}"); wanted[tenant] && name == v.keys.Execution(tenant, id) {
+		if tenant, id, ok := v.keys.ExecutionOf(name); ok && wanted[tenant] {
 			out = append(out, executionKey{tenant, id})
 		}
 	}
