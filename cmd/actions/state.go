@@ -2,13 +2,9 @@ package actions
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
-	"time"
 
-	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -35,40 +31,4 @@ func Children(ctx context.Context, st *store.Store, x store.Execution, most int)
 		out = append(out, found...)
 	}
 	return out, nil
-}
-
-// OpenTask is a task that has begun but not ended.
-type OpenTask struct {
-	Task, Name, Type   string
-	Since              time.Time
-	Iteration, Attempt string
-}
-
-// Trail tracks what a history leaves open: tasks, timers and child executions.
-type Trail struct {
-	decide.Leftovers
-
-	Tasks []OpenTask
-}
-
-// Take processes the next events of the history.
-func (t *Trail) Take(events []event.Event) error {
-	t.Add(events)
-	for _, e := range events {
-		switch e.Type {
-		case event.TaskRequested:
-			var asked event.Requested
-			if json.Unmarshal(e.Data, &asked) == nil {
-				run := event.ParseRun(e.Task)
-				t.Tasks = append(t.Tasks, OpenTask{
-					Task: e.Task, Name: asked.TaskName, Type: asked.TaskType, Since: e.Time,
-					Iteration: run.Iteration, Attempt: run.Attempt,
-				})
-			}
-		case event.TaskCompleted:
-			t.Tasks = slices.DeleteFunc(t.Tasks, func(open OpenTask) bool { return open.Task == e.Task })
-		default:
-		}
-	}
-	return nil
 }

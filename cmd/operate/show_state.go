@@ -105,17 +105,7 @@ func (p *executionPage) readOpen(ctx context.Context, r *cli.Remote, x store.Exe
 		return err
 	default:
 		p.Problem = fmt.Sprintf("its state cannot be rebuilt here (%v); tasks and timers are taken from the history", err)
-		var trail actions.Trail
-		if err := examine.EachPage(ctx, r.Store, x, 0, trail.Take); err != nil {
-			return err
-		}
-		for _, t := range trail.Tasks {
-			p.Tasks = append(p.Tasks, openTask{
-				Task: t.Task, Name: t.Name, Type: t.Type, Since: t.Since, ForMS: now.Sub(t.Since).Milliseconds(),
-				Iteration: history.Index(t.Iteration), Attempt: history.Attempts(t.Attempt),
-			})
-		}
-		return errors.Join(p.readTrail(ctx, r, x, trail, now), p.readInputs(ctx, r, x, now))
+		return errors.Join(p.readHistory(ctx, r, x, now), p.readInputs(ctx, r, x, now))
 	}
 }
 
@@ -129,10 +119,27 @@ func (p *executionPage) readInputs(ctx context.Context, r *cli.Remote, x store.E
 	return err
 }
 
-// readTrail adds the timers that a history leaves open.
-func (p *executionPage) readTrail(ctx context.Context, r *cli.Remote, x store.Execution, trail actions.Trail, now time.Time) error {
+// readHistory adds the tasks and the timers that a history leaves open.
+func (p *executionPage) readHistory(ctx context.Context, r *cli.Remote, x store.Execution, now time.Time) error {
+	var left decide.Leftovers
+	runs := history.NewExecution()
+	if err := examine.EachPage(ctx, r.Store, x, 0, func(events []event.Event) error {
+		left.Add(events)
+		for _, e := range events {
+			runs.Add(history.Read(runs.Version+1, e))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, t := range runs.Open() {
+		p.Tasks = append(p.Tasks, openTask{
+			Task: t.String(), Name: t.Name, Type: t.Kind, Since: t.Began.At, ForMS: now.Sub(t.Began.At).Milliseconds(),
+			Iteration: history.Index(t.Iteration), Attempt: history.Attempts(t.Attempt),
+		})
+	}
 	busy, unsure := inspect.New(r.Store).InFlight(ctx, x.Tenant)
-	set, err := timers.New(r.Store).Armed(ctx, trail.Timers)
+	set, err := timers.New(r.Store).Armed(ctx, left.Timers)
 	for _, one := range set {
 		needed := examine.Needed{Pending: one, Missing: one.ID == "" && unsure == nil && !busy[x.ID]}
 		p.Timers = append(p.Timers, neededRow(needed, now))

@@ -118,18 +118,19 @@ func key(execution, task string) string { return execution + " " + task }
 func (r *Recording) note(e event.Event, entry history.Entry) *run {
 	execution := r.executions[e.Execution]
 	if execution == nil {
-		if e.Type != event.ExecutionStarted {
+		if e.Type != event.ExecutionStarted || entry.Ref != "" {
 			return nil
 		}
 		execution = history.NewExecution()
 		r.executions[e.Execution] = execution
 	}
 	taskRun, timer := execution.Add(entry)
-	x := r.byKey[key(e.Execution, e.Task)]
+	id := key(e.Execution, taskRun.String())
+	x := r.byKey[id]
 	if x == nil {
 		x = &run{TaskRun: taskRun, execution: e.Execution}
-		r.byKey[key(e.Execution, e.Task)] = x
-		if e.Task == "" {
+		r.byKey[id] = x
+		if taskRun.Parent == nil {
 			r.start(x, entry.Data)
 		} else {
 			r.begin(x)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
@@ -21,9 +20,9 @@ type follower struct {
 // followed is an execution up to a version.
 type followed struct {
 	version int64
-	state   *decide.State  // nil if it cannot be rebuilt
-	trail   *actions.Trail // instead of the state: what the history leaves open
-	problem error          // why there is no state
+	state   *decide.State     // nil if it cannot be rebuilt
+	left    *decide.Leftovers // instead of the state: what the history leaves open
+	problem error             // why there is no state
 }
 
 // open is what an execution waits for.
@@ -64,13 +63,16 @@ func read(ctx context.Context, l *Live, x store.Execution) (*followed, error) {
 	if store.Temporary(err) {
 		return nil, err
 	}
-	one := &followed{trail: new(actions.Trail), problem: err}
+	one := &followed{left: new(decide.Leftovers), problem: err}
 	return one, one.advance(ctx, l, x)
 }
 
 // advance reads up to the current version. After an error f must not be used.
 func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) error {
-	take := func(events []event.Event) error { return f.trail.Take(events) }
+	take := func(events []event.Event) error {
+		f.left.Add(events)
+		return nil
+	}
 	if f.state != nil {
 		env, err := l.definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
 		if err != nil {
@@ -87,7 +89,7 @@ func (f *followed) advance(ctx context.Context, l *Live, x store.Execution) erro
 
 func (f *followed) open() open {
 	if f.state == nil {
-		return open{timers: f.trail.Timers, problem: f.problem}
+		return open{timers: f.left.Timers, problem: f.problem}
 	}
 	out := open{waits: f.state.Awaits()}
 	if f.state.Timeout != nil {

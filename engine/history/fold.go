@@ -9,13 +9,13 @@ import (
 )
 
 // Execution is an execution and the runs of its tasks, folded from the entries of its
-// history. It keeps no data, so it is small.
+// history. It keeps little of their data, so that it may have many runs.
 type Execution struct {
 	Runs    []*TaskRun // in the order of their first entries; the first one is the execution itself
 	Version int64      // of the last entry
 
-	byRef map[string]map[turn]*TaskRun
-	open  map[*TaskRun]bool // task runs that have not ended
+	byRef map[string]map[turn]*TaskRun // by task
+	open  map[*TaskRun]bool            // task runs that have not ended
 }
 
 // TaskRun is a run of a task, or an execution.
@@ -82,11 +82,11 @@ func (x *Execution) Add(e Entry) (*TaskRun, *Timer) {
 	x.Version = e.Version
 	at := Moment{e.At, e.Version}
 	r := x.find(e, at)
-	if e.is(event.TaskRequested) || r.Began.IsZero() {
-		r.Requested = e.Version
+	if r.Began.IsZero() { // the execution itself
+		r.Began, r.Requested = at, e.Version
 	}
-	if r.Began.IsZero() {
-		r.Began = at
+	if e.is(event.TaskRequested) {
+		r.Requested = e.Version
 	}
 	var t *Timer
 	if d := e.Data; d != nil {
@@ -238,6 +238,9 @@ func shorter(path string) (string, bool) {
 
 // Turn returns the iteration and the attempt of a task run within the run around it.
 func (r *TaskRun) Turn() (iteration, attempt string) {
+	if r.Parent == nil {
+		return "", ""
+	}
 	iteration = strings.TrimPrefix(r.Iteration, r.Parent.Iteration)
 	if !strings.HasPrefix(r.Ref, r.Parent.Ref+"/") { // a function
 		iteration = strings.TrimSuffix(iteration, event.EscapeRef(r.Parent.Ref))
