@@ -126,9 +126,9 @@ func (t *runTree) instant() bool {
 const maxCharted = 2000
 
 // stamps returns the moments at which something happens.
-func (c *chart) stamps() []axis.Stamp {
+func (c *chart) stamps() []history.Moment {
 	t := c.tree
-	var out []axis.Stamp
+	var out []history.Moment
 	if len(t.runs) <= maxCharted {
 		for at := range t.runs {
 			out = c.momentsOf(out, int32(at))
@@ -179,19 +179,19 @@ func (c *chart) start(l *treeLine) string {
 }
 
 // momentsOf adds the moments of a run.
-func (c *chart) momentsOf(out []axis.Stamp, at int32) []axis.Stamp {
+func (c *chart) momentsOf(out []history.Moment, at int32) []history.Moment {
 	r := &c.tree.runs[at]
 	if r.Began.At.IsZero() {
 		return out
 	}
-	out = append(out, stampOf(r.Began))
+	out = append(out, r.Began)
 	if !r.Ended.At.IsZero() {
-		out = append(out, stampOf(r.Ended))
+		out = append(out, r.Ended)
 	}
 	for _, w := range r.Waits {
-		out = append(out, stampOf(w.From))
+		out = append(out, w.From)
 		if !w.To.IsZero() {
-			out = append(out, stampOf(w.To))
+			out = append(out, w.To)
 		}
 	}
 	if until := c.until(r); !until.At.IsZero() {
@@ -200,15 +200,13 @@ func (c *chart) momentsOf(out []axis.Stamp, at int32) []axis.Stamp {
 	return out
 }
 
-func stampOf(m history.Moment) axis.Stamp { return axis.Stamp{At: m.At, Seq: int(m.Version)} }
-
 // now is after everything that has happened.
-func (c *chart) now() axis.Stamp {
-	return axis.Stamp{At: c.how.now, Seq: int(c.tree.x.Version) + 1}
+func (c *chart) now() history.Moment {
+	return history.Moment{At: c.how.now, Version: c.tree.x.Version + 1}
 }
 
 // until returns when the wait of a run ends, if that is known and in the future.
-func (c *chart) until(r *taskRun) (at axis.Stamp) {
+func (c *chart) until(r *taskRun) (at history.Moment) {
 	if c.ended || r.State != Waiting && r.State != Retrying {
 		return at
 	}
@@ -217,13 +215,13 @@ func (c *chart) until(r *taskRun) (at axis.Stamp) {
 		until = timer.At
 	}
 	if until.After(c.how.now) {
-		at = axis.Stamp{At: until, Seq: int(c.tree.x.Version) + 2}
+		at = history.Moment{At: until, Version: c.tree.x.Version + 2}
 	}
 	return at
 }
 
 // cell returns the position of a moment on the axis.
-func (c *chart) cell(at axis.Stamp) int {
+func (c *chart) cell(at history.Moment) int {
 	return max(0, min(c.space-1, int(c.scale.X(at)*float64(c.space)/100)))
 }
 
@@ -336,13 +334,13 @@ func (c *chart) inside(a canvas.Area, at int32, left *int) {
 
 // ends returns the first and last cell of a run; an open run extends to the present.
 func (c *chart) ends(r *taskRun) (from, to int) {
-	from = c.cell(stampOf(r.Began))
+	from = c.cell(r.Began)
 	end := c.now()
 	switch {
 	case !r.Ended.At.IsZero():
-		end = stampOf(r.Ended)
+		end = r.Ended
 	case c.ended:
-		end = axis.Stamp{At: c.tree.runs[0].Ended.At, Seq: int(c.tree.x.Version)}
+		end = history.Moment{At: c.tree.runs[0].Ended.At, Version: c.tree.x.Version}
 	}
 	return from, max(from, c.cell(end))
 }
@@ -371,10 +369,10 @@ func (c *chart) bar(a canvas.Area, r *taskRun) {
 // waits draws the times in which a run was idle, and its remaining wait.
 func (c *chart) waits(a canvas.Area, r *taskRun) {
 	for _, w := range r.Waits {
-		from, to := c.cell(stampOf(w.From)), c.cell(c.now())
+		from, to := c.cell(w.From), c.cell(c.now())
 		switch {
 		case !w.To.IsZero():
-			to = c.cell(stampOf(w.To))
+			to = c.cell(w.To)
 		case c.ended:
 			_, to = c.ends(r)
 		}

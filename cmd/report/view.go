@@ -181,9 +181,7 @@ func (v *viewer) axis() axisData {
 func rounded(x float64) float64 { return math.Round(x*100) / 100 }
 
 // x returns the position of a moment.
-func (v *viewer) x(at history.Moment) float64 {
-	return rounded(v.scale.X(axis.Stamp{At: at.At, Seq: int(at.Version)}))
-}
+func (v *viewer) x(at history.Moment) float64 { return rounded(v.scale.X(at)) }
 
 // span returns the positions of two moments. What has not ended lasts until the end.
 func (v *viewer) span(from, to history.Moment) span {
@@ -211,12 +209,12 @@ func (r *Recording) faultText(i int) string {
 }
 
 // stamps returns the moments of everything in the rows.
-func (r *Recording) stamps(rows []*row) []axis.Stamp {
-	var out []axis.Stamp
+func (r *Recording) stamps(rows []*row) []history.Moment {
+	var out []history.Moment
 	add := func(moments ...history.Moment) {
 		for _, s := range moments {
 			if !s.IsZero() {
-				out = append(out, axis.Stamp{At: s.At, Seq: int(s.Version)})
+				out = append(out, s)
 			}
 		}
 	}

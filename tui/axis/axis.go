@@ -3,18 +3,13 @@
 package axis
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 
 	"flunq.io/flunq/engine/history"
 )
-
-// Stamp is a moment, and the position in the order of all events.
-type Stamp struct {
-	At  time.Time
-	Seq int
-}
 
 // Options configure an axis.
 type Options struct {
@@ -40,7 +35,7 @@ type Scale struct {
 // moment is a time at which something happens, and its position.
 type moment struct {
 	at       time.Time
-	seqs     []int // of what happens at it, in order
+	seqs     []int64 // of what happens at it, in order
 	from, to float64
 	broken   bool // the time after it is a break
 }
@@ -76,7 +71,7 @@ const (
 )
 
 // New returns an axis for the stamps.
-func New(stamps []Stamp, opts Options) *Scale {
+func New(stamps []history.Moment, opts Options) *Scale {
 	s := &Scale{opts: opts, moments: momentsOf(stamps)}
 	if len(s.moments) == 0 {
 		return s
@@ -87,13 +82,13 @@ func New(stamps []Stamp, opts Options) *Scale {
 	return s
 }
 
-func momentsOf(stamps []Stamp) []moment {
+func momentsOf(stamps []history.Moment) []moment {
 	stamps = slices.Clone(stamps)
-	slices.SortFunc(stamps, func(a, b Stamp) int {
+	slices.SortFunc(stamps, func(a, b history.Moment) int {
 		if c := a.At.Compare(b.At); c != 0 {
 			return c
 		}
-		return a.Seq - b.Seq
+		return cmp.Compare(a.Version, b.Version)
 	})
 	var out []moment
 	for _, s := range stamps {
@@ -101,8 +96,8 @@ func momentsOf(stamps []Stamp) []moment {
 			out = append(out, moment{at: s.At})
 		}
 		last := &out[len(out)-1]
-		if n := len(last.seqs); n == 0 || last.seqs[n-1] != s.Seq {
-			last.seqs = append(last.seqs, s.Seq)
+		if n := len(last.seqs); n == 0 || last.seqs[n-1] != s.Version {
+			last.seqs = append(last.seqs, s.Version)
 		}
 	}
 	return out
@@ -226,14 +221,14 @@ func (s *Scale) shrink(by float64) {
 }
 
 // X returns the position of a moment.
-func (s *Scale) X(at Stamp) float64 {
+func (s *Scale) X(at history.Moment) float64 {
 	if len(s.moments) == 0 {
 		return 0
 	}
 	i, found := slices.BinarySearchFunc(s.moments, at.At, func(m moment, t time.Time) int { return m.at.Compare(t) })
 	switch {
 	case found:
-		return s.moments[i].within(at.Seq)
+		return s.moments[i].within(at.Version)
 	case i == 0:
 		return s.moments[0].from
 	case i == len(s.moments):
@@ -245,7 +240,7 @@ func (s *Scale) X(at Stamp) float64 {
 }
 
 // within returns the offset of a step within its moment.
-func (m moment) within(seq int) float64 {
+func (m moment) within(seq int64) float64 {
 	if len(m.seqs) < 2 || m.to == m.from { // one step
 		return m.from
 	}
@@ -282,7 +277,7 @@ func (s *Scale) round(from, to int) {
 		if from > 0 {
 			label = "…" + history.Duration(d)
 		}
-		s.tick(Tick{s.X(Stamp{at, 0}), label, at, false})
+		s.tick(Tick{s.X(history.Moment{At: at}), label, at, false})
 	}
 	if last := s.Ticks[len(s.Ticks)-1]; b.from-last.X > s.opts.TickWidth && from == 0 {
 		s.tick(Tick{b.from, "+" + history.Duration(b.at.Sub(s.moments[0].at)), b.at, false})
