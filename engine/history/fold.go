@@ -81,6 +81,9 @@ func NewExecution() *Execution {
 func (x *Execution) Add(e Entry) (*TaskRun, *Timer) {
 	x.Version = e.Version
 	at := Moment{e.At, e.Version}
+	if top := x.Runs[0]; top.State == Pending {
+		top.State = Running // even if its first entries are missing
+	}
 	r := x.find(e, at)
 	if r.Began.IsZero() { // the execution itself
 		r.Began, r.Requested = at, e.Version
