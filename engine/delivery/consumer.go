@@ -25,7 +25,6 @@ type Consumer struct {
 	size    *readSize
 	omitted omittedMessages
 	recent  recentTenants
-	empty   stream.Quiet
 	quiet   bool // the last Fill found nothing
 
 	claimed time.Time // Redis' time when it last looked for abandoned entries
@@ -111,7 +110,7 @@ func (c *Consumer) ForgetLarge() { c.size.forget() }
 func (c *Consumer) reader() stream.Reader {
 	return stream.Reader{
 		Group: c.opts.Group, Consumer: c.opts.Consumer, Tenants: c.opts.Tenants.Names(), Wants: c.opts.Wants,
-		Continuous: c.opts.Block > 0, Quiet: &c.empty,
+		Continuous: c.opts.Block > 0, SkipQuiet: c.opts.Block > 0,
 	}
 }
 

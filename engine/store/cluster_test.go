@@ -210,7 +210,7 @@ func tenantsOnAllMasters(t *testing.T, cluster *redistest.Cluster) {
 			t.Errorf("tenant %s is not among those found, %v", name, found)
 		}
 	}
-	reader := stream.Reader{Group: store.WorkerGroup, Consumer: "one", Tenants: tenants, Continuous: true, Quiet: new(stream.Quiet)}
+	reader := stream.Reader{Group: store.WorkerGroup, Consumer: "one", Tenants: tenants, Continuous: true, SkipQuiet: true}
 	publish := func(tenant, id string) {
 		must(t, st.Publish(t.Context(), event.Event{ID: id, Type: "com.example.x", Source: "/x", Tenant: tenant, Execution: "x"}))
 	}

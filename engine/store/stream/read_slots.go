@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,14 +15,16 @@ import (
 
 // On a Redis Cluster one command can only read streams of one slot, so no read can block for all
 // tenants. A reader reads each tenant by itself, all of one node in one round trip, and leaves out
-// the quiet ones: a wire.Bell tells when something is written for them.
+// the quiet ones: a wire.Bell tells when something is written for them. The readers of a group in a
+// process share what they know, and no two of them read a tenant at the same time.
 
-// Quiet holds the tenants of which a reader on a cluster has read all there is.
-type Quiet struct {
-	mu     sync.Mutex
-	stamps map[string]uint64 // of the bell when the stream was found empty, by tenant
-	all    time.Time         // when all tenants were read last, by Redis' clock
-	now    time.Time         // when any were
+// quiet holds the tenants of which a group has read all there is.
+type quiet struct {
+	mu      sync.Mutex
+	stamps  map[string]uint64 // of the bell when the stream was found empty, by tenant
+	reading map[string]bool   // tenants that a reader reads right now
+	all     time.Time         // when all tenants were read last, by Redis' clock
+	now     time.Time         // when any were
 }
 
 const (
@@ -31,33 +32,47 @@ const (
 	pollAll  = time.Second           // after which quiet tenants are read too, since a bell may fail
 )
 
+// quietOf returns what the readers of a group share. One that does not skip quiet tenants has nothing
+// to go by: it reads all.
+func quietOf(bell *wire.Bell, r *Reader) *quiet {
+	first := func() any { return &quiet{stamps: map[string]uint64{}, reading: map[string]bool{}} }
+	if bell == nil || !r.SkipQuiet {
+		return first().(*quiet) //nolint:forcetypeassert // see above
+	}
+	return bell.Shared("quiet "+r.Group, first).(*quiet) //nolint:forcetypeassert // see above
+}
+
 // readSlots is Read on a cluster. The returned time is that of Store.Now; each message has the time
 // of its own node.
 func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.Duration) ([]store.Message, time.Time, error) {
-	quiet, bell := r.Quiet, wire.BellOf(s.rdb)
-	if quiet == nil {
-		quiet = new(Quiet)
-	}
+	bell := wire.BellOf(s.rdb)
+	q := quietOf(bell, &r)
 	var ends <-chan time.Time
 	if block > 0 {
 		timer := time.NewTimer(block)
 		defer timer.Stop()
 		ends = timer.C
 	}
+	end := q.latest().Add(block)
 	for over, made := block <= 0, false; ; {
 		var rung <-chan struct{}
 		if bell != nil {
 			rung = bell.Rung()
 		}
-		stamps := s.stamps(ctx, bell, r.Tenants)
-		passed := time.Duration(0)
+		var at time.Time
 		if over {
-			passed = block
+			at = end
 		}
-		due := quiet.due(r.Tenants, stamps, passed)
+		due, all := q.take(r.Tenants, s.stamps(bell, r.Tenants), at)
 		if len(due) > 0 || len(r.Handled) > 0 || over {
+			stamps := s.stamps(bell, due)
+			if !over { // what is written from now on rings, so it is not missed
+				stamps = s.watch(ctx, bell, due, stamps)
+			}
 			got := s.readDue(ctx, r, due, count)
-			quiet.learn(got, stamps, len(due) == len(r.Tenants))
+			if q.done(due, got, stamps, s.stamps(bell, due), all) {
+				bell.Wake()
+			}
 			if got.events > 0 {
 				return got.messages, got.now, nil
 			}
@@ -68,12 +83,9 @@ func (s Streams) readSlots(ctx context.Context, r Reader, count int, block time.
 			if over {
 				return nil, got.now, got.err
 			}
-			if r.Handled = nil; s.watch(ctx, bell, got.empty, stamps) {
-				continue // what was written until then is not reported
-			}
+			r.Handled = nil
 		}
-		loud := len(quiet.due(r.Tenants, s.stamps(ctx, bell, r.Tenants), 0)) > 0
-		over = rest(ctx, rung, loud, ends)
+		over = rest(ctx, rung, q.loud(r.Tenants, s.stamps(bell, r.Tenants)), ends)
 		if err := ctx.Err(); err != nil {
 			return nil, time.Time{}, store.Failed("read the streams", err)
 		}
@@ -100,72 +112,110 @@ func rest(ctx context.Context, rung <-chan struct{}, loud bool, ends <-chan time
 }
 
 // stamps returns what the bell says of the streams of tenants; nil without a bell.
-func (s Streams) stamps(ctx context.Context, bell *wire.Bell, tenants []string) map[string]uint64 {
+func (s Streams) stamps(bell *wire.Bell, tenants []string) []uint64 {
 	if bell == nil {
 		return nil
 	}
-	out := make(map[string]uint64, len(tenants))
-	for _, tenant := range tenants {
-		out[tenant] = bell.Stamp(ctx, s.store.TenantKeys(tenant).Stream)
+	keys := make([]string, len(tenants))
+	for i, tenant := range tenants {
+		keys[i] = s.store.TenantKeys(tenant).Stream
 	}
-	return out
+	return bell.Stamps(keys)
 }
 
-// watch watches the streams of tenants that have no stamp, and reports whether one has now.
-func (s Streams) watch(ctx context.Context, bell *wire.Bell, tenants []string, stamps map[string]uint64) bool {
-	if bell == nil {
-		return false
-	}
+// watch watches the streams of tenants that are not watched, and returns the stamps of all.
+func (s Streams) watch(ctx context.Context, bell *wire.Bell, tenants []string, stamps []uint64) []uint64 {
 	var keys []string
-	for _, tenant := range tenants {
-		if stamps[tenant] == 0 {
-			keys = append(keys, s.store.TenantKeys(tenant).Stream)
+	for i, stamp := range stamps {
+		if stamp == 0 {
+			keys = append(keys, s.store.TenantKeys(tenants[i]).Stream)
 		}
+	}
+	if len(keys) == 0 {
+		return stamps
 	}
 	bell.Watch(ctx, keys)
-	return slices.ContainsFunc(keys, func(key string) bool { return bell.Stamp(ctx, key) != 0 })
+	return s.stamps(bell, tenants)
 }
 
-// due returns the tenants to read: all but the quiet ones, and these too now and then. Some time
-// has passed since the last read.
-func (q *Quiet) due(tenants []string, stamps map[string]uint64, passed time.Duration) (due []string) {
+// latest returns when a reader of the group has read last, by Redis' clock.
+func (q *quiet) latest() time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if since := q.now.Add(passed).Sub(q.all); stamps == nil || since < 0 || since >= pollAll {
-		return tenants
+	return q.now
+}
+
+// take returns the tenants to read, which nobody else reads until done is called: all but the quiet
+// ones, and these too now and then. It is at the time, if that is not zero, at least. Without stamps
+// all tenants are to be read.
+func (q *quiet) take(tenants []string, stamps []uint64, at time.Time) (due []string, all bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if stamps == nil {
+		return tenants, true
 	}
-	for _, tenant := range tenants {
-		if stamp := stamps[tenant]; stamp == 0 || q.stamps[tenant] != stamp {
+	if at.Before(q.now) {
+		at = q.now
+	}
+	since := at.Sub(q.all)
+	all = since < 0 || since >= pollAll
+	for i, tenant := range tenants {
+		if !q.reading[tenant] && (all || q.isLoud(tenant, stamps[i])) {
 			due = append(due, tenant)
+			q.reading[tenant] = true
 		}
 	}
-	return due
+	return due, all
 }
 
-// learn records which streams were found empty, and what the bell said of them before.
-func (q *Quiet) learn(got slotsRead, stamps map[string]uint64, all bool) {
+// isLoud reports whether there may be something to read for a tenant, whose stamp is given.
+func (q *quiet) isLoud(tenant string, stamp uint64) bool {
+	return stamp == 0 || q.stamps[tenant] != stamp
+}
+
+// loud reports whether a tenant that nobody reads is to be read.
+func (q *quiet) loud(tenants []string, stamps []uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stamps == nil {
-		q.stamps = map[string]uint64{}
+	for i, tenant := range tenants {
+		if stamps == nil || !q.reading[tenant] && q.isLoud(tenant, stamps[i]) {
+			return true
+		}
 	}
-	for _, tenant := range got.empty {
-		q.stamps[tenant] = stamps[tenant]
-	}
+	return false
+}
+
+// done ends what take has begun. The stamps are those from before and after the read. It reports
+// whether other readers have to be woken, because there is more.
+func (q *quiet) done(due []string, got slotsRead, before, after []uint64, all bool) (more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if !got.now.IsZero() {
 		q.now = got.now
 		if all {
 			q.all = got.now
 		}
 	}
+	if before == nil {
+		return false
+	}
+	for i, tenant := range due {
+		delete(q.reading, tenant)
+		if got.drained[tenant] {
+			q.stamps[tenant] = before[i]
+		}
+		// One that cannot be watched is read again after a moment.
+		more = more || before[i] != 0 && q.isLoud(tenant, after[i])
+	}
+	return more
 }
 
 // slotsRead is what a read of several tenants has found.
 type slotsRead struct {
 	messages []store.Message
-	events   int      // of all types
-	empty    []string // tenants
-	made     bool     // a group was made
+	events   int             // of all types
+	drained  map[string]bool // tenants of which nothing was left
+	made     bool            // a group was made
 	now      time.Time
 	err      error // why some tenants could not be read
 }
@@ -173,7 +223,7 @@ type slotsRead struct {
 // readDue acknowledges handled messages and reads tenants, without blocking. What it finds on one
 // node does not depend on the others.
 func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count int) (got slotsRead) {
-	r.Tenants = tenants
+	r.Tenants, got.drained = tenants, map[string]bool{}
 	q := s.reading(r)
 	own := q.buffer
 	defer func() { q.buffer = own; q.end() }()
@@ -213,8 +263,8 @@ func (s Streams) readDue(ctx context.Context, r Reader, tenants []string, count 
 			if r.ReadInfo != nil {
 				r.ReadInfo.Found = r.ReadInfo.Found[:before]
 			}
-		case n == 0:
-			got.empty = append(got.empty, tenant)
+		case n < count:
+			got.drained[tenant] = true
 		}
 		got.events += n
 	}

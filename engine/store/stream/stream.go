@@ -84,10 +84,11 @@ type Reader struct {
 	ReadInfo *ReadInfo
 	// Handled are acknowledged in the same round trip.
 	Handled []Handled
+	// SkipQuiet leaves out tenants of which the group has read everything, until a wire.Bell says that
+	// there is more: a moment after it was written. Only a cluster needs it.
+	SkipQuiet bool
 	// Continuous is set by a reader that reads in a loop from a real connection.
 	Continuous bool
-	// Quiet, unless nil, is what earlier reads of the reader have found out. Only a cluster needs it.
-	Quiet *Quiet
 }
 
 // wants reports whether an entry whose field "type" has a value becomes a message. One without a

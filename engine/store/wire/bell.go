@@ -28,6 +28,7 @@ type Bell struct {
 	rung    chan struct{} // closed when a key is written or a connection is lost
 	failed  time.Time     // when a connection could not be made last
 	closed  bool
+	shared  map[string]any
 }
 
 // watchedKey is a key that will be reported when it is written.
@@ -70,20 +71,39 @@ func BellOf(rdb Redis) *Bell {
 	return nil
 }
 
-// Stamp returns a number that stays the same while a key is watched and not written; 0 if it is not
-// watched.
-func (b *Bell) Stamp(ctx context.Context, key string) uint64 {
-	node, err := b.client.MasterForKey(ctx, key)
-	if err != nil {
-		return 0
-	}
+// Stamps returns a number for each key that stays the same while the key is watched and not written;
+// 0 if it is not watched. A key whose slot moves to another node is deleted on its own, which is
+// reported like a write.
+func (b *Bell) Stamps(keys []string) []uint64 {
+	out := make([]uint64, len(keys))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.watched[key]
-	if w.line == nil || b.lines[node.Options().Addr] != w.line { // its slot has moved
-		return 0
+	for i, key := range keys {
+		out[i] = b.watched[key].stamp
 	}
-	return w.stamp
+	return out
+}
+
+// Wake closes the channel of Rung, as if a key had been written.
+func (b *Bell) Wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.rung)
+	b.rung = make(chan struct{})
+}
+
+// Shared returns what all users of the bell have in common under a name: the result of the first
+// call with it.
+func (b *Bell) Shared(name string, first func() any) any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.shared == nil {
+		b.shared = map[string]any{}
+	}
+	if b.shared[name] == nil {
+		b.shared[name] = first()
+	}
+	return b.shared[name]
 }
 
 // Rung returns a channel that is closed when a watched key is written, or can no longer be watched.
@@ -189,10 +209,7 @@ func (b *Bell) listen(address string, l *line) {
 		l.mu.Unlock()
 		for _, w := range next {
 			if err == nil {
-				b.mu.Lock()
-				b.stamps++
-				b.watched[w.key] = watchedKey{l, b.stamps}
-				b.mu.Unlock()
+				b.watch(l, w.key)
 			}
 			w.done <- err
 		}
@@ -210,6 +227,16 @@ func (b *Bell) listen(address string, l *line) {
 		w.done <- io.ErrUnexpectedEOF
 	}
 	l.waiting, l.ended = nil, true
+}
+
+// watch notes that a key is watched from now on, if it was not.
+func (b *Bell) watch(l *line, key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watched[key].line != l {
+		b.stamps++
+		b.watched[key] = watchedKey{l, b.stamps}
+	}
 }
 
 // ring ends the watch of the keys that a report names, or of all of the connection if it names
