@@ -26,7 +26,7 @@ type Due struct {
 	Err         error             // why it cannot fire; nil if it can
 	Now         time.Time         // Redis' time when it was read
 	redelivered map[string]string // of a delivery: the fields of the entry
-	starts      event.Event       // of a start: the event
+	starts      *event.Event      // of a start: the event; a pointer, since there may be many Due and few starts
 	by          string            // the operator who fires it before its time; "" if none does
 }
 
@@ -226,9 +226,11 @@ func (d *Due) decode(text string) (err error) {
 		}
 		return nil
 	case event.StartTimer:
-		if d.starts, err = d.ReadInput(); err != nil {
+		starts, err := d.ReadInput()
+		if err != nil {
 			return fmt.Errorf("read the timer: it %w", err)
 		}
+		d.starts = &starts
 		return store.CheckIDs(d.Tenant, d.Execution)
 	default:
 		return nil
@@ -391,9 +393,9 @@ func (f *fireArgs) entry(key, tenant, name string, fields []string) {
 func (f *fireArgs) timer(d *Due) {
 	name := storedIdentity(d.Timer)
 	switch {
-	case d.starts.Type != "":
+	case d.starts != nil:
 		d.starts.Time = d.Now
-		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, f.store.Fields(d.starts))
+		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, f.store.Fields(*d.starts))
 	case d.redelivered != nil:
 		f.entry(f.store.TenantKeys(d.Tenant).Stream, d.Tenant, name, wire.FieldList(d.redelivered))
 	case name != "" || d.Workflow == "" || d.Execution == "" || d.TaskID == "":
