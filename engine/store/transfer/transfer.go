@@ -3,13 +3,16 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -107,40 +110,56 @@ func suffixes(ctx context.Context, s *store.Store, tenant string) (out []string,
 }
 
 // findTimers picks the timers of the tenant, and what belongs to them, from the keys that all
-// tenants of a single Redis share.
-func (m *Move) findTimers(ctx context.Context) error {
-	rdb, keys := m.From.Redis(), m.From.Keys()
-	m.timers, m.gone, m.fields = nil, nil, map[string]string{}
-	all, err := rdb.ZRangeWithScores(ctx, keys.Timers(m.Tenant), 0, -1).Result()
-	if err != nil {
+// tenants of a single Redis share. It scans them, since other tenants go on.
+func (m *Move) findTimers(ctx context.Context) (err error) {
+	keys := m.From.Keys()
+	own := func(entry redis.Z) bool { return timers.DueOf(entry, time.Time{}).Tenant == m.Tenant }
+	if m.timers, err = m.scan(ctx, keys.Timers(m.Tenant), own); err != nil {
 		return store.Failed("read the timers", err)
 	}
-	for _, entry := range all {
-		if timers.DueOf(entry, time.Time{}).Tenant == m.Tenant {
-			m.timers = append(m.timers, entry)
-		}
-	}
 	m.Timers = len(m.timers)
-	fields, err := rdb.HGetAll(ctx, keys.TimerKeys(m.Tenant)).Result()
-	if err != nil {
-		return store.Failed("read the timer keys", err)
-	}
-	for name, value := range fields {
-		if tenantOf(name) == m.Tenant {
-			m.fields[name] = value
-		}
-	}
-	gone, err := rdb.ZRangeWithScores(ctx, keys.ForgottenKeys(m.Tenant), 0, -1).Result()
-	if err != nil {
+	named := func(entry redis.Z) bool { name, _ := entry.Member.(string); return tenantOf(name) == m.Tenant }
+	if m.gone, err = m.scan(ctx, keys.ForgottenKeys(m.Tenant), named); err != nil {
 		return store.Failed("read the forgotten timer keys", err)
 	}
-	for _, entry := range gone {
-		if name, _ := entry.Member.(string); tenantOf(name) == m.Tenant {
-			m.gone = append(m.gone, entry)
+	every := func(redis.Z) bool { return true }
+	if m.asked, err = m.scan(ctx, m.From.TenantKeys(m.Tenant).AskedTimers, every); err != nil {
+		return store.Failed("read the requested timers", err)
+	}
+	m.fields = map[string]string{}
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var fields []string
+		if fields, cursor, err = m.From.Redis().HScan(ctx, keys.TimerKeys(m.Tenant), cursor, "", store.ScanCount).Result(); err != nil {
+			return store.Failed("read the timer keys", err)
+		}
+		for i := 0; i+1 < len(fields); i += 2 {
+			if tenantOf(fields[i]) == m.Tenant {
+				m.fields[fields[i]] = fields[i+1]
+			}
 		}
 	}
-	m.asked, err = rdb.ZRangeWithScores(ctx, m.From.TenantKeys(m.Tenant).AskedTimers, 0, -1).Result()
-	return store.Failed("read the requested timers", err)
+	return nil
+}
+
+// scan returns the members of a sorted set that are wanted, in their order.
+func (m *Move) scan(ctx context.Context, key string, wanted func(redis.Z) bool) ([]redis.Z, error) {
+	found := map[any]redis.Z{} // a scan may return a member twice
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var page []string
+		var err error
+		if page, cursor, err = m.From.Redis().ZScan(ctx, key, cursor, "", store.ScanCount).Result(); err != nil {
+			return nil, err //nolint:wrapcheck // the caller says what it was for
+		}
+		for i := 0; i+1 < len(page); i += 2 {
+			score, _ := strconv.ParseFloat(page[i+1], 64) // Redis writes numbers
+			if entry := (redis.Z{Member: page[i], Score: score}); wanted(entry) {
+				found[page[i]] = entry
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b redis.Z) int {
+		return cmp.Or(cmp.Compare(a.Score, b.Score), strings.Compare(a.Member.(string), b.Member.(string))) //nolint:errcheck,forcetypeassert // they are texts
+	}), nil
 }
 
 // tenantOf returns the tenant in the identity of a timer.
