@@ -84,6 +84,19 @@ func scriptBugs() []scriptBug {
 		{name: "an input that is set again leaves the old one", on: "an input of a key", changes: []string{"set_timers function set if 3", "false"}},
 		{name: "a pending input survives the end", on: "an execution that ends cancels", changes: []string{"commit function clean if 3", "false"}},
 		{name: "an input is not listed", on: "an execution that ends cancels", changes: []string{"set_timers function set HSET 2", ""}},
+		{
+			name: "a rejected input is acknowledged first", on: "a parked input", changes: []string{"commit function commit if 1", "false"}, before: "commit",
+			ahead: func(args []any) [][]any {
+				n := keysOf(args)
+				deadLetter, _ := args[n+6].(int)
+				entry := args[n+8+deadLetter]
+				parks := slices.ContainsFunc(args, func(arg any) bool { text, _ := arg.(string); return strings.Contains(text, `"parked_until"`) })
+				if entry == "" || !parks {
+					return nil
+				}
+				return [][]any{{"xack", args[0], args[n], entry}}
+			},
+		},
 		{name: "a listen task does not get what is parked", on: "a parked input", changes: []string{"commit function deliver_parked XADD 1", "{err = 'planted'}"}},
 		{name: "a cancellation is not remembered", on: "each key has", changes: []string{"set_timers function cancel forget 1", ""}},
 		{name: "a dead letter is replayed twice", on: "a dead letter", changes: []string{"replay XDEL 1", ""}},

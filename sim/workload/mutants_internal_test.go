@@ -22,11 +22,6 @@ func mutants() []mutant {
 				return cmp.Or(err, stream.New(s.store).AcknowledgeOwned(ctx, m))
 			}
 		}`), "an input is for one execution", 0},
-		{"a reject is acknowledged first", "worker Service.commit return 1", preceded(`if c.Input != nil && c.Input.Outcome != store.InputAccepted {
-			if err := stream.New(s.store).AcknowledgeOwned(ctx, *c.Message); err != nil {
-				return 0, err
-			}
-		}`), "a parked input waits for a task that listens", 0},
 		{"an input is taken twice", "decide State.Take if 2; decide machine.onReceived if 1", never, "an input is taken once", 0},
 		{"an input has no key", "decide inputTimer if 6", always, "an input of a key moves the one before", 0},
 
