@@ -53,12 +53,6 @@ func checkRunLine(t *testing.T, e workflows.Example) {
 	for child := range e.With {
 		want += " --with workflows/" + child
 	}
-	if e.Input != nil {
-		want += " --input @workflows/" + e.Name + ".input.json"
-	}
-	if e.Mocks != nil {
-		want += " --mocks workflows/" + e.Name + ".mocks.yaml"
-	}
 	if !strings.Contains(string(e.Document), want+"\n") {
 		t.Errorf("%s: no line %q", e.Name, want)
 	}

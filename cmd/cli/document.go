@@ -176,9 +176,9 @@ func isDocument(path string, entry fs.DirEntry) (bool, error) {
 	default:
 		return false, nil
 	}
-	// Mocks and recordings may contain a document as data.
+	// Mocks, inputs and recordings may contain a document as data.
 	switch filepath.Ext(strings.TrimSuffix(path, ext)) {
-	case ".test", ".mocks":
+	case ".test", ".mocks", ".input":
 		return false, nil
 	}
 	if info, err := os.Stat(path); entry.IsDir() || err != nil || !info.Mode().IsRegular() {
@@ -205,6 +205,30 @@ func hasDocumentKey(source []byte) bool {
 		}
 	}
 	return false
+}
+
+// None is the value of --mocks and --input that leaves out what belongs to the document.
+const None = "none"
+
+// MocksBeside returns the mocks file of a document, such as hello.mocks.yaml for hello.yaml;
+// "" if there is none.
+func MocksBeside(document string) string { return beside(document, ".mocks.yaml") }
+
+// InputBeside returns the input file of a document, such as hello.input.json for hello.yaml;
+// "" if there is none.
+func InputBeside(document string) string { return beside(document, ".input.json") }
+
+func beside(document, suffix string) string {
+	switch filepath.Ext(document) {
+	case ".yaml", ".yml", ".json":
+	default:
+		return ""
+	}
+	file := strings.TrimSuffix(document, filepath.Ext(document)) + suffix
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return file
 }
 
 // Document is the text of a workflow document and its origin.

@@ -30,7 +30,26 @@ func (r *Runner) readDocuments(ctx context.Context, cfg *sim.Config, file string
 		return err
 	}
 	cfg.Definition = r.source.Def
+	r.useFilesBeside(file)
 	return r.ReadWith(ctx, cfg)
+}
+
+// useFilesBeside reads the mocks and the input that belong to the document, unless flags or
+// tests give others.
+func (r *Runner) useFilesBeside(file string) {
+	if r.later {
+		return
+	}
+	var used []string
+	if mocks := cli.MocksBeside(file); r.Mocks == "" && mocks != "" {
+		r.Mocks, used = mocks, append(used, mocks)
+	}
+	if input := cli.InputBeside(file); r.Input == "" && input != "" {
+		r.Input, used = "@"+input, append(used, input)
+	}
+	if used != nil {
+		r.Sh.Hint("using %s", cli.Printable(strings.Join(used, ", ")))
+	}
 }
 
 // ReadWith reads the documents of --with.
@@ -102,6 +121,10 @@ func (r *Runner) parse(name string, text []byte) (cli.Document, error) {
 
 // ReadInput reads --input. It takes precedence over the input of an example.
 func (r *Runner) ReadInput(ctx context.Context, cfg *sim.Config) error {
+	if r.Input == cli.None {
+		cfg.Input = nil
+		return nil
+	}
 	input, err := cli.ReadData(ctx, r.Sh, "--input", r.Input)
 	if input != nil {
 		cfg.Input = input
@@ -111,7 +134,11 @@ func (r *Runner) ReadInput(ctx context.Context, cfg *sim.Config) error {
 
 // ReadMocks reads the file of --mocks.
 func (r *Runner) ReadMocks(ctx context.Context, cfg *sim.Config) error {
-	if r.Mocks == "" {
+	switch r.Mocks {
+	case "":
+		return nil
+	case cli.None:
+		cfg.Mocks = nil
 		return nil
 	}
 	var err error

@@ -35,6 +35,9 @@ clock: a wait of 30 days takes milliseconds, and the same document, input and se
 the same bytes. Unless --mocks answers them, calls are really made, take real time, and
 carry new idempotency keys in each run.
 
+If FILE.mocks.yaml and FILE.input.json are beside FILE.yaml, they are the mocks and the
+input. A flag replaces them; --mocks none and --input none leave them out.
+
 Only the output goes to stdout; the timeline goes to stderr (-q: none). FILE is YAML or
 JSON, "-" is stdin. In all output, charge[2] attempt 3 is the third attempt at task charge
 in the iteration of a loop whose $index is 2. In nested loops and tries the outer one
@@ -46,7 +49,7 @@ to the next and previous event, t and T to the timers, + and - change the speed,
 scrub. Long idle periods are skipped. q leaves the screen, stops a run that has not
 ended, and prints the output.`,
 		Example: `  flunq run order.yaml --input '{"order": 7}'
-  flunq run order.yaml --input @order.json --mocks order.mocks.yaml -o json
+  flunq run order.yaml --input @other.json --mocks none -o json
   flunq run --example                  # list the examples
   flunq run --example reminder         # 30 days in milliseconds
   flunq run --example checkout --tui   # watch it
@@ -56,8 +59,8 @@ ended, and prints the output.`,
 	}
 	r.format = cli.OutputFlag(c, "pretty", "json", "yaml")
 	f := c.Flags()
-	f.StringVarP(&r.Input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
-	f.StringVar(&r.Mocks, "mocks", "", "answer calls and send events as `FILE` says, instead of real services")
+	f.StringVarP(&r.Input, "input", "i", "", "the workflow's input: JSON, @FILE, - for stdin, or none")
+	f.StringVar(&r.Mocks, "mocks", "", "answer calls and send events as `FILE` says, instead of real services; none: make them")
 	f.StringVar(&r.Secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.StringArrayVar(&r.With, "with", nil, "add the workflow in `FILE` that this one runs (repeatable)")
 	f.Uint64Var(&r.seed, "seed", 1, "derive the order of concurrent events from `NUMBER`")
@@ -101,7 +104,7 @@ type Runner struct {
 
 	source  cli.Document
 	names   map[*dsl.Definition]string // the files of the documents
-	later   bool                       // tests provide the secrets later
+	later   bool                       // tests provide the secrets, mocks and input later
 	printed *report.Recording          // nil if no report is wanted
 	left    string                     // what becomes of an unended execution on a real Redis
 }

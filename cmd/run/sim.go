@@ -42,7 +42,8 @@ note. Ids, and values derived from the start time of a run, are not compared.
 
 Each finding is reduced to the faults it needs and shown as a story, or as two runs side
 by side, with a suggested change and the command that repeats it. Only --mocks answers
-calls: sim needs a mock for each call.
+calls: sim needs a mock for each call. FILE.mocks.yaml and FILE.input.json beside the
+document are used as in 'flunq run'.
 
 --expect is a jq expression that must be true of every execution. Its input is the
 output; it can use $status, $error, $input, $requests (the calls that were carried out,
@@ -61,12 +62,12 @@ dead letter, or calls outlast leases; --expect, --once and the hints do not appl
 Exit code 4: a failure was found. --allow-races and --allow-waiting turn races and
 executions that wait for ever into notes. Exit code 7: the workflow does not end even
 without faults.`,
-		Example: `  flunq sim order.yaml --mocks order.mocks.yaml
-  flunq sim order.yaml --mocks order.mocks.yaml --once 'POST https://pay.test/*'
+		Example: `  flunq sim order.yaml
+  flunq sim order.yaml --once 'POST https://pay.test/*'
   flunq sim order.yaml --input '{"n": 3}' --expect '.total == 6' --seeds 1:10000
-  flunq sim order.yaml --mocks order.mocks.yaml --executions 3 \
+  flunq sim order.yaml --executions 3 \
     --expect '$kept["https://shop.example/stock"].n >= 0'
-  flunq sim order.yaml --mocks order.mocks.yaml \
+  flunq sim order.yaml \
     --expect '[$requests[] | select(.url | test("/charges"))] | length == 1'
   flunq sim order.yaml --faults none       # races only
   flunq sim order.yaml --plan plan.json    # repeat a failure
@@ -133,7 +134,7 @@ type searcher struct {
 // simulationFlags adds the flags that flunq run has too.
 func (s *searcher) simulationFlags(c *cobra.Command) {
 	r, f := &s.simulation, c.Flags()
-	f.StringVarP(&r.Input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
+	f.StringVarP(&r.Input, "input", "i", "", "the workflow's input: JSON, @FILE, - for stdin, or none")
 	f.StringVar(&r.Mocks, "mocks", "", "answer calls and send events as `FILE` says")
 	f.StringVar(&r.Secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.StringArrayVar(&r.With, "with", nil, "add the workflow in `FILE` that this one runs (repeatable)")

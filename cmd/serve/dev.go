@@ -51,7 +51,8 @@ func NewDevCommand(sh *cli.Shell) *cobra.Command {
 		Long: `Runs a whole engine in this process: miniredis on a loopback port, and the worker,
 executor and timer services. Other commands find it without configuration. The workflow
 documents of FOLDER (or a single one) are registered, and again when they change. Calls
-are really made, even to this machine and its network, unless --mocks answers them.
+are really made, even to this machine and its network, unless --mocks answers them. For a
+single document FILE.yaml it is FILE.mocks.yaml, if that exists.
 
 With --clock virtual the clock runs at real speed until 'flunq clock advance 3d' moves it
 three days ahead. It stops at every timer on the way, so nothing is skipped.
@@ -64,14 +65,14 @@ With --scheduler it also publishes events at the times that programs ask for ove
 'flunq clock advance 15d'.`,
 		Example: `  flunq dev workflows/
   flunq dev workflows/ --clock virtual --start 2026-01-01T00:00:00Z
-  flunq dev order.yaml --mocks order.mocks.yaml --data dev.json --port 0
+  flunq dev order.yaml --data dev.json --port 0
   flunq dev workflows/ --scheduler --clock virtual`,
 		GroupID: cli.GroupOperate,
 		Args:    atMostOne("folder"),
 	}
 	f := c.Flags()
 	f.IntVar(&d.port, "port", devPort, "listen for Redis clients on `PORT` of 127.0.0.1; 0: any free port")
-	f.StringVar(&d.mocks, "mocks", "", "answer calls as `FILE` says, instead of real services")
+	f.StringVar(&d.mocks, "mocks", "", "answer calls as `FILE` says, instead of real services; none: make them")
 	f.StringVar(&d.secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.StringVar(&d.tenant, "tenant", cli.DefaultTenant, "register the documents for the tenant `NAME`")
 	f.Var(d.clock, "clock", "real, or virtual (can be advanced)")
@@ -111,6 +112,10 @@ func (d *developer) run(ctx context.Context, args []string) error {
 	docs := &documents{sh: d.sh, tenant: d.tenant, secrets: opts.Secrets, from: d.secrets}
 	if len(args) == 1 {
 		docs.folder = args[0]
+		if mocks := cli.MocksBeside(docs.folder); d.mocks == "" && mocks != "" {
+			d.mocks = mocks
+			d.sh.Hint("using %s", cli.Printable(mocks))
+		}
 		if _, err := os.Stat(docs.folder); err != nil {
 			return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(docs.folder, err))
 		}
@@ -243,7 +248,7 @@ func (d *developer) open(ctx context.Context) error {
 
 // transport returns the transport of calls: real or mocked.
 func (d *developer) transport(ctx context.Context) (http.RoundTripper, error) {
-	if d.mocks == "" {
+	if d.mocks == "" || d.mocks == cli.None {
 		return httpcall.Outward(httpcall.NewTransport(cli.LocalLimits())), nil
 	}
 	mocks, err := cli.ReadMocks(ctx, d.sh, d.mocks)
