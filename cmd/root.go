@@ -85,6 +85,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		operate.NewResumeCommand(sh),
 		operate.NewRetryCommand(sh),
 		operate.NewMigrateCommand(sh),
+		operate.NewRemoveCommand(sh),
 		operate.NewEmitCommand(sh),
 		operate.NewWorkflowsCommand(sh),
 		operate.NewTenantsCommand(sh),

@@ -30,8 +30,9 @@ type emission struct {
 func NewEmitCommand(sh *cli.Shell) *cobra.Command {
 	e := &emission{sh: sh}
 	c := &cobra.Command{
-		Use:   "emit",
-		Short: "Send an event to the executions that listen, or to one",
+		Use:     "emit",
+		Aliases: []string{"signal"},
+		Short:   "Send an event to the executions that listen, or to one",
 		Long: `Publishes a CloudEvent in the stream of the tenant. Executions that listen for its type,
 or for any type, receive it if it matches their filters and correlations. The command
 prints how many listen now. Executions that begin to listen later do not receive it.

@@ -39,8 +39,9 @@ type executionListing struct {
 func NewListCommand(sh *cli.Shell) *cobra.Command {
 	l := &executionListing{sh: sh}
 	c := &cobra.Command{
-		Use:   "ps",
-		Short: "List executions, the newest first",
+		Use:     "ps",
+		Aliases: []string{"list"},
+		Short:   "List executions, the newest first",
 		Long: `Lists the executions of a tenant, newest first. An index by status keeps this fast with
 millions of executions. Ages are measured by the clock of Redis.`,
 		Example: `  flunq ps --status running,waiting

@@ -21,8 +21,9 @@ import (
 // NewShowCommand returns the command flunq show.
 func NewShowCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "show ID",
-		Short: "Show the state of an execution",
+		Use:     "show ID",
+		Aliases: []string{"describe"},
+		Short:   "Show the state of an execution",
 		Long: `Shows an execution: its status, input and result; its running tasks, its pending timers
 and what it waits for; its parent and its children; and the error that ended it, with the
 line of the document that caused it.

@@ -53,8 +53,9 @@ func NewCancelCommand(sh *cli.Shell) *cobra.Command {
 		reached: func(_, now store.Execution) bool { return examine.Ended(now.Status) },
 	}
 	c := s.flags(&cobra.Command{
-		Use:   "cancel ID…",
-		Short: "Cancel executions",
+		Use:     "cancel ID…",
+		Aliases: []string{"terminate"},
+		Short:   "Cancel executions",
 		Long: `Cancels executions with their tasks, timers and child executions. This cannot be undone,
 so the command asks for confirmation; scripts use --yes.`,
 		Example: `  flunq cancel order-7 --reason "ordered twice"
@@ -134,7 +135,7 @@ func (s *signalCommand) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	defer r.Close()
-	found, err := s.find(ctx, r, ids)
+	found, err := findAll(ctx, r, ids, s.Refuse)
 	if err != nil {
 		return err
 	}
@@ -157,14 +158,14 @@ func (s *signalCommand) run(ctx context.Context, ids []string) error {
 
 func (s *signalCommand) dry() bool { return s.consent != nil && s.consent.Dry }
 
-// find reads the executions. It returns an error for each that cannot take the signal.
-func (s *signalCommand) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
+// findAll reads executions, each once. It returns an error for each that refuse returns one for.
+func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store.Execution) error) ([]store.Execution, error) {
 	var found []store.Execution
 	var wrong []error
 	for _, id := range ids {
 		x, err := cli.FindExecution(ctx, r, id)
 		if err == nil {
-			err = s.Refuse(x)
+			err = refuse(x)
 		}
 		if err != nil {
 			wrong = append(wrong, err)

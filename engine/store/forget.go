@@ -193,6 +193,36 @@ func (p *finishedPage) expired(keep Keep) (out []finished) {
 	return out
 }
 
+// Remove removes ended executions of a tenant with their histories, and reports of each whether
+// it is gone. One that is open, or whose parent is open, stays.
+func (s *Store) Remove(ctx context.Context, tenant string, ids []string) ([]bool, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	out := make([]bool, 0, len(ids))
+	for ids := range slices.Chunk(ids, maxForgotten) {
+		found := make([]finished, len(ids))
+		for i, id := range ids {
+			found[i].id = id
+		}
+		if err := s.readForgetFields(ctx, tenant, found); err != nil {
+			return out, err
+		}
+		for i := range found {
+			found[i].index = slices.Index(finishedIndexes(), found[i].status)
+		}
+		ended := slices.DeleteFunc(slices.Clone(found), func(f finished) bool { return f.index < 0 })
+		removed, err := s.forget(ctx, tenant, ended)
+		if err != nil {
+			return out, err
+		}
+		for _, id := range ids {
+			out = append(out, removed[id] > 0)
+		}
+	}
+	return out, nil
+}
+
 // forget removes executions that have not changed since they were read.
 func (s *Store) forget(ctx context.Context, tenant string, doomed []finished) (map[string]int64, error) {
 	if len(doomed) == 0 {
