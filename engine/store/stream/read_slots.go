@@ -35,11 +35,12 @@ const (
 // quietOf returns what the readers of a group share. One that does not skip quiet tenants has nothing
 // to go by: it reads all.
 func quietOf(bell *wire.Bell, r *Reader) *quiet {
-	first := func() any { return &quiet{stamps: map[string]uint64{}, reading: map[string]bool{}} }
+	own := &quiet{stamps: map[string]uint64{}, reading: map[string]bool{}}
 	if bell == nil || !r.SkipQuiet {
-		return first().(*quiet) //nolint:forcetypeassert // see above
+		return own
 	}
-	return bell.Shared("quiet "+r.Group, first).(*quiet) //nolint:forcetypeassert // see above
+	shared, _ := bell.Shared("quiet "+r.Group, func() any { return own }).(*quiet) // nothing else has this name
+	return shared
 }
 
 // readSlots is Read on a cluster. The returned time is that of Store.Now; each message has the time

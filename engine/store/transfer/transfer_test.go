@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +115,9 @@ func TestMove(t *testing.T) {
 		}, now)
 		must(t, err)
 	}
-	until(t, func() string { return fmt.Sprint(single.ZCard(t.Context(), from.Keys().Timers(moving)).Val()) }, "12")
+	until(t, func() string {
+		return strconv.FormatInt(single.ZCard(t.Context(), from.Keys().Timers(moving)).Val(), 10)
+	}, "12")
 	stop()
 	before := keys(t, single)
 
