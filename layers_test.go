@@ -98,7 +98,7 @@ var arrows = map[string][]string{
 	"sim/resp":      {},
 	"sim/mock":      {"engine/dsl", "engine/event", "engine/executor/http", "engine/yaml"},
 	"sim/table":     {"engine/schedule"},
-	"sim/broker":    {"engine/schedule"},
+	"sim/broker":    {"engine/cloudevents", "engine/schedule"},
 	"sim/spec":      {"engine/...", "sim", "sim/mock"},
 
 	"sim/conformance": {"engine/...", "sim/mock"},

@@ -71,7 +71,8 @@ without faults.`,
     --expect '[$requests[] | select(.url | test("/charges"))] | length == 1'
   flunq sim order.yaml --faults none       # races only
   flunq sim order.yaml --plan plan.json    # repeat a failure
-  flunq sim --scheduler --seeds 10000      # the distributed scheduler`,
+  flunq sim --scheduler --seeds 10000      # the distributed scheduler
+  flunq sim --bridge                       # the bridge to Kafka`,
 		GroupID: cli.GroupDevelop,
 		Args:    s.arguments,
 	}
@@ -94,12 +95,13 @@ without faults.`,
 	f.StringVar(&s.record, "record", "", "record the first failure to `FILE`")
 	f.StringVar(&s.report, "report", "", "write an HTML report of the findings, with timelines, to `FILE`")
 	f.BoolVar(&s.scheduler, "scheduler", false, "search the distributed scheduler instead of a workflow")
+	f.BoolVar(&s.bridge, "bridge", false, "search the bridge to Kafka instead of a workflow")
 	f.BoolVar(&s.failFast, "fail-fast", false, "stop at the first failure")
 	f.BoolVar(&s.allowRaces, "allow-races", false, "report races of the workflow as notes")
 	f.BoolVar(&s.allowWaiting, "allow-waiting", false, "report executions that wait for ever as notes")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		sh.TuneForSimulations(c.Context())
-		if s.scheduler {
+		if s.scheduler || s.bridge {
 			return s.runScheduler(c)
 		}
 		return s.run(c, args)
@@ -123,7 +125,7 @@ type searcher struct {
 	rate                                    uint64
 	duration                                time.Duration
 	failFast, allowRaces, allowWaiting      bool
-	scheduler                               bool
+	scheduler, bridge                       bool
 
 	commandLine string // without a plan, which repeat appends
 
@@ -145,7 +147,7 @@ func (s *searcher) simulationFlags(c *cobra.Command) {
 }
 
 func (s *searcher) arguments(c *cobra.Command, args []string) error {
-	if s.scheduler {
+	if s.scheduler || s.bridge {
 		return cli.NoArguments(c, args)
 	}
 	return s.simulation.arguments(c, args)

@@ -20,12 +20,20 @@ import (
 	"flunq.io/flunq/sim/search"
 )
 
-// schedulerFlags are the flags of flunq sim that --scheduler allows.
+// schedulerFlags are the flags of flunq sim that --scheduler and --bridge allow.
 func schedulerFlags() []string {
-	return []string{"scheduler", "seeds", "singles", "duration", "parallel", "plan", "fail-fast", "output"}
+	return []string{"scheduler", "bridge", "seeds", "singles", "duration", "parallel", "plan", "fail-fast", "output"}
 }
 
-// runScheduler searches for runs in which the distributed scheduler breaks a promise.
+// part is what is searched in place of a workflow: the scheduler or the bridge.
+func (s *searcher) part() string {
+	if s.bridge {
+		return "bridge"
+	}
+	return "scheduler"
+}
+
+// runScheduler searches for runs in which the distributed scheduler, or the bridge, breaks a promise.
 func (s *searcher) runScheduler(c *cobra.Command) error {
 	var wrong []string
 	c.Flags().Visit(func(f *pflag.Flag) {
@@ -33,15 +41,18 @@ func (s *searcher) runScheduler(c *cobra.Command) error {
 			wrong = append(wrong, "--"+f.Name)
 		}
 	})
+	if s.scheduler && s.bridge {
+		wrong = append(wrong, "--scheduler")
+	}
 	if len(wrong) > 0 {
-		return cli.Misusef("--scheduler runs no workflow: %s cannot be used with it", strings.Join(wrong, ", "))
+		return cli.Misusef("--%s runs no workflow: %s cannot be used with it", s.part(), strings.Join(wrong, ", "))
 	}
 	if err := s.numbers(); err != nil {
 		return err
 	}
 	ctx, began := c.Context(), time.Now()
 	p := &searchProgress{sh: s.sh, began: began}
-	look := scheduling.Search{Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast, Progress: func(now scheduling.Progress) {
+	look := scheduling.Search{Bridge: s.bridge, Singles: s.singles, Parallel: s.parallel, FailFast: s.failFast, Progress: func(now scheduling.Progress) {
 		p.show(search.Progress{Phase: now.Phase, Runs: now.Runs, Of: now.Of, Faults: now.Faults, Orders: now.Orders, Findings: now.Findings})
 	}}
 	if s.duration > 0 {
@@ -86,6 +97,7 @@ func (s *searcher) lookAtScheduler(ctx context.Context, look *scheduling.Search)
 	if err != nil {
 		return &scheduling.Report{}, cli.Fail(cli.ExitMisuse, err)
 	}
+	plan.Bridge = s.bridge
 	return look.Repeat(ctx, plan)
 }
 
@@ -101,7 +113,7 @@ func (s *searcher) writeScheduler(w io.Writer, r *scheduling.Report) {
 	if r.Stopped {
 		text = fmt.Sprintf("stopped before the end, after %s of %s: %s", history.Number(runs), history.Number(r.PlainOf+r.SinglesOf+r.SeedsOf), text)
 	}
-	fmt.Fprintf(w, "scheduler: %s\n", cli.Paint(s.sh.OutColor(), style, text))
+	fmt.Fprintf(w, "%s: %s\n", s.part(), cli.Paint(s.sh.OutColor(), style, text))
 	fmt.Fprintf(w, "  %s without faults, %s, %s with faults\n",
 		history.Count(r.Plain, "run"), history.Count(r.Singles, "single fault"), history.Count(r.Seeds, "seed"))
 	faults, n := []string{}, 0
@@ -178,11 +190,15 @@ func schedulerStory(t *scheduling.Trial, id string, on bool) []printed {
 
 // repeatScheduler is the command that repeats a finding.
 func repeatScheduler(f *scheduling.Finding) string {
+	command := "flunq sim --scheduler"
+	if f.Small.Bridge {
+		command = "flunq sim --bridge"
+	}
 	text, err := json.Marshal(f.Small)
 	if err != nil {
-		return "flunq sim --scheduler"
+		return command
 	}
-	return "flunq sim --scheduler --plan " + cli.Quote(string(text))
+	return command + " --plan " + cli.Quote(string(text))
 }
 
 // schedulerJSON is the result of a search in the JSON output.

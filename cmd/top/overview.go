@@ -255,37 +255,17 @@ func rank(name string) int {
 // registered process is. If it has none, its last read counts.
 func (l *Live) service(g inspect.Group, services map[string]string, processes []store.Process, now time.Time) tui.Service {
 	s := tui.Service{Name: cmp.Or(services[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
-	workers := map[string]tui.Worker{}
-	bridge := strings.HasPrefix(g.Name, store.BridgePrefix)
-	if bridge { // all bridges read as one consumer
-		g.Consumers = nil
-	}
-	for _, c := range g.Consumers {
-		w := tui.Worker{Name: c.Name, State: tui.Alive, Busy: c.Pending, Idle: max(c.Idle, 0)}
-		// A busy consumer reads only from time to time.
-		limit := silentAfter
-		if c.Pending > 0 {
-			limit = max(limit, l.opts.Lease)
-		}
-		switch {
-		case l.noIdle:
-			w.Idle = 0
-		case c.Idle > limit:
-			w.State = tui.Silent
-		}
-		workers[c.Name] = w
-	}
+	workers := l.readers(g)
 	for i := range processes {
 		p := &processes[i]
 		for _, service := range p.Services {
 			if service.Group != g.Name || !p.Runs(service.Name, l.opts.Tenant) {
 				continue
 			}
-			names := service.Consumers
-			if bridge {
-				names = []string{p.Name}
+			if isBridge(g.Name) {
+				service.Consumers = []string{p.Name}
 			}
-			for _, name := range names {
+			for _, name := range service.Consumers {
 				w, reads := workers[name]
 				alive := p.Alive(now)
 				if !alive && !reads {
@@ -312,6 +292,33 @@ func (l *Live) service(g inspect.Group, services map[string]string, processes []
 	return s
 }
 
+// readers returns the consumers of a group by name. Those of bridges are their processes: all of
+// them read under one name.
+func (l *Live) readers(g inspect.Group) map[string]tui.Worker {
+	workers := map[string]tui.Worker{}
+	if isBridge(g.Name) {
+		return workers
+	}
+	for _, c := range g.Consumers {
+		w := tui.Worker{Name: c.Name, State: tui.Alive, Busy: c.Pending, Idle: max(c.Idle, 0)}
+		// A busy consumer reads only from time to time.
+		limit := silentAfter
+		if c.Pending > 0 {
+			limit = max(limit, l.opts.Lease)
+		}
+		switch {
+		case l.noIdle:
+			w.Idle = 0
+		case c.Idle > limit:
+			w.State = tui.Silent
+		}
+		workers[c.Name] = w
+	}
+	return workers
+}
+
+func isBridge(group string) bool { return strings.HasPrefix(group, store.BridgePrefix) }
+
 // tooLate is how late a timer causes a note.
 const tooLate = 5 * time.Second
 
@@ -333,7 +340,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 	bridged := false
 	for _, s := range o.Services {
 		bridged = bridged || s.Name == "bridge" && s.Alive > 0
-		if s.Alive == 0 && strings.HasPrefix(s.Name, store.BridgePrefix) {
+		if s.Alive == 0 && isBridge(s.Name) {
 			note("no process runs the bridge that reads as %s: %s to publish, and the stream grows, see 'flunq doctor'", s.Name, history.Count(int(max(s.Lag, 0)+s.Pending), "event"))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/sim/broker"
 )
 
 func TestContract(t *testing.T) {
@@ -19,17 +20,17 @@ func TestContract(t *testing.T) {
 	bridgetest.Run(t, func(t *testing.T) bridgetest.Environment {
 		t.Helper()
 		const out, in, secure = "flunq.acme.events", "flunq.acme.in", "secure"
-		broker := bridgetest.NewBroker(4, out, in, secure)
-		broker.Largest = 5000
+		b := broker.NewExchange(4, out, in, secure)
+		b.Largest = 5000
 		return bridgetest.Environment{
-			Connect: func() (bridge.Sink, bridge.Source) { return broker.Client(), broker.Client() },
+			Connect: func() (bridge.Sink, bridge.Source) { return b.Client(), b.Client() },
 			Put: func(topic string, m cloudevents.Message) {
 				m.Topic = topic
-				if err := broker.Put(m); err != nil {
+				if err := b.Put(m); err != nil {
 					t.Error(err)
 				}
 			},
-			Records: func(topic string, _ int) []cloudevents.Message { return broker.Records(topic) },
+			Records: func(topic string, _ int) []cloudevents.Message { return b.Records(topic) },
 			Prefix:  cloudevents.KafkaPrefix, Out: out, In: in, Secure: secure, TooLarge: 6000,
 		}
 	})

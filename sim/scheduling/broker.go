@@ -78,6 +78,9 @@ const session = 10 * time.Second
 
 // expel has the broker notice when a process has died, or stands still for long.
 func (s *simulation) expel(p *process) {
+	if s.broker == nil {
+		return
+	}
 	s.at(s.now.Add(session), func() {
 		if p.dead || s.now.Before(p.frozen) {
 			s.broker.Expel(p.name())

@@ -22,6 +22,7 @@ const (
 	toRedis  target = "Redis"
 	toTable  target = "the table"
 	toBroker target = "the broker"
+	toKafka  target = "Kafka"      // of bridges
 	toClient target = "the client" // a request and its reply
 )
 

@@ -34,6 +34,10 @@ func (p *process) name() string { return fmt.Sprintf("process %d.%d", p.index, p
 
 // boot starts a process.
 func (s *simulation) boot(p *process) {
+	if s.bridging != nil {
+		s.bootBridge(p)
+		return
+	}
 	g := &s.setting
 	p.skew = time.Duration(s.chance("skew "+p.name(), 0)%uint64(2*g.Skew+1)) - g.Skew //nolint:gosec // small
 	opts := scheduler.DefaultOptions()

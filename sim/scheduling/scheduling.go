@@ -1,4 +1,4 @@
-// Package scheduling runs the distributed scheduler in simulation: several processes with their
+// Package scheduling runs the distributed scheduler, or bridges, in simulation: several processes with their
 // clients on an in-memory Redis, table and broker, under a virtual clock, with faults, in an
 // order that depends on a seed only. An observer that sees only what clients were told and what
 // the sinks received checks the scheduler's promises.
@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"flunq.io/flunq/engine/bridge"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim"
@@ -20,6 +21,7 @@ import (
 // decides, and what is left out. Its JSON form repeats the run.
 type Plan struct {
 	Seed   uint64      `json:"seed"`
+	Bridge bool        `json:"bridge,omitempty"` // bridges run instead of the scheduler
 	Events []int       `json:"events,omitempty"` // the numbers of the events of the workload; empty: all
 	Faults []sim.Fault `json:"faults"`           // by the names of actors and the numbers of their calls
 
@@ -86,6 +88,8 @@ type Mistake struct {
 	Consumer func(right scheduler.Ledger) scheduler.Ledger // of consumers
 
 	NoReconciler bool
+
+	Bridge func(o *bridge.Options, rdb wire.Redis) // changes bridges
 }
 
 // Try runs a plan. An error says that ctx has ended; what the scheduler does wrong is in
@@ -96,7 +100,11 @@ func Try(ctx context.Context, plan Plan, mistake Mistake) (*Trial, error) {
 	if err := s.run(); err != nil {
 		return nil, err
 	}
-	s.observer.finish(s)
+	if s.bridging != nil {
+		s.bridging.finish(s)
+	} else {
+		s.observer.finish(s)
+	}
 	t := &Trial{
 		Setting: s.setting, Injected: s.injected, Broken: s.observer.broken, Calls: s.calls,
 		Trace: fmt.Sprintf("%016x", s.trace), Elapsed: s.now.Sub(sim.Epoch()), Story: s.story, Names: s.names,
@@ -147,5 +155,8 @@ func (s *simulation) quiet() bool {
 
 // opened returns how many events are open, in the index or in the table.
 func (s *simulation) opened() int {
+	if s.bridging != nil {
+		return s.bridging.open()
+	}
 	return len(s.leftovers())
 }

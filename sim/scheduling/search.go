@@ -20,6 +20,7 @@ type Search struct {
 	Singles     int    // maximum number of single faults; 3000 if 0
 	Parallel    int    // number of concurrent runs; the number of cores if 0
 	FailFast    bool   // stop after the first finding
+	Bridge      bool   // of bridges, not of the scheduler
 	Mistake     Mistake
 
 	// More, if set, is called before each run; false ends the search.
@@ -131,7 +132,7 @@ type tried struct {
 func (f *finder) plans(n int, p Plan) iter.Seq[Plan] {
 	return func(yield func(Plan) bool) {
 		for i := range n {
-			p.Seed = f.First + uint64(i) //nolint:gosec // positive
+			p.Seed, p.Bridge = f.First+uint64(i), f.Bridge //nolint:gosec // positive
 			if !yield(p) {
 				return
 			}
@@ -220,7 +221,7 @@ func (f *finder) singles() []Plan {
 		for _, at := range t.points {
 			for _, kind := range at.kinds {
 				fault := sim.Fault{Kind: kind, Service: at.actor, Command: at.call, Amount: single(kind)}
-				all = append(all, Plan{Seed: t.plan.Seed, Faults: []sim.Fault{fault}})
+				all = append(all, Plan{Seed: t.plan.Seed, Bridge: f.Bridge, Faults: []sim.Fault{fault}})
 			}
 		}
 	}
@@ -249,7 +250,7 @@ func single(k sim.FaultKind) time.Duration {
 
 // finding returns what a run has found, reduced to what is necessary.
 func (f *finder) finding(ctx context.Context, t tried, v sim.Violation) *Finding {
-	p := Plan{Seed: t.plan.Seed, Events: t.plan.Events, Faults: []sim.Fault{}}
+	p := Plan{Seed: t.plan.Seed, Bridge: t.plan.Bridge, Events: t.plan.Events, Faults: []sim.Fault{}}
 	for _, x := range t.Injected {
 		p.Faults = append(p.Faults, x.Fault)
 	}
@@ -266,7 +267,9 @@ func (f *finder) finding(ctx context.Context, t tried, v sim.Violation) *Finding
 		return out // it shows what has happened at least
 	}
 	fewer := func() {
-		p.Faults = explore.Fewer(p.Faults, func(some []sim.Fault) bool { return fails(Plan{Seed: p.Seed, Events: p.Events, Faults: some}) })
+		p.Faults = explore.Fewer(p.Faults, func(some []sim.Fault) bool {
+			return fails(Plan{Seed: p.Seed, Bridge: p.Bridge, Events: p.Events, Faults: some})
+		})
 	}
 	fewer()
 	if len(p.Events) == 0 {
@@ -275,7 +278,7 @@ func (f *finder) finding(ctx context.Context, t tried, v sim.Violation) *Finding
 		}
 	}
 	p.Events = explore.Fewer(p.Events, func(some []int) bool {
-		return len(some) > 0 && fails(Plan{Seed: p.Seed, Events: some, Faults: p.Faults})
+		return len(some) > 0 && fails(Plan{Seed: p.Seed, Bridge: p.Bridge, Events: some, Faults: p.Faults})
 	})
 	fewer()
 	out.Small = p

@@ -28,6 +28,8 @@ type simulation struct {
 	table   *table.Table // nil: Redis keeps the records
 	broker  *broker.Broker
 
+	bridging *bridging // nil: the scheduler runs
+
 	processes []*process
 	actors    []*actor // of live processes, and of requests under way
 	current   *actor   // whose turn it is; nil while the simulation itself acts
@@ -64,6 +66,10 @@ func newSimulation(ctx context.Context, plan Plan, mistake Mistake) *simulation 
 	s.redis.Added = s.added
 	s.client = memory.Client(s.redis.Dial)
 	s.client.AddHook(hook{s})
+	if plan.Bridge {
+		s.openBridging()
+		return s
+	}
 	if s.setting.Table {
 		s.table = table.New(table.Options{Hook: s.tableRequest, Now: func() time.Time { return s.now }, Lag: s.lag})
 	}

@@ -4,6 +4,7 @@ package bridgetest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -226,6 +227,9 @@ func testOut(h *harness) {
 		h.Errorf("value %q, want the event's data", m.Value)
 	}
 }
+
+// errLost is the error of a message of which only the caller does not know what became of it.
+var errLost = errors.New("the reply was lost")
 
 // unreliable is a sink of which a batch is published, in part or not at all, while its replies say
 // otherwise.

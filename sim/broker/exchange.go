@@ -1,26 +1,27 @@
-package bridgetest
+package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"sync"
 
 	"flunq.io/flunq/engine/cloudevents"
 )
 
-// Broker keeps topics in memory. Its clients are as deterministic as its callers.
-type Broker struct {
+// Exchange is a broker of bridges: it keeps topics in memory. Its clients are as deterministic as
+// their callers.
+type Exchange struct {
 	Largest int // bytes of a value; 0: any
 
 	mu     sync.Mutex
 	topics map[string][][]cloudevents.Message // by topic and partition
 }
 
-// NewBroker returns a Broker whose topics have some partitions each.
-func NewBroker(partitions int, topics ...string) *Broker {
-	b := &Broker{topics: map[string][][]cloudevents.Message{}}
+// NewExchange returns an Exchange whose topics have some partitions each.
+func NewExchange(partitions int, topics ...string) *Exchange {
+	b := &Exchange{topics: map[string][][]cloudevents.Message{}}
 	for _, name := range topics {
 		b.topics[name] = make([][]cloudevents.Message, partitions)
 	}
@@ -28,7 +29,7 @@ func NewBroker(partitions int, topics ...string) *Broker {
 }
 
 // Put appends a message as another program does.
-func (b *Broker) Put(m cloudevents.Message) error {
+func (b *Exchange) Put(m cloudevents.Message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	topic := b.topics[m.Topic]
@@ -47,7 +48,7 @@ func (b *Broker) Put(m cloudevents.Message) error {
 }
 
 // Records returns all messages of a topic, partition by partition.
-func (b *Broker) Records(topic string) (all []cloudevents.Message) {
+func (b *Exchange) Records(topic string) (all []cloudevents.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, partition := range b.topics[topic] {
@@ -56,16 +57,21 @@ func (b *Broker) Records(topic string) (all []cloudevents.Message) {
 	return all
 }
 
-// Client is a process' connection to a Broker. It implements bridge.Sink and bridge.Source.
+// Client is a process' connection to an Exchange. It implements bridge.Sink and bridge.Source.
 type Client struct {
-	broker *Broker
+	broker *Exchange
 	next   map[string]int // offset to read next, by partition
 	topics map[string]bool
 }
 
 // Client returns a new connection.
-func (b *Broker) Client() *Client {
+func (b *Exchange) Client() *Client {
 	return &Client{broker: b, next: map[string]int{}, topics: map[string]bool{}}
+}
+
+// Copy returns a connection that has read as much.
+func (c *Client) Copy() *Client {
+	return &Client{broker: c.broker, next: maps.Clone(c.next), topics: maps.Clone(c.topics)}
 }
 
 // Publish implements bridge.Sink.
@@ -109,6 +115,3 @@ func (c *Client) Taken(context.Context, []cloudevents.Message) {}
 
 // Lags implements bridge.Source.
 func (c *Client) Lags() map[string]int64 { return nil }
-
-// errLost is the error of a message of which only the caller does not know what became of it.
-var errLost = errors.New("the reply was lost")
