@@ -18,7 +18,7 @@ import (
 func TestBridgeSeeds(t *testing.T) {
 	t.Parallel()
 	published, faults := 0, 0
-	for seed := range *seeds / 2 {
+	for seed := range *seeds {
 		for _, random := range []bool{false, true} {
 			plan := scheduling.Plan{Seed: seed, Bridge: true, Random: random}
 			r, err := scheduling.Try(t.Context(), plan, scheduling.Mistake{})
