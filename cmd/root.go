@@ -69,6 +69,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 	)
 	// In the order of the overview.
 	commands := []*cobra.Command{
+		newInitCommand(sh),
 		run.NewRunCommand(sh),
 		check.NewValidateCommand(sh),
 		check.NewTestCommand(sh),

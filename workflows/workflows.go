@@ -24,6 +24,7 @@ type Example struct {
 	Mocks    []byte            // a mocks file, nil where none is needed
 	Input    []byte            // JSON, nil where none is needed
 	Output   []byte            // JSON: what a run with the mocks and the input gives
+	Test     []byte            // a test file
 	With     map[string][]byte // the documents of its child workflows, by file name
 }
 
@@ -52,6 +53,7 @@ func Load(name string) (Example, error) {
 		to     *[]byte
 	}{
 		{".yaml", &e.Document}, {".mocks.yaml", &e.Mocks}, {".input.json", &e.Input}, {".output.json", &e.Output},
+		{".test.yaml", &e.Test},
 	} {
 		src, err := files.ReadFile(name + part.suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

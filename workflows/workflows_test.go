@@ -17,7 +17,7 @@ import (
 
 func TestNames(t *testing.T) {
 	t.Parallel()
-	want := "approval billing checkout fan-out heartbeat import nightly-report onboarding order-saga poll reminder " +
+	want := "approval billing checkout fan-out heartbeat hello import nightly-report onboarding order-saga poll reminder " +
 		"sensors suppliers trial-end webhook"
 	if got := strings.Join(workflows.Names(), " "); got != want {
 		t.Errorf("Names() = %s\nwant      %s", got, want)
