@@ -85,7 +85,7 @@ func (r *Runner) readExample(ctx context.Context, cfg *sim.Config) error {
 		}
 		cfg.With = append(cfg.With, child.Def)
 	}
-	if e.Mocks != nil {
+	if r.mocksText = e.Mocks; e.Mocks != nil {
 		if cfg.Mocks, err = mock.Parse(e.Name+".mocks.yaml", e.Mocks); err != nil {
 			return fmt.Errorf("mocks of the example: %w", err)
 		}
@@ -138,12 +138,16 @@ func (r *Runner) ReadMocks(ctx context.Context, cfg *sim.Config) error {
 	case "":
 		return nil
 	case cli.None:
-		cfg.Mocks = nil
+		cfg.Mocks, r.mocksText = nil, nil
 		return nil
 	}
-	var err error
-	cfg.Mocks, err = cli.ReadMocks(ctx, r.Sh, r.Mocks)
-	return err
+	text, err := cli.ReadDocument(ctx, r.Sh, r.Mocks)
+	if err != nil {
+		return err
+	}
+	r.mocksText = text
+	cfg.Mocks, err = mock.Parse(r.Mocks, text)
+	return cli.Fail(cli.ExitMisuse, err)
 }
 
 // ReadSecrets reads the file of --secrets.

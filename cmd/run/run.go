@@ -18,6 +18,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/mock"
 	"flunq.io/flunq/workflows"
 )
 
@@ -38,6 +39,10 @@ carry new idempotency keys in each run.
 If FILE.mocks.yaml and FILE.input.json are beside FILE.yaml, they are the mocks and the
 input. A flag replaces them; --mocks none and --input none leave them out.
 
+--record-mocks FILE makes the calls that no mock answers, and writes the mocks of this run
+and those calls to FILE: URL, status, headers, body and latency. Requests' headers, cookies
+and tokens are left out; secrets in URLs become *, and *** elsewhere.
+
 Only the output goes to stdout; the timeline goes to stderr (-q: none). FILE is YAML or
 JSON, "-" is stdin. In all output, charge[2] attempt 3 is the third attempt at task charge
 in the iteration of a loop whose $index is 2. In nested loops and tries the outer one
@@ -50,6 +55,7 @@ scrub. Long idle periods are skipped. q leaves the screen, stops a run that has 
 ended, and prints the output.`,
 		Example: `  flunq run order.yaml --input '{"order": 7}'
   flunq run order.yaml --input @other.json --mocks none -o json
+  flunq run order.yaml --record-mocks order.mocks.yaml
   flunq run --example                  # list the examples
   flunq run --example reminder         # 30 days in milliseconds
   flunq run --example checkout --tui   # watch it
@@ -67,6 +73,7 @@ ended, and prints the output.`,
 	f.StringVar(&r.start, "start", "", "start the virtual clock at `TIME` (RFC 3339), or now (default 2026-01-01T00:00:00Z)")
 	f.StringVar(&r.id, "id", "", "the execution's id (default: derived from the seed, or random with --redis-url)")
 	f.StringVar(&r.record, "record", "", "write the recording to `FILE`")
+	f.StringVar(&r.recordMocks, "record-mocks", "", "write mocks that answer like the real services did to `FILE`")
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data")
 	f.BoolVar(&r.tui, "tui", false, "play the run in the terminal UI, back and forth")
 	f.BoolVar(&r.paused, "paused", false, "with --tui: begin paused, until space is pressed")
@@ -106,7 +113,12 @@ type Runner struct {
 	names   map[*dsl.Definition]string // the files of the documents
 	later   bool                       // tests provide the secrets, mocks and input later
 	printed *report.Recording          // nil if no report is wanted
-	left    string                     // what becomes of an unended execution on a real Redis
+
+	recordMocks string
+	mocksText   []byte         // of the mocks of this run
+	recorder    *mock.Recorder // nil without --record-mocks
+
+	left string // what becomes of an unended execution on a real Redis
 }
 
 func (r *Runner) arguments(c *cobra.Command, args []string) error {
@@ -144,6 +156,9 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 		return err
 	}
 	line.end(result, time.Since(began))
+	if err := r.writeMocks(); err != nil {
+		return err
+	}
 	return r.finish(result)
 }
 
@@ -173,6 +188,7 @@ func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) 
 	}
 	for _, read := range []func(context.Context, *sim.Config) error{
 		r.checkNames, r.checkScreen, documents, r.ReadInput, r.ReadMocks, r.ReadSecrets, r.CheckSecrets, r.readTimes,
+		r.prepareMocks,
 	} {
 		if err := read(ctx, &cfg); err != nil {
 			return cfg, err
