@@ -152,7 +152,7 @@ func (p *helpPage) heading(title string) {
 // helpTopics returns the help pages that belong to no command. Cobra treats a command that cannot
 // run as a help topic.
 func helpTopics() []*cobra.Command {
-	return []*cobra.Command{{
+	return append(tutorials(), &cobra.Command{
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long: `Every command ends with one of these codes:
@@ -168,5 +168,5 @@ func helpTopics() []*cobra.Command {
   130   interrupted`,
 		Example: `  # distinguish an invalid document from other failures
   flunq validate order.yaml || echo "exit code $?"`,
-	}, failuresTopic(), inputsTopic(), limitsTopic(), clusterTopic(), schedulerTopic(), bridgeTopic()}
+	}, failuresTopic(), inputsTopic(), limitsTopic(), clusterTopic(), schedulerTopic(), bridgeTopic())
 }
