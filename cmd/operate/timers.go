@@ -322,7 +322,6 @@ func (l *timerListing) print(found []timers.Pending, now time.Time) error {
 			{Title: "TASK", Text: timerRow.subject},
 			{Title: "WORKFLOW", Wide: true, Text: func(t timerRow) string { return t.Workflow }},
 			{Title: "TENANT", Wide: true, Text: func(t timerRow) string { return t.Tenant }},
-			{Title: "EVENT", Wide: true, Text: func(t timerRow) string { return t.Event }},
 			{Title: "KEY", Wide: true, Text: func(t timerRow) string { return t.Key }},
 			{Title: "DURATION", Wide: true, Text: func(t timerRow) string { return durationCell(t.DurationMS) }},
 		},

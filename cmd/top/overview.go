@@ -267,13 +267,12 @@ func (l *Live) service(g inspect.Group, services map[string]string, processes []
 			}
 			for _, name := range service.Consumers {
 				w, reads := workers[name]
-				alive := p.Alive(now)
-				if !alive && !reads {
-					continue
-				}
-				w.Name, w.State = name, tui.Alive
-				if !alive {
+				if w.Name = name; p.Alive(now) {
+					w.State = tui.Alive
+				} else if reads {
 					w.State, w.Idle = tui.Silent, max(now.Sub(p.LastSeen()), 0)
+				} else {
+					continue
 				}
 				workers[name] = w
 			}
