@@ -29,7 +29,9 @@ func TestRecordMocks(t *testing.T) {
 	})
 	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		var order struct{ N int }
+		var order struct {
+			N int `json:"n"`
+		}
 		_ = json.Unmarshal(body, &order)
 		if order.N == 2 {
 			w.WriteHeader(http.StatusConflict)

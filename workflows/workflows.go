@@ -52,7 +52,10 @@ func Load(name string) (Example, error) {
 		suffix string
 		to     *[]byte
 	}{
-		{".yaml", &e.Document}, {".mocks.yaml", &e.Mocks}, {".input.json", &e.Input}, {".output.json", &e.Output},
+		{".yaml", &e.Document},
+		{".mocks.yaml", &e.Mocks},
+		{".input.json", &e.Input},
+		{".output.json", &e.Output},
 		{".test.yaml", &e.Test},
 	} {
 		src, err := files.ReadFile(name + part.suffix)
