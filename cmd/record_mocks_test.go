@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Mocks that were recorded from real calls give the same result without the services. They
@@ -47,6 +48,7 @@ func TestRecordMocks(t *testing.T) {
 		fmt.Fprint(w, "{\"text\": \r\n1}\t\u00e9: # not YAML")
 	})
 	mux.HandleFunc("GET /word", func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(2 * time.Millisecond) // a latency to record
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `"a word"`)
 	})

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -232,11 +233,16 @@ func testLedger(t *testing.T, start func(t *testing.T) redisServer) {
 	})
 }
 
-// All of it also holds on a Redis Cluster.
+// All of it also holds on a Redis Cluster, which one test uses at a time.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	start := func(t *testing.T) redisServer { return onCluster(t, cluster) }
+	var one sync.Mutex
+	start := func(t *testing.T) redisServer {
+		one.Lock()
+		t.Cleanup(one.Unlock)
+		return onCluster(t, cluster)
+	}
 	t.Run("ledger", func(t *testing.T) { testLedger(t, start) })
 	t.Run("streams", func(t *testing.T) { testStreams(t, start(t)) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"flunq.io/flunq/engine/schedule"
 )
@@ -148,6 +150,9 @@ func (t *Table) active(ctx context.Context, indexed bool) (*types.TableDescripti
 		o.MinDelay, o.MaxDelay = shortest, longest
 		o.Retryable = func(_ context.Context, _ *dynamodb.DescribeTableInput, out *dynamodb.DescribeTableOutput, err error) (bool, error) {
 			if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
+				return true, nil
+			}
+			if failed, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && failed.HTTPStatusCode() >= http.StatusInternalServerError {
 				return true, nil
 			}
 			if err != nil {
