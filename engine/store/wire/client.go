@@ -113,7 +113,11 @@ func (t *Trip) Time(ctx context.Context) *redis.TimeCmd {
 // TimeOf asks the node of a key for its own time, to be read before the trip ends.
 func (t *Trip) TimeOf(ctx context.Context, key string) *redis.TimeCmd {
 	clock := redis.NewTimeCmd(context.WithoutCancel(ctx), "time")
-	t.Add(keyedTime{clock, key})
+	if Clustered(t.client) {
+		t.Add(keyedTime{clock, key})
+	} else {
+		t.Add(clock)
+	}
 	return clock
 }
 
