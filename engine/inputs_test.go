@@ -57,6 +57,14 @@ func TestInputSetAgain(t *testing.T) {
 		set("1", 0)
 		await(t, "the input is to be delivered again", func() bool { return strings.Contains(pending(), `"kind":"delivery"`) })
 		set("2", time.Hour)
+		await(t, "no delivery is on its way", func() bool {
+			for _, g := range rdb.XInfoGroups(t.Context(), e.Store.Keys().Stream(tenant)).Val() {
+				if g.Pending > 0 {
+					return false
+				}
+			}
+			return true
+		})
 		rdb.Del(t.Context(), history)
 		rdb.Rename(t.Context(), "kept", history)
 		await(t, "only the new input is left", func() bool {
