@@ -103,7 +103,7 @@ func (s *starter) run(given string) error {
 		name = s.from
 	}
 	if !startName.MatchString(name) {
-		return cli.Misusef("init: the name %q: want at most 63 letters, digits and -, as workflows are named", name)
+		return cli.Misusef("init: no workflow can be named %q: want 1 to 63 letters, digits and hyphens, with no hyphen first or last", name)
 	}
 	e, err := workflows.Load(patterns()[at].example)
 	if err != nil {

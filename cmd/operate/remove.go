@@ -106,7 +106,7 @@ func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) erro
 	errs := []error{err}
 	for i, one := range gone {
 		if all[i].Removed = one; !one {
-			errs = append(errs, fmt.Errorf("execution %s stays: it, or its parent, is not over", ids[i]))
+			errs = append(errs, fmt.Errorf("execution %s was not removed: its parent has not ended, or it has just been retried", ids[i]))
 		}
 	}
 	return errors.Join(errs...)

@@ -344,7 +344,7 @@ func (l *Live) notes(ctx context.Context, o *tui.Overview) error {
 		}
 	}
 	for _, s := range o.Services {
-		outside := bridged && s.Name == "executor" && s.Note != "" // nobody has ever read as executors do: other programs perform the tasks
+		outside := bridged && s.Name == "executor" && s.Note != "" // no executor has ever read: programs elsewhere perform the tasks
 		if s.Alive == 0 && rank(s.Name) < 3 && !outside {
 			missing = append(missing, s.Name)
 		}

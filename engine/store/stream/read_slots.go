@@ -174,7 +174,7 @@ func (q *quiet) isLoud(tenant string, stamp uint64) bool {
 	return stamp == 0 || q.stamps[tenant] != stamp
 }
 
-// loud reports whether a tenant that nobody reads is to be read.
+// loud reports whether there is something to read of a tenant that no reader is reading.
 func (q *quiet) loud(tenants []string, stamps []uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
