@@ -81,6 +81,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		operate.NewListCommand(sh),
 		operate.NewShowCommand(sh),
 		operate.NewHistoryCommand(sh),
+		operate.NewLogsCommand(sh),
 		operate.NewCancelCommand(sh),
 		operate.NewSuspendCommand(sh),
 		operate.NewResumeCommand(sh),

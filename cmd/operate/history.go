@@ -119,15 +119,15 @@ func (h *historyPrinter) events(ctx context.Context, r *cli.Remote, x store.Exec
 		case !h.follow, len(events) == 0 && examine.Ended(x.Status):
 			return nil
 		default:
-			if x, err = h.wait(ctx, r, x, at); err != nil {
+			if x, err = waitForVersion(ctx, r, x, at); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// wait waits until an execution has a later version or has ended.
-func (*historyPrinter) wait(ctx context.Context, r *cli.Remote, x store.Execution, version int64) (store.Execution, error) {
+// waitForVersion waits until an execution has a later version or has ended.
+func waitForVersion(ctx context.Context, r *cli.Remote, x store.Execution, version int64) (store.Execution, error) {
 	return (&cli.WaitFlags{}).Until(ctx, r, x.ID, func(now store.Execution) bool {
 		return now.Version > version || examine.Ended(now.Status)
 	})

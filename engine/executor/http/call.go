@@ -123,3 +123,29 @@ func (c *Client) setBody(r *Request, v *expr.Value) error {
 	r.Header.Set("Content-Type", contentType)
 	return nil
 }
+
+// Composed is a request that was not sent, with secrets redacted.
+type Composed struct {
+	Method  string            `json:"method"`
+	URI     string            `json:"uri"`
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body,omitempty"`
+}
+
+// Compose returns the first request that a call sends, and sends nothing. A failure is a
+// *event.Problem that shows no secret.
+func (c *Caller) Compose(task *dsl.HTTPCall, run *call.Run) (*Composed, error) {
+	client := c.Client(run)
+	r, err := client.compose(task)
+	if err == nil {
+		err = client.finish(r)
+	}
+	if err != nil {
+		return nil, run.RedactError(err)
+	}
+	out := &Composed{Method: r.Method, URI: client.shownURL(r.URI), Headers: make(map[string]string, len(r.Header)), Body: run.Redact(string(r.Body))}
+	for name, values := range r.Header {
+		out.Headers[name] = client.redactedHeader(name, values)
+	}
+	return out, nil
+}

@@ -1,0 +1,355 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// attemptLog is one run of the command logs.
+type attemptLog struct {
+	sh     *cli.Shell
+	target *cli.Target
+	format *cli.Choice
+
+	follow  bool
+	secrets string
+
+	wanted   func(*history.TaskRun) bool
+	runs     *history.Execution
+	requests *actions.Requests
+	asked    map[string]actions.Request // requests of open calls, by task run
+	rows     []attemptRow               // for -o json and yaml
+}
+
+// NewLogsCommand returns the command flunq logs.
+func NewLogsCommand(sh *cli.Shell) *cobra.Command {
+	l := &attemptLog{sh: sh}
+	c := &cobra.Command{
+		Use:   "logs ID [TASK]",
+		Short: "Show the attempts of tasks, with requests and responses",
+		Long: `Shows every attempt of the tasks of an execution in the order in which they ended, then
+those that have not ended: for a call the request (">") and the response ("<"), for any
+other task its output, and for a failure the error. Tasks that only contain others (do,
+for, fork, try) are left out. TASK is a name or a reference (/do/1/charge), which
+includes the tasks inside it.
+
+The history holds the method, the URL and the status of a call, and its result. It does
+not hold headers and bodies of requests: they are computed from the document and the
+history, as the executor computed them (User-Agent is left out). Credentials are shown as ***. A request that
+reads a secret can only be computed with --secrets. Of 'call: openapi' only the method,
+the URL and the status are known. Response headers are not kept.
+
+Members of the JSON form: task, name, type, iteration, attempt, status, began, ended,
+duration_ms, request {method, uri, headers, body; or problem: why it is unknown}, call
+{method, url, redirected_from, status} as recorded, output, error.`,
+		Example: `  flunq logs order-7
+  flunq logs order-7 charge -o json | jq '.[-1].request'
+  flunq logs order-7 /do/1 --follow`,
+		GroupID: cli.GroupOperate,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 2 { //nolint:mnd // the execution and the task
+				return cli.Misusef("logs: want an execution and a task, got %d arguments%s", len(args), cli.SeeHelp(c))
+			}
+			return cli.SomeArguments("execution")(c, args)
+		},
+	}
+	l.target = cli.TargetFlags(c, sh)
+	l.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml")
+	c.Flags().BoolVarP(&l.follow, "follow", "f", false, "follow the attempts until the execution ends")
+	c.Flags().StringVar(&l.secrets, "secrets", "", "read the secrets from `FILE`, for requests that contain them (shown as ***)")
+	c.ValidArgsFunction = cli.CompleteExecutions(l.target)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		task := ""
+		if len(args) > 1 {
+			task = args[1]
+		}
+		return l.run(c.Context(), args[0], task)
+	}
+	return c
+}
+
+// attemptRow is an attempt of a task, in the JSON output.
+type attemptRow struct {
+	Task       string           `json:"task"`
+	Name       string           `json:"name"`
+	Type       string           `json:"type"`
+	Iteration  string           `json:"iteration,omitempty"`
+	Attempt    string           `json:"attempt,omitempty"`
+	Status     history.State    `json:"status"`
+	Began      time.Time        `json:"began"`
+	Ended      *time.Time       `json:"ended,omitempty"`
+	DurationMS int64            `json:"duration_ms"` // so far, if it has not ended
+	Request    *actions.Request `json:"request,omitempty"`
+	Call       *event.Call      `json:"call,omitempty"`
+	Output     json.RawMessage  `json:"output,omitempty"`
+	Error      *event.Problem   `json:"error,omitempty"`
+}
+
+func (l *attemptLog) run(ctx context.Context, id, task string) error {
+	var secrets map[string]any
+	if l.secrets != "" {
+		var err error
+		if secrets, err = cli.ReadSecrets(ctx, l.sh, l.secrets); err != nil {
+			return err
+		}
+	}
+	r, err := l.target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	r.Store = store.New(r.Redis, store.Options{Secrets: secrets})
+	x, err := cli.FindExecution(ctx, r, id)
+	if err != nil {
+		return err
+	}
+	document, err := cli.DocumentOf(ctx, r, x)
+	if err != nil {
+		return err
+	}
+	if err := l.choose(document.Def, x, task); err != nil {
+		return err
+	}
+	l.runs, l.asked = history.NewExecution(), map[string]actions.Request{}
+	if err := l.begin(ctx, r, x, secrets); err != nil {
+		return err
+	}
+	for at := int64(0); ; {
+		events, err := r.Store.History(ctx, x.Tenant, x.ID, at, examine.HistoryPage)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := l.take(e); err != nil {
+				return err
+			}
+		}
+		at += int64(len(events))
+		switch {
+		case len(events) == examine.HistoryPage:
+		case !l.follow, len(events) == 0 && examine.Ended(x.Status):
+			return l.end(ctx, r)
+		default:
+			if x, err = waitForVersion(ctx, r, x, at); err != nil {
+				return err
+			}
+			if l.requests == nil { // it had not begun
+				if err := l.begin(ctx, r, x, secrets); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// choose decides which runs are shown.
+func (l *attemptLog) choose(def *dsl.Definition, x store.Execution, task string) error {
+	container := map[string]bool{"do": true, "for": true, "fork": true, "try": true, "workflow": true}
+	if task == "" {
+		l.wanted = func(run *history.TaskRun) bool { return !container[run.Kind] }
+		return nil
+	}
+	ref := event.ParseRun(task).Ref
+	l.wanted = func(run *history.TaskRun) bool {
+		return !container[run.Kind] && (run.Name == task || run.String() == task || run.Ref == ref || strings.HasPrefix(run.Ref, strings.TrimSuffix(ref, "/")+"/") ||
+			strings.Contains(run.Ref, "/"+task+"/"))
+	}
+	if def == nil {
+		return nil
+	}
+	var names []string
+	for known, t := range def.Tasks() {
+		if t.Name == task || known == ref || strings.HasPrefix(known, strings.TrimSuffix(ref, "/")+"/") {
+			return nil
+		}
+		names = append(names, t.Name)
+		if strings.HasPrefix(task, "/") {
+			names[len(names)-1] = known
+		}
+	}
+	slices.Sort(names)
+	return cli.Misusef("workflow %s has no task %s%s; tasks: %s", x.Workflow, cli.Printable(task), cli.DidYouMean(task, names, ""), cli.Printable(cli.ShortList(slices.Compact(names))))
+}
+
+// begin prepares the computing of requests. It needs the document, which is known once the
+// execution has begun.
+func (l *attemptLog) begin(ctx context.Context, r *cli.Remote, x store.Execution, secrets map[string]any) error {
+	if x.Definition == "" {
+		return nil
+	}
+	opts := decide.Options{Secrets: secrets, Version: cli.Version().Version}
+	env, err := definitions.New(r.Store, opts).Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	switch {
+	case err == nil:
+		l.requests = &actions.Requests{Env: env}
+	case store.Temporary(err):
+		return err
+	default:
+		l.sh.Hint("requests are not shown: %v", err)
+	}
+	return nil
+}
+
+// take applies the next event of the history, and prints the attempt that it ends.
+func (l *attemptLog) take(e event.Event) error {
+	entry := history.Read(l.runs.Version+1, e)
+	run, _ := l.runs.Add(entry)
+	if l.requests != nil {
+		maps.Copy(l.asked, l.requests.Add(e))
+	}
+	if entry.Type != history.Type(event.TaskCompleted) || !l.wanted(run) {
+		return nil
+	}
+	row := l.row(run)
+	row.Ended = &run.Ended.At
+	row.DurationMS = run.Ended.At.Sub(run.Began.At).Milliseconds()
+	if d := entry.Data; d != nil {
+		row.DurationMS, row.Call, row.Output, row.Error = d.DurationMS, d.Call, d.Output, d.Error
+	}
+	delete(l.asked, e.Task)
+	return l.show(row)
+}
+
+func (l *attemptLog) row(run *history.TaskRun) attemptRow {
+	row := attemptRow{
+		Task: run.String(), Name: run.Name, Type: run.Kind, Iteration: history.Index(run.Iteration), Attempt: history.Attempts(run.Attempt),
+		Status: run.State, Began: run.Began.At,
+	}
+	if request, ok := l.asked[row.Task]; ok {
+		row.Request = &request
+	}
+	return row
+}
+
+// end prints the attempts that have not ended, unless the execution has.
+func (l *attemptLog) end(ctx context.Context, r *cli.Remote) error {
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for _, run := range l.runs.Open() {
+		if l.wanted(run) {
+			row := l.row(run)
+			row.DurationMS = now.Sub(run.Began.At).Milliseconds()
+			if err := l.show(row); err != nil {
+				return err
+			}
+		}
+	}
+	if l.requests != nil && l.requests.Err != nil {
+		l.sh.Hint("later requests are not shown, as the history does not follow from the document here: %v; if the document uses secrets, give --secrets", l.requests.Err)
+	}
+	switch format := l.format.String(); format {
+	case "json", "yaml":
+		return cli.WriteValue(l.sh.Out, format, append([]attemptRow{}, l.rows...))
+	default:
+		return nil
+	}
+}
+
+// show prints an attempt, or keeps it for the end.
+func (l *attemptLog) show(row attemptRow) error {
+	switch l.format.String() {
+	case "text":
+		l.text(row)
+	case "jsonl":
+		_, err := fmt.Fprintf(l.sh.Out, "%s\n", event.Encode(row))
+		return err
+	default:
+		l.rows = append(l.rows, row)
+	}
+	return nil
+}
+
+// text prints an attempt as curl prints a request.
+func (l *attemptLog) text(row attemptRow) {
+	style, took := "", "after"
+	switch {
+	case row.Status == history.Faulted:
+		style = cli.Red
+	case row.Ended == nil:
+		style, took = cli.Yellow, "for"
+	}
+	fmt.Fprintf(l.sh.Out, "%s  %s  %s %s %s %s\n", row.Began.Format("2006-01-02T15:04:05.000Z"),
+		cli.Paint(l.sh.OutColor(), cli.Bold, cli.Printable(history.Task(row.Task))), row.Type,
+		cli.Paint(l.sh.OutColor(), style, string(row.Status)), took, history.Duration(time.Duration(row.DurationMS)*time.Millisecond))
+	switch q := row.Request; {
+	case q != nil && q.Composed != nil:
+		l.lines("> ", q.Method+" "+q.URI)
+		for _, name := range slices.Sorted(maps.Keys(q.Headers)) {
+			l.lines("> ", name+": "+q.Headers[name])
+		}
+		if q.Body != "" {
+			l.lines("> ", "\n"+pretty(q.Body))
+		}
+	case row.Call != nil:
+		l.lines("> ", row.Call.Method+" "+cmp.Or(row.Call.First, row.Call.URL))
+	}
+	if q := row.Request; q != nil && q.Problem != "" {
+		l.lines("> ", "(headers and body are unknown: "+q.Problem+")")
+	}
+	if c := row.Call; c != nil {
+		status := "(no answer)"
+		if c.Status != 0 {
+			status = strconv.Itoa(c.Status)
+		}
+		if c.First != "" {
+			status += ", redirected to " + c.URL
+		}
+		l.lines("< ", status)
+	}
+	if len(row.Output) > 0 {
+		l.lines("< ", pretty(string(row.Output)))
+	}
+	if row.Error != nil {
+		l.lines("  ", "error: "+row.Error.Error()+" ("+event.ShortType(row.Error.Type)+", status "+strconv.Itoa(row.Error.Status)+")")
+	}
+}
+
+// lines prints the lines of a text, indented, up to a maximum.
+func (l *attemptLog) lines(mark, text string) {
+	all := strings.Split(cli.Printable(text), "\n")
+	for _, line := range all[:min(len(all), maxLines)] {
+		fmt.Fprintln(l.sh.Out, strings.TrimRight("  "+mark+line, " "))
+	}
+	if left := len(all) - maxLines; left > 0 {
+		fmt.Fprintf(l.sh.Out, "  %s… %s more (-o json has all)\n", mark, history.Count(left, "line"))
+	}
+}
+
+// pretty indents JSON that is longer than a line, and returns any other text unchanged.
+func pretty(text string) string {
+	const line = 100
+	if len(text) <= line {
+		return text
+	}
+	v, err := canonical.Decode([]byte(text))
+	if err != nil {
+		return text
+	}
+	var out strings.Builder
+	if cli.WriteJSON(&out, v) != nil {
+		return text
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
