@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/cmd/check"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/doctor"
+	"flunq.io/flunq/cmd/editor"
 	"flunq.io/flunq/cmd/operate"
 	"flunq.io/flunq/cmd/run"
 	"flunq.io/flunq/cmd/schedule"
@@ -76,6 +77,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		check.NewReplayCommand(sh),
 		run.NewSimCommand(sh),
 		check.NewGraphCommand(sh),
+		editor.NewSchemaCommand(sh),
 		check.NewConformanceCommand(sh),
 		operate.NewStartCommand(sh),
 		operate.NewListCommand(sh),

@@ -1,0 +1,39 @@
+package editor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// KeysAt returns the keys that the schema has at a JSON pointer of a document, and those of them
+// that could be added.
+func KeysAt(kind, path string, doc any) (keys, free []string) {
+	has := func(v any) members {
+		return func(key string) (string, bool) {
+			m, _ := v.(map[string]any)
+			value, is := m[key]
+			return fmt.Sprint(value), is
+		}
+	}
+	p := top(kind, has(doc))
+	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if step == "" {
+			continue
+		}
+		if list, is := doc.([]any); is {
+			i, _ := strconv.Atoi(step)
+			doc = list[i]
+			p = p.item(has(doc))
+			continue
+		}
+		for key, value := range doc.(map[string]any) { // a key with a / is written as it is
+			if key == step {
+				doc = value
+				break
+			}
+		}
+		p = p.member(step, has(doc))
+	}
+	return p.keys(), p.free(has(doc))
+}
