@@ -19,6 +19,7 @@ type StartRequest struct {
 	Version         string // "" or "latest": the newest one when a worker starts the execution
 	Input           json.RawMessage
 	Nonce           string // part of its calls' idempotency keys; "": derived from the time of the start
+	Labels          event.Labels
 }
 
 // ScheduleStart sets a timer that starts an execution at a time, under a key that is unique among
@@ -55,7 +56,7 @@ func startEvent(b StartRequest, now time.Time) event.Event {
 		input = json.RawMessage("{}")
 	}
 	data := event.Encode(event.Started{
-		Namespace: b.Namespace, Name: b.Name, Version: cmp.Or(b.Version, "latest"), Input: input, Nonce: b.Nonce,
+		Namespace: b.Namespace, Name: b.Name, Version: cmp.Or(b.Version, "latest"), Input: input, Nonce: b.Nonce, Labels: b.Labels,
 	})
 	return event.Event{
 		ID: b.ID + "/start", Source: decide.Prefix + "cli", Type: event.ExecutionStarted, Time: now,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,8 +26,9 @@ type migration struct {
 
 	by *operator
 
-	to, from, workflow, secrets, reason string
-	dry                                 bool
+	selection                 *selection
+	to, from, secrets, reason string
+	dry                       bool
 }
 
 // NewMigrateCommand returns the command flunq migrate.
@@ -46,8 +46,9 @@ began.
 The move is atomic and is recorded in the history. 'flunq migrate ID --to OLD' moves it back, as long as everything since then
 follows from the old document.
 
-Name executions, or select all of a workflow with --workflow or --to NAME:VERSION. The
-exit code is 4 if one of them cannot be migrated. Register a version with 'flunq workflows register'.`,
+Name executions, or select those of a workflow with --workflow or --to NAME:VERSION, and
+further with --status, --since, --before, --where, --label and --stuck. The exit code is 4
+if one of them cannot be migrated. Register a version with 'flunq workflows register'.`,
 		Example: `  flunq migrate order-7 --to 1.1.0
   flunq migrate --to shop.order:1.1.0 --dry-run
   flunq migrate --workflow shop.order --from 1.0.0 --to 1.1.0 -o json`,
@@ -55,18 +56,14 @@ exit code is 4 if one of them cannot be migrated. Register a version with 'flunq
 	}
 	m.target = cli.TargetFlags(c, sh)
 	m.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml", "ids")
+	m.selection = selectionFlags(c, m.target, 0)
 	f := c.Flags()
 	f.StringVar(&m.to, "to", "", "migrate to `VERSION`, or NAME:VERSION")
 	f.StringVar(&m.from, "from", "", "only executions of `VERSION`")
-	f.StringVarP(&m.workflow, "workflow", "w", "", "all executions of the workflow `NAME` that have not ended")
 	f.BoolVar(&m.dry, "dry-run", false, "only print which executions can be migrated, and why others cannot")
 	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
 	m.by = operatorFlag(c)
-	complete := completeWorkflows(m.target, cobra.ShellCompDirectiveNoFileComp)
-	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
-		panic(err) // the flag is defined above
-	}
 	c.ValidArgsFunction = cli.CompleteExecutions(m.target, runningStatuses()...)
 	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
 	return c
@@ -85,10 +82,13 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	switch {
 	case to == "":
 		return cli.Misusef("migrate: want --to VERSION or --to NAME:VERSION")
-	case len(ids) == 0 && name == "" && m.workflow == "":
+	case len(ids) == 0 && name == "" && m.selection.workflow == "":
 		return cli.Misusef("migrate: want the ids of executions, or --workflow NAME")
-	case len(ids) > 0 && m.workflow != "":
-		return cli.Misusef("--workflow selects all executions of a workflow: want either that or ids")
+	case len(ids) > 0 && m.selection.given():
+		return cli.Misusef("migrate: name executions or select them with flags, not both")
+	}
+	if err := m.selection.check(); err != nil {
+		return err
 	}
 	secrets := map[string]any(nil)
 	if m.secrets != "" {
@@ -103,7 +103,7 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	}
 	defer r.Close()
 	r.Store = store.New(r.Redis, store.Options{Secrets: secrets})
-	found, err := m.find(ctx, r, ids, cmp.Or(m.workflow, name), to)
+	found, err := m.find(ctx, r, ids, cmp.Or(m.selection.workflow, name), to)
 	if err != nil {
 		return err
 	}
@@ -125,8 +125,8 @@ func (m *migration) find(ctx context.Context, r *cli.Remote, ids []string, workf
 		workflow = w.Workflow
 	}
 	if len(ids) == 0 {
-		found, _, err = allOf(ctx, r, r.Tenant, store.ExecutionQuery{Workflow: workflow, Statuses: runningStatuses()[1:], Limit: math.MaxInt})
-		return found, err
+		m.selection.workflow = workflow
+		return m.selection.all(ctx, m.sh, r, runningStatuses()[1:])
 	}
 	var wrong []error
 	known := map[string]bool{}
@@ -221,7 +221,7 @@ func (m *migration) end(rows []actions.Migration, count map[string]int) error {
 		return nil
 	}
 	if len(rows) == 0 {
-		m.sh.Hint("no execution to migrate: no running execution matches")
+		m.sh.Hint("no execution to migrate")
 	}
 	if len(rows) < 2 {
 		return nil

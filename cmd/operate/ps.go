@@ -5,8 +5,7 @@ package operate
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"math"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,10 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -29,10 +26,10 @@ type executionListing struct {
 	target *cli.Target
 	format *cli.Choice
 
-	statuses                       []string
-	workflow, since, before, after string
-	allTenants, stuck              bool
-	limit                          int
+	selection  *selection
+	after      string
+	allTenants bool
+	watch      bool
 }
 
 // NewListCommand returns the command flunq ps.
@@ -43,8 +40,14 @@ func NewListCommand(sh *cli.Shell) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List executions, the newest first",
 		Long: `Lists the executions of a tenant, newest first. An index by status keeps this fast with
-millions of executions. Ages are measured by the clock of Redis.`,
+millions of executions. Ages are measured by the clock of Redis.
+
+` + selectionHelp + `
+
+--watch prints the table again whenever it changes; if stdout is not a terminal, it
+prints each execution that changes as a line.`,
 		Example: `  flunq ps --status running,waiting
+  flunq ps --where '.input.order == 7' --label team=payments
   flunq ps --status faulted --since 1h -o ids | xargs flunq retry
   flunq ps --workflow shop.order -o json | jq '.[].id'`,
 		GroupID: cli.GroupOperate,
@@ -53,39 +56,39 @@ millions of executions. Ages are measured by the clock of Redis.`,
 	l.target = cli.TargetFlags(c, sh)
 	l.format = cli.ListFlag(c)
 	f := c.Flags()
-	f.StringSliceVarP(&l.statuses, "status", "s", nil, "only those with one of the `STATUSES`: "+strings.Join(actions.Statuses(), ", "))
-	f.StringVarP(&l.workflow, "workflow", "w", "", "only those of the workflow `NAME`, with or without its namespace")
-	f.StringVar(&l.since, "since", "", "only those created in the last `DURATION` (1h, P1D), or after a time")
-	f.StringVar(&l.before, "before", "", "only those created before `TIME`, or longer ago than a duration")
-	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
+	l.selection = selectionFlags(c, l.target, 50)
 	f.StringVar(&l.after, "after", "", "continue after `CURSOR`")
-	f.BoolVar(&l.stuck, "stuck", false, "only those that wait for something that is missing (see 'flunq timers restore')")
 	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")
-	cli.Offer(c, "status", cli.NewChoice(actions.Statuses()...))
-	complete := completeWorkflows(l.target, cobra.ShellCompDirectiveNoFileComp)
-	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
-		panic(err) // the flag is defined above
-	}
+	f.BoolVar(&l.watch, "watch", false, "print again what changes, until interrupted")
 	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
 	return c
 }
 
 func (l *executionListing) run(ctx context.Context) error {
-	if l.limit < 0 {
-		return cli.Misusef("--limit %d: want 0 or more", l.limit)
+	if err := l.selection.check(); err != nil {
+		return err
+	}
+	if format := l.format.String(); l.watch && (format == "json" || format == "yaml") {
+		return cli.Misusef("--watch and -o %s exclude each other: want -o table, wide, jsonl or ids", format)
 	}
 	r, now, err := l.target.ConnectWithTime(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	query, err := l.query(now)
+	tenants := []string{r.Tenant}
+	if l.allTenants {
+		if tenants, err = r.Store.Tenants(ctx); err != nil {
+			return err
+		}
+	}
+	query, unknown, err := l.selection.query(ctx, r, tenants, now)
 	if err != nil {
 		return err
 	}
-	var unknown string
-	if query.Workflow, unknown, err = l.workflowID(ctx, r); err != nil {
-		return err
+	query.After = l.after
+	if l.watch {
+		return (&watchedListing{executionListing: l, remote: r, query: query}).run(ctx)
 	}
 	found, next, err := l.read(ctx, r, query)
 	if err != nil {
@@ -94,6 +97,7 @@ func (l *executionListing) run(ctx context.Context) error {
 	if err := l.print(ctx, r, found, now); err != nil {
 		return err
 	}
+	l.selection.hint(l.sh)
 	if unknown != "" && len(found) == 0 {
 		l.sh.Hint("%s", unknown)
 	}
@@ -103,90 +107,10 @@ func (l *executionListing) run(ctx context.Context) error {
 	return nil
 }
 
-// workflowID resolves --workflow, with or without its namespace. For a workflow that is not
-// registered, unknown lists the registered ones.
-func (l *executionListing) workflowID(ctx context.Context, r *cli.Remote) (id, unknown string, err error) {
-	if l.workflow == "" {
-		return "", "", nil
-	}
-	tenants := []string{r.Tenant}
-	if l.allTenants {
-		if tenants, err = r.Store.Tenants(ctx); err != nil {
-			return "", "", err
-		}
-	}
-	var names, same []string
-	for _, tenant := range tenants {
-		all, err := r.Store.Workflows(ctx, tenant)
-		if err != nil {
-			return "", "", err
-		}
-		for _, w := range all {
-			names = append(names, w.ID)
-			if _, short, _ := strings.Cut(w.ID, "."); short == l.workflow {
-				same = append(same, w.ID)
-			}
-		}
-	}
-	slices.Sort(same)
-	same = slices.Compact(same)
-	switch {
-	case slices.Contains(names, l.workflow):
-		return l.workflow, "", nil
-	case len(same) == 1:
-		return same[0], "", nil
-	case len(same) > 1:
-		return "", "", cli.Misusef("--workflow %s is ambiguous: %s", l.workflow, strings.Join(same, ", "))
-	case len(names) == 0:
-		return l.workflow, "no workflow is registered", nil
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return l.workflow, fmt.Sprintf("no workflow is named %s%s; registered: %s", cli.Printable(l.workflow),
-		cli.DidYouMean(l.workflow, names, ""), cli.Printable(cli.ShortList(names))), nil
-}
-
-// query builds the query from the flags.
-func (l *executionListing) query(now time.Time) (q store.ExecutionQuery, err error) {
-	q = store.ExecutionQuery{After: l.after, Limit: l.limit}
-	if q.Limit == 0 {
-		q.Limit = math.MaxInt
-	}
-	if q.Statuses, err = cli.KnownStatuses("status", l.statuses); err != nil {
-		return q, err
-	}
-	if q.CreatedAfter, err = sinceFlag("since", l.since, now); err != nil {
-		return q, err
-	}
-	if l.stuck && len(q.Statuses) == 0 {
-		q.Statuses = []string{string(decide.Running), string(decide.Waiting)}
-	}
-	q.CreatedBefore, err = sinceFlag("before", l.before, now)
-	return q, err
-}
-
-// sinceFlag parses a flag that is a time or a duration before now. An empty flag is the
-// zero time.
-func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
-	if given == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
-		if at, err := time.Parse(layout, given); err == nil {
-			return at.UTC(), nil
-		}
-	}
-	d, err := dsl.ParseDuration(given)
-	if err != nil || !d.Until.IsZero() {
-		return now, cli.Misusef("--%s %q: want a duration such as 1h or P1D, or a time such as 2026-01-01T00:00:00Z", flag, given)
-	}
-	return now.Add(-d.From(now).Sub(now)), nil
-}
-
 // read reads one page of executions of one tenant or of all.
 func (l *executionListing) read(ctx context.Context, r *cli.Remote, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
 	if !l.allTenants {
-		return l.pageOf(ctx, r, r.Tenant, q)
+		return l.selection.page(ctx, r, r.Tenant, q)
 	}
 	tenants, err := r.Store.Tenants(ctx)
 	if err != nil {
@@ -194,7 +118,7 @@ func (l *executionListing) read(ctx context.Context, r *cli.Remote, q store.Exec
 	}
 	more := false
 	for _, tenant := range tenants {
-		some, next, err := l.pageOf(ctx, r, tenant, q)
+		some, next, err := l.selection.page(ctx, r, tenant, q)
 		if err != nil {
 			return nil, "", err
 		}
@@ -212,82 +136,29 @@ func (l *executionListing) read(ctx context.Context, r *cli.Remote, q store.Exec
 	return found, next, nil
 }
 
-// pageOf reads one page of a tenant.
-func (l *executionListing) pageOf(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) ([]store.Execution, string, error) {
-	if l.stuck {
-		return stuckOf(ctx, r, tenant, q)
-	}
-	return allOf(ctx, r, tenant, q)
-}
-
-// allOf reads until a page is full, since one read of the store examines a limited number.
-func allOf(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
-	limit := q.Limit
-	for {
-		q.Limit = limit - len(found)
-		some, next, err := r.Store.Executions(ctx, tenant, q)
-		if err != nil {
-			return nil, "", err
-		}
-		found = append(found, some...)
-		if next == "" || len(found) == limit {
-			return found, next, nil
-		}
-		q.After = next
-	}
-}
-
-// stuckOf reads a page of executions that nothing will wake.
-func stuckOf(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
-	limit := q.Limit
-	for q.Limit = examinedAtOnce; ; q.After = next {
-		var some []store.Execution
-		if some, next, err = r.Store.Executions(ctx, tenant, q); err == nil {
-			some, err = onlyStuck(ctx, r, tenant, some)
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		if found = append(found, some...); len(found) > limit {
-			return found[:limit], found[limit-1].Cursor(), nil
-		}
-		if next == "" || len(found) == limit {
-			return found, next, nil
-		}
-	}
-}
-
-// examinedAtOnce is how many executions are read and examined at once.
-const examinedAtOnce = 100
-
-// onlyStuck returns those executions that nothing will wake.
-func onlyStuck(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) ([]store.Execution, error) {
-	outlooks, err := r.Examiner().Examine(ctx, tenant, some)
-	return slices.DeleteFunc(some, func(x store.Execution) bool { return len(outlooks[x.ID].Stuck) == 0 }), err
-}
-
 // executionRow is an execution in a listing.
 type executionRow struct {
-	ID              string     `json:"id"`
-	Tenant          string     `json:"tenant"`
-	Workflow        string     `json:"workflow"`
-	WorkflowVersion string     `json:"workflow_version,omitempty"`
-	Definition      string     `json:"definition,omitempty"` // hash of the document
-	Status          string     `json:"status"`
-	Created         time.Time  `json:"created"`
-	Ended           *time.Time `json:"ended,omitempty"`
-	AgeMS           int64      `json:"age_ms"`
-	DurationMS      *int64     `json:"duration_ms,omitempty"` // once it has ended
-	Events          int64      `json:"events"`
-	Parent          string     `json:"parent,omitempty"`
-	ParentTask      string     `json:"parent_task,omitempty"`
-	Stuck           []string   `json:"stuck,omitempty"` // tasks that nothing will ever end
+	ID              string       `json:"id"`
+	Tenant          string       `json:"tenant"`
+	Workflow        string       `json:"workflow"`
+	WorkflowVersion string       `json:"workflow_version,omitempty"`
+	Definition      string       `json:"definition,omitempty"` // hash of the document
+	Status          string       `json:"status"`
+	Created         time.Time    `json:"created"`
+	Ended           *time.Time   `json:"ended,omitempty"`
+	AgeMS           int64        `json:"age_ms"`
+	DurationMS      *int64       `json:"duration_ms,omitempty"` // once it has ended
+	Events          int64        `json:"events"`
+	Parent          string       `json:"parent,omitempty"`
+	ParentTask      string       `json:"parent_task,omitempty"`
+	Labels          event.Labels `json:"labels,omitempty"` // its own, without the tags of its document
+	Stuck           []string     `json:"stuck,omitempty"`  // tasks that nothing will ever end
 }
 
 func executionRowOf(x store.Execution, now time.Time) executionRow {
 	row := executionRow{
 		ID: x.ID, Tenant: x.Tenant, Workflow: x.Workflow, Definition: x.Definition, Status: x.Status, Created: x.CreatedAt,
-		AgeMS: now.Sub(x.CreatedAt).Milliseconds(), Events: x.Version, Parent: x.Parent, ParentTask: x.ParentTask,
+		AgeMS: now.Sub(x.CreatedAt).Milliseconds(), Events: x.Version, Parent: x.Parent, ParentTask: x.ParentTask, Labels: x.Labels,
 	}
 	if !x.EndedAt.IsZero() {
 		took := x.EndedAt.Sub(x.CreatedAt).Milliseconds()
@@ -313,6 +184,14 @@ func (r executionRow) duration() string {
 		return ""
 	}
 	return history.Duration(time.Duration(*r.DurationMS) * time.Millisecond)
+}
+
+func (r executionRow) labels() string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+		out = append(out, name+"="+r.Labels[name])
+	}
+	return strings.Join(out, ",")
 }
 
 // rows adds to executions the versions of their documents and their stuck tasks.
@@ -370,6 +249,11 @@ func (l *executionListing) print(ctx context.Context, r *cli.Remote, found []sto
 	if err != nil {
 		return err
 	}
+	return l.list().Print(l.sh, l.format, shown)
+}
+
+// list returns the columns of the table.
+func (l *executionListing) list() cli.List[executionRow] {
 	columns := []cli.Column[executionRow]{
 		{Title: "ID", Text: func(x executionRow) string { return x.ID }},
 		{Title: "WORKFLOW", Text: func(x executionRow) string { return x.Workflow }},
@@ -379,6 +263,7 @@ func (l *executionListing) print(ctx context.Context, r *cli.Remote, found []sto
 		{Title: "VERSION", Wide: true, Text: func(x executionRow) string { return cmp.Or(x.WorkflowVersion, shortHash(x.Definition)) }},
 		{Title: "EVENTS", Wide: true, Text: func(x executionRow) string { return strconv.FormatInt(x.Events, 10) }},
 		{Title: "PARENT", Wide: true, Text: func(x executionRow) string { return x.Parent }},
+		{Title: "LABELS", Wide: true, Text: executionRow.labels},
 		{Title: "CREATED", Wide: true, Text: func(x executionRow) string { return x.Created.Format(time.RFC3339Nano) }},
 	}
 	if l.allTenants {
@@ -389,5 +274,5 @@ func (l *executionListing) print(ctx context.Context, r *cli.Remote, found []sto
 		Columns: columns,
 		ID:      func(x executionRow) string { return x.ID },
 		Empty:   "no executions",
-	}.Print(l.sh, l.format, shown)
+	}
 }

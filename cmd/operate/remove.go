@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -19,26 +21,32 @@ type removal struct {
 	target  *cli.Target
 	format  *cli.Choice
 	consent *cli.Consent
+
+	selection *selection
 }
 
 // NewRemoveCommand returns the command flunq rm.
 func NewRemoveCommand(sh *cli.Shell) *cobra.Command {
 	m := &removal{sh: sh}
 	c := &cobra.Command{
-		Use:     "rm ID…",
-		Aliases: []string{"delete", "remove"},
+		Use:     "rm [ID…]",
+		Aliases: []string{"delete", "remove", "prune"},
 		Short:   "Remove ended executions with their histories",
 		Long: `Removes executions that have ended, with their histories. This cannot be undone, so the
 command asks for confirmation; scripts use --yes. An execution that has not ended has to be
 cancelled first. A child execution stays until its parent has ended.
 
-The setting KEEP_FINISHED removes executions by their age, without this command.`,
+The setting KEEP_FINISHED removes executions by their age, without this command.
+
+` + batchHelp,
 		Example: `  flunq rm order-7
-  flunq ps -s completed --before 30d --limit 0 -o ids | xargs flunq rm -y`,
+  flunq rm --status completed --before 30d --dry-run
+  flunq rm --workflow shop.order --before 30d --yes`,
 		GroupID: cli.GroupOperate,
-		Args:    cli.SomeArguments("execution"),
 	}
 	m.target = cli.TargetFlags(c, sh)
+	m.selection = selectionFlags(c, m.target, 0)
+	c.Args = m.selection.either
 	m.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
 	m.consent = cli.ConsentFlags(c)
 	c.ValidArgsFunction = cli.CompleteExecutions(m.target, ended()...)
@@ -63,19 +71,17 @@ type removed struct {
 	Removed bool   `json:"removed"`
 }
 
-// run removes all executions, or none if one of them has not ended.
+// run removes all named executions, or none if one of them has not ended; or all selected ones.
 func (m *removal) run(ctx context.Context, ids []string) error {
+	if err := m.selection.check(); err != nil {
+		return err
+	}
 	r, err := m.target.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	found, err := findAll(ctx, r, ids, func(x store.Execution) error {
-		if examine.Ended(x.Status) {
-			return nil
-		}
-		return fmt.Errorf("execution %s is %s: cancel it first (flunq cancel %s --wait)", x.ID, x.Status, x.ID)
-	})
+	found, err := m.find(ctx, r, ids)
 	if err != nil {
 		return err
 	}
@@ -86,31 +92,59 @@ func (m *removal) run(ctx context.Context, ids []string) error {
 	if m.consent.Dry {
 		return m.print(printed)
 	}
-	if !m.consent.Yes {
-		for _, one := range printed {
-			m.sh.Hint("remove %s (%s)", one.ID, one.Status)
+	if len(printed) > 0 {
+		if !m.consent.Yes {
+			listFirst(m.sh, "remove", len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Status })
+		}
+		if err := m.consent.Confirm(ctx, m.sh, m.format, "remove"); err != nil {
+			return err
 		}
 	}
-	if err := m.consent.Confirm(ctx, m.sh, m.format, "remove"); err != nil {
-		return err
+	err = m.remove(ctx, r, printed)
+	return errors.Join(err, m.print(printed))
+}
+
+// find reads the executions to remove.
+func (m *removal) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
+	if len(ids) == 0 {
+		return m.selection.all(ctx, m.sh, r, ended())
 	}
-	return errors.Join(m.remove(ctx, r, printed), m.print(printed))
+	return findAll(ctx, r, ids, func(x store.Execution) error {
+		if examine.Ended(x.Status) {
+			return nil
+		}
+		return fmt.Errorf("execution %s is %s: cancel it first (flunq cancel %s --wait)", x.ID, x.Status, x.ID)
+	})
 }
 
 func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) error {
-	ids := make([]string, len(all))
-	for i := range all {
-		ids[i] = all[i].ID
-	}
-	gone, err := r.Store.Remove(ctx, r.Tenant, ids)
-	errs := []error{err}
-	for i, one := range gone {
-		if all[i].Removed = one; !one {
-			errs = append(errs, fmt.Errorf("execution %s was not removed: its parent has not ended, or it has just been retried", ids[i]))
+	var wrong []string
+	gone := 0
+	for some := range slices.Chunk(all, removedAtOnce) {
+		ids := make([]string, len(some))
+		for i := range some {
+			ids[i] = some[i].ID
+		}
+		done, err := r.Store.Remove(ctx, r.Tenant, ids)
+		for i, one := range done {
+			if some[i].Removed = one; one {
+				gone++
+			} else {
+				wrong = append(wrong, fmt.Sprintf("execution %s was not removed: its parent has not ended, or it has just been retried", ids[i]))
+			}
+		}
+		if err != nil {
+			return errors.Join(err, someErrors(wrong))
 		}
 	}
-	return errors.Join(errs...)
+	if len(all) > 1 {
+		m.sh.Hint("removed %s of %s", history.Number(gone), history.Count(len(all), "execution"))
+	}
+	return someErrors(wrong)
 }
+
+// removedAtOnce is how many executions are removed in one call of the store.
+const removedAtOnce = 100
 
 func (m *removal) print(all []removed) error {
 	switch format := m.format.String(); format {

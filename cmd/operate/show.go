@@ -130,6 +130,7 @@ func (p executionPage) write(sh *cli.Shell) {
 		{"ended", ended},
 		{"events", strconv.FormatInt(p.Events, 10)},
 		{"parent", parent},
+		{"labels", p.labels()},
 		{"problem", p.Problem},
 	})
 	p.writeData(sh, "input", p.Input)

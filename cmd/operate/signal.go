@@ -1,10 +1,12 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +14,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -21,9 +24,12 @@ type signalCommand struct {
 	target   *cli.Target
 	format   *cli.Choice
 	patience *cli.WaitFlags
-	consent  *cli.Consent // nil if the command destroys nothing
+	consent  *cli.Consent
+	destroys bool // it asks for confirmation even if executions are named
 	reason   string
 	as       *operator
+
+	selection *selection
 
 	actions.Signal
 
@@ -35,12 +41,15 @@ type signalCommand struct {
 // flags adds the flags that these commands share.
 func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
 	c.GroupID = cli.GroupOperate
-	c.Args = cli.SomeArguments("execution")
+	c.Long = strings.TrimSpace(c.Long + "\n\n" + batchHelp)
 	s.target = cli.TargetFlags(c, s.sh)
+	s.selection = selectionFlags(c, s.target, 0)
+	c.Args = s.selection.either
 	s.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
 	c.Flags().StringVar(&s.reason, "reason", "", "record `TEXT` in the history")
 	s.as = operatorFlag(c)
 	s.patience = cli.NewWaitFlags(c, "until it is done")
+	s.consent = cli.ConsentFlags(c)
 	c.ValidArgsFunction = cli.CompleteExecutions(s.target, s.States...)
 	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args) }
 	return c
@@ -49,20 +58,19 @@ func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
 // NewCancelCommand returns the command flunq cancel.
 func NewCancelCommand(sh *cli.Shell) *cobra.Command {
 	s := &signalCommand{
-		sh: sh, Signal: actions.Signals()["cancel"],
+		sh: sh, Signal: actions.Signals()["cancel"], destroys: true,
 		reached: func(_, now store.Execution) bool { return examine.Ended(now.Status) },
 	}
-	c := s.flags(&cobra.Command{
-		Use:     "cancel ID…",
+	return s.flags(&cobra.Command{
+		Use:     "cancel [ID…]",
 		Aliases: []string{"terminate"},
 		Short:   "Cancel executions",
 		Long: `Cancels executions with their tasks, timers and child executions. This cannot be undone,
 so the command asks for confirmation; scripts use --yes.`,
 		Example: `  flunq cancel order-7 --reason "ordered twice"
-  flunq cancel --yes --wait $(flunq ps -w shop.order --status waiting -o ids)`,
+  flunq cancel --workflow shop.order --where '.input.order > 7' --dry-run
+  flunq cancel --label incident=1207 --yes --wait`,
 	})
-	s.consent = cli.ConsentFlags(c)
-	return c
 }
 
 // NewSuspendCommand returns the command flunq suspend.
@@ -72,12 +80,13 @@ func NewSuspendCommand(sh *cli.Shell) *cobra.Command {
 		reached: func(_, now store.Execution) bool { return now.Status == string(decide.Suspended) },
 	}
 	return s.flags(&cobra.Command{
-		Use:   "suspend ID…",
+		Use:   "suspend [ID…]",
 		Short: "Suspend executions until they are resumed",
 		Long: `Suspends executions: they begin no further task. Running tasks finish; timers that fire
 and events that arrive wait until the execution is resumed.`,
 		Example: `  flunq suspend order-7
-  flunq suspend order-7 --wait && flunq resume order-7`,
+  flunq suspend order-7 --wait && flunq resume order-7
+  flunq suspend --workflow shop.order --yes`,
 	})
 }
 
@@ -88,10 +97,10 @@ func NewResumeCommand(sh *cli.Shell) *cobra.Command {
 		reached: func(_, now store.Execution) bool { return now.Status != string(decide.Suspended) },
 	}
 	return s.flags(&cobra.Command{
-		Use:   "resume ID…",
+		Use:   "resume [ID…]",
 		Short: "Resume suspended executions",
 		Example: `  flunq resume order-7
-  flunq ps --status suspended -o ids | xargs flunq resume`,
+  flunq resume --label incident=1207 --yes`,
 	})
 }
 
@@ -104,7 +113,7 @@ func NewRetryCommand(sh *cli.Shell) *cobra.Command {
 		},
 	}
 	return s.flags(&cobra.Command{
-		Use:   "retry ID…",
+		Use:   "retry [ID…]",
 		Short: "Retry faulted executions from the failed task",
 		Long: `Runs the failed task of faulted executions again, and continues from there. Completed
 tasks are not repeated.
@@ -112,7 +121,7 @@ tasks are not repeated.
 --wait waits until the execution ends or waits for something; if it faults again the exit
 code is 3.`,
 		Example: `  flunq retry order-7 --wait
-  flunq ps --status faulted --since 1h -o ids | xargs flunq retry`,
+  flunq retry --workflow shop.order --since 1h --where '.error.status == 503' --yes`,
 	})
 }
 
@@ -123,11 +132,13 @@ type signalled struct {
 	Before string `json:"before"` // the status before
 	Sent   bool   `json:"sent"`
 	Status string `json:"status,omitempty"` // after waiting
+	Reason string `json:"reason,omitempty"` // why it was not sent
 }
 
-// run sends the signal to all executions, or to none if one of them cannot take it.
+// run sends the signal to all named executions, or to none if one of them cannot take it; or to
+// all selected ones that can.
 func (s *signalCommand) run(ctx context.Context, ids []string) error {
-	if err := s.patience.Check(); err != nil {
+	if err := cmp.Or(s.patience.Check(), s.selection.check()); err != nil {
 		return err
 	}
 	r, err := s.target.Connect(ctx)
@@ -135,7 +146,12 @@ func (s *signalCommand) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	defer r.Close()
-	found, err := findAll(ctx, r, ids, s.Refuse)
+	var found []store.Execution
+	if len(ids) > 0 {
+		found, err = findAll(ctx, r, ids, s.Refuse)
+	} else {
+		found, err = s.selection.all(ctx, s.sh, r, s.States)
+	}
 	if err != nil {
 		return err
 	}
@@ -143,20 +159,18 @@ func (s *signalCommand) run(ctx context.Context, ids []string) error {
 	for i, x := range found {
 		printed[i] = signalled{ID: x.ID, Action: s.Verb, Before: x.Status}
 	}
-	if err := s.confirm(ctx, printed); err != nil || s.dry() {
+	if err := s.confirm(ctx, printed); err != nil || s.consent.Dry {
 		return errors.Join(err, s.printDry(printed))
 	}
 	err = s.send(ctx, r, found, printed)
-	if err == nil {
+	if err == nil && len(found) > 0 {
 		err = cli.HintUnserved(ctx, s.sh, r, "worker")
 	}
 	if err == nil && s.patience.Wait {
 		err = s.await(ctx, r, found, printed)
 	}
-	return errors.Join(s.print(printed), err)
+	return errors.Join(s.print(printed), err, s.refused(printed))
 }
-
-func (s *signalCommand) dry() bool { return s.consent != nil && s.consent.Dry }
 
 // findAll reads executions, each once. It returns an error for each that refuse returns one for.
 func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store.Execution) error) ([]store.Execution, error) {
@@ -181,38 +195,105 @@ func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store
 	return found, errors.Join(wrong...)
 }
 
-// confirm asks for confirmation if the command destroys something.
+// confirm asks for confirmation if the command destroys something or selects what it changes.
 func (s *signalCommand) confirm(ctx context.Context, printed []signalled) error {
-	if s.consent == nil || s.consent.Dry {
+	if s.consent.Dry || len(printed) == 0 || !s.destroys && !s.selection.given() {
 		return nil
 	}
 	if !s.consent.Yes {
-		for _, one := range printed {
-			s.sh.Hint("%s %s (%s)", s.Verb, one.ID, one.Before)
-		}
+		listFirst(s.sh, s.Verb, len(printed), func(i int) (id, status string) { return printed[i].ID, printed[i].Before })
 	}
 	return s.consent.Confirm(ctx, s.sh, s.format, s.Verb)
 }
 
-func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
-	now, err := r.Store.Now(ctx)
-	if err != nil {
-		return err
+// listFirst says which executions would be changed, and how many.
+func listFirst(sh *cli.Shell, verb string, n int, of func(int) (id, status string)) {
+	const most = 10
+	for i := range min(n, most) {
+		id, status := of(i)
+		sh.Hint("%s %s (%s)", verb, cli.Printable(id), status)
 	}
-	for i, x := range found {
-		e := s.Event(x, s.reason, s.as.name(s.sh), now)
-		if err := r.Store.Publish(ctx, e); err != nil {
-			return fmt.Errorf("execution %s: %w", x.ID, err)
+	if n > most {
+		sh.Hint("%s %s more: %s in all", verb, history.Number(n-most), history.Count(n, "execution"))
+	}
+}
+
+// sentAtOnce is how many executions are read again before the signal is sent to them.
+const sentAtOnce = 100
+
+// send sends the signal to the executions that can still take it.
+func (s *signalCommand) send(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
+	for at := 0; at < len(found); at += sentAtOnce {
+		some := found[at:min(at+sentAtOnce, len(found))]
+		ids := make([]string, len(some))
+		for i, x := range some {
+			ids[i] = x.ID
 		}
-		printed[i].Sent = true
+		current, err := r.Store.Outlines(ctx, r.Tenant, ids...)
+		if err != nil {
+			return err
+		}
+		now, err := r.Store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		for i, x := range current {
+			row := &printed[at+i]
+			switch wrong := s.Refuse(x); {
+			case x.Status == "":
+				row.Reason = "it does not exist any more"
+				continue
+			case wrong != nil:
+				row.Reason = "it is " + x.Status + " meanwhile"
+				continue
+			}
+			if err := r.Store.Publish(ctx, s.Event(x, s.reason, s.as.name(s.sh), now)); err != nil {
+				return fmt.Errorf("execution %s: %w", x.ID, err)
+			}
+			row.Sent = true
+		}
 	}
 	return nil
+}
+
+// refused says to how many executions the signal was sent, and returns an error for those to
+// which it was not.
+func (s *signalCommand) refused(printed []signalled) error {
+	sent := 0
+	var wrong []string
+	for _, one := range printed {
+		if one.Sent {
+			sent++
+		} else if one.Reason != "" {
+			wrong = append(wrong, fmt.Sprintf("execution %s: %s", one.ID, one.Reason))
+		}
+	}
+	if len(printed) > 1 {
+		s.sh.Hint("%s: sent to %s of %s", s.Verb, history.Number(sent), history.Count(len(printed), "execution"))
+	}
+	return someErrors(wrong)
+}
+
+// someErrors returns an error with the first few texts, nil if there are none.
+func someErrors(texts []string) error {
+	const most = 10
+	if len(texts) > most {
+		texts = append(slices.Clone(texts[:most]), history.Number(len(texts)-most)+" more")
+	}
+	var all []error
+	for _, text := range texts {
+		all = append(all, errors.New(text))
+	}
+	return errors.Join(all...)
 }
 
 // await waits until every execution has reached the state or can no longer reach it.
 func (s *signalCommand) await(ctx context.Context, r *cli.Remote, found []store.Execution, printed []signalled) error {
 	var wrong []error
 	for i, before := range found {
+		if !printed[i].Sent {
+			continue
+		}
 		x, err := s.patience.Until(ctx, r, before.ID, func(now store.Execution) bool {
 			return s.reached(before, now) || examine.Ended(now.Status) && now.Version > before.Version
 		})
@@ -262,14 +343,23 @@ func (s *signalCommand) print(printed []signalled) error {
 }
 
 func (s *signalCommand) printDry(printed []signalled) error {
-	if !s.dry() {
+	if !s.consent.Dry {
 		return nil
 	}
-	if format := s.format.String(); format == "json" || format == "yaml" {
+	switch format := s.format.String(); format {
+	case "json", "yaml":
 		return cli.WriteValue(s.sh.Out, format, printed)
+	case "ids":
+		for _, one := range printed {
+			fmt.Fprintln(s.sh.Out, cli.Printable(one.ID))
+		}
+		return nil
 	}
 	for _, one := range printed {
 		fmt.Fprintf(s.sh.Out, "would %s %s, which is %s\n", s.Verb, cli.Printable(one.ID), one.Before)
+	}
+	if len(printed) > 1 {
+		s.sh.Hint("would %s %s", s.Verb, history.Count(len(printed), "execution"))
 	}
 	return nil
 }

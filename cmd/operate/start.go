@@ -39,6 +39,7 @@ type starter struct {
 	input, id string
 	due       due
 	replace   *bool
+	labels    []string
 }
 
 // NewStartCommand returns the command flunq start.
@@ -58,6 +59,7 @@ With --after or --at a timer starts it. Starting the same --id again under the s
 moves the start; 'flunq timers cancel --execution ID --key KEY' takes it back.`,
 		Example: `  flunq start order.yaml --input '{"order": 7}' --id order-7
   flunq start shop.order:1.2.0 --input @order.json --wait --timeout 1m
+  flunq start shop.order --label team=payments --label incident=1207
   flunq start shop.reminder --id reminder-7 --after P1D
   id=$(flunq start shop.order)`,
 		GroupID: cli.GroupOperate,
@@ -68,6 +70,7 @@ moves the start; 'flunq timers cancel --execution ID --key KEY' takes it back.`,
 	f := c.Flags()
 	f.StringVarP(&s.input, "input", "i", "", "the workflow's input: JSON, @FILE, or - for stdin")
 	f.StringVar(&s.id, "id", "", "give the execution the id `ID` (default: random); it must be unused")
+	f.StringArrayVarP(&s.labels, "label", "l", nil, "give it the label `NAME=VALUE`, for 'flunq ps --label'; repeatable")
 	s.due.add(c, "start it", "the start's key `KEY` among the inputs of the execution (default start)")
 	s.replace = replaceFlag(c)
 	s.patience = cli.NewWaitFlags(c, "until the execution has ended")
@@ -263,6 +266,9 @@ func (s *starter) prepare(ctx context.Context, given string) (b engine.StartRequ
 	}
 	if err := store.CheckExecution(b.ID); err != nil {
 		return b, cli.Misusef("--id: %w", err)
+	}
+	if b.Labels, err = event.ParseLabels(s.labels); err != nil {
+		return b, cli.Misusef("--label: %w", err)
 	}
 	b.Input, err = cli.ReadData(ctx, s.sh, "--input", s.input)
 	return b, err

@@ -147,7 +147,14 @@ func (p *document) header(n *yaml.Node) {
 	d.Version = p.version(n.Get("version"), "version", "0.1.0")
 	d.Title, _ = p.text(n.Get("title"), "title")
 	d.Summary, _ = p.text(n.Get("summary"), "summary")
-	p.mapOf(n.Get("tags"), "tags")
+	for _, f := range p.mapOf(n.Get("tags"), "tags") {
+		if shape := f.Value.Shape; shape == yaml.Text || shape == yaml.Number || shape == yaml.Boolean {
+			if d.Tags == nil {
+				d.Tags = map[string]string{}
+			}
+			d.Tags[f.Key] = fmt.Sprint(f.Value.Data)
+		}
+	}
 	p.mapOf(n.Get("metadata"), "metadata")
 	if d.DSL != "" {
 		p.language(n.Get("dsl"), d.DSL)

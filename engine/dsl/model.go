@@ -66,6 +66,7 @@ func (d *Definition) Size() int { return len(d.refs) }
 type Document struct {
 	DSL, Namespace, Name, Version string
 	Title, Summary                string
+	Tags                          map[string]string // those that are strings, numbers or booleans
 }
 
 // Input describes how input is validated and transformed. Members that are absent from the

@@ -81,6 +81,7 @@ type Started struct {
 	ParentTask string          `json:"parent_task,omitempty"` // the task run of the parent that waits
 	Depth      int             `json:"depth,omitempty"`       // nesting depth; a root has 0
 	Nonce      string          `json:"nonce,omitempty"`       // distinguishes executions with the same id, see NewNonce
+	Labels     Labels          `json:"labels,omitempty"`
 
 	// The limits of its history, if they are not the defaults. They are stored here because
 	// a history must be rebuilt in the same way whatever the reader's settings are.

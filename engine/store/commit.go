@@ -273,6 +273,9 @@ func (b *commitBatch) addFields(c *Commit) {
 		add("parent", c.Parent)
 		add("parent_task", c.ParentTask)
 		add("created", c.started().UTC().Format(time.RFC3339Nano))
+		if len(c.History) > 0 {
+			add("labels", string(event.LabelsOf(c.History[0].Data)))
+		}
 	}
 	add("definition", c.Migrated)
 	add("output", string(b.store.sealer.Seal(c.Output)))

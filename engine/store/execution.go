@@ -22,6 +22,7 @@ type Execution struct {
 	Version            int64 // entries in the history
 	Output, Error      json.RawMessage
 	Parent, ParentTask string
+	Labels             event.Labels
 	CreatedAt, EndedAt time.Time
 	Snapshot           []byte // the last one
 	SnapshotVersion    int64
@@ -36,7 +37,11 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	if err := s.AddTenant(ctx, e.Tenant); err != nil {
 		return err
 	}
-	const keys, own, first, each = 3, 6, 8, 40 // of the execution, and room for those of the event
+	const keys, own, each = 3, 7, 40 // of the execution, and room for those of the event
+	labels, first := event.LabelsOf(e.Data), 8
+	if len(labels) > 0 {
+		first += 2
+	}
 	l := wire.TextList{List: make([]any, wire.BeforeKeys, each), Texts: make([]string, 0, own)}
 	h := s.TenantKeys(e.Tenant)
 	key := h.Execution(e.Execution)
@@ -47,6 +52,10 @@ func (s *Store) Start(ctx context.Context, e event.Event) error {
 	l.Add(e.Workflow)
 	l.List = append(l.List, "created")
 	l.Add(e.Time.UTC().Format(time.RFC3339Nano))
+	if len(labels) > 0 {
+		l.List = append(l.List, "labels")
+		l.Add(string(labels))
+	}
 	fields := s.Fields(e)
 	for i := range fields {
 		l.List = append(l.List, &fields[i])
@@ -82,6 +91,9 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) (Execution, er
 func (e *Execution) read(fields map[string]string) (err error) {
 	e.Workflow, e.Definition, e.Status = fields["workflow"], fields["definition"], fields["status"]
 	e.Parent, e.ParentTask = fields["parent"], fields["parent_task"]
+	if text := fields["labels"]; text != "" && json.Unmarshal([]byte(text), &e.Labels) != nil {
+		return fmt.Errorf("execution %s: its labels are %.100q, want an object of texts", e.ID, text)
+	}
 	e.CreatedAt, e.EndedAt = wire.Time(fields["created"]), wire.Time(fields["ended"])
 	for name, n := range map[string]*int64{"version": &e.Version, "snapshot_version": &e.SnapshotVersion} {
 		if text := fields[name]; text != "" {
@@ -148,6 +160,46 @@ func (s *Store) WithHistories(ctx context.Context, tenant string, ids []string, 
 		var err error
 		if w.History, err = s.history(id, buffers[i]); err == nil && int64(len(w.History)) == w.Version {
 			out = append(out, w)
+		}
+	}
+	return out, nil
+}
+
+// Data is the input of an execution, and what it ended with.
+type Data struct{ Input, Output, Error json.RawMessage }
+
+// DataOf reads the data of executions in one round trip. An execution that does not exist or
+// cannot be read has none.
+func (s *Store) DataOf(ctx context.Context, tenant string, ids ...string) ([]Data, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	pipe, fields := s.rdb.Pipeline(), make([]*redis.SliceCmd, len(ids))
+	buffers := s.rdb.Buffers(len(ids))
+	defer s.rdb.Return(buffers...)
+	first := make([]*wire.Cmd, len(ids))
+	for i, id := range ids {
+		fields[i] = pipe.HMGet(ctx, s.keys.Execution(tenant, id), "output", "error")
+		first[i] = historyCmd(ctx, buffers[i], s.keys.History(tenant, id), 0, 1)
+		_ = pipe.Process(ctx, first[i]) // Exec says what is wrong
+	}
+	if _, err := pipe.Exec(ctx); err != nil && Temporary(Failed("", err)) {
+		return nil, Failed("read the data of executions", err)
+	}
+	out := make([]Data, len(ids))
+	for i, id := range ids {
+		if values := fields[i].Val(); len(values) > 1 {
+			output, _ := values[0].(string) // nil where there is none
+			problem, _ := values[1].(string)
+			out[i].Output, out[i].Error = s.Unseal(output), s.Unseal(problem)
+		}
+		history, err := s.history(id, buffers[i])
+		if err != nil || len(history) == 0 {
+			continue
+		}
+		var started event.Started
+		if history[0].Type == event.ExecutionStarted && json.Unmarshal(history[0].Data, &started) == nil {
+			out[i].Input = started.Input
 		}
 	}
 	return out, nil

@@ -145,7 +145,7 @@ func (s *Store) Outlines(ctx context.Context, tenant string, ids ...string) ([]E
 	if err := CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	names := []string{"status", "workflow", "definition", "version", "parent", "parent_task", "created", "ended"}
+	names := []string{"status", "workflow", "definition", "version", "parent", "parent_task", "created", "ended", "labels"}
 	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {

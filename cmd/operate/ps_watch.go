@@ -1,0 +1,136 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/store"
+)
+
+// watchedListing is one run of ps --watch.
+type watchedListing struct {
+	*executionListing
+
+	remote *cli.Remote
+	query  store.ExecutionQuery
+
+	seen  map[string]string // what was printed of each execution that is listed, by tenant and id
+	shown string            // the table that is on the screen
+}
+
+// watchInterval is how often ps --watch reads the list.
+const watchInterval = time.Second
+
+// run prints the list, and what changes, until it is interrupted.
+func (w *watchedListing) run(ctx context.Context) error {
+	for {
+		if err := w.once(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+// once reads the list and prints what changed.
+func (w *watchedListing) once(ctx context.Context) error {
+	now, err := w.remote.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	found, _, err := w.read(ctx, w.remote, w.query)
+	if err != nil {
+		return cli.BadID(err)
+	}
+	shown, err := rows(ctx, w.remote, found, now)
+	if err != nil {
+		return err
+	}
+	if w.sh.Terminal && (w.format.String() == "table" || w.format.String() == "wide") {
+		return w.redraw(shown)
+	}
+	return w.changes(ctx, shown, now)
+}
+
+// redraw clears the screen and prints the list.
+func (w *watchedListing) redraw(shown []executionRow) error {
+	screen, text := *w.sh, strings.Builder{}
+	screen.Out = &text
+	if err := w.list().Print(&screen, w.format, shown); err != nil {
+		return err
+	}
+	if text.String() != w.shown {
+		w.shown = text.String()
+		fmt.Fprint(w.sh.Out, "\x1b[H\x1b[2J"+w.shown)
+	}
+	return nil
+}
+
+// changes prints a line for each execution that is new, has changed, or has left the list
+// because it changed.
+func (w *watchedListing) changes(ctx context.Context, shown []executionRow, now time.Time) error {
+	before := w.seen
+	w.seen = make(map[string]string, len(shown))
+	var changed []executionRow
+	for _, row := range slices.Backward(shown) { // the newest last
+		key, text := row.Tenant+" "+row.ID, fmt.Sprint(row.status(), row.Events)
+		if before[key] != text {
+			changed = append(changed, row)
+		}
+		w.seen[key] = text
+		delete(before, key)
+	}
+	for key, text := range before {
+		tenant, id, _ := strings.Cut(key, " ")
+		now, err := w.left(ctx, tenant, id, text, now)
+		if err != nil {
+			return err
+		}
+		changed = append(changed, now...)
+	}
+	return w.lines(changed)
+}
+
+// left returns the row of an execution that is no longer listed, none if it has not changed or
+// does not exist any more.
+func (w *watchedListing) left(ctx context.Context, tenant, id, before string, now time.Time) ([]executionRow, error) {
+	found, err := w.remote.Store.Outlines(ctx, tenant, id)
+	if err != nil || found[0].Status == "" {
+		return nil, err
+	}
+	out, err := rows(ctx, w.remote, found, now)
+	if err != nil || fmt.Sprint(out[0].status(), out[0].Events) == before {
+		return nil, err
+	}
+	return out, nil
+}
+
+// lines prints rows of the list, each at once: columns have fixed widths.
+func (w *watchedListing) lines(changed []executionRow) error {
+	list := w.list()
+	for _, row := range changed {
+		switch w.format.String() {
+		case "jsonl":
+			fmt.Fprintf(w.sh.Out, "%s\n", event.Encode(cli.WithEmptyLists(row)))
+		case "ids":
+			fmt.Fprintln(w.sh.Out, cli.Printable(row.ID))
+		default:
+			var cells []string
+			for _, c := range list.Columns {
+				if !c.Wide || w.format.String() == "wide" {
+					cells = append(cells, cli.Cell(c.Text(row)))
+				}
+			}
+			fmt.Fprintln(w.sh.Out, strings.Join(cells, "  "))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,400 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/expr"
+	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/store"
+)
+
+// selection selects executions by the flags of a command.
+type selection struct {
+	statuses, labels               []string
+	workflow, since, before, where string
+	stuck                          bool
+	limit                          int
+
+	condition *expr.Program // of --where
+	wanted    event.Labels  // of --label
+	failed    int           // executions for which the condition could not be evaluated
+	failure   error         // why, for the first one
+}
+
+// selectionHelp explains --where and --label.
+const selectionHelp = `--where is a jq expression over an object with the members id, tenant, workflow,
+definition, status, created, ended, events, parent, labels, input, output, error and
+context. The last four are read only if the expression names them; context is computed
+from the history, which takes longer. An execution for which the expression fails is
+not selected. --label also finds the tags of documents.`
+
+// selectionFlags adds the flags, with a default for --limit.
+func selectionFlags(c *cobra.Command, t *cli.Target, limit int) *selection {
+	s := &selection{}
+	f := c.Flags()
+	f.StringSliceVarP(&s.statuses, "status", "s", nil, "only those with one of the `STATUSES`: "+strings.Join(actions.Statuses(), ", "))
+	f.StringVarP(&s.workflow, "workflow", "w", "", "only those of the workflow `NAME`, with or without its namespace")
+	f.StringVar(&s.since, "since", "", "only those created in the last `DURATION` (1h, P1D), or after a time")
+	f.StringVar(&s.before, "before", "", "only those created before `TIME`, or longer ago than a duration")
+	f.StringVar(&s.where, "where", "", "only those for which the jq `EXPRESSION` is true, such as '.input.order == 7'")
+	f.StringArrayVarP(&s.labels, "label", "l", nil, "only those with the label `NAME=VALUE`, or NAME with any value; repeatable")
+	f.BoolVar(&s.stuck, "stuck", false, "only those that wait for something that is missing (see 'flunq timers restore')")
+	f.IntVar(&s.limit, "limit", limit, "at most `N` of them, the newest; 0: all")
+	cli.Offer(c, "status", cli.NewChoice(actions.Statuses()...))
+	complete := completeWorkflows(t, cobra.ShellCompDirectiveNoFileComp)
+	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return s
+}
+
+// given reports whether any flag restricts the selection.
+func (s *selection) given() bool {
+	return len(s.statuses)+len(s.labels) > 0 || s.workflow+s.since+s.before+s.where != "" || s.stuck
+}
+
+// either requires the ids of executions or flags that select some.
+func (s *selection) either(c *cobra.Command, ids []string) error {
+	switch {
+	case len(ids) > 0 && s.given():
+		return cli.Misusef("%s: name executions or select them with flags, not both%s", c.Name(), cli.SeeHelp(c))
+	case len(ids) == 0 && !s.given():
+		return cli.Misusef("%s: no execution given: name executions, or select them, for example with --workflow%s", c.Name(), cli.SeeHelp(c))
+	default:
+		return nil
+	}
+}
+
+// all reads the selected executions of the tenant that have one of the allowed statuses. If
+// there are none, it says so.
+func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote, allowed []string) ([]store.Execution, error) {
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	query, unknown, err := s.query(ctx, r, []string{r.Tenant}, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, status := range s.statuses {
+		if !slices.Contains(allowed, status) {
+			return nil, cli.Misusef("--status %s: want %s", status, cli.OneOf(allowed))
+		}
+	}
+	if len(s.statuses) == 0 {
+		query.Statuses = slices.DeleteFunc(slices.Clone(allowed), func(status string) bool {
+			return len(query.Statuses) > 0 && !slices.Contains(query.Statuses, status)
+		})
+	}
+	found, _, err := s.page(ctx, r, r.Tenant, query)
+	if err != nil {
+		return nil, err
+	}
+	s.hint(sh)
+	if len(found) == 0 {
+		sh.Hint("%s", cmp.Or(unknown, "no execution is selected: none is "+cli.OneOf(query.Statuses)+" and matches"))
+	}
+	return found, nil
+}
+
+// batchHelp explains the flags of commands that act on selected executions.
+const batchHelp = `Instead of naming executions, select them with the flags of 'flunq ps': --workflow,
+--status, --since, --before, --where, --label, --stuck. Without --limit all are selected.
+The command then asks for confirmation (scripts use --yes); --dry-run only lists them.
+An execution that cannot be changed does not keep the others from it: it is reported,
+and the exit code is 1.`
+
+// check checks the flags that need no connection.
+func (s *selection) check() (err error) {
+	if s.limit < 0 {
+		return cli.Misusef("--limit %d: want 0 or more", s.limit)
+	}
+	if s.wanted, err = event.ParseLabelFilter(s.labels); err != nil {
+		return cli.Misusef("--label: %w", err)
+	}
+	if s.where != "" {
+		if s.condition, err = expr.Compile(s.where, func(string) bool { return false }); err != nil {
+			return cli.Misusef("--where %s: %w", cli.Quote(s.where), err)
+		}
+	}
+	return nil
+}
+
+// query builds the query from the flags. For a workflow that is not registered, unknown lists
+// the registered ones.
+func (s *selection) query(ctx context.Context, r *cli.Remote, tenants []string, now time.Time) (q store.ExecutionQuery, unknown string, err error) {
+	q.Limit = cmp.Or(s.limit, math.MaxInt)
+	if q.Statuses, err = cli.KnownStatuses("status", s.statuses); err != nil {
+		return q, "", err
+	}
+	if q.CreatedAfter, err = sinceFlag("since", s.since, now); err != nil {
+		return q, "", err
+	}
+	if q.CreatedBefore, err = sinceFlag("before", s.before, now); err != nil {
+		return q, "", err
+	}
+	if s.stuck && len(q.Statuses) == 0 {
+		q.Statuses = []string{string(decide.Running), string(decide.Waiting)}
+	}
+	q.Workflow, unknown, err = s.workflowID(ctx, r, tenants)
+	return q, unknown, err
+}
+
+// workflowID resolves --workflow, with or without its namespace. For a workflow that is not
+// registered, unknown lists the registered ones.
+func (s *selection) workflowID(ctx context.Context, r *cli.Remote, tenants []string) (id, unknown string, err error) {
+	if s.workflow == "" {
+		return "", "", nil
+	}
+	var names, same []string
+	for _, tenant := range tenants {
+		all, err := r.Store.Workflows(ctx, tenant)
+		if err != nil {
+			return "", "", err
+		}
+		for _, w := range all {
+			names = append(names, w.ID)
+			if _, short, _ := strings.Cut(w.ID, "."); short == s.workflow {
+				same = append(same, w.ID)
+			}
+		}
+	}
+	slices.Sort(same)
+	same = slices.Compact(same)
+	switch {
+	case slices.Contains(names, s.workflow):
+		return s.workflow, "", nil
+	case len(same) == 1:
+		return same[0], "", nil
+	case len(same) > 1:
+		return "", "", cli.Misusef("--workflow %s is ambiguous: %s", s.workflow, strings.Join(same, ", "))
+	case len(names) == 0:
+		return s.workflow, "no workflow is registered", nil
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return s.workflow, fmt.Sprintf("no workflow is named %s%s; registered: %s", cli.Printable(s.workflow),
+		cli.DidYouMean(s.workflow, names, ""), cli.Printable(cli.ShortList(names))), nil
+}
+
+// sinceFlag parses a flag that is a time or a duration before now. An empty flag is the
+// zero time.
+func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
+	if given == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+		if at, err := time.Parse(layout, given); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	d, err := dsl.ParseDuration(given)
+	if err != nil || !d.Until.IsZero() {
+		return now, cli.Misusef("--%s %q: want a duration such as 1h or P1D, or a time such as 2026-01-01T00:00:00Z", flag, given)
+	}
+	return now.Add(-d.From(now).Sub(now)), nil
+}
+
+// page reads one page of a tenant's executions.
+func (s *selection) page(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) ([]store.Execution, string, error) {
+	if !s.stuck && s.condition == nil && len(s.wanted) == 0 {
+		return allOf(ctx, r, tenant, q)
+	}
+	return s.narrowed(ctx, r, tenant, q)
+}
+
+// allOf reads until a page is full, since one read of the store examines a limited number.
+func allOf(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
+	limit := q.Limit
+	for {
+		q.Limit = limit - len(found)
+		some, next, err := r.Store.Executions(ctx, tenant, q)
+		if err != nil {
+			return nil, "", err
+		}
+		found = append(found, some...)
+		if next == "" || len(found) == limit {
+			return found, next, nil
+		}
+		q.After = next
+	}
+}
+
+// narrowed reads a page of executions that the query cannot select alone. Its memory does not
+// grow with the number of executions that are examined.
+func (s *selection) narrowed(ctx context.Context, r *cli.Remote, tenant string, q store.ExecutionQuery) (found []store.Execution, next string, err error) {
+	limit := q.Limit
+	for q.Limit = examinedAtOnce; ; q.After = next {
+		var some []store.Execution
+		if some, next, err = r.Store.Executions(ctx, tenant, q); err == nil {
+			some, err = s.narrow(ctx, r, tenant, some)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if found = append(found, some...); len(found) > limit {
+			return found[:limit], found[limit-1].Cursor(), nil
+		}
+		if next == "" || len(found) == limit {
+			return found, next, nil
+		}
+	}
+}
+
+// narrow returns those of a few executions that have the labels, are stuck and meet the
+// condition, as far as the flags ask for it.
+func (s *selection) narrow(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) (out []store.Execution, err error) {
+	if len(s.wanted) > 0 {
+		for _, x := range some {
+			labels, err := allLabels(ctx, r, x)
+			if err != nil {
+				return nil, err
+			}
+			if labels.Has(s.wanted) {
+				out = append(out, x)
+			}
+		}
+		some = out
+	}
+	if s.stuck {
+		if some, err = onlyStuck(ctx, r, tenant, some); err != nil {
+			return nil, err
+		}
+	}
+	if s.condition == nil {
+		return some, nil
+	}
+	return s.meet(ctx, r, tenant, some)
+}
+
+// allLabels returns the labels of an execution and the tags of its document.
+func allLabels(ctx context.Context, r *cli.Remote, x store.Execution) (event.Labels, error) {
+	if x.Definition == "" {
+		return x.Labels, nil
+	}
+	env, err := r.Examiner().Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	switch {
+	case store.Temporary(err):
+		return nil, err
+	case err != nil:
+		return x.Labels, nil //nolint:nilerr // its document is gone, or written by another version
+	}
+	labels := event.Labels{}
+	maps.Copy(labels, env.Definition().Document.Tags)
+	maps.Copy(labels, x.Labels)
+	return labels, nil
+}
+
+// meet returns those of some executions that meet the condition.
+func (s *selection) meet(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) (out []store.Execution, err error) {
+	names := func(member string) bool { return strings.Contains(s.where, member) }
+	var data []store.Data
+	if names("input") || names("output") || names("error") {
+		ids := make([]string, len(some))
+		for i, x := range some {
+			ids[i] = x.ID
+		}
+		if data, err = r.Store.DataOf(ctx, tenant, ids...); err != nil {
+			return nil, err
+		}
+	}
+	for i, x := range some {
+		object := map[string]any{
+			"id": x.ID, "tenant": x.Tenant, "workflow": x.Workflow, "definition": x.Definition, "status": x.Status,
+			"created": x.CreatedAt.Format(time.RFC3339Nano), "ended": nil, "events": int(x.Version), "parent": x.Parent,
+		}
+		if !x.EndedAt.IsZero() {
+			object["ended"] = x.EndedAt.Format(time.RFC3339Nano)
+		}
+		labels, err := allLabels(ctx, r, x)
+		if err != nil {
+			return nil, err
+		}
+		texts := make(map[string]any, len(labels))
+		for name, value := range labels {
+			texts[name] = value
+		}
+		object["labels"] = texts
+		if data != nil {
+			object["input"], object["output"], object["error"] = decoded(data[i].Input), decoded(data[i].Output), decoded(data[i].Error)
+		}
+		if names("context") {
+			if object["context"], err = contextOf(ctx, r, x); store.Temporary(err) {
+				return nil, err
+			}
+		}
+		var met bool
+		if err == nil {
+			met, err = s.condition.Test(&expr.Scope{Dot: object, Now: x.CreatedAt})
+		}
+		if err != nil {
+			s.failed++
+			s.failure = cmp.Or(s.failure, fmt.Errorf("execution %s: %w", x.ID, err))
+		}
+		if met {
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+// decoded returns JSON as data for expressions, nil if there is none.
+func decoded(text json.RawMessage) any {
+	v, err := canonical.Decode(text)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// contextOf returns the $context of an execution.
+func contextOf(ctx context.Context, r *cli.Remote, x store.Execution) (any, error) {
+	if x.Version == 0 || x.Definition == "" {
+		return nil, nil
+	}
+	whole, err := r.Store.Execution(ctx, x.Tenant, x.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, err := examine.State(ctx, r.Store, r.Examiner().Definitions, whole)
+	if err != nil {
+		return nil, fmt.Errorf("compute its context: %w", err)
+	}
+	return state.Context.V, nil
+}
+
+// hint says for which executions the condition could not be evaluated.
+func (s *selection) hint(sh *cli.Shell) {
+	if s.failed > 0 {
+		sh.Hint("--where failed for %d, which are not selected; first: %s", s.failed, cli.OneLine(s.failure.Error()))
+	}
+}
+
+// examinedAtOnce is how many executions are read and examined at once.
+const examinedAtOnce = 100
+
+// onlyStuck returns those executions that nothing will wake.
+func onlyStuck(ctx context.Context, r *cli.Remote, tenant string, some []store.Execution) ([]store.Execution, error) {
+	outlooks, err := r.Examiner().Examine(ctx, tenant, some)
+	return slices.DeleteFunc(some, func(x store.Execution) bool { return len(outlooks[x.ID].Stuck) == 0 }), err
+}
