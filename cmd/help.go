@@ -161,7 +161,7 @@ func helpTopics() []*cobra.Command {
     1   flunq itself failed
     2   misused: unknown flag, unreadable file
     3   the workflow faulted or was cancelled
-    4   an expectation failed, or a replay diverged
+    4   an expectation failed, a replay diverged, or lint or fmt found something
     5   the document is invalid, or the input does not match its schema
     6   Redis cannot be reached
     7   a limit was hit, or the workflow waits for something that never happens

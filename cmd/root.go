@@ -73,6 +73,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		newInitCommand(sh),
 		run.NewRunCommand(sh),
 		check.NewValidateCommand(sh),
+		editor.NewLintCommand(sh),
 		check.NewTestCommand(sh),
 		check.NewReplayCommand(sh),
 		run.NewSimCommand(sh),

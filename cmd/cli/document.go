@@ -458,6 +458,7 @@ type Note struct {
 	Column     int    `json:"column"`
 	Message    string `json:"message"`
 	Suggestion string `json:"suggestion,omitempty"`
+	Rule       string `json:"rule,omitempty"` // of a warning
 }
 
 // MistakeNotes returns the mistakes in an error of dsl.Parse for the JSON output.
@@ -471,7 +472,7 @@ func MistakeNotes(err error) []Note {
 		return append(notes, Note{Line: 1, Column: 1, Message: err.Error()})
 	}
 	for _, m := range found.List {
-		notes = append(notes, Note{m.Line, m.Column, m.Message, m.Suggestion})
+		notes = append(notes, Note{m.Line, m.Column, m.Message, m.Suggestion, ""})
 	}
 	return notes
 }
@@ -480,7 +481,7 @@ func MistakeNotes(err error) []Note {
 func WarningNotes(warnings []yaml.Warning) []Note {
 	notes := []Note{}
 	for _, w := range warnings {
-		notes = append(notes, Note{w.Line, w.Column, w.Message, w.Suggestion})
+		notes = append(notes, Note{w.Line, w.Column, w.Message, w.Suggestion, w.Rule})
 	}
 	return notes
 }

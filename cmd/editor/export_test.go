@@ -2,8 +2,11 @@ package editor
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"flunq.io/flunq/engine/dsl"
 )
 
 // KeysAt returns the keys that the schema has at a JSON pointer of a document, and those of them
@@ -36,4 +39,21 @@ func KeysAt(kind, path string, doc any) (keys, free []string) {
 		p = p.member(step, has(doc))
 	}
 	return p.keys(), p.free(has(doc))
+}
+
+// RuleNames returns the names of all rules, sorted.
+func RuleNames() []string {
+	always, portable := rules()
+	var names []string
+	for _, r := range append(always, portable...) {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Portable reports whether a rule is for documents that other runtimes run, too.
+func Portable(rule string) bool {
+	_, portable := rules()
+	return slices.ContainsFunc(portable, func(r dsl.Rule) bool { return r.Name == rule })
 }

@@ -58,7 +58,7 @@ func (p *calls) method(n *yaml.Node) {
 			suggestion = question(found)
 		}
 	}
-	p.Warn(n.Pos, suggestion, "HTTP has no method %s", yaml.Quote(n.Text()))
+	p.Warn(ruleMethod, n.Pos, suggestion, "HTTP has no method %s", yaml.Quote(n.Text()))
 }
 
 func (p *calls) openAPI(n *yaml.Node, s scope) *OpenAPICall {

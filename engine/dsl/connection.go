@@ -61,25 +61,25 @@ func (p *connections) target(n *yaml.Node, what string, s scope) {
 	src := n.Text()
 	for _, m := range template.FindAllStringSubmatch(src, -1) {
 		if strings.TrimSpace(m[1]) == "" {
-			p.Warn(n.Pos, "write the name of a member of the task's input: "+strings.ReplaceAll(src, m[0], "{id}"),
+			p.Warn(ruleTemplate, n.Pos, "write the name of a member of the task's input: "+strings.ReplaceAll(src, m[0], "{id}"),
 				"%s: %s does not name a variable: the task faults", what, m[0])
 			return
 		}
 		if !templateName.MatchString(m[1]) {
-			p.Warn(n.Pos, "write: "+interpolated(strings.ReplaceAll(src, m[0], "{{ "+pathOf(m[1])+" }}"), goTemplate),
+			p.Warn(ruleTemplate, n.Pos, "write: "+interpolated(strings.ReplaceAll(src, m[0], "{{ "+pathOf(m[1])+" }}"), goTemplate),
 				"%s: {%s} stands for the member of the task's input with exactly this name", what, yaml.Short(m[1]))
 			return
 		}
 	}
 	if strings.Count(src, "{") != strings.Count(src, "}") {
-		p.Warn(n.Pos, "close it: https://host/{name}", "%s: a { without a matching }", what)
+		p.Warn(ruleTemplate, n.Pos, "close it: https://host/{name}", "%s: a { without a matching }", what)
 		return
 	}
 	if m := colonSegment.FindStringSubmatch(src); m != nil {
-		p.Warn(n.Pos, "write: "+colonSegment.ReplaceAllString(src, "/{$1}"), "%s: :%s is not filled in", what, m[1])
+		p.Warn(ruleTemplate, n.Pos, "write: "+colonSegment.ReplaceAllString(src, "/{$1}"), "%s: :%s is not filled in", what, m[1])
 	}
 	if variablePattern.MatchString(src) && s.has(leadingName(src)) || p.resembles(src, s) {
-		p.Warn(n.Pos, "to use its value, write: "+computing(src), "%s: this is the text %s, not the value of an expression", what, yaml.Quote(src))
+		p.Warn(ruleText, n.Pos, "to use its value, write: "+computing(src), "%s: this is the text %s, not the value of an expression", what, yaml.Quote(src))
 		return
 	}
 	p.absolute(n, src, what)
@@ -108,22 +108,22 @@ func (p *connections) absolute(n *yaml.Node, src, what string) {
 	u, err := url.Parse(template.ReplaceAllString(src, "x"))
 	switch {
 	case err != nil:
-		p.Warn(n.Pos, "write it as https://host/path", "%s: %s is not a URI", what, yaml.Quote(src))
+		p.Warn(ruleEndpoint, n.Pos, "write it as https://host/path", "%s: %s is not a URI", what, yaml.Quote(src))
 	case u.Scheme == "http" || u.Scheme == "https":
 		if u.Hostname() == "" {
-			p.Warn(n.Pos, "write it as "+u.Scheme+"://host/path", "%s: %s has no host", what, yaml.Quote(src))
+			p.Warn(ruleEndpoint, n.Pos, "write it as "+u.Scheme+"://host/path", "%s: %s has no host", what, yaml.Quote(src))
 		}
 	case hostFirst.MatchString(src):
 		scheme := "https"
 		if strings.HasPrefix(src, "localhost") || strings.HasPrefix(src, "127.") {
 			scheme = "http"
 		}
-		p.Warn(n.Pos, "write: "+scheme+"://"+src, "%s: %s has no scheme: no request can be sent to it", what, yaml.Quote(src))
+		p.Warn(ruleEndpoint, n.Pos, "write: "+scheme+"://"+src, "%s: %s has no scheme: no request can be sent to it", what, yaml.Quote(src))
 	case u.Scheme == "":
-		p.Warn(n.Pos, "write it with its scheme and host: https://host/"+strings.TrimLeft(src, "/"),
+		p.Warn(ruleEndpoint, n.Pos, "write it with its scheme and host: https://host/"+strings.TrimLeft(src, "/"),
 			"%s: %s is relative: no request can be sent to it", what, yaml.Quote(src))
 	default:
-		p.Warn(n.Pos, "use http or https", "%s: flunq cannot send requests with the scheme %s", what, yaml.Quote(u.Scheme))
+		p.Warn(ruleEndpoint, n.Pos, "use http or https", "%s: flunq cannot send requests with the scheme %s", what, yaml.Quote(u.Scheme))
 	}
 }
 

@@ -43,7 +43,7 @@ func (p *dataFlow) output(n *yaml.Node, what string, s scope, unsupported func(s
 func (p *dataFlow) export(n *yaml.Node, what string, s scope, unsupported func(string)) Export {
 	out := p.output(n, what, s, unsupported)
 	if n.Get("schema") != nil && n.Get("as") == nil {
-		p.Warn(n.Pos, "add `as: …`", "%s has a schema but no as: it checks the task's output and exports nothing", what)
+		p.Warn(ruleSchema, n.Pos, "add `as: …`", "%s has a schema but no as: it checks the task's output and exports nothing", what)
 	}
 	return Export(out)
 }
@@ -113,11 +113,11 @@ func (p *dataFlow) schemaKeys(n *yaml.Node, what string, depth int) {
 		case slices.Contains([]string{"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"}, f.Key):
 			p.schemaKeys(f.Value, what, depth+1)
 		case f.Key == "format" && f.Value.Shape == yaml.Text && !slices.Contains(schema.Formats(), f.Value.Text()):
-			p.Warn(f.Value.Pos, p.guess(f.Value.Text(), schema.Formats()), "%s: flunq does not know the format %s and checks nothing", what, yaml.Quote(f.Value.Text()))
+			p.Warn(ruleSchema, f.Value.Pos, p.guess(f.Value.Text(), schema.Formats()), "%s: flunq does not know the format %s and checks nothing", what, yaml.Quote(f.Value.Text()))
 		case slices.Contains(schema.Keywords(), f.Key) || strings.HasPrefix(f.Key, "x-"):
 		default:
 			if meant := spelling.Word(f.Key, schema.Keywords()); meant != "" && n.Get(meant) == nil {
-				p.Warn(f.Pos, question(meant), "%s: JSON Schema has no keyword %s and ignores it", what, yaml.Quote(f.Key))
+				p.Warn(ruleSchema, f.Pos, question(meant), "%s: JSON Schema has no keyword %s and ignores it", what, yaml.Quote(f.Key))
 			}
 		}
 	}

@@ -128,7 +128,7 @@ func (p *document) topLevel(n *yaml.Node) {
 		case slices.Contains([]string{"id", "name", "version", "specVersion", "namespace", "dsl"}, f.Key):
 			p.Mistake(f.Pos, "put it under `document:`", "unknown key %s in the workflow", yaml.Quote(f.Key))
 		default:
-			p.Warn(f.Pos, "allowed keys: "+strings.Join(m.known, ", "), "%s is not a known key of the workflow: it is ignored", yaml.Quote(f.Key))
+			p.Warn(ruleUnknownKey, f.Pos, "allowed keys: "+strings.Join(m.known, ", "), "%s is not a known key of the workflow: it is ignored", yaml.Quote(f.Key))
 		}
 	}
 	p.object(&fitting, "the workflow", m)
@@ -170,7 +170,7 @@ func (p *document) language(n *yaml.Node, version string) {
 	case major != "1":
 		p.Mistake(n.Pos, "dsl: '"+newest+"'", "dsl %s is unknown, want 1.0", version)
 	case newer(rest):
-		p.Warn(n.Pos, "", "dsl %s is newer than %s: flunq does not know what is new in it", version, newest)
+		p.Warn(ruleVersion, n.Pos, "", "dsl %s is newer than %s: flunq does not know what is new in it", version, newest)
 	}
 }
 

@@ -77,9 +77,9 @@ func (p *expressions) value(n *yaml.Node, s scope) *expr.Value {
 	switch n.Shape {
 	case yaml.Object:
 		if name := unquotedTemplate(n); name != "" && yaml.SpacedKey(n.Fields[0].Key) != "" {
-			p.Warn(n.Pos, "write a space after the colon: {"+yaml.SpacedKey(n.Fields[0].Key)+"}", "this is a map: its key %s has no value", yaml.Quote(n.Fields[0].Key))
+			p.Warn(ruleText, n.Pos, "write a space after the colon: {"+yaml.SpacedKey(n.Fields[0].Key)+"}", "this is a map: its key %s has no value", yaml.Quote(n.Fields[0].Key))
 		} else if name != "" {
-			p.Warn(n.Pos, "to keep the text, quote it: \""+name+"\"", "this is a map: its key %s has no value", yaml.Quote(n.Fields[0].Key))
+			p.Warn(ruleText, n.Pos, "to keep the text, quote it: \""+name+"\"", "this is a map: its key %s has no value", yaml.Quote(n.Fields[0].Key))
 		}
 		fields := make([]expr.Field, len(n.Fields))
 		for i, f := range n.Fields {
@@ -120,7 +120,7 @@ func (p *expressions) textValue(n *yaml.Node, s scope) *expr.Value {
 	case p.loose:
 		return p.looseValue(src, s)
 	case mixed:
-		p.Warn(n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(yaml.Cut(rewritten, 200), "'", "''")+" }'",
+		p.Warn(ruleText, n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(yaml.Cut(rewritten, 200), "'", "''")+" }'",
 			"the ${ } inside longer text is not evaluated")
 	default:
 		p.plainText(n, src, s)
@@ -272,7 +272,7 @@ func (p *expressions) duration(n *yaml.Node, what string, s scope, timestamps ..
 	case wrong != nil:
 		p.Mistake(n.Pos, wrong.suggestion, "%s: %s", what, wrong.message)
 	case d.Go:
-		p.Warn(n.Pos, "write it as "+d.String(), "%s: %s is a Go duration, which other runtimes do not accept", what, yaml.Quote(n.Text()))
+		p.Warn(ruleGoDuration, n.Pos, "write it as "+d.String(), "%s: %s is a Go duration, which other runtimes do not accept", what, yaml.Quote(n.Text()))
 	case !d.Until.IsZero() && len(timestamps) == 0:
 		p.Mistake(n.Pos, "write it as PT5S", "%s: %s is a timestamp, want a duration", what, yaml.Quote(n.Text()))
 	}
@@ -350,7 +350,7 @@ func (p *expressions) secret(at yaml.Pos, name string) {
 func (p *expressions) warnDoubts(n *yaml.Node, doubts []expr.Doubt) {
 	offset := whole(n.Text()).offset
 	for _, d := range doubts {
-		p.Warn(p.within(n, offset+d.Offset), d.Suggestion, "%s", d.Message)
+		p.Warn(d.Rule, p.within(n, offset+d.Offset), d.Suggestion, "%s", d.Message)
 	}
 }
 

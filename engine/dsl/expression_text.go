@@ -13,21 +13,21 @@ func (p *expressions) plainText(n *yaml.Node, src string, s scope) {
 	switch {
 	case n.Style == 0 && curlyQuotes.MatchString(src):
 		inner := []rune(src)
-		p.Warn(n.Pos, "write: "+yaml.InSingleQuotes(string(inner[1:len(inner)-1])), "these quotes are part of the text: YAML only recognizes \" and '")
+		p.Warn(ruleText, n.Pos, "write: "+yaml.InSingleQuotes(string(inner[1:len(inner)-1])), "these quotes are part of the text: YAML only recognizes \" and '")
 	case almostExpression.MatchString(src):
 		inner := almostExpression.FindStringSubmatch(src)
-		p.Warn(n.Pos, "to use its value, write: "+computing(strings.TrimSpace(inner[1])), "this is the text %s, not the value of an expression", yaml.Quote(src))
+		p.Warn(ruleText, n.Pos, "to use its value, write: "+computing(strings.TrimSpace(inner[1])), "this is the text %s, not the value of an expression", yaml.Quote(src))
 	case variablePattern.MatchString(src) && s.has(leadingName(src)):
-		p.Warn(n.Pos, "to use its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", yaml.Quote(src))
+		p.Warn(ruleText, n.Pos, "to use its value, write: ${ "+src+" }", "this is the text %s, not the variable's value", yaml.Quote(src))
 	case p.resembles(src, s):
-		p.Warn(n.Pos, "to use its value, write: "+computing(src), "this is the text %s, not the value of an expression", yaml.Quote(src))
+		p.Warn(ruleText, n.Pos, "to use its value, write: "+computing(src), "this is the text %s, not the value of an expression", yaml.Quote(src))
 	case goTemplate.MatchString(src):
-		p.Warn(n.Pos, "write: "+interpolated(src, goTemplate), "{{ }} is not filled in: this is plain text")
+		p.Warn(ruleText, n.Pos, "write: "+interpolated(src, goTemplate), "{{ }} is not filled in: this is plain text")
 	case jqFilling.MatchString(src):
-		p.Warn(n.Pos, "write: "+yamlQuoted(`${ "`+src+`" }`), `\( ) is filled in within ${ "…" } only: this is plain text`)
+		p.Warn(ruleText, n.Pos, "write: "+yamlQuoted(`${ "`+src+`" }`), `\( ) is filled in within ${ "…" } only: this is plain text`)
 	default:
 		if inner := shellFilling.FindStringSubmatch(src); inner != nil && s.has(inner[1]) {
-			p.Warn(n.Pos, "write: "+interpolated(src, shellFilling), "%s inside longer text is not filled in", yaml.Quote(inner[0]))
+			p.Warn(ruleText, n.Pos, "write: "+interpolated(src, shellFilling), "%s inside longer text is not filled in", yaml.Quote(inner[0]))
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (p *faults) errorFilter(n *yaml.Node) map[string]any {
 		default:
 			filter[f.Key] = f.Value.Data
 			if closest(f.Key, errorMembers()) == "" {
-				p.Warn(f.Pos, "allowed keys: "+strings.Join(errorMembers(), ", "), "errors have no member %s: nothing is caught", yaml.Quote(f.Key))
+				p.Warn(ruleErrorType, f.Pos, "allowed keys: "+strings.Join(errorMembers(), ", "), "errors have no member %s: nothing is caught", yaml.Quote(f.Key))
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (p *faults) errorBase(n *yaml.Node, typ string) {
 	}
 	if _, known := p.bases[bases[i]]; !known {
 		p.bases[bases[i]] = n.Pos
-		p.Warn(n.Pos, "write it as "+p.base+strings.TrimPrefix(typ, bases[i]),
+		p.Warn(ruleErrorType, n.Pos, "write it as "+p.base+strings.TrimPrefix(typ, bases[i]),
 			"the types of standard errors begin with %s on line %d: both mean the same, but a single form is easier to read",
 			p.base, p.bases[p.base].Line)
 	}
@@ -151,7 +151,7 @@ func (p *faults) errorType(n *yaml.Node, typ string) {
 	for _, base := range standardBases() {
 		name, is := strings.CutPrefix(typ, base)
 		if is && !slices.Contains(standardTypes(), name) {
-			p.Warn(n.Pos, p.guess(name, standardTypes()), "there is no standard error %s", yaml.Quote(name))
+			p.Warn(ruleErrorType, n.Pos, p.guess(name, standardTypes()), "there is no standard error %s", yaml.Quote(name))
 			return
 		}
 	}
@@ -239,7 +239,7 @@ func (p *faults) jitter(n *yaml.Node, from, to *expr.Value) {
 	least, ok := fixedDuration(from)
 	most, also := fixedDuration(to)
 	if ok && also && least.From(begin).After(most.From(begin)) {
-		p.Warn(n.Pos, fmt.Sprintf("write from: %v, to: %v", most, least), "retry.jitter: from is longer than to")
+		p.Warn(ruleJitter, n.Pos, fmt.Sprintf("write from: %v, to: %v", most, least), "retry.jitter: from is longer than to")
 	}
 }
 
@@ -269,7 +269,7 @@ func (p *faults) retryLimit(r *RetryPolicy, n *yaml.Node, s scope) {
 		}
 	}
 	if r.AttemptCount == 0 && r.Duration == nil && len(p.Mistakes) == before {
-		p.Warn(n.Pos, "add `limit: {attempt: {count: 5}}`", "this retries forever")
+		p.Warn(ruleRetryLimit, n.Pos, "add `limit: {attempt: {count: 5}}`", "this retries forever")
 	}
 }
 

@@ -40,7 +40,7 @@ func (p *reachability) check(list TaskList, fields []yaml.Field) {
 		}
 		ways[i] = to
 		if t.Then == t.Name && t.If == nil && !p.timed && t.Timeout == nil && t.Kind != Switch && t.Kind != Raise {
-			p.Warn(fields[i].Value.Get("then").Pos, "branch with a switch, or give the workflow a timeout",
+			p.Warn(ruleEndless, fields[i].Value.Get("then").Pos, "branch with a switch, or give the workflow a timeout",
 				"the task %s jumps back to itself: it never ends", yaml.Quote(t.Name))
 		}
 	}
@@ -51,7 +51,7 @@ func (p *reachability) check(list TaskList, fields []yaml.Field) {
 		if reached[i] {
 			continue
 		}
-		p.Warn(t.Pos, "lead to it with `then: "+yaml.Short(t.Name)+"`, or remove it", "the task %s is never reached", yaml.Quote(t.Name))
+		p.Warn(ruleUnreachable, t.Pos, "lead to it with `then: "+yaml.Short(t.Name)+"`, or remove it", "the task %s is never reached", yaml.Quote(t.Name))
 		walk(ways, i, reached)
 	}
 	p.warnCycles(list, fields, ways, index)
@@ -166,7 +166,7 @@ func (p *reachability) warnCycles(list TaskList, fields []yaml.Field, ways [][]i
 			}
 		}
 		if !leaves {
-			p.Warn(fields[i].Value.Get("then").Pos, "leave the cycle with a switch, or give the workflow a timeout",
+			p.Warn(ruleEndless, fields[i].Value.Get("then").Pos, "leave the cycle with a switch, or give the workflow a timeout",
 				"the tasks from %s to %s form a cycle: the workflow never ends", yaml.Quote(list[target].Name), yaml.Quote(t.Name))
 		}
 	}

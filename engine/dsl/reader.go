@@ -71,10 +71,10 @@ func (p *reader) unknownKey(f yaml.Field, what string, m members, free []string)
 	}
 	if found := closest(f.Key, free); found != "" {
 		if slices.Equal(m.known, eventKeys().known) {
-			p.Warn(f.Pos, p.guessKey(f.Key, free, m.known), "CloudEvents has no attribute %s: it is treated as an extension", yaml.Quote(f.Key))
+			p.Warn(ruleUnknownKey, f.Pos, p.guessKey(f.Key, free, m.known), "CloudEvents has no attribute %s: it is treated as an extension", yaml.Quote(f.Key))
 			return
 		}
-		p.Warn(f.Pos, p.guessKey(f.Key, free, m.known), "%s is not a known key of %s: it is ignored", yaml.Quote(f.Key), what)
+		p.Warn(ruleUnknownKey, f.Pos, p.guessKey(f.Key, free, m.known), "%s is not a known key of %s: it is ignored", yaml.Quote(f.Key), what)
 	}
 }
 
@@ -352,7 +352,7 @@ func (p *reader) guessKey(word string, free, allowed []string) string {
 // cannotRun warns of a construct that this version cannot run.
 func (p *reader) cannotRun(at yaml.Pos, construct, instead string) {
 	before := len(p.Warnings)
-	p.Warn(at, instead, "this version of flunq cannot run %s: the workflow faults when it gets there", strconv.Quote(construct))
+	p.Warn(ruleUnsupported, at, instead, "this version of flunq cannot run %s: the workflow faults when it gets there", strconv.Quote(construct))
 	for _, w := range p.Warnings[before:] {
 		p.unrunnable = append(p.unrunnable, yaml.Warning(w))
 	}

@@ -271,11 +271,11 @@ func (p *tasks) common(t *Task, n *yaml.Node, at place) {
 	then := n.Get("then")
 	t.Then = p.then(then, at)
 	if then != nil && n.Get("if") != nil && t.Then != Continue {
-		p.Warn(then.Pos, "if that matters, branch with a switch",
+		p.Warn(ruleSkippedThen, then.Pos, "if that matters, branch with a switch",
 			"flunq ignores the then of a task that its if skips; other runtimes follow it")
 	}
 	if at.looped && t.Then == Exit {
-		p.Warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends the iteration, not the loop")
+		p.Warn(ruleExitInLoop, then.Pos, "to leave the loop, use `while:`", "exit in a for ends the iteration, not the loop")
 	}
 }
 

@@ -79,7 +79,7 @@ func (p *tasks) fork(t *Task, n *yaml.Node, local scope) {
 		}
 	}
 	if len(exporting) > 1 && !t.Fork.Compete {
-		p.Warn(exporting[1].Pos, "export once, after the fork",
+		p.Warn(ruleBranchExports, exporting[1].Pos, "export once, after the fork",
 			"branches %s and %s both export: flunq merges their exports in the order of the branches, other runtimes differ",
 			yaml.Quote(exporting[0].Name), yaml.Quote(exporting[1].Name))
 	}
@@ -136,7 +136,7 @@ func (p *tasks) switchCase(f yaml.Field, at place) SwitchCase {
 	c := SwitchCase{Name: f.Key, Pos: f.Pos, Then: p.then(then, at)}
 	c.When = p.condition(f.Value.Get("when"), "when", at.local.during())
 	if at.looped && c.Then == Exit {
-		p.Warn(then.Pos, "to leave the loop, use `while:`", "exit in a for ends the iteration, not the loop")
+		p.Warn(ruleExitInLoop, then.Pos, "to leave the loop, use `while:`", "exit in a for ends the iteration, not the loop")
 	}
 	return c
 }

@@ -9,10 +9,18 @@ import (
 
 // Doubt is a valid part of an expression that probably does not do what its author meant.
 type Doubt struct {
-	Offset     int // byte offset in the source
+	Offset     int    // byte offset in the source
+	Rule       string // the name of what it breaks, one of the constants
 	Message    string
 	Suggestion string
 }
+
+// What expressions may break.
+const (
+	RuleAssignment = "assignment"         // a condition has = instead of ==
+	RuleConstant   = "constant-condition" // a condition is always true or false
+	RuleMeaning    = "jq-meaning"         // jq reads something else than the author meant
+)
 
 // Doubts returns the parts of the expression that its author may not have meant.
 func (p *Program) Doubts() []Doubt { return p.doubts }
@@ -42,6 +50,7 @@ func (p *Program) conditionDoubt(q *gojq.Query) {
 	}
 	if truth, known := always(q); known {
 		p.condition = append(p.condition, Doubt{
+			Rule:       RuleConstant,
 			Message:    fmt.Sprintf("this condition is always %t", truth),
 			Suggestion: alternative(q),
 		})
@@ -137,6 +146,7 @@ func (p *Program) assigned() Doubt {
 	left := h.operand(-1, -1)
 	return Doubt{
 		Offset:     h.token(0).start,
+		Rule:       RuleAssignment,
 		Message:    fmt.Sprintf("a single = sets %s and compares nothing", left),
 		Suggestion: fmt.Sprintf("to compare, write: %s == %s", left, h.operand(1, 1)),
 	}
@@ -228,7 +238,7 @@ func (p *Program) pathBefore(words []token, i int) string {
 }
 
 func (p *Program) add(at token, suggestion, format string, args ...any) {
-	p.doubts = append(p.doubts, Doubt{at.start, fmt.Sprintf(format, args...), suggestion})
+	p.doubts = append(p.doubts, Doubt{at.start, RuleMeaning, fmt.Sprintf(format, args...), suggestion})
 }
 
 // ReadsData reports whether text is certainly an expression that reads data, and not a

@@ -17,6 +17,7 @@ type Mistake struct {
 	Message    string
 	Suggestion string // what to write instead, or ""
 	File       string
+	Rule       string // of a warning: its name, by which comments can ignore it
 }
 
 // String returns the mistake as one line: file:line:col: message.
@@ -104,12 +105,13 @@ func NewCollector(file string, keys ...string) *Collector {
 
 // Mistake reports a mistake, once. suggestion says what to write instead, or is empty.
 func (c *Collector) Mistake(at Pos, suggestion, format string, args ...any) {
-	c.add(&c.Mistakes, Mistake{at, fmt.Sprintf(format, args...), suggestion, c.file})
+	c.add(&c.Mistakes, Mistake{Pos: at, Message: fmt.Sprintf(format, args...), Suggestion: suggestion, File: c.file})
 }
 
-// Warn reports a valid part that probably does not do what its author meant, once.
-func (c *Collector) Warn(at Pos, suggestion, format string, args ...any) {
-	c.add(&c.Warnings, Mistake{at, fmt.Sprintf(format, args...), suggestion, c.file})
+// Warn reports a valid part that probably does not do what its author meant, once; rule is
+// the name of what it breaks.
+func (c *Collector) Warn(rule string, at Pos, suggestion, format string, args ...any) {
+	c.add(&c.Warnings, Mistake{Pos: at, Message: fmt.Sprintf(format, args...), Suggestion: suggestion, File: c.file, Rule: rule})
 }
 
 // Omit counts a mistake that is not reported because of MaxMistakes.
@@ -136,14 +138,18 @@ func (c *Collector) add(to *[]Mistake, m Mistake) {
 	*to = append(*to, m)
 }
 
-// Result returns the collected warnings and mistakes in document order.
+// Result returns the collected warnings, without those that a comment ignores, and mistakes
+// in document order.
 func (c *Collector) Result(source []byte) ([]Warning, error) {
 	byPlace := func(a, b Mistake) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	}
 	var warnings []Warning
+	ignored := Ignored(source)
 	for _, w := range slices.SortedStableFunc(slices.Values(c.Warnings), byPlace) {
-		warnings = append(warnings, Warning(w))
+		if !ignored.has(w) {
+			warnings = append(warnings, Warning(w))
+		}
 	}
 	if len(c.Mistakes) == 0 {
 		return warnings, nil
@@ -151,7 +157,7 @@ func (c *Collector) Result(source []byte) ([]Warning, error) {
 	mistakes := slices.SortedStableFunc(slices.Values(c.Mistakes), byPlace)
 	if c.more > 0 {
 		last := mistakes[len(mistakes)-1].Pos
-		mistakes = append(mistakes, Mistake{last, fmt.Sprintf("and %d more mistakes", c.more), "", c.file})
+		mistakes = append(mistakes, Mistake{Pos: last, Message: fmt.Sprintf("and %d more mistakes", c.more), File: c.file})
 	}
 	return warnings, &Mistakes{List: mistakes, source: source}
 }
