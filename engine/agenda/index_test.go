@@ -52,7 +52,7 @@ func readPending(t *testing.T, rdb *wire.Client, partition int) pending {
 		if first < b.Score || i+1 < len(buckets) && last >= buckets[i+1].Score {
 			t.Fatalf("leaf %s holds %v to %v", leaf, first, last)
 		}
-		if len(entries) >= 128 && first != last {
+		if len(entries) >= 64 && first != last {
 			t.Fatalf("leaf %s holds %d ids, due from %v to %v", leaf, len(entries), first, last)
 		}
 		for _, e := range entries {

@@ -1,18 +1,20 @@
 -- The index of a partition, whose prefix is P, "scheduler:{<partition>}":
---   P:scheduled:<leaf>  sorted set of up to 127 ids by the time when they are due, in milliseconds
+--   P:scheduled:<leaf>  sorted set of up to 63 ids by the time when they are due, in milliseconds
 --   P:buckets           sorted set of the leaves that are not empty, by the time at which each begins
 --   P:processing        sorted set of ids that a process has taken, by the end of its lease
 --
 -- A leaf is named after the time at which it begins, and holds the ids that are due from then on
 -- until the next leaf begins; leaf 0 holds those before the first other leaf. So Redis keeps each
--- leaf as a compact listpack. A leaf grows beyond 127 ids only if all are due in the same
--- millisecond. An id is the 16 bytes of a UUID.
+-- leaf as a listpack: compact, and short enough to be searched from its beginning. A leaf grows
+-- beyond 63 ids only if all are due in the same millisecond. An id is the 16 bytes of a UUID.
+--
+-- Numbers in calls that are made for each event are texts: Redis 7.0 takes 0.6 µs to format one.
 
-local MOST = 128
+local MOST = 64
 
 -- leaf_of returns the leaf of a time, and its key.
 local function leaf_of(P, due)
-  local leaf = redis.call('ZREVRANGEBYSCORE', P .. ':buckets', due, '-inf', 'LIMIT', 0, 1)[1] or '0'
+  local leaf = redis.call('ZREVRANGEBYSCORE', P .. ':buckets', due, '-inf', 'LIMIT', '0', '1')[1] or '0'
   return leaf, P .. ':scheduled:' .. leaf
 end
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,8 +39,8 @@ func (bare) Schedule(context.Context, *schedulerpb.ScheduleRequest) (*schedulerp
 	return &schedulerpb.ScheduleResponse{Status: &schedulerpb.Status{}}, nil
 }
 
-// BenchmarkSchedule compares calls of 32 callers, over 8 connections, to a server that does
-// nothing with those to the scheduler on a real Redis.
+// BenchmarkSchedule compares calls of one and of 32 callers, over up to 8 connections, to a server
+// that does nothing with those to the scheduler on a real Redis.
 func BenchmarkSchedule(b *testing.B) {
 	listen := func() net.Listener {
 		l, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
@@ -65,7 +66,9 @@ func BenchmarkSchedule(b *testing.B) {
 		schedulerpb.RegisterSchedulerServiceServer(s, bare{})
 		go s.Serve(l)
 		b.Cleanup(s.Stop)
-		load(b, l.Addr().String(), 32, one)
+		for _, callers := range []int{1, 32} {
+			b.Run(strconv.Itoa(callers), func(b *testing.B) { load(b, l.Addr().String(), callers, one) })
+		}
 	})
 	ledger := agenda.NewLedger(wire.NewClient(redistest.Start(b), nil), agenda.Defaults())
 	if err := ledger.SetPartitions(b.Context(), 0, 16); err != nil {
@@ -78,7 +81,9 @@ func BenchmarkSchedule(b *testing.B) {
 	ctx, stop := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.New(api, opts).Run(ctx, l) }()
-	b.Run("Schedule", func(b *testing.B) { load(b, l.Addr().String(), 32, one) })
+	for _, callers := range []int{1, 32} {
+		b.Run("Schedule/"+strconv.Itoa(callers), func(b *testing.B) { load(b, l.Addr().String(), callers, one) })
+	}
 	b.Run("ScheduleMany", func(b *testing.B) { load(b, l.Addr().String(), 8, many) })
 	stop()
 	<-ended
