@@ -106,8 +106,10 @@ func Init(t testing.TB, opts dynamo.Options) *dynamo.Table {
 	return table
 }
 
-// dynaliteServer lets the system choose a port and prints it.
-const dynaliteServer = `require("dynalite")({createTableMs: 0, updateTableMs: 0, deleteTableMs: 0}).
+// dynaliteServer lets the system choose a port and prints it. By itself, dynalite would end when a
+// client is killed in the middle of a request.
+const dynaliteServer = `process.on("uncaughtException", function (err) { if (err.code !== "ECONNRESET") throw err });
+require("dynalite")({createTableMs: 0, updateTableMs: 0, deleteTableMs: 0}).
 	listen(0, "127.0.0.1", function () { console.log("port " + this.address().port) })`
 
 func startDynalite() (string, error) {
