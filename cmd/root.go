@@ -90,6 +90,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		operate.NewResumeCommand(sh),
 		operate.NewRetryCommand(sh),
 		operate.NewMigrateCommand(sh),
+		operate.NewResetCommand(sh),
 		operate.NewRemoveCommand(sh),
 		operate.NewEmitCommand(sh),
 		operate.NewWorkflowsCommand(sh),

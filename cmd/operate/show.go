@@ -34,7 +34,8 @@ error_at {line, column, text}, tasks [{task, name, type, since, for_ms, iteratio
 attempt; the last is absent for the first attempt}], timers (as in 'flunq timers ls',
 and those that are needed but not set, with the state "cancelled" and cancelled_by,
 "missing" or "not set yet"), waits_for, stuck (tasks that nothing will ever end),
-children (as in 'flunq ps'), and problem, if its state could not be fully determined.`,
+children (as in 'flunq ps'), labels, reset {execution, task, at, by, reason: what it was
+made from}, and problem, if its state could not be fully determined.`,
 		Example: `  flunq show order-7
   flunq show order-7 -o json | jq '.timers[0].due'`,
 		GroupID: cli.GroupOperate,
@@ -58,6 +59,7 @@ type executionPage struct {
 	Timers   []timerRow      `json:"timers"`
 	WaitsFor []string        `json:"waits_for"`
 	Children []executionRow  `json:"children"`
+	Reset    *event.Reset    `json:"reset,omitempty"`
 	Problem  string          `json:"problem,omitempty"`
 
 	source     cli.Document
@@ -120,6 +122,10 @@ func (p executionPage) write(sh *cli.Shell) {
 	if p.ParentTask != "" {
 		parent += ", task " + history.Task(p.ParentTask)
 	}
+	reset := ""
+	if from := p.Reset; from != nil {
+		reset = from.Execution + ", task " + history.Task(from.Task) + ", by " + from.By
+	}
 	writeRows(sh, [][2]string{
 		{"execution", p.ID},
 		{"status", p.status()},
@@ -131,6 +137,7 @@ func (p executionPage) write(sh *cli.Shell) {
 		{"events", strconv.FormatInt(p.Events, 10)},
 		{"parent", parent},
 		{"labels", p.labels()},
+		{"reset from", reset},
 		{"problem", p.Problem},
 	})
 	p.writeData(sh, "input", p.Input)

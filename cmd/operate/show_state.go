@@ -54,7 +54,7 @@ func (p *executionPage) readInput(ctx context.Context, r *cli.Remote, x store.Ex
 	}
 	var started event.Started
 	if decide.DecodeData(first[0], &started) == nil {
-		p.Input = started.Input
+		p.Input, p.Reset = started.Input, started.Reset
 		if started.Version != "" && started.Version != "latest" {
 			p.WorkflowVersion = started.Version
 		}

@@ -82,10 +82,20 @@ type Started struct {
 	Depth      int             `json:"depth,omitempty"`       // nesting depth; a root has 0
 	Nonce      string          `json:"nonce,omitempty"`       // distinguishes executions with the same id, see NewNonce
 	Labels     Labels          `json:"labels,omitempty"`
+	Reset      *Reset          `json:"reset,omitempty"` // what it was made from, if an operator reset another execution
 
 	// The limits of its history, if they are not the defaults. They are stored here because
 	// a history must be rebuilt in the same way whatever the reader's settings are.
 	History *HistoryLimits `json:"history_limits,omitempty"`
+}
+
+// Reset says which execution another one was made from, and who did it.
+type Reset struct {
+	Execution string    `json:"execution"`
+	Task      string    `json:"task"` // the run with which it continues
+	At        time.Time `json:"at"`
+	By        string    `json:"by"`
+	Reason    string    `json:"reason,omitempty"`
 }
 
 // HistoryLimits bounds the length of a history; 0 means no limit.

@@ -57,6 +57,7 @@ type Data struct {
 	Parent     string          `json:"parent"`
 	ParentTask string          `json:"parent_task"`
 	Input      json.RawMessage `json:"input"`
+	Reset      *event.Reset    `json:"reset"`
 
 	Kind    event.TimerKind `json:"kind"`
 	Key     string          `json:"key"`
@@ -189,6 +190,8 @@ func (d *Data) detail(typ event.Type) string {
 		return "failed: " + called(d.Call) + d.Error.Error()
 	case d.Error != nil:
 		return d.Error.Error()
+	case typ == event.ExecutionStarted && d.Reset != nil:
+		return byOperator(d.Reset.By, "reset of "+d.Reset.Execution+" to "+d.Reset.Task+", input "+string(d.Input))
 	case typ == event.ExecutionStarted:
 		return "input " + string(d.Input)
 	case typ == event.TaskRequested:

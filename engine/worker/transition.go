@@ -93,17 +93,8 @@ func (s *Service) continueLater(x *cachedExecution, d *decide.Decision, ack bool
 	if ack && !s.stepFull(x, before) {
 		return false
 	}
-	d.Publish = append(d.Publish, continuation(x.state))
+	d.Publish = append(d.Publish, decide.Continuation(x.state))
 	return true
-}
-
-// continuation returns an event without content whose handling continues with what is left to
-// do.
-func continuation(st *decide.State) event.Event {
-	return event.Event{
-		ID: fmt.Sprintf("%s/%d/further", st.Execution, st.Version), Source: decide.Source, Type: event.TaskCompleted, Time: st.Now,
-		Tenant: st.Tenant, Workflow: st.Workflow, Execution: st.Execution, Data: []byte("{}"),
-	}
 }
 
 // apply decides. A panic becomes an error of the event, so that it does not end the

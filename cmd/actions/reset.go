@@ -1,0 +1,151 @@
+package actions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"flunq.io/flunq/engine/decide"
+	"flunq.io/flunq/engine/definitions"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/store"
+)
+
+// Resetter makes new executions from the beginnings of others' histories.
+type Resetter struct {
+	Store       *store.Store
+	Definitions *definitions.Cache
+	By, Reason  string // recorded in the new history
+	Cancel      bool   // cancel the other execution in the same step
+	Dry         bool   // change nothing
+}
+
+// ResetResult says what a reset does.
+type ResetResult struct {
+	ID        string       `json:"id,omitempty"`
+	From      string       `json:"from"`
+	Task      string       `json:"task"`
+	Events    int          `json:"events"`              // of the new history
+	Kept      int          `json:"kept"`                // results of tasks that are kept
+	Requests  []string     `json:"requests"`            // tasks that are requested
+	Children  []string     `json:"children,omitempty"`  // executions that are started
+	Timers    []ResetTimer `json:"timers,omitempty"`    // timers that are set
+	Listens   []string     `json:"listens,omitempty"`   // event types
+	Cancelled bool         `json:"cancelled,omitempty"` // the other execution is asked to cancel
+	Done      bool         `json:"done"`                // false for a dry run
+}
+
+// ResetTimer is a timer of the new execution.
+type ResetTimer struct {
+	Task string          `json:"task,omitempty"` // "" for the workflow's
+	Kind event.TimerKind `json:"kind"`
+	Due  time.Time       `json:"due"`
+}
+
+// Reset makes an execution with an id from another one, which continues with a run of a task.
+// The error is store.ErrExists if the id is in use.
+func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string) (out ResetResult, err error) {
+	switch _, err := m.Store.Execution(ctx, x.Tenant, id); {
+	case err == nil:
+		return out, fmt.Errorf("execution %s: %w", id, store.ErrExists)
+	case !errors.Is(err, store.ErrNotFound):
+		return out, err
+	}
+	now, err := m.Store.NowOf(ctx, x.Tenant)
+	if err != nil {
+		return out, err
+	}
+	env, err := m.Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	if err != nil {
+		return out, err
+	}
+	r := &decide.Reset{Env: env, Execution: id, Task: task, Now: now, By: m.By, Reason: m.Reason}
+	done := false
+	err = examine.EachPage(ctx, m.Store, x, 0, func(events []event.Event) error {
+		for _, e := range events {
+			if done {
+				return nil
+			}
+			if done, err = r.Add(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if _, diverges := errors.AsType[*decide.Divergence](err); diverges {
+		return out, fmt.Errorf("rebuild execution %s: %w; if the document uses secrets, give --secrets", x.ID, err)
+	}
+	if err != nil {
+		return out, fmt.Errorf("reset execution %s: %w", x.ID, err)
+	}
+	if !done {
+		return out, fmt.Errorf("execution %s has not begun task %s", x.ID, task)
+	}
+	out = resultOf(r, x)
+	out.Cancelled = m.Cancel && !examine.Ended(x.Status)
+	if m.Dry {
+		return out, nil
+	}
+	return out, m.commit(ctx, x, r, &out)
+}
+
+// resultOf says what a reset does.
+func resultOf(r *decide.Reset, x store.Execution) ResetResult {
+	out := ResetResult{ID: r.Execution, From: x.ID, Task: r.Task, Events: len(r.History), Requests: []string{}, Listens: r.Listen}
+	for _, e := range r.History {
+		var c event.Completed
+		if e.Type == event.TaskCompleted && decide.DecodeData(e, &c) == nil && c.Status == "" {
+			out.Kept++
+		}
+	}
+	for _, e := range r.Publish {
+		switch e.Type {
+		case event.TaskRequested, event.TaskCompleted:
+			if e.Task != "" {
+				out.Requests = append(out.Requests, e.Task)
+			}
+		case event.ExecutionStarted:
+			out.Children = append(out.Children, e.Execution)
+		case event.TimerScheduled:
+			var t event.Timer
+			if decide.DecodeData(e, &t) == nil {
+				out.Timers = append(out.Timers, ResetTimer{Task: t.TaskID, Kind: t.Kind, Due: t.Due()})
+			}
+		default:
+		}
+	}
+	return out
+}
+
+// commit writes the new execution, and asks the other one to cancel, in one step.
+func (m *Resetter) commit(ctx context.Context, x store.Execution, r *decide.Reset, out *ResetResult) error {
+	publish := r.Publish
+	for i := range publish {
+		if publish[i].Type == event.TaskRequested {
+			publish[i].Ext = map[string]string{event.DefinitionAttribute: x.Definition}
+		}
+	}
+	if out.Cancelled {
+		reason := "reset to " + r.Task + " as " + r.Execution
+		if m.Reason != "" {
+			reason += ": " + m.Reason
+		}
+		publish = append(publish, Signals()["cancel"].Event(x, reason, m.By, r.Now))
+	}
+	snapshot, err := r.State.Snapshot()
+	if err != nil {
+		return err
+	}
+	outcome, err := m.Store.Commit(ctx, store.Commit{
+		Tenant: x.Tenant, Execution: r.Execution, Workflow: x.Workflow, Definition: x.Definition,
+		History: r.History, Publish: publish, Listen: r.Listen,
+		Status: string(r.State.Status), Snapshot: snapshot, Now: r.Now,
+	})
+	if err == nil && outcome != store.Committed {
+		err = fmt.Errorf("execution %s: %w", r.Execution, store.ErrExists)
+	}
+	out.Done = err == nil
+	return err
+}
