@@ -74,6 +74,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		run.NewRunCommand(sh),
 		check.NewValidateCommand(sh),
 		editor.NewLintCommand(sh),
+		editor.NewFormatCommand(sh),
 		check.NewTestCommand(sh),
 		check.NewReplayCommand(sh),
 		run.NewSimCommand(sh),

@@ -475,7 +475,9 @@ func (fx *fixer) value(i, from, base int) int {
 		if listItem.MatchString(rest) && from > base {
 			if fx.found(i, from, "begin the list on a line of its own, below the key", "a list cannot begin on the line of its key") {
 				fx.lines[i] = text[:from] + "#" + text[from+1:]
-				fx.top().open = true
+				if len(fx.levels) > 0 {
+					fx.top().open = true
+				}
 				fx.vague[i+1] = true
 			}
 			return i

@@ -44,3 +44,13 @@ func TestTooManyValues(t *testing.T) {
 		t.Error("10^8 values were read")
 	}
 }
+
+// A list on the line of a tag, outside of any key, is a mistake.
+func TestListAfterTag(t *testing.T) {
+	t.Parallel()
+	r := yaml.NewReader("f.yaml", []byte("!x - a\n- b: c: d\n"))
+	r.Root()
+	if r.Err() == nil {
+		t.Error("no mistake")
+	}
+}

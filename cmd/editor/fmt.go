@@ -1,0 +1,162 @@
+package editor
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+)
+
+// NewFormatCommand returns the command flunq fmt.
+func NewFormatCommand(sh *cli.Shell) *cobra.Command {
+	f := &formatting{sh: sh}
+	c := &cobra.Command{
+		Use:   "fmt FILE…",
+		Short: "Lay out workflows, mocks and tests",
+		Long: `Writes files in the usual layout: two spaces further in for what is inside, one
+space after a colon and a dash, no spaces at the ends of lines, no two blank
+lines in a row. Comments, quotes, brackets and line breaks stay as they are, and
+so does the meaning: that is checked before a file is written.
+
+FILE is a file in YAML, "-" for stdin to stdout, or a folder with workflows,
+mocks and tests. The names of changed files are printed. Exit code: 0, 4 if
+--check finds files to change, 5 if a file is not YAML.`,
+		Example: `  flunq fmt order.yaml
+  flunq fmt --check --diff workflows/`,
+		GroupID: cli.GroupDevelop,
+		Args:    cli.SomeArguments("file"),
+	}
+	c.Flags().BoolVar(&f.check, "check", false, "change nothing; exit code 4 if a file would change")
+	c.Flags().BoolVarP(&f.diff, "diff", "d", false, "change nothing; print what would change")
+	c.RunE = func(c *cobra.Command, args []string) error { return f.run(c.Context(), args) }
+	return c
+}
+
+// formatting is one run of the command.
+type formatting struct {
+	sh          *cli.Shell
+	check, diff bool
+
+	changed int
+	failed  error // of the files that could not be formatted, the last
+}
+
+func (f *formatting) run(ctx context.Context, args []string) error {
+	for _, arg := range args {
+		files, err := formattable(arg)
+		if err != nil {
+			f.fail(err)
+		}
+		for _, file := range files {
+			if err := f.file(ctx, file); err != nil {
+				f.fail(err)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	switch {
+	case f.failed != nil:
+		return cli.Reported(cli.ExitCode(f.failed))
+	case f.check && f.changed > 0:
+		return cli.Reported(cli.ExitUnexpected)
+	default:
+		return nil
+	}
+}
+
+// fail reports a file that cannot be formatted. The others are formatted nevertheless.
+func (f *formatting) fail(err error) {
+	f.failed = err
+	cli.ExplainMistakes(f.sh, err)
+}
+
+// formattable returns the files that an argument stands for: the file itself, or the
+// workflows, mocks and tests in a folder.
+func formattable(arg string) ([]string, error) {
+	files, err := cli.DocumentFiles(arg)
+	if info, statErr := os.Stat(arg); statErr != nil || !info.IsDir() {
+		return files, err
+	}
+	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Ext(file) == ".json" })
+	walkErr := filepath.WalkDir(arg, func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && file != arg && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		if kind := kindOf(file); err == nil && entry.Type().IsRegular() && (kind == "mocks" || kind == "test") {
+			files = append(files, file)
+		}
+		return err
+	})
+	if walkErr != nil {
+		return nil, cli.Fail(cli.ExitMisuse, walkErr)
+	}
+	if len(files) == 0 {
+		return nil, err
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// kindOf returns which schema describes a file, by its name.
+func kindOf(file string) string {
+	name := strings.TrimSuffix(file, filepath.Ext(file))
+	switch ext := filepath.Ext(file); {
+	case ext != ".yaml" && ext != ".yml":
+		return "workflow"
+	case strings.HasSuffix(name, ".mocks"):
+		return "mocks"
+	case strings.HasSuffix(name, ".test"):
+		return "test"
+	default:
+		return "workflow"
+	}
+}
+
+func (f *formatting) file(ctx context.Context, file string) error {
+	name := cli.DisplayName(file)
+	text, err := cli.ReadDocument(ctx, f.sh, file)
+	if err != nil {
+		return err
+	}
+	formatted, err := Format(name, text)
+	if err != nil {
+		return err
+	}
+	same := string(text) == string(formatted)
+	if !same {
+		f.changed++
+	}
+	switch {
+	case f.diff:
+		fmt.Fprint(f.sh.Out, difference(cli.Printable(name), string(text), string(formatted)))
+	case file == "-" && !f.check:
+		fmt.Fprint(f.sh.Out, string(formatted))
+	case same:
+	case f.check:
+		fmt.Fprintln(f.sh.Out, cli.Printable(name))
+	default:
+		if err := replace(file, formatted); err != nil {
+			return cli.Fail(cli.ExitFailed, cli.WithoutVerb(file, err))
+		}
+		fmt.Fprintln(f.sh.Out, cli.Printable(name))
+	}
+	return nil
+}
+
+// replace writes a file that exists.
+func replace(file string, text []byte) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, info.Mode().Perm())
+}

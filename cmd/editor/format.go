@@ -1,0 +1,206 @@
+package editor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	yaml3 "gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/yaml"
+)
+
+// errUnsafe says that a formatted text would not mean the same. It is a mistake of Format.
+var errUnsafe = errors.New("formatting would change what the file means; it is left as it is")
+
+// Format returns a YAML text in the usual layout: keys and items are indented by two spaces, one
+// space follows a dash or a colon, no space ends a line, and at most one blank line stands
+// between others. Comments, quotes, brackets and the lines themselves stay as they are. For a
+// text that is not YAML the error is a *yaml.Mistakes.
+func Format(name string, text []byte) ([]byte, error) {
+	c := yaml.NewCollector(name)
+	yaml.Read(c, text)
+	if _, err := c.Result(text); err != nil {
+		return nil, err
+	}
+	l := &layout{outline: readOutline(string(text)), columns: map[*node]int{}}
+	l.place(l.root, -step)
+	out := l.text()
+	if !sameMeaning(text, out) {
+		return nil, fmt.Errorf("%s: %w", name, errUnsafe)
+	}
+	return out, nil
+}
+
+// step is the number of spaces by which a line is indented further than the one it belongs to.
+const step = 2
+
+// layout writes the lines of an outline at other columns.
+type layout struct {
+	*outline
+	columns map[*node]int // of keys and items outside of brackets
+}
+
+func (l *layout) place(n *node, column int) {
+	l.columns[n] = column
+	for _, c := range n.children {
+		if !c.flow {
+			l.place(c, column+step)
+		}
+	}
+}
+
+func (l *layout) text() []byte {
+	var out strings.Builder
+	empty := true // nothing is written, or a blank line at last
+	for i, line := range l.lines {
+		var text string
+		switch l.kinds[i] {
+		case blank:
+			text = ""
+		case comment:
+			text = spaces(l.commentColumn(i)) + strings.TrimSpace(line)
+		case marker:
+			text = line
+		case structure:
+			text = l.structure(i)
+		case continued:
+			text = spaces(indentOf(line)+l.shift(l.owner[i])) + strings.TrimSpace(line)
+		case verbatim:
+			out.WriteString(l.verbatim(i) + "\n")
+			empty = false
+			continue
+		}
+		text = strings.TrimRightFunc(text, unicode.IsSpace)
+		if text == "" && empty {
+			continue
+		}
+		empty = text == ""
+		out.WriteString(text + "\n")
+	}
+	text := out.String()
+	if last := len(l.lines) - 1; empty || l.kinds[last] == verbatim && l.lines[last] != "" {
+		text = strings.TrimSuffix(text, "\n") // the line break at the end of a text matters
+	}
+	return []byte(text)
+}
+
+func spaces(n int) string { return strings.Repeat(" ", max(n, 0)) }
+
+// shift returns by how much a key or an item moves to the right.
+func (l *layout) shift(n *node) int {
+	if n == l.root {
+		return 0
+	}
+	return l.columns[n] - n.at.byte
+}
+
+// structure writes a line on which keys or items begin, or the value of the line before.
+func (l *layout) structure(i int) string {
+	line, n := l.lines[i], l.first[i]
+	if n == nil {
+		return spaces(l.columns[l.owner[i]]+step) + strings.TrimSpace(line)
+	}
+	out := spaces(l.columns[n])
+	for ; ; n = n.children[0] {
+		end := n.at.byte + 1
+		if out += "-"; !n.item {
+			colon := n.keyEnd.byte + strings.IndexByte(line[n.keyEnd.byte:], ':')
+			out, end = out[:len(out)-1]+line[n.at.byte:n.keyEnd.byte]+":", colon+1
+		}
+		if len(n.children) == 0 || n.children[0].flow || n.children[0].at.line != i {
+			rest := strings.TrimLeft(line[end:], " \t")
+			if strings.HasPrefix(rest, "#") {
+				return out + line[end:] // comments stay where they are
+			}
+			return out + " " + rest
+		}
+		out += " "
+	}
+}
+
+// verbatim writes a line of a text whose spaces matter.
+func (l *layout) verbatim(i int) string {
+	n, line := l.owner[i], l.lines[i]
+	if strings.TrimSpace(line) == "" && n.opener != '|' && n.opener != '>' {
+		return ""
+	}
+	by := l.shift(n)
+	if n.opener == '|' || n.opener == '>' {
+		head, _, _ := strings.Cut(l.lines[n.valueAt.line][n.valueAt.byte:], " ")
+		if !strings.ContainsAny(head, "123456789") {
+			first := n.valueAt.line + 1
+			for first < i && strings.TrimSpace(l.lines[first]) == "" {
+				first++
+			}
+			by = max(l.columns[n], 0) + step - indentOf(l.lines[first])
+			if strings.TrimSpace(line) == "" {
+				return spaces(min(len(line), len(line)+by))
+			}
+		}
+	}
+	return spaces(indentOf(line)+by) + strings.TrimLeft(line, " ")
+}
+
+// commentColumn returns the column of a comment on a line of its own: that of what it was
+// written above, or below.
+func (l *layout) commentColumn(i int) int {
+	at := indentOf(l.lines[i])
+	next := i + 1
+	for next < len(l.lines) && l.kinds[next] != structure {
+		next++
+	}
+	if next < len(l.lines) && l.first[next] != nil && indentOf(l.lines[next]) == at {
+		return l.columns[l.first[next]]
+	}
+	above := l.root
+	for before := i - 1; before >= 0; before-- {
+		if l.owner[before] != nil {
+			above = l.owner[before]
+			break
+		}
+	}
+	for above != l.root && above.at.byte > at {
+		above = above.parent
+	}
+	switch {
+	case above == l.root:
+		return 0
+	case above.at.byte == at:
+		return l.columns[above]
+	case next < len(l.lines) && l.first[next] != nil && indentOf(l.lines[next]) > above.at.byte:
+		return l.columns[l.first[next]]
+	default:
+		return l.columns[above] + step
+	}
+}
+
+// sameMeaning reports whether two texts have the same words and the same tree.
+func sameMeaning(a, b []byte) bool {
+	words := func(text []byte) string {
+		return strings.Map(func(r rune) rune {
+			if unicode.IsSpace(r) {
+				return -1
+			}
+			return r
+		}, string(text))
+	}
+	var left, right yaml3.Node
+	if words(a) != words(b) || yaml3.Unmarshal(a, &left) != nil || yaml3.Unmarshal(b, &right) != nil {
+		return false
+	}
+	return sameTree(&left, &right)
+}
+
+func sameTree(a, b *yaml3.Node) bool {
+	if a.Kind != b.Kind || a.Tag != b.Tag || a.Value != b.Value || a.Anchor != b.Anchor || a.Style != b.Style || len(a.Content) != len(b.Content) {
+		return false
+	}
+	for i := range a.Content {
+		if !sameTree(a.Content[i], b.Content[i]) {
+			return false
+		}
+	}
+	return true
+}
