@@ -168,5 +168,5 @@ func helpTopics() []*cobra.Command {
   130   interrupted`,
 		Example: `  # distinguish an invalid document from other failures
   flunq validate order.yaml || echo "exit code $?"`,
-	}, failuresTopic(), inputsTopic(), limitsTopic(), clusterTopic(), schedulerTopic(), bridgeTopic())
+	}, failuresTopic(), inputsTopic(), limitsTopic(), clusterTopic(), schedulerTopic(), bridgeTopic(), telemetryTopic())
 }

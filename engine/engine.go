@@ -117,6 +117,9 @@ type Options struct {
 	// order, and the version before them. It must not keep the slice.
 	Observe func(after int64, entries []event.Event)
 
+	// Trace, if set, returns the header traceparent of the requests of a task's run.
+	Trace func(tenant, execution string, run event.Run) string
+
 	// Activity, if set, receives what the services do.
 	Activity delivery.Observer
 }
@@ -302,7 +305,7 @@ func (e *Engine) addExecutors() error {
 	if err != nil {
 		return err
 	}
-	caller := &executor.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Memory: e.opts.Answers}
+	caller := &executor.Caller{Transport: e.opts.Transport, Limits: e.opts.Calls, Version: e.opts.Version, Breakers: e.opts.Breakers, Memory: e.opts.Answers, Trace: e.opts.Trace}
 	for i := range e.opts.Executors + e.opts.ExtraExecutors {
 		x, err := executor.New(e.Store, e.Definitions, inbox, executor.Options{Caller: caller, Limits: e.opts.Limits})
 		if err != nil {

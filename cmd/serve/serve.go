@@ -24,6 +24,7 @@ import (
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/engine/telemetry"
+	"flunq.io/flunq/engine/telemetry/otlp"
 )
 
 // NewServeCommand returns the command flunq serve.
@@ -129,6 +130,12 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	process := cli.ProcessName()
+	out, err := otlp.Open(ctx, otlp.Options{Env: s.sh.Env, Version: cli.Version().Version, Process: process, Log: log})
+	if err != nil {
+		return cli.Misusef("%v", err)
+	}
+	log = out.Log(log)
 	p, err := listen(ctx, log, s.http, s.httpGiven)
 	if err != nil {
 		return err
@@ -145,6 +152,7 @@ func (s *server) run(ctx context.Context) error {
 	}
 	defer r.Close()
 	opts, err := s.options(ctx, set)
+	opts.Process = process
 	if err != nil {
 		return err
 	}
@@ -159,7 +167,7 @@ func (s *server) run(ctx context.Context) error {
 	return serve(ctx, served{
 		sh: s.sh, rdb: r.Redis, opts: opts, log: log, probes: p,
 		intervals:  telemetry.Intervals{Health: set.HealthEvery, Metrics: set.MetricsEvery},
-		scheduling: s.scheduling(set, opts.Process, r.Tenant, log), bridging: bridging,
+		scheduling: s.scheduling(set, opts.Process, r.Tenant, log), bridging: bridging, out: out,
 	})
 }
 
@@ -269,7 +277,7 @@ func (s *server) tenants(opts *engine.Options, r *cli.Remote) {
 // options returns the options of the engine from the settings and flags.
 func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options, error) {
 	opts := set.Engine(engine.Defaults())
-	opts.Process, opts.Command = cli.ProcessName(), "serve"
+	opts.Command = "serve"
 	opts.Version = cli.Version().Version
 	opts.Retention = set.Retention()
 	limits := httpcall.DefaultLimits()
@@ -328,12 +336,14 @@ type served struct {
 
 	intervals telemetry.Intervals // zero: no telemetry
 
-	scheduling *scheduling // nil: none
-	bridging   *bridging   // nil: none
+	scheduling *scheduling    // nil: none
+	bridging   *bridging      // nil: none
+	out        *otlp.Exporter // nil: nothing is sent
 }
 
 // serve runs the services and answers health checks until ctx ends.
 func serve(ctx context.Context, s served) (err error) {
+	defer s.out.Close(ctx)
 	registry := prometheus.NewRegistry()
 	watch := telemetry.New(s.log, registry)
 	s.opts.Activity = watch.Observe
@@ -343,10 +353,14 @@ func serve(ctx context.Context, s served) (err error) {
 		}
 		defer s.bridging.close()
 	}
+	if s.out.Traced() {
+		s.opts.Observe, s.opts.Trace = s.out.Observe, s.out.Parent
+	}
 	e, err := engine.New(s.rdb, s.opts)
 	if err != nil {
 		return err
 	}
+	s.out.Trace(ctx, e.Store)
 	registry.MustRegister(telemetry.Depth(e, s.log), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if s.scheduling != nil {
 		defer s.scheduling.close()
@@ -355,6 +369,9 @@ func serve(ctx context.Context, s served) (err error) {
 		} else if err != nil {
 			return err
 		}
+	}
+	if err := s.out.Metrics(ctx, registry); err != nil {
+		return err
 	}
 	s.probes.handle(watch.Handler(e, registry))
 	s.log.InfoContext(ctx, "serving", "process", s.opts.Process, "workers", s.opts.Workers, "executors", s.opts.Executors,

@@ -21,6 +21,8 @@ type Caller struct {
 	Version   string            // of flunq, for the User-Agent
 	Breakers  *breaker.Set      // shared by all executors of a process; nil: no call is refused
 	Memory    *call.Memory      // likewise; nil: no bound
+
+	Trace func(tenant, execution string, run event.Run) string // see httpcall.Caller
 }
 
 // Call performs a call task and returns its raw output. A failure of the call is a
@@ -57,7 +59,7 @@ func (c *Caller) perform(ctx context.Context, task *dsl.Task, scope *expr.Scope,
 
 // kind returns what performs a call; nil for protocols without a package yet.
 func (c *Caller) kind(task *dsl.CallTask) call.Kind {
-	overHTTP := &httpcall.Caller{Transport: c.Transport, Limits: c.Limits, Version: c.Version, Breakers: c.Breakers}
+	overHTTP := &httpcall.Caller{Transport: c.Transport, Limits: c.Limits, Version: c.Version, Breakers: c.Breakers, Trace: c.Trace}
 	switch {
 	case task.HTTP != nil:
 		return overHTTP

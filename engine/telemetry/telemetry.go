@@ -66,23 +66,23 @@ func New(log *slog.Logger, registry prometheus.Registerer) *Telemetry {
 		registry.MustRegister(h)
 		return h
 	}
-	t.registration = histogram("timer_registration_duration", "Seconds that registering a timer took.", quick())
-	t.firing = histogram("timer_firing_duration", "Seconds that firing a batch of due timers took.", quick())
-	t.latency = histogram("timer_firing_latency", "Seconds from when a timer was due until it was fired.", late())
+	t.registration = histogram("timer_registration_duration_seconds", "Seconds that registering a timer took.", quick())
+	t.firing = histogram("timer_firing_duration_seconds", "Seconds that firing a batch of due timers took.", quick())
+	t.latency = histogram("timer_firing_latency_seconds", "Seconds from when a timer was due until it was fired.", late())
 	t.tasks = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "executor_tasks_processed", Help: "Performed tasks, by type and status.",
+		Name: "executor_tasks_processed_total", Help: "Performed tasks, by type and status.",
 	}, []string{"task_type", "status"})
 	t.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "executor_task_duration", Help: "Seconds that performing a task took.", Buckets: long(),
+		Name: "executor_task_duration_seconds", Help: "Seconds that performing a task took.", Buckets: long(),
 	}, []string{"task_type"})
 	t.removed = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "flunq_executions_removed", Help: "Ended executions that this process has removed.",
+		Name: "flunq_executions_removed_total", Help: "Ended executions that this process has removed.",
 	}, []string{"tenant"})
 	t.restored = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "flunq_lost_restored", Help: "Timers, subscriptions and requests that Redis had lost and this process has restored.",
+		Name: "flunq_lost_restored_total", Help: "Timers, subscriptions and requests that Redis had lost and this process has restored.",
 	}, []string{"tenant"})
 	t.stuck = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "flunq_executions_stuck", Help: "Executions found by this process that nothing will wake.",
+		Name: "flunq_executions_stuck_total", Help: "Executions found by this process that nothing will wake.",
 	}, []string{"tenant"})
 	t.inputs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "timer_inputs_total", Help: "Inputs that reached their executions, by outcome.",
@@ -103,14 +103,14 @@ func newMeters(name string, registry prometheus.Registerer) *meters {
 		return c
 	}
 	m := &meters{
-		processed:    counter("_events_processed", "Handled events, by type and status.", "type", "status"),
-		errors:       counter("_processing_errors", "Failed attempts to handle an event, by class of the error and number of the attempt.", "type", "attempt"),
-		subscription: counter("_subscription_errors", "Failed reads of the stream.").WithLabelValues(),
-		dead:         counter("_event_dlq", "Dead-lettered events.").WithLabelValues(),
-		claimed:      counter("_events_claimed", "Events claimed from silent consumers.").WithLabelValues(),
-		unfired:      counter("_redis_errors", "Events and timers whose handling Redis errors interrupted; they are handled again.").WithLabelValues(),
+		processed:    counter("_events_processed_total", "Handled events, by type and status.", "type", "status"),
+		errors:       counter("_processing_errors_total", "Failed attempts to handle an event, by class of the error and number of the attempt.", "type", "attempt"),
+		subscription: counter("_subscription_errors_total", "Failed reads of the stream.").WithLabelValues(),
+		dead:         counter("_event_dlq_total", "Dead-lettered events.").WithLabelValues(),
+		claimed:      counter("_events_claimed_total", "Events claimed from silent consumers.").WithLabelValues(),
+		unfired:      counter("_redis_errors_total", "Events and timers whose handling Redis errors interrupted; they are handled again.").WithLabelValues(),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name + "_processing_duration", Help: "Seconds that handling an event took.", Buckets: long(),
+			Name: name + "_processing_duration_seconds", Help: "Seconds that handling an event took.", Buckets: long(),
 		}, []string{"type"}),
 		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: name + "_active_events", Help: "Events that are being handled."}),
 	}

@@ -84,10 +84,10 @@ func TestMetrics(t *testing.T) {
 	s := newSite(t)
 	_, page := s.page(t, "/metrics")
 	for _, name := range []string{
-		"timer_events_processed", "timer_registration_duration", "timer_firing_duration", "timer_firing_latency",
-		"timer_processing_errors", "timer_subscription_errors", "timer_event_dlq", "timer_zset_size",
-		"worker_events_processed", "worker_processing_errors", "worker_event_dlq",
-		"executor_events_processed", "executor_tasks_processed", "executor_processing_errors", "executor_event_dlq",
+		"timer_events_processed_total", "timer_registration_duration_seconds", "timer_firing_duration_seconds", "timer_firing_latency_seconds",
+		"timer_processing_errors_total", "timer_subscription_errors_total", "timer_event_dlq_total", "timer_zset_size",
+		"worker_events_processed_total", "worker_processing_errors_total", "worker_event_dlq_total",
+		"executor_events_processed_total", "executor_tasks_processed_total", "executor_processing_errors_total", "executor_event_dlq_total",
 	} {
 		if !strings.Contains(page, "# TYPE "+name+" ") {
 			t.Errorf("metric %s is missing", name)
@@ -108,9 +108,9 @@ func TestCounts(t *testing.T) {
 	}
 	_, page := s.page(t, "/metrics")
 	for _, line := range []string{
-		`worker_events_processed{status="failure",type="io.flunq.execution.started"} 2`,
-		`worker_processing_errors{attempt="1",type="permanent"} 1`,
-		`worker_event_dlq 1`, `worker_active_events 0`,
+		`worker_events_processed_total{status="failure",type="io.flunq.execution.started"} 2`,
+		`worker_processing_errors_total{attempt="1",type="permanent"} 1`,
+		`worker_event_dlq_total 1`, `worker_active_events 0`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("no line %s", line)
@@ -129,7 +129,7 @@ func TestRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, page := s.page(t, "/metrics")
-	for _, line := range []string{`flunq_executions_removed{tenant="acme"} 42`, `flunq_executions{status="faulted",tenant="default"} 1`} {
+	for _, line := range []string{`flunq_executions_removed_total{tenant="acme"} 42`, `flunq_executions{status="faulted",tenant="default"} 1`} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("no line %s", line)
 		}

@@ -25,6 +25,9 @@ type Caller struct {
 	Limits    Limits            // zero members mean their defaults
 	Version   string            // of flunq, for the User-Agent
 	Breakers  *breaker.Set      // nil: no request is refused
+
+	// Trace, if set, returns the header traceparent of a request whose document sets none.
+	Trace func(tenant, execution string, run event.Run) string
 }
 
 // Call performs call: http.

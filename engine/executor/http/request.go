@@ -81,6 +81,9 @@ func (c *Client) finish(r *Request) error {
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", strings.TrimSuffix("flunq/"+c.caller.Version, "/"))
 	}
+	if c.caller.Trace != nil && r.Header.Get("Traceparent") == "" {
+		r.Header.Set("Traceparent", c.caller.Trace(c.run.Origin.Tenant, c.run.Origin.Execution, c.run.Origin.Run))
+	}
 	if c.run.Origin.Execution != "" && !safe(r.Method) && r.Header.Get("Idempotency-Key") == "" {
 		// Task names may hold any character, headers may not.
 		r.Header.Set("Idempotency-Key", endpoint.Escape(c.run.Origin.Run.IdempotencyKey(c.run.Origin.Tenant, c.run.Origin.Execution, c.run.Origin.Nonce), "!#$&'()*+,/:;=?@[]"))

@@ -1,0 +1,255 @@
+// Package otlp sends what a process does to an OpenTelemetry collector: a trace of each execution
+// that ends, metrics, and logs. Nothing is sent unless the standard variables OTEL_… ask for it.
+package otlp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	prombridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// name is the name of the instrumentation.
+const name = "flunq.io/flunq"
+
+// Options configure an Exporter.
+type Options struct {
+	Env     func(name string) string // the variables that say what is sent; the SDK reads the others itself
+	Version string                   // of flunq
+	Process string                   // the name of the process
+	Log     *slog.Logger             // for what could not be sent
+}
+
+// Exporter sends traces, metrics and logs. A nil Exporter sends nothing, and all its methods can
+// be called.
+type Exporter struct {
+	opts     Options
+	resource *resource.Resource
+
+	traces  *sdktrace.TracerProvider // nil: no traces are sent; likewise the next two
+	metrics sdkmetric.Exporter
+	logs    *sdklog.LoggerProvider
+
+	ended   chan execution // that ended and whose traces have not been sent
+	dropped prometheus.Counter
+	stop    func(context.Context) // sends what is left of these; nil if nothing reads them
+
+	closers []func(context.Context) error
+
+	mu         sync.Mutex
+	complained time.Time // when it was last logged that something could not be sent
+}
+
+// Open returns an Exporter, nil if the environment asks for none. It does not wait for the
+// collector. An error is the user's.
+func Open(ctx context.Context, opts Options) (*Exporter, error) {
+	e := &Exporter{opts: opts}
+	if err := errors.Join(e.openTraces(ctx), e.openMetrics(ctx), e.openLogs(ctx)); err != nil {
+		e.Close(ctx)
+		return nil, err
+	}
+	if e.traces == nil && e.metrics == nil && e.logs == nil {
+		return nil, nil
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(e.failed))
+	return e, nil
+}
+
+// failed logs that something could not be sent: twice a minute, not for each batch.
+func (e *Exporter) failed(err error) {
+	const pause = 30 * time.Second
+	now := time.Now() //nolint:forbidigo // of the process, not of the engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now.Sub(e.complained) >= pause {
+		e.complained = now
+		e.opts.Log.Warn("telemetry not sent", "err", err)
+	}
+}
+
+// The protocols of OTLP.
+const (
+	overHTTP = "http/protobuf"
+	overGRPC = "grpc"
+)
+
+// protocol returns how a signal, as it is spelled in the names of the variables, is sent; "" if it
+// is not. A signal is sent if an exporter or an endpoint is named.
+// https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+func (o Options) protocol(signal string) (string, error) {
+	first := func(names ...string) (name, value string) {
+		for _, name = range names {
+			if value = o.Env(name); value != "" {
+				return name, value
+			}
+		}
+		return name, ""
+	}
+	if o.Env("OTEL_SDK_DISABLED") == "true" {
+		return "", nil
+	}
+	switch exporter := o.Env("OTEL_" + signal + "_EXPORTER"); exporter {
+	case "none":
+		return "", nil
+	case "otlp":
+	case "":
+		if _, endpoint := first("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"); endpoint == "" {
+			return "", nil
+		}
+	default:
+		return "", fmt.Errorf("OTEL_%s_EXPORTER is %q: want otlp or none", signal, exporter)
+	}
+	switch variable, protocol := first("OTEL_EXPORTER_OTLP_"+signal+"_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
+	case "", overHTTP:
+		return overHTTP, nil
+	case overGRPC:
+		return overGRPC, nil
+	default:
+		return "", fmt.Errorf("%s is %q: want %s or %s", variable, protocol, overHTTP, overGRPC)
+	}
+}
+
+// about describes the process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go first.
+func (e *Exporter) about(ctx context.Context) (*resource.Resource, error) {
+	if e.resource != nil {
+		return e.resource, nil
+	}
+	var err error
+	e.resource, err = resource.New(ctx,
+		resource.WithAttributes(
+			attribute.String("service.name", "flunq"),
+			attribute.String("service.version", e.opts.Version),
+			attribute.String("service.instance.id", e.opts.Process),
+		),
+		resource.WithTelemetrySDK(), resource.WithFromEnv())
+	return e.resource, err
+}
+
+func (e *Exporter) openTraces(ctx context.Context) error {
+	protocol, err := e.opts.protocol("TRACES")
+	if protocol == "" {
+		return err
+	}
+	var exporter sdktrace.SpanExporter
+	if protocol == overGRPC {
+		exporter, err = otlptracegrpc.New(ctx)
+	} else {
+		exporter, err = otlptracehttp.New(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("send traces: %w", err)
+	}
+	about, err := e.about(ctx)
+	if err != nil {
+		return err
+	}
+	// Only the goroutine that reads histories waits for a full queue.
+	e.traces = sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithIDGenerator(ids{}), sdktrace.WithBatcher(exporter, sdktrace.WithBlocking()))
+	e.ended = make(chan execution, mostEnded)
+	e.dropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "flunq_traces_dropped_total", Help: "Executions whose traces were not sent, because their histories could not be read, or not in time.",
+	})
+	e.closers = append(e.closers, e.traces.Shutdown)
+	return nil
+}
+
+func (e *Exporter) openMetrics(ctx context.Context) error {
+	protocol, err := e.opts.protocol("METRICS")
+	if protocol == "" {
+		return err
+	}
+	if protocol == overGRPC {
+		e.metrics, err = otlpmetricgrpc.New(ctx)
+	} else {
+		e.metrics, err = otlpmetrichttp.New(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("send metrics: %w", err)
+	}
+	return nil
+}
+
+func (e *Exporter) openLogs(ctx context.Context) error {
+	protocol, err := e.opts.protocol("LOGS")
+	if protocol == "" {
+		return err
+	}
+	var exporter sdklog.Exporter
+	if protocol == overGRPC {
+		exporter, err = otlploggrpc.New(ctx)
+	} else {
+		exporter, err = otlploghttp.New(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("send logs: %w", err)
+	}
+	about, err := e.about(ctx)
+	if err != nil {
+		return err
+	}
+	e.logs = sdklog.NewLoggerProvider(sdklog.WithResource(about), sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)))
+	e.closers = append(e.closers, e.logs.Shutdown)
+	return nil
+}
+
+// Metrics sends the metrics of a registry, every OTEL_METRIC_EXPORT_INTERVAL, until Close.
+func (e *Exporter) Metrics(ctx context.Context, registry *prometheus.Registry) error {
+	if e == nil {
+		return nil
+	}
+	if e.dropped != nil {
+		registry.MustRegister(e.dropped)
+	}
+	if e.metrics == nil {
+		return nil
+	}
+	about, err := e.about(ctx)
+	if err != nil {
+		return err
+	}
+	reader := sdkmetric.NewPeriodicReader(e.metrics, sdkmetric.WithProducer(prombridge.NewMetricProducer(prombridge.WithGatherer(registry))))
+	e.closers = append(e.closers, sdkmetric.NewMeterProvider(sdkmetric.WithResource(about), sdkmetric.WithReader(reader)).Shutdown)
+	return nil
+}
+
+// grace is how long Close waits for the collector.
+const grace = 2 * time.Second
+
+// Close sends what is left, for a few seconds at most, and ends the exporter. What is written to
+// the log, observed or measured later is not sent.
+func (e *Exporter) Close(ctx context.Context) {
+	if e == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if e.stop != nil {
+		e.stop(ctx)
+	}
+	var closing sync.WaitGroup
+	for _, end := range e.closers {
+		closing.Go(func() {
+			if err := end(ctx); err != nil {
+				e.failed(err)
+			}
+		})
+	}
+	closing.Wait()
+}
