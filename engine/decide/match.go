@@ -1,10 +1,14 @@
 package decide
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
 )
@@ -143,4 +147,195 @@ func (l *listener) correlates(n *Node, f dsl.EventFilter, envelope map[string]an
 		}
 	}
 	return keys, true, nil
+}
+
+// ListenMatch says whether an active listen task accepts an event from outside, and why
+// not.
+type ListenMatch struct {
+	Task  *dsl.Task
+	Run   string // id of the task's run
+	Takes bool   // the task accepts the event
+	Why   string // why not, such as "data.order is 7, want 8"; "" if no filter is for events of this type
+}
+
+// ListenMatches returns for each active listen task, outermost first, whether it would now
+// accept an event from outside. The state does not change.
+func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
+	var out []ListenMatch
+	m := newMachine(s, env, &Decision{})
+	envelope := envelope(e)
+	for _, n := range s.Open() {
+		if n.Listen == nil || n.Listen.Stopped {
+			continue
+		}
+		h := ListenMatch{Task: n.task, Run: n.id}
+		to := n.task.Listen.To
+		h.Takes, h.Why = m.mismatchReasons(n, &to, n.Listen.Matched, envelope)
+		if until := to.UntilEvent; until != nil && !h.Takes {
+			takes, why := m.mismatchReasons(n, until, n.Listen.Stop, envelope)
+			if h.Takes = takes; h.Why == "" {
+				h.Why = why
+			}
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// mismatchReasons reports whether a listen task accepts an event, and if not, why no
+// filter does.
+func (l *listener) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
+	i, _, err := l.match(n, to, taken, envelope)
+	if err != nil {
+		return false, problemOf(err).Error()
+	}
+	if i >= 0 {
+		return true, ""
+	}
+	var reasons []string
+	for i, f := range to.Filters {
+		typ, err := l.typeOf(n, f)
+		switch {
+		case err != nil || typ != "*" && typ != envelope["type"]:
+			continue
+		case to.Mode == "all" && slices.Contains(taken, i):
+			reasons = append(reasons, "it already has an event of this type")
+		default:
+			reasons = append(reasons, l.mismatch(n, f, envelope))
+		}
+	}
+	return false, strings.Join(slices.Compact(reasons), "; ")
+}
+
+// mismatch describes the part of an event that a filter does not accept.
+func (l *listener) mismatch(n *Node, f dsl.EventFilter, envelope map[string]any) string {
+	for _, want := range f.With {
+		got := envelope[want.Key]
+		if want.Key == "data" {
+			if ok, err := l.matchesData(n, want.Value, got); err != nil || !ok {
+				return l.dataMismatch(n, want.Value, got)
+			}
+			continue
+		}
+		if ok, err := l.matchesAttribute(n, want.Value, got); err != nil || !ok {
+			v, _ := want.Value.Eval(l.scope(n, n.Input.V)) // matchesAttribute has reported the error, if any
+			return differs(want.Key, got, v)
+		}
+	}
+	for _, c := range f.Correlate {
+		got, err := c.From.Eval(l.scope(n, any(envelope)))
+		if err != nil {
+			return problemOf(err).Error()
+		}
+		want, known := l.Keys[c.Key]
+		if c.Expect != nil {
+			v, err := c.Expect.Eval(l.scope(n, n.Input.V))
+			if err != nil {
+				return problemOf(err).Error()
+			}
+			want, known = Data{v}, true
+		}
+		switch {
+		case got == nil:
+			return fmt.Sprintf("it has no %s to correlate by", c.Key)
+		case known && !canonical.Equal(want.V, got):
+			return differs("correlation key "+c.Key, got, want.V)
+		}
+	}
+	return ""
+}
+
+func (l *listener) dataMismatch(n *Node, want *expr.Value, data any) string {
+	if literal, ok := want.Constant(); ok {
+		return partMismatch("data", data, literal)
+	}
+	v, err := want.Eval(l.scope(n, data))
+	switch v := v.(type) {
+	case nil:
+		if err != nil {
+			return problemOf(err).Error()
+		}
+	case bool:
+		if p := want.Program(); p != nil {
+			return fmt.Sprintf("%s is false where data is %s", p.Source(), excerptJSON(data))
+		}
+	default:
+		return partMismatch("data", data, v)
+	}
+	return differs("data", data, v)
+}
+
+// partMismatch describes the first value of part that whole lacks.
+func partMismatch(path string, whole, part any) string {
+	want, ok := part.(map[string]any)
+	have, is := whole.(map[string]any)
+	if !ok || !is {
+		return differs(path, whole, part)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		got, ok := have[name]
+		switch {
+		case !ok:
+			return fmt.Sprintf("%s.%s is missing, want %s", path, name, excerptJSON(want[name]))
+		case !contains(got, want[name]):
+			return partMismatch(path+"."+name, got, want[name])
+		}
+	}
+	return differs(path, whole, part)
+}
+
+func differs(what string, got, want any) string {
+	if got == nil {
+		return fmt.Sprintf("%s is missing, want %s", what, excerptJSON(want))
+	}
+	return fmt.Sprintf("%s is %s, want %s", what, excerptJSON(got), excerptJSON(want))
+}
+
+// excerptJSON returns a value's JSON for a message, truncated.
+func excerptJSON(v any) string {
+	const longest = 80
+	text := string(canonical.Encode(v))
+	if runes := []rune(text); len(runes) > longest {
+		text = string(runes[:longest]) + "…"
+	}
+	return text
+}
+
+// ListensFor returns the event types that a listen task has filters for, as far as they
+// are constants of the document.
+func ListensFor(t *dsl.Task) (types []string) {
+	for _, f := range filtersOf(t) {
+		for _, attribute := range f.With {
+			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
+				types = append(types, canonical.Text(v))
+			}
+		}
+	}
+	return types
+}
+
+func filtersOf(t *dsl.Task) []dsl.EventFilter {
+	to := t.Listen.To
+	if to.UntilEvent == nil {
+		return to.Filters
+	}
+	return slices.Concat(to.Filters, to.UntilEvent.Filters)
+}
+
+// MayListenFor reports whether a listen task may accept events of a type: a type that is
+// an expression or a regular expression counts as a match.
+func MayListenFor(t *dsl.Task, typ string) bool {
+	if t.Listen == nil {
+		return false
+	}
+	filters := filtersOf(t)
+	return len(filters) == 0 || slices.ContainsFunc(filters, func(f dsl.EventFilter) bool {
+		for _, attribute := range f.With {
+			if v, ok := attribute.Value.Constant(); ok && attribute.Key == "type" {
+				text := canonical.Text(v)
+				return text == typ || !plainType(text)
+			}
+		}
+		return true
+	})
 }
