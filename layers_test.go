@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"cmd/run":                {"cmd/cli", "cmd/graph", "cmd/playback", "cmd/report", "engine/...", "sim/...", "tui/...", "workflows"},
 	"cmd/check":              {"cmd/cli", "cmd/graph", "cmd/playback", "cmd/report", "cmd/run", "engine/...", "sim/...", "tui"},
 	"cmd/editor":             {"cmd/cli", "engine/dsl", "engine/expr", "engine/history", "engine/spelling", "engine/yaml", "sim/mock", "sim/spec"},
-	"cmd/operate":            {"cmd/actions", "cmd/cli", "cmd/describe", "cmd/run", "cmd/top", "engine/...", "sim", "sim/mock", "sim/recording", "tui"},
+	"cmd/operate":            {"cmd/actions", "cmd/cli", "cmd/describe", "cmd/report", "cmd/run", "cmd/top", "engine/...", "sim", "sim/mock", "sim/recording", "tui"},
 	"cmd/doctor":             {"cmd/actions", "cmd/cli", "cmd/dev", "engine/..."},
 	"cmd/serve":              {"cmd/actions", "cmd/bench", "cmd/cli", "cmd/dev", "engine/...", "tui"},
 	"cmd/dev":                {"engine/event", "engine/store", "engine/store/timers", "engine/store/wire", "sim/mini"},

@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -36,6 +37,10 @@ type ResetResult struct {
 	Cancelled bool         `json:"cancelled,omitempty"` // the other execution is asked to cancel
 	Done      bool         `json:"done"`                // false for a dry run
 }
+
+// longestReset is how many events a new history may begin with: Redis serves nobody else while it
+// writes them, about 25 ms for 1,000.
+const longestReset = 20_000
 
 // ResetTimer is a timer of the new execution.
 type ResetTimer struct {
@@ -82,6 +87,10 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 	}
 	if !done {
 		return out, fmt.Errorf("execution %s has not begun task %s", x.ID, task)
+	}
+	if len(r.History) > longestReset {
+		return out, fmt.Errorf("reset execution %s: the new history would begin with %s events, and more than %s cannot be written in one step",
+			x.ID, history.Number(len(r.History)), history.Number(longestReset))
 	}
 	out = resultOf(r, x)
 	out.Cancelled = m.Cancel && !examine.Ended(x.Status)

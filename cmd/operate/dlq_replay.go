@@ -28,6 +28,7 @@ type deadLetterChange struct {
 	all     bool
 	limit   int
 	rate    string
+	as      *operator
 
 	do func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error)
 }
@@ -44,6 +45,7 @@ type changedDeadLetter struct {
 func (ch *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
 	ch.target = cli.TargetFlags(c, ch.sh)
 	ch.format = cli.OutputFlag(c, "text", "table", "wide", "json", "jsonl", "yaml", "ids")
+	ch.as = operatorFlag(c)
 	ch.consent = cli.ConsentFlags(c)
 	ch.filter = deadLetterFlags(c)
 	c.Flags().BoolVar(&ch.all, "all", false, "take all dead letters that match the other flags, oldest first")
@@ -242,6 +244,10 @@ func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetter
 		}
 		if ctx.Err() != nil {
 			return errors.Join(append(wrong, ctx.Err())...)
+		}
+		subject := strings.TrimSpace(rows[i].ID + " " + l.Event.Execution)
+		if err := ch.as.trail(ctx, ch.sh, r, l.Tenant, "dlq "+ch.verb, subject); err != nil {
+			return errors.Join(append(wrong, err)...)
 		}
 		done, err := ch.do(ctx, r, l)
 		rows[i].Done = done

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,8 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/cmd/report"
+	"flunq.io/flunq/cmd/run"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
@@ -29,6 +32,10 @@ type historyPrinter struct {
 
 	after  int64
 	follow bool
+	report string
+
+	page    *run.ReportFile
+	printed *report.Recording // for --report
 
 	rows []historyRow      // for -o json and yaml
 	rec  *recording.Export // for -o jsonl
@@ -52,6 +59,7 @@ is JSON, ready for jq (other data is a string, or base64).`,
 		Example: `  flunq history order-7
   flunq history order-7 --follow
   flunq history order-7 -o jsonl > order-7.jsonl
+  flunq history order-7 --report order-7.html
   flunq history order-7 -o jsonl | jq -c 'select(.data.output) | .event.taskid'`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.OneArgument("execution"),
@@ -60,6 +68,7 @@ is JSON, ready for jq (other data is a string, or base64).`,
 	h.format = cli.OutputFlag(c, "table", "json", "jsonl", "yaml")
 	c.Flags().Int64Var(&h.after, "after", 0, "only events after `VERSION`")
 	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "follow the history until the execution ends")
+	c.Flags().StringVar(&h.report, "report", "", "also write an HTML report to `FILE`: timeline, graph, data")
 	c.ValidArgsFunction = cli.CompleteExecutions(h.target)
 	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args[0]) }
 	return c
@@ -84,6 +93,14 @@ func (h *historyPrinter) run(ctx context.Context, id string) error {
 	if h.after < 0 {
 		return cli.Misusef("--after %d: want 0 or more", h.after)
 	}
+	if h.after != 0 && h.report != "" {
+		return cli.Misusef("--after and --report exclude each other: a report is whole")
+	}
+	var err error
+	if h.page, err = run.OpenReport(h.sh, h.report); err != nil {
+		return err
+	}
+	defer h.page.Discard()
 	r, err := h.target.Connect(ctx)
 	if err != nil {
 		return err
@@ -92,6 +109,9 @@ func (h *historyPrinter) run(ctx context.Context, id string) error {
 	x, err := cli.FindExecution(ctx, r, id)
 	if err != nil {
 		return err
+	}
+	if h.report != "" {
+		h.printed = report.NewRecording("")
 	}
 	if err := h.events(ctx, r, x); err != nil {
 		return err
@@ -135,19 +155,27 @@ func waitForVersion(ctx context.Context, r *cli.Remote, x store.Execution, versi
 
 // take prints a batch of events that follows a version.
 func (h *historyPrinter) take(ctx context.Context, r *cli.Remote, x store.Execution, at int64, events []event.Event) error {
-	switch h.format.String() {
-	case "jsonl":
-		if len(events) == 0 && h.follow {
-			return nil // the execution may not have begun
-		}
+	var outs []io.Writer // of the recording
+	if h.format.String() == "jsonl" {
+		outs = append(outs, h.sh.Out)
+	}
+	if h.printed != nil {
+		outs = append(outs, h.printed)
+	}
+	if len(outs) > 0 && (len(events) > 0 || !h.follow) { // otherwise the execution may not have begun
 		if h.rec == nil {
 			var err error
-			recorder := actions.Recorder{Store: r.Store, Version: cli.Version().Version, Out: h.sh.Out}
+			recorder := actions.Recorder{Store: r.Store, Version: cli.Version().Version, Out: io.MultiWriter(outs...)}
 			if h.rec, err = recorder.Begin(ctx, x, events); err != nil {
 				return err
 			}
 		}
-		return h.rec.Add(events)
+		if err := h.rec.Add(events); err != nil {
+			return err
+		}
+	}
+	switch h.format.String() {
+	case "jsonl":
 	case "table":
 		for i, e := range events {
 			h.tabled(at+int64(i)+1, e)
@@ -164,19 +192,28 @@ func (h *historyPrinter) take(ctx context.Context, r *cli.Remote, x store.Execut
 
 // end prints what follows the events.
 func (h *historyPrinter) end(ctx context.Context, r *cli.Remote, id string) error {
-	switch h.format.String() {
-	case "table":
-		return nil
-	case "jsonl":
+	if h.rec != nil {
 		x, err := r.Store.Execution(ctx, r.Tenant, id)
 		if err != nil {
 			return err
 		}
 		problem, err := actions.Problem(x)
+		if err == nil {
+			err = h.rec.End(decide.Status(x.Status), x.Output, problem)
+		}
 		if err != nil {
 			return err
 		}
-		return h.rec.End(decide.Status(x.Status), x.Output, problem)
+	}
+	if h.printed != nil && !h.printed.Empty() {
+		page := &report.Report{Verb: "history", Command: "flunq history " + cli.Quote(id), Verdict: h.printed.Ended(), Runs: []*report.Recording{h.printed}}
+		if err := h.page.Write(page); err != nil {
+			return err
+		}
+	}
+	switch h.format.String() {
+	case "table", "jsonl":
+		return nil
 	default:
 		return cli.WriteValue(h.sh.Out, h.format.String(), append([]historyRow{}, h.rows...))
 	}

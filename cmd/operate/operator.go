@@ -2,11 +2,13 @@ package operate
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/store"
 )
 
 // operator is the name that is recorded for a change.
@@ -15,8 +17,13 @@ type operator struct{ as string }
 // operatorFlag adds the flag --as.
 func operatorFlag(c *cobra.Command) *operator {
 	var o operator
-	c.Flags().StringVar(&o.as, "as", "", "record `NAME` as the operator in the history (FLUNQ_USER; otherwise user@host)")
+	c.Flags().StringVar(&o.as, "as", "", "record `NAME` as the operator (FLUNQ_USER; otherwise user@host)")
 	return &o
+}
+
+// trail records what the operator is about to do, if no history does.
+func (o *operator) trail(ctx context.Context, sh *cli.Shell, r *cli.Remote, tenant, action, subject string) error {
+	return r.Store.Audit(ctx, tenant, store.AuditEntry{Action: action, Subject: subject, By: o.name(sh)})
 }
 
 // name returns the name to record in the history.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,7 @@ type removal struct {
 	consent *cli.Consent
 
 	selection *selection
+	as        *operator
 }
 
 // NewRemoveCommand returns the command flunq rm.
@@ -48,6 +50,7 @@ The setting KEEP_FINISHED removes executions by their age, without this command.
 	m.selection = selectionFlags(c, m.target, 0)
 	c.Args = m.selection.either
 	m.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	m.as = operatorFlag(c)
 	m.consent = cli.ConsentFlags(c)
 	c.ValidArgsFunction = cli.CompleteExecutions(m.target, ended()...)
 	c.RunE = func(c *cobra.Command, ids []string) error { return m.run(c.Context(), ids) }
@@ -124,6 +127,9 @@ func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) erro
 		ids := make([]string, len(some))
 		for i := range some {
 			ids[i] = some[i].ID
+		}
+		if err := m.as.trail(ctx, m.sh, r, r.Tenant, "rm", strings.Join(ids, " ")); err != nil {
+			return err
 		}
 		done, err := r.Store.Remove(ctx, r.Tenant, ids)
 		for i, one := range done {

@@ -121,7 +121,7 @@ tasks are not repeated.
 --wait waits until the execution ends or waits for something; if it faults again the exit
 code is 3.`,
 		Example: `  flunq retry order-7 --wait
-  flunq retry --workflow shop.order --since 1h --where '.error.status == 503' --yes`,
+  flunq retry -w shop.order --since 1h --where '.error.status == 503' --yes`,
 	})
 }
 

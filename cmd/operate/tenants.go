@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/store/transfer"
 )
 
@@ -18,7 +19,7 @@ import (
 func NewTenantsCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tenants",
-		Short: "List tenants, and move one to another Redis",
+		Short: "List and remove tenants, and move one to another Redis",
 		Example: `  flunq tenants ls
   flunq tenants mv acme --from redis://one:6379 \
     --to redis-cluster://a:6379,b:6379 --dry-run`,
@@ -26,7 +27,7 @@ func NewTenantsCommand(sh *cli.Shell) *cobra.Command {
 		Args:    cli.KnownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newTenantsListCommand(sh), newTenantsMoveCommand(sh))
+	c.AddCommand(newTenantsListCommand(sh), newTenantsMoveCommand(sh), newTenantsRemoveCommand(sh))
 	return c
 }
 
@@ -165,4 +166,100 @@ func printMoved(sh *cli.Shell, format *cli.Choice, out movedTenant) error {
 		return nil
 	}
 	return cli.WriteValue(sh.Out, format.String(), out)
+}
+
+// removedTenant is the output of tenants rm.
+type removedTenant struct {
+	Tenant string `json:"tenant"`
+	Open   int64  `json:"open"`  // executions that had not ended
+	Ended  int64  `json:"ended"` // executions that had
+	Keys   int    `json:"keys"`  // before
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+func newTenantsRemoveCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rm TENANT",
+		Short: "Remove a tenant with everything it has",
+		Long: `Removes everything of a tenant: its executions with their histories, its workflows, timers,
+dead letters and events. This cannot be undone, so the command asks for confirmation;
+scripts use --yes. No process may serve the tenant meanwhile, since it would write some of
+it again: stop those that do, or let them serve others (--tenant). Afterwards the command
+scans all keys for what is left.`,
+		Example: `  flunq tenants rm acme --dry-run
+  flunq tenants rm acme --yes`,
+		Aliases: []string{"remove", "delete"},
+		Args:    cli.OneArgument("tenant"),
+	}
+	t := cli.TargetFlags(c, sh)
+	consent, format := cli.ConsentFlags(c), cli.OutputFlag(c, "text", "json", "yaml")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return removeTenant(c.Context(), t, args[0], consent, format)
+	}
+	return c
+}
+
+func removeTenant(ctx context.Context, t *cli.Target, tenant string, consent *cli.Consent, format *cli.Choice) error {
+	r, err := t.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, keys, err := r.Store.LeftOf(ctx, tenant)
+	if err != nil {
+		return cli.BadID(err)
+	}
+	known, err := r.Store.Tenants(ctx)
+	if err != nil {
+		return err
+	}
+	if keys == 0 && !slices.Contains(known, tenant) {
+		return fmt.Errorf("tenant %s: %w%s", tenant, store.ErrNotFound, cli.DidYouMean(tenant, known, ""))
+	}
+	if err := transfer.Unserved(ctx, r.Store, tenant); err != nil {
+		return err
+	}
+	n, err := r.Store.Counts(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	out := removedTenant{Tenant: tenant, Open: n.Open, Ended: n.Completed + n.Faulted + n.Cancelled, Keys: keys, DryRun: consent.Dry}
+	what := fmt.Sprintf("tenant %s (open executions: %s, ended: %s; %s)", tenant,
+		history.Number(out.Open), history.Number(out.Ended), history.Count(keys, "key"))
+	if !consent.Dry {
+		if !consent.Yes {
+			t.Sh.Hint("remove %s", what)
+		}
+		if err := consent.Confirm(ctx, t.Sh, format, "tenants rm"); err != nil {
+			return err
+		}
+		if err := clearTenant(ctx, r, tenant); err != nil {
+			return err
+		}
+	}
+	switch {
+	case format.String() != "text":
+		return cli.WriteValue(t.Sh.Out, format.String(), out)
+	case consent.Dry:
+		fmt.Fprintf(t.Sh.Out, "would remove %s\n", what)
+	default:
+		fmt.Fprintf(t.Sh.Out, "%s is removed\n", tenant)
+	}
+	return nil
+}
+
+// clearTenant removes a tenant, and checks that nothing of it is left.
+func clearTenant(ctx context.Context, r *cli.Remote, tenant string) error {
+	if err := timers.New(r.Store).RemoveTenant(ctx, tenant); err != nil {
+		return err
+	}
+	if err := r.Store.RemoveTenant(ctx, tenant); err != nil {
+		return err
+	}
+	some, left, err := r.Store.LeftOf(ctx, tenant)
+	if err == nil && left > 0 {
+		err = fmt.Errorf("tenant %s: %s left, such as %s: a process writes to it; stop it and run the command again",
+			tenant, history.Count(left, "key"), cli.Printable(some[0]))
+	}
+	return err
 }

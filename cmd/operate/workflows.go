@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -18,7 +19,7 @@ import (
 func NewWorkflowsCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "workflows",
-		Short: "Register, list and show workflows",
+		Short: "Register, list, show and remove workflows",
 		Long: `Registered workflows have a name and a version, and can be started, or run by other
 workflows. An execution keeps the document it began with, whatever is registered later,
 unless 'flunq migrate' moves it.`,
@@ -29,7 +30,7 @@ unless 'flunq migrate' moves it.`,
 		Args:    cli.KnownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newWorkflowsListCommand(sh), newWorkflowsShowCommand(sh), newWorkflowsRegisterCommand(sh))
+	c.AddCommand(newWorkflowsListCommand(sh), newWorkflowsShowCommand(sh), newWorkflowsRegisterCommand(sh), newWorkflowsRemoveCommand(sh))
 	return c
 }
 
@@ -243,9 +244,9 @@ text.`,
 		Args: cli.SomeArguments("file"),
 	}
 	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml", "ids")
-	replace := replaceFlag(c)
+	replace, as := replaceFlag(c), operatorFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return registerFiles(c.Context(), t, format, args, *replace)
+		return registerFiles(c.Context(), t, format, args, *replace, as)
 	}
 	return c
 }
@@ -255,7 +256,7 @@ func replaceFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("replace", false, "replace the text of a registered version")
 }
 
-func registerFiles(ctx context.Context, t *cli.Target, format *cli.Choice, args []string, replace bool) error {
+func registerFiles(ctx context.Context, t *cli.Target, format *cli.Choice, args []string, replace bool, as *operator) error {
 	documents, err := readDocuments(ctx, t.Sh, args)
 	if err != nil {
 		return err
@@ -272,6 +273,9 @@ func registerFiles(ctx context.Context, t *cli.Target, format *cli.Choice, args 
 	}
 	var done []registered
 	for _, d := range documents {
+		if err := as.trail(ctx, t.Sh, r, r.Tenant, "workflows register", d.Def.ID()+":"+d.Def.Document.Version); err != nil {
+			return err
+		}
 		one, err := register(ctx, t.Sh, r, d)
 		if err != nil {
 			return err
@@ -367,4 +371,132 @@ func register(ctx context.Context, sh *cli.Shell, r *cli.Remote, d cli.Document)
 		sh.Hint("%s:%s had a different text (%s); executions that have begun keep it", id, version, shortHash(out.Replaces))
 	}
 	return out, nil
+}
+
+// removedWorkflow is a removed version in the JSON output.
+type removedWorkflow struct {
+	Workflow string `json:"workflow"`
+	Version  string `json:"version"`
+	Removed  bool   `json:"removed"`
+}
+
+func newWorkflowsRemoveCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rm NAME[:VERSION]",
+		Short: "Remove a registered workflow, or one version of it",
+		Long: `Removes a version of a registered workflow, or without VERSION all of them. It refuses while
+an execution uses it, even one that has ended: its history could not be read any more.
+This cannot be undone, so the command asks for confirmation; scripts use --yes.`,
+		Example: `  flunq workflows rm shop.order:1.0.0
+  flunq rm --workflow shop.order --yes && flunq workflows rm shop.order --yes`,
+		Aliases: []string{"remove", "delete"},
+		Args:    cli.OneArgument("workflow"),
+	}
+	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml", "ids")
+	as, consent := operatorFlag(c), cli.ConsentFlags(c)
+	c.ValidArgsFunction = completeWorkflows(t, cobra.ShellCompDirectiveNoFileComp)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return removeWorkflow(c.Context(), t, format, args[0], as, consent)
+	}
+	return c
+}
+
+func removeWorkflow(ctx context.Context, t *cli.Target, format *cli.Choice, given string, as *operator, consent *cli.Consent) error {
+	r, err := t.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	found, err := findWorkflow(ctx, r, given)
+	if err != nil {
+		return err
+	}
+	all, err := r.Store.Versions(ctx, r.Tenant, found.Workflow)
+	if err != nil {
+		return err
+	}
+	var rows []removedWorkflow
+	whole := !strings.Contains(given, ":")
+	for _, w := range all {
+		for _, v := range w.Versions {
+			if whole || v.Version == found.Version {
+				rows = append(rows, removedWorkflow{Workflow: w.ID, Version: v.Version})
+			}
+		}
+	}
+	used := func(x store.Execution) bool { return x.Definition == "" || whole || x.Definition == found.Hash }
+	if err := refuseUsed(ctx, r, found, whole, used); err != nil {
+		return err
+	}
+	if consent.Dry {
+		return printRemovedWorkflows(t.Sh, format, rows, true)
+	}
+	if !consent.Yes {
+		for _, row := range rows {
+			t.Sh.Hint("remove %s:%s", row.Workflow, row.Version)
+		}
+	}
+	if err := consent.Confirm(ctx, t.Sh, format, "workflows rm"); err != nil {
+		return err
+	}
+	hashes := []string{found.Hash}
+	if whole {
+		if hashes, err = r.Store.TextsOf(ctx, r.Tenant, found.Workflow); err != nil {
+			return err
+		}
+	}
+	for i, row := range rows {
+		if err := as.trail(ctx, t.Sh, r, r.Tenant, "workflows rm", row.Workflow+":"+row.Version); err != nil {
+			return err
+		}
+		if rows[i].Removed, err = r.Store.Undefine(ctx, r.Tenant, row.Workflow, row.Version); err != nil {
+			return err
+		}
+	}
+	// No execution can begin with it any more. One that has just begun keeps its text.
+	if err := refuseUsed(ctx, r, found, whole, used); err != nil {
+		return fmt.Errorf("the text is kept: %w", err)
+	}
+	if err := r.Store.RemoveTexts(ctx, r.Tenant, found.Workflow, hashes...); err != nil {
+		return err
+	}
+	return printRemovedWorkflows(t.Sh, format, rows, false)
+}
+
+// refuseUsed returns an error if executions use a workflow.
+func refuseUsed(ctx context.Context, r *cli.Remote, w workflowText, whole bool, used func(store.Execution) bool) error {
+	const few = 1000 // more are not counted
+	found, next, err := allOf(ctx, r, r.Tenant, store.ExecutionQuery{Workflow: w.Workflow, Pass: used, Limit: few})
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	name := w.Workflow
+	if !whole {
+		name += ":" + w.Version
+	}
+	count := history.Count(len(found), "execution")
+	if next != "" {
+		count = "more than " + count
+	}
+	return fmt.Errorf("%s is used by %s, such as %s (%s): cancel those that have not ended, and remove all (flunq rm --workflow %s)",
+		name, count, found[0].ID, found[0].Status, w.Workflow)
+}
+
+func printRemovedWorkflows(sh *cli.Shell, format *cli.Choice, rows []removedWorkflow, dry bool) error {
+	switch format.String() {
+	case "json", "yaml":
+		return cli.WriteValue(sh.Out, format.String(), rows)
+	}
+	for _, row := range rows {
+		switch name := cli.Printable(row.Workflow + ":" + row.Version); {
+		case format.String() == "ids" && (row.Removed || dry):
+			fmt.Fprintln(sh.Out, name)
+		case format.String() == "ids":
+		case dry:
+			fmt.Fprintf(sh.Out, "would remove %s\n", name)
+		case row.Removed:
+			fmt.Fprintf(sh.Out, "%s is removed\n", name)
+		}
+	}
+	return nil
 }

@@ -44,6 +44,67 @@ func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (h
 	}
 }
 
+// Undefine removes a version of a workflow. It reports false if the version is not registered.
+// Executions that have begun keep the text with which they began, until RemoveTexts.
+func (s *Store) Undefine(ctx context.Context, tenant, id, version string) (bool, error) {
+	for {
+		found, err := s.Versions(ctx, tenant, id)
+		if err != nil || len(found) == 0 {
+			return false, err
+		}
+		hash, next := "", ""
+		for _, v := range found[0].Versions { // the newest first
+			if v.Version == version {
+				hash = v.Hash
+			} else if next == "" {
+				next = v.Version
+			}
+		}
+		if hash == "" {
+			return false, nil
+		}
+		done, err := s.undefine(ctx, tenant, id, version, hash, found[0].Latest, next)
+		if err != nil || done {
+			return done, err
+		}
+	}
+}
+
+// RemoveTexts removes texts of a workflow's definitions, by their hashes. It keeps those that a
+// registered version has. No execution may use them.
+func (s *Store) RemoveTexts(ctx context.Context, tenant, id string, hashes ...string) error {
+	args := append([]string{"", "", "", ""}, hashes...)
+	_, err := s.undefine(ctx, tenant, id, args...)
+	return err
+}
+
+func (s *Store) undefine(ctx context.Context, tenant, id string, args ...string) (bool, error) {
+	if err := CheckTenant(tenant); err != nil {
+		return false, err
+	}
+	all := []any{id}
+	for _, arg := range args {
+		all = append(all, arg)
+	}
+	n, err := undefineScript.Run(ctx, s.rdb, []string{s.keys.Definition(tenant, id), s.keys.workflows(tenant)}, all...).Int()
+	return n == 1, Failed("remove workflow "+id, err)
+}
+
+// TextsOf returns the hashes of all texts of a workflow's definitions, whether a version has
+// them or not.
+func (s *Store) TextsOf(ctx context.Context, tenant, id string) (out []string, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	names, err := s.rdb.HKeys(ctx, s.keys.Definition(tenant, id)).Result()
+	for _, name := range names {
+		if hash, ok := strings.CutPrefix(name, "text:"); ok {
+			out = append(out, hash)
+		}
+	}
+	return out, Failed("read the texts of workflow "+id, err)
+}
+
 // DefinitionHash returns the hash that identifies a definition's text.
 func DefinitionHash(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -98,6 +98,10 @@ func (k Keys) DeadLetters(tenant string) string { return k.Tenant(tenant) + ":ev
 // Inputs is the stream of what became of inputs. It is written where observations are recorded.
 func (k Keys) Inputs(tenant string) string { return k.Tenant(tenant) + ":inputs" }
 
+// Audit is the stream of what operators did that no history records, such as removing executions:
+// the last 10,000 or so entries, with the fields action, subject and by.
+func (k Keys) Audit(tenant string) string { return k.Tenant(tenant) + ":audit" }
+
 // Crashes is the hash of the crash counts: how many consumers died with an entry, by entry.
 func (k Keys) Crashes(tenant string) string { return k.Tenant(tenant) + ":events:deaths" }
 

@@ -86,6 +86,25 @@ func (s *Store) RemoveTenant(ctx context.Context, tenant string) error {
 	return Failed("remove tenant "+tenant, s.rdb.SRem(ctx, s.keys.Tenants(), tenant).Err())
 }
 
+// LeftOf returns the keys of a tenant that exist, at most a few, and how many there are.
+func (s *Store) LeftOf(ctx context.Context, tenant string) (some []string, n int, err error) {
+	const few = 3
+	if err := CheckTenant(tenant); err != nil {
+		return nil, 0, err
+	}
+	for _, kind := range []string{"stream", "hash", "zset", "set", "string", "list"} {
+		_, err := s.EachKey(ctx, s.keys.Tenant(tenant)+":*", kind, 1<<30, func(keys []string) error {
+			n += len(keys)
+			some = append(some, keys[:min(len(keys), max(few-len(some), 0))]...)
+			return nil
+		})
+		if err != nil {
+			return nil, 0, Failed("look for the keys of tenant "+tenant, err)
+		}
+	}
+	return some, n, nil
+}
+
 // compacted sorts strings and removes duplicates.
 func compacted(in []string) []string {
 	slices.Sort(in)

@@ -362,3 +362,13 @@ func (r *Recording) limits() decide.Limits {
 
 // end returns the time of the last recorded event.
 func (r *Recording) end() time.Time { return r.entries[len(r.entries)-1].Time }
+
+// History returns the history of the recorded execution, without those of its children.
+func (r *Recording) History() (out []event.Event) {
+	for _, e := range r.entries {
+		if e.Execution == r.entries[0].Execution {
+			out = append(out, e.Event)
+		}
+	}
+	return out
+}

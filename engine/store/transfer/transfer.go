@@ -60,14 +60,9 @@ func (m *Move) Find(ctx context.Context) error {
 	if err := store.CheckTenant(m.Tenant); err != nil {
 		return err
 	}
-	all, now, err := m.From.Processes(ctx)
+	err := Unserved(ctx, m.From, m.Tenant)
 	if err != nil {
 		return err
-	}
-	for _, p := range all {
-		if p.Alive(now) && slices.ContainsFunc(services(), func(service string) bool { return p.Runs(service, m.Tenant) }) {
-			return fmt.Errorf("tenant %s: %w: %s on %s; stop it, or let it serve other tenants (--tenant)", m.Tenant, ErrServed, p.Name, p.Host)
-		}
 	}
 	if m.keys, err = suffixes(ctx, m.From, m.Tenant); err != nil {
 		return err
@@ -85,6 +80,20 @@ func (m *Move) Find(ctx context.Context) error {
 		return fmt.Errorf("tenant %s: %w", m.Tenant, store.ErrNotFound)
 	}
 	return m.findTimers(ctx)
+}
+
+// Unserved returns an ErrServed if a process serves a tenant.
+func Unserved(ctx context.Context, s *store.Store, tenant string) error {
+	all, now, err := s.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if p.Alive(now) && slices.ContainsFunc(services(), func(service string) bool { return p.Runs(service, tenant) }) {
+			return fmt.Errorf("tenant %s: %w: %s on %s; stop it, or let it serve other tenants (--tenant)", tenant, ErrServed, p.Name, p.Host)
+		}
+	}
+	return nil
 }
 
 func services() []string { return []string{"worker", "executor", "timer"} }

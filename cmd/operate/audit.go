@@ -1,0 +1,218 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store"
+)
+
+// auditCommand is one run of the command audit.
+type auditCommand struct {
+	sh     *cli.Shell
+	target *cli.Target
+	format *cli.Choice
+
+	since, by string
+}
+
+// NewAuditCommand returns the command flunq audit.
+func NewAuditCommand(sh *cli.Shell) *cobra.Command {
+	a := &auditCommand{sh: sh}
+	c := &cobra.Command{
+		Use:   "audit [ID…]",
+		Short: "Show what operators did",
+		Long: `Shows what operators did, oldest first: to executions and their timers, as the histories
+record it, and what no history records (removed executions and workflows, registered
+workflows, replayed and dropped dead letters), of which the last 10,000 entries of a
+tenant are kept. Such an entry is written before the command acts, so it may be there
+for a command that then failed. What is done in 'flunq top' to dead letters is not
+recorded.
+
+With IDs it shows what was done to these executions. Without, it reads the histories of
+all executions that were open after --since, which takes a while if there are many.`,
+		Example: `  flunq audit order-7
+  flunq audit --since P7D --by ada@laptop
+  flunq audit --since 1h -o json | jq '.[] | select(.action == "cancel")'`,
+		GroupID: cli.GroupOperate,
+	}
+	a.target = cli.TargetFlags(c, sh)
+	a.format = cli.ListFlag(c)
+	c.Flags().StringVar(&a.since, "since", "", "only in the last `DURATION` (1h, P1D), or after a time (default P7D without IDs)")
+	c.Flags().StringVar(&a.by, "by", "", "only by the operator `NAME`")
+	c.ValidArgsFunction = cli.CompleteExecutions(a.target)
+	c.RunE = func(c *cobra.Command, args []string) error { return a.run(c.Context(), args) }
+	return c
+}
+
+// auditRow is something that an operator did.
+type auditRow struct {
+	Time    time.Time `json:"time"`
+	By      string    `json:"by"`
+	Action  string    `json:"action"`
+	Subject string    `json:"subject"` // an execution, or what was removed, registered, replayed or dropped
+	Task    string    `json:"task,omitempty"`
+	Version int64     `json:"version,omitempty"` // of the event in the execution's history
+	Detail  string    `json:"detail,omitempty"`
+}
+
+func (a *auditCommand) run(ctx context.Context, ids []string) error {
+	r, now, err := a.target.ConnectWithTime(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if len(ids) == 0 {
+		a.since = cmp.Or(a.since, "P7D")
+	}
+	since, err := sinceFlag("since", a.since, now)
+	if err != nil {
+		return err
+	}
+	var rows []auditRow
+	if len(ids) > 0 {
+		rows, err = a.ofExecutions(ctx, r, ids, since)
+	} else {
+		rows, err = a.ofAll(ctx, r, since)
+	}
+	if err != nil {
+		return err
+	}
+	rows = slices.DeleteFunc(rows, func(row auditRow) bool { return a.by != "" && row.By != a.by || row.Time.Before(since) })
+	slices.SortStableFunc(rows, func(a, b auditRow) int { return a.Time.Compare(b.Time) })
+	return cli.List[auditRow]{
+		Columns: []cli.Column[auditRow]{
+			{Title: "TIME", Text: func(w auditRow) string { return w.Time.Format("2006-01-02T15:04:05.000Z") }},
+			{Title: "BY", Text: func(w auditRow) string { return w.By }},
+			{Title: "ACTION", Text: func(w auditRow) string { return w.Action }},
+			{Title: "SUBJECT", Text: func(w auditRow) string { return w.Subject }},
+			{Title: "TASK", Text: func(w auditRow) string { return history.Task(w.Task) }},
+			{Title: "DETAIL", Text: func(w auditRow) string { return w.Detail }},
+		},
+		ID:    func(w auditRow) string { return w.Subject },
+		Empty: "no operator did anything that is recorded",
+	}.Print(a.sh, a.format, rows)
+}
+
+// ofExecutions returns what was done to executions.
+func (a *auditCommand) ofExecutions(ctx context.Context, r *cli.Remote, ids []string, since time.Time) (rows []auditRow, err error) {
+	for _, id := range ids {
+		x, err := cli.FindExecution(ctx, r, id)
+		if err != nil {
+			return nil, err
+		}
+		if rows, err = a.ofHistory(ctx, r, x, rows); err != nil {
+			return nil, err
+		}
+	}
+	trail, err := r.Store.AuditTrail(ctx, r.Tenant, since)
+	for _, e := range trail {
+		if slices.ContainsFunc(strings.Fields(e.Subject), func(id string) bool { return slices.Contains(ids, id) }) {
+			rows = append(rows, trailRow(e))
+		}
+	}
+	return rows, err
+}
+
+// ofAll returns what was done in the tenant. It skips executions that ended before since: only
+// a retry could have changed them, and then they ended later.
+func (a *auditCommand) ofAll(ctx context.Context, r *cli.Remote, since time.Time) (rows []auditRow, err error) {
+	trail, err := r.Store.AuditTrail(ctx, r.Tenant, since)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range trail {
+		rows = append(rows, trailRow(e))
+	}
+	q := store.ExecutionQuery{Limit: examinedAtOnce, Pass: func(x store.Execution) bool {
+		return x.Version > 0 && (x.EndedAt.IsZero() || !x.EndedAt.Before(since))
+	}}
+	for {
+		some, next, err := r.Store.Executions(ctx, r.Tenant, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range some {
+			if rows, err = a.ofHistory(ctx, r, x, rows); err != nil {
+				return nil, err
+			}
+		}
+		if next == "" {
+			return rows, nil
+		}
+		q.After = next
+	}
+}
+
+// ofHistory adds what a history records. A history that lacks entries is read as far as it goes.
+func (*auditCommand) ofHistory(ctx context.Context, r *cli.Remote, x store.Execution, rows []auditRow) ([]auditRow, error) {
+	for at := int64(0); at < math.MaxInt64; {
+		events, err := r.Store.History(ctx, x.Tenant, x.ID, at, examine.HistoryPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			at++
+			if row, ok := auditRowOf(x, at, e); ok {
+				rows = append(rows, row)
+			}
+		}
+		if len(events) < examine.HistoryPage {
+			break
+		}
+	}
+	return rows, nil
+}
+
+// auditRowOf reads an event of a history; ok is false if no operator made it.
+func auditRowOf(x store.Execution, version int64, e event.Event) (row auditRow, ok bool) {
+	if !strings.Contains(string(e.Data), `"by":`) {
+		return row, false
+	}
+	entry := history.Read(version, e)
+	d := entry.Data
+	if d == nil || strings.HasPrefix(entry.Type, "workflow.") { // the event before says the same
+		return row, false
+	}
+	row = auditRow{Time: e.Time, By: d.By, Subject: x.ID, Task: e.Task, Version: version, Detail: d.Reason}
+	if d.Reset != nil && e.Type == event.ExecutionStarted {
+		row.Time, row.By, row.Action, row.Task = d.Reset.At, d.Reset.By, "reset", d.Reset.Task
+		row.Detail = strings.TrimSuffix("of "+d.Reset.Execution+": "+d.Reset.Reason, ": ")
+		return row, true
+	}
+	switch e.Type {
+	case event.ExecutionCancelled, event.ExecutionSuspended, event.ExecutionResumed, event.ExecutionRetried, event.ExecutionRestored, event.ExecutionMigrated:
+		names := map[event.Type]string{
+			event.ExecutionCancelled: "cancel", event.ExecutionSuspended: "suspend", event.ExecutionResumed: "resume",
+			event.ExecutionRetried: "retry", event.ExecutionRestored: "restore", event.ExecutionMigrated: "migrate",
+		}
+		row.Action = names[e.Type]
+		if e.Type == event.ExecutionMigrated {
+			row.Detail = strings.TrimSuffix(fmt.Sprintf("from version %s to %s: %s", d.FromVersion, d.Version, d.Reason), ": ")
+		}
+	case event.TimerFired, event.TimerCancelled, event.TimerScheduled:
+		names := map[event.Type]string{event.TimerFired: "timer fire", event.TimerCancelled: "timer cancel", event.TimerScheduled: "timer move"}
+		row.Action, row.Detail = names[e.Type], history.TimerName(d.Kind, d.Key)
+		if e.Type == event.TimerScheduled {
+			row.Detail += " to " + entry.Until.UTC().Format(time.RFC3339Nano)
+		}
+	default:
+	}
+	return row, row.By != "" && row.Action != ""
+}
+
+// trailRow converts an entry of the trail.
+func trailRow(e store.AuditEntry) auditRow {
+	return auditRow{Time: e.At, By: e.By, Action: e.Action, Subject: e.Subject}
+}

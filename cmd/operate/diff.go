@@ -1,0 +1,369 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/sim/recording"
+)
+
+// NewDiffCommand returns the command flunq diff.
+func NewDiffCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "diff ID1 ID2",
+		Short: "Compare two executions, task by task",
+		Long: `Compares two executions: their inputs, the runs of their tasks in the order in which they
+began, and what they ended with. Of data it shows the paths that differ (".order: 7 -> 8").
+Times, ids and durations are no differences. Either argument may be a recording instead
+(FILE.jsonl). The exit code is 4 if there is a difference.`,
+		Example: `  flunq diff order-7 order-8
+  flunq diff order-7.jsonl order-7 -o json | jq '.tasks[0]'`,
+		GroupID: cli.GroupOperate,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 2 { //nolint:mnd // the two sides
+				return cli.Misusef("diff: want two executions, got %d%s", len(args), cli.SeeHelp(c))
+			}
+			return nil
+		},
+	}
+	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
+	all := c.Flags().Bool("all", false, "show the tasks that do not differ, too")
+	c.ValidArgsFunction = cli.CompleteExecutions(t)
+	c.RunE = func(c *cobra.Command, args []string) error { return diffExecutions(c.Context(), t, format, args, *all) }
+	return c
+}
+
+// diffSide is one of the executions to compare.
+type diffSide struct {
+	name     string
+	workflow string
+	version  string
+	input    any
+	order    []string // task runs
+	tasks    map[string]*diffTask
+	whole    diffTask // the execution itself
+}
+
+// diffTask is a task run on one side.
+type diffTask struct {
+	Status     history.State `json:"status"`
+	DurationMS int64         `json:"duration_ms"`
+	Call       string        `json:"call,omitempty"`
+
+	output, problem any
+}
+
+// diffRow is the comparison of a task run, in the JSON output.
+type diffRow struct {
+	Task        string    `json:"task"`
+	Left        *diffTask `json:"left,omitempty"` // absent if it did not run there
+	Right       *diffTask `json:"right,omitempty"`
+	Differences []string  `json:"differences"`
+}
+
+// diffResult is the comparison in the JSON output.
+type diffResult struct {
+	Left      string    `json:"left"`
+	Right     string    `json:"right"`
+	Same      bool      `json:"same"`
+	First     string    `json:"first,omitempty"` // the first task that differs; "input" or "result"
+	Workflow  []string  `json:"workflow"`
+	Input     []string  `json:"input"`
+	Tasks     []diffRow `json:"tasks"` // those that differ, or all
+	Result    []string  `json:"result"`
+	Unchanged int       `json:"unchanged"` // number of tasks that do not differ
+}
+
+func diffExecutions(ctx context.Context, t *cli.Target, format *cli.Choice, args []string, all bool) error {
+	var sides [2]*diffSide
+	var r *cli.Remote
+	for i, arg := range args {
+		var err error
+		if isRecording(arg) {
+			sides[i], err = recordedSide(ctx, t.Sh, arg)
+		} else {
+			if r == nil {
+				if r, err = t.Connect(ctx); err != nil {
+					return err
+				}
+				defer r.Close()
+			}
+			sides[i], err = storedSide(ctx, r, arg)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	out := compareSides(sides[0], sides[1], all)
+	if format.String() == "text" {
+		out.print(t.Sh)
+	} else if err := cli.WriteValue(t.Sh.Out, format.String(), out); err != nil {
+		return err
+	}
+	if !out.Same {
+		return cli.Reported(cli.ExitUnexpected)
+	}
+	return nil
+}
+
+// isRecording reports whether an argument is a file rather than an execution.
+func isRecording(arg string) bool {
+	return filepath.Ext(arg) == ".jsonl" || strings.ContainsRune(arg, os.PathSeparator)
+}
+
+func recordedSide(ctx context.Context, sh *cli.Shell, file string) (*diffSide, error) {
+	src, err := cli.ReadDocument(ctx, sh, file)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := recording.Read(file, src, nil, cli.Version().Version)
+	if err != nil {
+		return nil, cli.Fail(cli.ExitInvalid, err)
+	}
+	s := newDiffSide(file)
+	for i, e := range rec.History() {
+		s.add(history.Read(int64(i)+1, e))
+	}
+	return s, nil
+}
+
+func storedSide(ctx context.Context, r *cli.Remote, id string) (*diffSide, error) {
+	x, err := cli.FindExecution(ctx, r, id)
+	if err != nil {
+		return nil, err
+	}
+	s := newDiffSide(id)
+	version := int64(0)
+	err = examine.EachPage(ctx, r.Store, x, 0, func(events []event.Event) error {
+		for _, e := range events {
+			version++
+			s.add(history.Read(version, e))
+		}
+		return nil
+	})
+	return s, err
+}
+
+func newDiffSide(name string) *diffSide {
+	return &diffSide{name: name, tasks: map[string]*diffTask{}, whole: diffTask{Status: history.Running}}
+}
+
+// add adds the next entry of the history.
+func (s *diffSide) add(e history.Entry) {
+	d := e.Data
+	switch {
+	case d == nil:
+	case e.Type == history.Type(event.ExecutionStarted):
+		s.workflow, s.version, s.input = d.Namespace+"."+d.Name, d.Version, decoded(d.Input)
+	case e.Type == history.Type(event.ExecutionMigrated):
+		s.version = d.Version
+	case e.Type == history.Type(event.TaskRequested), e.Type == history.Type(event.TaskCompleted):
+		run := s.tasks[e.Task]
+		if run == nil {
+			run = &diffTask{}
+			s.tasks[e.Task], s.order = run, append(s.order, e.Task)
+		}
+		run.Status = e.State
+		if e.Type == history.Type(event.TaskCompleted) {
+			run.DurationMS, run.Call, run.output = d.DurationMS, e.Call, decoded(d.Output)
+			if d.Error != nil {
+				run.problem = decoded(event.Encode(d.Error))
+			}
+		}
+	case strings.HasPrefix(e.Type, "workflow."):
+		s.whole.Status, s.whole.output = e.State, decoded(d.Output)
+		if d.Error != nil {
+			s.whole.problem = decoded(event.Encode(d.Error))
+		}
+	}
+}
+
+// compareSides compares two executions.
+func compareSides(a, b *diffSide, all bool) diffResult {
+	out := diffResult{Left: a.name, Right: b.name, Tasks: []diffRow{}}
+	if a.workflow != b.workflow {
+		out.Workflow = append(out.Workflow, a.workflow+" -> "+b.workflow)
+	}
+	if a.version != b.version {
+		out.Workflow = append(out.Workflow, "version "+a.version+" -> "+b.version)
+	}
+	out.Input = dataDifferences("", a.input, b.input)
+	if len(out.Input) > 0 {
+		out.First = "input"
+	}
+	for _, task := range merged(a.order, b.order) {
+		row := diffRow{Task: task, Left: a.tasks[task], Right: b.tasks[task]}
+		switch {
+		case row.Left == nil:
+			row.Differences = []string{"runs only in " + b.name}
+		case row.Right == nil:
+			row.Differences = []string{"runs only in " + a.name}
+		default:
+			row.Differences = row.Left.differences(row.Right)
+		}
+		if len(row.Differences) == 0 {
+			out.Unchanged++
+		} else {
+			out.First = cmp.Or(out.First, task)
+		}
+		if all || len(row.Differences) > 0 {
+			out.Tasks = append(out.Tasks, row)
+		}
+	}
+	out.Result = a.whole.differences(&b.whole)
+	if len(out.Result) > 0 {
+		out.First = cmp.Or(out.First, "result")
+	}
+	out.Same = out.First == "" && len(out.Workflow) == 0
+	return out
+}
+
+// merged returns the task runs of both sides: those of the first one in their order, and those
+// that only the second one has after the run that precedes them there.
+func merged(a, b []string) []string {
+	known := make(map[string]bool, len(a))
+	for _, task := range a {
+		known[task] = true
+	}
+	out, after := slices.Clone(a), map[string][]string{} // by the last run that both have
+	last := ""
+	for _, task := range b {
+		if known[task] {
+			last = task
+		} else {
+			after[last] = append(after[last], task)
+		}
+	}
+	if len(after) == 0 {
+		return out
+	}
+	out = append([]string{}, after[""]...)
+	for _, task := range a {
+		out = append(append(out, task), after[task]...)
+	}
+	return out
+}
+
+func (t *diffTask) differences(other *diffTask) (out []string) {
+	if t.Status != other.Status {
+		out = append(out, fmt.Sprintf("%s -> %s", t.Status, other.Status))
+	} else {
+		out = append(out, dataDifferences("output", t.output, other.output)...)
+	}
+	if t.Call != other.Call {
+		out = append(out, fmt.Sprintf("%s -> %s", cmp.Or(t.Call, "no call"), cmp.Or(other.Call, "no call")))
+	}
+	return append(out, dataDifferences("error", t.problem, other.problem)...)
+}
+
+// mostDifferences is how many paths are listed of a value.
+const mostDifferences = 20
+
+// dataDifferences returns the paths at which two values differ.
+func dataDifferences(path string, a, b any) (out []string) {
+	var compare func(path string, a, b any)
+	compare = func(path string, a, b any) {
+		switch left := a.(type) {
+		case map[string]any:
+			if right, ok := b.(map[string]any); ok {
+				both := maps.Clone(left)
+				maps.Copy(both, right)
+				for _, name := range slices.Sorted(maps.Keys(both)) {
+					l, inLeft := left[name]
+					r, inRight := right[name]
+					if at := path + "." + name; inLeft && inRight {
+						compare(at, l, r)
+					} else {
+						out = append(out, at+": "+shown(l, inLeft)+" -> "+shown(r, inRight))
+					}
+				}
+				return
+			}
+		case []any:
+			if right, ok := b.([]any); ok {
+				for i := range max(len(left), len(right)) {
+					at := path + "[" + strconv.Itoa(i) + "]"
+					switch {
+					case i >= len(left):
+						out = append(out, at+": "+shown(nil, false)+" -> "+shown(right[i], true))
+					case i >= len(right):
+						out = append(out, at+": "+shown(left[i], true)+" -> "+shown(nil, false))
+					default:
+						compare(at, left[i], right[i])
+					}
+				}
+				return
+			}
+		}
+		if string(canonical.Encode(a)) != string(canonical.Encode(b)) {
+			out = append(out, cmp.Or(path, ".")+": "+shown(a, true)+" -> "+shown(b, true))
+		}
+	}
+	compare(path, a, b)
+	if len(out) > mostDifferences {
+		out = append(out[:mostDifferences], history.Number(len(out)-mostDifferences)+" more")
+	}
+	return out
+}
+
+// shown returns a value of a difference.
+func shown(v any, there bool) string {
+	const longest = 60
+	if !there {
+		return "(absent)"
+	}
+	text := string(canonical.Encode(v))
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+func (d diffResult) print(sh *cli.Shell) {
+	for _, line := range d.Workflow {
+		fmt.Fprintf(sh.Out, "workflow  %s\n", cli.OneLine(line))
+	}
+	for _, line := range d.Input {
+		fmt.Fprintf(sh.Out, "input     %s\n", cli.OneLine(line))
+	}
+	duration := func(t *diffTask) string {
+		if t == nil {
+			return "-"
+		}
+		return string(t.Status) + " " + history.Duration(time.Duration(t.DurationMS)*time.Millisecond)
+	}
+	for _, row := range d.Tasks {
+		mark := "="
+		if len(row.Differences) > 0 {
+			mark = "!"
+		}
+		fmt.Fprintf(sh.Out, "%s %s  %s | %s\n", mark, cli.Printable(history.Task(row.Task)), duration(row.Left), duration(row.Right))
+		for _, line := range row.Differences {
+			fmt.Fprintf(sh.Out, "    %s\n", cli.OneLine(line))
+		}
+	}
+	for _, line := range d.Result {
+		fmt.Fprintf(sh.Out, "result    %s\n", cli.OneLine(line))
+	}
+	switch {
+	case d.Same:
+		sh.Hint("no difference in %s", history.Count(d.Unchanged, "task run"))
+	case d.First != "":
+		sh.Hint("first difference: %s; the same: %s", cli.Printable(history.Task(d.First)), history.Count(d.Unchanged, "task run"))
+	}
+}

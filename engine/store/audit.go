@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// AuditEntry is something that an operator did and that no history of an execution records.
+type AuditEntry struct {
+	At      time.Time
+	Action  string // such as "rm" or "dlq drop"
+	Subject string // what it was done to: ids, separated by spaces
+	By      string
+}
+
+// auditKept is about how many entries of a tenant are kept.
+const auditKept = 10_000
+
+// Audit adds an entry to a tenant's trail, even if Redis is full. Callers do so before they act.
+func (s *Store) Audit(ctx context.Context, tenant string, e AuditEntry) error {
+	if err := CheckTenant(tenant); err != nil {
+		return err
+	}
+	args := []any{"maxlen", "~", auditKept, "*", "action", e.Action, "subject", e.Subject, "by", e.By}
+	return Failed("record what is done", s.writeEvenIfFull(ctx, "xadd", s.keys.Audit(tenant), args...))
+}
+
+// AuditTrail reads a tenant's entries since a time, the oldest first.
+func (s *Store) AuditTrail(ctx context.Context, tenant string, since time.Time) (out []AuditEntry, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return nil, err
+	}
+	from := "-"
+	if !since.IsZero() {
+		from = strconv.FormatInt(since.UnixMilli(), 10)
+	}
+	for {
+		page, err := s.rdb.XRangeN(ctx, s.keys.Audit(tenant), from, "+", ScanCount).Result()
+		if err != nil {
+			return nil, Failed("read what operators did", err)
+		}
+		for _, entry := range page {
+			text := func(name string) string { value, _ := entry.Values[name].(string); return value }
+			ms, _, _ := strings.Cut(entry.ID, "-")
+			at, _ := strconv.ParseInt(ms, 10, 64)
+			out = append(out, AuditEntry{
+				At: time.UnixMilli(at).UTC(), Action: text("action"), Subject: text("subject"), By: text("by"),
+			})
+			from = "(" + entry.ID
+		}
+		if len(page) < ScanCount {
+			return out, nil
+		}
+	}
+}
