@@ -9,7 +9,7 @@ class Flunq < Formula
 
   def install
     ENV["CGO_ENABLED"] = "0"
-    system "go", "build", "-buildvcs=true", "-trimpath", *std_go_args(ldflags: "-s -w")
+    system "go", "build", "-buildvcs=true", "-trimpath", "-tags", "grpcnotrace", *std_go_args(ldflags: "-s -w")
     system bin/"flunq", "man", "--quiet", man
     generate_completions_from_executable(bin/"flunq", "completion")
   end

@@ -1,12 +1,17 @@
 package check
 
 import (
+	"bufio"
 	_ "embed"
+	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"os"
+	"strconv"
 	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
@@ -95,8 +100,8 @@ func (b *batch) coverageText(w io.Writer, color bool) error {
 	return err
 }
 
-//go:embed test_coverage.html
-var coveragePage string
+//go:embed test_coverage.css
+var coverageStyle string
 
 // The data of the page: documents with their lines.
 type (
@@ -120,23 +125,67 @@ type (
 
 // coverageHTML writes the documents as one self-contained page with coloured lines.
 func (b *batch) coverageHTML(w io.Writer, _ bool) error {
-	page, err := template.New("coverage").Parse(coveragePage)
-	if err != nil {
-		panic("cmd: the page of the coverage: " + err.Error())
-	}
-	data := struct {
-		Version      string
-		Reached, All int
-		Percent      float64
-		Documents    []coverageDocument
-	}{Version: cli.Version().Version}
-	for _, r := range b.reached.Documents() {
+	var reached, all int
+	var rows, documents g.Group
+	for i, r := range b.reached.Documents() {
 		d := coverageOf(r)
-		data.Reached, data.All = data.Reached+d.Reached, data.All+d.All
-		data.Documents = append(data.Documents, d)
+		reached, all = reached+d.Reached, all+d.All
+		id := "d" + strconv.Itoa(i)
+		rows, documents = append(rows, d.row(id)), append(documents, d.source(id))
 	}
-	data.Percent = percent(data.Reached, data.All)
-	return page.Execute(w, data)
+	total := percent(reached, all)
+	page := h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.TitleEl(g.Textf("Coverage: %.1f %%", total)),
+			h.StyleEl(g.Raw(coverageStyle)),
+		),
+		h.Body(
+			h.H1(g.Textf("Coverage: %.1f %%, %d of %d", total, reached, all)),
+			h.P(h.Class("key"),
+				h.Span(h.Class("hit"), g.Text("reached")), h.Span(h.Class("part"), g.Text("reached in part")), h.Span(h.Class("miss"), g.Text("not reached")),
+				g.Text(" The number beside a line is how often it was reached; point at a line for details.")),
+			h.Table(h.Class("all"),
+				h.Tr(h.Th(g.Text("document")), h.Th(g.Text("workflow")), h.Th(), h.Th(g.Text("reached"))),
+				rows),
+			documents,
+			h.P(h.Class("version"), g.Text("flunq "+cli.Version().Version)),
+		),
+	))
+	out := bufio.NewWriter(w)
+	return errors.Join(page.Render(out), out.Flush())
+}
+
+// row returns a row of the table of documents.
+func (d coverageDocument) row(id string) g.Node {
+	return h.Tr(
+		h.Td(h.A(h.Href("#"+id), g.Text(d.File))),
+		h.Td(g.Text(d.ID)),
+		h.Td(h.Span(h.Class("bar"), h.I(h.Style(fmt.Sprintf("width: %.1f%%", d.Percent))))),
+		h.Td(h.Class("n"), g.Textf("%.1f %% (%d of %d)", d.Percent, d.Reached, d.All)),
+	)
+}
+
+// source returns the document with coloured lines.
+func (d coverageDocument) source(id string) g.Node {
+	return g.Group{
+		h.H2(h.ID(id), g.Text(d.File)),
+		g.If(len(d.Missed) > 0, g.Group{
+			h.P(g.Text("Not reached by any case:")),
+			h.Ul(g.Map(d.Missed, func(p *spec.Point) g.Node {
+				return h.Li(h.A(h.Href(fmt.Sprintf("#%sl%d", id, p.Line)), g.Textf("line %d", p.Line)), g.Text(": "+p.Name))
+			})),
+		}),
+		h.Pre(h.Code(g.Map(d.Lines, func(line *coverageLine) g.Node {
+			hits := ""
+			if line.State != "" {
+				hits = strconv.Itoa(line.Hits) + "×"
+			}
+			return h.Span(h.Class("l "+line.State), h.ID(fmt.Sprintf("%sl%d", id, line.Number)), g.If(line.Title != "", h.Title(line.Title)),
+				h.B(g.Text(strconv.Itoa(line.Number))), h.U(g.Text(hits)), g.Text(line.Text+"\n"))
+		}))),
+	}
 }
 
 func coverageOf(r *spec.DocumentCoverage) coverageDocument {

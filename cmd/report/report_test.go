@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"html"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -73,6 +74,43 @@ do:
 	}
 	if found := regexp.MustCompile(`(?:src|href)="?(?:https?:)?//|@import|url\((?:[^#)])`).FindString(got); found != "" {
 		t.Errorf("the page refers to something outside: %s", found)
+	}
+}
+
+// Whatever the text of a field is, it stays text.
+func TestHostileFields(t *testing.T) {
+	t.Parallel()
+	const bad = `</script><img src=x onerror="alert('1')">&amp;`
+	r := report.NewRecording(bad)
+	if _, err := recording.Record(t.Context(), config(t, "reminder"), r); err != nil {
+		t.Fatal(err)
+	}
+	r.Notes = []string{bad}
+	r.Difference = &report.Difference{
+		Where: bad, Recorded: bad, Replayed: bad, Now: bad, Path: bad, RecordedValue: bad, ReplayedValue: bad, Hint: bad,
+		Frames: []report.Frame{{Place: bad, Lines: []report.FrameLine{{Number: 1, Text: bad, Marked: true}}}},
+	}
+	verdict := report.Verdict{Text: bad, Rating: report.Bad}
+	rep := &report.Report{
+		Verb: bad, Version: bad, Command: bad, Verdict: verdict, Facts: []report.Fact{{Name: bad, Value: bad}}, Notes: []string{bad},
+		Runs: []*report.Recording{r, r}, Files: []report.File{{Name: bad, Verdict: verdict, Text: bad}}, Hints: []string{bad},
+		Findings: []*report.Finding{{
+			Heading: bad, Rating: report.Bad, Rule: bad, Detail: bad, Counts: bad, Meaning: bad, Story: []report.Line{{Text: bad, Fault: true}},
+			Sides:  []report.Side{{Head: bad, Steps: []report.Step{{At: bad, Text: bad}, {At: bad, Text: bad, Marked: true}}}},
+			Differ: []report.Change{{Path: bad, Usual: bad, Here: bad}}, Repeat: bad, Runs: []int{0, 1},
+		}},
+	}
+	var out bytes.Buffer
+	if err := rep.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	got := out.String()
+	if strings.Contains(got, "<img") || strings.Count(got, "</script") != 2 {
+		t.Error("a field became markup")
+	}
+	// The page has 32 of them, and the part of each run 13.
+	if n, want := strings.Count(got, html.EscapeString(bad)), 32+2*13; n != want {
+		t.Errorf("the page shows %d fields, want %d", n, want)
 	}
 }
 
