@@ -79,6 +79,7 @@ func newRoot(sh *cli.Shell) *cobra.Command {
 		check.NewReplayCommand(sh),
 		run.NewSimCommand(sh),
 		check.NewGraphCommand(sh),
+		editor.NewServerCommand(sh),
 		editor.NewSchemaCommand(sh),
 		check.NewConformanceCommand(sh),
 		operate.NewStartCommand(sh),

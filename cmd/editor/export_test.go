@@ -57,3 +57,25 @@ func Portable(rule string) bool {
 	_, portable := rules()
 	return slices.ContainsFunc(portable, func(r dsl.Rule) bool { return r.Name == rule })
 }
+
+// Complete returns what can be written at the | of a text; the last one, if there are several.
+func Complete(kind, text string) []string {
+	at := strings.LastIndex(text, "|")
+	before := text[:at]
+	line := before[strings.LastIndex(before, "\n")+1:]
+	var labels []string
+	for _, c := range newDocument(kind, before+text[at+1:]).complete(position{strings.Count(before, "\n"), len(line)}) {
+		labels = append(labels, c.Label)
+	}
+	return labels
+}
+
+// Ask asks for everything at the end of a line.
+func Ask(kind, text string, line int) {
+	d := newDocument(kind, text)
+	p := position{line, len(d.lines[line])}
+	d.complete(p)
+	d.hover(p)
+	d.definition(p)
+	d.symbols(d.root)
+}

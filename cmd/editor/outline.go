@@ -29,6 +29,10 @@ const (
 // spot is a place in a text: a line and a byte in it, both from 0.
 type spot struct{ line, byte int }
 
+func (s spot) before(other spot) bool {
+	return s.line < other.line || s.line == other.line && s.byte < other.byte
+}
+
 // node is a key with its value, or an item of a list.
 type node struct {
 	key      string // "" for an item
@@ -42,6 +46,36 @@ type node struct {
 	flow     bool // it is in brackets
 	children []*node
 	parent   *node
+}
+
+// member returns the child with a key.
+func (n *node) member(key string) *node {
+	if n == nil {
+		return nil
+	}
+	for _, c := range n.children {
+		if !c.item && c.key == key {
+			return c
+		}
+	}
+	return nil
+}
+
+// has tells the schema which members a map has.
+func (n *node) has(key string) (value string, has bool) {
+	m := n.member(key)
+	if m == nil {
+		return "", false
+	}
+	return m.value, true
+}
+
+// walk visits a node and all below it.
+func (n *node) walk(visit func(*node)) {
+	visit(n)
+	for _, c := range n.children {
+		c.walk(visit)
+	}
 }
 
 // readOutline returns the structure of a text.

@@ -90,6 +90,35 @@ func (p place) item(has members) place {
 	return out
 }
 
+// is reports whether a place has a schema of the definitions.
+func (p place) is(definition string) bool {
+	return slices.Contains(p, language().Get(definition))
+}
+
+// description explains the place, "" if nothing is known about it.
+func (p place) description() string {
+	for _, s := range p {
+		if text := s.Get("description").Text(); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// values returns the values that a text can have, or examples of them.
+func (p place) values() []string {
+	var out []string
+	for _, s := range p {
+		for _, keyword := range []string{"enum", "examples"} {
+			out = append(out, texts(s.Get(keyword))...)
+		}
+		if s.Get("type").Text() == "boolean" {
+			out = append(out, "true", "false")
+		}
+	}
+	return out
+}
+
 // keys returns the keys that a map can have, in the order in which they are offered.
 func (p place) keys() []string {
 	var out []string

@@ -22,7 +22,8 @@ func NewSchemaCommand(sh *cli.Shell) *cobra.Command {
 		Short: "Print a JSON Schema for editors",
 		Long: `Prints the JSON Schema (draft 7) of workflows, of mocks or of test files. With it,
 editors complete keys, explain them and mark mistakes. It describes the form of
-a document; 'flunq validate' also checks expressions and names.
+a document; 'flunq validate' also checks expressions and names, and 'flunq lsp'
+shows in the editor what it finds.
 
 With the YAML extension of VS Code, or with yaml-language-server in neovim, Helix
 or another editor: write the schema to a file, and begin documents with a line

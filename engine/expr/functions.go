@@ -37,6 +37,10 @@ var builtins = sync.OnceValue(func() map[string][]int {
 	}
 })
 
+// Functions returns the names of jq's functions, with their possible numbers of arguments. The
+// caller must not modify it.
+func Functions() map[string][]int { return builtins() }
+
 func arities(name string) []int { return builtins()[name] }
 
 // exists reports whether jq has a function with args arguments. For a function that the

@@ -1,0 +1,292 @@
+package editor
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/yaml"
+	"flunq.io/flunq/sim/mock"
+	"flunq.io/flunq/sim/spec"
+)
+
+// NewServerCommand returns the command flunq lsp.
+func NewServerCommand(sh *cli.Shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "lsp",
+		Short: "Help editors to write workflows (language server)",
+		Long: `Serves the Language Server Protocol on stdin and stdout. Editors start it. It
+shows what 'flunq validate' and 'flunq lint' find, completes keys, names of
+tasks, parts of use, variables and functions of jq, explains keys, goes to the
+task after then and to parts of use, lists tasks, and formats like 'flunq fmt'.
+YAML files that are no workflows, mocks or tests are left alone.
+
+neovim, in init.lua:
+
+    local flunq
+    vim.api.nvim_create_autocmd('FileType', {pattern = 'yaml', callback = function(event)
+      flunq = flunq or vim.lsp.start_client({name = 'flunq', cmd = {'flunq', 'lsp'}})
+      vim.lsp.buf_attach_client(event.buf, flunq)
+    end})
+
+Helix, in languages.toml:
+
+    [language-server.flunq]
+    command = "flunq"
+    args = ["lsp"]
+
+    [[language]]
+    name = "yaml"
+    language-servers = ["flunq"]
+
+VS Code, with an extension for any language server, such as "Generic LSP Client
+(v2)", in settings.json:
+
+    "glspc.server.command": "flunq",
+    "glspc.server.commandArguments": ["lsp"],
+    "glspc.server.languageId": ["yaml"]`,
+		Example: "  flunq lsp",
+		GroupID: cli.GroupDevelop,
+		Args:    cli.NoArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s := &server{connection: connection{bufio.NewReader(sh.In), sh.Out}, texts: map[string]string{}}
+			return s.serve(c.Context())
+		},
+	}
+}
+
+// server is one session with an editor.
+type server struct {
+	connection
+	texts map[string]string // of the open files, by URI
+	ended bool              // the editor has asked to shut down
+}
+
+// serve handles messages until the editor exits or ctx ends.
+func (s *server) serve(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() {
+		for {
+			m, err := s.read()
+			if wrong, is := errors.AsType[*rpcError](err); is {
+				err = s.respond(json.RawMessage("null"), nil, wrong)
+			} else if err == nil && m.Method == "exit" {
+				err = io.EOF
+			} else if err == nil {
+				err = s.handle(m)
+			}
+			if err != nil {
+				failed <- err
+				return
+			}
+		}
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-failed:
+		if errors.Is(err, io.EOF) && s.ended {
+			return nil
+		}
+		if errors.Is(err, io.EOF) {
+			return cli.Fail(cli.ExitFailed, errors.New("the editor has left without a shutdown"))
+		}
+		return err
+	}
+}
+
+// position is a place in a file, as editors count it: from 0, in units of UTF-16.
+type position struct {
+	Line      int `json:"line"`
+	Character int `json:"character"`
+}
+
+// textRange is a part of a file; End is behind it.
+type textRange struct {
+	Start position `json:"start"`
+	End   position `json:"end"`
+}
+
+// edit replaces a part of a file.
+type edit struct {
+	Range   textRange `json:"range"`
+	NewText string    `json:"newText"`
+}
+
+// parameters are those of all messages that are handled.
+type parameters struct {
+	TextDocument struct {
+		URI  string `json:"uri"`
+		Text string `json:"text"`
+	} `json:"textDocument"`
+	ContentChanges []struct {
+		Text string `json:"text"`
+	} `json:"contentChanges"`
+	Position position `json:"position"`
+}
+
+// handle handles a request or a notification. Its error ends the session.
+func (s *server) handle(m message) error {
+	var p parameters
+	if m.Method != "" && m.Params != nil {
+		if err := json.Unmarshal(m.Params, &p); err != nil && m.ID != nil {
+			return s.respond(m.ID, nil, &rpcError{codeParams, err.Error()})
+		}
+	}
+	uri := p.TextDocument.URI
+	switch m.Method {
+	case "textDocument/didOpen":
+		s.texts[uri] = p.TextDocument.Text
+		return s.diagnose(uri)
+	case "textDocument/didChange":
+		if n := len(p.ContentChanges); n > 0 {
+			s.texts[uri] = p.ContentChanges[n-1].Text
+		}
+		return s.diagnose(uri)
+	case "textDocument/didClose":
+		delete(s.texts, uri)
+		return s.notify("textDocument/publishDiagnostics", map[string]any{"uri": uri, "diagnostics": []any{}})
+	}
+	if m.ID == nil || m.Method == "" {
+		return nil // a notification that does not matter, or a response
+	}
+	result, err := s.request(m.Method, p)
+	return s.respond(m.ID, result, err)
+}
+
+// request answers a request.
+func (s *server) request(method string, p parameters) (any, error) {
+	text, open := s.texts[p.TextDocument.URI]
+	d := newDocument(kindOf(pathOf(p.TextDocument.URI)), text)
+	switch method {
+	case "initialize":
+		return map[string]any{
+			"serverInfo": map[string]any{"name": "flunq"},
+			"capabilities": map[string]any{
+				"textDocumentSync":           map[string]any{"openClose": true, "change": 1},
+				"completionProvider":         map[string]any{"triggerCharacters": []string{" ", "$", "{"}},
+				"hoverProvider":              true,
+				"definitionProvider":         true,
+				"documentSymbolProvider":     true,
+				"documentFormattingProvider": true,
+			},
+		}, nil
+	case "shutdown":
+		s.ended = true
+		return nil, nil
+	}
+	if !open || !d.ours() {
+		return nil, unknownMethod(method)
+	}
+	switch method {
+	case "textDocument/completion":
+		return d.complete(p.Position), nil
+	case "textDocument/hover":
+		return d.hover(p.Position), nil
+	case "textDocument/definition":
+		if target := d.definition(p.Position); target != nil {
+			return map[string]any{"uri": p.TextDocument.URI, "range": d.keyRange(target)}, nil
+		}
+		return nil, nil
+	case "textDocument/documentSymbol":
+		return d.symbols(d.root), nil
+	case "textDocument/formatting":
+		formatted, err := Format("", []byte(text))
+		if err != nil || string(formatted) == text {
+			return []edit{}, nil //nolint:nilerr // the mistakes are shown already
+		}
+		return []edit{{textRange{End: position{Line: len(d.lines)}}, string(formatted)}}, nil
+	default:
+		return nil, unknownMethod(method)
+	}
+}
+
+// unknownMethod returns the error of a request that the server does not know; nil for those
+// that can be about any file.
+func unknownMethod(method string) error {
+	switch method {
+	case "textDocument/completion", "textDocument/hover", "textDocument/definition", "textDocument/documentSymbol", "textDocument/formatting":
+		return nil
+	}
+	return &rpcError{codeUnknownMethod, "unknown method " + method}
+}
+
+// pathOf returns the path of a file.
+func pathOf(uri string) string {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "file" {
+		return uri
+	}
+	return filepath.FromSlash(u.Path)
+}
+
+// diagnostic is a finding in a file.
+type diagnostic struct {
+	Range    textRange `json:"range"`
+	Severity int       `json:"severity"` // 1: an error, 2: a warning
+	Code     string    `json:"code,omitempty"`
+	Source   string    `json:"source"`
+	Message  string    `json:"message"`
+}
+
+// diagnose shows what is wrong in an open file.
+func (s *server) diagnose(uri string) error {
+	text := s.texts[uri]
+	d := newDocument(kindOf(pathOf(uri)), text)
+	found := []diagnostic{}
+	if d.ours() {
+		mistakes, warnings := s.check(d.kind, pathOf(uri), []byte(text))
+		for _, m := range mistakes {
+			found = append(found, d.diagnostic(m, 1))
+		}
+		for _, w := range warnings {
+			found = append(found, d.diagnostic(yaml.Mistake(w), 2))
+		}
+	}
+	return s.notify("textDocument/publishDiagnostics", map[string]any{"uri": uri, "diagnostics": found})
+}
+
+// check returns what is wrong in a file of a kind.
+func (s *server) check(kind, file string, text []byte) ([]yaml.Mistake, []yaml.Warning) {
+	switch kind {
+	case "mocks":
+		_, err := mock.Parse(file, text)
+		return mistakesIn(file, err), nil
+	case "test":
+		_, _, err := spec.NewLoader(func(name string) ([]byte, error) {
+			if name == file {
+				return text, nil
+			}
+			return os.ReadFile(name)
+		}).Load(file)
+		return mistakesIn(file, err), nil
+	default:
+		warnings, err := Lint(file, text, false)
+		return mistakesIn(file, err), warnings
+	}
+}
+
+// mistakesIn returns the mistakes of one file in an error about several.
+func mistakesIn(file string, err error) []yaml.Mistake {
+	var out []yaml.Mistake
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		for _, one := range joined.Unwrap() {
+			out = append(out, mistakesIn(file, one)...)
+		}
+	} else if found, is := errors.AsType[*yaml.Mistakes](err); is {
+		for _, m := range found.List {
+			if m.File == file {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
