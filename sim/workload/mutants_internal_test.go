@@ -21,8 +21,8 @@ func mutants() []mutant {
 				})
 				return cmp.Or(err, stream.New(s.store).AcknowledgeOwned(ctx, m))
 			}
-		}`), "an input is for one execution", 0},
-		{"an input is taken twice", "decide State.Take if 2; decide machine.onReceived if 1", never, "an input is taken once", 0},
+		}`), "an input is for one execution", 2},
+		{"an input is taken twice", "decide State.Take if 2; decide machine.onReceived if 1", never, "a snapshot contains everything before it", 0},
 		{"an input has no key", "decide inputTimer if 6", always, "an input of a key moves the one before", 0},
 
 		{"a stopping process does not hand over the next timer", ". Engine.Release if 2", never, "a stopping timer service hands over the next timer", 16},
