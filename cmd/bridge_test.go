@@ -142,14 +142,16 @@ func TestBridgeToKafka(t *testing.T) {
 		}
 		return ""
 	})
-	metrics := b.metrics()
 	for _, want := range []string{
 		`bridge_published_total{tenant="default"} 1`, `bridge_received_total{result="rejected",topic="flunq.default.in"} 1`,
 		`bridge_errors_total{class="rejected"} 1`, `bridge_feed_lag{partition="0",topic="flunq.default.in"} 0`, `bridge_lag{tenant="default"} 0`,
 	} {
-		if !strings.Contains(metrics, want+"\n") {
-			t.Errorf("the metrics do not have %s", want)
-		}
+		b.until("the metrics have "+want, func() string {
+			if metrics := b.metrics(); !strings.Contains(metrics, want+"\n") {
+				return metrics
+			}
+			return ""
+		})
 	}
 	b.says("doctor", "bridge for all tenants", "0 events to publish", "1 broker")
 	b.env["KAFKA_PASSWORD_FILE"] = written(t, "other", "wrong")

@@ -26,7 +26,7 @@ func TestSameBytes(t *testing.T) {
 		t.Run(example, func(t *testing.T) {
 			t.Parallel()
 			var first []byte
-			for n := range 20 {
+			for n := range 6 {
 				record := filepath.Join(dir, fmt.Sprintf("%s-%d.jsonl", example, n))
 				c := exec.CommandContext(t.Context(), flunq, "run", "--example", example, "--seed", "7", "-q", "--record", record)
 				c.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", []int{1, 2, 4}[n%3]))
