@@ -49,6 +49,10 @@ in the iteration of a loop whose $index is 2. In nested loops and tries the oute
 comes first (charge[0.2] attempt 1.3). Repetitions by a backward "then" are numbered in
 the same way, from the second one on.
 
+--break TASK and --step stop before a task, show its input and context, and take commands
+from stdin: step, continue, print EXPR (jq), break TASK, quit. No virtual time passes
+meanwhile, and the task's call has not been made.
+
 --tui plays the run in the terminal UI: space pauses (--paused: begin paused), n and p go
 to the next and previous event, t and T to the timers, + and - change the speed, [ and ]
 scrub. Long idle periods are skipped. q leaves the screen, stops a run that has not
@@ -59,6 +63,7 @@ ended, and prints the output.`,
   flunq run --example                  # list the examples
   flunq run --example reminder         # 30 days in milliseconds
   flunq run --example checkout --tui   # watch it
+  flunq run order.yaml --break charge  # stop before the task charge
   flunq run order.yaml --redis-url redis://127.0.0.1:6379`,
 		GroupID: cli.GroupOperate,
 		Args:    r.arguments,
@@ -77,6 +82,8 @@ ended, and prints the output.`,
 	f.StringVar(&r.report, "report", "", "write an HTML report to `FILE`: timeline, graph, data")
 	f.BoolVar(&r.tui, "tui", false, "play the run in the terminal UI, back and forth")
 	f.BoolVar(&r.paused, "paused", false, "with --tui: begin paused, until space is pressed")
+	f.StringArrayVar(&r.breaks, "break", nil, "stop before the task `TASK`, a name or a reference, and take commands (repeatable)")
+	f.BoolVar(&r.step, "step", false, "stop before every task, and take commands")
 	f.BoolVar(&r.realTime, "real-time", false, "use the clock of this machine")
 	f.StringVar(&r.speed, "speed", "", "run the virtual clock `N` times as fast as real time, as in 60x")
 	f.StringVar(&r.maxTime, "max-time", "", "stop after `DURATION` of virtual time (P30D, 12h)")
@@ -107,7 +114,8 @@ type Runner struct {
 	With                                     []string
 	seed                                     uint64
 	maxSteps                                 int
-	realTime, tui, paused                    bool
+	realTime, tui, paused, step              bool
+	breaks                                   []string
 
 	source  cli.Document
 	names   map[*dsl.Definition]string // the files of the documents
@@ -150,8 +158,13 @@ func (r *Runner) run(ctx context.Context, args []string) error {
 	line.Add(cfg.Definition, cfg.With)
 	line.on, line.real = line.on && !r.tui, r.redis != "" || r.realTime
 	cfg.Observe, cfg.Missed = line.Observe, line.missed
+	debugged, end, err := r.debug(ctx, &cfg)
+	if err != nil {
+		return err
+	}
+	defer end()
 	began := time.Now()
-	result, err := r.simulateOrRun(ctx, cfg)
+	result, err := r.simulateOrRun(debugged, cfg)
 	if err := errors.Join(err, r.writeReport(page, cfg)); err != nil {
 		return err
 	}
@@ -187,7 +200,7 @@ func (r *Runner) config(ctx context.Context, args []string) (sim.Config, error) 
 		documents = r.readExample
 	}
 	for _, read := range []func(context.Context, *sim.Config) error{
-		r.checkNames, r.checkScreen, documents, r.ReadInput, r.ReadMocks, r.ReadSecrets, r.CheckSecrets, r.readTimes,
+		r.checkNames, r.checkScreen, r.checkDebug, documents, r.ReadInput, r.ReadMocks, r.ReadSecrets, r.CheckSecrets, r.readTimes,
 		r.prepareMocks,
 	} {
 		if err := read(ctx, &cfg); err != nil {
