@@ -76,8 +76,8 @@ func (d *document) diagnostic(m yaml.Mistake, severity int) diagnostic {
 	if i := strings.IndexAny(rest, " ,]}"); i > 0 {
 		length = i
 	}
-	if closing := 0; rest != "" && (rest[0] == '"' || rest[0] == '\'') {
-		if closing = quoteEnd(rest); closing > 0 {
+	if strings.HasPrefix(rest, `"`) || strings.HasPrefix(rest, "'") {
+		if closing := quoteEnd(rest); closing > 0 {
 			length = closing
 		}
 	}

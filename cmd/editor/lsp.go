@@ -32,10 +32,14 @@ YAML files that are no workflows, mocks or tests are left alone.
 neovim, in init.lua:
 
     local flunq
-    vim.api.nvim_create_autocmd('FileType', {pattern = 'yaml', callback = function(event)
-      flunq = flunq or vim.lsp.start_client({name = 'flunq', cmd = {'flunq', 'lsp'}})
-      vim.lsp.buf_attach_client(event.buf, flunq)
-    end})
+    vim.api.nvim_create_autocmd('FileType', {
+      pattern = 'yaml',
+      callback = function(event)
+        local server = {name = 'flunq', cmd = {'flunq', 'lsp'}}
+        flunq = flunq or vim.lsp.start_client(server)
+        vim.lsp.buf_attach_client(event.buf, flunq)
+      end,
+    })
 
 Helix, in languages.toml:
 
