@@ -37,8 +37,7 @@ func NewAuditCommand(sh *cli.Shell) *cobra.Command {
 record it, and what no history records (removed executions and workflows, registered
 workflows, replayed and dropped dead letters), of which the last 10,000 entries of a
 tenant are kept. Such an entry is written before the command acts, so it may be there
-for a command that then failed. What is done in 'flunq top' to dead letters is not
-recorded.
+for a command that then failed.
 
 With IDs it shows what was done to these executions. Without, it reads the histories of
 all executions that were open after --since, which takes a while if there are many.`,

@@ -52,9 +52,20 @@ func describeDeadLetter(l stream.DeadLetter) string {
 	return strings.TrimSpace(l.ID + " " + what)
 }
 
+// trail records what the operator is about to do to a dead letter.
+func (l *Live) trail(ctx context.Context, action string, about stream.DeadLetter) error {
+	subject := strings.TrimSpace(about.ID + " " + about.Event.Execution)
+	return l.store.Audit(ctx, about.Tenant, store.AuditEntry{Action: action, Subject: subject, By: l.opts.Operator})
+}
+
 func (l *Live) replayDeadLetter(deadLetter stream.DeadLetter, status string) plannedAction {
 	return plannedAction{id: deadLetter.ID, line: describeDeadLetter(deadLetter) + ": " + outlook(deadLetter, status), do: func(ctx context.Context) (string, error) {
-		return once("replayed "+describeDeadLetter(deadLetter), func() (bool, error) { return stream.New(l.store).Replay(ctx, deadLetter) })
+		return once("replayed "+describeDeadLetter(deadLetter), func() (bool, error) {
+			if err := l.trail(ctx, "dlq replay", deadLetter); err != nil {
+				return false, err
+			}
+			return stream.New(l.store).Replay(ctx, deadLetter)
+		})
 	}}
 }
 
@@ -63,6 +74,9 @@ func (l *Live) dropDeadLetter(deadLetter stream.DeadLetter) plannedAction {
 		id: deadLetter.ID, line: describeDeadLetter(deadLetter) + ": it is lost and cannot be restored", danger: true,
 		do: func(ctx context.Context) (string, error) {
 			return once("dropped "+describeDeadLetter(deadLetter), func() (bool, error) {
+				if err := l.trail(ctx, "dlq drop", deadLetter); err != nil {
+					return false, err
+				}
 				n, err := stream.New(l.store).Drop(ctx, deadLetter)
 				return n == 1, err
 			})

@@ -169,6 +169,10 @@ func TestDeadLetterActions(t *testing.T) {
 	if n := w.rdb.XLen(t.Context(), "tenant:default:events:dlq").Val(); n != 0 {
 		t.Errorf("%d dead letters are left", n)
 	}
+	trail := w.rdb.XRange(t.Context(), "tenant:default:audit", "-", "+").Val()
+	if len(trail) != 14 || trail[0].Values["action"] != "dlq replay" || trail[13].Values["action"] != "dlq drop" || trail[0].Values["by"] == "" {
+		t.Errorf("the trail is %v", trail)
+	}
 }
 
 func TestEmit(t *testing.T) {
