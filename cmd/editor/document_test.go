@@ -49,6 +49,9 @@ func TestCompletion(t *testing.T) {
 // Wherever a document ends, and wherever the cursor is, there is an answer.
 func TestUnfinishedDocuments(t *testing.T) {
 	t.Parallel()
+	for _, nested := range []string{"- ", "[", "{a: "} {
+		editor.Ask("workflow", "do: "+strings.Repeat(nested, 20_000), 0)
+	}
 	for file, text := range allYAML(t) {
 		for cut := len(file) % 281; cut <= len(text); cut += 281 {
 			editor.Ask("workflow", string(text[:cut]), strings.Count(string(text[:cut]), "\n"))

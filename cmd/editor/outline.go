@@ -2,6 +2,8 @@ package editor
 
 import (
 	"strings"
+
+	"flunq.io/flunq/engine/yaml"
 )
 
 // outline is the structure of a YAML text, as far as it can be told line by line. Unlike a
@@ -46,6 +48,7 @@ type node struct {
 	flow     bool // it is in brackets
 	children []*node
 	parent   *node
+	depth    int // at most yaml.MaxDepth in one line: what is deeper is text
 }
 
 // member returns the child with a key.
@@ -126,7 +129,7 @@ func (p *outliner) block() {
 	}
 	p.kinds[i] = structure
 	col := indent
-	for isDash(p.lines[i][col:]) {
+	for isDash(p.lines[i][col:]) && p.top.depth < yaml.MaxDepth {
 		p.leave(col, true)
 		p.enter(&node{item: true, at: spot{i, col}, keyEnd: spot{i, col + 1}}, i)
 		rest := p.lines[i][col+1:]
@@ -159,7 +162,7 @@ func (p *outliner) leave(col int, dash bool) {
 }
 
 func (p *outliner) enter(n *node, line int) {
-	n.parent, n.end = p.top, n.keyEnd
+	n.parent, n.end, n.depth = p.top, n.keyEnd, p.top.depth+1
 	p.top.children = append(p.top.children, n)
 	p.top = n
 	p.owner[line] = n
@@ -348,6 +351,9 @@ func (p *outliner) brackets(n *node) {
 	n.opener = p.lines[p.line][p.col]
 	n.valueAt = spot{p.line, p.col}
 	p.col++
+	if n.depth >= yaml.MaxDepth {
+		return
+	}
 	for {
 		c := p.peek()
 		n.end = spot{p.line, p.col}
@@ -368,7 +374,7 @@ func (p *outliner) brackets(n *node) {
 
 // entry reads a member or an item in brackets.
 func (p *outliner) entry(n *node) {
-	child := &node{flow: true, parent: n, at: spot{p.line, p.col}, item: n.opener == '['}
+	child := &node{flow: true, parent: n, at: spot{p.line, p.col}, item: n.opener == '[', depth: n.depth + 1}
 	n.children = append(n.children, child)
 	if child.item {
 		if c := p.lines[p.line][p.col]; c == '{' || c == '[' {
@@ -380,7 +386,7 @@ func (p *outliner) entry(n *node) {
 		if p.peek() != ':' {
 			return
 		}
-		pair := &node{key: child.value, flow: true, parent: child, at: child.at, keyEnd: child.end, end: child.end}
+		pair := &node{key: child.value, flow: true, parent: child, at: child.at, keyEnd: child.end, end: child.end, depth: child.depth + 1}
 		child.children, child.value = []*node{pair}, ""
 		child = pair
 	} else {
