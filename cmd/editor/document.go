@@ -133,7 +133,7 @@ func (d *document) complete(p position) []completion {
 	changed, n := with(before[:start] + here + behind)
 	value := n != nil && n.key != "" && strings.Contains(n.value, here) && (n.flow || n.at.line == at.line)
 	switch {
-	case n != nil && (inExpression(before) || value && changed.place(n).is("expression")):
+	case n != nil && (inExpression(before) || value && (changed.place(n).is("expression") || changed.place(n).is("template"))):
 		return d.jq(n, at, before)
 	case value:
 		return d.list(at, start, kindValue, changed.values(n), func(string) string { return "" })

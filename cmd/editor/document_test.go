@@ -28,6 +28,7 @@ func TestCompletion(t *testing.T) {
 		{"workflow", head + "do:\n- a:\n    for: {each: pet, in: .x}\n    do:\n    - b: {set: {c: '${ $p|'}}", "$authorization $context $index $input $output $pet $runtime $secrets $task $workflow"},
 		{"workflow", head + "do:\n- a:\n    try: []\n    catch:\n      when: $e|", "$authorization $context $error $input $output $runtime $secrets $task $workflow"},
 		{"workflow", head + "do:\n- a: {if: .|", ""},
+		{"workflow", head + "do:\n- a: {wait: P1D, export: {as: $c|", "$authorization $context $input $output $runtime $secrets $task $workflow"},
 		{"workflow", head + "do:\n- a:\n    set: |\n", ""},
 		{"workflow", head + "do: [\n  {a: {wait: P1D}},\n  {b: {listen: {to: {one: {with: {|", "type source data subject id time datacontenttype dataschema"},
 		{"mocks", "http:\n- match: {method: GET}\n  |", "respond keep"},
