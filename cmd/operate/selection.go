@@ -133,6 +133,11 @@ func (s *selection) check() (err error) {
 		if s.condition, err = expr.Compile(s.where, func(string) bool { return false }); err != nil {
 			return cli.Misusef("--where %s: %w", cli.Quote(s.where), err)
 		}
+		for _, d := range append(s.condition.Doubts(), s.condition.ConditionDoubts()...) {
+			if d.Rule == expr.RuleAssignment { // it would select all
+				return cli.Misusef("--where %s: %s; %s", cli.Quote(s.where), d.Message, d.Suggestion)
+			}
+		}
 	}
 	return nil
 }
