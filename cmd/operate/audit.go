@@ -155,7 +155,9 @@ func (a *auditCommand) ofAll(ctx context.Context, r *cli.Remote, since time.Time
 }
 
 // ofHistory adds what a history records. A history that lacks entries is read as far as it goes.
+// What a reset has copied from another execution's history was not done to this one.
 func (*auditCommand) ofHistory(ctx context.Context, r *cli.Remote, x store.Execution, rows []auditRow) ([]auditRow, error) {
+	var reset time.Time
 	for at := int64(0); at < math.MaxInt64; {
 		events, err := r.Store.History(ctx, x.Tenant, x.ID, at, examine.HistoryPage)
 		if err != nil {
@@ -163,8 +165,12 @@ func (*auditCommand) ofHistory(ctx context.Context, r *cli.Remote, x store.Execu
 		}
 		for _, e := range events {
 			at++
-			if row, ok := auditRowOf(x, at, e); ok {
+			row, ok := auditRowOf(x, at, e)
+			if ok && row.Time.After(reset) {
 				rows = append(rows, row)
+			}
+			if ok && row.Action == "reset" {
+				reset = row.Time
 			}
 		}
 		if len(events) < examine.HistoryPage {
