@@ -106,19 +106,11 @@ type attemptRow struct {
 }
 
 func (l *attemptLog) run(ctx context.Context, id, task string) error {
-	var secrets map[string]any
-	if l.secrets != "" {
-		var err error
-		if secrets, err = cli.ReadSecrets(ctx, l.sh, l.secrets); err != nil {
-			return err
-		}
-	}
-	r, err := l.target.Connect(ctx)
+	r, secrets, err := connectWithSecrets(ctx, l.sh, l.target, l.secrets)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	r.Store = store.New(r.Redis, store.Options{Secrets: secrets})
 	x, err := cli.FindExecution(ctx, r, id)
 	if err != nil {
 		return err

@@ -90,19 +90,11 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	if err := m.selection.check(); err != nil {
 		return err
 	}
-	secrets := map[string]any(nil)
-	if m.secrets != "" {
-		var err error
-		if secrets, err = cli.ReadSecrets(ctx, m.sh, m.secrets); err != nil {
-			return err
-		}
-	}
-	r, err := m.target.Connect(ctx)
+	r, secrets, err := connectWithSecrets(ctx, m.sh, m.target, m.secrets)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	r.Store = store.New(r.Redis, store.Options{Secrets: secrets})
 	found, err := m.find(ctx, r, ids, cmp.Or(m.selection.workflow, name), to)
 	if err != nil {
 		return err

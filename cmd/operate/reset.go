@@ -88,19 +88,11 @@ func (m *resetCommand) run(ctx context.Context, id string) error {
 	if err := store.CheckExecution(m.id); err != nil {
 		return cli.Misusef("--id: %w", err)
 	}
-	var secrets map[string]any
-	if m.secrets != "" {
-		var err error
-		if secrets, err = cli.ReadSecrets(ctx, m.sh, m.secrets); err != nil {
-			return err
-		}
-	}
-	r, err := m.target.Connect(ctx)
+	r, secrets, err := connectWithSecrets(ctx, m.sh, m.target, m.secrets)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	r.Store = store.New(r.Redis, store.Options{Secrets: secrets})
 	x, err := cli.FindExecution(ctx, r, id)
 	if err != nil {
 		return err
