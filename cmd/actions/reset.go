@@ -38,8 +38,8 @@ type ResetResult struct {
 	Done      bool         `json:"done"`                // false for a dry run
 }
 
-// longestReset is how many events a new history may begin with: Redis serves nobody else while it
-// writes them, about 25 ms for 1,000.
+// longestReset is how many events a new history may begin with: Redis serves no other client while
+// it writes them, about 25 ms for 1,000.
 const longestReset = 20_000
 
 // ResetTimer is a timer of the new execution.

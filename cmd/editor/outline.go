@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// outline is the structure of a YAML text, as far as it can be told line by line. Unlike a
+// outline is the structure of a YAML text, as far as single lines show it. Unlike a
 // parser it also understands a text that is being typed, and knows the place of each key.
 type outline struct {
 	lines []string

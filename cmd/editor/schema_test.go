@@ -106,7 +106,7 @@ type agree struct {
 	*testing.T
 	schema           *jsonschema.Schema
 	read             func(file string, text []byte) error
-	oneOf            uint32 // of the changes, one of so many is tried
+	oneOf            uint32 // one in this many changes is tried
 	checked, refused int
 }
 

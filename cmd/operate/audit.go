@@ -34,10 +34,10 @@ func NewAuditCommand(sh *cli.Shell) *cobra.Command {
 		Use:   "audit [ID…]",
 		Short: "Show what operators did",
 		Long: `Shows what operators did, oldest first: to executions and their timers, as the histories
-record it, and what no history records (removed executions and workflows, registered
-workflows, replayed and dropped dead letters), of which the last 10,000 entries of a
-tenant are kept. Such an entry is written before the command acts, so it may be there
-for a command that then failed.
+record it, and what no history records: removed executions and workflows, 'flunq workflows
+register', replayed and dropped dead letters. Of these the last 10,000 entries of a tenant
+are kept. Such an entry is written before the command acts, so it may be there for a
+command that then failed.
 
 With IDs it shows what was done to these executions. Without, it reads the histories of
 all executions that were open after --since, which takes a while if there are many.`,

@@ -16,9 +16,9 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// world answers an execution until it ends: every call succeeds, every child completes, and
+// environment answers an execution until it ends: every call succeeds, every child completes, and
 // timers fire in order. An event that is listened for arrives if nothing else happens.
-type world struct {
+type environment struct {
 	*testing.T
 	env     *decide.Env
 	state   *decide.State
@@ -32,7 +32,7 @@ type world struct {
 }
 
 // take handles what a decision publishes.
-func (w *world) take(d decide.Decision) {
+func (w *environment) take(d decide.Decision) {
 	w.history = append(w.history, d.History...)
 	w.types = slices.DeleteFunc(w.types, func(t string) bool { return slices.Contains(d.Unlisten, t) })
 	w.types = append(w.types, d.Listen...)
@@ -76,7 +76,7 @@ func (w *world) take(d decide.Decision) {
 }
 
 // step lets one thing happen, and reports false if nothing can.
-func (w *world) step() bool {
+func (w *environment) step() bool {
 	var d decide.Decision
 	e := event.Event{Tenant: "default", Workflow: w.state.Workflow, Execution: w.state.Execution}
 	switch {
@@ -114,7 +114,7 @@ func (w *world) step() bool {
 }
 
 // end lets things happen until nothing more can.
-func (w *world) end() {
+func (w *environment) end() {
 	for range 2000 {
 		if w.state.Status.Ended() || !w.step() {
 			return
@@ -148,7 +148,7 @@ func TestResetEndsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, fails := range []bool{false, true} {
-				w := &world{T: t, env: decide.NewEnv(def, decide.Options{}), state: decide.New(), now: start, fails: fails}
+				w := &environment{T: t, env: decide.NewEnv(def, decide.Options{}), state: decide.New(), now: start, fails: fails}
 				var d decide.Decision
 				e := event.Event{
 					ID: "x/start", Source: "/test", Type: event.ExecutionStarted, Time: start, Tenant: "default", Workflow: "test.case", Execution: "x", Data: begin.Data,
@@ -187,7 +187,7 @@ do:
           - short: {wait: PT10M}
   - last: {wait: PT1M}
 `)
-	w := &world{T: t, env: env, state: decide.New(), now: start}
+	w := &environment{T: t, env: env, state: decide.New(), now: start}
 	var d decide.Decision
 	e := event.Event{ID: "x/start", Source: "/test", Type: event.ExecutionStarted, Time: start, Tenant: "default", Workflow: "test.case", Execution: "x", Data: []byte("{}")}
 	if _, err := w.state.Apply(env, e, &d); err != nil {
@@ -214,7 +214,7 @@ do:
 }
 
 // resetTo resets an execution that has ended to the event of a version.
-func resetTo(t *testing.T, old *world, version int, task string) {
+func resetTo(t *testing.T, old *environment, version int, task string) {
 	t.Helper()
 	now := old.now.Add(time.Hour)
 	r := &decide.Reset{Env: old.env, Execution: "y", Task: task, Now: now, By: "ada"}
@@ -234,7 +234,7 @@ func resetTo(t *testing.T, old *world, version int, task string) {
 			break
 		}
 	}
-	w := &world{T: t, env: old.env, state: r.State, now: now, fails: old.fails}
+	w := &environment{T: t, env: old.env, state: r.State, now: now, fails: old.fails}
 	for _, e := range r.Publish {
 		if e.Type == event.TaskRequested && before(old.history[:version], e.Task) {
 			t.Errorf("reset to %s requests %s, which had its result", task, e.Task)

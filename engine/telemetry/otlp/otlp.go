@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,7 +103,7 @@ func (o Options) protocol(signal string) (string, error) {
 		}
 		return name, ""
 	}
-	if o.Env("OTEL_SDK_DISABLED") == "true" {
+	if strings.EqualFold(o.Env("OTEL_SDK_DISABLED"), "true") {
 		return "", nil
 	}
 	switch exporter := o.Env("OTEL_" + signal + "_EXPORTER"); exporter {
