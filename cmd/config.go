@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,7 +16,7 @@ import (
 func newConfigCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "Show and choose contexts and settings",
+		Short: "Show, set and choose contexts and settings",
 		Long: `Commands look for their Redis and their tenant in this order: flags (--redis-url,
 --tenant, --context), the environment (REDIS_URL, REDIS_PASSWORD, FLUNQ_TENANT,
 FLUNQ_CONTEXT), the context chosen in the configuration file, a running
@@ -37,14 +36,15 @@ FLUNQ_CONFIG names:
         tenant: acme
     settings:                                 # of 'flunq serve' and 'flunq dev'
       worker-concurrency: 8`,
-		Example: `  flunq config show
+		Example: `  flunq config set redis-url rediss://redis.internal:6380 --context prod
   flunq config use prod
-  flunq ps --context prod`,
+  flunq config show`,
 		GroupID: cli.GroupAbout,
 		Args:    cli.KnownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newConfigShowCommand(sh), newConfigListCommand(sh), newConfigUseCommand(sh), newConfigPathCommand(sh))
+	c.AddCommand(newConfigShowCommand(sh), newConfigListCommand(sh), newConfigUseCommand(sh), newConfigSetCommand(sh),
+		newConfigUnsetCommand(sh), newConfigRemoveCommand(sh), newConfigPathCommand(sh))
 	return c
 }
 
@@ -168,70 +168,123 @@ func newConfigUseCommand(sh *cli.Shell) *cobra.Command {
 		Example:           "  flunq config use prod",
 		Args:              cli.OneArgument("context"),
 		ValidArgsFunction: cli.CompleteContexts(sh),
-		RunE:              func(_ *cobra.Command, args []string) error { return useContext(sh, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			return setKey(sh, "context", "", args[0])
+		},
 	}
 }
 
-// useContext changes the line of the file that selects the context and keeps the rest of
-// the file.
-func useContext(sh *cli.Shell, name string) error {
-	file, err := cli.ReadConfig(sh)
+func newConfigSetCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "set KEY VALUE",
+		Short: "Set a key of a context, or a setting",
+		Long: `Sets a key in the configuration file and keeps the rest of the file. redis-url,
+redis-password-file and tenant belong to the chosen context, or the one that --context names,
+which need not exist yet. All other keys are settings of 'flunq serve' and 'flunq dev';
+'flunq config show' lists them. If VALUE is -, it is read from stdin, without echo on a terminal.`,
+		Example: `  flunq config set redis-url rediss://redis.internal:6380 --context prod
+  flunq config set worker-concurrency 8
+  flunq config set kafka-password - < password`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 2 { //nolint:mnd // a key and a value
+				return cli.Misusef("%s: want a key and a value%s", c.Name(), cli.SeeHelp(c))
+			}
+			return nil
+		},
+		ValidArgsFunction: cli.CompleteConfigKeys,
+	}
+	of := contextFlag(c, sh, "set the key of the context `NAME`")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		return setKey(sh, args[0], *of, args[1])
+	}
+	return c
+}
+
+// contextFlag adds the flag that names a context.
+func contextFlag(c *cobra.Command, sh *cli.Shell, help string) *string {
+	name := c.Flags().String("context", "", help)
+	if err := c.RegisterFlagCompletionFunc("context", cli.CompleteContexts(sh)); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return name
+}
+
+func setKey(sh *cli.Shell, name, contextName, value string) error {
+	file, err := cli.EditableConfig(sh)
 	if err != nil {
 		return err
 	}
-	if _, err := file.Context(name, "config use"); err != nil {
+	key, err := file.Key(sh, name, contextName)
+	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(file.Path)
-	if err != nil {
-		return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(file.Path, err))
-	}
-	lines := strings.SplitAfter(string(text), "\n")
-	line, found := contextLine(lines)
-	chosen := "context: " + yamlText(name) + "\n"
-	if found {
-		_, comment, commented := strings.Cut(lines[line], " #")
-		if commented {
-			chosen = strings.TrimSuffix(chosen, "\n") + " #" + comment
+	if value == "-" {
+		if value, err = cli.ReadSecret(sh, name); err != nil {
+			return err
 		}
-		lines[line] = chosen
-	} else {
-		lines = append([]string{chosen}, lines...)
 	}
-	if err := cli.ReplaceFile(file.Path, []byte(strings.Join(lines, ""))); err != nil {
-		return cli.Fail(cli.ExitMisuse, fmt.Errorf("%s: %w", file.Path, err))
+	shown, err := file.Set(key, value)
+	if err != nil {
+		return err
 	}
-	after, err := cli.ReadConfig(sh)
-	if err != nil || after.Current.Text != name {
-		// The context could not be selected by changing one line: restore the file.
-		_ = cli.ReplaceFile(file.Path, text)
-		return cli.Misusef("%s: cannot be changed line by line: add 'context: %s' to it by hand", file.Path, name)
+	of := ""
+	if key.Context != "" {
+		of = " of context " + cli.Printable(key.Context)
 	}
-	sh.Hint("commands use context %s (%s)", cli.Printable(name), filepath.Base(file.Path))
+	sh.Hint("%s%s is %s (%s)", name, of, cli.Printable(shown), filepath.Base(file.Path))
+	if info, err := os.Stat(file.Path); err == nil && shown != value && info.Mode().Perm()&0o077 != 0 {
+		sh.Hint("help: others can read the file, which may contain a password: chmod 600 %s", cli.Printable(file.Path))
+	}
+	if sh.Env(key.Variable) != "" {
+		sh.Hint("help: the environment variable %s takes precedence", key.Variable)
+	}
+	if key.Context != "" && key.Context != file.Current.Text {
+		sh.Hint("help: 'flunq config use %s' chooses this context", cli.Printable(key.Context))
+	}
 	return nil
 }
 
-// contextLine finds the unindented line of the context key.
-func contextLine(lines []string) (int, bool) {
-	for i, line := range lines {
-		if key, _, ok := strings.Cut(line, ":"); ok && strings.Trim(key, `"'`) == "context" {
-			return i, true
-		}
+func newConfigUnsetCommand(sh *cli.Shell) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "unset KEY",
+		Short: "Remove a key of a context, or a setting",
+		Example: `  flunq config unset tenant --context prod
+  flunq config unset worker-concurrency`,
+		Args:              cli.OneArgument("key"),
+		ValidArgsFunction: cli.CompleteConfigKeys,
 	}
-	return 0, false
+	of := contextFlag(c, sh, "remove the key of the context `NAME`")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		file, err := cli.ReadConfig(sh)
+		if err != nil {
+			return err
+		}
+		key, err := file.Key(sh, args[0], *of)
+		if err != nil {
+			return err
+		}
+		had, err := file.Unset(key)
+		if err == nil && !had {
+			sh.Hint("%s is not set in %s", args[0], cli.Printable(file.Path))
+		}
+		return err
+	}
+	return c
 }
 
-// yamlText returns a name, quoted if YAML requires it.
-func yamlText(name string) string {
-	plain := strings.IndexFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_'
-	}) < 0
-	switch strings.ToLower(name) {
-	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
-		plain = false
+func newConfigRemoveCommand(sh *cli.Shell) *cobra.Command {
+	return &cobra.Command{
+		Use:               "rm CONTEXT",
+		Short:             "Remove a context from the configuration file",
+		Example:           "  flunq config rm staging",
+		Args:              cli.OneArgument("context"),
+		ValidArgsFunction: cli.CompleteContexts(sh),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := cli.ReadConfig(sh)
+			if err != nil {
+				return err
+			}
+			return file.Remove(args[0])
+		},
 	}
-	if plain {
-		return name
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }

@@ -23,6 +23,9 @@ type configFile struct {
 	Settings map[string]configText // by name of the environment variable
 
 	Scheduler *SchedulerFile // takes precedence over Settings; may be nil
+
+	source string
+	root   *yaml.Node // the map; empty if there is none
 }
 
 // configText is a value and its position, FILE:LINE:COLUMN.
@@ -54,26 +57,43 @@ const configLimit = 1 << 20
 // explicitly. The error lists all mistakes with their positions.
 func ReadConfig(sh *Shell) (*configFile, error) {
 	path, named := ConfigPath(sh)
-	c := &configFile{Path: path, Settings: map[string]configText{}}
+	c := &configFile{Path: path, Settings: map[string]configText{}, root: &yaml.Node{}}
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return c, nil
 	case err != nil:
-		return nil, Fail(ExitMisuse, fmt.Errorf("configuration %w", WithoutVerb(path, err)))
+		return c, Fail(ExitMisuse, fmt.Errorf("configuration %w", WithoutVerb(path, err)))
 	case len(text) > configLimit:
 		return nil, Misusef("configuration %s: larger than %d KiB", path, configLimit>>10)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	c.source = string(text)
+	if c.root, err = configRoot(c.source); err != nil {
 		return nil, Misusef("configuration %s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	if len(doc.Content) == 0 {
-		return c, nil
-	}
 	r := configReader{file: c}
-	r.document(doc.Content[0])
+	if c.root.Kind != 0 {
+		r.document(c.root)
+	}
 	return c, Fail(ExitMisuse, errors.Join(r.errs...))
+}
+
+// EditableConfig reads the configuration file in order to change it: a missing file is empty.
+func EditableConfig(sh *Shell) (*configFile, error) {
+	c, err := ReadConfig(sh)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return c, err
+}
+
+// configRoot parses the text of a configuration file. Its root is an empty node if there is none.
+func configRoot(text string) (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) == 0 {
+		return &yaml.Node{}, err //nolint:wrapcheck // the callers say of which file
+	}
+	return doc.Content[0], nil
 }
 
 // setting returns the value of a setting by any of its names.
@@ -182,6 +202,9 @@ func (r *configReader) document(n *yaml.Node) {
 	})
 }
 
+// contextKeys returns the keys of a context.
+func contextKeys() []string { return []string{"redis-url", "redis-password-file", "tenant"} }
+
 func (r *configReader) context(name, n *yaml.Node) {
 	c := configContext{Name: name.Value, place: r.place(name)}
 	r.pairs(n, "context "+name.Value, func(key, value *yaml.Node) {
@@ -196,7 +219,7 @@ func (r *configReader) context(name, n *yaml.Node) {
 				r.wrong(value, "%v", err)
 			}
 		default:
-			r.unknown(key, []string{"redis-url", "redis-password-file", "tenant"})
+			r.unknown(key, contextKeys())
 		}
 	})
 	r.file.Contexts = append(r.file.Contexts, c)
@@ -204,19 +227,12 @@ func (r *configReader) context(name, n *yaml.Node) {
 
 // setting stores a setting of the services, written worker-count or WORKER_COUNT.
 func (r *configReader) setting(key, value *yaml.Node) {
-	var defaults Settings
-	var known []string
-	name := strings.ToUpper(strings.ReplaceAll(key.Value, "-", "_"))
-	for _, one := range defaults.table() {
-		for _, other := range append([]string{one.name}, one.aliases...) {
-			known = append(known, settingKey(other))
-			if other == name {
-				r.file.Settings[name] = r.text(key, value)
-				return
-			}
-		}
+	one, known := new(Settings).find(key.Value)
+	if one.name == "" {
+		r.unknown(key, known)
+		return
 	}
-	r.unknown(key, known)
+	r.file.Settings[settingName(key.Value)] = r.text(key, value)
 }
 
 // password reads the password file of a context; a relative path is relative to the configuration

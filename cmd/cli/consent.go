@@ -3,7 +3,9 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -46,4 +48,20 @@ func (c *Consent) Confirm(ctx context.Context, sh *Shell, format *Choice, what s
 		}
 		return Fail(ExitFailed, fmt.Errorf("%s: nothing was done", what))
 	}
+}
+
+// ReadSecret reads a value from standard input, up to the end of its first line. A terminal
+// does not show what is typed.
+func ReadSecret(sh *Shell, name string) (string, error) {
+	if in, ok := sh.In.(*os.File); ok && sh.InTerminal {
+		fmt.Fprintf(sh.Err, "%s: ", name)
+		defer fmt.Fprintln(sh.Err)
+		value, err := term.ReadPassword(int(in.Fd()))
+		return string(value), Fail(ExitMisuse, err)
+	}
+	value, err := bufio.NewReader(sh.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", Fail(ExitMisuse, fmt.Errorf("stdin: %w", err))
+	}
+	return strings.TrimRight(value, "\r\n"), nil
 }

@@ -199,14 +199,10 @@ func (v *replicasValue) String() string {
 // confirmed returns the setting REDIS_WAIT.
 func confirmed(sh *Shell, file *configFile) (int, error) {
 	s := DefaultSettings()
-	for _, one := range s.table() {
-		if one.name != "REDIS_WAIT" {
-			continue
-		}
-		if name, text, place, ok := one.given(sh, file); ok {
-			if err := one.set(name, text); err != nil {
-				return 0, Misusef("%s %q: %v", place, text, err)
-			}
+	one, _ := s.find("REDIS_WAIT")
+	if name, text, place, ok := one.given(sh, file); ok {
+		if err := one.set(name, text); err != nil {
+			return 0, Misusef("%s %q: %v", place, text, err)
 		}
 	}
 	return s.Confirmed, nil
@@ -214,6 +210,28 @@ func confirmed(sh *Shell, file *configFile) (int, error) {
 
 // settingKey returns the name of a setting in a configuration file: worker-concurrency.
 func settingKey(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
+
+// settingName returns the name of the environment variable for a key of a configuration file.
+func settingName(key string) string { return strings.ToUpper(strings.ReplaceAll(key, "-", "_")) }
+
+// is reports whether a key of a configuration file names the setting.
+func (s setting) is(key string) bool {
+	name := settingName(key)
+	return name == s.name || slices.Contains(s.aliases, name)
+}
+
+// find returns the setting that a key of a configuration file names, or all keys that name one.
+func (s *Settings) find(key string) (found setting, known []string) {
+	for _, one := range s.table() {
+		if one.is(key) {
+			return one, nil
+		}
+		for _, name := range append([]string{one.name}, one.aliases...) {
+			known = append(known, settingKey(name))
+		}
+	}
+	return setting{}, known
+}
 
 // set parses a value; a bare number in a variable of milliseconds is milliseconds.
 func (s setting) set(name, text string) error {

@@ -299,6 +299,15 @@ func check(ctx context.Context, rdb wire.Redis) error {
 	}
 }
 
+// CheckAddress returns an error if Dial cannot read an address.
+func CheckAddress(address string) error {
+	rdb, err := client(address)
+	if err != nil {
+		return err
+	}
+	return rdb.Close() //nolint:wrapcheck // nothing was opened
+}
+
 func client(address string) (wire.Redis, error) {
 	scheme, _, _ := strings.Cut(address, "://")
 	if strings.HasSuffix(scheme, clusterSuffix) {
