@@ -25,6 +25,7 @@ var arrows = map[string][]string{
 	"cmd/editor":             {"cmd/cli", "engine/dsl", "engine/expr", "engine/history", "engine/spelling", "engine/yaml", "sim/mock", "sim/spec"},
 	"cmd/operate":            {"cmd/actions", "cmd/cli", "cmd/describe", "cmd/report", "cmd/run", "cmd/top", "engine/...", "sim", "sim/mock", "sim/recording", "tui"},
 	"cmd/doctor":             {"cmd/actions", "cmd/cli", "cmd/dev", "engine/..."},
+	"cmd/startup":            {},
 	"cmd/serve":              {"cmd/actions", "cmd/bench", "cmd/cli", "cmd/dev", "engine/...", "tui"},
 	"cmd/dev":                {"engine/event", "engine/store", "engine/store/timers", "engine/store/wire", "sim/mini"},
 	"cmd/bench":              {"engine/...", "sim", "sim/search"},

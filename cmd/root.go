@@ -19,6 +19,7 @@ import (
 	"flunq.io/flunq/cmd/run"
 	"flunq.io/flunq/cmd/schedule"
 	"flunq.io/flunq/cmd/serve"
+	_ "flunq.io/flunq/cmd/startup" // sets GOGC
 )
 
 // Main runs flunq with the process' arguments and streams, and returns the exit code. The first

@@ -10,19 +10,10 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// RelaxGC makes the garbage collector run less often, since engines allocate much and keep
-// little. GOGC in the environment takes precedence.
-func (sh *Shell) RelaxGC() {
-	const percent = 400
-	if sh.Env("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
-}
-
 // Bounds of the memory limit of a serving process: servingFactor times the live heap, at
 // least servingMemory and at most servingHeadroom beyond the live heap. With 10,000
-// executions in flight 25 to 40 MiB are live; with RelaxGC alone the heap would grow to
-// five times that.
+// executions in flight 25 to 40 MiB are live; with GOGC as package startup sets it the heap
+// would grow to five times that.
 const (
 	servingMemory   = 192 << 20
 	servingFactor   = 2
@@ -40,7 +31,6 @@ const spareProcessors = 4
 // network when a processor (P) is idle, and otherwise every 10 ms. With a few more Ps than
 // the machine has cores, the operating system schedules them instead.
 func (sh *Shell) TuneForServing(ctx context.Context) {
-	sh.RelaxGC()
 	if sh.Env("GOGC") == "" && sh.Env("GOMEMLIMIT") == "" {
 		go bound(ctx, servingMemory, servingFactor, servingHeadroom)
 	}

@@ -61,7 +61,7 @@ Scenarios:
 	f.BoolVar(&b.runServices, "run-services", false, "")
 	_ = f.MarkHidden("run-services") // the flag is defined above
 	offerScenarios(c)
-	c.RunE = func(c *cobra.Command, _ []string) error { sh.RelaxGC(); return b.run(c.Context()) }
+	c.RunE = func(c *cobra.Command, _ []string) error { return b.run(c.Context()) }
 	return c
 }
 

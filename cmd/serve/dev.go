@@ -86,7 +86,6 @@ With --scheduler it also publishes events at the times that programs ask for ove
 	cli.Offer(c, "clock", d.clock)
 	cli.Offer(c, "log-level", cli.NewChoice("debug", "info", "warn", "error"))
 	c.RunE = func(c *cobra.Command, args []string) error {
-		sh.RelaxGC()
 		d.clockGiven, d.portGiven = c.Flags().Changed("clock"), c.Flags().Changed("port")
 		return d.run(c.Context(), args)
 	}
