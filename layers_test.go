@@ -58,7 +58,7 @@ var arrows = map[string][]string{
 	"engine/definitions":     {"engine/decide", "engine/dsl", "engine/event", "engine/store"},
 	"engine/examine":         {"engine/decide", "engine/event", "engine/definitions", "engine/store", "engine/store/inspect", "engine/store/timers"},
 	"engine/delivery":        {"engine/event", "engine/queue", "engine/store", "engine/store/stream"},
-	"engine/worker":          {"engine/event", "engine/dsl", "engine/expr/canonical", "engine/decide", "engine/queue", "engine/store", "engine/store/inspect", "engine/store/stream", "engine/store/timers", "engine/definitions", "engine/delivery"},
+	"engine/worker":          {"engine/event", "engine/dsl", "engine/expr/canonical", "engine/decide", "engine/history", "engine/queue", "engine/store", "engine/store/inspect", "engine/store/stream", "engine/store/timers", "engine/definitions", "engine/delivery"},
 
 	"engine/executor":          {"engine/event", "engine/dsl", "engine/expr", "engine/expr/canonical", "engine/decide", "engine/queue", "engine/store", "engine/store/stream", "engine/definitions", "engine/delivery", "engine/executor/..."},
 	"engine/executor/breaker":  {},

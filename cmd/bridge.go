@@ -15,9 +15,14 @@ the bridge of a tenant; when it dies, another one takes over after LEASE.
 Out
   Events go to the topic flunq.TENANT.events (KAFKA_TOPIC), in NATS to the
   subject flunq.TENANT.events.TYPE (NATS_SUBJECT), as CloudEvents in binary
-  or structured mode (KAFKA_MODE, of both). BRIDGE_EVENTS=emitted, the
-  default, publishes what workflows and 'flunq emit' emit; all adds the
-  engine's own events.
+  or structured mode (KAFKA_MODE, of both). BRIDGE_EVENTS says what:
+  emitted, what workflows and 'flunq emit' emit; lifecycle, the specification's
+  events about workflows and tasks (io.serverlessworkflow.task.started.v1, …);
+  lifecycle,emitted, the default; all adds the engine's own events.
+  Workers, which need the same setting, write lifecycle events together with
+  the history that they report; 'flunq history ID -o cloudevents' prints them.
+  Outputs above 64 KiB are left out. An execution that 'flunq reset' makes has
+  events from its task on.
   The key is the execution's id. Events of an execution are in order, each at
   least once. The header flunq-entry, MILLISECONDS-NUMBER, only grows for
   a key: drop what is not above the last one of its key. NATS drops doubles

@@ -103,6 +103,9 @@ type Options struct {
 	// there are none.
 	BridgeGroup string
 
+	// Lifecycle is set if the workers publish lifecycle events, for bridges.
+	Lifecycle bool
+
 	// OutsideExecutors says that only other programs perform tasks, which the bridge connects:
 	// streams need no group of executors.
 	OutsideExecutors bool
@@ -276,7 +279,7 @@ func (e *Engine) addWorkers() error {
 	cache, opts := worker.NewCache(cached, cachedBytes), worker.Defaults()
 	opts.Chunk, opts.Snapshots = cmp.Or(e.opts.Chunk, opts.Chunk), cmp.Or(e.opts.Snapshots, opts.Snapshots)
 	opts.Clock, opts.Descendants = e.now, e.opts.Descendants
-	opts.Observations = e.opts.Observations
+	opts.Observations, opts.Lifecycle = e.opts.Observations, e.opts.Lifecycle
 	if e.opts.Open > 0 {
 		opts.OpenLimit = &worker.OpenLimit{Most: e.opts.Open}
 	}

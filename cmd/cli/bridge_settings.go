@@ -15,7 +15,7 @@ import (
 
 // BridgeSettings configure the bridge to Kafka or NATS.
 type BridgeSettings struct {
-	Events string // emitted or all
+	Events string // lifecycle, emitted, both or all
 	Batch  int
 
 	Kafka, NATS topics // of the two brokers
@@ -40,14 +40,16 @@ type topics struct {
 const InNATS = "nats"
 
 const (
-	emittedEvents = "emitted"
-	allEvents     = "all"
-	noTopics      = "none" // as a list of topics
+	emittedEvents   = "emitted"
+	lifecycleEvents = "lifecycle"
+	bothEvents      = lifecycleEvents + "," + emittedEvents
+	allEvents       = "all"
+	noTopics        = "none" // as a list of topics
 )
 
 func defaultBridge() BridgeSettings {
 	return BridgeSettings{
-		Events: emittedEvents, Batch: 500, Group: "flunq", Mode: "binary", Server: nats.Defaults(),
+		Events: bothEvents, Batch: 500, Group: "flunq", Mode: "binary", Server: nats.Defaults(),
 		Kafka: topics{publish: "flunq.{tenant}.events", listen: []string{"flunq.{tenant}.in"}},
 		NATS:  topics{publish: "flunq.{tenant}.events", listen: []string{"flunq.{tenant}.in.>"}},
 	}
@@ -56,7 +58,7 @@ func defaultBridge() BridgeSettings {
 // table binds each setting to its field of b.
 func (b *BridgeSettings) table() []setting {
 	return []setting{
-		{"BRIDGE_EVENTS", nil, word(&b.Events, emittedEvents, allEvents), "which events the bridge publishes: emitted (by workflows and 'flunq emit'), or all, which programs outside that perform tasks need"},
+		{"BRIDGE_EVENTS", nil, word(&b.Events, bothEvents, lifecycleEvents, emittedEvents, allEvents), "which events the bridge publishes: lifecycle (of workflows and tasks, as in the specification; workers need the same setting), emitted (by workflows and 'flunq emit'), both, or all, which programs outside that perform tasks need"},
 		{"BRIDGE_BATCH", nil, whole(&b.Batch, 1, 1000), "events of a tenant that the bridge reads at once"},
 		{"KAFKA_TOPIC", nil, text(&b.Kafka.publish), "topic of Kafka that the events of a tenant go to"},
 		{"KAFKA_LISTEN", nil, list(&b.Kafka.listen), "topics of Kafka whose records become events, separated by commas; none: no topics"},
@@ -89,6 +91,11 @@ func (s Settings) BridgeGroup() string {
 	return store.BridgePrefix + s.StreamType
 }
 
+// Lifecycle reports whether lifecycle events are published.
+func (s Settings) Lifecycle() bool {
+	return s.StreamType != InRedis && s.Bridge.Events != emittedEvents
+}
+
 // topics returns the names for the broker in use.
 func (s *Settings) topics() topics {
 	if s.StreamType == InNATS {
@@ -102,7 +109,8 @@ func (s *Settings) topics() topics {
 func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
 	t := s.topics()
 	o := bridge.Options{
-		Batch: s.Bridge.Batch, Block: s.Worker.Block, Topic: t.publish, All: s.Bridge.Events == allEvents,
+		Batch: s.Bridge.Batch, Block: s.Worker.Block, Topic: t.publish,
+		Emitted: s.Bridge.Events != lifecycleEvents, Lifecycle: s.Lifecycle(), Own: s.Bridge.Events == allEvents,
 		Mode:   cloudevents.Mode{Structured: s.Bridge.Mode == "structured", Prefix: cloudevents.KafkaPrefix},
 		Listen: t.listen, Trusted: t.trusted, Default: tenant, Plain: event.Type(t.plain), Workflows: map[event.Type]string{},
 	}

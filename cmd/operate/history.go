@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/report"
 	"flunq.io/flunq/cmd/run"
+	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
@@ -37,8 +38,9 @@ type historyPrinter struct {
 	page    *run.ReportFile
 	printed *report.Recording // for --report
 
-	rows []historyRow      // for -o json and yaml
-	rec  *recording.Export // for -o jsonl
+	rows      []historyRow       // for -o json and yaml
+	rec       *recording.Export  // for -o jsonl
+	lifecycle *history.Lifecycle // for -o cloudevents
 }
 
 // NewHistoryCommand returns the command flunq history.
@@ -55,7 +57,10 @@ histories written by an earlier flunq do not contain these.
 the input, the events, and the result. It does not contain HTTP exchanges, which Redis
 does not keep; the results of calls are in the task.completed events, and the header says
 "results": "history". Secrets are sealed in Redis and stay sealed. The data of each event
-is JSON, ready for jq (other data is a string, or base64).`,
+is JSON, ready for jq (other data is a string, or base64).
+
+-o cloudevents prints the lifecycle events of the specification, one JSON object per line,
+as a bridge publishes them (flunq help bridge).`,
 		Example: `  flunq history order-7
   flunq history order-7 --follow
   flunq history order-7 -o jsonl > order-7.jsonl
@@ -65,7 +70,7 @@ is JSON, ready for jq (other data is a string, or base64).`,
 		Args:    cli.OneArgument("execution"),
 	}
 	h.target = cli.TargetFlags(c, sh)
-	h.format = cli.OutputFlag(c, "table", "json", "jsonl", "yaml")
+	h.format = cli.OutputFlag(c, "table", "json", "jsonl", "cloudevents", "yaml")
 	c.Flags().Int64Var(&h.after, "after", 0, "only events after `VERSION`")
 	c.Flags().BoolVarP(&h.follow, "follow", "f", false, "follow the history until the execution ends")
 	c.Flags().StringVar(&h.report, "report", "", "also write an HTML report to `FILE`: timeline, graph, data")
@@ -89,6 +94,9 @@ type historyRow struct {
 func (h *historyPrinter) run(ctx context.Context, id string) error {
 	if h.after != 0 && h.format.String() == "jsonl" {
 		return cli.Misusef("--after and -o jsonl exclude each other: a recording is whole")
+	}
+	if h.after != 0 && h.format.String() == "cloudevents" {
+		return cli.Misusef("--after and -o cloudevents exclude each other: later events follow from earlier ones")
 	}
 	if h.after < 0 {
 		return cli.Misusef("--after %d: want 0 or more", h.after)
@@ -176,6 +184,8 @@ func (h *historyPrinter) take(ctx context.Context, r *cli.Remote, x store.Execut
 	}
 	switch h.format.String() {
 	case "jsonl":
+	case "cloudevents":
+		return h.lifecycles(ctx, r, x, at, events)
 	case "table":
 		for i, e := range events {
 			h.tabled(at+int64(i)+1, e)
@@ -185,6 +195,26 @@ func (h *historyPrinter) take(ctx context.Context, r *cli.Remote, x store.Execut
 			h.rows = append(h.rows, historyRow{
 				Version: at + int64(i) + 1, Time: e.Time, Type: e.Type, Task: e.Task, ID: e.ID, Source: e.Source, Data: e.Data, Further: e.Ext,
 			})
+		}
+	}
+	return nil
+}
+
+// lifecycles prints the lifecycle events of a batch.
+func (h *historyPrinter) lifecycles(ctx context.Context, r *cli.Remote, x store.Execution, at int64, events []event.Event) error {
+	if h.lifecycle == nil {
+		doc, err := cli.DocumentOf(ctx, r, x)
+		if err != nil {
+			return err
+		}
+		h.lifecycle = &history.Lifecycle{}
+		if doc.Def != nil {
+			h.lifecycle.Version = doc.Def.Document.Version
+		}
+	}
+	for i, e := range events {
+		for _, out := range h.lifecycle.Add(at+int64(i)+1, e) {
+			fmt.Fprintf(h.sh.Out, "%s\n", cloudevents.JSON(out))
 		}
 	}
 	return nil
@@ -212,7 +242,7 @@ func (h *historyPrinter) end(ctx context.Context, r *cli.Remote, id string) erro
 		}
 	}
 	switch h.format.String() {
-	case "table", "jsonl":
+	case "table", "jsonl", "cloudevents":
 		return nil
 	default:
 		return cli.WriteValue(h.sh.Out, h.format.String(), append([]historyRow{}, h.rows...))

@@ -295,7 +295,7 @@ func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options,
 			*n = 0
 		}
 	}
-	opts.BridgeGroup = set.BridgeGroup()
+	opts.BridgeGroup, opts.Lifecycle = set.BridgeGroup(), set.Lifecycle()
 	opts.OutsideExecutors = opts.BridgeGroup != "" && opts.Executors == 0
 	if s.secrets == "" {
 		return opts, nil

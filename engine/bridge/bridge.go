@@ -52,7 +52,9 @@ type Options struct {
 	Sink  Sink
 	Topic string // that entries are published to; {tenant} stands for the tenant
 	Mode  cloudevents.Mode
-	All   bool // publish the engine's own events, too
+	// Which events are published: those that workflows and 'flunq emit' emit, the lifecycle
+	// events of the specification, and all others of the engine.
+	Emitted, Lifecycle, Own bool
 
 	Source  Source   // nil: nothing is read
 	Listen  []string // topics that are read; {tenant} stands for the tenant

@@ -38,7 +38,14 @@ func newOut(b *Bridge) *Out {
 
 // wants reports whether entries of a type are published.
 func (o *Out) wants(t event.Type) bool {
-	return o.opts.All || !strings.HasPrefix(string(t), event.Prefix)
+	switch name := string(t); {
+	case strings.HasPrefix(name, event.LifecyclePrefix):
+		return o.opts.Lifecycle
+	case strings.HasPrefix(name, event.Prefix):
+		return o.opts.Own
+	default:
+		return o.opts.Emitted
+	}
 }
 
 func (o *Out) reader(tenants ...string) stream.Reader {

@@ -102,6 +102,7 @@ const (
 // Encode returns the message of an event whose entry has an id. Its key is the execution, so that
 // events of one execution stay in order; without one it is the id of the event.
 func (m Mode) Encode(e event.Event, entry string) Message {
+	e = named(e)
 	attributes, data := attributesOf(e, entry)
 	out := Message{Key: []byte(e.Execution), Type: e.Type, ID: e.Tenant + "/" + entry}
 	if e.Execution == "" {
@@ -125,6 +126,17 @@ func (m Mode) Encode(e event.Event, entry string) Message {
 	}
 	out.Headers = append(out.Headers, Header{EntryHeader, entry})
 	return out
+}
+
+// JSON returns an event as JSON, in the event format of CloudEvents.
+func JSON(e event.Event) []byte { return structured(attributesOf(named(e), "")) }
+
+// named returns an event with its type as it is published.
+func named(e event.Event) event.Event {
+	if what, ok := strings.CutPrefix(string(e.Type), event.LifecyclePrefix); ok {
+		e.Type = event.Type(event.SpecificationPrefix + what)
+	}
+	return e
 }
 
 // attributesOf returns the names and values of an event's attributes, with those that CloudEvents

@@ -17,6 +17,13 @@ type Type string
 // Prefix begins the types of the engine's own events.
 const Prefix = "io.flunq."
 
+// LifecyclePrefix begins the types of lifecycle events in the streams of tenants, which only
+// bridges read. They publish them with SpecificationPrefix, as the specification names them.
+const (
+	LifecyclePrefix     = Prefix + "lifecycle."
+	SpecificationPrefix = "io.serverlessworkflow."
+)
+
 // The engine's own events. The comments name the sender and the receiver.
 const (
 	WorkflowCreated Type = Prefix + "workflow.created" // cli

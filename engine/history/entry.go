@@ -125,7 +125,7 @@ func stateAfter(e event.Event, d *Data) State {
 	case event.WorkflowCancelled, event.ExecutionCancelled:
 		return Cancelled
 	case event.TaskRequested:
-		if d != nil && d.TaskType == "listen" {
+		if d != nil && d.TaskType == listens {
 			return Waiting
 		}
 		return Running

@@ -56,7 +56,7 @@ func (b bridging) group() string {
 
 // options returns the options of the bridge.
 func (b bridging) options() (*bridge.Options, error) {
-	opts := &bridge.Options{Batch: 500, Block: 50 * time.Millisecond, Topic: "flunq.{tenant}.events", All: b.All, Default: tenant}
+	opts := &bridge.Options{Batch: 500, Block: 50 * time.Millisecond, Topic: "flunq.{tenant}.events", Emitted: true, Own: b.All, Default: tenant}
 	if b.NATS {
 		client, err := nats.New(b.nats())
 		opts.Sink, opts.Source, opts.Mode = client, client, cloudevents.Mode{Prefix: cloudevents.NATSPrefix}

@@ -70,6 +70,7 @@ func (s *Service) fault(ctx context.Context, m store.Message, dead event.Dead) (
 	for i := range c.Publish {
 		c.Publish[i].Time = c.Now
 	}
+	announce(c, s.lifecycleOf(&cachedExecution{state: state}, &m.Event))
 	if c.Error, err = decide.EncodeProblem(state.Error); err != nil {
 		return nil, err
 	}
@@ -84,7 +85,9 @@ func (s *Service) refusal(m store.Message, dead event.Dead) (*store.Commit, erro
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.commitOf(&cachedExecution{state: state}, &m, true, 0, &d)
+	x := &cachedExecution{state: state}
+	x.lifecycle = s.lifecycleOf(x, &m.Event)
+	c, err := s.commitOf(x, &m, true, 0, &d)
 	return &c, err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 )
 
 // cachedExecution is a state in the memory of a worker.
@@ -16,6 +17,8 @@ type cachedExecution struct {
 	kept       int64  // version of the snapshot in Redis
 	weight     int    // bytes of that snapshot
 	since      int    // bytes of the history after it
+
+	lifecycle *history.Lifecycle // of the transition under way; nil: lifecycle events are not published
 
 	refused *event.Ended // how it ends instead of beginning
 
@@ -29,9 +32,9 @@ func (e *cachedExecution) size() int {
 }
 
 // grown counts entries that were appended to the history.
-func (e *cachedExecution) grown(history []event.Event) {
-	for i := range history {
-		e.since += len(history[i].Data)
+func (e *cachedExecution) grown(entries []event.Event) {
+	for i := range entries {
+		e.since += len(entries[i].Data)
 	}
 }
 

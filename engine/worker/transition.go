@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -65,6 +66,7 @@ func (s *Service) try(ctx context.Context, m store.Message, e event.Event, ack b
 func (s *Service) commitsOf(x *cachedExecution, m *store.Message, e event.Event, ack bool) iter.Seq2[store.Commit, error] {
 	return func(yield func(store.Commit, error) bool) {
 		before, base := x.state.Version, x.state.Version
+		x.lifecycle = s.lifecycleOf(x, &e)
 		var d decide.Decision
 		err := apply(x, e, &d)
 		for err == nil {
@@ -79,6 +81,40 @@ func (s *Service) commitsOf(x *cachedExecution, m *store.Message, e event.Event,
 			base, d = x.state.Version, decide.Decision{}
 		}
 		yield(store.Commit{}, err)
+	}
+}
+
+// lifecycleOf returns what derives the lifecycle events of a transition that e causes, nil if
+// they are not published.
+func (s *Service) lifecycleOf(x *cachedExecution, e *event.Event) *history.Lifecycle {
+	if !s.opts.Lifecycle {
+		return nil
+	}
+	l := &history.Lifecycle{}
+	if x.env != nil {
+		l.Version = x.env.Definition().Document.Version
+	}
+	if e.Type == event.ExecutionSuspended || e.Type == event.ExecutionResumed {
+		l.Open = map[string]bool{}
+		for _, n := range x.state.Open() {
+			l.Open[n.Run.String()] = true
+		}
+		for _, deferred := range x.state.Deferred {
+			if deferred.Type == event.TaskCompleted { // the history has its end already
+				delete(l.Open, deferred.Task)
+			}
+		}
+	}
+	return l
+}
+
+// announce adds the lifecycle events of a commit, if there are any, to what it publishes.
+func announce(c *store.Commit, l *history.Lifecycle) {
+	if l == nil {
+		return
+	}
+	for i, e := range c.History {
+		c.Publish = append(c.Publish, l.Add(c.Version+int64(i)+1, e)...)
 	}
 }
 
@@ -172,6 +208,7 @@ func (s *Service) commitOf(x *cachedExecution, m *store.Message, ack bool, base 
 	if err := s.addResult(&c, x); err != nil {
 		return c, delivery.As(delivery.Recoverable, err)
 	}
+	announce(&c, x.lifecycle)
 	if x.grown(c.History); c.Snapshot != nil {
 		x.kept, x.weight, x.since = st.Version, len(c.Snapshot), 0
 	}

@@ -59,6 +59,9 @@ type Options struct {
 	// Observations is set if what becomes of inputs is recorded.
 	Observations bool
 
+	// Lifecycle is set if lifecycle events are published, for bridges.
+	Lifecycle bool
+
 	// Clock, if set, ends a step that has worked for long enough. Later steps do the
 	// rest, after operators' commands that arrived meanwhile. A zero time means unknown.
 	Clock func() time.Time

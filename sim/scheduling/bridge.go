@@ -142,7 +142,7 @@ func (s *simulation) bootBridge(p *process) {
 	client := &bridgeClient{s: s, client: s.bridging.exchange.Client()}
 	opts := bridge.Options{
 		Process: p.name(), Tenants: tenants, Lease: g.Lease, Group: bridgeGroup, Batch: g.Batch, Sink: client, Source: client,
-		Topic: "flunq.{tenant}.events", Mode: cloudevents.Mode{Prefix: cloudevents.KafkaPrefix},
+		Topic: "flunq.{tenant}.events", Mode: cloudevents.Mode{Prefix: cloudevents.KafkaPrefix}, Emitted: true,
 		Listen: []string{"flunq.{tenant}.in", resultsTopic}, Trusted: []string{resultsTopic}, Default: bridgeTenant,
 	}
 	if s.mistake.Bridge != nil {

@@ -99,7 +99,7 @@ func (h *harness) process(st *store.Store, change func(*bridge.Options)) *bridge
 	tenants.Fix()
 	opts := bridge.Options{
 		Process: fmt.Sprintf("p%d", h.processes), Tenants: tenants, Lease: time.Minute, Group: group, Batch: 20, Block: 5 * time.Millisecond,
-		Sink: sink, Topic: strings.ReplaceAll(h.Out, Tenant, bridge.TenantMark), Mode: cloudevents.Mode{Prefix: h.Prefix},
+		Sink: sink, Topic: strings.ReplaceAll(h.Out, Tenant, bridge.TenantMark), Mode: cloudevents.Mode{Prefix: h.Prefix}, Emitted: true,
 		Source: source, Listen: []string{h.Reads, h.Trusts}, Trusted: []string{h.Trusts}, Default: Tenant,
 		Observe: func(a bridge.Activity) { h.seen[a.What] += a.Count },
 	}

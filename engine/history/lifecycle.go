@@ -1,0 +1,145 @@
+package history
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"flunq.io/flunq/engine/event"
+)
+
+// Lifecycle derives the lifecycle events of the specification from the events of a history.
+type Lifecycle struct {
+	Version string          // of the workflow's document, if the execution was started with the latest
+	Open    map[string]bool // task runs that have begun and not ended, by id; nil: none
+
+	version int64       // of e
+	e       event.Event // the last event of the history
+	out     []event.Event
+}
+
+// largestOutput is the number of bytes up to which a lifecycle event has the output of its
+// task or workflow: brokers refuse large messages.
+const largestOutput = 64 << 10
+
+// Add returns the lifecycle events that the next event of a history, which has a version,
+// stands for. Their ids depend on the history only. Their types begin with
+// event.LifecyclePrefix.
+//
+// A run of a further attempt is retried, others are created; both start at the same time.
+// Tasks that are skipped have no events. An execution that an operator retries is resumed.
+func (l *Lifecycle) Add(version int64, e event.Event) []event.Event {
+	l.version, l.e, l.out = version, e, nil
+	d := dataOf(e)
+	if d == nil {
+		d = new(Data)
+	}
+	switch e.Type {
+	case event.ExecutionStarted:
+		namespace, name, _ := strings.Cut(e.Workflow, ".")
+		definition := map[string]any{"namespace": namespace, "name": name, "version": d.Version}
+		if d.Version == "" || d.Version == "latest" {
+			definition["version"] = cmp.Or(l.Version, "latest")
+		}
+		l.workflow("started", "startedAt", "definition", definition)
+	case event.ExecutionSuspended:
+		l.workflow("suspended", "suspendedAt", "", nil)
+		for _, id := range slices.Sorted(maps.Keys(l.Open)) {
+			l.task(id, "suspended", "suspendedAt", "", nil)
+		}
+	case event.ExecutionResumed:
+		l.workflow("resumed", "resumedAt", "", nil)
+		for _, id := range slices.Sorted(maps.Keys(l.Open)) {
+			l.task(id, "resumed", "resumedAt", "", nil)
+		}
+	case event.ExecutionRetried:
+		l.workflow("resumed", "resumedAt", "", nil)
+	case event.TaskRequested:
+		l.begin(d)
+	case event.TaskCompleted:
+		l.end(d)
+	case event.WorkflowCompleted:
+		l.workflow("completed", "completedAt", "output", outputOf(d))
+	case event.WorkflowFailed:
+		l.workflow("faulted", "faultedAt", "error", d.Error)
+	case event.WorkflowCancelled:
+		l.workflow("cancelled", "cancelledAt", "", nil)
+	default:
+	}
+	return l.out
+}
+
+func (l *Lifecycle) begin(d *Data) {
+	id := l.e.Task
+	if l.Open == nil {
+		l.Open = map[string]bool{}
+	}
+	l.Open[id] = true
+	if event.ParseRun(id).Attempt == "" {
+		l.task(id, "created", "createdAt", "", nil)
+	} else {
+		l.task(id, "retried", "retriedAt", "", nil)
+	}
+	l.task(id, "started", "startedAt", "", nil)
+	if d.TaskType == listens {
+		l.workflow("correlation-started", "startedAt", "", nil)
+	}
+}
+
+func (l *Lifecycle) end(d *Data) {
+	id := l.e.Task
+	delete(l.Open, id)
+	switch stateOf(d) {
+	case Completed:
+		if d.TaskType == listens {
+			l.workflow("correlation-completed", "completedAt", "", nil)
+		}
+		l.task(id, "completed", "completedAt", "output", outputOf(d))
+	case Cancelled:
+		l.task(id, "cancelled", "cancelledAt", "", nil)
+	case Faulted:
+		p := cmp.Or(d.Error, event.NewProblem(event.Runtime, ""))
+		p.Type, p.Instance = event.FullType(p.Type, event.BaseV1), cmp.Or(p.Instance, event.ParseRun(id).Ref)
+		l.task(id, "faulted", "faultedAt", "error", p)
+	default: // skipped
+	}
+}
+
+const listens = "listen" // type of a task
+
+// outputOf returns the output of a task or a workflow, nil if it is too large.
+func outputOf(d *Data) any {
+	if len(d.Output) == 0 || len(d.Output) > largestOutput {
+		return nil
+	}
+	return d.Output
+}
+
+// workflow adds an event about the execution, with the name of its time, and with a further
+// member that is not nil.
+func (l *Lifecycle) workflow(what, at, further string, value any) {
+	l.add("workflow."+what, "", map[string]any{"name": l.name(), at: l.e.Time, further: value})
+}
+
+// task adds an event about a task run, as workflow does.
+func (l *Lifecycle) task(id, what, at, further string, value any) {
+	l.add("task."+what, id, map[string]any{"workflow": l.name(), "task": event.ParseRun(id).Ref, at: l.e.Time, further: value})
+}
+
+func (l *Lifecycle) add(what, task string, data map[string]any) {
+	maps.DeleteFunc(data, func(_ string, value any) bool { return value == nil })
+	l.out = append(l.out, event.Event{
+		ID:     l.e.Execution + "/" + strconv.FormatInt(l.version, 10) + "/" + what + task,
+		Source: "/flunq/" + l.e.Tenant, Type: event.LifecyclePrefix + event.Type(what) + ".v1", Time: l.e.Time,
+		Tenant: l.e.Tenant, Workflow: l.e.Workflow, Execution: l.e.Execution, Task: task,
+		Ext: map[string]string{"subject": l.name()}, Data: event.Encode(data),
+	})
+}
+
+// name returns the qualified name of the execution, as the specification forms it.
+func (l *Lifecycle) name() string {
+	namespace, name, _ := strings.Cut(l.e.Workflow, ".")
+	return name + "-" + l.e.Execution + "." + namespace
+}
