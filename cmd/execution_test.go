@@ -50,6 +50,7 @@ func onPage(t *testing.T, url, page string) {
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "until": until},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C.UTF-8")
+			env.Setenv("TZ", "UTC")
 			env.Setenv("FLUNQ_USER", "ada@desk")
 			env.Setenv("REDIS_URL", url)
 			return nil

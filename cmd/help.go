@@ -73,6 +73,7 @@ func (p *helpPage) overview(root *cobra.Command, commands []*cobra.Command) {
 	p.heading("Flags of every command")
 	fmt.Fprint(p.w, root.PersistentFlags().FlagUsagesWrapped(p.width))
 	fmt.Fprintln(p.w, "\n'flunq COMMAND --help' explains a command and shows an example.")
+	fmt.Fprintln(p.w, "Text shows the times of an engine in the zone of this machine, or of TZ; -o json\nand runs on a virtual clock show UTC.")
 }
 
 func (p *helpPage) command(c *cobra.Command) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 	"time"
+	_ "time/tzdata" // scripts choose time zones
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -32,6 +33,7 @@ func TestScript(t *testing.T) {
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LC_ALL", "C.UTF-8")
+			env.Setenv("TZ", "UTC")
 			env.Setenv("FLUNQ_USER", "ada@desk")
 			return nil
 		},

@@ -41,6 +41,7 @@ func TestScriptOnRedis(t *testing.T) {
 			mini.SetTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 			env.Values[redisKey] = mini
 			env.Setenv("LC_ALL", "C.UTF-8")
+			env.Setenv("TZ", "UTC")
 			env.Setenv("FLUNQ_USER", "ada@desk")
 			env.Setenv("REDIS_URL", "redis://"+mini.Addr())
 			return nil

@@ -83,7 +83,10 @@ func newModel(source Source, options Options) *model {
 	if options.Zone == nil {
 		options.Zone = time.Local //nolint:gosmopolitan // users may want to see their own time zone
 	}
-	m := &model{observer: observer{source: source, options: options, zone: time.UTC}, look: canvas.Look{Theme: themeOf(options.Background), ASCII: options.ASCII}}
+	m := &model{observer: observer{source: source, options: options, zone: options.Zone}, look: canvas.Look{Theme: themeOf(options.Background), ASCII: options.ASCII}}
+	if options.UTC {
+		m.zone = time.UTC
+	}
 	m.places = append(m.places, newOverviewScreen(source))
 	for kind := range tableCount {
 		m.places = append(m.places, newListScreen(source, kind, options.Now))

@@ -36,7 +36,7 @@ type player struct {
 func playing(t *testing.T, source Source, w, h int, options Options) *player {
 	t.Helper()
 	p := &player{t: t, now: when.Add(time.Hour)}
-	options.Now, options.Output = func() time.Time { return p.now }, &p.out
+	options.Now, options.Output, options.UTC = func() time.Time { return p.now }, &p.out, true
 	p.m = newModel(source, options)
 	p.send(tea.WindowSizeMsg{Width: w, Height: h})
 	p.run(p.m.readStand())

@@ -27,6 +27,7 @@ type Options struct {
 
 	Every time.Duration  // polling interval of the overview
 	Zone  *time.Location // for times not shown in UTC; nil: the machine's
+	UTC   bool           // begin with times in UTC
 	Open  string         // the first execution to show
 	Place string         // or a place, by the name of its command: "timers", "events"
 

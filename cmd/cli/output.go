@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -129,6 +130,19 @@ func Paint(on bool, style, text string) string {
 	}
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
+
+// Moment formats a time of an engine for people, in the zone of this machine (TZ) and with its
+// offset. Formats for programs and runs on a clock of their own use UTC, so that their output
+// does not depend on the machine. The zero time is empty.
+func Moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.RFC3339Nano)
+}
+
+// MomentMillis is a Moment of fixed width, to the millisecond.
+func MomentMillis(t time.Time) string { return t.Local().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // Printable escapes control characters, except line breaks and tabs.
 func Printable(text string) string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -28,7 +29,7 @@ func (d *doctor) checkServer(ctx context.Context) error {
 	clock := ofClock(v, before.Add(took/2), took)
 	var virtual dev.Clock
 	if v.Version == "" && actions.AskClock(ctx, d.remote.Redis, &virtual, "SHOW") == nil && virtual.Mode == dev.Virtual {
-		clock = finding{Check: "clock", State: isFine, Text: "virtual (flunq dev), now at " + virtual.Now.Format(time.RFC3339)}
+		clock = finding{Check: "clock", State: isFine, Text: "virtual (flunq dev), now at " + cli.Moment(virtual.Now)}
 	}
 	for _, f := range []finding{
 		ofVersion(v), ofRole(v), ofPersistence(v, v.Time), ofFailover(v), ofEviction(v), ofMemory(v), ofClients(v),

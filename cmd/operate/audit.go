@@ -92,7 +92,7 @@ func (a *auditCommand) run(ctx context.Context, ids []string) error {
 	slices.SortStableFunc(rows, func(a, b auditRow) int { return a.Time.Compare(b.Time) })
 	return cli.List[auditRow]{
 		Columns: []cli.Column[auditRow]{
-			{Title: "TIME", Text: func(w auditRow) string { return w.Time.Format("2006-01-02T15:04:05.000Z") }},
+			{Title: "TIME", Text: func(w auditRow) string { return cli.MomentMillis(w.Time) }},
 			{Title: "BY", Text: func(w auditRow) string { return w.By }},
 			{Title: "ACTION", Text: func(w auditRow) string { return w.Action }},
 			{Title: "SUBJECT", Text: func(w auditRow) string { return w.Subject }},
@@ -156,7 +156,7 @@ func (a *auditCommand) ofAll(ctx context.Context, r *cli.Remote, since time.Time
 
 // ofHistory adds what a history records. A history that lacks entries is read as far as it goes.
 // What a reset has copied from another execution's history was not done to this one.
-func (*auditCommand) ofHistory(ctx context.Context, r *cli.Remote, x store.Execution, rows []auditRow) ([]auditRow, error) {
+func (a *auditCommand) ofHistory(ctx context.Context, r *cli.Remote, x store.Execution, rows []auditRow) ([]auditRow, error) {
 	var reset time.Time
 	for at := int64(0); at < math.MaxInt64; {
 		events, err := r.Store.History(ctx, x.Tenant, x.ID, at, examine.HistoryPage)
@@ -165,6 +165,9 @@ func (*auditCommand) ofHistory(ctx context.Context, r *cli.Remote, x store.Execu
 		}
 		for _, e := range events {
 			at++
+			if a.format.String() == "table" || a.format.String() == "wide" {
+				e.Time = e.Time.Local() // its description has times in the same zone
+			}
 			row, ok := auditRowOf(x, at, e)
 			if ok && row.Time.After(reset) {
 				rows = append(rows, row)
@@ -210,7 +213,7 @@ func auditRowOf(x store.Execution, version int64, e event.Event) (row auditRow, 
 		names := map[event.Type]string{event.TimerFired: "timer fire", event.TimerCancelled: "timer cancel", event.TimerScheduled: "timer move"}
 		row.Action, row.Detail = names[e.Type], history.TimerName(d.Kind, d.Key)
 		if e.Type == event.TimerScheduled {
-			row.Detail += " to " + entry.Until.UTC().Format(time.RFC3339Nano)
+			row.Detail += " to " + entry.Until.In(e.Time.Location()).Format(time.RFC3339Nano)
 		}
 	default:
 	}

@@ -121,13 +121,13 @@ func (p deadLetterPage) write(sh *cli.Shell) {
 	writeRows(sh, [][2]string{
 		{"dead letter", p.ID},
 		{"tenant", p.Tenant},
-		{"dead-lettered", p.DiedAt.Format(time.RFC3339Nano) + " (" + p.age() + " ago)"},
+		{"dead-lettered", cli.Moment(p.DiedAt) + " (" + p.age() + " ago)"},
 		{"service", p.Service},
 		{"reason", p.Reason},
 		{"attempts", positive(p.Attempts)},
 		{"replays", positive(p.Replays)},
-		{"first failure", instant(p.FirstFailure)},
-		{"last failure", instant(p.LastFailure)},
+		{"first failure", cli.Moment(p.FirstFailure)},
+		{"last failure", cli.Moment(p.LastFailure)},
 		{"came from", from},
 		{"type", string(p.Type)},
 		{"event", p.Event},
@@ -176,13 +176,6 @@ func positive(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
-}
-
-func instant(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
 }
 
 // ago parses a duration before now, or a time.

@@ -251,18 +251,19 @@ func (h *historyPrinter) end(ctx context.Context, r *cli.Remote, id string) erro
 
 // tabled prints an event as a row of the table.
 func (h *historyPrinter) tabled(version int64, e event.Event) {
+	e.Time = e.Time.Local() // its description has times in the same zone
 	entry, style := history.Read(version, e), ""
 	if entry.State == history.Faulted {
 		style = cli.Red
 	}
-	h.line(style, strconv.FormatInt(version, 10), e.Time.Format("2006-01-02T15:04:05.000Z"), entry.Type, history.Task(e.Task), entry.Text)
+	h.line(style, strconv.FormatInt(version, 10), cli.MomentMillis(e.Time), entry.Type, history.Task(e.Task), entry.Text)
 }
 
 // line prints one row immediately, so the columns have fixed widths. The last one is styled
 // and takes the rest of the line.
 func (h *historyPrinter) line(style string, cells ...string) {
 	var b strings.Builder
-	for i, width := range []int{9, 26, 22, 24} {
+	for i, width := range []int{9, 31, 22, 24} {
 		text := cells[i]
 		if i != 0 {
 			text = cli.Cell(text)

@@ -259,14 +259,14 @@ func (l *inputListing) run(ctx context.Context) error {
 func (l *inputListing) print(rows []inputRow) error {
 	return cli.List[inputRow]{
 		Columns: []cli.Column[inputRow]{
-			{Title: "OBSERVED AT", Text: func(i inputRow) string { return i.ObservedAt.Format(time.RFC3339Nano) }},
+			{Title: "OBSERVED AT", Text: func(i inputRow) string { return cli.Moment(i.ObservedAt) }},
 			{Title: "OUTCOME", Text: func(i inputRow) string { return i.Outcome }},
 			{Title: "EXECUTION", Text: func(i inputRow) string { return i.Execution }},
 			{Title: "TYPE", Text: func(i inputRow) string { return i.Type }},
 			{Title: "KEY", Text: func(i inputRow) string { return i.Key }},
 			{Title: "REASON", Text: func(i inputRow) string { return i.Reason }},
 			{Title: "WORKFLOW", Wide: true, Text: func(i inputRow) string { return i.Workflow }},
-			{Title: "DUE AT", Wide: true, Text: func(i inputRow) string { return i.FireAt.Format(time.RFC3339Nano) }},
+			{Title: "DUE AT", Wide: true, Text: func(i inputRow) string { return cli.Moment(i.FireAt) }},
 			{Title: "ID", Wide: true, Text: func(i inputRow) string { return i.ID }},
 		},
 		ID:    func(i inputRow) string { return i.ID },

@@ -282,7 +282,7 @@ func (l *attemptLog) text(row attemptRow) {
 	case row.Ended == nil:
 		style, took = cli.Yellow, "for"
 	}
-	fmt.Fprintf(l.sh.Out, "%s  %s  %s %s %s %s\n", row.Began.Format("2006-01-02T15:04:05.000Z"),
+	fmt.Fprintf(l.sh.Out, "%s  %s  %s %s %s %s\n", cli.MomentMillis(row.Began),
 		cli.Paint(l.sh.OutColor(), cli.Bold, cli.Printable(history.Task(row.Task))), row.Type,
 		cli.Paint(l.sh.OutColor(), style, string(row.Status)), took, history.Duration(time.Duration(row.DurationMS)*time.Millisecond))
 	switch q := row.Request; {

@@ -264,7 +264,7 @@ func (l *executionListing) list() cli.List[executionRow] {
 		{Title: "EVENTS", Wide: true, Text: func(x executionRow) string { return strconv.FormatInt(x.Events, 10) }},
 		{Title: "PARENT", Wide: true, Text: func(x executionRow) string { return x.Parent }},
 		{Title: "LABELS", Wide: true, Text: executionRow.labels},
-		{Title: "CREATED", Wide: true, Text: func(x executionRow) string { return x.Created.Format(time.RFC3339Nano) }},
+		{Title: "CREATED", Wide: true, Text: func(x executionRow) string { return cli.Moment(x.Created) }},
 	}
 	if l.allTenants {
 		tenant := cli.Column[executionRow]{Title: "TENANT", Text: func(x executionRow) string { return x.Tenant }}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -209,7 +208,7 @@ func (m *resetCommand) explain(out actions.ResetResult) {
 		m.sh.Hint("start child: %s", child)
 	}
 	for _, t := range out.Timers {
-		m.sh.Hint("%s timer of %s: due at %s", t.Kind, cli.Printable(cmp.Or(history.Task(t.Task), "the workflow")), t.Due.UTC().Format(time.RFC3339Nano))
+		m.sh.Hint("%s timer of %s: due at %s", t.Kind, cli.Printable(cmp.Or(history.Task(t.Task), "the workflow")), cli.Moment(t.Due))
 	}
 	if out.Cancelled {
 		m.sh.Hint("cancel: %s", cli.Printable(out.From))

@@ -109,7 +109,7 @@ func (p executionPage) write(sh *cli.Shell) {
 	age := history.Duration(time.Duration(p.AgeMS) * time.Millisecond)
 	ended, document := "", ""
 	if p.Ended != nil {
-		ended = p.Ended.Format(time.RFC3339Nano) + ", after " + p.duration()
+		ended = cli.Moment(*p.Ended) + ", after " + p.duration()
 	}
 	if p.Definition != "" {
 		document = shortHash(p.Definition)
@@ -132,7 +132,7 @@ func (p executionPage) write(sh *cli.Shell) {
 		{"workflow", workflow},
 		{"document", document},
 		{"tenant", p.Tenant},
-		{"created", p.Created.Format(time.RFC3339Nano) + ", " + age + " ago"},
+		{"created", cli.Moment(p.Created) + ", " + age + " ago"},
 		{"ended", ended},
 		{"events", strconv.FormatInt(p.Events, 10)},
 		{"parent", parent},
@@ -181,12 +181,12 @@ func (p executionPage) writeOpen(sh *cli.Shell) {
 		{Title: "TASK", Text: func(t openTask) string { return history.Task(t.Task) }},
 		{Title: "TYPE", Text: func(t openTask) string { return t.Type }},
 		{Title: "FOR", Text: func(t openTask) string { return history.Duration(time.Duration(t.ForMS) * time.Millisecond) }},
-		{Title: "SINCE", Text: func(t openTask) string { return t.Since.Format(time.RFC3339Nano) }},
+		{Title: "SINCE", Text: func(t openTask) string { return cli.Moment(t.Since) }},
 	})
 	below(sh, p.Timers, []cli.Column[timerRow]{
 		{Title: "TIMER", Text: timerRow.name},
 		{Title: "DUE IN", Text: timerRow.dueIn},
-		{Title: "DUE AT", Text: func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
+		{Title: "DUE AT", Text: func(t timerRow) string { return cli.Moment(t.Due) }},
 		{Title: "KIND", Text: timerRow.kind},
 		{Title: "TASK", Text: func(t timerRow) string { return cmp.Or(t.subject(), "(the workflow)") }},
 	})

@@ -158,7 +158,7 @@ func (s *starter) start(ctx context.Context, r *cli.Remote, b engine.StartReques
 	if moved {
 		verb = "now starts"
 	}
-	s.sh.Hint("it %s at %s, as timer %s", verb, at.Format(time.RFC3339Nano), timerName(t))
+	s.sh.Hint("it %s at %s, as timer %s", verb, cli.Moment(at), timerName(t))
 	row.Status, row.Due = "scheduled", &t.FireAt
 	return row, nil
 }

@@ -316,7 +316,7 @@ func (l *timerListing) print(found []timers.Pending, now time.Time) error {
 		Columns: []cli.Column[timerRow]{
 			{Title: "ID", Text: func(t timerRow) string { return t.ID }},
 			{Title: "DUE IN", Text: timerRow.dueIn},
-			{Title: "DUE AT", Text: func(t timerRow) string { return t.Due.Format(time.RFC3339Nano) }},
+			{Title: "DUE AT", Text: func(t timerRow) string { return cli.Moment(t.Due) }},
 			{Title: "KIND", Text: timerRow.kind},
 			{Title: "EXECUTION", Text: func(t timerRow) string { return t.Execution }},
 			{Title: "TASK", Text: timerRow.subject},

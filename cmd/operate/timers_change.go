@@ -142,11 +142,14 @@ func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
 		if err != nil {
 			return "", err
 		}
-		plan := "is due at " + at.Format(time.RFC3339Nano) + ", in " + history.Duration(at.Sub(t.now))
-		if !at.After(t.now) {
-			plan = "is due at " + at.Format(time.RFC3339Nano) + ", in the past: it fires at once"
+		due := at.Format(time.RFC3339Nano)
+		if t.format.String() == "text" {
+			due = cli.Moment(at)
 		}
-		return plan, nil
+		if !at.After(t.now) {
+			return "is due at " + due + ", in the past: it fires at once", nil
+		}
+		return "is due at " + due + ", in " + history.Duration(at.Sub(t.now)), nil
 	}
 	t.do = func(ctx context.Context, r *cli.Remote, p timers.Pending) (timers.Pending, bool, error) {
 		at, err := when(p)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -137,9 +136,9 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 		}
 		row := neededRow(needed, now)
 		plan.Timers = append(plan.Timers, row)
-		due := fmt.Sprintf("due at %s, in %s", row.Due.Format(time.RFC3339Nano), history.Duration(row.Due.Sub(now)))
+		due := fmt.Sprintf("due at %s, in %s", cli.Moment(row.Due), history.Duration(row.Due.Sub(now)))
 		if !row.Due.After(now) {
-			due = fmt.Sprintf("due at %s, in the past: it fires at once", row.Due.Format(time.RFC3339Nano))
+			due = fmt.Sprintf("due at %s, in the past: it fires at once", cli.Moment(row.Due))
 		}
 		of := history.Task(row.Task)
 		if of == "" {

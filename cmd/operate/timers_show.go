@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +77,7 @@ func (t timerPage) write(sh *cli.Shell) {
 		{"timer", t.ID},
 		{"state", t.State},
 		{"due in", t.dueIn()},
-		{"due at", t.Due.Format(time.RFC3339Nano)},
+		{"due at", cli.Moment(t.Due)},
 		{"kind", string(t.Kind)},
 		{"tenant", t.Tenant},
 		{"workflow", t.Workflow},
@@ -91,7 +90,7 @@ func (t timerPage) write(sh *cli.Shell) {
 		{"problem", t.Problem},
 	}
 	if t.Moved {
-		rows = append(rows, [2]string{"set for", t.FireAt.Format(time.RFC3339Nano)})
+		rows = append(rows, [2]string{"set for", cli.Moment(t.FireAt)})
 	}
 	rows = append(rows, [2]string{"then", t.Consequence})
 	writeRows(sh, rows)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ type changed struct {
 	Action string          `json:"action"`
 	Done   bool            `json:"done"`
 	Status schedule.Status `json:"status,omitempty"`
-	Due    string          `json:"due,omitempty"`
+	Due    *time.Time      `json:"due,omitempty"`
 	Error  string          `json:"error,omitempty"`
 }
 
@@ -207,7 +208,7 @@ func (h *change) preview(ctx context.Context, c *client, ids []string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
-		rows = append(rows, changed{ID: row.ID, Action: h.verb, Status: row.Status, Due: clock(row.Due)})
+		rows = append(rows, changed{ID: row.ID, Action: h.verb, Status: row.Status, Due: row.Due})
 		if !h.consent.Dry {
 			h.sh.Hint("%s %s, due at %s, for %s", row.ID, row.Status, clock(row.Due), cli.Printable(row.Topic))
 		}
@@ -229,7 +230,7 @@ func (h *change) apply(ctx context.Context, c *client, ids []string) error {
 		}
 		row := changed{ID: id, Action: h.verb, Done: outcome.GetCode() == schedulerpb.StatusCode_SUCCESS}
 		if e != nil {
-			row.ID, row.Status, row.Due = e.GetEventId(), statusOf(e.GetStatus()), clock(timeOf(e.GetExecuteTime()))
+			row.ID, row.Status, row.Due = e.GetEventId(), statusOf(e.GetStatus()), timeOf(e.GetExecuteTime())
 		}
 		if err := refused(outcome); err != nil {
 			row.Error = err.Error()
@@ -249,9 +250,9 @@ func (h *change) print(rows []changed) error {
 	for _, r := range rows {
 		switch {
 		case h.consent.Dry:
-			fmt.Fprintf(h.sh.Out, "would %s %s: %s, due at %s\n", h.verb, r.ID, r.Status, r.Due)
+			fmt.Fprintf(h.sh.Out, "would %s %s: %s, due at %s\n", h.verb, r.ID, r.Status, clock(r.Due))
 		case r.Done && h.verb == "move":
-			fmt.Fprintf(h.sh.Out, "%s %s: due at %s\n", h.done, r.ID, r.Due)
+			fmt.Fprintf(h.sh.Out, "%s %s: due at %s\n", h.done, r.ID, clock(r.Due))
 		case r.Done:
 			fmt.Fprintf(h.sh.Out, "%s %s\n", h.done, r.ID)
 		}

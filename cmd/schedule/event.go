@@ -79,7 +79,7 @@ func clock(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return t.Format(time.RFC3339Nano)
+	return cli.Moment(*t)
 }
 
 // dueIn returns how long it is until an open event is due.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +88,7 @@ func (c *clockCommand) verb(ctx context.Context, verb string) error {
 	if now.Paused {
 		state += ", paused"
 	}
-	fmt.Fprintf(c.sh.Out, "%s (%s)\n", now.Now.Format(time.RFC3339Nano), state)
+	fmt.Fprintf(c.sh.Out, "%s (%s)\n", cli.Moment(now.Now), state)
 	return nil
 }
 
@@ -131,7 +130,7 @@ func (c *clockCommand) advance(ctx context.Context, text string) error {
 	if err == nil && !move.Done {
 		left := history.Duration(move.Target.Sub(move.Now))
 		return cli.Fail(cli.ExitLimit, fmt.Errorf("the clock is at %s, %s before the target: %s; wait until the work that takes real time is done and advance again",
-			move.Now.Format(time.RFC3339Nano), left, move.Busy))
+			cli.Moment(move.Now), left, move.Busy))
 	}
 	return err
 }
@@ -144,7 +143,7 @@ func (c *clockCommand) print(move dev.Move) {
 			break
 		}
 		who := t.Execution + " " + t.TaskID
-		fmt.Fprintf(c.sh.Out, "%s  %s of %s\n", t.Due().UTC().Format(time.RFC3339Nano), cli.Printable(string(t.Kind)), cli.Printable(who))
+		fmt.Fprintf(c.sh.Out, "%s  %s of %s\n", cli.Moment(t.Due()), cli.Printable(string(t.Kind)), cli.Printable(who))
 	}
 	if more := move.Fired - min(most, len(move.Timers)); more > 0 {
 		fmt.Fprintf(c.sh.Out, "and %s more\n", history.Number(more))
@@ -156,5 +155,5 @@ func (c *clockCommand) print(move dev.Move) {
 	if move.Events > 0 {
 		fired = append(fired, history.Count(move.Events, "scheduled event")+" published")
 	}
-	fmt.Fprintf(c.sh.Out, "%s, %s later: %s\n", move.Now.Format(time.RFC3339Nano), history.Duration(move.Now.Sub(move.From)), strings.Join(fired, ", "))
+	fmt.Fprintf(c.sh.Out, "%s, %s later: %s\n", cli.Moment(move.Now), history.Duration(move.Now.Sub(move.From)), strings.Join(fired, ", "))
 }

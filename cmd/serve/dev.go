@@ -309,7 +309,7 @@ func (d *developer) announce() {
 	unpublished := d.state.Write(d.sh)
 	clock := "real"
 	if c.Mode == dev.Virtual {
-		clock = "virtual at " + c.Now.Format(time.RFC3339Nano)
+		clock = "virtual at " + cli.Moment(c.Now)
 		if c.Paused {
 			clock += ", paused"
 		}

@@ -74,9 +74,9 @@ func happens(e event.Event, ofTimer string) string {
 		return d.ending()
 	case event.TimerScheduled:
 		if d.By != "" {
-			return timer + " is due at " + d.due().UTC().Format(time.RFC3339Nano) + d.by()
+			return timer + " is due at " + d.due().In(e.Time.Location()).Format(time.RFC3339Nano) + d.by()
 		}
-		return fmt.Sprintf("%s is set: %s, until %s", timer, Exact(time.Duration(d.DurationMS)*time.Millisecond), d.FireAt.UTC().Format(time.RFC3339Nano))
+		return fmt.Sprintf("%s is set: %s, until %s", timer, Exact(time.Duration(d.DurationMS)*time.Millisecond), d.FireAt.In(e.Time.Location()).Format(time.RFC3339Nano))
 	case event.TimerFired:
 		return timer + " is over" + d.by()
 	case event.TimerCancelled:

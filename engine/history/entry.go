@@ -179,10 +179,10 @@ func detail(e event.Event, d *Data) string {
 	if d == nil {
 		return cut(string(e.Data), longestDetail)
 	}
-	return cut(d.detail(e.Type), longestDetail)
+	return cut(d.detail(e.Type, e.Time.Location()), longestDetail)
 }
 
-func (d *Data) detail(typ event.Type) string {
+func (d *Data) detail(typ event.Type, zone *time.Location) string {
 	switch {
 	case typ == event.ExecutionMigrated:
 		return fmt.Sprintf("from version %s to %s, ", d.FromVersion, d.Version) + byOperator(d.By, d.Reason)
@@ -201,7 +201,7 @@ func (d *Data) detail(typ event.Type) string {
 		if !d.MovedTo.IsZero() && typ == event.TimerScheduled {
 			at = "moved to "
 		}
-		return byOperator(d.By, string(d.Kind)+", "+at+d.due().UTC().Format(time.RFC3339Nano))
+		return byOperator(d.By, string(d.Kind)+", "+at+d.due().In(zone).Format(time.RFC3339Nano))
 	case typ == event.ExecutionRestored:
 		var what []string
 		if len(d.Listen) > 0 {
