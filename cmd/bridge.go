@@ -15,7 +15,7 @@ the bridge of a tenant; when it dies, another one takes over after LEASE.
 Out
   Events go to the topic flunq.TENANT.events (KAFKA_TOPIC), in NATS to the
   subject flunq.TENANT.events.TYPE (NATS_SUBJECT), as CloudEvents in binary
-  or structured mode (KAFKA_MODE, of both). BRIDGE_EVENTS says what:
+  or structured mode (KAFKA_MODE, NATS_MODE). BRIDGE_EVENTS says what:
   emitted, what workflows and 'flunq emit' emit; lifecycle, the specification's
   events about workflows and tasks (io.serverlessworkflow.task.started.v1, …);
   lifecycle,emitted, the default; all adds the engine's own events.
@@ -26,7 +26,8 @@ Out
   The key is the execution's id. Events of an execution are in order, each at
   least once. The header flunq-entry, MILLISECONDS-NUMBER, only grows for
   a key: drop what is not above the last one of its key. NATS drops doubles
-  itself within the duplicate window of its stream, two minutes.
+  itself within the duplicate window of its stream, two minutes. The stream
+  that NATS_CREATE_STREAM makes keeps messages for NATS_MAX_AGE, 7 days.
   While the broker is away, events wait in Redis. An event that it will
   never take, such as one that is too large, becomes a dead letter.
   Secrets are published as tokens, never in plain text.

@@ -217,10 +217,17 @@ func TestBridgeToNATS(t *testing.T) {
 		}
 		return ""
 	})
-	b.says("doctor", "stream FLUNQ has 2 messages", "0 events to publish")
+	b.says("doctor", "ok       nats", "stream FLUNQ has 2 messages; 0 of NATS_LISTEN to take", "0 events to publish")
 	b.env["NATS_STREAM"] = "OTHER"
 	b.says("doctor", "bad      nats", "stream OTHER does not exist")
+	b.env["NATS_STREAM"] = "FLUNQ"
 	b.stop()
+	for range 2 {
+		if _, err := js.Publish(t.Context(), "flunq.default.in.shop", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.says("doctor", "2 of NATS_LISTEN to take")
 	_ = server.Process.Kill()
 	_ = server.Wait()
 	b.says("doctor", "no connection to NATS at nats://***@"+address, "check NATS_URL")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,7 +22,6 @@ type BridgeSettings struct {
 	Kafka, NATS topics // of the two brokers
 
 	Group  string // of Kafka
-	Mode   string // binary or structured
 	Create bool   // topics of Kafka
 
 	Server nats.Options
@@ -34,6 +34,7 @@ type topics struct {
 	plain   string // type of messages without attributes
 	trusted []string
 	start   []string // type=workflow
+	mode    string   // binary or structured; "": that of Kafka
 }
 
 // InNATS is a type of event stream, beside InRedis and InKafka.
@@ -45,12 +46,13 @@ const (
 	bothEvents      = lifecycleEvents + "," + emittedEvents
 	allEvents       = "all"
 	noTopics        = "none" // as a list of topics
+	structured      = "structured"
 )
 
 func defaultBridge() BridgeSettings {
 	return BridgeSettings{
-		Events: bothEvents, Batch: 500, Group: "flunq", Mode: "binary", Server: nats.Defaults(),
-		Kafka: topics{publish: "flunq.{tenant}.events", listen: []string{"flunq.{tenant}.in"}},
+		Events: bothEvents, Batch: 500, Group: "flunq", Server: nats.Defaults(),
+		Kafka: topics{publish: "flunq.{tenant}.events", listen: []string{"flunq.{tenant}.in"}, mode: "binary"},
 		NATS:  topics{publish: "flunq.{tenant}.events", listen: []string{"flunq.{tenant}.in.>"}},
 	}
 }
@@ -66,7 +68,7 @@ func (b *BridgeSettings) table() []setting {
 		{"KAFKA_TRUSTED", nil, list(&b.Kafka.trusted), "those of KAFKA_LISTEN whose records may be events of the engine, such as results of tasks"},
 		{"KAFKA_START", nil, list(&b.Kafka.start), "workflows that events start: TYPE=NAME or TYPE=NAME:VERSION, separated by commas"},
 		{"KAFKA_GROUP", nil, text(&b.Group), "consumer group whose offsets say how far KAFKA_LISTEN is read"},
-		{"KAFKA_MODE", nil, word(&b.Mode, "binary", "structured"), "content mode of CloudEvents in Kafka and NATS: binary or structured"},
+		{"KAFKA_MODE", nil, word(&b.Kafka.mode, "binary", structured), "content mode of CloudEvents in Kafka: binary or structured"},
 		{"KAFKA_CREATE_TOPICS", nil, truth(&b.Create), "create topics that are missing, with KAFKA_PARTITIONS and KAFKA_REPLICATION"},
 		{"NATS_URL", nil, secretURL(&b.Server.URL), "addresses of NATS, separated by commas"},
 		{"NATS_CREDS", nil, text(&b.Server.Creds), "file of the credentials for NATS"},
@@ -75,6 +77,9 @@ func (b *BridgeSettings) table() []setting {
 		{"NATS_TLS_KEY", nil, text(&b.Server.Key), "file of its key"},
 		{"NATS_STREAM", nil, text(&b.Server.Stream), "JetStream stream of the subjects"},
 		{"NATS_CREATE_STREAM", nil, truth(&b.Server.Create), "create the stream if it is missing, with the subjects " + nats.Subjects},
+		{"NATS_MAX_AGE", nil, keeping(&b.Server.MaxAge), "of a stream that is created: when its messages are removed, even if nobody has read them; 0: never"},
+		{"NATS_MAX_BYTES", nil, whole(&b.Server.MaxBytes, 0, 1<<50), "likewise: size above which the oldest are removed; 0: none"},
+		{"NATS_MODE", nil, word(&b.NATS.mode, "binary", structured), "content mode of CloudEvents in NATS (default: KAFKA_MODE)"},
 		{"NATS_SUBJECT", nil, text(&b.NATS.publish), "subject of NATS that the events of a tenant go to; their type is its end"},
 		{"NATS_LISTEN", nil, list(&b.NATS.listen), "subjects of NATS whose messages become events, separated by commas; none: no subjects"},
 		{"NATS_LISTEN_TYPE", nil, text(&b.NATS.plain), "type of the events of messages that are no CloudEvents (default: they are dead-lettered)"},
@@ -111,7 +116,7 @@ func (s Settings) BridgeOptions(tenant string) (bridge.Options, error) {
 	o := bridge.Options{
 		Batch: s.Bridge.Batch, Block: s.Worker.Block, Topic: t.publish,
 		Emitted: s.Bridge.Events != lifecycleEvents, Lifecycle: s.Lifecycle(), Own: s.Bridge.Events == allEvents,
-		Mode:   cloudevents.Mode{Structured: s.Bridge.Mode == "structured", Prefix: cloudevents.KafkaPrefix},
+		Mode:   cloudevents.Mode{Structured: cmp.Or(t.mode, s.Bridge.Kafka.mode) == structured, Prefix: cloudevents.KafkaPrefix},
 		Listen: t.listen, Trusted: t.trusted, Default: tenant, Plain: event.Type(t.plain), Workflows: map[event.Type]string{},
 	}
 	if len(t.listen) == 1 && t.listen[0] == noTopics {

@@ -3,14 +3,17 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"flunq.io/flunq/cmd/cli"
+	"flunq.io/flunq/engine/cloudevents"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/nats"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/stream"
 )
 
 const bridgeService = "bridge"
@@ -59,13 +62,43 @@ func (d *doctor) checkBridge(ctx context.Context, streams []inspect.Stream) {
 	case cli.InKafka:
 		d.checkExchange(ctx)
 	case cli.InNATS:
-		state, err := nats.Look(ctx, d.settings.Bridge.Server)
-		if err != nil {
-			d.report("nats", isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, and whether the server runs")
-			return
-		}
-		d.report("nats", isFine, fmt.Sprintf("stream %s has %s", d.settings.Bridge.Server.Stream, history.Count(int(state.Messages), "message")), "") //nolint:gosec // fewer than 2^63
+		d.checkNATS(ctx)
 	}
+}
+
+// checkNATS checks the stream, and what of it the bridges of the tenants have not taken.
+func (d *doctor) checkNATS(ctx context.Context) {
+	const check = "nats"
+	opts, err := d.settings.BridgeOptions(d.remote.Tenant)
+	if err != nil {
+		return // reported with the settings
+	}
+	var topics []string
+	taken := map[string]stream.Position{}
+	for _, tenant := range d.tenants {
+		positions, err := stream.New(d.remote.Store).Positions(ctx, tenant)
+		if err != nil {
+			return // reported with the tenant
+		}
+		maps.Copy(taken, positions)
+		topics = append(topics, opts.Topics(tenant)[1:]...)
+	}
+	server := d.settings.Bridge.Server
+	state, err := nats.Look(ctx, server, topics, func(partition string) (cloudevents.Position, bool) {
+		p, known := taken[partition]
+		return cloudevents.Position(p), known
+	})
+	if err != nil {
+		d.report(check, isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, and whether the server runs")
+		return
+	}
+	text := fmt.Sprintf("stream %s has %s; %s of NATS_LISTEN to take", server.Stream,
+		history.Count(int64(state.Messages), "message"), history.Number(int64(state.Lag))) //nolint:gosec // fewer than 2^63
+	if state.Unlimited {
+		d.report(check, isDoubtful, text+"; it grows without a limit", "nats stream edit "+server.Stream+" --max-age 7d")
+		return
+	}
+	d.report(check, isFine, text, "")
 }
 
 // checkExchange checks the brokers and the topics of the tenants.

@@ -30,7 +30,10 @@ type Options struct {
 	CA, Cert, Key string // file names in PEM; an empty CA means the system's
 
 	Stream string
-	Create bool // create the stream if it is missing, for the subjects below flunq
+	Create bool // create the stream if it is missing, for the subjects below flunq, with these limits:
+
+	MaxAge   time.Duration // after which messages are removed; 0: never
+	MaxBytes int           // above which the oldest ones are; 0: never
 
 	Timeout time.Duration // of a publication and of each request
 	Wait    time.Duration // the longest that Fetch waits for messages
@@ -38,8 +41,8 @@ type Options struct {
 
 // Defaults are the options of an ordinary deployment.
 func Defaults() Options {
-	const timeout = 10 * time.Second
-	return Options{URL: nats.DefaultURL, Name: "flunq", Stream: "FLUNQ", Timeout: timeout, Wait: time.Second}
+	const timeout, week = 10 * time.Second, 7 * 24 * time.Hour
+	return Options{URL: nats.DefaultURL, Name: "flunq", Stream: "FLUNQ", MaxAge: week, Timeout: timeout, Wait: time.Second}
 }
 
 // Subjects are those of the stream that Options.Create creates.
@@ -199,7 +202,9 @@ func (c *Client) stream(ctx context.Context) (jetstream.Stream, error) {
 	}
 	s, err := c.js.Stream(ctx, c.opts.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && c.opts.Create {
-		s, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: c.opts.Stream, Subjects: []string{Subjects}})
+		s, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: c.opts.Stream, Subjects: []string{Subjects}, MaxAge: c.opts.MaxAge, MaxBytes: cmp.Or(int64(c.opts.MaxBytes), -1),
+		})
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("stream %s does not exist: 'nats stream add %s --subjects \"%s\"' or NATS_CREATE_STREAM=true creates it", c.opts.Stream, c.opts.Stream, Subjects)
@@ -356,7 +361,7 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 		return err
 	}
 	c.idle = 0
-	if log := strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36); log != c.log { //nolint:mnd // short
+	if log := logOf(s); log != c.log {
 		c.log = log
 		for _, r := range c.readers { // the stream was created again
 			c.end(r)
@@ -372,11 +377,22 @@ func (c *Client) read(ctx context.Context, topics []string, after func(string) (
 	return nil
 }
 
-func (c *Client) begin(ctx context.Context, topic string, after func(string) (cloudevents.Position, bool)) error {
-	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{topic}, DeliverPolicy: jetstream.DeliverAllPolicy}
-	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Log == c.log {
-		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(p.Offset)+1 //nolint:gosec // not negative
+// logOf returns what identifies a stream: one that is deleted and created again has another.
+func logOf(s jetstream.Stream) string {
+	return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36) //nolint:mnd // short
+}
+
+// start returns where the reading of a topic begins in the stream with a log.
+func start(topic, log string, after func(string) (cloudevents.Position, bool)) (jetstream.DeliverPolicy, uint64) {
+	if p, known := after(cloudevents.PartitionName(topic, 0)); known && p.Log == log {
+		return jetstream.DeliverByStartSequencePolicy, uint64(p.Offset) + 1 //nolint:gosec // not negative
 	}
+	return jetstream.DeliverAllPolicy, 0
+}
+
+func (c *Client) begin(ctx context.Context, topic string, after func(string) (cloudevents.Position, bool)) error {
+	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{topic}}
+	config.DeliverPolicy, config.OptStartSeq = start(topic, c.log, after)
 	consumer, err := c.js.OrderedConsumer(ctx, c.opts.Stream, config)
 	if err != nil {
 		return fmt.Errorf("read %s of stream %s: %w", topic, c.opts.Stream, err)
@@ -443,12 +459,14 @@ func (c *Client) Close() {
 
 // State is what a server says about the stream.
 type State struct {
-	Messages uint64
-	Bytes    uint64
+	Messages  uint64
+	Unlimited bool   // nothing is ever removed
+	Lag       uint64 // messages of the topics after their positions
 }
 
-// Look returns the state of the stream.
-func Look(ctx context.Context, o Options) (State, error) {
+// Look returns the state of the stream, and how many messages of topics are after the position of
+// each. The server itself keeps no position, and delivers nothing again.
+func Look(ctx context.Context, o Options, topics []string, after func(partition string) (cloudevents.Position, bool)) (State, error) {
 	o.Create = false
 	c, err := New(o)
 	if err != nil {
@@ -461,6 +479,20 @@ func Look(ctx context.Context, o Options) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	state := s.CachedInfo().State
-	return State{Messages: state.Msgs, Bytes: state.Bytes}, nil
+	info := s.CachedInfo()
+	state := State{Messages: info.State.Msgs}
+	state.Unlimited = info.Config.Retention == jetstream.LimitsPolicy && info.Config.MaxAge == 0 &&
+		info.Config.MaxBytes <= 0 && info.Config.MaxMsgs <= 0 && info.Config.MaxMsgsPerSubject <= 0
+	for _, topic := range topics {
+		const soon = 5 * time.Second
+		config := jetstream.ConsumerConfig{FilterSubject: topic, AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: soon, MemoryStorage: true}
+		config.DeliverPolicy, config.OptStartSeq = start(topic, logOf(s), after)
+		consumer, err := s.CreateConsumer(ctx, config)
+		if err != nil {
+			return state, fmt.Errorf("look at %s of stream %s: %w", topic, o.Stream, err)
+		}
+		state.Lag += consumer.CachedInfo().NumPending
+		_ = s.DeleteConsumer(ctx, consumer.CachedInfo().Name) // else the server does, soon
+	}
+	return state, nil
 }

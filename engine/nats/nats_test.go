@@ -179,17 +179,19 @@ func records(t *testing.T, js jetstream.JetStream, stream, subject string, n int
 // The server drops a message that it gets twice.
 func TestDoubles(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "")
-	c := connect(t, s.options())
+	o := serve(t, "").options()
+	o.MaxAge = 0
+	c := connect(t, o)
 	m := cloudevents.Message{Topic: "flunq.acme.events", Type: "com.example.a b.*", ID: "acme/1-1", Value: []byte("1")}
 	for range 3 {
 		if err := c.Publish(t.Context(), []cloudevents.Message{m})[0]; err != nil {
 			t.Fatal(err)
 		}
 	}
-	state, err := nats.Look(t.Context(), s.options())
-	if err != nil || state.Messages != 1 {
-		t.Errorf("%+v, %v, want one message", state, err)
+	none := func(string) (cloudevents.Position, bool) { return cloudevents.Position{}, false }
+	state, err := nats.Look(t.Context(), o, []string{"flunq.acme.>", "flunq.other.>"}, none)
+	if want := (nats.State{Messages: 1, Unlimited: true, Lag: 1}); err != nil || state != want {
+		t.Errorf("%+v, %v, want %+v", state, err, want)
 	}
 }
 
@@ -335,13 +337,13 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%v, want an error with %q", err, text)
 		}
 	}
-	_, err := nats.Look(t.Context(), o)
+	_, err := nats.Look(t.Context(), o, nil, nil)
 	want(err, "stream add FLUNQ")
 	want(connect(t, o).Publish(t.Context(), make([]cloudevents.Message, 1))[0], "NATS_CREATE_STREAM")
 	other := cloudevents.Message{Topic: "shop.acme.events", Type: "t", ID: "1"}
 	want(connect(t, s.options()).Publish(t.Context(), []cloudevents.Message{other})[0], "adds shop.acme.events.>")
 	s.kill()
-	_, err = nats.Look(t.Context(), o)
+	_, err = nats.Look(t.Context(), o, nil, nil)
 	address, _ := url.Parse(s.url())
 	want(err, "no connection to NATS at nats://"+address.Host)
 }
