@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/cmd/dev"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/store/wire"
 )
 
@@ -74,34 +72,4 @@ func MoveClock(ctx context.Context, rdb wire.Redis, from, target time.Time) (dev
 			return all, ctx.Err()
 		}
 	}
-}
-
-// Span parses a duration in the notation of documents, or in days and weeks: 3d, 2d12h.
-func Span(text string) (dsl.Duration, error) {
-	d, err := dsl.ParseDuration(text)
-	if err == nil {
-		return d, nil
-	}
-	rest := text
-	for _, unit := range []struct {
-		letter string
-		days   int64
-	}{{"w", 7}, {"d", 1}} {
-		number, behind, found := strings.Cut(rest, unit.letter)
-		n, wrong := strconv.ParseUint(number, 10, 20)
-		if !found || wrong != nil {
-			continue
-		}
-		d.Days += int64(n) * unit.days
-		rest = behind
-	}
-	if rest == "" && text != "" {
-		return d, nil
-	}
-	clock, wrong := time.ParseDuration(rest)
-	if wrong != nil || clock < 0 || rest == text {
-		return d, err
-	}
-	d.Clock = clock
-	return d, nil
 }

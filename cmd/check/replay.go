@@ -181,9 +181,9 @@ func momentOf(text string) (*recording.Moment, error) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return &recording.Moment{Time: at}, nil
 	}
-	d, err := dsl.ParseDuration(text)
+	d, err := dsl.ParseSpan(text)
 	if err != nil {
-		return nil, cli.Misusef("--at %q: want a time such as 2026-01-02T12:00:00Z, a duration such as PT36H, or the number of an event", text)
+		return nil, cli.Misusef("--at %q: want a time such as 2026-01-02T12:00:00Z, a duration such as 36h, or the number of an event", text)
 	}
 	return &recording.Moment{After: d}, nil
 }

@@ -59,16 +59,9 @@ func (v *spanValue) setMS(text string) error {
 }
 
 func (v *spanValue) take(text string, wanted error) error {
-	text = strings.TrimSpace(text)
-	given, err := time.ParseDuration(text)
-	if err != nil {
-		parsed, wrong := dsl.ParseDuration(text)
-		if wrong != nil || parsed.Months != 0 || parsed.Days > 1000 || !parsed.Until.IsZero() {
-			return wanted
-		}
-		given = time.Duration(parsed.Days)*24*time.Hour + parsed.Clock
-	}
-	if given < v.low || given > v.high {
+	d, err := dsl.ParseSpan(text)
+	given, fixed := d.Fixed()
+	if err != nil || !fixed || given < v.low || given > v.high {
 		return wanted
 	}
 	*v.at = given
@@ -110,22 +103,10 @@ func keptText(d time.Duration) string {
 
 // Set accepts 30d, 12h, P30D, and 0.
 func (v keptValue) Set(text string) error {
-	text = strings.TrimSpace(text)
 	wanted := fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for ever", keptText(leastKept), keptText(maxKept))
-	given, err := time.ParseDuration(text)
-	if days, bare := strings.CutSuffix(text, "d"); err != nil && bare {
-		var n uint64
-		n, err = strconv.ParseUint(days, 10, 20)
-		given = time.Duration(n) * 24 * time.Hour
-	}
-	if err != nil {
-		parsed, wrong := dsl.ParseDuration(text)
-		if wrong != nil || parsed.Months != 0 || parsed.Days > 1_000_000 || !parsed.Until.IsZero() {
-			return wanted
-		}
-		given = time.Duration(parsed.Days)*24*time.Hour + parsed.Clock
-	}
-	if given != 0 && (given < leastKept || given > maxKept) {
+	d, err := dsl.ParseSpan(text)
+	given, fixed := d.Fixed()
+	if err != nil || !fixed || given != 0 && (given < leastKept || given > maxKept) {
 		return wanted
 	}
 	*v.at = given

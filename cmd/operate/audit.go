@@ -48,7 +48,7 @@ all executions that were open after --since, which takes a while if there are ma
 	}
 	a.target = cli.TargetFlags(c, sh)
 	a.format = cli.ListFlag(c)
-	c.Flags().StringVar(&a.since, "since", "", "only in the last `DURATION` (1h, P1D), or after a time (default P7D without IDs)")
+	c.Flags().StringVar(&a.since, "since", "", "only in the last `DURATION` (1h, 3d, P1D), or after a time (default P7D without IDs)")
 	c.Flags().StringVar(&a.by, "by", "", "only by the operator `NAME`")
 	c.ValidArgsFunction = cli.CompleteExecutions(a.target)
 	c.RunE = func(c *cobra.Command, args []string) error { return a.run(c.Context(), args) }

@@ -29,7 +29,7 @@ func deadLetterFlags(c *cobra.Command) *deadLetterFilter {
 	f.StringVar(&w.reason, "reason", "", "only those whose reason contains `TEXT`")
 	f.StringVar(&w.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
 	f.StringVar(&w.execution, "execution", "", "only those of the execution `ID`")
-	f.StringVar(&w.age, "age", "", "only those older than `DURATION` (1h, P1D)")
+	f.StringVar(&w.age, "age", "", "only those older than `DURATION` (1h, 3d, P1D)")
 	f.StringVar(&w.since, "since", "", "only those of the last `DURATION`, or since a time (RFC 3339)")
 	f.BoolVarP(&w.allTenants, "all-tenants", "A", false, "include all tenants")
 	f.BoolVar(&w.others, "other-streams", false, "search all keys for streams of workflows, and all their events")
@@ -48,16 +48,16 @@ func (f *deadLetterFilter) passes(l stream.DeadLetter) bool {
 // span returns the range of ids that matches the times of the filter.
 func (f *deadLetterFilter) span(now time.Time) (from, to string, err error) {
 	if f.age != "" {
-		at, err := ago(now, f.age)
+		at, err := sinceFlag("age", f.age, now)
 		if err != nil {
-			return "", "", cli.Misusef("--age %q: %v", f.age, err)
+			return "", "", err
 		}
 		to = strconv.FormatInt(max(at.UnixMilli(), 0), 10)
 	}
 	if f.since != "" {
-		at, err := ago(now, f.since)
+		at, err := sinceFlag("since", f.since, now)
 		if err != nil {
-			return "", "", cli.Misusef("--since %q: %v", f.since, err)
+			return "", "", err
 		}
 		from = strconv.FormatInt(max(at.UnixMilli(), 0), 10)
 	}

@@ -14,7 +14,6 @@ import (
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
@@ -176,18 +175,6 @@ func positive(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
-}
-
-// ago parses a duration before now, or a time.
-func ago(now time.Time, text string) (time.Time, error) {
-	d, err := dsl.ParseDuration(text)
-	if err != nil {
-		return now, err
-	}
-	if !d.Until.IsZero() {
-		return d.Until.UTC(), nil
-	}
-	return now.Add(-d.From(now).Sub(now)), nil
 }
 
 // completeDeadLetters completes the ids of the newest dead letters.

@@ -63,7 +63,7 @@ func (f *inputFlags) check() error {
 type due struct{ after, at, key string }
 
 func (d *due) add(c *cobra.Command, verb, key string) {
-	c.Flags().StringVar(&d.after, "after", "", verb+" after `DURATION`: 10m, PT10M")
+	c.Flags().StringVar(&d.after, "after", "", verb+" after `DURATION`: 10m, 3d, PT10M")
 	c.Flags().StringVar(&d.at, "at", "", verb+" at `TIME` (RFC 3339)")
 	c.Flags().StringVar(&d.key, "key", "", key)
 }
@@ -85,9 +85,9 @@ func (d *due) check() error {
 func (d *due) moment(now time.Time) (time.Time, error) {
 	switch {
 	case d.after != "":
-		duration, err := dsl.ParseDuration(d.after)
-		if err != nil || !duration.Until.IsZero() {
-			return now, cli.Misusef("--after %q: want a duration such as 10m or PT10M", d.after)
+		duration, err := dsl.ParseSpan(d.after)
+		if err != nil {
+			return now, cli.Misusef("--after %q: %v", d.after, err)
 		}
 		return duration.From(now), nil
 	case d.at != "":

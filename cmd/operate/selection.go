@@ -51,7 +51,7 @@ func selectionFlags(c *cobra.Command, t *cli.Target, limit int) *selection {
 	f := c.Flags()
 	f.StringSliceVarP(&s.statuses, "status", "s", nil, "only those with one of the `STATUSES`: "+strings.Join(actions.Statuses(), ", "))
 	f.StringVarP(&s.workflow, "workflow", "w", "", "only those of the workflow `NAME`, with or without its namespace")
-	f.StringVar(&s.since, "since", "", "only those created in the last `DURATION` (1h, P1D), or after a time")
+	f.StringVar(&s.since, "since", "", "only those created in the last `DURATION` (1h, 3d, P1D), or after a time")
 	f.StringVar(&s.before, "before", "", "only those created before `TIME`, or longer ago than a duration")
 	f.StringVar(&s.where, "where", "", "only those for which the jq `EXPRESSION` is true, such as '.input.order == 7'")
 	f.StringArrayVarP(&s.labels, "label", "l", nil, "only those with the label `NAME=VALUE`, or NAME with any value; repeatable")
@@ -210,11 +210,11 @@ func sinceFlag(flag, given string, now time.Time) (time.Time, error) {
 			return at.UTC(), nil
 		}
 	}
-	d, err := dsl.ParseDuration(given)
-	if err != nil || !d.Until.IsZero() {
-		return now, cli.Misusef("--%s %q: want a duration such as 1h or P1D, or a time such as 2026-01-01T00:00:00Z", flag, given)
+	d, err := dsl.ParseSpan(given)
+	if err != nil {
+		return now, cli.Misusef("--%s %q: %v, or a time such as 2026-01-01T00:00:00Z", flag, given, err)
 	}
-	return now.Add(-d.From(now).Sub(now)), nil
+	return d.Before(now), nil
 }
 
 // page reads one page of a tenant's executions.

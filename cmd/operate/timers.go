@@ -72,7 +72,7 @@ searches all keys.`,
 	l.target = cli.TargetFlags(c, sh)
 	l.format = cli.ListFlag(c)
 	f := c.Flags()
-	f.StringVar(&l.due, "due", "", "only those overdue, or due within `DURATION` (1h, PT30M)")
+	f.StringVar(&l.due, "due", "", "only those overdue, or due within `DURATION` (1h, 3d, PT30M)")
 	f.BoolVar(&l.overdue, "overdue", false, "only those that should have fired already")
 	f.StringVar(&l.workflow, "workflow", "", "only those of the workflow `NAME` (namespace.name)")
 	f.StringVar(&l.execution, "execution", "", "only those of the execution `ID`")
@@ -134,7 +134,7 @@ func (l *timerListing) filter(r *cli.Remote, now time.Time) (timers.Filter, erro
 	case l.overdue:
 		f.Until = now
 	case l.due != "":
-		d, err := dsl.ParseDuration(l.due)
+		d, err := dsl.ParseSpan(l.due)
 		if err != nil {
 			return f, cli.Misusef("--due %q: %v", l.due, err)
 		}

@@ -175,7 +175,7 @@ and is printed. A timer that is moved to the past fires at once.`,
 		},
 	})
 	c.Flags().StringVar(&to, "to", "", "move it to `TIME` (RFC 3339)")
-	c.Flags().StringVar(&in, "in", "", "move it to `DURATION` from now: 10m, PT10M")
+	c.Flags().StringVar(&in, "in", "", "move it to `DURATION` from now: 10m, 3d, PT10M")
 	c.Flags().StringVar(&by, "by", "", "move it by `DURATION`, forward or back: 1h, -30m")
 	return c
 }
@@ -200,12 +200,12 @@ func (t *timerChange) moment(p timers.Pending, to, in, by string) (time.Time, er
 	if negative && by != "" {
 		text = earlier
 	}
-	d, err := dsl.ParseDuration(text)
-	if err != nil || !d.Until.IsZero() {
-		return since, cli.Misusef("%s %q: want a duration such as 10m or PT10M", flag, in+by)
+	d, err := dsl.ParseSpan(text)
+	if err != nil {
+		return since, cli.Misusef("%s %q: %v", flag, in+by, err)
 	}
 	if negative && by != "" {
-		return since.Add(-d.From(since).Sub(since)).UTC(), nil
+		return d.Before(since).UTC(), nil
 	}
 	return d.From(since), nil
 }

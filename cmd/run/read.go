@@ -166,7 +166,7 @@ func (r *Runner) readTimes(_ context.Context, cfg *sim.Config) error {
 		return err
 	}
 	if r.maxTime != "" {
-		d, err := dsl.ParseDuration(r.maxTime)
+		d, err := dsl.ParseSpan(r.maxTime)
 		if err != nil {
 			return cli.Misusef("--max-time %q: %v", r.maxTime, err)
 		}

@@ -141,7 +141,7 @@ func (s *searcher) simulationFlags(c *cobra.Command) {
 	f.StringVar(&r.Secrets, "secrets", "", "read the secrets, a map by name, from `FILE`")
 	f.StringArrayVar(&r.With, "with", nil, "add the workflow in `FILE` that this one runs (repeatable)")
 	f.StringVar(&r.start, "start", "", "start the virtual clock at `TIME` (RFC 3339, default 2026-01-01T00:00:00Z)")
-	f.StringVar(&r.maxTime, "max-time", "", "stop a run after `DURATION` of virtual time (P30D, 12h)")
+	f.StringVar(&r.maxTime, "max-time", "", "stop a run after `DURATION` of virtual time (30d, 12h, P1M)")
 	f.StringVar(&r.example, "example", "", "search the example `NAME`; without a name, list them")
 	f.Lookup("example").NoOptDefVal = listExamples
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -199,23 +198,15 @@ func (m *moment) read() (at *timestamppb.Timestamp, after *durationpb.Duration, 
 
 // delay reads a duration above 0: 10m, PT10M, 3d.
 func delay(text string) (*durationpb.Duration, error) {
-	if d, ok := duration(text); ok && d > 0 {
-		return durationpb.New(d), nil
+	d, err := dsl.ParseSpan(text)
+	if err != nil {
+		return nil, err
 	}
-	return nil, errors.New("want a duration such as 10m, PT10M or 3d")
-}
-
-func duration(text string) (time.Duration, bool) {
-	const day = 24 * time.Hour
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		return time.Duration(n) * day, err == nil //nolint:gosec // 16 bits
+	length, ok := d.Fixed()
+	if !ok || length == 0 {
+		return nil, errors.New("want a duration above 0 without months")
 	}
-	if d, err := time.ParseDuration(text); err == nil {
-		return d, true
-	}
-	d, err := dsl.ParseDuration(text)
-	return time.Duration(d.Days)*day + d.Clock, err == nil && d.Months == 0 && d.Until.IsZero()
+	return durationpb.New(length), nil
 }
 
 // line is one line of 'add - --jsonl'.

@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/cmd/dev"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
 )
 
@@ -105,9 +106,9 @@ func clockCode(err error) error {
 }
 
 func (c *clockCommand) advance(ctx context.Context, text string) error {
-	d, err := actions.Span(text)
+	d, err := dsl.ParseSpan(text)
 	if err != nil {
-		return cli.Misusef("%v (or 3d, 1w, 2d12h)", err)
+		return cli.Misusef("advance %q: %v", text, err)
 	}
 	r, err := c.target.Connect(ctx)
 	if err != nil {

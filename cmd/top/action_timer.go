@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/actions"
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
@@ -138,15 +139,15 @@ func momentOf(text string, now time.Time) (func(timers.Pending) time.Time, error
 	} else if on {
 		length = later
 	}
-	d, err := actions.Span(strings.TrimSpace(strings.TrimPrefix(length, "in ")))
-	if err != nil || !d.Until.IsZero() {
+	d, err := dsl.ParseSpan(strings.TrimSpace(strings.TrimPrefix(length, "in ")))
+	if err != nil {
 		return nil, errors.New("want a duration from now (10m, 2d), a change of the due time (+1h, -30m), or a time (2026-01-01T00:00:00Z)")
 	}
 	return func(t timers.Pending) time.Time {
 		due := t.Moment()
 		switch {
 		case back:
-			return due.Add(-d.From(due).Sub(due)).UTC()
+			return d.Before(due).UTC()
 		case on:
 			return d.From(due).UTC()
 		default:

@@ -51,6 +51,17 @@ func (d Duration) From(t time.Time) time.Time {
 	return out
 }
 
+// Before returns the time that is the duration before t, with months as long as those after t.
+func (d Duration) Before(t time.Time) time.Time { return t.Add(t.Sub(d.From(t))) }
+
+// Fixed returns the length of a duration, with days of 24 hours. ok is false if it has months, is
+// given as a timestamp, or exceeds 292 years.
+func (d Duration) Fixed() (length time.Duration, ok bool) {
+	const day = 24 * time.Hour
+	fits := d.Days <= int64((math.MaxInt64-d.Clock)/day)
+	return time.Duration(d.Days)*day + d.Clock, fits && d.Months == 0 && d.Until.IsZero()
+}
+
 // addMonths keeps the day of the month, or uses the last day of a shorter month.
 func addMonths(t time.Time, months int) time.Time {
 	first := time.Date(t.Year(), t.Month()+time.Month(months), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
@@ -162,6 +173,30 @@ func ParseDuration(v any) (Duration, error) {
 	}
 	return Duration{}, fmt.Errorf("%s (%s)", wrong.message, wrong.suggestion)
 }
+
+var daysFirst = regexp.MustCompile(`^(?:(\d{1,6})w)?(?:(\d{1,6})d)?(.*)$`)
+
+// ParseSpan parses a duration that a person types: ISO 8601, or Go's notation with weeks and days
+// before it, such as 10m, 3d, 2d12h or 1w; 0 needs no unit.
+func ParseSpan(text string) (d Duration, err error) {
+	text = strings.TrimSpace(text)
+	m := daysFirst.FindStringSubmatch(text)
+	if rest := m[3]; rest != "" && text != "0" {
+		d, err = ParseDuration(rest)
+		if rest != text && !d.Go {
+			err = errSpan
+		}
+	}
+	if text == "" || err != nil || !d.Until.IsZero() {
+		return Duration{}, errSpan
+	}
+	weeks, _ := strconv.ParseInt("0"+m[1], 10, 64)
+	days, _ := strconv.ParseInt("0"+m[2], 10, 64)
+	d.Days += 7*weeks + days
+	return d, nil
+}
+
+var errSpan = errors.New("want a duration such as 10m, 3d or PT10M")
 
 // durationError explains why a duration could not be parsed.
 type durationError struct{ key, message, suggestion string }

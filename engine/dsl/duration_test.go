@@ -76,3 +76,33 @@ func TestParseDurationRefuses(t *testing.T) {
 		}
 	}
 }
+
+// What people type: with days and weeks, but no times.
+func TestParseSpan(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{
+		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "2d": 2 * day, " 5m ": 5 * time.Minute, "0": 0, "1w2d12h": 9*day + 12*time.Hour,
+		"PT1H": time.Hour, "P1DT2H3M4.5S": day + 2*time.Hour + 3*time.Minute + 4500*time.Millisecond, "P2W": 14 * day,
+	} {
+		d, err := dsl.ParseSpan(text)
+		if got, ok := d.Fixed(); err != nil || !ok || got != want {
+			t.Errorf("%q is %v, %v, %v, want %v", text, got, ok, err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "5", "-5m", "P", "PT", "P5", "1dP1D", "1d 5", "2d0", "12h2d", "1e30d", "2026-01-01T00:00:00Z", "1.5d"} {
+		if d, err := dsl.ParseSpan(text); err == nil {
+			t.Errorf("%q is %v, want an error", text, d)
+		}
+	}
+	for _, text := range []string{"P1M", "999999w", "P9999999999999D"} {
+		d, err := dsl.ParseSpan(text)
+		if length, ok := d.Fixed(); err != nil || ok {
+			t.Errorf("%q is %v, %v: it has no length of its own", text, length, err)
+		}
+	}
+	march := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	if month, err := dsl.ParseSpan("P1M"); err != nil || month.Before(march) != march.AddDate(0, 0, -31) {
+		t.Errorf("a month before March is %v, %v", month.Before(march), err)
+	}
+}
