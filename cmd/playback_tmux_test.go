@@ -112,6 +112,12 @@ func TestPlaybackInTerminal(t *testing.T) {
 
 			term.keys("clear; flunq replay r.jsonl --at P20D --tui; echo exit $?", "Enter")
 			term.await("the recording r.jsonl", "waitTheRest", "in 10d", "paused")
+			term.keys("G", "B") // at close
+			term.await("●○ close")
+			term.keys("N")
+			term.await("before checkAgain")
+			term.keys(">")
+			term.await("before close", "●▸ close")
 			term.keys("q")
 			term.await("ok       r.jsonl  completed", "exit 0")
 		})

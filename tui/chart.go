@@ -469,6 +469,9 @@ func (*timeline) pace(a canvas.Area, l canvas.Look, c Clock) int {
 	sign, word, i := l.Pick("▸", ">"), "playing", canvas.Good
 	if c.Paused {
 		sign, word, i = l.Pick("‖", "="), "paused", canvas.Warn
+		if c.Before != "" {
+			word = "before " + canvas.Clip(c.Before, a.W/4, l.More())
+		}
 	}
 	x := a.Put(0, 0, i|canvas.Strong, sign+" ")
 	if a.W >= 50 {

@@ -168,7 +168,7 @@ func (rd *executionReader) states() map[int]State {
 
 // look returns what the tree shows besides its history.
 func (s *executionScreen) look(now time.Time) treeLook {
-	how := treeLook{top: s.now.Row, timers: s.timers, now: now, focus: !s.inPane}
+	how := treeLook{top: s.now.Row, timers: s.timers, breaks: s.now.Breaks, now: now, focus: !s.inPane}
 	if len(s.parents) > 0 {
 		how.child = func(run string) bool { return s.parents[run] != "" }
 	}

@@ -107,6 +107,8 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 		return give(s.copied()), true
 	case "Y":
 		return give(wantCopy{"id of the execution", s.id}), true
+	case "B":
+		return s.turnBreak(), true
 	case "P":
 		if s.now.Execution == "" {
 			return give(wantNotice{text: "it has no parent", bad: true}), true
@@ -114,6 +116,19 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 		return give(wantOpen{s.now.Execution}), true
 	}
 	return nil, false
+}
+
+// turnBreak sets or clears a breakpoint at the chosen task.
+func (s *executionScreen) turnBreak() tea.Cmd {
+	ref := s.tree.chosenTask().Ref
+	switch {
+	case s.now.Breaks == nil:
+		return give(wantNotice{text: "a breakpoint stops only what is played", bad: true})
+	case ref == "":
+		return give(wantNotice{text: "no task is chosen", bad: true})
+	default:
+		return give(wantMove{Move{Verb: Break, Task: ref}})
+	}
 }
 
 // turnTo handles the keys that change what is shown.
@@ -259,6 +274,9 @@ func (s *executionScreen) hints() []hint {
 	}
 	for _, d := range offered(s.src, Executions, s.now.Row) {
 		all = append(all, hint{d.key, d.what, d.verb == Record})
+	}
+	if s.now.Breaks != nil {
+		all = append(all, hint{"B", "breakpoint on/off", false})
 	}
 	all = append(all,
 		hint{"b", "data before/after", false}, hint{"f", "follow", false}, hint{"/", "filter", false},

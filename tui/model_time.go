@@ -110,6 +110,10 @@ func (m *model) moveOf(k string) (Move, bool) {
 		return Move{Verb: NextTimer}, true
 	case "T":
 		return Move{Verb: LastTimer}, true
+	case "N":
+		return Move{Verb: NextTask}, true
+	case ">":
+		return Move{Verb: NextBreak}, true
 	case "+", "=":
 		return Move{Verb: Pace, Speed: m.speed(1)}, true
 	case "-":
@@ -174,6 +178,7 @@ func (o *observer) timeHints() []hint {
 			{"space", "play/pause", false},
 			{"n p", "event", false},
 			{"t T", "timer", false},
+			{"N >", "next task, breakpoint", false},
 			{"+ -", "speed", false},
 			{"[ ]", "scrub", false},
 		}

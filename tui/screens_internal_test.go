@@ -183,6 +183,7 @@ var scenes = []struct {
 	{"events", false, []string{"5", "G"}},
 	{"events_playback", true, []string{"5"}},
 	{"execution", false, []string{"2", "enter"}},
+	{"execution_breakpoint", true, []string{"2", "enter", "G", "B", ">"}},
 	{"confirm", false, []string{"2", "c"}},
 	{"confirm_dead_letters", false, []string{"4", "x", "x", "R"}},
 	{"reschedule", false, []string{"3", "M", "'PT1", "enter"}},

@@ -229,14 +229,21 @@ func (s *scripted) Do(_ context.Context, a Action) (string, error) {
 type playback struct {
 	*scripted
 
-	moves []Move
+	moves  []Move
+	breaks map[string]bool
 }
 
 func newPlayback() *playback {
-	f := &playback{scripted: newScripted()}
+	f := &playback{scripted: newScripted(), breaks: map[string]bool{}}
 	f.stand.Clock = Clock{Moves: true, Seeks: true, Paused: true, Speed: 1, Start: when.Add(-time.Hour), End: when.Add(time.Hour), Marks: []time.Time{when.Add(10 * time.Minute)}}
 	f.stand.Services = nil
 	return f
+}
+
+func (f *playback) Execution(ctx context.Context, id string) (Execution, error) {
+	x, err := f.scripted.Execution(ctx, id)
+	x.Breaks = f.breaks
+	return x, err
 }
 
 func (f *playback) Move(_ context.Context, m Move) (Clock, error) {
@@ -258,6 +265,10 @@ func (f *playback) Move(_ context.Context, m Move) (Clock, error) {
 		c.Speed = m.Speed
 	case Advance:
 		f.stand.Now = f.stand.Now.Add(m.By)
+	case Break:
+		f.breaks[m.Task] = !f.breaks[m.Task]
+	case NextTask, NextBreak:
+		c.Before = "charge"
 	case NextEvent, LastEvent, LastTimer:
 	}
 	return *c, nil

@@ -195,8 +195,9 @@ type Execution struct {
 	Document *Document
 	Waits    []string
 	Timers   []Row
-	Children []Row  // child executions; Task is the task that runs them
-	Problem  string // what could not be read
+	Children []Row           // child executions; Task is the task that runs them
+	Problem  string          // what could not be read
+	Breaks   map[string]bool // the references of tasks with a breakpoint; nil: none can be set
 }
 
 // Document is the text of a workflow, and its tasks in order.
@@ -258,6 +259,7 @@ type Clock struct {
 	End    time.Time   // time of the last event so far
 	Marks  []time.Time // times of timers, for the timeline
 	At, Of int         // number of events shown, and of all; 0 if unknown
+	Before string      // the task run before which it has stopped
 }
 
 // Move is a change of a Source's time.
@@ -266,6 +268,7 @@ type Move struct {
 	By    time.Duration // how far to advance
 	To    time.Time     // the time to seek
 	Event int           // the number of events to seek, if not 0
+	Task  string        // the reference of the task whose breakpoint is set or cleared
 	Speed float64
 }
 
@@ -282,5 +285,8 @@ const (
 	LastEvent MoveVerb = "event before"
 	NextTimer MoveVerb = "next timer"
 	LastTimer MoveVerb = "timer before"
+	NextTask  MoveVerb = "next task"
+	NextBreak MoveVerb = "next breakpoint"
+	Break     MoveVerb = "breakpoint"
 	Pace      MoveVerb = "speed"
 )

@@ -13,6 +13,7 @@ type treeLook struct {
 	top    Row               // the workflow
 	timers map[string]Row    // by the run of the task, as text
 	child  func(string) bool // whether a run has an execution of its own
+	breaks map[string]bool   // the references of tasks with a breakpoint
 	now    time.Time
 	focus  bool
 }
@@ -70,21 +71,26 @@ func (t *taskTree) drawLine(a canvas.Area, l canvas.Look, line *treeLine, how *t
 	l.Rest(a, x+2, canvas.Good, text.after)
 }
 
-// drawName draws the name of a line, and returns where it ends.
+// drawName draws the name of a line and its breakpoint, and returns where it ends.
 func (t *taskTree) drawName(a canvas.Area, l canvas.Look, line *treeLine, text *treeText) int {
 	x := 2 * int(line.depth)
 	if most := max(a.W-24, a.W/3); x > most {
 		x = most
 	}
-	x = a.Put(x, 0, canvas.Faint, t.foldSign(l, line)+" ")
-	x = a.Put(x, 0, text.sign.ink, text.sign.glyph+" ")
-	mark := canvas.Normal
-	if line.kind == plannedPlace {
-		mark = canvas.Faint
-	} else if line.run == t.current && line.kind == runPlace {
-		mark = canvas.Strong
+	x = a.Put(x, 0, canvas.Faint, t.foldSign(l, line))
+	mark := " "
+	if text.stops {
+		mark = l.Pick("●", "*")
 	}
-	return l.Rest(a, x, mark, text.name)
+	x = a.Put(x, 0, canvas.Bad, mark)
+	x = a.Put(x, 0, text.sign.ink, text.sign.glyph+" ")
+	how := canvas.Normal
+	if line.kind == plannedPlace {
+		how = canvas.Faint
+	} else if line.run == t.current && line.kind == runPlace {
+		how = canvas.Strong
+	}
+	return l.Rest(a, x, how, text.name)
 }
 
 // drawState draws the state and the time at the right, and returns their width.
@@ -112,6 +118,7 @@ func (*taskTree) foldSign(l canvas.Look, line *treeLine) string {
 
 // treeText is the text of a line.
 type treeText struct {
+	stops  bool // a breakpoint
 	sign   sign
 	name   string
 	detail string
@@ -122,17 +129,19 @@ type treeText struct {
 	time   string
 }
 
-func (t *taskTree) text(l canvas.Look, line *treeLine, how *treeLook) treeText {
+func (t *taskTree) text(l canvas.Look, line *treeLine, how *treeLook) (text treeText) {
 	switch line.kind {
 	case plannedPlace:
-		return t.plannedText(l, line)
+		text = t.plannedText(l, line)
 	case turnPlace:
-		return t.turnText(l, line, how)
+		text = t.turnText(l, line, how)
 	case rangePlace:
-		return t.rangeText(l, line, how)
+		text = t.rangeText(l, line, how)
 	default:
-		return t.runText(l, line, how)
+		text = t.runText(l, line, how)
 	}
+	text.stops = how.breaks[t.taskOf(*line).Ref]
+	return text
 }
 
 func (t *taskTree) plannedText(l canvas.Look, line *treeLine) treeText {

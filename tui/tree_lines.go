@@ -241,9 +241,11 @@ func (t *taskTree) chosen() treeLine {
 	return w.lines[w.cursor]
 }
 
-// chosenRun returns the run at the cursor, for a turn its last one; -1 if there is none.
-func (t *taskTree) chosenRun() int32 {
-	l := t.chosen()
+// chosenRun returns the run at the cursor; see runOf.
+func (t *taskTree) chosenRun() int32 { return t.runOf(t.chosen()) }
+
+// runOf returns the run of a line, for a turn its last one; -1 if there is none.
+func (t *taskTree) runOf(l treeLine) int32 {
 	switch l.kind {
 	case plannedPlace:
 		return -1
@@ -257,11 +259,14 @@ func (t *taskTree) chosenRun() int32 {
 }
 
 // chosenTask returns the task at the cursor.
-func (t *taskTree) chosenTask() *Task {
-	if l := t.chosen(); l.kind == plannedPlace {
+func (t *taskTree) chosenTask() *Task { return t.taskOf(t.chosen()) }
+
+// taskOf returns the task of a line.
+func (t *taskTree) taskOf(l treeLine) *Task {
+	if l.kind == plannedPlace {
 		return t.tasks.at(l.task)
 	}
-	return t.tasks.at(t.runs[t.chosenRun()].task)
+	return t.tasks.at(t.runs[t.runOf(l)].task)
 }
 
 // unfold opens the line at the cursor, or enters it if it is open.

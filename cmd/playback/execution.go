@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +39,7 @@ func (pb *Playback) Execution(_ context.Context, id string) (tui.Execution, erro
 	if err != nil {
 		return tui.Execution{}, err
 	}
-	out := tui.Execution{Row: pb.executionRow(r), Version: int64(version)}
+	out := tui.Execution{Row: pb.executionRow(r), Version: int64(version), Breaks: maps.Clone(pb.breaks)}
 	if r.doc != nil {
 		out.Document = r.doc.shown
 	}

@@ -84,6 +84,7 @@ func (pb *Playback) add(e event.Event) {
 	pb.frames = append(pb.frames, fr)
 	if late {
 		pb.playhead.n++
+		pb.halt()
 	}
 }
 

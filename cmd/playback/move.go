@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui"
 )
 
@@ -37,7 +40,7 @@ func (pb *Playback) move(m tui.Move, now time.Time) error {
 		if pb.over && p.n == len(pb.frames) {
 			pb.seek(pb.opts.Start, now)
 		}
-		p.paused = false
+		p.paused, p.before = false, ""
 	case tui.Pause:
 		p.paused = true
 	case tui.Pace:
@@ -54,6 +57,14 @@ func (pb *Playback) move(m tui.Move, now time.Time) error {
 		return pb.nextTimer()
 	case tui.LastTimer:
 		return pb.lastTimer()
+	case tui.NextTask:
+		return pb.nextTask(func(string) bool { return true }, "no task begins after this moment")
+	case tui.NextBreak:
+		return pb.nextTask(pb.breaksAt, "no breakpoint is reached after this moment")
+	case tui.Break:
+		if pb.breaks[m.Task] = !pb.breaks[m.Task]; !pb.breaks[m.Task] {
+			delete(pb.breaks, m.Task)
+		}
 	default:
 		return fmt.Errorf("%s: not possible in a playback", m.Verb)
 	}
@@ -96,7 +107,7 @@ func (pb *Playback) seek(to, now time.Time) {
 func (pb *Playback) put(at time.Time, n int) {
 	p := &pb.playhead
 	p.at, p.n = at, n
-	p.idle, p.pause, p.together, p.skipped, p.samples = 0, 0, 0, 0, nil
+	p.idle, p.pause, p.together, p.skipped, p.samples, p.before = 0, 0, 0, 0, nil, ""
 	pb.stage.set(pb.frames, n)
 }
 
@@ -131,6 +142,47 @@ func (pb *Playback) lastTimer() error {
 	return pb.stop(pb.fired[i-1]+1, "")
 }
 
+// nextTask moves to just before a task is performed whose reference is wanted.
+func (pb *Playback) nextTask(wanted func(ref string) bool, none string) error {
+	for i := pb.playhead.n; i < len(pb.frames); i++ {
+		if run := event.ParseRun(pb.frames[i].Task); pb.frames[i].Type == event.TaskRequested && wanted(run.Ref) {
+			err := pb.stop(i+1, none)
+			pb.playhead.before = nameOf(run)
+			return err
+		}
+	}
+	return errors.New(none)
+}
+
+// halt pauses if the last played event requests a task with a breakpoint.
+func (pb *Playback) halt() {
+	if fr := &pb.frames[pb.playhead.n-1]; len(pb.breaks) > 0 && fr.Type == event.TaskRequested {
+		if run := event.ParseRun(fr.Task); pb.breaksAt(run.Ref) {
+			pb.playhead.paused, pb.playhead.before = true, nameOf(run)
+		}
+	}
+}
+
+func (pb *Playback) breaksAt(ref string) bool { return pb.breaks[ref] }
+
+// nameOf names a task run for people.
+func nameOf(run event.Run) string {
+	return history.Run(run.Ref[strings.LastIndexByte(run.Ref, '/')+1:], run.Iteration, run.Attempt)
+}
+
+// Break sets breakpoints at the tasks with a name or a reference.
+func (pb *Playback) Break(name string) {
+	pb.mu.Lock()
+	defer pb.mu.Unlock()
+	for _, def := range append(slices.Clone(pb.opts.With), pb.opts.Definition) {
+		for ref, task := range def.Tasks() {
+			if ref == name || task.Name == name {
+				pb.breaks[ref] = true
+			}
+		}
+	}
+}
+
 // At moves to a number of events, or to a time if events is 0, and pauses.
 func (pb *Playback) At(events int, to time.Time) {
 	now := pb.lock()
@@ -148,7 +200,7 @@ func (pb *Playback) clock(now time.Time) tui.Clock {
 	return tui.Clock{
 		Moves: true, Seeks: true, Paused: pb.playhead.paused, Speed: pb.playhead.speed,
 		Start: pb.opts.Start, End: pb.edge(now), Marks: pb.timerMarks(),
-		At: pb.playhead.n, Of: len(pb.frames),
+		At: pb.playhead.n, Of: len(pb.frames), Before: pb.playhead.before,
 	}
 }
 

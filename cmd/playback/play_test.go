@@ -160,3 +160,38 @@ do:
 		Definition: def, Start: sim.Epoch(), ID: "run-1", Input: fmt.Appendf(nil, `{"laps": %d}`, visits),
 	})
 }
+
+// Playing stops before tasks with a breakpoint, and a step before any task.
+func TestBreakpoints(t *testing.T) {
+	t.Parallel()
+	w := newWatch()
+	f := counting(t, 3).playback(w)
+	f.Break("keep")
+	before := func(want string) {
+		t.Helper()
+		if c := ok(f.Overview(t.Context())).Clock; c.Before != want || !c.Paused {
+			t.Errorf("it stopped before %q (paused: %v), want %q", c.Before, c.Paused, want)
+		}
+	}
+	move(t, f, tui.Move{Verb: tui.NextTask})
+	before("count")
+	move(t, f, tui.Move{Verb: tui.Play})
+	w.pass(time.Minute)
+	before("keep[0]")
+	move(t, f, tui.Move{Verb: tui.NextBreak})
+	before("keep[1]")
+	if x := ok(f.Execution(t.Context(), "run-1")); !x.Breaks["/do/0/count/do/0/keep"] || len(x.Breaks) != 1 {
+		t.Errorf("its breakpoints are %v", x.Breaks)
+	}
+	move(t, f, tui.Move{Verb: tui.LastEvent})
+	before("")
+	move(t, f, tui.Move{Verb: tui.Break, Task: "/do/0/count/do/0/keep"})
+	if _, err := f.Move(t.Context(), tui.Move{Verb: tui.NextBreak}); err == nil {
+		t.Error("a breakpoint that was cleared is reached")
+	}
+	move(t, f, tui.Move{Verb: tui.Play})
+	w.pass(time.Minute)
+	if c := ok(f.Overview(t.Context())).Clock; c.At != c.Of || c.Before != "" {
+		t.Errorf("it stopped at event %d of %d, before %q", c.At, c.Of, c.Before)
+	}
+}

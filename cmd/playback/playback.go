@@ -40,6 +40,7 @@ type Playback struct {
 	added    time.Time // when the last frame was added, in real time
 	over     bool      // no more events will be added
 	differs  difference
+	breaks   map[string]bool // the references of tasks with a breakpoint
 	playhead playhead
 	stage    stage
 }
@@ -70,7 +71,7 @@ func New(opts Options) *Playback {
 	if opts.Pace < 0 {
 		opts.Pace = 0
 	}
-	f := &Playback{added: opts.Now(), frameList: frameList{
+	f := &Playback{added: opts.Now(), breaks: map[string]bool{}, frameList: frameList{
 		opts: opts, byID: map[string]*track{}, intervals: map[string]*interval{}, docs: map[*dsl.Definition]*document{},
 	}}
 	speed := opts.Pace

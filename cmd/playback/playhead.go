@@ -14,6 +14,7 @@ type playhead struct {
 	paused bool
 	speed  float64
 	real   time.Time // real time of the last update
+	before string    // the task run before which it has stopped; "" after any move
 
 	idle     time.Duration // real time played since the last event
 	pause    time.Duration // real time since the last of several simultaneous events
@@ -81,6 +82,7 @@ func (pb *Playback) step(left time.Duration, now time.Time) time.Duration {
 	}
 	p.at, p.idle, p.pause = next, 0, 0
 	p.n++
+	pb.halt()
 	return left - max(need, 1)
 }
 
@@ -114,6 +116,7 @@ func (pb *Playback) next(left time.Duration) time.Duration {
 		return 0
 	}
 	p.n++
+	pb.halt()
 	p.idle, p.pause = 0, 0
 	return left - max(wait, 0)
 }

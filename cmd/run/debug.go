@@ -60,10 +60,14 @@ func (r *Runner) debug(ctx context.Context, cfg *sim.Config) (context.Context, f
 	for _, def := range append([]*dsl.Definition{cfg.Definition}, cfg.With...) {
 		d.defs[def.ID()] = def
 	}
+	var wrong []error
 	for _, name := range d.breaks {
 		if err := d.known(name); err != nil {
-			return ctx, nil, cli.Misusef("--break %s: %w", cli.Printable(name), err)
+			wrong = append(wrong, fmt.Errorf("--break %s: %w", cli.Printable(name), err))
 		}
+	}
+	if wrong != nil || r.tui { // which has its own breakpoints
+		return ctx, func() {}, cli.Fail(cli.ExitMisuse, errors.Join(wrong...))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	d.ctx, d.quit = ctx, stop
@@ -76,12 +80,29 @@ func (r *Runner) checkDebug(context.Context, *sim.Config) error {
 	if len(r.breaks) == 0 && !r.step {
 		return nil
 	}
-	for flag, given := range map[string]bool{"--tui": r.tui, "--redis-url": r.redis != "", "--real-time": r.realTime, "--speed": r.speed != "", "--input -": r.Input == "-"} {
-		if given {
-			return cli.Misusef("--break and --step need the virtual clock and stdin: %s excludes them", flag)
+	var wrong []string
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{
+		{"--redis-url", r.redis != ""},
+		{"--real-time", r.realTime && !r.tui},
+		{"--speed", r.speed != "" && !r.tui},
+		{"--input -", r.Input == "-" && !r.tui},
+		{"--tui (whose key N steps)", r.tui && r.step},
+	} {
+		if flag.given {
+			wrong = append(wrong, flag.name)
 		}
 	}
-	return nil
+	switch len(wrong) {
+	case 0:
+		return nil
+	case 1:
+		return cli.Misusef("--break and --step need the virtual clock and stdin: %s excludes them", wrong[0])
+	default:
+		return cli.Misusef("--break and --step need the virtual clock and stdin: %s exclude them", strings.Join(wrong, ", "))
+	}
 }
 
 // known returns an error if no workflow has a task.

@@ -55,8 +55,9 @@ meanwhile, and the task's call has not been made.
 
 --tui plays the run in the terminal UI: space pauses (--paused: begin paused), n and p go
 to the next and previous event, t and T to the timers, + and - change the speed, [ and ]
-scrub. Long idle periods are skipped. q leaves the screen, stops a run that has not
-ended, and prints the output.`,
+scrub. N steps to the next task, B sets or clears a breakpoint (--break), and > goes to
+the next one; these stop what is shown, while the run goes on. Long idle periods are
+skipped. q leaves the screen, stops a run that has not ended, and prints the output.`,
 		Example: `  flunq run order.yaml --input '{"order": 7}'
   flunq run order.yaml --input @other.json --mocks none -o json
   flunq run order.yaml --record-mocks order.mocks.yaml

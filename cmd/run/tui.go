@@ -73,6 +73,9 @@ func (r *Runner) played(ctx context.Context, cfg sim.Config) (result *sim.Result
 	if r.paused {
 		s.playback.At(0, cfg.Start)
 	}
+	for _, name := range r.breaks {
+		s.playback.Break(name)
+	}
 	go s.run(stop, cfg, io.MultiWriter(out...))
 	<-s.begun
 	if s.id != "" {
