@@ -21,7 +21,7 @@ func (d *doctor) stuck(ctx context.Context) {
 			d.unchecked("stuck", tenant, err)
 		}
 	}
-	d.sumUp("stuck", fmt.Sprintf("nothing is missing for all of %s that are open", history.Count(examined, "execution")), "")
+	d.sumUp("stuck", history.Count(examined, "open execution")+" examined: none is stuck or lacks a timer", "")
 }
 
 func (d *doctor) stuckOf(ctx context.Context, tenant string) (examined int, err error) {
@@ -104,7 +104,7 @@ func (d *doctor) kept(ctx context.Context, tenant string) {
 	size, err := d.remote.Store.Weight(ctx, tenant)
 	if err == nil && size > 0 {
 		f.bytes = size * finished
-		f.Text += ", some " + mebibytes(f.bytes)
+		f.Text += ", about " + mebibytes(f.bytes)
 	}
 	if keep.Bounded() {
 		f.Text += "; " + cli.KeptOf(keep)

@@ -229,7 +229,7 @@ func (t *timerChange) run(ctx context.Context, ids []string) error {
 	}
 	if !t.consent.Yes {
 		for _, c := range changes {
-			t.sh.Hint("%s %s", c.ID, cli.Printable(c.Plan))
+			t.sh.Hint("%s", t.preview(c))
 		}
 	}
 	if err := t.consent.Confirm(ctx, t.sh, t.format, "timers "+t.verb); err != nil {
@@ -277,7 +277,7 @@ func keyedTimers(ctx context.Context, r *cli.Remote, execution, key string) (ids
 		}
 	}
 	if err == nil && len(ids) == 0 {
-		err = fmt.Errorf("timer %q of execution %s: %w: it has fired, or was cancelled", key, execution, store.ErrNotFound)
+		err = fmt.Errorf("timer %q of execution %s: %w: it may have fired or been cancelled", key, execution, store.ErrNotFound)
 	}
 	return ids, err
 }
@@ -302,6 +302,11 @@ func (t *timerChange) apply(ctx context.Context, r *cli.Remote, found []timers.P
 	return errors.Join(wrong...)
 }
 
+// preview says what the command would do to a timer.
+func (t *timerChange) preview(c changedTimer) string {
+	return fmt.Sprintf("would %s %s: it %s", t.verb, c.ID, cli.Printable(c.Plan))
+}
+
 func (t *timerChange) print(changes []changedTimer) error {
 	if t.format.String() != "text" {
 		return cli.WriteValue(t.sh.Out, t.format.String(), changes)
@@ -309,7 +314,7 @@ func (t *timerChange) print(changes []changedTimer) error {
 	for _, c := range changes {
 		switch {
 		case t.consent.Dry:
-			fmt.Fprintf(t.sh.Out, "would %s %s: it %s\n", t.verb, c.ID, cli.Printable(c.Plan))
+			fmt.Fprintln(t.sh.Out, t.preview(c))
 		case c.NewID != "":
 			fmt.Fprintf(t.sh.Out, "%s is now %s: it %s\n", c.ID, c.NewID, cli.Printable(c.Plan))
 		case c.Done:

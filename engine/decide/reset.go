@@ -206,7 +206,7 @@ func (r *Reset) timer(e event.Event) (event.Event, error) {
 		e.Data = event.Encode(event.TimerChange{Timer: fired.Timer, By: fired.By})
 		return e, nil
 	}
-	if due := own.Due(); e.Time.Before(due) {
+	if due := own.Due(); fired.By == "" && e.Time.Before(due) { // an operator fires timers early
 		e.Time = due
 	}
 	fired.ScheduledFor, fired.FiredAt = own.Due(), e.Time

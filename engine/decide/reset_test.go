@@ -29,6 +29,7 @@ type environment struct {
 	types   []string
 	arrived int
 	fails   bool // every third call fails, the same ones each time
+	early   bool // an operator fires timers before they are due
 }
 
 // take handles what a decision publishes.
@@ -97,10 +98,15 @@ func (w *environment) step() bool {
 		slices.SortStableFunc(w.timers, func(a, b event.Timer) int { return a.Due().Compare(b.Due()) })
 		t := w.timers[0]
 		w.timers = w.timers[1:]
-		if t.Due().After(w.now) {
+		fired := event.Fired{Timer: t, ScheduledFor: t.Due()}
+		switch {
+		case w.early:
+			fired.By = "grace"
+		case t.Due().After(w.now):
 			w.now = t.Due()
 		}
-		e.Type, e.Task, e.Data = event.TimerFired, t.TaskID, event.Encode(event.Fired{Timer: t, ScheduledFor: t.Due(), FiredAt: w.now})
+		fired.FiredAt = w.now
+		e.Type, e.Task, e.Data = event.TimerFired, t.TaskID, event.Encode(fired)
 	default:
 		return false
 	}
@@ -187,10 +193,17 @@ do:
           - short: {wait: PT10M}
   - last: {wait: PT1M}
 `)
-	w := &environment{T: t, env: env, state: decide.New(), now: start}
+	for _, early := range []bool{false, true} {
+		resetEverywhere(t, &environment{T: t, env: env, state: decide.New(), now: start, early: early})
+	}
+}
+
+// resetEverywhere lets an execution end, and resets it to each of its tasks.
+func resetEverywhere(t *testing.T, w *environment) {
+	t.Helper()
 	var d decide.Decision
 	e := event.Event{ID: "x/start", Source: "/test", Type: event.ExecutionStarted, Time: start, Tenant: "default", Workflow: "test.case", Execution: "x", Data: []byte("{}")}
-	if _, err := w.state.Apply(env, e, &d); err != nil {
+	if _, err := w.state.Apply(w.env, e, &d); err != nil {
 		t.Fatal(err)
 	}
 	w.take(d)
@@ -217,6 +230,9 @@ do:
 func resetTo(t *testing.T, old *environment, version int, task string) {
 	t.Helper()
 	now := old.now.Add(time.Hour)
+	if old.early {
+		now = old.now.Add(time.Second)
+	}
 	r := &decide.Reset{Env: old.env, Execution: "y", Task: task, Now: now, By: "ada"}
 	for i, e := range old.history {
 		done, err := r.Add(e)
@@ -232,6 +248,11 @@ func resetTo(t *testing.T, old *environment, version int, task string) {
 		}
 		if done {
 			break
+		}
+	}
+	for _, e := range r.History {
+		if e.Time.After(now) {
+			t.Errorf("reset to %s at %s: %s of %s has the time %s", task, now, e.Type, e.Task, e.Time)
 		}
 	}
 	w := &environment{T: t, env: old.env, state: r.State, now: now, fails: old.fails}

@@ -65,7 +65,7 @@ func (p *processes) subWorkflow(t *Task, n *yaml.Node, s scope) {
 		Version:   p.textOrExpression(n.Get("version"), "version", s),
 	}
 	if input := n.Get("input"); input != nil {
-		p.mapOf(input, "input")
+		p.mapOf(input, "run.workflow.input")
 		w.Input = p.value(input, s)
 	}
 	t.Run.Workflow = w

@@ -275,6 +275,8 @@ func form(n *yaml.Node, what string) string {
 		return plain("{error: %s}", "…")
 	case what == "for":
 		return plain("{in: %s}", "…")
+	case what == "run.workflow.input":
+		return "write it as a map, with an expression for each member: {id: '${ .id }'}"
 	case what == "run.workflow":
 		return plain("{namespace: default, name: %s, version: '0.1.0'}", "…")
 	case what == "run.shell":

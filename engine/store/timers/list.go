@@ -276,7 +276,7 @@ func (ts Timers) Find(ctx context.Context, tenant, id string) (Pending, error) {
 	case err != nil:
 		return none, err
 	case len(found) == 0:
-		return none, fmt.Errorf("timer %s: %w: it has fired, or was cancelled or moved", id, store.ErrNotFound)
+		return none, fmt.Errorf("timer %s: %w: it may have fired, or been cancelled or moved", id, store.ErrNotFound)
 	case len(found) > 1:
 		return none, fmt.Errorf("timer %q is %w: %s and %s begin like that", id, ErrAmbiguous, found[0].ID, found[1].ID)
 	default:
