@@ -20,6 +20,7 @@ type StartRequest struct {
 	Input           json.RawMessage
 	Nonce           string // part of its calls' idempotency keys; "": derived from the time of the start
 	Labels          event.Labels
+	Trace           map[string]string // the sender's trace context, see event.TraceAttributes
 }
 
 // ScheduleStart sets a timer that starts an execution at a time, under a key that is unique among
@@ -60,6 +61,6 @@ func startEvent(b StartRequest, now time.Time) event.Event {
 	})
 	return event.Event{
 		ID: b.ID + "/start", Source: decide.Prefix + "cli", Type: event.ExecutionStarted, Time: now,
-		Tenant: b.Tenant, Workflow: b.Namespace + "." + b.Name, Execution: b.ID, Data: data,
+		Tenant: b.Tenant, Workflow: b.Namespace + "." + b.Name, Execution: b.ID, Data: data, Ext: b.Trace,
 	}
 }

@@ -97,6 +97,10 @@ const (
 	ReplayAttribute     = "replay"     // number of replays from the dead letters
 )
 
+// TraceAttributes returns the names of the attributes that hold the trace context of an event's
+// sender: the CloudEvents extension Distributed Tracing.
+func TraceAttributes() []string { return []string{"traceparent", "tracestate"} }
+
 // SpecVersion is the CloudEvents version.
 const SpecVersion = "1.0"
 

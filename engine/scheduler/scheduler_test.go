@@ -190,7 +190,9 @@ func TestTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, topic := range []string{"workflow:order", "workflow:shop.order:0.1.0", "event:com.shop.paid", "workflow:missing", "workflow:order:9.9.9"} {
-		request := scheduler.Request{ID: uuidOf(i), After: time.Millisecond, Content: schedule.Content{Topic: topic, Payload: []byte(`{"order":7}`)}}
+		request := scheduler.Request{ID: uuidOf(i), After: time.Millisecond, Content: schedule.Content{
+			Topic: topic, Payload: []byte(`{"order":7}`), Headers: map[string]string{"traceparent": "00-1-2-01", "other": "x"},
+		}}
 		if out, err := s.api.Schedule(t.Context(), []scheduler.Request{request}); err != nil || out[0].Code != schedule.Success {
 			t.Fatalf("%s: %+v, %v", topic, out, err)
 		}
@@ -210,6 +212,10 @@ func TestTenants(t *testing.T) {
 		if err != nil || x.Workflow != "shop.order" {
 			t.Errorf("execution %d: %+v, %v", i, x, err)
 		}
+	}
+	started := s.store.Redis().XRange(t.Context(), "tenant:default:workflow:shop.order:events", "-", "+").Val()
+	if len(started) != 2 || started[0].Values["traceparent"] != "00-1-2-01" || started[0].Values["other"] != nil {
+		t.Errorf("the executions were started by %v", started)
 	}
 	entries := s.store.Redis().XRange(t.Context(), "tenant:default:events", "-", "+").Val()
 	last := entries[len(entries)-1].Values

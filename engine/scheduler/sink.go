@@ -112,8 +112,14 @@ func (t Tenants) start(ctx context.Context, e *schedule.Event, name string) erro
 		}
 	}
 	namespace, name, _ := strings.Cut(id, ".")
+	sender := map[string]string{}
+	for _, name := range event.TraceAttributes() {
+		if value := e.Headers[name]; value != "" {
+			sender[name] = value
+		}
+	}
 	err = engine.StartExecution(ctx, t.Store, engine.StartRequest{
-		Tenant: e.Tenant, ID: e.ID, Namespace: namespace, Name: name, Version: version, Input: data(e.Payload),
+		Tenant: e.Tenant, ID: e.ID, Namespace: namespace, Name: name, Version: version, Input: data(e.Payload), Trace: sender,
 	})
 	if errors.Is(err, store.ErrExists) {
 		return nil // started by a publication whose end nobody knew

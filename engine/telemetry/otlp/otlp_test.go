@@ -26,6 +26,7 @@ import (
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/telemetry"
@@ -145,6 +146,7 @@ func options(variables map[string]string) otlp.Options {
 
 const document = `document: {dsl: '1.0.3', namespace: test, name: order, version: '1.0.0'}
 do:
+- hear: {listen: {to: {one: {with: {type: heard}}}}, output: {as: '${ $input }'}}
 - pay:
     try:
     - charge: {call: http, with: {method: post, endpoint: "${ .url }"}}
@@ -212,10 +214,19 @@ func execute(t *testing.T, out *otlp.Exporter) (parents []string) {
 		order = def
 	}
 	log.InfoContext(t.Context(), "starting")
-	if err := e.Start(t.Context(), tenant, "o-1", order, json.RawMessage(`{"url":"`+shop.URL+`/charge"}`)); err != nil {
+	if err := e.StartExecution(t.Context(), order, engine.StartRequest{
+		Tenant: tenant, ID: "o-1", Input: json.RawMessage(`{"url":"` + shop.URL + `/charge"}`), Trace: map[string]string{"traceparent": starter},
+	}); err != nil {
 		t.Fatal(err)
 	}
-	waitForEnd(t, e.Store)
+	waitFor(t, e.Store, "waiting")
+	if err := e.Store.Publish(t.Context(), event.Event{
+		ID: "h-1", Source: "/test", Type: "heard", Tenant: tenant, Time: time.Now(), Data: json.RawMessage(`{}`),
+		Ext: map[string]string{"traceparent": sender},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, e.Store, "faulted")
 	stop()
 	<-stopped
 	out.Close(t.Context())
@@ -224,14 +235,20 @@ func execute(t *testing.T, out *otlp.Exporter) (parents []string) {
 	return parents
 }
 
-func waitForEnd(t *testing.T, st *store.Store) {
+// The trace contexts of the programs that start the execution and send it an event.
+const (
+	starter = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	sender  = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
+)
+
+func waitFor(t *testing.T, st *store.Store, status string) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		if x, err := st.Execution(t.Context(), tenant, "o-1"); err == nil && x.Status == "faulted" {
+		if x, err := st.Execution(t.Context(), tenant, "o-1"); err == nil && x.Status == status {
 			return
 		}
 		if time.Since(began) > time.Minute {
-			t.Fatal("the execution did not end")
+			t.Fatalf("the execution is not %s", status)
 		}
 	}
 }
@@ -266,6 +283,13 @@ func TestExecutionIsTraced(t *testing.T) { //nolint:paralleltest // it sets vari
 	}
 	if links := parcel.GetLinks(); len(links) != 1 || string(links[0].GetSpanId()) != string(c.span(t, "ship").GetSpanId()) || string(links[0].GetTraceId()) != string(order.GetTraceId()) {
 		t.Errorf("links of the child: %v", links)
+	}
+	var senders []string
+	for _, link := range order.GetLinks() {
+		senders = append(senders, hex.EncodeToString(link.GetTraceId())+"-"+hex.EncodeToString(link.GetSpanId()))
+	}
+	if want := []string{starter[3:52], sender[3:52]}; !slices.Equal(senders, want) {
+		t.Errorf("links of the execution: %v, want %v", senders, want)
 	}
 	var calls []*spans.Span
 	for _, s := range c.spans {

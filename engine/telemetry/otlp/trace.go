@@ -3,6 +3,7 @@ package otlp
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -156,12 +157,17 @@ type tracing struct {
 	began *history.Data // of the entry that began the execution
 	runs  *history.Execution
 	calls map[*history.TaskRun]*event.Call
+
+	senders []trace.Link // to the spans that sent the start and the received events
 }
 
 func (t *tracing) read(events []event.Event) error {
 	for _, e := range events {
 		entry := history.Read(t.runs.Version+1, e)
 		run, _ := t.runs.Add(entry)
+		if link := senderOf(e); link.SpanContext.IsValid() {
+			t.senders = append(t.senders, link)
+		}
 		if entry.Data == nil {
 			continue
 		}
@@ -259,16 +265,38 @@ func (t *tracing) attributes(r *history.TaskRun) []attribute.KeyValue {
 	return out
 }
 
-// links returns the link from a child execution to the task that started it.
+// senderOf returns the link to the span that sent an event from outside, or that started an
+// execution; the zero link if the event names none.
+func senderOf(e event.Event) trace.Link {
+	attributes := e.Ext
+	if e.Type == event.EventReceived { // whose data is the event as it came
+		var data map[string]json.RawMessage
+		_ = json.Unmarshal(e.Data, &data) // unreadable data names no span
+		attributes = map[string]string{}
+		for _, name := range event.TraceAttributes() {
+			var value string
+			_ = json.Unmarshal(data[name], &value) // likewise
+			attributes[name] = value
+		}
+	}
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(attributes)) //nolint:forbidigo // it waits for nothing
+	return trace.Link{SpanContext: trace.SpanContextFromContext(ctx), Attributes: []attribute.KeyValue{attribute.String("cloudevents.event_id", e.ID)}}
+}
+
+// links returns the links from an execution to the senders of events, and from a child to the task
+// that started it.
 func (t *tracing) links(r *history.TaskRun) []trace.Link {
-	if r.Parent != nil || t.began == nil || t.began.Parent == "" {
+	switch {
+	case r.Parent != nil:
 		return nil
+	case t.began == nil || t.began.Parent == "":
+		return t.senders
 	}
 	parent := execution{t.of.tenant, t.began.Parent}
-	return []trace.Link{{
+	return append(t.senders, trace.Link{
 		SpanContext: trace.NewSpanContext(trace.SpanContextConfig{
 			TraceID: parent.trace(), SpanID: parent.span(t.began.ParentTask), TraceFlags: trace.FlagsSampled, Remote: true,
 		}),
 		Attributes: []attribute.KeyValue{attribute.String("flunq.execution.id", t.began.Parent)},
-	}}
+	})
 }
