@@ -99,7 +99,7 @@ var arrows = map[string][]string{
 	"sim/lua":       {"sim/resp"},
 	"sim/mini":      {"sim/lua", "sim/resp"},
 	"sim/resp":      {},
-	"sim/mock":      {"engine/dsl", "engine/event", "engine/executor/http", "engine/yaml"},
+	"sim/mock":      {"engine/decide", "engine/dsl", "engine/event", "engine/executor/http", "engine/yaml"},
 	"sim/table":     {"engine/schedule"},
 	"sim/broker":    {"engine/cloudevents", "engine/schedule"},
 	"sim/spec":      {"engine/...", "sim", "sim/mock"},

@@ -36,7 +36,9 @@ In a workflow
 
   flunqafter, flunqat, flunqkey and flunqonreject are as above. flunqexecution
   names another execution of the tenant; the default is the one that emits.
-  flunqcancel: KEY takes the input of that key back.
+  flunqcancel: KEY takes the input of that key back. Events of mocks may have
+  these attributes, too; without flunqexecution they are for the execution
+  of the run.
 
 In a program
   An event io.flunq.timer.scheduled in the tenant's stream with the data

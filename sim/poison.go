@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
@@ -83,12 +84,15 @@ const rulePoison = "a poison message is dead-lettered once"
 
 // explainedByPoison classifies a dead letter. own: it is a poison message itself. along: a
 // poison message explains it, because it cancels an execution that the poison message would
-// have started, or because another service of the crashing process handled it in isolation.
+// have started, is an input for one whose start had to wait meanwhile, or because another
+// service of the crashing process handled it in isolation.
 func (sh *shared) explainedByPoison(tenant string, l stream.DeadLetter) (own, along bool) {
 	for _, v := range sh.poison.all {
 		if v.of.group != l.Service && strings.Contains(l.Reason, "processes died") {
 			sh.poison.alsoDeadLettered, along = true, true
 		}
+		_, input := decide.InputOf(l.Event)
+		along = along || v.event.Type == event.ExecutionStarted && input
 		if v.of.tenant == tenant && v.event.Execution == l.Event.Execution {
 			own = own || v.event.ID == l.Event.ID
 			along = along || v.event.Type == event.ExecutionStarted && l.Event.Type == event.ExecutionCancelled

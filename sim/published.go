@@ -34,6 +34,7 @@ type streamCheck struct {
 	over      map[string]bool      // executions that have ended for good
 	ends      map[string]time.Time // the earliest time at which they may have ended
 	keys      keyedTimers
+	unsure    map[string]bool // executions of which an operator may have cancelled an input, or a retry preceded it
 }
 
 // eventKey identifies an event by its execution and its id.
@@ -43,13 +44,17 @@ type eventKey struct{ execution, id string }
 // it was replaced, no event is published twice, and every end is published.
 func (chk *checker) checkPublished(t *Trial, broken invariant.Report) {
 	p := streamCheck{
-		broken: broken, slack: chk.slack(), seen: map[eventKey]bool{}, cancelled: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &chk.poison, reopened: chk.operators.reopened,
+		broken: broken, slack: chk.slack(), seen: map[eventKey]bool{}, cancelled: map[string]bool{}, emitted: map[string]bool{}, setTwice: map[eventKey]bool{}, last: map[string]string{}, over: map[string]bool{}, ends: map[string]time.Time{}, keys: keyedTimers{}, poison: &chk.poison, reopened: chk.operators.reopened, unsure: map[string]bool{},
 		twice: chk.duplicated(),
 	}
 	for _, end := range t.Ends {
 		if n := len(end.History); n > 0 && end.Status.Ended() {
 			p.last[end.ID] = end.History[n-1].ID
 		}
+	}
+	for _, end := range t.Ends {
+		p.unsure[end.ID] = chk.operators.reopened[chk.idOf(end.ID)] ||
+			slices.ContainsFunc(chk.operators.changed, func(by changed) bool { return by.execution == end.ID && by.task == "" })
 	}
 	for e := range chk.publications() {
 		if tenant := chk.tenantOf(e.Execution); tenant != e.Tenant {
@@ -96,7 +101,7 @@ func (c *streamCheck) take(e publication) {
 	case ended(e.Event) && (!known || last == e.ID): // a retry may precede the end that it undoes
 		c.over[e.Execution] = true
 	}
-	if ended(e.Event) {
+	if ended(e.Event) && !c.unsure[e.Execution] {
 		c.ends[e.Execution] = e.Time.Add(-c.slack)
 	}
 	if !c.twice { // a repeated request counts as the last one
@@ -288,7 +293,8 @@ func (k keyedTimers) take(entry string, e event.Event, slack time.Duration, brok
 	if decide.DecodeData(e, &t) != nil || !t.Keyed() {
 		return
 	}
-	id := fmt.Sprintf("%s %s %s", e.Execution, t.TaskID, t.Key)
+	t.Execution = e.Execution // unique even if tenants have executions with the same ids
+	id := fmt.Sprintf("%s %s %s", t.Execution, t.TaskID, t.Key)
 	text, _, _ := strings.Cut(entry, "-")
 	ms, _ := strconv.ParseInt(text, 10, 64) // written by Redis
 	at := time.UnixMilli(ms).UTC()

@@ -144,6 +144,14 @@ func (sim *simulation) expected() []Arrival {
 	for i, mocked := range sim.cfg.Mocks.Events {
 		at := sim.cfg.Start.Add(mocked.After)
 		e := mocked.Event(i, at)
+		if e.Addressed() && e.Ext[event.InputExecutionAttribute] == "" {
+			for _, id := range sim.ids {
+				e := mocked.Event(i, at)
+				e.Tenant, e.Ext[event.InputExecutionAttribute] = sim.tenantOf(id), sim.idOf(id)
+				out = append(out, Arrival{At: at, Event: e})
+			}
+			continue
+		}
 		for _, e.Tenant = range sim.tenants {
 			out = append(out, Arrival{At: at, Event: e})
 		}
@@ -252,8 +260,14 @@ func (sim *simulation) receive(ctx context.Context, a Arrival) error {
 	if a.Do != nil {
 		return a.Do(ctx, Operator{Store: sim.engine.Store, Elapsed: sim.clock.now.Sub(sim.cfg.Start), Report: sim.report})
 	}
-	sim.missed.recordArrival(a.Event)
-	return sim.engine.Store.Publish(ctx, a.Event)
+	e, err := decide.InputRequest(a.Event, "", sim.clock.now)
+	if err != nil {
+		return err
+	}
+	if !a.Event.Addressed() {
+		sim.missed.recordArrival(e)
+	}
+	return sim.engine.Store.Publish(ctx, e)
 }
 
 // result reads from Redis how the execution ended.

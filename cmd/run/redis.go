@@ -166,7 +166,11 @@ func sendEvents(ctx context.Context, e *engine.Engine, cfg sim.Config) {
 		}
 		out := mock.Event(i, time.Now())
 		out.Tenant = cfg.Tenant
-		if err := e.Store.Publish(ctx, out); err != nil {
+		out, err := decide.InputRequest(out, cfg.ID, time.Now())
+		if err == nil {
+			err = e.Store.Publish(ctx, out)
+		}
+		if err != nil {
 			return // the engine's own services report problems with Redis
 		}
 	}

@@ -44,7 +44,7 @@ func (tr *transition) emit(output any) error {
 		return err
 	}
 	if in != nil {
-		e = tr.inputRequest(e, in)
+		e = inputRequest(e, in, tr.Now)
 	}
 	tr.d.Publish = append(tr.d.Publish, e)
 	return nil
@@ -118,23 +118,43 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 	return t, nil
 }
 
-// inputRequest returns the event that asks the timer service for an input, or to cancel one.
-func (tr *transition) inputRequest(e event.Event, t *event.Timer) event.Event {
+// inputRequest returns the event that asks the timer service for the input e, or to cancel one.
+// Its execution is that of e, unless the timer names another one.
+func inputRequest(e event.Event, t *event.Timer, now time.Time) event.Event {
 	typ, what := event.TimerScheduled, "/input"
+	tenant, workflow, execution := e.Tenant, e.Workflow, e.Execution
 	if e.Ext[event.InputCancelAttribute] != "" {
 		typ, what = event.TimerCancelled, "/cancel"
 	} else {
-		for _, name := range event.InputAttributes() {
-			delete(e.Ext, name)
-		}
-		t.Input = event.EncodeInput(e)
+		t.Input = event.EncodeInput(e.WithoutAddress())
 	}
-	t.Tenant = tr.Tenant
-	if t.Execution == "" || t.Execution == tr.Execution {
-		t.Execution, t.Workflow = tr.Execution, tr.Workflow
+	t.Tenant = tenant
+	if t.Execution == "" || t.Execution == execution {
+		t.Execution, t.Workflow = execution, workflow
 	}
 	return event.Event{
-		ID: e.ID + what, Source: Source, Type: typ, Time: tr.Now,
-		Tenant: tr.Tenant, Workflow: t.Workflow, Execution: t.Execution, Data: event.Encode(t),
+		ID: e.ID + what, Source: Source, Type: typ, Time: now,
+		Tenant: tenant, Workflow: t.Workflow, Execution: t.Execution, Data: event.Encode(t),
 	}
+}
+
+// InputRequest returns the event that asks the timer service for an input, as an emit task does,
+// if an event has the attributes of one; else the event itself. An input that names no
+// execution is for the given one.
+func InputRequest(e event.Event, execution string, now time.Time) (event.Event, error) {
+	if !e.Addressed() {
+		return e, nil
+	}
+	envelope := map[string]any{"id": e.ID}
+	for name, value := range e.Ext {
+		envelope[name] = value
+	}
+	t, err := inputTimer(envelope, now)
+	if err != nil {
+		return e, err
+	}
+	e.Execution = execution
+	request := inputRequest(e, t, now)
+	request.ID = request.Execution + "/" + request.ID
+	return request, nil
 }

@@ -38,6 +38,20 @@ func IsInput(envelope json.RawMessage) bool {
 	return slices.ContainsFunc(InputAttributes(), func(name string) bool { return members[name] != nil })
 }
 
+// Addressed reports whether an event has attributes that make it an input.
+func (e Event) Addressed() bool {
+	return slices.ContainsFunc(InputAttributes(), func(name string) bool { return e.Ext[name] != "" })
+}
+
+// WithoutAddress returns an event without these attributes.
+func (e Event) WithoutAddress() Event {
+	e.Ext = maps.Clone(e.Ext)
+	for _, name := range InputAttributes() {
+		delete(e.Ext, name)
+	}
+	return e
+}
+
 // ForOne reports whether a timer concerns an execution as a whole, under a key that is unique
 // within the execution: an InputTimer or a StartTimer.
 func (t Timer) ForOne() bool { return t.Kind == InputTimer || t.Kind == StartTimer }

@@ -4,16 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	yaml3 "gopkg.in/yaml.v3"
 
+	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/yaml"
 )
 
-// Event is a CloudEvent that arrives from outside.
+// Event is a CloudEvent that arrives from outside. With attributes of an input (see
+// event.InputAttributes) it is for one execution: that which they name, or each of the run.
 type Event struct {
 	After time.Duration // since the start of the run
 
@@ -89,6 +92,9 @@ func readEvent(r *yaml.Reader, n *yaml3.Node) Event {
 		}
 		readExtension(r, &e, key, value)
 	})
+	if _, err := decide.InputRequest(e.Event(0, time.Time{}), "any", time.Time{}); err != nil {
+		r.Errorf(n, "%v", err)
+	}
 	if e.Type == "" && !typed && n.Kind == yaml3.MappingNode {
 		r.Errorf(n, "event has no type")
 	}
@@ -100,6 +106,10 @@ func readExtension(r *yaml.Reader, e *Event, key, value *yaml3.Node) {
 	name := key.Value
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		r.Errorf(key, "attribute %q: want a name of lower-case letters and digits", name)
+		return
+	}
+	if name == "execution" || slices.Contains(event.OwnAttributes(), name) {
+		r.Errorf(key, "attribute %q is the engine's own; %s: ID sends an event to one execution", name, event.InputExecutionAttribute)
 		return
 	}
 	if e.Ext == nil {

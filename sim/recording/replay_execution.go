@@ -343,7 +343,7 @@ func (x *executionReplay) checkArrival(e event.Event) {
 		return
 	}
 	came := x.arrivals[i]
-	now := decide.Received(came.Event, e.Execution)
+	now := decide.Received(came.WithoutAddress(), e.Execution)
 	if g := x.comparison("time").between(e.Data, now.Data); g != nil {
 		x.differs(&Difference{
 			What: "arrival", Recorded: history.Describe(e), Replayed: fmt.Sprintf("%s (line %d)", history.Describe(now), came.line),

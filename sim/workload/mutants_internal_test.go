@@ -10,7 +10,7 @@ func mutants() []mutant {
 		{"moved timers keep their due time", "event Timer.Due case 1", never, "an operator moves timers", 0},
 		{"timer requests for a key have no order", "store Message.Order call 6 arg 1", zeroed, "the last timer request for a key counts", 0},
 
-		{"an input reaches the execution that sends it", "decide transition.inputRequest if 2", always, "an input is for one execution", 0},
+		{"an input reaches the execution that sends it", "decide inputRequest if 2", always, "an input is for one execution", 0},
 		{"an input that nobody takes is not parked", "worker Service.rejectInput case 3", always, "a parked input waits for a task that listens", 0},
 		{"an input is delivered to all listeners", "worker Service.deliver return 2", preceded(`if fired, ok := decide.InputOf(m.Event); ok {
 			if in, err := fired.ReadInput(); err == nil {
