@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/definitions"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -246,10 +247,4 @@ func changes(before, after *decide.State) (notes []string) {
 }
 
 // short shortens text for a note.
-func short(text string) string {
-	const most = 120
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func short(text string) string { return excerpt.Of(text, 120) }

@@ -15,6 +15,7 @@ import (
 	"flunq.io/flunq/cmd/playback"
 	"flunq.io/flunq/cmd/run"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/recording"
 	"flunq.io/flunq/tui"
@@ -162,14 +163,10 @@ func shown(value []byte) string { return cli.OneLine(shortened(value, 80)) }
 
 // shortened returns at most longest bytes of a value.
 func shortened(value []byte, longest int) string {
-	switch {
-	case value == nil:
+	if value == nil {
 		return "nothing"
-	case len(value) > longest:
-		return strings.ToValidUTF8(string(value[:longest]), "") + "…"
-	default:
-		return string(value)
 	}
+	return excerpt.Of(string(value), longest)
 }
 
 // frame prints a line of a document.

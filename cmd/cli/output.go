@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/spelling"
 )
@@ -145,25 +145,7 @@ func Moment(t time.Time) string {
 func MomentMillis(t time.Time) string { return t.Local().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // Printable escapes control characters, except line breaks and tabs.
-func Printable(text string) string {
-	if !strings.ContainsFunc(text, unsafeRune) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if unsafeRune(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// unsafeRune reports whether r can control the terminal or change the direction of text.
-func unsafeRune(r rune) bool {
-	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
-}
+func Printable(text string) string { return excerpt.Escaped(text) }
 
 // Harmless returns text verbatim for programs and escaped for a terminal.
 func (sh *Shell) Harmless(text string) string {

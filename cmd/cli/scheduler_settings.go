@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/dynamo"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
@@ -163,7 +164,7 @@ func (v textValue) String() string { return *v.at }
 
 // Set accepts it, without spaces around it.
 func (v textValue) Set(text string) error {
-	if text = strings.TrimSpace(text); strings.ContainsFunc(text, unsafeRune) {
+	if text = strings.TrimSpace(text); strings.ContainsFunc(text, excerpt.Controls) {
 		return errors.New("want text without control characters")
 	}
 	*v.at = text
@@ -220,7 +221,7 @@ func (v listValue) String() string { return strings.Join(*v.at, ",") }
 func (v listValue) Set(text string) error {
 	var all []string
 	for one := range strings.SplitSeq(text, ",") {
-		if one = strings.TrimSpace(one); one == "" || strings.ContainsFunc(one, unsafeRune) {
+		if one = strings.TrimSpace(one); one == "" || strings.ContainsFunc(one, excerpt.Controls) {
 			return errors.New("want texts separated by commas")
 		}
 		all = append(all, one)

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // The groups in which the overview lists the commands.
@@ -64,7 +66,7 @@ type screen struct{ io.Writer }
 
 // Write implements io.Writer.
 func (s screen) Write(p []byte) (int, error) {
-	obeyed := func(r rune) bool { return r > 0x7f && unsafeRune(r) }
+	obeyed := func(r rune) bool { return r > 0x7f && excerpt.Controls(r) }
 	if !bytes.ContainsFunc(p, obeyed) {
 		return s.Writer.Write(p) //nolint:wrapcheck // the terminal's own error
 	}

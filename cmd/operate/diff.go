@@ -17,6 +17,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim/recording"
@@ -327,11 +328,7 @@ func shown(v any, there bool) string {
 	if !there {
 		return "(absent)"
 	}
-	text := string(canonical.Encode(v))
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
-	}
-	return text
+	return excerpt.Of(string(canonical.Encode(v)), longest)
 }
 
 func (d diffResult) print(sh *cli.Shell) {

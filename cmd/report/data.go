@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // Bounds of the data of a page: of one value, of all data kept during a run, and of all
@@ -101,29 +102,9 @@ func redacted(line []byte) []byte {
 	return bytes.ReplaceAll(line, []byte(secretMark+secretMark), []byte(secretMark))
 }
 
-// clean escapes characters that are invisible or change the direction of text.
-func clean(text string) string {
-	if !strings.ContainsFunc(text, unseen) && utf8.ValidString(text) {
-		return text
-	}
-	var b strings.Builder
-	for _, c := range text {
-		if unseen(c) {
-			fmt.Fprintf(&b, `\u%04x`, c)
-		} else {
-			b.WriteRune(c)
-		}
-	}
-	return b.String()
-}
-
-func unseen(c rune) bool {
-	return c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c))
-}
-
 // short returns the beginning of text on one line.
 func short(text string, most int) string {
-	text = strings.Join(strings.Fields(clean(text)), " ")
+	text = strings.Join(strings.Fields(excerpt.Escaped(text)), " ")
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}
@@ -136,12 +117,12 @@ func encode(v any) []byte {
 	if err != nil {
 		panic(fmt.Sprintf("report: encode %T: %v", v, err))
 	}
-	if !bytes.ContainsFunc(out, unseen) {
+	if !bytes.ContainsFunc(out, excerpt.Controls) {
 		return out
 	}
 	var b bytes.Buffer
 	for _, c := range string(out) {
-		if unseen(c) {
+		if excerpt.Controls(c) {
 			fmt.Fprintf(&b, `\u%04x`, c)
 		} else {
 			b.WriteRune(c)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // The data of a workflow: its source, and its graph with the path of the run through it.
@@ -54,28 +55,28 @@ type (
 func (r *Recording) document(d *document) documentData {
 	p := r.pathOf(d)
 	out := documentData{
-		Index: d.index, Name: clean(d.def.Document.Name + " " + d.def.Document.Version), Tasks: []taskData{}, Edges: []edgeData{}, Groups: []groupData{},
+		Index: d.index, Name: excerpt.Escaped(d.def.Document.Name + " " + d.def.Document.Version), Tasks: []taskData{}, Edges: []edgeData{}, Groups: []groupData{},
 	}
 	for _, n := range p.graph.Nodes {
 		count := p.nodes[n.ID]
-		node := nodeData{ID: n.ID, Kind: n.Kind, Name: clean(n.Name), Detail: clean(n.Detail), Group: n.Group, State: count.state()}
+		node := nodeData{ID: n.ID, Kind: n.Kind, Name: excerpt.Escaped(n.Name), Detail: excerpt.Escaped(n.Detail), Group: n.Group, State: count.state()}
 		if count != nil {
 			node.Runs = count.runs
 		}
 		out.Nodes = append(out.Nodes, node)
 	}
 	for i, e := range p.graph.Edges {
-		out.Edges = append(out.Edges, edgeData{e.From, e.To, clean(e.Label), e.Kind, p.edges[i]})
+		out.Edges = append(out.Edges, edgeData{e.From, e.To, excerpt.Escaped(e.Label), e.Kind, p.edges[i]})
 	}
 	for _, g := range p.graph.Groups {
-		out.Groups = append(out.Groups, groupData{g.ID, g.Kind, clean(g.Name), g.Parent, p.nodes[g.ID].state()})
+		out.Groups = append(out.Groups, groupData{g.ID, g.Kind, excerpt.Escaped(g.Name), g.Parent, p.nodes[g.ID].state()})
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(d.def.Source), "\n"), "\n") {
-		out.Lines = append(out.Lines, clean(strings.TrimRight(line, "\r")))
+		out.Lines = append(out.Lines, excerpt.Escaped(strings.TrimRight(line, "\r")))
 	}
 	out.Owners = make([]int, len(out.Lines))
 	for _, t := range inOrder(d.def) {
-		task := taskData{Ref: t.Ref, Name: clean(t.Name), Line: t.Pos.Line}
+		task := taskData{Ref: t.Ref, Name: excerpt.Escaped(t.Name), Line: t.Pos.Line}
 		if count := p.nodes[t.Ref]; count != nil {
 			task.Runs = count.runs
 		}

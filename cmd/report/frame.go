@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // Frame is an excerpt of a document.
@@ -48,7 +49,7 @@ func taskLines(def *dsl.Definition, f *Frame) []FrameLine {
 		if len(out) == comparedLines {
 			break
 		}
-		out = append(out, FrameLine{Number: i + 1, Text: clean(strings.TrimRight(lines[i], "\r"))})
+		out = append(out, FrameLine{Number: i + 1, Text: excerpt.Escaped(strings.TrimRight(lines[i], "\r"))})
 	}
 	return out
 }

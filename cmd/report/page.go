@@ -15,6 +15,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/history"
 )
 
@@ -83,7 +84,7 @@ func (rep *Report) Write(w io.Writer) error {
 func (rep *Report) title() string {
 	for _, r := range rep.Runs {
 		if len(r.docs) > 0 {
-			return clean(r.docs[0].def.Document.Name)
+			return excerpt.Escaped(r.docs[0].def.Document.Name)
 		}
 	}
 	return "flunq " + rep.Verb
@@ -148,7 +149,7 @@ func (rep *Report) links(runs []int) g.Node {
 	}
 	return h.P(h.Class("dim"), g.Text(text), g.Map(runs, func(i int) g.Node {
 		index := strconv.Itoa(i)
-		return g.Group{h.A(h.Href("#run"+index), h.Data("run", index), g.Text(clean(rep.Runs[i].Name))), g.Text(" ")}
+		return g.Group{h.A(h.Href("#run"+index), h.Data("run", index), g.Text(excerpt.Escaped(rep.Runs[i].Name))), g.Text(" ")}
 	}))
 }
 
@@ -174,7 +175,7 @@ func (rep *Report) tabs() g.Node {
 	for i, r := range rep.Runs {
 		index := strconv.Itoa(i)
 		list = append(list, h.Button(h.Type("button"), h.Role("tab"), h.ID("tab"+index), h.Data("run", index), h.Aria("controls", "run"+index),
-			h.Aria("selected", strconv.FormatBool(i == 0)), g.If(i > 0, h.TabIndex("-1")), g.Text(clean(r.Name))))
+			h.Aria("selected", strconv.FormatBool(i == 0)), g.If(i > 0, h.TabIndex("-1")), g.Text(excerpt.Escaped(r.Name))))
 	}
 	return h.Div(list)
 }
@@ -204,7 +205,7 @@ func (r *Recording) view(index int) (g.Node, runData) {
 		remarks = append(remarks, fmt.Sprintf("%s values are truncated: a value may have %d KiB, all together %d MiB.",
 			history.Number(truncated), maxOfValue>>10, maxOfPage>>20)) // KiB and MiB
 	}
-	name, number := clean(r.Name), strconv.Itoa(index)
+	name, number := excerpt.Escaped(r.Name), strconv.Itoa(index)
 	return h.Div(h.Class("run"), h.ID("run"+number), h.Data("index", number), g.If(name != "", h.Aria("label", name)), g.If(index > 0, g.Attr("hidden")),
 		g.If(name != "", h.H2(h.Class("run-name"), g.Text(name))),
 		facts("facts run-facts", r.facts()),
@@ -252,11 +253,11 @@ func (r *Recording) problem() g.Node {
 		title = p.Type
 	}
 	return h.Section(h.Class("problem"), h.Aria("label", "The error"),
-		h.H2(g.Text(clean(fmt.Sprintf("%s (status %d)", title, p.Status)))),
-		h.P(h.Class("what"), g.Text(clean(p.Detail))),
+		h.H2(g.Text(excerpt.Escaped(fmt.Sprintf("%s (status %d)", title, p.Status)))),
+		h.P(h.Class("what"), g.Text(excerpt.Escaped(p.Detail))),
 		h.Dl(h.Class("facts"),
-			fact("type", g.Text(clean(p.Type))),
-			g.If(p.Instance != "", fact("at", h.Button(h.Type("button"), h.Class("link"), h.Data("goto", "0:"+p.Instance), g.Text(clean(p.Instance))))),
+			fact("type", g.Text(excerpt.Escaped(p.Type))),
+			g.If(p.Instance != "", fact("at", h.Button(h.Type("button"), h.Class("link"), h.Data("goto", "0:"+p.Instance), g.Text(excerpt.Escaped(p.Instance))))),
 		),
 	)
 }
@@ -316,7 +317,7 @@ func (r *Recording) facts() []Fact {
 		out = append(out, Fact{"faults", strconv.Itoa(len(r.faults))})
 	}
 	for i := range out {
-		out[i].Value = clean(out[i].Value)
+		out[i].Value = excerpt.Escaped(out[i].Value)
 	}
 	return out
 }

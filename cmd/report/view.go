@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui/axis"
 )
@@ -195,7 +196,7 @@ func (v *viewer) span(from, to history.Moment) span {
 // faultText describes a fault.
 func (r *Recording) faultText(i int) string {
 	if i < len(r.Faults) {
-		return clean(r.Faults[i])
+		return excerpt.Escaped(r.Faults[i])
 	}
 	f := r.faults[i]
 	text := fmt.Sprintf("fault %s at command %d of %s", f.Fault.Kind, f.Fault.Command, f.Fault.Service)
@@ -205,7 +206,7 @@ func (r *Recording) faultText(i int) string {
 	if f.Doing != "" {
 		text += " (" + f.Doing + ")"
 	}
-	return clean(text)
+	return excerpt.Escaped(text)
 }
 
 // stamps returns the moments of everything in the rows.
@@ -271,9 +272,9 @@ func (v *viewer) row(row *row) rowData {
 		return v.group(row)
 	}
 	out := rowData{
-		Parent: row.parent, Folded: row.folded, Name: clean(x.bareName()), Index: clean(x.index()), Kind: x.Kind, Detail: clean(x.detail),
-		State: x.status(), Ending: x.result(), Ref: x.link(), Execution: clean(x.execution), Task: clean(x.String()), X: v.span(x.Began, x.Ended),
-		Then: clean(x.then), Input: v.texts.add(x.input), Context: v.texts.add(x.context), Output: v.texts.add(x.output),
+		Parent: row.parent, Folded: row.folded, Name: excerpt.Escaped(x.bareName()), Index: excerpt.Escaped(x.index()), Kind: x.Kind, Detail: excerpt.Escaped(x.detail),
+		State: x.status(), Ending: x.result(), Ref: x.link(), Execution: excerpt.Escaped(x.execution), Task: excerpt.Escaped(x.String()), X: v.span(x.Began, x.Ended),
+		Then: excerpt.Escaped(x.then), Input: v.texts.add(x.input), Context: v.texts.add(x.context), Output: v.texts.add(x.output),
 	}
 	v.times(&out, x.Began, x.Ended)
 	if d := v.Difference; d != nil && d.Run != "" && d.Execution == x.execution && d.Run == x.String() {
@@ -296,7 +297,7 @@ func (v *viewer) row(row *row) rowData {
 		out.Notes = append(out.Notes, v.after(m.at.At)+"  "+m.text)
 	}
 	if x.reason != "" {
-		out.Notes = append(out.Notes, clean(x.reason))
+		out.Notes = append(out.Notes, excerpt.Escaped(x.reason))
 	}
 	return out
 }
@@ -317,7 +318,7 @@ func (v *viewer) group(row *row) rowData {
 		state = stateDone
 	}
 	out := rowData{
-		Parent: row.parent, Folded: row.folded, Omitted: row.omitted, Name: clean(row.label), Kind: "group", Detail: row.detail,
+		Parent: row.parent, Folded: row.folded, Omitted: row.omitted, Name: excerpt.Escaped(row.label), Kind: "group", Detail: row.detail,
 		State: state, X: v.span(first.Began, end),
 	}
 	v.times(&out, first.Began, end)
@@ -338,11 +339,11 @@ func (v *viewer) times(out *rowData, from, to history.Moment) {
 
 func (v *viewer) call(x *run, c *call) callData {
 	out := callData{
-		X: v.span(c.from, c.end(x)), Method: clean(c.method), URL: clean(c.url), Label: c.label(), Bad: c.failed(), After: v.after(c.from.At),
-		Took: history.Duration(c.took), Problem: clean(c.problem), Request: v.texts.add(c.request), Response: v.texts.add(c.response),
+		X: v.span(c.from, c.end(x)), Method: excerpt.Escaped(c.method), URL: excerpt.Escaped(c.url), Label: c.label(), Bad: c.failed(), After: v.after(c.from.At),
+		Took: history.Duration(c.took), Problem: excerpt.Escaped(c.problem), Request: v.texts.add(c.request), Response: v.texts.add(c.response),
 	}
 	for _, h := range c.headers {
-		out.Headers = append(out.Headers, clean(h))
+		out.Headers = append(out.Headers, excerpt.Escaped(h))
 	}
 	return out
 }

@@ -142,7 +142,7 @@ func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *sea
 			s.addRun(ctx, page, got, shownRun{order, side.Scenario, f, out})
 		}
 	} else {
-		for _, line := range excerpt(s.story(got, f, false)) {
+		for _, line := range abridged(s.story(got, f, false)) {
 			out.Story = append(out.Story, report.Line{Text: strings.TrimSuffix(got.redact(line.text), "\n"), Fault: line.fault})
 		}
 		s.addRun(ctx, page, got, shownRun{name, f.Small, f, out})

@@ -185,7 +185,7 @@ func schedulerStory(t *scheduling.Trial, id string, on bool) []printed {
 		}
 		lines = append(lines, printed{fmt.Sprintf("%s  %s: %s\n", l.At.UTC().Format("15:04:05.000"), cli.Printable(l.Who), text), l.Fault})
 	}
-	return excerpt(lines)
+	return abridged(lines)
 }
 
 // repeatScheduler is the command that repeats a finding.

@@ -38,7 +38,7 @@ func (s *searcher) writeStory(w io.Writer, got *searched, f *search.Finding) {
 	if !f.Confirmed {
 		fmt.Fprintf(w, "   (this run did not fail in the same way again)\n")
 	}
-	for _, line := range excerpt(s.story(got, f, s.sh.OutColor())) {
+	for _, line := range abridged(s.story(got, f, s.sh.OutColor())) {
 		fmt.Fprint(w, "   "+got.redact(line.text))
 	}
 	fmt.Fprintf(w, "   %s\n", cli.Paint(s.sh.OutColor(), cli.Red, "✘ "+cli.Printable(got.redact(f.Error()))))
@@ -100,8 +100,8 @@ const (
 	storyAround = 5
 )
 
-// excerpt omits lines far from the faults and from both ends.
-func excerpt(lines []printed) []printed {
+// abridged omits lines far from the faults and from both ends.
+func abridged(lines []printed) []printed {
 	near := make([]bool, len(lines))
 	for i := range lines {
 		near[i] = i < storyBegin || i >= len(lines)-storyEnd

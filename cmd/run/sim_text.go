@@ -10,6 +10,7 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/search"
@@ -126,7 +127,7 @@ func (*searcher) share(got *searched, o search.Outcome) string {
 	return fmt.Sprintf(" (%s of %s)", history.Number(o.Runs), history.Count(got.Plain, "run"))
 }
 
-// longestOutput is the maximum length of an output, in runes.
+// longestOutput is the maximum length of an output, in bytes.
 const longestOutput = 160
 
 func (*searcher) outcomeText(got *searched, o search.Outcome) string {
@@ -140,12 +141,7 @@ func (*searcher) outcomeText(got *searched, o search.Outcome) string {
 	return cli.Printable(short(got.redact(text)))
 }
 
-func short(text string) string {
-	if runes := []rune(text); len(runes) > longestOutput {
-		return string(runes[:longestOutput]) + "…"
-	}
-	return text
-}
+func short(text string) string { return excerpt.Of(text, longestOutput) }
 
 // heading returns the title of a class of findings.
 func heading(f *search.Finding) (text, style string) {

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
@@ -19,7 +20,7 @@ func (m *machine) beginFor(n *Node) error {
 	}
 	items, ok := in.([]any)
 	if !ok && in != nil {
-		return event.NewProblem(event.Expression, "for.in is "+excerpt(in)+", want a list")
+		return event.NewProblem(event.Expression, "for.in is "+excerpt.Of(canonical.Text(in), 60)+", want a list")
 	}
 	n.For = &forState{Items: Data{items}}
 	input := n.Input.V
@@ -51,14 +52,4 @@ func (m *machine) iterate(n *Node, data any) {
 		}
 	}
 	m.enter(n, data)
-}
-
-// excerpt returns a value's text for a message, truncated.
-func excerpt(v any) string {
-	const most = 60
-	text := canonical.Text(v)
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	return text
 }

@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
 )
@@ -292,14 +293,7 @@ func differs(what string, got, want any) string {
 }
 
 // excerptJSON returns a value's JSON for a message, truncated.
-func excerptJSON(v any) string {
-	const longest = 80
-	text := string(canonical.Encode(v))
-	if runes := []rune(text); len(runes) > longest {
-		text = string(runes[:longest]) + "…"
-	}
-	return text
-}
+func excerptJSON(v any) string { return excerpt.Of(string(canonical.Encode(v)), 80) }
 
 // ListensFor returns the event types that a listen task has filters for, as far as they
 // are constants of the document.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -120,7 +121,7 @@ func (p *expressions) textValue(n *yaml.Node, s scope) *expr.Value {
 	case p.loose:
 		return p.looseValue(src, s)
 	case mixed:
-		p.Warn(ruleText, n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(yaml.Cut(rewritten, 200), "'", "''")+" }'",
+		p.Warn(ruleText, n.Pos, "to fill it in, write: '${ "+strings.ReplaceAll(excerpt.Of(rewritten, 200), "'", "''")+" }'",
 			"the ${ } inside longer text is not evaluated")
 	default:
 		p.plainText(n, src, s)
@@ -237,7 +238,7 @@ func (p *expressions) uri(n *yaml.Node, what string, s scope) *expr.Value {
 	case whole(src).is, strings.HasPrefix(src, "${") && !yaml.HasClosingBrace(src), mixed && p.loose:
 	case mixed:
 		rewritten, _ := interpolation(src)
-		p.Mistake(n.Pos, "write it as '${ "+yaml.Cut(rewritten, 200)+" }', or as a template: https://host/{name}",
+		p.Mistake(n.Pos, "write it as '${ "+excerpt.Of(rewritten, 200)+" }', or as a template: https://host/{name}",
 			"%s: the ${ } inside longer text is not evaluated", what)
 		return expr.Literal(src)
 	case src == "":

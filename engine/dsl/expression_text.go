@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -54,7 +55,7 @@ func (p *expressions) resembles(src string, s scope) bool {
 
 // computing returns the expression, in ${ }, that a text resembles.
 func computing(src string) string {
-	return yamlQuoted("${ " + yaml.Cut(strings.TrimSpace(src), 200) + " }")
+	return yamlQuoted("${ " + excerpt.Of(strings.TrimSpace(src), 200) + " }")
 }
 
 // yamlQuoted quotes text that YAML would not read as it is.
@@ -80,5 +81,5 @@ func interpolated(src string, places *regexp.Regexp) string {
 		at = m[1]
 	}
 	b.WriteString(unquoted(src[at:]))
-	return yamlQuoted(`${ "` + yaml.Cut(b.String(), 200) + `" }`)
+	return yamlQuoted(`${ "` + excerpt.Of(b.String(), 200) + `" }`)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -235,7 +236,7 @@ func (p *reader) wrong(n *yaml.Node, what, want string) {
 func form(n *yaml.Node, what string) string {
 	plain := func(format, example string) string {
 		if n.Shape == yaml.Text || n.Shape == yaml.Number {
-			example = yaml.Cut(strings.TrimSpace(fmt.Sprint(n.Data)), 100)
+			example = excerpt.Of(strings.TrimSpace(fmt.Sprint(n.Data)), 100)
 		}
 		if strings.ContainsAny(example, "{}[]") {
 			example = yaml.InSingleQuotes(example)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/yaml"
 )
@@ -261,7 +262,7 @@ func (p *tasks) callFunction(t *Task, n *yaml.Node, callee string, s scope) {
 	if strings.Contains(callee, "://") {
 		t.Unsupported = "call: " + callee + " (catalog)"
 		p.cannotRun(at, "call: "+yaml.Short(callee),
-			"define the function in use.functions; to send a request, write call: http, with: {method: get, endpoint: "+yaml.Cut(callee, 200)+"}")
+			"define the function in use.functions; to send a request, write call: http, with: {method: get, endpoint: "+excerpt.Of(callee, 200)+"}")
 		return
 	}
 	if m := cataloged.FindStringSubmatch(callee); m != nil {

@@ -3,6 +3,8 @@ package expr
 import (
 	"fmt"
 	"strconv"
+
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // SyntaxError explains why an expression cannot be compiled.
@@ -42,7 +44,7 @@ type Failure struct {
 }
 
 func (e *Failure) Error() string {
-	return fmt.Sprintf("expression %s: %s", strconv.Quote(clip(e.Source)), e.Message)
+	return fmt.Sprintf("expression %s: %s", strconv.Quote(excerpt.Of(e.Source, 200)), e.Message)
 }
 
 // MissingSecret is the error of an expression that reads a secret that does not exist.
@@ -51,11 +53,3 @@ type MissingSecret struct {
 }
 
 func (e *MissingSecret) Error() string { return "no secret " + strconv.Quote(e.Name) }
-
-func clip(source string) string {
-	const most = 200
-	if len(source) <= most {
-		return source
-	}
-	return source[:most] + "…"
-}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // Describe describes an event in a sentence that the author of a workflow understands: "task
@@ -148,12 +149,4 @@ func Excerpt(data []byte) string {
 const longest = 160
 
 // Cut returns the beginning of a text that is too long for a sentence.
-func Cut(text string) string { return cut(text, longest) }
-
-// cut returns the beginning of a text of more than some bytes.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func Cut(text string) string { return excerpt.Of(text, longest) }

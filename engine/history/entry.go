@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // State is the state of an execution or of a run of a task.
@@ -177,9 +178,9 @@ func Detail(e event.Event) string { return detail(e, dataOf(e)) }
 
 func detail(e event.Event, d *Data) string {
 	if d == nil {
-		return cut(string(e.Data), longestDetail)
+		return excerpt.Of(string(e.Data), longestDetail)
 	}
-	return cut(d.detail(e.Type, e.Time.Location()), longestDetail)
+	return excerpt.Of(d.detail(e.Type, e.Time.Location()), longestDetail)
 }
 
 func (d *Data) detail(typ event.Type, zone *time.Location) string {

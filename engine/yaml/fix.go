@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"flunq.io/flunq/engine/excerpt"
 	yaml3 "gopkg.in/yaml.v3"
 )
 
@@ -338,12 +339,12 @@ func (fx *fixer) content(i, at int) int {
 		at = next
 	}
 	if tight := fx.lines[i][at:]; tightItem.MatchString(tight) && (fx.listAt(at) || fx.opened() && plainKey.MatchString(tight)) &&
-		fx.found(i, at, "write a space after the dash: - "+Cut(tight[1:], 60), "a list item begins with a dash and a space") {
+		fx.found(i, at, "write a space after the dash: - "+excerpt.Of(tight[1:], 60), "a list item begins with a dash and a space") {
 		fx.replace(i, at, at+1, "- ")
 		return fx.content(i, at)
 	}
 	if tight := tightFlow.FindStringSubmatch(fx.lines[i][at:]); tight != nil && fx.found(i, at+len(tight[1]),
-		"write a space after the colon: "+Cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
+		"write a space after the colon: "+excerpt.Of(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
 		fx.replace(i, at+len(tight[1]), at+len(tight[1])+1, ": ")
 	}
 	key := plainKey.FindStringSubmatchIndex(fx.lines[i][at:])
@@ -380,7 +381,7 @@ func (fx *fixer) keyless(i, at int) []int {
 	}
 	if tight := tightKey.FindStringSubmatch(rest); tight != nil && fx.expectsKey(i, at) {
 		colon := at + len(tight[1])
-		if fx.found(i, colon, "write a space after the colon: "+Cut(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
+		if fx.found(i, colon, "write a space after the colon: "+excerpt.Of(tight[1]+": "+tight[2], 60), "a key is followed by a colon and a space") {
 			fx.replace(i, colon, colon+1, ": ")
 			return find()
 		}
@@ -406,10 +407,10 @@ func (fx *fixer) keyless(i, at int) []int {
 // a:1. It returns "" for any other text.
 func SpacedKey(text string) string {
 	if tight := tightKey.FindStringSubmatch(text); tight != nil && !strings.ContainsAny(text, "\n") {
-		return Cut(tight[1]+": "+tight[2], 60)
+		return excerpt.Of(tight[1]+": "+tight[2], 60)
 	}
 	if key, value, wide := strings.Cut(text, "："); wide && !strings.ContainsAny(text, "\n") {
-		return Cut(key+": "+strings.TrimSpace(value), 60)
+		return excerpt.Of(key+": "+strings.TrimSpace(value), 60)
 	}
 	return ""
 }
@@ -520,7 +521,7 @@ func (fx *fixer) plain(i, from int) {
 
 // InSingleQuotes returns text in single quotes.
 func InSingleQuotes(value string) string {
-	return "'" + strings.ReplaceAll(Cut(value, 200), "'", "''") + "'"
+	return "'" + strings.ReplaceAll(excerpt.Of(value, 200), "'", "''") + "'"
 }
 
 var anchorName = regexp.MustCompile(`^\*([\w-]+)$`)
@@ -641,7 +642,7 @@ func (fx *fixer) unclosedQuote(i, from, base int) int {
 			return j
 		}
 	}
-	if fx.found(i, from, "close it: "+Cut(strings.TrimSpace(fx.lines[i][from:]), 100)+quote, "this quote is never closed") {
+	if fx.found(i, from, "close it: "+excerpt.Of(strings.TrimSpace(fx.lines[i][from:]), 100)+quote, "this quote is never closed") {
 		fx.lines[i] = strings.TrimRight(fx.lines[i], " \t") + quote
 	}
 	return i

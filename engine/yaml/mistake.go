@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // Pos is a position in a document. Lines and columns start at 1.
@@ -44,7 +46,7 @@ type Mistakes struct {
 func NewMistakes(source []byte, list []Mistake) *Mistakes {
 	m := &Mistakes{source: source}
 	for _, one := range list {
-		one.Message, one.Suggestion = printable(Cut(one.Message, longest)), printable(Cut(one.Suggestion, longest))
+		one.Message, one.Suggestion = printable(excerpt.Of(one.Message, longest)), printable(excerpt.Of(one.Suggestion, longest))
 		m.List = append(m.List, one)
 	}
 	slices.SortStableFunc(m.List, func(a, b Mistake) int { return cmp.Compare(a.Line, b.Line) })
@@ -124,7 +126,7 @@ func (c *Collector) Full() bool { return len(c.Mistakes) >= MaxMistakes }
 const longest = 800
 
 func (c *Collector) add(to *[]Mistake, m Mistake) {
-	m.Message, m.Suggestion = printable(Cut(m.Message, longest)), printable(Cut(m.Suggestion, longest))
+	m.Message, m.Suggestion = printable(excerpt.Of(m.Message, longest)), printable(excerpt.Of(m.Suggestion, longest))
 	if c.said[m] || c.muted[m.Line] {
 		return
 	}

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"flunq.io/flunq/engine/excerpt"
 	yaml3 "gopkg.in/yaml.v3"
 )
 
@@ -351,18 +351,7 @@ func (t *treeBuilder) tagged(n *Node, y *yaml3.Node, want string) {
 func Quote(s string) string { return fmt.Sprintf("%q", Short(s)) }
 
 // Short truncates a long name or text for a message.
-func Short(s string) string { return Cut(s, 100) }
-
-// Cut truncates text to about limit bytes.
-func Cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…"
-}
+func Short(s string) string { return excerpt.Of(s, 100) }
 
 // Patterns of YAML 1.2's core schema. Everything else is text, including dates, yes and
 // no.

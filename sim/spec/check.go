@@ -7,6 +7,7 @@ import (
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
@@ -57,7 +58,7 @@ func (c *Case) Check(o *Outcome) []Difference {
 		d := &j.found[i]
 		d.Why = c.Redact(d.Why)
 		for k := range d.Lines {
-			d.Lines[k].Text = cut(c.Redact(d.Lines[k].Text))
+			d.Lines[k].Text = excerpt.Of(c.Redact(d.Lines[k].Text), longest)
 		}
 	}
 	return j.found

@@ -3,8 +3,8 @@ package spec
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
@@ -19,18 +19,7 @@ type Line struct {
 const longest = 300
 
 // shown returns a value in one line.
-func shown(v any) string { return cut(string(canonical.Encode(v))) }
-
-func cut(text string) string {
-	if len(text) <= longest {
-		return text
-	}
-	end := longest
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
-}
+func shown(v any) string { return excerpt.Of(string(canonical.Encode(v)), longest) }
 
 // aligned compares two lists of names line by line.
 func aligned(want, got []string) []Line {

@@ -49,16 +49,3 @@ func Printable(text string) string {
 	}
 	return out.String()
 }
-
-// Shorten cuts text to at most limit bytes, between two characters.
-func Shorten(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const ellipsis = "…"
-	cut := limit - len(ellipsis)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + ellipsis
-}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/executor/call"
 )
@@ -59,7 +60,7 @@ func (v *verdict) broken(err error) {
 func (v *verdict) fail(text string, after time.Duration) {
 	const longest = 200
 	v.attempt.Fail(breaker.Failure{
-		Reason: call.Shorten(call.Printable(v.client.run.Redact(text)), longest), RetryAfter: after, Private: v.private,
+		Reason: excerpt.Of(call.Printable(v.client.run.Redact(text)), longest), RetryAfter: after, Private: v.private,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/executor/call"
 )
 
@@ -25,11 +26,11 @@ func (c *Client) shownURL(u *url.URL) string {
 		}
 		shown.RawQuery = strings.Join(parameters, "&")
 	}
-	return call.Shorten(call.Printable(c.run.Redact(shown.String())), longestURL)
+	return excerpt.Of(call.Printable(c.run.Redact(shown.String())), longestURL)
 }
 
 // longestURL is how many bytes of a URL a history keeps.
-const longestURL = 1000
+const longestURL = 997
 
 // shownRequest returns the request as data, with secrets redacted.
 func (c *Client) shownRequest(r *Request) map[string]any {

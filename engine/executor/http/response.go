@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/executor/content"
 	"flunq.io/flunq/engine/executor/endpoint"
@@ -31,7 +32,7 @@ type Response struct {
 // Bytes of an error's body that are read, and shown after redaction.
 const (
 	excerptRead  = 4 << 10
-	excerptShown = 512
+	excerptShown = 509
 )
 
 // receive reads a final response.
@@ -72,7 +73,7 @@ func (c *Client) unsuccessful(ctx context.Context, r *Request, res *http.Respons
 		return StatusProblem(res.StatusCode, "%s redirects to %s, which needs redirect: true to be followed", endpoint.Show(r.URI), to)
 	}
 	start, _ := c.read(ctx, res, excerptRead) // an incomplete body is shown too
-	text := call.Shorten(call.Printable(c.run.Redact(strings.ToValidUTF8(string(start), ""))), excerptShown)
+	text := excerpt.Of(call.Printable(c.run.Redact(strings.ToValidUTF8(string(start), ""))), excerptShown)
 	if text == "" {
 		text = fmt.Sprintf("%s %s answered %s", r.Method, endpoint.Show(r.URI), statusLine(res.StatusCode))
 	}
@@ -151,7 +152,7 @@ func (r *Response) Output(form string) (any, error) {
 	}
 	decoded, err := content.Decode(r.Header.Get("Content-Type"), r.Body)
 	if err != nil {
-		return nil, call.Communication("%s: the response %s", r.Place, call.Shorten(err.Error(), excerptShown))
+		return nil, call.Communication("%s: the response %s", r.Place, excerpt.Of(err.Error(), excerptShown))
 	}
 	if form != "response" {
 		return decoded, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/executor/content"
 	"flunq.io/flunq/engine/executor/endpoint"
@@ -33,7 +34,7 @@ func readDocument(body []byte, at *url.URL) (*document, error) {
 	}
 	data, err := decode(body)
 	if err != nil {
-		return nil, call.Configuration("OpenAPI document: %s %s", endpoint.Show(at), call.Shorten(err.Error(), longestError))
+		return nil, call.Configuration("OpenAPI document: %s %s", endpoint.Show(at), excerpt.Of(err.Error(), longestError))
 	}
 	root, _ := data.(map[string]any)
 	doc := &document{root: root, at: at}

@@ -1,0 +1,44 @@
+// Package excerpt shows texts in messages that may be long, or contain characters that control a
+// terminal.
+package excerpt
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Of returns a text, or its beginning and … if it is longer than most bytes. It never cuts a
+// character in two.
+func Of(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}
+
+// Escaped returns a text with \u001b instead of each character that Controls reports.
+func Escaped(text string) string {
+	if !strings.ContainsFunc(text, Controls) && utf8.ValidString(text) {
+		return text
+	}
+	var out strings.Builder
+	for _, r := range text {
+		if Controls(r) {
+			fmt.Fprintf(&out, `\u%04x`, r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+// Controls reports whether a character controls a terminal or changes the direction of text. Line
+// breaks and tabs do not.
+func Controls(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+}
