@@ -22,7 +22,7 @@ func (i idle) measure(ctx context.Context) error {
 	for from := 0; from < n; from += part {
 		i.report(measuring, float64(from)/float64(n))
 		at := func(n int) time.Time { return due.Add(time.Duration(from+n) * 10 * time.Millisecond) }
-		if err := i.set(ctx, timersKey, min(part, n-from), at); err != nil {
+		if err := i.set(ctx, i.timersKey(), min(part, n-from), at); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ func (t timers) lateness(ctx context.Context, rate int) error {
 	if err != nil {
 		return err
 	}
-	got, err := t.observe(ctx, p, fmt.Sprintf("lateness at %d/s", rate), timersKey, t.services)
+	got, err := t.observe(ctx, p, fmt.Sprintf("lateness at %d/s", rate), t.timersKey(), t.services)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (t timers) loaded(ctx context.Context) error {
 	for i, n := range []int{0, load} {
 		p := timerSeries{apart: time.Second / time.Duration(rate), n: max(int(float64(rate)*t.opts.Duration.Seconds()/2), 1), load: n}
 		name := fmt.Sprintf("lateness at %d/s under load of another tenant", rate)
-		got, err := t.observe(ctx, p, name, timersKey, t.services)
+		got, err := t.observe(ctx, p, name, t.timersKey(), t.services)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/store"
 )
 
 // memory measures how many bytes of Redis a timer, an event and an execution take.
@@ -44,7 +43,7 @@ func (m memory) ofTimers(ctx context.Context) error {
 	m.report("pending timers", 0)
 	n, due := m.opts.size(100_000, 1000), time.Now().Add(24*time.Hour)
 	at := func(i int) time.Time { return due.Add(time.Duration(i) * time.Millisecond) }
-	bytes, err := m.grown(ctx, func() error { return m.set(ctx, timersKey, n, at) })
+	bytes, err := m.grown(ctx, func() error { return m.set(ctx, m.timersKey(), n, at) })
 	if err != nil {
 		return err
 	}
@@ -99,7 +98,7 @@ func (m memory) ofExecutions(ctx context.Context) error {
 // written returns the size of the fields and the history of an execution as text.
 func (m memory) written(ctx context.Context) (float64, error) {
 	const id = "x0000001"
-	keys := store.Keys{}
+	keys := m.store.Keys()
 	pipe := m.rdb.Pipeline()
 	fields, history := pipe.HGetAll(ctx, keys.Execution(m.tenant, id)), pipe.XRange(ctx, keys.History(m.tenant, id), "-", "+")
 	if _, err := pipe.Exec(ctx); err != nil {

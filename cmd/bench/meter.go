@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flunq.io/flunq/engine/store/wire"
 )
 
 // trips counts the round trips of a client. A pipeline is one.
@@ -52,7 +54,7 @@ type counters struct {
 	serviceCPU time.Duration      // CPU time of the processes of the services
 }
 
-// read reads the counters. A Redis that does not report them is no error.
+// read reads the counters, on a cluster those of all masters together. A Redis that does not report them is no error.
 func (s *scenarioRun) read(ctx context.Context, c *services) counters {
 	var r counters
 	var memory runtime.MemStats
@@ -61,16 +63,23 @@ func (s *scenarioRun) read(ctx context.Context, c *services) counters {
 	if c != nil {
 		r.trips, r.serviceCPU = c.trips.n.Load(), c.worked()
 	}
-	info, err := s.rdb.Info(ctx, "everything").Result()
-	if err != nil {
-		return r
-	}
-	fields := map[string]string{}
 	r.calls = map[string]Command{}
+	_ = wire.EachMaster(ctx, s.rdb, func(ctx context.Context, master wire.Redis, _ string) error {
+		info, err := master.Info(ctx, "everything").Result()
+		r.add(info)
+		return err
+	})
+	return r
+}
+
+// add adds the counters of one Redis.
+func (r *counters) add(info string) {
+	fields := map[string]string{}
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if command, ok := strings.CutPrefix(name, "cmdstat_"); ok {
-			r.calls[command] = commandOf(command, value)
+			c, before := commandOf(command, value), r.calls[command]
+			r.calls[command] = Command{command, c.Calls + before.Calls, c.CPU + before.CPU}
 			continue
 		}
 		fields[name] = value
@@ -83,11 +92,11 @@ func (s *scenarioRun) read(ctx context.Context, c *services) counters {
 		n, _ := strconv.ParseInt(fields[name], 10, 64)
 		return n
 	}
-	_, r.known = fields["used_cpu_user"]
-	r.cpu = seconds("used_cpu_user") + seconds("used_cpu_sys")
-	r.commands, r.reads = number("total_commands_processed"), number("total_reads_processed")
-	r.memory = number("used_memory") - number("mem_clients_normal") // without the buffers of clients, which vary
-	return r
+	_, known := fields["used_cpu_user"]
+	r.known = r.known || known
+	r.cpu += seconds("used_cpu_user") + seconds("used_cpu_sys")
+	r.commands, r.reads = r.commands+number("total_commands_processed"), r.reads+number("total_reads_processed")
+	r.memory += number("used_memory") - number("mem_clients_normal") // without the buffers of clients, which vary
 }
 
 // tripsOf returns the round trips of the services. For services in other processes these

@@ -82,7 +82,7 @@ func (s *scenarioRun) set(ctx context.Context, key string, n int, due func(int) 
 
 // pending counts the pending timers of the bench.
 func (s *scenarioRun) pending(ctx context.Context) (int, error) {
-	n, err := s.rdb.ZCard(ctx, timersKey).Result()
+	n, err := s.rdb.ZCard(ctx, s.timersKey()).Result()
 	if err != nil {
 		return 0, fmt.Errorf("count the timers: %w", err)
 	}

@@ -36,14 +36,14 @@ func newStage(rdb wire.Redis, opts Options, p Progress) *scenarioRun {
 	}
 }
 
-// timersKey is the set of all timers.
-var timersKey = store.Keys{}.Timers("") //nolint:gochecknoglobals // a constant
+// timersKey is the set of all timers, or on a cluster of those of the tenant.
+func (s *scenarioRun) timersKey() string { return s.store.Keys().Timers(s.tenant) }
 
-func (s *scenarioRun) streamKey() string { return store.Keys{}.Stream(s.tenant) }
+func (s *scenarioRun) streamKey() string { return s.store.Keys().Stream(s.tenant) }
 
 // rawKey returns a key for data of the bench itself.
 func (s *scenarioRun) rawKey(name string) string {
-	return store.Keys{}.Tenant(s.tenant) + ":raw:" + name
+	return s.store.Keys().Tenant(s.tenant) + ":raw:" + name
 }
 
 func (s *scenarioRun) add(r Result) {
@@ -65,7 +65,7 @@ func (s *scenarioRun) fresh(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.before, err = s.rdb.ZCard(ctx, timersKey).Result(); err != nil {
+	if s.before, err = s.rdb.ZCard(ctx, s.timersKey()).Result(); err != nil {
 		return fmt.Errorf("count the timers: %w", err)
 	}
 	// A new store, since the tenant must be registered again.
@@ -82,14 +82,18 @@ func (s *scenarioRun) clear(ctx context.Context) error {
 		}
 		return nil
 	}
-	var err error
-	for _, tenant := range []string{s.tenant, s.tenant + loadSuffix} {
-		err = errors.Join(err, s.clearTimers(ctx, tenant))
-		keys := s.rdb.Scan(ctx, 0, store.Keys{}.Tenant(tenant)+":*", page).Iterator()
-		for keys.Next(ctx) {
-			err = errors.Join(err, s.rdb.Unlink(ctx, keys.Val()).Err())
+	err := wire.EachMaster(ctx, s.rdb, func(ctx context.Context, master wire.Redis, _ string) (err error) {
+		for _, tenant := range []string{s.tenant, s.tenant + loadSuffix} {
+			keys := master.Scan(ctx, 0, s.store.Keys().Tenant(tenant)+":*", page).Iterator()
+			for keys.Next(ctx) {
+				err = errors.Join(err, master.Unlink(ctx, keys.Val()).Err())
+			}
+			err = errors.Join(err, keys.Err())
 		}
-		err = errors.Join(err, keys.Err(), s.rdb.SRem(ctx, store.Keys{}.Tenants(), tenant).Err())
+		return err
+	})
+	for _, tenant := range []string{s.tenant, s.tenant + loadSuffix} {
+		err = errors.Join(err, s.clearTimers(ctx, tenant), s.rdb.SRem(ctx, s.store.Keys().Tenants(), tenant).Err())
 	}
 	if err != nil {
 		return fmt.Errorf("remove the data of tenant %s: %w", s.tenant, err)
@@ -97,18 +101,18 @@ func (s *scenarioRun) clear(ctx context.Context) error {
 	return nil
 }
 
-// clearTimers removes the timers of a tenant from the set of all timers.
+// clearTimers removes the timers of a tenant.
 func (s *scenarioRun) clearTimers(ctx context.Context, tenant string) error {
-	mine := `*"tenant_id":"` + tenant + `"*`
+	key, mine := s.store.Keys().Timers(tenant), `*"tenant_id":"`+tenant+`"*`
 	var members []any
 	drop := func() error {
 		if len(members) == 0 {
 			return nil
 		}
 		defer func() { members = members[:0] }()
-		return s.rdb.ZRem(ctx, timersKey, members...).Err()
+		return s.rdb.ZRem(ctx, key, members...).Err()
 	}
-	for entries, i := s.rdb.ZScan(ctx, timersKey, 0, mine, page).Iterator(), 0; ; i++ {
+	for entries, i := s.rdb.ZScan(ctx, key, 0, mine, page).Iterator(), 0; ; i++ {
 		if !entries.Next(ctx) {
 			return errors.Join(entries.Err(), drop())
 		}

@@ -55,7 +55,7 @@ func (t timers) fire(ctx context.Context) error {
 	got, err := t.drain(ctx, drain{
 		measuring: "timers fired", of: "timer", first: t.opts.size(5000, 300), most: 300_000, services: servicesRequest{Timers: true},
 		fill: func(ctx context.Context, n int) error {
-			return t.set(ctx, timersKey, n, func(i int) time.Time { return now.Add(time.Duration(i-n)*time.Microsecond - clockSlack) })
+			return t.set(ctx, t.timersKey(), n, func(i int) time.Time { return now.Add(time.Duration(i-n)*time.Microsecond - clockSlack) })
 		},
 		// A timer that has left the set has fired, since one script does both.
 		count: func(ctx context.Context, n int) (int, error) {

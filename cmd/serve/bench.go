@@ -48,7 +48,7 @@ Scenarios:
 	}
 	b.format = cli.OutputFlag(c, "table", "json")
 	f := c.Flags()
-	f.StringVar(&b.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://… or host:port (default: start one)")
+	f.StringVar(&b.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, redis-cluster://…, rediss://… or host:port (default: start one)")
 	f.BoolVarP(&b.yes, "yes", "y", false, "accept a Redis that is not empty")
 	f.Var(b.aof, "aof", "append-only file of the Redis that bench starts: off, everysec or always")
 	f.StringSliceVar(&b.only, "only", nil, "measure only the scenarios in `LIST`, separated by commas")
