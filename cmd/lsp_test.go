@@ -77,6 +77,15 @@ if not ok then vim.fn.writefile({'failed: ' .. tostring(err)}, 'out') end
 vim.cmd('qall!')
 `
 
+// lspStart is vim.lsp.start for neovim before 0.8, which Debian has.
+const lspStart = `
+local client
+vim.lsp.start = vim.lsp.start or function(config)
+  client = client or vim.lsp.start_client(config)
+  vim.lsp.buf_attach_client(0, client)
+end
+`
+
 const lspWanted = `diagnostic: 7:15-20 2 http-method HTTP has no method "fetch"
 did you mean "GET"?
 keys: method headers body query output redirect
@@ -106,13 +115,13 @@ func TestLanguageServerInNeovim(t *testing.T) {
 	folder := t.TempDir()
 	b := block{}
 	help := b.command(t, folder, "flunq help lsp")
-	_, config, _ := strings.Cut(help, "in init.lua:\n")
+	_, config, _ := strings.Cut(help, "nvim/init.lua:\n")
 	config, _, found := strings.Cut(config, "\nHelix")
 	if !found {
 		t.Fatalf("no configuration in\n%s", help)
 	}
 	b.write(t, filepath.Join(folder, "order.yaml"), strings.TrimSuffix(lspDocument, "\n"))
-	b.write(t, filepath.Join(folder, "init.lua"), config)
+	b.write(t, filepath.Join(folder, "init.lua"), lspStart+config)
 	b.write(t, filepath.Join(folder, "session.lua"), lspSession)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -29,19 +29,17 @@ tasks, parts of use, variables and functions of jq, explains keys, goes to the
 task after then and to parts of use, lists tasks, and formats like 'flunq fmt'.
 YAML files that are no workflows, mocks or tests are left alone.
 
-neovim, in init.lua:
+neovim from 0.8 on, in ~/.config/nvim/init.lua:
 
-    local flunq
     vim.api.nvim_create_autocmd('FileType', {
       pattern = 'yaml',
-      callback = function(event)
-        local server = {name = 'flunq', cmd = {'flunq', 'lsp'}}
-        flunq = flunq or vim.lsp.start_client(server)
-        vim.lsp.buf_attach_client(event.buf, flunq)
+      callback = function()
+        vim.lsp.start({name = 'flunq', cmd = {'flunq', 'lsp'}})
       end,
     })
 
-Helix, in languages.toml:
+Helix from 23.10 on, in ~/.config/helix/languages.toml (the list takes the place
+of the one that Helix has for YAML):
 
     [language-server.flunq]
     command = "flunq"
@@ -49,10 +47,10 @@ Helix, in languages.toml:
 
     [[language]]
     name = "yaml"
-    language-servers = ["flunq"]
+    language-servers = ["flunq", "yaml-language-server"]
 
 VS Code, with an extension for any language server, such as "Generic LSP Client
-(v2)", in settings.json:
+(v2)", zsol.vscode-glspc, in settings.json:
 
     "glspc.server.command": "flunq",
     "glspc.server.commandArguments": ["lsp"],
