@@ -9,6 +9,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
 )
@@ -117,16 +118,16 @@ func TestDoctorSeesProcesses(t *testing.T) {
 		}
 	}
 	says(4, "services", "bad no process runs the worker, executor or timer; the worker has 1 event to handle")
-	entry := func(name string, tenants []string, all bool, services ...string) *store.Process {
-		p := &store.Process{Name: name, Command: "serve", Host: "h", PID: 7, Tenants: tenants, All: all}
+	entry := func(name string, tenants []string, all bool, services ...string) *processes.Process {
+		p := &processes.Process{Name: name, Command: "serve", Host: "h", PID: 7, Tenants: tenants, All: all}
 		for _, s := range services {
-			p.Services = append(p.Services, store.RunningService{Name: s, Group: s + "-service", Consumers: []string{s + "-" + name}})
+			p.Services = append(p.Services, processes.Service{Name: s, Group: s + "-service", Consumers: []string{s + "-" + name}})
 		}
 		return p
 	}
-	register := func(p *store.Process) {
+	register := func(p *processes.Process) {
 		t.Helper()
-		if err := st.Register(ctx, p); err != nil {
+		if err := processes.In(st).Register(ctx, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +141,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	says(0, "processes", "ok 2 running: flunq serve (pid 7 on h): worker for all tenants, up for ")
 	says(0, "services", "warn no process runs the executor or timer -> flunq serve --only executor,timer starts it", "--tenant", "other")
 	// One is stopped, and one dies.
-	if err := st.SignOff(ctx, two); err != nil {
+	if err := processes.In(st).SignOff(ctx, two); err != nil {
 		t.Fatal(err)
 	}
 	says(4, "services", "no process runs the executor or timer (the last one, flunq serve (pid 7 on h), was stopped ")

@@ -69,7 +69,7 @@ type Options struct {
 	Secrets   map[string]any
 	Version   string // of the runtime, for $runtime and User-Agent
 
-	Command   string // command to register the process under while it runs, see store.Process; "": do not register
+	Command   string // command to register the process under while it runs, see processes.Process; "": do not register
 	Embedded  bool   // Redis runs inside this process
 	Transient bool   // remove the registration when the process stops
 

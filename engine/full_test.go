@@ -6,6 +6,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/redistest"
 )
 
@@ -52,7 +53,7 @@ func TestFullRedis(t *testing.T) {
 		}
 		until(t, "x is "+command.want, func() bool { x, _ := e.Store.Execution(ctx, tenant, "x"); return x.Status == command.want })
 	}
-	if err := e.Store.Register(ctx, &store.Process{Name: "late"}); err != nil {
+	if err := processes.In(e.Store).Register(ctx, &processes.Process{Name: "late"}); err != nil {
 		t.Error(err)
 	}
 	gone, _, _, err := e.Store.Forget(ctx, tenant, store.Keep{Count: 1}, store.ForgetProgress{})

@@ -8,6 +8,7 @@ import (
 
 	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
 )
 
 // heartbeat registers the process in Redis while Run is active, for the commands doctor,
@@ -15,7 +16,7 @@ import (
 type heartbeat struct {
 	store    *store.Store
 	breakers *breaker.Set
-	entry    store.Process
+	entry    processes.Process
 	swept    time.Time
 	steps    int // since the entry was written; 0 if it has to be written
 }
@@ -29,15 +30,15 @@ const maxCircuits = 20
 
 func (e *Engine) newHeartbeat() *heartbeat {
 	host, _ := os.Hostname() // empty if unknown
-	h := &heartbeat{store: e.Store, breakers: e.opts.Breakers, entry: store.Process{
+	h := &heartbeat{store: e.Store, breakers: e.opts.Breakers, entry: processes.Process{
 		Name: e.opts.Process, Command: e.opts.Command, Host: host, PID: os.Getpid(), Version: e.opts.Version,
 		Tenants: e.opts.Tenants, All: e.opts.Discover, Embedded: e.opts.Embedded, Transient: e.opts.Transient,
-		LeaseMS: e.opts.Lease.Milliseconds(), Limits: &store.ProcessLimits{Executions: e.opts.Open, RedisPercent: e.opts.RedisPercent},
+		LeaseMS: e.opts.Lease.Milliseconds(), Limits: &processes.Limits{Executions: e.opts.Open, RedisPercent: e.opts.RedisPercent},
 	}}
 	if e.opts.Discover {
 		h.entry.Tenants = nil
 	}
-	for _, s := range []store.RunningService{
+	for _, s := range []processes.Service{
 		{Name: "worker", Group: e.opts.Worker.Group, Consumers: e.consumers("worker", min(e.opts.Workers, 1))},
 		{Name: "executor", Group: e.opts.Executor.Group, Consumers: e.consumers("executor", min(e.opts.Executors, 1))},
 		{Name: "timer", Group: e.opts.Timer.Group, Consumers: e.consumers("timer", e.opts.Timers)},
@@ -47,7 +48,7 @@ func (e *Engine) newHeartbeat() *heartbeat {
 		}
 	}
 	if e.opts.Bridge != nil {
-		h.entry.Services = append(h.entry.Services, store.RunningService{Name: "bridge", Group: e.opts.BridgeGroup, Consumers: []string{}})
+		h.entry.Services = append(h.entry.Services, processes.Service{Name: "bridge", Group: e.opts.BridgeGroup, Consumers: []string{}})
 	}
 	return h
 }
@@ -61,29 +62,29 @@ func (h *heartbeat) service() Service {
 // removes the entries of processes that stopped long ago.
 func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 	circuits := h.circuits()
-	if h.steps++; h.steps > 1 && h.steps <= int(store.HeartbeatEvery/beatEvery) && slices.Equal(circuits, h.entry.Circuits) {
+	if h.steps++; h.steps > 1 && h.steps <= int(processes.HeartbeatEvery/beatEvery) && slices.Equal(circuits, h.entry.Circuits) {
 		return wake, nil
 	}
 	h.steps, h.entry.Circuits = 0, circuits
-	if err := h.store.Register(ctx, &h.entry); err != nil {
+	if err := processes.In(h.store).Register(ctx, &h.entry); err != nil {
 		return wake, err
 	}
 	now := h.entry.Heartbeat
 	if now.Sub(h.swept) >= seekEvery {
-		if err := h.store.ForgetProcesses(ctx); err != nil {
+		if err := processes.In(h.store).Forget(ctx); err != nil {
 			return wake, err
 		}
 		h.swept = now
 	}
 	h.steps = 1
-	return now.Add(store.HeartbeatEvery), nil
+	return now.Add(processes.HeartbeatEvery), nil
 }
 
 // circuits returns the breakers that are not closed.
-func (h *heartbeat) circuits() (out []store.OpenCircuit) {
+func (h *heartbeat) circuits() (out []processes.Circuit) {
 	for _, b := range h.breakers.States() {
 		if b.State != breaker.Closed && len(out) < maxCircuits {
-			out = append(out, store.OpenCircuit{Tenant: b.Tenant, Host: b.Host, Failures: b.Failures, Until: b.Until})
+			out = append(out, processes.Circuit{Tenant: b.Tenant, Host: b.Host, Failures: b.Failures, Until: b.Until})
 		}
 	}
 	return out
@@ -93,5 +94,5 @@ func (h *heartbeat) circuits() (out []store.OpenCircuit) {
 func (h *heartbeat) signOff(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	return h.store.SignOff(ctx, &h.entry)
+	return processes.In(h.store).SignOff(ctx, &h.entry)
 }

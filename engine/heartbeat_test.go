@@ -10,6 +10,7 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/executor/breaker"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/wire"
 )
 
@@ -34,8 +35,8 @@ func TestRunRegisters(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx, slog.New(slog.DiscardHandler)) }()
-		read := func() (all []store.Process, now time.Time) {
-			all, now, err := e.Store.Processes(t.Context())
+		read := func() (all []processes.Process, now time.Time) {
+			all, now, err := processes.In(e.Store).All(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/timers"
 )
 
@@ -51,7 +52,7 @@ func (e *Engine) addSweep() {
 
 // Step does one round if it is this process' turn.
 func (s *sweep) Step(ctx context.Context) (wake time.Time, err error) {
-	mine, err := s.store.FirstInPeriod(ctx, sweepTurn, max(s.every-sweepOtherwise, s.every/2))
+	mine, err := processes.In(s.store).FirstInPeriod(ctx, sweepTurn, max(s.every-sweepOtherwise, s.every/2))
 	if err != nil || !mine {
 		return wake, err
 	}

@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/delivery"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -419,11 +420,11 @@ func (ops *operations) migrate(ctx context.Context, id string) error {
 	}
 	old := past.env.Definition()
 	text := fmt.Sprintf("%s\n# %d\n", old.Source, ops.operators.acts)
-	hash, err := ops.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, text)
+	hash, err := registry.New(ops.engine.Store).Define(ctx, tenant, x.Workflow, old.Document.Version, text)
 	if err != nil {
 		return err
 	}
-	if _, err := ops.engine.Store.Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // others begin with the original text
+	if _, err := registry.New(ops.engine.Store).Define(ctx, tenant, x.Workflow, old.Document.Version, string(old.Source)); err != nil { // others begin with the original text
 		return err
 	}
 	env, err := ops.engine.Definitions.Hash(ctx, tenant, x.Workflow, hash)

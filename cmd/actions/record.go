@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/sim/recording"
 )
 
@@ -87,7 +88,7 @@ func definition(ctx context.Context, st *store.Store, x store.Execution) (*dsl.D
 	if x.Definition == "" {
 		return nil, nil //nolint:nilnil // it is unknown
 	}
-	text, err := st.DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	text, err := registry.New(st).DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil //nolint:nilnil // it is unknown
 	}

@@ -14,6 +14,7 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/registry"
 )
 
 // fewNewest is the number of executions that are read for completion and suggestions.
@@ -145,7 +146,7 @@ func DocumentOf(ctx context.Context, r *Remote, x store.Execution) (Document, er
 	if x.Definition == "" {
 		return Document{}, nil
 	}
-	text, err := r.Store.DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	text, err := registry.New(r.Store).DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
 		return Document{}, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/processes"
 )
 
 // health is the verdict of a check.
@@ -109,8 +110,8 @@ type doctor struct {
 	tenants  []string
 	findings []finding
 
-	processes []store.Process // the registered processes
-	at        time.Time       // when they were read, by Redis' clock
+	processes []processes.Process // the registered processes
+	at        time.Time           // when they were read, by Redis' clock
 }
 
 // add adds a finding.

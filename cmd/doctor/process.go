@@ -13,6 +13,7 @@ import (
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/processes"
 )
 
 // services returns the names of the services in the order of processing.
@@ -20,7 +21,7 @@ func services() []string { return []string{"worker", "executor", "timer"} }
 
 // running checks which processes run the services and for which tenants.
 func (d *doctor) running(ctx context.Context, streams []inspect.Stream) {
-	all, now, err := d.remote.Store.Processes(ctx)
+	all, now, err := processes.In(d.remote.Store).All(ctx)
 	if err != nil {
 		d.unchecked("processes", "", err)
 		return
@@ -43,19 +44,19 @@ func (d *doctor) tenantsText() string {
 
 // anyRuns reports whether a process runs a service for any tenant.
 func (d *doctor) anyRuns(service string) bool {
-	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Alive(d.at) && p.Service(service) != nil })
+	return slices.ContainsFunc(d.processes, func(p processes.Process) bool { return p.Alive(d.at) && p.Service(service) != nil })
 }
 
 // justUp reports whether Redis has started so recently that processes may not have
 // registered
 // again.
 func (d *doctor) justUp() bool {
-	return d.server.Version != "" && d.server.Uptime >= 0 && d.server.Uptime <= store.HeartbeatEvery+5*time.Second
+	return d.server.Version != "" && d.server.Uptime >= 0 && d.server.Uptime <= processes.HeartbeatEvery+5*time.Second
 }
 
 // anyDead reports whether a process has stopped sending heartbeats without deregistering.
 func (d *doctor) anyDead() bool {
-	return slices.ContainsFunc(d.processes, func(p store.Process) bool { return p.Stopped.IsZero() && !p.Alive(d.at) })
+	return slices.ContainsFunc(d.processes, func(p processes.Process) bool { return p.Stopped.IsZero() && !p.Alive(d.at) })
 }
 
 // listProcesses reports the running processes and those that died recently.
@@ -97,7 +98,7 @@ func (d *doctor) listProcesses() {
 
 // compareLeases reports processes with different leases.
 func (d *doctor) compareLeases() {
-	leases := map[int64]*store.Process{}
+	leases := map[int64]*processes.Process{}
 	for i := range d.processes {
 		if p := &d.processes[i]; p.Alive(d.at) && p.LeaseMS > 0 {
 			leases[p.LeaseMS] = p
@@ -120,7 +121,7 @@ const maxListed = 5
 const restarted = "Redis has just started, and processes register again within seconds: run doctor again then"
 
 // nameOf describes a process by its command, pid and host.
-func nameOf(p *store.Process) string {
+func nameOf(p *processes.Process) string {
 	name := "flunq " + p.Command
 	if p.Command == "" {
 		name = "process " + p.Name
@@ -129,7 +130,7 @@ func nameOf(p *store.Process) string {
 }
 
 // describe describes a running process.
-func (d *doctor) describe(p *store.Process) string {
+func (d *doctor) describe(p *processes.Process) string {
 	var names []string
 	for _, s := range p.Services {
 		names = append(names, s.Name)
@@ -139,8 +140,8 @@ func (d *doctor) describe(p *store.Process) string {
 		tenants = "tenant " + cli.ShortList(p.Tenants)
 	}
 	text := fmt.Sprintf("%s: %s for %s, up for %s", nameOf(p), strings.Join(names, ", "), tenants, since(d.at.Sub(p.Started)))
-	if quiet := d.at.Sub(p.Heartbeat); quiet > store.HeartbeatEvery*3/2 && !p.Embedded {
-		text += fmt.Sprintf(", last heartbeat %s ago (counts as dead after %s)", since(quiet), history.Duration(store.DeadAfter))
+	if quiet := d.at.Sub(p.Heartbeat); quiet > processes.HeartbeatEvery*3/2 && !p.Embedded {
+		text += fmt.Sprintf(", last heartbeat %s ago (counts as dead after %s)", since(quiet), history.Duration(processes.DeadAfter))
 	}
 	if p.Version != "" && p.Version != cli.Version().Version {
 		text += ", version " + p.Version
@@ -237,7 +238,7 @@ func waitingFor(s inspect.Stream, group string) int64 {
 
 // lastOf describes what happened to the last process that ran a service.
 func (d *doctor) lastOf(service, tenant string) string {
-	var last *store.Process
+	var last *processes.Process
 	for i := range d.processes {
 		p := &d.processes[i]
 		if p.Runs(service, tenant) && (last == nil || p.LastSeen().After(last.LastSeen())) {
@@ -334,8 +335,8 @@ func (d *doctor) ours(group string) bool {
 			return true
 		}
 	}
-	return strings.HasPrefix(group, store.BridgePrefix) || slices.ContainsFunc(d.processes, func(p store.Process) bool {
-		return slices.ContainsFunc(p.Services, func(s store.RunningService) bool { return s.Group == group })
+	return strings.HasPrefix(group, store.BridgePrefix) || slices.ContainsFunc(d.processes, func(p processes.Process) bool {
+		return slices.ContainsFunc(p.Services, func(s processes.Service) bool { return s.Group == group })
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 )
 
 // executionListing is one run of the command ps.
@@ -231,7 +232,7 @@ func documentVersions(ctx context.Context, r *cli.Remote, found []store.Executio
 	}
 	out := map[string]string{}
 	for tenant, ids := range wanted {
-		workflows, err := r.Store.Versions(ctx, tenant, ids...)
+		workflows, err := registry.New(r.Store).Versions(ctx, tenant, ids...)
 		if err != nil {
 			return nil, err
 		}

@@ -23,6 +23,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 )
 
 // selection selects executions by the flags of a command.
@@ -170,7 +171,7 @@ func (s *selection) workflowID(ctx context.Context, r *cli.Remote, tenants []str
 	}
 	var names, same []string
 	for _, tenant := range tenants {
-		all, err := r.Store.Workflows(ctx, tenant)
+		all, err := registry.New(r.Store).Workflows(ctx, tenant)
 		if err != nil {
 			return "", "", err
 		}

@@ -24,6 +24,7 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/worker"
 	"flunq.io/flunq/engine/yaml"
@@ -192,9 +193,9 @@ func checkLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) error {
 
 // startLimits returns the lowest limits of the processes whose workers serve the tenant. If
 // there are none, it returns those of this command's settings.
-func startLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) (store.ProcessLimits, error) {
-	var limits store.ProcessLimits
-	all, now, err := r.Store.Processes(ctx)
+func startLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) (processes.Limits, error) {
+	var limits processes.Limits
+	all, now, err := processes.In(r.Store).All(ctx)
 	if err != nil {
 		return limits, err
 	}
@@ -216,7 +217,7 @@ func startLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) (store.Proce
 		return limits, err
 	}
 	set, _, err := cli.LoadSettings(sh, file)
-	return store.ProcessLimits{Executions: set.Open, RedisPercent: set.RedisPercent}, err
+	return processes.Limits{Executions: set.Open, RedisPercent: set.RedisPercent}, err
 }
 
 // lower returns the lower of two limits; 0 means no limit.

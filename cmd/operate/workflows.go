@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/engine/store/timers"
 )
 
@@ -66,7 +67,7 @@ func listWorkflows(ctx context.Context, t *cli.Target, format *cli.Choice) error
 		return err
 	}
 	defer r.Close()
-	found, err := r.Store.Workflows(ctx, r.Tenant)
+	found, err := registry.New(r.Store).Workflows(ctx, r.Tenant)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func newWorkflowsShowCommand(sh *cli.Shell) *cobra.Command {
 // unambiguous.
 func findWorkflow(ctx context.Context, r *cli.Remote, given string) (workflowText, error) {
 	name, version, _ := strings.Cut(given, ":")
-	known, err := r.Store.Versions(ctx, r.Tenant, name)
+	known, err := registry.New(r.Store).Versions(ctx, r.Tenant, name)
 	if err == nil && len(known) == 0 {
 		known, err = findShort(ctx, r, name)
 	}
@@ -155,7 +156,7 @@ func findWorkflow(ctx context.Context, r *cli.Remote, given string) (workflowTex
 	if version == "" || version == "latest" {
 		version = w.Latest
 	}
-	hash, text, err := r.Store.Definition(ctx, r.Tenant, w.ID, version)
+	hash, text, err := registry.New(r.Store).Definition(ctx, r.Tenant, w.ID, version)
 	if errors.Is(err, store.ErrNotFound) {
 		var versions []string
 		for _, v := range w.Versions {
@@ -168,13 +169,13 @@ func findWorkflow(ctx context.Context, r *cli.Remote, given string) (workflowTex
 }
 
 // findShort finds a workflow by its name without the namespace.
-func findShort(ctx context.Context, r *cli.Remote, name string) ([]store.Workflow, error) {
-	all, err := r.Store.Workflows(ctx, r.Tenant)
+func findShort(ctx context.Context, r *cli.Remote, name string) ([]registry.Workflow, error) {
+	all, err := registry.New(r.Store).Workflows(ctx, r.Tenant)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	var same []store.Workflow
+	var same []registry.Workflow
 	for _, w := range all {
 		_, short, _ := strings.Cut(w.ID, ".")
 		names = append(names, w.ID)
@@ -208,7 +209,7 @@ func completeWorkflows(t *cli.Target, directive cobra.ShellCompDirective) cobra.
 			return nil, directive
 		}
 		defer r.Close()
-		found, err := r.Store.Workflows(ctx, r.Tenant)
+		found, err := registry.New(r.Store).Workflows(ctx, r.Tenant)
 		if err != nil {
 			return nil, directive
 		}
@@ -335,12 +336,12 @@ func refuseReplacing(ctx context.Context, r *cli.Remote, documents []cli.Documen
 		if strings.Contains(core, "-") {
 			continue // a pre-release
 		}
-		hash, _, err := r.Store.Definition(ctx, r.Tenant, id, version)
+		hash, _, err := registry.New(r.Store).Definition(ctx, r.Tenant, id, version)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
 			return err
-		case hash != store.DefinitionHash(string(d.Def.Source)):
+		case hash != registry.Hash(string(d.Def.Source)):
 			wrong = append(wrong, fmt.Errorf("%s: %s:%s is registered with a different text (%s): raise document.version, or use --replace",
 				d.Name, id, version, shortHash(hash)))
 		}
@@ -355,17 +356,17 @@ func refuseReplacing(ctx context.Context, r *cli.Remote, documents []cli.Documen
 func register(ctx context.Context, sh *cli.Shell, r *cli.Remote, d cli.Document) (registered, error) {
 	id, version := d.Def.ID(), d.Def.Document.Version
 	out := registered{Workflow: id, Version: version, File: d.Name}
-	before, err := r.Store.Versions(ctx, r.Tenant, id)
+	before, err := registry.New(r.Store).Versions(ctx, r.Tenant, id)
 	if err != nil {
 		return out, err
 	}
-	if out.Hash, err = r.Store.Define(ctx, r.Tenant, id, version, string(d.Def.Source)); err != nil {
+	if out.Hash, err = registry.New(r.Store).Define(ctx, r.Tenant, id, version, string(d.Def.Source)); err != nil {
 		return out, fmt.Errorf("register workflow %s: %w", id, err)
 	}
 	if len(before) == 0 {
 		return out, nil
 	}
-	i := slices.IndexFunc(before[0].Versions, func(v store.Version) bool { return v.Version == version })
+	i := slices.IndexFunc(before[0].Versions, func(v registry.Version) bool { return v.Version == version })
 	if i >= 0 && before[0].Versions[i].Hash != out.Hash {
 		out.Replaces = before[0].Versions[i].Hash
 		sh.Hint("%s:%s had a different text (%s); executions that have begun keep it", id, version, shortHash(out.Replaces))
@@ -411,7 +412,7 @@ func removeWorkflow(ctx context.Context, t *cli.Target, format *cli.Choice, give
 	if err != nil {
 		return err
 	}
-	all, err := r.Store.Versions(ctx, r.Tenant, found.Workflow)
+	all, err := registry.New(r.Store).Versions(ctx, r.Tenant, found.Workflow)
 	if err != nil {
 		return err
 	}
@@ -441,7 +442,7 @@ func removeWorkflow(ctx context.Context, t *cli.Target, format *cli.Choice, give
 	}
 	hashes := []string{found.Hash}
 	if whole {
-		if hashes, err = r.Store.TextsOf(ctx, r.Tenant, found.Workflow); err != nil {
+		if hashes, err = registry.New(r.Store).TextsOf(ctx, r.Tenant, found.Workflow); err != nil {
 			return err
 		}
 	}
@@ -449,7 +450,7 @@ func removeWorkflow(ctx context.Context, t *cli.Target, format *cli.Choice, give
 		if err := as.trail(ctx, t.Sh, r, r.Tenant, "workflows rm", row.Workflow+":"+row.Version); err != nil {
 			return err
 		}
-		if rows[i].Removed, err = r.Store.Undefine(ctx, r.Tenant, row.Workflow, row.Version); err != nil {
+		if rows[i].Removed, err = registry.New(r.Store).Undefine(ctx, r.Tenant, row.Workflow, row.Version); err != nil {
 			return err
 		}
 	}
@@ -457,7 +458,7 @@ func removeWorkflow(ctx context.Context, t *cli.Target, format *cli.Choice, give
 	if err := refuseUsed(ctx, r, found, whole, used); err != nil {
 		return fmt.Errorf("the text is kept: %w", err)
 	}
-	if err := r.Store.RemoveTexts(ctx, r.Tenant, found.Workflow, hashes...); err != nil {
+	if err := registry.New(r.Store).RemoveTexts(ctx, r.Tenant, found.Workflow, hashes...); err != nil {
 		return err
 	}
 	return printRemovedWorkflows(t.Sh, format, rows, false)

@@ -12,6 +12,7 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/engine/yaml"
 )
 
@@ -104,7 +105,7 @@ func (d *documents) register(ctx context.Context, file string, text []byte) {
 		yaml.RenderWarnings(d.sh.Err, text, warnings, d.sh.ErrColor())
 	}
 	name := def.ID() + ":" + def.Document.Version
-	if _, err := d.store.Define(ctx, d.tenant, def.ID(), def.Document.Version, string(def.Source)); err != nil {
+	if _, err := registry.New(d.store).Define(ctx, d.tenant, def.ID(), def.Document.Version, string(def.Source)); err != nil {
 		if !errors.Is(err, context.Canceled) {
 			d.sh.Report(fmt.Errorf("%s: register %s: %w", file, name, err))
 		}

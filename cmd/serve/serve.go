@@ -22,6 +22,7 @@ import (
 	"flunq.io/flunq/engine/executor/breaker"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/engine/telemetry"
 	"flunq.io/flunq/engine/telemetry/otlp"
@@ -446,7 +447,7 @@ func closeHanging(ctx context.Context, rdb wire.Redis, ended <-chan struct{}) {
 
 // otherLeases returns the leases of other running processes that differ from ours.
 func otherLeases(ctx context.Context, st *store.Store, ours time.Duration) (others []string) {
-	all, now, err := st.Processes(ctx)
+	all, now, err := processes.In(st).All(ctx)
 	if err != nil {
 		return nil // Redis is unavailable again, which the services report
 	}

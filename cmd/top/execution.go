@@ -18,6 +18,7 @@ import (
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
 )
@@ -201,7 +202,7 @@ func (d *documents) of(ctx context.Context, st *store.Store, x store.Execution) 
 	if doc := d.known[key]; doc != nil {
 		return doc, nil
 	}
-	text, err := st.DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
+	text, err := registry.New(st).DefinitionBySHA(ctx, x.Tenant, x.Workflow, x.Definition)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil //nolint:nilnil // it is unknown
 	}

@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/cmd/top"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/redistest"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
@@ -503,12 +504,12 @@ func TestCircuits(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t)
 	now := must(w.store.Now(t.Context()))(t)
-	for i, circuits := range [][]store.OpenCircuit{
+	for i, circuits := range [][]processes.Circuit{
 		{{Host: "pay.example", Failures: 10, Until: now.Add(time.Minute)}, {Host: "slow.example", Failures: 1, Until: now.Add(-time.Second)}},
 		{{Host: "pay.example", Failures: 11, Until: now.Add(2 * time.Minute)}},
 	} {
-		p := store.Process{Name: fmt.Sprintf("p-%d", i), All: true, Services: []store.RunningService{{Name: "executor", Group: store.ExecutorGroup}}, Circuits: circuits}
-		if err := w.store.Register(t.Context(), &p); err != nil {
+		p := processes.Process{Name: fmt.Sprintf("p-%d", i), All: true, Services: []processes.Service{{Name: "executor", Group: store.ExecutorGroup}}, Circuits: circuits}
+		if err := processes.In(w.store).Register(t.Context(), &p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -530,10 +531,10 @@ func TestBridge(t *testing.T) {
 	}
 	wants(t, strings.Join(w.overview().Notes, "\n"), "no process runs the bridge that reads as bridge-kafka: 1 event to publish, and the stream grows")
 	for i := range 2 {
-		services := []store.RunningService{
+		services := []processes.Service{
 			{Name: "bridge", Group: group, Consumers: []string{}}, {Name: "worker", Group: store.WorkerGroup}, {Name: "timer", Group: store.TimerGroup},
 		}
-		if err := w.store.Register(t.Context(), &store.Process{Name: fmt.Sprint("p-", i), All: true, Services: services}); err != nil {
+		if err := processes.In(w.store).Register(t.Context(), &processes.Process{Name: fmt.Sprint("p-", i), All: true, Services: services}); err != nil {
 			t.Fatal(err)
 		}
 	}

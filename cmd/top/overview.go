@@ -16,6 +16,7 @@ import (
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/tui"
@@ -159,7 +160,7 @@ const silentAfter = 20 * time.Second
 
 // services adds the services with their processes, and other readers of the stream.
 func (l *Live) services(ctx context.Context, o *tui.Overview) error {
-	processes, now, err := l.store.Processes(ctx)
+	running, now, err := processes.In(l.store).All(ctx)
 	if err != nil {
 		return err
 	}
@@ -167,18 +168,18 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 	if err != nil {
 		return err
 	}
-	o.Notes = append(o.Notes, l.circuits(processes, now)...)
+	o.Notes = append(o.Notes, l.circuits(running, now)...)
 	services := l.groups()
-	for i := range processes {
-		for _, service := range processes[i].Services {
-			if processes[i].Alive(now) && processes[i].Runs(service.Name, l.opts.Tenant) {
+	for i := range running {
+		for _, service := range running[i].Services {
+			if running[i].Alive(now) && running[i].Runs(service.Name, l.opts.Tenant) {
 				services[service.Group] = service.Name
 			}
 		}
 	}
 	for _, s := range streams {
 		for _, g := range s.Groups {
-			o.Services = append(o.Services, l.service(g, services, processes, now))
+			o.Services = append(o.Services, l.service(g, services, running, now))
 		}
 	}
 	// A group that does not exist yet may have running processes.
@@ -187,7 +188,7 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 		if slices.ContainsFunc(o.Services, func(s tui.Service) bool { return s.Name == name }) {
 			continue
 		}
-		s := l.service(inspect.Group{Name: group}, services, processes, now)
+		s := l.service(inspect.Group{Name: group}, services, running, now)
 		if s.Alive == 0 {
 			s.Note = "has not read yet"
 		}
@@ -201,10 +202,10 @@ func (l *Live) services(ctx context.Context, o *tui.Overview) error {
 const fewCircuits = 3
 
 // circuits lists the hosts whose circuit breakers are open in a process that runs the executor.
-func (l *Live) circuits(processes []store.Process, now time.Time) (notes []string) {
-	worst, in := map[string]store.OpenCircuit{}, map[string]int{}
-	for i := range processes {
-		p := &processes[i]
+func (l *Live) circuits(running []processes.Process, now time.Time) (notes []string) {
+	worst, in := map[string]processes.Circuit{}, map[string]int{}
+	for i := range running {
+		p := &running[i]
 		if !p.Alive(now) || !p.Runs("executor", l.opts.Tenant) {
 			continue
 		}
@@ -253,11 +254,11 @@ func rank(name string) int {
 
 // service describes a service or the group of another reader. A consumer is alive if its
 // registered process is. If it has none, its last read counts.
-func (l *Live) service(g inspect.Group, services map[string]string, processes []store.Process, now time.Time) tui.Service {
+func (l *Live) service(g inspect.Group, services map[string]string, running []processes.Process, now time.Time) tui.Service {
 	s := tui.Service{Name: cmp.Or(services[g.Name], g.Name), Lag: g.Lag, Pending: g.Pending}
 	workers := l.readers(g)
-	for i := range processes {
-		p := &processes[i]
+	for i := range running {
+		p := &running[i]
 		for _, service := range p.Services {
 			if service.Group != g.Name || !p.Runs(service.Name, l.opts.Tenant) {
 				continue

@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 )
 
 // Cache loads definitions from Redis and keeps them parsed. It is safe for concurrent use.
@@ -45,7 +46,7 @@ const capacity = 1000
 
 // Register stores a document under its name and version, and returns its hash.
 func (c *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition) (hash string, err error) {
-	hash, err = c.store.Define(ctx, tenant, def.ID(), def.Document.Version, string(def.Source))
+	hash, err = registry.New(c.store).Define(ctx, tenant, def.ID(), def.Document.Version, string(def.Source))
 	if err != nil {
 		return "", fmt.Errorf("register workflow %s: %w", def.ID(), err)
 	}
@@ -56,7 +57,7 @@ func (c *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition
 // Version returns a definition by its version; "" or "latest" is the newest. The error is
 // store.ErrNotFound if it was never registered.
 func (c *Cache) Version(ctx context.Context, tenant, workflow, version string) (*decide.Env, string, error) {
-	hash, text, err := c.store.Definition(ctx, tenant, workflow, version)
+	hash, text, err := registry.New(c.store).Definition(ctx, tenant, workflow, version)
 	if err != nil {
 		return nil, "", err
 	}
@@ -69,7 +70,7 @@ func (c *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decid
 	if env := c.Known(hash); env != nil {
 		return env, nil
 	}
-	text, err := c.store.DefinitionBySHA(ctx, tenant, workflow, hash)
+	text, err := registry.New(c.store).DefinitionBySHA(ctx, tenant, workflow, hash)
 	if err != nil {
 		return nil, err
 	}

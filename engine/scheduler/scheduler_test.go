@@ -20,6 +20,7 @@ import (
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
+	"flunq.io/flunq/engine/store/registry"
 )
 
 // site is a real Redis, and the scheduler of a process on it.
@@ -187,7 +188,7 @@ func TestTenants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.store.Define(t.Context(), "default", def.ID(), "0.1.0", string(text)); err != nil {
+	if _, err := registry.New(s.store).Define(t.Context(), "default", def.ID(), "0.1.0", string(text)); err != nil {
 		t.Fatal(err)
 	}
 	for i, topic := range []string{"workflow:order", "workflow:shop.order:0.1.0", "event:com.shop.paid", "workflow:missing", "workflow:order:9.9.9"} {
@@ -228,7 +229,7 @@ func TestTenants(t *testing.T) {
 		t.Errorf("the event is %v", last)
 	}
 	// The workflow is registered now.
-	if _, err := s.store.Define(t.Context(), "default", "shop.missing", "0.1.0", string(text)); err != nil {
+	if _, err := registry.New(s.store).Define(t.Context(), "default", "shop.missing", "0.1.0", string(text)); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := s.api.Change(t.Context(), uuidOf(3), schedule.Change{Kind: schedule.Replay}); err != nil || out.Code != schedule.Success {

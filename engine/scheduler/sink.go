@@ -21,6 +21,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/engine/store/wire"
 )
 
@@ -107,7 +108,7 @@ func (t Tenants) start(ctx context.Context, e *schedule.Event, name string) erro
 		return err
 	}
 	if version != "" {
-		if _, _, err := t.Store.Definition(ctx, e.Tenant, id, version); err != nil {
+		if _, _, err := registry.New(t.Store).Definition(ctx, e.Tenant, id, version); err != nil {
 			return err
 		}
 	}
@@ -130,10 +131,10 @@ func (t Tenants) start(ctx context.Context, e *schedule.Event, name string) erro
 // find returns the id, "namespace.name", of a registered workflow from its id or, if it is
 // unique, its name.
 func (t Tenants) find(ctx context.Context, tenant, name string) (string, error) {
-	if known, err := t.Store.Versions(ctx, tenant, name); err != nil || len(known) > 0 {
+	if known, err := registry.New(t.Store).Versions(ctx, tenant, name); err != nil || len(known) > 0 {
 		return name, err
 	}
-	all, err := t.Store.Workflows(ctx, tenant)
+	all, err := registry.New(t.Store).Workflows(ctx, tenant)
 	if err != nil {
 		return "", err
 	}

@@ -24,7 +24,7 @@ func (s *Store) Audit(ctx context.Context, tenant string, e AuditEntry) error {
 		return err
 	}
 	args := []any{"maxlen", "~", auditKept, "*", "action", e.Action, "subject", e.Subject, "by", e.By}
-	return Failed("record what is done", s.writeEvenIfFull(ctx, "xadd", s.keys.Audit(tenant), args...))
+	return Failed("record what is done", s.WriteEvenIfFull(ctx, "xadd", s.keys.Audit(tenant), args...))
 }
 
 // AuditTrail reads a tenant's entries since a time, the oldest first.

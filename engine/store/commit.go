@@ -402,8 +402,8 @@ func Full(err error) bool {
 	return ok && redis.IsOOMError(f.err)
 }
 
-// writeEvenIfFull sends a command whose first argument is the key.
-func (s *Store) writeEvenIfFull(ctx context.Context, command, key string, args ...any) error {
+// WriteEvenIfFull sends a command whose first argument is the key.
+func (s *Store) WriteEvenIfFull(ctx context.Context, command, key string, args ...any) error {
 	err := s.rdb.Do(ctx, append([]any{command, key}, args...)...).Err()
 	if redis.IsOOMError(err) {
 		err = writeEvenIfFullScript.Run(ctx, s.rdb, []string{key}, append([]any{command}, args...)...).Err()

@@ -14,6 +14,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/engine/store/stream"
 )
 
@@ -340,8 +341,8 @@ var starts = []check{
 			e.Tenant = bad
 			_, readErr := w.Execution(ctx, bad, execution)
 			_, historyErr := w.History(ctx, bad, execution, 0, 1)
-			_, _, definitionErr := w.Definition(ctx, bad, "a.b", "")
-			_, defineErr := w.Define(ctx, bad, "a.b", "1.0.0", "")
+			_, _, definitionErr := registry.New(w.Store).Definition(ctx, bad, "a.b", "")
+			_, defineErr := registry.New(w.Store).Define(ctx, bad, "a.b", "1.0.0", "")
 			_, listenErr := w.Listeners(ctx, bad, "a")
 			_, commitErr := w.Commit(ctx, store.Commit{Tenant: bad, Execution: execution})
 			_, _, blockErr := stream.New(w.Store).Read(ctx, stream.Reader{Group: "g", Consumer: "c", Tenants: []string{bad}}, 1, 0)

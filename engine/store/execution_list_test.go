@@ -15,6 +15,7 @@ import (
 
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/registry"
 	"flunq.io/flunq/engine/store/stream"
 )
 
@@ -185,7 +186,10 @@ var executionLists = []check{
 		for name, write := range map[string]func() error{
 			"start":  func() error { return w.Start(t.Context(), historyEvent("s", event.ExecutionStarted)) },
 			"commit": func() error { _, err := w.Commit(t.Context(), step(0, nil)); return err },
-			"define": func() error { _, err := w.Define(t.Context(), tenant, "a.b", "1.0.0", "text"); return err },
+			"define": func() error {
+				_, err := registry.New(w.Store).Define(t.Context(), tenant, "a.b", "1.0.0", "text")
+				return err
+			},
 		} {
 			err := w.unchanged(t, write)
 			if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || store.Temporary(err) {
@@ -224,30 +228,30 @@ var executionLists = []check{
 		hashes := map[string]string{}
 		for _, v := range []string{"ns.b 1.0.0", "ns.a 1.9.0", "ns.a 1.10.0", "ns.a 2.0.0-rc.1"} {
 			id, version, _ := strings.Cut(v, " ")
-			hash, err := w.Define(t.Context(), tenant, id, version, "text of "+v)
+			hash, err := registry.New(w.Store).Define(t.Context(), tenant, id, version, "text of "+v)
 			must(t, err)
 			hashes[v] = hash
 		}
-		want := []store.Workflow{
-			{ID: "ns.a", Latest: "2.0.0-rc.1", Versions: []store.Version{
+		want := []registry.Workflow{
+			{ID: "ns.a", Latest: "2.0.0-rc.1", Versions: []registry.Version{
 				{Version: "2.0.0-rc.1", Hash: hashes["ns.a 2.0.0-rc.1"]},
 				{Version: "1.10.0", Hash: hashes["ns.a 1.10.0"]},
 				{Version: "1.9.0", Hash: hashes["ns.a 1.9.0"]},
 			}},
-			{ID: "ns.b", Latest: "1.0.0", Versions: []store.Version{{Version: "1.0.0", Hash: hashes["ns.b 1.0.0"]}}},
+			{ID: "ns.b", Latest: "1.0.0", Versions: []registry.Version{{Version: "1.0.0", Hash: hashes["ns.b 1.0.0"]}}},
 		}
-		got, err := w.Workflows(t.Context(), tenant)
+		got, err := registry.New(w.Store).Workflows(t.Context(), tenant)
 		must(t, err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if other, err := w.Workflows(t.Context(), "other"); err != nil || len(other) != 0 {
+		if other, err := registry.New(w.Store).Workflows(t.Context(), "other"); err != nil || len(other) != 0 {
 			t.Errorf("of another tenant: %v, %v", other, err)
 		}
 	}},
 	{"a tenant is listed once something is written for it", func(t *testing.T, w *environment) {
 		ctx := t.Context()
-		_, err := w.Define(ctx, "defined", "a.b", "1.0.0", "")
+		_, err := registry.New(w.Store).Define(ctx, "defined", "a.b", "1.0.0", "")
 		must(t, err)
 		e := historyEvent("s", event.ExecutionStarted)
 		e.Tenant = "started"

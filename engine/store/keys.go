@@ -182,17 +182,17 @@ func (k Keys) Executions(tenant, index string) string {
 // kept holds the retention in force, as text. It expires when no process enforces it.
 func (k Keys) kept(tenant string) string { return k.Tenant(tenant) + ":executions:kept" }
 
-// workflows is the set of the ids of definitions.
-func (k Keys) workflows(tenant string) string { return k.Tenant(tenant) + ":workflows" }
+// Workflows is the set of the ids of definitions.
+func (k Keys) Workflows(tenant string) string { return k.Tenant(tenant) + ":workflows" }
 
 // Tenants is the set of the names of tenants.
 func (Keys) Tenants() string { return "flunq:tenants" }
 
-// processes is the hash of the processes that run services.
-func (Keys) processes() string { return ProcessesKey }
+// Processes is the hash of the processes that run services.
+func (Keys) Processes() string { return ProcessesKey }
 
-// turn exists for the period in which one process does something for all.
-func (Keys) turn(what string) string { return "flunq:turn:" + what }
+// Turn exists for the period in which one process does something for all.
+func (Keys) Turn(what string) string { return "flunq:turn:" + what }
 
 // ProcessesKey is the key of the hash of processes.
 const ProcessesKey = "flunq:processes"

@@ -8,6 +8,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
+	"flunq.io/flunq/engine/store/processes"
 )
 
 // services returns the groups of the services by name.
@@ -16,10 +17,10 @@ func services() map[string]string {
 }
 
 // process returns one that runs some services, each as a consumer of its own.
-func process(name string, running ...string) *store.Process {
-	p := &store.Process{Name: name}
+func process(name string, running ...string) *processes.Process {
+	p := &processes.Process{Name: name}
 	for _, service := range running {
-		p.Services = append(p.Services, store.RunningService{
+		p.Services = append(p.Services, processes.Service{
 			Name: service, Group: services()[service], Consumers: []string{service + "-" + name},
 		})
 	}
@@ -34,26 +35,26 @@ func (w *environment) unserved(t *testing.T, tenant string, want ...string) {
 	}
 }
 
-var processes = []check{
+var registrations = []check{
 	{"a process registers and signs off", func(t *testing.T, w *environment) {
 		w.unserved(t, tenant, "executor", "timer", "worker")
 		p := process("p", "worker", "timer")
 		p.Tenants = []string{tenant}
-		must(t, w.Register(t.Context(), p))
+		must(t, processes.In(w.Store).Register(t.Context(), p))
 		w.unserved(t, tenant, "executor")
 		w.unserved(t, "another", "executor", "timer", "worker")
 		all := process("all", "executor")
 		all.All = true
-		must(t, w.Register(t.Context(), all))
+		must(t, processes.In(w.Store).Register(t.Context(), all))
 		w.unserved(t, tenant)
 		w.unserved(t, "new", "timer", "worker")
-		must(t, w.SignOff(t.Context(), p))
+		must(t, processes.In(w.Store).SignOff(t.Context(), p))
 		w.unserved(t, tenant, "timer", "worker")
 		brief := process("brief", "timer")
 		brief.Transient = true
-		must(t, w.Register(t.Context(), brief))
-		must(t, w.SignOff(t.Context(), brief))
-		known, now, err := w.Processes(t.Context())
+		must(t, processes.In(w.Store).Register(t.Context(), brief))
+		must(t, processes.In(w.Store).SignOff(t.Context(), brief))
+		known, now, err := processes.In(w.Store).All(t.Context())
 		must(t, err)
 		if len(known) != 2 || known[0].Alive(now) == known[1].Alive(now) {
 			t.Errorf("%+v", known)
@@ -66,25 +67,25 @@ var processes = []check{
 		at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		p, inside := process("p", "worker"), process("inside", "worker")
 		inside.Embedded, inside.Tenants, p.All = true, []string{"dev"}, true
-		must(t, w.Register(t.Context(), p))
-		must(t, w.Register(t.Context(), inside))
-		w.mini.SetTime(at.Add(store.DeadAfter))
+		must(t, processes.In(w.Store).Register(t.Context(), p))
+		must(t, processes.In(w.Store).Register(t.Context(), inside))
+		w.mini.SetTime(at.Add(processes.DeadAfter))
 		w.unserved(t, tenant, "executor", "timer")
-		w.mini.SetTime(at.Add(store.DeadAfter + time.Second))
+		w.mini.SetTime(at.Add(processes.DeadAfter + time.Second))
 		w.unserved(t, tenant, "executor", "timer", "worker")
 		w.unserved(t, "dev", "executor", "timer") // it lives while its Redis answers
-		must(t, w.ForgetProcesses(t.Context()))
-		if known, _, err := w.Processes(t.Context()); err != nil || len(known) != 2 {
+		must(t, processes.In(w.Store).Forget(t.Context()))
+		if known, _, err := processes.In(w.Store).All(t.Context()); err != nil || len(known) != 2 {
 			t.Errorf("%+v, %v", known, err)
 		}
-		must(t, w.Register(t.Context(), p)) // it was frozen, and continues
+		must(t, processes.In(w.Store).Register(t.Context(), p)) // it was frozen, and continues
 		w.unserved(t, tenant, "executor", "timer")
 		if !p.Started.Equal(at) {
 			t.Errorf("started %v, want %v", p.Started, at)
 		}
-		w.mini.SetTime(at.Add(2*store.ForgottenAfter + time.Minute))
-		must(t, w.ForgetProcesses(t.Context()))
-		if known, _, err := w.Processes(t.Context()); err != nil || len(known) != 1 || known[0].Name != "inside" {
+		w.mini.SetTime(at.Add(2*processes.ForgottenAfter + time.Minute))
+		must(t, processes.In(w.Store).Forget(t.Context()))
+		if known, _, err := processes.In(w.Store).All(t.Context()); err != nil || len(known) != 1 || known[0].Name != "inside" {
 			t.Errorf("%+v, %v", known, err)
 		}
 	}},
@@ -97,13 +98,13 @@ var processes = []check{
 		w.read(t, store.ExecutorGroup, "executor-p")
 		w.unserved(t, tenant, "timer")
 		p := process("p", "executor")
-		must(t, w.Register(t.Context(), p))
-		must(t, w.SignOff(t.Context(), p))
+		must(t, processes.In(w.Store).Register(t.Context(), p))
+		must(t, processes.In(w.Store).SignOff(t.Context(), p))
 		w.unserved(t, tenant, "executor", "timer")
 	}},
 	{"an entry that is no process is skipped", func(t *testing.T, w *environment) {
 		must(t, w.rdb.HSet(t.Context(), store.ProcessesKey, "a", "{", "b", `{"process":"c"}`).Err())
-		if known, _, err := w.Processes(t.Context()); err != nil || len(known) != 0 {
+		if known, _, err := processes.In(w.Store).All(t.Context()); err != nil || len(known) != 0 {
 			t.Errorf("%+v, %v", known, err)
 		}
 	}},

@@ -6,8 +6,6 @@ import (
 
 //nolint:gochecknoglobals // constants that go-redis wraps
 var (
-	defineScript          = scripts.New("define")
-	undefineScript        = scripts.New("undefine")
 	startScript           = scripts.New("start")
 	commitScript          = scripts.New("mine", "moved", "timer_keys", "event", "commit")
 	forgetScript          = scripts.New("forget")

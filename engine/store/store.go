@@ -110,7 +110,7 @@ func permanent(err error) bool {
 // Now returns Redis' time, which all services share. On a cluster it is that of one of the masters;
 // what happens to a tenant has the time of NowOf.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	return s.timeAt(ctx, s.keys.processes())
+	return s.timeAt(ctx, s.keys.Processes())
 }
 
 // NowOf returns the time of the Redis that has a tenant.
@@ -119,7 +119,7 @@ func (s *Store) NowOf(ctx context.Context, tenant string) (time.Time, error) {
 }
 
 // ClockKey is a key on the node whose time Now returns.
-func (s *Store) ClockKey() string { return s.keys.processes() }
+func (s *Store) ClockKey() string { return s.keys.Processes() }
 
 func (s *Store) timeAt(ctx context.Context, key string) (time.Time, error) {
 	node, _, err := wire.MasterOf(ctx, s.rdb.Redis, key)
@@ -140,7 +140,7 @@ func (s *Store) Publish(ctx context.Context, e event.Event) error {
 		return s.command(ctx, e)
 	}
 	if isCommand(e.Type) {
-		return Failed("publish", s.writeEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, wire.Args(s.Fields(e))...)...))
+		return Failed("publish", s.WriteEvenIfFull(ctx, "xadd", s.keys.Stream(e.Tenant), append([]any{"*"}, wire.Args(s.Fields(e))...)...))
 	}
 	err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Stream(e.Tenant), Values: s.Fields(e)}).Err()
 	return Failed("publish", err)

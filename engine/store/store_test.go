@@ -51,7 +51,7 @@ func TestStore(t *testing.T) {
 	var all []check
 	for _, some := range [][]check{
 		commits, starts, messages, answers, leases, unwantedEvents, deliveries, timerCommits, firings, definitions, sealing,
-		keyedTimers, movedTimers, timerChanges, listings, deadLetters, executionLists, trims, inspections, overviews, timerPages, requestGroups, dueReads, removals, manyOfAll, giveUps, processes,
+		keyedTimers, movedTimers, timerChanges, listings, deadLetters, executionLists, trims, inspections, overviews, timerPages, requestGroups, dueReads, removals, manyOfAll, giveUps, registrations,
 	} {
 		all = append(all, some...)
 	}

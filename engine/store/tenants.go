@@ -13,7 +13,7 @@ import (
 // Tenants returns the registered tenants, sorted: those for which something was started,
 // defined or prepared.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
-	names, err := s.members(ctx, s.keys.Tenants())
+	names, err := s.Members(ctx, s.keys.Tenants())
 	if err != nil {
 		return nil, Failed("read the tenants", err)
 	}
@@ -103,6 +103,18 @@ func (s *Store) LeftOf(ctx context.Context, tenant string) (some []string, n int
 		}
 	}
 	return some, n, nil
+}
+
+// Members reads a set page by page, sorted.
+func (s *Store) Members(ctx context.Context, key string) (all []string, err error) {
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		var page []string
+		if page, cursor, err = s.rdb.SScan(ctx, key, cursor, "", ScanCount).Result(); err != nil {
+			return nil, err //nolint:wrapcheck // the caller says what it was for
+		}
+		all = append(all, page...)
+	}
+	return compacted(all), nil
 }
 
 // compacted sorts strings and removes duplicates.

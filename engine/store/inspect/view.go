@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
@@ -196,12 +197,12 @@ func (v View) Unserved(ctx context.Context, tenant string, groups map[string]str
 	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	all, now, err := v.store.Processes(ctx)
+	all, now, err := processes.In(v.store).All(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, service := range slices.Sorted(maps.Keys(groups)) {
-		if slices.ContainsFunc(all, func(p store.Process) bool { return p.Alive(now) && p.Runs(service, tenant) }) {
+		if slices.ContainsFunc(all, func(p processes.Process) bool { return p.Alive(now) && p.Runs(service, tenant) }) {
 			continue
 		}
 		reply, err := v.rdb.XInfoConsumers(ctx, v.keys.Stream(tenant), groups[service]).Result()
@@ -221,7 +222,7 @@ func (v View) Unserved(ctx context.Context, tenant string, groups map[string]str
 
 // UnknownReader returns the consumer that was active last, among those that belong to no
 // registered process and were active within the last minute.
-func UnknownReader(all []store.Process, consumers []Consumer) (last Consumer, found bool) {
+func UnknownReader(all []processes.Process, consumers []Consumer) (last Consumer, found bool) {
 	known := map[string]bool{}
 	for i := range all {
 		for _, service := range all[i].Services {

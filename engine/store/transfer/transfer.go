@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/processes"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/store/wire"
 )
@@ -84,7 +85,7 @@ func (m *Move) Find(ctx context.Context) error {
 
 // Unserved returns an ErrServed if a process serves a tenant.
 func Unserved(ctx context.Context, s *store.Store, tenant string) error {
-	all, now, err := s.Processes(ctx)
+	all, now, err := processes.In(s).All(ctx)
 	if err != nil {
 		return err
 	}

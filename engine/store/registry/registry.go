@@ -1,4 +1,6 @@
-package store
+// Package registry keeps the workflows that are registered for a tenant: the texts of their
+// documents, by hash, and which version has which text.
+package registry
 
 import (
 	"context"
@@ -12,43 +14,61 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/scripts"
 	"flunq.io/flunq/engine/store/wire"
 )
 
+//nolint:gochecknoglobals // constants that go-redis wraps
+var (
+	defineScript   = scripts.New("define")
+	undefineScript = scripts.New("undefine")
+)
+
+// Registry is the registered workflows of all tenants.
+type Registry struct {
+	store *store.Store
+	rdb   *wire.Client
+	keys  store.Keys
+}
+
+// New returns the registry of a Store.
+func New(s *store.Store) Registry { return Registry{store: s, rdb: s.Redis(), keys: s.Keys()} }
+
 // Define stores the text of a definition under its version, and returns its hash. Executions
 // that have begun keep the text with which they began.
-func (s *Store) Define(ctx context.Context, tenant, id, version, text string) (hash string, err error) {
-	if err := CheckTenant(tenant); err != nil {
+func (r Registry) Define(ctx context.Context, tenant, id, version, text string) (hash string, err error) {
+	if err := store.CheckTenant(tenant); err != nil {
 		return "", err
 	}
-	if err := s.AddTenant(ctx, tenant); err != nil {
+	if err := r.store.AddTenant(ctx, tenant); err != nil {
 		return "", err
 	}
-	hash = DefinitionHash(text)
-	key := s.keys.Definition(tenant, id)
+	hash = Hash(text)
+	key := r.keys.Definition(tenant, id)
 	for {
-		latest, err := s.field(ctx, key, "latest")
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		latest, err := r.field(ctx, key, "latest")
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return "", err
 		}
 		const keys, most = 2, 10 // of these and all texts
 		l := wire.TextList{List: make([]any, wire.BeforeKeys, wire.BeforeKeys+most), Texts: make([]string, 0, most)}
-		l.Add(key, s.keys.workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
+		l.Add(key, r.keys.Workflows(tenant), latest, id, "text:"+hash, text, "version:"+version, hash)
 		if latest == "" || newer(version, latest) >= 0 {
 			l.Add("latest", version)
 		}
-		done, err := s.rdb.Call(ctx, defineScript, keys, l.List).Int()
+		done, err := r.rdb.Call(ctx, defineScript, keys, l.List).Int()
 		if err != nil || done == 1 {
-			return hash, Failed("define "+id, err)
+			return hash, store.Failed("define "+id, err)
 		}
 	}
 }
 
 // Undefine removes a version of a workflow. It reports false if the version is not registered.
 // Executions that have begun keep the text with which they began, until RemoveTexts.
-func (s *Store) Undefine(ctx context.Context, tenant, id, version string) (bool, error) {
+func (r Registry) Undefine(ctx context.Context, tenant, id, version string) (bool, error) {
 	for {
-		found, err := s.Versions(ctx, tenant, id)
+		found, err := r.Versions(ctx, tenant, id)
 		if err != nil || len(found) == 0 {
 			return false, err
 		}
@@ -63,7 +83,7 @@ func (s *Store) Undefine(ctx context.Context, tenant, id, version string) (bool,
 		if hash == "" {
 			return false, nil
 		}
-		done, err := s.undefine(ctx, tenant, id, version, hash, found[0].Latest, next)
+		done, err := r.undefine(ctx, tenant, id, version, hash, found[0].Latest, next)
 		if err != nil || done {
 			return done, err
 		}
@@ -72,69 +92,69 @@ func (s *Store) Undefine(ctx context.Context, tenant, id, version string) (bool,
 
 // RemoveTexts removes texts of a workflow's definitions, by their hashes. It keeps those that a
 // registered version has. No execution may use them.
-func (s *Store) RemoveTexts(ctx context.Context, tenant, id string, hashes ...string) error {
+func (r Registry) RemoveTexts(ctx context.Context, tenant, id string, hashes ...string) error {
 	args := append([]string{"", "", "", ""}, hashes...)
-	_, err := s.undefine(ctx, tenant, id, args...)
+	_, err := r.undefine(ctx, tenant, id, args...)
 	return err
 }
 
-func (s *Store) undefine(ctx context.Context, tenant, id string, args ...string) (bool, error) {
-	if err := CheckTenant(tenant); err != nil {
+func (r Registry) undefine(ctx context.Context, tenant, id string, args ...string) (bool, error) {
+	if err := store.CheckTenant(tenant); err != nil {
 		return false, err
 	}
 	all := []any{id}
 	for _, arg := range args {
 		all = append(all, arg)
 	}
-	n, err := undefineScript.Run(ctx, s.rdb, []string{s.keys.Definition(tenant, id), s.keys.workflows(tenant)}, all...).Int()
-	return n == 1, Failed("remove workflow "+id, err)
+	n, err := undefineScript.Run(ctx, r.rdb, []string{r.keys.Definition(tenant, id), r.keys.Workflows(tenant)}, all...).Int()
+	return n == 1, store.Failed("remove workflow "+id, err)
 }
 
 // TextsOf returns the hashes of all texts of a workflow's definitions, whether a version has
 // them or not.
-func (s *Store) TextsOf(ctx context.Context, tenant, id string) (out []string, err error) {
-	if err := CheckTenant(tenant); err != nil {
+func (r Registry) TextsOf(ctx context.Context, tenant, id string) (out []string, err error) {
+	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	names, err := s.rdb.HKeys(ctx, s.keys.Definition(tenant, id)).Result()
+	names, err := r.rdb.HKeys(ctx, r.keys.Definition(tenant, id)).Result()
 	for _, name := range names {
 		if hash, ok := strings.CutPrefix(name, "text:"); ok {
 			out = append(out, hash)
 		}
 	}
-	return out, Failed("read the texts of workflow "+id, err)
+	return out, store.Failed("read the texts of workflow "+id, err)
 }
 
-// DefinitionHash returns the hash that identifies a definition's text.
-func DefinitionHash(text string) string {
+// Hash returns the hash that identifies a definition's text.
+func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
 // Definition returns the text of a definition; version "" or "latest" is the newest.
-func (s *Store) Definition(ctx context.Context, tenant, id, version string) (hash, text string, err error) {
-	if err := CheckTenant(tenant); err != nil {
+func (r Registry) Definition(ctx context.Context, tenant, id, version string) (hash, text string, err error) {
+	if err := store.CheckTenant(tenant); err != nil {
 		return "", "", err
 	}
-	key := s.keys.Definition(tenant, id)
+	key := r.keys.Definition(tenant, id)
 	if version == "" || version == "latest" {
-		if version, err = s.field(ctx, key, "latest"); err != nil {
+		if version, err = r.field(ctx, key, "latest"); err != nil {
 			return "", "", fmt.Errorf("workflow %s: %w", id, err)
 		}
 	}
-	if hash, err = s.field(ctx, key, "version:"+version); err != nil {
+	if hash, err = r.field(ctx, key, "version:"+version); err != nil {
 		return "", "", fmt.Errorf("workflow %s:%s: %w", id, version, err)
 	}
-	text, err = s.DefinitionBySHA(ctx, tenant, id, hash)
+	text, err = r.DefinitionBySHA(ctx, tenant, id, hash)
 	return hash, text, err
 }
 
 // DefinitionBySHA returns the text of a definition by its hash.
-func (s *Store) DefinitionBySHA(ctx context.Context, tenant, id, hash string) (text string, err error) {
-	if err := CheckTenant(tenant); err != nil {
+func (r Registry) DefinitionBySHA(ctx context.Context, tenant, id, hash string) (text string, err error) {
+	if err := store.CheckTenant(tenant); err != nil {
 		return "", err
 	}
-	if text, err = s.field(ctx, s.keys.Definition(tenant, id), "text:"+hash); err != nil {
+	if text, err = r.field(ctx, r.keys.Definition(tenant, id), "text:"+hash); err != nil {
 		return "", fmt.Errorf("text %.8s of workflow %s: %w", hash, id, err)
 	}
 	return text, nil
@@ -151,17 +171,17 @@ type Workflow struct {
 type Version struct{ Version, Hash string }
 
 // Workflows returns the workflows registered for a tenant, in the order of their ids.
-func (s *Store) Workflows(ctx context.Context, tenant string) ([]Workflow, error) {
-	if err := CheckTenant(tenant); err != nil {
+func (r Registry) Workflows(ctx context.Context, tenant string) ([]Workflow, error) {
+	if err := store.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	ids, err := s.members(ctx, s.keys.workflows(tenant))
+	ids, err := r.store.Members(ctx, r.keys.Workflows(tenant))
 	if err != nil {
-		return nil, Failed("list the workflows", err)
+		return nil, store.Failed("list the workflows", err)
 	}
 	var out []Workflow
 	for page := range slices.Chunk(ids, workflowsAtOnce) {
-		found, err := s.Versions(ctx, tenant, page...)
+		found, err := r.Versions(ctx, tenant, page...)
 		if err != nil {
 			return nil, err
 		}
@@ -173,40 +193,28 @@ func (s *Store) Workflows(ctx context.Context, tenant string) ([]Workflow, error
 // workflowsAtOnce is how many workflows are read in one round trip.
 const workflowsAtOnce = 100
 
-// members reads a set page by page, sorted.
-func (s *Store) members(ctx context.Context, key string) (all []string, err error) {
-	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		var page []string
-		if page, cursor, err = s.rdb.SScan(ctx, key, cursor, "", ScanCount).Result(); err != nil {
-			return nil, err //nolint:wrapcheck // the caller says what it was for
-		}
-		all = append(all, page...)
-	}
-	return compacted(all), nil
-}
-
 // Versions reads the versions of workflows. It leaves out unregistered workflows.
-func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]Workflow, error) {
-	if err := CheckTenant(tenant); err != nil || len(ids) == 0 {
+func (r Registry) Versions(ctx context.Context, tenant string, ids ...string) ([]Workflow, error) {
+	if err := store.CheckTenant(tenant); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	pipe := s.rdb.Pipeline()
+	pipe := r.rdb.Pipeline()
 	names := make([]*redis.StringSliceCmd, len(ids))
 	for i, id := range ids {
-		names[i] = pipe.HKeys(ctx, s.keys.Definition(tenant, id))
+		names[i] = pipe.HKeys(ctx, r.keys.Definition(tenant, id))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, Failed("read the versions of workflows", err)
+		return nil, store.Failed("read the versions of workflows", err)
 	}
 	const prefix = "version:"
 	values := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
 		kept := slices.DeleteFunc(names[i].Val(), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 		names[i].SetVal(kept)
-		values[i] = pipe.HMGet(ctx, s.keys.Definition(tenant, id), append([]string{"latest"}, kept...)...)
+		values[i] = pipe.HMGet(ctx, r.keys.Definition(tenant, id), append([]string{"latest"}, kept...)...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, Failed("read the versions of workflows", err)
+		return nil, store.Failed("read the versions of workflows", err)
 	}
 	var out []Workflow
 	for i, id := range ids {
@@ -224,15 +232,15 @@ func (s *Store) Versions(ctx context.Context, tenant string, ids ...string) ([]W
 	return out, nil
 }
 
-func (s *Store) field(ctx context.Context, key, name string) (string, error) {
+func (r Registry) field(ctx context.Context, key, name string) (string, error) {
 	value := redis.NewStringCmd(ctx, "hget", &key, &name)
-	switch err := s.rdb.Process(ctx, value); {
+	switch err := r.rdb.Process(ctx, value); {
 	case err == nil:
 		return value.Val(), nil
 	case errors.Is(err, redis.Nil):
-		return "", ErrNotFound
+		return "", store.ErrNotFound
 	default:
-		return "", Failed("read "+key, err)
+		return "", store.Failed("read "+key, err)
 	}
 }
 
