@@ -136,6 +136,20 @@ func TestTheme(t *testing.T) {
 	p.keys(":", "'theme pink", "enter").has("want dark, light or none")
 }
 
+// A screen begins with times in the zone of the machine, unless it shows the clock of a run.
+func TestZone(t *testing.T) {
+	t.Parallel()
+	for want, utc := range map[string]bool{"12:00:00 UTC": true, "14:00:00 CEST": false} {
+		p := playing(t, newScripted(), 80, 24, Options{})
+		options := p.m.options
+		options.Zone, options.UTC = time.FixedZone("CEST", 7200), utc
+		p.m = newModel(newScripted(), options)
+		p.send(tea.WindowSizeMsg{Width: 80, Height: 24})
+		p.run(p.m.readStand())
+		p.has(want)
+	}
+}
+
 func TestGoing(t *testing.T) {
 	t.Parallel()
 	p := playing(t, newScripted(), 80, 24, Options{Zone: time.FixedZone("CEST", 7200)})
