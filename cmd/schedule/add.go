@@ -258,14 +258,14 @@ func (a *addition) all(ctx context.Context) error {
 	lines := bufio.NewScanner(a.sh.In)
 	lines.Buffer(nil, mostLine)
 	var b batch
-	var done, wrong int
+	var done, before, wrong int
 	report := func(number int, err error) {
 		wrong++
 		fmt.Fprintf(a.sh.Err, "line %d: %s\n", number, cli.Printable(err.Error()))
 	}
 	flush := func() error {
-		rows, err := a.send(ctx, c, b, report)
-		done, b = done+len(rows), batch{}
+		scheduled, known, err := a.send(ctx, c, b, report)
+		done, before, b = done+scheduled, before+known, batch{}
 		return err
 	}
 	number := 0
@@ -294,7 +294,11 @@ func (a *addition) all(ctx context.Context) error {
 	if err := flush(); err != nil {
 		return err
 	}
-	a.sh.Hint("%s scheduled", history.Count(done, "event"))
+	text := history.Count(done, "event") + " scheduled"
+	if before > 0 {
+		text += "; " + history.Number(before) + " had been scheduled before"
+	}
+	a.sh.Hint("%s", text)
 	if wrong > 0 {
 		return cli.Fail(cli.ExitFailed, fmt.Errorf("%s refused", history.Count(wrong, "line")))
 	}
@@ -312,26 +316,32 @@ func parse(text []byte) (*schedulerpb.ScheduleRequest, error) {
 	return l.request()
 }
 
-// send schedules a batch and prints what was scheduled. It reports each request that was
-// refused.
-func (a *addition) send(ctx context.Context, c *client, b batch, report func(int, error)) (rows []eventRow, err error) {
+// send schedules a batch and prints the events. It returns how many it has scheduled, and how many
+// had been scheduled before, with the same content. It reports each request that was refused.
+func (a *addition) send(ctx context.Context, c *client, b batch, report func(int, error)) (scheduled, before int, err error) {
 	if len(b.requests) == 0 {
-		return nil, nil
+		return 0, 0, nil
 	}
 	out, err := c.ScheduleMany(ctx, &schedulerpb.ScheduleManyRequest{Requests: b.requests})
 	if err != nil {
-		return nil, c.failed(err)
+		return 0, 0, c.failed(err)
 	}
+	var rows []eventRow
 	for i, one := range out.GetResponses() {
 		if err := refused(one.GetStatus()); err != nil {
 			report(b.numbers[i], err)
 			continue
 		}
 		rows = append(rows, rowOf(one.GetEvent()))
+		if one.GetCreated() || b.requests[i].GetReplace() {
+			scheduled++
+		} else {
+			before++
+		}
 	}
 	format := cli.NewChoice("jsonl") // one after the other
 	if word := a.format.String(); word == "text" || word == "ids" {
 		format.Value = "ids"
 	}
-	return rows, cli.List[eventRow]{ID: func(r eventRow) string { return r.ID }}.Print(a.sh, format, rows)
+	return scheduled, before, cli.List[eventRow]{ID: func(r eventRow) string { return r.ID }}.Print(a.sh, format, rows)
 }
