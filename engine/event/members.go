@@ -95,11 +95,15 @@ func ScanStarted(data []byte) (s Started, ok bool) {
 // ScanTimer parses the JSON of a timer if it is exactly what TimerText writes. For any other
 // text it returns false; json.Unmarshal may still be able to read it.
 func ScanTimer(text string) (t Timer, ok bool) {
-	in := members{rest: []byte(text)}
+	in := members{rest: []byte(text), source: text}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
 		in.timer(&t, name, value)
 	}
-	return t, in.done() && TimerText(&t) == text
+	if !in.done() {
+		return t, false
+	}
+	again, ok := appendTimer(make([]byte, 0, timerSize), &t)
+	return t, ok && string(again) == text[:len(text)-1]
 }
 
 // ScanFired parses the data of a TimerFired as ScanRequested does.
@@ -150,6 +154,7 @@ func (m *members) timer(t *Timer, name, value []byte) {
 type members struct {
 	rest      []byte // text after the last member, beginning with its separator
 	irregular bool   // the object has another form
+	source    string // if set, what rest is the end of a copy of: texts share its memory
 }
 
 // next returns the next member, its name without quotes; nil if there is none.
@@ -215,17 +220,22 @@ func nested(text []byte) int {
 	return len(text)
 }
 
-// text returns a string without escapes.
+// text returns a string without escapes, the value of the last member.
 func (m *members) text(value []byte) string {
 	if len(value) < 2 || value[0] != '"' {
 		m.irregular = true
 		return ""
 	}
-	value = value[1 : len(value)-1]
+	size := len(value)
+	value = value[1 : size-1]
 	for _, c := range value {
 		if c < ' ' || c > '~' || c == '\\' {
 			m.irregular = true
 		}
+	}
+	if m.source != "" {
+		end := len(m.source) - len(m.rest)
+		return m.source[end-size+1 : end-1]
 	}
 	return string(value)
 }

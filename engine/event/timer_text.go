@@ -11,18 +11,25 @@ func EncodeTimer(t *Timer) []byte {
 	if out, ok := appendTimer(make([]byte, 0, timerSize), t); ok {
 		return append(out, '}')
 	}
-	return Encode(t)
+	slow := *t // so that t itself need not be allocated
+	return Encode(&slow)
 }
 
 // TimerText is EncodeTimer as a string.
-func TimerText(t *Timer) string { return string(EncodeTimer(t)) }
+func TimerText(t *Timer) string {
+	if out, ok := appendTimer(make([]byte, 0, timerSize), t); ok {
+		return string(append(out, '}'))
+	}
+	return string(EncodeTimer(t))
+}
 
 // FiredText returns the same JSON of the data of a TimerFired as Encode, built like
 // EncodeTimer.
 func FiredText(f *Fired) string {
 	out, ok := appendTimer(make([]byte, 0, timerSize), &f.Timer)
 	if !ok || f.By != "" || !writable(f.ScheduledFor) || !writable(f.FiredAt) {
-		return string(Encode(f))
+		slow := *f // so that f itself need not be allocated
+		return string(Encode(&slow))
 	}
 	out = appendTime(append(out, `,"scheduled_for":`...), f.ScheduledFor)
 	out = appendTime(append(out, `,"fired_at":`...), f.FiredAt)

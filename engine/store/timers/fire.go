@@ -210,10 +210,13 @@ func DueOf(entry redis.Z, now time.Time) Due {
 
 // decode decodes the timer. The error says why the text is no valid timer.
 func (d *Due) decode(text string) (err error) {
-	if timer, ok := event.ScanTimer(text); ok {
-		d.Timer = timer
-	} else if err := json.Unmarshal([]byte(text), &d.Timer); err != nil {
-		return fmt.Errorf("read the timer: %w", err)
+	var ok bool
+	if d.Timer, ok = event.ScanTimer(text); !ok {
+		var timer event.Timer // what json.Unmarshal fills is allocated
+		err := json.Unmarshal([]byte(text), &timer)
+		if d.Timer = timer; err != nil {
+			return fmt.Errorf("read the timer: %w", err)
+		}
 	}
 	if err := store.CheckTenant(d.Tenant); err != nil {
 		return err
@@ -235,9 +238,11 @@ func (d *Due) decode(text string) (err error) {
 	default:
 		return nil
 	}
-	if err := json.Unmarshal(d.Event, &d.redelivered); err != nil || len(d.redelivered) == 0 || len(d.redelivered) > store.MaxFields {
+	var fields map[string]string
+	if err := json.Unmarshal(d.Event, &fields); err != nil || len(fields) == 0 || len(fields) > store.MaxFields {
 		return errors.New("read the timer: its event is invalid")
 	}
+	d.redelivered = fields
 	return nil
 }
 
