@@ -110,7 +110,7 @@ are used up (SCHEDULER_MAX_ATTEMPTS). They are kept until they are replayed or d
 	}
 	l := &listing{sh: sh}
 	list := l.flags(&cobra.Command{
-		Use: "ls", Short: "List dead events", Example: "  flunq schedule dlq ls -o wide", Aliases: []string{"list"}, Args: cli.NoArguments,
+		Use: "ls", Short: "List dead events", Example: "  flunq schedule dlq ls --topic orders", Aliases: []string{"list"}, Args: cli.NoArguments,
 	})
 	show := newShowCommand(sh, schedulerpb.EventStatus_EVENT_STATUS_DEAD, &cobra.Command{
 		Use: "show ID", Short: "Show a dead event", Example: "  flunq schedule dlq show 4be0643f-1d98-573b-97cd-ca98a65347dd",

@@ -90,18 +90,19 @@ func (r eventRow) dueIn() string {
 	return history.Duration(r.in.Round(time.Millisecond))
 }
 
-// eventColumns returns the columns of a listing.
-func eventColumns() []cli.Column[eventRow] {
+// eventColumns returns the columns of a listing, or of one of dead events: those show why they
+// are dead.
+func eventColumns(dead bool) []cli.Column[eventRow] {
 	return []cli.Column[eventRow]{
 		{Title: "ID", Text: func(r eventRow) string { return r.ID }},
-		{Title: "STATUS", Text: func(r eventRow) string { return string(r.Status) }},
-		{Title: "DUE IN", Text: eventRow.dueIn},
+		{Title: "STATUS", Wide: dead, Text: func(r eventRow) string { return string(r.Status) }},
+		{Title: "DUE IN", Wide: dead, Text: eventRow.dueIn},
 		{Title: "DUE AT", Text: func(r eventRow) string { return clock(r.Due) }},
 		{Title: "TOPIC", Text: func(r eventRow) string { return r.Topic }},
-		{Title: "ATTEMPTS", Wide: true, Text: func(r eventRow) string { return strconv.Itoa(r.Attempts) }},
+		{Title: "ATTEMPTS", Wide: !dead, Text: func(r eventRow) string { return strconv.Itoa(r.Attempts) }},
 		{Title: "KEY", Wide: true, Text: func(r eventRow) string { return r.Key }},
 		{Title: "FIRED", Wide: true, Text: func(r eventRow) string { return clock(r.Fired) }},
-		{Title: "ERROR", Wide: true, Text: func(r eventRow) string { return r.Error }},
+		{Title: "ERROR", Wide: !dead, Text: func(r eventRow) string { return r.Error }},
 	}
 }
 

@@ -95,16 +95,16 @@ func (l *listing) request() (*schedulerpb.ListRequest, error) {
 		}
 		r.DueWithin = within
 	}
-	for flag, at := range map[string]struct {
-		text string
-		to   **timestamppb.Timestamp
-	}{"--due-before": {l.dueBefore, &r.DueBefore}, "--due-after": {l.dueAfter, &r.DueAfter}} {
+	for _, at := range []struct {
+		flag, text string
+		to         **timestamppb.Timestamp
+	}{{"--due-before", l.dueBefore, &r.DueBefore}, {"--due-after", l.dueAfter, &r.DueAfter}} {
 		if at.text == "" {
 			continue
 		}
 		t, err := time.Parse(time.RFC3339Nano, at.text)
 		if err != nil {
-			return nil, cli.Misusef("%s %q: want a time such as 2026-02-01T09:00:00Z", flag, at.text)
+			return nil, cli.Misusef("%s %q: want a time such as 2026-02-01T09:00:00Z", at.flag, at.text)
 		}
 		*at.to = timestamppb.New(t)
 	}
@@ -122,7 +122,7 @@ func (l *listing) run(ctx context.Context) error {
 	}
 	defer c.close()
 	// Rows of these formats need not wait for each other.
-	row := cli.List[eventRow]{Columns: eventColumns(), ID: func(r eventRow) string { return r.ID }, Empty: "no events"}
+	row := cli.List[eventRow]{Columns: eventColumns(l.status == nil), ID: func(r eventRow) string { return r.ID }, Empty: "no events"}
 	streamed := l.format.String() == "jsonl" || l.format.String() == "ids"
 	var rows []eventRow
 	var cursor string
