@@ -102,7 +102,7 @@ func eventColumns(dead bool) []cli.Column[eventRow] {
 		{Title: "ATTEMPTS", Wide: !dead, Text: func(r eventRow) string { return strconv.Itoa(r.Attempts) }},
 		{Title: "KEY", Wide: true, Text: func(r eventRow) string { return r.Key }},
 		{Title: "FIRED", Wide: true, Text: func(r eventRow) string { return clock(r.Fired) }},
-		{Title: "ERROR", Wide: !dead, Text: func(r eventRow) string { return r.Error }},
+		{Title: "ERROR", Wide: !dead, Text: func(r eventRow) string { return strings.TrimPrefix(r.Error, "not published: ") }},
 	}
 }
 
