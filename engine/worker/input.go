@@ -31,11 +31,14 @@ func noExecution(e event.Event, kept store.Execution) error {
 func (s *Service) addInput(c *store.Commit, in *decide.Taking) error {
 	r := &store.InputResult{Timer: in.Timer, Outcome: store.InputAccepted}
 	c.Input = r
-	if !in.Taken && in.Why == "" {
+	switch {
+	case in.Taken:
+	case c.Ended: // with an event that came before in the same round
+		r.Outcome = store.InputCompleted
+	case in.Why == "":
 		r.Outcome = store.InputDuplicate
 		return nil
-	}
-	if !in.Taken {
+	default:
 		if err := s.rejectInput(c, in); err != nil {
 			return err
 		}
@@ -67,8 +70,8 @@ func (s *Service) rejectInput(c *store.Commit, in *decide.Taking) error {
 			return fmt.Errorf("the input %s: on_reject is %q: %w", in.InputID(), in.OnReject, err)
 		}
 		parked.ParkedUntil, parked.MovedTo = d.From(in.FiredAt), time.Time{}
-	} else if !in.FiredAt.Before(parked.Due()) {
-		return nil // its time is over
+	} else if in.By != "" || !in.FiredAt.Before(parked.Due()) {
+		return nil // its time is over, or an operator has ended it
 	}
 	fired := in.Fired
 	fired.Timer, fired.By = parked, ""
