@@ -9,8 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"flunq.io/flunq/engine/excerpt"
 	yaml3 "gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // The YAML parser stops at its first error and reports at most its line. Therefore a text

@@ -15,8 +15,9 @@ import (
 	"strconv"
 	"strings"
 
-	"flunq.io/flunq/engine/excerpt"
 	yaml3 "gopkg.in/yaml.v3"
+
+	"flunq.io/flunq/engine/excerpt"
 )
 
 // Limits of a file. Each is far above what people write, but low enough that a hostile
