@@ -32,8 +32,9 @@ local function run()
   vim.cmd('edit order.yaml')
   local out = {}
   local function say(what, value) table.insert(out, what .. ': ' .. value) end
-  local function found(n)
-    return vim.wait(20000, function() return #vim.diagnostic.get(0) == n end, 20)
+  local function found(severity) -- that of the first diagnostic
+    local function first() return (vim.diagnostic.get(0)[1] or {}).severity end
+    if not vim.wait(20000, function() return first() == severity end, 20) then error('no diagnostic ' .. severity) end
   end
   local function request(method, line, column)
     vim.api.nvim_win_set_cursor(0, {line, column})
@@ -48,7 +49,7 @@ local function run()
     return table.concat(names, ' ')
   end
 
-  found(1)
+  found(2)
   for _, d in ipairs(vim.diagnostic.get(0)) do
     say('diagnostic', d.lnum .. ':' .. d.col .. '-' .. d.end_col .. ' ' .. d.severity .. ' ' .. d.code .. ' ' .. d.message)
   end
@@ -63,10 +64,10 @@ local function run()
   for _, s in ipairs(request('textDocument/documentSymbol', 1, 0)) do say('symbol', s.name .. ' ' .. s.detail) end
 
   vim.api.nvim_buf_set_lines(0, 12, 13, false, {'      wait: P1D', '      zork: 1'})
-  found(2)
+  found(1)
   for _, d in ipairs(vim.diagnostic.get(0, {severity = 1})) do say('error', d.lnum .. ' ' .. d.message) end
   vim.api.nvim_buf_set_lines(0, 13, 14, false, {})
-  found(1)
+  found(2)
   local format = vim.lsp.buf.format or vim.lsp.buf.formatting_sync -- before neovim 0.8
   format()
   say('formatted', table.concat(vim.api.nvim_buf_get_lines(0, 4, 7, false), '|'))

@@ -31,7 +31,7 @@ func TestOracle(t *testing.T) {
 			t.Fatal(err)
 		}
 		mutate(plain(doc), "", func(what string, mutant any) {
-			if !sampled(filepath.Base(file)+what, 6) {
+			if !sampled(filepath.Base(file)+what, 10) {
 				return
 			}
 			src, err := json.Marshal(mutant)
