@@ -217,7 +217,7 @@ func TestBridgeToNATS(t *testing.T) {
 		}
 		return ""
 	})
-	b.says("doctor", "ok       nats", "stream FLUNQ has 2 messages; 0 of NATS_LISTEN to take", "0 events to publish")
+	b.says("doctor", "ok       nats", "stream FLUNQ has 2 messages; 0 not yet taken in (NATS_LISTEN)", "0 events to publish")
 	b.env["NATS_STREAM"] = "OTHER"
 	b.says("doctor", "bad      nats", "stream OTHER does not exist")
 	b.env["NATS_STREAM"] = "FLUNQ"
@@ -227,7 +227,7 @@ func TestBridgeToNATS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.says("doctor", "2 of NATS_LISTEN to take")
+	b.says("doctor", "2 not yet taken in (NATS_LISTEN)")
 	_ = server.Process.Kill()
 	_ = server.Wait()
 	b.says("doctor", "no connection to NATS at nats://***@"+address, "check NATS_URL")

@@ -92,7 +92,7 @@ func (d *doctor) checkNATS(ctx context.Context) {
 		d.report(check, isBad, err.Error(), "check NATS_URL, NATS_CREDS, NATS_TLS_CA and NATS_STREAM, and whether the server runs")
 		return
 	}
-	text := fmt.Sprintf("stream %s has %s; %s of NATS_LISTEN to take", server.Stream,
+	text := fmt.Sprintf("stream %s has %s; %s not yet taken in (NATS_LISTEN)", server.Stream,
 		history.Count(int64(state.Messages), "message"), history.Number(int64(state.Lag))) //nolint:gosec // fewer than 2^63
 	if state.Unlimited {
 		d.report(check, isDoubtful, text+"; it grows without a limit", "nats stream edit "+server.Stream+" --max-age 7d")

@@ -39,7 +39,7 @@ are kept. Such an entry is written before the command acts, so it may be there f
 command that then failed.
 
 With IDs it shows what was done to these executions. Without, it reads the histories of
-all executions that were open after --since: about ten seconds for 100,000.`,
+all executions that were open after --since: seconds for 100,000 short ones.`,
 		Example: `  flunq audit order-7
   flunq audit --since P7D --by ada@laptop
   flunq audit --since 1h -o json | jq '.[] | select(.action == "cancel")'`,

@@ -33,11 +33,11 @@ func (s *Service) addInput(c *store.Commit, in *decide.Taking) error {
 	c.Input = r
 	switch {
 	case in.Taken:
-	case c.Ended: // with an event that came before in the same round
-		r.Outcome = store.InputCompleted
 	case in.Why == "":
 		r.Outcome = store.InputDuplicate
 		return nil
+	case c.Ended: // by an event that came before in the same round
+		r.Outcome = store.InputCompleted
 	default:
 		if err := s.rejectInput(c, in); err != nil {
 			return err

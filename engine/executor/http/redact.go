@@ -29,7 +29,7 @@ func (c *Client) shownURL(u *url.URL) string {
 	return excerpt.Of(call.Printable(c.run.Redact(shown.String())), longestURL)
 }
 
-// longestURL is how many bytes of a URL a history keeps.
+// longestURL is how many bytes of a URL a history keeps; with the … that follows 1,000.
 const longestURL = 997
 
 // shownRequest returns the request as data, with secrets redacted.

@@ -32,7 +32,7 @@ type Response struct {
 // Bytes of an error's body that are read, and shown after redaction.
 const (
 	excerptRead  = 4 << 10
-	excerptShown = 509
+	excerptShown = 509 // with the … that follows 512
 )
 
 // receive reads a final response.
