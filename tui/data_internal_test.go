@@ -25,9 +25,9 @@ func TestDataView(t *testing.T) {
 	v.resize(60, 24)
 	v.set(order)
 	compare(t, "data", drawData(&v, 60, 24))
-	v.to(4)
+	v.To(4)
 	v.fold(false)
-	v.to(5)
+	v.To(5)
 	v.fold(true)
 	compare(t, "data-folded", drawData(&v, 60, 24))
 	if got := v.label(); got != ".text" {
@@ -58,10 +58,10 @@ func TestDataViewHostile(t *testing.T) {
 					t.Fatalf("%q is shown as %q", text, got)
 				}
 				v.fold(true)
-				v.move(1)
+				v.Move(1)
 				v.label()
 			}
-			v.end()
+			v.End()
 			v.fold(false)
 			drawData(&v, size[0], size[1])
 		}
@@ -91,7 +91,7 @@ func TestDataViewOfMuch(t *testing.T) {
 		t.Errorf("%d lines are open, want %d at most", n, fewItems)
 	}
 	v.foldAll(allOpen)
-	v.end()
+	v.End()
 	compare(t, "data-much", drawData(&v, 60, 8))
 }
 
@@ -109,7 +109,7 @@ func BenchmarkDataDraw(b *testing.B) {
 	v.resize(80, 40)
 	v.set(megabyte())
 	v.foldAll(allOpen)
-	v.to(50_000)
+	v.To(50_000)
 	c := canvas.New(80, 40)
 	for b.Loop() {
 		v.draw(c.All(), canvas.Look{}, true)
@@ -121,7 +121,7 @@ func BenchmarkDataDrawLongText(b *testing.B) {
 	v.resize(80, 40)
 	v.set(`["` + strings.Repeat("waterfall ", 1<<17) + `"]`)
 	v.foldAll(allOpen)
-	v.to(1)
+	v.To(1)
 	v.fold(true)
 	c := canvas.New(80, 40)
 	for b.Loop() {

@@ -16,7 +16,7 @@ type dataView struct {
 	open  map[int32]bool
 	usual int16 // depth to which everything is open
 
-	canvas.ListPosition
+	canvas.List
 
 	lines []dataLine
 	space int
@@ -46,7 +46,7 @@ func (v *dataView) set(text string) {
 
 // show shows a value that has been parsed already.
 func (v *dataView) show(text string, items []dataItem) {
-	*v = dataView{text: text, items: items, ListPosition: canvas.ListPosition{Height: max(1, v.Height)}, space: v.space, open: map[int32]bool{}, usual: 100}
+	*v = dataView{text: text, items: items, List: canvas.List{Height: max(1, v.Height)}, space: v.space, open: map[int32]bool{}, usual: 100}
 	if len(v.items) > fewItems {
 		v.usual = v.depthOf(fewItems)
 	}
@@ -83,7 +83,7 @@ func (v *dataView) arrange() {
 	} else {
 		v.arrangeItems()
 	}
-	v.to(v.Cursor)
+	v.Fit(len(v.lines))
 }
 
 func (v *dataView) arrangeItems() {
@@ -275,17 +275,11 @@ func (v *dataView) resize(avail, height int) {
 // draw draws the window.
 func (v *dataView) draw(a canvas.Area, l canvas.Look, focus bool) {
 	v.resize(a.W, a.H)
-	v.to(v.Cursor)
-	for y := range a.H {
-		at := v.Offset + y
-		if at >= len(v.lines) {
-			return
-		}
-		v.drawLine(a.Part(0, y, a.W, 1), l, &v.lines[at])
-		if at == v.Cursor && focus {
-			a.Fill(y, canvas.Selected)
-		}
+	cursor := canvas.Normal
+	if focus {
+		cursor = canvas.Selected
 	}
+	v.Rows(a, len(v.lines), cursor, func(row canvas.Area, at int) { v.drawLine(row, l, &v.lines[at]) })
 }
 
 func (v *dataView) drawLine(a canvas.Area, l canvas.Look, line *dataLine) {
@@ -381,17 +375,6 @@ func (v *dataView) drawText(a canvas.Area, l canvas.Look, i *dataItem, x int) {
 	a.Put(x, 0, canvas.Faint, note+comma(i))
 }
 
-// move moves the cursor by lines.
-func (v *dataView) move(lines int) { v.to(v.Cursor + lines) }
-
-// to puts the cursor on a line.
-func (v *dataView) to(line int) {
-	v.Cursor = line
-	v.Clamp(len(v.lines))
-}
-
-func (v *dataView) end() { v.to(len(v.lines) - 1) }
-
 // fold opens or closes the item at the cursor.
 func (v *dataView) fold(open bool) {
 	if v.items == nil || v.Cursor >= len(v.lines) {
@@ -404,7 +387,7 @@ func (v *dataView) fold(open bool) {
 		v.outside(at)
 		return
 	case now == open:
-		v.move(1)
+		v.Move(1)
 		return
 	case i.kind == '"' && !v.long(i), i.kind != '"' && !i.holds():
 		if !open {
@@ -437,7 +420,7 @@ func (v *dataView) outside(at int32) {
 func (v *dataView) goTo(item int32) {
 	for n, line := range v.lines {
 		if line.item == item && !line.end && !line.more {
-			v.to(n)
+			v.To(n)
 			return
 		}
 	}

@@ -12,7 +12,7 @@ type documentView struct {
 	of    *Document
 	lines []string
 
-	canvas.ListPosition
+	canvas.List
 
 	shift int
 	shown int // the line that it was last scrolled to
@@ -29,7 +29,7 @@ func (v *documentView) read(d *Document) {
 	}
 	if v.of == nil || v.of.Text != d.Text {
 		v.lines = strings.Split(strings.TrimSuffix(d.Text, "\n"), "\n")
-		v.shown = 0
+		v.shown, v.Length = 0, len(v.lines)
 	}
 	v.of = d
 }
@@ -48,32 +48,21 @@ func (v *documentView) show(line int) {
 
 // draw draws the window. states are those of tasks, by their first lines.
 func (v *documentView) draw(a canvas.Area, l canvas.Look, states map[int]State, focus bool) {
-	v.Height = max(1, a.H)
-	v.to(v.Cursor)
 	if v.of == nil {
 		a.Put(1, 0, canvas.Faint, canvas.Clip("the document is not known", a.W-1, l.More()))
 		return
 	}
 	digits := len(strconv.Itoa(len(v.lines)))
-	for y := range a.H {
-		at := v.Offset + y
-		if at >= len(v.lines) {
-			return
-		}
-		number := strconv.Itoa(at + 1)
-		row := a.Part(0, y, a.W, 1)
+	v.Rows(a, len(v.lines), cursorInk(focus), func(row canvas.Area, at int) {
+		number, ink := strconv.Itoa(at+1), canvas.Faint
 		if state, ok := states[at+1]; ok {
 			s := signOf(l, state)
-			row.Put(0, 0, s.ink|canvas.Strong, s.glyph)
-			row.Put(2+digits-len(number), 0, s.ink|canvas.Strong, number)
-		} else {
-			row.Put(2+digits-len(number), 0, canvas.Faint, number)
+			ink = s.ink | canvas.Strong
+			row.Put(0, 0, ink, s.glyph)
 		}
-		v.drawText(row.Part(digits+3, 0, a.W, 1), l, v.lines[at])
-		if at == v.Cursor {
-			row.Fill(0, cursorInk(focus))
-		}
-	}
+		row.Put(2+digits-len(number), 0, ink, number)
+		v.drawText(row.Part(digits+3, 0, row.W, 1), l, v.lines[at])
+	})
 }
 
 func (v *documentView) drawText(a canvas.Area, l canvas.Look, text string) {
@@ -93,16 +82,6 @@ func (v *documentView) drawText(a canvas.Area, l canvas.Look, text string) {
 		l.Rest(a, x, canvas.Normal, trimmed)
 	}
 }
-
-func (v *documentView) move(lines int) { v.to(v.Cursor + lines) }
-
-// to puts the cursor on a line.
-func (v *documentView) to(line int) {
-	v.Cursor = line
-	v.Clamp(len(v.lines))
-}
-
-func (v *documentView) end() { v.to(len(v.lines) - 1) }
 
 // scroll moves the text horizontally.
 func (v *documentView) scroll(cells int) { v.shift = max(0, v.shift+cells) }

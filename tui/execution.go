@@ -14,9 +14,9 @@ import (
 type executionScreen struct {
 	executionReader
 
-	facts    paneList
-	due      paneList
-	children paneList
+	facts    canvas.List
+	due      canvas.List
+	children canvas.List
 
 	pane   pane
 	inPane bool // the keys go to the pane
@@ -175,51 +175,84 @@ func (s *executionScreen) look(now time.Time) treeLook {
 	return how
 }
 
-// enter opens what is chosen: a child execution, a folded line, or its pane.
-func (s *executionScreen) enter() tea.Cmd {
+// enters returns what enter does at present, nil if nothing, and its hint.
+func (s *executionScreen) enters() (what string, enter func() tea.Cmd) {
 	if s.inPane {
-		return s.enterPane()
+		return s.entersPane()
 	}
 	l := s.tree.chosen()
-	if id := s.childOf(s.tree.chosenRun()); id != "" && l.kind == runPlace {
-		return give(wantOpen{id})
-	}
-	if l.folds && (l.kind != runPlace || !l.open) {
+	id := s.childOf(s.tree.chosenRun())
+	unfold := func() tea.Cmd {
 		s.tree.turnFold()
 		return nil
 	}
-	if s.charts() {
-		s.pane = dataPane
-		s.places.seen[dataPane] = true
-		return s.readData()
+	switch {
+	case id != "" && l.kind == runPlace:
+		return "open the child", func() tea.Cmd { return give(wantOpen{id}) }
+	case l.folds && !l.open:
+		return "unfold", unfold
+	case l.folds && l.kind != runPlace:
+		return "fold", unfold
+	case s.charts():
+		return "its data", func() tea.Cmd { return s.showPane(dataPane) }
+	default:
+		return "to the pane", func() tea.Cmd {
+			s.inPane = true
+			return nil
+		}
 	}
-	s.inPane = true
-	return nil
 }
 
-func (s *executionScreen) enterPane() tea.Cmd {
+// showPane shows a pane, and reads what it lacks.
+func (s *executionScreen) showPane(p pane) tea.Cmd {
+	s.pane = p
+	s.places.seen[p] = true
+	return s.readData()
+}
+
+func (s *executionScreen) entersPane() (what string, enter func() tea.Cmd) {
 	switch s.pane {
 	case dataPane:
-		s.data.view.turnFold()
+		if s.data.view.folds() {
+			return "fold", func() tea.Cmd {
+				s.data.view.turnFold()
+				return nil
+			}
+		}
 	case historyPane:
 		if e := s.history.current(); e.Version > 0 {
-			s.data.event, s.data.fixed, s.pane = e.Version, nil, dataPane
-			s.places.seen[dataPane] = true
-			return s.readData()
+			return "its data", func() tea.Cmd {
+				s.data.event, s.data.fixed = e.Version, nil
+				return s.showPane(dataPane)
+			}
 		}
 	case childrenPane:
-		if s.children.Cursor < len(s.now.Children) {
-			return give(wantOpen{s.now.Children[s.children.Cursor].ID})
+		if at := s.children.Cursor; at < len(s.now.Children) {
+			return "open", func() tea.Cmd { return give(wantOpen{s.now.Children[at].ID}) }
 		}
 	case factsPane:
 		if all := s.allFacts(); s.facts.Cursor < len(all) && all[s.facts.Cursor].data != nil {
-			s.data.fixed, s.pane = all[s.facts.Cursor].data, dataPane
+			return "all of it", func() tea.Cmd {
+				s.data.fixed, s.pane = all[s.facts.Cursor].data, dataPane
+				return nil
+			}
 		}
 	case timersPane:
-		if s.due.Cursor < len(s.now.Timers) {
-			s.tree.goTo(s.now.Timers[s.due.Cursor].Task)
+		if at := s.due.Cursor; at < len(s.now.Timers) {
+			return "its task", func() tea.Cmd {
+				s.tree.goTo(s.now.Timers[at].Task)
+				return nil
+			}
 		}
 	case timelinePane, documentPane, paneCount:
+	}
+	return "", nil
+}
+
+// enter does what enters says.
+func (s *executionScreen) enter() tea.Cmd {
+	if _, enter := s.enters(); enter != nil {
+		return enter()
 	}
 	return nil
 }
@@ -238,25 +271,22 @@ func (t *taskTree) goTo(run string) {
 	}
 }
 
-// leave goes back one step within this screen, if there is one.
-func (s *executionScreen) leave() bool {
+// leaves returns what esc does within this screen, nil if it leaves the screen, and its hint.
+func (s *executionScreen) leaves() (what string, leave func()) {
 	switch {
-	case s.inPane && s.pane == historyPane && s.history.typed != "":
-		s.history.narrow("")
+	case s.inPane && s.pane == historyPane && s.history.typed != "", !s.inPane && s.tree.window.typed != "":
+		return "show all", func() { s.filtered().narrow("") }
 	case s.inPane && s.data.event > 0 && s.pane == dataPane:
-		s.data.event, s.pane = 0, historyPane
+		return "history", func() { s.data.event, s.pane = 0, historyPane }
 	case s.inPane && s.data.fixed != nil && s.pane == dataPane:
-		s.data.fixed, s.pane = nil, factsPane
+		return "facts", func() { s.data.fixed, s.pane = nil, factsPane }
 	case s.inPane:
-		s.inPane = false
-	case s.tree.window.typed != "":
-		s.tree.narrow("")
+		return "tree", func() { s.inPane = false }
 	case s.charts():
-		s.pane = dataPane
+		return "tree", func() { s.pane = dataPane }
 	default:
-		return false
+		return "", nil
 	}
-	return true
 }
 
 // filtered returns what a filter applies to.

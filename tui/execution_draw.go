@@ -219,37 +219,6 @@ func (rd *executionReader) working(now time.Time) string {
 	return strings.Join(parts, "  ")
 }
 
-// paneList is a cursor in a short list.
-type paneList struct {
-	canvas.ListPosition
-
-	length int
-}
-
-func (p *paneList) fit(length, height int) {
-	p.length, p.Height = length, max(1, height)
-	p.Clamp(length)
-}
-
-func (p *paneList) to(line int) {
-	p.Cursor = line
-	p.fit(p.length, p.Height)
-}
-
-func (p *paneList) move(lines int) { p.to(p.Cursor + lines) }
-func (p *paneList) end()           { p.to(p.length - 1) }
-
-// rows draws the visible rows of a list.
-func (p *paneList) rows(a canvas.Area, length int, focus bool, row func(a canvas.Area, at int)) {
-	p.fit(length, a.H)
-	for y := 0; y < a.H && p.Offset+y < length; y++ {
-		row(a.Part(0, y, a.W, 1), p.Offset+y)
-		if p.Offset+y == p.Cursor && focus {
-			a.Fill(y, canvas.Selected)
-		}
-	}
-}
-
 // paneTitle returns a pane's name and the number of its entries.
 func (s *executionScreen) paneTitle(p pane) string {
 	n := 0
@@ -269,7 +238,10 @@ func (s *executionScreen) paneTitle(p pane) string {
 
 // drawPane draws a pane into an area.
 func (s *executionScreen) drawPane(p pane, a canvas.Area, l canvas.Look, now time.Time) {
-	focus := s.inPane && p == s.pane
+	focus, cursor := s.inPane && p == s.pane, canvas.Normal
+	if focus {
+		cursor = canvas.Selected
+	}
 	switch p {
 	case timelinePane:
 		how := s.look(now)
@@ -281,11 +253,11 @@ func (s *executionScreen) drawPane(p pane, a canvas.Area, l canvas.Look, now tim
 	case historyPane:
 		s.history.draw(a, l, now, focus)
 	case timersPane:
-		s.drawTimers(a, l, now, focus)
+		s.drawTimers(a, l, now, cursor)
 	case factsPane:
-		s.drawFacts(a, l, now, focus)
+		s.drawFacts(a, l, now, cursor)
 	case childrenPane:
-		s.drawChildren(a, l, now, focus)
+		s.drawChildren(a, l, now, cursor)
 	case dataPane, paneCount:
 		s.drawData(a, l, focus)
 	}
@@ -314,11 +286,11 @@ func (s *executionScreen) drawData(a canvas.Area, l canvas.Look, focus bool) {
 	}
 }
 
-func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
+func (s *executionScreen) drawTimers(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
 	if len(s.now.Timers) == 0 {
 		a.Put(1, 0, canvas.Faint, canvas.Clip("no timers", a.W-1, l.More()))
 	}
-	s.due.rows(a, len(s.now.Timers), focus, func(a canvas.Area, at int) {
+	s.due.Rows(a, len(s.now.Timers), cursor, func(a canvas.Area, at int) {
 		r := s.now.Timers[at]
 		sign := signOf(l, r.State)
 		a.Put(0, 0, sign.ink, sign.glyph)
@@ -342,11 +314,11 @@ func (s *executionScreen) taskName(run string) string {
 	return shortRun(run)
 }
 
-func (s *executionScreen) drawChildren(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
+func (s *executionScreen) drawChildren(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
 	if len(s.now.Children) == 0 {
 		a.Put(1, 0, canvas.Faint, canvas.Clip("no children", a.W-1, l.More()))
 	}
-	s.children.rows(a, len(s.now.Children), focus, func(a canvas.Area, at int) {
+	s.children.Rows(a, len(s.now.Children), cursor, func(a canvas.Area, at int) {
 		r := s.now.Children[at]
 		sign := signOf(l, r.State)
 		x := a.Put(0, 0, sign.ink, sign.glyph+" ")
@@ -384,7 +356,7 @@ func (s *executionScreen) allFacts() []fact {
 	return all
 }
 
-func (s *executionScreen) drawFacts(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
+func (s *executionScreen) drawFacts(a canvas.Area, l canvas.Look, now time.Time, cursor canvas.Ink) {
 	all := s.allFacts()
 	if len(all) == 0 {
 		a.Put(1, 0, canvas.Faint, canvas.Clip("nothing is known", a.W-1, l.More()))
@@ -393,7 +365,7 @@ func (s *executionScreen) drawFacts(a canvas.Area, l canvas.Look, now time.Time,
 	for _, f := range all {
 		avail = max(avail, min(canvas.Width(f.name), 20))
 	}
-	s.facts.rows(a, len(all), focus, func(a canvas.Area, at int) {
+	s.facts.Rows(a, len(all), cursor, func(a canvas.Area, at int) {
 		f := all[at]
 		x := l.Field(a, 0, 0, avail, canvas.Faint, f.name) + 2
 		l.Rest(a, x, f.ink, strings.ReplaceAll(zoned(now, f.text), "\n", " "))

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
-// scroller is something that the cursor keys move.
+// scroller is something that the cursor keys and clicks move.
 type scroller interface {
-	move(lines int)
-	to(line int)
-	end()
+	canvas.Scroller
+	To(line int)
 }
 
 // key handles a key.
@@ -19,7 +20,7 @@ func (s *executionScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	if s.typed.on {
 		return s.typeKey(k), true
 	}
-	if s.scroll(k) {
+	if on, page := s.scrolled(); canvas.ScrollKey(k, on, max(1, page-1)) {
 		return s.chose(), true
 	}
 	if cmd, ok := s.act(k); ok {
@@ -36,38 +37,12 @@ func (s *executionScreen) chose() tea.Cmd {
 	return tea.Batch(s.readPage(), s.readData())
 }
 
-// scroll moves the cursor of the focused part.
-func (s *executionScreen) scroll(k string) bool {
-	on, page := s.scrolled()
-	switch k {
-	case "up", "k":
-		on.move(-1)
-	case "down", "j":
-		on.move(1)
-	case "pgup", "ctrl+b":
-		on.move(-max(1, page-1))
-	case "pgdown", "ctrl+f":
-		on.move(max(1, page-1))
-	case "home", "g":
-		if s.inPane && s.pane == historyPane {
-			s.history.toStart()
-		} else {
-			on.to(0)
-		}
-	case "end", "G":
-		on.end()
-	default:
-		return false
-	}
-	return true
-}
-
 // scrolled returns the focused part and its height.
 func (s *executionScreen) scrolled() (on scroller, page int) {
 	if !s.inPane {
 		return s.tree, s.tree.window.height
 	}
-	s.due.length, s.facts.length, s.children.length = len(s.now.Timers), len(s.allFacts()), len(s.now.Children)
+	s.due.Length, s.facts.Length, s.children.Length = len(s.now.Timers), len(s.allFacts()), len(s.now.Children)
 	switch s.pane {
 	case documentPane:
 		return &s.document, s.document.Height
@@ -141,14 +116,17 @@ func (s *executionScreen) turnTo(k string) (cmd tea.Cmd, handled bool) {
 	case "enter":
 		return s.enter(), true
 	case "esc":
-		return nil, s.leave()
+		_, leave := s.leaves()
+		if leave != nil {
+			leave()
+		}
+		return nil, leave != nil
 	case "f":
 		s.follow()
 	case "b":
 		s.data.before = !s.data.before
-		s.data.event, s.data.fixed, s.pane = 0, nil, dataPane
-		s.places.seen[dataPane] = true
-		return s.readData(), true
+		s.data.event, s.data.fixed = 0, nil
+		return s.showPane(dataPane), true
 	case "}":
 		s.foldAll(allOpen)
 	case "{":
@@ -206,7 +184,7 @@ func (s *executionScreen) follow() {
 	if s.history.follow {
 		s.history.follow = false
 	} else {
-		s.history.end()
+		s.history.End()
 	}
 }
 
@@ -260,13 +238,13 @@ func (s *executionScreen) hints() []hint {
 		return []hint{{"enter", "filter", false}, {"esc", "as before", false}}
 	}
 	all := []hint{{"tab", "pane", false}}
-	if what := s.enters(); what != "" {
+	if what, _ := s.enters(); what != "" {
 		all = append(all, hint{"enter", what, false})
 	}
 	if what := s.folds(); what != "" {
 		all = append(all, hint{"←→", what, false})
 	}
-	if what := s.leaves(); what != "" {
+	if what, _ := s.leaves(); what != "" {
 		all = append(all, hint{"esc", what, false})
 	}
 	if _, ok := s.timer(); ok && can(s.src, Fire) {
@@ -286,65 +264,6 @@ func (s *executionScreen) hints() []hint {
 		all = append(all, hint{"P", "the parent", true})
 	}
 	return all
-}
-
-// enters describes what enter does; "" if it does nothing.
-func (s *executionScreen) enters() string {
-	if !s.inPane {
-		l := s.tree.chosen()
-		switch {
-		case l.kind == runPlace && s.childOf(l.run) != "":
-			return "open the child"
-		case l.folds && !l.open:
-			return "unfold"
-		case l.folds && l.kind != runPlace:
-			return "fold"
-		case s.charts():
-			return "its data"
-		default:
-			return "to the pane"
-		}
-	}
-	switch s.pane {
-	case dataPane:
-		if s.data.view.folds() {
-			return "fold"
-		}
-	case historyPane:
-		if s.history.current().Version > 0 {
-			return "its data"
-		}
-	case childrenPane:
-		if len(s.now.Children) > 0 {
-			return "open"
-		}
-	case factsPane:
-		if all := s.allFacts(); s.facts.Cursor < len(all) && all[s.facts.Cursor].data != nil {
-			return "all of it"
-		}
-	case timersPane:
-		if len(s.now.Timers) > 0 {
-			return "its task"
-		}
-	case timelinePane, documentPane, paneCount:
-	}
-	return ""
-}
-
-// leaves describes what esc does within this screen; "" if it leaves the screen.
-func (s *executionScreen) leaves() string {
-	switch {
-	case s.inPane && s.pane == historyPane && s.history.typed != "", !s.inPane && s.tree.window.typed != "":
-		return "show all"
-	case s.inPane && s.data.event > 0 && s.pane == dataPane:
-		return "history"
-	case s.inPane && s.data.fixed != nil && s.pane == dataPane:
-		return "facts"
-	case s.inPane, s.charts():
-		return "tree"
-	default:
-		return ""
-	}
 }
 
 // folds describes what the left and right arrows do; "" if nothing.
@@ -367,7 +286,7 @@ func (s *executionScreen) click(x, y int, double bool) tea.Cmd {
 	switch {
 	case p.tree.has(x, y):
 		s.inPane = false
-		s.tree.to(s.tree.window.offset + y - p.tree.y)
+		s.tree.To(s.tree.window.offset + y - p.tree.y)
 		if double {
 			return s.enter()
 		}
@@ -380,7 +299,7 @@ func (s *executionScreen) click(x, y int, double bool) tea.Cmd {
 		}
 	case p.pane.has(x, y) && s.charts():
 		if line, ok := s.tree.chartLine(y - p.pane.y); ok {
-			s.tree.to(line)
+			s.tree.To(line)
 			if double {
 				return s.enter()
 			}
@@ -413,9 +332,9 @@ func (s *executionScreen) clickPane(y int, double bool) tea.Cmd {
 	case dataPane, timelinePane, paneCount:
 		y += s.data.view.Offset - 1
 	}
-	on.to(y)
+	on.To(y)
 	if double {
-		return s.enterPane()
+		return s.enter()
 	}
 	return nil
 }
@@ -423,5 +342,5 @@ func (s *executionScreen) clickPane(y int, double bool) tea.Cmd {
 // wheel scrolls.
 func (s *executionScreen) wheel(lines int) {
 	on, _ := s.scrolled()
-	on.move(lines)
+	on.Move(lines)
 }

@@ -21,7 +21,7 @@ type historyView struct {
 	scanned int64  // how far the filter has searched
 	matched int64  // matches so far
 
-	canvas.ListPosition
+	canvas.List
 
 	wanted  int64 // the event to show; 0: none in particular
 	first   int64 // earlier events are dropped
@@ -36,12 +36,12 @@ const (
 )
 
 func newHistoryView() *historyView {
-	return &historyView{follow: true, ListPosition: canvas.ListPosition{Height: 1}}
+	return &historyView{follow: true, List: canvas.List{Height: 1}}
 }
 
 // reset forgets the history.
 func (v *historyView) reset() {
-	*v = historyView{follow: v.follow, typed: v.typed, ListPosition: canvas.ListPosition{Height: v.Height}, turn: v.turn + 1}
+	*v = historyView{follow: v.follow, typed: v.typed, List: canvas.List{Height: v.Height}, turn: v.turn + 1}
 }
 
 // feed adds events as they come. A window elsewhere stays there.
@@ -65,7 +65,7 @@ func (v *historyView) feed(events []Event) {
 	if v.follow {
 		v.Cursor = len(v.events) - 1
 	}
-	v.Clamp(len(v.events))
+	v.Fit(len(v.events))
 }
 
 // scan passes events to the filter, in order.
@@ -87,7 +87,7 @@ func (v *historyView) scan(events []Event) {
 	if v.follow {
 		v.Cursor = len(v.events) - 1
 	}
-	v.Clamp(len(v.events))
+	v.Fit(len(v.events))
 }
 
 // matches reports whether an event contains all words.
@@ -133,32 +133,33 @@ func (v *historyView) jump(version int64) {
 	v.wanted = version
 }
 
-func (v *historyView) move(lines int) {
+// Move moves the cursor by lines.
+func (v *historyView) Move(lines int) {
 	v.follow = false
 	v.Cursor += lines
-	v.Clamp(len(v.events))
+	v.Fit(len(v.events))
 }
 
-// toStart goes to the first event.
-func (v *historyView) toStart() {
+// Start goes to the first event.
+func (v *historyView) Start() {
 	v.follow, v.Cursor = false, 0
 	if v.typed == "" && len(v.events) > 0 && v.events[0].Version > 1 {
 		v.jump(1)
 	}
-	v.Clamp(len(v.events))
+	v.Fit(len(v.events))
 }
 
-// end goes to the last event, and follows the end.
-func (v *historyView) end() {
+// End goes to the last event, and follows the end.
+func (v *historyView) End() {
 	v.follow, v.Cursor = true, len(v.events)-1
 	if n := len(v.events); v.typed == "" && n > 0 && v.events[n-1].Version < v.last {
 		v.jump(v.last)
 	}
-	v.Clamp(len(v.events))
+	v.Fit(len(v.events))
 }
 
-// to puts the cursor on a line of the window.
-func (v *historyView) to(line int) { v.move(line - v.Cursor) }
+// To puts the cursor on a line of the window.
+func (v *historyView) To(line int) { v.Move(line - v.Cursor) }
 
 // trimHead drops events far above the window.
 func (v *historyView) trimHead() {
@@ -214,7 +215,7 @@ func (v *historyView) take(after int64, events []Event) {
 	case n > 0 && after < v.events[0].Version:
 		v.prepend(events)
 	}
-	v.Clamp(len(v.events))
+	v.Fit(len(v.events))
 }
 
 // prepend adds events before the window once they reach it, and drops events far below.
@@ -248,35 +249,21 @@ func (v *historyView) jumped(events []Event) {
 
 // draw draws the window, and a line about it.
 func (v *historyView) draw(a canvas.Area, l canvas.Look, now time.Time, focus bool) {
-	v.Height = max(1, a.H-1)
-	v.Clamp(len(v.events))
 	digits := max(3, len(strconv.FormatInt(v.last, 10)))
-	for y := range v.Height {
-		at := v.Offset + y
-		if at >= len(v.events) {
-			break
-		}
-		v.drawEvent(a.Part(0, y, a.W, 1), l, &v.events[at], eventLook{now, digits})
-		if at == v.Cursor {
-			a.Fill(y, cursorInk(focus))
-		}
-	}
+	v.Rows(a.Part(0, 0, a.W, a.H-1), len(v.events), cursorInk(focus), func(row canvas.Area, at int) {
+		drawEvent(row, l, &v.events[at], now, digits)
+	})
 	if len(v.events) == 0 {
 		a.Put(1, 0, canvas.Faint, canvas.Clip(v.emptiness(), a.W-1, l.More()))
 	}
 	v.foot(a, l)
 }
 
-type eventLook struct {
-	now    time.Time
-	digits int
-}
-
-func (*historyView) drawEvent(a canvas.Area, l canvas.Look, e *Event, how eventLook) {
+func drawEvent(a canvas.Area, l canvas.Look, e *Event, now time.Time, digits int) {
 	number := strconv.FormatInt(e.Version, 10)
-	x := how.digits + 1
+	x := digits + 1
 	a.Put(x-1-len(number), 0, canvas.Faint, number)
-	at := moment(how.now, e.At)
+	at := moment(now, e.At)
 	if a.W < 70 && len(at) > 12 {
 		at = at[len(at)-8:]
 	}
@@ -284,7 +271,7 @@ func (*historyView) drawEvent(a canvas.Area, l canvas.Look, e *Event, how eventL
 	s := signOf(l, e.State)
 	x = a.Put(x, 0, s.ink, s.glyph) + 1
 	x = a.Put(x, 0, s.ink, canvas.Clip(e.Type, a.W-x, l.More()))
-	x = max(x+1, min(how.digits+34, a.W/2))
+	x = max(x+1, min(digits+34, a.W/2))
 	task := history.Task(e.Task)
 	if canvas.Width(task) > a.W-x && e.Ref != "" {
 		task = history.Run(lastName(e.Ref), e.Iteration, e.Attempt)
@@ -295,7 +282,7 @@ func (*historyView) drawEvent(a canvas.Area, l canvas.Look, e *Event, how eventL
 	}
 	x = l.Rest(a, x, canvas.Faint, e.Text)
 	if !e.Until.IsZero() && e.Text == "" {
-		l.Rest(a, x+1, canvas.Calm, "until "+moment(how.now, e.Until))
+		l.Rest(a, x+1, canvas.Calm, "until "+moment(now, e.Until))
 	}
 }
 

@@ -258,15 +258,8 @@ func (p *helpPage) draw(a canvas.Area, l canvas.Look) {
 	}
 	avail := min(a.W-6, 60*columns)
 	lines := p.lines(columns)
-	in := l.Box(a, p.title, avail, min(len(lines)+1, a.H-2))
-	p.scroll.Fit(len(lines), max(0, in.H-1))
-	for y := range p.scroll.Space {
-		if at := p.scroll.Offset + y; at < len(lines) {
-			drawHints(in.Part(0, y, in.W, 1), l, lines[at])
-		}
-	}
-	x := in.Put(0, in.H-1, canvas.Faint, "any key closes") + 2
-	in.Put(x, in.H-1, canvas.Faint, p.scroll.Rest(l))
+	foot := p.scroll.Box(a, l, p.title, avail, len(lines), 1, func(line canvas.Area, at int) { drawHints(line, l, lines[at]) })
+	foot.Put(foot.Put(0, 0, canvas.Faint, "any key closes")+2, 0, canvas.Faint, p.scroll.Rest(l))
 }
 
 // helpLine is a title, or several keys side by side.

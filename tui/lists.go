@@ -217,7 +217,7 @@ func (s *listScreen) click(x, y int, double bool) tea.Cmd {
 	case line >= s.rowsAt.H-1 || at >= len(s.table.rows):
 		return nil
 	}
-	s.table.move(at - s.table.Cursor)
+	s.table.Move(at - s.table.Cursor)
 	if double {
 		return s.enter()
 	}
@@ -252,10 +252,10 @@ func (s *listScreen) sortBy(column int) tea.Cmd {
 
 func (s *listScreen) wheel(lines int) {
 	if s.pane != nil && s.pane.focus {
-		s.pane.view.move(lines)
+		s.pane.view.Move(lines)
 		return
 	}
-	s.table.move(lines)
+	s.table.Move(lines)
 }
 
 // detailPane shows a row in full.
@@ -370,19 +370,10 @@ func joined(all []Data) string {
 // key handles the keys of the pane while it has the focus.
 func (p *detailPane) key(k string) bool {
 	v := &p.view
+	if canvas.ScrollKey(k, v, v.Height) {
+		return true
+	}
 	switch k {
-	case "up", "k":
-		v.move(-1)
-	case "down", "j":
-		v.move(1)
-	case "pgup", "ctrl+b", "ctrl+u":
-		v.move(-v.Height)
-	case "pgdown", "ctrl+f", "ctrl+d":
-		v.move(v.Height)
-	case "home", "g":
-		v.to(0)
-	case "end", "G":
-		v.end()
 	case "left", "h":
 		v.fold(false)
 	case "right", "l":
@@ -426,7 +417,7 @@ func (p *detailPane) click(x, y int, double bool) {
 	if p.viewAt.H == 0 || at < 0 || x < 0 {
 		return
 	}
-	p.view.to(p.view.Offset + at)
+	p.view.To(p.view.Offset + at)
 	if double {
 		p.view.turnFold()
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"flunq.io/flunq/tui/canvas"
 )
 
 // key handles a key: for the filter while it is edited, for the pane while it has the focus, else
@@ -15,7 +17,7 @@ func (s *listScreen) key(k string) (cmd tea.Cmd, handled bool) {
 	case s.pane != nil && s.pane.focus && s.pane.key(k):
 		return nil, true
 	}
-	if s.goKey(k) {
+	if canvas.ScrollKey(k, s.table, s.table.Height) {
 		return s.refresh(s.now), true
 	}
 	if cmd, ok := s.actKey(k); ok {
@@ -33,38 +35,12 @@ func (s *listScreen) findKey(k string) tea.Cmd {
 	case "enter":
 		s.finding = false
 	case "up", "down", "pgup", "pgdown":
-		s.goKey(k)
+		canvas.ScrollKey(k, s.table, s.table.Height)
 	default:
 		s.find.Key(k)
 	}
 	s.table.narrow(s.find.Text())
 	return s.next()
-}
-
-// goKey handles the keys that move the cursor.
-func (s *listScreen) goKey(k string) bool {
-	t := s.table
-	switch k {
-	case "up", "k":
-		t.move(-1)
-	case "down", "j":
-		t.move(1)
-	case "pgup", "ctrl+b":
-		t.move(-t.Height)
-	case "pgdown", "ctrl+f":
-		t.move(t.Height)
-	case "ctrl+u":
-		t.move(-t.Height / 2)
-	case "ctrl+d":
-		t.move(t.Height / 2)
-	case "home", "g":
-		t.toStart()
-	case "end", "G":
-		t.end()
-	default:
-		return false
-	}
-	return true
 }
 
 // lookKey handles the keys that change what is shown.
@@ -98,7 +74,11 @@ func (s *listScreen) lookKey(k string) (cmd tea.Cmd, handled bool) {
 	case "enter":
 		return s.enter(), true
 	case "esc", "backspace":
-		return s.leave()
+		_, leave := s.leaves()
+		if leave == nil {
+			return nil, false
+		}
+		leave()
 	default:
 		return nil, false
 	}
@@ -120,23 +100,23 @@ func (s *listScreen) enter() tea.Cmd {
 	return s.refresh(s.now)
 }
 
-// leave undoes the last step: the pane, the marks, the filter.
-func (s *listScreen) leave() (cmd tea.Cmd, handled bool) {
-	t := s.table
-	switch {
+// leaves returns what esc does here, nil if it goes back, and its hint.
+func (s *listScreen) leaves() (what string, leave func()) {
+	switch t := s.table; {
 	case s.pane != nil:
-		s.pane = nil
+		return "close the detail", func() { s.pane = nil }
 	case t.toEnd:
-		t.stay()
+		return "stay here", t.stay
 	case len(t.marked) > 0:
-		clear(t.marked)
+		return "unmark", func() { clear(t.marked) }
 	case t.typed != "":
-		s.find.Set("")
-		t.narrow("")
+		return "show all", func() {
+			s.find.Set("")
+			t.narrow("")
+		}
 	default:
-		return nil, false
+		return "", nil
 	}
-	return s.refresh(s.now), true
 }
 
 func (s *listScreen) turnPane() {
@@ -268,7 +248,7 @@ func (s *listScreen) hints() []hint {
 	for _, d := range s.offered() {
 		hints = append(hints, hint{d.key, d.what, d.verb == Record})
 	}
-	if text := s.leaves(); text != "" {
+	if text, _ := s.leaves(); text != "" {
 		hints = append(hints, hint{"esc", text, s.pane != nil})
 	}
 	if row.ID == "" {
@@ -287,22 +267,6 @@ func (s *listScreen) hints() []hint {
 		{"pgup pgdn", "a page", true},
 		{"g G", "beginning, end", true},
 	}...)
-}
-
-// leaves describes what esc does here; "" if it goes back.
-func (s *listScreen) leaves() string {
-	switch t := s.table; {
-	case s.pane != nil:
-		return "close the detail"
-	case t.toEnd:
-		return "stay here"
-	case len(t.marked) > 0:
-		return "unmark"
-	case t.typed != "":
-		return "show all"
-	default:
-		return ""
-	}
 }
 
 // filterBy filters the table that is shown.

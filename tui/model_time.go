@@ -102,18 +102,6 @@ func (m *model) moveOf(k string) (Move, bool) {
 			return Move{Verb: Play}, true
 		}
 		return Move{Verb: Pause}, true
-	case "n":
-		return Move{Verb: NextEvent}, true
-	case "p":
-		return Move{Verb: LastEvent}, true
-	case "t":
-		return Move{Verb: NextTimer}, true
-	case "T":
-		return Move{Verb: LastTimer}, true
-	case "N":
-		return Move{Verb: NextTask}, true
-	case ">":
-		return Move{Verb: NextBreak}, true
 	case "+", "=":
 		return Move{Verb: Pace, Speed: m.speed(1)}, true
 	case "-":
@@ -123,7 +111,8 @@ func (m *model) moveOf(k string) (Move, bool) {
 	case "]":
 		return m.scrub(1), true
 	}
-	return Move{}, false
+	verb, ok := map[string]MoveVerb{"n": NextEvent, "p": LastEvent, "t": NextTimer, "T": LastTimer, "N": NextTask, ">": NextBreak}[k]
+	return Move{Verb: verb}, ok
 }
 
 // speed returns the next speed, up or down.
@@ -132,16 +121,13 @@ func (o *observer) speed(step int) float64 {
 	if now == 0 {
 		now = 1
 	}
-	if step > 0 {
-		for _, s := range all {
-			if s > now {
-				return s
-			}
+	for _, s := range all {
+		if step > 0 && s > now {
+			return s
 		}
-		return now
 	}
 	for _, s := range slices.Backward(all) {
-		if s < now {
+		if step < 0 && s < now {
 			return s
 		}
 	}

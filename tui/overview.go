@@ -30,7 +30,7 @@ type listing struct {
 	total       int64       // 0 if unknown
 	space       canvas.Area // where it was drawn
 
-	canvas.ListPosition
+	canvas.List
 }
 
 // The lists of the overview.
@@ -78,7 +78,7 @@ func (l *listing) take(rows []Row, total int64) {
 	if at := slices.IndexFunc(rows, func(r Row) bool { return r.ID == kept.ID }); at >= 0 && l.Cursor > 0 {
 		l.Cursor = at
 	}
-	l.clamp()
+	l.Fit(len(rows))
 }
 
 func (l *listing) current() Row {
@@ -86,11 +86,6 @@ func (l *listing) current() Row {
 		return Row{}
 	}
 	return l.rows[l.Cursor]
-}
-
-func (l *listing) clamp() {
-	l.Height = max(1, l.space.H)
-	l.Clamp(len(l.rows))
 }
 
 func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
@@ -188,7 +183,7 @@ func (s *overviewScreen) move(lines int) {
 	default:
 		l.Cursor = to
 	}
-	s.lists[s.at].clamp()
+	s.lists[s.at].To(s.lists[s.at].Cursor)
 }
 
 // jump goes to the next list that is not empty, from the last one to the first.
@@ -294,21 +289,19 @@ func (s *overviewScreen) list(a canvas.Area, l canvas.Look, now time.Time, at in
 	}
 	l.Rule(a, 0, title, how)
 	list.space = a.Part(0, 1, a.W, a.H-1)
-	list.clamp()
+	list.Height = max(1, list.space.H)
+	list.Fit(len(list.rows))
 	if len(list.rows) == 0 {
 		a.Put(2, 1, canvas.Faint, list.none)
 	}
 	avail := list.columns(now)
-	for y := range list.space.H {
-		if list.Offset+y >= len(list.rows) {
-			break
-		}
-		line := list.space.Part(0, y, a.W, 1)
-		s.row(line, l, now, rowOf{list.rows[list.Offset+y], at, avail})
-		if at == s.at && list.Offset+y == list.Cursor {
-			line.Fill(0, canvas.Selected)
-		}
+	cursor := canvas.Normal
+	if at == s.at {
+		cursor = canvas.Selected
 	}
+	list.Rows(list.space, len(list.rows), cursor, func(line canvas.Area, n int) {
+		s.row(line, l, now, rowOf{list.rows[n], at, avail})
+	})
 }
 
 // share says how many of the rows are shown, if not all of them.

@@ -182,14 +182,9 @@ func (c *confirmation) keyAt(x, y int) string {
 func (c *confirmation) draw(a canvas.Area, l canvas.Look) {
 	avail := min(max(40, a.W-12), 100, a.W-4)
 	text, how := c.lines(avail)
-	in := l.Box(a, sentence(c.action), avail, min(len(text)+2, a.H-2))
-	c.scroll.Fit(len(text), max(0, in.H-2))
-	for y := range c.scroll.Space {
-		if at := c.scroll.Offset + y; at < len(text) {
-			in.Put(0, y, how[at], text[at])
-		}
-	}
-	c.answers(in, l)
+	c.answers(c.scroll.Box(a, l, sentence(c.action), avail, len(text), 2, func(line canvas.Area, at int) {
+		line.Put(0, 0, how[at], text[at])
+	}), l)
 }
 
 // lines returns the text of the dialog and its inks.
@@ -219,21 +214,20 @@ func (c *confirmation) lines(avail int) (text []string, how []canvas.Ink) {
 }
 
 // answers draws the keys that answer.
-func (c *confirmation) answers(in canvas.Area, l canvas.Look) {
-	y := in.H - 1
+func (c *confirmation) answers(foot canvas.Area, l canvas.Look) {
 	if !c.made || c.wrong != "" {
-		x := in.Put(0, y, canvas.Faint, "esc leaves it")
-		c.buttons = []button{{in.Part(0, y, x, 1), "esc"}}
+		x := foot.Put(0, 0, canvas.Faint, "esc leaves it")
+		c.buttons = []button{{foot.Part(0, 0, x, 1), "esc"}}
 		return
 	}
 	yes, how := " y yes ", canvas.Good
 	if c.planned.Danger {
 		yes, how = " y yes, do it ", canvas.Bad
 	}
-	x := in.Put(0, y, how|canvas.Selected, yes)
-	end := in.Put(x+2, y, canvas.Normal|canvas.Selected, " n no ")
-	c.buttons = []button{{in.Part(0, y, x, 1), "y"}, {in.Part(x+2, y, end-x-2, 1), "n"}}
-	in.Put(end+2, y, canvas.Faint, c.scroll.Rest(l))
+	x := foot.Put(0, 0, how|canvas.Selected, yes)
+	end := foot.Put(x+2, 0, canvas.Normal|canvas.Selected, " n no ")
+	c.buttons = []button{{foot.Part(0, 0, x, 1), "y"}, {foot.Part(x+2, 0, end-x-2, 1), "n"}}
+	foot.Put(end+2, 0, canvas.Faint, c.scroll.Rest(l))
 }
 
 // reading is a dialog with a text that is too long for a line.
@@ -252,17 +246,12 @@ func (*reading) keyAt(int, int) string { return "esc" }
 
 func (r *reading) draw(a canvas.Area, l canvas.Look) {
 	avail := min(max(40, a.W-12), 100, a.W-4)
-	lines := canvas.Wrapped(r.text, avail)
-	in := l.Box(a, r.title, avail, min(len(lines)+2, a.H-2))
-	r.scroll.Fit(len(lines), max(0, in.H-2))
-	how := canvas.Normal
+	lines, how := canvas.Wrapped(r.text, avail), canvas.Normal
 	if r.bad {
 		how = canvas.Bad
 	}
-	for y := range r.scroll.Space {
-		if at := r.scroll.Offset + y; at < len(lines) {
-			in.Put(0, y, how, lines[at])
-		}
-	}
-	in.Put(in.Put(0, in.H-1, canvas.Faint, "any key goes on")+2, in.H-1, canvas.Faint, r.scroll.Rest(l))
+	foot := r.scroll.Box(a, l, r.title, avail, len(lines), 2, func(line canvas.Area, at int) {
+		line.Put(0, 0, how, lines[at])
+	})
+	foot.Put(foot.Put(0, 0, canvas.Faint, "any key goes on")+2, 0, canvas.Faint, r.scroll.Rest(l))
 }

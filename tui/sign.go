@@ -8,38 +8,34 @@ type sign struct {
 	ink   canvas.Ink
 }
 
+// signs are the signs of the states.
+//
+//nolint:gochecknoglobals // a constant table
+var signs = map[State]struct {
+	unicode, ascii string
+	ink            canvas.Ink
+}{
+	Pending:   {"○", ".", canvas.Faint},
+	Running:   {"▸", ">", canvas.Busy},
+	Waiting:   {"◔", "~", canvas.Calm},
+	Suspended: {"■", "=", canvas.Warn},
+	Completed: {"✔", "+", canvas.Good},
+	Faulted:   {"✘", "!", canvas.Bad},
+	Cancelled: {"⊘", "x", canvas.Warn},
+	Skipped:   {"–", "-", canvas.Faint},
+	Retrying:  {"↻", "%", canvas.Warn},
+	Overdue:   {"▲", "^", canvas.Warn},
+	Broken:    {"?", "?", canvas.Bad},
+	Dead:      {"✝", "X", canvas.Bad},
+	Alive:     {"●", "*", canvas.Good},
+	Silent:    {"◌", "o", canvas.Faint},
+}
+
 // signOf returns the sign of a state.
 func signOf(l canvas.Look, s State) sign {
-	switch s {
-	case Pending:
-		return sign{l.Pick("○", "."), canvas.Faint}
-	case Running:
-		return sign{l.Pick("▸", ">"), canvas.Busy}
-	case Waiting:
-		return sign{l.Pick("◔", "~"), canvas.Calm}
-	case Suspended:
-		return sign{l.Pick("■", "="), canvas.Warn}
-	case Completed:
-		return sign{l.Pick("✔", "+"), canvas.Good}
-	case Faulted:
-		return sign{l.Pick("✘", "!"), canvas.Bad}
-	case Cancelled:
-		return sign{l.Pick("⊘", "x"), canvas.Warn}
-	case Skipped:
-		return sign{l.Pick("–", "-"), canvas.Faint}
-	case Retrying:
-		return sign{l.Pick("↻", "%"), canvas.Warn}
-	case Overdue:
-		return sign{l.Pick("▲", "^"), canvas.Warn}
-	case Broken:
-		return sign{l.Pick("?", "?"), canvas.Bad}
-	case Dead:
-		return sign{l.Pick("✝", "X"), canvas.Bad}
-	case Alive:
-		return sign{l.Pick("●", "*"), canvas.Good}
-	case Silent:
-		return sign{l.Pick("◌", "o"), canvas.Faint}
-	default:
+	found, ok := signs[s]
+	if !ok {
 		return sign{l.Pick("·", "-"), canvas.Normal}
 	}
+	return sign{l.Pick(found.unicode, found.ascii), found.ink}
 }

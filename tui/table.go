@@ -36,7 +36,7 @@ type table struct {
 	sort    int // number of the column to sort by; 0 keeps the order of the source
 	back    bool
 
-	canvas.ListPosition
+	canvas.List
 
 	space  int  // width that it was last drawn with
 	moved  bool // the user has moved the cursor
@@ -60,7 +60,7 @@ type table struct {
 }
 
 func newTable(kind Table) *table {
-	return &table{kind: kind, marked: map[string]bool{}, ListPosition: canvas.ListPosition{Height: 1}}
+	return &table{kind: kind, marked: map[string]bool{}, List: canvas.List{Height: 1}}
 }
 
 // arrange sorts the rows, if a column is chosen.
@@ -127,11 +127,11 @@ func (t *table) mark() {
 	} else {
 		t.marked[id] = true
 	}
-	t.move(1)
+	t.Move(1)
 }
 
-// move moves the cursor.
-func (t *table) move(lines int) {
+// Move moves the cursor by lines.
+func (t *table) Move(lines int) {
 	t.moved = true
 	switch {
 	case t.toEnd && t.sort == 0:
@@ -141,23 +141,23 @@ func (t *table) move(lines int) {
 	default:
 		t.toEnd = false
 		t.Cursor += lines
-		t.Clamp(len(t.rows))
+		t.Fit(len(t.rows))
 	}
 }
 
-// toStart moves to the beginning of the list, and stays there as the list grows.
-func (t *table) toStart() {
+// Start moves to the beginning of the list, and stays there as the list grows.
+func (t *table) Start() {
 	t.moved, t.toEnd, t.Cursor, t.Offset, t.early = false, false, 0, 0, 0
 	if t.first != "" {
 		t.restart()
 	}
 }
 
-// end moves to the end of the list.
-func (t *table) end() {
+// End moves to the end of the list.
+func (t *table) End() {
 	t.moved, t.toEnd, t.early = true, t.next != "" || !t.loaded, 0
 	t.Cursor = len(t.rows) - 1
-	t.Clamp(len(t.rows))
+	t.Fit(len(t.rows))
 	if t.toEnd && t.sort == 0 {
 		t.asked = false
 		t.turn++
@@ -320,7 +320,7 @@ func (t *table) take(r *request, p Page, at time.Time) {
 		t.toEnd = t.sort != 0 && t.next != "" && len(t.rows) < maxSorted
 	}
 	t.Cursor, t.early = t.Cursor+t.early, 0
-	t.Clamp(len(t.rows))
+	t.Fit(len(t.rows))
 }
 
 // gather adds a page to the new read, and notes the position to continue from if it is

@@ -10,16 +10,12 @@ import (
 // draw draws the titles, the rows, and a status line.
 func (t *table) draw(a canvas.Area, l canvas.Look, now time.Time, total int64) {
 	t.Height, t.space = max(1, a.H-2), a.W
-	t.Clamp(len(t.rows))
+	t.Fit(len(t.rows))
 	columns, widths := t.layout(a.W, now)
 	t.titles(a, l, columns, widths)
-	for y := range t.Height {
-		at := t.Offset + y
-		if at >= len(t.rows) {
-			break
-		}
-		t.row(a.Part(0, y+1, a.W, 1), l, at, rowLook{columns, widths, now})
-	}
+	t.Rows(a.Part(0, 1, a.W, a.H-2), len(t.rows), canvas.Selected, func(row canvas.Area, at int) {
+		t.row(row, l, t.rows[at], rowLook{columns, widths, now})
+	})
 	if len(t.rows) == 0 {
 		a.Put(2, 2, canvas.Faint, canvas.Clip(t.emptiness(), a.W-2, l.More()))
 		if t.filter.Problem != "" {
@@ -120,8 +116,7 @@ func truth(on bool) int {
 	return 0
 }
 
-func (t *table) row(a canvas.Area, l canvas.Look, at int, how rowLook) {
-	r := t.rows[at]
+func (t *table) row(a canvas.Area, l canvas.Look, r Row, how rowLook) {
 	s := signOf(l, r.State)
 	if t.marked[r.ID] {
 		a.Put(0, 0, canvas.Warn|canvas.Strong, l.Pick("◆", "#"))
@@ -141,9 +136,6 @@ func (t *table) row(a canvas.Area, l canvas.Look, at int, how rowLook) {
 		}
 		a.Put(from, 0, t.inkOf(c.title, r, s), text)
 		x += w + 2
-	}
-	if at == t.Cursor {
-		a.Fill(0, canvas.Selected)
 	}
 }
 

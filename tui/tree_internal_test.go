@@ -73,7 +73,7 @@ func TestTree(t *testing.T) {
 	compare(t, "tree-no-document", drawTree(treeOf(nil, waits), 80, 34, start.Add(time.Minute)))
 
 	fork.foldAll(allOpen)
-	fork.to(12)
+	fork.To(12)
 	compare(t, "tree-open", drawTree(fork, 90, 48, start.Add(2*time.Minute)))
 	fork.foldAll(noneOpen)
 	compare(t, "tree-closed", drawTree(fork, 90, 12, start.Add(2*time.Minute)))
@@ -148,7 +148,7 @@ func TestTreeCursor(t *testing.T) {
 	drawTree(tree, 80, 10, start)
 	for i, l := range tree.window.lines {
 		if l.kind == runPlace && tree.runs[l.run].Iteration == "12" {
-			tree.to(i)
+			tree.To(i)
 		}
 	}
 	chosen := func() string { return drawLineOf(tree) }
@@ -217,14 +217,14 @@ func TestTreeOfManyTurns(t *testing.T) {
 	tree := treeOf(documentOf(shop), loop(54_322))
 	compare(t, "tree-many", drawTree(tree, 90, 40, start.Add(2*time.Minute)))
 	tree.setFollow(false)
-	tree.to(4)
+	tree.To(4)
 	tree.unfold()
-	tree.move(3)
+	tree.Move(3)
 	tree.unfold()
 	compare(t, "tree-many-open", drawTree(tree, 90, 40, start.Add(2*time.Minute)))
 	tree.narrow("fault")
 	compare(t, "tree-many-filter", drawTree(tree, 90, 12, start.Add(2*time.Minute)))
-	tree.move(-2)
+	tree.Move(-2)
 	tree.narrow("")
 	if got, want := drawTree(tree, 90, 40, start.Add(2*time.Minute)), "pack["; !strings.Contains(got, "»") || !strings.Contains(drawLineOf(tree), want) {
 		t.Errorf("what was found is not shown, but\n%s", got)

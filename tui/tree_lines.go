@@ -216,11 +216,11 @@ func (t *runTree) over(at, turn int32) bool {
 	return r.State.Ended() || int(turn) < len(r.turns)-1
 }
 
-// move moves the cursor by lines, and stops following.
-func (t *taskTree) move(lines int) { t.to(t.window.cursor + lines) }
+// Move moves the cursor by lines, and stops following.
+func (t *taskTree) Move(lines int) { t.To(t.window.cursor + lines) }
 
-// to puts the cursor on a line.
-func (t *taskTree) to(line int) {
+// To puts the cursor on a line.
+func (t *taskTree) To(line int) {
 	w := &t.window
 	w.follow = false
 	w.cursor = max(0, min(line, len(w.lines)-1))
@@ -229,8 +229,11 @@ func (t *taskTree) to(line int) {
 	}
 }
 
-// end goes to the last line.
-func (t *taskTree) end() { t.to(len(t.window.lines) - 1) }
+// Start goes to the first line.
+func (t *taskTree) Start() { t.To(0) }
+
+// End goes to the last line.
+func (t *taskTree) End() { t.To(len(t.window.lines) - 1) }
 
 // chosen returns the line of the cursor.
 func (t *taskTree) chosen() treeLine {
@@ -275,7 +278,7 @@ func (t *taskTree) unfold() {
 	case l.folds && !l.open:
 		t.set(l.treePlace, true)
 	case l.folds:
-		t.move(1)
+		t.Move(1)
 	}
 }
 
@@ -289,7 +292,7 @@ func (t *taskTree) fold() {
 	lines := t.window.lines
 	for i := t.window.cursor - 1; i >= 0 && i < len(lines); i-- {
 		if lines[i].depth < l.depth {
-			t.to(i)
+			t.To(i)
 			return
 		}
 	}

@@ -76,7 +76,7 @@ func TestDocumentView(t *testing.T) {
 	v.show(14)
 	compare(t, "document", drawn(44, 10))
 	v.scroll(8)
-	v.end()
+	v.End()
 	compare(t, "document-end", drawn(44, 5))
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {3, 2}, {5, 50}} {
 		drawn(size[0], size[1])
@@ -131,25 +131,25 @@ func TestHistoryPages(t *testing.T) {
 	}
 	check("at the end", 20_000)
 	for range 10_000 {
-		v.move(-1)
+		v.Move(-1)
 		serve(v, s)
 	}
 	check("10,000 up", 10_000)
 	for range 3000 {
-		v.move(1)
+		v.Move(1)
 		serve(v, s)
 	}
 	check("3,000 down", 13_000)
-	v.toStart()
+	v.Start()
 	check("home", 1)
-	v.move(1)
+	v.Move(1)
 	check("one down", 2)
 	s.events = append(s.events, Event{Version: 20_001})
 	v.feed(s.events[20_000:])
 	check("while it grows", 2)
 	v.jump(7777)
 	check("shown", 7777)
-	v.end()
+	v.End()
 	check("the end", 20_001)
 	v.narrow("x#12345")
 	serve(v, s)
@@ -158,7 +158,7 @@ func TestHistoryPages(t *testing.T) {
 		t.Errorf("%d events match, want 1", v.matched)
 	}
 	v.narrow("")
-	v.move(0)
+	v.Move(0)
 	check("not filtered", 12_346)
 }
 

@@ -2,14 +2,75 @@ package canvas
 
 import "flunq.io/flunq/engine/history"
 
-// ListPosition is the cursor in a list of which some lines are visible.
-type ListPosition struct{ Cursor, Offset, Height int }
+// Scroller is something that the cursor keys move.
+type Scroller interface {
+	Move(lines int)
+	Start()
+	End()
+}
 
-// Clamp keeps the cursor on a line of the list, and that line visible.
-func (p *ListPosition) Clamp(length int) {
+// ScrollKey handles the keys that move a cursor. It reports whether k is one of them.
+func ScrollKey(k string, on Scroller, page int) bool {
+	switch k {
+	case "up", "k":
+		on.Move(-1)
+	case "down", "j":
+		on.Move(1)
+	case "pgup", "ctrl+b":
+		on.Move(-page)
+	case "pgdown", "ctrl+f":
+		on.Move(page)
+	case "ctrl+u":
+		on.Move(-page / 2)
+	case "ctrl+d":
+		on.Move(page / 2)
+	case "home", "g":
+		on.Start()
+	case "end", "G":
+		on.End()
+	default:
+		return false
+	}
+	return true
+}
+
+// List is the cursor in a list of lines, of which some are visible.
+type List struct{ Cursor, Offset, Height, Length int }
+
+// Fit sets the number of lines. It keeps the cursor on one of them, and that line visible.
+func (p *List) Fit(length int) {
+	p.Length = length
 	p.Cursor = max(0, min(p.Cursor, length-1))
 	p.Offset = max(p.Cursor-p.Height+1, min(p.Offset, p.Cursor))
 	p.Offset = max(0, min(p.Offset, length-p.Height))
+}
+
+// To puts the cursor on a line.
+func (p *List) To(line int) {
+	p.Cursor = line
+	p.Fit(p.Length)
+}
+
+// Move moves the cursor by lines.
+func (p *List) Move(lines int) { p.To(p.Cursor + lines) }
+
+// Start goes to the first line.
+func (p *List) Start() { p.To(0) }
+
+// End goes to the last line.
+func (p *List) End() { p.To(p.Length - 1) }
+
+// Rows draws the visible lines of a list, that at the cursor in an ink of its own unless it is
+// Normal.
+func (p *List) Rows(a Area, length int, cursor Ink, row func(a Area, at int)) {
+	p.Height = max(1, a.H)
+	p.Fit(length)
+	for y := 0; y < a.H && p.Offset+y < length; y++ {
+		row(a.Part(0, y, a.W, 1), p.Offset+y)
+		if p.Offset+y == p.Cursor && cursor != Normal {
+			a.Fill(y, cursor)
+		}
+	}
 }
 
 // Scroll is the scroll position of a text.
@@ -20,31 +81,30 @@ func (s *Scroll) Move(lines int) {
 	s.Offset = max(0, min(s.Offset+lines, s.lines-s.Space))
 }
 
-// Fit records the number of lines, and how many are visible.
-func (s *Scroll) Fit(lines, avail int) {
-	s.lines, s.Space = lines, avail
-	s.Move(0)
-}
+// Start scrolls to the beginning.
+func (s *Scroll) Start() { s.Move(-s.lines) }
+
+// End scrolls to the end.
+func (s *Scroll) End() { s.Move(s.lines) }
 
 // Key handles the keys that scroll.
 func (s *Scroll) Key(k string) bool {
-	switch k {
-	case "up", "k":
-		s.Move(-1)
-	case "down", "j":
-		s.Move(1)
-	case "pgup", "ctrl+b", "ctrl+u":
-		s.Move(-s.Space)
-	case "pgdown", "ctrl+f", "ctrl+d", " ":
-		s.Move(s.Space)
-	case "home", "g":
-		s.Move(-s.lines)
-	case "end", "G":
-		s.Move(s.lines)
-	default:
-		return false
+	if k == " " {
+		k = "pgdown"
 	}
-	return true
+	return ScrollKey(k, s, s.Space)
+}
+
+// Box draws a frame with the visible part of a text, and returns the last line in the frame. The
+// text ends some lines above it.
+func (s *Scroll) Box(a Area, l Look, title string, avail, lines, below int, row func(a Area, at int)) (foot Area) {
+	in := l.Box(a, title, avail, min(lines+below, a.H-2))
+	s.lines, s.Space = lines, max(0, in.H-below)
+	s.Move(0)
+	for y := 0; y < s.Space && s.Offset+y < lines; y++ {
+		row(in.Part(0, y, in.W, 1), s.Offset+y)
+	}
+	return in.Part(0, in.H-1, in.W, 1)
 }
 
 // Rest tells how much there is below, if anything.
