@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -76,14 +75,7 @@ func (s scheduling) process(ctx context.Context, sink scheduler.Sink) (*schedule
 		return nil, errors.Join(err, rdb.Close())
 	}
 	p.api = scheduler.NewAPI(p.ledger, scheduler.APIOptions{Limits: schedule.DefaultLimits(), Now: p.sched.Now})
-	running, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	p.begin = sync.OnceFunc(func() { go func() { done <- p.sched.Run(running, s.opts.Log) }() })
-	p.end = sync.OnceValue(func() error {
-		p.begin()
-		cancel()
-		return errors.Join(<-done, rdb.Close())
-	})
+	p.runs(ctx, func(ctx context.Context) error { return p.sched.Run(ctx, s.opts.Log) }, rdb.Close)
 	return p, nil
 }
 

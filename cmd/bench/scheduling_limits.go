@@ -154,17 +154,12 @@ func (l limits) rawAppend(ctx context.Context, events []rawEvent) error {
 
 // rawServices runs the loops in the place of services.
 func (l limits) rawServices(ctx context.Context) (*services, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
 	c := &services{}
-	c.begin = sync.OnceFunc(func() { go func() { done <- l.rawLoops(ctx, l.rawAppend) }() })
-	c.end = sync.OnceValue(func() error {
-		c.begin()
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
+	c.runs(ctx, func(ctx context.Context) error {
+		if err := l.rawLoops(ctx, l.rawAppend); !errors.Is(err, context.Canceled) {
 			return err
 		}
 		return nil
-	})
+	}, func() error { return nil })
 	return c, nil
 }

@@ -84,15 +84,20 @@ func (s *scenarioRun) startServices(ctx context.Context, d servicesRequest) (*se
 	if err != nil {
 		return nil, errors.Join(err, rdb.Close())
 	}
+	c.runs(ctx, func(ctx context.Context) error { return e.Run(ctx, s.opts.Log) }, rdb.Close)
+	return c, e.Prepare(ctx)
+}
+
+// runs makes begin start run in the background, and end stop it and then close what it used.
+func (s *services) runs(ctx context.Context, run func(context.Context) error, closeAll func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	c.begin = sync.OnceFunc(func() { go func() { done <- e.Run(ctx, s.opts.Log) }() })
-	c.end = sync.OnceValue(func() error {
-		c.begin()
+	s.begin = sync.OnceFunc(func() { go func() { done <- run(ctx) }() })
+	s.end = sync.OnceValue(func() error {
+		s.begin()
 		cancel()
-		return errors.Join(<-done, rdb.Close())
+		return errors.Join(<-done, closeAll())
 	})
-	return c, e.Prepare(ctx)
 }
 
 // processes starts services in separate processes, each with the whole request. It sends the
