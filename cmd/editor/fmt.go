@@ -1,6 +1,7 @@
 package editor
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/cli"
@@ -137,7 +139,10 @@ func (f *formatting) file(ctx context.Context, file string) error {
 	}
 	switch {
 	case f.diff:
-		fmt.Fprint(f.sh.Out, difference(cli.Printable(name), string(text), string(formatted)))
+		shown := cli.Printable(name)
+		unified := diff.Diff(shown, text, shown, formatted)
+		_, unified, _ = bytes.Cut(unified, []byte("\n")) // the command that made it
+		fmt.Fprint(f.sh.Out, string(unified))
 	case file == "-" && !f.check:
 		fmt.Fprint(f.sh.Out, string(formatted))
 	case same:
