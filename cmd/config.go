@@ -203,9 +203,7 @@ which need not exist yet. All other keys are settings of 'flunq serve' and 'flun
 // contextFlag adds the flag that names a context.
 func contextFlag(c *cobra.Command, sh *cli.Shell, help string) *string {
 	name := c.Flags().String("context", "", help)
-	if err := c.RegisterFlagCompletionFunc("context", cli.CompleteContexts(sh)); err != nil {
-		panic(err) // the flag is defined above
-	}
+	cli.CompleteFlag(c, "context", cli.CompleteContexts(sh))
 	return name
 }
 

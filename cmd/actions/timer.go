@@ -3,6 +3,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -35,7 +36,7 @@ func Consequence(p timers.Pending, status string) string {
 	case p.Kind == event.StartTimer:
 		return "execution " + p.Execution + " starts"
 	case p.Kind == event.InputTimer && !examine.Ended(status):
-		return "execution " + p.Execution + " receives " + inputType(p)
+		return "execution " + p.Execution + " receives " + cmp.Or(InputType(p), "its event")
 	case status == "":
 		return "an event is published; no known execution waits for it"
 	case examine.Ended(status):
@@ -92,19 +93,10 @@ func lossOf(p timers.Pending, status string) (loss string, needed bool) {
 	case p.Kind == event.StartTimer:
 		return "execution " + p.Execution + " does not start", false
 	case p.Kind == event.InputTimer:
-		return "execution " + p.Execution + " does not receive " + inputType(p), false
+		return "execution " + p.Execution + " does not receive " + cmp.Or(InputType(p), "its event"), false
 	case p.Keyed() || status == "" || examine.Ended(status):
 		return "no execution here waits for it", false
 	default:
 		return "execution " + p.Execution + " would wait for ever", true
 	}
-}
-
-// inputType returns the type of the event that a timer delivers.
-func inputType(p timers.Pending) string {
-	in, err := p.ReadInput()
-	if err != nil {
-		return "its event"
-	}
-	return string(in.Type)
 }

@@ -153,10 +153,8 @@ func (r *replaying) read(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.secrets != "" {
-		if r.given, err = cli.ReadSecrets(ctx, r.sh, r.secrets); err != nil {
-			return err
-		}
+	if r.given, err = cli.ReadSecrets(ctx, r.sh, r.secrets); err != nil {
+		return err
 	}
 	if r.workflow == "" {
 		return nil

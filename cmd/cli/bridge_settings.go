@@ -155,35 +155,3 @@ func (s *Settings) checkBridge() error {
 	}
 	return errors.Join(err, s.Scheduler.Kafka.Check())
 }
-
-// streamTypeValue is a type of event stream.
-type streamTypeValue struct{ at *string }
-
-func streamType(at *string) streamTypeValue { return streamTypeValue{at} }
-
-// String returns the type.
-func (v streamTypeValue) String() string { return *v.at }
-
-// Set accepts the types that are built.
-func (v streamTypeValue) Set(text string) error {
-	if strings.EqualFold(strings.TrimSpace(text), "rabbitmq") {
-		return errors.New("RabbitMQ is not built: want redis, kafka or nats")
-	}
-	return word(v.at, InRedis, InKafka, InNATS).Set(text)
-}
-
-// secretURLValue is a list of URLs that may have passwords.
-type secretURLValue struct{ at *string }
-
-func secretURL(at *string) secretURLValue { return secretURLValue{at} }
-
-// String returns the URLs without what is before the host.
-func (v secretURLValue) String() string {
-	return nats.Options{URL: *v.at}.Address()
-}
-
-// Set accepts any text.
-func (v secretURLValue) Set(text string) error {
-	*v.at = strings.TrimSpace(text)
-	return nil
-}

@@ -36,12 +36,8 @@ func TargetFlags(c *cobra.Command, sh *Shell) *Target {
 	f.StringVar(&t.url, "redis-url", "", "use the Redis at `URL`: redis://host:port/db, rediss://…, redis-sentinel://…, redis-cluster://… or host:port")
 	f.StringVar(&t.Tenant, "tenant", "", "act for the tenant `NAME`")
 	f.StringVar(&t.context, "context", "", "use the context `NAME` of the configuration (see 'flunq config')")
-	tenants := Complete(t, func(ctx context.Context, r *Remote) ([]string, error) { return r.Store.Tenants(ctx) })
-	for flag, complete := range map[string]cobra.CompletionFunc{"context": CompleteContexts(sh), "tenant": tenants} {
-		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
-			panic(err) // the flag is defined above
-		}
-	}
+	CompleteFlag(c, "context", CompleteContexts(sh))
+	CompleteFlag(c, "tenant", Complete(t, func(ctx context.Context, r *Remote) ([]string, error) { return r.Store.Tenants(ctx) }))
 	return t
 }
 
@@ -68,19 +64,18 @@ func (r *Remote) Close() { _ = r.Redis.Close() }
 // Connect connects to the Redis that is selected by, in this order, the flags, the
 // environment, the configuration or a running flunq dev.
 func (t *Target) Connect(ctx context.Context) (*Remote, error) {
-	Silence()
 	p, err := t.Resolve(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rdb, err := store.Dial(ctx, p.address())
+	rdb, err := Dial(ctx, p.address())
 	switch {
 	case errors.Is(err, store.ErrUnreachable) && p.URL.From == fromDefault:
-		return nil, Fail(ExitUnreachable, fmt.Errorf("%w\nstart an engine with 'flunq dev', or name its Redis with --redis-url, REDIS_URL or a context (flunq config --help)", err))
+		return nil, fmt.Errorf("%w\nstart an engine with 'flunq dev', or name its Redis with --redis-url, REDIS_URL or a context (flunq config --help)", err)
 	case errors.Is(err, store.ErrUnreachable):
-		return nil, Fail(ExitUnreachable, fmt.Errorf("%w (%s)", err, p.URL.From))
+		return nil, fmt.Errorf("%w (%s)", err, p.URL.From)
 	case err != nil:
-		return nil, Fail(ExitMisuse, err)
+		return nil, err
 	}
 	file, err := ReadConfig(t.Sh)
 	if err != nil {
@@ -96,19 +91,50 @@ func (t *Target) Connect(ctx context.Context) (*Remote, error) {
 	return &Remote{Redis: rdb, Store: store.New(rdb, store.Options{}), Tenant: p.tenant.Value}, nil
 }
 
-// ConnectWithTime connects and returns the time of Redis' clock, which timers and ages
-// refer to.
-func (t *Target) ConnectWithTime(ctx context.Context) (*Remote, time.Time, error) {
-	r, err := t.Connect(ctx)
-	if err != nil {
-		return nil, time.Time{}, err
+// Run returns the RunE of a command that needs a connection.
+func (t *Target) Run(run func(ctx context.Context, r *Remote, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		r, err := t.Connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return run(c.Context(), r, args)
 	}
-	now, err := r.Store.Now(ctx)
-	if err != nil {
-		r.Close()
-		return nil, time.Time{}, err
+}
+
+// RunAt is Run for a command that needs the time of Redis' clock, which timers and ages refer to.
+func (t *Target) RunAt(run func(ctx context.Context, r *Remote, now time.Time, args []string) error) func(*cobra.Command, []string) error {
+	return t.Run(func(ctx context.Context, r *Remote, args []string) error {
+		now, err := r.Store.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return run(ctx, r, now, args)
+	})
+}
+
+// Dial connects to the Redis at an address. Its errors have exit codes.
+func Dial(ctx context.Context, address string) (wire.Redis, error) {
+	Silence()
+	rdb, err := store.Dial(ctx, address)
+	switch {
+	case errors.Is(err, store.ErrUnreachable):
+		return nil, Fail(ExitUnreachable, err)
+	case err != nil:
+		return nil, Fail(ExitMisuse, err)
 	}
-	return r, now, nil
+	return rdb, nil
+}
+
+// Pause waits for a while. It returns an error if ctx ends before.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return ctx.Err()
+	}
 }
 
 // Silence keeps go-redis from logging to stderr. Its errors are returned and reported

@@ -355,8 +355,11 @@ func fileWithoutAt(flag, given string) error {
 	}
 }
 
-// ReadSecrets reads a file with a map of secrets by name.
+// ReadSecrets reads a file with a map of secrets by name; "" has none.
 func ReadSecrets(ctx context.Context, sh *Shell, file string) (map[string]any, error) {
+	if file == "" {
+		return nil, nil
+	}
 	text, err := ReadDocument(ctx, sh, file)
 	if err != nil {
 		return nil, err

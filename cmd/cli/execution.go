@@ -111,21 +111,15 @@ func (f *WaitFlags) Until(ctx context.Context, r *Remote, id string, done func(s
 			}
 			pause = min(pause, left)
 		}
-		select {
-		case <-ctx.Done():
-			return x, ctx.Err()
-		case <-time.After(pause):
+		if err := Pause(ctx, pause); err != nil {
+			return x, err
 		}
 	}
 }
 
 // HintUnserved prints a hint if no process runs some of the services for the tenant.
 func HintUnserved(ctx context.Context, sh *Shell, r *Remote, services ...string) error {
-	file, err := ReadConfig(sh)
-	if err != nil {
-		return err
-	}
-	set, _, err := LoadSettings(sh, file)
+	set, err := ReadSettings(sh)
 	if err != nil {
 		set = DefaultSettings() // invalid settings of services do not concern this command
 	}

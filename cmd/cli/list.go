@@ -25,11 +25,12 @@ func ListFlag(c *cobra.Command) *Choice {
 	return OutputFlag(c, "table", "wide", "json", "jsonl", "yaml", "ids")
 }
 
-// List is a table of rows that can be printed in all formats of ListFlag.
+// List prints rows in all formats of ListFlag, and as text.
 type List[T any] struct {
 	Columns []Column[T]
-	ID      func(T) string
-	Empty   string // printed to stderr if a table has no rows
+	Line    func(T) string // of a text; "" for a row that has none
+	ID      func(T) string // likewise
+	Empty   string         // printed to stderr if a table has no rows
 }
 
 // Print writes rows in a format. The structured formats contain all JSON members of a row.
@@ -42,9 +43,15 @@ func (l List[T]) Print(sh *Shell, format *Choice, rows []T) error {
 		}
 		l.Table(sh, rows, format.String() == "wide")
 		return nil
-	case "ids":
+	case "text", "ids":
+		text := l.ID
+		if format.String() == "text" {
+			text = l.Line
+		}
 		for _, row := range rows {
-			fmt.Fprintln(sh.Out, Printable(l.ID(row)))
+			if line := text(row); line != "" {
+				fmt.Fprintln(sh.Out, Printable(line))
+			}
 		}
 		return nil
 	case "jsonl":
@@ -57,6 +64,20 @@ func (l List[T]) Print(sh *Shell, format *Choice, rows []T) error {
 			rows = []T{}
 		}
 		return WriteValue(sh.Out, format.String(), rows)
+	}
+}
+
+// PrintValue prints one value: as a line of text, as its id, or with all its members.
+func PrintValue(sh *Shell, format *Choice, text, id string, v any) error {
+	switch format.String() {
+	case "text":
+		fmt.Fprintln(sh.Out, Printable(text))
+		return nil
+	case "ids":
+		fmt.Fprintln(sh.Out, Printable(id))
+		return nil
+	default:
+		return WriteValue(sh.Out, format.String(), v)
 	}
 }
 

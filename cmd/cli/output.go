@@ -2,10 +2,13 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,10 +52,38 @@ func OutputFlag(c *cobra.Command, formats ...string) *Choice {
 
 // Offer makes the shell complete the words of a flag.
 func Offer(c *cobra.Command, flag string, words *Choice) {
-	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words.Words, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // the flag is defined by the caller
+	CompleteFlag(c, flag, cobra.FixedCompletions(words.Words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// CompleteFlag sets how the shell completes the values of a flag.
+func CompleteFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // the caller has defined the flag
 	}
+}
+
+// limit is a number of rows, 0 for all.
+type limit int
+
+func (l *limit) String() string { return strconv.Itoa(int(*l)) }
+
+// Type returns the name of the value in the help.
+func (*limit) Type() string { return "int" }
+
+// Set accepts a number that is not negative.
+func (l *limit) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err == nil && (n < 0 || n > math.MaxInt32) {
+		err = errors.New("want 0 or more")
+	}
+	*l = limit(n)
+	return err
+}
+
+// LimitFlag adds --limit to a command.
+func LimitFlag(c *cobra.Command, at *int, usual int, usage string) {
+	*at = usual
+	c.Flags().Var((*limit)(at), "limit", usage)
 }
 
 // OneOf joins words for a message: "a, b or c".

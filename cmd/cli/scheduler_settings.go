@@ -1,15 +1,10 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"net"
-	"strconv"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/dynamo"
-	"flunq.io/flunq/engine/excerpt"
 	"flunq.io/flunq/engine/kafka"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
@@ -63,7 +58,7 @@ func (s *SchedulerSettings) table() []setting {
 	k := &s.Kafka
 	return []setting{
 		{"SCHEDULER_ENABLED", nil, truth(&s.Enabled), "run the scheduler in 'flunq serve', as --scheduler does"},
-		{"SCHEDULER_GRPC", nil, address(&s.Address), "address of the scheduler's gRPC server"},
+		{"SCHEDULER_GRPC", nil, Address(&s.Address), "address of the scheduler's gRPC server"},
 		{"SCHEDULER_RECORDS", nil, word(&s.Records, InRedis, InDynamo), "where scheduled events are kept: redis or dynamodb"},
 		{"SCHEDULER_FEED", nil, word(&s.Feed, NoFeed, InKafka), "how they reach the index: none (at once) or kafka (through SCHEDULER_SCHEDULE_TOPIC)"},
 		{"SCHEDULER_SINK", nil, word(&s.Sink, InRedis, InKafka), "where they are published: redis (streams) or kafka; topics event:TYPE and workflow:NAME always reach a tenant"},
@@ -119,7 +114,7 @@ func (s *SchedulerSettings) check() (errs []error) {
 	}
 	const mostInDynamo = 320 << 10 // with key and headers less than the 400 KB of an item
 	if s.Records == InDynamo && s.Limits.Payload > mostInDynamo {
-		wrong("SCHEDULER_MAX_PAYLOAD is %s and SCHEDULER_RECORDS is %s: want at most %dKiB, as an item of DynamoDB has at most 400 KB", size(&s.Limits.Payload, 0, 0), InDynamo, mostInDynamo>>10)
+		wrong("SCHEDULER_MAX_PAYLOAD is %s and SCHEDULER_RECORDS is %s: want at most %dKiB, as an item of DynamoDB has at most 400 KB", sizeText(s.Limits.Payload), InDynamo, mostInDynamo>>10)
 	}
 	if s.Retry.First > s.Retry.Longest {
 		wrong("SCHEDULER_BACKOFF_MS is %s and SCHEDULER_MAX_BACKOFF_MS is %s: want a maximum that is not smaller", s.Retry.First, s.Retry.Longest)
@@ -153,114 +148,3 @@ func (s SchedulerSettings) Dynamo() dynamo.Options {
 	o.Table, o.Region, o.Endpoint, o.Retention = s.Table, s.Region, s.Endpoint, s.Retention
 	return o
 }
-
-// textValue is any text without control characters.
-type textValue struct{ at *string }
-
-func text(at *string) textValue { return textValue{at} }
-
-// String returns the text.
-func (v textValue) String() string { return *v.at }
-
-// Set accepts it, without spaces around it.
-func (v textValue) Set(text string) error {
-	if text = strings.TrimSpace(text); strings.ContainsFunc(text, excerpt.Controls) {
-		return errors.New("want text without control characters")
-	}
-	*v.at = text
-	return nil
-}
-
-// secretValue is a text that is not shown.
-type secretValue struct{ at *string }
-
-func secret(at *string) secretValue { return secretValue{at} }
-
-// String returns stars.
-func (v secretValue) String() string {
-	if *v.at == "" {
-		return ""
-	}
-	return "***"
-}
-
-// Set accepts any text.
-func (v secretValue) Set(text string) error {
-	*v.at = text
-	return nil
-}
-
-// addressValue is an address to listen on.
-type addressValue struct{ at *string }
-
-func address(at *string) addressValue { return addressValue{at} }
-
-// String returns the address.
-func (v addressValue) String() string { return *v.at }
-
-// Set accepts host:port.
-func (v addressValue) Set(text string) error {
-	text = strings.TrimSpace(text)
-	_, port, err := net.SplitHostPort(text)
-	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-		return errors.New("want HOST:PORT, such as 127.0.0.1:50051")
-	}
-	*v.at = text
-	return nil
-}
-
-// listValue is a list of texts, separated by commas.
-type listValue struct{ at *[]string }
-
-func list(at *[]string) listValue { return listValue{at} }
-
-// String joins the texts.
-func (v listValue) String() string { return strings.Join(*v.at, ",") }
-
-// Set accepts texts that are not empty.
-func (v listValue) Set(text string) error {
-	var all []string
-	for one := range strings.SplitSeq(text, ",") {
-		if one = strings.TrimSpace(one); one == "" || strings.ContainsFunc(one, excerpt.Controls) {
-			return errors.New("want texts separated by commas")
-		}
-		all = append(all, one)
-	}
-	*v.at = all
-	return nil
-}
-
-// sizeValue is a number of bytes in a range.
-type sizeValue struct {
-	at        *int
-	low, high int
-}
-
-func size(at *int, low, high int) *sizeValue { return &sizeValue{at, low, high} }
-
-// String returns the size in KiB if it is a whole number of them.
-func (v *sizeValue) String() string {
-	if n := *v.at; n > 0 && n%(1<<10) == 0 {
-		return strconv.Itoa(n>>10) + "KiB"
-	}
-	return strconv.Itoa(*v.at)
-}
-
-// Set accepts bytes, KiB and MiB.
-func (v *sizeValue) Set(text string) error {
-	text, unit := strings.TrimSpace(text), 1
-	for suffix, bytes := range map[string]int{"KiB": 1 << 10, "MiB": 1 << 20} {
-		if n, ok := strings.CutSuffix(text, suffix); ok {
-			text, unit = strings.TrimSpace(n), bytes
-		}
-	}
-	n, err := strconv.ParseInt(text, 10, 32)
-	if n *= int64(unit); err != nil || n < int64(v.low) || n > int64(v.high) {
-		return fmt.Errorf("want a size of at most %dKiB, such as 256KiB", v.high>>10)
-	}
-	*v.at = int(n)
-	return nil
-}
-
-// SetAddress sets an address to listen on, from a flag.
-func SetAddress(at *string, text string) error { return address(at).Set(text) }

@@ -7,14 +7,12 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/executor/call"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/wire"
 )
 
 // Settings configure the services in every command that runs them.
@@ -170,30 +168,12 @@ func (s *Settings) table() []setting {
 		{"SWEEP_INTERVAL", nil, span(&s.SweepEvery, 0, 24*time.Hour), "how often timers, subscriptions and requests that Redis has lost are looked for and restored; 0: never"},
 		{"HEALTH_CHECK_INTERVAL_MS", nil, span(&s.HealthEvery, 10*time.Millisecond, 24*time.Hour), "how often the health of the services is checked"},
 		{"METRICS_REPORTING_INTERVAL_MS", nil, span(&s.MetricsEvery, 10*time.Millisecond, 24*time.Hour), "how often stream depths and rates are reported"},
-		{"HTTP_ADDRESS", nil, address(&s.HTTP), "address of health checks and metrics"},
-		{"REDIS_WAIT", nil, (*replicasValue)(&s.Confirmed), "replicas that each write must reach within a second to count as done: a number, or all that are connected"},
-		{"LOG_LEVEL", nil, LevelValue(&s.LogLevel), "debug, info, warn or error"},
+		{"HTTP_ADDRESS", nil, Address(&s.HTTP), "address of health checks and metrics"},
+		{"REDIS_WAIT", nil, replicas(&s.Confirmed), "replicas that each write must reach within a second to count as done: a number, or all that are connected"},
+		{"LOG_LEVEL", nil, Level(&s.LogLevel), "debug, info, warn or error"},
 		{"LOG_FORMAT", nil, word(&s.LogFormat, "json", "text"), "json or text"},
 		{"EVENT_STREAM_TYPE", nil, streamType(&s.StreamType), "where other programs exchange events with flunq: redis, or a bridge to kafka or nats"},
 	}, s.Bridge.table(), s.Scheduler.table())
-}
-
-// replicasValue is a number of replicas, or all.
-type replicasValue int
-
-// Set implements settingValue.
-func (v *replicasValue) Set(text string) (err error) {
-	n, err := wire.ParseReplicas(text)
-	*v = replicasValue(n)
-	return err //nolint:wrapcheck // it says what is wanted
-}
-
-// String implements settingValue.
-func (v *replicasValue) String() string {
-	if *v == wire.AllReplicas {
-		return "all"
-	}
-	return strconv.Itoa(int(*v))
 }
 
 // confirmed returns the setting REDIS_WAIT.
@@ -235,8 +215,9 @@ func (s *Settings) find(key string) (found setting, known []string) {
 
 // set parses a value; a bare number in a variable of milliseconds is milliseconds.
 func (s setting) set(name, text string) error {
-	if d, ok := s.value.(*spanValue); ok && strings.HasSuffix(strings.ToUpper(name), "MS") {
-		return d.setMS(text)
+	if d, ok := s.value.(spanValue); ok && strings.HasSuffix(strings.ToUpper(name), "MS") {
+		d.bareMS = true
+		return d.Set(text)
 	}
 	return s.value.Set(text)
 }
@@ -254,6 +235,16 @@ const fromDefault = "default"
 
 // fromEnvironment returns the origin of a value from a variable.
 func fromEnvironment(name string) string { return "environment variable " + name }
+
+// ReadSettings returns the settings of the environment and the configuration file.
+func ReadSettings(sh *Shell) (Settings, error) {
+	file, err := ReadConfig(sh)
+	if err != nil {
+		return Settings{}, err
+	}
+	s, _, err := LoadSettings(sh, file)
+	return s, err
+}
 
 // LoadSettings takes each setting from the environment, from the file of the scheduler if
 // there is one, from the configuration (which may be nil) or from the defaults, in this

@@ -4,75 +4,122 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/excerpt"
+	"flunq.io/flunq/engine/nats"
+	"flunq.io/flunq/engine/store/wire"
 )
 
-// wholeValue is an integer in a range.
-type wholeValue struct {
-	at        *int
-	low, high int
+// binding is a setting bound to the field that holds it.
+type binding[T any] struct {
+	at    *T
+	show  func(T) string
+	parse func(text string) (T, error)
 }
 
-func whole(at *int, low, high int) *wholeValue { return &wholeValue{at, low, high} }
+// String returns the value as a user writes it.
+func (b binding[T]) String() string { return b.show(*b.at) }
 
-// String returns the number in digits.
-func (v *wholeValue) String() string { return strconv.Itoa(*v.at) }
-
-// Set accepts a number within the range.
-func (v *wholeValue) Set(text string) error {
-	n, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil || n < v.low || n > v.high {
-		return fmt.Errorf("want a whole number from %d to %d", v.low, v.high)
+// Set parses a text. If that fails, the field keeps its value.
+func (b binding[T]) Set(text string) error {
+	v, err := b.parse(text)
+	if err == nil {
+		*b.at = v
 	}
-	*v.at = n
-	return nil
+	return err
 }
 
-// spanValue is a duration in a range.
+// same is the text of a text.
+func same(text string) string { return text }
+
+// whole is an integer in a range.
+func whole(at *int, low, high int) binding[int] {
+	return binding[int]{at, strconv.Itoa, func(text string) (int, error) {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < low || n > high {
+			return 0, fmt.Errorf("want a whole number from %d to %d", low, high)
+		}
+		return n, nil
+	}}
+}
+
+// replicas is a number of replicas, or all.
+func replicas(at *int) binding[int] {
+	return binding[int]{at, func(n int) string {
+		if n == wire.AllReplicas {
+			return "all"
+		}
+		return strconv.Itoa(n)
+	}, wire.ParseReplicas}
+}
+
+// size is a number of bytes in a range, in KiB if it is a whole number of them.
+func size(at *int, low, high int) binding[int] {
+	return binding[int]{at, sizeText, func(text string) (int, error) {
+		text, unit := strings.TrimSpace(text), 1
+		for suffix, bytes := range map[string]int{"KiB": 1 << 10, "MiB": 1 << 20} {
+			if n, ok := strings.CutSuffix(text, suffix); ok {
+				text, unit = strings.TrimSpace(n), bytes
+			}
+		}
+		n, err := strconv.ParseInt(text, 10, 32)
+		if n *= int64(unit); err != nil || n < int64(low) || n > int64(high) {
+			return 0, fmt.Errorf("want a size of at most %dKiB, such as 256KiB", high>>10)
+		}
+		return int(n), nil
+	}}
+}
+
+func sizeText(n int) string {
+	if n > 0 && n%(1<<10) == 0 {
+		return strconv.Itoa(n>>10) + "KiB"
+	}
+	return strconv.Itoa(n)
+}
+
+// spanValue is a duration in a range: 1s, 1m30s or PT1S.
 type spanValue struct {
 	at        *time.Duration
 	low, high time.Duration
+	bareMS    bool // a bare number is milliseconds
 }
 
-func span(at *time.Duration, low, high time.Duration) *spanValue { return &spanValue{at, low, high} }
+func span(at *time.Duration, low, high time.Duration) spanValue {
+	return spanValue{at: at, low: low, high: high}
+}
 
 // String returns the duration in Go's notation.
-func (v *spanValue) String() string { return v.at.String() }
+func (v spanValue) String() string { return v.at.String() }
 
-// Set accepts 1s, 1m30s or PT1S.
-func (v *spanValue) Set(text string) error {
-	return v.take(text, fmt.Errorf("want a duration from %s to %s, such as 1s or PT1S", v.low, v.high))
-}
-
-// setMS also accepts a bare number of milliseconds.
-func (v *spanValue) setMS(text string) error {
-	if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 40); err == nil {
-		text = strconv.FormatUint(n, 10) + "ms"
+// Set accepts a duration within the range.
+func (v spanValue) Set(text string) error {
+	wanted := fmt.Errorf("want a duration from %s to %s, such as 1s or PT1S", v.low, v.high)
+	if v.bareMS {
+		wanted = fmt.Errorf("want milliseconds from %d to %d, or a duration such as 1s or PT1S", v.low.Milliseconds(), v.high.Milliseconds())
+		if n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 40); err == nil {
+			text = strconv.FormatUint(n, 10) + "ms"
+		}
 	}
-	return v.take(text, fmt.Errorf("want milliseconds from %d to %d, or a duration such as 1s or PT1S",
-		v.low.Milliseconds(), v.high.Milliseconds()))
-}
-
-func (v *spanValue) take(text string, wanted error) error {
-	d, err := dsl.ParseSpan(text)
-	given, fixed := d.Fixed()
-	if err != nil || !fixed || given < v.low || given > v.high {
+	d, ok := fixedSpan(text)
+	if !ok || d < v.low || d > v.high {
 		return wanted
 	}
-	*v.at = given
+	*v.at = d
 	return nil
 }
 
-// keptValue is a retention period. Its minimum leaves readers of an ended execution enough
-// time.
-type keptValue struct{ at *time.Duration }
-
-func keeping(at *time.Duration) keptValue { return keptValue{at} }
+// fixedSpan parses a duration without months.
+func fixedSpan(text string) (d time.Duration, ok bool) {
+	given, err := dsl.ParseSpan(text)
+	d, fixed := given.Fixed()
+	return d, err == nil && fixed
+}
 
 // leastKept and maxKept bound a retention period; 0 means for ever.
 const (
@@ -80,8 +127,17 @@ const (
 	maxKept   = 100 * 365 * 24 * time.Hour
 )
 
-// String returns the duration in days and hours.
-func (v keptValue) String() string { return keptText(*v.at) }
+// keeping is a retention period: 30d, 12h, P30D or 0. Its minimum leaves readers of an ended
+// execution enough time.
+func keeping(at *time.Duration) binding[time.Duration] {
+	return binding[time.Duration]{at, keptText, func(text string) (time.Duration, error) {
+		d, ok := fixedSpan(text)
+		if !ok || d != 0 && (d < leastKept || d > maxKept) {
+			return 0, fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for ever", keptText(leastKept), keptText(maxKept))
+		}
+		return d, nil
+	}}
+}
 
 // keptText formats a duration, in days if it is a whole number of them.
 func keptText(d time.Duration) string {
@@ -101,98 +157,119 @@ func keptText(d time.Duration) string {
 	return text
 }
 
-// Set accepts 30d, 12h, P30D, and 0.
-func (v keptValue) Set(text string) error {
-	wanted := fmt.Errorf("want a duration from %s to %s, such as 30d, 12h or P30D, or 0 for ever", keptText(leastKept), keptText(maxKept))
-	d, err := dsl.ParseSpan(text)
-	given, fixed := d.Fixed()
-	if err != nil || !fixed || given != 0 && (given < leastKept || given > maxKept) {
-		return wanted
-	}
-	*v.at = given
-	return nil
+// truth is a boolean, in the usual words for yes and no.
+func truth(at *bool) binding[bool] {
+	return binding[bool]{at, strconv.FormatBool, func(text string) (bool, error) {
+		switch strings.ToLower(strings.TrimSpace(text)) {
+		case "true", "yes", "on", "1":
+			return true, nil
+		case "false", "no", "off", "0":
+			return false, nil
+		default:
+			return false, errors.New("want true or false")
+		}
+	}}
 }
 
-// truthValue is a boolean.
-type truthValue struct{ at *bool }
-
-func truth(at *bool) truthValue { return truthValue{at} }
-
-// String returns true or false.
-func (v truthValue) String() string { return strconv.FormatBool(*v.at) }
-
-// Set accepts the usual words for yes and no.
-func (v truthValue) Set(text string) error {
-	switch strings.ToLower(strings.TrimSpace(text)) {
-	case "true", "yes", "on", "1":
-		*v.at = true
-	case "false", "no", "off", "0":
-		*v.at = false
-	default:
-		return errors.New("want true or false")
-	}
-	return nil
+// word is one of a few words, in any case.
+func word(at *string, words ...string) binding[string] {
+	return binding[string]{at, same, func(text string) (string, error) {
+		text = strings.ToLower(strings.TrimSpace(text))
+		if !slices.Contains(words, text) {
+			return "", fmt.Errorf("want %s%s", OneOf(words), DidYouMean(text, words, ""))
+		}
+		return text, nil
+	}}
 }
 
-// wordValue is one of a few words.
-type wordValue struct {
-	at    *string
-	words []string
+// streamType is where events are exchanged.
+func streamType(at *string) binding[string] {
+	known := word(at, InRedis, InKafka, InNATS)
+	return binding[string]{at, same, func(text string) (string, error) {
+		if strings.EqualFold(strings.TrimSpace(text), "rabbitmq") {
+			return "", errors.New("RabbitMQ is not built: want redis, kafka or nats")
+		}
+		return known.parse(text)
+	}}
 }
 
-func word(at *string, words ...string) wordValue { return wordValue{at, words} }
-
-// String returns the word.
-func (v wordValue) String() string { return *v.at }
-
-// Set accepts one of the words.
-func (v wordValue) Set(text string) error {
-	text = strings.ToLower(strings.TrimSpace(text))
-	if !slices.Contains(v.words, text) {
-		return fmt.Errorf("want %s%s", OneOf(v.words), DidYouMean(text, v.words, ""))
-	}
-	*v.at = text
-	return nil
+// Level binds a level of the log.
+func Level(at *slog.Level) binding[slog.Level] {
+	return binding[slog.Level]{at, func(level slog.Level) string { return strings.ToLower(level.String()) }, func(text string) (level slog.Level, err error) {
+		if text = strings.TrimSpace(text); strings.EqualFold(text, "warning") {
+			text = "warn"
+		}
+		if text, err = word(nil, "debug", "info", "warn", "error").parse(text); err == nil {
+			err = level.UnmarshalText([]byte(text))
+		}
+		return level, err
+	}}
 }
 
-// nameValue is the name of a consumer group.
-type nameValue struct{ at *string }
-
-func named(at *string) nameValue { return nameValue{at} }
-
-// String returns the name.
-func (v nameValue) String() string { return *v.at }
-
-// Set accepts a name without spaces, since scripts separate group and entry by a space.
-func (v nameValue) Set(text string) error {
+// named is the name of a consumer group. It has no spaces, since scripts separate group and
+// entry by a space.
+func named(at *string) binding[string] {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 	}
-	if text == "" || len(text) > 100 || strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
-		return errors.New("want at most 100 letters, digits and . _ -")
-	}
-	*v.at = text
-	return nil
+	return binding[string]{at, same, func(text string) (string, error) {
+		if text == "" || len(text) > 100 || strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+			return "", errors.New("want at most 100 letters, digits and . _ -")
+		}
+		return text, nil
+	}}
 }
 
-// levelValue is a log level.
-type levelValue struct{ at *slog.Level }
+// text is any text without control characters.
+func text(at *string) binding[string] {
+	return binding[string]{at, same, func(text string) (string, error) {
+		if text = strings.TrimSpace(text); strings.ContainsFunc(text, excerpt.Controls) {
+			return "", errors.New("want text without control characters")
+		}
+		return text, nil
+	}}
+}
 
-// LevelValue returns a flag or setting that sets at, a level of the log.
-func LevelValue(at *slog.Level) levelValue { return levelValue{at} }
+// list is texts separated by commas.
+func list(at *[]string) binding[[]string] {
+	return binding[[]string]{at, func(all []string) string { return strings.Join(all, ",") }, func(text string) (all []string, err error) {
+		for one := range strings.SplitSeq(text, ",") {
+			if one = strings.TrimSpace(one); one == "" || strings.ContainsFunc(one, excerpt.Controls) {
+				return nil, errors.New("want texts separated by commas")
+			}
+			all = append(all, one)
+		}
+		return all, nil
+	}}
+}
 
-// String returns the level in lower case.
-func (v levelValue) String() string { return strings.ToLower(v.at.String()) }
+// secret is any text, which is not shown.
+func secret(at *string) binding[string] {
+	return binding[string]{at, stars, func(text string) (string, error) { return text, nil }}
+}
 
-// Set accepts the name of a level.
-func (v levelValue) Set(text string) error {
-	words := []string{"debug", "info", "warn", "error"}
-	text = strings.ToLower(strings.TrimSpace(text))
-	if text == "warning" {
-		text = "warn"
+func stars(text string) string {
+	if text == "" {
+		return ""
 	}
-	if !slices.Contains(words, text) {
-		return fmt.Errorf("want %s%s", OneOf(words), DidYouMean(text, words, ""))
-	}
-	return v.at.UnmarshalText([]byte(text))
+	return "***"
+}
+
+// secretURL is a list of URLs, shown without what is before their hosts.
+func secretURL(at *string) binding[string] {
+	return binding[string]{at, func(url string) string { return nats.Options{URL: url}.Address() }, func(text string) (string, error) {
+		return strings.TrimSpace(text), nil
+	}}
+}
+
+// Address binds an address to listen on, host:port.
+func Address(at *string) binding[string] {
+	return binding[string]{at, same, func(text string) (string, error) {
+		text = strings.TrimSpace(text)
+		_, port, err := net.SplitHostPort(text)
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+			return "", errors.New("want HOST:PORT, such as 127.0.0.1:50051")
+		}
+		return text, nil
+	}}
 }

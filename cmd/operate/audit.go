@@ -50,7 +50,7 @@ all executions that were open after --since: seconds for 100,000 short ones.`,
 	c.Flags().StringVar(&a.since, "since", "", "only in the last `DURATION` (1h, 3d, P1D), or after a time (default P7D without IDs)")
 	c.Flags().StringVar(&a.by, "by", "", "only by the operator `NAME`")
 	c.ValidArgsFunction = cli.CompleteExecutions(a.target)
-	c.RunE = func(c *cobra.Command, args []string) error { return a.run(c.Context(), args) }
+	c.RunE = a.target.RunAt(a.run)
 	return c
 }
 
@@ -65,12 +65,7 @@ type auditRow struct {
 	Detail  string    `json:"detail,omitempty"`
 }
 
-func (a *auditCommand) run(ctx context.Context, ids []string) error {
-	r, now, err := a.target.ConnectWithTime(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (a *auditCommand) run(ctx context.Context, r *cli.Remote, now time.Time, ids []string) error {
 	if len(ids) == 0 {
 		a.since = cmp.Or(a.since, "P7D")
 	}

@@ -52,9 +52,9 @@ searches everything.`,
 	l.target = cli.TargetFlags(c, sh)
 	l.format = cli.ListFlag(c)
 	l.filter = deadLetterFlags(c)
-	c.Flags().IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
+	cli.LimitFlag(c, &l.limit, 50, "list at most `N`; 0: all")
 	c.Flags().StringVar(&l.after, "after", "", "continue after the dead letter `ID`")
-	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	c.RunE = l.target.RunAt(l.run)
 	return c
 }
 
@@ -68,15 +68,7 @@ type deadLetterListing struct {
 	limit  int
 }
 
-func (l *deadLetterListing) run(ctx context.Context) error {
-	if l.limit < 0 {
-		return cli.Misusef("--limit %d: want 0 or more", l.limit)
-	}
-	r, now, err := l.target.ConnectWithTime(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (l *deadLetterListing) run(ctx context.Context, r *cli.Remote, now time.Time, _ []string) error {
 	found, err := l.filter.newest(ctx, r, now, l.after, l.limit)
 	if err != nil {
 		return err

@@ -49,10 +49,10 @@ func (ch *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
 	ch.consent = cli.ConsentFlags(c)
 	ch.filter = deadLetterFlags(c)
 	c.Flags().BoolVar(&ch.all, "all", false, "take all dead letters that match the other flags, oldest first")
-	c.Flags().IntVar(&ch.limit, "limit", 0, "process at most `N`; 0: all")
+	cli.LimitFlag(c, &ch.limit, 0, "process at most `N`; 0: all")
 	c.ValidArgsFunction = completeDeadLetters(ch.target)
 	c.Args = ch.arguments
-	c.RunE = func(c *cobra.Command, args []string) error { return ch.run(c.Context(), args) }
+	c.RunE = ch.target.RunAt(ch.run)
 	return c
 }
 
@@ -77,8 +77,6 @@ func (ch *deadLetterChange) arguments(c *cobra.Command, args []string) error {
 		return cli.Misusef("%s: no dead letter given: want ids, or --all%s", ch.verb, cli.SeeHelp(c))
 	case !ch.all && narrowed:
 		return cli.Misusef("%s: flags that select dead letters require --all instead of ids%s", ch.verb, cli.SeeHelp(c))
-	case ch.limit < 0:
-		return cli.Misusef("--limit %d: want 0 or more", ch.limit)
 	default:
 		return nil
 	}
@@ -125,16 +123,11 @@ func newDeadLettersDropCommand(sh *cli.Shell) *cobra.Command {
 	})
 }
 
-func (ch *deadLetterChange) run(ctx context.Context, refs []string) error {
+func (ch *deadLetterChange) run(ctx context.Context, r *cli.Remote, now time.Time, refs []string) error {
 	pause, err := pauseOf(ch.rate)
 	if err != nil {
 		return err
 	}
-	r, now, err := ch.target.ConnectWithTime(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	simulate := ch.trial != nil && ch.trial.simulate
 	if simulate {
 		if err := ch.trial.begin(ctx, ch.filter); err != nil {
@@ -236,14 +229,10 @@ func pauseOf(rate string) (time.Duration, error) {
 func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
 	var wrong []error
 	for i, l := range deadLetters {
-		if i > 0 && pause > 0 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
+		if i > 0 {
+			if err := cli.Pause(ctx, pause); err != nil {
+				return errors.Join(append(wrong, err)...)
 			}
-		}
-		if ctx.Err() != nil {
-			return errors.Join(append(wrong, ctx.Err())...)
 		}
 		subject := strings.TrimSpace(rows[i].ID + " " + l.Event.Execution)
 		if err := ch.as.trail(ctx, ch.sh, r, l.Tenant, "dlq "+ch.verb, subject); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
-	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/stream"
 )
@@ -34,7 +32,9 @@ payload, and whether a replay can succeed.`,
 	t := cli.TargetFlags(c, sh)
 	format := cli.OutputFlag(c, "text", "json", "yaml")
 	c.ValidArgsFunction = completeDeadLetters(t)
-	c.RunE = func(c *cobra.Command, args []string) error { return showDeadLetter(c.Context(), t, format, args[0]) }
+	c.RunE = t.RunAt(func(ctx context.Context, r *cli.Remote, now time.Time, args []string) error {
+		return showDeadLetter(ctx, sh, r, format, args[0], now)
+	})
 	return c
 }
 
@@ -51,14 +51,11 @@ type deadLetterPage struct {
 	Payload         json.RawMessage   `json:"payload,omitempty"` // if it is JSON
 	Text            string            `json:"text,omitempty"`    // the payload otherwise
 	Fields          map[string]string `json:"fields,omitempty"`  // all other fields of the event
+
+	facts [][2]string // for people
 }
 
-func showDeadLetter(ctx context.Context, t *cli.Target, format *cli.Choice, ref string) error {
-	r, now, err := t.ConnectWithTime(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func showDeadLetter(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice, ref string, now time.Time) error {
 	l, err := findDeadLetter(ctx, r, ref)
 	if err != nil {
 		return err
@@ -69,9 +66,9 @@ func showDeadLetter(ctx context.Context, t *cli.Target, format *cli.Choice, ref 
 	}
 	page := deadLetterPageOf(l, deadLetterRowOf(r, l, now), status)
 	if format.String() != "text" {
-		return cli.WriteValue(t.Sh.Out, format.String(), page)
+		return cli.WriteValue(sh.Out, format.String(), page)
 	}
-	page.write(t.Sh)
+	page.write(sh)
 	return nil
 }
 
@@ -79,6 +76,7 @@ func deadLetterPageOf(l stream.DeadLetter, row deadLetterRow, status string) dea
 	page := deadLetterPage{
 		deadLetterRow: row, FirstFailure: l.FirstFailure, LastFailure: l.LastFailure, SourceStream: l.SourceStream,
 		SourceID: l.SourceID, ExecutionStatus: status, Advice: advice(l, status, row.ID), Fields: map[string]string{},
+		facts: actions.DeadLetterFacts(l, status, cli.Moment),
 	}
 	payload := l.Timer
 	for i := 0; i+1 < len(l.Fields); i += 2 {
@@ -113,29 +111,11 @@ func advice(l stream.DeadLetter, status, ref string) string {
 }
 
 func (p deadLetterPage) write(sh *cli.Shell) {
-	from := p.SourceStream
-	if p.SourceID != "" {
-		from += " " + p.SourceID
-	}
-	writeRows(sh, [][2]string{
+	writeRows(sh, slices.Concat([][2]string{
 		{"dead letter", p.ID},
 		{"tenant", p.Tenant},
 		{"dead-lettered", cli.Moment(p.DiedAt) + " (" + p.age() + " ago)"},
-		{"service", p.Service},
-		{"reason", p.Reason},
-		{"attempts", positive(p.Attempts)},
-		{"replays", positive(p.Replays)},
-		{"first failure", cli.Moment(p.FirstFailure)},
-		{"last failure", cli.Moment(p.LastFailure)},
-		{"came from", from},
-		{"type", string(p.Type)},
-		{"event", p.Event},
-		{"workflow", p.Workflow},
-		{"execution", withStatus(p.Execution, p.ExecutionStatus)},
-		{"task", history.Task(p.Task)},
-		{"problem", p.Problem},
-		{"advice", p.Advice},
-	})
+	}, p.facts, [][2]string{{"problem", p.Problem}, {"advice", p.Advice}}))
 	var rest [][2]string
 	for _, name := range slices.Sorted(maps.Keys(p.Fields)) {
 		switch name {
@@ -151,30 +131,11 @@ func (p deadLetterPage) write(sh *cli.Shell) {
 	switch {
 	case p.Payload != nil:
 		fmt.Fprintln(sh.Out, "\npayload:")
-		fmt.Fprintln(sh.Out, cli.Printable(indented(p.Payload)))
+		fmt.Fprintln(sh.Out, cli.Printable(indented(string(p.Payload))))
 	case p.Text != "":
 		fmt.Fprintln(sh.Out, "\npayload (not JSON):")
 		fmt.Fprintln(sh.Out, cli.Printable(p.Text))
 	}
-}
-
-// indented formats JSON for people without changing strings and numbers.
-func indented(text json.RawMessage) string {
-	var out strings.Builder
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(text); err != nil {
-		return string(text)
-	}
-	return strings.TrimSuffix(out.String(), "\n")
-}
-
-func positive(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
 }
 
 // completeDeadLetters completes the ids of the newest dead letters.

@@ -95,21 +95,12 @@ func (e *emission) run(ctx context.Context) error {
 	if err := cli.HintUnserved(ctx, e.sh, r, "worker"); err != nil {
 		return err
 	}
-	switch e.format.String() {
-	case "text":
-		verb := "listen"
-		if len(listeners) == 1 {
-			verb = "listens"
-		}
-		fmt.Fprintf(e.sh.Out, "sent %s: %s %s for %s\n", cli.Printable(out.ID), history.Count(len(listeners), "execution"), verb, cli.Printable(e.typ))
-		return nil
-	case "ids":
-		fmt.Fprintln(e.sh.Out, cli.Printable(out.ID))
-		return nil
-	default:
-		row := emitted{ID: out.ID, Type: e.typ, Source: e.source, Tenant: r.Tenant, Listeners: append([]string{}, listeners...)}
-		return cli.WriteValue(e.sh.Out, e.format.String(), row)
+	verb := "listen"
+	if len(listeners) == 1 {
+		verb = "listens"
 	}
+	text := fmt.Sprintf("sent %s: %s %s for %s", out.ID, history.Count(len(listeners), "execution"), verb, e.typ)
+	return cli.PrintValue(e.sh, e.format, text, out.ID, emitted{ID: out.ID, Type: e.typ, Source: e.source, Tenant: r.Tenant, Listeners: listeners})
 }
 
 // event builds the event from the flags.

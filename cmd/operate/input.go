@@ -28,14 +28,7 @@ func (f *inputFlags) add(c *cobra.Command, t *cli.Target) {
 	c.Flags().StringVar(&f.execution, "execution", "", "send it to the execution `ID` only, as an input")
 	f.due.add(c, "deliver the input", "replace the input of the execution with the key `KEY` (default: the event's id)")
 	c.Flags().StringVar(&f.onReject, "on-reject", "", "if no task listens for the input: `WHAT` is drop, park=DURATION or dead-letter (default drop)")
-	completeExecutionFlag(c, t)
-}
-
-// completeExecutionFlag completes the flag execution.
-func completeExecutionFlag(c *cobra.Command, t *cli.Target) {
-	if err := c.RegisterFlagCompletionFunc("execution", cli.CompleteExecutions(t)); err != nil {
-		panic(err) // the flag is defined by the caller
-	}
+	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t))
 }
 
 // check returns what is wrong with the flags.
@@ -139,27 +132,17 @@ func (e *emission) setInput(ctx context.Context, r *cli.Remote, in event.Event) 
 		return err
 	}
 	row := setRow{
-		ID: in.ID, Type: string(in.Type), Source: in.Source, Tenant: r.Tenant, Execution: t.Execution, Key: t.Key, Due: at.UTC(), Moved: moved,
+		ID: in.ID, Type: string(in.Type), Source: in.Source, Tenant: r.Tenant, Execution: t.Execution, Key: t.Key, Due: at.UTC(), Timer: timerName(t), Moved: moved,
 	}
-	row.Timer = timerName(t)
-	switch e.format.String() {
-	case "text":
-		what := "sent"
-		if moved {
-			what = "moved"
-		}
-		text := fmt.Sprintf("%s %s: %s for %s", what, t.Key, in.Type, t.Execution)
-		if left := at.Sub(in.Time); left > 0 {
-			text += " in " + history.Duration(left)
-		}
-		fmt.Fprintln(e.sh.Out, cli.Printable(text))
-		return nil
-	case "ids":
-		fmt.Fprintln(e.sh.Out, cli.Printable(in.ID))
-		return nil
-	default:
-		return cli.WriteValue(e.sh.Out, e.format.String(), row)
+	what := "sent"
+	if moved {
+		what = "moved"
 	}
+	text := fmt.Sprintf("%s %s: %s for %s", what, t.Key, in.Type, t.Execution)
+	if left := at.Sub(in.Time); left > 0 {
+		text += " in " + history.Duration(left)
+	}
+	return cli.PrintValue(e.sh, e.format, text, in.ID, row)
 }
 
 // inputListing is one run of inputs ls.
@@ -202,10 +185,10 @@ inputs'. 'flunq timers ls --kind input' lists those that are still to come.`,
 	f.StringVar(&l.execution, "execution", "", "only those for the execution `ID`")
 	f.StringVar(&l.outcome, "outcome", "", "only those with the `OUTCOME`: "+cli.OneOf(outcomes))
 	f.StringVar(&l.before, "before", "", "continue before the record `ID`")
-	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
+	cli.LimitFlag(ls, &l.limit, 50, "list at most `N`; 0: all")
 	cli.Offer(ls, "outcome", cli.NewChoice(outcomes...))
-	completeExecutionFlag(ls, l.target)
-	ls.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	cli.CompleteFlag(ls, "execution", cli.CompleteExecutions(l.target))
+	ls.RunE = l.target.Run(l.run)
 	c.AddCommand(ls)
 	return c
 }
@@ -223,15 +206,7 @@ type inputRow struct {
 	FireAt     time.Time `json:"fire_at"`
 }
 
-func (l *inputListing) run(ctx context.Context) error {
-	if l.limit < 0 {
-		return cli.Misusef("--limit %d: want 0 or more", l.limit)
-	}
-	r, err := l.target.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (l *inputListing) run(ctx context.Context, r *cli.Remote, _ []string) (err error) {
 	const page = 500
 	var rows []inputRow
 	for before, more := l.before, true; more; more = before != "" {

@@ -20,7 +20,6 @@ import (
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
-	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
@@ -287,18 +286,18 @@ func (l *attemptLog) text(row attemptRow) {
 		cli.Paint(l.sh.OutColor(), style, string(row.Status)), took, history.Duration(time.Duration(row.DurationMS)*time.Millisecond))
 	switch q := row.Request; {
 	case q != nil && q.Composed != nil:
-		l.lines("> ", q.Method+" "+q.URI)
+		writeLines(l.sh, "> ", q.Method+" "+q.URI)
 		for _, name := range slices.Sorted(maps.Keys(q.Headers)) {
-			l.lines("> ", name+": "+q.Headers[name])
+			writeLines(l.sh, "> ", name+": "+q.Headers[name])
 		}
 		if q.Body != "" {
-			l.lines("> ", "\n"+pretty(q.Body))
+			writeLines(l.sh, "> ", "\n"+pretty(q.Body))
 		}
 	case row.Call != nil:
-		l.lines("> ", row.Call.Method+" "+cmp.Or(row.Call.First, row.Call.URL))
+		writeLines(l.sh, "> ", row.Call.Method+" "+cmp.Or(row.Call.First, row.Call.URL))
 	}
 	if q := row.Request; q != nil && q.Problem != "" {
-		l.lines("> ", "(headers and body are unknown: "+q.Problem+")")
+		writeLines(l.sh, "> ", "(headers and body are unknown: "+q.Problem+")")
 	}
 	if c := row.Call; c != nil {
 		status := "(no answer)"
@@ -308,40 +307,21 @@ func (l *attemptLog) text(row attemptRow) {
 		if c.First != "" {
 			status += ", redirected to " + c.URL
 		}
-		l.lines("< ", status)
+		writeLines(l.sh, "< ", status)
 	}
 	if len(row.Output) > 0 {
-		l.lines("< ", pretty(string(row.Output)))
+		writeLines(l.sh, "< ", pretty(string(row.Output)))
 	}
 	if row.Error != nil {
-		l.lines("  ", "error: "+row.Error.Error()+" ("+event.ShortType(row.Error.Type)+", status "+strconv.Itoa(row.Error.Status)+")")
+		writeLines(l.sh, "  ", "error: "+row.Error.Error()+" ("+event.ShortType(row.Error.Type)+", status "+strconv.Itoa(row.Error.Status)+")")
 	}
 }
 
-// lines prints the lines of a text, indented, up to a maximum.
-func (l *attemptLog) lines(mark, text string) {
-	all := strings.Split(cli.Printable(text), "\n")
-	for _, line := range all[:min(len(all), maxLines)] {
-		fmt.Fprintln(l.sh.Out, strings.TrimRight("  "+mark+line, " "))
-	}
-	if left := len(all) - maxLines; left > 0 {
-		fmt.Fprintf(l.sh.Out, "  %s… %s more (-o json has all)\n", mark, history.Count(left, "line"))
-	}
-}
-
-// pretty indents JSON that is longer than a line, and returns any other text unchanged.
+// pretty indents JSON that is longer than a line.
 func pretty(text string) string {
 	const line = 100
 	if len(text) <= line {
 		return text
 	}
-	v, err := canonical.Decode([]byte(text))
-	if err != nil {
-		return text
-	}
-	var out strings.Builder
-	if cli.WriteJSON(&out, v) != nil {
-		return text
-	}
-	return strings.TrimSuffix(out.String(), "\n")
+	return indented(text)
 }

@@ -34,10 +34,8 @@ func (o *operator) name(sh *cli.Shell) string {
 // connectWithSecrets connects with the secrets in a file, for what is computed from documents that
 // may read them. Without a file there are none.
 func connectWithSecrets(ctx context.Context, sh *cli.Shell, target *cli.Target, file string) (r *cli.Remote, secrets map[string]any, err error) {
-	if file != "" {
-		if secrets, err = cli.ReadSecrets(ctx, sh, file); err != nil {
-			return nil, nil, err
-		}
+	if secrets, err = cli.ReadSecrets(ctx, sh, file); err != nil {
+		return nil, nil, err
 	}
 	if r, err = target.Connect(ctx); err != nil {
 		return nil, nil, err

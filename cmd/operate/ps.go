@@ -61,22 +61,19 @@ prints each execution that changes as a line.`,
 	f.StringVar(&l.after, "after", "", "continue after `CURSOR`")
 	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")
 	f.BoolVar(&l.watch, "watch", false, "print again what changes, until interrupted")
-	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	c.PreRunE = func(*cobra.Command, []string) error { return l.check() }
+	c.RunE = l.target.RunAt(l.run)
 	return c
 }
 
-func (l *executionListing) run(ctx context.Context) error {
-	if err := l.selection.check(); err != nil {
-		return err
-	}
+func (l *executionListing) check() error {
 	if format := l.format.String(); l.watch && (format == "json" || format == "yaml") {
 		return cli.Misusef("--watch and -o %s exclude each other: want -o table, wide, jsonl or ids", format)
 	}
-	r, now, err := l.target.ConnectWithTime(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+	return l.selection.check()
+}
+
+func (l *executionListing) run(ctx context.Context, r *cli.Remote, now time.Time, _ []string) (err error) {
 	tenants := []string{r.Tenant}
 	if l.allTenants {
 		if tenants, err = r.Store.Tenants(ctx); err != nil {

@@ -32,10 +32,8 @@ func (w *watchedListing) run(ctx context.Context) error {
 		if err := w.once(ctx); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(watchInterval):
+		if err := cli.Pause(ctx, watchInterval); err != nil {
+			return err
 		}
 	}
 }

@@ -53,7 +53,8 @@ The setting KEEP_FINISHED removes executions by their age, without this command.
 	m.as = operatorFlag(c)
 	m.consent = cli.ConsentFlags(c)
 	c.ValidArgsFunction = cli.CompleteExecutions(m.target, ended()...)
-	c.RunE = func(c *cobra.Command, ids []string) error { return m.run(c.Context(), ids) }
+	c.PreRunE = func(*cobra.Command, []string) error { return m.selection.check() }
+	c.RunE = m.target.Run(m.run)
 	return c
 }
 
@@ -75,15 +76,7 @@ type removed struct {
 }
 
 // run removes all named executions, or none if one of them has not ended; or all selected ones.
-func (m *removal) run(ctx context.Context, ids []string) error {
-	if err := m.selection.check(); err != nil {
-		return err
-	}
-	r, err := m.target.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (m *removal) run(ctx context.Context, r *cli.Remote, ids []string) error {
 	found, err := m.find(ctx, r, ids)
 	if err != nil {
 		return err
@@ -153,20 +146,22 @@ func (m *removal) remove(ctx context.Context, r *cli.Remote, all []removed) erro
 const removedAtOnce = 100
 
 func (m *removal) print(all []removed) error {
-	switch format := m.format.String(); format {
-	case "json", "yaml":
-		return cli.WriteValue(m.sh.Out, format, all)
-	default:
-		for _, one := range all {
-			switch id := cli.Printable(one.ID); {
-			case m.consent.Dry && format == "text":
-				fmt.Fprintf(m.sh.Out, "would remove %s, which is %s\n", id, one.Status)
-			case one.Removed && format == "text":
-				fmt.Fprintf(m.sh.Out, "%s is removed\n", id)
-			case one.Removed || m.consent.Dry:
-				fmt.Fprintln(m.sh.Out, id)
+	return cli.List[removed]{
+		ID: func(one removed) string {
+			if !one.Removed && !m.consent.Dry {
+				return ""
 			}
-		}
-		return nil
-	}
+			return one.ID
+		},
+		Line: func(one removed) string {
+			switch {
+			case m.consent.Dry:
+				return "would remove " + one.ID + ", which is " + one.Status
+			case one.Removed:
+				return one.ID + " is removed"
+			default:
+				return ""
+			}
+		},
+	}.Print(m.sh, m.format, all)
 }

@@ -57,12 +57,9 @@ func selectionFlags(c *cobra.Command, t *cli.Target, limit int) *selection {
 	f.StringVar(&s.where, "where", "", "only those for which the jq `EXPRESSION` is true, such as '.input.order == 7'")
 	f.StringArrayVarP(&s.labels, "label", "l", nil, "only those with the label `NAME=VALUE`, or NAME with any value; repeatable")
 	f.BoolVar(&s.stuck, "stuck", false, "only those that wait for something that is missing (see 'flunq timers restore')")
-	f.IntVar(&s.limit, "limit", limit, "at most `N` of them, the newest; 0: all")
+	cli.LimitFlag(c, &s.limit, limit, "at most `N` of them, the newest; 0: all")
 	cli.Offer(c, "status", cli.NewChoice(actions.Statuses()...))
-	complete := completeWorkflows(t, cobra.ShellCompDirectiveNoFileComp)
-	if err := c.RegisterFlagCompletionFunc("workflow", complete); err != nil {
-		panic(err) // the flag is defined above
-	}
+	cli.CompleteFlag(c, "workflow", completeWorkflows(t, cobra.ShellCompDirectiveNoFileComp))
 	return s
 }
 
@@ -124,9 +121,6 @@ and the exit code is 1.`
 
 // check checks the flags that need no connection.
 func (s *selection) check() (err error) {
-	if s.limit < 0 {
-		return cli.Misusef("--limit %d: want 0 or more", s.limit)
-	}
 	if s.wanted, err = event.ParseLabelFilter(s.labels); err != nil {
 		return cli.Misusef("--label: %w", err)
 	}

@@ -14,7 +14,6 @@ import (
 
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/history"
 )
 
@@ -43,7 +42,9 @@ made from}, and problem, if its state could not be fully determined.`,
 	}
 	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
 	c.ValidArgsFunction = cli.CompleteExecutions(t)
-	c.RunE = func(c *cobra.Command, args []string) error { return showExecution(c.Context(), t, format, args[0]) }
+	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, args []string) error {
+		return showExecution(ctx, sh, r, format, args[0])
+	})
 	return c
 }
 
@@ -84,12 +85,7 @@ type openTask struct {
 	Attempt   string    `json:"attempt,omitempty"`
 }
 
-func showExecution(ctx context.Context, t *cli.Target, format *cli.Choice, id string) error {
-	r, err := t.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func showExecution(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice, id string) error {
 	x, err := cli.FindExecution(ctx, r, id)
 	if err != nil {
 		return err
@@ -99,9 +95,9 @@ func showExecution(ctx context.Context, t *cli.Target, format *cli.Choice, id st
 		return err
 	}
 	if format.String() != "text" {
-		return cli.WriteValue(t.Sh.Out, format.String(), page)
+		return cli.WriteValue(sh.Out, format.String(), page)
 	}
-	page.write(t.Sh)
+	page.write(sh)
 	return nil
 }
 
@@ -157,21 +153,28 @@ func (executionPage) writeData(sh *cli.Shell, name string, value json.RawMessage
 	if len(value) == 0 {
 		return
 	}
-	text := string(value)
-	if v, err := canonical.Decode(value); err == nil {
-		var pretty bytes.Buffer
-		if cli.WriteJSON(&pretty, v) == nil {
-			text = strings.TrimSuffix(pretty.String(), "\n")
-		}
-	}
-	lines := strings.Split(cli.Printable(text), "\n")
 	fmt.Fprintf(sh.Out, "\n%s\n", cli.Paint(sh.OutColor(), cli.Bold, name))
-	for _, line := range lines[:min(len(lines), maxLines)] {
-		fmt.Fprintf(sh.Out, "  %s\n", line)
+	writeLines(sh, "", indented(string(value)))
+}
+
+// writeLines prints the lines of a text behind a mark, up to a maximum.
+func writeLines(sh *cli.Shell, mark, text string) {
+	all := strings.Split(cli.Printable(text), "\n")
+	for _, line := range all[:min(len(all), maxLines)] {
+		fmt.Fprintln(sh.Out, strings.TrimRight("  "+mark+line, " "))
 	}
-	if left := len(lines) - maxLines; left > 0 {
-		fmt.Fprintf(sh.Out, "  … %s more (-o json has all)\n", history.Count(left, "line"))
+	if left := len(all) - maxLines; left > 0 {
+		fmt.Fprintf(sh.Out, "  %s… %s more (-o json has all)\n", mark, history.Count(left, "line"))
 	}
+}
+
+// indented formats JSON for people, and returns any other text unchanged.
+func indented(text string) string {
+	var out bytes.Buffer
+	if json.Indent(&out, []byte(text), "", "  ") != nil {
+		return text
+	}
+	return out.String()
 }
 
 // writeOpen prints the open tasks, the timers, what the execution waits for, and the
@@ -190,18 +193,16 @@ func (p executionPage) writeOpen(sh *cli.Shell) {
 		{Title: "KIND", Text: timerRow.kind},
 		{Title: "TASK", Text: func(t timerRow) string { return cmp.Or(t.subject(), "(the workflow)") }},
 	})
-	if len(p.WaitsFor) > 0 {
-		fmt.Fprintf(sh.Out, "\n%s\n", cli.Paint(sh.OutColor(), cli.Bold, "waits for"))
-		for _, line := range p.WaitsFor {
+	listed := func(title string, lines []string) {
+		if len(lines) > 0 {
+			fmt.Fprintf(sh.Out, "\n%s\n", cli.Paint(sh.OutColor(), cli.Bold, title))
+		}
+		for _, line := range lines {
 			fmt.Fprintf(sh.Out, "  %s\n", cli.OneLine(line))
 		}
 	}
-	if len(p.Stuck) > 0 {
-		fmt.Fprintf(sh.Out, "\n%s\n", cli.Paint(sh.OutColor(), cli.Bold, "nothing will end"))
-		for _, line := range p.Stuck {
-			fmt.Fprintf(sh.Out, "  %s\n", cli.OneLine(line))
-		}
-	}
+	listed("waits for", p.WaitsFor)
+	listed("nothing will end", p.Stuck)
 	if p.restorable {
 		sh.Hint("'flunq timers restore %s' restores what is missing", p.ID)
 	}

@@ -51,7 +51,8 @@ func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
 	s.patience = cli.NewWaitFlags(c, "until it is done")
 	s.consent = cli.ConsentFlags(c)
 	c.ValidArgsFunction = cli.CompleteExecutions(s.target, s.States...)
-	c.RunE = func(c *cobra.Command, args []string) error { return s.run(c.Context(), args) }
+	c.PreRunE = func(*cobra.Command, []string) error { return cmp.Or(s.patience.Check(), s.selection.check()) }
+	c.RunE = s.target.Run(s.run)
 	return c
 }
 
@@ -137,15 +138,7 @@ type signalled struct {
 
 // run sends the signal to all named executions, or to none if one of them cannot take it; or to
 // all selected ones that can.
-func (s *signalCommand) run(ctx context.Context, ids []string) error {
-	if err := cmp.Or(s.patience.Check(), s.selection.check()); err != nil {
-		return err
-	}
-	r, err := s.target.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) (err error) {
 	var found []store.Execution
 	if len(ids) > 0 {
 		found, err = findAll(ctx, r, ids, s.Refuse)
@@ -159,8 +152,14 @@ func (s *signalCommand) run(ctx context.Context, ids []string) error {
 	for i, x := range found {
 		printed[i] = signalled{ID: x.ID, Action: s.Verb, Before: x.Status}
 	}
-	if err := s.confirm(ctx, printed); err != nil || s.consent.Dry {
-		return errors.Join(err, s.printDry(printed))
+	if s.consent.Dry {
+		if len(printed) > 1 {
+			s.sh.Hint("would %s %s", s.Verb, history.Count(len(printed), "execution"))
+		}
+		return s.print(printed)
+	}
+	if err := s.confirm(ctx, printed); err != nil {
+		return err
 	}
 	err = s.send(ctx, r, found, printed)
 	if err == nil && len(found) > 0 {
@@ -197,7 +196,7 @@ func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store
 
 // confirm asks for confirmation if the command destroys something or selects what it changes.
 func (s *signalCommand) confirm(ctx context.Context, printed []signalled) error {
-	if s.consent.Dry || len(printed) == 0 || !s.destroys && !s.selection.given() {
+	if len(printed) == 0 || !s.destroys && !s.selection.given() {
 		return nil
 	}
 	if !s.consent.Yes {
@@ -324,42 +323,24 @@ func (*signalCommand) faulted(ctx context.Context, r *cli.Remote, id string) err
 }
 
 func (s *signalCommand) print(printed []signalled) error {
-	for _, one := range printed {
-		switch {
-		case !one.Sent:
-		case s.format.String() == "ids":
-			fmt.Fprintln(s.sh.Out, cli.Printable(one.ID))
-		case s.format.String() != "text":
-		case one.Status != "":
-			fmt.Fprintf(s.sh.Out, "%s is %s\n", cli.Printable(one.ID), one.Status)
-		default:
-			fmt.Fprintf(s.sh.Out, "%s requested: %s\n", s.Verb, cli.Printable(one.ID))
-		}
-	}
-	if format := s.format.String(); format == "json" || format == "yaml" {
-		return cli.WriteValue(s.sh.Out, format, printed)
-	}
-	return nil
-}
-
-func (s *signalCommand) printDry(printed []signalled) error {
-	if !s.consent.Dry {
-		return nil
-	}
-	switch format := s.format.String(); format {
-	case "json", "yaml":
-		return cli.WriteValue(s.sh.Out, format, printed)
-	case "ids":
-		for _, one := range printed {
-			fmt.Fprintln(s.sh.Out, cli.Printable(one.ID))
-		}
-		return nil
-	}
-	for _, one := range printed {
-		fmt.Fprintf(s.sh.Out, "would %s %s, which is %s\n", s.Verb, cli.Printable(one.ID), one.Before)
-	}
-	if len(printed) > 1 {
-		s.sh.Hint("would %s %s", s.Verb, history.Count(len(printed), "execution"))
-	}
-	return nil
+	return cli.List[signalled]{
+		ID: func(one signalled) string {
+			if !one.Sent && !s.consent.Dry {
+				return ""
+			}
+			return one.ID
+		},
+		Line: func(one signalled) string {
+			switch {
+			case s.consent.Dry:
+				return fmt.Sprintf("would %s %s, which is %s", s.Verb, one.ID, one.Before)
+			case !one.Sent:
+				return ""
+			case one.Status != "":
+				return one.ID + " is " + one.Status
+			default:
+				return s.Verb + " requested: " + one.ID
+			}
+		},
+	}.Print(s.sh, s.format, printed)
 }

@@ -212,11 +212,7 @@ func startLimits(ctx context.Context, sh *cli.Shell, r *cli.Remote) (processes.L
 	if known {
 		return limits, nil
 	}
-	file, err := cli.ReadConfig(sh)
-	if err != nil {
-		return limits, err
-	}
-	set, _, err := cli.LoadSettings(sh, file)
+	set, err := cli.ReadSettings(sh)
 	return processes.Limits{Executions: set.Open, RedisPercent: set.RedisPercent}, err
 }
 

@@ -48,16 +48,11 @@ func newTenantsListCommand(sh *cli.Shell) *cobra.Command {
 		Args:    cli.NoArguments,
 	}
 	t, format := cli.TargetFlags(c, sh), cli.ListFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error { return listTenants(c.Context(), t, format) }
+	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, _ []string) error { return listTenants(ctx, sh, r, format) })
 	return c
 }
 
-func listTenants(ctx context.Context, t *cli.Target, format *cli.Choice) error {
-	r, err := t.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func listTenants(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice) error {
 	known, err := r.Store.Tenants(ctx)
 	if err != nil {
 		return err
@@ -89,7 +84,7 @@ func listTenants(ctx context.Context, t *cli.Target, format *cli.Choice) error {
 		},
 		ID:    func(w tenantRow) string { return w.Tenant },
 		Empty: "no tenants; starting an execution makes one",
-	}.Print(t.Sh, format, rows)
+	}.Print(sh, format, rows)
 }
 
 func newTenantsMoveCommand(sh *cli.Shell) *cobra.Command {
@@ -127,12 +122,11 @@ type movedTenant struct {
 }
 
 func moveTenant(ctx context.Context, sh *cli.Shell, tenant string, urls [2]string, consent *cli.Consent, format *cli.Choice) error {
-	cli.Silence()
 	var stores [2]*store.Store
 	for i, url := range urls {
-		rdb, err := store.Dial(ctx, url)
+		rdb, err := cli.Dial(ctx, url)
 		if err != nil {
-			return cli.Fail(cli.ExitUnreachable, err)
+			return err
 		}
 		defer func() { _ = rdb.Close() }()
 		stores[i] = store.New(rdb, store.Options{})
@@ -193,18 +187,13 @@ scans all keys for what is left.`,
 	}
 	t := cli.TargetFlags(c, sh)
 	consent, format := cli.ConsentFlags(c), cli.OutputFlag(c, "text", "json", "yaml")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return removeTenant(c.Context(), t, args[0], consent, format)
-	}
+	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, args []string) error {
+		return removeTenant(ctx, sh, r, args[0], consent, format)
+	})
 	return c
 }
 
-func removeTenant(ctx context.Context, t *cli.Target, tenant string, consent *cli.Consent, format *cli.Choice) error {
-	r, err := t.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func removeTenant(ctx context.Context, sh *cli.Shell, r *cli.Remote, tenant string, consent *cli.Consent, format *cli.Choice) error {
 	_, keys, err := r.Store.LeftOf(ctx, tenant)
 	if err != nil {
 		return cli.BadID(err)
@@ -228,24 +217,20 @@ func removeTenant(ctx context.Context, t *cli.Target, tenant string, consent *cl
 		history.Number(out.Open), history.Number(out.Ended), history.Count(keys, "key"))
 	if !consent.Dry {
 		if !consent.Yes {
-			t.Sh.Hint("remove %s", what)
+			sh.Hint("remove %s", what)
 		}
-		if err := consent.Confirm(ctx, t.Sh, format, "tenants rm"); err != nil {
+		if err := consent.Confirm(ctx, sh, format, "tenants rm"); err != nil {
 			return err
 		}
 		if err := clearTenant(ctx, r, tenant); err != nil {
 			return err
 		}
 	}
-	switch {
-	case format.String() != "text":
-		return cli.WriteValue(t.Sh.Out, format.String(), out)
-	case consent.Dry:
-		fmt.Fprintf(t.Sh.Out, "would remove %s\n", what)
-	default:
-		fmt.Fprintf(t.Sh.Out, "%s is removed\n", tenant)
+	text := tenant + " is removed"
+	if consent.Dry {
+		text = "would remove " + what
 	}
-	return nil
+	return cli.PrintValue(sh, format, text, tenant, out)
 }
 
 // clearTenant removes a tenant, and checks that nothing of it is left.

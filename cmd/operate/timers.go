@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
@@ -78,36 +79,22 @@ searches all keys.`,
 	f.StringVar(&l.execution, "execution", "", "only those of the execution `ID`")
 	f.StringVar(&l.kind, "kind", "", "only those of the kind `KIND`: wait, timeout, retry, delivery, input, start")
 	f.BoolVarP(&l.allTenants, "all-tenants", "A", false, "include all tenants")
-	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
+	cli.LimitFlag(c, &l.limit, 50, "list at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "continue after the timer `ID`")
 	f.BoolVar(&l.others, "other-streams", false, "search all keys for timers that are only in a stream of their workflow")
 	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer), string(event.InputTimer), string(event.StartTimer)}
 	cli.Offer(c, "kind", cli.NewChoice(kinds...))
-	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	c.MarkFlagsMutuallyExclusive("overdue", "due")
+	c.RunE = l.target.RunAt(l.run)
 	return c
 }
 
-func (l *timerListing) run(ctx context.Context) error {
-	if l.limit < 0 {
-		return cli.Misusef("--limit %d: want 0 or more", l.limit)
-	}
-	if l.overdue && l.due != "" {
-		return cli.Misusef("--overdue and --due exclude each other")
-	}
-	r, now, err := l.target.ConnectWithTime(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (l *timerListing) run(ctx context.Context, r *cli.Remote, now time.Time, _ []string) error {
 	filter, err := l.filter(r, now)
 	if err != nil {
 		return err
 	}
-	limit := l.limit
-	if limit == 0 {
-		limit = math.MaxInt
-	}
-	found, next, err := timers.New(r.Store).List(ctx, filter, l.after, limit)
+	found, next, err := timers.New(r.Store).List(ctx, filter, l.after, cmp.Or(l.limit, math.MaxInt))
 	if err != nil {
 		return cli.BadID(err)
 	}
@@ -230,10 +217,7 @@ func timerRowOf(p timers.Pending, now time.Time) timerRow {
 		Execution: p.Execution, Task: p.TaskID, TaskName: p.TaskName, Key: p.Key, FireAt: p.FireAt.UTC(),
 		Moved: !p.MovedTo.IsZero(), DurationMS: p.DurationMS, Stream: p.Stream, Entry: p.Entry,
 	}
-	if p.Kind == event.InputTimer && p.Err == nil {
-		in, _ := p.ReadInput() // it was read already
-		row.Event, row.Parked = string(in.Type), !p.ParkedUntil.IsZero()
-	}
+	row.Event, row.Parked = actions.InputType(p), p.Kind == event.InputTimer && !p.ParkedUntil.IsZero()
 	left := row.Due.Sub(now).Milliseconds()
 	row.DueInMS = &left
 	switch {
@@ -323,18 +307,11 @@ func (l *timerListing) print(found []timers.Pending, now time.Time) error {
 			{Title: "WORKFLOW", Wide: true, Text: func(t timerRow) string { return t.Workflow }},
 			{Title: "TENANT", Wide: true, Text: func(t timerRow) string { return t.Tenant }},
 			{Title: "KEY", Wide: true, Text: func(t timerRow) string { return t.Key }},
-			{Title: "DURATION", Wide: true, Text: func(t timerRow) string { return durationCell(t.DurationMS) }},
+			{Title: "DURATION", Wide: true, Text: func(t timerRow) string { return actions.Milliseconds(t.DurationMS) }},
 		},
 		ID:    func(t timerRow) string { return t.ID },
 		Empty: "no timers",
 	}.Print(l.sh, l.format, rows)
-}
-
-func durationCell(ms int64) string {
-	if ms <= 0 {
-		return ""
-	}
-	return history.Duration(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
 }
 
 // completeTimers completes the ids of the next timers.

@@ -53,7 +53,7 @@ func (t *timerChange) flags(c *cobra.Command) *cobra.Command {
 	t.consent = cli.ConsentFlags(c)
 	t.as = operatorFlag(c)
 	c.ValidArgsFunction = completeTimers(t.target)
-	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
+	c.RunE = t.target.RunAt(t.run)
 	return c
 }
 
@@ -125,7 +125,7 @@ execution, cancel that. 'flunq timers restore EXECUTION' restores timers.`,
 	})
 	c.Flags().StringVar(&t.execution, "execution", "", "cancel a timer of the execution `ID`, such as an input")
 	c.Flags().StringVar(&t.key, "key", "", "cancel that with the key `KEY`")
-	completeExecutionFlag(c, t.target)
+	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t.target))
 	c.Flags().BoolVar(&force, "force", false, "also cancel awaited timers, last time limits and deliveries")
 	return c
 }
@@ -211,15 +211,8 @@ func (t *timerChange) moment(p timers.Pending, to, in, by string) (time.Time, er
 }
 
 // run changes all timers, or none if one of them cannot be changed.
-func (t *timerChange) run(ctx context.Context, ids []string) error {
-	r, err := t.target.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if t.now, err = r.Store.Now(ctx); err != nil {
-		return err
-	}
+func (t *timerChange) run(ctx context.Context, r *cli.Remote, now time.Time, ids []string) error {
+	t.now = now
 	found, changes, err := t.prepare(ctx, r, ids)
 	if err != nil {
 		return err
@@ -308,20 +301,18 @@ func (t *timerChange) preview(c changedTimer) string {
 }
 
 func (t *timerChange) print(changes []changedTimer) error {
-	if t.format.String() != "text" {
-		return cli.WriteValue(t.sh.Out, t.format.String(), changes)
-	}
-	for _, c := range changes {
+	return cli.List[changedTimer]{Line: func(c changedTimer) string {
 		switch {
 		case t.consent.Dry:
-			fmt.Fprintln(t.sh.Out, t.preview(c))
+			return t.preview(c)
 		case c.NewID != "":
-			fmt.Fprintf(t.sh.Out, "%s is now %s: it %s\n", c.ID, c.NewID, cli.Printable(c.Plan))
+			return fmt.Sprintf("%s is now %s: it %s", c.ID, c.NewID, c.Plan)
 		case c.Done:
-			fmt.Fprintf(t.sh.Out, "%s %s\n", pastOf(t.verb), c.ID)
+			return pastOf(t.verb) + " " + c.ID
+		default:
+			return ""
 		}
-	}
-	return nil
+	}}.Print(t.sh, t.format, changes)
 }
 
 // pastOf returns the past tense of a command's verb.

@@ -46,7 +46,7 @@ changed. 'flunq ps --stuck' lists executions that need it.`,
 	t.consent = cli.ConsentFlags(c)
 	t.as = operatorFlag(c)
 	c.ValidArgsFunction = cli.CompleteExecutions(t.target, actions.Statuses()[1:4]...)
-	c.RunE = func(c *cobra.Command, args []string) error { return t.run(c.Context(), args) }
+	c.RunE = t.target.Run(t.run)
 	return c
 }
 
@@ -61,12 +61,7 @@ type restored struct {
 	lines []string // describe what is missing
 }
 
-func (rs *restoring) run(ctx context.Context, ids []string) error {
-	r, err := rs.target.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (rs *restoring) run(ctx context.Context, r *cli.Remote, ids []string) (err error) {
 	var plans []restored
 	var wrong []error
 	for _, id := range ids {

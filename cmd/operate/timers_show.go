@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
-	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -26,7 +26,9 @@ func newTimersShowCommand(sh *cli.Shell) *cobra.Command {
 	t := cli.TargetFlags(c, sh)
 	format := cli.OutputFlag(c, "text", "json", "yaml")
 	c.ValidArgsFunction = completeTimers(t)
-	c.RunE = func(c *cobra.Command, args []string) error { return showTimer(c.Context(), t, format, args[0]) }
+	c.RunE = t.RunAt(func(ctx context.Context, r *cli.Remote, now time.Time, args []string) error {
+		return showTimer(ctx, sh, r, format, args[0], now)
+	})
 	return c
 }
 
@@ -39,12 +41,7 @@ type timerPage struct {
 	Member          string `json:"member"`
 }
 
-func showTimer(ctx context.Context, t *cli.Target, format *cli.Choice, id string) error {
-	r, now, err := t.ConnectWithTime(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func showTimer(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice, id string, now time.Time) error {
 	p, err := findTimer(ctx, r, id)
 	if err != nil {
 		return err
@@ -57,9 +54,9 @@ func showTimer(ctx context.Context, t *cli.Target, format *cli.Choice, id string
 		timerRow: timerRowOf(p, now), ExecutionStatus: status, Consequence: actions.Consequence(p, status), Member: p.Member,
 	}
 	if format.String() != "text" {
-		return cli.WriteValue(t.Sh.Out, format.String(), page)
+		return cli.WriteValue(sh.Out, format.String(), page)
 	}
-	page.write(t.Sh)
+	writeRows(sh, append([][2]string{{"timer", page.ID}, {"state", page.State}, {"due in", page.dueIn()}}, actions.TimerFacts(p, status, cli.Moment)...))
 	return nil
 }
 
@@ -70,37 +67,6 @@ func findTimer(ctx context.Context, r *cli.Remote, id string) (timers.Pending, e
 		return p, fmt.Errorf("%w; 'flunq timers ls' lists timers", err)
 	}
 	return p, cli.BadID(err)
-}
-
-func (t timerPage) write(sh *cli.Shell) {
-	rows := [][2]string{
-		{"timer", t.ID},
-		{"state", t.State},
-		{"due in", t.dueIn()},
-		{"due at", cli.Moment(t.Due)},
-		{"kind", string(t.Kind)},
-		{"tenant", t.Tenant},
-		{"workflow", t.Workflow},
-		{"execution", withStatus(t.Execution, t.ExecutionStatus)},
-		{"task", history.Task(t.Task)},
-		{"task name", t.TaskName},
-		{"key", t.Key},
-		{"event", t.Event},
-		{"duration", durationCell(t.DurationMS)},
-		{"problem", t.Problem},
-	}
-	if t.Moved {
-		rows = append(rows, [2]string{"set for", cli.Moment(t.FireAt)})
-	}
-	rows = append(rows, [2]string{"then", t.Consequence})
-	writeRows(sh, rows)
-}
-
-func withStatus(execution, status string) string {
-	if status == "" {
-		return execution
-	}
-	return execution + " (" + status + ")"
 }
 
 // writeRows prints names and values. It omits empty values.

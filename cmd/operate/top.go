@@ -54,9 +54,7 @@ interval (--every), with a few commands whose cost does not grow with the data.`
 	f.Var(t.background, "background", "background of the terminal: auto, dark or light")
 	f.BoolVar(&t.mouse, "mouse", true, "react to the mouse (false: the terminal selects text)")
 	cli.Offer(c, "background", t.background)
-	if err := c.RegisterFlagCompletionFunc("execution", cli.CompleteExecutions(t.target)); err != nil {
-		panic(err) // the flag is defined above
-	}
+	cli.CompleteFlag(c, "execution", cli.CompleteExecutions(t.target))
 	c.RunE = func(c *cobra.Command, _ []string) error { return t.run(c.Context()) }
 	return c
 }
@@ -100,13 +98,9 @@ func (t *topScreen) source(ctx context.Context, r *cli.Remote) (tui.Source, erro
 	if err != nil {
 		return nil, err
 	}
-	file, err := cli.ReadConfig(t.sh)
+	s, err := cli.ReadSettings(t.sh)
 	if err != nil {
 		return nil, err
-	}
-	s, _, err := cli.LoadSettings(t.sh, file)
-	if err != nil {
-		return nil, cli.Fail(cli.ExitMisuse, err)
 	}
 	opts := top.Defaults()
 	opts.Tenant, opts.Place, opts.Version = r.Tenant, cli.RedactedURL(p.URL.Value), cli.Version().Version

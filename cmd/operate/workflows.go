@@ -57,16 +57,11 @@ func newWorkflowsListCommand(sh *cli.Shell) *cobra.Command {
 		Args:    cli.NoArguments,
 	}
 	t, format := cli.TargetFlags(c, sh), cli.ListFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error { return listWorkflows(c.Context(), t, format) }
+	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, _ []string) error { return listWorkflows(ctx, sh, r, format) })
 	return c
 }
 
-func listWorkflows(ctx context.Context, t *cli.Target, format *cli.Choice) error {
-	r, err := t.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func listWorkflows(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice) error {
 	found, err := registry.New(r.Store).Workflows(ctx, r.Tenant)
 	if err != nil {
 		return err
@@ -91,7 +86,7 @@ func listWorkflows(ctx context.Context, t *cli.Target, format *cli.Choice) error
 		},
 		ID:    func(w workflowRow) string { return w.Workflow },
 		Empty: "no workflows; 'flunq workflows register FILE' registers one",
-	}.Print(t.Sh, format, rows)
+	}.Print(sh, format, rows)
 }
 
 func (w workflowRow) versions() string {
@@ -122,13 +117,8 @@ func newWorkflowsShowCommand(sh *cli.Shell) *cobra.Command {
 	}
 	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
 	c.ValidArgsFunction = completeWorkflows(t, cobra.ShellCompDirectiveNoFileComp)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		r, err := t.Connect(c.Context())
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		found, err := findWorkflow(c.Context(), r, args[0])
+	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, args []string) error {
+		found, err := findWorkflow(ctx, r, args[0])
 		if err != nil {
 			return err
 		}
@@ -137,7 +127,7 @@ func newWorkflowsShowCommand(sh *cli.Shell) *cobra.Command {
 		}
 		fmt.Fprint(sh.Out, sh.Harmless(found.Text))
 		return nil
-	}
+	})
 	return c
 }
 
@@ -283,20 +273,10 @@ func registerFiles(ctx context.Context, t *cli.Target, format *cli.Choice, args 
 		}
 		done = append(done, one)
 	}
-	switch format.String() {
-	case "text":
-		for _, one := range done {
-			fmt.Fprintf(t.Sh.Out, "%s:%s  %s\n", one.Workflow, one.Version, shortHash(one.Hash))
-		}
-		return nil
-	case "ids":
-		for _, one := range done {
-			fmt.Fprintf(t.Sh.Out, "%s:%s\n", one.Workflow, one.Version)
-		}
-		return nil
-	default:
-		return cli.WriteValue(t.Sh.Out, format.String(), done)
-	}
+	return cli.List[registered]{
+		Line: func(d registered) string { return d.Workflow + ":" + d.Version + "  " + shortHash(d.Hash) },
+		ID:   func(d registered) string { return d.Workflow + ":" + d.Version },
+	}.Print(t.Sh, format, done)
 }
 
 // readDocuments reads and parses documents, and prints all their mistakes.
@@ -396,18 +376,13 @@ This cannot be undone, so the command asks for confirmation; scripts use --yes.`
 	t, format := cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml", "ids")
 	as, consent := operatorFlag(c), cli.ConsentFlags(c)
 	c.ValidArgsFunction = completeWorkflows(t, cobra.ShellCompDirectiveNoFileComp)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return removeWorkflow(c.Context(), t, format, args[0], as, consent)
-	}
+	c.RunE = t.Run(func(ctx context.Context, r *cli.Remote, args []string) error {
+		return removeWorkflow(ctx, sh, r, format, args[0], as, consent)
+	})
 	return c
 }
 
-func removeWorkflow(ctx context.Context, t *cli.Target, format *cli.Choice, given string, as *operator, consent *cli.Consent) error {
-	r, err := t.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func removeWorkflow(ctx context.Context, sh *cli.Shell, r *cli.Remote, format *cli.Choice, given string, as *operator, consent *cli.Consent) error {
 	found, err := findWorkflow(ctx, r, given)
 	if err != nil {
 		return err
@@ -430,14 +405,14 @@ func removeWorkflow(ctx context.Context, t *cli.Target, format *cli.Choice, give
 		return err
 	}
 	if consent.Dry {
-		return printRemovedWorkflows(t.Sh, format, rows, true)
+		return printRemovedWorkflows(sh, format, rows, true)
 	}
 	if !consent.Yes {
 		for _, row := range rows {
-			t.Sh.Hint("remove %s:%s", row.Workflow, row.Version)
+			sh.Hint("remove %s:%s", row.Workflow, row.Version)
 		}
 	}
-	if err := consent.Confirm(ctx, t.Sh, format, "workflows rm"); err != nil {
+	if err := consent.Confirm(ctx, sh, format, "workflows rm"); err != nil {
 		return err
 	}
 	hashes := []string{found.Hash}
@@ -447,7 +422,7 @@ func removeWorkflow(ctx context.Context, t *cli.Target, format *cli.Choice, give
 		}
 	}
 	for i, row := range rows {
-		if err := as.trail(ctx, t.Sh, r, r.Tenant, "workflows rm", row.Workflow+":"+row.Version); err != nil {
+		if err := as.trail(ctx, sh, r, r.Tenant, "workflows rm", row.Workflow+":"+row.Version); err != nil {
 			return err
 		}
 		if rows[i].Removed, err = registry.New(r.Store).Undefine(ctx, r.Tenant, row.Workflow, row.Version); err != nil {
@@ -461,7 +436,7 @@ func removeWorkflow(ctx context.Context, t *cli.Target, format *cli.Choice, give
 	if err := registry.New(r.Store).RemoveTexts(ctx, r.Tenant, found.Workflow, hashes...); err != nil {
 		return err
 	}
-	return printRemovedWorkflows(t.Sh, format, rows, false)
+	return printRemovedWorkflows(sh, format, rows, false)
 }
 
 // refuseUsed returns an error if executions use a workflow.
@@ -484,20 +459,20 @@ func refuseUsed(ctx context.Context, r *cli.Remote, w workflowText, whole bool, 
 }
 
 func printRemovedWorkflows(sh *cli.Shell, format *cli.Choice, rows []removedWorkflow, dry bool) error {
-	switch format.String() {
-	case "json", "yaml":
-		return cli.WriteValue(sh.Out, format.String(), rows)
-	}
-	for _, row := range rows {
-		switch name := cli.Printable(row.Workflow + ":" + row.Version); {
-		case format.String() == "ids" && (row.Removed || dry):
-			fmt.Fprintln(sh.Out, name)
-		case format.String() == "ids":
-		case dry:
-			fmt.Fprintf(sh.Out, "would remove %s\n", name)
-		case row.Removed:
-			fmt.Fprintf(sh.Out, "%s is removed\n", name)
+	name := func(row removedWorkflow) string {
+		if !row.Removed && !dry {
+			return ""
 		}
+		return row.Workflow + ":" + row.Version
 	}
-	return nil
+	return cli.List[removedWorkflow]{ID: name, Line: func(row removedWorkflow) string {
+		switch {
+		case dry:
+			return "would remove " + name(row)
+		case row.Removed:
+			return name(row) + " is removed"
+		default:
+			return ""
+		}
+	}}.Print(sh, format, rows)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/tui"
 )
@@ -35,10 +36,10 @@ func (pb *Playback) timer(id string) (d tui.Detail, err error) {
 		return d, fmt.Errorf("timer %s is not set at this moment", id)
 	}
 	t := s.timer
-	d.Facts = facts(
+	d.Facts = describe.Facts(
 		[2]string{"timer", id},
-		[2]string{"due", instant(t.Due)},
-		[2]string{"set", instant(pb.frames[s.from].at)},
+		[2]string{"due", describe.Instant(t.Due)},
+		[2]string{"set", describe.Instant(pb.frames[s.from].at)},
 		[2]string{"kind", string(t.Kind)},
 		[2]string{"workflow", s.track.workflow()},
 		[2]string{"execution", fmt.Sprintf("%s (%s)", s.track.id, pb.executionRow(s.track).State)},
@@ -61,20 +62,20 @@ func (pb *Playback) fate(s *interval) string {
 		how = "it fires"
 	}
 	if s.until < pb.playhead.n {
-		return fmt.Sprintf("%s at %s, before this moment", how, instant(at))
+		return fmt.Sprintf("%s at %s, before this moment", how, describe.Instant(at))
 	}
-	return fmt.Sprintf("%s at %s (event %d)", how, instant(at), s.until+1)
+	return fmt.Sprintf("%s at %s (event %d)", how, describe.Instant(at), s.until+1)
 }
 
 func (pb *Playback) event(at int) (d tui.Detail) {
 	fr := &pb.frames[at]
 	time := ""
 	if !fr.Time.Equal(fr.at) {
-		time = instant(fr.Time)
+		time = describe.Instant(fr.Time)
 	}
-	d.Facts = facts(
+	d.Facts = describe.Facts(
 		[2]string{"event", fmt.Sprintf("%d of %d", at+1, len(pb.frames))},
-		[2]string{"happened", instant(fr.at)},
+		[2]string{"happened", describe.Instant(fr.at)},
 		[2]string{"time", time},
 		[2]string{"type", string(fr.Type)},
 		[2]string{"id", fr.ID},
@@ -86,8 +87,6 @@ func (pb *Playback) event(at int) (d tui.Detail) {
 	for _, name := range slices.Sorted(maps.Keys(fr.Ext)) {
 		d.Facts = append(d.Facts, [2]string{name, fr.Ext[name]})
 	}
-	if len(fr.Data) > 0 {
-		d.Data = []tui.Data{{Name: "data", Text: string(pb.redacted(fr.Data))}}
-	}
+	d.Data = describe.Data("data", pb.redacted(fr.Data))
 	return d
 }

@@ -2,13 +2,10 @@ package playback
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/decide"
@@ -93,12 +90,12 @@ func (l *frameList) failure(r *track, version int) string {
 
 // data adds the input, the output and the facts.
 func (pb *Playback) data(r *track, version int, out *tui.Execution) {
-	out.Data = appendData(out.Data, "input", pb.redacted(r.started.Input))
+	out.Data = append(out.Data, describe.Data("input", pb.redacted(r.started.Input))...)
 	var ended event.Ended
 	if at := r.ended(version); at > 0 && pb.read(&pb.frames[r.frames[at-1]], &ended) {
-		out.Data = appendData(out.Data, "output", ended.Output)
+		out.Data = append(out.Data, describe.Data("output", ended.Output)...)
 		if ended.Error != nil {
-			out.Data = appendData(out.Data, "error", event.Encode(ended.Error))
+			out.Data = append(out.Data, describe.Data("error", event.Encode(ended.Error))...)
 			out.Note = ended.Error.Error()
 		}
 	}
@@ -106,14 +103,14 @@ func (pb *Playback) data(r *track, version int, out *tui.Execution) {
 	if out.Document != nil {
 		document = out.Document.Name
 	}
-	out.Facts = facts(
+	out.Facts = describe.Facts(
 		[2]string{"tenant", pb.opts.Tenant},
 		[2]string{"document", document},
-		[2]string{"began", instant(r.begun.Time)},
-		[2]string{"ended", instant(out.Until)},
+		[2]string{"began", describe.Instant(r.begun.Time)},
+		[2]string{"ended", describe.Instant(out.Until)},
 		[2]string{"events", strconv.Itoa(version)},
 		[2]string{"parent", strings.TrimSpace(r.started.Parent + " " + r.started.ParentTask)},
-		[2]string{"error", problemText(ended.Error, out.Document)},
+		[2]string{"error", describe.Problem(ended.Error, out.Document)},
 	)
 }
 
@@ -142,7 +139,7 @@ func (pb *Playback) open(r *track, version int, out *tui.Execution) {
 			out.Waits = append(out.Waits, string(pb.redacted([]byte(wait))))
 		}
 	}
-	out.Data = appendData(out.Data, "context", pb.redacted(contextOf(s)))
+	out.Data = append(out.Data, describe.Data("context", pb.redacted(contextOf(s)))...)
 }
 
 // contextOf returns $context, nil if there is none.
@@ -151,40 +148,6 @@ func contextOf(s *decide.State) []byte {
 		return nil
 	}
 	return canonical.Encode(s.Context.V)
-}
-
-func appendData(all []tui.Data, name string, text json.RawMessage) []tui.Data {
-	if len(text) == 0 {
-		return all
-	}
-	return append(all, tui.Data{Name: name, Text: string(text)})
-}
-
-// facts omits empty values.
-func facts(all ...[2]string) [][2]string {
-	return slices.DeleteFunc(all, func(f [2]string) bool { return f[1] == "" })
-}
-
-func instant(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
-}
-
-// problemText formats a problem and the task that caused it.
-func problemText(p *event.Problem, doc *tui.Document) string {
-	if p == nil {
-		return ""
-	}
-	if doc != nil {
-		for _, t := range doc.Tasks {
-			if t.Ref == p.Instance {
-				return fmt.Sprintf("%s (%s, line %d)", p.Error(), t.Name, t.Line)
-			}
-		}
-	}
-	return p.Error()
 }
 
 // historyPage is the maximum number of events that History returns.

@@ -151,11 +151,7 @@ func (r *Runner) ReadMocks(ctx context.Context, cfg *sim.Config) error {
 }
 
 // ReadSecrets reads the file of --secrets.
-func (r *Runner) ReadSecrets(ctx context.Context, cfg *sim.Config) error {
-	if r.Secrets == "" {
-		return nil
-	}
-	var err error
+func (r *Runner) ReadSecrets(ctx context.Context, cfg *sim.Config) (err error) {
 	cfg.Secrets, err = cli.ReadSecrets(ctx, r.Sh, r.Secrets)
 	return err
 }

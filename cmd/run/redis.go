@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
@@ -30,13 +28,9 @@ func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 	if r.record != "" || r.speed != "" {
 		return nil, cli.Misusef("--record and --speed require the virtual clock, not --redis-url")
 	}
-	redis.SetLogger(cli.QuietLogger{}) // errors are returned and reported
-	rdb, err := store.Dial(ctx, r.redis)
-	if errors.Is(err, store.ErrUnreachable) {
-		return nil, cli.Fail(cli.ExitUnreachable, err)
-	}
+	rdb, err := cli.Dial(ctx, r.redis)
 	if err != nil {
-		return nil, cli.Fail(cli.ExitMisuse, err)
+		return nil, err
 	}
 	defer func() { _ = rdb.Close() }()
 	if cfg.ID == "" {
@@ -112,14 +106,7 @@ func realTransport(cfg sim.Config) http.RoundTripper {
 	if cfg.Mocks == nil {
 		return httpcall.Outward(cfg.Transport)
 	}
-	return cfg.Mocks.Transport(func(ctx context.Context, d time.Duration) error {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(d):
-			return nil
-		}
-	}, nil)
+	return cfg.Mocks.Transport(cli.Pause, nil)
 }
 
 // follow starts the execution and prints its history until it ends.
@@ -159,10 +146,8 @@ func sendEvents(ctx context.Context, e *engine.Engine, cfg sim.Config) {
 	}
 	began := time.Now()
 	for i, mock := range cfg.Mocks.Events {
-		select {
-		case <-ctx.Done():
+		if cli.Pause(ctx, mock.After-time.Since(began)) != nil {
 			return
-		case <-time.After(mock.After - time.Since(began)):
 		}
 		out := mock.Event(i, time.Now())
 		out.Tenant = cfg.Tenant

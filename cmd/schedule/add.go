@@ -78,23 +78,18 @@ with their lines, and the exit code is 1.`,
 	f.StringArrayVar(&a.headers, "header", nil, "add the header `NAME=VALUE` (repeatable)")
 	f.BoolVar(&a.replace, "replace", false, "replace an event with this id that was not tried yet")
 	f.BoolVar(&a.jsonl, "jsonl", false, "read events from stdin, a JSON object on each line")
-	c.RunE = func(c *cobra.Command, _ []string) error { return a.run(c.Context()) }
+	c.RunE = a.target.run(a.run)
 	return c
 }
 
-func (a *addition) run(ctx context.Context) error {
+func (a *addition) run(ctx context.Context, c *client, _ []string) error {
 	if a.jsonl {
-		return a.all(ctx)
+		return a.all(ctx, c)
 	}
 	request, err := a.request()
 	if err != nil {
 		return err
 	}
-	c, err := a.target.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.close()
 	out, err := c.Schedule(ctx, request)
 	if err != nil {
 		return c.failed(err)
@@ -248,13 +243,8 @@ type batch struct {
 }
 
 // all schedules the events of stdin.
-func (a *addition) all(ctx context.Context) error {
+func (a *addition) all(ctx context.Context, c *client) error {
 	const mostLine, mostBytes, most = 2 << 20, 900 << 10, 1000
-	c, err := a.target.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.close()
 	lines := bufio.NewScanner(a.sh.In)
 	lines.Buffer(nil, mostLine)
 	var b batch

@@ -43,7 +43,7 @@ func (h *change) flags(offered schedulerpb.EventStatus, c *cobra.Command) *cobra
 	c.ValidArgsFunction = completeEvents(h.target, offered)
 	h.format = cli.OutputFlag(c, "text", "json", "yaml")
 	h.consent = cli.ConsentFlags(c)
-	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args) }
+	c.RunE = h.target.run(h.run)
 	return c
 }
 
@@ -92,7 +92,7 @@ func newMoveCommand(sh *cli.Shell) *cobra.Command {
 	c.ValidArgsFunction = completeEvents(h.target, schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED)
 	h.format = cli.OutputFlag(c, "text", "json", "yaml")
 	h.consent = &cli.Consent{Yes: true} // nothing is destroyed
-	c.RunE = func(c *cobra.Command, args []string) error { return h.run(c.Context(), args) }
+	c.RunE = h.target.run(h.run)
 	return c
 }
 
@@ -167,12 +167,7 @@ func (h *change) dead(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-func (h *change) run(ctx context.Context, ids []string) error {
-	c, err := h.target.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.close()
+func (h *change) run(ctx context.Context, c *client, ids []string) error {
 	if h.all {
 		filter := &schedulerpb.ListRequest{Status: schedulerpb.EventStatus_EVENT_STATUS_DEAD, Topic: h.topic}
 		err := c.each(ctx, filter, func(e *schedulerpb.Event) error { ids = append(ids, e.GetEventId()); return nil })
@@ -244,18 +239,16 @@ func (h *change) apply(ctx context.Context, c *client, ids []string) error {
 }
 
 func (h *change) print(rows []changed) error {
-	if h.format.String() != "text" {
-		return cli.WriteValue(h.sh.Out, h.format.String(), rows)
-	}
-	for _, r := range rows {
+	return cli.List[changed]{Line: func(r changed) string {
 		switch {
 		case h.consent.Dry:
-			fmt.Fprintf(h.sh.Out, "would %s %s: %s, due at %s\n", h.verb, r.ID, r.Status, clock(r.Due))
+			return fmt.Sprintf("would %s %s: %s, due at %s", h.verb, r.ID, r.Status, clock(r.Due))
 		case r.Done && h.verb == "move":
-			fmt.Fprintf(h.sh.Out, "%s %s: due at %s\n", h.done, r.ID, clock(r.Due))
+			return fmt.Sprintf("%s %s: due at %s", h.done, r.ID, clock(r.Due))
 		case r.Done:
-			fmt.Fprintf(h.sh.Out, "%s %s\n", h.done, r.ID)
+			return h.done + " " + r.ID
+		default:
+			return ""
 		}
-	}
-	return nil
+	}}.Print(h.sh, h.format, rows)
 }

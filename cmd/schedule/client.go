@@ -101,6 +101,18 @@ func (t *target) connect(ctx context.Context) (*client, error) {
 	return c, nil
 }
 
+// run returns the RunE of a command that needs a client.
+func (t *target) run(do func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := t.connect(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		return do(cmd.Context(), c, args)
+	}
+}
+
 // security returns how the connection is encrypted.
 func (t *target) security() (credentials.TransportCredentials, error) {
 	if !t.tls && t.ca == "" && t.cert == "" {

@@ -36,17 +36,12 @@ func newShowCommand(sh *cli.Shell, offered schedulerpb.EventStatus, c *cobra.Com
 	i.target = targetFlags(c, sh)
 	c.ValidArgsFunction = completeEvents(i.target, offered)
 	i.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml")
-	c.RunE = func(c *cobra.Command, args []string) error { return i.show(c.Context(), args[0]) }
+	c.RunE = i.target.run(i.show)
 	return c
 }
 
-func (i *inspection) show(ctx context.Context, id string) error {
-	c, err := i.target.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	row, err := c.event(ctx, id)
+func (i *inspection) show(ctx context.Context, c *client, args []string) error {
+	row, err := c.event(ctx, args[0])
 	if err != nil {
 		return err
 	}
@@ -88,24 +83,19 @@ it ends in another way: cancelled, or dead.`,
 	c.ValidArgsFunction = completeEvents(i.target, schedulerpb.EventStatus_EVENT_STATUS_SCHEDULED)
 	i.format = cli.OutputFlag(c, "text", "jsonl")
 	c.Flags().DurationVar(&i.every, "interval", time.Second, "ask every `DURATION`")
-	c.RunE = func(c *cobra.Command, args []string) error { return i.watch(c.Context(), args[0]) }
+	c.RunE = i.target.run(i.watch)
 	return c
 }
 
-func (i *inspection) watch(ctx context.Context, id string) error {
+func (i *inspection) watch(ctx context.Context, c *client, args []string) error {
 	const least = 10 * time.Millisecond
 	if i.every < least {
 		return cli.Misusef("--interval %s: want %s or more", i.every, least)
 	}
-	c, err := i.target.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.close()
 	tick := time.NewTicker(i.every)
 	defer tick.Stop()
 	for last := ""; ; {
-		row, err := c.event(ctx, id)
+		row, err := c.event(ctx, args[0])
 		if err != nil {
 			return err
 		}

@@ -115,18 +115,16 @@ func (i *installation) topics(ctx context.Context, opts kafka.Options) (parts []
 }
 
 func (i *installation) print(parts []part) error {
-	if i.format.String() != "text" {
-		return cli.WriteValue(i.sh.Out, i.format.String(), parts)
-	}
-	for _, p := range parts {
+	return cli.List[part]{Line: func(p part) string {
 		switch {
 		case p.Done && p.Missing == "" && p.Kind == "table":
-			fmt.Fprintf(i.sh.Out, "%s %s exists\n", p.Kind, p.Name)
+			return p.Kind + " " + p.Name + " exists"
 		case p.Done:
-			fmt.Fprintf(i.sh.Out, "%s %s created\n", p.Kind, p.Name)
+			return p.Kind + " " + p.Name + " created"
 		case p.Missing != "":
-			fmt.Fprintf(i.sh.Out, "missing: %s\n", strings.ReplaceAll(cli.Printable(p.Missing), "\n", "; "))
+			return "missing: " + strings.ReplaceAll(p.Missing, "\n", "; ")
+		default:
+			return ""
 		}
-	}
-	return nil
+	}}.Print(i.sh, i.format, parts)
 }

@@ -58,19 +58,16 @@ func (l *listing) flags(c *cobra.Command) *cobra.Command {
 	l.format = cli.ListFlag(c)
 	f := c.Flags()
 	f.StringVar(&l.topic, "topic", "", "only those of the topic `NAME`")
-	f.IntVar(&l.limit, "limit", 50, "list at most `N`; 0: all")
+	cli.LimitFlag(c, &l.limit, 50, "list at most `N`; 0: all")
 	f.StringVar(&l.after, "after", "", "continue after the `CURSOR` that the listing before has printed")
 	f.BoolVar(&l.payloads, "payloads", false, "include the payloads")
-	c.RunE = func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }
+	c.RunE = l.target.run(l.run)
 	return c
 }
 
 // request builds the request from the flags.
 func (l *listing) request() (*schedulerpb.ListRequest, error) {
-	if l.limit < 0 || l.limit > 1<<30 {
-		return nil, cli.Misusef("--limit %d: want 0 or more", l.limit)
-	}
-	r := &schedulerpb.ListRequest{Topic: l.topic, Limit: int32(l.limit), Cursor: l.after, Payloads: l.payloads} //nolint:gosec // checked above
+	r := &schedulerpb.ListRequest{Topic: l.topic, Limit: int32(l.limit), Cursor: l.after, Payloads: l.payloads} //nolint:gosec // the flag checks it
 	if l.status == nil {
 		r.Status = schedulerpb.EventStatus_EVENT_STATUS_DEAD
 		return r, nil
@@ -111,16 +108,11 @@ func (l *listing) request() (*schedulerpb.ListRequest, error) {
 	return r, nil
 }
 
-func (l *listing) run(ctx context.Context) error {
+func (l *listing) run(ctx context.Context, c *client, _ []string) error {
 	request, err := l.request()
 	if err != nil {
 		return err
 	}
-	c, err := l.target.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.close()
 	// Rows of these formats need not wait for each other.
 	row := cli.List[eventRow]{Columns: eventColumns(l.status == nil), ID: func(r eventRow) string { return r.ID }, Empty: "no events"}
 	streamed := l.format.String() == "jsonl" || l.format.String() == "ids"

@@ -40,7 +40,7 @@ SCHEDULER_TOTAL_PARTITIONS to the same number, or leave it out, before a process
 	}
 	r.target = targetFlags(c, sh)
 	r.format = cli.OutputFlag(c, "text", "json", "yaml")
-	c.RunE = func(c *cobra.Command, args []string) error { return r.run(c.Context(), strings.Join(args, "")) }
+	c.RunE = r.target.run(r.run)
 	return c
 }
 
@@ -51,16 +51,12 @@ type partitions struct {
 	Processes []string `json:"processes"`
 }
 
-func (r *repartition) run(ctx context.Context, text string) error {
+func (r *repartition) run(ctx context.Context, c *client, args []string) error {
+	text := strings.Join(args, "")
 	count, err := strconv.ParseInt(text, 10, 32)
 	if text != "" && (err != nil || count < 1) {
 		return cli.Misusef("partitions %q: want a whole number from 1 on", text)
 	}
-	c, err := r.target.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.close()
 	out, err := c.Partitions(ctx, &schedulerpb.PartitionsRequest{})
 	if err == nil && count > 0 {
 		out, err = c.Partitions(ctx, &schedulerpb.PartitionsRequest{From: out.GetCount(), Count: int32(count)})

@@ -60,7 +60,7 @@ Scenarios:
 	f.StringVar(&b.profiles, "profile", "", "write a profile of each scenario to `FOLDER` (see go tool pprof)")
 	f.BoolVar(&b.runServices, "run-services", false, "")
 	_ = f.MarkHidden("run-services") // the flag is defined above
-	offerScenarios(c)
+	cli.CompleteFlag(c, "only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error { return b.run(c.Context()) }
 	return c
 }
@@ -98,12 +98,6 @@ func scenarioNames() (names []string) {
 	return names
 }
 
-func offerScenarios(c *cobra.Command) {
-	if err := c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(scenarioNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is defined above
-	}
-}
-
 func (b *bencher) run(ctx context.Context) error {
 	cli.Silence()
 	services, err := b.services()
@@ -139,11 +133,7 @@ func (b *bencher) run(ctx context.Context) error {
 
 // services returns the options of the engine from the settings.
 func (b *bencher) services() (engine.Options, error) {
-	file, err := cli.ReadConfig(b.sh)
-	if err != nil {
-		return engine.Options{}, err
-	}
-	set, _, err := cli.LoadSettings(b.sh, file)
+	set, err := cli.ReadSettings(b.sh)
 	if err != nil {
 		return engine.Options{}, err
 	}
@@ -202,12 +192,9 @@ func (b *bencher) redis(ctx context.Context) (url string, stop func(), err error
 
 // empty returns an error if Redis contains keys and --yes is not given.
 func (b *bencher) empty(ctx context.Context) error {
-	rdb, err := store.Dial(ctx, b.url)
-	if errors.Is(err, store.ErrUnreachable) {
-		return cli.Fail(cli.ExitUnreachable, err)
-	}
+	rdb, err := cli.Dial(ctx, b.url)
 	if err != nil {
-		return cli.Fail(cli.ExitMisuse, err)
+		return err
 	}
 	defer func() { _ = rdb.Close() }()
 	empty, err := bench.Empty(ctx, rdb)

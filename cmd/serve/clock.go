@@ -50,7 +50,7 @@ func newClockVerbCommand(sh *cli.Shell, verb, short string) *cobra.Command {
 	k := &clockCommand{sh: sh}
 	c := &cobra.Command{Use: verb, Short: short, Example: "  flunq clock " + verb, Args: cli.NoArguments}
 	k.target, k.format = cli.TargetFlags(c, sh), cli.OutputFlag(c, "text", "json", "yaml")
-	c.RunE = func(c *cobra.Command, _ []string) error { return k.verb(c.Context(), verb) }
+	c.RunE = k.target.Run(func(ctx context.Context, r *cli.Remote, _ []string) error { return k.verb(ctx, r, verb) })
 	return c
 }
 
@@ -72,25 +72,16 @@ code 7).`,
 	return c
 }
 
-func (c *clockCommand) verb(ctx context.Context, verb string) error {
-	r, err := c.target.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (c *clockCommand) verb(ctx context.Context, r *cli.Remote, verb string) error {
 	var now dev.Clock
 	if err := actions.AskClock(ctx, r.Redis, &now, strings.ToUpper(verb)); err != nil {
 		return clockCode(err)
-	}
-	if c.format.String() != "text" {
-		return cli.WriteValue(c.sh.Out, c.format.String(), now)
 	}
 	state := string(now.Mode)
 	if now.Paused {
 		state += ", paused"
 	}
-	fmt.Fprintf(c.sh.Out, "%s (%s)\n", cli.Moment(now.Now), state)
-	return nil
+	return cli.PrintValue(c.sh, c.format, cli.Moment(now.Now)+" ("+state+")", "", now)
 }
 
 // clockCode adds the exit code to an error of the clock.

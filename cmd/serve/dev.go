@@ -146,7 +146,7 @@ func (d *developer) schedule(ctx context.Context, process string, log *slog.Logg
 	set := d.set.Scheduler
 	set.Records, set.Feed, set.Sink = cli.InRedis, cli.NoFeed, cli.InRedis
 	if d.grpc != "" {
-		if err := cli.SetAddress(&set.Address, d.grpc); err != nil {
+		if err := cli.Address(&set.Address).Set(d.grpc); err != nil {
 			return cli.Misusef("--grpc %q: %v", d.grpc, err)
 		}
 	}
@@ -159,15 +159,11 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	if err := store.CheckTenant(d.tenant); err != nil {
 		return opts, nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("--tenant: %w", err))
 	}
-	file, err := cli.ReadConfig(d.sh)
-	if err != nil {
-		return opts, nil, err
-	}
-	if d.set, _, err = cli.LoadSettings(d.sh, file); err != nil {
+	if d.set, err = cli.ReadSettings(d.sh); err != nil {
 		return opts, nil, err
 	}
 	if d.log != "" {
-		if err := cli.LevelValue(&d.set.LogLevel).Set(d.log); err != nil {
+		if err := cli.Level(&d.set.LogLevel).Set(d.log); err != nil {
 			return opts, nil, cli.Misusef("--log-level %q: %v", d.log, err)
 		}
 	}
@@ -186,9 +182,7 @@ func (d *developer) options(ctx context.Context) (opts engine.Options, log *slog
 	for _, r := range []*engine.Reading{&opts.Worker, &opts.Executor, &opts.Timer} {
 		r.Block = min(r.Block, stopsWithin) // stopping waits for blocked reads
 	}
-	if d.secrets != "" {
-		opts.Secrets, err = cli.ReadSecrets(ctx, d.sh, d.secrets)
-	}
+	opts.Secrets, err = cli.ReadSecrets(ctx, d.sh, d.secrets)
 	return opts, d.shortLog(), err
 }
 

@@ -55,11 +55,7 @@ checks of containers need it.`,
 func healthAddress(sh *cli.Shell, flag string) (string, error) {
 	address := flag
 	if address == "" {
-		file, err := cli.ReadConfig(sh)
-		if err != nil {
-			return "", err
-		}
-		set, _, err := cli.LoadSettings(sh, file)
+		set, err := cli.ReadSettings(sh)
 		if err != nil {
 			return "", err
 		}

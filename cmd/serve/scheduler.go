@@ -223,10 +223,8 @@ func (s *scheduling) await(ctx context.Context, table *dynamo.Table) error {
 		if n%rounds == 0 {
 			s.log.WarnContext(ctx, "waiting for DynamoDB", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := cli.Pause(ctx, pause); err != nil {
+			return err
 		}
 	}
 }
@@ -316,10 +314,7 @@ func (s *scheduling) publishAll(ctx context.Context) {
 		if err := s.publishNow(ctx); err != nil && ctx.Err() == nil {
 			s.log.ErrorContext(ctx, "scheduled events are not published", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(every):
-		}
+		_ = cli.Pause(ctx, every) // the loop ends with ctx
 	}
 }
 

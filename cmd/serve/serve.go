@@ -187,7 +187,7 @@ func (s *server) settings() (set cli.Settings, err error) {
 		return set, err
 	}
 	if s.grpc != "" {
-		if err := cli.SetAddress(&set.Scheduler.Address, s.grpc); err != nil {
+		if err := cli.Address(&set.Scheduler.Address).Set(s.grpc); err != nil {
 			return set, cli.Misusef("--grpc %q: %v", s.grpc, err)
 		}
 	}
@@ -240,10 +240,8 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (*cli.Remote, erro
 		if n%rounds == 0 {
 			log.WarnContext(ctx, "waiting for Redis", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil
-		case <-time.After(pause):
+		if cli.Pause(ctx, pause) != nil {
+			return nil, nil //nolint:nilerr // the process was stopped
 		}
 	}
 }
@@ -298,9 +296,6 @@ func (s *server) options(ctx context.Context, set cli.Settings) (engine.Options,
 	}
 	opts.BridgeGroup, opts.Lifecycle = set.BridgeGroup(), set.Lifecycle()
 	opts.OutsideExecutors = opts.BridgeGroup != "" && opts.Executors == 0
-	if s.secrets == "" {
-		return opts, nil
-	}
 	opts.Secrets, err = cli.ReadSecrets(ctx, s.sh, s.secrets)
 	return opts, err
 }

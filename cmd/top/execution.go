@@ -65,29 +65,28 @@ func (l *Live) input(ctx context.Context, x store.Execution, out *tui.Execution)
 	}
 	var started event.Started
 	if len(first) > 0 && decide.DecodeData(first[0], &started) == nil {
-		out.Data = append(out.Data, raw("input", started.Input)...)
+		out.Data = append(out.Data, describe.Data("input", started.Input)...)
 	}
-	out.Data = append(append(out.Data, raw("output", x.Output)...), raw("error", x.Error)...)
+	out.Data = append(append(out.Data, describe.Data("output", x.Output)...), describe.Data("error", x.Error)...)
 	problem, err := actions.Problem(x)
 	if err != nil {
 		out.Problem = err.Error()
 	}
-	document, failure := "", ""
+	document := ""
 	if out.Document != nil {
 		document = out.Document.Name
 	}
 	if problem != nil {
-		failure = problemText(problem, out.Document)
 		out.Note = problem.Error()
 	}
-	out.Facts = facts(
+	out.Facts = describe.Facts(
 		[2]string{"tenant", x.Tenant},
 		[2]string{"document", strings.TrimSpace(document + " " + x.Definition[:min(8, len(x.Definition))])},
-		[2]string{"created", instant(x.CreatedAt)},
-		[2]string{"ended", instant(x.EndedAt)},
+		[2]string{"created", describe.Instant(x.CreatedAt)},
+		[2]string{"ended", describe.Instant(x.EndedAt)},
 		[2]string{"events", strconv.FormatInt(x.Version, 10)},
 		[2]string{"parent", strings.TrimSpace(x.Parent + " " + x.ParentTask)},
-		[2]string{"error", failure},
+		[2]string{"error", describe.Problem(problem, out.Document)},
 	)
 	return nil
 }

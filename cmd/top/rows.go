@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
@@ -34,7 +34,7 @@ func timerRow(p timers.Pending, now time.Time) tui.Row {
 	case now.Sub(row.At) >= late:
 		row.State = tui.Overdue
 	}
-	row.Task = cmp.Or(inputType(p), row.Task)
+	row.Task = cmp.Or(actions.InputType(p), row.Task)
 	switch {
 	case p.Err != nil:
 	case !p.ParkedUntil.IsZero():
@@ -43,15 +43,6 @@ func timerRow(p timers.Pending, now time.Time) tui.Row {
 		row.Kind += " (moved)"
 	}
 	return row
-}
-
-// inputType returns the type of the event that a timer delivers; "" if it delivers none.
-func inputType(p timers.Pending) string {
-	if p.Kind != event.InputTimer || p.Err != nil {
-		return ""
-	}
-	in, _ := p.ReadInput() // it was read already
-	return string(in.Type)
 }
 
 func deadLetterRow(l stream.DeadLetter) tui.Row {

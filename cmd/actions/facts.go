@@ -1,0 +1,90 @@
+package actions
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"flunq.io/flunq/engine/event"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
+)
+
+// TimerFacts describes a timer, given the status of its execution. Some values may be empty.
+func TimerFacts(p timers.Pending, status string, moment func(time.Time) string) [][2]string {
+	kind, problem, set := string(p.Kind), "", ""
+	if p.Err != nil {
+		kind, problem = "", p.Err.Error()
+	}
+	if !p.MovedTo.IsZero() {
+		set = moment(p.FireAt)
+	}
+	return [][2]string{
+		{"due at", moment(p.Moment())},
+		{"kind", kind},
+		{"tenant", p.Tenant},
+		{"workflow", p.Workflow},
+		{"execution", withStatus(p.Execution, status)},
+		{"task", history.Task(p.TaskID)},
+		{"task name", p.TaskName},
+		{"key", p.Key},
+		{"event", InputType(p)},
+		{"duration", Milliseconds(p.DurationMS)},
+		{"problem", problem},
+		{"set for", set},
+		{"then", Consequence(p, status)},
+	}
+}
+
+// DeadLetterFacts describes a dead letter, given the status of its execution. Some values may be
+// empty.
+func DeadLetterFacts(l stream.DeadLetter, status string, moment func(time.Time) string) [][2]string {
+	return [][2]string{
+		{"service", l.Service},
+		{"reason", l.Reason},
+		{"attempts", positive(l.Attempts)},
+		{"replays", positive(l.Replayed)},
+		{"first failure", moment(l.FirstFailure)},
+		{"last failure", moment(l.LastFailure)},
+		{"came from", strings.TrimSpace(l.SourceStream + " " + l.SourceID)},
+		{"type", string(l.Event.Type)},
+		{"event", l.Event.ID},
+		{"workflow", l.Event.Workflow},
+		{"execution", withStatus(l.Event.Execution, status)},
+		{"task", history.Task(l.Event.Task)},
+	}
+}
+
+// InputType returns the type of the event that a timer delivers; "" if it delivers none.
+func InputType(p timers.Pending) string {
+	if p.Kind != event.InputTimer || p.Err != nil {
+		return ""
+	}
+	in, _ := p.ReadInput() // it was read already
+	return string(in.Type)
+}
+
+// Milliseconds formats a duration, which may exceed the range of time.Duration; "" unless it is
+// positive.
+func Milliseconds(ms int64) string {
+	if ms <= 0 {
+		return ""
+	}
+	return history.Duration(time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
+}
+
+func withStatus(execution, status string) string {
+	if status == "" {
+		return execution
+	}
+	return execution + " (" + status + ")"
+}
+
+func positive(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
