@@ -225,11 +225,7 @@ func setKey(sh *cli.Shell, name, contextName, value string) error {
 	if err != nil {
 		return err
 	}
-	of := ""
-	if key.Context != "" {
-		of = " of context " + cli.Printable(key.Context)
-	}
-	sh.Hint("%s%s is %s (%s)", name, of, cli.Printable(shown), filepath.Base(file.Path))
+	sh.Hint("%s is %s (%s)", named(name, key), cli.Printable(shown), filepath.Base(file.Path))
 	if info, err := os.Stat(file.Path); err == nil && shown != value && info.Mode().Perm()&0o077 != 0 {
 		sh.Hint("help: others can read the file, which may contain a password: chmod 600 %s", cli.Printable(file.Path))
 	}
@@ -240,6 +236,14 @@ func setKey(sh *cli.Shell, name, contextName, value string) error {
 		sh.Hint("help: 'flunq config use %s' chooses this context", cli.Printable(key.Context))
 	}
 	return nil
+}
+
+// named returns the name of a key with that of its context.
+func named(name string, key cli.ConfigKey) string {
+	if key.Context == "" {
+		return name
+	}
+	return name + " of context " + cli.Printable(key.Context)
 }
 
 func newConfigUnsetCommand(sh *cli.Shell) *cobra.Command {
@@ -262,10 +266,15 @@ func newConfigUnsetCommand(sh *cli.Shell) *cobra.Command {
 			return err
 		}
 		had, err := file.Unset(key)
-		if err == nil && !had {
-			sh.Hint("%s is not set in %s", args[0], cli.Printable(file.Path))
+		switch {
+		case err != nil:
+			return err
+		case !had:
+			sh.Hint("%s is not set in %s", named(args[0], key), cli.Printable(file.Path))
+		default:
+			sh.Hint("removed %s (%s)", named(args[0], key), filepath.Base(file.Path))
 		}
-		return err
+		return nil
 	}
 	return c
 }
@@ -282,7 +291,15 @@ func newConfigRemoveCommand(sh *cli.Shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return file.Remove(args[0])
+			if err := file.Remove(args[0]); err != nil {
+				return err
+			}
+			chosen := ""
+			if file.Current.Text == args[0] {
+				chosen = ", which was the chosen one"
+			}
+			sh.Hint("removed context %s%s (%s)", cli.Printable(args[0]), chosen, filepath.Base(file.Path))
+			return nil
 		},
 	}
 }
