@@ -63,7 +63,7 @@ func (l *Lifecycle) Add(version int64, e event.Event) []event.Event {
 	case event.WorkflowCompleted:
 		l.workflow("completed", "completedAt", "output", outputOf(d))
 	case event.WorkflowFailed:
-		l.workflow("faulted", "faultedAt", "error", d.Error)
+		l.workflow("faulted", "faultedAt", "error", cmp.Or(d.Error, unknownProblem()))
 	case event.WorkflowCancelled:
 		l.workflow("cancelled", "cancelledAt", "", nil)
 	default:
@@ -100,12 +100,15 @@ func (l *Lifecycle) end(d *Data) {
 	case Cancelled:
 		l.task(id, "cancelled", "cancelledAt", "", nil)
 	case Faulted:
-		p := cmp.Or(d.Error, event.NewProblem(event.Runtime, ""))
+		p := cmp.Or(d.Error, unknownProblem())
 		p.Type, p.Instance = event.FullType(p.Type, event.BaseV1), cmp.Or(p.Instance, event.ParseRun(id).Ref)
 		l.task(id, "faulted", "faultedAt", "error", p)
 	default: // skipped
 	}
 }
+
+// unknownProblem stands for an error that cannot be read.
+func unknownProblem() *event.Problem { return event.NewProblem(event.Runtime, "") }
 
 const listens = "listen" // type of a task
 
