@@ -32,8 +32,8 @@ Traces
   Calls carry the header traceparent, unless the document sets one, so that
   the spans of the called services lie below the task's span.
   An event that a task takes, and the start by an event of the scheduler, are
-  linked to the span of their sender that the attributes (or headers)
-  traceparent and tracestate name.
+  linked to the span of their sender that the attributes (or headers, or
+  gRPC metadata) traceparent and tracestate name.
   The ids of spans follow from the ids of executions and tasks: what is sent
   twice, after 'flunq retry' for example, has the same ids.
   Attributes: flunq.tenant.id, flunq.execution.id, flunq.workflow.namespace,

@@ -8,6 +8,8 @@ import (
 	"cmp"
 	"maps"
 	"time"
+
+	"flunq.io/flunq/engine/event"
 )
 
 // Status is the state of an event.
@@ -49,10 +51,20 @@ type Content struct {
 	Payload []byte // published as it is
 }
 
-// Equal reports whether two contents are the same.
+// Equal reports whether two contents are the same, whatever their trace contexts: a repeated
+// request may come from another span.
 func (c Content) Equal(d Content) bool {
 	return c.Due.Equal(d.Due) && c.Tenant == d.Tenant && c.Topic == d.Topic && c.Key == d.Key &&
-		maps.Equal(c.Headers, d.Headers) && bytes.Equal(c.Payload, d.Payload)
+		maps.Equal(untraced(c.Headers), untraced(d.Headers)) && bytes.Equal(c.Payload, d.Payload)
+}
+
+// untraced returns headers without the trace context.
+func untraced(headers map[string]string) map[string]string {
+	headers = maps.Clone(headers)
+	for _, name := range event.TraceAttributes() {
+		delete(headers, name)
+	}
+	return headers
 }
 
 // Event is a scheduled event as a ledger keeps it.

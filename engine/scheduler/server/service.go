@@ -2,15 +2,19 @@ package server
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/schedule"
 	"flunq.io/flunq/engine/scheduler"
 	"flunq.io/flunq/engine/scheduler/schedulerpb"
@@ -30,7 +34,7 @@ func (s *service) Schedule(ctx context.Context, r *schedulerpb.ScheduleRequest) 
 	if s.full.Load() {
 		return nil, schedule.ErrFull
 	}
-	o, err := s.combiner.schedule(ctx, requestOf(r))
+	o, err := s.combiner.schedule(ctx, requestOf(ctx, r))
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +51,7 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 	}
 	requests := make([]scheduler.Request, len(r.GetRequests()))
 	for i, one := range r.GetRequests() {
-		requests[i] = requestOf(one)
+		requests[i] = requestOf(ctx, one)
 	}
 	outcomes, err := s.api.Schedule(ctx, requests)
 	if err != nil {
@@ -60,14 +64,33 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 	return out, nil
 }
 
-func requestOf(r *schedulerpb.ScheduleRequest) scheduler.Request {
+func requestOf(ctx context.Context, r *schedulerpb.ScheduleRequest) scheduler.Request {
 	return scheduler.Request{
 		ID: r.GetEventId(), Replace: r.GetReplace(), After: delay(r.GetAfter()),
 		Content: schedule.Content{
 			Due: due(r.GetExecuteAt(), r.GetExecuteTime()), Tenant: r.GetTenant(), Topic: r.GetTopic(),
-			Key: r.GetKey(), Headers: r.GetHeaders(), Payload: r.GetPayload(),
+			Key: r.GetKey(), Headers: traced(ctx, r.GetHeaders()), Payload: r.GetPayload(),
 		},
 	}
+}
+
+// traced returns the headers of a request, with the trace context of the call if they have none.
+func traced(ctx context.Context, headers map[string]string) map[string]string {
+	names := event.TraceAttributes()
+	if slices.ContainsFunc(names, func(name string) bool { return headers[name] != "" }) {
+		return headers
+	}
+	headers = maps.Clone(headers)
+	for _, name := range names {
+		const longest = 512 // what must be passed on, by the specification of tracestate
+		if given := metadata.ValueFromIncomingContext(ctx, name); len(given) == 1 && len(given[0]) <= longest {
+			if headers == nil {
+				headers = map[string]string{}
+			}
+			headers[name] = given[0]
+		}
+	}
+	return headers
 }
 
 func (s *service) response(o schedule.Outcome) *schedulerpb.ScheduleResponse {
