@@ -1,6 +1,7 @@
 package editor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,6 +20,7 @@ var errUnsafe = errors.New("formatting would change what the file means; it is l
 // between others. Comments, quotes, brackets and the lines themselves stay as they are. For a
 // text that is not YAML the error is a *yaml.Mistakes.
 func Format(name string, text []byte) ([]byte, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	c := yaml.NewCollector(name)
 	yaml.Read(c, text)
 	if _, err := c.Result(text); err != nil {

@@ -58,6 +58,14 @@ func TestFormatOwnFiles(t *testing.T) {
 	}
 }
 
+// A byte order mark goes.
+func TestFormatByteOrderMark(t *testing.T) {
+	t.Parallel()
+	if out := format(t, "a.yaml", []byte("\ufeffa: 1\n")); string(out) != "a: 1\n" {
+		t.Errorf("formatted as %q", out)
+	}
+}
+
 // However the examples are indented, and whatever spaces they have, they are formatted alike.
 func TestFormatUndoesChanges(t *testing.T) {
 	t.Parallel()

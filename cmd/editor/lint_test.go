@@ -38,6 +38,7 @@ func broken() map[string]string {
 		"go-duration":        "do: [{a: {wait: 1h30m}}]",
 		"listen-timeout":     "do: [{a: {listen: {to: {one: {with: {type: b}}}}}}]",
 		"uri-variable":       "do: [{a: {set: {name: 1}}}, {b: {call: http, with: {method: get, endpoint: 'https://a.example/{nam}'}}}]",
+		"boolean":            "do: [{a: {set: {country: NO, sure: 'yes', off: true}}}]",
 		"unused":             "use: {timeouts: {short: {after: PT1S}}}\ndo: [{a: {wait: PT1S}}]",
 		"task-name":          "do: [{end: {wait: PT1S}}]",
 		"ignore":             "do: [{a: {wait: PT1S}}] # flunq-lint: ignore unusd",

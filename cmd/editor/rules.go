@@ -17,6 +17,7 @@ const (
 	ruleUnused        = "unused"
 	ruleTaskName      = "task-name"
 	ruleVariable      = "uri-variable"
+	ruleBoolean       = "boolean"
 	ruleIgnore        = "ignore"
 
 	// For documents that other runtimes run, too.
@@ -35,6 +36,7 @@ func rules() (always, portable []dsl.Rule) {
 	always = append(dsl.Rules(), []dsl.Rule{
 		{Name: ruleListenTimeout, About: "a listen that may wait forever"},
 		{Name: ruleVariable, About: "a URI template with a variable that the input lacks"},
+		{Name: ruleBoolean, About: "yes, no, on or off: text here, true or false in YAML 1.1"},
 		{Name: ruleUnused, About: "a part of use that nothing refers to"},
 		{Name: ruleTaskName, About: "a task that is named like a flow directive"},
 		{Name: ruleIgnore, About: "a comment that ignores an unknown rule"},
@@ -64,6 +66,7 @@ func Lint(name string, source []byte, portable bool) ([]yaml.Warning, error) {
 		l.task(ref, t)
 	}
 	l.lists()
+	l.booleans()
 	l.unused()
 	l.ignores(yaml.Ignored(source))
 	for _, w := range warnings {
@@ -215,6 +218,15 @@ func jumpsTo(list dsl.TaskList, name string) bool {
 	return slices.ContainsFunc(list, func(t *dsl.Task) bool {
 		return t.Then == name || t.Try != nil && t.Try.Catch.Then == name ||
 			slices.ContainsFunc(t.Switch, func(c dsl.SwitchCase) bool { return c.Then == name })
+	})
+}
+
+// booleans finds what YAML 1.1, which some runtimes read, takes for booleans.
+func (l *linter) booleans() {
+	walk(l.root, func(_ string, n *yaml.Node) {
+		if n.Shape == yaml.Text && n.Style == yaml.Plain && slices.Contains([]string{"yes", "no", "on", "off"}, strings.ToLower(n.Text())) {
+			l.Warn(ruleBoolean, n.Pos, "write true or false, or quote it if it is meant as text", "%s is text here, and true or false in YAML 1.1", n.Text())
+		}
 	})
 }
 

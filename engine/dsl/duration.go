@@ -265,6 +265,9 @@ func wholeParts(key string, value any) string {
 		unit string
 		by   float64
 	}{"days": {"hours", 24}, "hours": {"minutes", 60}, "minutes": {"seconds", 60}, "seconds": {"milliseconds", 1000}}
+	if digits, isText := value.(string); isText && wholeText.MatchString(digits) {
+		return "write it without quotes: {" + key + ": " + digits + "}"
+	}
 	f, ok := value.(float64)
 	less, divisible := smaller[key]
 	if !ok || !divisible || f < 0 || f*less.by != math.Trunc(f*less.by) {
@@ -285,6 +288,7 @@ func rational(v any) (*big.Rat, bool) {
 var (
 	isoPattern = regexp.MustCompile(`^P(\d+(?:\.\d+)?Y)?(\d+(?:\.\d+)?M)?(\d+(?:\.\d+)?W)?(\d+(?:\.\d+)?D)?` +
 		`(T(\d+(?:\.\d+)?H)?(\d+(?:\.\d+)?M)?(\d+(?:\.\d+)?S)?)?$`)
+	wholeText  = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
 	isoAmount  = regexp.MustCompile(`\d+(?:\.\d+)?`)
 	saidInFull = regexp.MustCompile(`(?i)^\s*(\d+(?:\.\d+)?)\s*(milliseconds?|millis|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|d|weeks?|w|months?|years?|y)\s*$`)
 )
