@@ -81,7 +81,7 @@ do:
             catch: {errors: {with: {status: 409}}, do: [{note: {set: {n: 1}, export: {as: '${ $context + {got: (($context.got // []) + ["refused"])} }'}}}]}
   - undo: {call: http, with: {method: delete, endpoint: "SERVER/orders/1"}, export: {as: '${ $context + {undone: .} }'}}
   - old: {call: http, with: {method: get, endpoint: "SERVER/old", redirect: true}, export: {as: '${ $context + {old: .} }'}}
-  - word: {call: http, with: {method: get, endpoint: "SERVER/word"}, export: {as: '${ $context + {word: .} }'}}
+  - word: {call: http, with: {method: get, endpoint: "SERVER/word?access_token=of-the-url&x=1"}, export: {as: '${ $context + {word: .} }'}}
   - mocked: {call: http, with: {method: get, endpoint: "https://mocked.invalid/x"}, export: {as: '${ $context + {mocked: .} }'}}
   - event: {listen: {to: {one: {with: {type: t}}}}, export: {as: '${ $context + {event: .[0]} }'}}
   - dead:
@@ -101,13 +101,13 @@ do:
 		t.Fatal(err)
 	}
 	t.Logf("%s", text)
-	for _, secret := range []string{"swordfish", "cookie-value", "api-key-value", "Bearer"} {
+	for _, secret := range []string{"swordfish", "cookie-value", "api-key-value", "Bearer", "of-the-url"} {
 		if strings.Contains(string(text), secret) {
 			t.Errorf("%s is in the mocks", secret)
 		}
 	}
 	for _, part := range []string{
-		"# by hand\n", server.URL + "/jobs?key=*", "body: {n: 2}}", "{status: 409", "latency: PT",
+		"# by hand\n", server.URL + "/jobs?key=*", server.URL + "/word?access_token=*&x=1", "body: {n: 2}}", "{status: 409", "latency: PT",
 		"location: /new}", "etag: '\"7\"'",
 	} {
 		if !strings.Contains(string(text), part) {

@@ -113,10 +113,18 @@ func (r *Recorder) end(call *recorded, took time.Duration, err error) {
 	}
 }
 
-// pattern returns the URL of a request with a * for each secret in it.
+// pattern returns the URL of a request with a * for each secret in it, and for the values of
+// parameters that are likely to be credentials.
 func (r *Recorder) pattern(req *http.Request) string {
 	url := *req.URL
 	url.User, url.Fragment, url.RawFragment = nil, "", ""
+	parameters := strings.Split(url.RawQuery, "&")
+	for i, p := range parameters {
+		if name, value, _ := strings.Cut(p, "="); value != "" && credential(name) {
+			parameters[i] = name + "=*"
+		}
+	}
+	url.RawQuery = strings.Join(parameters, "&")
 	text := strings.ReplaceAll(r.redact(url.String()), redacted, "*")
 	if req.URL.User != nil {
 		text = strings.Replace(text, "://", "://*@", 1)
@@ -186,12 +194,15 @@ func keptHeader(name string) bool {
 		"date", "age", "expires", "server", "via", "alt-svc", "strict-transport-security":
 		return false
 	}
-	for _, word := range []string{"cookie", "auth", "token", "secret", "session", "signature", "password", "api-key", "apikey"} {
-		if strings.Contains(name, word) {
-			return false
-		}
-	}
-	return true
+	return !credential(name)
+}
+
+// credential reports whether a header or a parameter of that name is likely to hold a credential.
+func credential(name string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return slices.ContainsFunc([]string{"cookie", "auth", "token", "secret", "session", "signature", "password", "api-key", "apikey"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
 }
 
 // bodyNode returns a response's body as a node of a mocks file, and the content type that a
