@@ -21,8 +21,7 @@ Out
   lifecycle,emitted, the default; all adds the engine's own events.
   Workers, which need the same setting, write lifecycle events together with
   the history that they report; 'flunq history ID -o cloudevents' prints them.
-  Outputs above 64 KiB are left out. What 'flunq reset' copies to a new
-  execution, and the beginning of its task, have no such events.
+  Outputs above 64 KiB are left out.
   The key is the execution's id. Events of an execution are in order, each at
   least once. The header flunq-entry, MILLISECONDS-NUMBER, only grows for
   a key: drop what is not above the last one of its key. NATS drops doubles

@@ -3,15 +3,18 @@ package cmd_test
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"flunq.io/flunq/engine"
+	"flunq.io/flunq/engine/event"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/redistest"
@@ -101,5 +104,46 @@ func until(ts *testscript.TestScript, negated bool, args []string) {
 		if time.Since(began) > patience {
 			ts.Fatalf("no %q in the output", args[0])
 		}
+	}
+}
+
+// A bridge also learns what a new execution has from the history of another one.
+func TestResetWithBridge(t *testing.T) {
+	t.Parallel()
+	mr := miniredis.RunT(t)
+	serve(t, "redis://"+mr.Addr())
+	env := map[string]string{"REDIS_URL": "redis://" + mr.Addr()}
+	run := func(args ...string) {
+		t.Helper()
+		if out, errs, code := flunqWith(t.Context(), env, args...); code != 0 {
+			t.Fatalf("flunq %v: code %d\n%s%s", args, code, out, errs)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "order.yaml")
+	const text = "document: {dsl: '1.0.3', namespace: shop, name: order, version: '1.0.0'}\ndo: [{a: {set: {x: 1}}}, {b: {wait: PT0.01S}}, {c: {wait: PT0.01S}}]"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("start", file, "--id", "order-1", "--wait")
+	rdb := redis.NewClient(&redis.Options{Addr: mr.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	if err := rdb.XGroupCreate(t.Context(), "tenant:default:events", store.BridgePrefix+"test", "$").Err(); err != nil {
+		t.Fatal(err)
+	}
+	run("reset", "order-1", "--to", "c", "--id", "order-2")
+	entries, err := rdb.XRange(t.Context(), "tenant:default:events", "-", "+").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range entries {
+		if typ, _ := entry.Values["type"].(string); strings.HasPrefix(typ, string(event.LifecyclePrefix)) && entry.Values["executionid"] == "order-2" {
+			got = append(got, strings.TrimPrefix(typ, string(event.LifecyclePrefix)))
+		}
+	}
+	const begun = " task.created.v1 task.started.v1"
+	want := "workflow.started.v1" + begun + " task.completed.v1" + begun + " task.completed.v1" + begun
+	if strings.Join(got, " ") != want {
+		t.Errorf("lifecycle events:\n%s\nwant\n%s", strings.Join(got, " "), want)
 	}
 }

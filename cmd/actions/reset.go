@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
@@ -12,12 +14,14 @@ import (
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/inspect"
 )
 
 // Resetter makes new executions from the beginnings of others' histories.
 type Resetter struct {
 	Store       *store.Store
 	Definitions *definitions.Cache
+	Version     string // of the new execution's document; "": the other one's
 	By, Reason  string // recorded in the new history
 	Cancel      bool   // cancel the other execution in the same step
 	Dry         bool   // change nothing
@@ -62,7 +66,7 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 	if err != nil {
 		return out, err
 	}
-	env, err := m.Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	env, hash, err := m.document(ctx, x)
 	if err != nil {
 		return out, err
 	}
@@ -79,7 +83,9 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 		}
 		return nil
 	})
-	if _, diverges := errors.AsType[*decide.Divergence](err); diverges {
+	if _, diverges := errors.AsType[*decide.Divergence](err); diverges && m.Version != "" {
+		return out, fmt.Errorf("the history of execution %s until then does not follow from version %s: %w", x.ID, m.Version, err)
+	} else if diverges {
 		return out, fmt.Errorf("rebuild execution %s: %w; if the document uses secrets, give --secrets", x.ID, err)
 	}
 	if err != nil {
@@ -97,7 +103,16 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 	if m.Dry {
 		return out, nil
 	}
-	return out, m.commit(ctx, x, r, &out)
+	return out, m.commit(ctx, x, hash, r, &out)
+}
+
+// document returns the new execution's document, and its hash.
+func (m *Resetter) document(ctx context.Context, x store.Execution) (*decide.Env, string, error) {
+	if m.Version != "" {
+		return m.Definitions.Version(ctx, x.Tenant, x.Workflow, m.Version)
+	}
+	env, err := m.Definitions.Hash(ctx, x.Tenant, x.Workflow, x.Definition)
+	return env, x.Definition, err
 }
 
 // resultOf says what a reset does.
@@ -128,12 +143,30 @@ func resultOf(r *decide.Reset, x store.Execution) ResetResult {
 	return out
 }
 
+// lifecycle returns the lifecycle events of the new history, if a bridge reads the tenant's stream;
+// one that publishes none leaves them out.
+func (m *Resetter) lifecycle(ctx context.Context, tenant string, r *decide.Reset) (out []event.Event, err error) {
+	streams, err := inspect.New(m.Store).Streams(ctx, []string{tenant})
+	if err != nil || !slices.ContainsFunc(streams[0].Groups, func(g inspect.Group) bool { return strings.HasPrefix(g.Name, store.BridgePrefix) }) {
+		return nil, err
+	}
+	l := history.Lifecycle{Version: r.Env.Definition().Document.Version}
+	for i, e := range r.History {
+		out = append(out, l.Add(int64(i)+1, e)...)
+	}
+	return out, nil
+}
+
 // commit writes the new execution, and asks the other one to cancel, in one step.
-func (m *Resetter) commit(ctx context.Context, x store.Execution, r *decide.Reset, out *ResetResult) error {
-	publish := r.Publish
+func (m *Resetter) commit(ctx context.Context, x store.Execution, hash string, r *decide.Reset, out *ResetResult) error {
+	publish, err := m.lifecycle(ctx, x.Tenant, r)
+	if err != nil {
+		return err
+	}
+	publish = append(publish, r.Publish...)
 	for i := range publish {
 		if publish[i].Type == event.TaskRequested {
-			publish[i].Ext = map[string]string{event.DefinitionAttribute: x.Definition}
+			publish[i].Ext = map[string]string{event.DefinitionAttribute: hash}
 		}
 	}
 	if out.Cancelled {
@@ -148,7 +181,7 @@ func (m *Resetter) commit(ctx context.Context, x store.Execution, r *decide.Rese
 		return err
 	}
 	outcome, err := m.Store.Commit(ctx, store.Commit{
-		Tenant: x.Tenant, Execution: r.Execution, Workflow: x.Workflow, Definition: x.Definition,
+		Tenant: x.Tenant, Execution: r.Execution, Workflow: x.Workflow, Definition: hash,
 		History: r.History, Publish: publish, Listen: r.Listen,
 		Status: string(r.State.Status), Snapshot: snapshot, Now: r.Now,
 	})

@@ -90,6 +90,9 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 	if err := m.selection.check(); err != nil {
 		return err
 	}
+	if workflow, from, versioned := strings.Cut(m.selection.workflow, ":"); versioned {
+		m.selection.workflow, m.from = workflow, cmp.Or(m.from, from)
+	}
 	r, secrets, err := connectWithSecrets(ctx, m.sh, m.target, m.secrets)
 	if err != nil {
 		return err

@@ -28,8 +28,8 @@ type resetCommand struct {
 	consent *cli.Consent
 	as      *operator
 
-	to, iteration, attempt, id, secrets, reason string
-	cancel                                      bool
+	to, iteration, attempt, version, id, secrets, reason string
+	cancel                                               bool
 }
 
 // NewResetCommand returns the command flunq reset.
@@ -52,11 +52,15 @@ The task's own child execution is started anew. If another task was waiting for 
 at that point, the reset is refused, since the child would run twice. The new execution
 has no parent: the parent of a child goes on waiting for the old one.
 
+--version continues with another version of the workflow, from which the history until
+then has to follow. So executions that a wrong version has faulted go on with a right one.
+
 The other execution stays as it is, unless --cancel cancels it in the same step. The new
 history begins with what it was made from, and with the operator's name; --cancel records
 both in the old history, too. Labels are kept.`,
 		Example: `  flunq reset order-7 --to charge --dry-run
   flunq reset order-7 --to charge --id order-7b --cancel --yes
+  flunq reset order-7 --to charge --version 1.0.1
   flunq reset order-7 --to /do/2/items/for/do/0/ship --iteration 3`,
 		GroupID: cli.GroupOperate,
 		Args:    cli.OneArgument("execution"),
@@ -67,6 +71,7 @@ both in the old history, too. Labels are kept.`,
 	f.StringVar(&m.to, "to", "", "continue with `TASK`")
 	f.StringVar(&m.iteration, "iteration", "", "the run in the iteration `INDEX`, counted from 0; in nested loops such as 2.0")
 	f.StringVar(&m.attempt, "attempt", "", "the run of the attempt `NUMBER`, counted from 1")
+	f.StringVar(&m.version, "version", "", "continue with `VERSION` of the workflow")
 	f.StringVar(&m.id, "id", "", "give the new execution the id `ID` (default: random); it must be unused")
 	f.BoolVar(&m.cancel, "cancel", false, "cancel the other execution, if it has not ended")
 	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
@@ -102,6 +107,11 @@ func (m *resetCommand) run(ctx context.Context, id string) error {
 	if err := checkLimits(ctx, m.sh, r); err != nil {
 		return err
 	}
+	if m.version != "" {
+		if _, err := findWorkflow(ctx, r, x.Workflow+":"+m.version); err != nil {
+			return err
+		}
+	}
 	task, err := m.task(ctx, r, x)
 	if err != nil {
 		return err
@@ -116,7 +126,7 @@ func (m *resetCommand) run(ctx context.Context, id string) error {
 		}
 	}
 	by := actions.Resetter{
-		Store: r.Store, By: m.as.name(m.sh), Reason: m.reason, Cancel: m.cancel, Dry: m.consent.Dry,
+		Store: r.Store, Version: m.version, By: m.as.name(m.sh), Reason: m.reason, Cancel: m.cancel, Dry: m.consent.Dry,
 		Definitions: definitions.New(r.Store, decide.Options{Secrets: secrets, Version: cli.Version().Version, Limits: decide.DefaultLimits()}),
 	}
 	out, err := by.Reset(ctx, x, task, m.id)

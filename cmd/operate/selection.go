@@ -51,7 +51,7 @@ func selectionFlags(c *cobra.Command, t *cli.Target, limit int) *selection {
 	s := &selection{}
 	f := c.Flags()
 	f.StringSliceVarP(&s.statuses, "status", "s", nil, "only those with one of the `STATUSES`: "+strings.Join(actions.Statuses(), ", "))
-	f.StringVarP(&s.workflow, "workflow", "w", "", "only those of the workflow `NAME`, with or without its namespace")
+	f.StringVarP(&s.workflow, "workflow", "w", "", "only those of the workflow `NAME`, with or without its namespace, or of NAME:VERSION")
 	f.StringVar(&s.since, "since", "", "only those created in the last `DURATION` (1h, 3d, P1D), or after a time")
 	f.StringVar(&s.before, "before", "", "only those created before `TIME`, or longer ago than a duration")
 	f.StringVar(&s.where, "where", "", "only those for which the jq `EXPRESSION` is true, such as '.input.order == 7'")
@@ -153,14 +153,32 @@ func (s *selection) query(ctx context.Context, r *cli.Remote, tenants []string, 
 	if s.stuck && len(q.Statuses) == 0 {
 		q.Statuses = []string{string(decide.Running), string(decide.Waiting)}
 	}
-	q.Workflow, unknown, err = s.workflowID(ctx, r, tenants)
-	return q, unknown, err
+	name, version, versioned := strings.Cut(s.workflow, ":")
+	q.Workflow, unknown, err = workflowID(ctx, r, name, tenants)
+	if err != nil || !versioned || unknown != "" {
+		return q, unknown, err
+	}
+	hashes := map[string]string{} // of the version, by tenant
+	for _, tenant := range tenants {
+		hash, _, err := registry.New(r.Store).Definition(ctx, tenant, q.Workflow, version)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return q, "", err
+		}
+		if hash != "" {
+			hashes[tenant] = hash
+		}
+	}
+	if len(hashes) == 0 {
+		unknown = fmt.Sprintf("workflow %s has no version %s ('flunq workflows ls -o wide' lists them)", cli.Printable(q.Workflow), cli.Printable(version))
+	}
+	q.Pass = func(x store.Execution) bool { return x.Definition != "" && x.Definition == hashes[x.Tenant] }
+	return q, unknown, nil
 }
 
-// workflowID resolves --workflow, with or without its namespace. For a workflow that is not
+// workflowID resolves the name of a workflow, with or without its namespace. For one that is not
 // registered, unknown lists the registered ones.
-func (s *selection) workflowID(ctx context.Context, r *cli.Remote, tenants []string) (id, unknown string, err error) {
-	if s.workflow == "" {
+func workflowID(ctx context.Context, r *cli.Remote, name string, tenants []string) (id, unknown string, err error) {
+	if name == "" {
 		return "", "", nil
 	}
 	var names, same []string
@@ -171,7 +189,7 @@ func (s *selection) workflowID(ctx context.Context, r *cli.Remote, tenants []str
 		}
 		for _, w := range all {
 			names = append(names, w.ID)
-			if _, short, _ := strings.Cut(w.ID, "."); short == s.workflow {
+			if _, short, _ := strings.Cut(w.ID, "."); short == name {
 				same = append(same, w.ID)
 			}
 		}
@@ -179,19 +197,19 @@ func (s *selection) workflowID(ctx context.Context, r *cli.Remote, tenants []str
 	slices.Sort(same)
 	same = slices.Compact(same)
 	switch {
-	case slices.Contains(names, s.workflow):
-		return s.workflow, "", nil
+	case slices.Contains(names, name):
+		return name, "", nil
 	case len(same) == 1:
 		return same[0], "", nil
 	case len(same) > 1:
-		return "", "", cli.Misusef("--workflow %s is ambiguous: %s", s.workflow, strings.Join(same, ", "))
+		return "", "", cli.Misusef("--workflow %s is ambiguous: %s", name, strings.Join(same, ", "))
 	case len(names) == 0:
-		return s.workflow, "no workflow is registered", nil
+		return name, "no workflow is registered", nil
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return s.workflow, fmt.Sprintf("no workflow is named %s%s; registered: %s", cli.Printable(s.workflow),
-		cli.DidYouMean(s.workflow, names, ""), cli.Printable(cli.ShortList(names))), nil
+	return name, fmt.Sprintf("no workflow is named %s%s; registered: %s", cli.Printable(name),
+		cli.DidYouMean(name, names, ""), cli.Printable(cli.ShortList(names))), nil
 }
 
 // sinceFlag parses a flag that is a time or a duration before now. An empty flag is the

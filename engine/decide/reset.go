@@ -16,7 +16,7 @@ import (
 // The run itself begins at the time of the reset, and pending timers keep the time that was
 // left on them.
 type Reset struct {
-	Env       *Env
+	Env       *Env   // of a document from which the beginning follows
 	Execution string // the id of the new execution
 	Task      string // the run of the task, as text
 	Now       time.Time
@@ -47,14 +47,11 @@ func (r *Reset) Add(e event.Event) (done bool, err error) {
 		}
 		r.next, r.at = &e, r.version+1
 	}
+	if e.Type == event.TaskRequested && e.Task == r.Task {
+		return true, r.begin()
+	}
 	r.version++
-	if err := r.past.Replay(r.Env, []event.Event{e}); err != nil {
-		return false, err
-	}
-	if e.Type != event.TaskRequested || e.Task != r.Task {
-		return false, nil
-	}
-	return true, r.begin()
+	return false, r.past.Replay(r.Env, []event.Event{e})
 }
 
 // begin applies the last event at the time of the reset, so that the run begins, and determines
