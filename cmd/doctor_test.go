@@ -55,7 +55,7 @@ func TestDoctorOnRedis(t *testing.T) {
 		want     map[string]string // by the check: a state and a part of the text
 	}{
 		"nothing kept": {nil, 4, map[string]string{
-			"persistence": "bad none: a crash of Redis loses everything since start -> CONFIG SET appendonly yes",
+			"persistence": "bad none: a crash of Redis loses everything since start -> redis-cli CONFIG SET appendonly yes",
 			"eviction":    "ok noeviction", "role": "ok master with 0 replicas", "clock": "ok differs", "redis": "ok Redis ",
 		}},
 		"append-only file": {[]string{"--appendonly", "yes"}, 0, map[string]string{
@@ -72,7 +72,7 @@ func TestDoctorOnRedis(t *testing.T) {
 			"persistence": "unknown append-only file, but Redis does not", "eviction": "ok noeviction",
 		}},
 		"evicts": {[]string{"--appendonly", "yes", "--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"}, 4, map[string]string{
-			"eviction": "bad allkeys-lru: when it is full, timers and histories vanish without an error -> CONFIG SET maxmemory-policy noeviction",
+			"eviction": "bad allkeys-lru: when it is full, timers and histories vanish without an error -> redis-cli CONFIG SET maxmemory-policy noeviction",
 			"memory":   "ok ",
 		}},
 		"evicts some": {[]string{"--appendonly", "yes", "--maxmemory-policy", "volatile-ttl"}, 0, map[string]string{

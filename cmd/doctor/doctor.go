@@ -83,6 +83,11 @@ shown and the others counted; --all and -o json show each.`,
 		}
 		if format.String() == "table" {
 			report.write(sh, all)
+			for _, name := range []string{"context", "redis-url"} {
+				if f := c.Flags().Lookup(name); f.Changed && report.State != isFine {
+					sh.Hint("suggested flunq commands need --%s, too", name)
+				}
+			}
 		} else if err := cli.WriteValue(sh.Out, format.String(), report); err != nil {
 			return err
 		}

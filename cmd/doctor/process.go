@@ -1,11 +1,11 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -88,7 +88,8 @@ func (d *doctor) listProcesses() {
 		}
 		f := finding{Check: "processes", State: isDoubtful}
 		f.Text = fmt.Sprintf("%s has sent no heartbeat for %s: it was killed, is suspended, or cannot reach Redis", nameOf(p), since(d.at.Sub(p.Heartbeat)))
-		f.Remedy = fmt.Sprintf("check it; other processes take over its work after %s (LEASE)", history.Duration(d.settings.Lease))
+		lease := cmp.Or(time.Duration(p.LeaseMS)*time.Millisecond, d.settings.Lease)
+		f.Remedy = fmt.Sprintf("check it; other processes take over its work after %s (LEASE)", history.Duration(lease))
 		if d.justUp() {
 			f.State, f.Remedy = isUnknown, restarted
 		}
@@ -260,7 +261,7 @@ func (d *doctor) lastOf(service, tenant string) string {
 func (d *doctor) groupsExist(s inspect.Stream, service string, groups []string) {
 	for _, group := range groups {
 		known := slices.ContainsFunc(s.Groups, func(g inspect.Group) bool { return g.Name == group })
-		waited := d.at.Sub(entryTime(s.First))
+		waited := d.at.Sub(store.IDTime(s.First))
 		if known || s.Length == 0 || waited < newTenant {
 			continue
 		}
@@ -268,7 +269,7 @@ func (d *doctor) groupsExist(s inspect.Stream, service string, groups []string) 
 			Check: "services", State: isBad, Tenant: s.Tenant,
 			Text: fmt.Sprintf("a process runs the %s, but has not created its group %s on the stream, which has had events for %s: it has not found the tenant",
 				service, group, since(waited)),
-			Remedy: fmt.Sprintf("see its log; if another program has written the stream, 'SADD flunq:tenants %s' registers the tenant", s.Tenant),
+			Remedy: fmt.Sprintf("see its log; if another program has written the stream, 'redis-cli SADD flunq:tenants %s' registers the tenant", s.Tenant),
 		})
 	}
 	if len(groups) > 1 {
@@ -283,13 +284,6 @@ func (d *doctor) groupsExist(s inspect.Stream, service string, groups []string) 
 // newTenant is how long processes may take to discover a tenant whose stream another
 // program has written: they search all keys every five minutes.
 const newTenant = 6 * time.Minute
-
-// entryTime returns the time in the id of an entry.
-func entryTime(id string) time.Time {
-	text, _, _ := strings.Cut(id, "-")
-	ms, _ := strconv.ParseInt(text, 10, 64) // 0 without an entry
-	return time.UnixMilli(ms)
-}
 
 // otherReaders reports groups of other programs that no longer read. Streams are trimmed
 // only up to the events that all groups have read.
@@ -319,7 +313,7 @@ func (d *doctor) otherReaders(streams []inspect.Stream) {
 				f.Text = fmt.Sprintf("no process has read with the group %s for %s", g.Name, since(seen))
 			}
 			f.Text += fmt.Sprintf("; it has %s unread and %s pending events, which are not trimmed", history.Number(g.Lag), history.Number(g.Pending))
-			f.Remedy = fmt.Sprintf("start the program that reads with it, or remove the group: XGROUP DESTROY %s %s", s.Key, g.Name)
+			f.Remedy = fmt.Sprintf("start the program that reads with it, or remove the group: redis-cli XGROUP DESTROY %s %s", s.Key, g.Name)
 			d.add(f)
 		}
 	}

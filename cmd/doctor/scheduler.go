@@ -98,8 +98,11 @@ func (d *doctor) checkScheduler(ctx context.Context) {
 	if errors.Is(err, schedule.ErrPartitions) {
 		return // nobody has started it
 	}
-	members, wrong := index.Members(ctx, "", 0)
-	if err = errors.Join(err, wrong); err != nil {
+	var members schedule.Members
+	if err == nil {
+		members, err = index.Members(ctx, "", 0)
+	}
+	if err != nil {
 		d.unchecked(check, "", err)
 		return
 	}

@@ -90,7 +90,9 @@ func ofRole(v store.Server) finding {
 	return f
 }
 
-const appendOnly = "CONFIG SET appendonly yes, CONFIG SET appendfsync everysec, then CONFIG REWRITE"
+const appendOnly = "redis-cli CONFIG SET appendonly yes; " + everySecond
+
+const everySecond = "redis-cli CONFIG SET appendfsync everysec; redis-cli CONFIG REWRITE"
 
 // ofPersistence reports what a crash would lose.
 func ofPersistence(v store.Server, now time.Time) finding {
@@ -106,7 +108,7 @@ func ofPersistence(v store.Server, now time.Time) finding {
 		f.Text = "append-only file, flushed every second: a power cut loses the last second; kill -9 of Redis nothing"
 	case v.AppendOnly == "no":
 		f.State, f.Text = isDoubtful, "append-only file, flushed by the operating system: a power cut may lose half a minute; kill -9 of Redis nothing"
-		f.Remedy = "CONFIG SET appendfsync everysec, then CONFIG REWRITE"
+		f.Remedy = everySecond
 	case v.AppendOnly == "on":
 		f.State, f.Text = isUnknown, "append-only file, but Redis does not report how often it is flushed: kill -9 of Redis loses nothing, a power cut between a second and half a minute"
 	case v.AppendOnly == "":
@@ -151,7 +153,7 @@ func ofFailover(v store.Server) finding {
 		f.State = isFine
 		f.Text = fmt.Sprintf("a failover may lose the last writes; a master without %s accepts none", history.Count(int(v.Guarded), "replica"))
 	case v.Guarded == 0:
-		f.Remedy = "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE; or let flunq wait for replicas (REDIS_WAIT)"
+		f.Remedy = "redis-cli CONFIG SET min-replicas-to-write 1; redis-cli CONFIG REWRITE; or let flunq wait for replicas (REDIS_WAIT)"
 	default:
 		f.State = isUnknown
 	}
@@ -201,13 +203,13 @@ func ofMemory(v store.Server) finding {
 	}
 	switch {
 	case space > 0 && v.Used*100/space >= most:
-		f.State, f.Remedy = isBad, "give it more memory (CONFIG SET maxmemory …), or drop dead letters: when it is full the services wait"
+		f.State, f.Remedy = isBad, "give it more memory (redis-cli CONFIG SET maxmemory …), or drop dead letters: when it is full the services wait"
 	case space > 0 && v.Used*100/space >= much:
-		f.State, f.Remedy = isDoubtful, "give it more memory (CONFIG SET maxmemory …), before it is full and the services wait"
+		f.State, f.Remedy = isDoubtful, "give it more memory (redis-cli CONFIG SET maxmemory …), before it is full and the services wait"
 	case v.Fragmentation > 2 && v.Used > fragmented:
 		f.State = isDoubtful
 		f.Text += fmt.Sprintf("; it occupies %.1f times as much memory", v.Fragmentation)
-		f.Remedy = "CONFIG SET activedefrag yes, or MEMORY PURGE"
+		f.Remedy = "redis-cli CONFIG SET activedefrag yes, or redis-cli MEMORY PURGE"
 	}
 	return f
 }
@@ -226,7 +228,7 @@ func ofClients(v store.Server) finding {
 	}
 	f := finding{Check: "clients", State: isFine, Text: history.Number(v.Clients) + " of " + history.Number(v.MostClients)}
 	if v.Clients*10 >= v.MostClients*9 {
-		f.State, f.Remedy = isDoubtful, "CONFIG SET maxclients …: at the limit, connections are rejected"
+		f.State, f.Remedy = isDoubtful, "redis-cli CONFIG SET maxclients …: at the limit, connections are rejected"
 	}
 	return f
 }

@@ -83,7 +83,7 @@ func (d *doctor) unclaimed(ctx context.Context, streams []inspect.Stream) {
 			f := finding{Check: "pending", State: isBad, Tenant: s.Tenant, Examples: []string{p.ID}}
 			f.Text = fmt.Sprintf("no consumer claims the pending messages of %s (%d): the first was read by %s, has been idle for %s, deliveries %d",
 				g.Name, g.Pending, p.Consumer, history.Duration(p.Idle.Round(time.Second)), p.Count)
-			f.Remedy = fmt.Sprintf("XPENDING %s %s IDLE %d - + 10 lists it", s.Key, g.Name, idle.Milliseconds())
+			f.Remedy = fmt.Sprintf("redis-cli XPENDING %s %s IDLE %d - + 10 lists it", s.Key, g.Name, idle.Milliseconds())
 			if name := d.service(g.Name); name != "" {
 				f.Remedy = fmt.Sprintf("%s claims it, unless %s_RECLAIM_ENABLED is false; %s", d.serve(name), strings.ToUpper(name), f.Remedy)
 			}

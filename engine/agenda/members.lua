@@ -1,6 +1,6 @@
 -- Registers a process, and reads the processes and the partitions. A former number of partitions
 -- is forgotten when it was left long ago, and neither an open nor a dead event is where only that
--- number would look for it.
+-- number would look for it. Without a process nothing is written.
 --
 -- KEYS[1]   processes by the end of their registration in milliseconds
 -- KEYS[2]   hash of the partitions, see set_partitions.lua
@@ -17,8 +17,8 @@ local members, partitions, known = KEYS[1], KEYS[2], #KEYS - 2
 local process, ttl, keep = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local now = clock()
-redis.call('ZREMRANGEBYSCORE', members, '-inf', now)
 if process ~= '' then
+  redis.call('ZREMRANGEBYSCORE', members, '-inf', now)
   if ttl > 0 then
     redis.call('ZADD', members, string.format('%.0f', now + ttl), process)
   else
@@ -37,8 +37,8 @@ end
 local fields = redis.call('HGETALL', partitions)
 for i = 1, #fields, 2 do
   local former = string.match(fields[i], '^former:(%d+)$')
-  if former and used[tonumber(former)] == 0 and fields[i + 1] + keep < tonumber(now) then
+  if process ~= '' and former and used[tonumber(former)] == 0 and fields[i + 1] + keep < tonumber(now) then
     redis.call('HDEL', partitions, fields[i])
   end
 end
-return {now, redis.call('ZRANGE', members, 0, -1), redis.call('HGETALL', partitions), open}
+return {now, redis.call('ZRANGEBYSCORE', members, '(' .. now, '+inf'), redis.call('HGETALL', partitions), open}

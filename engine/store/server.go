@@ -247,7 +247,7 @@ func (s *Store) CheckServer(ctx context.Context) error {
 }
 
 // NoEviction says how to make Redis refuse writes instead of evicting keys.
-const NoEviction = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; " +
+const NoEviction = "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf; " +
 	"where a provider runs it, set maxmemory-policy there"
 
 // Dial opens a client that never retries a command by itself. The address is redis://,
