@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -43,10 +42,8 @@ func (s *Store) AuditTrail(ctx context.Context, tenant string, since time.Time) 
 		}
 		for _, entry := range page {
 			text := func(name string) string { value, _ := entry.Values[name].(string); return value }
-			ms, _, _ := strings.Cut(entry.ID, "-")
-			at, _ := strconv.ParseInt(ms, 10, 64)
 			out = append(out, AuditEntry{
-				At: time.UnixMilli(at).UTC(), Action: text("action"), Subject: text("subject"), By: text("by"),
+				At: IDTime(entry.ID), Action: text("action"), Subject: text("subject"), By: text("by"),
 			})
 			from = "(" + entry.ID
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,7 +86,10 @@ func (c *Codec) understand(m *Message, fields []string) {
 	if m.Event, m.Err = c.Attributes(fields); m.Err == nil && !m.scan() {
 		m.Err = checkData(&m.Event)
 	}
-	m.Event.Tenant = m.Tenant // whatever the sender says
+	m.Event.Tenant = m.Tenant  // whatever the sender says
+	if m.Event.Time.IsZero() { // CloudEvents may have none
+		m.Event.Time = IDTime(cmp.Or(m.Event.Ext[firstEntryField], m.ID))
+	}
 	m.recall()
 }
 

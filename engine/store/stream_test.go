@@ -55,6 +55,12 @@ var messages = []check{
 			}
 		}
 	}},
+	{"an event without a time has that of its entry", func(t *testing.T, w *environment) {
+		w.raw(t, "id", "a", "type", "com.example.paid")
+		if m := w.read(t, store.WorkerGroup, "c1"); m.Err != nil || m.Event.Time.IsZero() || !m.Event.Time.Equal(store.IDTime(m.ID)) {
+			t.Errorf("the event %+v of entry %s: %v", m.Event, m.ID, m.Err)
+		}
+	}},
 	{"an invalid event is delivered with the reason", func(t *testing.T, w *environment) {
 		for _, c := range []struct {
 			values []string
