@@ -36,7 +36,7 @@ func FindExecution(ctx context.Context, r *Remote, id string) (store.Execution, 
 	}
 	where := ""
 	if r.Tenant != DefaultTenant {
-		where = " of tenant " + r.Tenant
+		where = " in tenant " + r.Tenant
 	}
 	removed := ""
 	if keep, wrong := r.Store.Kept(ctx, r.Tenant); wrong == nil && keep.Bounded() {

@@ -305,7 +305,7 @@ func (l *timerListing) print(found []timers.Pending, now time.Time) error {
 			{Title: "EXECUTION", Text: func(t timerRow) string { return t.Execution }},
 			{Title: "TASK", Text: timerRow.subject},
 			{Title: "WORKFLOW", Wide: true, Text: func(t timerRow) string { return t.Workflow }},
-			{Title: "TENANT", Wide: true, Text: func(t timerRow) string { return t.Tenant }},
+			{Title: "TENANT", Wide: !l.allTenants, Text: func(t timerRow) string { return t.Tenant }},
 			{Title: "KEY", Wide: true, Text: func(t timerRow) string { return t.Key }},
 			{Title: "DURATION", Wide: true, Text: func(t timerRow) string { return actions.Milliseconds(t.DurationMS) }},
 		},

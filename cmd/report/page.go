@@ -306,7 +306,7 @@ func (r *Recording) facts() []Fact {
 		{"status", status},
 		{"execution", r.head.ID},
 		{"time", r.head.Start.UTC().Format("2006-01-02 15:04:05") + " to " + r.last.UTC().Format("2006-01-02 15:04:05") +
-			" (" + history.Duration(r.last.Sub(r.head.Start)) + ")"},
+			" UTC (" + history.Duration(r.last.Sub(r.head.Start)) + ")"},
 		{"seed", strconv.FormatUint(r.head.Seed, 10)},
 		{"tasks", history.Number(r.tasks) + ", " + history.Count(r.history, "event")},
 	}

@@ -185,8 +185,10 @@ func (c *client) failed(err error) error {
 	case codes.Canceled:
 		return context.Canceled
 	case codes.Unavailable, codes.DeadlineExceeded:
-		advice := c.from
-		if advice == "" {
+		advice := "its address is from: " + c.from
+		if strings.Contains(s.Message(), "server preface") {
+			advice = "if it encrypts connections, give --tls or --tls-ca FILE"
+		} else if c.from == "" {
 			advice = "start one with 'flunq serve --scheduler', or name its address with --grpc or SCHEDULER_ADDRESS"
 		}
 		message := s.Message()

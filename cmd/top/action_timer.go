@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/actions"
-	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
@@ -99,16 +98,19 @@ func (l *Live) drop(ctx context.Context, t timers.Pending, status string) (plann
 	return d, nil
 }
 
+// local formats a time within a sentence. The zone of an Instant is chosen where it is drawn.
+func local(t time.Time) string { return t.Local().Format(time.RFC3339Nano) }
+
 func (l *Live) move(t timers.Pending, at, now time.Time) (plannedAction, error) {
 	if t.Err != nil {
 		return plannedAction{}, fmt.Errorf("timer %s cannot be moved: %w", t.ID, t.Err)
 	}
-	line := "is due at " + describe.Instant(at) + ", in " + history.Duration(at.Sub(now).Round(time.Second))
+	line := "is due at " + local(at) + ", in " + history.Duration(at.Sub(now).Round(time.Second))
 	if !at.After(now) {
-		line = "is due at " + describe.Instant(at) + ", in the past: it fires at once"
+		line = "is due at " + local(at) + ", in the past: it fires at once"
 	}
 	return plannedAction{line: line, do: func(ctx context.Context) (string, error) {
-		return once("the "+nameOf(t)+" is due at "+describe.Instant(at), func() (bool, error) {
+		return once("the "+nameOf(t)+" is due at "+local(at), func() (bool, error) {
 			_, done, err := timers.New(l.store).Move(ctx, t, at, l.opts.Operator)
 			return done, err
 		})

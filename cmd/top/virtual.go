@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/actions"
-	"flunq.io/flunq/cmd/describe"
 	"flunq.io/flunq/cmd/dev"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/store/wire"
@@ -76,7 +75,7 @@ func (v *Virtual) move(ctx context.Context, m tui.Move) error {
 	}
 	moved, err := actions.MoveClock(ctx, v.rdb, now.Now, to)
 	if errors.Is(err, context.DeadlineExceeded) || err == nil && !moved.Done {
-		return fmt.Errorf("the clock is at %s, %s before the target: %s", describe.Instant(moved.Now), moved.Target.Sub(moved.Now), moved.Busy)
+		return fmt.Errorf("the clock is at %s, %s before the target: %s", local(moved.Now), moved.Target.Sub(moved.Now), moved.Busy)
 	}
 	return err
 }
