@@ -9,7 +9,7 @@ import (
 )
 
 // testedSeeds is the maximum number of seeds of a workload in a test run.
-const testedSeeds = 15
+const testedSeeds = 10
 
 // The workloads end as expected, whatever goes wrong.
 func TestWorkloads(t *testing.T) {

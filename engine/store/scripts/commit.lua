@@ -46,6 +46,7 @@ local dead_letter = tonumber(args[7])
 local acks, lost, types = {}, {}, {}
 
 local found_all = args[4] == '' or find_mine(stream, group, consumer, args[4], args[5], limit) < limit
+types[stream] = next(mine) and 'stream' -- it has pending entries
 
 local function read(at, key)
   return {
@@ -70,10 +71,10 @@ local function wrong_type(key, want)
   end
 end
 
-local function wrong_types(t, retried)
+local function wrong_types(t, retried, notes)
   local wrong = t.publish > 0 and wrong_type(stream, 'stream') or t.cancel > 0 and wrong_type(timers, 'zset')
     or t.index and wrong_type(t.index, 'zset')
-    or (t.index or t.input > 0) and (wrong_type(timer_keys, 'hash') or wrong_type(forgotten, 'zset'))
+    or (t.index and notes or t.input > 0) and (wrong_type(timer_keys, 'hash') or wrong_type(forgotten, 'zset'))
     or t.input > 6 and wrong_type(inputs, 'stream')
     or (t.index or retried or t.version == '0') and (wrong_type(open, 'zset') or wrong_type(faulted, 'zset'))
   for i = t.listeners, t.listeners + t.join + t.leave - 1 do wrong = wrong or wrong_type(keys[i], 'set') end
@@ -177,8 +178,7 @@ local function deliver_parked(t)
 end
 
 -- An execution that has ended needs neither its snapshot nor its fields about timers, and no input
--- reaches it. Before 2026-11-23
--- the snapshot was in state and state_version.
+-- reaches it. Before 2026-11-23 the snapshot was in state and state_version.
 local function clean(t, snapshot, notes)
   if snapshot then redis.call('HDEL', t.execution, 'snapshot', 'snapshot_version', 'state', 'state_version') end
   if not notes then return end
@@ -208,7 +208,7 @@ local function commit(t)
     return 'the history of execution ' .. t.id .. ' is gone, it had ' .. version .. ' entries'
   end
   local retried = status == 'faulted' and t.events > 0
-  local wrong = wrong_types(t, retried)
+  local wrong = wrong_types(t, retried, is[5])
   if wrong then return wrong end
 
   local places, at, failed = append(t)
