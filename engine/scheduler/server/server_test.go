@@ -588,7 +588,7 @@ func TestTraceContext(t *testing.T) {
 	t.Parallel()
 	const span, other = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 	c := start(t, nil).client(t)
-	schedule := func(n int, parent string, headers map[string]string) *schedulerpb.ScheduleResponse {
+	ask := func(n int, parent string, headers map[string]string) *schedulerpb.ScheduleResponse {
 		t.Helper()
 		asked := request(n)
 		asked.ExecuteAt, asked.Headers = time.Now().Add(time.Hour).Truncate(time.Hour).Unix()+3600, headers
@@ -598,13 +598,13 @@ func TestTraceContext(t *testing.T) {
 		}
 		return out
 	}
-	if h := schedule(1, span, nil).GetEvent().GetHeaders(); h["traceparent"] != span || h["tracestate"] != "a=1" {
+	if h := ask(1, span, nil).GetEvent().GetHeaders(); h["traceparent"] != span || h["tracestate"] != "a=1" {
 		t.Errorf("the event has the headers %v", h)
 	}
-	if again := schedule(1, other, nil); again.GetCreated() || again.GetEvent().GetHeaders()["traceparent"] != span {
+	if again := ask(1, other, nil); again.GetCreated() || again.GetEvent().GetHeaders()["traceparent"] != span {
 		t.Errorf("the repeated request: %v", again)
 	}
-	if h := schedule(2, span, map[string]string{"traceparent": other}).GetEvent().GetHeaders(); h["traceparent"] != other || len(h) != 1 {
+	if h := ask(2, span, map[string]string{"traceparent": other}).GetEvent().GetHeaders(); h["traceparent"] != other || len(h) != 1 {
 		t.Errorf("the event with a context of its own has the headers %v", h)
 	}
 }
