@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -35,34 +34,15 @@ func recordingFiles(args []string) ([]string, error) {
 		case !info.IsDir():
 			files = append(files, arg)
 		default:
-			found, err := recordingsIn(arg)
+			found, err := cli.FilesIn(arg, func(path string) (bool, error) { return filepath.Ext(path) == ".jsonl", nil })
 			if err != nil {
-				return nil, err
+				return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("look for recordings: %w", err))
+			}
+			if len(found) == 0 {
+				return nil, cli.Misusef("%s: no recordings (*.jsonl) in this folder", arg)
 			}
 			files = append(files, found...)
 		}
-	}
-	return files, nil
-}
-
-func recordingsIn(folder string) ([]string, error) {
-	var files []string
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && path != folder && strings.HasPrefix(entry.Name(), "."):
-			return fs.SkipDir
-		case !entry.IsDir() && filepath.Ext(path) == ".jsonl":
-			files = append(files, path)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("look for recordings: %w", err))
-	}
-	if len(files) == 0 {
-		return nil, cli.Misusef("%s: no recordings (*.jsonl) in this folder", folder)
 	}
 	return files, nil
 }

@@ -2,8 +2,6 @@ package check
 
 import (
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,19 +42,7 @@ func testsIn(arg string) ([]string, error) {
 	if !info.IsDir() {
 		return testOf(arg)
 	}
-	var files []string
-	err = filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if name := entry.Name(); entry.IsDir() && path != arg && (strings.HasPrefix(name, ".") || name == "node_modules") {
-			return fs.SkipDir
-		}
-		if !entry.IsDir() && isTest(path) {
-			files = append(files, path)
-		}
-		return nil
-	})
+	files, err := cli.FilesIn(arg, func(path string) (bool, error) { return isTest(path), nil })
 	if err != nil {
 		return nil, cli.Fail(cli.ExitMisuse, fmt.Errorf("look for test files: %w", err))
 	}
@@ -87,12 +73,5 @@ func readForTest(file string) ([]byte, error) {
 		return nil, cli.WithoutVerb(file, err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	source, err := io.ReadAll(io.LimitReader(f, cli.DocumentLimit+1))
-	if err != nil {
-		return nil, cli.WithoutVerb(file, err)
-	}
-	if len(source) > cli.DocumentLimit {
-		return nil, fmt.Errorf("%s: larger than %d MiB", file, cli.DocumentLimit>>20)
-	}
-	return source, nil
+	return cli.ReadLimited(file, f)
 }

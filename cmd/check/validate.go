@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +45,7 @@ type validation struct {
 	format *cli.Choice
 	strict bool
 
-	verdicts   []verdict
-	unreadable bool
+	verdicts []verdict
 }
 
 // verdict is the result for one document.
@@ -57,12 +57,9 @@ type verdict struct {
 }
 
 func (v *validation) run(ctx context.Context, args []string) error {
-	v.verdicts = []verdict{}
-	for _, arg := range args {
-		v.argument(ctx, arg)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	unread := cli.EachWorkflow(ctx, v.sh, args, v.check)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if v.format.String() == "json" {
 		if err := cli.WriteJSON(v.sh.Out, v.verdicts); err != nil {
@@ -70,39 +67,13 @@ func (v *validation) run(ctx context.Context, args []string) error {
 		}
 	}
 	switch {
-	case v.unreadable:
-		return cli.Reported(cli.ExitMisuse)
+	case unread != nil:
+		return unread
 	case slices.ContainsFunc(v.verdicts, func(d verdict) bool { return !d.Valid }):
 		return cli.Reported(cli.ExitInvalid)
 	default:
 		return nil
 	}
-}
-
-// argument checks the documents that an argument stands for. It continues after an
-// unreadable one.
-func (v *validation) argument(ctx context.Context, arg string) {
-	files, err := cli.DocumentFiles(arg)
-	if err != nil {
-		v.skip(err)
-		return
-	}
-	for _, file := range files {
-		source, err := cli.ReadWorkflow(ctx, v.sh, file)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			v.skip(err)
-			continue
-		}
-		v.check(cli.DisplayName(file), source)
-	}
-}
-
-func (v *validation) skip(err error) {
-	v.unreadable = true
-	v.sh.Report(err)
 }
 
 func (v *validation) check(name string, source []byte) {
@@ -123,12 +94,14 @@ func (v *validation) check(name string, source []byte) {
 	if v.sh.Quiet {
 		return
 	}
-	word, style, what := "ok", cli.Green, "task"
-	number := len(d.Mistakes)
+	word, style, what, number := "invalid", cli.Red, "mistake", len(d.Mistakes)
 	if d.Valid {
-		number = taskCount(def.Do)
-	} else {
-		word, style, what = "invalid", cli.Red, "mistake"
+		word, style, what, number = "ok", cli.Green, "task", 0
+		for ref := range def.Tasks() {
+			if strings.HasPrefix(ref, "/do/") { // not of a function
+				number++
+			}
+		}
 	}
 	fmt.Fprintf(v.sh.Out, "%s %s (%s)%s\n", cli.Paint(v.sh.OutColor(), style, word), cli.Printable(name),
 		history.Count(number, what), alsoWarnings(len(d.Warnings)))
@@ -139,21 +112,4 @@ func alsoWarnings(n int) string {
 		return ""
 	}
 	return ", " + history.Count(n, "warning")
-}
-
-// taskCount counts tasks, including nested ones.
-func taskCount(tasks dsl.TaskList) int {
-	n := len(tasks)
-	for _, t := range tasks {
-		n += taskCount(t.Do)
-		switch {
-		case t.Fork != nil:
-			n += taskCount(t.Fork.Branches)
-		case t.Try != nil:
-			n += taskCount(t.Try.Try) + taskCount(t.Try.Catch.Do)
-		case t.Listen != nil && t.Listen.Foreach != nil:
-			n += taskCount(t.Listen.Foreach.Do)
-		}
-	}
-	return n
 }

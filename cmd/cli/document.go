@@ -46,12 +46,18 @@ func ReadDocument(ctx context.Context, sh *Shell, file string) ([]byte, error) {
 		defer func() { _ = f.Close() }() // nothing was written
 		in = f
 	}
-	source, err := readAll(ctx, io.LimitReader(in, DocumentLimit+1))
+	source, err := readAll(ctx, file, in)
+	return source, Fail(ExitMisuse, err)
+}
+
+// ReadLimited reads a file that is not larger than DocumentLimit.
+func ReadLimited(file string, in io.Reader) ([]byte, error) {
+	source, err := io.ReadAll(io.LimitReader(in, DocumentLimit+1))
 	if err != nil {
-		return nil, Fail(ExitMisuse, WithoutVerb(file, err))
+		return nil, WithoutVerb(file, err)
 	}
 	if len(source) > DocumentLimit {
-		return nil, Misusef("%s: larger than %d MiB", DisplayName(file), DocumentLimit>>20)
+		return nil, fmt.Errorf("%s: larger than %d MiB", DisplayName(file), DocumentLimit>>20)
 	}
 	return source, nil
 }
@@ -98,21 +104,21 @@ func checkWorkflow(name string, text []byte) error {
 
 // readAll reads to the end or until ctx ends, so that a command that waits for stdin can be
 // interrupted.
-func readAll(ctx context.Context, in io.Reader) ([]byte, error) {
+func readAll(ctx context.Context, file string, in io.Reader) ([]byte, error) {
 	type read struct {
 		data []byte
 		err  error
 	}
 	done := make(chan read, 1)
 	go func() {
-		data, err := io.ReadAll(in)
+		data, err := ReadLimited(file, in)
 		done <- read{data, err}
 	}()
 	select {
 	case r := <-done:
 		return r.data, r.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, WithoutVerb(file, ctx.Err())
 	}
 }
 
@@ -146,20 +152,7 @@ func DocumentFiles(arg string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{arg}, nil
 	}
-	var files []string
-	err = filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && path != arg && strings.HasPrefix(entry.Name(), ".") {
-			return fs.SkipDir
-		}
-		is, err := isDocument(path, entry)
-		if is {
-			files = append(files, path)
-		}
-		return err
-	})
+	files, err := FilesIn(arg, isDocument)
 	if err != nil {
 		return nil, Fail(ExitMisuse, fmt.Errorf("look for documents: %w", err))
 	}
@@ -169,7 +162,56 @@ func DocumentFiles(arg string) ([]string, error) {
 	return files, nil
 }
 
-func isDocument(path string, entry fs.DirEntry) (bool, error) {
+// FilesIn returns the files below a folder that are wanted, except those in hidden folders and
+// in node_modules.
+func FilesIn(folder string, wanted func(path string) (bool, error)) (files []string, err error) {
+	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !entry.IsDir():
+			is, err := wanted(path)
+			if is {
+				files = append(files, path)
+			}
+			return err
+		case path != folder && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules"):
+			return fs.SkipDir
+		default:
+			return nil
+		}
+	})
+	return files, err
+}
+
+// EachWorkflow reads the workflow documents that arguments stand for. It reports those that cannot
+// be read, and goes on with the others; the error then only has an exit code.
+func EachWorkflow(ctx context.Context, sh *Shell, args []string, do func(name string, source []byte)) (unread error) {
+	skip := func(err error) {
+		sh.Report(err)
+		unread = Reported(ExitMisuse)
+	}
+	for _, arg := range args {
+		files, err := DocumentFiles(arg)
+		if err != nil {
+			skip(err)
+		}
+		for _, file := range files {
+			source, err := ReadWorkflow(ctx, sh, file)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil:
+				skip(err)
+			default:
+				do(DisplayName(file), source)
+			}
+		}
+	}
+	return unread
+}
+
+func isDocument(path string) (bool, error) {
 	ext := filepath.Ext(path)
 	switch ext {
 	case ".yaml", ".yml", ".json":
@@ -181,7 +223,7 @@ func isDocument(path string, entry fs.DirEntry) (bool, error) {
 	case ".test", ".mocks", ".input":
 		return false, nil
 	}
-	if info, err := os.Stat(path); entry.IsDir() || err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false, nil //nolint:nilerr // a dangling link is no document
 	}
 	source, err := os.ReadFile(path)

@@ -120,6 +120,14 @@ func (sh *Shell) ASCII() bool {
 	return true
 }
 
+// Glyph returns a text, or its replacement if the locale excludes Unicode.
+func (sh *Shell) Glyph(unicode, ascii string) string {
+	if sh.ASCII() {
+		return ascii
+	}
+	return unicode
+}
+
 // StickyWriter keeps its first error, so that writing to a full disk is reported.
 type StickyWriter struct {
 	Writer  io.Writer

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,19 +88,14 @@ func formattable(arg string) ([]string, error) {
 		return files, err
 	}
 	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Ext(file) == ".json" })
-	walkErr := filepath.WalkDir(arg, func(file string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() && file != arg && strings.HasPrefix(entry.Name(), ".") {
-			return fs.SkipDir
-		}
-		if kind := kindOf(file); err == nil && entry.Type().IsRegular() && (kind == "mocks" || kind == "test") {
-			files = append(files, file)
-		}
-		return err
+	others, walkErr := cli.FilesIn(arg, func(file string) (bool, error) {
+		info, err := os.Lstat(file)
+		return err == nil && info.Mode().IsRegular() && kindOf(file) != "workflow", nil
 	})
 	if walkErr != nil {
 		return nil, cli.Fail(cli.ExitMisuse, walkErr)
 	}
-	if len(files) == 0 {
+	if files = append(files, others...); len(files) == 0 {
 		return nil, err
 	}
 	slices.Sort(files)

@@ -64,7 +64,6 @@ type lint struct {
 	portable bool
 
 	reports []report
-	failed  error
 }
 
 // report is what was found in one document.
@@ -75,19 +74,9 @@ type report struct {
 }
 
 func (l *lint) run(ctx context.Context, args []string) error {
-	l.reports = []report{}
-	for _, arg := range args {
-		files, err := cli.DocumentFiles(arg)
-		l.skip(err)
-		for _, file := range files {
-			source, err := cli.ReadWorkflow(ctx, l.sh, file)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if l.skip(err); err == nil {
-				l.document(cli.DisplayName(file), source)
-			}
-		}
+	unread := cli.EachWorkflow(ctx, l.sh, args, l.document)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if l.format.String() == "json" {
 		if err := cli.WriteJSON(l.sh.Out, l.reports); err != nil {
@@ -95,22 +84,14 @@ func (l *lint) run(ctx context.Context, args []string) error {
 		}
 	}
 	switch {
-	case l.failed != nil:
-		return l.failed
+	case unread != nil:
+		return unread
 	case slices.ContainsFunc(l.reports, func(r report) bool { return len(r.Mistakes) > 0 }):
 		return cli.Reported(cli.ExitInvalid)
 	case slices.ContainsFunc(l.reports, func(r report) bool { return len(r.Findings) > 0 }):
 		return cli.Reported(cli.ExitUnexpected)
 	default:
 		return nil
-	}
-}
-
-// skip reports a file that cannot be read. The others are checked nevertheless.
-func (l *lint) skip(err error) {
-	if err != nil {
-		l.sh.Report(err)
-		l.failed = cli.Reported(cli.ExitMisuse)
 	}
 }
 

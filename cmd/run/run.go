@@ -225,8 +225,8 @@ func calls(def *dsl.Definition) bool {
 	return false
 }
 
-// listFor prints the examples as JSON or YAML.
-func (r *Runner) listFor(format string) error {
+// list prints the examples.
+func (r *Runner) list() error {
 	type row struct {
 		Name    string `json:"name"`
 		Summary string `json:"summary"`
@@ -239,20 +239,11 @@ func (r *Runner) listFor(format string) error {
 		}
 		rows = append(rows, row{name, strings.TrimSpace(e.Summary)})
 	}
-	return cli.WriteValue(r.Sh.Out, format, rows)
-}
-
-// list prints the examples.
-func (r *Runner) list() error {
-	if format := r.format.String(); format == "json" || format == "yaml" {
-		return r.listFor(format)
+	if r.format.String() != "pretty" {
+		return cli.WriteValue(r.Sh.Out, r.format.String(), rows)
 	}
-	for _, name := range workflows.Names() {
-		e, err := workflows.Load(name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(r.Sh.Out, "%-16s %s\n", name, strings.TrimSpace(e.Summary))
+	for _, row := range rows {
+		fmt.Fprintf(r.Sh.Out, "%-16s %s\n", row.Name, row.Summary)
 	}
 	return nil
 }

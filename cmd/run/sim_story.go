@@ -285,10 +285,7 @@ func (s *searcher) writeOrders(w io.Writer, got *searched, f *search.Finding) {
 	for i, side := range o.Sides {
 		heads[i] = sideHead(side)
 	}
-	bar := " │ "
-	if s.sh.ASCII() {
-		bar = " | "
-	}
+	bar := s.sh.Glyph(" │ ", " | ")
 	row := func(a, b string) {
 		a = runewidth.Truncate(cli.Printable(got.redact(a)), sideWidth, "~")
 		fmt.Fprintf(w, "   %s%s%s\n", runewidth.FillRight(a, sideWidth), bar, strings.TrimRight(runewidth.Truncate(cli.Printable(got.redact(b)), sideWidth, "~"), " "))

@@ -102,10 +102,7 @@ func rounded(n float64) string {
 // histograms draws the results that have a histogram.
 func (b *bencher) histograms(results []bench.Result) {
 	const widest = 40
-	full := "█"
-	if b.sh.ASCII() {
-		full = "#"
-	}
+	full := b.sh.Glyph("█", "#")
 	for _, r := range results {
 		most := 0
 		for _, bucket := range r.Histogram {
@@ -149,10 +146,7 @@ func (p *benchProgress) show(now bench.Progress) {
 	}
 	p.last = time.Now()
 	const width = 24
-	full, empty := "█", "░"
-	if p.sh.ASCII() {
-		full, empty = "#", "."
-	}
+	full, empty := p.sh.Glyph("█", "#"), p.sh.Glyph("░", ".")
 	n := int(now.Share * width)
 	fmt.Fprintf(p.sh.Err, "\r\x1b[K%d/%d %-8s %s%s %3.0f%% %s", now.Number, now.Of, now.Scenario,
 		strings.Repeat(full, n), strings.Repeat(empty, width-n), now.Share*100, now.Measuring)
