@@ -14,7 +14,7 @@ import (
 )
 
 func newConfigCommand(sh *cli.Shell) *cobra.Command {
-	c := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "config",
 		Short: "Show, set and choose contexts and settings",
 		Long: `Commands look for their Redis and their tenant in this order: flags (--redis-url,
@@ -40,12 +40,8 @@ FLUNQ_CONFIG names:
   flunq config use prod
   flunq config show`,
 		GroupID: cli.GroupAbout,
-		Args:    cli.KnownCommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newConfigShowCommand(sh), newConfigListCommand(sh), newConfigUseCommand(sh), newConfigSetCommand(sh),
+	}, newConfigShowCommand(sh), newConfigListCommand(sh), newConfigUseCommand(sh), newConfigSetCommand(sh),
 		newConfigUnsetCommand(sh), newConfigRemoveCommand(sh), newConfigPathCommand(sh))
-	return c
 }
 
 func newConfigShowCommand(sh *cli.Shell) *cobra.Command {

@@ -123,35 +123,15 @@ func (rd *executionReader) childOf(at int32) string {
 }
 
 // timer returns the timer for actions: that of the row, or the one that the chosen task waits for.
-func (s *executionScreen) timer() (Row, bool) {
-	if s.inPane && s.pane == timersPane {
-		if s.due.Cursor < len(s.now.Timers) {
-			return s.now.Timers[s.due.Cursor], true
-		}
-		return Row{}, false
-	}
+func (s *executionScreen) timer() Row {
 	if s.inPane {
-		return Row{}, false
+		if s.pane == timersPane {
+			return canvas.At(s.now.Timers, s.due.Cursor)
+		}
+	} else if at := s.tree.chosenRun(); at > 0 {
+		return s.timers[s.tree.runs[at].String()]
 	}
-	at := s.tree.chosenRun()
-	if at <= 0 {
-		return Row{}, false
-	}
-	timer, ok := s.timers[s.tree.runs[at].String()]
-	return timer, ok
-}
-
-// want returns a command that asks for an action.
-func (rd *executionReader) want(verb Verb) tea.Cmd {
-	return give(wantAction{Action{Verb: verb, Table: Executions, IDs: []string{rd.id}}})
-}
-
-func (s *executionScreen) wantTimer(verb Verb) tea.Cmd {
-	timer, ok := s.timer()
-	if !ok || timer.ID == "" {
-		return give(wantNotice{text: "no timer is chosen (tab to the timers, or choose a task that waits)", bad: true})
-	}
-	return give(wantAction{Action{Verb: verb, Table: Timers, IDs: []string{timer.ID}}})
+	return Row{}
 }
 
 // states returns the states of the running tasks, by their lines in the document.
@@ -227,20 +207,20 @@ func (s *executionScreen) entersPane() (what string, enter func() tea.Cmd) {
 			}
 		}
 	case childrenPane:
-		if at := s.children.Cursor; at < len(s.now.Children) {
-			return "open", func() tea.Cmd { return give(wantOpen{s.now.Children[at].ID}) }
+		if child := canvas.At(s.now.Children, s.children.Cursor); child.ID != "" {
+			return "open", func() tea.Cmd { return give(wantOpen{child.ID}) }
 		}
 	case factsPane:
-		if all := s.allFacts(); s.facts.Cursor < len(all) && all[s.facts.Cursor].data != nil {
+		if fact := canvas.At(s.allFacts(), s.facts.Cursor); fact.data != nil {
 			return "all of it", func() tea.Cmd {
-				s.data.fixed, s.pane = all[s.facts.Cursor].data, dataPane
+				s.data.fixed, s.pane = fact.data, dataPane
 				return nil
 			}
 		}
 	case timersPane:
-		if at := s.due.Cursor; at < len(s.now.Timers) {
+		if timer := s.timer(); timer.ID != "" {
 			return "its task", func() tea.Cmd {
-				s.tree.goTo(s.now.Timers[at].Task)
+				s.tree.goTo(timer.Task)
 				return nil
 			}
 		}

@@ -284,7 +284,7 @@ func TestExecutionMouse(t *testing.T) {
 	}
 	shoot(t, s, 120, 30, noon)
 	settle(t, s, s.click(s.places.pane.x+3, s.places.pane.y+1, false))
-	if timer, _ := s.timer(); timer.ID != "t-2" {
+	if timer := s.timer(); timer.ID != "t-2" {
 		t.Errorf("a click chooses timer %q, want t-2", timer.ID)
 	}
 }

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -62,22 +63,6 @@ func (s *executionScreen) scrolled() (on scroller, page int) {
 // act handles the keys of actions.
 func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 	switch k {
-	case "c":
-		return s.want(Cancel), true
-	case "z":
-		return s.want(Suspend), true
-	case "u":
-		return s.want(Resume), true
-	case "R":
-		return s.want(Retry), true
-	case "w":
-		return s.want(Record), true
-	case "F":
-		return s.wantTimer(Fire), true
-	case "C":
-		return s.wantTimer(Cancel), true
-	case "M":
-		return s.wantTimer(Reschedule), true
 	case "y":
 		return give(s.copied()), true
 	case "Y":
@@ -90,7 +75,15 @@ func (s *executionScreen) act(k string) (cmd tea.Cmd, handled bool) {
 		}
 		return give(wantOpen{s.now.Execution}), true
 	}
-	return nil, false
+	if cmd, ok := wantOf(k, Executions, s.id); ok {
+		return cmd, true
+	}
+	timer := s.timer()
+	cmd, handled = wantOf(k, Timers, timer.ID)
+	if handled && timer.ID == "" {
+		cmd = give(wantNotice{text: "no timer is chosen (tab to the timers, or choose a task that waits)", bad: true})
+	}
+	return cmd, handled
 }
 
 // turnBreak sets or clears a breakpoint at the chosen task.
@@ -203,29 +196,20 @@ func (s *executionScreen) copied() wantCopy {
 	}
 	switch s.pane {
 	case documentPane:
-		if at := s.document.Cursor; at < len(s.document.lines) {
-			return wantCopy{"line", strings.TrimSpace(s.document.lines[at])}
-		}
-		return wantCopy{what: "line"}
+		return wantCopy{"line", strings.TrimSpace(canvas.At(s.document.lines, s.document.Cursor))}
 	case historyPane:
 		e := s.history.current()
 		return wantCopy{"event", strings.Join(slices.DeleteFunc([]string{e.Type, e.Task, e.Text}, func(t string) bool { return t == "" }), " ")}
 	case timersPane:
-		timer, _ := s.timer()
-		return wantCopy{"id of the timer", timer.ID}
+		return wantCopy{"id of the timer", s.timer().ID}
 	case childrenPane:
-		if at := s.children.Cursor; at < len(s.now.Children) {
-			return wantCopy{"id of the child", s.now.Children[at].ID}
-		}
-		return wantCopy{what: "id of a child"}
+		return wantCopy{"id of the child", canvas.At(s.now.Children, s.children.Cursor).ID}
 	case factsPane:
-		all := s.allFacts()
-		if at := s.facts.Cursor; at < len(all) && all[at].data != nil {
-			return wantCopy{all[at].name, all[at].data.Text}
-		} else if at < len(all) {
-			return wantCopy{all[at].name, all[at].text}
+		fact := canvas.At(s.allFacts(), s.facts.Cursor)
+		if fact.data != nil {
+			return wantCopy{fact.name, fact.data.Text}
 		}
-		return wantCopy{what: "fact"}
+		return wantCopy{cmp.Or(fact.name, "fact"), fact.text}
 	case dataPane, timelinePane, paneCount:
 	}
 	what, text := s.data.view.value()
@@ -247,7 +231,7 @@ func (s *executionScreen) hints() []hint {
 	if what, _ := s.leaves(); what != "" {
 		all = append(all, hint{"esc", what, false})
 	}
-	if _, ok := s.timer(); ok && can(s.src, Fire) {
+	if s.timer().ID != "" && can(s.src, Fire) {
 		all = append(all, hint{"F", "fire", false}, hint{"C", "cancel timer", false}, hint{"M", "move timer", false})
 	}
 	for _, d := range offered(s.src, Executions, s.now.Row) {

@@ -120,10 +120,7 @@ func (v *historyView) narrow(typed string) {
 
 // current returns the event at the cursor.
 func (v *historyView) current() Event {
-	if v.Cursor < 0 || v.Cursor >= len(v.events) {
-		return Event{}
-	}
-	return v.events[v.Cursor]
+	return canvas.At(v.events, v.Cursor)
 }
 
 // jump requests a window around an event.

@@ -141,9 +141,14 @@ func (s *listScreen) actKey(k string) (cmd tea.Cmd, handled bool) {
 	case "o":
 		return give(wantOpen{executionOf(s.table.kind, row)}), true
 	}
-	for _, d := range actions(s.table.kind) {
-		if d.key == k {
-			return give(wantAction{Action{Verb: d.verb, Table: s.table.kind, IDs: s.table.chosen()}}), true
+	return wantOf(k, s.table.kind, s.table.chosen()...)
+}
+
+// wantOf returns the action on some rows that a key asks for.
+func wantOf(key string, kind Table, ids ...string) (cmd tea.Cmd, handled bool) {
+	for _, d := range actions(kind) {
+		if d.key == key {
+			return give(wantAction{Action{Verb: d.verb, Table: kind, IDs: ids}}), true
 		}
 	}
 	return nil, false

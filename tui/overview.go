@@ -82,10 +82,7 @@ func (l *listing) take(rows []Row, total int64) {
 }
 
 func (l *listing) current() Row {
-	if l.Cursor < 0 || l.Cursor >= len(l.rows) {
-		return Row{}
-	}
-	return l.rows[l.Cursor]
+	return canvas.At(l.rows, l.Cursor)
 }
 
 func (s *overviewScreen) key(k string) (cmd tea.Cmd, handled bool) {
@@ -117,12 +114,7 @@ func (s *overviewScreen) actKey(k string, row Row) (cmd tea.Cmd, handled bool) {
 	if !ok || row.ID == "" {
 		return nil, false
 	}
-	for _, d := range actions(table) {
-		if d.key == k {
-			return give(wantAction{Action{Verb: d.verb, Table: table, IDs: []string{row.ID}}}), true
-		}
-	}
-	return nil, false
+	return wantOf(k, table, row.ID)
 }
 
 // tableOf returns the table of the row at the cursor.

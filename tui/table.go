@@ -96,10 +96,7 @@ func (t *table) reverse() {
 
 // current returns the row at the cursor, an empty one if there are no rows.
 func (t *table) current() Row {
-	if t.Cursor < 0 || t.Cursor >= len(t.rows) {
-		return Row{}
-	}
-	return t.rows[t.Cursor]
+	return canvas.At(t.rows, t.Cursor)
 }
 
 // chosen returns the ids that an action applies to: the marked ones, or else the current

@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/examine"
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -24,6 +27,31 @@ func Status(ctx context.Context, st *store.Store, tenant, id string) (string, er
 		return "", nil
 	}
 	return x.Status, err
+}
+
+// Due says when a timer is due that an operator moves or restores; at is its time as text.
+func Due(when, now time.Time, at string) string {
+	if !when.After(now) {
+		return "due at " + at + ", in the past: it fires at once"
+	}
+	return "due at " + at + ", in " + history.Duration(when.Sub(now))
+}
+
+// Shift parses by how much to move a time: forward by a duration, or back if it begins with "-".
+func Shift(text string) (func(time.Time) time.Time, error) {
+	length, back := strings.CutPrefix(text, "-")
+	if !back {
+		length = strings.TrimPrefix(text, "+")
+	}
+	d, err := dsl.ParseSpan(length)
+	if err != nil {
+		return nil, err
+	}
+	move := d.From
+	if back {
+		move = d.Before
+	}
+	return func(t time.Time) time.Time { return move(t).UTC() }, nil
 }
 
 // Consequence describes what firing a timer does, given the status of its execution.

@@ -22,14 +22,10 @@ func (t *tester) follow(ctx context.Context, args []string) error {
 	if _, err := testFiles(args); err != nil {
 		return err
 	}
-	ticker := time.NewTicker(watchTests)
-	defer ticker.Stop()
 	for {
 		w.poll(ctx)
-		select {
-		case <-ctx.Done():
+		if cli.Pause(ctx, watchTests) != nil {
 			return nil
-		case <-ticker.C:
 		}
 	}
 }

@@ -89,7 +89,16 @@ func flagNames(c *cobra.Command) []string {
 	return names
 }
 
-// KnownCommand refuses arguments of the root command, which were meant as a command.
+// Group returns a command that only has subcommands: alone, it shows its help.
+func Group(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	c.Args = KnownCommand
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.AddCommand(subs...)
+	return c
+}
+
+// KnownCommand refuses the arguments of a command that only has subcommands: they were meant as
+// one.
 func KnownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

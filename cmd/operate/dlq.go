@@ -16,7 +16,7 @@ import (
 
 // NewDeadLettersCommand returns the command flunq dlq.
 func NewDeadLettersCommand(sh *cli.Shell) *cobra.Command {
-	c := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "dlq",
 		Short: "List, replay and drop dead letters",
 		Long: `Dead letters are events that no service could handle: they could not be read, or handling
@@ -25,11 +25,8 @@ them failed too often. They are kept until an operator replays or drops them.`,
   flunq dlq replay --all --service executor-service --rate 10/s
   flunq dlq replay --all --simulate --workflow v2.yaml --mocks order.mocks.yaml`,
 		GroupID: cli.GroupOperate,
-		Args:    cli.KnownCommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newDeadLettersListCommand(sh), newDeadLetterShowCommand(sh), newDeadLettersReplayCommand(sh), newDeadLettersDropCommand(sh))
-	return c
+	}, newDeadLettersListCommand(sh), newDeadLetterShowCommand(sh), newDeadLettersReplayCommand(sh),
+		newDeadLettersDropCommand(sh))
 }
 
 func newDeadLettersListCommand(sh *cli.Shell) *cobra.Command {

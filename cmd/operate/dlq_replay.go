@@ -173,14 +173,7 @@ func (ch *deadLetterChange) selected(ctx context.Context, r *cli.Remote, now tim
 	var wrong []error
 	for _, ref := range refs {
 		l, err := findDeadLetter(ctx, r, ref)
-		if err != nil {
-			wrong = append(wrong, err)
-			continue
-		}
-		found = append(found, l)
-	}
-	if len(wrong) == 1 {
-		return nil, wrong[0]
+		found, wrong = append(found, l), append(wrong, err)
 	}
 	return found, errors.Join(wrong...)
 }

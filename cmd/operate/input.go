@@ -157,17 +157,6 @@ type inputListing struct {
 
 // NewInputsCommand returns the command flunq inputs.
 func NewInputsCommand(sh *cli.Shell) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "inputs",
-		Short: "List what became of the events for single executions",
-		Long: `An input is an event for one execution, from 'flunq emit --execution' or an emit task.
-Where RECORD_INPUT_OBSERVATIONS is true, the workers record what became of each: it was
-accepted, rejected, parked, or its execution had already completed. See 'flunq help
-inputs'. 'flunq timers ls --kind input' lists those that are still to come.`,
-		GroupID: cli.GroupOperate,
-		Args:    cli.KnownCommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
 	l := &inputListing{sh: sh}
 	ls := &cobra.Command{
 		Use:   "ls",
@@ -189,8 +178,15 @@ inputs'. 'flunq timers ls --kind input' lists those that are still to come.`,
 	cli.Offer(ls, "outcome", cli.NewChoice(outcomes...))
 	cli.CompleteFlag(ls, "execution", cli.CompleteExecutions(l.target))
 	ls.RunE = l.target.Run(l.run)
-	c.AddCommand(ls)
-	return c
+	return cli.Group(&cobra.Command{
+		Use:   "inputs",
+		Short: "List what became of the events for single executions",
+		Long: `An input is an event for one execution, from 'flunq emit --execution' or an emit task.
+Where RECORD_INPUT_OBSERVATIONS is true, the workers record what became of each: it was
+accepted, rejected, parked, or its execution had already completed. See 'flunq help
+inputs'. 'flunq timers ls --kind input' lists those that are still to come.`,
+		GroupID: cli.GroupOperate,
+	}, ls)
 }
 
 // inputRow is a recorded input in a listing.

@@ -180,16 +180,10 @@ func findAll(ctx context.Context, r *cli.Remote, ids []string, refuse func(store
 		if err == nil {
 			err = refuse(x)
 		}
-		if err != nil {
-			wrong = append(wrong, err)
-			continue
-		}
+		wrong = append(wrong, err)
 		if !slices.ContainsFunc(found, func(other store.Execution) bool { return other.ID == id }) {
 			found = append(found, x)
 		}
-	}
-	if len(wrong) == 1 {
-		return nil, wrong[0]
 	}
 	return found, errors.Join(wrong...)
 }

@@ -17,18 +17,14 @@ import (
 
 // NewTenantsCommand returns the command flunq tenants.
 func NewTenantsCommand(sh *cli.Shell) *cobra.Command {
-	c := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "tenants",
 		Short: "List and remove tenants, and move one to another Redis",
 		Example: `  flunq tenants ls
   flunq tenants mv acme --from redis://one:6379 \
     --to redis-cluster://a:6379,b:6379 --dry-run`,
 		GroupID: cli.GroupOperate,
-		Args:    cli.KnownCommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newTenantsListCommand(sh), newTenantsMoveCommand(sh), newTenantsRemoveCommand(sh))
-	return c
+	}, newTenantsListCommand(sh), newTenantsMoveCommand(sh), newTenantsRemoveCommand(sh))
 }
 
 // tenantRow is a tenant in a listing.

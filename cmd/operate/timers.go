@@ -22,7 +22,7 @@ import (
 
 // NewTimersCommand returns the command flunq timers.
 func NewTimersCommand(sh *cli.Shell) *cobra.Command {
-	c := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "timers",
 		Short: "List, fire, cancel, move and restore timers",
 		Long: `Timers are the pending delays of executions: waits, retries, timeouts, and events that
@@ -34,12 +34,8 @@ user@host).`,
   flunq timers reschedule hk2x9c1f2g0-5b1c --in 10m
   flunq timers restore order-7            # restore cancelled or lost timers`,
 		GroupID: cli.GroupOperate,
-		Args:    cli.KnownCommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newTimersListCommand(sh), newTimersShowCommand(sh),
-		newTimersFireCommand(sh), newTimersCancelCommand(sh), newTimersMoveCommand(sh), newTimersRestoreCommand(sh))
-	return c
+	}, newTimersListCommand(sh), newTimersShowCommand(sh), newTimersFireCommand(sh), newTimersCancelCommand(sh),
+		newTimersMoveCommand(sh), newTimersRestoreCommand(sh))
 }
 
 // timerListing is one run of timers ls.

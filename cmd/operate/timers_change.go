@@ -13,7 +13,6 @@ import (
 	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/dsl"
-	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
 )
@@ -142,14 +141,11 @@ func newTimersMoveCommand(sh *cli.Shell) *cobra.Command {
 		if err != nil {
 			return "", err
 		}
-		due := at.Format(time.RFC3339Nano)
+		text := at.Format(time.RFC3339Nano)
 		if t.format.String() == "text" {
-			due = cli.Moment(at)
+			text = cli.Moment(at)
 		}
-		if !at.After(t.now) {
-			return "is due at " + due + ", in the past: it fires at once", nil
-		}
-		return "is due at " + due + ", in " + history.Duration(at.Sub(t.now)), nil
+		return "is " + actions.Due(at, t.now, text), nil
 	}
 	t.do = func(ctx context.Context, r *cli.Remote, p timers.Pending) (timers.Pending, bool, error) {
 		at, err := when(p)
@@ -192,22 +188,18 @@ func (t *timerChange) moment(p timers.Pending, to, in, by string) (time.Time, er
 		}
 		return at.UTC(), nil
 	}
-	flag, text, since := "--in", in, t.now
-	if by != "" {
-		flag, text, since = "--by", strings.TrimPrefix(by, "+"), p.Moment()
+	if in != "" {
+		d, err := dsl.ParseSpan(in)
+		if err != nil {
+			return t.now, cli.Misusef("--in %q: %v", in, err)
+		}
+		return d.From(t.now), nil
 	}
-	earlier, negative := strings.CutPrefix(text, "-")
-	if negative && by != "" {
-		text = earlier
-	}
-	d, err := dsl.ParseSpan(text)
+	shift, err := actions.Shift(by)
 	if err != nil {
-		return since, cli.Misusef("%s %q: %v", flag, in+by, err)
+		return t.now, cli.Misusef("--by %q: %v", by, err)
 	}
-	if negative && by != "" {
-		return d.Before(since).UTC(), nil
-	}
-	return d.From(since), nil
+	return shift(p.Moment()), nil
 }
 
 // run changes all timers, or none if one of them cannot be changed.
@@ -248,15 +240,8 @@ func (t *timerChange) prepare(ctx context.Context, r *cli.Remote, ids []string) 
 		if err == nil {
 			plan, err = t.plan(ctx, r, p)
 		}
-		if err != nil {
-			wrong = append(wrong, err)
-			continue
-		}
-		found = append(found, p)
+		found, wrong = append(found, p), append(wrong, err)
 		changes = append(changes, changedTimer{ID: p.ID, Action: t.verb, Plan: plan})
-	}
-	if len(wrong) == 1 {
-		return nil, nil, wrong[0]
 	}
 	return found, changes, errors.Join(wrong...)
 }

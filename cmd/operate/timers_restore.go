@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,12 +67,10 @@ func (rs *restoring) run(ctx context.Context, r *cli.Remote, ids []string) (err 
 	var wrong []error
 	for _, id := range ids {
 		plan, _, err := rs.plan(ctx, r, id)
-		if plans = append(plans, plan); err != nil {
-			wrong = append(wrong, err)
-		}
+		plans, wrong = append(plans, plan), append(wrong, err)
 	}
-	if len(wrong) > 0 {
-		return errors.Join(wrong...)
+	if err := errors.Join(wrong...); err != nil {
+		return err
 	}
 	needed := false
 	for _, plan := range plans {
@@ -90,12 +89,11 @@ func (rs *restoring) run(ctx context.Context, r *cli.Remote, ids []string) (err 
 	}
 	for i := range plans {
 		if len(plans[i].lines) > 0 {
-			if plans[i], err = rs.restore(ctx, r, plans[i].ID); err != nil {
-				wrong = append(wrong, err)
-			}
+			plans[i], err = rs.restore(ctx, r, plans[i].ID)
+			wrong = append(wrong, err)
 		}
 	}
-	return errors.Join(append([]error{rs.print(plans)}, wrong...)...)
+	return errors.Join(rs.print(plans), errors.Join(wrong...))
 }
 
 // plan determines what is missing of what an execution waits for.
@@ -131,15 +129,8 @@ func (*restoring) plan(ctx context.Context, r *cli.Remote, id string) (plan rest
 		}
 		row := neededRow(needed, now)
 		plan.Timers = append(plan.Timers, row)
-		due := fmt.Sprintf("due at %s, in %s", cli.Moment(row.Due), history.Duration(row.Due.Sub(now)))
-		if !row.Due.After(now) {
-			due = fmt.Sprintf("due at %s, in the past: it fires at once", cli.Moment(row.Due))
-		}
-		of := history.Task(row.Task)
-		if of == "" {
-			of = "the workflow"
-		}
-		plan.lines = append(plan.lines, fmt.Sprintf("%s timer of %s, %s", row.Kind, of, due))
+		of := cmp.Or(history.Task(row.Task), "the workflow")
+		plan.lines = append(plan.lines, fmt.Sprintf("%s timer of %s, %s", row.Kind, of, actions.Due(row.Due, now, cli.Moment(row.Due))))
 	}
 	if plan.Listen = append(plan.Listen, o.Missing.Listen...); len(plan.Listen) > 0 {
 		plan.lines = append(plan.lines, "subscription to "+strings.Join(plan.Listen, " and "))

@@ -18,7 +18,7 @@ import (
 
 // NewWorkflowsCommand returns the command flunq workflows.
 func NewWorkflowsCommand(sh *cli.Shell) *cobra.Command {
-	c := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "workflows",
 		Short: "Register, list, show and remove workflows",
 		Long: `Registered workflows have a name and a version, and can be started, or run by other
@@ -28,11 +28,8 @@ unless 'flunq migrate' moves it.`,
   flunq workflows ls
   flunq workflows show shop.order:1.0.0 > order.yaml`,
 		GroupID: cli.GroupOperate,
-		Args:    cli.KnownCommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newWorkflowsListCommand(sh), newWorkflowsShowCommand(sh), newWorkflowsRegisterCommand(sh), newWorkflowsRemoveCommand(sh))
-	return c
+	}, newWorkflowsListCommand(sh), newWorkflowsShowCommand(sh), newWorkflowsRegisterCommand(sh),
+		newWorkflowsRemoveCommand(sh))
 }
 
 // workflowRow is a registered workflow in a listing.

@@ -168,8 +168,6 @@ const watchEvery = 20 * time.Millisecond
 func (r *Runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*sim.Result, error) {
 	result := &sim.Result{Execution: cfg.ID}
 	began := time.Now()
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
 	for at := int64(0); ; {
 		entries, err := e.Store.History(ctx, cfg.Tenant, cfg.ID, at, 1000)
 		if err != nil && ctx.Err() == nil {
@@ -192,11 +190,9 @@ func (r *Runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*
 			result.Busiest, err = sim.Busiest(ctx, e.Store, cfg.Definition, cfg.Tenant, cfg.ID)
 			return result, err
 		}
-		select {
-		case <-ctx.Done():
+		if cli.Pause(ctx, watchEvery) != nil {
 			result.Stop = sim.Interrupt
 			return result, nil
-		case <-tick.C:
 		}
 	}
 }

@@ -109,10 +109,9 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 
 // addFinding adds a finding and the runs that show it.
 func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *searched, f *search.Finding, index int) {
-	text, _ := heading(f)
 	out := &report.Finding{
-		Heading: text, Rating: report.Careful, Rule: cli.Printable(got.redact(f.Rule)), Counts: s.countsOf(got, f),
-		Meaning: s.meaning(got, f), Repeat: got.redact(s.repeat(got, f)),
+		Heading: headings[f.Class], Rating: report.Careful, Rule: cli.Printable(got.redact(f.Rule)), Counts: s.countsOf(got, f),
+		Meaning: s.meaning(f), Repeat: got.redact(s.repeat(got, f)),
 	}
 	if s.counts(f) {
 		out.Rating = report.Bad

@@ -110,7 +110,7 @@ func (s *searcher) asJSON(got *searched) simJSON {
 	for _, f := range got.Findings {
 		one := findingJSON{
 			Class: f.Class, Failure: s.counts(f), Rule: f.Rule, Detail: f.Detail, Execution: f.Execution, Task: f.Task,
-			Runs: f.Runs, FaultFree: f.FaultFree, Advice: s.meaning(got, f), Plan: f.Small, Repeat: s.repeat(got, f),
+			Runs: f.Runs, FaultFree: f.FaultFree, Advice: s.meaning(f), Plan: f.Small, Repeat: s.repeat(got, f),
 		}
 		for _, u := range f.Differ {
 			one.Differ = append(one.Differ, differJSON{u.Path, u.A, u.B})

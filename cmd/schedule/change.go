@@ -98,16 +98,6 @@ func newMoveCommand(sh *cli.Shell) *cobra.Command {
 
 // newDeadCommand returns the command flunq schedule dlq.
 func newDeadCommand(sh *cli.Shell) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "dlq",
-		Short: "List, replay and drop dead events",
-		Long: `Dead events are those that could not be published: their topic refuses them, or the attempts
-are used up (SCHEDULER_MAX_ATTEMPTS). They are kept until they are replayed or dropped.`,
-		Example: `  flunq schedule dlq ls
-  flunq schedule dlq replay --all --topic orders --yes`,
-		Args: cli.KnownCommand,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
 	l := &listing{sh: sh}
 	list := l.flags(&cobra.Command{
 		Use: "ls", Short: "List dead events", Example: "  flunq schedule dlq ls --topic orders", Aliases: []string{"list"}, Args: cli.NoArguments,
@@ -115,8 +105,14 @@ are used up (SCHEDULER_MAX_ATTEMPTS). They are kept until they are replayed or d
 	show := newShowCommand(sh, schedulerpb.EventStatus_EVENT_STATUS_DEAD, &cobra.Command{
 		Use: "show ID", Short: "Show a dead event", Example: "  flunq schedule dlq show 4be0643f-1d98-573b-97cd-ca98a65347dd",
 	})
-	c.AddCommand(list, show, newReplayCommand(sh), newDropCommand(sh))
-	return c
+	return cli.Group(&cobra.Command{
+		Use:   "dlq",
+		Short: "List, replay and drop dead events",
+		Long: `Dead events are those that could not be published: their topic refuses them, or the attempts
+are used up (SCHEDULER_MAX_ATTEMPTS). They are kept until they are replayed or dropped.`,
+		Example: `  flunq schedule dlq ls
+  flunq schedule dlq replay --all --topic orders --yes`,
+	}, list, show, newReplayCommand(sh), newDropCommand(sh))
 }
 
 func newReplayCommand(sh *cli.Shell) *cobra.Command {

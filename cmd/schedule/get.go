@@ -92,8 +92,6 @@ func (i *inspection) watch(ctx context.Context, c *client, args []string) error 
 	if i.every < least {
 		return cli.Misusef("--interval %s: want %s or more", i.every, least)
 	}
-	tick := time.NewTicker(i.every)
-	defer tick.Stop()
 	for last := ""; ; {
 		row, err := c.event(ctx, args[0])
 		if err != nil {
@@ -111,10 +109,8 @@ func (i *inspection) watch(ctx context.Context, c *client, args []string) error 
 		case !row.Status.Open():
 			return cli.Fail(cli.ExitFaulted, fmt.Errorf("event %s is %s and will not be published", row.ID, row.Status))
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		if err := cli.Pause(ctx, i.every); err != nil {
+			return err
 		}
 	}
 }

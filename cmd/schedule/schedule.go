@@ -10,7 +10,7 @@ import (
 
 // NewScheduleCommand returns the command flunq schedule.
 func NewScheduleCommand(sh *cli.Shell) *cobra.Command {
-	c := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "schedule",
 		Short: "Publish events at a later time",
 		Long: `Asks a scheduler to publish events later: between a minute and 15 days ahead, unless it is
@@ -28,10 +28,6 @@ The scheduler is found by --grpc, SCHEDULER_ADDRESS, a running 'flunq dev', or a
   flunq schedule ls --status scheduled --due 1h
   flunq schedule cancel 4be0643f-1d98-573b-97cd-ca98a65347dd --yes`,
 		GroupID: cli.GroupOperate,
-		Args:    cli.KnownCommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newAddCommand(sh), newGetCommand(sh), newListCommand(sh), newCancelCommand(sh), newMoveCommand(sh),
+	}, newAddCommand(sh), newGetCommand(sh), newListCommand(sh), newCancelCommand(sh), newMoveCommand(sh),
 		newWatchCommand(sh), newDeadCommand(sh), newPartitionsCommand(sh), newInitCommand(sh))
-	return c
 }

@@ -24,7 +24,7 @@ type clockCommand struct {
 
 // NewClockCommand returns the command flunq clock.
 func NewClockCommand(sh *cli.Shell) *cobra.Command {
-	c := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "clock",
 		Short: "Pause or advance the virtual clock of flunq dev",
 		Long: `The clock of 'flunq dev --clock virtual' runs at real speed until it is paused or
@@ -34,16 +34,8 @@ it is done; a wait of 30 days takes moments.`,
   flunq clock advance P1M -o json
   flunq clock pause && flunq clock show`,
 		GroupID: cli.GroupOperate,
-		Args:    cli.KnownCommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(
-		newClockAdvanceCommand(sh),
-		newClockVerbCommand(sh, "show", "Show the time of the clock"),
-		newClockVerbCommand(sh, "pause", "Pause the clock"),
-		newClockVerbCommand(sh, "resume", "Resume the clock"),
-	)
-	return c
+	}, newClockAdvanceCommand(sh), newClockVerbCommand(sh, "show", "Show the time of the clock"),
+		newClockVerbCommand(sh, "pause", "Pause the clock"), newClockVerbCommand(sh, "resume", "Resume the clock"))
 }
 
 func newClockVerbCommand(sh *cli.Shell, verb, short string) *cobra.Command {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"flunq.io/flunq/cmd/actions"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/timers"
@@ -105,10 +104,7 @@ func (l *Live) move(t timers.Pending, at, now time.Time) (plannedAction, error) 
 	if t.Err != nil {
 		return plannedAction{}, fmt.Errorf("timer %s cannot be moved: %w", t.ID, t.Err)
 	}
-	line := "is due at " + local(at) + ", in " + history.Duration(at.Sub(now).Round(time.Second))
-	if !at.After(now) {
-		line = "is due at " + local(at) + ", in the past: it fires at once"
-	}
+	line := "is " + actions.Due(at, now, local(at))
 	return plannedAction{line: line, do: func(ctx context.Context) (string, error) {
 		return once("the "+nameOf(t)+" is due at "+local(at), func() (bool, error) {
 			_, done, err := timers.New(l.store).Move(ctx, t, at, l.opts.Operator)
@@ -134,27 +130,14 @@ func momentOf(text string, now time.Time) (func(timers.Pending) time.Time, error
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return func(timers.Pending) time.Time { return at.UTC() }, nil
 	}
-	earlier, back := strings.CutPrefix(text, "-")
-	later, on := strings.CutPrefix(text, "+")
-	length := text
-	if back {
-		length = earlier
-	} else if on {
-		length = later
-	}
-	d, err := dsl.ParseSpan(strings.TrimSpace(strings.TrimPrefix(length, "in ")))
+	shift, err := actions.Shift(strings.TrimSpace(strings.TrimPrefix(text, "in ")))
 	if err != nil {
 		return nil, errors.New("want a duration from now (10m, 2d), a change of the due time (+1h, -30m), or a time (2026-01-01T00:00:00Z)")
 	}
 	return func(t timers.Pending) time.Time {
-		due := t.Moment()
-		switch {
-		case back:
-			return d.Before(due).UTC()
-		case on:
-			return d.From(due).UTC()
-		default:
-			return d.From(now).UTC()
+		if text[0] == '+' || text[0] == '-' {
+			return shift(t.Moment())
 		}
+		return shift(now)
 	}, nil
 }

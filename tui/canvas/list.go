@@ -34,6 +34,14 @@ func ScrollKey(k string, on Scroller, page int) bool {
 	return true
 }
 
+// At returns the item at a cursor, the zero value if there is none.
+func At[T any](items []T, cursor int) (item T) {
+	if cursor >= 0 && cursor < len(items) {
+		item = items[cursor]
+	}
+	return item
+}
+
 // List is the cursor in a list of lines, of which some are visible.
 type List struct{ Cursor, Offset, Height, Length int }
 

@@ -1,6 +1,7 @@
 package canvas
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 
@@ -68,18 +69,10 @@ func number(r rune, yield func(glyph) bool) bool {
 }
 
 func escape(r rune) string {
-	const digits = "0123456789abcdef"
-	size := 4
 	if r > 0xffff {
-		size = 8
+		return fmt.Sprintf(`\U%08x`, r)
 	}
-	var b strings.Builder
-	b.WriteByte('\\')
-	b.WriteByte("uU"[size/8])
-	for shift := 4 * (size - 1); shift >= 0; shift -= 4 {
-		b.WriteByte(digits[r>>shift&15])
-	}
-	return b.String()
+	return fmt.Sprintf(`\u%04x`, r)
 }
 
 // variation reports whether r selects another form of the previous character.
