@@ -48,18 +48,18 @@ func missing(a Action) (question, bool) {
 	q := question{title: sentence(a)}
 	q.taken = func(text string) (tea.Cmd, string) {
 		if a.Text = strings.TrimSpace(text); a.Text == "" {
-			return nil, "something must stand here"
+			return nil, "this must not be empty"
 		}
 		return give(wantAction{a}), ""
 	}
 	switch a.Verb {
 	case Reschedule:
-		q.about = []string{"When shall it fire? From now (10m, PT1H) or at a time (2026-01-02T15:04:05Z)."}
+		q.about = []string{"When should it fire? From now (10m, PT1H) or at a time (2026-01-02T15:04:05Z)."}
 	case Emit:
 		q.about = []string{`A CloudEvent as JSON: at least its type. {"type": "com.shop.paid", "data": {"order": 7}}`}
 		q.text, q.ahead = `{"type": "", "data": {}}`, len(`", "data": {}}`)
 	case Record:
-		q.about = []string{"Into which file? 'flunq replay FILE --tui' shows it, with time to be moved back and forth."}
+		q.about = []string{"Into which file? 'flunq replay FILE --tui' shows it, and moves back and forth in its time."}
 		q.text = fileFor(a)
 	default:
 		return question{}, false
@@ -130,7 +130,7 @@ const maxCopied = 74_994
 func (m *model) copy(c wantCopy) tea.Cmd {
 	switch {
 	case c.text == "":
-		m.notify("there is no "+c.what+" to be copied here", true)
+		m.notify("there is no "+c.what+" to copy here", true)
 		return nil
 	case len(c.text) > maxCopied:
 		m.notify(fmt.Sprintf("the %s is too long for the clipboard of a terminal: %s bytes, at most %s", c.what, count(int64(len(c.text))), count(maxCopied)), true)

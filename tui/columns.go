@@ -20,89 +20,78 @@ type column struct {
 	grows bool   // it takes the remaining width
 	needs int    // minimum width of the screen that shows it
 	right bool
-	text  func(r Row, now time.Time) string
-	order func(a, b Row) int // ascending order; nil: it cannot be sorted by …
-	down  bool               // … but descending by default
+	text  func(r Row, now time.Time) string // by default the field
+	order func(a, b Row) int                // ascending order, by default of the field; nil: it cannot be sorted by …
+	down  bool                              // … but descending by default
 }
 
 // columnsOf returns the columns of a table, the important ones first.
 func columnsOf(kind Table) []column {
-	switch kind {
-	case Executions:
-		return executionColumns()
-	case Timers:
-		return timerColumns()
-	case DeadLetters:
-		return deadLetterColumns()
-	default:
-		return eventColumns()
+	columns := [...]func() []column{executionColumns, timerColumns, deadLetterColumns, eventColumns}[kind]()
+	for i := range columns {
+		if field := columns[i].field; field != "" {
+			columns[i].text = func(r Row, _ time.Time) string { return r.named(field) }
+			columns[i].order = func(a, b Row) int { return strings.Compare(a.named(field), b.named(field)) }
+		}
 	}
+	return columns
 }
 
 func executionColumns() []column {
 	return []column{
-		{"STATUS", "status", 11, false, 0, false, func(r Row, _ time.Time) string { return string(r.State) }, byState, false},
-		{"ID", "id", 40, true, 0, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
-		{"WORKFLOW", "workflow", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
-		{"NOW / ERROR", "", 60, true, 0, false, func(r Row, now time.Time) string { return r.Stands.text(now) }, nil, false},
-		{"AGE", "", 8, false, 0, true, func(r Row, now time.Time) string { return since(now, r.At) }, byAge, false},
-		{"TOOK", "", 8, false, 90, true, func(r Row, _ time.Time) string { return lasted(r) }, byLasting, true},
-		{"EVENTS", "", 7, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount, true},
-		{"PARENT", "execution", 30, true, 130, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
-		{"CREATED", "", 19, false, 110, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime, false},
+		{title: "STATUS", field: "status", most: 11},
+		{title: "ID", field: "id", most: 40, grows: true},
+		{title: "WORKFLOW", field: "workflow", most: 40, grows: true},
+		{title: "NOW / ERROR", most: 60, grows: true, text: func(r Row, now time.Time) string { return r.Stands.text(now) }},
+		{title: "AGE", most: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
+		{title: "TOOK", most: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return lasted(r) }, order: byLasting, down: true},
+		{title: "EVENTS", most: 7, needs: 90, right: true, text: func(r Row, _ time.Time) string { return count(r.Count) }, order: byCount, down: true},
+		{title: "PARENT", field: "execution", most: 30, grows: true, needs: 130},
+		{title: "CREATED", most: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
 	}
 }
 
 func timerColumns() []column {
 	return []column{
-		{"DUE", "", 13, false, 0, false, func(r Row, now time.Time) string { return due(now, r) }, byTime, false},
-		{"STATE", "status", 11, false, 100, false, func(r Row, _ time.Time) string { return string(r.State) }, byState, false},
-		{"KIND", "kind", 16, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
-		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
-		{"TASK", "task", 50, true, 0, false, func(r Row, _ time.Time) string { return history.Task(r.Task) }, byTask, false},
-		{"AT", "", 19, false, 110, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime, false},
-		{"WORKFLOW", "workflow", 40, true, 130, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
-		{"ID", "id", 24, false, 150, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
+		{title: "DUE", most: 13, text: func(r Row, now time.Time) string { return due(now, r) }, order: byTime},
+		{title: "STATE", field: "status", most: 11, needs: 100},
+		{title: "KIND", field: "kind", most: 16},
+		{title: "EXECUTION", field: "execution", most: 40, grows: true},
+		{title: "TASK", field: "task", most: 50, grows: true},
+		{title: "AT", most: 19, needs: 110, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+		{title: "WORKFLOW", field: "workflow", most: 40, grows: true, needs: 130},
+		{title: "ID", field: "id", most: 24, needs: 150},
 	}
 }
 
 func deadLetterColumns() []column {
 	return []column{
-		{"AGE", "", 8, false, 0, true, func(r Row, now time.Time) string { return since(now, r.At) }, byAge, false},
-		{"EVENT", "kind", 18, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
-		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
-		{"REASON", "note", 80, true, 0, false, func(r Row, _ time.Time) string { return r.Note }, byNote, false},
-		{"TASK", "task", 40, true, 110, false, func(r Row, _ time.Time) string { return history.Task(r.Task) }, byTask, false},
-		{"ATTEMPTS", "", 8, false, 90, true, func(r Row, _ time.Time) string { return count(r.Count) }, byCount, true},
-		{"WORKFLOW", "workflow", 40, true, 150, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
-		{"ID", "id", 20, false, 130, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
+		{title: "AGE", most: 8, right: true, text: func(r Row, now time.Time) string { return since(now, r.At) }, order: byAge},
+		{title: "EVENT", field: "kind", most: 18},
+		{title: "EXECUTION", field: "execution", most: 40, grows: true},
+		{title: "REASON", field: "note", most: 80, grows: true},
+		{title: "TASK", field: "task", most: 40, grows: true, needs: 110},
+		{title: "ATTEMPTS", most: 8, needs: 90, right: true, text: func(r Row, _ time.Time) string { return count(r.Count) }, order: byCount, down: true},
+		{title: "WORKFLOW", field: "workflow", most: 40, grows: true, needs: 150},
+		{title: "ID", field: "id", most: 20, needs: 130},
 	}
 }
 
 func eventColumns() []column {
 	return []column{
-		{"TIME", "", 19, false, 0, false, func(r Row, now time.Time) string { return moment(now, r.At) }, byTime, false},
-		{"TYPE", "kind", 40, false, 0, false, func(r Row, _ time.Time) string { return r.Kind }, byKind, false},
-		{"EXECUTION", "execution", 40, true, 0, false, func(r Row, _ time.Time) string { return r.Execution }, byExecution, false},
-		{"TASK", "task", 50, true, 0, false, func(r Row, _ time.Time) string { return history.Task(r.Task) }, byTask, false},
-		{"DETAIL", "note", 60, true, 100, false, func(r Row, _ time.Time) string { return r.Note }, byNote, false},
-		{"WORKFLOW", "workflow", 40, true, 130, false, func(r Row, _ time.Time) string { return r.Workflow }, byWorkflow, false},
-		{"ID", "id", 20, false, 150, false, func(r Row, _ time.Time) string { return r.ID }, byID, false},
+		{title: "TIME", most: 19, text: func(r Row, now time.Time) string { return moment(now, r.At) }, order: byTime},
+		{title: "TYPE", field: "kind", most: 40},
+		{title: "EXECUTION", field: "execution", most: 40, grows: true},
+		{title: "TASK", field: "task", most: 50, grows: true},
+		{title: "DETAIL", field: "note", most: 60, grows: true, needs: 100},
+		{title: "WORKFLOW", field: "workflow", most: 40, grows: true, needs: 130},
+		{title: "ID", field: "id", most: 20, needs: 150},
 	}
 }
 
 // naturally returns the column by which the source sorts a table, and whether it is descending.
 func (t Table) naturally() (number int, back bool) {
-	switch t {
-	case Executions:
-		return titled(t, "AGE"), false
-	case Timers:
-		return titled(t, "DUE"), false
-	case DeadLetters:
-		return titled(t, "AGE"), false
-	default:
-		return titled(t, "TIME"), true
-	}
+	return titled(t, [...]string{"AGE", "DUE", "AGE", "TIME"}[t]), t == Events
 }
 
 // titled returns the number of a column.
@@ -154,16 +143,9 @@ func lasted(r Row) string {
 	return took(r.Until.Sub(r.At))
 }
 
-func byState(a, b Row) int     { return cmp.Compare(a.State, b.State) }
-func byID(a, b Row) int        { return strings.Compare(a.ID, b.ID) }
-func byWorkflow(a, b Row) int  { return strings.Compare(a.Workflow, b.Workflow) }
-func byExecution(a, b Row) int { return strings.Compare(a.Execution, b.Execution) }
-func byKind(a, b Row) int      { return strings.Compare(a.Kind, b.Kind) }
-func byTask(a, b Row) int      { return strings.Compare(a.Task, b.Task) }
-func byNote(a, b Row) int      { return strings.Compare(a.Note, b.Note) }
-func byTime(a, b Row) int      { return a.At.Compare(b.At) }
-func byAge(a, b Row) int       { return b.At.Compare(a.At) }
-func byCount(a, b Row) int     { return cmp.Compare(a.Count, b.Count) }
+func byTime(a, b Row) int  { return a.At.Compare(b.At) }
+func byAge(a, b Row) int   { return b.At.Compare(a.At) }
+func byCount(a, b Row) int { return cmp.Compare(a.Count, b.Count) }
 
 // byLasting sorts by duration; rows that have not ended come last.
 func byLasting(a, b Row) int {

@@ -33,7 +33,7 @@ Exit code: 0 if all pass, 4 if one fails, 2 if the scenarios cannot be read.`,
 		Example: `  flunq ctk
   flunq ctk ctk/features -o json | jq '.[] | select(.passed | not)'`,
 		GroupID: cli.GroupDevelop,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    cli.AtMostOne("folder"),
 	}
 	format := cli.OutputFlag(c, "table", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {

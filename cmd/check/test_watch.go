@@ -22,12 +22,11 @@ func (t *tester) follow(ctx context.Context, args []string) error {
 	if _, err := testFiles(args); err != nil {
 		return err
 	}
-	for {
+	for ctx.Err() == nil {
 		w.poll(ctx)
-		if cli.Pause(ctx, watchTests) != nil {
-			return nil
-		}
+		_ = cli.Pause(ctx, watchTests) // the loop ends with ctx
 	}
+	return nil
 }
 
 // watched is the state of the files for --watch.

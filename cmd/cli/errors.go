@@ -125,18 +125,19 @@ func NoArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// OneArgument requires exactly one argument, described by what.
-func OneArgument(what string) cobra.PositionalArgs {
+// AtMostOne allows one argument, described by what.
+func AtMostOne(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		switch len(args) {
-		case 1:
-			return nil
-		case 0:
-			return Misusef("%s: no %s given%s", c.Name(), what, SeeHelp(c))
-		default:
+		if len(args) > 1 {
 			return Misusef("%s: want one %s, got %d%s", c.Name(), what, len(args), SeeHelp(c))
 		}
+		return nil
 	}
+}
+
+// OneArgument requires exactly one argument, described by what.
+func OneArgument(what string) cobra.PositionalArgs {
+	return cobra.MatchAll(SomeArguments(what), AtMostOne(what))
 }
 
 // SomeArguments requires at least one argument, each described by what.

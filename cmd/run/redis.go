@@ -182,6 +182,9 @@ func (r *Runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*
 			return result, nil
 		case len(entries) > 0:
 			continue
+		case ctx.Err() != nil:
+			result.Stop = sim.Interrupt
+			return result, nil
 		case cfg.MaxTime > 0 && result.Elapsed > cfg.MaxTime:
 			result.Stop = sim.TimeUp
 			return result, nil
@@ -190,10 +193,7 @@ func (r *Runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*
 			result.Busiest, err = sim.Busiest(ctx, e.Store, cfg.Definition, cfg.Tenant, cfg.ID)
 			return result, err
 		}
-		if cli.Pause(ctx, watchEvery) != nil {
-			result.Stop = sim.Interrupt
-			return result, nil
-		}
+		_ = cli.Pause(ctx, watchEvery) // if ctx ends, the loop does
 	}
 }
 

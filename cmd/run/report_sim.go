@@ -110,7 +110,7 @@ func (s *searcher) addFacts(page *report.Report, got *searched, several bool) {
 // addFinding adds a finding and the runs that show it.
 func (s *searcher) addFinding(ctx context.Context, page *report.Report, got *searched, f *search.Finding, index int) {
 	out := &report.Finding{
-		Heading: headings[f.Class], Rating: report.Careful, Rule: cli.Printable(got.redact(f.Rule)), Counts: s.countsOf(got, f),
+		Heading: heading(f.Class), Rating: report.Careful, Rule: cli.Printable(got.redact(f.Rule)), Counts: s.countsOf(got, f),
 		Meaning: s.meaning(f), Repeat: got.redact(s.repeat(got, f)),
 	}
 	if s.counts(f) {

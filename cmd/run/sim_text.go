@@ -144,14 +144,16 @@ func (*searcher) outcomeText(got *searched, o search.Outcome) string {
 
 func short(text string) string { return excerpt.Of(text, longestOutput) }
 
-// headings are the titles of the classes of findings.
-var headings = map[search.Class]string{
-	search.Engine:      "flunq violates an invariant",
-	search.Expectation: "not as expected",
-	search.SideEffect:  "the workflow leaves a wrong state behind",
-	search.Hang:        "the workflow hangs",
-	search.Race:        "the workflow races",
-	search.Late:        "note",
+// heading returns the title of a class of findings.
+func heading(class search.Class) string {
+	return map[search.Class]string{
+		search.Engine:      "flunq violates an invariant",
+		search.Expectation: "not as expected",
+		search.SideEffect:  "the workflow leaves a wrong state behind",
+		search.Hang:        "the workflow hangs",
+		search.Race:        "the workflow races",
+		search.Late:        "note",
+	}[class]
 }
 
 func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Finding) {
@@ -162,7 +164,7 @@ func (s *searcher) writeFinding(w io.Writer, got *searched, n int, f *search.Fin
 	printf := func(format string, args ...any) {
 		fmt.Fprintf(w, "   %s\n", strings.ReplaceAll(cli.Printable(got.redact(fmt.Sprintf(format, args...))), "\n", "\n   "))
 	}
-	fmt.Fprintf(w, "%d. %s: %s\n", n, cli.Paint(s.sh.OutColor(), style, headings[f.Class]), cli.Printable(got.redact(f.Rule)))
+	fmt.Fprintf(w, "%d. %s: %s\n", n, cli.Paint(s.sh.OutColor(), style, heading(f.Class)), cli.Printable(got.redact(f.Rule)))
 	if f.Detail != "" && f.Orders == nil {
 		printf("%s%s", f.Detail, more(f))
 	}
@@ -260,26 +262,23 @@ func (s *searcher) meaning(f *search.Finding) string {
 	case f.Orders != nil:
 		return s.raceMeaning(f)
 	}
-	return cmp.Or(meanings[f.Rule], "The workflow had a different outcome.")
-}
-
-// meanings explains the other findings, by rule.
-var meanings = map[string]string{
-	search.RuleOrder: "Steps that run in parallel came in a different order, which changed the outcome.",
-	search.RuleTwice: "A service treats calls with different keys as different orders. Leave the Idempotency-Key header to flunq, which sends the same key with\n" +
-		"each attempt at a task, or build the key from something that stays the same, such as $workflow.id, and not from the time.",
-	search.RuleOverwritten: "This happens without faults, and the outcome looks the same each time. Have the service compare versions (If-Match with the ETag\n" +
-		"that GET returned, and a retry that reads again), or change the value in one call that states the difference.",
-	search.RuleUndone: "To the workflow a lost answer looks like a failed call, but the service has done its work. Either retry the call (catch.retry): each attempt\n" +
-		"has the same Idempotency-Key header. Or undo the call in the catch anyway, using an id that the workflow chose before the call.",
-	search.RuleTimeout: "Faults delayed flunq for longer than the timeout allows, or delayed the timeout itself, and the workflow did what it does in that case.\n" +
-		"If this must be rare, allow more time than the recovery of a process takes: the lease of 30s and a margin.",
-	search.RuleEvent: "The event came while no task listened for it, and such an event is lost. Start to listen before the event is triggered,\n" +
-		"for example in a branch of a fork parallel to the call; or query the state when the listen task times out.",
-	search.RuleCancel: "Faults delayed the message that cancels the child, which continued until the message came. What it does meanwhile must be harmless.",
-	search.RuleAnswer: "The service has done its work, but the workflow saw a communication error. If it should continue, retry the call (catch.retry):\n" +
-		"each attempt has the same Idempotency-Key header, so a service that honours it does the work once.",
-	search.RuleClock: "The document reads the clock, and faults delayed flunq. Read the clock once and keep the value.",
+	return cmp.Or(map[string]string{
+		search.RuleOrder: "Steps that run in parallel came in a different order, which changed the outcome.",
+		search.RuleTwice: "A service treats calls with different keys as different orders. Leave the Idempotency-Key header to flunq, which sends the same key with\n" +
+			"each attempt at a task, or build the key from something that stays the same, such as $workflow.id, and not from the time.",
+		search.RuleOverwritten: "This happens without faults, and the outcome looks the same each time. Have the service compare versions (If-Match with the ETag\n" +
+			"that GET returned, and a retry that reads again), or change the value in one call that states the difference.",
+		search.RuleUndone: "To the workflow a lost answer looks like a failed call, but the service has done its work. Either retry the call (catch.retry): each attempt\n" +
+			"has the same Idempotency-Key header. Or undo the call in the catch anyway, using an id that the workflow chose before the call.",
+		search.RuleTimeout: "Faults delayed flunq for longer than the timeout allows, or delayed the timeout itself, and the workflow did what it does in that case.\n" +
+			"If this must be rare, allow more time than the recovery of a process takes: the lease of 30s and a margin.",
+		search.RuleEvent: "The event came while no task listened for it, and such an event is lost. Start to listen before the event is triggered,\n" +
+			"for example in a branch of a fork parallel to the call; or query the state when the listen task times out.",
+		search.RuleCancel: "Faults delayed the message that cancels the child, which continued until the message came. What it does meanwhile must be harmless.",
+		search.RuleAnswer: "The service has done its work, but the workflow saw a communication error. If it should continue, retry the call (catch.retry):\n" +
+			"each attempt has the same Idempotency-Key header, so a service that honours it does the work once.",
+		search.RuleClock: "The document reads the clock, and faults delayed flunq. Read the clock once and keep the value.",
+	}[f.Rule], "The workflow had a different outcome.")
 }
 
 // hangMeaning explains how to end a task that waits for ever.
@@ -304,7 +303,7 @@ func onceMeaning(f *search.Finding) string {
 			keys[entry.Reached.Key] = true
 			runs[entry.Reached.Task] = true
 		case entry.Fault != nil && why == "":
-			why = repeatedBecause[entry.Fault.Kind]
+			why = repeatedBecause(entry.Fault.Kind)
 		}
 	}
 	text := why + " so the call was repeated."
@@ -323,16 +322,21 @@ func onceMeaning(f *search.Finding) string {
 }
 
 // repeatedBecause explains why a call may be repeated after a fault.
-var repeatedBecause = map[sim.FaultKind]string{
-	sim.CrashBefore:   "The process that made the call crashed before it recorded the answer,",
-	sim.CrashAfter:    "The process that made the call crashed before it recorded the answer,",
-	sim.StopRequested: "The process that made the call was stopped before it recorded the answer,",
-	sim.Delay:         "The process that made the call was silent for longer than its lease,",
-	sim.Clock:         "The process that made the call was silent for longer than its lease,",
-	sim.DropRequest:   "The answer did not reach Redis,",
-	sim.DropReply:     "The answer did not reach Redis,",
-	sim.Outage:        "The answer did not reach Redis,",
-	sim.CallLost:      "The answer to the call was lost,",
+func repeatedBecause(kind sim.FaultKind) string {
+	switch kind {
+	case sim.CrashBefore, sim.CrashAfter:
+		return "The process that made the call crashed before it recorded the answer,"
+	case sim.StopRequested:
+		return "The process that made the call was stopped before it recorded the answer,"
+	case sim.Delay, sim.Clock:
+		return "The process that made the call was silent for longer than its lease,"
+	case sim.DropRequest, sim.DropReply, sim.Outage:
+		return "The answer did not reach Redis,"
+	case sim.CallLost:
+		return "The answer to the call was lost,"
+	default:
+		return ""
+	}
 }
 
 // writeTask prints the line of the document that a finding concerns.

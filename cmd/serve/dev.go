@@ -68,7 +68,7 @@ With --scheduler it also publishes events at the times that programs ask for ove
   flunq dev order.yaml --data dev.json --port 0
   flunq dev workflows/ --scheduler --clock virtual`,
 		GroupID: cli.GroupOperate,
-		Args:    atMostOne("folder"),
+		Args:    cli.AtMostOne("folder"),
 	}
 	f := c.Flags()
 	f.IntVar(&d.port, "port", devPort, "listen for Redis clients on `PORT` of 127.0.0.1; 0: any free port")
@@ -90,16 +90,6 @@ With --scheduler it also publishes events at the times that programs ask for ove
 		return d.run(c.Context(), args)
 	}
 	return c
-}
-
-// atMostOne accepts at most one argument, described by what.
-func atMostOne(what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return cli.Misusef("%s: want one %s, got %d%s", c.Name(), what, len(args), cli.SeeHelp(c))
-		}
-		return nil
-	}
 }
 
 func (d *developer) run(ctx context.Context, args []string) error {

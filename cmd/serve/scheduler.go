@@ -186,7 +186,7 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	}
 	table, err := dynamo.New(ctx, s.set.Dynamo())
 	if err == nil {
-		err = s.await(ctx, table)
+		err = retry(ctx, s.log, "DynamoDB", unreachable, func() error { return table.Ready(ctx) })
 	}
 	if err != nil {
 		return err
@@ -212,21 +212,10 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	return nil
 }
 
-// await waits until DynamoDB answers, and returns what the table lacks.
-func (s *scheduling) await(ctx context.Context, table *dynamo.Table) error {
-	const pause, rounds = 2 * time.Second, 15 // one log message per 30 s
-	for n := 0; ; n++ {
-		err := table.Ready(ctx)
-		if _, away := errors.AsType[*net.OpError](err); !away || ctx.Err() != nil {
-			return err
-		}
-		if n%rounds == 0 {
-			s.log.WarnContext(ctx, "waiting for DynamoDB", "err", err)
-		}
-		if err := cli.Pause(ctx, pause); err != nil {
-			return err
-		}
-	}
+// unreachable reports whether DynamoDB cannot be reached.
+func unreachable(err error) bool {
+	_, is := errors.AsType[*net.OpError](err)
+	return is
 }
 
 // partitions sets the number of partitions to that in Redis, unless the settings say
@@ -329,7 +318,7 @@ func named(name string, err error) error {
 // warn logs a warning if others on the network can use or read the connections.
 func (s *scheduling) warn(ctx context.Context) {
 	host, _, _ := net.SplitHostPort(s.set.Address)
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+	if loopback(host) {
 		return
 	}
 	if s.set.TokensFile == "" && s.set.Client == "" {

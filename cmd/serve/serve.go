@@ -220,28 +220,40 @@ func (s *server) scheduling(set cli.Settings, process, tenant string, log *slog.
 
 // await connects to Redis and retries while it is unavailable. It returns nil if ctx ends
 // first.
-func (s *server) await(ctx context.Context, log *slog.Logger) (*cli.Remote, error) {
-	const pause, rounds = 2 * time.Second, 15 // one log message per 30 s
-	for n := 0; ; n++ {
-		r, err := s.target.Connect(ctx)
-		if err == nil {
-			if err = r.Store.CheckServer(ctx); err == nil {
-				s.warnOfAddress(ctx, log, r)
-				return r, nil
-			}
+func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, err error) {
+	err = retry(ctx, log, "Redis", store.Unavailable, func() (err error) {
+		if r, err = s.target.Connect(ctx); err != nil {
+			return err
+		}
+		if err = r.Store.CheckServer(ctx); err != nil {
 			r.Close()
 		}
-		if ctx.Err() != nil {
-			return nil, nil //nolint:nilerr // the process was stopped
-		}
-		if !store.Unavailable(err) {
-			return nil, err
+		return err
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, nil //nolint:nilerr // the process was stopped
+	case err != nil:
+		return nil, err
+	}
+	s.warnOfAddress(ctx, log, r)
+	return r, nil
+}
+
+// retry tries something until it succeeds, ctx ends, or its error does not say that a server is
+// away.
+func retry(ctx context.Context, log *slog.Logger, server string, away func(error) bool, try func() error) error {
+	const pause, rounds = 2 * time.Second, 15 // one log message per 30 s
+	for n := 0; ; n++ {
+		err := try()
+		if err == nil || !away(err) || ctx.Err() != nil {
+			return err
 		}
 		if n%rounds == 0 {
-			log.WarnContext(ctx, "waiting for Redis", "err", err)
+			log.WarnContext(ctx, "waiting for "+server, "err", err)
 		}
-		if cli.Pause(ctx, pause) != nil {
-			return nil, nil //nolint:nilerr // the process was stopped
+		if err := cli.Pause(ctx, pause); err != nil {
+			return err
 		}
 	}
 }
@@ -254,8 +266,7 @@ func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *cli.Rem
 	}
 	opts := client.Options()
 	host, _, _ := net.SplitHostPort(opts.Addr) // a Sentinel client has no address
-	ip := net.ParseIP(host)
-	local := host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || opts.Network == "unix"
+	local := host == "" || loopback(host) || opts.Network == "unix"
 	switch {
 	case opts.TLSConfig != nil && opts.TLSConfig.InsecureSkipVerify:
 		log.WarnContext(ctx, "the certificate of Redis is not verified (skip_verify): anyone in between can read and change all data")
@@ -263,6 +274,9 @@ func (s *server) warnOfAddress(ctx context.Context, log *slog.Logger, r *cli.Rem
 		log.WarnContext(ctx, "the connection to Redis leaves this machine unencrypted: use rediss://", "host", host)
 	}
 }
+
+// loopback reports whether only this machine can reach a host.
+func loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
 // tenants sets which tenants are served: one or all.
 func (s *server) tenants(opts *engine.Options, r *cli.Remote) {
