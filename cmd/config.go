@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -89,11 +90,7 @@ func showConfig(ctx context.Context, sh *cli.Shell, t *cli.Target, schedulerConf
 	table := tabwriter.NewWriter(sh.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tVALUE\tFROM")
 	for _, s := range all {
-		value := s.Value
-		if value == "" {
-			value = "-"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, cli.Printable(value), cli.Printable(s.From))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, cli.Printable(cmp.Or(s.Value, "-")), cli.Printable(s.From))
 	}
 	return table.Flush()
 }

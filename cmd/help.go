@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -64,10 +65,7 @@ func (p *helpPage) overview(root *cobra.Command, commands []*cobra.Command) {
 	fmt.Fprintf(p.w, "%s.\n\n", root.Short)
 	fmt.Fprintln(p.w, p.wrapped("A workflow is a document in the CNCF Serverless Workflow DSL (Open Workflow Specification)."))
 	for _, group := range root.Groups() {
-		listed := slices.DeleteFunc(slices.Clone(commands), func(c *cobra.Command) bool {
-			return c.GroupID != group.ID || c.Hidden
-		})
-		p.list(group.Title, listed)
+		p.list(group.Title, slices.DeleteFunc(visible(commands), func(c *cobra.Command) bool { return c.GroupID != group.ID }))
 	}
 	p.list("Help topics (flunq help TOPIC)", helpTopics())
 	p.heading("Flags of every command")
@@ -76,12 +74,16 @@ func (p *helpPage) overview(root *cobra.Command, commands []*cobra.Command) {
 	fmt.Fprintln(p.w, "Text shows the times of an engine in the zone of this machine, or of TZ; -o json\nand runs on a virtual clock show UTC.")
 }
 
+// about explains a command in whole sentences.
+func about(c *cobra.Command) string { return cmp.Or(c.Long, c.Short+".") }
+
+// visible returns those commands that are not hidden.
+func visible(commands []*cobra.Command) []*cobra.Command {
+	return slices.DeleteFunc(slices.Clone(commands), func(c *cobra.Command) bool { return c.Hidden })
+}
+
 func (p *helpPage) command(c *cobra.Command) {
-	about := c.Long
-	if about == "" {
-		about = c.Short + "."
-	}
-	fmt.Fprintln(p.w, p.wrapped(about))
+	fmt.Fprintln(p.w, p.wrapped(about(c)))
 	if c.Runnable() {
 		p.heading("Usage")
 		fmt.Fprintf(p.w, "  %s\n", c.UseLine())
@@ -91,7 +93,7 @@ func (p *helpPage) command(c *cobra.Command) {
 		fmt.Fprintln(p.w, c.Example)
 	}
 	if c.HasAvailableSubCommands() {
-		p.list("Commands", slices.DeleteFunc(slices.Clone(c.Commands()), func(s *cobra.Command) bool { return s.Hidden }))
+		p.list("Commands", visible(c.Commands()))
 	}
 	if !c.Runnable() {
 		return

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -99,9 +100,7 @@ func (s *starter) run(given string) error {
 		return cli.Misusef("there is no pattern %q%s\n%s", s.from, cli.DidYouMean(s.from, patternNames(), ""), patternList())
 	}
 	folder, name := filepath.Split(strings.TrimSuffix(given, ".yaml"))
-	if name == "" {
-		name = s.from
-	}
+	name = cmp.Or(name, s.from)
 	if !startName.MatchString(name) {
 		return cli.Misusef("init: no workflow can be named %q: want 1 to 63 letters, digits and hyphens, with no hyphen first or last", name)
 	}

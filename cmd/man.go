@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,12 +32,9 @@ func writeManual(sh *cli.Shell, root *cobra.Command, folder string) error {
 	pages := map[string]string{"man5/flunq-config.5": configPage(root)}
 	var add func(c *cobra.Command)
 	add = func(c *cobra.Command) {
-		if c.Hidden {
-			return
-		}
 		section, name := manSection(c), strings.ReplaceAll(c.CommandPath(), " ", "-")
 		pages[fmt.Sprintf("man%d/%s.%d", section, name, section)] = commandPage(c, name, section)
-		for _, sub := range c.Commands() {
+		for _, sub := range visible(c.Commands()) {
 			add(sub)
 		}
 	}
@@ -90,11 +86,7 @@ func commandPage(c *cobra.Command, name string, section int) string {
 	if c.Runnable() {
 		fmt.Fprintf(p, ".SH SYNOPSIS\n\\fB%s\\fR\n", roff(c.UseLine()))
 	}
-	about := c.Long
-	if about == "" {
-		about = c.Short + "."
-	}
-	p.section("DESCRIPTION", about)
+	p.section("DESCRIPTION", about(c))
 	p.flags("OPTIONS", c.NonInheritedFlags())
 	p.flags("OPTIONS OF EVERY COMMAND", c.InheritedFlags())
 	if c.HasExample() {
@@ -213,15 +205,13 @@ func (p *manPage) seeAlso(c *cobra.Command) {
 	if c.HasParent() {
 		others = append(others, c.Parent())
 	}
-	others = append(others, slices.DeleteFunc(slices.Clone(c.Commands()), func(s *cobra.Command) bool { return s.Hidden })...)
+	others = append(others, visible(c.Commands())...)
 	p.WriteString(".SH SEE ALSO\n")
-	for i, other := range others {
-		comma := ","
-		if i == len(others)-1 {
-			comma = ""
-		}
-		fmt.Fprintf(p, ".BR %s (%d)%s\n", roff(strings.ReplaceAll(other.CommandPath(), " ", "-")), manSection(other), comma)
+	var lines []string
+	for _, other := range others {
+		lines = append(lines, fmt.Sprintf(".BR %s (%d)", roff(strings.ReplaceAll(other.CommandPath(), " ", "-")), manSection(other)))
 	}
+	fmt.Fprintln(p, strings.Join(lines, ",\n"))
 }
 
 // roff escapes text for man(7): a hyphen can be copied to a shell, a dot at the beginning

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -43,10 +44,7 @@ func (t *taskTree) drawChart(a canvas.Area, l canvas.Look, how treeLook) {
 		starts = 9
 	}
 	c := &chart{tree: t, look: l, how: how, space: max(1, a.W-names-1-starts-times)}
-	state := how.top.State
-	if state == "" {
-		state = t.runs[0].State
-	}
+	state := cmp.Or(how.top.State, t.runs[0].State)
 	c.ended = state.Ended() || t.runs[0].Began.At.IsZero()
 	cells := 100 / float64(c.space)
 	c.scale = axis.New(c.stamps(), axis.Options{Wide: t.instant(), TickWidth: 9 * cells, BreakWidth: 9 * cells})

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -137,10 +138,7 @@ func (s *executionScreen) tabsWidth() int {
 // head draws two rows about the execution and its state, and the filter.
 func (s *executionScreen) head(a canvas.Area, l canvas.Look, now time.Time) int {
 	if !s.known {
-		text := "reading " + s.id
-		if s.reads.problem != "" {
-			text = s.reads.problem
-		}
+		text := cmp.Or(s.reads.problem, "reading "+s.id)
 		a.Put(1, 0, canvas.Faint, canvas.Clip(text, a.W-1, l.More()))
 		return 1
 	}

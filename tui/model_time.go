@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -118,9 +119,7 @@ func (m *model) moveOf(k string) (Move, bool) {
 // speed returns the next speed, up or down.
 func (o *observer) speed(step int) float64 {
 	now, all := o.overview.Clock.Speed, speeds()
-	if now == 0 {
-		now = 1
-	}
+	now = cmp.Or(now, 1)
 	for _, s := range all {
 		if step > 0 && s > now {
 			return s

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -141,10 +142,7 @@ func (s *overviewScreen) oneOf(row Row) string {
 
 // executionIn returns the execution that a row is, or belongs to.
 func executionIn(row Row) string {
-	if row.Execution != "" {
-		return row.Execution
-	}
-	return row.ID
+	return cmp.Or(row.Execution, row.ID)
 }
 
 // openOf opens the execution of a row; a dead letter without one is shown in its table.

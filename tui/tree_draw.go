@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -201,14 +202,9 @@ func (t *runTree) nameOf(r *taskRun) string {
 }
 
 func (t *runTree) topText(l canvas.Look, r *taskRun, how *treeLook) treeText {
-	state := how.top.State
-	if state == "" {
-		state = r.State
-	}
+	state := cmp.Or(how.top.State, r.State)
 	text := treeText{name: how.top.Workflow, word: string(state), sign: signOf(l, state), after: r.Text}
-	if text.name == "" {
-		text.name = "workflow"
-	}
+	text.name = cmp.Or(text.name, "workflow")
 	if state != Completed && state != Running {
 		text.notes, text.after, text.noted = r.Text, "", text.sign.ink
 	}

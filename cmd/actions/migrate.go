@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -208,9 +209,7 @@ func (m *Migration) misfit(err error, to side) error {
 		return nil
 	}
 	m.Event, m.Task = div.Version, div.Want.Task
-	if m.Task == "" {
-		m.Task = div.Got.Task
-	}
+	m.Task = cmp.Or(m.Task, div.Got.Task)
 	happened := "nothing yet"
 	if div.Got.Type != "" {
 		happened = history.Describe(div.Got)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/engine/store"
 )
 
@@ -31,4 +32,12 @@ func Children(ctx context.Context, st *store.Store, x store.Execution, most int)
 		out = append(out, found...)
 	}
 	return out, nil
+}
+
+// Listening says how many executions listen.
+func Listening(n int) string {
+	if n == 1 {
+		return "1 execution listens"
+	}
+	return history.Count(n, "execution") + " listen"
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -86,8 +87,7 @@ func (r *replaying) head(word, style string, row replayRow) {
 	if !row.Agrees {
 		status = "not as recorded"
 	}
-	padded := word + strings.Repeat(" ", len("differs")-len(word))
-	fmt.Fprintf(r.sh.Out, "%s  %s  %s: %s\n", cli.Paint(r.sh.OutColor(), style, padded), cli.Printable(row.File),
+	fmt.Fprintf(r.sh.Out, "%s  %s  %s: %s\n", cli.Paint(r.sh.OutColor(), style, fmt.Sprintf("%-7s", word)), cli.Printable(row.File),
 		cli.Printable(status), strings.Join(counts, ", "))
 }
 
@@ -149,16 +149,17 @@ func shortened(value []byte, longest int) string {
 	return excerpt.Of(string(value), longest)
 }
 
+// place names a place in a document.
+func (r *replaying) place(at *recording.Place) string {
+	return fmt.Sprintf("%s:%d:%d", cmp.Or(at.Document, r.source.Name), at.Line, at.Column)
+}
+
 // frame prints a line of a document.
 func (r *replaying) frame(at *recording.Place, on bool) {
 	if at == nil {
 		return
 	}
-	name := at.Document
-	if name == "" {
-		name = r.source.Name
-	}
-	fmt.Fprintf(r.sh.Out, "  at %s:%d:%d\n", cli.Printable(name), at.Line, at.Column)
+	fmt.Fprintf(r.sh.Out, "  at %s\n", cli.Printable(r.place(at)))
 	fmt.Fprintf(r.sh.Out, "%6d | %s\n", at.Line, cli.Printable(at.Text))
 	fmt.Fprintf(r.sh.Out, "       | %s%s\n", strings.Repeat(" ", max(at.Column-1, 0)), cli.Paint(on, cli.Red, "^"))
 }
@@ -166,9 +167,6 @@ func (r *replaying) frame(at *recording.Place, on bool) {
 // end prints the summary.
 func (r *replaying) end(took time.Duration) error {
 	if r.format.String() == "json" {
-		if r.rows == nil {
-			r.rows = []replayRow{}
-		}
 		return cli.WriteJSON(r.sh.Out, r.rows)
 	}
 	if len(r.others) > 0 {
@@ -263,11 +261,7 @@ func (r *replaying) state(s recording.State) {
 	for _, t := range s.Tasks {
 		r.member("", "task", fmt.Sprintf("%s (%s), for %s", history.Task(t.Task), t.Type, history.Duration(s.At.Sub(t.Since))))
 		if t.At != nil {
-			name := t.At.Document
-			if name == "" {
-				name = r.source.Name
-			}
-			r.member("  ", "at", fmt.Sprintf("%s:%d:%d", name, t.At.Line, t.At.Column))
+			r.member("  ", "at", r.place(t.At))
 		}
 		r.member("  ", "input", string(t.Input))
 		for _, name := range slices.Sorted(maps.Keys(t.Variables)) {
@@ -287,15 +281,11 @@ func (r *replaying) state(s recording.State) {
 
 // timerText describes a pending timer in one line.
 func timerText(t recording.OpenTimer) string {
-	of := "the workflow"
-	if t.Task != "" {
-		of = history.Task(t.Task)
-	}
 	kind := t.Kind
 	if t.Key != "" {
 		kind += " (" + t.Key + ")"
 	}
-	return fmt.Sprintf("%s of %s, due in %s (%s)", kind, of, history.Duration(t.DueIn), t.Due.Format(time.RFC3339Nano))
+	return fmt.Sprintf("%s of %s, due in %s (%s)", kind, cmp.Or(history.Task(t.Task), "the workflow"), history.Duration(t.DueIn), t.Due.Format(time.RFC3339Nano))
 }
 
 func (r *replaying) member(indent, name, value string) {

@@ -80,12 +80,8 @@ func (r *replaying) printed(d *recording.Difference, recorded *report.Recording,
 		if at == nil {
 			continue
 		}
-		name := at.Document
-		if name == "" {
-			name = r.source.Name
-		}
 		out.Frames = append(out.Frames, report.Frame{
-			Place: cli.Printable(fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)), Column: at.Column,
+			Place: cli.Printable(r.place(at)), Column: at.Column,
 			Lines: []report.FrameLine{{Number: at.Line, Text: cli.Printable(redact(at.Text))}},
 		})
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -188,9 +189,7 @@ func (b *batch) summarize() error {
 			text += fmt.Sprintf(", %s %s", history.Number(n), o)
 		}
 	}
-	if text == "" {
-		text = ", no tests were run"
-	}
+	text = cmp.Or(text, ", no tests were run")
 	style := cli.Green
 	if b.count(failed)+b.count(broken)+b.count(invalid) > 0 {
 		style = cli.Red

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bufio"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ func (b *batch) writeCoverage() error {
 	write := b.coverageText
 	if kind == "html" {
 		write = b.coverageHTML
-		if file == "" {
-			file = "coverage.html"
-		}
+		file = cmp.Or(file, "coverage.html")
 	}
 	if file == "" {
 		return write(b.sh.Out, b.sh.OutColor())
@@ -64,11 +63,7 @@ func (b *batch) writeCoverage() error {
 	if err != nil {
 		return cli.Fail(cli.ExitMisuse, cli.WithoutVerb(file, err))
 	}
-	err = write(f, false)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err := errors.Join(write(f, false), f.Close()); err != nil {
 		return fmt.Errorf("write the coverage: %w", cli.WithoutVerb(file, err))
 	}
 	b.sh.Hint("coverage written to %s", cli.Printable(file))

@@ -259,9 +259,7 @@ func (p place) Sources() []source {
 		p.password.Value = "***"
 	}
 	for _, s := range []*source{&p.password, &p.context} {
-		if s.From == "" {
-			s.From = fromDefault
-		}
+		s.From = cmp.Or(s.From, fromDefault)
 	}
 	return []source{p.URL, p.password, p.tenant, p.context}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -107,9 +108,7 @@ func ReplaceFile(path string, text []byte) error {
 		return err
 	}
 	_, err = tmp.Write(text)
-	if closed := tmp.Close(); err == nil {
-		err = closed
-	}
+	err = errors.Join(err, tmp.Close())
 	if info, wrong := os.Stat(path); wrong == nil && err == nil {
 		err = os.Chmod(tmp.Name(), info.Mode().Perm())
 	}

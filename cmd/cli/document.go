@@ -480,10 +480,7 @@ func (d Document) Line(n int) (string, bool) {
 
 // Headline returns a problem as one line of text.
 func Headline(p *event.Problem) string {
-	title := p.Title
-	if title == "" {
-		title = event.ShortType(p.Type)
-	}
+	title := cmp.Or(p.Title, event.ShortType(p.Type))
 	return fmt.Sprintf("%s (status %d)", title, p.Status)
 }
 

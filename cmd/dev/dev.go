@@ -3,6 +3,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,9 +120,7 @@ func (r *Redis) before(cmd string, args []string) {
 // settle determines the clock. A saved clock continues from its time.
 func (o *Options) settle(kept file) error {
 	if kept.Clock == nil {
-		if o.Mode == "" {
-			o.Mode = Real
-		}
+		o.Mode = cmp.Or(o.Mode, Real)
 		if o.Start.IsZero() {
 			o.Start = time.Now()
 		}
@@ -139,9 +138,7 @@ func (o *Options) settle(kept file) error {
 	case o.Mode != Real && !o.Start.IsZero() && o.Start.Before(kept.Clock.Now):
 		return fmt.Errorf("the clock of %s is at %s, and time cannot go back", o.Data, at)
 	}
-	if o.Mode == "" {
-		o.Mode = Virtual
-	}
+	o.Mode = cmp.Or(o.Mode, Virtual)
 	o.Start = kept.Clock.Now
 	return nil
 }

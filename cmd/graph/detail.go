@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -86,10 +87,7 @@ func consumption(c dsl.Consumption) string {
 	for _, f := range c.Filters {
 		types = append(types, filter(f))
 	}
-	events := strings.Join(types, ", ")
-	if events == "" {
-		events = "event"
-	}
+	events := cmp.Or(strings.Join(types, ", "), "event")
 	if c.Mode != "one" {
 		events = c.Mode + " of " + events
 	}

@@ -1,6 +1,10 @@
 package graph
 
-import "flunq.io/flunq/engine/dsl"
+import (
+	"cmp"
+
+	"flunq.io/flunq/engine/dsl"
+)
 
 // builder builds the graph by following the flow through the tasks. An edge that leaves a
 // task is open until its target is known.
@@ -179,10 +183,7 @@ func (b *builder) try(t *dsl.Task, s scope) []exit {
 	if t.Try.Catch.Retry != nil {
 		b.connect([]openEdge{{handler, retryDetail(t.Try.Catch.Retry), retried}}, t.Ref)
 	}
-	then := t.Then
-	if t.Try.Catch.Then != "" {
-		then = t.Try.Catch.Then
-	}
+	then := cmp.Or(t.Try.Catch.Then, t.Then)
 	if len(t.Try.Catch.Do) == 0 {
 		return append(out, exit{openEdge{handler, "", next}, then})
 	}

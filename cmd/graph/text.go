@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -112,10 +113,7 @@ func arrow(then string) string {
 }
 
 func orContinue(then string) string {
-	if then == "" {
-		return dsl.Continue
-	}
-	return then
+	return cmp.Or(then, dsl.Continue)
 }
 
 type tree struct {
@@ -143,9 +141,7 @@ func (t *tree) rows(prefix string, rows []row) {
 }
 
 func (t *tree) row(prefix, pad, name, detail string) {
-	if pad == "" {
-		pad = "  "
-	}
+	pad = cmp.Or(pad, "  ")
 	if t.look.Width > 0 {
 		space := t.look.Width - width(prefix) - width(name) - len(pad)
 		detail = t.fit(t.legible(detail), space)

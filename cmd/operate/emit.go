@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/cmd/cli"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/history"
 )
 
 // emission is one run of the command emit.
@@ -95,11 +95,7 @@ func (e *emission) run(ctx context.Context) error {
 	if err := cli.HintUnserved(ctx, e.sh, r, "worker"); err != nil {
 		return err
 	}
-	verb := "listen"
-	if len(listeners) == 1 {
-		verb = "listens"
-	}
-	text := fmt.Sprintf("sent %s: %s %s for %s", out.ID, history.Count(len(listeners), "execution"), verb, e.typ)
+	text := fmt.Sprintf("sent %s: %s for %s", out.ID, actions.Listening(len(listeners)), e.typ)
 	return cli.PrintValue(e.sh, e.format, text, out.ID, emitted{ID: out.ID, Type: e.typ, Source: e.source, Tenant: r.Tenant, Listeners: listeners})
 }
 

@@ -257,10 +257,7 @@ func (s *starter) prepare(ctx context.Context, given string) (b engine.StartRequ
 	if given == "-" && s.input == "-" {
 		return b, cli.Misusef("the document and the input cannot both come from stdin")
 	}
-	b.ID = s.id
-	if b.ID == "" {
-		b.ID = strings.ToLower(rand.Text())
-	}
+	b.ID = cmp.Or(s.id, strings.ToLower(rand.Text()))
 	if err := store.CheckExecution(b.ID); err != nil {
 		return b, cli.Misusef("--id: %w", err)
 	}

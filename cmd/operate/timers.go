@@ -165,9 +165,7 @@ func otherStreams(ctx context.Context, r *cli.Remote, tenant string, all bool) (
 	if all {
 		scans, entries = math.MaxInt, math.MaxInt
 	}
-	if tenant == "" {
-		tenant = "*"
-	}
+	tenant = cmp.Or(tenant, "*")
 	streams, _, err := inspect.New(r.Store).OtherStreams(ctx, tenant, scans)
 	return streams, entries, err
 }

@@ -3,6 +3,7 @@
 package playback
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -74,10 +75,7 @@ func New(opts Options) *Playback {
 	f := &Playback{added: opts.Now(), breaks: map[string]bool{}, frameList: frameList{
 		opts: opts, byID: map[string]*track{}, intervals: map[string]*interval{}, docs: map[*dsl.Definition]*document{},
 	}}
-	speed := opts.Pace
-	if speed == 0 {
-		speed = 1
-	}
+	speed := cmp.Or(opts.Pace, 1)
 	f.playhead = playhead{at: opts.Start, speed: speed, real: f.added}
 	f.stage = stage{timers: map[*interval]bool{}, tasks: map[*interval]bool{}}
 	return f

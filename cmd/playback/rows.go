@@ -1,6 +1,7 @@
 package playback
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -54,10 +55,7 @@ func (t *track) workflow() string {
 }
 
 func (pb *Playback) timerRow(s *interval) tui.Row {
-	kind := s.timer.Kind
-	if kind == "" {
-		kind = event.WaitTimer
-	}
+	kind := cmp.Or(s.timer.Kind, event.WaitTimer)
 	row := tui.Row{
 		ID: s.id, Cursor: strconv.FormatInt(s.timer.Due.UnixNano(), 10) + "/" + strconv.Itoa(s.from),
 		State: tui.Waiting, Kind: string(kind), Workflow: s.track.workflow(), Execution: s.track.id,

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -248,10 +249,7 @@ func (r *Recording) problem() g.Node {
 		return nil
 	}
 	p := r.result.Error
-	title := p.Title
-	if title == "" {
-		title = p.Type
-	}
+	title := cmp.Or(p.Title, p.Type)
 	return h.Section(h.Class("problem"), h.Aria("label", "The error"),
 		h.H2(g.Text(excerpt.Escaped(fmt.Sprintf("%s (status %d)", title, p.Status)))),
 		h.P(h.Class("what"), g.Text(excerpt.Escaped(p.Detail))),

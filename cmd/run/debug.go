@@ -2,6 +2,7 @@ package run
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -216,9 +217,7 @@ func (d *debugger) addBreak(name string) {
 
 // print prints the value of an expression in the scope of the task, under a title if there is one.
 func (d *debugger) print(scope *expr.Scope, source, title string) {
-	if source == "" {
-		source = "."
-	}
+	source = cmp.Or(source, ".")
 	text, err := d.value(scope, source)
 	if err != nil {
 		text = err.Error()

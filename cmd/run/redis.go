@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -33,9 +34,7 @@ func (r *Runner) onRedis(ctx context.Context, cfg sim.Config) (*sim.Result, erro
 		return nil, err
 	}
 	defer func() { _ = rdb.Close() }()
-	if cfg.ID == "" {
-		cfg.ID = strings.ToLower(rand.Text())
-	}
+	cfg.ID = cmp.Or(cfg.ID, strings.ToLower(rand.Text()))
 	if (cfg.Mocks != nil || cfg.Secrets != nil) && r.tenant == cli.DefaultTenant {
 		// Processes that serve a shared tenant do not have the mocks and secrets of this
 		// run.
@@ -182,9 +181,6 @@ func (r *Runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*
 			return result, nil
 		case len(entries) > 0:
 			continue
-		case ctx.Err() != nil:
-			result.Stop = sim.Interrupt
-			return result, nil
 		case cfg.MaxTime > 0 && result.Elapsed > cfg.MaxTime:
 			result.Stop = sim.TimeUp
 			return result, nil
@@ -193,7 +189,12 @@ func (r *Runner) watch(ctx context.Context, e *engine.Engine, cfg sim.Config) (*
 			result.Busiest, err = sim.Busiest(ctx, e.Store, cfg.Definition, cfg.Tenant, cfg.ID)
 			return result, err
 		}
-		_ = cli.Pause(ctx, watchEvery) // if ctx ends, the loop does
+		select {
+		case <-ctx.Done():
+			result.Stop = sim.Interrupt
+			return result, nil
+		case <-time.After(watchEvery):
+		}
 	}
 }
 

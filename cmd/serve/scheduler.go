@@ -186,7 +186,8 @@ func (s *scheduling) openLedger(ctx context.Context, client *wire.Client, index 
 	}
 	table, err := dynamo.New(ctx, s.set.Dynamo())
 	if err == nil {
-		err = retry(ctx, s.log, "DynamoDB", unreachable, func() error { return table.Ready(ctx) })
+		waits := func(err error) { s.log.WarnContext(ctx, "waiting for DynamoDB", "err", err) }
+		err = retry(ctx, unreachable, waits, func() error { return table.Ready(ctx) })
 	}
 	if err != nil {
 		return err

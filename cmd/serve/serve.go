@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,7 +222,8 @@ func (s *server) scheduling(set cli.Settings, process, tenant string, log *slog.
 // await connects to Redis and retries while it is unavailable. It returns nil if ctx ends
 // first.
 func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, err error) {
-	err = retry(ctx, log, "Redis", store.Unavailable, func() (err error) {
+	waits := func(err error) { log.WarnContext(ctx, "waiting for Redis", "err", err) }
+	err = retry(ctx, store.Unavailable, waits, func() (err error) {
 		if r, err = s.target.Connect(ctx); err != nil {
 			return err
 		}
@@ -241,16 +243,16 @@ func (s *server) await(ctx context.Context, log *slog.Logger) (r *cli.Remote, er
 }
 
 // retry tries something until it succeeds, ctx ends, or its error does not say that a server is
-// away.
-func retry(ctx context.Context, log *slog.Logger, server string, away func(error) bool, try func() error) error {
-	const pause, rounds = 2 * time.Second, 15 // one log message per 30 s
+// away. It calls waits every 30 seconds.
+func retry(ctx context.Context, away func(error) bool, waits func(error), try func() error) error {
+	const pause, rounds = 2 * time.Second, 15
 	for n := 0; ; n++ {
 		err := try()
 		if err == nil || !away(err) || ctx.Err() != nil {
 			return err
 		}
 		if n%rounds == 0 {
-			log.WarnContext(ctx, "waiting for "+server, "err", err)
+			waits(err)
 		}
 		if err := cli.Pause(ctx, pause); err != nil {
 			return err
@@ -322,9 +324,7 @@ func newLog(sh *cli.Shell, set cli.Settings, level, format string) (*slog.Logger
 			return nil, cli.Misusef("--log-level %q: want debug, info, warn or error", level)
 		}
 	}
-	if format == "" {
-		format = set.LogFormat
-	}
+	format = cmp.Or(format, set.LogFormat)
 	opts := &slog.HandlerOptions{Level: at}
 	switch format {
 	case "", "text":

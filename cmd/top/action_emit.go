@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"flunq.io/flunq/cmd/actions"
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr/canonical"
@@ -33,7 +34,7 @@ func (l *Live) prepareEmit(ctx context.Context, a tui.Action) (p prepared, err e
 		line = fmt.Sprintf("%s may receive it: %s", history.Count(n, "execution"), strings.Join(listeners[:min(n, few)], ", "))
 	}
 	p.actions = []plannedAction{{id: e.ID, line: line, do: func(ctx context.Context) (string, error) {
-		return fmt.Sprintf("sent %s: %s for %s", e.ID, listening(len(listeners)), e.Type), l.emit(ctx, e)
+		return fmt.Sprintf("sent %s: %s for %s", e.ID, actions.Listening(len(listeners)), e.Type), l.emit(ctx, e)
 	}}}
 	p.notes, err = l.unserved(ctx)
 	return p, err
@@ -45,13 +46,6 @@ func (l *Live) emit(ctx context.Context, e event.Event) (err error) {
 		return err
 	}
 	return l.store.Publish(ctx, e)
-}
-
-func listening(n int) string {
-	if n == 1 {
-		return "1 execution listens"
-	}
-	return history.Count(n, "execution") + " listen"
 }
 
 // eventOf parses an event that the user has typed as JSON or YAML.
