@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,8 +101,25 @@ func (a *auditCommand) run(ctx context.Context, r *cli.Remote, now time.Time, id
 
 // ofExecutions returns what was done to executions.
 func (a *auditCommand) ofExecutions(ctx context.Context, r *cli.Remote, ids []string, since time.Time) (rows []auditRow, err error) {
+	trail, err := r.Store.AuditTrail(ctx, r.Tenant, since)
+	if err != nil {
+		return nil, err
+	}
+	trailed := map[string]bool{}
+	for _, e := range trail {
+		subjects := slices.DeleteFunc(strings.Fields(e.Subject), func(id string) bool { return !slices.Contains(ids, id) })
+		for _, id := range subjects {
+			trailed[id] = true
+		}
+		if len(subjects) > 0 {
+			rows = append(rows, trailRow(e))
+		}
+	}
 	for _, id := range ids {
 		x, err := cli.FindExecution(ctx, r, id)
+		if errors.Is(err, store.ErrNotFound) && trailed[id] {
+			continue // it was removed
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -109,13 +127,7 @@ func (a *auditCommand) ofExecutions(ctx context.Context, r *cli.Remote, ids []st
 			return nil, err
 		}
 	}
-	trail, err := r.Store.AuditTrail(ctx, r.Tenant, since)
-	for _, e := range trail {
-		if slices.ContainsFunc(strings.Fields(e.Subject), func(id string) bool { return slices.Contains(ids, id) }) {
-			rows = append(rows, trailRow(e))
-		}
-	}
-	return rows, err
+	return rows, nil
 }
 
 // ofAll returns what was done in the tenant. It skips executions that ended before since: only
