@@ -2,7 +2,6 @@
 package check_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"maps"
@@ -30,7 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write the manifests, and the settings of the schema of the chart")
+var update = flag.Bool("update", false, "write the manifests")
 
 const (
 	folder    = "../chart"
@@ -322,42 +321,6 @@ func TestWrongValues(t *testing.T) {
 			t.Errorf("%s: error %v, want one about %s", wrong, err, want)
 		}
 	}
-}
-
-// chosen are the settings that the chart itself chooses.
-var chosen = []string{"HTTP_ADDRESS", "SCHEDULER_GRPC", "SCHEDULER_ENABLED"}
-
-// The schema of the chart lists all settings of flunq.
-func TestSettings(t *testing.T) {
-	known := settings(t)
-	for _, name := range chosen {
-		if _, ok := known[name]; !ok {
-			t.Errorf("%s: no setting of flunq", name)
-		}
-		delete(known, name)
-	}
-	file := folder + "/values.schema.json"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var schema map[string]any
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
-	properties := map[string]any{}
-	for name, help := range known {
-		properties[name] = map[string]any{"description": help, "type": []string{"string", "number", "boolean"}}
-	}
-	schema["properties"].(map[string]any)["settings"].(map[string]any)["properties"] = properties
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(schema); err != nil {
-		t.Fatal(err)
-	}
-	same(t, file, out.String())
 }
 
 // settings returns what the settings of flunq are for, by their names.
