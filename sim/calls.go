@@ -200,10 +200,5 @@ func (cfg Config) parallelCalls() bool {
 	if cfg.Plan == nil || cfg.Mocks == nil || cfg.Answers != nil {
 		return false
 	}
-	for _, t := range cfg.Definition.Tasks() {
-		if t.Kind == dsl.Fork {
-			return true
-		}
-	}
-	return len(cfg.With) > 0
+	return len(cfg.With) > 0 || HasTask(cfg.Definition, func(t *dsl.Task) bool { return t.Kind == dsl.Fork })
 }

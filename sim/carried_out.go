@@ -60,7 +60,7 @@ func (env *environment) recordCarriedOut(from call.Origin, req *http.Request, st
 		Execution: from.Execution, Task: from.Run.String(), Method: req.Method, URL: req.URL.Redacted(),
 		Key: req.Header.Get(idempotencyKey), Status: status, At: env.clock.now,
 	}
-	id := rootOf(from.Execution) + "\n" + c.Key + "\n"
+	id := Root(from.Execution) + "\n" + c.Key + "\n"
 	if c.Key == "" {
 		id += from.Execution + " " + c.Task + "\n"
 	}
@@ -88,13 +88,6 @@ func sentBy(req *http.Request) []byte {
 	text, _ := io.ReadAll(body) // the body is in memory
 	_ = body.Close()            // closing memory cannot fail
 	return text
-}
-
-// rootOf returns the id of the root execution of id: the one that was started from
-// outside.
-func rootOf(id string) string {
-	root, _, _ := strings.Cut(id, ".")
-	return root
 }
 
 // effectRecorder records the calls of a run without faults.

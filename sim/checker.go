@@ -6,17 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/expr/canonical"
 	"flunq.io/flunq/engine/store"
-	"flunq.io/flunq/engine/store/stream"
 	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/sim/invariant"
 )
@@ -82,7 +79,7 @@ func (chk *checker) checkHistory(ctx context.Context, x store.Execution, history
 	case state.Error != nil && problem(x.Error).Error() != state.Error.Error():
 		broken(ruleKept, x.ID, "its error is %s, but its history says %v", x.Error, state.Error)
 	default:
-		chk.checkListeners(ctx, x.ID, env, state, broken)
+		chk.checkWaiting(ctx, x.ID, env, state, broken)
 	}
 }
 
@@ -148,7 +145,7 @@ const ruleListed = "every execution is listed by its status"
 
 // checkIndexes checks the lists of executions: each execution is in exactly one list, the one
 // of its status, ordered by creation time.
-func (chk *checker) checkIndexes(ends []End, broken invariant.Report) {
+func (chk *checker) checkIndexes(t *Trial, broken invariant.Report) {
 	places := map[string]string{}
 	for _, tenant := range chk.tenants {
 		for _, list := range executionIndexes() {
@@ -157,36 +154,19 @@ func (chk *checker) checkIndexes(ends []End, broken invariant.Report) {
 				if chk.tenantOf(id) != tenant {
 					broken(ruleTenants, id, "it is listed under tenant %s", tenant)
 				}
-				checkIndexEntry(id, list, score, ends, broken)
-				recordList(id, list, places, broken)
+				if end := t.End(id); end == nil {
+					broken(ruleListed, id, "it is listed as %s, but does not exist", list)
+				} else if h := end.History; len(h) > 0 && int64(score) != h[0].Time.UnixMilli() {
+					broken(ruleListed, id, "it is listed as started at %v, but started at %v", time.UnixMilli(int64(score)).UTC(), h[0].Time)
+				}
+				if other := places[id]; other != "" {
+					broken(ruleListed, id, "it is listed as both %s and %s", other, list)
+				}
+				places[id] = list
 			})
 		}
 	}
-	misplaced(ends, places, broken)
-}
-
-// recordList records the list of an execution, and checks that it is in no other one.
-func recordList(id, list string, places map[string]string, broken invariant.Report) {
-	if other := places[id]; other != "" {
-		broken(ruleListed, id, "it is listed as both %s and %s", other, list)
-	}
-	places[id] = list
-}
-
-// checkIndexEntry checks that a listed execution exists and that its score is its creation
-// time.
-func checkIndexEntry(id, list string, at float64, ends []End, broken invariant.Report) {
-	i := slices.IndexFunc(ends, func(end End) bool { return end.ID == id })
-	if i < 0 {
-		broken(ruleListed, id, "it is listed as %s, but does not exist", list)
-	} else if h := ends[i].History; len(h) > 0 && int64(at) != h[0].Time.UnixMilli() {
-		broken(ruleListed, id, "it is listed as started at %v, but started at %v", time.UnixMilli(int64(at)).UTC(), h[0].Time)
-	}
-}
-
-// misplaced reports executions that are not in the list of their status.
-func misplaced(ends []End, places map[string]string, broken invariant.Report) {
-	for _, end := range ends {
+	for _, end := range t.Ends {
 		want := openList
 		if end.Status.Ended() {
 			want = string(end.Status)
@@ -198,35 +178,30 @@ func misplaced(ends []End, places map[string]string, broken invariant.Report) {
 }
 
 // documented reports whether the engine documents a key.
-func (chk *checker) documented(key string, ends []End) bool {
+func (chk *checker) documented(key string, t *Trial) bool {
 	for _, tenant := range chk.tenants {
-		if rest, ours := strings.CutPrefix(key, chk.keys.Tenant(tenant)+":"); ours {
-			return chk.documentedOf(tenant, rest, ends)
+		rest, ours := strings.CutPrefix(key, chk.keys.Tenant(tenant)+":")
+		if !ours {
+			continue
 		}
+		for _, prefix := range []string{"events:", "executions:", "workflow:definition:", "listen:"} {
+			if strings.HasPrefix(rest, prefix) {
+				return true
+			}
+		}
+		id, isExecution := strings.CutPrefix(rest, "execution:")
+		id, _ = store.CutHistory(id)
+		id = chk.label(tenant, id)
+		return rest == "workflows" || rest == "events" || isExecution && chk.tenantOf(id) == tenant && t.End(id) != nil
 	}
 	return strings.HasPrefix(key, "flunq:timers:") || key == chk.keys.Tenants()
 }
 
-// documentedOf reports whether a tenant's key, without its prefix, is documented.
-func (chk *checker) documentedOf(tenant, rest string, ends []End) bool {
-	if rest == "workflows" || rest == "events" {
-		return true
-	}
-	for _, prefix := range []string{"events:", "executions:", "workflow:definition:", "listen:"} {
-		if strings.HasPrefix(rest, prefix) {
-			return true
-		}
-	}
-	id, isExecution := strings.CutPrefix(rest, "execution:")
-	id, _ = store.CutHistory(id)
-	id = chk.label(tenant, id)
-	return isExecution && chk.tenantOf(id) == tenant && slices.ContainsFunc(ends, func(end End) bool { return end.ID == id })
-}
-
-// checkKeys checks that no unknown keys and no timers are left.
-func (chk *checker) checkKeys(ends []End, broken invariant.Report) {
+// checkKeys checks that no unknown keys and no timers are left, and that ended executions keep no
+// working data.
+func (chk *checker) checkKeys(t *Trial, broken invariant.Report) {
 	for _, key := range chk.memory.Keys("") {
-		if !chk.documented(key, ends) {
+		if !chk.documented(key, t) {
 			broken("no key is left over", "", "%s belongs to no execution", key)
 		}
 	}
@@ -238,12 +213,7 @@ func (chk *checker) checkKeys(ends []End, broken invariant.Report) {
 			}
 		})
 	}
-	chk.checkWorkingData(ends, broken)
-}
-
-// checkWorkingData checks that ended executions keep no working data.
-func (chk *checker) checkWorkingData(ends []End, broken invariant.Report) {
-	for _, end := range ends {
+	for _, end := range t.Ends {
 		if !end.Status.Ended() {
 			continue
 		}
@@ -257,8 +227,8 @@ func (chk *checker) checkWorkingData(ends []End, broken invariant.Report) {
 
 // checkChildren checks parents and children: a parent learns how its child ended, and a child
 // that its parent no longer waits for is cancelled.
-func (chk *checker) checkChildren(ends []End, published map[eventKey]bool, broken invariant.Report) {
-	for _, end := range ends {
+func (chk *checker) checkChildren(t *Trial, published map[eventKey]bool, broken invariant.Report) {
+	for _, end := range t.Ends {
 		if len(end.History) == 0 || end.History[0].Type != event.ExecutionStarted {
 			continue
 		}
@@ -266,15 +236,16 @@ func (chk *checker) checkChildren(ends []End, published map[eventKey]bool, broke
 		if decide.DecodeData(end.History[0], &begun) != nil || begun.ParentTask == "" {
 			continue
 		}
-		id, parent := chk.idOf(end.ID), end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))]
+		id, parent := chk.idOf(end.ID), Parent(end.ID)
 		if end.Status.Ended() && !published[eventKey{parent, id + "/parent"}] {
 			broken("a parent learns how its child ends", end.ID, "%s did not", parent)
 		}
-		at := slices.IndexFunc(ends, func(e End) bool { return e.ID == parent })
-		if at >= 0 {
-			checkChildResult(ends[at], end, begun.ParentTask, id, broken)
+		above := t.End(parent)
+		if above == nil {
+			continue
 		}
-		if at >= 0 && abandoned(ends[at].History, begun.ParentTask, id, end.History) && !published[eventKey{end.ID, id + "/cancel"}] {
+		checkChildResult(*above, end, begun.ParentTask, id, broken)
+		if abandoned(above.History, begun.ParentTask, id, end.History) && !published[eventKey{end.ID, id + "/cancel"}] {
 			broken("a child that no task waits for is cancelled", end.ID, "%s of %s ended before it, and it was not cancelled", begun.ParentTask, parent)
 		}
 	}
@@ -320,13 +291,16 @@ func abandoned(history []event.Event, task, child string, childHistory []event.E
 	return false
 }
 
-// checkListeners checks that each open listen task is on the lists of listeners for the types
-// it waits for, if its execution has not ended.
-func (chk *checker) checkListeners(ctx context.Context, id string, env *decide.Env, state *decide.State, broken invariant.Report) {
+// checkWaiting checks that what an execution that has not ended waits for exists: its timers, and
+// its entries in the lists of listeners for the types that its open tasks listen for.
+func (chk *checker) checkWaiting(ctx context.Context, id string, env *decide.Env, state *decide.State, broken invariant.Report) {
 	if state.Status.Ended() {
 		return
 	}
-	chk.checkTimersSet(ctx, id, state.Needs(env).Timers, broken)
+	missing, _ := chk.missingTimers(ctx, state.Needs(env).Timers) // it was just read, so it can be read
+	for _, t := range missing {
+		broken("every timer that a task waits for exists", id, "the %s timer of %s for %v does not", t.Kind, invariant.RunName(t.TaskID), t.FireAt)
+	}
 	for _, n := range state.Open() {
 		if n.Listen == nil || n.Listen.Stopped {
 			continue
@@ -336,7 +310,7 @@ func (chk *checker) checkListeners(ctx context.Context, id string, env *decide.E
 		if to.UntilEvent != nil {
 			filters = slices.Concat(filters, to.UntilEvent.Filters)
 		}
-		for _, typ := range invariant.EventTypes(filters) {
+		for _, typ := range invariant.EventTypes(filters...) {
 			if !chk.listensFor(ctx, id, typ) && !chk.listensFor(ctx, id, "*") {
 				broken("a listening execution is on the list of listeners", id, "%s waits for %s, but is on no list for it", invariant.RunName(n.Run.String()), typ)
 			}
@@ -344,27 +318,25 @@ func (chk *checker) checkListeners(ctx context.Context, id string, env *decide.E
 	}
 }
 
-// checkTimersSet checks that the timers that an execution waits for exist.
-func (chk *checker) checkTimersSet(ctx context.Context, id string, needed []event.Timer, broken invariant.Report) {
-	there, err := timers.New(chk.engine.Store).Armed(ctx, needed)
-	for i, t := range there {
-		if err == nil && t.ID == "" {
-			broken("every timer that a task waits for exists", id, "the %s timer of %s for %v does not", t.Kind, invariant.RunName(t.TaskID), needed[i].FireAt)
-		}
-	}
-}
-
 // checkReceived checks that events from outside reached an execution that listened for their
 // type the whole time.
 func (chk *checker) checkReceived(end End, broken invariant.Report) {
-	if chk.cfg.Mocks == nil || len(chk.cfg.Mocks.Events) == 0 || !slices.Contains(chk.ids, end.ID) {
+	if chk.cfg.Mocks == nil || len(chk.cfg.Mocks.Events) == 0 || len(end.History) == 0 {
 		return
 	}
-	for _, l := range listensIn(chk.cfg.Definition, end.History) {
-		for i, m := range chk.cfg.Mocks.Events {
-			at := chk.cfg.Start.Add(m.After)
-			if e := m.Event(i, at); !e.Addressed() && !chk.poison.includes(e.ID) && l.within(string(e.Type), at, chk.slack()) && !reached(end.History, e) {
-				broken("an event reaches the tasks that listen for it", end.ID, "%s %s did not reach %s, which had listened since %v", e.Type, e.ID, invariant.RunName(l.task), l.from)
+	def := chk.definition(end.History[0].Workflow)
+	if def == nil {
+		return
+	}
+	spans, steady := listenSpans(def, end.History)
+	for i, m := range chk.cfg.Mocks.Events {
+		e := m.Event(i, chk.cfg.Start.Add(m.After))
+		if !steady || e.Addressed() || chk.poison.includes(e.ID) || reached(end.History, e) {
+			continue
+		}
+		for _, l := range spans {
+			if l.awaited(string(e.Type), chk.cfg.Start.Add(m.After), chk.slack()) {
+				broken("an event reaches the tasks that listen for it", end.ID, "%s %s did not reach %s, which had listened since %v", e.Type, e.ID, invariant.RunName(l.run), l.began)
 			}
 		}
 	}
@@ -377,69 +349,28 @@ func reached(history []event.Event, e event.Event) bool {
 	})
 }
 
-// listen is a task that listens for types of events, whatever their other attributes.
-type listen struct {
-	task        string
-	types       []string // empty: all types
-	from, until time.Time
-}
-
-// within reports whether l listened for typ from slack before at until slack after it.
-func (l *listen) within(typ string, at time.Time, slack time.Duration) bool {
-	return (len(l.types) == 0 || slices.Contains(l.types, typ)) &&
-		!at.Before(l.from.Add(slack)) && (l.until.IsZero() || !l.until.Before(at.Add(slack)))
-}
-
-// listensIn returns the simple listen tasks of a history; nil if the execution was
-// suspended or retried.
-func listensIn(def *dsl.Definition, history []event.Event) (all []listen) {
-	for _, e := range history {
-		switch e.Type { //nolint:exhaustive // the others do not matter here
-		case event.TaskRequested:
-			task := def.Task(event.ParseRun(e.Task).Ref)
-			if types, ok := plainTypes(task); ok {
-				all = append(all, listen{task: e.Task, types: types, from: e.Time})
-			}
-		case event.TaskCompleted:
-			endListening(all, e.Time, e.Task)
-		case event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
-			endListening(all, e.Time, "")
-		case event.ExecutionSuspended, event.ExecutionRetried:
-			return nil
+// awaited reports whether a task listened for all events of a type from slack before at until
+// slack after it.
+func (l *listenSpan) awaited(typ string, at time.Time, slack time.Duration) bool {
+	to := l.task.Listen.To
+	if l.task.Listen.Foreach != nil || to.Mode == "all" || at.Before(l.began.Add(slack)) || !l.end.IsZero() && l.end.Before(at.Add(slack)) {
+		return false
+	}
+	accepts := len(to.Filters) == 0
+	for _, f := range to.Filters {
+		types := invariant.EventTypes(f)
+		if len(f.With) != 1 || len(types) != 1 || len(f.Correlate) > 0 { // it filters by more than the type
+			return false
 		}
+		accepts = accepts || types[0] == typ
 	}
-	return all
-}
-
-// endListening ends the listening of a task, or of all tasks if task is "".
-func endListening(all []listen, at time.Time, task string) {
-	for i := range all {
-		if l := &all[i]; l.until.IsZero() && (task == "" || l.task == task) {
-			l.until = at
-		}
-	}
-}
-
-// plainTypes returns the types that a task listens for until it ends; false if it filters by
-// anything else.
-func plainTypes(t *dsl.Task) (types []string, ok bool) {
-	if t == nil || t.Kind != dsl.Listen || t.Listen.Foreach != nil || t.Listen.To.Mode == "all" {
-		return nil, false
-	}
-	for _, f := range t.Listen.To.Filters {
-		named := invariant.EventTypes([]dsl.EventFilter{f})
-		if len(f.With) != 1 || len(named) != 1 || len(f.Correlate) > 0 {
-			return nil, false
-		}
-		types = append(types, named...)
-	}
-	return types, true
+	return accepts
 }
 
 // checkTimerTimes checks that timers fire neither early, nor later than the faults explain.
 func (chk *checker) checkTimerTimes(id string, history []event.Event, broken invariant.Report) {
 	slack := chk.slack()
-	for fired := range firedTimers(history) {
+	for _, fired := range firedTimers(history) {
 		if fired.early {
 			broken("no timer is early", id, "%s fired at %v, was due at %v", fired.task, fired.at, fired.due)
 		}
@@ -451,7 +382,7 @@ func (chk *checker) checkTimerTimes(id string, history []event.Event, broken inv
 
 // latest returns the largest delay of a timer in a history.
 func latest(history []event.Event) (late time.Duration) {
-	for fired := range firedTimers(history) {
+	for _, fired := range firedTimers(history) {
 		late = max(late, fired.late)
 	}
 	return late
@@ -466,13 +397,7 @@ type firedTimer struct {
 }
 
 // firedTimers returns the fired timers of a history.
-func firedTimers(history []event.Event) iter.Seq[firedTimer] {
-	return func(yield func(firedTimer) bool) {
-		eachFiredTimer(history, yield)
-	}
-}
-
-func eachFiredTimer(history []event.Event, yield func(firedTimer) bool) {
+func firedTimers(history []event.Event) (fired []firedTimer) {
 	set := map[string]time.Time{}
 	for _, e := range history {
 		var t event.Fired
@@ -484,12 +409,10 @@ func eachFiredTimer(history []event.Event, yield func(firedTimer) bool) {
 			set[key] = e.Time
 			continue
 		}
-		when := t.Due() // an operator may have moved it
-		early := t.By == "" && e.Time.Before(when)
-		if !yield(firedTimer{t.TaskID, e.Time, when, e.Time.Sub(later(when, set[key])), early}) {
-			return
-		}
+		due := t.Due() // an operator may have moved it
+		fired = append(fired, firedTimer{t.TaskID, e.Time, due, e.Time.Sub(later(due, set[key])), t.By == "" && e.Time.Before(due)})
 	}
+	return fired
 }
 
 // checkRepeatedCalls checks that without faults no call reaches its service twice.
@@ -573,7 +496,7 @@ func (chk *checker) checkUnhandled(broken invariant.Report) {
 func (chk *checker) checkDeadLetters(ctx context.Context, t *Trial, broken invariant.Report) error {
 	reported := 0
 	for _, tenant := range chk.tenants {
-		deadLetters, _, err := stream.New(chk.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
+		deadLetters, err := chk.deadLetters(ctx, tenant)
 		if err != nil {
 			return err
 		}

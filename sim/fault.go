@@ -89,31 +89,36 @@ func (f InjectedFault) Cost() time.Duration {
 // crashed one.
 const Recovery = 90 * time.Second
 
-// The ranges of random amounts: some are shorter than a lease, some longer.
-const (
-	longestDelay  = 75 * time.Second
-	longestOutage = 20 * time.Second
-	longestJump   = 60 * time.Second
-	longestAway   = 10 * time.Minute
-)
-
-// amount returns the duration of a fault, or how far it moves the clock; n is a random number.
-func (k FaultKind) amount(n uint64) time.Duration {
-	span := func(longest time.Duration) time.Duration {
-		return time.Duration(n%uint64(longest/time.Millisecond)+1) * time.Millisecond
-	}
+// duration returns how long a single fault lasts, and the longest random one; for Clock how far it
+// moves the clock. Some random faults are shorter than a lease, some longer.
+func (k FaultKind) duration() (single, longest time.Duration) {
 	switch k {
 	case Delay, CrashBefore, CrashAfter: // after a crash: until the process restarts
-		return span(longestDelay)
+		return 45 * time.Second, 75 * time.Second
 	case Outage:
-		return span(longestOutage)
+		return 20 * time.Second, 20 * time.Second
 	case Clock:
-		return span(longestJump)
+		return time.Minute, time.Minute
 	case StopRequested:
-		return span(longestAway)
+		return 5 * time.Minute, 10 * time.Minute
 	default:
+		return 0, 0
+	}
+}
+
+// Single returns the duration of a single fault: freezes last longer than a lease.
+func (k FaultKind) Single() time.Duration {
+	single, _ := k.duration()
+	return single
+}
+
+// amount returns the duration of a random fault; n is a random number.
+func (k FaultKind) amount(n uint64) time.Duration {
+	_, longest := k.duration()
+	if longest == 0 {
 		return 0
 	}
+	return time.Duration(n%uint64(longest/time.Millisecond)+1) * time.Millisecond
 }
 
 // commandNames describes commands by their names.
@@ -216,8 +221,8 @@ func (in *injector) inject(f Fault, doing string) {
 	}
 }
 
-// faulty executes a command subject to its faults.
-func (in *injector) faulty(x sending, faults []Fault) error {
+// faulty executes commands subject to their faults.
+func (in *injector) faulty(perform func() error, faults []Fault) error {
 	has := func(kind FaultKind) bool {
 		return slices.ContainsFunc(faults, func(f Fault) bool { return f.Kind == kind })
 	}
@@ -232,7 +237,7 @@ func (in *injector) faulty(x sending, faults []Fault) error {
 	if has(DropRequest) || in.clock.now.Before(in.outage) {
 		return errLost
 	}
-	err := in.perform(x)
+	err := perform()
 	if has(Duplicate) {
 		in.republish()
 	}

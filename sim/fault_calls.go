@@ -188,7 +188,7 @@ type mocked struct {
 
 // RoundTrip implements http.RoundTripper.
 func (m *mocked) RoundTrip(req *http.Request) (*http.Response, error) {
-	return m.of(m.owner(rootOf(m.env.originOf(req).Execution))).RoundTrip(req)
+	return m.of(m.owner(Root(m.env.originOf(req).Execution))).RoundTrip(req)
 }
 
 // owner returns the key of a root execution's own mocks: "" if there is only one

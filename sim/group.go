@@ -246,10 +246,10 @@ func (sched *scheduler) wakeSiblings(by *service) {
 }
 
 // typeOf returns the event type of a stream entry.
-func typeOf(fields []string) event.Type { return event.Type(field(fields, "type")) }
+func typeOf(fields []string) event.Type { return event.Type(Field(fields, "type")) }
 
-// field returns the value of an entry's field; "" if there is none.
-func field(fields []string, name string) string {
+// Field returns the value of an entry's field; "" if there is none.
+func Field(fields []string, name string) string {
 	for i := 0; i+1 < len(fields); i += 2 {
 		if fields[i] == name {
 			return fields[i+1]

@@ -24,7 +24,7 @@ type KeyMisuse struct {
 func (mon *monitor) ownKey(from call.Origin) bool {
 	own, known := mon.ownKeys[from.Run.Ref]
 	if !known {
-		own = slices.ContainsFunc(append([]*dsl.Definition{mon.cfg.Definition}, mon.cfg.With...), func(def *dsl.Definition) bool {
+		own = slices.ContainsFunc(mon.cfg.Definitions(), func(def *dsl.Definition) bool {
 			t := def.Task(from.Run.Ref)
 			return t != nil && SetsKey(t)
 		})

@@ -71,7 +71,7 @@ func (i *isolation) recordActivity(sh *shared, a delivery.Activity) {
 
 // checkMark checks a command by which a service marks a message as isolated.
 func (i *isolation) checkMark(sh *shared, cmd redis.Cmder) {
-	if cmd == nil || cmd.Name() != "hset" {
+	if cmd.Name() != "hset" {
 		return
 	}
 	const key, field = 1, 2

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,10 +109,8 @@ func (missed *missedEvents) emitted(e event.Event) (event.Event, bool) {
 
 // task returns the task of a history's event, nil if the event has none.
 func (missed *missedEvents) task(e event.Event) *dsl.Task {
-	for _, def := range missed.definitions(missed.cfg.Tenant) {
-		if def.ID() == e.Workflow {
-			return def.Task(event.ParseRun(e.Task).Ref)
-		}
+	if def := missed.definition(e.Workflow); def != nil {
+		return def.Task(event.ParseRun(e.Task).Ref)
 	}
 	return nil
 }
@@ -243,42 +240,49 @@ func (missed *missedEvents) allMissed(ctx context.Context) ([]Missed, error) {
 // listenSpan is the time during which a listen task listened. end is zero if it still
 // does.
 type listenSpan struct {
+	run        string
 	task       *dsl.Task
 	began, end time.Time
 	well       bool // it completed successfully
 }
 
-// listened returns when the listen tasks of an execution listened.
-func (missed *missedEvents) listened(ctx context.Context, id string) ([]listenSpan, error) {
-	x, err := missed.engine.Store.Execution(ctx, missed.tenantOf(id), missed.idOf(id))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	events, err := missed.engine.Store.History(ctx, missed.tenantOf(id), missed.idOf(id), 0, int(x.Version))
-	if err != nil {
-		return nil, err
-	}
-	var spans []listenSpan
-	at := map[string]int{}
+// listenSpans returns when the listen tasks of a history listened. steady reports that the
+// execution was neither suspended nor retried.
+func listenSpans(def *dsl.Definition, events []event.Event) (spans []listenSpan, steady bool) {
+	steady = true
 	for _, e := range events {
-		switch e.Type {
+		switch e.Type { //nolint:exhaustive // the others do not matter here
 		case event.TaskRequested:
-			if t := missed.task(e); t != nil && t.Listen != nil {
-				at[e.Task] = len(spans)
-				spans = append(spans, listenSpan{task: t, began: e.Time})
+			if t := def.Task(event.ParseRun(e.Task).Ref); t != nil && t.Listen != nil {
+				spans = append(spans, listenSpan{run: e.Task, task: t, began: e.Time})
 			}
-		case event.TaskCompleted:
-			if i, ok := at[e.Task]; ok {
-				var c event.Completed
-				spans[i].end, spans[i].well = e.Time, unmarshal(e.Data, &c) == nil && c.Success
+		case event.TaskCompleted, event.WorkflowCompleted, event.WorkflowFailed, event.WorkflowCancelled:
+			var c event.Completed
+			well := e.Type == event.TaskCompleted && unmarshal(e.Data, &c) == nil && c.Success
+			for i := range spans {
+				if s := &spans[i]; s.end.IsZero() && (s.run == e.Task || e.Type != event.TaskCompleted) {
+					s.end, s.well = e.Time, well
+				}
 			}
-		default:
+		case event.ExecutionSuspended, event.ExecutionRetried:
+			steady = false
 		}
 	}
-	return spans, nil
+	return spans, steady
+}
+
+// listened returns when the listen tasks of an execution listened.
+func (missed *missedEvents) listened(ctx context.Context, id string) ([]listenSpan, error) {
+	_, events, err := missed.history(ctx, id)
+	if len(events) == 0 {
+		return nil, errUnless(err, store.ErrNotFound)
+	}
+	def := missed.definition(events[0].Workflow)
+	if def == nil {
+		return nil, err
+	}
+	spans, _ := listenSpans(def, events)
+	return spans, err
 }
 
 // explainBySpans explains a missed event by the nearest begin or end of a matching listen task.

@@ -9,7 +9,6 @@ import (
 
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/event"
-	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/sim/invariant"
 )
 
@@ -113,10 +112,10 @@ func (sched *scheduler) redeliveryScheduled() bool {
 func (mon *monitor) unmetNeeds(ctx context.Context, past *pastState, performing bool) (all []string) {
 	id := mon.label(past.state.Tenant, past.state.Execution)
 	needs := past.state.Needs(past.env)
-	there, err := timers.New(mon.engine.Store).Armed(ctx, needs.Timers)
-	for i, t := range there {
-		if err == nil && t.ID == "" && past.state.CancelledBy(needs.Timers[i]) == "" {
-			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service should have set or fired it", invariant.RunName(needs.Timers[i].TaskID), needs.Timers[i].Kind, needs.Timers[i].Due().Format(time.RFC3339Nano)))
+	missing, _ := mon.missingTimers(ctx, needs.Timers) // the invariants report errors at the end
+	for _, t := range missing {
+		if past.state.CancelledBy(t) == "" {
+			all = append(all, fmt.Sprintf("%s waits for its %s timer of %s, which is not set: the timer service should have set or fired it", invariant.RunName(t.TaskID), t.Kind, t.Due().Format(time.RFC3339Nano)))
 		}
 	}
 	for _, typ := range needs.Listen {

@@ -259,7 +259,7 @@ func (ops *operations) mend(ctx context.Context, id string) error {
 	if err := ops.restoreKey(ctx, ops.historyOf(id)); err != nil {
 		return err
 	}
-	deadLetters, _, err := stream.New(ops.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: ops.tenantOf(id), Range: store.Range{Count: 100}}) //nolint:mnd // more than there are
+	deadLetters, err := ops.deadLetters(ctx, ops.tenantOf(id))
 	if err != nil {
 		return err
 	}
@@ -369,15 +369,9 @@ func (ops *operations) restore(ctx context.Context, id string, still bool) (foun
 		return false, err
 	}
 	needs := past.state.Needs(past.env)
-	there, err := timers.New(ops.engine.Store).Armed(ctx, needs.Timers)
-	if err != nil {
-		return false, err
-	}
 	var missing timers.Restoration
-	for i, t := range needs.Timers {
-		if there[i].ID == "" {
-			missing.Timers = append(missing.Timers, t)
-		}
+	if missing.Timers, err = ops.missingTimers(ctx, needs.Timers); err != nil {
+		return false, err
 	}
 	for _, typ := range needs.Listen {
 		if !ops.listensFor(ctx, id, typ) {

@@ -154,7 +154,7 @@ func (ops *operations) replay(ctx context.Context) (found bool, err error) {
 		return false, nil
 	}
 	for _, tenant := range ops.tenants {
-		deadLetters, _, err := stream.New(ops.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: 10}})
+		deadLetters, err := ops.deadLetters(ctx, tenant)
 		if err != nil {
 			return found, err
 		}

@@ -66,7 +66,7 @@ func (sim *simulation) boot(ctx context.Context, p *process) error {
 // parse returns the definitions that were parsed before the simulation began, since
 // otherwise each process of each simulation would parse them again.
 func (sim *simulation) parse(workflow string, text []byte) (*dsl.Definition, error) {
-	for _, def := range slices.Concat([]*dsl.Definition{sim.cfg.Definition}, sim.cfg.With, sim.cfg.foreignDefinitions) {
+	for _, def := range append(sim.cfg.Definitions(), sim.cfg.foreignDefinitions...) {
 		if bytes.Equal(def.Source, text) {
 			return def, nil
 		}
@@ -244,22 +244,17 @@ func (sup *supervisor) checkReleased(ctx context.Context, p *process) error {
 			continue
 		}
 		for _, stream := range sup.streams {
-			if err := sup.checkReleasedBy(ctx, p, g, stream); err != nil {
+			args := &redis.XPendingExtArgs{Stream: stream, Group: g.redisName(), Start: "-", End: "+", Count: 1000}
+			pending, err := sup.client.XPendingExt(ctx, args).Result()
+			if err != nil {
 				return err
+			}
+			for _, entry := range pending {
+				if consumerOf(entry.Consumer) == p.name() && entry.Idle < releasedIdle {
+					sup.report("a stopping process releases its messages", "", fmt.Sprintf("entry %s of the %s is still held by %s", entry.ID, g.redisName(), entry.Consumer))
+				}
 			}
 		}
 	}
 	return nil
-}
-
-// checkReleasedBy checks one group on one stream.
-func (sup *supervisor) checkReleasedBy(ctx context.Context, p *process, g *consumerGroup, stream string) error {
-	args := &redis.XPendingExtArgs{Stream: stream, Group: g.redisName(), Start: "-", End: "+", Count: 1000}
-	pending, err := sup.client.XPendingExt(ctx, args).Result()
-	for _, entry := range pending {
-		if consumerOf(entry.Consumer) == p.name() && entry.Idle < releasedIdle {
-			sup.report("a stopping process releases its messages", "", fmt.Sprintf("entry %s of the %s is still held by %s", entry.ID, g.redisName(), entry.Consumer))
-		}
-	}
-	return err
 }

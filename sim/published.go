@@ -51,8 +51,6 @@ func (chk *checker) checkPublished(t *Trial, broken invariant.Report) {
 		if n := len(end.History); n > 0 && end.Status.Ended() {
 			p.last[end.ID] = end.History[n-1].ID
 		}
-	}
-	for _, end := range t.Ends {
 		p.unsure[end.ID] = chk.operators.reopened[chk.idOf(end.ID)] ||
 			slices.ContainsFunc(chk.operators.changed, func(by changed) bool { return by.execution == end.ID && by.task == "" })
 	}
@@ -66,9 +64,11 @@ func (chk *checker) checkPublished(t *Trial, broken invariant.Report) {
 	}
 	p.keys.left(p.ends, broken)
 	chk.checkEmitted(t.Ends, p.emitted, broken)
-	unpublished(t.Ends, p.seen, broken)
-	chk.checkChildren(t.Ends, p.seen, broken)
+	chk.checkChildren(t, p.seen, broken)
 	for _, end := range t.Ends {
+		if n := len(end.History); n > 0 && end.Status.Ended() && !p.seen[eventKey{end.ID, end.History[n-1].ID}] {
+			broken("the end of every execution is published", end.ID, "%s was not published", end.History[n-1].Type)
+		}
 		chk.checkReceived(end, broken)
 	}
 }
@@ -136,15 +136,6 @@ func timerIn(data json.RawMessage) (t event.Timer, ok bool) {
 		return t, true
 	}
 	return t, json.Unmarshal(data, &t) == nil
-}
-
-// unpublished reports executions whose end was not published.
-func unpublished(ends []End, seen map[eventKey]bool, broken invariant.Report) {
-	for _, end := range ends {
-		if n := len(end.History); n > 0 && end.Status.Ended() && !seen[eventKey{end.ID, end.History[n-1].ID}] {
-			broken("the end of every execution is published", end.ID, "%s was not published", end.History[n-1].Type)
-		}
-	}
 }
 
 // publishedOnce reports whether the engine publishes such an event only once: not if it was
@@ -229,7 +220,8 @@ func ended(e event.Event) bool {
 // checkEmitted checks that the events that tasks have emitted were published, and that ids
 // given by the engine are unique.
 func (chk *checker) checkEmitted(ends []End, published map[string]bool, broken invariant.Report) {
-	if !chk.emits() {
+	isEmit := func(t *dsl.Task) bool { return t.Kind == dsl.Emit }
+	if !slices.ContainsFunc(chk.cfg.Definitions(), func(def *dsl.Definition) bool { return HasTask(def, isEmit) }) {
 		return
 	}
 	mark, tasks := []byte(`"task_type":"emit"`), map[string]string{}
@@ -257,18 +249,6 @@ func (chk *checker) checkEmitted(ends []End, published map[string]bool, broken i
 			tasks[id] = invariant.RunName(e.Task) + " of " + end.ID
 		}
 	}
-}
-
-// emits reports whether any task emits events.
-func (chk *checker) emits() bool {
-	for _, def := range append([]*dsl.Definition{chk.cfg.Definition}, chk.cfg.With...) {
-		for _, t := range def.Tasks() {
-			if t.Kind == dsl.Emit {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // keyedTimers follows the timers that have a key, by execution, task and key: only

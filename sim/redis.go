@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -67,7 +66,6 @@ func openMini(start time.Time, added func(key string, fields []string)) (inProce
 
 func openOwn(start time.Time, added func(key string, fields []string)) (inProcess, error) {
 	m := memory.New(start)
-	m.Node = 1 // trim exactly even in short streams
 	m.Added = added
 	return m, nil
 }
@@ -90,7 +88,13 @@ func (sim *simulation) connect() {
 	if !ok {
 		l = &pooledClient{}
 		l.client = memory.Client(l.dial)
-		l.client.AddHook(hook{l})
+		l.client.AddHook(memory.Hook{
+			Send: func(ctx context.Context, cmds []redis.Cmder, perform func() error) error {
+				return l.simulation.send(ctx, cmds, perform)
+			},
+			Before: func(cmd redis.Cmder) error { return l.simulation.await(cmd) },
+			Answer: func(cmd redis.Cmder) bool { return l.simulation.answer(cmd) },
+		})
 	}
 	l.simulation, sim.pool, sim.client = sim, l, l.client
 }
@@ -111,95 +115,20 @@ func (p *pooledClient) disconnect() {
 	clientPool.Put(p)
 }
 
-// hook lets another service have a turn before each command, and has Redis answer the command.
-type hook struct{ *pooledClient }
-
-// DialHook implements redis.Hook.
-func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements redis.Hook.
-func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := h.simulation.sendBugCommands(ctx, cmd); err != nil {
-			cmd.SetErr(err)
-			return err
-		}
-		err := h.simulation.command(sending{ctx: ctx, one: cmd, nextOne: next})
-		if err != nil && cmd.Err() == nil {
-			cmd.SetErr(err)
-		}
-		if err == nil {
-			h.simulation.recordLost(cmd)
-		}
-		return err
-	}
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if err := h.simulation.sendBugCommands(ctx, cmd); err != nil {
-				return err
-			}
-		}
-		err := h.simulation.command(sending{ctx: ctx, all: cmds, nextAll: next})
-		if errors.Is(err, errLost) || errors.Is(err, errCrashed) || errors.Is(err, ErrStopped) {
-			for _, cmd := range cmds { // the client does the same if it has seen no replies
-				cmd.SetErr(err)
-			}
-		}
-		return err
-	}
-}
-
-// sending is a command, or a pipeline of commands, on its way to Redis.
-type sending struct {
-	ctx     context.Context //nolint:containedctx // the context of the command
-	one     redis.Cmder
-	nextOne redis.ProcessHook
-	all     []redis.Cmder
-	nextAll redis.ProcessPipelineHook
-}
-
-// cmds returns all of its commands.
-func (s sending) cmds() []redis.Cmder {
-	if s.one != nil {
-		return []redis.Cmder{s.one}
-	}
-	return s.all
-}
-
-// perform lets Redis answer, which takes no time, so nothing cancels it. It returns the first
-// error of the commands.
-func (sched *scheduler) perform(s sending) error {
-	if s.one != nil {
-		if sched.answer(s.one) {
-			return s.one.Err()
-		}
-		return s.nextOne(context.WithoutCancel(s.ctx), s.one)
-	}
-	var first error
-	for i, cmd := range s.all {
-		if err := sched.await(cmd); err != nil {
-			return err
-		}
-		if !sched.answer(cmd) {
-			return cmp.Or(first, s.nextAll(context.WithoutCancel(s.ctx), s.all[i:]))
-		}
-		first = cmp.Or(first, cmd.Err())
-	}
-	return first
-}
-
 // answer lets the simulator's own Redis answer a command without a connection, which is faster.
 func (sh *shared) answer(cmd redis.Cmder) bool { return sh.memory != nil && sh.memory.Answer(cmd) }
 
-// command executes what a service, or the simulation itself, sends to Redis.
-func (sim *simulation) command(x sending) error {
+// send executes what a service, or the simulation itself, sends to Redis. Before that, it lets
+// another service have a turn.
+func (sim *simulation) send(ctx context.Context, cmds []redis.Cmder, perform func() error) error {
+	for _, cmd := range cmds {
+		if err := sim.sendBugCommands(ctx, cmd); err != nil {
+			return err
+		}
+	}
 	s := sim.current
 	if s == nil {
-		return sim.perform(x)
+		return perform()
 	}
 	if s.process.dead {
 		return errCrashed
@@ -213,7 +142,7 @@ func (sim *simulation) command(x sending) error {
 		faults = sim.draw(s, s.commands, func(k FaultKind) bool { return k != CallLost })
 	}
 	for _, f := range faults {
-		sim.inject(f, commandNames(x.cmds()))
+		sim.inject(f, commandNames(cmds))
 	}
 	// A frozen process sends its command only once it thaws.
 	for sim.clock.now.Before(s.process.frozen) {
@@ -221,20 +150,24 @@ func (sim *simulation) command(x sending) error {
 			return err
 		}
 	}
+	var err error
 	if s.process.dead || len(faults) > 0 || sim.clock.now.Before(sim.outage) {
-		return sim.faulty(x, faults)
+		err = sim.faulty(perform, faults)
+	} else {
+		if slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Name() == "xreadgroup" }) {
+			sim.wakeSiblings(s)
+		}
+		for _, cmd := range cmds {
+			sim.isolated.checkMark(&sim.shared, cmd)
+		}
+		err = perform()
 	}
-	if x.reads() {
-		sim.wakeSiblings(s)
+	if err == nil {
+		for _, cmd := range cmds {
+			sim.recordLost(cmd)
+		}
 	}
-	sim.isolated.checkMark(&sim.shared, x.one)
-	return sim.perform(x)
-}
-
-// reads reports whether it reads new events.
-func (s sending) reads() bool {
-	read := func(cmd redis.Cmder) bool { return cmd.Name() == "xreadgroup" }
-	return s.one != nil && read(s.one) || slices.ContainsFunc(s.all, read)
+	return err
 }
 
 // await blocks a read until there is something to read, or until its timeout.

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/engine"
@@ -65,10 +64,8 @@ func (mon *monitor) removed(key string) {
 	case longest == 0 || past < longest:
 		mon.report(rule, id, fmt.Sprintf("it was removed %v after its end, but is to be kept for %v", past, longest))
 	}
-	if at := strings.LastIndexByte(id, '.'); at > 0 {
-		if over, begun := mon.finished.over[id[:at]]; begun && over.IsZero() {
-			mon.report(rule, id, "it was removed before "+id[:at]+" ended")
-		}
+	if over, begun := mon.finished.over[Parent(id)]; begun && over.IsZero() {
+		mon.report(rule, id, "it was removed before "+Parent(id)+" ended")
 	}
 }
 
@@ -80,7 +77,7 @@ func (mon *monitor) fired(fields []string) {
 	if mon.cfg.Plan == nil || typeOf(fields) != event.TimerFired {
 		return
 	}
-	if _, known := mon.finished.over[field(fields, "executionid")]; known {
+	if _, known := mon.finished.over[Field(fields, "executionid")]; known {
 		return // the usual case
 	}
 	values := map[string]any{}

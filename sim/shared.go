@@ -13,9 +13,12 @@ import (
 	"flunq.io/flunq/engine"
 	"flunq.io/flunq/engine/decide"
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/executor/call"
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/store"
+	"flunq.io/flunq/engine/store/stream"
+	"flunq.io/flunq/engine/store/timers"
 	"flunq.io/flunq/engine/store/wire"
 	"flunq.io/flunq/sim/memory"
 )
@@ -164,7 +167,7 @@ const ruleTenants = "tenants share nothing"
 // same names, versions and meaning, but source texts of their own.
 func (cfg Config) OwnTexts() Config {
 	var out []*dsl.Definition
-	for _, def := range append([]*dsl.Definition{cfg.Definition}, cfg.With...) {
+	for _, def := range cfg.Definitions() {
 		text := append([]byte("# of another tenant\n"), def.Source...)
 		own, _, err := dsl.Parse(def.ID(), text)
 		if err != nil || own.ID() != def.ID() {
@@ -178,11 +181,21 @@ func (cfg Config) OwnTexts() Config {
 
 // definitions returns those that a tenant registers, the main one last.
 func (sh *shared) definitions(tenant string) []*dsl.Definition {
-	own := append([]*dsl.Definition{sh.cfg.Definition}, sh.cfg.With...)
+	own := sh.cfg.Definitions()
 	if tenant != sh.cfg.Tenant && len(sh.cfg.foreignDefinitions) > 0 {
 		own = sh.cfg.foreignDefinitions
 	}
 	return append(own[1:len(own):len(own)], own[0])
+}
+
+// definition returns the definition of a workflow; nil if it is unknown.
+func (sh *shared) definition(workflow string) *dsl.Definition {
+	for _, def := range sh.definitions(sh.cfg.Tenant) {
+		if def.ID() == workflow {
+			return def
+		}
+	}
+	return nil
 }
 
 // slack is how long the faults can have delayed a timer.
@@ -221,9 +234,39 @@ func (sh *shared) executions(ctx context.Context) []string {
 	return slices.Sorted(maps.Keys(known))
 }
 
+// history returns an execution with its history.
+func (sh *shared) history(ctx context.Context, id string) (x store.Execution, events []event.Event, err error) {
+	if x, err = sh.engine.Store.Execution(ctx, sh.tenantOf(id), sh.idOf(id)); err != nil {
+		return x, nil, err
+	}
+	events, err = sh.engine.Store.History(ctx, sh.tenantOf(id), sh.idOf(id), 0, int(x.Version))
+	return x, events, err
+}
+
+// missingTimers returns the timers of a list that are not set.
+func (sh *shared) missingTimers(ctx context.Context, needed []event.Timer) (missing []event.Timer, err error) {
+	there, err := timers.New(sh.engine.Store).Armed(ctx, needed)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range there {
+		if t.ID == "" {
+			missing = append(missing, needed[i])
+		}
+	}
+	return missing, nil
+}
+
+// deadLetters returns the dead letters of a tenant.
+func (sh *shared) deadLetters(ctx context.Context, tenant string) ([]stream.DeadLetter, error) {
+	const most = 100 // more than there are
+	found, _, err := stream.New(sh.engine.Store).DeadLetters(ctx, stream.DeadLetterQuery{Tenant: tenant, Range: store.Range{Count: most}})
+	return found, err
+}
+
 // stateOf rebuilds the state of an execution from its history; nil if it never began.
 func (sh *shared) stateOf(ctx context.Context, id string) (*pastState, error) {
-	x, err := sh.engine.Store.Execution(ctx, sh.tenantOf(id), sh.idOf(id))
+	x, events, err := sh.history(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && x.Definition == "" {
 		return nil, nil
 	}
@@ -231,10 +274,6 @@ func (sh *shared) stateOf(ctx context.Context, id string) (*pastState, error) {
 		return nil, err
 	}
 	env, err := sh.engine.Definitions.Hash(ctx, sh.tenantOf(id), x.Workflow, x.Definition)
-	if err != nil {
-		return nil, err
-	}
-	events, err := sh.engine.Store.History(ctx, sh.tenantOf(id), sh.idOf(id), 0, int(x.Version))
 	if err != nil {
 		return nil, err
 	}

@@ -219,21 +219,30 @@ func (sim *simulation) options(p *process) engine.Options {
 //nolint:gochecknoglobals // pools of empty buffers
 var memories wire.Memory
 
-// callsOut reports whether tasks may go to an executor.
-func (cfg Config) callsOut() bool {
-	return cfg.Remote || CallsOut(cfg.Definition) || slices.ContainsFunc(cfg.With, CallsOut)
+// Definitions returns the main definition, and then those that it may run.
+func (cfg Config) Definitions() []*dsl.Definition {
+	return append([]*dsl.Definition{cfg.Definition}, cfg.With...)
 }
 
-// CallsOut reports whether a definition has a task that needs more than decisions.
-func CallsOut(def *dsl.Definition) bool {
+// HasTask reports whether some task of a definition has a property.
+func HasTask(def *dsl.Definition, is func(*dsl.Task) bool) bool {
 	for _, t := range def.Tasks() {
-		switch t.Kind {
-		case dsl.Set, dsl.Wait, dsl.Do, dsl.For, dsl.Fork, dsl.Switch, dsl.Try, dsl.Raise:
-		default:
+		if is(t) {
 			return true
 		}
 	}
 	return false
+}
+
+// callsOut reports whether tasks may go to an executor.
+func (cfg Config) callsOut() bool {
+	return cfg.Remote || slices.ContainsFunc(cfg.Definitions(), CallsOut)
+}
+
+// CallsOut reports whether a definition has a task that needs more than decisions.
+func CallsOut(def *dsl.Definition) bool {
+	computed := []dsl.Kind{dsl.Set, dsl.Wait, dsl.Do, dsl.For, dsl.Fork, dsl.Switch, dsl.Try, dsl.Raise}
+	return HasTask(def, func(t *dsl.Task) bool { return !slices.Contains(computed, t.Kind) })
 }
 
 // serviceCount returns the number of services of a kind in each process of a search's

@@ -283,14 +283,8 @@ func (sim *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 		stop = ""
 	}
 	r := &Result{
-		Status: decide.Status(x.Status), Output: x.Output, Execution: sim.cfg.ID, Stop: stop,
+		Status: decide.Status(x.Status), Output: x.Output, Error: problem(x.Error), Execution: sim.cfg.ID, Stop: stop,
 		Tasks: sim.tasks, Events: sim.events, Elapsed: sim.clock.now.Sub(sim.cfg.Start),
-	}
-	if len(x.Error) > 0 {
-		r.Error = new(event.Problem)
-		if err := unmarshal(x.Error, r.Error); err != nil {
-			return nil, fmt.Errorf("read the error of execution %s: %w", x.ID, err)
-		}
 	}
 	if stop == Never {
 		if r.Waiting, err = sim.waiting(ctx); err != nil {
@@ -312,27 +306,12 @@ func (sim *simulation) result(ctx context.Context, stop Stop) (*Result, error) {
 
 // waiting returns what the execution waits for that will never come.
 func (sim *simulation) waiting(ctx context.Context) ([]string, error) {
-	x, err := sim.engine.Store.Execution(ctx, sim.cfg.Tenant, sim.cfg.ID)
-	if err != nil {
-		return nil, err
-	}
-	if x.Definition == "" {
-		return nil, nil // it has not begun
-	}
-	env, err := sim.engine.Definitions.Hash(ctx, sim.cfg.Tenant, x.Workflow, x.Definition)
-	if err != nil {
-		return nil, err
-	}
-	history, err := sim.engine.Store.History(ctx, sim.cfg.Tenant, sim.cfg.ID, 0, int(x.Version))
-	if err != nil {
-		return nil, err
-	}
-	state, err := decide.Rebuild(env, history)
-	if err != nil && sim.cfg.Plan != nil {
-		return nil, nil // the invariants report it
+	past, err := sim.stateOf(ctx, sim.cfg.ID)
+	if past == nil || err != nil && sim.cfg.Plan != nil { // it has not begun, or the invariants report the error
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return state.Awaits(), nil
+	return past.state.Awaits(), nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
@@ -59,6 +60,28 @@ type End struct {
 	History []event.Event
 	Calls   []Call         // calls that were carried out, in order, without those of child executions
 	Kept    map[string]any // by URL: changed mock state at the end; nil for child executions
+}
+
+// Child reports whether another execution started this one.
+func (e *End) Child() bool { return Parent(e.ID) != "" }
+
+// End returns how an execution ended; nil if it is unknown.
+func (t *Trial) End(id string) *End {
+	i := slices.IndexFunc(t.Ends, func(end End) bool { return end.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &t.Ends[i]
+}
+
+// Parent returns the id of the execution that started another; "" if that was started from outside.
+func Parent(id string) string { return id[:max(0, strings.LastIndexByte(id, '.'))] }
+
+// Root returns the id of the execution that was started from outside, of which id is that or a
+// descendant.
+func Root(id string) string {
+	root, _, _ := strings.Cut(id, ".")
+	return root
 }
 
 // Violation is a broken invariant.
@@ -145,12 +168,12 @@ func (sim *simulation) check(ctx context.Context, t *Trial) error {
 	if t.Stop == "" && c.allEnded(t.Ends) {
 		err = c.checkLeftovers(ctx, note)
 		c.checkLeftoverKeys(note)
-		c.checkKeys(t.Ends, note)
+		c.checkKeys(t, note)
 	}
 	c.checkRepeatedCalls(note)
 	t.Broken = append(t.Broken, sim.violations...)
 	c.checkPublished(t, note)
-	c.checkIndexes(t.Ends, note)
+	c.checkIndexes(t, note)
 	c.checkActs(t.Ends, note)
 	return errors.Join(err, c.checkDeadLetters(ctx, t, note))
 }

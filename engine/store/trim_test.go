@@ -24,10 +24,7 @@ var serviceGroups = []string{store.WorkerGroup, store.ExecutorGroup, store.Timer
 // entries adds entries of the year 1970, and has Redis keep few of them in a node.
 func (w *environment) entries(t *testing.T, ids ...string) {
 	t.Helper()
-	switch {
-	case w.memory != nil:
-		w.memory.Node = 1
-	case w.mini == nil:
+	if w.memory == nil && w.mini == nil {
 		node, _, err := wire.MasterOf(t.Context(), w.Redis(), w.Keys().Stream(tenant))
 		must(t, err)
 		before := node.ConfigGet(t.Context(), "stream-node-max-entries").Val()["stream-node-max-entries"]

@@ -20,24 +20,24 @@ type Broker struct {
 	mu        sync.Mutex
 	topics    map[string][][]schedule.Message // by topic and partition
 	committed []int64                         // of the schedule topic, by partition
-	owners    []*Feed                         // that read a partition; nil: none
-	targets   []*Feed                         // that are to read it
+	owners    []*Feed                         // the member that reads each partition; nil: none
+	targets   []*Feed                         // the member that will read it
 	members   []*Feed                         // in the order in which they joined
 }
 
 // Options of a Broker.
 type Options struct {
-	Topics        map[string]int // and their partitions; no others come into being
+	Topics        map[string]int // the number of partitions of each; other topics are refused
 	ScheduleTopic string
 	ScheduleDLQ   string
 	Largest       int // bytes of a value; 0: any
 	Fetch         int // messages that one Fetch returns at most; 0: all
 
-	// Hook, if set, is called for each request, of which a call with several events sends one
-	// for each. It calls carryOut or not, or twice, as a producer does that is not idempotent,
-	// before or after waiting, and returns what the client learns: nil is the reply, an error is
-	// in place of it. So it can crash the client before and after, lose a request or a reply,
-	// delay, rebalance and be away.
+	// Hook, if set, is called for each request; a call with several events sends one request for
+	// each. It may call carryOut, before or after waiting, or twice like a producer that is not
+	// idempotent, and returns what the client learns: nil means that the reply arrives, an error
+	// replaces it. So it can crash the client before or after the request, lose a request or a
+	// reply, delay, rebalance, and be unavailable.
 	Hook func(ctx context.Context, r Request, carryOut func()) error
 }
 
@@ -99,7 +99,7 @@ func (b *Broker) Committed() []int64 {
 	return slices.Clone(b.committed)
 }
 
-// Put appends a record as another program does, and returns it with its place.
+// Put appends a record like another program, and returns it with its partition and offset.
 func (b *Broker) Put(m schedule.Message) schedule.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,8 +154,8 @@ func (s *Sink) Publish(ctx context.Context, events []schedule.Event) []error {
 	return errs
 }
 
-// Expel takes a process out of the group, as a broker does that has not heard of it for long.
-// What it has not committed is read again by others.
+// Expel removes a process from the group, like a broker whose session timeout has passed. Other
+// members read again what the process has not committed.
 func (b *Broker) Expel(process string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,8 +166,8 @@ func (b *Broker) Expel(process string) {
 	}
 }
 
-// Rebalance moves partitions among the members of the group: partition p is to go to member
-// p + shift. A member gives a partition up when it fetches next.
+// Rebalance moves partitions among the members of the group: partition p goes to member p + shift.
+// A member gives up a partition when it next fetches.
 func (b *Broker) Rebalance(shift int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,7 +208,7 @@ type Feed struct {
 // errClosed is the error of Fetch after Close.
 var errClosed = errors.New("the feed is closed")
 
-// Feed returns the feed of a process, which joins the group when it fetches first.
+// Feed returns the feed of a process, which joins the group with its first fetch.
 func (b *Broker) Feed(process string) *Feed {
 	return &Feed{broker: b, process: process, positions: map[int]int64{}, marks: map[int]int64{}}
 }

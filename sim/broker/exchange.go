@@ -19,7 +19,7 @@ type Exchange struct {
 	topics map[string][][]cloudevents.Message // by topic and partition
 }
 
-// NewExchange returns an Exchange whose topics have some partitions each.
+// NewExchange returns an Exchange whose topics have that many partitions each.
 func NewExchange(partitions int, topics ...string) *Exchange {
 	b := &Exchange{topics: map[string][][]cloudevents.Message{}}
 	for _, name := range topics {
@@ -28,7 +28,7 @@ func NewExchange(partitions int, topics ...string) *Exchange {
 	return b
 }
 
-// Put appends a message as another program does.
+// Put appends a message like another program.
 func (b *Exchange) Put(m cloudevents.Message) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +69,7 @@ func (b *Exchange) Client() *Client {
 	return &Client{broker: b, next: map[string]int{}, topics: map[string]bool{}}
 }
 
-// Copy returns a connection that has read as much.
+// Copy returns a connection at the same offsets.
 func (c *Client) Copy() *Client {
 	return &Client{broker: c.broker, next: maps.Clone(c.next), topics: maps.Clone(c.topics)}
 }

@@ -311,7 +311,7 @@ func listensFor(t *dsl.Task, e event.Event) bool {
 		return true
 	}
 	for _, f := range filters {
-		types := EventTypes([]dsl.EventFilter{f})
+		types := EventTypes(f)
 		if len(types) == 0 || types[0] == envelope.Type || strings.ContainsAny(types[0], `*+?()[]{}|\^$`) {
 			return true
 		}
@@ -551,7 +551,7 @@ func GivenUp(e event.Event) bool {
 }
 
 // EventTypes returns the event types that filters name literally.
-func EventTypes(filters []dsl.EventFilter) (types []string) {
+func EventTypes(filters ...dsl.EventFilter) (types []string) {
 	for _, f := range filters {
 		for _, attribute := range f.With {
 			if attribute.Key != "type" {

@@ -27,7 +27,9 @@ func (r *Runner) openLibraries() {
 		"pcall": luaPCall, "rawset": r.rawSet, "tonumber": luaToNumber, "tostring": luaToString,
 	})
 	math := library(base, "math")
-	l.SetFuncs(math, map[string]lua.LGFunction{"random": r.mathRandom, "randomseed": r.mathRandomSeed})
+	for _, name := range []string{"random", "randomseed"} { // those of gopher-lua depend on other scripts
+		math.RawSetString(name, lua.LNil)
+	}
 	text := library(base, "string")
 	text.RawSetString("dump", lua.LNil)
 	text.RawSetString("__metatable", lua.LFalse)
@@ -147,46 +149,6 @@ func luaParse(text string, base int) lua.LValue {
 		return lua.LNumber(f)
 	}
 	return lua.LNil
-}
-
-// luaRandom is the generator behind math.random.
-type luaRandom struct{ state uint64 }
-
-// newLuaRandom implements srand48.
-func newLuaRandom(seed uint32) luaRandom { return luaRandom{uint64(seed)<<16 | 0x330E} }
-
-// next implements lrand48.
-func (r *luaRandom) next() uint64 {
-	r.state = (r.state*0x5DEECE66D + 0xB) & (1<<48 - 1)
-	return r.state >> 17
-}
-
-// mathRandom implements math.random.
-func (r *Runner) mathRandom(l *lua.LState) int {
-	const most = 1<<31 - 1
-	fraction := float64(r.random.next()%most) / most
-	low := 1
-	var high int
-	switch l.GetTop() {
-	case 0:
-		l.Push(lua.LNumber(fraction))
-		return 1
-	case 1:
-		high = l.CheckInt(1)
-	default:
-		low, high = l.CheckInt(1), l.CheckInt(2)
-	}
-	if low > high {
-		l.ArgError(l.GetTop(), "interval is empty")
-	}
-	l.Push(lua.LNumber(low + int(fraction*float64(high-low+1))))
-	return 1
-}
-
-// mathRandomSeed implements math.randomseed.
-func (r *Runner) mathRandomSeed(l *lua.LState) int {
-	r.random = newLuaRandom(uint32(l.CheckInt(1)))
-	return 0
 }
 
 // library returns one of the libraries that gopher-lua has opened.

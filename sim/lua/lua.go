@@ -19,10 +19,6 @@ import (
 // chunk is the name of a script in Redis errors.
 const chunk = "user_script"
 
-// luaSeed is the seed of math.random in a new Redis. Here each script run starts with it, so
-// scripts do not influence each other.
-const luaSeed = 0x1234ABCD
-
 // Script is a compiled script. It never changes, so it is safe for concurrent use.
 type Script struct {
 	SHA    string // the name by which it is called
@@ -65,8 +61,7 @@ type Runner struct {
 	state   *lua.LState // nil until the first script
 	globals *lua.LTable
 	locked  map[*lua.LTable]bool // read-only tables
-	random  luaRandom
-	args    []string // of the current command
+	args    []string             // of the current command
 }
 
 // Run runs a script and returns its result as a reply.
@@ -78,7 +73,6 @@ func (r *Runner) Run(s *Script, keys, argv []string) resp.Reply {
 	}
 	r.globals.RawSetString("KEYS", luaStrings(r.state, keys))
 	r.globals.RawSetString("ARGV", luaStrings(r.state, argv))
-	r.random = newLuaRandom(luaSeed)
 	r.state.SetTop(0)
 	r.state.Push(r.state.NewFunctionFromProto(s.proto))
 	if err := r.state.PCall(0, 1, nil); err != nil {

@@ -11,28 +11,14 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
-// luaRedis returns the table redis.
+// luaRedis returns the table redis with what the engine's scripts use.
 func (r *Runner) luaRedis() *lua.LTable {
-	table := r.state.SetFuncs(r.state.NewTable(), map[string]lua.LGFunction{
-		"call":               r.call,
-		"pcall":              r.pcall,
-		"error_reply":        r.errorReply,
-		"status_reply":       r.statusReply,
-		"sha1hex":            r.sha1hex,
-		"log":                r.log,
-		"setresp":            r.setResp,
-		"set_repl":           luaNothing,
-		"debug":              luaNothing,
-		"breakpoint":         func(l *lua.LState) int { l.Push(lua.LFalse); return 1 },
-		"replicate_commands": func(l *lua.LState) int { l.Push(lua.LTrue); return 1 },
+	return r.state.SetFuncs(r.state.NewTable(), map[string]lua.LGFunction{
+		"call":        r.call,
+		"pcall":       r.pcall,
+		"error_reply": r.errorReply,
+		"sha1hex":     r.sha1hex,
 	})
-	for name, value := range map[string]lua.LNumber{
-		"LOG_DEBUG": 0, "LOG_VERBOSE": 1, "LOG_NOTICE": 2, "LOG_WARNING": 3,
-		"REPL_NONE": 0, "REPL_AOF": 1, "REPL_SLAVE": 2, "REPL_REPLICA": 2, "REPL_ALL": 3,
-	} {
-		table.RawSetString(name, value)
-	}
-	return table
 }
 
 // call implements redis.call: an error reply ends the script.
@@ -109,17 +95,6 @@ func (r *Runner) errorReply(l *lua.LState) int {
 	return 1
 }
 
-// statusReply implements redis.status_reply.
-func (r *Runner) statusReply(l *lua.LState) int {
-	text, ok := l.Get(1).(lua.LString)
-	if !ok || l.GetTop() != 1 {
-		l.Push(r.luaField("err", "ERR wrong number or type of arguments"))
-		return 1
-	}
-	l.Push(r.luaField("ok", string(text)))
-	return 1
-}
-
 // sha1hex implements redis.sha1hex.
 func (r *Runner) sha1hex(l *lua.LState) int {
 	if l.GetTop() != 1 {
@@ -129,25 +104,6 @@ func (r *Runner) sha1hex(l *lua.LState) int {
 	l.Push(lua.LString(hex.EncodeToString(sum[:])))
 	return 1
 }
-
-// log implements redis.log, which writes nothing.
-func (r *Runner) log(l *lua.LState) int {
-	if l.GetTop() < 2 {
-		r.fail(l, "ERR redis.log() requires two arguments or more.")
-	}
-	return 0
-}
-
-// setResp implements redis.setresp; only RESP 2 is supported.
-func (r *Runner) setResp(l *lua.LState) int {
-	if l.Get(1) != lua.LNumber(2) {
-		r.fail(l, "ERR the simulator supports only RESP 2")
-	}
-	return 0
-}
-
-// luaNothing is a function that does nothing.
-func luaNothing(*lua.LState) int { return 0 }
 
 // Errors of Redis about the arguments of redis.call.
 const (

@@ -118,164 +118,102 @@ func (s *Server) encodeArgs(args []any) bool {
 
 // setResult sets the result of a command. It returns false if the reply does not fit the
 // command.
-func setResult(cmd redis.Cmder, r *resp.Reply) bool {
-	switch cmd := cmd.(type) {
-	case *redis.Cmd:
-		if r.Kind == resp.Nil || r.Kind == resp.NilArray {
-			cmd.SetErr(redis.Nil)
-			return true
-		}
-		value, _ := r.Value()
-		cmd.SetVal(value)
-		return true
-	case *redis.BoolCmd:
-		cmd.SetVal(r.Kind == resp.Integer && r.Int == 1 || r.Kind == resp.Status && r.Text == "OK")
+func setResult(cmd redis.Cmder, r *resp.Reply) (ok bool) {
+	if isOK, is := cmd.(*redis.BoolCmd); is { // SET NX replies nil if it has set nothing
+		isOK.SetVal(r.Kind == resp.Integer && r.Int == 1 || r.Kind == resp.Status && r.Text == "OK")
 		return true
 	}
 	if r.Kind == resp.Nil || r.Kind == resp.NilArray {
 		cmd.SetErr(redis.Nil)
 		return true
 	}
-	switch r.Kind {
-	case resp.Integer:
-		return setNumberResult(cmd, r.Int)
-	case resp.Status, resp.Bulk:
-		return setTextResult(cmd, r.Text)
-	default:
-		return setListResult(cmd, r)
-	}
-}
-
-func setNumberResult(cmd redis.Cmder, n int64) bool {
 	switch cmd := cmd.(type) {
-	case *redis.IntCmd:
-		cmd.SetVal(n)
-	case *redis.FloatCmd:
-		cmd.SetVal(float64(n))
-	default:
-		return setTextResult(cmd, strconv.FormatInt(n, 10))
-	}
-	return true
-}
-
-func setTextResult(cmd redis.Cmder, text string) bool {
-	switch cmd := cmd.(type) {
-	case *redis.StringCmd:
-		cmd.SetVal(text)
-	case *redis.StatusCmd:
-		cmd.SetVal(text)
-	case *redis.IntCmd:
-		n, err := strconv.ParseInt(text, 10, 64)
-		cmd.SetVal(n)
-		return err == nil
-	case *redis.FloatCmd:
-		n, err := strconv.ParseFloat(text, 64)
-		cmd.SetVal(n)
-		return err == nil
-	default:
-		return false
-	}
-	return true
-}
-
-func setListResult(cmd redis.Cmder, r *resp.Reply) bool {
-	if list, ok := cmd.(*redis.SliceCmd); ok {
+	case *redis.Cmd:
 		value, _ := r.Value()
-		elements, ok := value.([]any)
-		list.SetVal(elements)
-		return ok
-	}
-	switch r.Kind {
-	case resp.Bulks:
-		return setTextsResult(cmd, r.Texts)
-	case resp.Array:
-		return setArrayResult(cmd, r.List)
-	default:
-		return false
-	}
-}
-
-func setTextsResult(cmd redis.Cmder, texts []string) bool {
-	switch cmd := cmd.(type) {
+		cmd.SetVal(value)
+		return true
+	case *redis.SliceCmd:
+		value, _ := r.Value()
+		var elements []any
+		elements, ok = value.([]any)
+		cmd.SetVal(elements)
+	case *redis.IntCmd:
+		if r.Kind == resp.Integer {
+			cmd.SetVal(r.Int)
+			return true
+		}
+		n, err := strconv.ParseInt(r.Scalar(), 10, 64)
+		cmd.SetVal(n)
+		return err == nil
+	case *redis.FloatCmd:
+		n, err := strconv.ParseFloat(r.Scalar(), 64)
+		cmd.SetVal(n)
+		return err == nil
+	case *redis.StringCmd:
+		cmd.SetVal(r.Scalar())
+		return r.Kind == resp.Bulk || r.Kind == resp.Status || r.Kind == resp.Integer
+	case *redis.StatusCmd:
+		cmd.SetVal(r.Scalar())
+		return r.Kind == resp.Bulk || r.Kind == resp.Status || r.Kind == resp.Integer
 	case *redis.StringSliceCmd:
+		var texts []string
+		texts, ok = r.Elements()
 		cmd.SetVal(texts)
 	case *redis.MapStringStringCmd:
+		texts, fits := r.Elements()
 		out := make(map[string]string, len(texts)/2)
 		for i := 0; i+1 < len(texts); i += 2 {
 			out[texts[i]] = texts[i+1]
 		}
 		cmd.SetVal(out)
+		return fits
 	case *redis.ZSliceCmd:
-		out := make([]redis.Z, len(texts)/2)
-		for i := range out {
-			score, err := strconv.ParseFloat(texts[2*i+1], 64)
-			if err != nil {
-				return false
-			}
-			out[i] = redis.Z{Member: texts[2*i], Score: score}
-		}
-		cmd.SetVal(out)
-	default:
-		return len(texts) == 0 && setArrayResult(cmd, nil)
-	}
-	return true
-}
-
-func setArrayResult(cmd redis.Cmder, list []resp.Reply) bool {
-	switch cmd := cmd.(type) {
+		return setMembers(cmd, r)
 	case *redis.XMessageSliceCmd:
-		out := make([]redis.XMessage, len(list))
-		for i := range list {
-			if list[i].Kind != resp.Entry {
-				return false
-			}
-			out[i] = message(&list[i])
-		}
-		cmd.SetVal(out)
+		return setMessages(cmd, r)
 	case *redis.XPendingExtCmd:
-		out := make([]redis.XPendingExt, len(list))
-		for i := range list {
-			parts := list[i].List
+		out := make([]redis.XPendingExt, len(r.List))
+		for i := range r.List {
+			parts := r.List[i].List
 			out[i] = redis.XPendingExt{
 				ID: parts[0].Text, Consumer: parts[1].Text, Idle: time.Duration(parts[2].Int) * time.Millisecond, RetryCount: parts[3].Int,
 			}
 		}
 		cmd.SetVal(out)
-	case *redis.StringSliceCmd:
-		out := make([]string, len(list))
-		for i := range list {
-			if out[i] = list[i].Text; list[i].Kind == resp.Integer {
-				return false
-			}
+		return r.Kind == resp.Array
+	}
+	return ok
+}
+
+// setMembers sets the members of a sorted set with their scores.
+func setMembers(cmd *redis.ZSliceCmd, r *resp.Reply) bool {
+	texts, ok := r.Elements()
+	out := make([]redis.Z, len(texts)/2)
+	for i := range out {
+		score, err := strconv.ParseFloat(texts[2*i+1], 64)
+		ok = ok && err == nil
+		out[i] = redis.Z{Member: texts[2*i], Score: score}
+	}
+	cmd.SetVal(out)
+	return ok
+}
+
+// setMessages sets the entries of a stream.
+func setMessages(cmd *redis.XMessageSliceCmd, r *resp.Reply) bool {
+	out := make([]redis.XMessage, len(r.List))
+	for i := range r.List {
+		e := &r.List[i]
+		if e.Kind != resp.Entry {
+			return false
 		}
-		cmd.SetVal(out)
-	default:
-		return len(list) == 0 && setEmptyResult(cmd)
+		out[i].ID = e.Text
+		if e.Texts != nil {
+			out[i].Values = make(map[string]any, len(e.Texts)/2)
+		}
+		for k := 0; k+1 < len(e.Texts); k += 2 {
+			out[i].Values[e.Texts[k]] = e.Texts[k+1]
+		}
 	}
-	return true
-}
-
-// setEmptyResult sets an empty result.
-func setEmptyResult(cmd redis.Cmder) bool {
-	switch cmd := cmd.(type) {
-	case *redis.MapStringStringCmd:
-		cmd.SetVal(map[string]string{})
-	case *redis.ZSliceCmd:
-		cmd.SetVal([]redis.Z{})
-	default:
-		return false
-	}
-	return true
-}
-
-func message(r *resp.Reply) redis.XMessage {
-	m := redis.XMessage{ID: r.Text}
-	if r.Texts == nil {
-		return m
-	}
-	m.Values = make(map[string]any, len(r.Texts)/2)
-	for i := 0; i+1 < len(r.Texts); i += 2 {
-		m.Values[r.Texts[i]] = r.Texts[i+1]
-	}
-	return m
+	cmd.SetVal(out)
+	return r.Kind == resp.Array
 }

@@ -45,7 +45,7 @@ func cloned(value any, key string) any {
 
 func (st *stream) clone(key string) *stream {
 	out := *st
-	out.entries, out.nodes, out.groups = slices.Clone(st.entries), slices.Clone(st.nodes), nil
+	out.entries, out.groups = slices.Clone(st.entries), nil
 	for _, g := range st.groups {
 		out.groups = append(out.groups, g.clone(key))
 	}

@@ -23,9 +23,6 @@ type Database struct {
 	Page int
 	// Waited means that the caller implements BLOCK by waiting before it sends a read.
 	Waited bool
-	// Node is how many entries a node of a stream has, like stream-node-max-entries:
-	// approximate trimming removes whole nodes only. 0: 100, the default of Redis.
-	Node int
 
 	keys      map[string]*item
 	now       time.Time
@@ -75,6 +72,37 @@ func ensure[T any](db *Database, key string) (value *T, ok bool) {
 	value = new(T)
 	db.keys[key] = &item{value: value}
 	return value, true
+}
+
+// reads returns a command that reads a value; a missing one is empty.
+func reads[T any](read func(db *Database, value *T, args []string) resp.Reply) func(*Database, []string) resp.Reply {
+	return func(db *Database, args []string) resp.Reply {
+		value, ok := find[T](db, args[1])
+		if value == nil {
+			value = new(T)
+		}
+		reply := read(db, value, args)
+		if !ok && reply.Kind != resp.Error { // invalid arguments are reported first
+			return resp.Fail(wrongType)
+		}
+		return reply
+	}
+}
+
+// removes returns a command that removes parts of a value, and the key with the last of them.
+func removes[T any](remove func(value *T, part string) bool, size func(*T) int) func(*Database, []string) resp.Reply {
+	return reads(func(db *Database, value *T, args []string) resp.Reply {
+		n := 0
+		for _, part := range args[2:] {
+			if remove(value, part) {
+				n++
+			}
+		}
+		if n > 0 && size(value) == 0 {
+			delete(db.keys, args[1])
+		}
+		return resp.Int(n)
+	})
 }
 
 // put sets a string without expiry.

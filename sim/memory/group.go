@@ -138,26 +138,25 @@ func (g *group) removePending(at int) {
 // group has not read, and pending those that the consumer (any if "") has read and not
 // acknowledged. matches is called with the server locked.
 func (s *Server) Open(key, group, consumer string, matches func(fields []string) bool) (unread, pending int) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	st, _ := find[stream](&s.Database, key)
-	g := st.group(group)
-	if g == nil {
-		return 0, 0
-	}
-	for i := st.search(g.last.next()); i < len(st.entries); i++ {
-		if matches(st.entries[i].fields) {
-			unread++
+	view(s, key, func(st *stream) {
+		g := st.group(group)
+		if g == nil {
+			return
 		}
-	}
-	for _, p := range g.pending {
-		if consumer != "" && p.owner.name != consumer {
-			continue
+		for i := st.search(g.last.next()); i < len(st.entries); i++ {
+			if matches(st.entries[i].fields) {
+				unread++
+			}
 		}
-		if e := st.entry(p.streamID); e != nil && matches(e.fields) {
-			pending++
+		for _, p := range g.pending {
+			if consumer != "" && p.owner.name != consumer {
+				continue
+			}
+			if e := st.entry(p.streamID); e != nil && matches(e.fields) {
+				pending++
+			}
 		}
-	}
+	})
 	return unread, pending
 }
 
@@ -176,7 +175,7 @@ func groupCommands() map[string]command {
 // xgroup implements XGROUP.
 func xgroup(db *Database, args []string) resp.Reply {
 	verb := strings.ToLower(args[1])
-	want := map[string]int{"create": 5, "setid": 5, "destroy": 4, "createconsumer": 5, "delconsumer": 5}[verb]
+	want := map[string]int{"create": 5, "setid": 5, "destroy": 4, "delconsumer": 5}[verb]
 	if want == 0 || len(args) < want {
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XGROUP HELP.")
 	}
@@ -184,7 +183,7 @@ func xgroup(db *Database, args []string) resp.Reply {
 	if !ok {
 		return resp.Fail(wrongType)
 	}
-	if st == nil && (verb != "create" || !slices.ContainsFunc(args[5:], func(arg string) bool { return strings.EqualFold(arg, "mkstream") })) {
+	if st == nil && (verb != "create" || len(args) == want || !strings.EqualFold(args[want], "mkstream")) {
 		return resp.Fail("ERR The XGROUP subcommand requires the key to exist. " +
 			"Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.")
 	}
@@ -201,71 +200,52 @@ func xgroup(db *Database, args []string) resp.Reply {
 		return resp.Fail("NOGROUP No such consumer group '" + args[3] + "' for key name '" + args[2] + "'")
 	case verb == "setid":
 		return st.setGroup(g, args[4:])
-	case verb == "createconsumer":
-		if g.consumer(args[4]) != nil {
-			return resp.Int(0)
-		}
-		g.ensureConsumer(args[4], db.ms)
-		return resp.Int(1)
 	default:
 		return deleteConsumer(db, g, args[4])
 	}
 }
 
-func createGroup(db *Database, st *stream, g *group, args []string) resp.Reply {
-	at := streamID{}
-	if args[4] != "$" {
-		var ok bool
-		if at, ok = streamIDOf(args[4], 0); !ok {
-			return resp.Fail(noStreamID)
-		}
-	} else if st != nil {
-		at = st.last
-	}
-	read, bad := entriesRead(args[5:])
+// position parses an id, or $ for the last one of a stream, which may be nil.
+func (st *stream) position(text string) (id streamID, ok bool) {
 	switch {
-	case bad != "":
-		return resp.Fail(bad)
+	case text != "$":
+		return streamIDOf(text, 0)
+	case st != nil:
+		return st.last, true
+	default:
+		return id, true
+	}
+}
+
+func createGroup(db *Database, st *stream, g *group, args []string) resp.Reply {
+	at, ok := st.position(args[4])
+	switch {
+	case !ok:
+		return resp.Fail(noStreamID)
 	case g != nil:
 		return resp.Fail("BUSYGROUP Consumer Group name already exists")
 	case st == nil:
 		st, _ = ensure[stream](db, args[2])
 	}
 	place, _ := slices.BinarySearchFunc(st.groups, args[3], func(g *group, name string) int { return cmp.Compare(g.name, name) })
-	st.groups = slices.Insert(st.groups, place, &group{stream: args[2], name: args[3], last: at, read: read})
+	st.groups = slices.Insert(st.groups, place, &group{stream: args[2], name: args[3], last: at, read: unknown})
 	return resp.OK()
 }
 
-// entriesRead parses the options of XGROUP CREATE and SETID.
-func entriesRead(args []string) (read int64, bad string) {
-	read = unknown
-	for ; len(args) > 0; args = args[1:] {
-		switch {
-		case strings.EqualFold(args[0], "mkstream"):
-		case strings.EqualFold(args[0], "entriesread") && len(args) > 1:
-			n, ok := integer(args[1])
-			if !ok || n < unknown {
-				return 0, "ERR value for ENTRIESREAD must be positive or -1"
-			}
-			read, args = n, args[1:]
-		default:
-			return 0, syntax
-		}
-	}
-	return read, ""
-}
-
+// setGroup implements XGROUP SETID with the arguments after the group: an id, and perhaps
+// ENTRIESREAD and a number.
 func (st *stream) setGroup(g *group, args []string) resp.Reply {
-	at := st.last
-	if args[0] != "$" {
-		var ok bool
-		if at, ok = streamIDOf(args[0], 0); !ok {
-			return resp.Fail(noStreamID)
-		}
+	at, ok := st.position(args[0])
+	if !ok {
+		return resp.Fail(noStreamID)
 	}
-	read, bad := entriesRead(args[1:])
-	if bad != "" {
-		return resp.Fail(bad)
+	read := int64(unknown)
+	if rest := args[1:]; len(rest) == 2 && strings.EqualFold(rest[0], "entriesread") {
+		if read, ok = integer(rest[1]); !ok || read < unknown {
+			return resp.Fail("ERR value for ENTRIESREAD must be positive or -1")
+		}
+	} else if len(rest) > 0 {
+		return resp.Fail(syntax)
 	}
 	g.last, g.read = at, read
 	return resp.OK()

@@ -13,12 +13,12 @@ func xreadGroup(db *Database, args []string) resp.Reply {
 	if !strings.EqualFold(args[1], "group") {
 		return resp.Fail("ERR Missing GROUP option for XREADGROUP")
 	}
-	r, bad := readingOf(db, args[4:])
+	count, keys, bad := readGroupOptions(db, args[4:])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
 	readers := make([]reader, 0, 2)
-	for _, key := range r.keys {
+	for _, key := range keys {
 		st, ok := find[stream](db, key)
 		if !ok {
 			return resp.Fail(wrongType)
@@ -34,7 +34,7 @@ func xreadGroup(db *Database, args []string) resp.Reply {
 		if n := len(one.entries); n == 0 || !one.group.last.less(one.entries[n-1].streamID) {
 			continue // there is nothing new
 		}
-		entries := one.new(db, one.ensureConsumer(args[3], db.ms), r.count)
+		entries := one.new(db, one.ensureConsumer(args[3], db.ms), count)
 		out = append(out, db.list(resp.Text(one.key), resp.List(entries...)))
 	}
 	if len(out) == 0 {
@@ -87,45 +87,36 @@ func (r reader) markRead(id streamID) {
 	r.group.last = id
 }
 
-// reading holds the options of XREADGROUP.
-type reading struct {
-	count int
-	keys  []string
-}
-
-// readingOf parses the options after the command's name and its group and consumer.
-func readingOf(db *Database, args []string) (r reading, bad string) {
-	r.count = math.MaxInt
-	for ; len(args) > 0; args = args[1:] {
+// readGroupOptions parses the arguments of XREADGROUP after its group and consumer.
+func readGroupOptions(db *Database, args []string) (count int, keys []string, bad string) {
+	count = math.MaxInt
+	for ; len(args) > 1; args = args[2:] {
 		switch word := strings.ToLower(args[0]); {
-		case word == "block" && db.Waited && len(args) > 1:
-			args = args[1:]
+		case word == "block" && db.Waited:
 		case word == "block":
-			return r, "ERR the simulator cannot block: omit BLOCK"
-		case word == "count" && len(args) > 1:
+			return 0, nil, "ERR the simulator cannot block: omit BLOCK"
+		case word == "count":
 			n, ok := integer(args[1])
 			if !ok {
-				return r, noInteger
+				return 0, nil, noInteger
 			}
 			if n > 0 {
-				r.count = int(n)
+				count = int(n)
 			}
-			args = args[1:]
 		case word == "streams":
-			args = args[1:]
-			if len(args) == 0 || len(args)%2 != 0 {
-				return r, "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '$' must be specified."
+			if len(args)%2 == 0 {
+				return 0, nil, "ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '$' must be specified."
 			}
-			r.keys = args[:len(args)/2]
-			if slices.ContainsFunc(args[len(args)/2:], func(id string) bool { return id != ">" }) {
-				return r, "ERR the simulator reads new entries only: the ID has to be >"
+			keys, ids := args[1:1+len(args)/2], args[1+len(args)/2:]
+			if slices.ContainsFunc(ids, func(id string) bool { return id != ">" }) {
+				return 0, nil, "ERR the simulator reads new entries only: the ID has to be >"
 			}
-			return r, ""
+			return count, keys, ""
 		default:
-			return r, syntax
+			return 0, nil, syntax
 		}
 	}
-	return r, syntax
+	return 0, nil, syntax
 }
 
 func xack(db *Database, args []string) resp.Reply {

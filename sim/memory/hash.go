@@ -81,83 +81,46 @@ func (h *hash) remove(field string) bool {
 	return true
 }
 
-// each returns every second element of pairs, starting at from.
-func (h *hash) each(from int) []string {
-	out := make([]string, 0, len(h.pairs)/2)
-	for i := from; i < len(h.pairs); i += 2 {
+// names returns the names of the fields.
+func (h *hash) names() []string {
+	out := make([]string, 0, h.size())
+	for i := 0; i < len(h.pairs); i += 2 {
 		out = append(out, h.pairs[i])
 	}
 	return out
 }
 
+func (h *hash) size() int { return len(h.pairs) / 2 }
+
 func hashCommands() map[string]command {
 	return map[string]command{
 		"hset":    {hset, -4},
 		"hincrby": {hincrBy, 4},
-		"hdel":    {hdel, -3},
-		"hget":    {onHash((*hash).hget), 3},
-		"hmget":   {hmget, -3},
-		"hexists": {onHash((*hash).hexists), 3},
-		"hgetall": {onHash((*hash).hgetAll), 2},
-		"hkeys":   {onHash(func(h *hash, _ []string) resp.Reply { return resp.Strings(h.each(0)) }), 2},
-		"hlen":    {onHash(func(h *hash, _ []string) resp.Reply { return resp.Int(len(h.pairs) / 2) }), 2},
-		"hscan":   {hscan, -3},
+		"hdel":    {removes((*hash).remove, (*hash).size), -3},
+		"hget":    {reads(func(_ *Database, h *hash, args []string) resp.Reply { return h.value(args[2]) }), 3},
+		"hmget":   {reads(hmget), -3},
+		"hexists": {reads(func(_ *Database, h *hash, args []string) resp.Reply { return resp.Bool(h.at(args[2]) >= 0) }), 3},
+		"hgetall": {reads(func(_ *Database, h *hash, _ []string) resp.Reply { return resp.Strings(slices.Clone(h.pairs)) }), 2},
+		"hkeys":   {reads(func(_ *Database, h *hash, _ []string) resp.Reply { return resp.Strings(h.names()) }), 2},
+		"hlen":    {reads(func(_ *Database, h *hash, _ []string) resp.Reply { return resp.Int(h.size()) }), 2},
+		"hscan":   {scans(2, func(h *hash) []string { return h.pairs }), -3},
 	}
 }
 
-// onHash returns a command that reads a hash; a missing one is empty.
-func onHash(read func(*hash, []string) resp.Reply) func(*Database, []string) resp.Reply {
-	return func(db *Database, args []string) resp.Reply {
-		h, ok := find[hash](db, args[1])
-		switch {
-		case !ok:
-			return resp.Fail(wrongType)
-		case h == nil:
-			h = &hash{}
-		}
-		return read(h, args)
-	}
-}
-
-func (h *hash) hget(args []string) resp.Reply {
-	if value, ok := h.get(args[2]); ok {
+// value returns the value of a field as a reply.
+func (h *hash) value(field string) resp.Reply {
+	if value, ok := h.get(field); ok {
 		return resp.Text(value)
 	}
 	return resp.Reply{}
 }
 
-func hmget(db *Database, args []string) resp.Reply {
-	h, ok := find[hash](db, args[1])
-	if !ok {
-		return resp.Fail(wrongType)
-	}
+func hmget(db *Database, h *hash, args []string) resp.Reply {
 	out := db.makeReplies(len(args) - 2)
 	for i, field := range args[2:] {
-		if value, ok := h.get(field); ok {
-			out[i] = resp.Text(value)
-		}
+		out[i] = h.value(field)
 	}
 	return resp.List(out...)
-}
-
-func (h *hash) hexists(args []string) resp.Reply { return resp.Bool(h.at(args[2]) >= 0) }
-
-func (h *hash) hgetAll([]string) resp.Reply { return resp.Strings(slices.Clone(h.pairs)) }
-
-func hscan(db *Database, args []string) resp.Reply {
-	return onHash(func(h *hash, args []string) resp.Reply {
-		pattern, kind, bad := scanOptions(args[3:])
-		if bad != "" || kind != "" {
-			return resp.Fail(syntax)
-		}
-		var out []string
-		for i := 0; i < len(h.pairs); i += 2 {
-			if glob(pattern, h.pairs[i]) {
-				out = append(out, h.pairs[i], h.pairs[i+1])
-			}
-		}
-		return db.page(args[2], out, 2) //nolint:mnd // a name and its value
-	})(db, args)
 }
 
 func hset(db *Database, args []string) resp.Reply {
@@ -205,24 +168,4 @@ func hincrBy(db *Database, args []string) resp.Reply {
 
 func overflows(n, by int64) bool {
 	return by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by
-}
-
-func hdel(db *Database, args []string) resp.Reply {
-	h, ok := find[hash](db, args[1])
-	switch {
-	case !ok:
-		return resp.Fail(wrongType)
-	case h == nil:
-		return resp.Int(0)
-	}
-	n := 0
-	for _, field := range args[2:] {
-		if h.remove(field) {
-			n++
-		}
-	}
-	if len(h.pairs) == 0 {
-		delete(db.keys, args[1])
-	}
-	return resp.Int(n)
 }

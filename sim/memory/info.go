@@ -11,8 +11,6 @@ func serverCommands() map[string]command {
 	return map[string]command{
 		"ping":     {ping, -1},
 		"echo":     {func(_ *Database, args []string) resp.Reply { return resp.Text(args[1]) }, 2},
-		"select":   {selectDB, 2},
-		"client":   {func(*Database, []string) resp.Reply { return resp.OK() }, -2},
 		"time":     {clock, 1},
 		"info":     {info, -1},
 		"dbsize":   {func(db *Database, _ []string) resp.Reply { return resp.Int(len(db.matching("*", ""))) }, 1},
@@ -26,13 +24,6 @@ func ping(_ *Database, args []string) resp.Reply {
 		return resp.Text(args[1])
 	}
 	return resp.Reply{Kind: resp.Status, Text: "PONG"}
-}
-
-func selectDB(_ *Database, args []string) resp.Reply {
-	if args[1] != "0" {
-		return resp.Fail("ERR the simulator has only database 0")
-	}
-	return resp.OK()
 }
 
 // clock implements TIME.

@@ -4,24 +4,28 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
-
-	"flunq.io/flunq/sim/resp"
 )
+
+// view calls at with the value of a key, unless there is none of this type. at must not send
+// commands.
+func view[T any](s *Server, key string, at func(value *T)) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if value, _ := find[T](&s.Database, key); value != nil {
+		at(value)
+	}
+}
 
 // Each calls show with the id and fields of each entry of a stream, the oldest first, until
 // show returns false. show must not change the fields or send commands.
 func (s *Server) Each(key string, show func(id string, fields []string) bool) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	st, _ := find[stream](&s.Database, key)
-	if st == nil {
-		return
-	}
-	for i := range st.entries {
-		if !show(st.entries[i].id, st.entries[i].fields) {
-			return
+	view(s, key, func(st *stream) {
+		for i := range st.entries {
+			if !show(st.entries[i].id, st.entries[i].fields) {
+				return
+			}
 		}
-	}
+	})
 }
 
 // Backlog is the work that a consumer group has left.
@@ -32,63 +36,38 @@ type Backlog struct {
 }
 
 // Groups returns the consumer groups of a stream.
-func (s *Server) Groups(key string) []Backlog {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	st, _ := find[stream](&s.Database, key)
-	if st == nil {
-		return nil
-	}
-	out := make([]Backlog, len(st.groups))
-	for i, g := range st.groups {
-		out[i] = Backlog{Name: g.name, Pending: len(g.pending)}
-		if lag := st.lag(g); lag.Kind == resp.Integer {
-			out[i].Unread = lag.Int
+func (s *Server) Groups(key string) (out []Backlog) {
+	view(s, key, func(st *stream) {
+		for _, g := range st.groups {
+			out = append(out, Backlog{g.name, len(g.pending), st.lag(g).Int})
 		}
-	}
+	})
 	return out
 }
 
 // Members returns the members of a sorted set in order.
-func (s *Server) Members(key string) []string {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	z, _ := find[sorted](&s.Database, key)
-	if z == nil {
-		return nil
-	}
-	out := make([]string, len(z.ranked))
-	for i := range z.ranked {
-		out[i] = z.ranked[i].member
-	}
+func (s *Server) Members(key string) (out []string) {
+	s.Ranked(key, func(member string, _ float64) { out = append(out, member) })
 	return out
 }
 
 // Ranked calls show with the members of a sorted set and their scores, in order. show
 // must not send commands.
 func (s *Server) Ranked(key string, show func(member string, score float64)) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	z, _ := find[sorted](&s.Database, key)
-	if z == nil {
-		return
-	}
-	for i := range z.ranked {
-		show(z.ranked[i].member, z.ranked[i].score)
-	}
+	view(s, key, func(z *sorted) {
+		for i := range z.ranked {
+			show(z.ranked[i].member, z.ranked[i].score)
+		}
+	})
 }
 
 // Fields calls show with the fields of a hash in order. show must not send commands.
 func (s *Server) Fields(key string, show func(name, value string)) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	h, _ := find[hash](&s.Database, key)
-	if h == nil {
-		return
-	}
-	for i := 0; i < len(h.pairs); i += 2 {
-		show(h.pairs[i], h.pairs[i+1])
-	}
+	view(s, key, func(h *hash) {
+		for i := 0; i < len(h.pairs); i += 2 {
+			show(h.pairs[i], h.pairs[i+1])
+		}
+	})
 }
 
 // Keys returns the keys with a prefix, sorted.
@@ -146,16 +125,12 @@ const end = 0xff
 
 // Delivered returns the highest delivery count of the pending entries of a stream.
 func (s *Server) Delivered(key string) (most int64) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	st, _ := find[stream](&s.Database, key)
-	if st == nil {
-		return 0
-	}
-	for _, g := range st.groups {
-		for _, p := range g.pending {
-			most = max(most, p.delivery)
+	view(s, key, func(st *stream) {
+		for _, g := range st.groups {
+			for _, p := range g.pending {
+				most = max(most, p.delivery)
+			}
 		}
-	}
+	})
 	return most
 }

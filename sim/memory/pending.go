@@ -79,7 +79,7 @@ func (g *group) summary() resp.Reply {
 	return resp.List(resp.Int(len(g.pending)), resp.Text(g.pending[0].id), resp.Text(g.pending[len(g.pending)-1].id), resp.List(owners...))
 }
 
-// claiming holds the arguments of XCLAIM and XAUTOCLAIM other than the consumer.
+// claiming holds the arguments of XCLAIM other than the consumer.
 type claiming struct {
 	idle  int64 // minimum idle time
 	since int64
@@ -183,7 +183,6 @@ const looks = 10
 
 // xautoClaim implements XAUTOCLAIM.
 func xautoClaim(db *Database, args []string) resp.Reply {
-	c := claiming{since: db.ms}
 	idle, okIdle := integer(args[4])
 	from, bad := streamBound(args[5], 0)
 	count := int64(100)
@@ -193,36 +192,22 @@ func xautoClaim(db *Database, args []string) resp.Reply {
 	case bad != "":
 		return resp.Fail(bad)
 	}
-	c.idle = idle
-	for rest := args[6:]; len(rest) > 0; rest = rest[1:] {
-		if !strings.EqualFold(rest[0], "count") || len(rest) < 2 { //nolint:mnd // COUNT and a number
-			return resp.Fail(syntax)
-		}
-		n, ok := integer(rest[1])
-		if !ok || n < 1 {
+	if rest := args[6:]; len(rest) == 2 && strings.EqualFold(rest[0], "count") {
+		var ok bool
+		if count, ok = integer(rest[1]); !ok || count < 1 {
 			return resp.Fail("ERR COUNT must be > 0")
 		}
-		count, rest = n, rest[1:]
+	} else if len(rest) > 0 {
+		return resp.Fail(syntax)
 	}
 	st, g, bad := findGroup(db, args[1], args[2])
 	if bad != "" {
 		return resp.Fail(bad)
 	}
-	return claimFrom(db, st, g, c, autoClaim{from, count, args[3]})
-}
-
-// autoClaim holds the start, the maximum count and the consumer of an XAUTOCLAIM.
-type autoClaim struct {
-	from     streamID
-	count    int64
-	consumer string
-}
-
-func claimFrom(db *Database, st *stream, g *group, c claiming, a autoClaim) resp.Reply {
 	claimed, gone := []resp.Reply{}, []string{}
-	at := g.search(a.from)
+	at := g.search(from)
 	var owner *consumer
-	for left, count := a.count*looks, a.count; left > 0 && count > 0 && at < len(g.pending); left-- {
+	for left := count * looks; left > 0 && count > 0 && at < len(g.pending); left-- {
 		p := g.pending[at]
 		e := st.entry(p.streamID)
 		if e == nil {
@@ -232,14 +217,14 @@ func claimFrom(db *Database, st *stream, g *group, c claiming, a autoClaim) resp
 			continue
 		}
 		at++
-		if db.ms-p.since < c.idle {
+		if db.ms-p.since < idle {
 			continue
 		}
 		if owner == nil {
-			owner = g.ensureConsumer(a.consumer, db.ms)
+			owner = g.ensureConsumer(args[3], db.ms)
 		}
 		db.taken(g, p, owner)
-		p.claim(c, owner)
+		p.claim(claiming{since: db.ms}, owner)
 		count--
 		claimed = append(claimed, e.reply())
 	}

@@ -9,6 +9,23 @@ import (
 	"flunq.io/flunq/sim/resp"
 )
 
+// scans returns the command that scans a value, whose elements have width texts each.
+func scans[T any](width int, elements func(*T) []string) func(*Database, []string) resp.Reply {
+	return reads(func(db *Database, value *T, args []string) resp.Reply {
+		pattern, kind, bad := scanOptions(args[3:])
+		if bad != "" || kind != "" {
+			return resp.Fail(syntax)
+		}
+		var out []string
+		for one := range slices.Chunk(elements(value), width) {
+			if glob(pattern, one[0]) {
+				out = append(out, one...)
+			}
+		}
+		return db.page(args[2], out, width)
+	})
+}
+
 // page returns the reply of a SCAN command: the elements at or after a cursor, each of
 // which has width texts. Elements that exist during the whole scan are returned, whatever
 // is added or removed meanwhile.

@@ -69,23 +69,17 @@ func keysOf(args []string) []string {
 		return args[at+1 : at+1+n]
 	}
 	switch name := strings.ToLower(args[0]); name {
-	case "time", "ping", "info", "scan", "keys", "select", "script", "flushdb", "flushall", "wait", "client", "config", "dbsize", "multi", "exec":
+	case "time", "ping", "echo", "info", "scan", "keys", "script", "flushdb", "flushall", "dbsize":
 		return nil
-	case "del", "unlink", "exists", "mget", "sunion", "sinter", "sdiff", "touch":
+	case "del", "unlink", "exists", "mget":
 		return args[1:]
 	case "rename", "copy":
 		return args[1:eval]
-	case "mset":
-		var keys []string
-		for i := 1; i < len(args); i += 2 {
-			keys = append(keys, args[i])
-		}
-		return keys
 	case "eval", "evalsha":
 		return counted(eval - 1)
-	case "xgroup", "xinfo", "memory", "object":
+	case "xgroup", "xinfo":
 		return args[min(2, len(args)):min(eval, len(args))]
-	case "xread", "xreadgroup":
+	case "xreadgroup":
 		at := slices.IndexFunc(args, func(arg string) bool { return strings.EqualFold(arg, "streams") })
 		return args[at+1 : at+1+(len(args)-at-1)/2]
 	default:

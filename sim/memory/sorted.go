@@ -88,35 +88,30 @@ func (z *sorted) remove(member string) bool {
 func sortedCommands() map[string]command {
 	return map[string]command{
 		"zadd":             {zadd, -4},
-		"zrem":             {zrem, -3},
-		"zremrangebyscore": {zremRangeByScore, 4},
-		"zremrangebyrank":  {zremRangeByRank, 4},
-		"zscore":           {onSorted((*sorted).zscore), 3},
-		"zmscore":          {onSorted((*sorted).zmscore), -3},
-		"zcard":            {onSorted(func(z *sorted, _ []string) resp.Reply { return resp.Int(len(z.ranked)) }), 2},
-		"zcount":           {onSorted((*sorted).zcount), 4},
-		"zrank":            {onSorted(func(z *sorted, args []string) resp.Reply { return z.rank(args[2]) }), 3},
-		"zscan":            {zscan, -3},
-		"zrange":           {onSorted((*sorted).zrange), -4},
-		"zrangebyscore":    {onSorted((*sorted).zrange), -4},
-		"zrevrange":        {onSorted((*sorted).zrange), -4},
-		"zrevrangebyscore": {onSorted((*sorted).zrange), -4},
+		"zrem":             {removes((*sorted).remove, (*sorted).size), -3},
+		"zremrangebyscore": {reads(zremRangeByScore), 4},
+		"zremrangebyrank":  {reads(zremRangeByRank), 4},
+		"zscore":           {reads(func(_ *Database, z *sorted, args []string) resp.Reply { return z.scoreText(args[2]) }), 3},
+		"zmscore":          {reads(zmscore), -3},
+		"zcard":            {reads(func(_ *Database, z *sorted, _ []string) resp.Reply { return resp.Int(z.size()) }), 2},
+		"zcount":           {reads(zcount), 4},
+		"zrank":            {reads(func(_ *Database, z *sorted, args []string) resp.Reply { return z.rank(args[2]) }), 3},
+		"zscan":            {scans(2, (*sorted).pairs), -3},
+		"zrange":           {reads(zrange), -4},
+		"zrangebyscore":    {reads(zrange), -4},
+		"zrevrange":        {reads(zrange), -4},
+		"zrevrangebyscore": {reads(zrange), -4},
 	}
 }
 
-// onSorted returns a command that reads a sorted set; a missing one is empty.
-func onSorted(read func(*sorted, []string) resp.Reply) func(*Database, []string) resp.Reply {
-	return func(db *Database, args []string) resp.Reply {
-		z, ok := find[sorted](db, args[1])
-		if z == nil {
-			z = &sorted{}
-		}
-		reply := read(z, args)
-		if !ok && reply.Kind != resp.Error { // invalid arguments are reported first
-			return resp.Fail(wrongType)
-		}
-		return reply
+func (z *sorted) size() int { return len(z.ranked) }
+
+// pairs returns the members with their scores.
+func (z *sorted) pairs() (out []string) {
+	for _, r := range z.ranked {
+		out = append(out, r.member, written(r.score))
 	}
+	return out
 }
 
 // written formats a score like Redis, with 17 digits as C's %.17g.
@@ -142,24 +137,23 @@ func scored(text string) (float64, bool) {
 	return score, true
 }
 
-func (z *sorted) zscore(args []string) resp.Reply {
-	if score, ok := z.score(args[2]); ok {
+// scoreText returns the score of a member as a reply.
+func (z *sorted) scoreText(member string) resp.Reply {
+	if score, ok := z.score(member); ok {
 		return resp.Text(written(score))
 	}
 	return resp.Reply{}
 }
 
-func (z *sorted) zmscore(args []string) resp.Reply {
-	out := make([]resp.Reply, len(args)-2)
+func zmscore(db *Database, z *sorted, args []string) resp.Reply {
+	out := db.makeReplies(len(args) - 2)
 	for i, member := range args[2:] {
-		if score, ok := z.score(member); ok {
-			out[i] = resp.Text(written(score))
-		}
+		out[i] = z.scoreText(member)
 	}
 	return resp.List(out...)
 }
 
-func (z *sorted) zcount(args []string) resp.Reply {
+func zcount(_ *Database, z *sorted, args []string) resp.Reply {
 	from, to, ok := z.between(args[2], args[3])
 	if !ok {
 		return resp.Fail(noBound)
@@ -177,42 +171,6 @@ func (z *sorted) rank(member string) resp.Reply {
 	return resp.Int(at)
 }
 
-func zscan(db *Database, args []string) resp.Reply {
-	return onSorted(func(z *sorted, args []string) resp.Reply {
-		pattern, kind, bad := scanOptions(args[3:])
-		if bad != "" || kind != "" {
-			return resp.Fail(syntax)
-		}
-		var out []string
-		for _, r := range z.ranked {
-			if glob(pattern, r.member) {
-				out = append(out, r.member, written(r.score))
-			}
-		}
-		return db.page(args[2], out, 2) //nolint:mnd // a member and its score
-	})(db, args)
-}
-
-func zrem(db *Database, args []string) resp.Reply {
-	z, ok := find[sorted](db, args[1])
-	switch {
-	case !ok:
-		return resp.Fail(wrongType)
-	case z == nil:
-		return resp.Int(0)
-	}
-	n := 0
-	for _, member := range args[2:] {
-		if z.remove(member) {
-			n++
-		}
-	}
-	if len(z.ranked) == 0 {
-		delete(db.keys, args[1])
-	}
-	return resp.Int(n)
-}
-
 // removeRange removes a range of members, and the key with its last member.
 func removeRange(db *Database, key string, z *sorted, from, to int) resp.Reply {
 	for _, r := range z.ranked[from:to] {
@@ -225,24 +183,20 @@ func removeRange(db *Database, key string, z *sorted, from, to int) resp.Reply {
 	return resp.Int(to - from)
 }
 
-func zremRangeByScore(db *Database, args []string) resp.Reply {
-	return onSorted(func(z *sorted, args []string) resp.Reply {
-		from, to, ok := z.between(args[2], args[3])
-		if !ok {
-			return resp.Fail(noBound)
-		}
-		return removeRange(db, args[1], z, from, to)
-	})(db, args)
+func zremRangeByScore(db *Database, z *sorted, args []string) resp.Reply {
+	from, to, ok := z.between(args[2], args[3])
+	if !ok {
+		return resp.Fail(noBound)
+	}
+	return removeRange(db, args[1], z, from, to)
 }
 
-func zremRangeByRank(db *Database, args []string) resp.Reply {
-	return onSorted(func(z *sorted, args []string) resp.Reply {
-		from, to, ok := span(args[2], args[3], len(z.ranked))
-		if !ok {
-			return resp.Fail(noInteger)
-		}
-		return removeRange(db, args[1], z, from, to)
-	})(db, args)
+func zremRangeByRank(db *Database, z *sorted, args []string) resp.Reply {
+	from, to, ok := span(args[2], args[3], len(z.ranked))
+	if !ok {
+		return resp.Fail(noInteger)
+	}
+	return removeRange(db, args[1], z, from, to)
 }
 
 // addingOptions parses the options of ZADD, and returns the scores and members after them.

@@ -39,27 +39,21 @@ func (z *sorted) between(low, high string) (from, to int, ok bool) {
 	return from, max(from, to), true
 }
 
-// ranging holds the options of ZRANGE and its variants.
+// ranging holds the options of ZRANGE and the other commands that return ranges.
 type ranging struct {
 	byScore, reverse, withScores, limited bool
 
 	offset, count int64
 }
 
-// rangingOf parses the options, including the older command names.
 func rangingOf(args []string) (o ranging, bad string) {
 	name := strings.ToLower(args[0])
 	o = ranging{byScore: strings.HasSuffix(name, "byscore"), reverse: strings.HasPrefix(name, "zrev"), count: -1}
-	old := name != "zrange"
 	for rest := args[4:]; len(rest) > 0; rest = rest[1:] {
 		switch word := strings.ToLower(rest[0]); {
 		case word == "withscores":
 			o.withScores = true
-		case word == "byscore" && !old:
-			o.byScore = true
-		case word == "rev" && !old:
-			o.reverse = true
-		case word == "limit" && len(rest) > 2:
+		case word == "limit" && o.byScore && len(rest) > 2:
 			var okOffset, okCount bool
 			o.offset, okOffset = integer(rest[1])
 			o.count, okCount = integer(rest[2])
@@ -71,13 +65,10 @@ func rangingOf(args []string) (o ranging, bad string) {
 			return o, syntax
 		}
 	}
-	if o.limited && !o.byScore {
-		return o, "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"
-	}
 	return o, ""
 }
 
-func (z *sorted) zrange(args []string) resp.Reply {
+func zrange(_ *Database, z *sorted, args []string) resp.Reply {
 	o, bad := rangingOf(args)
 	if bad != "" {
 		return resp.Fail(bad)

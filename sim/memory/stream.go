@@ -17,7 +17,6 @@ type stream struct {
 	deleted streamID // greatest id that was deleted
 	added   int64    // number of entries ever added
 	groups  []*group // sorted by name
-	nodes   []node   // see computeNodes; nil: not computed
 }
 
 // entry is an entry of a stream. Its fields never change.
@@ -160,24 +159,12 @@ func (st *stream) first() streamID {
 func streamCommands() map[string]command {
 	return map[string]command{
 		"xadd":      {xadd, -5},
-		"xlen":      {xlen, 2},
+		"xlen":      {reads(func(_ *Database, st *stream, _ []string) resp.Reply { return resp.Int(len(st.entries)) }), 2},
 		"xrange":    {xrange, -4},
 		"xrevrange": {xrange, -4},
 		"xdel":      {xdel, -3},
 		"xtrim":     {xtrim, -4},
 		"xsetid":    {xsetID, 3},
-	}
-}
-
-func xlen(db *Database, args []string) resp.Reply {
-	st, ok := find[stream](db, args[1])
-	switch {
-	case !ok:
-		return resp.Fail(wrongType)
-	case st == nil:
-		return resp.Int(0)
-	default:
-		return resp.Int(len(st.entries))
 	}
 }
 
@@ -210,10 +197,15 @@ func xrange(db *Database, args []string) resp.Reply {
 		end = st.search(to.next())
 	}
 	found := st.entries[start:max(start, end)]
-	if reverse {
-		return db.entriesReversed(found, count)
+	out := db.makeReplies(min(count, len(found)))
+	for i := range out {
+		e := &found[i]
+		if reverse {
+			e = &found[len(found)-1-i]
+		}
+		out[i] = e.reply()
 	}
-	return db.entries(found[:min(count, len(found))])
+	return resp.List(out...)
 }
 
 // rangeCount parses COUNT n; without it there is no limit.
@@ -229,23 +221,6 @@ func rangeCount(args []string) (count int, bad string) {
 		return 0, noInteger
 	}
 	return int(max(n, 0)), ""
-}
-
-// entries returns entries as a reply.
-func (db *Database) entries(entries []entry) resp.Reply {
-	out := db.makeReplies(len(entries))
-	for i := range entries {
-		out[i] = entries[i].reply()
-	}
-	return resp.List(out...)
-}
-
-func (db *Database) entriesReversed(entries []entry, count int) resp.Reply {
-	out := db.makeReplies(min(count, len(entries)))
-	for i := range out {
-		out[i] = entries[len(entries)-1-i].reply()
-	}
-	return resp.List(out...)
 }
 
 func xdel(db *Database, args []string) resp.Reply {
@@ -270,8 +245,6 @@ func xdel(db *Database, args []string) resp.Reply {
 		if at == len(st.entries) || st.entries[at].streamID != id {
 			continue
 		}
-		st.computeNodes(db.Node)
-		st.removeFromNode(id)
 		st.entries = slices.Delete(st.entries, at, at+1)
 		if st.deleted.less(id) {
 			st.deleted = id

@@ -32,48 +32,24 @@ func get(db *Database, args []string) resp.Reply {
 	}
 }
 
-// setting holds the options of SET.
-type setting struct {
-	expires int64 // in milliseconds since 1970; 0: never
-	nx, xx  bool
-	bad     string // the error of invalid options; "" if there is none
-}
-
 // setText implements SET.
 func setText(db *Database, args []string) resp.Reply {
-	o := setOptions(db, args[3:])
-	if o.bad != "" {
-		return resp.Fail(o.bad)
-	}
-	if exists := db.item(args[1]) != nil; o.nx && exists || o.xx && !exists {
-		return resp.Reply{}
-	}
-	it := db.put(args[1], args[2])
-	if o.expires != 0 {
-		db.expire(args[1], it, o.expires)
-	}
-	return resp.OK()
-}
-
-func setOptions(db *Database, args []string) (o setting) {
-	fail := func(message string) setting { return setting{bad: message} }
-	for ; len(args) > 0; args = args[1:] {
-		name := strings.ToLower(args[0])
-		switch name {
-		case "nx":
-			o.nx = true
-		case "xx":
-			o.xx = true
-		case "ex", "px", "pxat":
-			if len(args) < 2 || o.expires != 0 {
-				return fail(syntax)
-			}
-			n, ok := integer(args[1])
+	var expires int64 // in milliseconds since 1970; 0: never
+	var nx, xx bool
+	for rest := args[3:]; len(rest) > 0; rest = rest[1:] {
+		name := strings.ToLower(rest[0])
+		switch {
+		case name == "nx":
+			nx = true
+		case name == "xx":
+			xx = true
+		case (name == "ex" || name == "px" || name == "pxat") && len(rest) > 1 && expires == 0:
+			n, ok := integer(rest[1])
 			if !ok {
-				return fail(noInteger)
+				return resp.Fail(noInteger)
 			}
 			if n <= 0 || n > math.MaxInt64/4000 {
-				return fail("ERR invalid expire time in 'set' command")
+				return resp.Fail("ERR invalid expire time in 'set' command")
 			}
 			if name == "ex" {
 				n *= 1000
@@ -81,15 +57,23 @@ func setOptions(db *Database, args []string) (o setting) {
 			if name != "pxat" {
 				n += db.ms
 			}
-			o.expires, args = n, args[1:]
+			expires, rest = n, rest[1:]
 		default:
-			return fail(syntax)
+			return resp.Fail(syntax)
 		}
 	}
-	if o.nx && o.xx {
-		return fail(syntax)
+	exists := db.item(args[1]) != nil
+	switch {
+	case nx && xx:
+		return resp.Fail(syntax)
+	case nx && exists || xx && !exists:
+		return resp.Reply{}
 	}
-	return o
+	it := db.put(args[1], args[2])
+	if expires != 0 {
+		db.expire(args[1], it, expires)
+	}
+	return resp.OK()
 }
 
 func setNX(db *Database, args []string) resp.Reply {

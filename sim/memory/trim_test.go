@@ -16,7 +16,6 @@ func TestMemoryTrims(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	m, client := openMemory(t)
-	m.Node = 1
 	st := store.New(client, store.Options{})
 	if err := stream.New(st).Groups(ctx, "acme"); err != nil {
 		t.Fatal(err)

@@ -109,6 +109,28 @@ func number(b []byte, n int64) []byte { return append(strconv.AppendInt(b, n, 10
 
 func line(b []byte, text string) []byte { return append(append(b, text...), '\r', '\n') }
 
+// Scalar returns a number, a status or a bulk string as text; "" for other replies.
+func (r *Reply) Scalar() string {
+	if r.Kind == Integer {
+		return strconv.FormatInt(r.Int, 10)
+	}
+	return r.Text
+}
+
+// Elements returns the elements of an array of bulk strings; false if it has others.
+func (r *Reply) Elements() (texts []string, ok bool) {
+	if r.Kind == Bulks {
+		return r.Texts, true
+	}
+	texts = make([]string, len(r.List))
+	for i := range r.List {
+		if texts[i] = r.List[i].Text; r.List[i].Kind == Integer {
+			return nil, false
+		}
+	}
+	return texts, r.Kind == Array
+}
+
 // Value returns the reply as go-redis represents untyped replies: nil, int64, string, or
 // []any of these. failed reports whether it is an error.
 func (r *Reply) Value() (value any, failed bool) {

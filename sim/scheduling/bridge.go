@@ -37,7 +37,7 @@ type bridging struct {
 
 	names map[string]string   // of the events, by entry id
 	sent  map[string][]string // entry ids that are to be published, by key, in order
-	got   map[string][]string // entry ids that a reader has who drops doubles, by key
+	got   map[string][]string // entry ids that a reader without duplicates has received, by key
 	twice int                 // messages that the reader dropped
 
 	put   map[string]message // by place
@@ -100,7 +100,7 @@ func (b *bridging) begin(s *simulation, name string) {
 			e.Type = event.TaskRequested
 		}
 		entry := s.redis.Do(append([]string{"XADD", b.keys.Stream(bridgeTenant), "*"}, e.Fields()...)...).Text
-		s.tell("the engine", "adds "+entry+" of type "+string(e.Type), name)
+		s.log("the engine", "adds "+entry+" of type "+string(e.Type), name)
 		if wanted {
 			b.names[entry] = name
 			b.sent[e.Execution] = append(b.sent[e.Execution], entry)
@@ -125,7 +125,7 @@ func (b *bridging) begin(s *simulation, name string) {
 	for _, known := range b.exchange.Records(topic) {
 		if _, before := b.put[known.Place()]; !before {
 			b.put[known.Place()] = message{name, dead}
-			s.tell("another program", fmt.Sprintf("sends a message of type %s to %s", e.Type, known.Place()), name)
+			s.log("another program", fmt.Sprintf("sends a message of type %s to %s", e.Type, known.Place()), name)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (s *simulation) bootBridge(p *process) {
 	tenants := delivery.NewTenantSet(bridgeTenant)
 	tenants.Fix()
 	rdb := wire.NewClient(s.client, &memories)
-	client := &bridgeClient{s: s, client: s.bridging.exchange.Client()}
+	client := &bridgeClient{s.bridging.exchange.Client(), s}
 	opts := bridge.Options{
 		Process: p.name(), Tenants: tenants, Lease: g.Lease, Group: bridgeGroup, Batch: g.Batch, Sink: client, Source: client,
 		Topic: "flunq.{tenant}.events", Mode: cloudevents.Mode{Prefix: cloudevents.KafkaPrefix}, Emitted: true,
@@ -169,8 +169,9 @@ func (s *simulation) bootBridge(p *process) {
 // bridgeClient makes each publication and each fetch a call. It implements bridge.Sink and
 // bridge.Source.
 type bridgeClient struct {
-	s      *simulation
-	client *broker.Client
+	*broker.Client
+
+	s *simulation
 }
 
 // Publish implements bridge.Sink.
@@ -181,7 +182,7 @@ func (c *bridgeClient) Publish(ctx context.Context, messages []cloudevents.Messa
 		entry := m.Header(cloudevents.EntryHeader)
 		done := named{s: c.s}.in("publish "+entry, c.s.bridging.names[entry])
 		errs[i] = c.s.call(toKafka, "produce", func() error {
-			err := c.client.Publish(ctx, messages[i:i+1])[0]
+			err := c.Client.Publish(ctx, messages[i:i+1])[0]
 			if err == nil {
 				c.s.bridging.published(c.s, m)
 			}
@@ -194,7 +195,7 @@ func (c *bridgeClient) Publish(ctx context.Context, messages []cloudevents.Messa
 
 // Fetch implements bridge.Source.
 func (c *bridgeClient) Fetch(ctx context.Context, topics []string, after func(string) (cloudevents.Position, bool)) (out []cloudevents.Message, err error) {
-	read := c.client.Copy()
+	read := c.Copy()
 	err = c.s.call(toKafka, "fetch", func() (err error) {
 		out, err = read.Fetch(ctx, topics, after)
 		return err
@@ -202,21 +203,15 @@ func (c *bridgeClient) Fetch(ctx context.Context, topics []string, after func(st
 	if err != nil {
 		return nil, err
 	}
-	c.client = read
+	c.Client = read
 	return out, nil
 }
 
-// Taken implements bridge.Source.
-func (c *bridgeClient) Taken(context.Context, []cloudevents.Message) {}
-
-// Lags implements bridge.Source.
-func (c *bridgeClient) Lags() map[string]int64 { return nil }
-
-// published has the reader see a message.
+// published shows a message to the reader.
 func (b *bridging) published(s *simulation, m *cloudevents.Message) {
 	key, entry := string(m.Key), m.Header(cloudevents.EntryHeader)
 	known := b.got[key]
-	s.tell("the reader of "+eventsTopic, "receives "+entry, b.names[entry])
+	s.log("the reader of "+eventsTopic, "receives "+entry, b.names[entry])
 	if len(known) > 0 && store.CompareIDs(entry, known[len(known)-1]) <= 0 {
 		b.twice++
 		return
@@ -229,16 +224,9 @@ func (b *bridging) published(s *simulation, m *cloudevents.Message) {
 	b.observer.published++
 }
 
-// added sees what is added to the streams of the tenant.
+// added checks an entry that is added to a stream of the tenant.
 func (b *bridging) added(s *simulation, key string, fields []string) {
-	value := func(name string) string {
-		for i := 0; i+1 < len(fields); i += 2 {
-			if fields[i] == name {
-				return fields[i+1]
-			}
-		}
-		return ""
-	}
+	value := func(name string) string { return sim.Field(fields, name) }
 	dead := key == b.keys.DeadLetters(bridgeTenant)
 	place := value(cloudevents.OriginAttribute)
 	if dead {
@@ -250,7 +238,7 @@ func (b *bridging) added(s *simulation, key string, fields []string) {
 	if dead {
 		form = "a dead letter"
 	}
-	s.tell("the tenant", "takes "+place+" as "+form, m.name)
+	s.log("the tenant", "takes "+place+" as "+form, m.name)
 	if b.taken[place] {
 		b.observer.violated("each message is taken once", m.name, place+" was taken twice")
 		return
@@ -270,7 +258,7 @@ func (b *bridging) added(s *simulation, key string, fields []string) {
 	}
 }
 
-// open returns how much is under way.
+// open returns how many events and messages are not delivered yet.
 func (b *bridging) open() int {
 	n := len(b.put) - len(b.taken)
 	for key, want := range b.sent {

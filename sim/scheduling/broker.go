@@ -52,7 +52,7 @@ func (s *simulation) brokerRequest(_ context.Context, r broker.Request, carryOut
 	})
 }
 
-// produced has the observer see a record.
+// produced tells the observer about a record.
 func (s *simulation) produced(m schedule.Message) {
 	got := schedule.Content{Topic: m.Topic, Tenant: "default", Key: string(m.Key), Payload: m.Value}
 	var id string
@@ -73,10 +73,11 @@ func (s *simulation) produced(m schedule.Message) {
 	s.observer.received(s, id, got)
 }
 
-// session is how long the broker waits for a consumer.
+// session is the session timeout of a consumer.
 const session = 10 * time.Second
 
-// expel has the broker notice when a process has died, or stands still for long.
+// expel removes a process from the consumer group once its session timeout has passed, if it is
+// dead or frozen then.
 func (s *simulation) expel(p *process) {
 	if s.broker == nil {
 		return

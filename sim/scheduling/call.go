@@ -169,7 +169,7 @@ func (s *simulation) call(to target, what string, perform func() error) error {
 func (s *simulation) inject(a *actor, f sim.Fault, to target, what string) bool {
 	p := a.process
 	s.injected = append(s.injected, Injected{Fault: f, At: s.now, Doing: what})
-	s.tell(a.name, what+": "+faultText(f, to), a.events...)
+	s.log(a.name, what+": "+faultText(f, to), a.events...)
 	if n := len(s.story); n > 0 {
 		s.story[n-1].Fault = true
 	}
@@ -228,59 +228,9 @@ func faultText(f sim.Fault, to target) string {
 	}
 }
 
-// hook makes each command, or pipeline of commands, a call.
-type hook struct{ *simulation }
-
-// DialHook implements redis.Hook.
-func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements redis.Hook.
-func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := h.call(toRedis, cmd.Name(), func() error {
-			if h.redis.Answer(cmd) {
-				return cmd.Err()
-			}
-			return next(ctx, cmd)
-		})
-		if lost(err) || err != nil && cmd.Err() == nil {
-			cmd.SetErr(err)
-		}
-		return err
-	}
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		performed := false
-		err := h.call(toRedis, names(cmds), func() error {
-			performed = true
-			return h.pipeline(ctx, next, cmds)
-		})
-		if err != nil && (!performed || lost(err)) { // as the client does without replies
-			for _, cmd := range cmds {
-				cmd.SetErr(err)
-			}
-		}
-		return err
-	}
-}
-
-// pipeline performs commands one after another. It returns the first error of theirs.
-func (s *simulation) pipeline(ctx context.Context, next redis.ProcessPipelineHook, cmds []redis.Cmder) (first error) {
-	for i, cmd := range cmds {
-		if !s.redis.Answer(cmd) {
-			if err := next(ctx, cmds[i:]); first == nil {
-				first = err
-			}
-			return first
-		}
-		if first == nil {
-			first = cmd.Err()
-		}
-	}
-	return first
+// performed makes each command, or pipeline of commands, a call.
+func (s *simulation) performed(_ context.Context, cmds []redis.Cmder, perform func() error) error {
+	return s.call(toRedis, names(cmds), perform)
 }
 
 // tableRequest makes each request to the table a call.
@@ -299,8 +249,6 @@ func (s *simulation) lag() time.Duration {
 	n := s.chance("lag "+s.current.name, s.calls[s.current.name])
 	return time.Duration(n % uint64(s.setting.Lag)).Truncate(time.Millisecond) //nolint:gosec // positive
 }
-
-func lost(err error) bool { return err == errLost || err == errCrashed } //nolint:errorlint // as call returns them
 
 // names describes commands by their names.
 func names(cmds []redis.Cmder) string {

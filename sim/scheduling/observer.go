@@ -15,8 +15,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// observer checks the promises of the scheduler. It sees only what clients were told, and what
-// the sinks received and returned.
+// observer checks the promises of the scheduler. It sees only the answers that clients got, and
+// what the sinks received and returned.
 type observer struct {
 	ticks     int // number of observations
 	broken    []sim.Violation
@@ -109,8 +109,8 @@ func (o *observer) asked(r *request) []*ask {
 	return out
 }
 
-// told notes the answer to a request.
-func (o *observer) told(a *ask, out *schedule.Outcome) {
+// answered notes the answer to a request.
+func (o *observer) answered(a *ask, out *schedule.Outcome) {
 	id := a.id
 	a.to, a.code = o.tick(), out.Code
 	e := o.event(id)
@@ -185,8 +185,8 @@ func (e *observed) replayed(from, to int) bool {
 	})
 }
 
-// put notes that another program puts a request on the schedule topic. Nobody tells it what
-// becomes of that.
+// put notes that another program puts a request on the schedule topic. That program never learns
+// the outcome.
 func (o *observer) put(id string, content schedule.Content) {
 	e := o.event(id)
 	e.put = true
@@ -245,14 +245,14 @@ func (s *simulation) added(key string, fields []string) {
 func (o *observer) received(s *simulation, id string, got schedule.Content) {
 	e := o.events[id]
 	if e == nil {
-		o.violated("only what was asked for is published", id, "nobody has asked for it")
+		o.violated("only what was asked for is published", id, "no client has asked for it")
 		return
 	}
 	o.published++
 	r := receipt{tick: o.tick(), at: s.now}
 	if a := s.current; a != nil {
 		r.actor, r.owner = a.name, a.process.name()
-		s.tell(a.name, "the sink receives it", id)
+		s.log(a.name, "the sink receives it", id)
 	}
 	e.receipts = append(e.receipts, r)
 	o.checkContent(s, id, e, got, r.tick)
@@ -343,7 +343,7 @@ func (o *observer) checkEnd(s *simulation, id string, e *observed, record *sched
 	case record.Status == schedule.Fired && n == 0:
 		o.violated("nothing is lost", id, "it is FIRED, and no sink has received it")
 	case record.Status == schedule.Cancelled && !slices.ContainsFunc(e.asks, func(a *ask) bool { return a.kind == schedule.Cancel && a.open() }):
-		o.violated("only what was cancelled is CANCELLED", id, "nobody cancelled it")
+		o.violated("only what was cancelled is CANCELLED", id, "no client cancelled it")
 	case record.Status == schedule.Dead && !slices.Contains(e.errors, record.Error):
 		o.violated("what is DEAD has the sink's reason", id, fmt.Sprintf("its reason is %q, the sink said %q", record.Error, e.errors))
 	case record.Status.Open():

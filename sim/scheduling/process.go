@@ -69,12 +69,12 @@ func (s *simulation) boot(p *process) {
 	s.start(&actor{name: "start of " + p.name(), process: p}, func(*actor) { s.prepare(p) })
 }
 
-// prepare does what scheduler.Scheduler.Run does: it prepares, and then steps all actors. A
-// process that cannot prepare ends, and is started again.
+// prepare does the same as scheduler.Scheduler.Run: it prepares, and then steps all actors. A
+// process that cannot prepare ends, and restarts.
 func (s *simulation) prepare(p *process) {
 	s.current.idle = true
 	if err := p.scheduler.Prepare(s.ctx); err != nil {
-		s.tell(p.name(), "ends: "+err.Error())
+		s.log(p.name(), "ends: "+err.Error())
 		if errors.Is(err, schedule.ErrPartitions) { // an operator corrects its configuration
 			s.partitions = s.redisPartitions()
 		}
@@ -82,7 +82,7 @@ func (s *simulation) prepare(p *process) {
 		return
 	}
 	p.prepared = true
-	s.tell(p.name(), fmt.Sprintf("is ready, with %d partitions", s.partitions))
+	s.log(p.name(), fmt.Sprintf("is ready, with %d partitions", s.partitions))
 	for i, one := range p.scheduler.Actors() {
 		a := &actor{name: fmt.Sprintf("%s %d of %s", one.Name, i, p.name()), process: p, wake: one.Wake}
 		s.start(a, func(a *actor) { s.loop(a, one.Step) })
@@ -243,10 +243,10 @@ func (n named) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claime
 	n.idle()
 	claimed, err := n.Ledger.Claim(ctx, claim)
 	if ids := idsOf(claimed.Events); len(ids) > 0 {
-		n.s.tell(n.s.current.name, doing, ids...)
+		n.s.log(n.s.current.name, doing, ids...)
 	}
 	if ids := idsOf(claimed.Fired); len(ids) > 0 {
-		n.s.tell(n.s.current.name, doing+", which publishes", ids...)
+		n.s.log(n.s.current.name, doing+", which publishes", ids...)
 	}
 	return claimed, err
 }
@@ -267,7 +267,7 @@ func (n named) Settle(ctx context.Context, partition int, ends []schedule.Settle
 		case !took[i]:
 			text += ": it is not so any more"
 		}
-		n.s.tell(n.s.current.name, text, ids[i])
+		n.s.log(n.s.current.name, text, ids[i])
 	}
 	return took, err
 }
@@ -322,7 +322,7 @@ func (t *testedSink) Publish(ctx context.Context, events []schedule.Event) []err
 		if !t.p.dead {
 			t.s.observer.returned(&events[i], errs[i])
 			if errs[i] != nil {
-				t.s.tell(t.s.current.name, "publish: "+errs[i].Error(), events[i].ID)
+				t.s.log(t.s.current.name, "publish: "+errs[i].Error(), events[i].ID)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
-// Package scheduling runs the distributed scheduler, or bridges, in simulation: several processes with their
-// clients on an in-memory Redis, table and broker, under a virtual clock, with faults, in an
-// order that depends on a seed only. An observer that sees only what clients were told and what
-// the sinks received checks the scheduler's promises.
+// Package scheduling simulates the distributed scheduler, or bridges: several processes with their
+// clients on an in-memory Redis, table and broker, under a virtual clock, with faults, in an order
+// that depends only on a seed. An observer that sees only the answers to clients and what the sinks
+// received checks the scheduler's promises.
 package scheduling
 
 import (
@@ -17,8 +17,8 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-// Plan says which run of a simulation to try: its seed, what happens beside what the seed
-// decides, and what is left out. Its JSON form repeats the run.
+// Plan describes one run: its seed, and what is added to or left out of what the seed decides. Its
+// JSON form repeats the run.
 type Plan struct {
 	Seed   uint64      `json:"seed"`
 	Bridge bool        `json:"bridge,omitempty"` // bridges run instead of the scheduler
@@ -129,7 +129,7 @@ func (s *simulation) run() (err error) {
 	for s.ctx.Err() == nil {
 		if a := s.choose(); a != nil {
 			s.turn(a)
-			s.bury()
+			s.removeEnded()
 			if s.turns++; s.turns > mostTurns {
 				s.observer.violated("actors rest", "", a.name+" and others take turns without end")
 				return nil

@@ -268,7 +268,9 @@ func (f *finder) finding(ctx context.Context, t tried, v sim.Violation) *Finding
 	}
 	fewer := func() {
 		p.Faults = explore.Fewer(p.Faults, func(some []sim.Fault) bool {
-			return fails(Plan{Seed: p.Seed, Bridge: p.Bridge, Events: p.Events, Faults: some})
+			less := p
+			less.Faults = some
+			return fails(less)
 		})
 	}
 	fewer()
@@ -278,7 +280,9 @@ func (f *finder) finding(ctx context.Context, t tried, v sim.Violation) *Finding
 		}
 	}
 	p.Events = explore.Fewer(p.Events, func(some []int) bool {
-		return len(some) > 0 && fails(Plan{Seed: p.Seed, Bridge: p.Bridge, Events: some, Faults: p.Faults})
+		less := p
+		less.Events = some
+		return len(some) > 0 && fails(less)
 	})
 	fewer()
 	out.Small = p

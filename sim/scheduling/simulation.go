@@ -65,7 +65,7 @@ func newSimulation(ctx context.Context, plan Plan, mistake Mistake) *simulation 
 	s.redis.Tamper = mistake.Script
 	s.redis.Added = s.added
 	s.client = memory.Client(s.redis.Dial)
-	s.client.AddHook(hook{s})
+	s.client.AddHook(memory.Hook{Send: s.performed, Before: func(redis.Cmder) error { return nil }, Answer: s.redis.Answer})
 	if plan.Bridge {
 		s.openBridging()
 		return s
@@ -98,7 +98,7 @@ func (s *simulation) chance(name string, count uint64) uint64 {
 	return sim.Draw(s.plan.Seed, name, count)
 }
 
-// at has something happen at a time.
+// at schedules do for time t.
 func (s *simulation) at(t time.Time, do func()) {
 	i, _ := slices.BinarySearchFunc(s.timeline, t, func(m moment, t time.Time) int {
 		return cmp.Or(m.at.Compare(t), -1) // after those of the same time
@@ -190,8 +190,8 @@ func (s *simulation) sleep(a *actor, d time.Duration) bool {
 	return a.yield(struct{}{})
 }
 
-// bury removes the actors that are over, and those of dead processes.
-func (s *simulation) bury() {
+// removeEnded removes the actors that are over, and those of dead processes.
+func (s *simulation) removeEnded() {
 	s.actors = slices.DeleteFunc(s.actors, func(a *actor) bool {
 		if !a.over && a.process.dead && !strings.HasPrefix(a.name, requestPrefix) {
 			s.end(a)
@@ -241,8 +241,8 @@ func (s *simulation) note(who, text string) {
 	s.trace = sim.Draw(s.trace, text, 0)
 }
 
-// tell adds what concerns some events, or none in particular, to the trace and the story.
-func (s *simulation) tell(who, text string, ids ...string) {
+// log adds what concerns some events, or none in particular, to the trace and the story.
+func (s *simulation) log(who, text string, ids ...string) {
 	s.note(who, text)
 	if s.plan.Story {
 		s.story = append(s.story, Line{At: s.now, Who: who, Text: text, Events: ids})

@@ -226,13 +226,13 @@ func (s *simulation) scheduling(name string, replace bool, ids []string, content
 	return r
 }
 
-// put asks for an event as another program does that writes to the schedule topic.
+// put asks for an event like another program that writes to the schedule topic.
 func (s *simulation) put(name, id string, content schedule.Content) {
 	value, err := (&schedule.Event{ID: id, Content: content}).Request()
 	if err != nil {
 		panic(err)
 	}
-	s.tell("another program", "puts a request for "+clock(content.Due)+" on the schedule topic", id)
+	s.log("another program", "puts a request for "+clock(content.Due)+" on the schedule topic", id)
 	s.observer.put(id, content)
 	s.broker.Put(schedule.Message{Topic: scheduleTopic, Key: []byte(name), Value: value})
 }
@@ -267,7 +267,7 @@ func (s *simulation) repartition(i int) *request {
 	return r
 }
 
-// Clients wait that long for a reply, and that long before they ask again.
+// How long clients wait for a reply, and before they ask again.
 const (
 	patience   = 10 * time.Second
 	clientRest = time.Second
@@ -299,7 +299,7 @@ func (s *simulation) send(r *request) {
 	})
 	s.start(&actor{name: name, process: p, events: r.ids()}, func(*actor) {
 		var out []schedule.Outcome
-		s.tell(name, r.text+" through "+p.name(), r.ids()...)
+		s.log(name, r.text+" through "+p.name(), r.ids()...)
 		err := s.call(toClient, "request", func() error {
 			var err error
 			out, err = r.do(s.ctx, p)
@@ -310,7 +310,7 @@ func (s *simulation) send(r *request) {
 		}
 		answered = true
 		if err != nil {
-			s.tell(name, "no answer: "+err.Error(), r.ids()...)
+			s.log(name, "no answer: "+err.Error(), r.ids()...)
 			again(clientRest)
 			return
 		}
@@ -318,8 +318,8 @@ func (s *simulation) send(r *request) {
 			r.done()
 		}
 		for i := range out {
-			s.tell(name, "answer: "+answerText(&out[i]), asks[i].id)
-			s.observer.told(asks[i], &out[i])
+			s.log(name, "answer: "+answerText(&out[i]), asks[i].id)
+			s.observer.answered(asks[i], &out[i])
 		}
 	})
 }

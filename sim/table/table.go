@@ -26,10 +26,10 @@ type Table struct {
 
 // Options of a Table.
 type Options struct {
-	// Hook, if set, is called for each request, of which a call with several events sends one
-	// for each. It calls carryOut or not, before or after waiting, and returns what the client
-	// learns: nil is the reply, an error is in place of it. So it can crash the client before
-	// and after, lose a request or a reply, delay, throttle and be away.
+	// Hook, if set, is called for each request; a call with several events sends one request for
+	// each. It may call carryOut, before or after waiting, and returns what the client learns: nil
+	// means that the reply arrives, an error replaces it. So it can crash the client before or after
+	// the request, lose a request or a reply, delay, throttle, and be unavailable.
 	Hook func(ctx context.Context, r Request, carryOut func()) error
 	// Now is the clock of the index of open events; it may be nil without a Lag.
 	Now func() time.Time
@@ -101,7 +101,7 @@ func (t *Table) write(e schedule.Event) {
 	r.indexed = append(r.indexed, seen)
 }
 
-// look returns when an open event is to be looked at.
+// look returns when an open event needs attention: when it is due, or when its lease ends.
 func look(e *schedule.Event) time.Time {
 	if e.Status == schedule.Firing {
 		return e.Lease
@@ -201,7 +201,7 @@ func (t *Table) Settle(ctx context.Context, ends []schedule.Settled, now time.Ti
 	return took, nil
 }
 
-// Replace stores an event in place of the one with the version before it.
+// Replace stores an event instead of its previous version.
 func (t *Table) Replace(ctx context.Context, e schedule.Event) (replaced bool, err error) {
 	err = t.request(ctx, "Replace", e.ID, func() {
 		if r := t.records[e.ID]; r != nil && r.event.Version == e.Version-1 {
@@ -297,7 +297,7 @@ func parse(cursor string) (e schedule.Entry, err error) {
 	return schedule.Entry{ID: id, Next: time.UnixMilli(n)}, nil
 }
 
-// Events returns all events in the order of their ids, past the hook.
+// Events returns all events in the order of their ids, without calling the hook.
 func (t *Table) Events() []schedule.Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
