@@ -2,7 +2,6 @@ package search
 
 import (
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -54,7 +53,7 @@ func (chk *checker) evaluate(t *sim.Trial, sc Scenario) *verdict {
 	}
 	v.set, v.fired = timeoutsIn(t.Ends)
 	v.repeated, v.retried, v.turns = repetitions(t), retriesIn(t), turnsIn(t.Ends)
-	v.rekeyed, v.undoings, v.left = t.Rekeyed, undoingsIn(t, chk.handling), leftIn(t)
+	v.rekeyed, v.undo, v.left = t.Rekeyed, wrongUndosIn(t, chk.handling), leftIn(t)
 	return v
 }
 
@@ -92,7 +91,7 @@ func (chk *checker) anomalies(t *sim.Trial, sc Scenario) []failure {
 	}
 	var out []failure
 	for _, end := range t.Ends {
-		if strings.Contains(end.ID, ".") { // its parent's end is checked
+		if end.Child() { // its parent's end is checked
 			continue
 		}
 		if f, ok := chk.unusualEnd(&suspended, end, sc); ok {
@@ -163,7 +162,7 @@ func (chk *checker) sharedStateDiffers(t *sim.Trial) []failure {
 	if len(chk.outcomes.whole) == 0 || len(t.Ends) == 0 {
 		return nil
 	}
-	return []failure{{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Detail: "the state that the executions share differs"}}}
+	return []failure{failed(Race, RuleOrder, "", "", "the state that the executions share differs")}
 }
 
 // missing finds executions that did not start although everything else went as usual.
@@ -179,7 +178,7 @@ func (chk *checker) missing(t *sim.Trial) []failure {
 			runs += c.outcome.Runs
 		}
 		if !there[id] && chk.begins(t, id) && runs >= chk.outcomes.runs*max(chk.Config.Executions, 1) {
-			out = append(out, failure{Class: Engine, Violation: sim.Violation{Rule: "no execution is lost", Execution: id, Detail: "it was never started"}})
+			out = append(out, failed(Engine, "no execution is lost", id, "", "it was never started"))
 		}
 	}
 	return out
@@ -198,7 +197,7 @@ func (chk *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 		return f, ok
 	}
 	if open := chk.openListen(end); open == nil && (f.Rule == RuleOrder || f.Rule == RuleFaster) {
-		return failure{Class: Engine, Violation: sim.Violation{Rule: ruleEnds, Execution: end.ID, Detail: fmt.Sprintf("it is %s, and nothing more will happen", end.Status)}}, true
+		return failed(Engine, ruleEnds, end.ID, "", "it is %s, and nothing more will happen", end.Status), true
 	}
 	return chk.hang(end, f.Detail), true
 }
@@ -206,7 +205,7 @@ func (chk *checker) attribute(t *sim.Trial, end sim.End) (failure, bool) {
 // cause is attribute without the distinction of executions that have not ended.
 func (chk *checker) cause(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
-		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: task}, true
+		return failed(class, rule, end.ID, task, format, args...), true
 	}
 	if chk.causedByParent(t, end, usual, got) {
 		return failure{}, false
@@ -271,14 +270,7 @@ func lostAnswer(t *sim.Trial, id string, got *historyFacts) string {
 // otherEvents reports whether an execution received a set of events that it receives in
 // no run without faults.
 func otherEvents(usual []*class, got *historyFacts) bool {
-	for _, c := range usual {
-		for _, f := range c.facts {
-			if len(f.received) == len(got.received) && !slices.ContainsFunc(slices.Sorted(maps.Keys(got.received)), func(id string) bool { return !f.received[id] }) {
-				return false
-			}
-		}
-	}
-	return true
+	return !anyRun(usual, func(f *historyFacts) bool { return maps.Equal(f.received, got.received) })
 }
 
 // runName returns a task run in words.

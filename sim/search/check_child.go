@@ -3,10 +3,8 @@ package search
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
@@ -17,13 +15,13 @@ import (
 // begins reports whether an execution should exist: its parent may have ended in a usual way
 // before starting it.
 func (chk *checker) begins(t *sim.Trial, id string) bool {
-	at := strings.LastIndexByte(id, '.')
-	if at < 0 {
+	parent := sim.Parent(id)
+	if parent == "" {
 		return true
 	}
-	number, _ := strconv.Atoi(id[at+1:]) // the engine writes a number there
+	number, _ := strconv.Atoi(id[len(parent)+1:]) // the engine writes a number there
 	return slices.ContainsFunc(t.Ends, func(end sim.End) bool {
-		return canonicalID(end.ID) == id[:at] && runsIn(end.History) >= number
+		return canonicalID(end.ID) == parent && runsIn(end.History) >= number
 	})
 }
 
@@ -40,17 +38,14 @@ func runsIn(history []event.Event) (n int) {
 // causedByParent reports whether a child ended differently because of its parent, which gave
 // it a different input or cancelled it.
 func (chk *checker) causedByParent(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) bool {
-	at := strings.LastIndexByte(end.ID, '.')
-	if at < 0 {
+	if !end.Child() {
 		return false
 	}
-	if !slices.ContainsFunc(usual, func(c *class) bool {
-		return slices.ContainsFunc(c.facts, func(f *historyFacts) bool { return f.input == got.input })
-	}) {
+	if !anyRun(usual, func(f *historyFacts) bool { return f.input == got.input }) {
 		return true
 	}
-	parent := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == end.ID[:at] })
-	return (end.Status == decide.Cancelled || cancelled(usual)) && parent >= 0 && chk.outcomes.unusualOutcome(t.Ends[parent])
+	parent := t.End(sim.Parent(end.ID))
+	return (end.Status == decide.Cancelled || cancelled(usual)) && parent != nil && chk.outcomes.unusualOutcome(*parent)
 }
 
 // cancelled reports whether an execution is cancelled in all runs without faults.
@@ -66,12 +61,10 @@ func (chk *checker) endedBeforeCancel(t *sim.Trial, end sim.End, usual []*class,
 	case !ok:
 		return failure{}, false
 	case late <= longestDelay(t):
-		return failure{Class: Late, Violation: sim.Violation{Rule: RuleCancel, Execution: end.ID, Detail: "it ended before its cancellation arrived, and the task that started it no longer waited for it"}}, true
+		return failed(Late, RuleCancel, end.ID, "", "it ended before its cancellation arrived, and the task that started it no longer waited for it"), true
 	default:
-		return failure{Class: Engine, Violation: sim.Violation{
-			Rule: "a cancelled child ends when its cancellation arrives", Execution: end.ID,
-			Detail: fmt.Sprintf("it ended %v after it was to be cancelled, which the faults do not explain", late),
-		}}, true
+		return failed(Engine, "a cancelled child ends when its cancellation arrives", end.ID, "",
+			"it ended %v after it was to be cancelled, which the faults do not explain", late), true
 	}
 }
 
@@ -80,11 +73,11 @@ func uncancelled(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (
 	if len(t.Injected) == 0 || !end.Status.Ended() || end.Status == decide.Cancelled || !cancelled(usual) {
 		return 0, false
 	}
-	parent := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == end.ID[:max(0, strings.LastIndexByte(end.ID, '.'))] })
-	if parent < 0 || len(end.History) == 0 {
+	parent := t.End(sim.Parent(end.ID))
+	if parent == nil || len(end.History) == 0 {
 		return 0, false
 	}
-	over, ok := factsOf(t.Ends[parent].History).ended[got.above]
+	over, ok := factsOf(parent.History).ended[got.above]
 	return end.History[len(end.History)-1].Time.Sub(over), ok
 }
 
@@ -92,8 +85,7 @@ func uncancelled(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (
 // children did.
 func (chk *checker) ofChild(t *sim.Trial, end sim.End) (failure, bool) {
 	for _, child := range t.Ends {
-		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
-		if !ok || strings.Contains(rest, ".") || !chk.outcomes.unusualOutcome(child) {
+		if sim.Parent(child.ID) != end.ID || !chk.outcomes.unusualOutcome(child) {
 			continue
 		}
 		if f, ok := chk.attribute(t, child); ok {

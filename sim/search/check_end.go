@@ -1,7 +1,6 @@
 package search
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +13,7 @@ import (
 // actions.
 func (chk *checker) unusualEnd(t *sim.Trial, end sim.End, sc Scenario) (failure, bool) {
 	fail := func(rule, format string, args ...any) (failure, bool) {
-		return failure{Class: Engine, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}}, true
+		return failed(Engine, rule, end.ID, "", format, args...), true
 	}
 	classes := chk.outcomes.classes(canonicalID(end.ID))
 	at, cancelled := cancelledAt(sc, end)
@@ -58,8 +57,7 @@ func (chk *checker) waits(t *sim.Trial, end sim.End, usual []*class) bool {
 		return true
 	}
 	return slices.ContainsFunc(t.Ends, func(child sim.End) bool {
-		rest, ok := strings.CutPrefix(child.ID, end.ID+".")
-		return ok && !strings.Contains(rest, ".") && !child.Status.Ended() && len(child.History) > 0 && chk.waits(t, child, chk.outcomes.classes(canonicalID(child.ID)))
+		return sim.Parent(child.ID) == end.ID && !child.Status.Ended() && len(child.History) > 0 && chk.waits(t, child, chk.outcomes.classes(canonicalID(child.ID)))
 	})
 }
 

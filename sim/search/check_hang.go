@@ -11,6 +11,7 @@ import (
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
 )
 
 // hang returns the failure of an execution that waits for ever, although it ends in other runs
@@ -19,14 +20,14 @@ func (chk *checker) hang(end sim.End, why string) failure {
 	task, detail := "", fmt.Sprintf("it is %s, and nothing more will happen", end.Status)
 	if open := chk.openListen(end); open != nil {
 		task, detail = open.Ref, open.Name+" listens for ever"
-		if types := listenTypes(open); len(types) > 0 {
+		if types := invariant.EventTypes(open.Listen.To.Filters...); len(types) > 0 {
 			detail = open.Name + " listens for " + strings.Join(types, ", ") + " for ever"
 		}
 	}
 	if why != "" {
 		detail += ": " + why
 	}
-	return failure{Class: Hang, Violation: sim.Violation{Rule: RuleHang, Execution: end.ID, Detail: detail}, task: task}
+	return failed(Hang, RuleHang, end.ID, task, "%s", detail)
 }
 
 // hangs returns the failure of the runs without faults that wait for ever while others

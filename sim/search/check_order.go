@@ -34,12 +34,8 @@ func (chk *checker) newOrder(usual []*class, got *historyFacts) (first, second s
 	if chk.inOrder {
 		return first, second, false
 	}
-	for _, c := range usual {
-		for _, f := range c.facts {
-			if f.sameOrder(got) {
-				return first, second, false
-			}
-		}
+	if anyRun(usual, func(f *historyFacts) bool { return f.sameOrder(got) }) {
+		return first, second, false
 	}
 	return divergedFirst(usual[0].facts[0], got)
 }

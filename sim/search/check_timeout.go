@@ -1,13 +1,11 @@
 package search
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/sim"
 	"flunq.io/flunq/sim/invariant"
@@ -17,13 +15,14 @@ import (
 // fired that fires in no run without faults, or did not fire although it does in those.
 func (chk *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
 	fail := func(class Class, rule, task, format string, args ...any) (failure, bool) {
-		return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: end.ID, Detail: fmt.Sprintf(format, args...)}, task: event.ParseRun(task).Ref}, true
+		return failed(class, rule, end.ID, event.ParseRun(task).Ref, format, args...), true
 	}
 	if task, long, ok := newTimeout(usual, got); ok {
 		if long <= chk.longestWithFaults(t, usual, task) {
 			return fail(Late, RuleTimeout, task, "the timeout of %s fired first", chk.runName(task))
 		}
-		if len(t.Injected) > 0 && otherEvents(usual, got) && !chk.missedWhileListening(t, end, usual, got) {
+		// That an event reaches each task that listens for it the whole time is an invariant of its own.
+		if len(t.Injected) > 0 && chk.otherEventsBelow(t, end, usual, got) {
 			return fail(Late, RuleEvent, task, "an event came while no task listened for it, so the timeout of %s fired", chk.runName(task))
 		}
 		return fail(Engine, "a timeout fires only if its task takes that long", task,
@@ -44,9 +43,7 @@ func (chk *checker) timedOut(t *sim.Trial, end sim.End, usual []*class, got *his
 // newTimeout returns a timeout that fires in no run without faults, and its duration.
 func newTimeout(usual []*class, got *historyFacts) (task string, long time.Duration, ok bool) {
 	for _, task := range slices.Sorted(maps.Keys(got.fired)) {
-		if !slices.ContainsFunc(usual, func(c *class) bool {
-			return slices.ContainsFunc(c.facts, func(f *historyFacts) bool { _, came := f.fired[task]; return came })
-		}) {
+		if !anyRun(usual, func(f *historyFacts) bool { _, came := f.fired[task]; return came }) {
 			return task, got.fired[task], true
 		}
 	}
@@ -64,9 +61,7 @@ func cancelledTimeout(t *sim.Trial, usual []*class, got *historyFacts) (task str
 		if got.cancelled[task] < 0 && !undated && !repeated(t, task) {
 			continue
 		}
-		if slices.ContainsFunc(usual, func(c *class) bool {
-			return slices.ContainsFunc(c.facts, func(f *historyFacts) bool { _, came := f.fired[task]; return came })
-		}) {
+		if anyRun(usual, func(f *historyFacts) bool { _, came := f.fired[task]; return came }) {
 			return task, got.cancelled[task], true
 		}
 	}
@@ -103,47 +98,13 @@ func (chk *checker) longestWithFaults(t *sim.Trial, usual []*class, task string)
 	return longest + longestDelay(t)
 }
 
-// missedWhileListening reports whether an execution missed an event from outside that it
-// usually receives, although a task listened during the whole time in which the event can
-// have arrived despite faults.
-func (chk *checker) missedWhileListening(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) bool {
-	margin := longestDelay(t)
-	for _, c := range usual {
-		for _, f := range c.facts {
-			for _, s := range f.steps {
-				if _, came := got.place[s.key]; !came && chk.outside(s.key) && chk.listened(end, got, s.at, margin) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// outside reports whether a step is an event that the mocks send.
-func (chk *checker) outside(key string) bool {
-	if !strings.HasPrefix(key, stepEvent) || chk.Config.Mocks == nil {
-		return false
-	}
-	for i, m := range chk.Config.Mocks.Events {
-		if e := m.Event(i, chk.Config.Start); key == stepEvent+e.Source+" "+e.ID {
-			return true
-		}
-	}
-	return false
-}
-
-// listened reports whether a task listened from margin before at until margin after it.
-func (chk *checker) listened(end sim.End, f *historyFacts, at time.Time, margin time.Duration) bool {
-	def := chk.definitionOf(end)
-	for run, begun := range f.begun {
-		task := def.Task(event.ParseRun(run).Ref)
-		ended, over := f.ended[run]
-		if task != nil && task.Kind == dsl.Listen && begun.Add(margin).Before(at) && (!over || ended.Add(-margin).After(at)) {
-			return true
-		}
-	}
-	return false
+// otherEventsBelow reports whether an execution, or one below it, received other events than in
+// runs without faults.
+func (chk *checker) otherEventsBelow(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) bool {
+	return otherEvents(usual, got) || slices.ContainsFunc(t.Ends, func(child sim.End) bool {
+		usual := chk.outcomes.classes(canonicalID(child.ID))
+		return sim.Parent(child.ID) == end.ID && len(usual) > 0 && chk.otherEventsBelow(t, child, usual, factsOf(child.History))
+	})
 }
 
 // gaveUp returns the failure of an execution in which a try gave up because the next
@@ -151,9 +112,7 @@ func (chk *checker) listened(end sim.End, f *historyFacts, at time.Time, margin 
 func (chk *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *historyFacts) (failure, bool) {
 	def := chk.definitionOf(end)
 	for _, run := range slices.Sorted(maps.Keys(got.givenUp)) {
-		if slices.ContainsFunc(usual, func(c *class) bool {
-			return slices.ContainsFunc(c.facts, func(f *historyFacts) bool { _, too := f.givenUp[run]; return too })
-		}) {
+		if anyRun(usual, func(f *historyFacts) bool { _, too := f.givenUp[run]; return too }) {
 			continue
 		}
 		task := def.Task(event.ParseRun(run).Ref)
@@ -165,8 +124,8 @@ func (chk *checker) gaveUp(t *sim.Trial, end sim.End, usual []*class, got *histo
 		if known && next < left.remaining || left.after > chk.longestWithFaults(t, usual, run) {
 			continue
 		}
-		return failure{Class: Late, Violation: sim.Violation{Rule: RuleTimeout, Execution: end.ID, Detail: fmt.Sprintf(
-			"%s was not retried %v after it began: its limit.duration was nearly over", chk.runName(run), left.after)}, task: event.ParseRun(run).Ref}, true
+		return failed(Late, RuleTimeout, end.ID, event.ParseRun(run).Ref,
+			"%s was not retried %v after it began: its limit.duration was nearly over", chk.runName(run), left.after), true
 	}
 	return failure{}, false
 }

@@ -2,7 +2,6 @@ package search
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -106,8 +105,10 @@ func (u *usualEffects) twice(one tree) (f failure, own, ok bool) {
 		}
 		run := event.ParseRun(c.Task)
 		own = !strings.HasSuffix(c.Key, run.IdempotencyKey("", "", ""))
-		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleTwice, Execution: one.root.ID, Detail: fmt.Sprintf(
-			"%s %s was carried out %d times, each time with a different idempotency key", c.Method, c.URL, counts[e])}, task: run.Ref, in: c.Execution}, own, true
+		f = failed(SideEffect, RuleTwice, one.root.ID, run.Ref,
+			"%s %s was carried out %d times, each time with a different idempotency key", c.Method, c.URL, counts[e])
+		f.in = c.Execution
+		return f, own, true
 	}
 	return f, false, false
 }
@@ -132,9 +133,10 @@ func (u *usualEffects) undone(t *sim.Trial, one tree) (f failure, ok bool) {
 			continue
 		}
 		c := &one.calls[at]
-		return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleUndone, Execution: one.root.ID, Detail: fmt.Sprintf(
-			"%s %s was carried out, but its answer was lost; the execution is %s, and no other call undoes it or asks for it", c.Method, c.URL, one.root.Status,
-		)}, task: event.ParseRun(task).Ref, in: execution}, true
+		f = failed(SideEffect, RuleUndone, one.root.ID, event.ParseRun(task).Ref,
+			"%s %s was carried out, but its answer was lost; the execution is %s, and no other call undoes it or asks for it", c.Method, c.URL, one.root.Status)
+		f.in = execution
+		return f, true
 	}
 	return f, false
 }
@@ -171,8 +173,8 @@ func (u *usualEffects) handled(d *treeEffects, one tree, at int) bool {
 
 // answerArrived reports whether a task run, or another attempt at it, succeeded.
 func answerArrived(t *sim.Trial, execution, task string) bool {
-	i := slices.IndexFunc(t.Ends, func(e sim.End) bool { return e.ID == execution })
-	return i < 0 || factsOf(t.Ends[i].History).succeeded[withoutAttempt(task)]
+	end := t.End(execution)
+	return end == nil || factsOf(end.History).succeeded[withoutAttempt(task)]
 }
 
 // EffectCount is a call that was carried out more or less often than usual.
@@ -228,10 +230,9 @@ type tree struct {
 func trees(t *sim.Trial) []tree {
 	var out []tree
 	for _, end := range t.Ends {
-		if strings.Contains(end.ID, ".") {
-			continue
+		if !end.Child() {
+			out = append(out, tree{root: end, calls: callsBelow(t, end.ID)})
 		}
-		out = append(out, tree{root: end, calls: callsBelow(t, end.ID)})
 	}
 	return out
 }

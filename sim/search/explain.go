@@ -38,10 +38,8 @@ func (ex *explainer) finding(ctx context.Context, f *Finding) error {
 		in = cmp.Or(got[i].in, f.Execution)
 	}
 	f.Document = ex.Config.Definition
-	for _, end := range t.Ends {
-		if end.ID == in {
-			f.Document = ex.definitionOf(end)
-		}
+	if end := t.End(in); end != nil {
+		f.Document = ex.definitionOf(*end)
 	}
 	f.Confirmed = f.Confirmed || plainRace
 	f.Timeline = timelineOf(t, seen)

@@ -10,6 +10,7 @@ import (
 	httpcall "flunq.io/flunq/engine/executor/http"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
 	"flunq.io/flunq/sim/recording"
 )
 
@@ -18,7 +19,7 @@ func (h *hints) learnReceivers(t *sim.Trial) {
 	heard := map[[3]string]int{}
 	for _, end := range t.Ends {
 		for _, e := range end.History {
-			if e.Type != event.EventReceived || strings.Contains(end.ID, ".") {
+			if e.Type != event.EventReceived || end.Child() {
 				continue
 			}
 			came := recording.Arrived(e)
@@ -38,25 +39,15 @@ func (h *hints) receiversHint() []Hint {
 			continue
 		}
 		for _, f := range t.Listen.To.Filters {
-			if n := h.receivers[typeOf(f)]; n > 1 && len(f.Correlate) == 0 {
+			types := invariant.EventTypes(f)
+			if len(types) > 0 && h.receivers[types[0]] > 1 && len(f.Correlate) == 0 {
 				out = append(out, Hint{"correlate", t, fmt.Sprintf("one event %s reached %d executions, because nothing says which of them it is for. "+
-					"If it is for only one, let the listen task say so: correlate: {order: {from: .order, expect: '${ $workflow.input.order }'}}", typeOf(f), n)})
+					"If it is for only one, let the listen task say so: correlate: {order: {from: .order, expect: '${ $workflow.input.order }'}}", types[0], h.receivers[types[0]])})
 				break
 			}
 		}
 	}
 	return out
-}
-
-// typeOf returns the type of events that a filter asks for; "" if it names none.
-func typeOf(f dsl.EventFilter) string {
-	for _, field := range f.With {
-		if text, ok := field.Value.Constant(); field.Key == "type" && ok {
-			typ, _ := text.(string)
-			return typ
-		}
-	}
-	return ""
 }
 
 // earlyHints report events that came before the task that waits for them began to listen.
@@ -76,7 +67,7 @@ func (h *hints) earlyHints() []Hint {
 // endlessHints report calls and listen tasks without a timeout.
 func (h *hints) endlessHints() []Hint {
 	var calls, listens []string
-	for _, def := range append([]*dsl.Definition{h.Config.Definition}, h.Config.With...) {
+	for _, def := range h.Config.Definitions() {
 		for _, t := range def.Tasks() {
 			if t.Kind != dsl.Call && t.Kind != dsl.Listen || timed(def, t) {
 				continue

@@ -155,7 +155,7 @@ func (h *hints) keyHint() []Hint {
 func turnsIn(ends []sim.End) map[string]int {
 	out := map[string]int{}
 	for _, end := range ends {
-		if strings.Contains(end.ID, ".") {
+		if end.Child() {
 			continue // a child
 		}
 		for _, e := range end.History {

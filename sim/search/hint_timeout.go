@@ -3,7 +3,6 @@ package search
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"time"
 
 	"flunq.io/flunq/engine/decide"
@@ -21,7 +20,7 @@ type timeouts struct{ set, fired int }
 func timeoutsIn(ends []sim.End) (set, fired map[string]int) {
 	set, fired = map[string]int{}, map[string]int{}
 	for _, end := range ends {
-		if strings.Contains(end.ID, ".") {
+		if end.Child() {
 			continue // a child
 		}
 		for _, e := range end.History {

@@ -16,7 +16,7 @@ import (
 
 // undoCalls holds the calls of a try before it failed, and the calls after that.
 type undoCalls struct {
-	try, failed   string     // refs of the tasks
+	failed        string     // ref of the task
 	before, after []sim.Call // calls that changed something, in order
 }
 
@@ -26,19 +26,22 @@ type wrongUndo struct {
 	left          string // the task whose call nothing undoes; "" if there is none
 	call          string
 	first, second string // tasks that are undone in the order in which they ran; "" if there are none
-	runs          int
 }
 
-// undoingsIn returns the undo calls of those handling tries that failed in a run.
-func undoingsIn(t *sim.Trial, handling []*dsl.Task) (out []undoCalls) {
+// wrongUndosIn returns what is wrong with how the handling tries that failed in a run undo their
+// calls, by the try. A try in a loop may fail several times: the first mistake counts.
+func wrongUndosIn(t *sim.Trial, handling []*dsl.Task) map[string]wrongUndo {
+	out := map[string]wrongUndo{}
 	for _, end := range t.Ends {
-		if strings.Contains(end.ID, ".") || len(end.Calls) == 0 || !end.Status.Ended() {
+		if end.Child() || len(end.Calls) == 0 || !end.Status.Ended() {
 			continue
 		}
 		calls := changing(callsBelow(t, end.ID))
 		for _, try := range handling {
-			if u := undoingOf(end, try, calls); len(u.before) > 0 {
-				out = append(out, u)
+			u := undoingOf(end, try, calls)
+			found, wrong := u.check()
+			if _, known := out[try.Ref]; wrong && !known {
+				out[try.Ref] = found
 			}
 		}
 	}
@@ -66,7 +69,6 @@ func handling(def *dsl.Definition) (out []*dsl.Task) {
 
 // undoingOf returns the calls of a try before it failed, and the calls after that.
 func undoingOf(end sim.End, try *dsl.Task, calls []sim.Call) (u undoCalls) {
-	u.try = try.Ref
 	inside, handler := try.Ref+"/try/", try.Ref+"/catch/do/"
 	undone := inside // prefix of the tasks that only this handler can undo
 	if endsWorkflow(try) {
@@ -101,24 +103,6 @@ func undoingOf(end sim.End, try *dsl.Task, calls []sim.Call) (u undoCalls) {
 // endsWorkflow reports whether the handler of a try ends the workflow.
 func endsWorkflow(try *dsl.Task) bool {
 	return try.Try.Catch.Then == dsl.End || slices.ContainsFunc(try.Try.Catch.Do, func(t *dsl.Task) bool { return t.Then == dsl.End })
-}
-
-func (h *hints) countUndoings(v *verdict) {
-	seen := map[string]bool{} // a try in a loop fails several times in a run
-	for i := range v.undoings {
-		u := &v.undoings[i]
-		found, wrong := u.check()
-		if !wrong || seen[u.try] {
-			continue
-		}
-		seen[u.try] = true
-		known := h.undo[u.try]
-		if known == nil {
-			known = &found
-			h.undo[u.try] = known
-		}
-		known.runs++
-	}
 }
 
 // check finds a call that nothing undoes although others are undone or no call follows, and
@@ -160,16 +144,14 @@ func mayUndo(earlier, later *sim.Call) bool {
 
 // notUndone is a call that was carried out before its execution faulted, and that
 // nothing undoes.
-type notUndone struct {
-	task, call, failed string // failed is the task whose error ended the execution
-	runs               int
-}
+type notUndone struct{ call, failed string } // failed is the task whose error ended the execution
 
 // leftIn returns the POST calls of faulted executions that nothing undid after another task
-// failed.
-func leftIn(t *sim.Trial) (out []notUndone) {
+// failed, by their tasks.
+func leftIn(t *sim.Trial) map[string]notUndone {
+	out := map[string]notUndone{}
 	for _, end := range t.Ends {
-		if end.Status != decide.Faulted || end.Error == nil || strings.Contains(end.ID, ".") || len(end.Calls) == 0 {
+		if end.Status != decide.Faulted || end.Error == nil || end.Child() || len(end.Calls) == 0 {
 			continue
 		}
 		failed, _, _ := strings.Cut(end.Error.Instance, "/catch/")
@@ -185,61 +167,47 @@ func leftIn(t *sim.Trial) (out []notUndone) {
 				slices.ContainsFunc(calls[i+1:], func(later sim.Call) bool { return mayUndo(&c, &later) }) {
 				continue
 			}
-			out = append(out, notUndone{task: event.ParseRun(c.Task).Ref, call: c.Method + " " + c.URL, failed: failed})
+			if ref := event.ParseRun(c.Task).Ref; out[ref].call == "" {
+				out[ref] = notUndone{call: c.Method + " " + c.URL, failed: failed}
+			}
 		}
 	}
 	return out
 }
 
-func (h *hints) countLeft(v *verdict) {
-	seen := map[string]bool{}
-	for _, l := range v.left {
-		if seen[l.task] {
-			continue
-		}
-		seen[l.task] = true
-		known := h.left[l.task]
-		if known == nil {
-			known = &l
-			h.left[l.task] = known
-		}
-		known.runs++
-	}
-}
-
 // leftHint reports the calls that faulted executions did not undo, in one hint at the first
 // call.
 func (h *hints) leftHint() []Hint {
-	var first *notUndone
+	var first string
 	var others []string
 	for _, ref := range slices.Sorted(maps.Keys(h.left)) {
-		l := h.left[ref]
 		switch {
-		case h.Config.Definition.Task(ref) == nil || h.Config.Definition.Task(l.failed) == nil || h.report.reports(SideEffect, ref):
-		case first == nil:
-			first = l
+		case h.Config.Definition.Task(ref) == nil || h.Config.Definition.Task(h.left[ref].what.failed) == nil || h.report.reports(SideEffect, ref):
+		case first == "":
+			first = ref
 		default:
 			others = append(others, h.taskName(ref))
 		}
 	}
-	if first == nil {
+	if first == "" {
 		return nil
 	}
 	likewise := ""
 	if len(others) > 0 {
 		likewise = "; likewise the calls of " + strings.Join(others, ", ")
 	}
-	return []Hint{{"undo", h.Config.Definition.Task(first.task), fmt.Sprintf(
+	l := h.left[first]
+	return []Hint{{"undo", h.Config.Definition.Task(first), fmt.Sprintf(
 		"%s is carried out before %s fails, the execution faults, and nothing undoes the call (in %s%s). If it must be undone, put the tasks into one try and undo their calls in its catch.do, the last one first",
-		first.call, h.taskName(first.failed), runsText(first.runs), likewise)}}
+		l.what.call, h.taskName(l.what.failed), runsText(l.runs), likewise)}}
 }
 
 // undoHint reports tries that do not undo their calls, or in the wrong order.
 func (h *hints) undoHint() []Hint {
 	var out []Hint
 	for _, ref := range slices.Sorted(maps.Keys(h.undo)) {
-		b := h.undo[ref]
-		task, where := h.Config.Definition.Task(ref), runsText(b.runs)
+		b, where := h.undo[ref].what, runsText(h.undo[ref].runs)
+		task := h.Config.Definition.Task(ref)
 		if b.left != "" {
 			out = append(out, Hint{"undo", task, fmt.Sprintf(
 				"%s was carried out by %s before %s failed, and nothing in its catch undoes it (in %s). If it must be undone, do so in catch.do, the last call first",

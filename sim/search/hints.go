@@ -28,19 +28,19 @@ type hints struct {
 	timeouts     map[string]*timeouts
 	repeated     map[sim.Action]*Repeat
 	retried      map[string]*retried
-	rekeyed      map[string]*sim.KeyMisuse // calls with wrong idempotency keys, by task
-	undo         map[string]*wrongUndo     // tries that do not undo their calls, or in the wrong order
-	left         map[string]*notUndone     // calls that faulted executions did not undo, by task
-	receivers    map[string]int            // highest number of executions that received one event, by its type
-	turns        map[string]int            // highest number of iterations of loops, by the tasks inside
-	missedEvents []sim.Missed              // events that came too early in the first run
+	rekeyed      map[string]*sim.KeyMisuse   // calls with wrong idempotency keys, by task
+	undo         map[string]*seen[wrongUndo] // tries that do not undo their calls, or in the wrong order
+	left         map[string]*seen[notUndone] // calls that faulted executions did not undo, by task
+	receivers    map[string]int              // highest number of executions that received one event, by its type
+	turns        map[string]int              // highest number of iterations of loops, by the tasks inside
+	missedEvents []sim.Missed                // events that came too early in the first run
 }
 
 func newHints(s *Search, report *Report) *hints {
 	return &hints{
 		Search: s, report: report, timeouts: map[string]*timeouts{}, repeated: map[sim.Action]*Repeat{},
-		retried: map[string]*retried{}, rekeyed: map[string]*sim.KeyMisuse{}, undo: map[string]*wrongUndo{},
-		left: map[string]*notUndone{}, receivers: map[string]int{}, turns: map[string]int{},
+		retried: map[string]*retried{}, rekeyed: map[string]*sim.KeyMisuse{}, undo: map[string]*seen[wrongUndo]{},
+		left: map[string]*seen[notUndone]{}, receivers: map[string]int{}, turns: map[string]int{},
 	}
 }
 
@@ -50,10 +50,26 @@ func (h *hints) add(v *verdict) {
 	h.countRepeats(v)
 	h.countRetries(v)
 	h.countKeys(v)
-	h.countUndoings(v)
-	h.countLeft(v)
+	count(h.undo, v.undo)
+	count(h.left, v.left)
 	for ref, n := range v.turns {
 		h.turns[ref] = max(h.turns[ref], n)
+	}
+}
+
+// seen is what the first of some runs has shown, and how many of them showed the like.
+type seen[T any] struct {
+	what T
+	runs int
+}
+
+// count adds what one run shows, by its key.
+func count[T any](all map[string]*seen[T], shown map[string]T) {
+	for key, what := range shown {
+		if all[key] == nil {
+			all[key] = &seen[T]{what: what}
+		}
+		all[key].runs++
 	}
 }
 

@@ -62,7 +62,7 @@ func Always(source string, p *expr.Program, input any) Check {
 	return Check{Of: func(t *sim.Trial) []sim.Violation {
 		var out []sim.Violation
 		for _, end := range t.Ends {
-			if strings.Contains(end.ID, ".") {
+			if end.Child() {
 				continue // a child
 			}
 			ok, err := p.Test(scopeOf(t, end, input))

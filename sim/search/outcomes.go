@@ -47,6 +47,11 @@ const maxFacts = 16
 // ended reports whether the executions of a class ended.
 func (c *class) ended() bool { return c.end.Status.Ended() }
 
+// anyRun reports whether some kept run of the classes has a property.
+func anyRun(classes []*class, has func(*historyFacts) bool) bool {
+	return slices.ContainsFunc(classes, func(c *class) bool { return slices.ContainsFunc(c.facts, has) })
+}
+
 // learn adds the ends of a run without faults to the known outcomes.
 func (o *outcomes) learn(v *verdict) {
 	o.runs++
@@ -105,14 +110,11 @@ func (o *outcomes) count(c *class, v *verdict, end sim.End) {
 // canonicalID returns the id that an execution would have if its root execution were the first
 // one of the run.
 func canonicalID(id string) string {
-	root, rest, below := strings.Cut(id, ".")
+	root := sim.Root(id)
 	if at := strings.LastIndexByte(root, '-'); at > 0 && strings.Trim(root[at+1:], "0123456789") == "" {
-		root = root[:at]
+		return root[:at] + id[len(root):]
 	}
-	if below {
-		return root + "." + rest
-	}
-	return root
+	return id
 }
 
 // runKey is equal for runs with the same outcomes, whichever execution has which.
@@ -143,10 +145,9 @@ func (o *outcomes) callsOf(t *sim.Trial, end sim.End) *historyFacts {
 	if len(end.History) > 0 {
 		f.start = end.History[0].Time
 	}
-	root, _, _ := strings.Cut(end.ID, ".")
+	root := sim.Root(end.ID)
 	for _, c := range t.Answered {
-		by, _, _ := strings.Cut(c.Execution, ".")
-		id, of := canonicalID(c.Execution), ""
+		by, id, of := sim.Root(c.Execution), canonicalID(c.Execution), ""
 		if o.together() {
 			by, id, of = root, c.Execution, c.Execution
 		}
@@ -235,7 +236,7 @@ func (o *outcomes) knownFindings(t *sim.Trial) []string {
 // which has its own finding: a child because it got another input, or its parent because
 // of the child.
 func (o *outcomes) follows(id string, usual, c *class) bool {
-	if strings.Contains(id, ".") && !slices.ContainsFunc(usual.facts, func(f *historyFacts) bool { return f.input == c.facts[0].input }) {
+	if sim.Parent(id) != "" && !slices.ContainsFunc(usual.facts, func(f *historyFacts) bool { return f.input == c.facts[0].input }) {
 		return true
 	}
 	if _, _, ok := disagreement(usual.facts, c.facts); ok {
@@ -261,7 +262,7 @@ func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
 	calls := callsBelow(t, "")
 	for i := range calls {
 		c := &calls[i]
-		root, _, _ := strings.Cut(c.Execution, ".")
+		root := sim.Root(c.Execution)
 		at := read{root, c.URL}
 		_, shared := t.Shared[c.URL]
 		switch other := since[at]; {
@@ -270,9 +271,8 @@ func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
 			since[at] = nil
 		default:
 			if task := o.writer(c); other != nil && task != nil {
-				return failure{Class: SideEffect, Violation: sim.Violation{Rule: RuleOverwritten, Execution: c.Execution, Detail: fmt.Sprintf(
-					"%s read %s before %s changed it, and then overwrote the change with %s %s", c.Execution, c.URL, other.Execution, c.Method, c.Body,
-				)}, task: task.Ref}, true
+				return failed(SideEffect, RuleOverwritten, c.Execution, task.Ref,
+					"%s read %s before %s changed it, and then overwrote the change with %s %s", c.Execution, c.URL, other.Execution, c.Method, c.Body), true
 			}
 			for of := range since {
 				if of.url == c.URL && of.root != root {
@@ -288,7 +288,7 @@ func (o *outcomes) overwritten(t *sim.Trial) (failure, bool) {
 // writer returns the task that made a call, if its body is computed and it gives the
 // service nothing to compare, such as If-Match; nil otherwise.
 func (o *outcomes) writer(c *sim.Call) *dsl.Task {
-	for _, def := range append([]*dsl.Definition{o.Config.Definition}, o.Config.With...) {
+	for _, def := range o.Config.Definitions() {
 		t := def.Task(event.ParseRun(c.Task).Ref)
 		if t == nil {
 			continue

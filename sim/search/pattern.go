@@ -253,8 +253,7 @@ func outcomeValue(end sim.End) any {
 // withCanonicalIDs replaces the ids of all root executions in a text with that of the first
 // one.
 func withCanonicalIDs(id string, text []byte) []byte {
-	root, _, _ := strings.Cut(id, ".")
-	first := canonicalID(root)
+	first := canonicalID(sim.Root(id))
 	if !bytes.Contains(text, []byte(first+"-")) {
 		return text
 	}

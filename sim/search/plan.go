@@ -31,7 +31,8 @@ func (p *planner) everySeed() iter.Seq[Scenario] {
 			if sc.random = p.Kinds; len(p.Kinds) == 0 && p.inOrder {
 				sc = sc.reduced(p.Config.Remote)
 			} else {
-				sc = p.operated(p.waiting(p.withTenants(sc)))
+				sc = p.withSecondTenant(sc, sim.Choice(seed, "tenants")%tenantsEvery == 1, sim.Choice(seed, "twins")%2 == 1)
+				sc = p.operated(p.waiting(sc))
 			}
 			if !yield(sc) || seed == p.Last {
 				return
@@ -50,8 +51,11 @@ func (p *planner) scenario(seed uint64) Scenario {
 	}
 }
 
-// clusterEvery is the number of seeds of which one is on a Redis Cluster.
-const clusterEvery = 8
+// One seed in clusterEvery is on a Redis Cluster, and one in tenantsEvery has two tenants.
+const (
+	clusterEvery = 8
+	tenantsEvery = 8
+)
 
 // reduced reduces most scenarios to one process and local computation. Without faults, this
 // suffices for a document that does one thing after another.
@@ -64,13 +68,11 @@ func (sc Scenario) reduced(remote bool) Scenario {
 	return sc
 }
 
-// withTenants makes the executions of some seeds run in two tenants. It adds an execution if
-// there is only one.
-func (p *planner) withTenants(sc Scenario) Scenario {
-	const once = 8
-	if sim.Choice(sc.Seed, "tenants")%once == 1 && p.allowsSecondTenant() {
-		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
-		sc.Twins = sim.Choice(sc.Seed, "twins")%2 == 1
+// withSecondTenant makes the executions of a scenario run in two tenants if wanted, perhaps with the
+// same ids. It adds an execution if there is only one.
+func (p *planner) withSecondTenant(sc Scenario, wanted, twins bool) Scenario {
+	if wanted && p.allowsSecondTenant() {
+		sc.Tenants, sc.Executions, sc.Twins = 2, max(sc.Executions, 2), twins //nolint:mnd // one execution per tenant
 	}
 	return sc
 }
@@ -92,26 +94,10 @@ func inOrder(cfg sim.Config) bool {
 	if cfg.Executions > 1 && sim.CallsOut(cfg.Definition) || len(cfg.With) > 0 || cfg.Definition.Timeout != nil || cfg.Mocks != nil && len(cfg.Mocks.Events) > 0 {
 		return false
 	}
-	for _, t := range cfg.Definition.Tasks() {
-		switch t.Kind {
-		case dsl.Fork, dsl.Listen, dsl.Emit, dsl.Run:
-			return false
-		default:
-		}
-		if t.Timeout != nil {
-			return false
-		}
-	}
-	return true
+	return !sim.HasTask(cfg.Definition, func(t *dsl.Task) bool {
+		return t.Timeout != nil || slices.Contains([]dsl.Kind{dsl.Fork, dsl.Listen, dsl.Emit, dsl.Run}, t.Kind)
+	})
 }
-
-// How long single faults last: freezes last longer than a lease.
-const (
-	singleDelay  = 45 * time.Second
-	singleAway   = 5 * time.Minute
-	singleOutage = 20 * time.Second
-	singleJump   = 60 * time.Second
-)
 
 // singles returns the scenarios with one fault: each kind at each command of the first run, or
 // Search.Singles of them, evenly spread.
@@ -126,7 +112,9 @@ func (p *planner) singles() iter.Seq[Scenario] {
 			if !taken {
 				continue
 			}
-			sc := p.maybeSecondTenant(p.scenario(p.First), f)
+			draw := sim.Draw(p.First, "tenants "+string(f.Kind)+" "+f.Service, f.Command)
+			const every = 2 * tenantsEvery
+			sc := p.withSecondTenant(p.scenario(p.First), draw%every == 1, draw/every%2 == 1)
 			sc.Faults = []sim.Fault{f}
 			if !yield(sc) {
 				return
@@ -135,74 +123,34 @@ func (p *planner) singles() iter.Seq[Scenario] {
 	}
 }
 
-func (p *planner) singleCount() int {
-	n := 0
+func (p *planner) singleCount() (n int) {
 	for range p.everyFault() {
 		n++
 	}
 	return n
 }
 
-// everyFault returns each kind of fault at each command and each call. All kinds at one
-// place come together, so a search that is stopped early has tried some of each kind.
+// everyFault returns each kind of fault at each call and each command. All kinds at one place
+// come together, so a search that is stopped early has tried some of each kind.
 func (p *planner) everyFault() iter.Seq[sim.Fault] {
-	atCommands := slices.DeleteFunc(slices.Clone(p.Kinds), func(k sim.FaultKind) bool { return k == sim.CallLost })
+	isCall := func(k sim.FaultKind) bool { return k == sim.CallLost }
+	atCommands := slices.DeleteFunc(slices.Clone(p.Kinds), isCall)
+	atCalls := slices.DeleteFunc(slices.Clone(p.Kinds), func(k sim.FaultKind) bool { return !isCall(k) })
 	return func(yield func(sim.Fault) bool) {
-		if len(atCommands) < len(p.Kinds) && !faultsAt(p.calls, []sim.FaultKind{sim.CallLost}, yield) {
-			return
-		}
-		faultsAt(p.commands, atCommands, yield)
-	}
-}
-
-// maybeSecondTenant adds a second tenant to the scenarios of some single faults.
-func (p *planner) maybeSecondTenant(sc Scenario, f sim.Fault) Scenario {
-	const once = 16
-	if n := sim.Draw(sc.Seed, "tenants "+string(f.Kind)+" "+f.Service, f.Command); n%once == 1 && p.allowsSecondTenant() {
-		sc.Tenants, sc.Executions = 2, max(sc.Executions, 2) //nolint:mnd // one execution per tenant
-		sc.Twins = n/once%2 == 1
-	}
-	return sc
-}
-
-// faultsAt yields faults of some kinds at each place. It returns false if yield does.
-func faultsAt(counts map[string]uint64, kinds []sim.FaultKind, yield func(sim.Fault) bool) bool {
-	for service, n := range each(counts) {
-		for _, kind := range kinds {
-			if !yield(sim.Fault{Kind: kind, Service: service, Command: n, Amount: single(kind)}) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// each returns the numbers of the commands of each service, counted from 1.
-func each(counts map[string]uint64) iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		for _, service := range slices.Sorted(maps.Keys(counts)) {
-			for n := uint64(1); n <= counts[service]; n++ {
-				if !yield(service, n) {
-					return
+		for _, at := range []struct {
+			counts map[string]uint64 // by service
+			kinds  []sim.FaultKind
+		}{{p.calls, atCalls}, {p.commands, atCommands}} {
+			for _, service := range slices.Sorted(maps.Keys(at.counts)) {
+				for n := range at.counts[service] {
+					for _, kind := range at.kinds {
+						if !yield(sim.Fault{Kind: kind, Service: service, Command: n + 1, Amount: kind.Single()}) {
+							return
+						}
+					}
 				}
 			}
 		}
-	}
-}
-
-// single returns the duration of a single fault, or how far it moves the clock.
-func single(k sim.FaultKind) time.Duration {
-	switch k {
-	case sim.Delay, sim.CrashBefore, sim.CrashAfter:
-		return singleDelay
-	case sim.StopRequested:
-		return singleAway
-	case sim.Outage:
-		return singleOutage
-	case sim.Clock:
-		return singleJump
-	default:
-		return 0
 	}
 }
 

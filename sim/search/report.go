@@ -1,6 +1,7 @@
 package search
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -128,6 +129,11 @@ type failure struct {
 	sim.Violation
 	task string
 	in   string // the execution that contains the task; "" means Execution
+}
+
+// failed returns a failure of an execution; format and args describe it.
+func failed(class Class, rule, execution, task, format string, args ...any) failure {
+	return failure{Class: class, Violation: sim.Violation{Rule: rule, Execution: execution, Detail: fmt.Sprintf(format, args...)}, task: task}
 }
 
 // signature is the same for all failures of one finding.

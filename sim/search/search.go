@@ -11,6 +11,7 @@ import (
 
 	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/sim"
+	"flunq.io/flunq/sim/invariant"
 	"flunq.io/flunq/sim/mock"
 )
 
@@ -161,7 +162,7 @@ func (s *Search) definitionOf(end sim.End) *dsl.Definition {
 }
 
 func (s *Search) taskName(ref string) string {
-	for _, def := range append([]*dsl.Definition{s.Config.Definition}, s.Config.With...) {
+	for _, def := range s.Config.Definitions() {
 		if t := def.Task(ref); t != nil {
 			return t.Name
 		}
@@ -188,22 +189,9 @@ func (s *Search) unmockedTexts(calls []mock.Exchange) []string {
 // none.
 func (s *Search) listenFor(typ string) *dsl.Task {
 	for _, t := range s.Config.Definition.Tasks() {
-		if t.Kind == dsl.Listen && slices.Contains(listenTypes(t), typ) {
+		if t.Kind == dsl.Listen && slices.Contains(invariant.EventTypes(t.Listen.To.Filters...), typ) {
 			return t
 		}
 	}
 	return nil
-}
-
-// listenTypes returns the types of events that a listen task names.
-func listenTypes(t *dsl.Task) []string {
-	var out []string
-	for _, filter := range t.Listen.To.Filters {
-		for _, f := range filter.With {
-			if data, ok := f.Value.Constant(); f.Key == "type" && ok {
-				out = append(out, fmt.Sprint(data))
-			}
-		}
-	}
-	return out
 }

@@ -312,3 +312,41 @@ do:
 		t.Errorf("%s: %v", f.Class, f.Violation)
 	}
 }
+
+// A timeout that fires because a fault made an event be missed is the document's doing: while a task
+// listens for another type of event, or while the execution waits for a child that listens.
+func TestSearchTimeoutOfMissedEvent(t *testing.T) {
+	t.Parallel()
+	const ask = `{call: http, with: {method: post, endpoint: "https://a.example/"}}`
+	child := document(t, "child", "do: [{ask: "+ask+"}, {hear: {listen: {to: {one: {with: {type: com.example.paid}}}}}}]")
+	for name, c := range map[string]struct {
+		doc, after string
+		kind       sim.FaultKind
+	}{
+		"another type": {`
+do:
+  - ask: {try: [{call: ` + ask + `}], catch: {do: [{sorry: {set: {failed: true}}}]}}
+  - choose: {switch: [{bad: {when: .failed, then: other}}, {good: {then: hear}}]}
+  - hear: {listen: {to: {one: {with: {type: com.example.paid}}}}, then: end}
+  - other: {listen: {to: {one: {with: {type: com.example.called}}}}}
+`, "PT5M", sim.CallLost},
+		"a child": {"\ndo: [{sub: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}}]\n", "PT5S", sim.Clock},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := look(t, "timeout: {after: PT1H}"+c.doc, `
+http: [{respond: {latency: PT2S, body: {}}}]
+events: [{after: `+c.after+`, type: com.example.paid, source: /shop, data: {n: 1}}]
+`, search.Search{Last: 2, Kinds: []sim.FaultKind{c.kind}, Singles: 40, Config: sim.Config{With: []*dsl.Definition{child}}})
+			missed := false
+			for _, f := range r.Findings {
+				if missed = missed || f.Rule == search.RuleEvent; f.Class == search.Engine {
+					t.Errorf("it blames the engine: %v", f.Violation)
+				}
+			}
+			if !missed {
+				t.Error("no run missed the event")
+			}
+		})
+	}
+}

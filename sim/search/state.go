@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
@@ -56,8 +57,8 @@ type verdict struct {
 	repeated []sim.Action
 	retried  []retried
 	rekeyed  []sim.KeyMisuse
-	undoings []undoCalls
-	left     []notUndone
+	undo     map[string]wrongUndo // by the try
+	left     map[string]notUndone // by the task
 	turns    map[string]int
 	unmocked []mock.Exchange
 	known    []string // signatures of the findings of runs without faults that this run confirms
@@ -155,11 +156,7 @@ func sum(counts map[string]uint64) uint64 {
 
 // firstMissed finds events that come too early even without faults.
 func (s *searchState) firstMissed(ctx context.Context) error {
-	listens := false
-	for _, t := range s.Config.Definition.Tasks() {
-		listens = listens || t.Listen != nil
-	}
-	if !listens {
+	if !sim.HasTask(s.Config.Definition, func(t *dsl.Task) bool { return t.Listen != nil }) {
 		return nil
 	}
 	cfg := s.plan.scenario(s.First).Config(s.Config)
@@ -301,7 +298,7 @@ func (s *searchState) unusualClasses(id string, all []*class) {
 	for i, c := range all {
 		f := failure{Class: Race, Violation: sim.Violation{Rule: RuleOrder, Execution: id}}
 		switch {
-		case !c.ended() && (i > 0 || strings.Contains(id, ".")):
+		case !c.ended() && (i > 0 || sim.Parent(id) != ""):
 			f = s.check.hangs(id, all[0], c)
 		case i == 0 || s.outcomes.follows(id, all[0], c):
 			continue
