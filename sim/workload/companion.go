@@ -71,26 +71,12 @@ const clusterEvery = 4
 
 func newCompanion(name string, seed uint64) (*Companion, error) {
 	switch name {
-	case modelledName:
-		return once(name, seed, func() (*Companion, error) {
-			m, ok := modelOf(seed, modelledChildren())
-			if !ok {
-				return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
-			}
-			m.cfg.Plan = &sim.Plan{}
-			return &Companion{name, m.cfg, m.wrong}, nil
-		})
-	case operatedName:
-		return once(name, seed, func() (*Companion, error) {
-			m, ok := modelOf(seed, modelledChildren())
-			if !ok {
-				return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
-			}
-			m.cfg.Plan, m.cfg.Acts = &sim.Plan{}, changesOf(seed, m.want.at)
-			return &Companion{name, m.cfg, operated}, nil
-		})
-	case suspendedName, cancelledName, poisonName, changedName, damagedName:
+	case modelledName, operatedName:
+		return once(name, seed, func() (*Companion, error) { return modelledCompanion(name, seed) })
+	case suspendedName, cancelledName, poisonName, damagedName:
 		return messageCompanion(name, seed), nil
+	case changedName:
+		return timersChanged(seed), nil
 	case refusedName:
 		return timersRefused(seed), nil
 	}
@@ -156,65 +142,144 @@ const plainSeeds = 2
 //nolint:gochecknoglobals // constant after the first call
 var companionWorkloads = sync.OnceValue(workloads)
 
-// messageCompanion returns one of the companions that run the everyMessage workload.
-func messageCompanion(name string, seed uint64) *Companion {
-	if name == changedName {
-		cfg := everyTimer().config()
-		cfg.Seed, cfg.Remote, cfg.Plan, cfg.Acts = seed, seed%2 == 1, &sim.Plan{}, changes(seed)
-		if seed%2 == 0 {
-			cfg.Waits = longWaits
+// modelledCompanion returns a companion with a modelled document.
+func modelledCompanion(name string, seed uint64) (*Companion, error) {
+	m, ok := modelOf(seed, modelledChildren())
+	if !ok {
+		return nil, fmt.Errorf("companion %q has no seed %d", name, seed)
+	}
+	c := &Companion{name, m.cfg, m.wrong}
+	c.Config.Plan = &sim.Plan{}
+	if name == operatedName {
+		c.Config.Acts = changesOf(seed, m.want.at)
+		c.wrong = func(t *sim.Trial) []string { return errorsOf(t.Broken) } // it may wait for an event that has passed
+	}
+	return c, nil
+}
+
+// variation returns a companion that varies a workload of variations.yaml. end returns what is
+// wrong with how a run ended; "" if nothing is.
+func variation(name string, cfg sim.Config, end func(*sim.Trial) string) *Companion {
+	return &Companion{name, cfg, func(t *sim.Trial) []string {
+		wrong := errorsOf(t.Broken)
+		if text := end(t); text != "" {
+			wrong = append(wrong, text)
 		}
-		return &Companion{name, cfg, checkTimers}
+		return wrong
+	}}
+}
+
+// variedWorkloads returns the workloads of variations.yaml by their names.
+//
+//nolint:gochecknoglobals // constant after the first call
+var variedWorkloads = sync.OnceValue(func() map[string]workload {
+	all := map[string]workload{}
+	for _, l := range read("variations") {
+		all[l.Name] = l
 	}
-	cfg := everyMessage().config()
+	return all
+})
+
+// varied returns the configuration of a workload of variations.yaml without faults.
+func varied(name string, seed uint64) sim.Config {
+	cfg := variedWorkloads()[name].config()
 	cfg.Seed, cfg.Remote, cfg.Plan = seed, seed%2 == 1, &sim.Plan{}
-	if name == poisonName {
-		cfg.Processes, cfg.Remote, cfg.Poison = 1+int(seed%2), seed%2 == 1, 1+seed/2
-		return &Companion{name, cfg, checkPoisoned}
+	return cfg
+}
+
+// unlike returns how an execution did not end as wanted; "" if it did.
+func unlike(t *sim.Trial, id, want string) string {
+	end := t.End(id)
+	if end == nil {
+		return id + " is missing"
 	}
-	if name == damagedName {
+	if got := fmt.Sprintf("%s %s", end.Status, end.Output); got != want {
+		return fmt.Sprintf("%s is %s, want %s", id, got, want)
+	}
+	return ""
+}
+
+// messageCompanion returns one of the companions that run the workload with every kind of
+// message: calls, timers, events and child workflows.
+func messageCompanion(name string, seed uint64) *Companion {
+	cfg := varied(everyMessage, seed)
+	moments := everyMessageMoments()
+	at, of := moments[seed/2%uint64(len(moments))], []string{"x", "x.1"}[seed%2]
+	completed := func(t *sim.Trial) string { return unlike(t, "x", everyMessageEnd) }
+	switch name {
+	case poisonName:
+		cfg.Processes, cfg.Poison = 1+int(seed%2), 1+seed/2
+		return variation(name, cfg, func(t *sim.Trial) string {
+			if over := t.Ends[0].Status.Ended() || t.Operated.Retried["x"] > 0 || t.Operated.PoisonType == "com.example.x"; !over {
+				return fmt.Sprintf("it is %s after processes crashed on %s", t.Ends[0].Status, t.Operated.PoisonType)
+			}
+			return ""
+		})
+	case damagedName:
 		cfg.Executions, cfg.Processes, cfg.Acts = 2, 1+int(seed%2), damages(seed) //nolint:gosec // 0 or 1
-		return &Companion{name, cfg, checkDamaged}
-	}
-	at := everyMessageMoments()[seed/2%uint64(len(everyMessageMoments()))]
-	of := []string{"x", "x.1"}[seed%2]
-	cfg.Remote = seed/2%2 == 1
-	if name == suspendedName {
+		return variation(name, cfg, func(t *sim.Trial) string { return cmp.Or(completed(t), unlike(t, "x-2", everyMessageEnd)) })
+	case suspendedName:
+		cfg.Remote = seed/2%2 == 1
 		cfg.Acts = []sim.Act{{What: sim.Suspend, Execution: of, After: at}, {What: sim.Resume, Execution: of, After: at + 30*time.Hour}}
 		if seed%3 == 0 { // the simulation resumes it at the end
 			cfg.Acts = cfg.Acts[:1]
 		}
-		return &Companion{name, cfg, checkSuspended}
+		return variation(name, cfg, completed)
+	default:
+		cfg.Remote = seed/2%2 == 1
+		cfg.Acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at}}
+		if seed%3 == 1 { // it is suspended by then
+			cfg.Acts = []sim.Act{{What: sim.Suspend, Execution: of, After: at - min(at, time.Millisecond)}, {What: sim.Cancel, Execution: of, After: at}}
+		}
+		return variation(name, cfg, func(t *sim.Trial) string { return uncancelled(t, of, at) })
 	}
-	cfg.Acts = []sim.Act{{What: sim.Cancel, Execution: of, After: at}}
-	if seed%3 == 1 { // it is suspended by then
-		cfg.Acts = []sim.Act{{What: sim.Suspend, Execution: of, After: at - min(at, time.Millisecond)}, {What: sim.Cancel, Execution: of, After: at}}
+}
+
+// uncancelled returns how a run did not end although it, or its child, was cancelled; "" if it did.
+func uncancelled(t *sim.Trial, of string, at time.Duration) string {
+	history := t.Ends[0].History
+	if of != "x" || at >= everyMessageLasts || len(history) == 0 {
+		return ""
 	}
-	return &Companion{name, cfg, func(t *sim.Trial) []string { return checkCancelled(t, of, at) }}
+	if last := history[len(history)-1].Time.Sub(sim.Epoch()); t.Status != decide.Cancelled || last > at+time.Second {
+		return fmt.Sprintf("it is %s after %v, but was cancelled after %v", t.Status, last, at)
+	}
+	return ""
+}
+
+// timersChanged returns a companion whose timers, of every kind, and documents are changed by
+// operators.
+func timersChanged(seed uint64) *Companion {
+	cfg := varied(everyTimer, seed)
+	kinds := []sim.ActKind{sim.Move, sim.Migrate, sim.CancelTimer, sim.Fire, sim.Move, sim.Restore, sim.CancelTimer, sim.Suspend, sim.Migrate, sim.Move, sim.Cancel}
+	for i := range uint64(4) {
+		n := sim.Draw(seed, "changes", i)
+		after := time.Duration((n>>16)%uint64(12*day)) + time.Second //nolint:gosec // the offset is never negative
+		cfg.Acts = append(cfg.Acts, sim.Act{What: kinds[(seed+3*i)%uint64(len(kinds))], Execution: []string{"x", "x", "x.1"}[n%3], After: after})
+	}
+	if seed%2 == 0 {
+		cfg.Waits = longWaits
+	}
+	return variation(changedName, cfg, func(t *sim.Trial) string {
+		const output = "[5,3,4,7]" // unless something times out
+		if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != output {
+			return fmt.Sprintf("it is %s %s, want completed %s or a timeout", t.Status, t.Output, output)
+		}
+		return ""
+	})
 }
 
 // timersRefused returns a companion in which a timer request fails at first: it succeeds at a
 // later delivery, or the request is dead-lettered and the execution faults. The clock jumps,
 // so that the next delivery comes together with other timers.
 func timersRefused(seed uint64) *Companion {
-	cfg := workload{
-		Document: `
-do:
-  - all:
-      fork:
-        branches:
-          - a: {for: {in: "[range(12)]"}, do: [{rest: {wait: {milliseconds: 40}}}]}
-          - b: {for: {in: "[range(8)]"}, do: [{rest: {wait: {milliseconds: 90}}}]}
-          - c: {for: {in: "[range(6)]"}, do: [{rest: {wait: {milliseconds: 150}}}]}
-  - end: {set: {n: 1}}
-`,
-	}.config()
-	cfg.Seed, cfg.Remote, cfg.Processes = seed, seed%2 == 1, 1
+	cfg := varied(manyTimers, seed)
 	cfg.Plan = &sim.Plan{Kinds: []sim.FaultKind{sim.Clock}, Rate: 8, Most: 8}
 	refusals := 1 + int(seed%2) //nolint:gosec // 0 or 1
 	dead := seed%3 == 2         //nolint:mnd // one in three
+	want := `completed {"n":1}`
 	if dead {
-		cfg.Plan, refusals = &sim.Plan{}, delivery.DefaultPolicy().Attempts
+		cfg.Plan, refusals, want = &sim.Plan{}, delivery.DefaultPolicy().Attempts, "faulted "
 	}
 	cfg.Scripted.Refuse = func(n uint64) int {
 		if n != seed%20 { //nolint:mnd // there are more requests
@@ -222,66 +287,17 @@ do:
 		}
 		return refusals
 	}
-	return &Companion{refusedName, cfg, func(t *sim.Trial) []string {
-		want := `completed {"n":1}`
+	c := variation(refusedName, cfg, func(t *sim.Trial) string { return unlike(t, "x", want) })
+	wrong := c.wrong
+	c.wrong = func(t *sim.Trial) []string {
 		if dead {
-			want = "faulted "
 			t.Broken = slices.DeleteFunc(t.Broken, func(v sim.Violation) bool {
 				return v.DeadLetter() && strings.HasPrefix(v.Detail, string(event.TimerScheduled))
 			})
 		}
-		wrong := errorsOf(t.Broken)
-		if text := fmt.Sprintf("%s %s", t.Status, t.Output); text != want {
-			wrong = append(wrong, fmt.Sprintf("it is %s, want %s", text, want))
-		}
-		return wrong
-	}}
-}
-
-// everyTimer is a workload with timers of every kind.
-func everyTimer() workload {
-	return workload{
-		Name: changedName,
-		Document: `
-timeout: {after: P90D}
-do:
-  - all:
-      fork:
-        branches:
-          - a: {for: {in: "[range(5)]"}, do: [{rest: {wait: P2D}}], timeout: {after: P40D}}
-          - b: {listen: {to: {one: {with: {type: com.example.x}}}}, timeout: {after: P50D}}
-          - c:
-              try: [{ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
-              catch: {retry: {delay: P2D, backoff: {exponential: {}}, limit: {attempt: {count: 5, duration: P9D}, duration: P70D}}}
-          - d: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}, timeout: {after: P60D}}
-          - e: {fork: {compete: true, branches: [{short: {do: [{rest: {wait: P8D}}, {say: {set: {n: 7}}}]}}, {long: {do: [{rest: {wait: P16D}}, {say: {set: {n: 7}}}]}}]}}
-  - rest: {wait: P1D}
-  - end: {set: "${ [.[1][0], .[2].n, .[3].n, .[4].n] }"}
-`,
-		With: []string{`
-document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
-timeout: {after: P50D}
-do: [{rest: {wait: P3D}}, {more: {wait: P4D, timeout: {after: P20D}}}, {say: {set: {n: 4}}}]
-`},
-		Mocks: `
-http: [{respond: [{status: 503}, {status: 503}, {status: 503}, {body: {n: 3}}]}]
-events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
-`,
+		return wrong(t)
 	}
-}
-
-// timersOutput is the output of everyTimer, unless something times out.
-const timersOutput = "[5,3,4,7]"
-
-// changes returns operator actions on timers and documents.
-func changes(seed uint64) (acts []sim.Act) {
-	kinds := []sim.ActKind{sim.Move, sim.Migrate, sim.CancelTimer, sim.Fire, sim.Move, sim.Restore, sim.CancelTimer, sim.Suspend, sim.Migrate, sim.Move, sim.Cancel}
-	for i := range uint64(4) {
-		n := sim.Draw(seed, "changes", i)
-		after := time.Duration((n>>16)%uint64(12*day)) + time.Second //nolint:gosec // the offset is never negative
-		acts = append(acts, sim.Act{What: kinds[(seed+3*i)%uint64(len(kinds))], Execution: []string{"x", "x", "x.1"}[n%3], After: after})
-	}
-	return acts
+	return c
 }
 
 // changesOf returns operator actions on a modelled document that runs for lasts: in the end
@@ -295,21 +311,8 @@ func changesOf(seed uint64, lasts time.Duration) (acts []sim.Act) {
 	return append(acts, sim.Act{What: sim.Retry, Execution: "x", After: lasts + time.Hour}, sim.Act{What: sim.Retry, Execution: "x", After: lasts + 2*time.Hour})
 }
 
-// operated returns what is wrong with a run that operators have changed. Its result is not
-// checked, because it may wait for an event that has passed.
-func operated(t *sim.Trial) []string { return errorsOf(t.Broken) }
-
-// checkTimers returns what is wrong with a run whose timers were changed.
-func checkTimers(t *sim.Trial) []string {
-	wrong := errorsOf(t.Broken)
-	if !t.Status.Ended() || t.Status == decide.Completed && string(t.Output) != timersOutput {
-		wrong = append(wrong, fmt.Sprintf("it is %s %s, want completed %s or a timeout", t.Status, t.Output, timersOutput))
-	}
-	return wrong
-}
-
-// damages returns actions that damage an execution of everyMessage when it receives events,
-// and mend it again: some before the events are dead-lettered, some after.
+// damages returns actions that damage an execution when it receives events, and mend it again:
+// some before the events are dead-lettered, some after.
 func damages(seed uint64) (acts []sim.Act) {
 	lasts := []time.Duration{time.Minute, 100 * time.Millisecond, time.Hour, 500 * time.Millisecond}
 	for i, at := range []time.Duration{0, 5 * time.Hour, day, 12 * day} {
@@ -320,52 +323,6 @@ func damages(seed uint64) (acts []sim.Act) {
 	return acts
 }
 
-// checkDamaged returns what is wrong with a run with two messages, one of them damaged.
-func checkDamaged(t *sim.Trial) []string {
-	wrong := errorsOf(t.Broken)
-	for _, id := range []string{"x", "x-2"} {
-		i := slices.IndexFunc(t.Ends, func(end sim.End) bool { return end.ID == id })
-		if text := fmt.Sprintf("%s %s", t.Ends[i].Status, t.Ends[i].Output); text != "completed "+everyMessageOutput {
-			wrong = append(wrong, fmt.Sprintf("%s is %s, want completed %s", id, text, everyMessageOutput))
-		}
-	}
-	return wrong
-}
-
-// checkSuspended returns what is wrong with a run of everyMessage that was suspended for a
-// while.
-func checkSuspended(t *sim.Trial) []string {
-	wrong := errorsOf(t.Broken)
-	if text := fmt.Sprintf("%s %s", t.Status, t.Output); text != "completed "+everyMessageOutput {
-		wrong = append(wrong, fmt.Sprintf("it is %s, want completed %s", text, everyMessageOutput))
-	}
-	return wrong
-}
-
-// checkCancelled returns what is wrong with a run of everyMessage that was cancelled, or whose
-// child was.
-func checkCancelled(t *sim.Trial, of string, at time.Duration) []string {
-	wrong := errorsOf(t.Broken)
-	history := t.Ends[0].History
-	if of != "x" || at >= everyMessageLasts || len(history) == 0 {
-		return wrong
-	}
-	if last := history[len(history)-1].Time.Sub(sim.Epoch()); t.Status != decide.Cancelled || last > at+time.Second {
-		wrong = append(wrong, fmt.Sprintf("it is %s after %v, but was cancelled after %v", t.Status, last, at))
-	}
-	return wrong
-}
-
-// checkPoisoned returns what is wrong with a run of everyMessage in which a message crashes
-// processes.
-func checkPoisoned(t *sim.Trial) []string {
-	wrong := errorsOf(t.Broken)
-	if over := t.Ends[0].Status.Ended() || t.Operated.Retried["x"] > 0 || t.Operated.PoisonType == "com.example.x"; !over {
-		wrong = append(wrong, fmt.Sprintf("it is %s after processes crashed on %s", t.Ends[0].Status, t.Operated.PoisonType))
-	}
-	return wrong
-}
-
 func errorsOf(broken []sim.Violation) (out []string) {
 	for _, v := range broken {
 		out = append(out, v.Error())
@@ -373,47 +330,23 @@ func errorsOf(broken []sim.Violation) (out []string) {
 	return out
 }
 
-// everyMessage is a workload that uses every kind of message: calls, timers, events and child
-// workflows.
-func everyMessage() workload {
-	return workload{
-		Name: "every kind of message",
-		Document: `
-do:
-  - all:
-      fork:
-        branches:
-          - a: {do: [{rest: {wait: P1D}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}, timeout: {after: P9D}}}]}
-          - b: {run: {workflow: {namespace: test, name: child, version: '1.0.0', input: {}}}}
-          - c: {listen: {to: {one: {with: {type: com.example.x}}}}}
-          - d: {try: [{none: {run: {workflow: {namespace: test, name: none, version: '1.0.0', input: {}}}}}], catch: {do: [{end: {set: {n: 4}}}]}}
-  - end: {set: "${ [.[0].n, .[1].n, .[2][0], .[3].n] }"}
-`,
-		With: []string{`
-document: {dsl: '1.0.3', namespace: test, name: child, version: '1.0.0'}
-do: [{rest: {wait: PT5H}}, {ask: {call: http, with: {method: get, endpoint: "https://a.example/"}}}]
-`},
-		Mocks: `
-http: [{respond: {latency: PT3S, body: {n: 3}}}]
-events: [{after: P12D, type: com.example.x, source: /x, data: 5}]
-`,
-	}
-}
-
-// The output of everyMessage, and its duration.
+// The workloads of variations.yaml.
 const (
-	everyMessageOutput = "[3,3,5,4]"
-	everyMessageLasts  = 12 * day
+	everyMessage = "every kind of message"
+	everyTimer   = "every kind of timer"
+	manyTimers   = "many timers"
+)
+
+// How the execution of everyMessage ends, and how long it lasts.
+const (
+	everyMessageEnd   = "completed [3,3,5,4]"
+	everyMessageLasts = 12 * day
 )
 
 // everyMessageMoments returns the moments at which something happens in everyMessage, each
 // followed by one shortly after.
-func everyMessageMoments() []time.Duration {
-	const (
-		call  = 3 * time.Second
-		child = 5 * time.Hour
-	)
-	var out []time.Duration
+func everyMessageMoments() (out []time.Duration) {
+	const call, child = 3 * time.Second, 5 * time.Hour
 	for _, at := range []time.Duration{0, child, child + call, day, day + call, everyMessageLasts} {
 		out = append(out, at, at+time.Second)
 	}

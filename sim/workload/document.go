@@ -43,9 +43,7 @@ func modelOf(n uint64, with []*dsl.Definition) (modelled, bool) {
 
 // wrong returns how a trial differs from the expected result.
 func (m modelled) wrong(got *sim.Trial) (out []string) {
-	for _, v := range got.Broken {
-		out = append(out, v.Error())
-	}
+	out = errorsOf(got.Broken)
 	if took := got.Lasted(); took != m.want.at {
 		out = append(out, fmt.Sprintf("it took %v, want %v", took, m.want.at))
 	}

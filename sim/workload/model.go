@@ -113,8 +113,7 @@ func (g *generator) document() (text string, run func() modelEnd, mocks string) 
 	if limited {
 		lines = append(lines, "timeout: {after: "+after+"}")
 	}
-	lines = append(lines, `input: {from: {n: 1}}`, `output: {as: "${ {n: .n, c: ($context | del(.)) } }"}`)
-	lines[len(lines)-1] = `output: {as: "${ {n: .n, c: $context} }"}`
+	lines = append(lines, `input: {from: {n: 1}}`, `output: {as: "${ {n: .n, c: $context} }"}`)
 	lines = append(lines, nested("do", body.lines)...)
 	var m strings.Builder
 	m.WriteString("http:\n  - {match: {url: 'https://bad.example/*'}, respond: {status: 503, latency: PT1.037S}}\n  - {respond: {latency: PT3.011S, body: {n: 7}}}\nevents:\n")
@@ -168,6 +167,17 @@ func (g *generator) list(depth, count int) []listedTask {
 		tasks[i].fragment = g.task(tasks[i].name, depth, later)
 	}
 	return tasks
+}
+
+// counting is a task that counts its runs in $context.
+func counting(name, counter string) listedTask {
+	return listedTask{name, fragment{
+		[]string{fmt.Sprintf(`- %s: {set: {n: "${ .n + 1 }"}, export: {as: "${ $context + {%s: (($context.%s // 0) + 1)} }"}}`, name, counter, counter)},
+		func(c *modelContext, n int, at time.Duration) modelEnd {
+			c.with(at, counter, c.now()[counter]+1)
+			return modelEnd{n: n + 1, at: at}
+		},
+	}}
 }
 
 func listed(tasks []listedTask) fragment {

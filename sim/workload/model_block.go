@@ -167,13 +167,6 @@ func (g *generator) compete(_ string, depth int) kind {
 // visits is a list with a jump backwards, which runs several times.
 func (g *generator) visits(name string, depth int) kind {
 	visits, counter := 1+g.IntN(3), "k"+name
-	bump := listedTask{name + "a", fragment{
-		[]string{fmt.Sprintf(`- %sa: {set: {n: "${ .n + 1 }"}, export: {as: "${ $context + {%s: (($context.%s // 0) + 1)} }"}}`, name, counter, counter)},
-		func(c *modelContext, n int, at time.Duration) modelEnd {
-			c.with(at, counter, c.now()[counter]+1)
-			return modelEnd{n: n + 1, at: at}
-		},
-	}}
 	work := listedTask{name + "b", g.task(name+"b", depth, nil)}
 	again := listedTask{name + "c", fragment{
 		[]string{fmt.Sprintf(`- %sc: {switch: [{more: {when: "$context.%s < %d", then: %sa}}, {other: {then: continue}}]}`, name, counter, visits, name)},
@@ -185,6 +178,6 @@ func (g *generator) visits(name string, depth int) kind {
 		},
 	}}
 	last := listedTask{name + "d", fragment{[]string{fmt.Sprintf(`- %sd: {set: {n: "${ .n + 2 }"}}`, name)}, instantly(func(_ *modelContext, n int) int { return n + 2 })}}
-	body := listed([]listedTask{bump, work, again, last})
+	body := listed([]listedTask{counting(name+"a", counter), work, again, last})
 	return kind{long: true, fragment: fragment{nested("do", body.lines), body.run}}
 }

@@ -66,13 +66,7 @@ func (g *generator) retry(name string, depth int) kind { return g.trying(name, d
 // fails raises an error until it has run often enough.
 func (g *generator) fails(name string) []listedTask {
 	counter, often := "k"+name, g.IntN(4)
-	return []listedTask{{name + "a", fragment{
-		[]string{fmt.Sprintf(`- %sa: {set: {n: "${ .n + 1 }"}, export: {as: "${ $context + {%s: (($context.%s // 0) + 1)} }"}}`, name, counter, counter)},
-		func(c *modelContext, n int, at time.Duration) modelEnd {
-			c.with(at, counter, c.now()[counter]+1)
-			return modelEnd{n: n + 1, at: at}
-		},
-	}}, {name + "b", fragment{
+	return []listedTask{counting(name+"a", counter), {name + "b", fragment{
 		[]string{fmt.Sprintf(`- %sb: {if: "$context.%s <= %d", raise: {error: {type: https://a.example/no, status: 500}}}`, name, counter, often)},
 		func(c *modelContext, n int, at time.Duration) modelEnd {
 			if c.now()[counter] <= often {

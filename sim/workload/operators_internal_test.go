@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/sim"
 )
 
-func everyMessageConfig() sim.Config { return everyMessage().config() }
+func everyMessageConfig() sim.Config { return varied(everyMessage, 0) }
 
 // Whichever message crashes processes, it is dead-lettered once, and its execution ends, as
 // does an execution that waits for it.
@@ -95,7 +95,7 @@ func suspendedAndCancelled(t *testing.T) string {
 
 // inEveryMessage marks mutants that runs of everyMessage find, with operator actions or poison
 // messages.
-const inEveryMessage = "every kind of message"
+const inEveryMessage = everyMessage
 
 func lookAtEveryMessage(t *testing.T) string {
 	if wrong := suspendedAndCancelled(t); wrong != "" {
@@ -121,7 +121,10 @@ func TestOperatorsChangeTimers(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{changedName, damagedName} {
 		for seed := range uint64(12) {
-			c := messageCompanion(name, seed)
+			c, err := newCompanion(name, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
 			got, err := sim.Try(t.Context(), c.Config)
 			if err != nil {
 				t.Fatal(err)

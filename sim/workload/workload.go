@@ -227,7 +227,7 @@ func (w workload) wrong(got *sim.Trial) (out []string) {
 	}
 	ends := got.Ends
 	if w.Retention != nil { // children may have been removed or not
-		ends = slices.DeleteFunc(slices.Clone(ends), func(end sim.End) bool { return strings.Contains(end.ID, ".") })
+		ends = slices.DeleteFunc(slices.Clone(ends), func(end sim.End) bool { return end.Child() })
 	}
 	for _, end := range ends {
 		want, ok := w.Want[end.ID]
