@@ -27,13 +27,18 @@ func (r *Recording) Config(workflow *dsl.Definition) (sim.Config, error) {
 	if p.diff != nil {
 		return sim.Config{}, fmt.Errorf("%s:%d: %s", r.Name, p.diff.Line, p.diff.Replayed)
 	}
-	h := r.header
+	return p.config(func(d *document) *dsl.Definition { return d.now }), nil
+}
+
+// config returns the configuration of the recorded run with one definition of each document.
+func (rp *replay) config(of func(*document) *dsl.Definition) sim.Config {
+	h := rp.header
 	cfg := sim.Config{
-		Definition: p.main.now, Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
-		Version: h.Flunq, Secrets: r.secrets, Limits: r.limits(), Executions: h.Executions,
+		Definition: of(rp.main), Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
+		Version: h.Flunq, Secrets: rp.secrets, Limits: rp.limits(), Executions: h.Executions,
 	}
-	for _, d := range p.docs[1:] {
-		cfg.With = append(cfg.With, d.now)
+	for _, d := range rp.docs[1:] {
+		cfg.With = append(cfg.With, of(d))
 	}
-	return cfg, nil
+	return cfg
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"flunq.io/flunq/engine/dsl"
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/history"
 	"flunq.io/flunq/sim"
@@ -24,7 +25,7 @@ func (rp *replay) simulate(ctx context.Context, v *Verdict) error {
 		v.Notes = append(v.Notes, "not simulated: the faults would come at other times; 'flunq sim' repeats them from the seed")
 		return nil
 	}
-	cfg := rp.config()
+	cfg := rp.simulation()
 	var came []event.Event
 	cfg.Observe = func(events []event.Event) { came = append(came, events...) }
 	result, err := sim.Run(ctx, cfg)
@@ -39,18 +40,13 @@ func (rp *replay) simulate(ctx context.Context, v *Verdict) error {
 	return nil
 }
 
-// config returns the configuration of the recorded simulation.
-func (rp *replay) config() sim.Config {
+// simulation returns the configuration that repeats the recorded simulation.
+func (rp *replay) simulation() sim.Config {
 	h := rp.header
-	cfg := sim.Config{
-		Definition: rp.main.was, Input: h.Input, ID: h.ID, Tenant: h.Tenant, Seed: h.Seed, Start: h.Start,
-		Version: h.Flunq, Remote: h.Remote, Secrets: rp.secrets, Limits: rp.limits(), Executors: h.Executors,
-		Processes: h.Processes, Executions: h.Executions, MaxTasks: h.MaxTasks,
-		MaxTime: time.Duration(h.MaxTimeMS) * time.Millisecond, Mocks: rp.mocks(), Answers: rp.answers,
-	}
-	for _, d := range rp.docs[1:] {
-		cfg.With = append(cfg.With, d.was)
-	}
+	cfg := rp.config(func(d *document) *dsl.Definition { return d.was })
+	cfg.Remote, cfg.Executors, cfg.Processes = h.Remote, h.Executors, h.Processes
+	cfg.MaxTasks, cfg.MaxTime = h.MaxTasks, time.Duration(h.MaxTimeMS)*time.Millisecond
+	cfg.Mocks, cfg.Answers = rp.mocks(), rp.answers
 	if !rp.finished() && cfg.MaxTime == 0 {
 		cfg.MaxTime = rp.end().Sub(h.Start) + time.Millisecond
 	}

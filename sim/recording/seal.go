@@ -20,30 +20,41 @@ const (
 	truthSecret  = "boolean"
 )
 
-// shapeOf returns the names of secrets and the kinds of their values, without the values.
-func shapeOf(secret any) any {
-	switch v := secret.(type) {
+// mapped returns a copy of JSON data in which leaf has replaced everything but maps and lists. It
+// gets the path of each, such as ".db.password".
+func mapped(path string, v any, leaf func(path string, v any) any) any {
+	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, inner := range v {
-			out[name] = shapeOf(inner)
+			out[name] = mapped(path+"."+name, inner, leaf)
 		}
 		return out
 	case []any:
-		out := make([]any, 0, len(v))
-		for _, inner := range v {
-			out = append(out, shapeOf(inner))
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = mapped(path+"."+strconv.Itoa(i), inner, leaf)
 		}
 		return out
-	case nil:
-		return nil
-	case string:
-		return textSecret
-	case bool:
-		return truthSecret
 	default:
-		return numberSecret
+		return leaf(path, v)
 	}
+}
+
+// shapeOf returns the names of secrets and the kinds of their values, without the values.
+func shapeOf(secrets map[string]any) any {
+	return mapped("", secrets, func(_ string, v any) any {
+		switch v.(type) {
+		case nil:
+			return nil
+		case string:
+			return textSecret
+		case bool:
+			return truthSecret
+		default:
+			return numberSecret
+		}
+	})
 }
 
 // The encodings in which secrets can appear in a recording, as names of members next to the
@@ -67,34 +78,15 @@ func withEncodings(secrets map[string]any) map[string]any {
 		inQuery:  func(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") },
 		inBase64: func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) },
 	} {
-		out[name] = encoded(secrets, encode)
+		out[name] = mapped("", secrets, func(_ string, v any) any {
+			// A short string is not sealed, and neither is its encoding.
+			if text, ok := v.(string); ok && encode(text) != text && len(text) >= event.ShortestSecret {
+				return encode(text)
+			}
+			return nil
+		})
 	}
 	return out
-}
-
-// encoded returns a value with its strings encoded. Strings that the encoding does not
-// change, and other values, become null.
-func encoded(secret any, encode func(string) string) any {
-	switch v := secret.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for name, inner := range v {
-			out[name] = encoded(inner, encode)
-		}
-		return out
-	case []any:
-		out := make([]any, 0, len(v))
-		for _, inner := range v {
-			out = append(out, encoded(inner, encode))
-		}
-		return out
-	case string:
-		// A short string is not sealed, and neither is its encoding.
-		if text := encode(v); text != v && len(v) >= event.ShortestSecret {
-			return text
-		}
-	}
-	return nil
 }
 
 // unsealer replaces the tokens in a recording by the given secrets, and the tokens of other
@@ -161,7 +153,7 @@ func placeholder(path string) string {
 // in the recording.
 func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
 	out := map[string]any{}
-	if members, ok := placeholderOf("", shape).(map[string]any); ok {
+	if members, ok := placeholders(shape).(map[string]any); ok {
 		out = members
 	} else {
 		for path := range u.found {
@@ -172,23 +164,10 @@ func (u *unsealer) secrets(given map[string]any, shape any) map[string]any {
 	return out
 }
 
-// placeholderOf returns a value with the shape of a secret.
-func placeholderOf(path string, shape any) any {
-	switch v := shape.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for name, inner := range v {
-			out[name] = placeholderOf(path+"."+name, inner)
-		}
-		return out
-	case []any:
-		out := make([]any, 0, len(v))
-		for i, inner := range v {
-			out = append(out, placeholderOf(path+"."+strconv.Itoa(i), inner))
-		}
-		return out
-	default:
-		switch v {
+// placeholders returns a value with the shape of the secrets.
+func placeholders(shape any) any {
+	return mapped("", shape, func(path string, kind any) any {
+		switch kind {
 		case textSecret:
 			return placeholder(path)
 		case numberSecret:
@@ -198,7 +177,7 @@ func placeholderOf(path string, shape any) any {
 		default:
 			return nil
 		}
-	}
+	})
 }
 
 // setPath sets a placeholder at its path.
