@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,17 +35,14 @@ func definitions() []definition {
 		{`a workflow with definition:`, (*check).define},
 		{`given the workflow input is:`, (*check).setInput},
 		{`the workflow is executed`, (*check).execute},
-		{`the workflow should (cancel|complete|fault)`, (*check).ended},
-		{`the workflow should complete with output:`, (*check).completedWith},
-		{`the workflow should fault with error:`, (*check).faultedWith},
 		{`the workflow output should have properties ((?:'[^']*'(?:,\s*)?)+)`, (*check).hasProperties},
 		{`the workflow output should have a '([^']*)' property with value:`, (*check).hasValue},
 		{`the workflow output should have a '([^']*)' property containing (\d+) items`, (*check).hasItems},
 		{`(\S+) should run (first|last)`, (*check).ranAt},
 		{`(\S+) should run (before|after) (\S+)`, (*check).ranBeside},
-		{`(\S+) should (cancel|complete|fault)`, (*check).taskEnded},
-		{`(\S+) should complete with output:`, (*check).taskCompletedWith},
-		{`(\S+) should fault with error:`, (*check).taskFaultedWith},
+		{`(the workflow|\S+) should (cancel|complete|fault)`, (*check).ended},
+		{`(the workflow|\S+) should complete with output:`, (*check).completedWith},
+		{`(the workflow|\S+) should fault with error:`, (*check).faultedWith},
 	}
 }
 
@@ -94,29 +92,68 @@ func (c *check) execute([]string) error {
 	return err
 }
 
+// ending is how the workflow, or a task, ended.
+type ending struct {
+	status  decide.Status
+	output  json.RawMessage
+	problem *event.Problem
+}
+
+// end returns how the workflow, or a task, ended: the last time if the task ran several times.
+func (c *check) end(of string) (ending, error) {
+	if of == "the workflow" {
+		return ending{c.outcome.Status, c.outcome.Output, c.outcome.Error}, nil
+	}
+	for _, e := range slices.Backward(c.outcome.History) {
+		var got event.Completed
+		if e.Type != event.TaskCompleted {
+			continue
+		}
+		if err := json.Unmarshal(e.Data, &got); err != nil {
+			return ending{}, err
+		}
+		switch {
+		case got.TaskName != of:
+		case got.Status == "cancelled":
+			return ending{decide.Cancelled, got.Output, got.Error}, nil
+		case got.Success:
+			return ending{decide.Completed, got.Output, nil}, nil
+		default:
+			return ending{decide.Faulted, got.Output, got.Error}, nil
+		}
+	}
+	return ending{}, fmt.Errorf("task %s did not end", of)
+}
+
 func (c *check) ended(args []string) error {
-	want := map[string]decide.Status{"cancel": decide.Cancelled, "complete": decide.Completed, "fault": decide.Faulted}[args[0]]
-	if c.outcome.Status == want {
+	want := map[string]decide.Status{"cancel": decide.Cancelled, "complete": decide.Completed, "fault": decide.Faulted}[args[1]]
+	end, err := c.end(args[0])
+	switch {
+	case err != nil:
+		return err
+	case end.status == want:
 		return nil
+	case end.problem != nil:
+		return fmt.Errorf("%s is %s: %w", args[0], end.status, end.problem)
+	default:
+		return fmt.Errorf("%s is %s", args[0], end.status)
 	}
-	if c.outcome.Error != nil {
-		return fmt.Errorf("the workflow is %s: %w", c.outcome.Status, c.outcome.Error)
-	}
-	return fmt.Errorf("the workflow is %s", c.outcome.Status)
 }
 
 func (c *check) completedWith(args []string) error {
-	if err := c.ended([]string{"complete"}); err != nil {
+	if err := c.ended([]string{args[0], "complete"}); err != nil {
 		return err
 	}
-	return wantSame(args[0], c.outcome.Output)
+	end, err := c.end(args[0])
+	return cmp.Or(err, wantSame(args[1], end.output))
 }
 
 func (c *check) faultedWith(args []string) error {
-	if err := c.ended([]string{"fault"}); err != nil {
+	if err := c.ended([]string{args[0], "fault"}); err != nil {
 		return err
 	}
-	return wantMembers(args[0], c.outcome.Error)
+	end, err := c.end(args[0])
+	return cmp.Or(err, wantMembers(args[1], end.problem))
 }
 
 // property returns the member of the output at a path of names separated by dots.
@@ -196,57 +233,6 @@ func (c *check) ranBeside(args []string) error {
 		return fmt.Errorf("the tasks ran in the order %v", order)
 	}
 	return nil
-}
-
-// completion returns how a task ended, the last time if it ran several times.
-func (c *check) completion(task string) (event.Completed, error) {
-	for _, e := range slices.Backward(c.outcome.History) {
-		if e.Type != event.TaskCompleted {
-			continue
-		}
-		var got event.Completed
-		if err := json.Unmarshal(e.Data, &got); err != nil {
-			return got, err
-		}
-		if got.TaskName == task {
-			return got, nil
-		}
-	}
-	return event.Completed{}, fmt.Errorf("task %s did not end", task)
-}
-
-func (c *check) taskEnded(args []string) error {
-	end, err := c.completion(args[0])
-	if err != nil {
-		return err
-	}
-	got := "complete"
-	switch {
-	case end.Status == "cancelled":
-		got = "cancel"
-	case !end.Success:
-		got = "fault"
-	}
-	if got != args[1] {
-		return fmt.Errorf("the task did %s", got)
-	}
-	return nil
-}
-
-func (c *check) taskCompletedWith(args []string) error {
-	end, err := c.completion(args[0])
-	if err != nil {
-		return err
-	}
-	return wantSame(args[1], end.Output)
-}
-
-func (c *check) taskFaultedWith(args []string) error {
-	end, err := c.completion(args[0])
-	if err != nil {
-		return err
-	}
-	return wantMembers(args[1], end.Error)
 }
 
 func data(text string) (any, error) { return dsl.ParseData("step", []byte(text)) }

@@ -198,16 +198,15 @@ const maxMismatches = 20
 
 func (chk *checker) mismatches(expect string, found []mismatch, ref string) {
 	for i, m := range found {
-		if i == maxMismatches {
-			last := &chk.found[len(chk.found)-1]
-			last.Why = strings.TrimPrefix(fmt.Sprintf("%s; %d more values differ", last.Why, len(found)-i), "; ")
-		}
-		if i >= maxMismatches {
-			last := &chk.found[len(chk.found)-1]
-			last.edits = append(last.edits, m.edit())
+		if i < maxMismatches {
+			chk.add(m.difference(expect), ref)
 			continue
 		}
-		chk.add(m.difference(expect), ref)
+		last := &chk.found[len(chk.found)-1]
+		last.edits = append(last.edits, m.edit())
+		if i == maxMismatches {
+			last.Why = strings.TrimPrefix(fmt.Sprintf("%s; %d more values differ", last.Why, len(found)-i), "; ")
+		}
 	}
 }
 
@@ -281,10 +280,12 @@ func (chk *checker) tasks() {
 
 // begun returns the names of the tasks that began, and their references.
 func (chk *checker) begun(named map[string]bool) (names, refs []string) {
-	for _, e := range chk.outcome.own(event.TaskRequested) {
+	for _, e := range chk.outcome.History {
 		ref := event.ParseRun(e.Task).Ref
 		t := chk.suite.Workflow.Definition.Task(ref)
 		switch {
+		case e.Execution != chk.outcome.Execution || e.Type != event.TaskRequested:
+			continue
 		case named[ref]:
 			names = append(names, ref)
 		case t != nil && (!onlyRunsOthers(t) || named[t.Name]):

@@ -20,7 +20,7 @@ type DocumentCoverage struct {
 	Document *Document
 	Points   []*Point // in line order
 
-	survey *pointList
+	list *pointList
 }
 
 // NewCoverage returns a Coverage without documents.
@@ -52,12 +52,12 @@ func (c *Coverage) Include(s *Suite) {
 		if c.files[d.File] != nil {
 			continue
 		}
-		sv := newSurvey(d.Definition)
-		points := slices.Clone(sv.points)
+		list := newPointList(d.Definition)
+		points := slices.Clone(list.points)
 		slices.SortStableFunc(points, func(a, b *Point) int {
 			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 		})
-		c.files[d.File] = &DocumentCoverage{Document: d, Points: points, survey: sv}
+		c.files[d.File] = &DocumentCoverage{Document: d, Points: points, list: list}
 	}
 }
 
@@ -73,7 +73,7 @@ func (c *Coverage) Add(s *Suite, secrets map[string]any, o *Outcome) {
 		if d == nil {
 			continue
 		}
-		t := &coverageTracker{pointList: c.files[d.File].survey, secrets: secrets, history: history, failing: map[string]bool{}}
+		t := &coverageTracker{pointList: c.files[d.File].list, secrets: secrets, history: history, failing: map[string]bool{}}
 		for i, e := range history {
 			t.event(i, e)
 		}
@@ -225,15 +225,12 @@ func (t *coverageTracker) fired(e event.Event) {
 	if json.Unmarshal(e.Data, &f) != nil || f.Kind != event.TimeoutTimer {
 		return
 	}
-	ref := event.ParseRun(f.TaskID).Ref
+	ref, kind := event.ParseRun(f.TaskID).Ref, timeoutPoint
 	switch f.Key {
 	case "attempt":
-		t.failing[ref] = true
-		t.hit(attemptLimit, ref, "")
+		t.failing[ref], kind = true, attemptLimit
 	case "overall":
-		t.failing[ref] = true
-		t.hit(overallLimit, ref, "")
-	default:
-		t.hit(timeoutPoint, ref, "")
+		t.failing[ref], kind = true, overallLimit
 	}
+	t.hit(kind, ref, "")
 }

@@ -104,6 +104,12 @@ func memberOf(n *yaml3.Node, key string) (at, value *yaml3.Node) {
 	return nil, nil
 }
 
+// member returns the value of a member of a map; nil if there is none.
+func member(n *yaml3.Node, key string) *yaml3.Node {
+	_, value := memberOf(n, key)
+	return value
+}
+
 func list(texts []string) []any {
 	out := make([]any, len(texts))
 	for i, text := range texts {

@@ -1,12 +1,12 @@
 package spec
 
 import (
-	"strconv"
+	"bytes"
+	"slices"
 	"strings"
 
-	yaml3 "gopkg.in/yaml.v3"
-
 	"flunq.io/flunq/engine/dsl"
+	"flunq.io/flunq/engine/yaml"
 )
 
 // Point is a part of a document that a run may reach.
@@ -42,19 +42,16 @@ type key struct{ kind, ref, name string }
 // pointList lists the points of a document in order.
 type pointList struct {
 	def    *dsl.Definition
-	root   *yaml3.Node // nil: only the positions of tasks are known
+	root   *yaml.Node
 	points []*Point
 	index  map[key]*Point
 }
 
-func newSurvey(def *dsl.Definition) *pointList {
-	s := &pointList{def: def, index: map[key]*Point{}}
-	var doc yaml3.Node
-	if yaml3.Unmarshal(def.Source, &doc) == nil && len(doc.Content) == 1 {
-		s.root = doc.Content[0]
-	}
+func newPointList(def *dsl.Definition) *pointList {
+	root := yaml.Read(yaml.NewCollector(""), bytes.TrimPrefix(def.Source, []byte("\ufeff")))
+	s := &pointList{def: def, root: root, index: map[key]*Point{}}
 	if def.Timeout != nil {
-		s.add(timeoutPoint, "", "", "the workflow times out")
+		s.add(timeoutPoint, "", "", "the workflow times out", "timeout")
 	}
 	branches := map[string]bool{}
 	for _, t := range def.Tasks() {
@@ -65,14 +62,14 @@ func newSurvey(def *dsl.Definition) *pointList {
 		}
 	}
 	for ref, t := range def.Tasks() {
-		if strings.HasPrefix(ref, "/use/extensions/") {
-			continue // extensions are not executed
+		switch {
+		case strings.HasPrefix(ref, "/use/extensions/"): // extensions are not executed
+			continue
+		case branches[ref]:
+			s.add(branchPoint, ref, "", "branch "+t.Name)
+		default:
+			s.add(taskPoint, ref, "", "task "+t.Name)
 		}
-		kind := taskPoint
-		if branches[ref] {
-			kind = branchPoint
-		}
-		s.add(kind, ref, "", kind+" "+t.Name)
 		s.task(ref, t)
 	}
 	return s
@@ -81,57 +78,62 @@ func newSurvey(def *dsl.Definition) *pointList {
 // task lists the points of a task, except the task itself.
 func (s *pointList) task(ref string, t *dsl.Task) {
 	if t.If != nil {
-		s.add(ifTrue, ref, "", "if of "+t.Name+" is true")
-		s.add(ifFalse, ref, "", "if of "+t.Name+" is false")
+		s.add(ifTrue, ref, "", "if of "+t.Name+" is true", "if")
+		s.add(ifFalse, ref, "", "if of "+t.Name+" is false", "if")
 	}
-	s.cases(ref, t)
-	if t.Try != nil {
-		s.add(catchPoint, ref, "", "catch of "+t.Name)
-		s.retry(ref, t)
-	}
-	if t.Timeout != nil {
-		s.add(timeoutPoint, ref, "", t.Name+" times out")
-	}
-	if t.Listen != nil {
-		s.add(listenPoint, ref, "", t.Name+" receives its events")
-	}
-}
-
-// cases lists the cases of a switch, and "no case" if there is no default.
-func (s *pointList) cases(ref string, t *dsl.Task) {
 	hasDefault := false
 	for _, c := range t.Switch {
-		name := "case " + c.Name + " of " + t.Name
+		words := "case "
 		if c.When == nil {
-			name, hasDefault = "default "+c.Name+" of "+t.Name, true
+			words, hasDefault = "default ", true
 		}
-		s.add(casePoint, ref, c.Name, name)
+		s.add(casePoint, ref, c.Name, words+c.Name+" of "+t.Name, "switch", c.Name)
 	}
 	if len(t.Switch) > 0 && !hasDefault {
-		s.add(noCase, ref, "", "no case of "+t.Name+" matches")
+		s.add(noCase, ref, "", "no case of "+t.Name+" matches", "switch")
+	}
+	if t.Try != nil {
+		s.add(catchPoint, ref, "", "catch of "+t.Name, "catch")
+	}
+	if t.Try != nil && t.Try.Catch.Retry != nil {
+		s.add(retryPoint, ref, "", "retry of "+t.Name, "catch", "retry")
+		if t.Try.Catch.Retry.AttemptDuration != nil {
+			s.add(attemptLimit, ref, "", "an attempt of "+t.Name+" times out", "catch", "retry")
+		}
+		if t.Try.Catch.Retry.Duration != nil {
+			s.add(overallLimit, ref, "", "all attempts of "+t.Name+" together time out", "catch", "retry")
+		}
+	}
+	if t.Timeout != nil {
+		s.add(timeoutPoint, ref, "", t.Name+" times out", "timeout")
+	}
+	if t.Listen != nil {
+		s.add(listenPoint, ref, "", t.Name+" receives its events", "listen")
 	}
 }
 
-// retry lists the retry of a try and its timeouts.
-func (s *pointList) retry(ref string, t *dsl.Task) {
-	r := t.Try.Catch.Retry
-	if r == nil {
-		return
-	}
-	s.add(retryPoint, ref, "", "retry of "+t.Name)
-	if r.AttemptDuration != nil {
-		s.add(attemptLimit, ref, "", "an attempt of "+t.Name+" times out")
-	}
-	if r.Duration != nil {
-		s.add(overallLimit, ref, "", "all attempts of "+t.Name+" together time out")
-	}
-}
-
-func (s *pointList) add(kind, ref, name, words string) {
-	p := &Point{Kind: kind, Name: words, Ref: ref}
-	s.find(p, name)
+// add adds a point. Its position is that of the last key on the path from its task that the
+// document has.
+func (s *pointList) add(kind, ref, name, words string, path ...string) {
+	p := &Point{Kind: kind, Name: words, Ref: ref, Line: 1, Col: 1}
 	s.points = append(s.points, p)
 	s.index[key{kind, ref, name}] = p
+	if ref != "" {
+		for i, segment := range strings.Split(ref[1:], "/") {
+			path = slices.Insert(path, i, strings.NewReplacer("~1", "/", "~0", "~").Replace(segment))
+		}
+	}
+	n := s.root
+	for _, segment := range path {
+		at, next := n.Step(segment)
+		for i := 0; next == nil && n != nil && i < len(n.Items); i++ { // a list of cases
+			at, next = n.Items[i].Step(segment)
+		}
+		if next == nil {
+			return
+		}
+		p.Line, p.Col, p.Last, n = at.Line, at.Column, lastLine(next), next
+	}
 }
 
 func (s *pointList) hit(kind, ref, name string) {
@@ -140,99 +142,16 @@ func (s *pointList) hit(kind, ref, name string) {
 	}
 }
 
-// find sets the position of a point.
-func (s *pointList) find(p *Point, name string) {
-	p.Line, p.Col = 1, 1
-	if t := s.def.Task(p.Ref); t != nil {
-		p.Line, p.Col, p.Last = t.Pos.Line, t.Pos.Column, t.Pos.Line
-	}
-	if s.root == nil {
-		return
-	}
-	at, value := resolve(s.root, p.Ref)
-	for _, step := range pathTo(p.Kind, name) {
-		if value == nil {
-			return
-		}
-		if inner, v := memberOf(value, step); inner != nil {
-			at, value = inner, v
-			continue
-		}
-		at, value = item(value, step)
-	}
-	if at != nil && value != nil {
-		p.Line, p.Col, p.Last = at.Line, at.Column, lastLine(value)
-	}
-}
-
-// pathTo returns the path from a task to a part of it.
-func pathTo(kind, name string) []string {
-	switch kind {
-	case ifTrue, ifFalse:
-		return []string{"if"}
-	case casePoint:
-		return []string{"switch", name}
-	case noCase:
-		return []string{"switch"}
-	case catchPoint:
-		return []string{"catch"}
-	case retryPoint, attemptLimit, overallLimit:
-		return []string{"catch", "retry"}
-	case timeoutPoint:
-		return []string{"timeout"}
-	case listenPoint:
-		return []string{"listen"}
-	default:
-		return nil
-	}
-}
-
-// item finds a named member among the items of a list.
-func item(n *yaml3.Node, name string) (at, value *yaml3.Node) {
-	if n.Kind != yaml3.SequenceNode {
-		return nil, nil
-	}
-	for _, one := range n.Content {
-		if at, value = memberOf(one, name); at != nil {
-			return at, value
-		}
-	}
-	return nil, nil
-}
-
-// resolve follows a JSON pointer to a value and its key, if it has one.
-func resolve(n *yaml3.Node, pointer string) (at, value *yaml3.Node) {
-	value = n
-	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			break
-		}
-		if value != nil && value.Kind == yaml3.AliasNode {
-			value = value.Alias
-		}
-		switch {
-		case value == nil:
-			return nil, nil
-		case value.Kind == yaml3.SequenceNode:
-			i, err := strconv.Atoi(step)
-			if err != nil || i < 0 || i >= len(value.Content) {
-				return nil, nil
-			}
-			at, value = nil, value.Content[i]
-		default:
-			at, value = memberOf(value, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
-		}
-	}
-	return at, value
-}
-
-func lastLine(n *yaml3.Node) int {
+func lastLine(n *yaml.Node) int {
 	last := n.Line
-	if n.Style&(yaml3.LiteralStyle|yaml3.FoldedStyle) != 0 {
-		last += strings.Count(strings.TrimRight(n.Value, "\n"), "\n") + 1
+	if text, ok := n.Data.(string); ok && n.Style == yaml.Folded {
+		last += strings.Count(strings.TrimRight(text, "\n"), "\n") + 1
 	}
-	for _, child := range n.Content {
-		last = max(last, lastLine(child))
+	for _, item := range n.Items {
+		last = max(last, lastLine(item))
+	}
+	for _, f := range n.Fields {
+		last = max(last, f.Pos.Line, lastLine(f.Value))
 	}
 	return last
 }

@@ -164,33 +164,42 @@ func (r *reading) dataOrFile(n *yaml3.Node) any {
 	if !ok {
 		return r.Data(n)
 	}
+	v, _ := r.dataOf(n, name)
+	return v
+}
+
+// dataOf reads a file that the test file names; false if it fails.
+func (r *reading) dataOf(n *yaml3.Node, name string) (v any, ok bool) {
 	t := r.tree(n, name)
 	if t == nil {
-		return nil
+		return nil, false
 	}
 	v, err := t.data()
 	if err != nil {
 		r.named(n, err)
 	}
-	return v
+	return v, err == nil
 }
 
 // fileName returns the name in a text of the form "@FILE".
-func fileName(n *yaml3.Node) (string, bool) {
-	if n.Kind != yaml3.ScalarNode || n.ShortTag() != "!!str" {
-		return "", false
-	}
-	name, ok := strings.CutPrefix(n.Value, "@")
-	return name, ok && name != ""
+func fileName(n *yaml3.Node) (name string, ok bool) {
+	name, ok = namedFile(n)
+	return name, ok && name != "" && n.Value[0] == '@'
+}
+
+// namedFile returns the name in a text of the form "FILE" or "@FILE".
+func namedFile(n *yaml3.Node) (name string, ok bool) {
+	return strings.TrimPrefix(n.Value, "@"), n.Kind == yaml3.ScalarNode && n.ShortTag() == "!!str"
 }
 
 // mocks reads mocks, or the name of their file.
 func (r *reading) mocks(n *yaml3.Node, s *settings) {
-	if n.Kind != yaml3.ScalarNode || n.ShortTag() != "!!str" {
+	name, ok := namedFile(n)
+	if !ok {
 		s.ownMocks, s.hasEvents = mock.Read(r.Reader, n), member(n, "events") != nil
 		return
 	}
-	t := r.tree(n, strings.TrimPrefix(n.Value, "@"))
+	t := r.tree(n, name)
 	if t == nil {
 		return
 	}
@@ -201,42 +210,22 @@ func (r *reading) mocks(n *yaml3.Node, s *settings) {
 	s.ownMocks, s.hasEvents = mocks, t.root != nil && member(t.root, "events") != nil
 }
 
-// member returns the value of a key in a map, nil if there is none.
-func member(n *yaml3.Node, key string) *yaml3.Node {
-	for i := 0; n.Kind == yaml3.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
-}
-
 // secrets reads secrets, or the name of their file. Those of a case are added to those of the
 // whole file.
 func (r *reading) secrets(n *yaml3.Node, s *settings) {
 	var v any
-	if n.Kind == yaml3.ScalarNode && n.ShortTag() == "!!str" {
-		t := r.tree(n, strings.TrimPrefix(n.Value, "@"))
-		if t == nil {
-			return
-		}
-		var err error
-		if v, err = t.data(); err != nil {
-			r.named(n, err)
-			return
-		}
-	} else {
+	if name, ok := namedFile(n); !ok {
 		v = r.Data(n)
+	} else if v, ok = r.dataOf(n, name); !ok {
+		return
 	}
 	own, ok := v.(map[string]any)
 	if !ok {
 		r.Errorf(n, "secrets is %s, want a map by name, or the name of a file with one", yaml.Spelled(n))
 		return
 	}
-	all := maps.Clone(s.Secrets)
-	if all == nil {
-		all = map[string]any{}
-	}
+	all := map[string]any{}
+	maps.Copy(all, s.Secrets)
 	maps.Copy(all, own)
 	s.Secrets = all
 }

@@ -131,17 +131,6 @@ func (o *Outcome) status() decide.Status {
 	return decide.Waiting
 }
 
-// own returns the events of one type of the execution itself.
-func (o *Outcome) own(typ event.Type) []event.Event {
-	var out []event.Event
-	for _, e := range o.History {
-		if e.Execution == o.Execution && e.Type == typ {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
 // blame returns the reference of the task responsible for how the run ended: the one that
 // failed, the one that waits, or the one that ended last.
 func (o *Outcome) blame() string {
