@@ -73,7 +73,7 @@ func serve(t *testing.T, url string, tenants ...string) {
 	if len(tenants) > 0 {
 		opts.Tenants = tenants
 	}
-	opts.Block(20 * time.Millisecond)
+	opts.Block(200 * time.Millisecond)
 	opts.Transport = httpcall.NewTransport(httpcall.DefaultLimits())
 	e, err := engine.New(rdb, opts)
 	if err != nil {
@@ -96,7 +96,7 @@ func until(ts *testscript.TestScript, negated bool, args []string) {
 	if negated || len(args) < 2 {
 		ts.Fatalf("usage: until TEXT COMMAND [ARGUMENT…]")
 	}
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && strings.Contains(ts.ReadFile("stdout"), args[0]) {
 			return
