@@ -175,7 +175,7 @@ func groupCommands() map[string]command {
 // xgroup implements XGROUP.
 func xgroup(db *Database, args []string) resp.Reply {
 	verb := strings.ToLower(args[1])
-	want := map[string]int{"create": 5, "setid": 5, "destroy": 4, "delconsumer": 5}[verb]
+	want := map[string]int{"create": 5, "setid": 5, "destroy": 4, "createconsumer": 5, "delconsumer": 5}[verb]
 	if want == 0 || len(args) < want {
 		return resp.Fail("ERR unknown subcommand or wrong number of arguments for '" + args[1] + "'. Try XGROUP HELP.")
 	}
@@ -200,6 +200,10 @@ func xgroup(db *Database, args []string) resp.Reply {
 		return resp.Fail("NOGROUP No such consumer group '" + args[3] + "' for key name '" + args[2] + "'")
 	case verb == "setid":
 		return st.setGroup(g, args[4:])
+	case verb == "createconsumer":
+		isNew := g.consumer(args[4]) == nil
+		g.ensureConsumer(args[4], db.ms)
+		return resp.Bool(isNew)
 	default:
 		return deleteConsumer(db, g, args[4])
 	}

@@ -40,17 +40,33 @@ func xtrim(db *Database, args []string) resp.Reply {
 	case st == nil:
 		return resp.Int(0)
 	}
-	n := min(st.search(first), most)
-	db.lost(st, st.entries[:n])
-	db.trimmed(args[1], st.entries[:n])
-	st.entries = slices.Delete(st.entries, 0, n)
-	return resp.Int(n)
+	return resp.Int(db.trim(args[1], st, min(st.search(first), most)))
 }
 
+// trim removes the first n entries, and returns n.
+func (db *Database) trim(key string, st *stream, n int) int {
+	db.lost(st, st.entries[:n])
+	db.trimmed(key, st.entries[:n])
+	st.entries = slices.Delete(st.entries, 0, n)
+	return n
+}
+
+// xadd implements XADD key [NOMKSTREAM] [MAXLEN [~] count] id field value... With ~ it trims like
+// xtrim.
 func xadd(db *Database, args []string) resp.Reply {
-	key, rest, create := args[1], args[2:], true
+	key, rest, create, most := args[1], args[2:], true, math.MaxInt
 	if strings.EqualFold(rest[0], "nomkstream") {
 		create, rest = false, rest[1:]
+	}
+	if len(rest) > 2 && strings.EqualFold(rest[0], "maxlen") {
+		if rest = rest[1:]; rest[0] == "~" {
+			rest = rest[1:]
+		}
+		n, ok := integer(rest[0])
+		if !ok || n < 0 {
+			return resp.Fail(noInteger)
+		}
+		most, rest = int(n), rest[1:]
 	}
 	if len(rest) < 3 || len(rest)%2 == 0 {
 		return resp.Fail("ERR wrong number of arguments for 'xadd' command")
@@ -94,6 +110,9 @@ func xadd(db *Database, args []string) resp.Reply {
 	st.added++
 	if db.keys[key] == nil {
 		db.keys[key] = &item{value: st}
+	}
+	if n := len(st.entries) - most; n > 0 {
+		db.trim(key, st, n)
 	}
 	if db.Added != nil {
 		db.Added(key, rest[1:])

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"flunq.io/flunq/engine/event"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/inspect"
@@ -46,5 +48,27 @@ func TestMemoryTrims(t *testing.T) {
 	}
 	if err := stream.New(st).SweepConsumers(ctx, []string{"acme"}, store.WorkerGroup, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// What becomes of inputs is recorded in a stream that is trimmed as it grows.
+func TestMemoryRecordsInputs(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	m, client := openMemory(t)
+	st := store.New(client, store.Options{})
+	if err := st.Observe(ctx, "acme", store.Observation{}); err != nil {
+		t.Fatal(err)
+	}
+	key := st.TenantKeys("acme").Inputs
+	for range 3 {
+		if err := client.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: 2, Approx: true, Values: []string{"a", "b"}}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := 0
+	m.Each(key, func(string, []string) bool { kept++; return true })
+	if kept != 2 {
+		t.Errorf("%d entries are kept, want 2", kept)
 	}
 }
