@@ -117,7 +117,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 			t.Errorf("code %d, %s is %s, want %d, %s", code, check, got, wantCode, want)
 		}
 	}
-	says(4, "services", "bad no process runs the worker, executor or timer; the worker has 1 event to handle")
+	says(4, "services", "bad no process runs the worker, executor or timer; the worker has 1 event to read")
 	entry := func(name string, tenants []string, all bool, services ...string) *processes.Process {
 		p := &processes.Process{Name: name, Command: "serve", Host: "h", PID: 7, Tenants: tenants, All: all}
 		for _, s := range services {
@@ -134,7 +134,7 @@ func TestDoctorSeesProcesses(t *testing.T) {
 	// Before a group has a consumer it is served, if a process says so.
 	one := entry("one", nil, true, "worker")
 	register(one)
-	says(4, "services", "bad no process runs the executor or timer; the executor has 1 event to handle; the timer has 1 event to handle -> flunq serve --only executor,timer starts it")
+	says(4, "services", "bad no process runs the executor or timer; the executor has 1 event to read; the timer has 1 event to read -> flunq serve --only executor,timer starts it")
 	two := entry("two", []string{"default"}, false, "executor", "timer")
 	register(two)
 	says(0, "services", "ok worker, executor and timer run for tenant default")

@@ -177,7 +177,7 @@ func (d *doctor) served(s inspect.Stream) {
 			missing = append(missing, service)
 			if n := waitingFor(s, group); n > 0 {
 				worst = isBad
-				fmt.Fprintf(&waiting, "; the %s has %s to handle", service, history.Count(n, "event"))
+				fmt.Fprintf(&waiting, "; the %s has %s to read", service, history.Count(n, "event"))
 			}
 			continue
 		}

@@ -1,7 +1,6 @@
 package timer
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,7 +86,7 @@ func readTimer(m *store.Message) (event.Timer, error) {
 	if err := json.Unmarshal(m.Event.Data, &a); err != nil {
 		return a.Timer, fmt.Errorf("read the timer of event %s: %w (want an object with fire_at, duration_ms or duration)", m.Event.ID, err)
 	}
-	at, err := a.moment(cmp.Or(m.Event.Time, m.Read))
+	at, err := a.moment(m.Event.Time)
 	if err != nil && m.Event.Type == event.TimerCancelled && a.Keyed() {
 		err = nil // the key suffices
 	}
