@@ -15,7 +15,10 @@ func TestChartHasAllSettings(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("code %d", code)
 	}
-	var settings []struct{ Name, Help string }
+	var settings []struct {
+		Name string `json:"name"`
+		Help string `json:"help"`
+	}
 	if err := json.Unmarshal([]byte(list), &settings); err != nil {
 		t.Fatal(err)
 	}
