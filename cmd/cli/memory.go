@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -61,8 +62,8 @@ func (sh *Shell) TuneForSimulations(ctx context.Context) {
 // bound adapts the memory limit to the live heap until ctx ends: times the live heap, at
 // least little and at most headroom beyond the live heap.
 func bound(ctx context.Context, little, times, headroom int64) {
-	before := debug.SetMemoryLimit(little)
-	defer debug.SetMemoryLimit(before)
+	debug.SetMemoryLimit(little)
+	defer debug.SetMemoryLimit(math.MaxInt64) // no limit, as before: another bound may have begun meanwhile
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	kept := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
