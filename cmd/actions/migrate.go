@@ -132,7 +132,7 @@ func (m *Migrator) before(ctx context.Context, x store.Execution, hash string, f
 	case examine.Ended(x.Status):
 		out.Reason = "it has ended: it is " + x.Status
 		if x.Status == string(decide.Faulted) {
-			out.Reason += fmt.Sprintf("; 'flunq reset %s --to TASK --version %s' makes one that continues", x.ID, out.ToVersion)
+			out.Reason += fmt.Sprintf("; 'flunq reset %s --to TASK --version %s' starts one that continues it", x.ID, out.ToVersion)
 		}
 		return false, nil
 	case from.hash == x.Definition && from.state != nil:

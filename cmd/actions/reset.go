@@ -84,7 +84,7 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 		return nil
 	})
 	if _, diverges := errors.AsType[*decide.Divergence](err); diverges && m.Version != "" {
-		return out, fmt.Errorf("the history of execution %s until then does not follow from version %s: %w", x.ID, m.Version, err)
+		return out, fmt.Errorf("the history of execution %s before the task does not follow from version %s: %w", x.ID, m.Version, err)
 	} else if diverges {
 		return out, fmt.Errorf("rebuild execution %s: %w; if the document uses secrets, give --secrets", x.ID, err)
 	}

@@ -63,7 +63,7 @@ func (sh *Shell) TuneForSimulations(ctx context.Context) {
 // least little and at most headroom beyond the live heap.
 func bound(ctx context.Context, little, times, headroom int64) {
 	debug.SetMemoryLimit(little)
-	defer debug.SetMemoryLimit(math.MaxInt64) // no limit, as before: another bound may have begun meanwhile
+	defer debug.SetMemoryLimit(math.MaxInt64) // as before: the environment sets no limit
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	kept := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

@@ -4,7 +4,9 @@ package doctor
 
 import (
 	"context"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +49,14 @@ type diagnosis struct {
 	Findings []finding `json:"findings"`
 }
 
+// elsewhere reports whether a command of redis-cli is suggested, which by itself would connect to
+// another Redis.
+func (d *diagnosis) elsewhere() bool {
+	u, err := url.Parse(d.Redis)
+	usual := err == nil && u.Scheme == "redis" && u.User == nil && (u.Host == "127.0.0.1:6379" || u.Host == "localhost:6379")
+	return !usual && slices.ContainsFunc(d.Findings, func(f finding) bool { return strings.Contains(f.Remedy, "redis-cli ") })
+}
+
 // NewDoctorCommand returns the command flunq doctor.
 func NewDoctorCommand(sh *cli.Shell) *cobra.Command {
 	c := &cobra.Command{
@@ -87,6 +97,9 @@ shown and the others counted; --all and -o json show each.`,
 				if f := c.Flags().Lookup(name); f.Changed && report.State != isFine {
 					sh.Hint("suggested flunq commands need --%s, too", name)
 				}
+			}
+			if report.elsewhere() {
+				sh.Hint("suggested redis-cli commands need -u with the URL of this Redis, too")
 			}
 		} else if err := cli.WriteValue(sh.Out, format.String(), report); err != nil {
 			return err

@@ -28,6 +28,7 @@ type deadLetterChange struct {
 	all     bool
 	limit   int
 	rate    string
+	pause   time.Duration // between two of them, by rate
 	as      *operator
 
 	do func(ctx context.Context, r *cli.Remote, l stream.DeadLetter) (bool, error)
@@ -52,6 +53,10 @@ func (ch *deadLetterChange) flags(c *cobra.Command) *cobra.Command {
 	cli.LimitFlag(c, &ch.limit, 0, "process at most `N`; 0: all")
 	c.ValidArgsFunction = completeDeadLetters(ch.target)
 	c.Args = ch.arguments
+	c.PreRunE = func(*cobra.Command, []string) (err error) {
+		ch.pause, err = pauseOf(ch.rate)
+		return err
+	}
 	c.RunE = ch.target.RunAt(ch.run)
 	return c
 }
@@ -124,10 +129,6 @@ func newDeadLettersDropCommand(sh *cli.Shell) *cobra.Command {
 }
 
 func (ch *deadLetterChange) run(ctx context.Context, r *cli.Remote, now time.Time, refs []string) error {
-	pause, err := pauseOf(ch.rate)
-	if err != nil {
-		return err
-	}
 	simulate := ch.trial != nil && ch.trial.simulate
 	if simulate {
 		if err := ch.trial.begin(ctx, ch.filter); err != nil {
@@ -151,7 +152,7 @@ func (ch *deadLetterChange) run(ctx context.Context, r *cli.Remote, now time.Tim
 	if err := ch.confirm(ctx, rows); err != nil {
 		return err
 	}
-	err = ch.apply(ctx, r, deadLetters, rows, pause)
+	err = ch.apply(ctx, r, deadLetters, rows)
 	return errors.Join(ch.print(rows, false), err)
 }
 
@@ -219,11 +220,11 @@ func pauseOf(rate string) (time.Duration, error) {
 
 // apply changes the dead letters one by one. It stops if Redis fails and continues after
 // other errors.
-func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, rows []changedDeadLetter, pause time.Duration) error {
+func (ch *deadLetterChange) apply(ctx context.Context, r *cli.Remote, deadLetters []stream.DeadLetter, rows []changedDeadLetter) error {
 	var wrong []error
 	for i, l := range deadLetters {
 		if i > 0 {
-			if err := cli.Pause(ctx, pause); err != nil {
+			if err := cli.Pause(ctx, ch.pause); err != nil {
 				return errors.Join(append(wrong, err)...)
 			}
 		}

@@ -91,7 +91,10 @@ func (m *migration) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	if workflow, from, versioned := strings.Cut(m.selection.workflow, ":"); versioned {
-		m.selection.workflow, m.from = workflow, cmp.Or(m.from, from)
+		if m.from != "" && m.from != from {
+			return cli.Misusef("--workflow %s and --from %s name different versions", m.selection.workflow, m.from)
+		}
+		m.selection.workflow, m.from = workflow, from
 	}
 	r, secrets, err := connectWithSecrets(ctx, m.sh, m.target, m.secrets)
 	if err != nil {

@@ -52,8 +52,9 @@ The task's own child execution is started anew. If another task was waiting for 
 at that point, the reset is refused, since the child would run twice. The new execution
 has no parent: the parent of a child goes on waiting for the old one.
 
---version continues with another version of the workflow, from which the history until
-then has to follow. So executions that a wrong version has faulted go on with a right one.
+--version continues with another version of the workflow, in which the history before the
+task must be the same. Executions that failed because of a mistake in the document can so
+go on with a corrected one.
 
 The other execution stays as it is, unless --cancel cancels it in the same step. The new
 history begins with what it was made from, and with the operator's name; --cancel records

@@ -121,6 +121,9 @@ and the exit code is 1.`
 
 // check checks the flags that need no connection.
 func (s *selection) check() (err error) {
+	if name, version, versioned := strings.Cut(s.workflow, ":"); versioned && (name == "" || version == "") {
+		return cli.Misusef("--workflow %q: want NAME or NAME:VERSION", s.workflow)
+	}
 	if s.wanted, err = event.ParseLabelFilter(s.labels); err != nil {
 		return cli.Misusef("--label: %w", err)
 	}

@@ -80,7 +80,12 @@ searches all keys.`,
 	f.BoolVar(&l.others, "other-streams", false, "search all keys for timers that are only in a stream of their workflow")
 	kinds := []string{string(event.WaitTimer), string(event.TimeoutTimer), string(event.RetryTimer), string(event.DeliveryTimer), string(event.InputTimer), string(event.StartTimer)}
 	cli.Offer(c, "kind", cli.NewChoice(kinds...))
-	c.MarkFlagsMutuallyExclusive("overdue", "due")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if l.overdue && l.due != "" {
+			return cli.Misusef("--overdue and --due exclude each other")
+		}
+		return nil
+	}
 	c.RunE = l.target.RunAt(l.run)
 	return c
 }

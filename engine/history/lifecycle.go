@@ -108,7 +108,11 @@ func (l *Lifecycle) end(d *Data) {
 }
 
 // unknownProblem stands for an error that cannot be read.
-func unknownProblem() *event.Problem { return event.NewProblem(event.Runtime, "") }
+func unknownProblem() *event.Problem {
+	p := event.NewProblem(event.Runtime, "")
+	p.Type = event.FullType(p.Type, event.BaseV1)
+	return p
+}
 
 const listens = "listen" // type of a task
 

@@ -34,7 +34,7 @@ func (s *service) Schedule(ctx context.Context, r *schedulerpb.ScheduleRequest) 
 	if s.full.Load() {
 		return nil, schedule.ErrFull
 	}
-	o, err := s.combiner.schedule(ctx, requestOf(ctx, r))
+	o, err := s.combiner.schedule(ctx, requestOf(r, traceOf(ctx)))
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 	if s.full.Load() {
 		return nil, schedule.ErrFull
 	}
-	requests := make([]scheduler.Request, len(r.GetRequests()))
+	requests, trace := make([]scheduler.Request, len(r.GetRequests())), traceOf(ctx)
 	for i, one := range r.GetRequests() {
-		requests[i] = requestOf(ctx, one)
+		requests[i] = requestOf(one, trace)
 	}
 	outcomes, err := s.api.Schedule(ctx, requests)
 	if err != nil {
@@ -64,33 +64,38 @@ func (s *service) ScheduleMany(ctx context.Context, r *schedulerpb.ScheduleManyR
 	return out, nil
 }
 
-func requestOf(ctx context.Context, r *schedulerpb.ScheduleRequest) scheduler.Request {
+// requestOf returns a request. Its headers have the trace context of the call, unless they have one.
+func requestOf(r *schedulerpb.ScheduleRequest, trace map[string]string) scheduler.Request {
 	return scheduler.Request{
 		ID: r.GetEventId(), Replace: r.GetReplace(), After: delay(r.GetAfter()),
 		Content: schedule.Content{
 			Due: due(r.GetExecuteAt(), r.GetExecuteTime()), Tenant: r.GetTenant(), Topic: r.GetTopic(),
-			Key: r.GetKey(), Headers: traced(ctx, r.GetHeaders()), Payload: r.GetPayload(),
+			Key: r.GetKey(), Headers: traced(r.GetHeaders(), trace), Payload: r.GetPayload(),
 		},
 	}
 }
 
-// traced returns the headers of a request, with the trace context of the call if they have none.
-func traced(ctx context.Context, headers map[string]string) map[string]string {
-	names := event.TraceAttributes()
-	if slices.ContainsFunc(names, func(name string) bool { return headers[name] != "" }) {
-		return headers
-	}
-	headers = maps.Clone(headers)
-	for _, name := range names {
-		const longest = 512 // what must be passed on, by the specification of tracestate
+// traceOf returns the trace context in the metadata of a call.
+func traceOf(ctx context.Context) map[string]string {
+	const longest = 512 // what must be passed on, by the specification of tracestate
+	trace := map[string]string{}
+	for _, name := range event.TraceAttributes() {
 		if given := metadata.ValueFromIncomingContext(ctx, name); len(given) == 1 && len(given[0]) <= longest {
-			if headers == nil {
-				headers = map[string]string{}
-			}
-			headers[name] = given[0]
+			trace[name] = given[0]
 		}
 	}
-	return headers
+	return trace
+}
+
+// traced returns headers with a trace context, if they have none.
+func traced(headers, trace map[string]string) map[string]string {
+	has := func(name string) bool { return headers[name] != "" }
+	if len(trace) == 0 || slices.ContainsFunc(event.TraceAttributes(), has) {
+		return headers
+	}
+	out := maps.Clone(trace)
+	maps.Copy(out, headers)
+	return out
 }
 
 func (s *service) response(o schedule.Outcome) *schedulerpb.ScheduleResponse {

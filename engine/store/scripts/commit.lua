@@ -72,9 +72,10 @@ local function wrong_type(key, want)
 end
 
 local function wrong_types(t, retried, notes)
-  local wrong = t.publish > 0 and wrong_type(stream, 'stream') or t.cancel > 0 and wrong_type(timers, 'zset')
+  local inputs_change = t.input > 0 or notes and (t.index or t.join > 0)
+  local wrong = t.publish > 0 and wrong_type(stream, 'stream') or (t.cancel > 0 or inputs_change) and wrong_type(timers, 'zset')
     or t.index and wrong_type(t.index, 'zset')
-    or (t.index and notes or t.input > 0) and (wrong_type(timer_keys, 'hash') or wrong_type(forgotten, 'zset'))
+    or inputs_change and (wrong_type(timer_keys, 'hash') or wrong_type(forgotten, 'zset'))
     or t.input > 6 and wrong_type(inputs, 'stream')
     or (t.index or retried or t.version == '0') and (wrong_type(open, 'zset') or wrong_type(faulted, 'zset'))
   for i = t.listeners, t.listeners + t.join + t.leave - 1 do wrong = wrong or wrong_type(keys[i], 'set') end
