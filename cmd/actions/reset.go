@@ -1,7 +1,10 @@
 package actions
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"slices"
@@ -53,9 +56,16 @@ type ResetTimer struct {
 	Due  time.Time       `json:"due"`
 }
 
-// Reset makes an execution with an id from another one, which continues with a run of a task.
-// The error is store.ErrExists if the id is in use.
+// Reset makes an execution with an id from another one, which continues with a run of a task. An
+// empty id is derived: the same reset has the same one. The error is store.ErrExists if the id is
+// in use.
 func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string) (out ResetResult, err error) {
+	env, hash, err := m.document(ctx, x)
+	if err != nil {
+		return out, err
+	}
+	id = cmp.Or(id, derivedID(x.ID, task, hash))
+	out.ID = id
 	switch _, err := m.Store.Execution(ctx, x.Tenant, id); {
 	case err == nil:
 		return out, fmt.Errorf("execution %s: %w", id, store.ErrExists)
@@ -63,10 +73,6 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 		return out, err
 	}
 	now, err := m.Store.NowOf(ctx, x.Tenant)
-	if err != nil {
-		return out, err
-	}
-	env, hash, err := m.document(ctx, x)
 	if err != nil {
 		return out, err
 	}
@@ -104,6 +110,16 @@ func (m *Resetter) Reset(ctx context.Context, x store.Execution, task, id string
 		return out, nil
 	}
 	return out, m.commit(ctx, x, hash, r, &out)
+}
+
+// derivedID returns the id of the execution that a reset makes, if nobody chooses one.
+func derivedID(execution, task, hash string) string {
+	sum := sha256.Sum256([]byte(execution + "\n" + task + "\n" + hash))
+	suffix := "reset-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+	if id := execution + "-" + suffix; store.CheckExecution(id) == nil {
+		return id
+	}
+	return suffix
 }
 
 // document returns the new execution's document, and its hash.

@@ -57,6 +57,7 @@ if one of them cannot be migrated. Register a version with 'flunq workflows regi
 	m.target = cli.TargetFlags(c, sh)
 	m.format = cli.OutputFlag(c, "text", "json", "jsonl", "yaml", "ids")
 	m.selection = selectionFlags(c, m.target, 0)
+	m.selection.allowed = runningStatuses()[1:]
 	f := c.Flags()
 	f.StringVar(&m.to, "to", "", "migrate to `VERSION`, or NAME:VERSION")
 	f.StringVar(&m.from, "from", "", "only executions of `VERSION`")
@@ -124,28 +125,33 @@ func (m *migration) find(ctx context.Context, r *cli.Remote, ids []string, workf
 	}
 	if len(ids) == 0 {
 		m.selection.workflow = workflow
-		return m.selection.all(ctx, m.sh, r, runningStatuses()[1:])
+		return m.selection.all(ctx, m.sh, r)
 	}
-	var wrong []error
-	known := map[string]bool{}
-	for _, id := range ids {
-		x, err := cli.FindExecution(ctx, r, id)
-		switch {
-		case err != nil:
-			wrong = append(wrong, err)
-			continue
-		case workflow != "" && x.Workflow != workflow:
-			wrong = append(wrong, fmt.Errorf("execution %s runs %s, not %s", id, x.Workflow, workflow))
-			continue
-		case !known[x.Workflow]:
-			if _, err := findWorkflow(ctx, r, x.Workflow+":"+version); err != nil {
-				return nil, err
-			}
-			known[x.Workflow] = true
+	found, err = findAll(ctx, r, ids, func(x store.Execution) error {
+		if workflow != "" && x.Workflow != workflow {
+			return fmt.Errorf("execution %s runs %s, not %s", x.ID, x.Workflow, workflow)
 		}
-		found = append(found, x)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return found, errors.Join(wrong...)
+	return found, checkVersion(ctx, r, found, version)
+}
+
+// checkVersion returns an error if the workflow of an execution has no such version.
+func checkVersion(ctx context.Context, r *cli.Remote, all []store.Execution, version string) error {
+	known := map[string]bool{}
+	for _, x := range all {
+		if known[x.Workflow] {
+			continue
+		}
+		if _, err := findWorkflow(ctx, r, x.Workflow+":"+version); err != nil {
+			return err
+		}
+		known[x.Workflow] = true
+	}
+	return nil
 }
 
 // each migrates the executions one by one and prints each result.

@@ -48,6 +48,7 @@ The setting KEEP_FINISHED removes executions by their age, without this command.
 	}
 	m.target = cli.TargetFlags(c, sh)
 	m.selection = selectionFlags(c, m.target, 0)
+	m.selection.allowed = ended()
 	c.Args = m.selection.either
 	m.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
 	m.as = operatorFlag(c)
@@ -103,7 +104,7 @@ func (m *removal) run(ctx context.Context, r *cli.Remote, ids []string) error {
 // find reads the executions to remove.
 func (m *removal) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
 	if len(ids) == 0 {
-		return m.selection.all(ctx, m.sh, r, ended())
+		return m.selection.all(ctx, m.sh, r)
 	}
 	return findAll(ctx, r, ids, func(x store.Execution) error {
 		if examine.Ended(x.Status) {

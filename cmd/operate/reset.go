@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,11 +23,12 @@ import (
 
 // resetCommand is one run of the command reset.
 type resetCommand struct {
-	sh      *cli.Shell
-	target  *cli.Target
-	format  *cli.Choice
-	consent *cli.Consent
-	as      *operator
+	sh        *cli.Shell
+	target    *cli.Target
+	format    *cli.Choice
+	consent   *cli.Consent
+	selection *selection
+	as        *operator
 
 	to, iteration, attempt, version, id, secrets, reason string
 	cancel                                               bool
@@ -36,7 +38,7 @@ type resetCommand struct {
 func NewResetCommand(sh *cli.Shell) *cobra.Command {
 	m := &resetCommand{sh: sh}
 	c := &cobra.Command{
-		Use:   "reset ID --to TASK",
+		Use:   "reset [ID…] --to TASK",
 		Short: "Start a new execution from a task in the history of another",
 		Long: `Starts a new execution with the document, the input and the history of another one, up to
 the point at which TASK began, and continues from there. TASK is a name, a reference
@@ -53,95 +55,252 @@ at that point, the reset is refused, since the child would run twice. The new ex
 has no parent: the parent of a child goes on waiting for the old one.
 
 --version continues with another version of the workflow, in which the history before the
-task must be the same. Executions that failed because of a mistake in the document can so
-go on with a corrected one.
+task must be the same. This is how executions that failed because of a mistake in the
+document continue with a corrected one.
 
 The other execution stays as it is, unless --cancel cancels it in the same step. The new
 history begins with what it was made from, and with the operator's name; --cancel records
-both in the old history, too. Labels are kept.`,
+both in the old history, too. Labels are kept.
+
+` + batchHelp + `
+
+Without --status, only faulted executions are selected. An execution that never began TASK
+counts as one that cannot be changed. When several are selected or named, the id of each new
+execution is derived from the old id, the task and the document, so repeating the command
+resets no execution twice.`,
 		Example: `  flunq reset order-7 --to charge --dry-run
   flunq reset order-7 --to charge --id order-7b --cancel --yes
-  flunq reset order-7 --to charge --version 1.0.1
-  flunq reset order-7 --to /do/2/items/for/do/0/ship --iteration 3`,
+  flunq reset order-7 --to /do/2/items/for/do/0/ship --iteration 3
+  flunq reset -w shop.order:1.0.0 --since 1h --to charge --version 1.0.1 --yes`,
 		GroupID: cli.GroupOperate,
-		Args:    cli.OneArgument("execution"),
 	}
 	m.target = cli.TargetFlags(c, sh)
+	m.selection = selectionFlags(c, m.target, 0)
+	m.selection.allowed = actions.Statuses()[1:] // what is pending has not begun
+	c.Args = m.selection.either
 	m.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
 	f := c.Flags()
 	f.StringVar(&m.to, "to", "", "continue with `TASK`")
 	f.StringVar(&m.iteration, "iteration", "", "the run in the iteration `INDEX`, counted from 0; in nested loops such as 2.0")
 	f.StringVar(&m.attempt, "attempt", "", "the run of the attempt `NUMBER`, counted from 1")
 	f.StringVar(&m.version, "version", "", "continue with `VERSION` of the workflow")
-	f.StringVar(&m.id, "id", "", "give the new execution the id `ID` (default: random); it must be unused")
+	f.StringVar(&m.id, "id", "", "give the new execution the unused id `ID`, if one is named (default: random)")
 	f.BoolVar(&m.cancel, "cancel", false, "cancel the other execution, if it has not ended")
 	f.StringVar(&m.secrets, "secrets", "", "read the secrets from `FILE`, if the document's decisions depend on them")
 	f.StringVar(&m.reason, "reason", "", "record `TEXT` in the history")
 	m.as = operatorFlag(c)
 	m.consent = cli.ConsentFlags(c)
 	c.ValidArgsFunction = cli.CompleteExecutions(m.target)
-	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args[0]) }
+	c.PreRunE = func(_ *cobra.Command, ids []string) error { return m.check(ids) }
+	c.RunE = func(c *cobra.Command, args []string) error { return m.run(c.Context(), args) }
 	return c
 }
 
-func (m *resetCommand) run(ctx context.Context, id string) error {
+// check returns what is wrong with the flags.
+func (m *resetCommand) check(ids []string) error {
 	if m.to == "" {
-		return cli.Misusef("reset: want --to TASK ('flunq logs %s' shows its tasks)", cli.Quote(id))
+		id := "ID"
+		if len(ids) == 1 {
+			id = cli.Quote(ids[0])
+		}
+		return cli.Misusef("reset: want --to TASK ('flunq logs %s' shows the tasks of an execution)", id)
 	}
-	chosen := m.id != ""
-	m.id = cmp.Or(m.id, strings.ToLower(rand.Text()))
-	if err := store.CheckExecution(m.id); err != nil {
-		return cli.Misusef("--id: %w", err)
+	if m.id != "" && len(ids) != 1 {
+		return cli.Misusef("--id gives one new execution its id: name one execution to reset")
 	}
+	if m.id != "" {
+		if err := store.CheckExecution(m.id); err != nil {
+			return cli.Misusef("--id: %w", err)
+		}
+	}
+	if len(ids) == 0 && len(m.selection.statuses) == 0 && !m.selection.stuck {
+		m.selection.statuses = []string{string(decide.Faulted)}
+	}
+	return m.selection.check()
+}
+
+// resetRow is the result for one of several executions, in the JSON output.
+type resetRow struct {
+	actions.ResetResult
+
+	Before string `json:"before"`           // the status before
+	Reason string `json:"reason,omitempty"` // why it was not reset
+}
+
+// run resets all named executions, or none if one of them has not begun the task; or all selected
+// ones that have.
+func (m *resetCommand) run(ctx context.Context, ids []string) error {
 	r, secrets, err := connectWithSecrets(ctx, m.sh, m.target, m.secrets)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	x, err := cli.FindExecution(ctx, r, id)
+	found, err := m.find(ctx, r, ids)
 	if err != nil {
 		return err
-	}
-	if x.Version == 0 || x.Definition == "" {
-		return fmt.Errorf("execution %s has not begun: there is nothing to reset", x.ID)
 	}
 	if err := checkLimits(ctx, m.sh, r); err != nil {
 		return err
 	}
 	if m.version != "" {
-		if _, err := findWorkflow(ctx, r, x.Workflow+":"+m.version); err != nil {
+		if err := checkVersion(ctx, r, found, m.version); err != nil {
 			return err
 		}
 	}
-	task, err := m.task(ctx, r, x)
+	rows, err := m.plan(ctx, r, found, len(ids) > 0)
 	if err != nil {
 		return err
 	}
-	cancels := m.cancel && !examine.Ended(x.Status)
-	if cancels && !m.consent.Dry {
-		if !m.consent.Yes {
-			m.sh.Hint("reset %s to %s, and cancel it (%s)", cli.Printable(x.ID), cli.Printable(history.Task(task)), x.Status)
-		}
-		if err := m.consent.Confirm(ctx, m.sh, m.format, "cancel"); err != nil {
-			return err
-		}
+	if err := m.confirm(ctx, rows, len(ids) == 0); err != nil {
+		return err
 	}
 	by := actions.Resetter{
 		Store: r.Store, Version: m.version, By: m.as.name(m.sh), Reason: m.reason, Cancel: m.cancel, Dry: m.consent.Dry,
 		Definitions: definitions.New(r.Store, decide.Options{Secrets: secrets, Version: cli.Version().Version, Limits: decide.DefaultLimits()}),
 	}
-	out, err := by.Reset(ctx, x, task, m.id)
+	if len(ids) == 1 {
+		return m.one(ctx, r, by, found[0], rows[0].Task)
+	}
+	return m.several(ctx, r, by, found, rows)
+}
+
+// find reads the executions to reset.
+func (m *resetCommand) find(ctx context.Context, r *cli.Remote, ids []string) ([]store.Execution, error) {
+	if len(ids) == 0 {
+		return m.selection.all(ctx, m.sh, r)
+	}
+	return findAll(ctx, r, ids, func(x store.Execution) error {
+		if x.Version == 0 || x.Definition == "" {
+			return fmt.Errorf("execution %s has not begun: there is nothing to reset", x.ID)
+		}
+		return nil
+	})
+}
+
+// plan finds the run of the task in each execution. With all it returns an error if there is none
+// in one of them; otherwise the row has the reason.
+func (m *resetCommand) plan(ctx context.Context, r *cli.Remote, found []store.Execution, all bool) ([]resetRow, error) {
+	rows := make([]resetRow, len(found))
+	var wrong []error
+	for i, x := range found {
+		task, err := m.task(ctx, r, x)
+		if store.Temporary(err) {
+			return nil, err
+		}
+		rows[i] = resetRow{ResetResult: actions.ResetResult{From: x.ID, Task: task}, Before: x.Status}
+		if err != nil {
+			rows[i].Reason = err.Error()
+			wrong = append(wrong, err)
+		}
+	}
+	if all {
+		return rows, errors.Join(wrong...)
+	}
+	return rows, nil
+}
+
+// confirm asks for confirmation if executions are cancelled, or selected by flags.
+func (m *resetCommand) confirm(ctx context.Context, rows []resetRow, selected bool) error {
+	cancels := func(row resetRow) bool { return m.cancel && !examine.Ended(row.Before) }
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row resetRow) bool { return row.Reason != "" || !selected && !cancels(row) })
+	if m.consent.Dry || len(rows) == 0 {
+		return nil
+	}
+	if !m.consent.Yes {
+		listFirst(m.sh, "reset", len(rows), func(i int) (id, status string) {
+			what := rows[i].From + " to " + history.Task(rows[i].Task)
+			if cancels(rows[i]) {
+				what += ", and cancel it"
+			}
+			return what, rows[i].Before
+		})
+	}
+	verb := "reset"
+	if !selected {
+		verb = "reset --cancel"
+	}
+	return m.consent.Confirm(ctx, m.sh, m.format, verb)
+}
+
+// one resets one named execution.
+func (m *resetCommand) one(ctx context.Context, r *cli.Remote, by actions.Resetter, x store.Execution, task string) error {
+	out, err := by.Reset(ctx, x, task, cmp.Or(m.id, strings.ToLower(rand.Text())))
 	if err != nil {
 		return err
 	}
-	if !out.Done && !chosen {
+	if !out.Done && m.id == "" {
 		out.ID = ""
 	} else if out.Done {
-		if err := cli.HintUnserved(ctx, m.sh, r, "worker", "executor", "timer"); err != nil {
+		if err := m.hint(ctx, r); err != nil {
 			return err
 		}
 	}
 	return m.print(out)
+}
+
+// hint says which services of the new executions no process runs.
+func (m *resetCommand) hint(ctx context.Context, r *cli.Remote) error {
+	return cli.HintUnserved(ctx, m.sh, r, "worker", "executor", "timer")
+}
+
+// several resets several executions. One that cannot be reset does not keep the others from it.
+func (m *resetCommand) several(ctx context.Context, r *cli.Remote, by actions.Resetter, found []store.Execution, rows []resetRow) error {
+	var wrong, before []string
+	var failure error
+	done := 0
+	for i, x := range found {
+		row := &rows[i]
+		if row.Reason == "" && failure == nil {
+			out, err := by.Reset(ctx, x, row.Task, "")
+			switch {
+			case store.Temporary(err):
+				failure = err
+			case errors.Is(err, store.ErrExists):
+				row.ID, row.Reason = out.ID, "it was reset before, as "+out.ID
+				before = append(before, x.ID)
+				continue
+			case err != nil:
+				row.Reason = err.Error()
+			default:
+				row.ResetResult = out
+				done++
+			}
+		}
+		if row.Reason != "" {
+			wrong = append(wrong, row.Reason)
+		}
+	}
+	if done > 0 && !m.consent.Dry && failure == nil {
+		failure = m.hint(ctx, r)
+	}
+	if len(before) > 0 {
+		m.sh.Hint("reset before: %s", cli.Printable(cli.ShortList(before)))
+	}
+	if len(rows) > 1 {
+		verb := "reset"
+		if m.consent.Dry {
+			verb = "would reset"
+		}
+		m.sh.Hint("%s %s of %s", verb, history.Number(done), history.Count(len(rows), "execution"))
+	}
+	return errors.Join(cli.List[resetRow]{
+		ID: func(row resetRow) string {
+			if row.Reason != "" {
+				return ""
+			}
+			return row.ID
+		},
+		Line: func(row resetRow) string {
+			switch {
+			case row.Done:
+				return fmt.Sprintf("%s is reset to %s as %s", row.From, history.Task(row.Task), row.ID)
+			case m.consent.Dry && row.ID != "" && row.Reason == "":
+				return fmt.Sprintf("would reset %s, which is %s, to %s", row.From, row.Before, history.Task(row.Task))
+			default:
+				return ""
+			}
+		},
+	}.Print(m.sh, m.format, rows), failure, someErrors(wrong))
 }
 
 // task returns the run with which the new execution continues.

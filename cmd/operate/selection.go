@@ -33,6 +33,7 @@ type selection struct {
 	stuck                          bool
 	limit                          int
 
+	allowed   []string      // the statuses of executions that the command can change; nil: all
 	condition *expr.Program // of --where
 	wanted    event.Labels  // of --label
 	failed    int           // executions for which the condition could not be evaluated
@@ -82,7 +83,7 @@ func (s *selection) either(c *cobra.Command, ids []string) error {
 
 // all reads the selected executions of the tenant that have one of the allowed statuses. If
 // there are none, it says so.
-func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote, allowed []string) ([]store.Execution, error) {
+func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote) ([]store.Execution, error) {
 	now, err := r.Store.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -90,16 +91,6 @@ func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote, allow
 	query, unknown, err := s.query(ctx, r, []string{r.Tenant}, now)
 	if err != nil {
 		return nil, err
-	}
-	for _, status := range s.statuses {
-		if !slices.Contains(allowed, status) {
-			return nil, cli.Misusef("--status %s: want %s", status, cli.OneOf(allowed))
-		}
-	}
-	if len(s.statuses) == 0 {
-		query.Statuses = slices.DeleteFunc(slices.Clone(allowed), func(status string) bool {
-			return len(query.Statuses) > 0 && !slices.Contains(query.Statuses, status)
-		})
 	}
 	found, _, err := s.page(ctx, r, r.Tenant, query)
 	if err != nil {
@@ -119,8 +110,24 @@ The command then asks for confirmation (scripts use --yes); --dry-run only lists
 An execution that cannot be changed does not keep the others from it: it is reported,
 and the exit code is 1.`
 
-// check checks the flags that need no connection.
+// check checks the flags. It needs no connection.
 func (s *selection) check() (err error) {
+	if s.statuses, err = cli.KnownStatuses("status", s.statuses); err != nil {
+		return err
+	}
+	for _, status := range s.statuses {
+		if s.allowed != nil && !slices.Contains(s.allowed, status) {
+			return cli.Misusef("--status %s: want %s", status, cli.OneOf(s.allowed))
+		}
+	}
+	if s.stuck && len(s.possible()) == 0 {
+		return cli.Misusef("--stuck finds executions that are %s; this command needs %s", cli.OneOf(stuckStatuses()), cli.OneOf(s.allowed))
+	}
+	for flag, given := range map[string]string{"since": s.since, "before": s.before} {
+		if _, err := sinceFlag(flag, given, time.Time{}); err != nil {
+			return err
+		}
+	}
 	if name, version, versioned := strings.Cut(s.workflow, ":"); versioned && (name == "" || version == "") {
 		return cli.Misusef("--workflow %q: want NAME or NAME:VERSION", s.workflow)
 	}
@@ -140,21 +147,32 @@ func (s *selection) check() (err error) {
 	return nil
 }
 
+// stuckStatuses returns the statuses of executions that --stuck finds.
+func stuckStatuses() []string { return []string{string(decide.Running), string(decide.Waiting)} }
+
+// possible returns the statuses that selected executions can have; nil: all.
+func (s *selection) possible() []string {
+	switch {
+	case len(s.statuses) > 0:
+		return s.statuses
+	case s.stuck && s.allowed != nil:
+		return slices.DeleteFunc(stuckStatuses(), func(status string) bool { return !slices.Contains(s.allowed, status) })
+	case s.stuck:
+		return stuckStatuses()
+	default:
+		return s.allowed
+	}
+}
+
 // query builds the query from the flags. For a workflow that is not registered, unknown lists
 // the registered ones.
 func (s *selection) query(ctx context.Context, r *cli.Remote, tenants []string, now time.Time) (q store.ExecutionQuery, unknown string, err error) {
-	q.Limit = cmp.Or(s.limit, math.MaxInt)
-	if q.Statuses, err = cli.KnownStatuses("status", s.statuses); err != nil {
-		return q, "", err
-	}
+	q.Limit, q.Statuses = cmp.Or(s.limit, math.MaxInt), s.possible()
 	if q.CreatedAfter, err = sinceFlag("since", s.since, now); err != nil {
 		return q, "", err
 	}
 	if q.CreatedBefore, err = sinceFlag("before", s.before, now); err != nil {
 		return q, "", err
-	}
-	if s.stuck && len(q.Statuses) == 0 {
-		q.Statuses = []string{string(decide.Running), string(decide.Waiting)}
 	}
 	name, version, versioned := strings.Cut(s.workflow, ":")
 	q.Workflow, unknown, err = workflowID(ctx, r, name, tenants)

@@ -44,6 +44,7 @@ func (s *signalCommand) flags(c *cobra.Command) *cobra.Command {
 	c.Long = strings.TrimSpace(c.Long + "\n\n" + batchHelp)
 	s.target = cli.TargetFlags(c, s.sh)
 	s.selection = selectionFlags(c, s.target, 0)
+	s.selection.allowed = s.States
 	c.Args = s.selection.either
 	s.format = cli.OutputFlag(c, "text", "json", "yaml", "ids")
 	c.Flags().StringVar(&s.reason, "reason", "", "record `TEXT` in the history")
@@ -143,7 +144,7 @@ func (s *signalCommand) run(ctx context.Context, r *cli.Remote, ids []string) (e
 	if len(ids) > 0 {
 		found, err = findAll(ctx, r, ids, s.Refuse)
 	} else {
-		found, err = s.selection.all(ctx, s.sh, r, s.States)
+		found, err = s.selection.all(ctx, s.sh, r)
 	}
 	if err != nil {
 		return err
