@@ -95,7 +95,9 @@ func (l *executionListing) run(ctx context.Context, r *cli.Remote, now time.Time
 	if err := l.print(ctx, r, found, now); err != nil {
 		return err
 	}
-	l.selection.hint(l.sh)
+	if err := l.selection.hint(ctx, l.sh, r, len(found)); err != nil {
+		return err
+	}
 	if unknown != "" && len(found) == 0 {
 		l.sh.Hint("%s", unknown)
 	}

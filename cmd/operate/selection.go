@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +24,8 @@ import (
 	"flunq.io/flunq/engine/examine"
 	"flunq.io/flunq/engine/expr"
 	"flunq.io/flunq/engine/expr/canonical"
+	"flunq.io/flunq/engine/history"
+	"flunq.io/flunq/engine/spelling"
 	"flunq.io/flunq/engine/store"
 	"flunq.io/flunq/engine/store/registry"
 )
@@ -36,6 +40,7 @@ type selection struct {
 	allowed   []string      // the statuses of executions that the command can change; nil: all
 	condition *expr.Program // of --where
 	wanted    event.Labels  // of --label
+	members   memberSearch  // of the condition
 	failed    int           // executions for which the condition could not be evaluated
 	failure   error         // why, for the first one
 }
@@ -96,11 +101,10 @@ func (s *selection) all(ctx context.Context, sh *cli.Shell, r *cli.Remote) ([]st
 	if err != nil {
 		return nil, err
 	}
-	s.hint(sh)
 	if len(found) == 0 {
 		sh.Hint("%s", cmp.Or(unknown, "no execution is selected: none is "+cli.OneOf(query.Statuses)+" and matches"))
 	}
-	return found, nil
+	return found, s.hint(ctx, sh, r, len(found))
 }
 
 // batchHelp explains the flags of commands that act on selected executions.
@@ -143,6 +147,7 @@ func (s *selection) check() (err error) {
 				return cli.Misusef("--where %s: %s; %s", cli.Quote(s.where), d.Message, d.Suggestion)
 			}
 		}
+		s.members.unseen = s.condition.Members()
 	}
 	return nil
 }
@@ -379,6 +384,7 @@ func (s *selection) meet(ctx context.Context, r *cli.Remote, tenant string, some
 				return nil, err
 			}
 		}
+		s.members.examine(x, object)
 		var met bool
 		if err == nil {
 			met, err = s.condition.Test(&expr.Scope{Dot: object, Now: x.CreatedAt})
@@ -422,10 +428,92 @@ func contextOf(ctx context.Context, r *cli.Remote, x store.Execution) (any, erro
 	return state.Context.V, nil
 }
 
-// hint says for which executions the condition could not be evaluated.
-func (s *selection) hint(sh *cli.Shell) {
+// hint says for which executions the condition could not be evaluated, and why it may have selected
+// none.
+func (s *selection) hint(ctx context.Context, sh *cli.Shell, r *cli.Remote, selected int) error {
 	if s.failed > 0 {
 		sh.Hint("--where failed for %d, which are not selected; first: %s", s.failed, cli.OneLine(s.failure.Error()))
+	}
+	m := &s.members
+	if selected > 0 || m.examined == 0 || sh.Quiet {
+		return nil
+	}
+	sh.Hint("--where is true for none of %s", history.Count(m.examined, "examined execution"))
+	if len(m.unseen) == 0 {
+		return nil
+	}
+	data, err := r.Store.DataOf(ctx, m.tenant, m.sample...)
+	if err != nil {
+		return err
+	}
+	for _, d := range data {
+		m.look("", map[string]any{"input": decoded(d.Input), "output": decoded(d.Output), "error": decoded(d.Error)}, func(string) {})
+	}
+	for _, name := range m.unseen {
+		meant := ""
+		if path := m.paths[spelling.Word(name, slices.Sorted(maps.Keys(m.paths)))]; path != "" {
+			meant = "; did you mean " + path + "?"
+		}
+		sh.Hint("none of them has a member .%s%s", name, cli.Printable(meant))
+	}
+	return nil
+}
+
+// memberSearch finds the members that a condition reads although no execution has them.
+type memberSearch struct {
+	examined int
+	unseen   []string          // members of that name have not been seen in any object or list
+	paths    map[string]string // of members of a few executions, by their names
+
+	tenant string // of the sample
+	sample []string
+}
+
+// Bounds of what is kept for suggestions.
+const (
+	sampledExecutions = 10
+	sampledMembers    = 1000
+)
+
+// examine looks for members in what the condition reads of an execution.
+func (m *memberSearch) examine(x store.Execution, object map[string]any) {
+	m.examined++
+	if len(m.unseen) == 0 {
+		return
+	}
+	if len(m.sample) < sampledExecutions && cmp.Or(m.tenant, x.Tenant) == x.Tenant {
+		m.tenant, m.sample = x.Tenant, append(m.sample, x.ID)
+	}
+	m.look("", object, func(name string) {
+		m.unseen = slices.DeleteFunc(m.unseen, func(wanted string) bool { return wanted == name })
+	})
+}
+
+// unquoted matches the names of members that jq reads without quotes.
+var unquoted = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+
+// look passes the names of all members below a value to seen, and keeps where they are.
+func (m *memberSearch) look(path string, v any, seen func(name string)) {
+	switch v := v.(type) {
+	case []any:
+		for _, element := range v {
+			m.look(path+"[]", element, seen)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			seen(name)
+			below := path + "." + name
+			if !unquoted.MatchString(name) {
+				below = path + "." + strconv.Quote(name)
+			}
+			if m.paths[name] == "" && len(m.paths) < sampledMembers {
+				if m.paths == nil {
+					m.paths = map[string]string{}
+				}
+				m.paths[name] = below
+			}
+			m.look(below, v[name], seen)
+		}
 	}
 }
 

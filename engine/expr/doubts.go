@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/itchyny/gojq"
@@ -239,6 +240,21 @@ func (p *Program) pathBefore(words []token, i int) string {
 
 func (p *Program) add(at token, suggestion, format string, args ...any) {
 	p.doubts = append(p.doubts, Doubt{at.start, RuleMeaning, fmt.Sprintf(format, args...), suggestion})
+}
+
+// Members returns the names that the expression reads as .name, each once. There are none if it
+// may read them from an object that it makes itself.
+func (p *Program) Members() (names []string) {
+	makers := []string{"to_entries", "with_entries", "from_entries", "match", "capture", "sub", "gsub", "fromjson", "setpath", "INDEX"}
+	for _, t := range tokens(p.src) {
+		if t.text == "{" || t.kind == wordToken && slices.Contains(makers, t.text) {
+			return nil
+		}
+		if t.kind == fieldToken && !slices.Contains(names, t.text[1:]) {
+			names = append(names, t.text[1:])
+		}
+	}
+	return names
 }
 
 // ReadsData reports whether text is certainly an expression that reads data, and not a
