@@ -137,7 +137,7 @@ func TestBridgeToKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until("the record is a dead letter", func() string {
-		if out, _, _ := b.flunq("dlq ls"); !strings.Contains(out, "flunq.default.in/0/0: it is no CloudEvent") {
+		if out, _, _ := b.flunq("dlq ls"); !strings.Contains(out, "flunq.default.in/0/0: not a CloudEvent") {
 			return out
 		}
 		return ""

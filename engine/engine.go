@@ -45,24 +45,24 @@ type Options struct {
 	Tenants  []string // tenants to serve
 	Discover bool     // also serve tenants found in Redis that are not private
 
-	Workers   int // instances in this process, 0 to 256; so are the next two
+	Workers   int // instances in this process, 0 to 256; likewise the next two
 	Executors int
 	Timers    int
 
 	// ExtraExecutors is the number of additional executors, 0 to 2048. One tenant's tasks
-	// occupy at most Executors at once, so that others find free ones. If it is 0, as in
-	// simulation, one tenant may occupy all.
+	// occupy at most Executors at a time, so that other tenants always find free ones. If it is
+	// 0, as in simulation, one tenant may occupy all.
 	ExtraExecutors int
 
 	Worker, Executor, Timer Reading
 
-	Fires     int           // timers fired at once
-	MaxSleep  time.Duration // longest wait between two looks at the timers
-	LongRead  time.Duration // longest block of a read; 0: 5 s; simulated up to days
+	Fires     int           // timers to fire in one batch
+	MaxSleep  time.Duration // longest wait between two checks for due timers
+	LongRead  time.Duration // longest time that a read blocks; 0: 5 s; simulated up to days
 	Lookahead time.Duration // see timer.Options
 	Chunk     int           // approximate number of history entries in one commit; 0: 256; simulated 1 to 256
 	Snapshots int           // minimum number of entries between snapshots; 0: 256; simulated 1 to 256
-	Lease     time.Duration // after which the messages of a silent consumer are claimed; simulated 1s to 1m
+	Lease     time.Duration // time without a heartbeat after which a consumer's messages are claimed; simulated 1s to 1m
 	Retry     delivery.Policy
 
 	Transport http.RoundTripper // performs calls
@@ -75,52 +75,52 @@ type Options struct {
 
 	Remote    bool // also send tasks that only compute to the executors
 	Limits    decide.Limits
-	Calls     httpcall.Limits // zero members mean the defaults
+	Calls     httpcall.Limits // zero fields mean the defaults
 	Breakers  *breaker.Set    // nil: no call is refused
 	Answers   *call.Memory    // for large responses to calls; nil: unbounded
 	Retention Retention       // zero: streams are not trimmed
-	Sweep     time.Duration   // interval of the search for timers, subscriptions and requests that Redis has lost; 0: none, as in simulation
+	Sweep     time.Duration   // interval between searches for timers, subscriptions and requests that Redis has lost; 0: no search, as in simulation
 
 	// Descendants limits the open executions below a root execution; 0: no limit, as in
 	// simulation.
 	Descendants int
 
-	// Observations is set if what becomes of inputs is recorded, see store.Observation.
+	// Observations records what became of each input, see store.Observation.
 	Observations bool
 
 	// Open limits the open executions of one tenant; 0: no limit, as in simulation.
 	Open int
 
-	// RedisPercent is the percentage of Redis' maxmemory above which no execution begins, 1
-	// to 100; 0: no limit, as in simulation.
+	// RedisPercent is the percentage of Redis' maxmemory, 1 to 100, above which no execution
+	// starts; 0: no limit, as in simulation.
 	RedisPercent int
 
-	// Bridge, if set, makes the process a bridge to Kafka or NATS. New sets the process, the
+	// Bridge, if set, makes the process a bridge to Kafka or NATS. New fills in the process, the
 	// tenants and the lease.
 	Bridge *bridge.Options
 
-	// BridgeGroup is the consumer group of the bridges, whether or not this process is one; "":
-	// there are none.
+	// BridgeGroup is the consumer group of the bridges, even if this process is not one; "": there
+	// are no bridges.
 	BridgeGroup string
 
-	// Lifecycle is set if the workers publish lifecycle events, for bridges.
+	// Lifecycle makes the workers publish lifecycle events, for bridges.
 	Lifecycle bool
 
-	// OutsideExecutors says that only other programs perform tasks, which the bridge connects:
-	// streams need no group of executors.
+	// OutsideExecutors says that only external programs perform tasks, through the bridge: streams
+	// need no consumer group for executors.
 	OutsideExecutors bool
 
-	// Cluster gives keys the names that they have on a Redis Cluster, as in simulation. A client of
-	// a cluster sets it itself.
+	// Cluster uses the key names of a Redis Cluster, as in simulation. A cluster client sets it
+	// itself.
 	Cluster bool
 
 	Memory *wire.Memory // used by the stores, shared with other engines; nil: its own
 
 	// Observe, if set, receives the history entries that this process' workers commit, in
-	// order, and the version before them. It must not keep the slice.
+	// order, and the version of the execution before them. It must not keep the slice.
 	Observe func(after int64, entries []event.Event)
 
-	// Trace, if set, returns the header traceparent of the requests of a task's run.
+	// Trace, if set, returns the traceparent header for the requests of a task run.
 	Trace func(tenant, execution string, run event.Run) string
 
 	// Activity, if set, receives what the services do.
@@ -130,7 +130,7 @@ type Options struct {
 // Reading holds a service's options for reading events.
 type Reading struct {
 	Group   string
-	Batch   int           // events to read at once; 1 to 1000
+	Batch   int           // events per read, 1 to 1000
 	Block   time.Duration // how long a read blocks; 0 in simulation
 	Reclaim bool          // claim abandoned events
 }
@@ -173,7 +173,7 @@ func (o Options) check() error {
 		}
 	}
 	if o.ExtraExecutors < 0 || o.ExtraExecutors > maxExtraExecutors {
-		errs = append(errs, fmt.Errorf("extra executors are %d, want 0 to %d", o.ExtraExecutors, maxExtraExecutors))
+		errs = append(errs, fmt.Errorf("number of extra executors is %d, want 0 to %d", o.ExtraExecutors, maxExtraExecutors))
 	}
 	return errors.Join(errs...)
 }
@@ -193,7 +193,7 @@ type Engine struct {
 	tenantSet *delivery.TenantSet
 	services  []Service
 	holders   []delivery.Holder // the services that hold messages
-	closing   []func()          // stop services from beginning new work
+	closing   []func()          // keep services from beginning new work
 	releasing []func(context.Context) error
 
 	mu     sync.Mutex
@@ -205,7 +205,7 @@ type Engine struct {
 type Service struct {
 	Group string // its kind: "worker", "executor", "timer", "bridge", "renewal", "housekeeping", "sweep"
 	Name  string
-	// Step does one round of work. It returns when to call it again: at once for a time in
+	// Step does one round of work and returns when to call it again: immediately for a time in
 	// the past, and for the zero time only when something is written to a stream. After
 	// delivery.ErrBusy, call it again a little later.
 	Step func(context.Context) (wake time.Time, err error)
@@ -213,11 +213,11 @@ type Service struct {
 	// others.
 	Every time.Duration
 	// Handles reports whether the service handles events of a type; it only acknowledges
-	// others, at any time. It is nil if the service reads none.
+	// others, at any time. It is nil for a service that reads no events.
 	Handles func(event.Type) bool
 }
 
-// New assembles an Engine on a Redis.
+// New assembles an Engine on rdb.
 func New(rdb wire.Redis, opts Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func New(rdb wire.Redis, opts Options) (*Engine, error) {
 
 func (e *Engine) add(s Service) { e.services = append(e.services, s) }
 
-// reading returns the options of a service that reads according to r.
+// reading returns the delivery options of a service that reads as r says.
 func (e *Engine) reading(service string, r Reading, consumer string) delivery.Options {
 	opts := delivery.Options{
 		Service: service, Group: r.Group, Consumer: consumer, Tenants: e.tenantSet,
@@ -261,7 +261,7 @@ func (e *Engine) reading(service string, r Reading, consumer string) delivery.Op
 	return opts
 }
 
-// Limits of the cache of executions' states: their number, and their data in bytes.
+// Limits of the cache of execution states: number and bytes of data.
 const (
 	cached      = 20_000
 	cachedBytes = 32 << 20
@@ -380,10 +380,10 @@ func (e *Engine) Services() []Service { return e.services }
 // Tenants returns the tenants that are currently served, sorted.
 func (e *Engine) Tenants() []string { return e.tenantSet.Names() }
 
-// Breakers returns the circuit breakers of the process; nil if there are none.
+// Breakers returns the circuit breakers of the process, or nil if there are none.
 func (e *Engine) Breakers() *breaker.Set { return e.opts.Breakers }
 
-// groups returns the names of the consumer groups.
+// groups returns the names of the services' consumer groups.
 func (e *Engine) groups() []string {
 	groups := []string{e.opts.Worker.Group, e.opts.Timer.Group}
 	if !e.opts.OutsideExecutors {
@@ -410,7 +410,7 @@ func (e *Engine) Start(ctx context.Context, tenant, id string, def *dsl.Definiti
 	return e.StartExecution(ctx, def, StartRequest{Tenant: tenant, ID: id, Input: input})
 }
 
-// StartExecution starts an execution of def, which names the workflow, like the function StartExecution.
+// StartExecution is like the function StartExecution, for the workflow that def defines.
 func (e *Engine) StartExecution(ctx context.Context, def *dsl.Definition, b StartRequest) error {
 	doc := def.Document
 	b.Namespace, b.Name, b.Version = doc.Namespace, doc.Name, doc.Version

@@ -16,9 +16,9 @@ const (
 )
 
 const (
-	slowAfter   = 10 * time.Second // from then on a step is too slow
-	deadAfter   = 30 * time.Second // from then on a service without success is unhealthy
-	repeatEvery = 10 * time.Second // minimum time between two logs of an error
+	slowAfter   = 10 * time.Second // a step that takes longer is too slow
+	deadAfter   = 30 * time.Second // a service without a successful step for longer is unhealthy
+	repeatEvery = 10 * time.Second // minimum time between two log entries about one error
 )
 
 // Health is the health of one service instance.
@@ -57,8 +57,8 @@ func (p *serviceHealth) begin(now time.Time) {
 	p.began = now
 }
 
-// end records the outcome of a step and reports whether to log it: a new or lasting
-// error, or the end of one that was logged.
+// end records the outcome of a step and reports whether to log it: an error that is new or
+// lasts, or a success after a logged error.
 func (p *serviceHealth) end(now time.Time, err error) (report bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *serviceHealth) failures() int {
 	return p.failed
 }
 
-// health assesses a service. A long step of an executor does not count, since a call may
+// health assesses a service. A long step does not count against an executor, since a call may
 // take long.
 func (p *serviceHealth) health(now time.Time) Health {
 	p.mu.Lock()
@@ -102,8 +102,8 @@ func (p *serviceHealth) health(now time.Time) Health {
 	return h
 }
 
-// Health returns the health of this process' services, in the order in which they started;
-// none before Run.
+// Health returns the health of this process' services, in the order in which they started. It
+// is empty before Run.
 func (e *Engine) Health() []Health {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,21 +11,21 @@ import (
 	"flunq.io/flunq/engine/store/processes"
 )
 
-// heartbeat registers the process in Redis while Run is active, for the commands doctor,
-// top and start.
+// heartbeat registers the process in Redis while Run is active, so that the commands doctor,
+// top and start can find it.
 type heartbeat struct {
 	store    *store.Store
 	breakers *breaker.Set
 	entry    processes.Process
 	swept    time.Time
-	steps    int // since the entry was written; 0 if it has to be written
+	steps    int // steps since the entry was written; 0 if it must be written
 }
 
-// beatEvery is how often the heartbeat checks whether a circuit breaker has changed. A
-// change is written at once.
+// beatEvery is the interval at which the heartbeat checks the circuit breakers for a change,
+// which it writes immediately.
 const beatEvery = time.Second
 
-// maxCircuits is how many circuit breakers an entry lists.
+// maxCircuits is the maximum number of circuit breakers in an entry.
 const maxCircuits = 20
 
 func (e *Engine) newHeartbeat() *heartbeat {
@@ -59,7 +59,7 @@ func (h *heartbeat) service() Service {
 }
 
 // Step renews the entry if it is due or a circuit breaker has changed. Every few minutes it
-// removes the entries of processes that stopped long ago.
+// removes entries of processes that stopped long ago.
 func (h *heartbeat) Step(ctx context.Context) (wake time.Time, err error) {
 	circuits := h.circuits()
 	if h.steps++; h.steps > 1 && h.steps <= int(processes.HeartbeatEvery/beatEvery) && slices.Equal(circuits, h.entry.Circuits) {

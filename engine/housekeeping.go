@@ -13,9 +13,9 @@ import (
 // Retention determines which stream entries are kept after all groups have handled them,
 // and which ended executions are kept.
 type Retention struct {
-	Entries  int           // number of entries to keep of each stream, at least
-	Age      time.Duration // entries younger than this are kept, too
-	Finished store.Keep    // ended executions to keep; without bounds: all
+	Entries  int           // minimum number of entries to keep in each stream
+	Age      time.Duration // entries younger than this are also kept
+	Finished store.Keep    // ended executions to keep; the zero value keeps all
 }
 
 // DefaultRetention returns the Retention of an ordinary deployment: no execution is
@@ -28,7 +28,7 @@ const (
 	readEvery = time.Minute      // reread all registered tenants even if their number is unchanged
 	seekEvery = 5 * time.Minute  // scan all keys for streams of unregistered tenants; remove idle consumers
 	idleAfter = time.Hour        // a consumer without work for this long is removed
-	maxPages  = 100              // pages of ended executions that one step reads
+	maxPages  = 100              // maximum number of pages of ended executions that one step reads
 )
 
 // housekeeping finds tenants, trims their streams, and removes executions that ended long
@@ -81,8 +81,8 @@ func (h *housekeeping) Step(ctx context.Context) (wake time.Time, err error) {
 	return now.Add(lookEvery), err
 }
 
-// forget removes executions that are not to be kept, tenant by tenant, a bounded number per
-// step. Each process does so independently: removing an execution twice is harmless.
+// forget removes ended executions that the Retention does not keep, tenant by tenant, a bounded
+// number per step. Each process does so independently: removing an execution twice is harmless.
 func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 	if len(h.left) == 0 {
 		if now.Sub(h.swept) < tidyEvery {
@@ -106,8 +106,8 @@ func (h *housekeeping) forget(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// find adds registered tenants and, every few minutes, those that only have a stream in
-// Redis.
+// find adds registered tenants and, every few minutes, those that are not registered but have a
+// stream in Redis.
 func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 	names, err := h.registered(ctx, now)
 	if err == nil && now.Sub(h.sought) >= seekEvery {
@@ -122,7 +122,8 @@ func (h *housekeeping) find(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// registered returns the registered tenants if there may be new ones.
+// registered returns the registered tenants, or nothing if their number is unchanged since a
+// recent read.
 func (h *housekeeping) registered(ctx context.Context, now time.Time) ([]string, error) {
 	n, err := h.store.TenantCount(ctx)
 	if err != nil || n == h.tenants && now.Sub(h.known) < readEvery {

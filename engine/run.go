@@ -21,8 +21,8 @@ const (
 
 // Run runs all services until ctx ends. It logs a failed step and repeats it. When ctx
 // ends, steps in progress get a few seconds to finish, and messages that were read but not
-// begun are released, so that other processes need not wait for the lease. While Run is
-// active, the process is registered in Redis if the options say so.
+// begun are released, so that other processes need not wait for the lease to expire. While Run
+// is active, the process is registered in Redis if Options.Command is set.
 func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	if err := e.Prepare(ctx); err != nil && ctx.Err() == nil {
 		return err
@@ -53,8 +53,8 @@ func (e *Engine) Run(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(e.Release(ended), signOff(ended))
 }
 
-// now returns the machine's time while Run loops over the services, else the zero time: a
-// caller that steps them decides how far each step goes.
+// now returns the machine's time while Run loops over the services, otherwise the zero time: a
+// caller that steps the services itself decides how far each step goes.
 func (e *Engine) now() time.Time {
 	if !e.runs.Load() {
 		return time.Time{}
@@ -70,7 +70,7 @@ func (e *Engine) Close() {
 }
 
 // Release releases the messages that were read but not handled, and wakes the timer
-// services of other processes, so that others can take over at once. Call it after the
+// services of other processes, so that others can take over immediately. Call it after the
 // services have stopped.
 func (e *Engine) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, grace)
@@ -93,7 +93,7 @@ func (e *Engine) Release(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// loop steps a service until ctx ends; the steps use work as their context.
+// loop steps a service until ctx ends; the steps themselves run under the context work.
 func loop(ctx, work context.Context, p *serviceHealth, log *slog.Logger) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -110,7 +110,7 @@ func loop(ctx, work context.Context, p *serviceHealth, log *slog.Logger) {
 			p.end(time.Now(), nil)
 			pause.Reset(short)
 		case err != nil:
-			// A repeated error is logged once, and again if it lasts.
+			// A repeated error is logged once, and again from time to time while it lasts.
 			if p.end(time.Now(), err) && work.Err() == nil {
 				log.ErrorContext(ctx, "step failed", "err", err, "failures", p.failures())
 			}
@@ -125,8 +125,8 @@ func loop(ctx, work context.Context, p *serviceHealth, log *slog.Logger) {
 	}
 }
 
-// unblockReads sends Redis a command after some time, and repeatedly until stopped: whenever
-// Redis handles a command, it also ends blocking reads that have timed out. In simulation it
+// unblockReads sends Redis a command when blocking reads time out, and repeatedly until
+// stopped: Redis ends timed-out blocking reads whenever it handles a command. In simulation it
 // does nothing.
 func (e *Engine) unblockReads(after time.Duration) (stop func()) {
 	if !e.runs.Load() {
@@ -135,12 +135,13 @@ func (e *Engine) unblockReads(after time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	clock := time.AfterFunc(after+slack, func() {
 		for ctx.Err() == nil {
-			_, _ = e.Store.Now(ctx) // only sent to make Redis act
+			_, _ = e.Store.Now(ctx) // sent only to make Redis end the reads
 			time.Sleep(slack)
 		}
 	})
 	return func() { clock.Stop(); cancel() }
 }
 
-// slack is how long after a read's end the command is sent: Redis counts in milliseconds.
+// slack is added to a read's timeout before the command is sent, since Redis counts in
+// milliseconds.
 const slack = time.Millisecond

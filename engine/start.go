@@ -16,16 +16,16 @@ import (
 type StartRequest struct {
 	Tenant, ID      string
 	Namespace, Name string
-	Version         string // "" or "latest": the newest one when a worker starts the execution
+	Version         string // "" or "latest": the newest version when a worker starts the execution
 	Input           json.RawMessage
-	Nonce           string // part of its calls' idempotency keys; "": derived from the time of the start
+	Nonce           string // part of its calls' idempotency keys; "": derived from the start time
 	Labels          event.Labels
 	Trace           map[string]string // the sender's trace context, see event.TraceAttributes
 }
 
-// ScheduleStart sets a timer that starts an execution at a time, under a key that is unique among
-// the inputs of the execution. It moves an earlier one of that key and reports whether there was one. The
-// error is store.ErrExists if the id is in use.
+// ScheduleStart sets a timer that starts an execution at a time. The key identifies it among the
+// inputs of the execution: ScheduleStart moves an earlier timer with the same key and reports
+// that it did. The error is store.ErrExists if the id is in use.
 func ScheduleStart(ctx context.Context, st *store.Store, b StartRequest, at time.Time, key string) (t event.Timer, moved bool, err error) {
 	now, err := st.Now(ctx)
 	if err != nil {
@@ -40,8 +40,8 @@ func ScheduleStart(ctx context.Context, st *store.Store, b StartRequest, at time
 	return t, moved, err
 }
 
-// StartExecution starts an execution; any process may run it. A nil input means {}. The error is
-// store.ErrExists if the id is in use.
+// StartExecution starts an execution, which any process may run. A nil input means {}. The error
+// is store.ErrExists if the id is in use.
 func StartExecution(ctx context.Context, st *store.Store, b StartRequest) error {
 	now, err := st.NowOf(ctx, b.Tenant)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"flunq.io/flunq/engine/store/timers"
 )
 
-// sweep compares what open executions wait for with what Redis has, and restores what is
-// lost: timers, subscriptions and requests. One process at a time does so.
+// sweep compares what open executions wait for with what Redis has, and restores lost timers,
+// subscriptions and requests. One process at a time sweeps.
 type sweep struct {
 	store     *store.Store
 	examiner  *examine.Examiner
@@ -39,7 +39,7 @@ const (
 	maxReported    = 10_000
 	sweepOperator  = "flunq serve"
 	sweepTurn      = "sweep"
-	sweepOtherwise = time.Second // a turn ends this long before the next round
+	sweepOtherwise = time.Second // a turn expires this long before the next round
 )
 
 func (e *Engine) addSweep() {
@@ -124,7 +124,7 @@ func (s *sweep) repair(ctx context.Context, tenant string, x store.Execution, o 
 	case !r.Empty():
 		outcome, err := timers.New(s.store).Restore(ctx, store.Execution{Tenant: tenant, ID: x.ID, Version: o.Version, Workflow: x.Workflow}, r, sweepOperator)
 		if err != nil || outcome != store.Committed {
-			return err // the execution has advanced meanwhile
+			return err // the execution has advanced in the meantime
 		}
 		s.notify(delivery.Restored, tenant, x, len(r.Timers)+len(r.Listen)+len(r.Requests), nil)
 	case o.Damage != "":

@@ -1,14 +1,14 @@
--- Adds the ids that the index lacks.
+-- Adds ids that the index lacks.
 --
--- KEYS[1]   prefix of the partition,
--- KEYS[2…]  for each id: prefixes of the partitions of former counts in which it may be; the
+-- KEYS[1]   prefix of the partition
+-- KEYS[2…]  for each id: prefixes of the partitions of former counts that may hold it; the
 --           script uses keys that begin with a prefix, see leaves.lua
--- ARGV[1]   n, the number of these prefixes for each id
--- ARGV[2…]  for each: id, and when it is due in milliseconds
+-- ARGV[1]   n, the number of these prefixes per id
+-- ARGV[2…]  for each event: id, and when it is due in milliseconds
 --
--- An id that is due at a later time in the same leaf is made due earlier.
+-- If the leaf already holds the id with a later time, the script makes it due earlier.
 --
--- Returns how many were missing or due later.
+-- Returns the number of ids that were missing or due later.
 
 local P, n = KEYS[1], tonumber(ARGV[1])
 

@@ -1,7 +1,7 @@
 // Package agenda keeps scheduled events in Redis, or only their ids if the records live in a
-// table. It is the only package that knows the keys and scripts of the scheduler. Each of its
-// scripts works on one partition, in whose sorted sets the ids are in the order in which they
-// are due; see leaves.lua.
+// table. It is the only package that knows the keys and scripts of the scheduler. Each script
+// works on one partition, whose sorted sets hold the ids in the order in which they are due; see
+// leaves.lua.
 package agenda
 
 import (
@@ -39,7 +39,7 @@ func call(ctx context.Context, rdb *wire.Client, script *redis.Script, keys []st
 	return rdb.Call(ctx, script, len(keys), list(keys, args))
 }
 
-// list returns the arguments of a call.
+// list returns the arguments of a call as one list.
 func list(keys []string, args []any) []any {
 	out := make([]any, wire.BeforeKeys, wire.BeforeKeys+len(keys)+len(args))
 	for i := range keys {
@@ -48,23 +48,23 @@ func list(keys []string, args []any) []any {
 	return append(out, args...)
 }
 
-// request is the call of a script for one partition.
+// request holds the keys and arguments of a script call for one partition.
 type request struct {
 	keys []string
 	args []any
 }
 
-// entry appends the arguments that stand for an entry.
+// entry appends the arguments for an entry.
 func (r *request) entry(e schedule.Entry) { r.args = append(r.args, packed(e.ID), e.Next.UnixMilli()) }
 
 // batch collects the requests of several partitions.
 type batch struct {
 	keys     keys
 	requests []*request
-	at       map[int]int // of each partition
+	at       map[int]int // index of each partition's request
 }
 
-// of returns the request of a partition. A new one has the partition's prefix as its only key.
+// of returns the request for a partition, and begins one with the partition's prefix as its key.
 func (b *batch) of(partition int) *request {
 	i, ok := b.at[partition]
 	if !ok {
@@ -78,21 +78,21 @@ func (b *batch) of(partition int) *request {
 	return b.requests[i]
 }
 
-// callAll runs a script several times in one round trip. The error is the first one.
+// callAll runs a script for several requests in one round trip. It returns the first error.
 func callAll(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []*request) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(requests))
 	err := send(ctx, rdb, script, requests, cmds)
 	if err == nil || !unknown(cmds) {
 		return cmds, err
 	}
-	// What a Redis does not know, it has not executed.
+	// Redis has not run the calls that failed because the script is not loaded: load it and repeat them.
 	if err := script.Load(ctx, rdb).Err(); err != nil {
-		return nil, err //nolint:wrapcheck // the caller says what it was for
+		return nil, err //nolint:wrapcheck // the caller adds what it was for
 	}
 	return cmds, send(ctx, rdb, script, requests, cmds)
 }
 
-// send sends the calls that have no reply yet, and those of which Redis did not know the script.
+// send sends the calls that have no reply yet, or failed because the script was not loaded.
 func send(ctx context.Context, rdb *wire.Client, script *redis.Script, requests []*request, cmds []*redis.Cmd) error {
 	trip := rdb.Trip()
 	defer trip.End()
@@ -102,10 +102,10 @@ func send(ctx context.Context, rdb *wire.Client, script *redis.Script, requests 
 			trip.Add(cmds[i])
 		}
 	}
-	return trip.Send(ctx) //nolint:wrapcheck // the caller says what it was for
+	return trip.Send(ctx) //nolint:wrapcheck // the caller adds what it was for
 }
 
-// unknown reports whether Redis did not know the script of a call.
+// unknown reports whether a call failed because the script was not loaded.
 func unknown(cmds []*redis.Cmd) bool {
 	for _, cmd := range cmds {
 		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {

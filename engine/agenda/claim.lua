@@ -1,20 +1,20 @@
 
--- Claims events that are due, and those whose lease has ended: nobody knows how their last
--- publication ended, so it counts as an attempt. An id without an open event leaves the index.
--- Events whose topic is that of a Redis stream are published at once, if there is KEYS[2]; one that
--- the stream does not take is claimed like the others.
+-- Claims events that are due, and those whose lease has expired: the outcome of their last
+-- publication is unknown, so it counts as an attempt. An id without an open event is removed from
+-- the index. With KEYS[2], events whose topic names a Redis stream are published immediately; one
+-- that the stream rejects is claimed like the others.
 --
 -- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
 -- KEYS[2]  prefix of the streams, or missing
--- ARGV[1]  how many
+-- ARGV[1]  maximum number of events
 -- ARGV[2]  owner, as JSON
 -- ARGV[3]  lease in milliseconds
 -- ARGV[4]  how long published events are kept, in milliseconds
--- ARGV[5…] fields that each entry of a stream has
+-- ARGV[5…] fields to add to each stream entry
 --
--- Returns the time in milliseconds, when the next event is due or the next lease ends or '', for
--- each claimed event its id and its record as it is now, the oldest first, and for each published
--- event its id, due time, topic, attempts and when it was to be claimed.
+-- Returns the time in milliseconds; when the next event is due or the next lease expires, or '';
+-- for each claimed event its id and its new record, the oldest first; and for each published
+-- event its id, due time, topic, attempts, and when it was to be claimed.
 
 local P, streams, most, owner, lease = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 
@@ -26,7 +26,7 @@ local claimed = string.format(',"owner":%s,"lease":%s,"updated":%s', owner, ends
 local published = string.format(',"updated":%s,"published":%s}\n', now, now)
 local out, leases, fired = {}, {}, {}
 
--- fire publishes an event and returns true, or false if it has to be claimed.
+-- fire publishes an event and returns true, or returns false if it must be claimed.
 local function fire(id, key, content, version, attempts, failures, next)
   local due, topic, rest = topic_of(content)
   if not topic or not append(streams .. topic, attributes, string.sub(key, -36), due, content, rest, attempts + 1) then return false end
@@ -37,7 +37,7 @@ local function fire(id, key, content, version, attempts, failures, next)
   return true
 end
 
--- claim returns 'claimed' or 'published', or nil if there is no open event.
+-- claim returns 'claimed' or 'published', or nil if the id has no open event.
 local function claim(id)
   local key = P .. ':event:' .. text_of(id)
   local record = redis.call('GET', key)
@@ -46,7 +46,7 @@ local function claim(id)
   if status ~= 'SCHEDULED' and status ~= 'FIRING' then return nil end
   local next, rest = nil, ''
   if content > 1 then
-    -- The members that stay as they are.
+    -- Members that do not change.
     local state = string.sub(record, 1, content - 2)
     next = string.match(state, ',"next":(%d+)')
     rest = (next and ',"next":' .. next or '') .. (string.match(state, '(,"error":".*)}$') or '')

@@ -9,8 +9,8 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Counts returns what each partition holds. Events that were due more than late ago and that
-// no process has taken are overdue.
+// Counts returns the numbers of events in each partition. Events that were due more than late ago
+// and that no process has taken are overdue.
 func (p *partitions) Counts(ctx context.Context, late time.Duration) ([]schedule.Counts, error) {
 	known, err := p.counts(ctx)
 	if err != nil {

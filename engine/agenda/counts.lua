@@ -1,11 +1,10 @@
--- Counts what a partition holds.
+-- Counts the events of a partition.
 --
 -- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
 -- ARGV[1]  milliseconds after which a due event is overdue
 --
--- Returns the time in milliseconds, the number of events that are scheduled, of those that are
--- overdue, of those that a process has taken, of those that are dead, and when the next event is
--- due or the next lease ends, or ''.
+-- Returns the time in milliseconds; the numbers of events that are scheduled, overdue, taken by a
+-- process, and dead; and when the next event is due or the next lease expires, or ''.
 
 local P = KEYS[1]
 local now = clock()

@@ -12,17 +12,17 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Index knows when which event is to be looked at, for records that live in a table. It may
-// be lost at any moment, and it may name an event too often or too early: the table decides.
+// Index knows when to look at each event, for records that live in a table. It may be lost at
+// any moment, and may name an event too often or too early: the table decides.
 type Index struct {
 	*partitions
 }
 
-// NewIndex returns the index in a Redis.
+// NewIndex returns the index in rdb.
 func NewIndex(rdb *wire.Client) Index { return Index{newPartitions(rdb, Defaults().keep())} }
 
-// Add adds the entries of events that the index lacks, or has at a later time, and returns how
-// many they were.
+// Add adds entries of events that the index lacks or has with a later time, and returns their
+// number.
 func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, err error) {
 	counts, err := x.counts(ctx)
 	if err != nil || len(entries) == 0 {
@@ -48,9 +48,9 @@ func (x Index) Add(ctx context.Context, entries []schedule.Entry) (added int, er
 	return added, store.Failed("add to the index", err)
 }
 
-// Move sets when events are looked at, also of those that a process has taken, and adds those
-// that the index lacks. An event that was to be looked at at another time may be looked at
-// then, too, unless that entry is removed.
+// Move sets the times of events, including those that a process has taken, and adds events that
+// the index lacks. An event's old entry may remain, so that the event is also looked at then,
+// unless the entry is removed.
 func (x Index) Move(ctx context.Context, entries []schedule.Entry) error {
 	counts, err := x.counts(ctx)
 	if err != nil || len(entries) == 0 {
@@ -66,7 +66,7 @@ func (x Index) Move(ctx context.Context, entries []schedule.Entry) error {
 	return store.Failed("move in the index", err)
 }
 
-// Remove removes entries: those that a process has taken, and those with the same time.
+// Remove removes entries whose event a process has taken, or that have the same time.
 func (x Index) Remove(ctx context.Context, entries []schedule.Entry) error {
 	counts, err := x.counts(ctx)
 	if err == nil {
@@ -75,7 +75,7 @@ func (x Index) Remove(ctx context.Context, entries []schedule.Entry) error {
 	return store.Failed("remove from the index", err)
 }
 
-// remove removes entries from the partitions in which they may be, without the first few.
+// remove removes entries from all partitions that may hold them, except the first few of each.
 func (x Index) remove(ctx context.Context, counts counts, entries []schedule.Entry, without int) error {
 	b := batch{keys: x.keys}
 	for _, e := range entries {
@@ -90,10 +90,10 @@ func (x Index) remove(ctx context.Context, counts counts, entries []schedule.Ent
 	return err
 }
 
-// Take takes up to most entries of a partition for the length of a lease: those that are due,
-// and those that were taken for a lease that has ended. The oldest come first. next is when
-// the next entry is due or the next lease ends, not after now if there are more already, and
-// zero if the partition is empty.
+// Take takes up to most entries of a partition for the duration of a lease: those that are due,
+// and those whose earlier lease has expired, the oldest first. next is when the next entry is due
+// or the next lease expires: not after now if more are due already, and zero if the partition is
+// empty.
 func (x Index) Take(ctx context.Context, partition, most int, lease time.Duration) (entries []schedule.Entry, next, now time.Time, err error) {
 	reply, err := call(ctx, x.rdb, takeScript, []string{x.keys.prefix(partition)}, most, lease.Milliseconds()).Slice()
 	if err != nil {
@@ -107,22 +107,22 @@ func (x Index) Take(ctx context.Context, partition, most int, lease time.Duratio
 	return entries, next, now, nil
 }
 
-// Release ends the leases of events that were taken from a partition. What else the index has of
-// them stays.
+// Release ends the leases of events that were taken from a partition. Other entries of these
+// events stay.
 func (x Index) Release(ctx context.Context, partition int, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	b := batch{keys: x.keys}
 	for _, id := range ids {
-		b.of(partition).entry(schedule.Entry{ID: id, Next: time.UnixMilli(0)}) // no event is due then
+		b.of(partition).entry(schedule.Entry{ID: id, Next: time.UnixMilli(0)}) // a time at which no event is due
 	}
 	_, err := callAll(ctx, x.rdb, removeScript, b.requests)
 	return store.Failed("release in the index", err)
 }
 
-// Whole reports whether the index holds all open events: whether SetWhole was called, and
-// nothing was lost since then.
+// Whole reports whether the index holds all open events: SetWhole was called and nothing has been
+// lost since.
 func (x Index) Whole(ctx context.Context) (bool, error) {
 	is, err := x.rdb.Get(ctx, x.keys.whole()).Result()
 	if errors.Is(err, redis.Nil) {
@@ -131,7 +131,7 @@ func (x Index) Whole(ctx context.Context) (bool, error) {
 	return is == "yes", store.Failed("read whether the index is whole", err)
 }
 
-// SetWhole says that the index holds all open events. It has no effect if the index was lost
+// SetWhole records that the index holds all open events. It has no effect if the index was lost
 // since the last call of Whole.
 func (x Index) SetWhole(ctx context.Context) error {
 	err := x.rdb.SetXX(ctx, x.keys.whole(), "yes", 0).Err()

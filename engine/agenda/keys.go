@@ -7,11 +7,11 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// keys builds the names of all keys. On a Redis Cluster they have one hash tag: scripts use keys of
-// several partitions, and streams, so all are in one slot.
+// keys builds the names of all keys. On a Redis Cluster they share one hash tag, and so one slot:
+// scripts use keys of several partitions, and streams.
 type keys struct{ cluster bool }
 
-// named returns the key of something that is no partition's.
+// named returns a key that belongs to no partition.
 func (k keys) named(what string) string {
 	if k.cluster {
 		return "scheduler:{scheduler}:" + what
@@ -19,19 +19,19 @@ func (k keys) named(what string) string {
 	return "scheduler:" + what
 }
 
-// partitions is a hash: see set_partitions.lua.
+// partitions is the key of a hash, see set_partitions.lua.
 func (k keys) partitions() string { return k.named("partitions") }
 
-// members is the sorted set of processes by the end of their registration.
+// members is the key of the sorted set of processes by the time when their registration expires.
 func (k keys) members() string { return k.named("members") }
 
-// whole says whether an Index holds all open events.
+// whole is the key that says whether an Index holds all open events.
 func (k keys) whole() string { return k.named("whole") }
 
-// streams begins the keys of streams, see StreamKey.
+// streams is the prefix of the keys of streams, see StreamKey.
 func (k keys) streams() string { return k.named("execute:") }
 
-// prefix begins all keys of a partition.
+// prefix is the prefix of all keys of a partition.
 func (k keys) prefix(partition int) string {
 	if k.cluster {
 		return k.named(strconv.Itoa(partition))
@@ -39,7 +39,7 @@ func (k keys) prefix(partition int) string {
 	return "scheduler:{" + strconv.Itoa(partition) + "}"
 }
 
-// everyEvent matches the records of all partitions.
+// everyEvent is a pattern that matches the records of all partitions.
 func (k keys) everyEvent() string {
 	if k.cluster {
 		return k.named("*:event:*")
@@ -47,8 +47,8 @@ func (k keys) everyEvent() string {
 	return "scheduler:{*}:event:*"
 }
 
-// StreamKey returns the key of the stream in which the events of a topic are published. On a Redis
-// Cluster it has a hash tag.
+// StreamKey returns the key of the stream that receives the events of a topic. On a Redis Cluster it
+// has a hash tag.
 func StreamKey(rdb wire.Redis, topic string) string {
 	return keys{wire.Clustered(rdb)}.streams() + topic
 }
@@ -62,7 +62,7 @@ const (
 	idLength = 36
 )
 
-// packed returns the bytes of an id.
+// packed returns an id as bytes.
 func packed(id string) string {
 	var hexadecimal [2 * idBytes]byte
 	n := 0
@@ -73,11 +73,11 @@ func packed(id string) string {
 		}
 	}
 	var out [idBytes]byte
-	_, _ = hex.Decode(out[:], hexadecimal[:n]) // callers have checked that it is a UUID
+	_, _ = hex.Decode(out[:], hexadecimal[:n]) // callers have checked that id is a UUID
 	return string(out[:])
 }
 
-// unpacked returns the id of bytes in an index.
+// unpacked returns the id for bytes of an index.
 func unpacked(b string) string {
 	if len(b) != idBytes {
 		return ""

@@ -16,14 +16,14 @@ import (
 
 // Options of a Ledger.
 type Options struct {
-	// Retention is how long events are kept that are FIRED or CANCELLED, so that a request
-	// which comes again finds them; 1ms or more.
+	// Retention is how long FIRED and CANCELLED events are kept, so that a repeated request
+	// finds them; 1ms or more.
 	Retention time.Duration
-	// MaxDelay is how far ahead events are scheduled at most. For that time and Retention a
-	// former number of partitions is remembered, by which events may have to be found.
+	// MaxDelay is how far ahead events may be scheduled. A former number of partitions is
+	// remembered for that time plus Retention, since it may be needed to find events.
 	MaxDelay time.Duration
-	// Streams has Claim publish events whose topic is that of a Redis stream itself, in the step
-	// in which it claims them: exactly once.
+	// Streams makes Claim itself publish events whose topic names a Redis stream, in the same
+	// step in which it claims them: exactly once.
 	Streams bool
 }
 
@@ -42,16 +42,16 @@ type Ledger struct {
 	opts Options
 }
 
-// NewLedger returns the ledger in a Redis.
+// NewLedger returns the ledger in rdb.
 func NewLedger(rdb *wire.Client, opts Options) Ledger {
 	return Ledger{newPartitions(rdb, opts.keep()), opts}
 }
 
-// attempts is how often something is tried that other processes may have changed meanwhile.
+// attempts is the maximum number of attempts at something that other processes may change
+// concurrently.
 const attempts = 100
 
-// Place stores events that are SCHEDULED. An event whose id exists, in any partition, stays
-// as it is.
+// Place stores SCHEDULED events. An event whose id exists, in any partition, is left unchanged.
 func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.Placed, error) {
 	out := make([]schedule.Placed, len(events))
 	todo := make([]int, len(events)) // events without a reply
@@ -73,12 +73,12 @@ func (l Ledger) Place(ctx context.Context, events []schedule.Event) ([]schedule.
 			l.forget()
 		}
 	}
-	return nil, fmt.Errorf("store events: %w all the time", schedule.ErrPartitions)
+	return nil, fmt.Errorf("store events: %w at every attempt", schedule.ErrPartitions)
 }
 
-// place stores some of the events. It returns those for which the counts are out of date.
+// place stores some of the events. It returns those that were refused because counts is out of date.
 func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Event, todo []int, out []schedule.Placed) (refused []int, err error) {
-	const most = 64 // events of a call: each takes Redis about 25 µs
+	const most = 64 // events per call: each takes Redis about 25 µs
 	parts := slices.Collect(slices.Chunk(todo, most))
 	requests := make([]*request, len(parts))
 	for n, part := range parts {
@@ -101,7 +101,7 @@ func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Even
 	for n, cmd := range cmds {
 		switch {
 		case cmd.Err() == nil:
-			for at, reply := range cmd.Val().([]any) { //nolint:errcheck,forcetypeassert // it returns nothing else
+			for at, reply := range cmd.Val().([]any) { //nolint:errcheck,forcetypeassert // the script returns nothing else
 				i := parts[n][at]
 				if out[i], err = placed(&events[i], reply); err != nil {
 					return nil, err
@@ -118,7 +118,7 @@ func (l Ledger) place(ctx context.Context, counts counts, events []schedule.Even
 	return refused, nil
 }
 
-// placed reads the reply about an event.
+// placed interprets the reply for an event.
 func placed(e *schedule.Event, reply any) (schedule.Placed, error) {
 	record, exists := reply.(string)
 	if !exists {
@@ -128,7 +128,7 @@ func placed(e *schedule.Event, reply any) (schedule.Placed, error) {
 	return schedule.Placed{Event: stored}, err
 }
 
-// Get returns events in the order of their ids, nil for each that does not exist.
+// Get returns events in the order of their ids, with nil for each that does not exist.
 func (l Ledger) Get(ctx context.Context, ids []string) ([]*schedule.Event, error) {
 	out := make([]*schedule.Event, len(ids))
 	found, err := l.find(ctx, ids)
@@ -143,16 +143,16 @@ func (l Ledger) Get(ctx context.Context, ids []string) ([]*schedule.Event, error
 	return out, nil
 }
 
-// located is an event and where it is.
+// located is an event and its partition.
 type located struct {
 	schedule.Event
 
 	partition int
-	former    int // the number of partitions by which it is found there; 0: the newest
+	former    int // the former number of partitions that finds it there; 0: the newest number does
 }
 
-// find reads events from all partitions in which they may be. The ID of those that do not
-// exist is "".
+// find reads events from all partitions that may hold them. Events that do not exist have an
+// empty ID.
 func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -177,7 +177,7 @@ func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
 		err = trip.Send(ctx)
 		trip.End()
 		switch {
-		case err != nil && epoch.Err() != redis.Nil: //nolint:errorlint // so go-redis returns it
+		case err != nil && epoch.Err() != redis.Nil: //nolint:errorlint // go-redis returns it unwrapped
 			return nil, store.Failed("read events", err)
 		case epoch.Val() != counts.epoch:
 			l.forget()
@@ -198,10 +198,10 @@ func (l Ledger) find(ctx context.Context, ids []string) ([]located, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("read events: %w all the time", schedule.ErrPartitions)
+	return nil, fmt.Errorf("read events: %w at every attempt", schedule.ErrPartitions)
 }
 
-// Change applies a change to an event, if Change.Allows it to the event as it is then.
+// Change applies a change to an event if Change.Allows it in the event's current state.
 func (l Ledger) Change(ctx context.Context, id string, change schedule.Change, now time.Time) (schedule.Outcome, error) {
 	for range attempts {
 		found, err := l.find(ctx, []string{id})
@@ -230,7 +230,7 @@ func (l Ledger) Change(ctx context.Context, id string, change schedule.Change, n
 			return schedule.Outcome{Event: &changed}, nil
 		}
 	}
-	return schedule.Outcome{}, fmt.Errorf("change event %s: others change it all the time", id)
+	return schedule.Outcome{}, fmt.Errorf("change event %s: other processes changed it at every attempt", id)
 }
 
 // Claim makes due events of a partition FIRING, or publishes them, and returns them.
@@ -264,7 +264,7 @@ func (l Ledger) Claim(ctx context.Context, claim schedule.Claim) (schedule.Claim
 	return out, nil
 }
 
-// Settle records the ends of publications of one partition, at now.
+// Settle records the outcomes, at now, of publications of one partition.
 func (l Ledger) Settle(ctx context.Context, partition int, ends []schedule.Settled, now time.Time) ([]bool, error) {
 	if len(ends) == 0 {
 		return nil, nil

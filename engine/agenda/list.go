@@ -16,7 +16,7 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// The lists of events: the first three are sets of each partition, the last are all records.
+// The lists of events: the first three are sets of each partition; the last one is all records.
 const (
 	scheduledList = "scheduled"
 	firingList    = "processing"
@@ -24,7 +24,7 @@ const (
 	closedList    = "closed"
 )
 
-// listsOf returns the lists in which events of a status are.
+// listsOf returns the lists that hold events with a status.
 func listsOf(s schedule.Status) []string {
 	switch s {
 	case schedule.Scheduled:
@@ -40,14 +40,14 @@ func listsOf(s schedule.Status) []string {
 	}
 }
 
-// mostExamined is how many events are read at most for one page, if most of them do not match.
+// mostExamined limits the events that are read for one page if most of them do not match.
 const mostExamined = 5000
 
 // position is where a page begins.
 type position struct {
 	list string
 	// In a set: after this time in milliseconds and this id. In all records: the cursor of
-	// SCAN, and how many of its keys were listed.
+	// SCAN, and how many of its keys were listed already.
 	at    string
 	after string
 }
@@ -58,7 +58,7 @@ func (p position) String() string { return p.list + "/" + p.at + "/" + p.after }
 func start(list string, filter *schedule.Filter) position {
 	p := position{list: list, at: "0"}
 	if list == scheduledList && !filter.DueAfter.IsZero() {
-		p.at = strconv.FormatInt(filter.DueAfter.UnixMilli(), 10) // what is due later is not looked at earlier
+		p.at = strconv.FormatInt(filter.DueAfter.UnixMilli(), 10) // no event is claimed before it is due
 	}
 	return p
 }
@@ -73,10 +73,10 @@ func parsePosition(cursor string) (position, error) {
 	return position{parts[0], parts[1], parts[2]}, nil
 }
 
-// List returns a page of events and the cursor of the next page. A page may be short, or even
-// empty, although there is a next one. First come the SCHEDULED events, in the order in which
+// List returns a page of events and the cursor of the next page. A page may be short or even
+// empty although another follows. First come the SCHEDULED events, in the order in which
 // they are claimed; then the FIRING and DEAD ones; then the others, in any order. Filters by
-// time find a SCHEDULED event that was postponed only if it is claimed in that time, too.
+// time find a postponed SCHEDULED event only if its new time matches, too.
 func (l Ledger) List(ctx context.Context, filter schedule.Filter) ([]schedule.Event, string, error) {
 	lists := listsOf(filter.Status)
 	at := start(lists[0], &filter)
@@ -115,7 +115,7 @@ type entry struct {
 	partition int
 }
 
-// page reads up to most events of a set, and how many ids it has looked at.
+// page reads up to most events of a set. It also returns how many ids it has examined.
 func (l Ledger) page(ctx context.Context, from position, filter *schedule.Filter, most int) (found []schedule.Event, examined int, next position, err error) {
 	partitions, err := l.listed(ctx, filter)
 	if err != nil {
@@ -193,7 +193,7 @@ func (l Ledger) matching(ctx context.Context, keys []string, list string, filter
 	return out, nil
 }
 
-// closed reads some events that are FIRED or CANCELLED, and how many records it has looked at.
+// closed reads some FIRED or CANCELLED events. It also returns how many records it has examined.
 func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filter, most int) (found []schedule.Event, examined int, next position, err error) {
 	pattern := l.keys.everyEvent()
 	if filter.Partition != nil {
@@ -230,13 +230,13 @@ func (l Ledger) closed(ctx context.Context, from position, filter *schedule.Filt
 	return found, len(keys), next, err
 }
 
-// withStatus returns the keys of the records with a status, or if that is "" of those that are
-// closed, without reading their payloads.
+// withStatus returns the keys of the records with a status, or of all closed ones if it is "",
+// without reading their payloads.
 func (l Ledger) withStatus(ctx context.Context, keys []string, status schedule.Status) ([]string, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	const begin = int64(len(`{"status":"CANCELLED"`)) // longer than every other
+	const begin = int64(len(`{"status":"CANCELLED"`)) // the longest one
 	pipe := l.rdb.Pipeline()
 	heads := make([]*redis.StringCmd, len(keys))
 	for i, key := range keys {

@@ -1,17 +1,17 @@
 -- Registers a process, and reads the processes and the partitions. A former number of partitions
--- is forgotten when it was left long ago, and neither an open nor a dead event is where only that
--- number would look for it. Without a process nothing is written.
+-- is forgotten when it was replaced long ago and no open or dead event is in a partition that only
+-- this number would search. Without a process, the script writes nothing.
 --
--- KEYS[1]   processes by the end of their registration in milliseconds
+-- KEYS[1]   processes by the time in milliseconds when their registration expires
 -- KEYS[2]   hash of the partitions, see set_partitions.lua
 -- KEYS[3…]  prefix of each partition of the greatest former number that the caller knows; the
 --           script uses keys that begin with it, see leaves.lua
 -- ARGV[1]   process, or ''
--- ARGV[2]   milliseconds after which its registration ends, 0 to end it now
--- ARGV[3]   milliseconds for which a former number is remembered at least
+-- ARGV[2]   milliseconds after which its registration expires; 0 ends it now
+-- ARGV[3]   minimum time in milliseconds for which a former number is remembered
 --
--- Returns the time in milliseconds, the processes, the fields of the hash, and for each of these
--- partitions 1 if it holds open events, else 0.
+-- Returns the time in milliseconds, the processes, the fields of the hash, and for each partition
+-- of KEYS[3…] 1 if it holds open events, else 0.
 
 local members, partitions, known = KEYS[1], KEYS[2], #KEYS - 2
 local process, ttl, keep = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

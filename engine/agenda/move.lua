@@ -3,7 +3,7 @@
 -- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
 -- ARGV     for each: id, and when it is due in milliseconds
 --
--- Returns how many ids were given.
+-- Returns the number of ids given.
 
 local P = KEYS[1]
 

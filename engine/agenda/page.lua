@@ -5,13 +5,13 @@
 -- ARGV[2]  the page begins at this time in milliseconds,
 -- ARGV[3]  and after this id of that time, if it is not ''
 -- ARGV[4]  the page ends before this time in milliseconds, +inf for none
--- ARGV[5]  how many
+-- ARGV[5]  maximum number of ids
 --
 -- Returns ids with their times, by time and id.
 
 local P, set, from, after, to, most = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 
--- precedes compares ids by their bytes, whatever the locale of Redis is.
+-- precedes compares ids by their bytes, regardless of Redis' locale.
 local function precedes(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -33,7 +33,7 @@ end
 
 local out = {}
 
--- read adds ids of a set until the page is full or its end is reached, and reports whether it is.
+-- read adds ids of a set, and reports whether the page is complete: full, or at its end time.
 local function read(key)
   local rank = behind(key)
   local found = redis.call('ZRANGE', key, rank, rank + most - #out / 2 - 1, 'WITHSCORES')

@@ -19,7 +19,7 @@ import (
 type partitions struct {
 	rdb  *wire.Client
 	keys keys
-	keep time.Duration // how long a former number of partitions is remembered at least
+	keep time.Duration // minimum time for which a former number of partitions is remembered
 
 	mu    sync.Mutex
 	known counts
@@ -29,14 +29,14 @@ func newPartitions(rdb *wire.Client, keep time.Duration) *partitions {
 	return &partitions{rdb: rdb, keys: keys{wire.Clustered(rdb)}, keep: keep}
 }
 
-// counts are the numbers of partitions, as set_partitions.lua keeps them.
+// counts holds the numbers of partitions that set_partitions.lua stores.
 type counts struct {
 	epoch  string // "" if no number was set
 	newest int
 	former []former
 }
 
-// former is a number of partitions that was left.
+// former is a number of partitions that was replaced by another.
 type former struct {
 	count int
 	left  time.Time
@@ -61,8 +61,8 @@ func countsOf(fields wire.List) (c counts) {
 	return c
 }
 
-// of returns the partitions in which an event may be, first the one in which it is stored if
-// it is new.
+// of returns the partitions that may hold an event, beginning with the one in which a new event is
+// stored.
 func (c counts) of(id string) []int {
 	out := []int{schedule.Partition(id, c.newest)}
 	for _, f := range c.former {
@@ -73,8 +73,8 @@ func (c counts) of(id string) []int {
 	return out
 }
 
-// foreign returns the former number by which an event is found in a partition, or 0 if the
-// newest one finds it there.
+// foreign returns the former number that places an event in a partition, or 0 if the newest one
+// does.
 func (c counts) foreign(id string, partition int) int {
 	if schedule.Partition(id, c.newest) == partition {
 		return 0
@@ -95,10 +95,10 @@ func (c counts) greatest() (n int) {
 	return n
 }
 
-// all returns the partitions of all numbers.
+// all returns the partitions under all numbers.
 func (c counts) all() []int { return numbers(max(c.newest, c.greatest())) }
 
-// numbers returns the numbers below n.
+// numbers returns the integers from 0 to n-1.
 func numbers(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -132,22 +132,22 @@ func (p *partitions) counts(ctx context.Context) (counts, error) {
 	return read, err
 }
 
-// forget makes the next call of counts read them.
+// forget makes the next call of counts read them again.
 func (p *partitions) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known = counts{}
 }
 
-// Members returns the processes that fire events and the partitions. A process that is not ""
-// is registered for ttl, or with a ttl of 0 removed.
+// Members returns the processes that fire events, and the partitions. If process is not "", it is
+// registered for ttl, or removed if ttl is 0.
 func (p *partitions) Members(ctx context.Context, process string, ttl time.Duration) (schedule.Members, error) {
 	m, _, err := p.read(ctx, process, ttl)
 	return m, err
 }
 
-// read is Members, and also returns the numbers of partitions. It takes one round trip, unless
-// these have changed.
+// read does what Members does, and also returns the numbers of partitions. It takes one round trip
+// unless these have changed.
 func (p *partitions) read(ctx context.Context, process string, ttl time.Duration) (schedule.Members, counts, error) {
 	for {
 		p.mu.Lock()
@@ -182,8 +182,8 @@ func (p *partitions) read(ctx context.Context, process string, ttl time.Duration
 	}
 }
 
-// SetPartitions makes count the number of partitions, if the newest one is from, 0 if none was
-// set, or already count; else it returns schedule.ErrPartitions.
+// SetPartitions sets the number of partitions to count if the newest number is from (0 if none was
+// set) or already count; otherwise it returns schedule.ErrPartitions.
 func (p *partitions) SetPartitions(ctx context.Context, from, count int) error {
 	defer p.forget()
 	set, err := call(ctx, p.rdb, setPartitionsScript, []string{p.keys.partitions()}, from, count).Int()
@@ -196,7 +196,7 @@ func (p *partitions) SetPartitions(ctx context.Context, from, count int) error {
 	return nil
 }
 
-// number returns the number that a text stands for.
+// number parses a number from a reply.
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64) // scripts return nothing else
 	return n

@@ -1,13 +1,13 @@
--- Stores events that do not exist.
+-- Stores events that do not exist yet.
 --
 -- KEYS[1]   hash of the partitions
 -- KEYS[2…]  for each event: prefix of its partition, its record, then its records in the partitions
 --           of former counts; the script uses keys that begin with a prefix, see leaves.lua
 -- ARGV[1]   expected epoch of the partitions
--- ARGV[2]   how many former counts there are
+-- ARGV[2]   number of former counts
 -- ARGV[3…]  for each event: id, when it is due in milliseconds, record
 --
--- Returns for each event 1, or its record if it exists; an error if the epoch is another one.
+-- Returns for each event 1, or its record if it exists; an error if the epoch has changed.
 
 local epoch, former = ARGV[1], tonumber(ARGV[2])
 

@@ -15,7 +15,7 @@ import (
 // format is the number of the stored form.
 const format = 1
 
-// content is the line with what the client has asked for.
+// content is the line with what the client asked for.
 type content struct {
 	Format  int               `json:"format"`
 	Due     int64             `json:"due"`
@@ -26,13 +26,13 @@ type content struct {
 	Created int64             `json:"created"`
 }
 
-// state is the line with what has happened to an event.
+// state is the line with what has happened to the event.
 type state struct {
 	Status    schedule.Status `json:"status"`
 	Version   int64           `json:"version"`
 	Attempts  int             `json:"attempts"`
 	Failures  int             `json:"failures"`
-	Next      int64           `json:"next,omitempty"` // only if it is not due
+	Next      int64           `json:"next,omitempty"` // only if it differs from the due time
 	Owner     string          `json:"owner,omitempty"`
 	Lease     int64           `json:"lease,omitempty"`
 	Updated   int64           `json:"updated"`
@@ -45,7 +45,7 @@ func line(v any) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(v) // structs of texts and numbers can be encoded
+	_ = encoder.Encode(v) // structs of strings and numbers can always be encoded
 	return out.String()
 }
 
@@ -88,7 +88,7 @@ func decode(id, record string) (schedule.Event, error) {
 		return e, fmt.Errorf("read event %s: its record is damaged", id)
 	}
 	if c.Format != format {
-		return e, fmt.Errorf("read event %s: its record has format %d, want %d: a newer version has written it", id, c.Format, format)
+		return e, fmt.Errorf("read event %s: its record has format %d, want %d: it was written by a newer version", id, c.Format, format)
 	}
 	e.Content = schedule.Content{Due: moment(c.Due), Tenant: c.Tenant, Topic: c.Topic, Key: c.Key, Headers: c.Headers, Payload: []byte(rest)}
 	e.Created, e.Updated, e.Next = moment(c.Created), moment(c.Created), e.Due

@@ -1,11 +1,11 @@
--- The record of an event at P:event:<id> is one text of up to three parts:
+-- The record of an event at P:event:<id> is one string of up to three parts:
 --   {"status":…,"version":…,"attempts":…,"failures":…,…}    its state, a line; missing while nothing
 --                                                            has happened to the event
 --   {"format":1,"due":…,"topic":…,…}                         its content, a line
---   the payload as it is
--- Both lines are JSON. A state begins with the members that are shown here, and an error comes last.
+--   the payload, unchanged
+-- Both lines are JSON. A state begins with the members shown here; an error comes last.
 
--- state_of returns the state of a record, and where its content begins.
+-- state_of returns the fields of a record's state, and where its content begins.
 local function state_of(record)
   if string.sub(record, 1, 10) ~= '{"status":' then return 'SCHEDULED', 1, 0, 0, 1 end
   local status, version, attempts, failures =
@@ -13,8 +13,8 @@ local function state_of(record)
   return status, tonumber(version), tonumber(attempts), tonumber(failures), string.find(record, '\n', 1, true) + 1
 end
 
--- text_of returns an id as the text of a UUID. One format of six numbers takes half the time of
--- one of sixteen bytes.
+-- text_of formats an id as a UUID. One format of six numbers takes half the time of one of sixteen
+-- bytes.
 local function text_of(id)
   local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = string.byte(id, 1, 16)
   return string.format('%08x-%04x-%04x-%04x-%04x%08x', ((a * 256 + b) * 256 + c) * 256 + d, e * 256 + f, g * 256 + h,

@@ -1,9 +1,9 @@
 -- Removes ids.
 --
 -- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
--- ARGV     for each: id, and when it is due in milliseconds; with another time it stays
+-- ARGV     for each: id, and when it is due in milliseconds; an id with another time stays
 --
--- Returns how many ids were given.
+-- Returns the number of ids given.
 
 local P = KEYS[1]
 

@@ -1,8 +1,8 @@
 -- Changes the number of partitions.
 --
--- KEYS[1]  hash of the partitions: "count" is their number, "epoch" another one after each change,
---          and "former:<count>" the time in milliseconds when another number was left
--- ARGV[1]  the expected number, 0 if none was set
+-- KEYS[1]  hash of the partitions: "count" is their number, "epoch" changes with every change of
+--          it, and "former:<count>" is the time in milliseconds when that number was replaced
+-- ARGV[1]  the expected number, 0 if none is set
 -- ARGV[2]  the new number
 --
 -- Returns 1, or 0 if the number is neither the expected one nor the new one.

@@ -1,9 +1,9 @@
--- Records the ends of publications. One whose event is not FIRING in the version that was claimed
--- takes no effect.
+-- Records the outcomes of publications. An outcome has no effect if its event is not FIRING in the
+-- claimed version.
 --
 -- KEYS[1]   prefix of the partition; the script uses keys that begin with it, see leaves.lua
 -- KEYS[2…]  record of each event
--- ARGV[1]   the time in milliseconds
+-- ARGV[1]   the current time in milliseconds
 -- ARGV[2]   the time in milliseconds when closed events expire
 -- ARGV[3…]  for each event: id, claimed version, new status, when it is due or its lease ends in
 --           milliseconds, and its new state, a line

@@ -1,9 +1,9 @@
--- Events whose topic is that of a Redis stream.
+-- Events whose topic names a Redis stream.
 
 local dates = {} -- by day: most events are due on the same one
 
--- date_of returns the date of a day since 1970. It counts in eras of 400 years that begin on a first
--- of March.
+-- date_of returns the date of a day since 1970. It counts in eras of 400 years that begin on the
+-- first of March.
 local function date_of(day)
   local era = math.floor((day + 719468) / 146097)
   local of_era = day + 719468 - era * 146097
@@ -16,7 +16,7 @@ local function date_of(day)
   return string.format('%04d-%02d-%02d', year, month, of_month)
 end
 
--- rfc3339 returns a time in milliseconds as a text, in UTC and with a fraction only if it needs one.
+-- rfc3339 formats a time in milliseconds, in UTC and with a fraction only if it needs one.
 local function rfc3339(ms)
   local seconds = math.floor(ms / 1000)
   local day, fraction = math.floor(seconds / 86400), ''
@@ -26,14 +26,14 @@ local function rfc3339(ms)
   return string.format('%sT%02d:%02d:%02d%sZ', dates[day], of_day / 3600, of_day / 60 % 60, of_day % 60, fraction)
 end
 
--- topic_of returns when an event is due and its topic, both as texts, and where the rest of its
--- content begins; nil if the topic is that of a tenant. content is its record without the state.
+-- topic_of returns an event's due time and topic, both as strings, and where the rest of its
+-- content begins; nil if the topic belongs to a tenant. content is the record without the state.
 local function topic_of(content)
   return string.match(content, '^{"format":1,"due":(%d+),"topic":"([%w._-]+)"()')
 end
 
--- append appends an event to the stream of its topic, with the same fields as scheduler.Streams.
--- It returns false if the stream does not take it.
+-- append adds an event to the stream of its topic, with the same fields as scheduler.Streams. It
+-- returns false if Redis rejects the entry.
 local function append(stream, attributes, id, due, content, rest, attempt)
   local ends = string.find(content, '\n', rest, true)
   local known = {}

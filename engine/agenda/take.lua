@@ -1,11 +1,11 @@
--- Takes ids that are due, and those whose lease has ended.
+-- Takes ids that are due, and those whose lease has expired.
 --
 -- KEYS[1]  prefix of the partition; the script uses keys that begin with it, see leaves.lua
--- ARGV[1]  how many
+-- ARGV[1]  maximum number of ids
 -- ARGV[2]  lease in milliseconds
 --
--- Returns the time in milliseconds, when the next id is due or the next lease ends or '', and the
--- ids, the oldest first.
+-- Returns the time in milliseconds; when the next id is due or the next lease expires, or ''; and
+-- the ids, the oldest first.
 
 local P, most, lease = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 

@@ -1,6 +1,6 @@
 // Package bridge is the service that connects tenants with Kafka or NATS. Out publishes the
-// entries of their streams, those of an execution in order and each at least once. In appends the
-// messages of topics to the streams, each exactly once.
+// entries of their streams, those of an execution in order and each at least once. In appends
+// messages from topics to the streams, each exactly once.
 package bridge
 
 import (
@@ -21,22 +21,21 @@ import (
 
 // Sink publishes messages.
 type Sink interface {
-	// Publish publishes messages with different keys and returns one error for each. An error
-	// that does not wrap cloudevents.ErrRefused may or may not mean that the message was
-	// published, and that it can be later.
+	// Publish publishes messages with different keys and returns one error for each. After an
+	// error that does not wrap cloudevents.ErrRefused, the message may or may not have been
+	// published, and may be published again.
 	Publish(ctx context.Context, messages []cloudevents.Message) []error
 }
 
 // Source reads messages.
 type Source interface {
-	// Fetch returns the next messages of topics, those of a partition in order. It begins a
-	// topic that it does not know, or that was not among the topics of the last call, after the
-	// position of each partition. It waits a moment for messages.
+	// Fetch returns the next messages of topics, in order within each partition. In a topic that it
+	// does not know, or that was missing from the last call, it begins each partition after the
+	// position that after returns. It waits a moment for messages.
 	Fetch(ctx context.Context, topics []string, after func(partition string) (cloudevents.Position, bool)) ([]cloudevents.Message, error)
-	// Taken marks messages as taken, for the broker's own tools.
+	// Taken tells the broker that messages were taken, for the broker's own tools.
 	Taken(ctx context.Context, messages []cloudevents.Message)
-	// Lags returns how many messages of each partition are behind the last one that Fetch
-	// returned.
+	// Lags returns how many messages of each partition follow the last one that Fetch returned.
 	Lags() map[string]int64
 }
 
@@ -44,28 +43,28 @@ type Source interface {
 type Options struct {
 	Process string // unique on one Redis
 	Tenants *delivery.TenantSet
-	Lease   time.Duration // after which another process may become the bridge of a tenant
+	Lease   time.Duration // time after which another process may become the bridge of a tenant
 
 	Group string        // consumer group on the streams of tenants
-	Batch int           // entries of a tenant that are read at once; 1 to 1000
+	Batch int           // entries of a tenant per read; 1 to 1000
 	Block time.Duration // how long a read waits for entries; 0 in simulation
 	Sink  Sink
-	Topic string // that entries are published to; {tenant} stands for the tenant
+	Topic string // to publish entries to; {tenant} stands for the tenant
 	Mode  cloudevents.Mode
-	// Which events are published: those that workflows and 'flunq emit' emit, the lifecycle
-	// events of the specification, and all others of the engine.
+	// Which events to publish: those emitted by workflows and 'flunq emit', the lifecycle events of
+	// the specification, and all other events of the engine.
 	Emitted, Lifecycle, Own bool
 
-	Source  Source   // nil: nothing is read
-	Listen  []string // topics that are read; {tenant} stands for the tenant
-	Default string   // the tenant of the others
+	Source  Source   // nil: do not read messages
+	Listen  []string // topics to read; {tenant} stands for the tenant
+	Default string   // tenant of topics without {tenant}
 	Trusted []string // topics whose messages may be of the engine's own types
 	// Plain is the type of messages without attributes; "": they cannot be read.
 	Plain event.Type
-	// Workflows are the workflows, as NAME or NAME:VERSION, that events of a type start.
+	// Workflows maps event types to the workflows that they start, as NAME or NAME:VERSION.
 	Workflows map[event.Type]string
-	// Start starts an execution. The error wraps cloudevents.ErrRefused if it never can be; it
-	// is nil if the execution exists.
+	// Start starts an execution, and returns nil if it exists. The error wraps
+	// cloudevents.ErrRefused if it can never be started.
 	Start func(ctx context.Context, s Start) error
 
 	// Observe, if set, receives what the bridge does.
@@ -74,29 +73,29 @@ type Options struct {
 	Lag func(map[string]int64)
 }
 
-// Start is an execution that an event starts.
+// Start is an execution to start because of an event.
 type Start struct {
 	Tenant, Workflow, ID string
 	Input                []byte
 }
 
-// Activity is something that a bridge has done.
+// Activity reports something that a bridge has done.
 type Activity struct {
 	What   What
 	Tenant string
 	Topic  string
 	Count  int
-	Err    error // of all but Published and Received
+	Err    error // nil for Published and Received
 }
 
-// What a bridge does.
+// What is the kind of an Activity.
 type What string
 
-// Everything that an Activity may be.
+// The kinds of Activity.
 const (
 	Published   What = "published"   // entries became messages
-	Refused     What = "refused"     // the broker will never take an entry: it is a dead letter
-	Unpublished What = "unpublished" // entries will be published later
+	Refused     What = "refused"     // the broker will never accept an entry, which became a dead letter
+	Unpublished What = "unpublished" // entries could not be published now and will be retried
 	Received    What = "received"    // messages became entries
 	Repeated    What = "repeated"    // messages had been taken before
 	Rejected    What = "rejected"    // messages became dead letters
@@ -109,34 +108,35 @@ const TenantMark = "{tenant}"
 func (o *Options) check() error {
 	var errs []error
 	if o.Process == "" || o.Group == "" {
-		errs = append(errs, errors.New("the bridge has no process or no group"))
+		errs = append(errs, errors.New("the bridge needs a process and a consumer group"))
 	}
 	if o.Batch < 1 || o.Batch > 1000 {
 		errs = append(errs, fmt.Errorf("BRIDGE_BATCH is %d: want 1 to 1000", o.Batch))
 	}
 	if !strings.Contains(o.Topic, TenantMark) {
-		errs = append(errs, fmt.Errorf("events go to topic %q: want a name with %s, or tenants would read each other's events", o.Topic, TenantMark))
+		errs = append(errs, fmt.Errorf("events go to topic %q: want %s in the name, or tenants would read each other's events", o.Topic, TenantMark))
 	}
 	for _, topic := range o.Listen {
 		if strings.TrimSuffix(topic, ".>") == o.Topic {
-			errs = append(errs, fmt.Errorf("events go to topic %q and are read from there: want two names", topic))
+			errs = append(errs, fmt.Errorf("events go to topic %q, which is also read: want two different topics", topic))
 		}
 	}
 	for _, topic := range o.Trusted {
 		if !slices.Contains(o.Listen, topic) {
-			errs = append(errs, fmt.Errorf("the trusted topic %q is not among those that are read: %s", topic, strings.Join(o.Listen, ",")))
+			errs = append(errs, fmt.Errorf("the trusted topic %q is not one of those that are read: %s", topic, strings.Join(o.Listen, ",")))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Check returns everything that is wrong with the names of topics.
+// Check returns all problems with the names of topics.
 func (o Options) Check() error {
 	o.Process, o.Group = "any", "any"
 	return o.check()
 }
 
-// Topics returns the topics of a tenant: where its events go, and which are read for it.
+// Topics returns the topics of a tenant: the one that its events go to, and those that are read
+// for it.
 func (o *Options) Topics(tenant string) []string {
 	return append([]string{topicOf(o.Topic, tenant)}, o.listen(tenant)...)
 }
@@ -159,7 +159,7 @@ func (o *Options) observe(a Activity) {
 	}
 }
 
-// Bridge holds what the two halves of a process' bridge share: which tenants are its own.
+// Bridge holds what the two halves of a process' bridge share: the tenants that it serves.
 type Bridge struct {
 	Out *Out
 	In  *In // nil without a source
@@ -169,7 +169,7 @@ type Bridge struct {
 	opts    Options
 
 	mu      sync.Mutex
-	own     []string // tenants of which this process is the bridge, sorted
+	own     []string // tenants that this process bridges, sorted
 	asked   map[string]bool
 	renewed time.Time     // by Redis' clock
 	changed chan struct{} // closed when own changes
@@ -189,11 +189,11 @@ func New(st *store.Store, opts Options) (*Bridge, error) {
 	return b, nil
 }
 
-// renewals is how often a lease is renewed while it lasts.
+// renewals is how many times a lease is renewed during its term.
 const renewals = 3
 
-// Step makes the process the bridge of tenants that have none, and renews its leases when that is
-// due. Call it about once a second.
+// Step makes the process the bridge of tenants that have none, and renews its leases when due.
+// Call it about once a second.
 func (b *Bridge) Step(ctx context.Context) (wake time.Time, err error) {
 	now, err := b.store.Now(ctx)
 	if err != nil {
@@ -234,14 +234,14 @@ func (b *Bridge) set(own []string) {
 	}
 }
 
-// tenants returns those of which this process is the bridge. The caller must not change the slice.
+// tenants returns the tenants that this process bridges. The caller must not change the slice.
 func (b *Bridge) tenants() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.own
 }
 
-// wait waits until this process is the bridge of other tenants, for a moment at most.
+// wait waits up to Options.Block for the tenants that this process bridges to change.
 func (b *Bridge) wait(ctx context.Context) {
 	if b.opts.Block == 0 {
 		return
@@ -257,7 +257,7 @@ func (b *Bridge) wait(ctx context.Context) {
 	}
 }
 
-// Close stops the bridge from reading more.
+// Close stops the bridge from reading any more.
 func (b *Bridge) Close() {
 	b.set(nil)
 	b.mu.Lock()
@@ -265,7 +265,7 @@ func (b *Bridge) Close() {
 	b.closed = true
 }
 
-// Release lets other processes be the bridge of the tenants at once. Call it after the last step.
+// Release lets other processes take over the tenants immediately. Call it after the last step.
 func (b *Bridge) Release(ctx context.Context) error {
 	_, err := b.streams.Own(ctx, b.opts.Tenants.Names(), b.opts.Process, 0)
 	return err

@@ -101,11 +101,11 @@ func TestOptions(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*bridge.Options){
-		"BRIDGE_BATCH":   func(o *bridge.Options) { o.Batch = 0 },
-		"with {tenant}":  func(o *bridge.Options) { o.Topic = "events" },
-		"two names":      func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic) },
-		"want two names": func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic+".>") },
-		"not among":      func(o *bridge.Options) { o.Trusted = []string{"other"} },
+		"BRIDGE_BATCH":              func(o *bridge.Options) { o.Batch = 0 },
+		"{tenant} in the name":      func(o *bridge.Options) { o.Topic = "events" },
+		"two different topics":      func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic) },
+		"want two different topics": func(o *bridge.Options) { o.Listen = append(o.Listen, o.Topic+".>") },
+		"not one of":                func(o *bridge.Options) { o.Trusted = []string{"other"} },
 	} {
 		bad := good
 		change(&bad)

@@ -16,9 +16,9 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// In appends the messages of topics to the streams of tenants, each exactly once: a script compares
-// its offset with the last one of its partition, appends it and moves the position. So it does not
-// matter how often a message is read, or by whom.
+// In appends messages from topics to the streams of tenants, each exactly once: in one script,
+// it compares the message's offset with the last one of its partition, appends the message and
+// advances the position. It does not matter how many times a message is read, or by which process.
 type In struct {
 	*Bridge
 
@@ -26,7 +26,7 @@ type In struct {
 	topics    map[string]string                     // the tenants of topics
 	names     []string                              // of topics
 	held      []cloudevents.Message                 // read but not taken
-	broken    map[string]bool                       // tenants that could not take messages: they are left out once
+	broken    map[string]bool                       // tenants that could not take messages and are left out of the next fetch
 }
 
 func newIn(b *Bridge) *In { return &In{Bridge: b, positions: map[string]map[string]stream.Position{}} }
@@ -60,8 +60,8 @@ func (in *In) Step(ctx context.Context) (wake time.Time, err error) {
 	return now, in.take(ctx, now)
 }
 
-// adopt sets the topics to those of the tenants of which this process is the bridge, and reads the
-// positions of those that are new.
+// adopt sets the topics to those of the tenants that this process bridges, and reads the positions
+// of new ones.
 func (in *In) adopt(ctx context.Context) error {
 	tenants := in.tenants()
 	before := in.positions
@@ -95,7 +95,7 @@ func (in *In) after(partition string) (cloudevents.Position, bool) {
 	return cloudevents.Position(p), ok
 }
 
-// take takes what is held. What it cannot take now stays.
+// take takes the held messages. Those that it cannot take now stay held.
 func (in *In) take(ctx context.Context, now time.Time) error {
 	var order []string
 	byTenant := map[string][]cloudevents.Message{}
@@ -103,7 +103,7 @@ func (in *In) take(ctx context.Context, now time.Time) error {
 		m := &in.held[i]
 		tenant, known := in.topics[m.Topic]
 		if !known {
-			continue // of another process now, which reads it from the position on
+			continue // another process bridges the tenant now, and reads on from the position
 		}
 		if byTenant[tenant] == nil {
 			order = append(order, tenant)
@@ -117,7 +117,7 @@ func (in *In) take(ctx context.Context, now time.Time) error {
 		in.opts.Source.Taken(ctx, byTenant[tenant][:n])
 		if err == nil || store.Temporary(err) {
 			in.held = append(in.held, byTenant[tenant][n:]...)
-		} else { // they are read again from the position on, after those of other tenants
+		} else { // read them again from the position, after those of other tenants
 			in.broken[tenant] = true
 		}
 		if err != nil {
@@ -127,7 +127,7 @@ func (in *In) take(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// takeOf takes messages of one tenant and returns how many of them it has.
+// takeOf takes messages of one tenant and returns how many it has taken.
 func (in *In) takeOf(ctx context.Context, tenant string, messages []cloudevents.Message, now time.Time) (int, error) {
 	records := make([]stream.Taken, 0, len(messages))
 	reasons := make([]error, len(messages))
@@ -169,7 +169,7 @@ func (in *In) moved(tenant string, m *cloudevents.Message) {
 	}
 }
 
-// record returns what a message becomes: an entry of the stream, or a dead letter for a reason.
+// record returns what a message becomes: an entry of the stream or, for a reason, a dead letter.
 func (in *In) record(ctx context.Context, tenant string, m *cloudevents.Message, now time.Time) (r stream.Taken, reason, err error) {
 	r = stream.Taken{Partition: m.PartitionName(), Log: m.Log, Offset: m.Offset}
 	e, reason := cloudevents.Decode(m, in.opts.Plain)
@@ -178,10 +178,10 @@ func (in *In) record(ctx context.Context, tenant string, m *cloudevents.Message,
 	}
 	e.Tenant = tenant
 	if e.Time.IsZero() || strings.HasPrefix(string(e.Type), event.Prefix) {
-		e.Time = now // the clocks of programs outside decide on no timer
+		e.Time = now // the clocks of external programs must not affect timers
 	}
 	if strings.HasPrefix(string(e.Type), event.Prefix) && !in.trusts(m.Topic, tenant) {
-		reason = fmt.Errorf("events of type %s are taken from trusted topics only (KAFKA_TRUSTED, NATS_TRUSTED): who sends them decides on the results of tasks", e.Type)
+		reason = fmt.Errorf("events of type %s are accepted only from trusted topics (KAFKA_TRUSTED, NATS_TRUSTED), since their sender decides the results of tasks", e.Type)
 	} else {
 		reason, err = in.start(ctx, &e, m)
 	}
@@ -196,7 +196,7 @@ func (in *In) record(ctx context.Context, tenant string, m *cloudevents.Message,
 	return r, nil, nil
 }
 
-// dead makes a record a dead letter.
+// dead turns a record into a dead letter.
 func (in *In) dead(r stream.Taken, m *cloudevents.Message, fields []string, reason error, now time.Time) stream.Taken {
 	at := now.UTC().Format(time.RFC3339Nano)
 	r.Dead = true
@@ -215,15 +215,15 @@ func (in *In) trusts(topic, tenant string) bool {
 	return false
 }
 
-// start starts the workflow of an event's type, if there is one. The id of the execution is that of
-// the event and its source, so that an event which is sent twice starts one execution.
+// start starts the workflow for an event's type, if any. The id of the execution is derived from
+// the event's id and source, so that an event that is sent twice starts one execution.
 func (in *In) start(ctx context.Context, e *event.Event, m *cloudevents.Message) (reason, err error) {
 	workflow := in.opts.Workflows[e.Type]
 	if workflow == "" {
 		return nil, nil
 	}
 	if p, known := in.positions[e.Tenant][m.PartitionName()]; known && p.Log == m.Log && m.Offset <= p.Offset {
-		return nil, nil // it has been taken
+		return nil, nil // already taken
 	}
 	const length = 16
 	sum := sha256.Sum256([]byte(e.Source + "\x00" + e.ID))

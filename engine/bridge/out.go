@@ -16,20 +16,20 @@ import (
 // Out publishes the entries of tenants' streams.
 //
 // Entries of an execution stay in order, even when processes die or several believe that they are
-// the bridge of a tenant: each publishes an entry only after all earlier ones that the group has
-// read are acknowledged, which happens after they are published, or after it has published them
-// itself. So all consumers of the group have one name, and what one has read and not acknowledged,
-// the next one reads first.
+// the bridge of a tenant: before a process publishes an entry, all earlier entries that the group
+// has read are acknowledged, which happens only after publication, or the process has published
+// them itself. For this, all consumers of the group share one name, and entries that one process
+// has read and not acknowledged are the first that the next one reads.
 type Out struct {
 	*Bridge
 
 	buffers map[string][]store.Message // entries to publish, by tenant, in order
-	unsure  map[string]bool            // tenants of which entries may be pending that are not buffered
+	unsure  map[string]bool            // tenants that may have pending entries that are not buffered
 	known   []string                   // tenants of the last step
 	handled []stream.Handled           // published but not acknowledged
 }
 
-// consumer is the name of the group's only consumer.
+// consumer is the name that all consumers of the group share.
 const consumer = "bridge"
 
 func newOut(b *Bridge) *Out {
@@ -52,7 +52,7 @@ func (o *Out) reader(tenants ...string) stream.Reader {
 	return stream.Reader{Group: o.opts.Group, Consumer: consumer, Tenants: tenants, Wants: o.wants, Continuous: o.opts.Block > 0}
 }
 
-// Step publishes what the tenants' streams have, and waits for more if that is nothing.
+// Step publishes the entries of the tenants' streams. If there are none, it waits for some.
 func (o *Out) Step(ctx context.Context) (wake time.Time, err error) {
 	tenants := o.adopt()
 	if len(tenants) == 0 {
@@ -72,7 +72,7 @@ func (o *Out) Step(ctx context.Context) (wake time.Time, err error) {
 	return now, o.publish(ctx)
 }
 
-// adopt returns the tenants of which this process is the bridge, and drops what it holds of others.
+// adopt returns the tenants that this process bridges, and drops held entries of others.
 func (o *Out) adopt() []string {
 	tenants := o.tenants()
 	before, now := map[string]bool{}, map[string]bool{}
@@ -118,7 +118,7 @@ func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err er
 	r.ReadInfo = &info
 	msgs, now, err := o.streams.Read(ctx, r, o.opts.Batch, block)
 	if err != nil {
-		for _, tenant := range empty { // the reply may be lost
+		for _, tenant := range empty { // the entries may have been read although the reply was lost
 			o.unsure[tenant] = true
 		}
 		return now, err
@@ -140,8 +140,8 @@ func (o *Out) read(ctx context.Context, tenants []string) (now time.Time, err er
 	return now, o.checkOrder(ctx, first)
 }
 
-// checkOrder puts back what was read of tenants that have earlier entries pending: another process
-// has read those, or this one without learning of it.
+// checkOrder drops what was read for tenants that have earlier pending entries, so that those are
+// read first: another process has read them, or this one did and lost the reply.
 func (o *Out) checkOrder(ctx context.Context, first map[string]string) error {
 	if len(first) == 0 {
 		return nil
@@ -149,7 +149,7 @@ func (o *Out) checkOrder(ctx context.Context, first map[string]string) error {
 	tenants := make([]string, 0, len(first))
 	for tenant := range first {
 		tenants = append(tenants, tenant)
-		o.unsure[tenant] = true // until it is known
+		o.unsure[tenant] = true // until checked
 	}
 	pending, err := o.streams.FirstPending(ctx, o.opts.Group, tenants)
 	if err != nil {
@@ -169,7 +169,7 @@ func (o *Out) checkOrder(ctx context.Context, first map[string]string) error {
 }
 
 // readPending fills the buffers of unsure tenants with the first entries that the group has read
-// and not acknowledged. Tenants that have none are not unsure any more.
+// and not acknowledged. A tenant without such entries is no longer unsure.
 func (o *Out) readPending(ctx context.Context) error {
 	var tenants []string
 	for _, tenant := range o.known {
@@ -208,11 +208,11 @@ func (o *Out) readPending(ctx context.Context) error {
 	return nil
 }
 
-// publish publishes the buffers, wave by wave: no two messages of a wave have the same key, so that
-// none overtakes another one of its execution, whatever fails.
+// publish publishes the buffers in waves. No two messages of a wave have the same key, so that
+// whatever fails, no entry overtakes an earlier one of its execution.
 func (o *Out) publish(ctx context.Context) error {
 	var errs []error
-	stopped := map[string]bool{} // tenants of which something could not be published now
+	stopped := map[string]bool{} // tenants with an entry that could not be published now
 	for {
 		wave, messages, err := o.wave(ctx, stopped)
 		if err != nil {
@@ -231,8 +231,8 @@ func (o *Out) publish(ctx context.Context) error {
 	return errors.Join(append(errs, o.acknowledge(ctx))...)
 }
 
-// wave returns the next entries to publish, and their messages. Entries that are not for others are
-// handled by that.
+// wave returns the next entries to publish, and their messages. Entries that are not published
+// count as handled.
 func (o *Out) wave(ctx context.Context, stopped map[string]bool) (wave []store.Message, messages []cloudevents.Message, err error) {
 	for _, tenant := range o.known {
 		if stopped[tenant] {
@@ -289,9 +289,9 @@ func (o *Out) keep(tenant string, left []store.Message) {
 	}
 }
 
-// message returns the message of an entry; false if none is published. Secrets stay sealed. What
-// came from the broker does not go back, and what services only deliver again has been published.
-// An entry that is no event is the worker's to report.
+// message returns the message for an entry, or false if the entry is not published. Secrets stay
+// sealed. An entry that came from the broker does not go back, and one that a service delivers
+// again is already published. An entry that is not an event is reported by the worker.
 func (o *Out) message(m *store.Message) (cloudevents.Message, bool) {
 	e, err := event.FromFields(store.Unpack(m.Fields()))
 	if err != nil || m.Err != nil || m.Attempt > 0 || e.Ext[cloudevents.OriginAttribute] != "" {
@@ -306,7 +306,7 @@ func (o *Out) message(m *store.Message) (cloudevents.Message, bool) {
 	return out, true
 }
 
-// publishWave publishes a wave and removes from the buffers what is published, or never will be.
+// publishWave publishes a wave and removes from the buffers what is published or never will be.
 func (o *Out) publishWave(ctx context.Context, wave []store.Message, messages []cloudevents.Message, stopped map[string]bool) []error {
 	done := map[string]map[string]bool{}
 	count := map[Activity]int{}
@@ -358,7 +358,7 @@ func (o *Out) publishWave(ctx context.Context, wave []store.Message, messages []
 	return errs
 }
 
-// acknowledge acknowledges what is published.
+// acknowledge acknowledges published entries.
 func (o *Out) acknowledge(ctx context.Context) error {
 	r := o.reader()
 	r.Handled = o.handled

@@ -1,5 +1,5 @@
-// Package cloudevents writes events as messages of Kafka and NATS and reads them, in the content
-// modes of the CloudEvents bindings.
+// Package cloudevents writes and reads events as messages of Kafka and NATS, in the content modes
+// of the CloudEvents bindings.
 package cloudevents
 
 import (
@@ -21,10 +21,10 @@ import (
 
 // Message is a record on a topic of Kafka, or a message of a stream of NATS.
 type Message struct {
-	Topic     string // for NATS, the subject or the pattern of subjects that it is read with
+	Topic     string // for NATS, the subject or subject pattern that it is read with
 	Partition int32  // 0 for NATS
-	Offset    int64  // for NATS, its sequence number in the stream
-	// Log identifies the topic: one that is deleted and created again has another.
+	Offset    int64  // for NATS, the sequence number in the stream
+	// Log identifies the topic: a topic that is deleted and created again gets another Log.
 	Log string
 
 	Key     []byte
@@ -38,18 +38,18 @@ type Message struct {
 // Header is a header of a Message.
 type Header struct{ Name, Value string }
 
-// Place says where a message is: "orders/3/1017".
+// Place returns where a message is: "orders/3/1017".
 func (m *Message) Place() string { return m.PartitionName() + "/" + strconv.FormatInt(m.Offset, 10) } //nolint:mnd // decimal
 
-// PartitionName names the partition of a message: "orders/3".
+// PartitionName returns the name of a message's partition: "orders/3".
 func (m *Message) PartitionName() string { return PartitionName(m.Topic, m.Partition) }
 
-// PartitionName names a partition of a topic.
+// PartitionName returns the name of a partition of a topic.
 func PartitionName(topic string, partition int32) string {
 	return topic + "/" + strconv.Itoa(int(partition))
 }
 
-// Header returns the value of a header, whatever the case of its name; "" if there is none.
+// Header returns the value of a header, ignoring the case of its name; "" if there is none.
 func (m *Message) Header(name string) string {
 	for _, h := range m.Headers {
 		if strings.EqualFold(h.Name, name) {
@@ -59,19 +59,19 @@ func (m *Message) Header(name string) string {
 	return ""
 }
 
-// Position is the last message of a partition that has been taken.
+// Position is the last message taken from a partition.
 type Position struct {
 	Log    string // see Message
 	Offset int64
 }
 
-// ErrRefused is wrapped by the error of a message that the broker will never take, such as one
+// ErrRefused is wrapped by the error for a message that the broker will never accept, such as one
 // that is too large.
-var ErrRefused = errors.New("the broker refuses it")
+var ErrRefused = errors.New("refused")
 
 // Mode is a content mode of the CloudEvents bindings.
 type Mode struct {
-	Structured bool   // the value is the whole event as JSON; else its data, and the attributes are headers
+	Structured bool   // the value is the whole event as JSON; otherwise only its data, and the attributes are headers
 	Prefix     string // of the headers of attributes: KafkaPrefix or NATSPrefix
 }
 
@@ -82,8 +82,8 @@ const (
 )
 
 // EntryHeader is the header with the id of the event's entry in the stream of its tenant. Entries
-// of one execution reach its readers in the order of these ids, each at least once: an id that is
-// not above the last one of the same key is a double.
+// of one execution reach readers in the order of these ids, each at least once: a message whose id
+// is not greater than the last one with the same key is a duplicate.
 const EntryHeader = "flunq-entry"
 
 // OriginAttribute is the attribute with the place of the message that an event was read from. Such
@@ -99,8 +99,8 @@ const (
 	dataContentType = "datacontenttype"
 )
 
-// Encode returns the message of an event whose entry has an id. Its key is the execution, so that
-// events of one execution stay in order; without one it is the id of the event.
+// Encode returns the message for an event, whose entry has the given id. The key is the execution,
+// so that its events stay in order, or the event's id if it has no execution.
 func (m Mode) Encode(e event.Event, entry string) Message {
 	e = named(e)
 	attributes, data := attributesOf(e, entry)
@@ -128,10 +128,10 @@ func (m Mode) Encode(e event.Event, entry string) Message {
 	return out
 }
 
-// JSON returns an event as JSON, in the event format of CloudEvents.
+// JSON returns an event in the JSON event format of CloudEvents.
 func JSON(e event.Event) []byte { return structured(attributesOf(named(e), "")) }
 
-// named returns an event with its type as it is published.
+// named returns an event with the type under which it is published.
 func named(e event.Event) event.Event {
 	if what, ok := strings.CutPrefix(string(e.Type), event.LifecyclePrefix); ok {
 		e.Type = event.Type(event.SpecificationPrefix + what)
@@ -139,8 +139,8 @@ func named(e event.Event) event.Event {
 	return e
 }
 
-// attributesOf returns the names and values of an event's attributes, with those that CloudEvents
-// requires, and its data.
+// attributesOf returns the names and values of an event's attributes, including those that
+// CloudEvents requires, and its data.
 func attributesOf(e event.Event, entry string) ([]string, []byte) {
 	data := []byte(e.Data)
 	e.Data = nil
@@ -179,8 +179,8 @@ func structured(attributes []string, data []byte) []byte {
 	return event.Encode(members)
 }
 
-// Decode reads the event of a message. A message without attributes is data of the given type, if
-// there is one. The event has no tenant, and the place of the message as OriginAttribute.
+// Decode reads the event of a message. A message without attributes is read as data of the type
+// plain, unless that is "". The event has no tenant; its OriginAttribute is the message's place.
 func Decode(m *Message, plain event.Type) (e event.Event, err error) {
 	media, _, _ := strings.Cut(m.Header(contentType), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
@@ -189,16 +189,16 @@ func Decode(m *Message, plain event.Type) (e event.Event, err error) {
 	case media == structuredType, media == anyStructured, len(m.Headers) == 0 && plain == "" && isStructured(m.Value):
 		e, err = decodeStructured(m.Value)
 	case strings.HasPrefix(media, batchType):
-		err = errors.New("it is a batch of events: send them one by one")
+		err = errors.New("a batch of events is not supported: send the events one by one")
 	case strings.HasPrefix(media, anyStructured):
-		err = fmt.Errorf("it is an event as %s: only %s can be read", media, structuredType)
+		err = fmt.Errorf("an event as %s is not supported: send it as %s", media, structuredType)
 	case binary:
 		e, err = decodeBinary(m)
 	case plain != "":
 		e = event.Event{ID: m.Place(), Source: "/" + m.PartitionName(), Type: plain}
 		e.Data, err = dataOf(m.Value, cmpMedia(media, m.Value))
 	default:
-		err = fmt.Errorf("it is no CloudEvent: want the headers %sspecversion, %sid, %ssource and %stype, or the header %s: %s",
+		err = fmt.Errorf("not a CloudEvent: want the headers %sspecversion, %sid, %ssource and %stype, or the header %s: %s",
 			KafkaPrefix, KafkaPrefix, KafkaPrefix, KafkaPrefix, contentType, structuredType)
 	}
 	if err == nil {
@@ -219,28 +219,28 @@ func cmpMedia(media string, data []byte) string {
 	return media
 }
 
-// maxAttributes is how many attributes an event from outside has at most.
+// maxAttributes limits the attributes of an external event.
 const maxAttributes = 100
 
-// check returns what an event lacks.
+// check checks what Decode has read.
 func check(e *event.Event) error {
 	switch {
 	case e.ID == "":
-		return errors.New("it has no attribute id")
+		return errors.New("the attribute id is missing")
 	case e.Source == "":
-		return errors.New("it has no attribute source")
+		return errors.New("the attribute source is missing")
 	case e.Type == "":
-		return errors.New("it has no attribute type")
+		return errors.New("the attribute type is missing")
 	case len(e.Ext) > maxAttributes:
-		return fmt.Errorf("it has %d extension attributes, more than %d", len(e.Ext), maxAttributes)
+		return fmt.Errorf("%d extension attributes, want at most %d", len(e.Ext), maxAttributes)
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Ext)) {
 		if !event.AttributeName(name) {
-			return fmt.Errorf("it has an attribute %.40q: names consist of a to z and 0 to 9", name)
+			return fmt.Errorf("attribute %.40q: want a name of a to z and 0 to 9", name)
 		}
 		switch name {
 		case event.AttemptAttribute, event.ReplayAttribute, "firstfailure", "firstentry", "packed":
-			return fmt.Errorf("it has an attribute %s, which is reserved", name)
+			return fmt.Errorf("attribute %s is reserved", name)
 		}
 	}
 	return nil
@@ -258,7 +258,7 @@ func decodeBinary(m *Message) (event.Event, error) {
 			}
 		}
 		if !utf8.ValidString(value) && ok {
-			return event.Event{}, fmt.Errorf("its header %.40q is not UTF-8", h.Name)
+			return event.Event{}, fmt.Errorf("header %.40q is not UTF-8", h.Name)
 		}
 		if ok && short != "data" {
 			fields = append(fields, short, value)
@@ -277,8 +277,8 @@ func decodeBinary(m *Message) (event.Event, error) {
 	return e, err
 }
 
-// escape makes an attribute the value of a header as the NATS binding wants it: only the visible
-// characters of ASCII without " and %, the others as %XX.
+// escape encodes an attribute as a header value for the NATS binding: visible ASCII characters
+// except " and % stay, all others become %XX.
 func escape(value string) string {
 	var out strings.Builder
 	for i := range len(value) {
@@ -291,7 +291,7 @@ func escape(value string) string {
 	return out.String()
 }
 
-// unescape is the reverse of escape. It accepts values in quotes, and those that were not escaped.
+// unescape is the inverse of escape. It also accepts quoted values and unescaped ones.
 func unescape(value string) string {
 	if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
 		value = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
@@ -314,7 +314,7 @@ func isStructured(value []byte) bool {
 func fromFields(fields []string) (event.Event, error) {
 	for i := 0; i < len(fields); i += 2 {
 		if fields[i] == "specversion" && fields[i+1] != event.SpecVersion {
-			return event.Event{}, fmt.Errorf("its specversion is %.20q, want %s", fields[i+1], event.SpecVersion)
+			return event.Event{}, fmt.Errorf("specversion is %.20q, want %s", fields[i+1], event.SpecVersion)
 		}
 	}
 	return event.FromFields(fields) //nolint:wrapcheck // it says which attribute
@@ -331,7 +331,7 @@ func with(ext map[string]string, name, value string) map[string]string {
 func decodeStructured(value []byte) (event.Event, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(value, &members); err != nil {
-		return event.Event{}, fmt.Errorf("its value is no JSON object: %w", err)
+		return event.Event{}, fmt.Errorf("the value is not a JSON object: %w", err)
 	}
 	var fields []string
 	var raw []byte
@@ -342,7 +342,7 @@ func decodeStructured(value []byte) (event.Event, error) {
 			continue
 		case "data_base64":
 			if err := json.Unmarshal(member, &raw); err != nil {
-				return event.Event{}, fmt.Errorf("its data_base64: %w", err)
+				return event.Event{}, fmt.Errorf("data_base64: %w", err)
 			}
 			continue
 		}
@@ -372,21 +372,21 @@ func decodeStructured(value []byte) (event.Event, error) {
 	return e, nil
 }
 
-// isJSON reports whether data of a media type is JSON; "" is.
+// isJSON reports whether a media type is JSON; "" is.
 func isJSON(media string) bool {
 	media, _, _ = strings.Cut(media, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	return media == "" || media == jsonType || media == "text/json" || strings.HasSuffix(media, "+json")
 }
 
-// dataOf returns data of a media type as JSON: text as a string, and other bytes in base64.
+// dataOf converts data of a media type to JSON: text to a string, other bytes to base64.
 func dataOf(data []byte, media string) (json.RawMessage, error) {
 	switch {
 	case len(data) == 0:
 		return nil, nil
 	case isJSON(media):
 		if !json.Valid(data) {
-			return nil, errors.New("its data is not JSON, and its content-type does not say what else it is")
+			return nil, errors.New("the data is not JSON: want a content-type that says what it is")
 		}
 		return bytes.TrimSpace(data), nil
 	case utf8.Valid(data):
@@ -396,7 +396,7 @@ func dataOf(data []byte, media string) (json.RawMessage, error) {
 	}
 }
 
-// Unreadable returns the fields of the dead letter of a message that is not an event.
+// Unreadable returns the fields of the dead letter for a message that is not an event.
 func Unreadable(m *Message, now time.Time) []string {
 	headers := map[string]string{}
 	for _, h := range m.Headers {

@@ -131,13 +131,13 @@ func TestDecodeData(t *testing.T) {
 	}
 }
 
-// What cannot be read says why.
+// The error for an unreadable message says what is wrong with it.
 func TestDecodeUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ headers, value, want string }{
-		{"", `{}`, "no CloudEvent"},
-		{"ce_specversion=1.0 ce_source=/s ce_type=t", "", "no attribute id"},
-		{"ce_specversion=1.0 ce_id=1 ce_type=t", "", "no attribute source"},
+		{"", `{}`, "not a CloudEvent"},
+		{"ce_specversion=1.0 ce_source=/s ce_type=t", "", "attribute id is missing"},
+		{"ce_specversion=1.0 ce_id=1 ce_type=t", "", "attribute source is missing"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s", "", "no attribute type"},
 		{"ce_specversion=0.3 ce_id=1 ce_source=/s ce_type=t", "", "specversion"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_time=noon", "", "attribute time"},
@@ -145,9 +145,9 @@ func TestDecodeUnreadable(t *testing.T) {
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t ce_attempt=9", "", "reserved"},
 		{"ce_specversion=1.0 ce_id=1 ce_source=/s ce_type=t", "{", "not JSON"},
 		{"ce-specversion=1.0 ce-id=%C0%A0 ce-source=/s ce-type=t", "", "not UTF-8"},
-		{"content-type=application/cloudevents+json", "[", "no JSON object"},
+		{"content-type=application/cloudevents+json", "[", "not a JSON object"},
 		{"content-type=application/cloudevents-batch+json", "[]", "batch"},
-		{"content-type=application/cloudevents+avro", "x", "only application/cloudevents+json"},
+		{"content-type=application/cloudevents+avro", "x", "send it as application/cloudevents+json"},
 	} {
 		_, err := cloudevents.Decode(&cloudevents.Message{Headers: headers(test.headers), Value: []byte(test.value)}, "")
 		if err == nil || !strings.Contains(err.Error(), test.want) {

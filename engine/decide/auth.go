@@ -12,9 +12,9 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// Authorize returns the scheme and the parameter of the Authorization header that a policy
-// asks for; they are also the value of $authorization. For a nil policy both are empty.
-// Every error is an *event.Problem.
+// Authorize returns the scheme and the parameter of the Authorization header for an
+// authentication policy; they are also the value of $authorization. For a nil policy both are
+// empty. Every error is an *event.Problem.
 func Authorize(a *dsl.Authentication, s *expr.Scope) (scheme, parameter string, err error) {
 	if a == nil {
 		return "", "", nil
@@ -44,7 +44,7 @@ func Authorize(a *dsl.Authentication, s *expr.Scope) (scheme, parameter string, 
 	}
 }
 
-// authMember returns one member of a policy: from its secret if it has one, else from the
+// authMember returns one member of a policy, from its secret if it has one, otherwise from the
 // document.
 func authMember(a *dsl.Authentication, s *expr.Scope, v *expr.Value, member string) (string, error) {
 	if a.Secret != "" {
@@ -92,9 +92,8 @@ func authSecret(secret string, s *expr.Scope, member string) (string, error) {
 	return text, nil
 }
 
-// authProblem returns the problem that an error stands for. An error message of jq may
-// quote the value that caused it, so for an expression that reads secrets the problem shows
-// only the expression.
+// authProblem converts an error to a problem. An error message of jq may quote the value that
+// caused it, so for an expression that reads secrets the problem shows only the expression.
 func authProblem(err error, where string, v *expr.Value) error {
 	if problem, ok := errors.AsType[*event.Problem](err); ok {
 		return problem

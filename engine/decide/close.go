@@ -53,8 +53,8 @@ func (c *closer) cancelled(reason string) {
 	c.publishEnd(event.WorkflowCancelled, event.Ended{Reason: reason})
 }
 
-// fault ends the execution with a problem, with no point from which a retry could
-// continue. The ref is the problem's instance, if it has none.
+// fault ends the execution with a problem and records no point from which a retry could
+// continue. ref becomes the problem's instance if it has none.
 func (c *closer) fault(p *event.Problem, ref string) {
 	c.end(Faulted)
 	c.Error = c.env.publishable(p, ref)

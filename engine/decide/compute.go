@@ -20,7 +20,7 @@ func (s *State) Ready() bool {
 	return len(s.inline) > 0 && !s.Paused && !s.Status.Ended()
 }
 
-// shift removes the first task from the queue of those to compute.
+// shift removes the first task from the queue of tasks to compute.
 func (s *State) shift() {
 	if s.inline[0] = nil; len(s.inline) == 1 {
 		s.inline = s.inline[:0]
@@ -36,7 +36,7 @@ func (s *State) Advance(env *Env, d *Decision) error {
 		return nil
 	}
 	n := s.inline[0]
-	s.shift() // before its result, so that the list need not grow for the next task
+	s.shift() // before the result is applied, so that the list need not grow for the next task
 	m := s.machine(env, d)
 	defer m.reset()
 	c := env.compute(n.task, m.ownScope(n), s.Execution, n.id)
@@ -56,8 +56,8 @@ type computed struct {
 	output any
 }
 
-// append completes the JSON object that taskMembers began with the result, in the form that
-// executors send.
+// append completes the JSON object that taskMembers began by adding the result, in the form
+// that executors send.
 func (c *computed) append(data []byte) []byte {
 	if !c.Success {
 		data = append(data, `,"success":false,"error":`...)
@@ -73,7 +73,7 @@ func (c *computed) append(data []byte) []byte {
 	return append(data, `,"duration_ms":0}`...)
 }
 
-// Computes reports whether a task only computes, so that the worker itself can perform it:
+// Computes reports whether a task only computes, so that the worker can perform it itself:
 // set, switch, raise, emit and inject.
 func Computes(t *dsl.Task) bool {
 	switch t.Kind {
@@ -128,8 +128,8 @@ func (env *Env) compute(t *dsl.Task, s *expr.Scope, execution, taskID string) co
 	return c
 }
 
-// choose returns the directive of the first case that holds, else of the default case,
-// else "".
+// choose returns the directive of the first case that holds, otherwise of the default case,
+// or "".
 func choose(t *dsl.Task, s *expr.Scope) (then string, err error) {
 	for _, c := range t.Switch {
 		if c.When == nil {
@@ -265,7 +265,7 @@ func completedOf(e event.Event) (event.Completed, error) {
 	return c, nil
 }
 
-// number converts a whole number to an int64; ok is false for any other value.
+// number converts an integer to an int64; ok is false for any other value.
 func number(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int:

@@ -33,14 +33,14 @@ type Options struct {
 	Redactor *event.Redactor // of Secrets, shared by several Envs; nil: one of its own
 }
 
-// Limits bound what one document may consume.
+// Limits bounds what one document may consume.
 type Limits struct {
 	Tasks int // tasks started in one execution; default 1,000,000, simulated 10 to 1,000,000
 	Depth int // nesting depth of executions; default 20, simulated 2 to 20
 	Data  int // bytes of one task's output as JSON; default 16 MiB, simulated 1 KiB to 16 MiB
 
 	// History is the number of history entries, and HistoryBytes the size of their data in
-	// bytes, from which on no task starts and no event is consumed. Zero means the default
+	// bytes, at which tasks stop starting and events stop being consumed. Zero means the default
 	// (700,000 entries, 100 MiB), a negative value no limit. They apply to new executions,
 	// see Env.Begin: an execution keeps the limits it began with.
 	History      int
@@ -118,12 +118,11 @@ type Decision struct {
 // Taking is what an execution does with an input.
 type Taking struct {
 	event.Fired        // the timer that delivers it
-	Taken       bool   // a task took it
-	Why         string // why none did; "" if one took it before
+	Taken       bool   // a task consumed it
+	Why         string // why no task did; "" if one already had
 }
 
-// listen subscribes to types. A type unsubscribed from in the same decision stays
-// subscribed.
+// listen subscribes to types. It takes precedence over unlisten in the same decision.
 func (d *Decision) listen(types []string) {
 	d.Unlisten = slices.DeleteFunc(d.Unlisten, func(t string) bool { return slices.Contains(types, t) })
 	d.Listen = append(d.Listen, types...)
@@ -135,10 +134,10 @@ func (d *Decision) unlisten(types []string) {
 	d.Unlisten = append(d.Unlisten, types...)
 }
 
-// Apply applies one event and appends the decisions that follow from it to d. It reports
-// false for an event that has no effect, such as a stale or repeated one; the state is then
-// unchanged. An error means that the event is malformed or the engine is at fault, and
-// leaves the state unusable.
+// Apply applies one event and appends the resulting decisions to d. It reports false for an
+// event that has no effect, such as a stale or repeated one; the state is then unchanged. An
+// error means that the event is malformed or the engine has a bug, and leaves the state
+// unusable.
 func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err error) {
 	if e.Workflow == "" { // the sender may not know it
 		e.Workflow = s.Workflow
@@ -169,7 +168,7 @@ func (s *State) Apply(env *Env, e event.Event, d *Decision) (applied bool, err e
 func (s *State) append(d *Decision, e event.Event) {
 	s.Version++
 	s.Bytes += len(e.Data)
-	// A long history usually belongs to a loop and will grow much longer.
+	// A long history usually comes from a loop and will grow much longer.
 	if n := len(d.History); n == cap(d.History) {
 		d.History = slices.Grow(d.History, max(few, 3*n))
 	}
@@ -179,7 +178,7 @@ func (s *State) append(d *Decision, e event.Event) {
 // few is the number of entries that hardly any transition exceeds.
 const few = 8
 
-// handler returns the function that applies an event, nil if the event has no effect.
+// handler returns the function that applies an event, or nil if the event has no effect.
 func (m *machine) handler(e event.Event) (func(), error) {
 	switch {
 	case e.Type == event.ExecutionStarted:
@@ -211,7 +210,7 @@ func (m *machine) handler(e event.Event) (func(), error) {
 }
 
 // progress returns the function that applies an event to an execution that is not
-// suspended, nil if the event has no effect.
+// suspended, or nil if the event has no effect.
 func (m *machine) progress(e event.Event) (func(), error) {
 	switch e.Type {
 	case event.TaskCompleted:

@@ -50,8 +50,8 @@ func (tr *transition) emit(output any) error {
 	return nil
 }
 
-// inputTimer returns the timer that an emit task asks for with the attributes of its event, nil
-// if it does not. The timer has neither its event nor an execution that the event does not name.
+// inputTimer returns the timer that the event attributes of an emit task ask for, or nil if they
+// ask for none. It sets neither the timer's event, nor its execution unless the attributes name one.
 func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 	if !slices.ContainsFunc(event.InputAttributes(), func(name string) bool { return envelope[name] != nil }) {
 		return nil, nil
@@ -90,7 +90,7 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 			return nil, wrong(event.InputRejectAttribute, err)
 		}
 	}
-	// Each input of a key is due later than the one before, even if it is due at once.
+	// Inputs with the same key get increasing due times, even those due immediately.
 	t.FireAt = now.Add(time.Microsecond)
 	after, at := envelope[event.InputAfterAttribute], envelope[event.InputAtAttribute]
 	switch {
@@ -119,7 +119,7 @@ func inputTimer(envelope map[string]any, now time.Time) (*event.Timer, error) {
 }
 
 // inputRequest returns the event that asks the timer service for the input e, or to cancel one.
-// Its execution is that of e, unless the timer names another one.
+// Its execution is that of e, unless the timer names another.
 func inputRequest(e event.Event, t *event.Timer, now time.Time) event.Event {
 	typ, what := event.TimerScheduled, "/input"
 	tenant, workflow, execution := e.Tenant, e.Workflow, e.Execution
@@ -139,8 +139,8 @@ func inputRequest(e event.Event, t *event.Timer, now time.Time) event.Event {
 }
 
 // InputRequest returns the event that asks the timer service for an input, as an emit task does,
-// if an event has the attributes of one; else the event itself. An input that names no
-// execution is for the given one.
+// if the attributes of e ask for one; otherwise it returns e. An input that names no execution is
+// for the given one.
 func InputRequest(e event.Event, execution string, now time.Time) (event.Event, error) {
 	if !e.Addressed() {
 		return e, nil

@@ -156,7 +156,7 @@ func (m *machine) perform(n *Node, request event.Event) error {
 	return nil
 }
 
-// beginFunction runs the task of a function in place of its call.
+// beginFunction runs the task of a function instead of its call.
 func (m *machine) beginFunction(n *Node) error {
 	input := n.Input.V
 	if with := n.task.Call.With; with != nil {

@@ -17,9 +17,9 @@ func InputOf(e event.Event) (fired event.Fired, ok bool) {
 	return fired, err == nil && fired.Kind == event.InputTimer
 }
 
-// Take applies an input that a TimerFired delivers, as Apply does with any other event: the
-// history gets an EventReceived if a task takes it. Otherwise the state is unchanged. The Input of
-// the decision says which.
+// Take applies an input that a TimerFired delivers, as Apply does with other events. If a task
+// consumes it, the history gets an EventReceived; otherwise the state is unchanged. d.Input says
+// which.
 func (s *State) Take(env *Env, fired event.Fired, e event.Event, d *Decision) error {
 	in, err := fired.ReadInput()
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *State) Take(env *Env, fired event.Fired, e event.Event, d *Decision) er
 	return nil
 }
 
-// rejection says why no task takes an event.
+// rejection returns why no task consumes an event.
 func (s *State) rejection(env *Env, in event.Event) string {
 	matches := s.ListenMatches(env, in)
 	var reasons []string

@@ -76,7 +76,7 @@ func (env *Env) ListenTypes() (types []string, complete bool) {
 	return slices.Compact(types), complete
 }
 
-// statedType returns the type as typeOf does if it is a constant of the document. Otherwise
+// statedType returns the same type as typeOf if it is a constant of the document. Otherwise
 // it returns "*", and stated is false.
 func statedType(f dsl.EventFilter) (typ string, stated bool) {
 	for _, attribute := range f.With {

@@ -21,8 +21,8 @@ type listenState struct {
 	Stopped  bool   `json:"deaf"`     // no more events are accepted
 }
 
-// seenLimit is the number of events from outside whose ids an execution keeps to detect
-// repeated deliveries.
+// seenLimit is the number of external events whose ids an execution keeps to detect repeated
+// deliveries.
 const seenLimit = 256
 
 // beginListen subscribes the execution to the events of a listen task.
@@ -63,7 +63,7 @@ func (l *listener) listenTypes(n *Node) ([]string, error) {
 	return types, nil
 }
 
-// typeOf returns the event type that a filter accepts, "*" unless it is a single literal
+// typeOf returns the event type that a filter accepts, or "*" unless it is a single literal
 // type.
 func (l *listener) typeOf(n *Node, f dsl.EventFilter) (string, error) {
 	for _, attribute := range f.With {
@@ -84,7 +84,7 @@ func (l *listener) typeOf(n *Node, f dsl.EventFilter) (string, error) {
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/:-]+$`)
 
 // plainType reports whether a type is literal, not a regular expression. The dots of a
-// reverse domain name do not make it one.
+// reverse domain name do not make it a regular expression.
 func plainType(s string) bool { return plain.MatchString(s) }
 
 // unlisten ends the subscription of a task, except for types that another task needs.
@@ -109,7 +109,7 @@ func (l *listener) unlisten(n *Node) {
 	l.d.unlisten(types)
 }
 
-// Received converts an event from outside into the EventReceived that Apply accepts.
+// Received converts an external event to the EventReceived that Apply accepts.
 func Received(e event.Event, execution string) event.Event {
 	return event.Event{
 		ID: e.Source + " " + e.ID, Source: Source, Type: event.EventReceived, Time: e.Time,
@@ -117,7 +117,7 @@ func Received(e event.Event, execution string) event.Event {
 	}
 }
 
-// envelope returns an event in the form that expressions see: an object of its attributes.
+// envelope returns an event as expressions see it: an object of its attributes.
 func envelope(e event.Event) map[string]any {
 	out := map[string]any{"specversion": event.SpecVersion, "id": e.ID, "source": e.Source, "type": string(e.Type)}
 	if !e.Time.IsZero() {
@@ -136,7 +136,7 @@ func envelope(e event.Event) map[string]any {
 	return out
 }
 
-// onReceived passes an event from outside to the tasks that listen for it.
+// onReceived passes an external event to the tasks that listen for it.
 func (m *machine) onReceived(e event.Event) (func(), error) {
 	if slices.Contains(m.Seen, e.ID) {
 		return nil, nil
@@ -170,7 +170,7 @@ func (m *machine) onReceived(e event.Event) (func(), error) {
 	}, nil
 }
 
-// listenStep returns the function that applies an event to a listen task, nil if the task
+// listenStep returns the function that applies an event to a listen task, or nil if the task
 // does not accept the event.
 func (m *machine) listenStep(n *Node, envelope map[string]any) func() {
 	to := n.task.Listen.To
@@ -193,7 +193,7 @@ func (m *machine) listenStep(n *Node, envelope map[string]any) func() {
 	return func() { m.consume(n, i, keys, envelope) }
 }
 
-// stop counts an event of until, which is not part of the output.
+// stop counts an event for until. It is not part of the output.
 func (m *machine) stop(n *Node, filter int, keys map[string]Data) {
 	m.remember(keys)
 	until := n.task.Listen.To.UntilEvent
@@ -203,7 +203,7 @@ func (m *machine) stop(n *Node, filter int, keys map[string]Data) {
 	}
 }
 
-// consume adds an event to a listen task.
+// consume adds an event to those that a listen task has consumed.
 func (m *machine) consume(n *Node, filter int, keys map[string]Data, envelope map[string]any) {
 	m.remember(keys)
 	l, to := n.Listen, n.task.Listen.To
@@ -255,7 +255,7 @@ func (m *machine) stopListening(n *Node) {
 	m.complete(n, values(n.Listen.Consumed), "")
 }
 
-// work starts foreach with the next event, if foreach is idle and there is one.
+// work starts foreach with the next event, if foreach is idle and an event is waiting.
 func (m *machine) work(n *Node) {
 	l, f := n.Listen, n.task.Listen.Foreach
 	if l.Busy || n.closed {

@@ -17,9 +17,9 @@ import (
 // listener subscribes tasks to events, and finds the events that they listen for.
 type listener struct{ transition }
 
-// match returns the index of the filter that accepts an event, -1 if none does. With mode
-// "all" it skips the filters in taken, which have already accepted an event. The keys are
-// the correlation keys that the event sets.
+// match returns the index of the filter that accepts an event, or -1. With mode "all" it skips
+// the filters in taken, which have already accepted an event. It also returns the correlation
+// keys that the event sets.
 func (l *listener) match(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (int, map[string]Data, error) {
 	if len(to.Filters) == 0 && to.Mode == "any" {
 		return 0, nil, nil
@@ -150,8 +150,7 @@ func (l *listener) correlates(n *Node, f dsl.EventFilter, envelope map[string]an
 	return keys, true, nil
 }
 
-// ListenMatch says whether an active listen task accepts an event from outside, and why
-// not.
+// ListenMatch reports whether an active listen task accepts an external event, and if not, why.
 type ListenMatch struct {
 	Task  *dsl.Task
 	Run   string // id of the task's run
@@ -159,8 +158,8 @@ type ListenMatch struct {
 	Why   string // why not, such as "data.order is 7, want 8"; "" if no filter is for events of this type
 }
 
-// ListenMatches returns for each active listen task, outermost first, whether it would now
-// accept an event from outside. The state does not change.
+// ListenMatches returns, for each active listen task, outermost first, whether it would now
+// accept an external event. The state does not change.
 func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 	var out []ListenMatch
 	m := newMachine(s, env, &Decision{})
@@ -183,8 +182,8 @@ func (s *State) ListenMatches(env *Env, e event.Event) []ListenMatch {
 	return out
 }
 
-// mismatchReasons reports whether a listen task accepts an event, and if not, why no
-// filter does.
+// mismatchReasons reports whether a listen task accepts an event, and if not, why none of its
+// filters does.
 func (l *listener) mismatchReasons(n *Node, to *dsl.Consumption, taken []int, envelope map[string]any) (takes bool, why string) {
 	i, _, err := l.match(n, to, taken, envelope)
 	if err != nil {
@@ -295,8 +294,8 @@ func differs(what string, got, want any) string {
 // excerptJSON returns a value's JSON for a message, truncated.
 func excerptJSON(v any) string { return excerpt.Of(string(canonical.Encode(v)), 80) }
 
-// ListensFor returns the event types that a listen task has filters for, as far as they
-// are constants of the document.
+// ListensFor returns the event types that a listen task has filters for, if they are constants
+// of the document.
 func ListensFor(t *dsl.Task) (types []string) {
 	for _, f := range filtersOf(t) {
 		for _, attribute := range f.With {

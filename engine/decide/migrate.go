@@ -8,9 +8,9 @@ import (
 )
 
 // Migrate returns the state of an execution that continues with the document of env. s must
-// be the result of a Replay of the history with env; if the history ends before the events
-// that env decides, Migrate returns a Divergence. The decision appends e, an
-// ExecutionMigrated. s is not modified.
+// be the result of a Replay of the history with env. If the history ends before events that
+// env decides, Migrate returns a Divergence. The decision appends e, an ExecutionMigrated. s is
+// not modified.
 func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
 	if len(s.expected) > 0 {
 		return nil, &Divergence{Version: s.Version - int64(len(s.expected)) + 1, Want: s.expected[0]}
@@ -30,8 +30,8 @@ func (s *State) Migrate(env *Env, e event.Event, d *Decision) (*State, error) {
 	return next, err
 }
 
-// Listening returns the event types that the execution is subscribed to, sorted; "*" is
-// any type.
+// Listening returns the event types that the execution is subscribed to, sorted; "*" means any
+// type.
 func (s *State) Listening(env *Env) []string {
 	m := newMachine(s, env, nil)
 	var types []string
@@ -39,7 +39,7 @@ func (s *State) Listening(env *Env) []string {
 		if n.Listen == nil || n.Listen.Stopped {
 			continue
 		}
-		// A task whose types cannot be computed has never subscribed.
+		// A task whose types cannot be computed never subscribed.
 		if own, err := m.listenTypes(n); err == nil {
 			types = append(types, own...)
 		}

@@ -8,8 +8,8 @@ import (
 )
 
 // onTimerChange applies an operator's change of a timer: cancelled, moved, or set again.
-// The timer was changed when the event was written, so the change is applied in any state
-// of the execution. An event without the name of an operator is an error.
+// The timer was already changed when the event was written, so the change is applied in any
+// state of the execution. An event that does not name an operator is an error.
 func (tr *transition) onTimerChange(e event.Event) (func(), error) {
 	var change event.TimerChange
 	if err := DecodeData(e, &change); err != nil {
@@ -34,7 +34,7 @@ func (tr *transition) onTimerChange(e event.Event) (func(), error) {
 }
 
 // timer returns the timer of the execution, or of the task run with this id, for which same
-// is true; nil if there is none.
+// returns true, or nil.
 func (tr *transition) timer(id string, same func(event.Timer) bool) *event.Timer {
 	if tr.Timeout != nil && same(*tr.Timeout) {
 		return tr.Timeout
@@ -54,7 +54,7 @@ func (tr *transition) onRestored(e event.Event) (func(), error) {
 	return func() {}, DecodeData(e, &restored)
 }
 
-// onSuspended prevents tasks from starting. Active ones may end.
+// onSuspended keeps tasks from starting. Active ones may end.
 func (tr *transition) onSuspended() func() {
 	if tr.Paused {
 		return nil
@@ -62,7 +62,7 @@ func (tr *transition) onSuspended() func() {
 	return func() { tr.Paused = true }
 }
 
-// deferEvent returns the function that stores an event until the execution is resumed, nil
+// deferEvent returns the function that stores an event until the execution is resumed, or nil
 // if the event is already stored.
 func (tr *transition) deferEvent(e event.Event) func() {
 	if slices.ContainsFunc(tr.Deferred, func(other event.Event) bool { return other.ID == e.ID && other.Source == e.Source }) {

@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// ProblemOf returns the problem that a task's error stands for, in its published form. It
-// returns an error that is not the workflow's fault unchanged.
+// ProblemOf converts the error of a task to a problem in its published form. It returns an error
+// that is not the workflow's fault unchanged.
 func (env *Env) ProblemOf(err error, ref string) (*event.Problem, error) {
 	var p *event.Problem
 	var missing *expr.MissingSecret
@@ -20,7 +20,7 @@ func (env *Env) ProblemOf(err error, ref string) (*event.Problem, error) {
 	return nil, err
 }
 
-// problemOf returns the problem that an error stands for.
+// problemOf converts an error to a problem.
 func problemOf(err error) *event.Problem {
 	if p, ok := errors.AsType[*event.Problem](err); ok {
 		return p

@@ -22,8 +22,8 @@ func Rebuild(env *Env, history []event.Event) (*State, error) {
 	return s, nil
 }
 
-// Replay applies the next part of a history. Events that decisions made must equal those
-// that are decided again; any other event is a Divergence.
+// Replay applies the next part of a history. Events that were decided must equal those that are
+// decided now; otherwise the error is a Divergence.
 func (s *State) Replay(env *Env, history []event.Event) error {
 	for _, e := range history {
 		version := s.Version - int64(len(s.expected)) + 1
@@ -73,7 +73,7 @@ func (s *State) abandoned(env *Env, e event.Event) bool {
 // Divergence is the error of a history that does not follow from its definition.
 type Divergence struct {
 	Version   int64
-	Want, Got event.Event // the zero Event if there is none
+	Want, Got event.Event // the zero Event if missing
 }
 
 func (d *Divergence) Error() string {
@@ -91,8 +91,8 @@ func StartedWorkflow(e event.Event) (id, version string, err error) {
 	return started.Namespace + "." + started.Name, started.Version, nil
 }
 
-// StartedRoot returns the root of the tree of executions that an ExecutionStarted adds a
-// child to; "" if it starts a root.
+// StartedRoot returns the root of the tree to which an ExecutionStarted adds a child execution;
+// "" if it starts a root.
 func StartedRoot(e event.Event) string {
 	started, err := startedOf(e)
 	if err != nil {
@@ -101,8 +101,8 @@ func StartedRoot(e event.Event) string {
 	return rootOf(e.Execution, started.Depth)
 }
 
-// StartedParent returns the execution that waits for the one that an ExecutionStarted
-// starts; "" if there is none.
+// StartedParent returns the execution that waits for the execution that an ExecutionStarted
+// starts; "" if none does.
 func StartedParent(e event.Event) string {
 	started, err := startedOf(e)
 	if err != nil {
@@ -111,8 +111,8 @@ func StartedParent(e event.Event) string {
 	return started.Parent
 }
 
-// RootOf returns the root of the execution's tree as StartedRoot does: "" if it is the root
-// itself.
+// RootOf returns the root of the execution's tree, like StartedRoot: "" if the execution is
+// itself the root.
 func (s *State) RootOf() string { return rootOf(s.Execution, s.Depth) }
 
 // rootOf removes the child numbers from an id.

@@ -10,11 +10,11 @@ import (
 // Source is the CloudEvents source of the events that decisions make.
 const Source = Prefix + "worker"
 
-// Prefix begins the sources of all of the engine's events.
+// Prefix is the prefix of the sources of all of the engine's events.
 const Prefix = "/flunq/"
 
-// transition collects the effects of a transition in a Decision: entries of the history,
-// requests, timers, and events for others.
+// transition collects the effects of a transition in a Decision: history entries, requests,
+// timers, and events for others.
 type transition struct {
 	evaluator
 
@@ -31,7 +31,7 @@ func (tr *transition) event(typ event.Type, task string, data []byte) event.Even
 	}
 }
 
-// serial returns the id of the next entry of the history.
+// serial returns the id of the next history entry.
 func (tr *transition) serial() string {
 	return tr.Execution + "/" + strconv.FormatInt(tr.Version+1, 10)
 }

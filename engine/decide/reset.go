@@ -10,33 +10,32 @@ import (
 	"flunq.io/flunq/engine/event"
 )
 
-// Reset makes a new execution from the beginning of another one's history: up to the event with
-// which a run of a task begins. What came from outside until then, such as the results of calls,
-// is applied to the new execution at the old times; tasks that only compute are computed again.
-// The run itself begins at the time of the reset, and pending timers keep the time that was
-// left on them.
+// Reset makes a new execution from the beginning of another one's history, up to the event that
+// began a run of a task. External results until then, such as those of calls, are applied to the
+// new execution at their old times; tasks that only compute are computed again. The run itself
+// begins at the time of the reset, and pending timers keep their remaining time.
 type Reset struct {
-	Env       *Env   // of a document from which the beginning follows
+	Env       *Env   // of a document that leads to the same beginning
 	Execution string // the id of the new execution
-	Task      string // the run of the task, as text
+	Task      string // the run of the task, in text form
 	Now       time.Time
 	By        string // the operator, recorded in the new history
 	Reason    string // likewise
 
-	// State is the new execution's state. Its history has been applied to it.
+	// State is the new execution's state, after applying its history.
 	State   *State
 	History []event.Event
-	Publish []event.Event // with which the new execution continues
+	Publish []event.Event // events with which the new execution continues
 	Listen  []string      // event types to subscribe to
 
 	past    *State       // of the other execution
-	version int64        // of its history, as far as it has been read
-	next    *event.Event // its last event from outside, which the new execution does not have yet
-	at      int64        // the version of that
+	version int64        // of the other execution, as far as it has been read
+	next    *event.Event // its last external event, not yet applied to the new execution
+	at      int64        // version of next
 }
 
 // Add applies the next event of the other execution. It reports whether the run began with it;
-// then the Reset is complete. An error means that the new execution cannot be made.
+// the Reset is then complete. An error means that the new execution cannot be made.
 func (r *Reset) Add(e event.Event) (done bool, err error) {
 	if r.past == nil {
 		r.past, r.State = New(), New()
@@ -65,9 +64,9 @@ func (r *Reset) begin() error {
 	begins := func(e event.Event) bool { return e.Type == event.TaskRequested && e.Task == r.Task }
 	switch {
 	case !slices.ContainsFunc(d.History, begins):
-		return fmt.Errorf("the new execution does not come to task %s: its course depends on its id or on the time", r.Task)
+		return fmt.Errorf("the new execution does not reach task %s: its course depends on its id or on the time", r.Task)
 	case r.State.Status.Ended():
-		return fmt.Errorf("the execution is %s as soon as task %s begins, and so would be the new one", r.State.Status, r.Task)
+		return fmt.Errorf("the execution became %s as soon as task %s began, and so would the new one", r.State.Status, r.Task)
 	}
 	needs := r.State.Needs(r.Env)
 	if err := r.children(needs, d); err != nil {
@@ -101,8 +100,8 @@ func (r *Reset) begin() error {
 	return r.verify()
 }
 
-// children adds the starts of the child executions that the run begins. Any other child would
-// run a second time.
+// children adds the starts of child executions that the run begins. Any other child would run a
+// second time, so it is an error.
 func (r *Reset) children(needs Needs, d Decision) error {
 	for _, e := range d.Publish {
 		if e.Type == event.ExecutionStarted {
@@ -112,14 +111,14 @@ func (r *Reset) children(needs Needs, d Decision) error {
 	for _, n := range r.State.Open() {
 		started := func(e event.Event) bool { return e.Execution == n.Child }
 		if n.Child != "" && slices.Contains(needs.Children, n.Child) && !slices.ContainsFunc(r.Publish, started) {
-			return fmt.Errorf("when task %s began, task %s was waiting for a child execution, which would be started a second time: reset to a task before it or after it", r.Task, n.id)
+			return fmt.Errorf("when task %s began, task %s was waiting for a child execution, which would be started a second time: reset to a task before or after that one", r.Task, n.id)
 		}
 	}
 	return nil
 }
 
-// apply applies an event of the other execution to the new one, at a time of its own or as it
-// was. Its effects outside are dropped, but returned in d.
+// apply applies an event of the other execution to the new one, at the given time or, if that is
+// zero, at its own. It drops the external effects of the event, but returns them in d.
 func (r *Reset) apply(e *event.Event, at time.Time, d *Decision) (err error) {
 	if e == nil {
 		return nil
@@ -166,8 +165,8 @@ func (r *Reset) decide(e event.Event, d *Decision) error {
 	return err
 }
 
-// started returns the event that starts the new execution: it has no parent, and says what it
-// was made from.
+// started returns the event that starts the new execution. It has no parent, and records what the
+// execution was made from.
 func (r *Reset) started(e event.Event) (event.Event, error) {
 	started, err := startedOf(e)
 	if err != nil {
@@ -180,8 +179,8 @@ func (r *Reset) started(e event.Event) (event.Event, error) {
 	return event.WithNonce(e), nil
 }
 
-// timer returns an event about the timer of the new execution that corresponds to the event's:
-// its due time may be another one.
+// timer returns an event about the new execution's counterpart of the event's timer, whose due
+// time may differ.
 func (r *Reset) timer(e event.Event) (event.Event, error) {
 	var fired event.Fired
 	if err := DecodeData(e, &fired); err != nil {
@@ -232,13 +231,13 @@ func (r *Reset) verify() error {
 	}
 	b, err := again.Snapshot()
 	if err == nil && !bytes.Equal(a, b) {
-		err = errors.New("the new history leads to another state")
+		err = errors.New("the new history leads to a different state")
 	}
 	return err
 }
 
-// Continuation returns an event without content whose handling continues with what is left to
-// compute.
+// Continuation returns an event without content. Handling it continues with the tasks that are
+// still to be computed.
 func Continuation(s *State) event.Event {
 	return event.Event{
 		ID: fmt.Sprintf("%s/%d/further", s.Execution, s.Version), Source: Source, Type: event.TaskCompleted, Time: s.Now,

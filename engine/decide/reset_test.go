@@ -212,7 +212,7 @@ func resetEverywhere(t *testing.T, w *environment) {
 			w.replies[0].Data = []byte(`{"success":false,"error":{"type":"communication","status":503,"title":"x"}}`)
 		}
 		if w.timers = slices.DeleteFunc(w.timers, func(t event.Timer) bool { return t.TaskID == "" }); !w.step() {
-			t.Fatal("it does not come to the fork")
+			t.Fatal("the history does not reach the fork")
 		}
 	}
 	w.end()

@@ -72,7 +72,7 @@ func (m *machine) restart(parent, failed *Node) {
 	}
 }
 
-// reactivate makes a chain of tasks active again, and returns the innermost; nil if one of
+// reactivate makes a chain of tasks active again and returns the innermost, or nil if one of
 // them failed.
 func (m *machine) reactivate(chain []*Node) *Node {
 	parent := m.Root
@@ -89,8 +89,7 @@ func (m *machine) reactivate(chain []*Node) *Node {
 	return parent
 }
 
-// restoreTimers schedules the timeouts of a task that is active again, and renews its
-// subscription.
+// restoreTimers schedules the timeouts of a reactivated task and renews its subscription.
 func (m *machine) restoreTimers(n *Node) error {
 	if n.task.Timeout != nil {
 		if err := m.schedule(n, event.TimeoutTimer, "", n.task.Timeout); err != nil {

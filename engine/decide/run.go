@@ -56,7 +56,7 @@ func segment(path []byte) []byte {
 // setIteration sets the iteration of the run, and the id.
 func (n *Node) setIteration(iteration []byte) {
 	if len(iteration) > len(n.parent.Run.Iteration) {
-		// One allocation holds both texts.
+		// One allocation holds both strings.
 		var buffer [256]byte
 		id := append(append(append(buffer[:0], event.EscapeRef(n.Run.Ref)...), '#'), iteration...)
 		n.id = string(id)

@@ -159,8 +159,8 @@ func dateTime(t time.Time) map[string]any {
 	}
 }
 
-// contextOf returns $context as a task sees it: that of the innermost fork branch around
-// it, else the execution's.
+// contextOf returns $context as a task sees it: that of the innermost enclosing fork branch, or
+// else the execution's.
 func (ev *evaluator) contextOf(n *Node) any {
 	for ; n != nil; n = n.parent {
 		if n.OwnContext != nil {
@@ -221,7 +221,7 @@ func (env *Env) RequestScope(t *dsl.Task, r event.Requested, now time.Time) (*ex
 	return s, nil
 }
 
-// decodeOr decodes JSON. For an empty src it returns none.
+// decodeOr decodes JSON. It returns none for an empty src.
 func decodeOr(src []byte, none any) (any, error) {
 	if len(src) == 0 {
 		return none, nil

@@ -7,8 +7,8 @@ import (
 	"flunq.io/flunq/engine/expr/canonical"
 )
 
-// snapshotHead begins every snapshot. Its number changes with the form of a State; for
-// another number, Restore leaves the state to a rebuild from the history. Format 1 had no
+// snapshotHead begins every snapshot. Its number changes with the form of a State. If the number
+// differs, Restore ignores the snapshot and the state is rebuilt from the history. Format 1 had no
 // number and used Go's field names.
 const snapshotHead = `{"format":2,`
 

@@ -40,9 +40,9 @@ func (d *Data) UnmarshalJSON(src []byte) (err error) {
 	return err
 }
 
-// State is the current state of an execution. It is derived from the history alone:
-// Rebuild returns an equal one. Its JSON form is stored in Redis as a snapshot; a change
-// of the form needs a new number in snapshotHead.
+// State is the current state of an execution. It is derived from the history alone: Rebuild
+// returns an equal one. Its JSON form is stored in Redis as a snapshot; changing the form
+// requires a new number in snapshotHead.
 type State struct {
 	Tenant     string               `json:"tenant"`
 	Workflow   string               `json:"workflow"`
@@ -78,7 +78,7 @@ type State struct {
 
 	open     map[string]*Node // active tasks by id
 	inline   []*Node          // tasks that Advance has yet to compute, in order
-	expected []event.Event    // during a replay: events that the last decision made and that the history has not confirmed yet
+	expected []event.Event    // during a replay: events of the last decision that the history has not confirmed yet
 	reused   *machine         // the machine that all transitions share
 }
 
@@ -106,18 +106,18 @@ type Node struct {
 	Child  string       `json:"child,omitempty"`  // child execution that a run task waits for
 	Inline bool         `json:"inline,omitempty"` // the worker computes the task itself, in Advance
 
-	// The history already has the task's own result, and it was a failure.
+	// The history already has the task's own result, which was a failure if failed is set.
 	reported, failed bool
 
 	closed bool
 	task   *dsl.Task
 	parent *Node
 	id     string // Run.String()
-	cause  *Node  // the inner task whose failure this one propagates, nil if the problem is its own
+	cause  *Node  // the inner task whose failure this one propagates; nil if the problem is its own
 }
 
-// ContextValue holds a $context. A nil pointer to it means that there is none, which
-// differs from a $context of null.
+// ContextValue holds a $context. A nil pointer means that there is none, as opposed to a
+// $context of null.
 type ContextValue struct {
 	Context Data `json:"context"`
 }
@@ -203,7 +203,7 @@ func (s *State) Awaits() []string {
 	return out
 }
 
-// ScopeOf returns the scope of the expressions of an active task, nil if no such task is
+// ScopeOf returns the scope of the expressions of an active task, or nil if the task is not
 // active.
 func (s *State) ScopeOf(env *Env, taskID string) *expr.Scope {
 	n := s.open[taskID]

@@ -51,8 +51,8 @@ func (s *State) listens(env *Env, n *Node) []string {
 	return types
 }
 
-// Requests returns the requests of the tasks that await a result from an executor, as they
-// would be sent now.
+// Requests returns requests for the tasks that await a result from an executor, as they would be
+// sent now.
 func (s *State) Requests(env *Env) (all []event.Event, err error) {
 	m := newMachine(s, env, &Decision{})
 	for _, n := range s.Open() {
@@ -78,8 +78,7 @@ func (s *State) Requested() bool {
 
 func (n *Node) requested() bool { return n.Child == "" && !n.Inline && n.requestable() }
 
-// CancelledBy returns the operator who cancelled a timer that the execution waits for; ""
-// if none did.
+// CancelledBy returns the operator who cancelled a timer that the execution waits for, or "".
 func (s *State) CancelledBy(t event.Timer) string {
 	for _, gone := range s.CancelledTimers {
 		if sameTimer(gone.Timer, t) {
@@ -89,7 +88,7 @@ func (s *State) CancelledBy(t event.Timer) string {
 	return ""
 }
 
-// Present reports which of an execution's needs exist.
+// Present says which of an execution's needs exist.
 type Present struct {
 	Timer     func(event.Timer) bool
 	Listed    func(eventType string) bool
@@ -98,10 +97,9 @@ type Present struct {
 	Resumed   bool // examine a suspended execution as if it were resumed
 }
 
-// Stuck describes the tasks that nothing will ever end, one line for each: what they wait
-// for does not exist, and neither they nor an enclosing task have a timeout or a competing
-// branch that would end them. It returns nothing for a suspended execution, unless
-// has.Resumed.
+// Stuck describes the tasks that nothing will ever end, one line for each: what they wait for
+// does not exist, and no timeout or competing branch would end them or an enclosing task. It
+// returns nothing for a suspended execution, unless has.Resumed.
 func (s *State) Stuck(env *Env, has Present) []string {
 	if s.Paused && !has.Resumed || s.Root == nil || s.Timeout != nil && has.Timer(*s.Timeout) {
 		return nil
@@ -141,7 +139,7 @@ func (f *stuckFinder) at(n *Node) []string {
 	return append(own, f.inside(n)...)
 }
 
-// waits describes what the task itself waits for in vain; "" if there is nothing.
+// waits describes what the task itself waits for in vain, or returns "".
 func (f *stuckFinder) waits(n *Node) string {
 	for _, t := range n.Timers {
 		if t.Kind == event.TimeoutTimer || f.has.Timer(t) {

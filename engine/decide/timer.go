@@ -11,7 +11,7 @@ import (
 	"flunq.io/flunq/engine/expr"
 )
 
-// Keys of the timers that a task may have in addition to the first of a kind.
+// Keys of timers that a task may have in addition to the first of the same kind.
 const (
 	attemptKey = "attempt" // timeout of one attempt of a try
 	overallKey = "overall" // timeout of all attempts together
@@ -76,7 +76,7 @@ func (tr *transition) cancelTimer(t event.Timer) {
 	tr.announce(event.TimerCancelled, t)
 }
 
-// cancelKind cancels the timer of a task with this kind and key, if there is one.
+// cancelKind cancels the timer of a task with this kind and key, if it exists.
 func (tr *transition) cancelKind(n *Node, kind event.TimerKind, key string) {
 	n.Timers = slices.DeleteFunc(n.Timers, func(t event.Timer) bool {
 		if t.Kind != kind || t.Key != key {
@@ -87,8 +87,8 @@ func (tr *transition) cancelKind(n *Node, kind event.TimerKind, key string) {
 	})
 }
 
-// onFired applies a timer that has fired. A timer that was cancelled, or set again for
-// another time, has no effect.
+// onFired applies a timer that has fired. A timer that was cancelled or set again for another
+// time has no effect.
 func (m *machine) onFired(e event.Event) (func(), error) {
 	fired, err := firedOf(e)
 	if err != nil {
@@ -117,8 +117,8 @@ func (m *machine) onFired(e event.Event) (func(), error) {
 	}, nil
 }
 
-// forgetCancelled removes a timer from those that an operator cancelled: it was set again,
-// or has fired.
+// forgetCancelled removes a timer from the list of timers cancelled by operators: it was set
+// again or has fired.
 func (tr *transition) forgetCancelled(t event.Timer) {
 	tr.CancelledTimers = slices.DeleteFunc(tr.CancelledTimers, func(gone event.TimerChange) bool { return sameTimer(t, gone.Timer) })
 }
@@ -151,8 +151,8 @@ func (m *machine) elapse(n *Node, t event.Timer, fired event.Fired) {
 	}
 }
 
-// timedOut describes the timeout of a task, including whether an operator fired or moved
-// it.
+// timedOut describes the timeout of a task, including whether an operator fired or moved the
+// timer.
 func timedOut(t event.Timer, fired event.Fired) string {
 	limit := time.Duration(t.DurationMS) * time.Millisecond
 	switch {
@@ -165,8 +165,7 @@ func timedOut(t event.Timer, fired event.Fired) string {
 	}
 }
 
-// jitter returns a duration between from and to that spreads retries out. It depends only
-// on its arguments.
+// jitter returns a duration between from and to that spreads retries out. It is deterministic.
 func jitter(seed string, from, to time.Duration) time.Duration {
 	if to <= from {
 		return from
@@ -176,7 +175,7 @@ func jitter(seed string, from, to time.Duration) time.Duration {
 	return from + time.Duration(mix(h.Sum64())%uint64(to-from+1))
 }
 
-// mix spreads the bits of a hash of similar texts (the finalizer of MurmurHash3).
+// mix spreads the bits of a hash of similar strings (the finalizer of MurmurHash3).
 func mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd

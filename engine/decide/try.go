@@ -216,8 +216,8 @@ func (m *machine) retry(n *Node, c dsl.Catch, failure map[string]any) (retried b
 	return true, nil
 }
 
-// retryAt returns when the next attempt starts: after the delay, multiplied as the backoff
-// says, plus a jitter.
+// retryAt returns when the next attempt starts: after the delay, multiplied according to the
+// backoff, plus jitter.
 func (tr *transition) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
 	at := tr.Now
 	if r.Delay != nil {
@@ -245,7 +245,7 @@ func (tr *transition) retryAt(n *Node, r *dsl.RetryPolicy) (time.Time, error) {
 	return at.Add(jitter(seed, limits[0], limits[1])), nil
 }
 
-// factor returns the multiple of the delay that the n-th retry (from 1) waits.
+// factor returns the factor by which the n-th retry (from 1) multiplies the delay.
 func factor(backoff string, n int) float64 {
 	switch backoff {
 	case "linear":

@@ -152,8 +152,7 @@ func (m *machine) completeWorkflow(out any) {
 	m.publishEnd(event.WorkflowCompleted, event.Ended{Output: canonical.Encode(out)})
 }
 
-// publishEnd publishes the end of the execution, and reports it to the parent that waits
-// for it.
+// publishEnd publishes the end of the execution, and reports it to the parent waiting for it.
 func (tr *transition) publishEnd(typ event.Type, ended event.Ended) {
 	tr.d.Publish = append(tr.d.Publish, tr.record(typ, "", event.Encode(ended)))
 	if tr.Parent == "" || tr.ParentTask == "" {
@@ -169,7 +168,7 @@ func (tr *transition) publishEnd(typ event.Type, ended event.Ended) {
 	}
 	if c.Error != nil {
 		child := *c.Error
-		child.Instance = "" // it points into another document; the parent's instance is its run task
+		child.Instance = "" // it points into the child's document; the parent's instance is its run task
 		c.Error = &child
 	}
 	tr.d.Publish = append(tr.d.Publish, event.Event{
@@ -188,8 +187,8 @@ func lastSegment(ref string) string {
 	return ref
 }
 
-// onDead fails the task that waits for a dead-lettered delivery, or the whole execution if
-// there is no such task.
+// onDead fails the task that waits for a dead-lettered message, or the whole execution if no task
+// does.
 func (m *machine) onDead(e event.Event) (func(), error) {
 	var dead event.Dead
 	if err := DecodeData(e, &dead); err != nil {
@@ -207,9 +206,8 @@ func (m *machine) onDead(e event.Event) (func(), error) {
 	}
 }
 
-// Reject returns the state of an execution that ends as soon as it starts, because it is
-// not allowed to run: it faults with why.Error, or is cancelled with why.Reason if there is
-// no error.
+// Reject returns the state of an execution that ends as soon as it starts because it is not
+// allowed to run: it faults with why.Error or, without an error, is cancelled with why.Reason.
 func Reject(e event.Event, why event.Ended, d *Decision) (*State, error) {
 	s := New()
 	if err := s.initFrom(e); err != nil {
@@ -227,8 +225,8 @@ func Reject(e event.Event, why event.Ended, d *Decision) (*State, error) {
 	return s, nil
 }
 
-// Abort faults an execution for which nothing can be decided any more. It needs only the
-// names, the version and the parent from the state.
+// Abort faults an execution for which no decision can be made any more. Of the state, it needs
+// only the names, the version and the parent.
 func (s *State) Abort(now time.Time, dead event.Dead) Decision {
 	var d Decision
 	s.Now = now
@@ -333,8 +331,8 @@ func (s *State) CancelChild(child, reason string) event.Event {
 	}
 }
 
-// phase returns Suspended while suspended; Running if a task is computed or an executor
-// performs one; else Waiting. An execution that only waits for its children is Waiting.
+// phase returns Suspended while suspended, Running if a task is being computed or an executor
+// performs one, otherwise Waiting. An execution that only waits for its children is Waiting.
 func (s *State) phase() Status {
 	if s.Paused {
 		return Suspended

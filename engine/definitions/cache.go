@@ -16,8 +16,8 @@ import (
 
 // Cache loads definitions from Redis and keeps them parsed. It is safe for concurrent use.
 type Cache struct {
-	// Parse replaces dsl.Parse if it is set before the first use: the simulator has already
-	// parsed its documents.
+	// Parse replaces dsl.Parse if it is set before the first use. The simulator sets it because it
+	// has already parsed its documents.
 	Parse func(workflow string, text []byte) (*dsl.Definition, error)
 
 	store *store.Store
@@ -27,7 +27,7 @@ type Cache struct {
 	known map[string]*decide.Env // by hash
 }
 
-// New returns a Cache on st; opts apply to all its definitions.
+// New returns a Cache of the definitions in st; opts apply to all of them.
 func New(st *store.Store, opts decide.Options) *Cache {
 	opts.Redactor = event.NewRedactor(opts.Secrets)
 	return &Cache{Parse: parse, store: st, opts: opts, known: map[string]*decide.Env{}}
@@ -38,10 +38,10 @@ func parse(workflow string, text []byte) (*dsl.Definition, error) {
 	return def, err //nolint:wrapcheck // the caller adds the workflow
 }
 
-// Redact returns a text with asterisks instead of secrets.
+// Redact replaces the secrets in text by asterisks.
 func (c *Cache) Redact(text string) string { return c.opts.Redactor.Redact(text) }
 
-// capacity is how many parsed definitions are kept.
+// capacity is the maximum number of cached definitions.
 const capacity = 1000
 
 // Register stores a document under its name and version, and returns its hash.
@@ -54,8 +54,8 @@ func (c *Cache) Register(ctx context.Context, tenant string, def *dsl.Definition
 	return hash, nil
 }
 
-// Version returns a definition by its version; "" or "latest" is the newest. The error is
-// store.ErrNotFound if it was never registered.
+// Version returns a definition by its version, and its hash; "" or "latest" is the newest
+// version. The error is store.ErrNotFound if the version was never registered.
 func (c *Cache) Version(ctx context.Context, tenant, workflow, version string) (*decide.Env, string, error) {
 	hash, text, err := registry.New(c.store).Definition(ctx, tenant, workflow, version)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Cache) Version(ctx context.Context, tenant, workflow, version string) (
 	return env, hash, err
 }
 
-// Hash returns a definition by the hash of its text, which executions store.
+// Hash returns a definition by the hash of its source, which executions store.
 func (c *Cache) Hash(ctx context.Context, tenant, workflow, hash string) (*decide.Env, error) {
 	if env := c.Known(hash); env != nil {
 		return env, nil
@@ -90,7 +90,7 @@ func (c *Cache) parse(workflow, hash, text string) (*decide.Env, error) {
 	return env, nil
 }
 
-// Known returns the definition with a hash if it is cached, else nil.
+// Known returns the definition with a hash if it is cached, otherwise nil.
 func (c *Cache) Known(hash string) *decide.Env {
 	c.mu.Lock()
 	defer c.mu.Unlock()

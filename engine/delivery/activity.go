@@ -26,25 +26,25 @@ type Activity struct {
 type What string
 
 // The kinds of activities. A service handles one message between Began and Done, Failed,
-// DeadLettered or Broken; a step that returns to the message begins it again.
+// DeadLettered or Broken; a later step that resumes the message begins it again.
 const (
 	Began        What = "began"
 	Done         What = "done"
 	Failed       What = "failed" // will be delivered again
 	DeadLettered What = "dead-lettered"
 	Broken       What = "broken"  // Redis failed; the message is still held
-	Claimed      What = "claimed" // from a silent consumer
+	Claimed      What = "claimed" // from a consumer without a heartbeat
 	Unread       What = "unread"  // a read failed
 	Registered   What = "registered"
 	Cancelled    What = "cancelled"
-	Performed    What = "performed" // a task, successfully or, with Err, not
+	Performed    What = "performed" // a task; with Err, it failed
 	Firing       What = "firing"    // timers are about to be fired
 	Fired        What = "fired"
 	Unfired      What = "unfired"  // due timers could not be published
-	Took         What = "took"     // an input, or did not: see Outcome
+	Took         What = "took"     // an input was consumed or rejected: see Outcome
 	Removed      What = "removed"  // ended executions, by the housekeeping
-	Restored     What = "restored" // by the sweep: something that an execution waits for and that Redis had lost
-	Stuck        What = "stuck"    // an execution that nothing will wake and that the sweep cannot repair
+	Restored     What = "restored" // by the sweep: something that an execution waits for and Redis had lost
+	Stuck        What = "stuck"    // an execution that nothing will wake and the sweep cannot repair
 )
 
 // Observer receives activities as they happen. The services call it concurrently, and it

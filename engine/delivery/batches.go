@@ -10,9 +10,8 @@ import (
 
 // HandleBatches handles the buffered messages in the largest possible batches. It calls
 // handle with messages of the wanted types, in order; a poison candidate is a batch of its
-// own. Messages of other types go to AcknowledgeLater. If handle returns an error, so does
-// HandleBatches, and its next call repeats the whole batch: handle may receive messages
-// again that it has already handled.
+// own. Messages of other types go to AcknowledgeLater. An error of handle is returned, and the
+// next call repeats the whole batch: handle may receive messages that it has already handled.
 func (c *Consumer) HandleBatches(ctx context.Context, wanted func(event.Type) bool, handle func(context.Context, []store.Message) error) error {
 	c.AcknowledgeLater(c.buffer.takeUnwanted(wanted)...)
 	for {
@@ -56,7 +55,7 @@ func (c *Consumer) reportAll(what What, msgs []store.Message, err error) {
 	}
 }
 
-// takeUnwanted removes and returns the messages that are not of a wanted type.
+// takeUnwanted removes and returns the messages of types that are not wanted.
 func (b *Buffer) takeUnwanted(wanted func(event.Type) bool) (others []store.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,8 +85,8 @@ func (b *Buffer) takeUnwanted(wanted func(event.Type) bool) (others []store.Mess
 	return others
 }
 
-// Next returns the messages to handle next: the first one if it is a poison candidate,
-// else all up to the next candidate.
+// Next returns the messages to handle next: only the first if it is a poison candidate, otherwise
+// all before the next candidate.
 func (b *Buffer) Next() []store.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -35,21 +35,21 @@ type Options struct {
 	Service         string // "worker", "executor" or "timer"
 	Group, Consumer string
 	Tenants         *TenantSet
-	Batch           int           // events read at once; 1 to 1000
+	Batch           int           // events per read; 1 to 1000
 	Block           time.Duration // how long a read waits for events; 0 in simulation
-	Lease           time.Duration // after it, a silent consumer's entries are claimed; simulated 1s to 1m
-	Reclaim         bool          // whether to claim them at all
-	Claim           time.Duration // minimum time between two searches for them while nothing new arrives
+	Lease           time.Duration // time without a heartbeat after which a consumer's entries are claimed; simulated 1s to 1m
+	Reclaim         bool          // claim such entries
+	Claim           time.Duration // minimum time between two searches for such entries while nothing new arrives
 	Retry           Policy
 	Isolation       *Isolation // shared by the instances of the service in a process
 	Observe         Observer
 
-	// Alarm, if set, sends Redis a command after the given time, unless it is stopped
-	// first: without one, an idle Redis ends a blocking read up to 100 ms late.
+	// Alarm, if set, sends Redis a command after the given time unless it is stopped first.
+	// Without one, an idle Redis ends a blocking read up to 100 ms late.
 	Alarm func(time.Duration) (stop func())
 
-	// Wants reports which events the service handles; others are acknowledged and not
-	// returned. Nil: it handles all.
+	// Wants reports whether the service handles events of a type; others are acknowledged and not
+	// returned. Nil means all.
 	Wants func(event.Type) bool
 }
 
@@ -65,7 +65,7 @@ func Defaults(service, group string) Options {
 func (o Options) check() error {
 	var errs []error
 	if o.Group == "" || o.Consumer == "" {
-		errs = append(errs, fmt.Errorf("the %s has no group or no consumer name", o.Service))
+		errs = append(errs, fmt.Errorf("the %s needs a group and a consumer name", o.Service))
 	}
 	if o.Tenants == nil {
 		errs = append(errs, fmt.Errorf("the %s has no tenants", o.Service))
@@ -90,20 +90,20 @@ func NewConsumer(st *store.Store, opts Options) (*Consumer, error) {
 	return &Consumer{Store: st, streams: stream.New(st), opts: opts, size: &readSize{}}, nil
 }
 
-// Sibling returns a consumer of the same name for concurrent reads. What the one learns about
-// the size of tenants' events, the other knows.
+// Sibling returns a consumer with the same name for concurrent reads. The two share what they
+// learn about the size of tenants' events.
 func (c *Consumer) Sibling() *Consumer {
 	return &Consumer{Store: c.Store, streams: c.streams, opts: c.opts, size: c.size}
 }
 
-// Large returns the tenants whose events were so large when they were last read that reading
-// them delays others.
+// Large returns the tenants whose events were so large when last read that reading them delays
+// others.
 func (c *Consumer) Large() []string {
 	large, _ := c.size.large(c.opts.Tenants.Names())
 	return large
 }
 
-// ForgetLarge makes Large return none, until such events are read again.
+// ForgetLarge makes Large return no tenants until large events are read again.
 func (c *Consumer) ForgetLarge() { c.size.forget() }
 
 // reader returns the reader for all tenants known so far.
@@ -122,8 +122,8 @@ func (c *Consumer) Held() []store.Message {
 // AcknowledgeLater queues messages that need no handling, to be acknowledged with the next Fetch.
 func (c *Consumer) AcknowledgeLater(msgs ...store.Message) { c.handled.put(msgs) }
 
-// Finish acknowledges at once the messages that the next Fetch would acknowledge. Call it
-// when there will be no more.
+// Finish immediately acknowledges the messages that the next Fetch would acknowledge. Call it
+// after the last Fetch.
 func (c *Consumer) Finish(ctx context.Context) error {
 	r := c.reader()
 	r.Handled = c.handled.clear()
@@ -134,8 +134,8 @@ func (c *Consumer) Finish(ctx context.Context) error {
 	return err
 }
 
-// Fill reads new messages into the empty buffer and blocks for up to block. If there are
-// none, wake is when abandoned entries may become claimable.
+// Fill reads new messages into the empty buffer, blocking for up to block. If there are none,
+// wake is when abandoned entries may become claimable.
 func (c *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake time.Time, err error) {
 	f, err := c.Fetch(ctx, c.opts.Batch, block)
 	c.quiet = f.Events == 0
@@ -143,13 +143,13 @@ func (c *Consumer) Fill(ctx context.Context, block time.Duration) (now, wake tim
 	return f.Now, f.Wake, err
 }
 
-// Commands takes operators' commands that wait behind other messages of the tenants.
+// Commands takes operators' commands that are queued behind other messages of the tenants.
 func (c *Consumer) Commands(ctx context.Context, tenants []string) ([]store.Message, error) {
 	msgs, err := c.streams.TakeCommands(ctx, c.reader(), tenants)
 	return msgs, c.reportUnread(err)
 }
 
-// OmittedTenants returns the tenants with large messages that are still to be loaded.
+// OmittedTenants returns the tenants with large messages yet to be loaded.
 func (c *Consumer) OmittedTenants() []string { return c.omitted.tenants() }
 
 // Empty reports whether the buffer is empty.
@@ -162,15 +162,15 @@ func (c *Consumer) Quiet() bool { return c.quiet }
 
 // Fetched is the result of one read.
 type Fetched struct {
-	Messages []store.Message // that the service handles; others are acknowledged
+	Messages []store.Message // of the types that the service handles; others are acknowledged
 	Events   int             // of all types
 	Tenants  int             // number of tenants with events
 	Now      time.Time       // Redis' time
 	Wake     time.Time       // when to fetch again; if nothing was read, when abandoned entries may become claimable
 }
 
-// Fetch reads up to count new events of each tenant and blocks for up to block. If there
-// are none, it claims abandoned entries. It leaves out the tenants in skip.
+// Fetch reads up to count new events of each tenant, blocking for up to block. If there are none,
+// it claims abandoned entries. It leaves out the tenants in skip.
 func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, skip ...string) (Fetched, error) {
 	var notes stream.ReadInfo
 	r := c.reader()
@@ -189,8 +189,8 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	}
 	f, err := c.read(ctx, r, count, block)
 	c.recent.saw(notes.Found, f.Now)
-	// Abandoned entries are claimed now and then even while there are new events, or they
-	// would wait for as long as new ones arrive.
+	// Abandoned entries are claimed from time to time even while there are new events;
+	// otherwise they would wait for as long as new ones arrive.
 	if err == nil && !c.opts.Reclaim && f.Events == 0 {
 		f.Wake = time.Time{}
 		return f, nil
@@ -201,8 +201,8 @@ func (c *Consumer) Fetch(ctx context.Context, count int, block time.Duration, sk
 	return c.claim(ctx, r, count, f)
 }
 
-// read reads new events and acknowledges handled ones in the same round trip. Tenants with
-// large events are read after the others and fewer at once, so that they delay them little.
+// read reads new events and acknowledges handled ones in the same round trip. Tenants with large
+// events are read after the others and in smaller numbers, so that they delay them little.
 func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block time.Duration) (Fetched, error) {
 	large, fewer := c.size.large(r.Tenants)
 	if len(large) == 0 {
@@ -226,7 +226,7 @@ func (c *Consumer) read(ctx context.Context, r stream.Reader, count int, block t
 	more, err := c.readAll(ctx, r, fewer, 0)
 	r.ReadInfo.Found = append(found, r.ReadInfo.Found...)
 	if err != nil {
-		return f, nil //nolint:nilerr // the other tenants' events were read; the next read meets it again
+		return f, nil //nolint:nilerr // the other tenants' events were read; the next read meets the error again
 	}
 	more.Messages, more.Events, more.Tenants = append(f.Messages, more.Messages...), f.Events+more.Events, f.Tenants+more.Tenants
 	return more, nil
@@ -249,7 +249,7 @@ func (c *Consumer) readAll(ctx context.Context, r stream.Reader, count int, bloc
 	return f, err
 }
 
-// readSome reads the tenants of r. It blocks for at most patience, after which all tenants
+// readSome reads the tenants of r. It blocks for at most patience; after that, all tenants
 // are due to be read again.
 func (c *Consumer) readSome(ctx context.Context, r stream.Reader, count int, patience time.Duration) (Fetched, error) {
 	if c.opts.Alarm != nil {
@@ -287,9 +287,8 @@ func (c *Consumer) claim(ctx context.Context, r stream.Reader, count int, f Fetc
 	return f, c.reportUnread(err)
 }
 
-// claimedRecently reports whether it is too soon to search for abandoned entries again. The
-// more tenants there are, the rarer the searches, so that their cost per second stays the
-// same.
+// claimedRecently reports whether it is too soon to search for abandoned entries again. The more
+// tenants there are, the rarer the searches, so that their cost per second stays the same.
 func (c *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
 	pause := c.opts.Claim
 	if tenants > 1 && c.opts.Block > 0 {
@@ -302,7 +301,7 @@ func (c *Consumer) claimedRecently(now time.Time, tenants int, busy bool) bool {
 	return since >= 0 && since < pause
 }
 
-// claimEach is how much each tenant delays the next search for abandoned entries.
+// claimEach is the delay that each tenant adds before the next search for abandoned entries.
 const claimEach = 5 * time.Millisecond
 
 // Claim makes the next Fetch search for abandoned entries.
@@ -323,7 +322,7 @@ func (c *Consumer) Handle(ctx context.Context, m store.Message, handle func(cont
 		if err := c.streams.MarkIsolated(ctx, m); err != nil {
 			return err
 		}
-		if ctx.Err() != nil { // the message was lost meanwhile, or the service is to stop
+		if ctx.Err() != nil { // another consumer has claimed the message, or the service is stopping
 			return context.Cause(ctx)
 		}
 	}
@@ -337,9 +336,9 @@ func (c *Consumer) Handle(ctx context.Context, m store.Message, handle func(cont
 	return nil
 }
 
-// Reject settles a message that could not be handled: it is delivered again, or
-// dead-lettered with a failure event for the worker, if failureEvent is not empty. An
-// error that is not the message's fault is returned.
+// Reject settles a message that could not be handled. The message is delivered again, or
+// dead-lettered together with a failure event for the worker unless failureEvent is empty.
+// Reject returns an error that is not the message's fault.
 func (c *Consumer) Reject(ctx context.Context, m store.Message, cause error, failureEvent event.Type) error {
 	class := ClassOf(ctx, cause)
 	if class == "" {
@@ -356,7 +355,7 @@ func (c *Consumer) Reject(ctx context.Context, m store.Message, cause error, fai
 	return c.DeadLetter(ctx, m, dead, publish)
 }
 
-// Retry delays a message whose retries are not used up, and reports whether it did.
+// Retry delays a message that has retries left, and reports whether it did.
 func (c *Consumer) Retry(ctx context.Context, m store.Message, cause error) (bool, error) {
 	class := ClassOf(ctx, cause)
 	if class == Permanent || m.Attempt+1 >= c.opts.Retry.attempts(cause) {
@@ -376,7 +375,7 @@ func (c *Consumer) Dead(m store.Message, cause error) event.Dead {
 	return event.Dead{Reason: cause.Error(), Attempts: attempts, Service: c.opts.Group}
 }
 
-// DeadLetter dead-letters a message and publishes events with it.
+// DeadLetter dead-letters a message and publishes events in the same step.
 func (c *Consumer) DeadLetter(ctx context.Context, m store.Message, dead event.Dead, publish []event.Event) error {
 	_, err := c.streams.DeadLetter(ctx, m, dead, publish)
 	if err == nil {
@@ -414,8 +413,8 @@ func NewTenantSet(names ...string) *TenantSet {
 	return r
 }
 
-// Fix stops the set from growing: a process that serves only some tenants also fires the
-// timers of others, but does nothing else for them.
+// Fix stops the set from growing, for a process that serves only some tenants. Such a process
+// also fires the timers of others, but does nothing else for them.
 func (s *TenantSet) Fix() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ type Contention struct {
 
 const (
 	contentionTime = 5 * time.Second
-	batchFraction  = 8 // during contention, 1/8 of a batch is handled at once
-	readFraction   = 4 // during contention, 1/4 of a batch is read at once
+	batchFraction  = 8 // during contention, a batch has 1/8 of its usual size
+	readFraction   = 4 // during contention, a read has 1/4 of its usual size
 )
 
 // Record records the messages of a read.
@@ -37,7 +37,7 @@ func (c *Contention) Record(msgs []store.Message, now time.Time) {
 // Any reports whether more than one tenant has work.
 func (c *Contention) Any() bool { return c.now.Before(c.until) }
 
-// ReadSize returns how many messages of each tenant to read at once, given the usual
+// ReadSize returns how many messages of each tenant to read in one call, given the usual
 // number: writing and reading messages of one tenant delays the others.
 func (c *Contention) ReadSize(most int) int {
 	if !c.Any() {
@@ -46,7 +46,7 @@ func (c *Contention) ReadSize(most int) int {
 	return max(most/readFraction, 1)
 }
 
-// BatchSize returns how many messages to handle at once, given the usual number.
+// BatchSize returns how many messages to handle in one batch, given the usual number.
 func (c *Contention) BatchSize(most int) int {
 	if !c.Any() {
 		return most

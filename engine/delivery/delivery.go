@@ -15,9 +15,9 @@ import (
 // Class says what may resolve an error.
 type Class string
 
-// The classes of errors. They depend on an error's type, never on its text.
+// The classes of errors. They depend on an error's type, never on its message.
 const (
-	Transient   Class = "transient"   // a retry at once may help
+	Transient   Class = "transient"   // an immediate retry may help
 	Recoverable Class = "recoverable" // a retry later may help
 	Permanent   Class = "permanent"   // a retry cannot succeed until something is changed
 )
@@ -39,9 +39,8 @@ func As(class Class, err error) error {
 	return &classified{class, err}
 }
 
-// ClassOf returns the class of an error that a message or its execution caused. It
-// returns "" for an error of Redis or the connection: then the service retries and the
-// message's attempts do not count.
+// ClassOf returns the class of an error caused by a message or its execution. It returns ""
+// for an error of Redis or the connection: the service retries, and the attempt does not count.
 func ClassOf(ctx context.Context, err error) Class {
 	c, marked := errors.AsType[*classified](err)
 	switch {
@@ -54,15 +53,15 @@ func ClassOf(ctx context.Context, err error) Class {
 	}
 }
 
-// ErrEarly is wrapped by the error of a message that arrives before the message it depends
+// ErrEarly is wrapped by the error for a message that arrives before the message it depends
 // on, such as the start of its execution. A crashed process may hold that one until its
 // lease expires; until then, the early message must not be dead-lettered.
-var ErrEarly = errors.New("it is not there yet")
+var ErrEarly = errors.New("the message is early")
 
-// earlyAttempts is how often such a message is delivered, over several minutes.
+// earlyAttempts is how many times an early message is delivered, over several minutes.
 const earlyAttempts = 12
 
-// attempts returns how often a message with an error is delivered.
+// attempts returns how many times a message with an error is delivered.
 func (p Policy) attempts(cause error) int {
 	if errors.Is(cause, ErrEarly) {
 		return max(p.Attempts, earlyAttempts)
@@ -70,13 +69,13 @@ func (p Policy) attempts(cause error) int {
 	return p.Attempts
 }
 
-// Policy determines how often and how soon a failed message is delivered again.
+// Policy determines how many times and how soon a failed message is delivered again.
 type Policy struct {
 	Attempts int           // deliveries before a message is dead-lettered; 1 to 100
-	Delay    time.Duration // longest pause before the second delivery; doubles with each
+	Delay    time.Duration // longest pause before the second delivery; doubles with each attempt
 }
 
-// DefaultPolicy is the documented one: three attempts, up to 200 ms and up to 400 ms
+// DefaultPolicy returns the documented policy: three attempts, up to 200 ms and up to 400 ms
 // apart.
 func DefaultPolicy() Policy { return Policy{Attempts: 3, Delay: 200 * time.Millisecond} }
 
@@ -108,19 +107,19 @@ func (p Policy) pause(m store.Message, class Class) time.Duration {
 	return time.Duration(h.Sum64() % uint64(window+1))
 }
 
-// From poisonCandidate crashes on, a message is handled in isolation; from poison crashes
-// on, it is dead-lettered.
+// After poisonCandidate crashes, a message is handled in isolation; after poison crashes, it is
+// dead-lettered.
 const (
 	poisonCandidate = 2
 	poison          = 5
 )
 
-// PoisonCandidate reports whether a message has to be handled in isolation: two processes
-// crashed while they handled it.
+// PoisonCandidate reports whether a message must be handled in isolation because two processes
+// crashed while handling it.
 func PoisonCandidate(m store.Message) bool { return m.Crashes >= poisonCandidate }
 
-// Poison returns the reason why a message is dead-lettered without another attempt, nil if
-// it is not.
+// Poison returns the reason why a message is dead-lettered without another attempt, or nil if it
+// is not.
 func Poison(m store.Message) error {
 	if m.Crashes < poison {
 		return nil

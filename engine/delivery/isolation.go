@@ -19,7 +19,7 @@ type Isolation struct {
 	mu       sync.Mutex
 	inside   int  // messages being handled
 	isolated bool // the only message being handled is a poison candidate
-	wanted   bool // a poison candidate waits for isolation: no other message may enter
+	wanted   bool // a poison candidate is waiting for isolation: no other message may enter
 }
 
 // Enter reports whether a message may be handled now. If so, the caller must call Leave.
@@ -106,7 +106,7 @@ func (h *handled) add(entries []stream.Handled) {
 	h.entries = append(h.entries, entries...)
 }
 
-// putBack puts back what could not be acknowledged.
+// putBack puts back entries that could not be acknowledged.
 func (h *handled) putBack(entries []stream.Handled) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// omittedMessages are large messages that were delivered without their content and are to
-// be loaded one after another.
+// omittedMessages are large messages that were delivered without their content, which is loaded
+// one message at a time.
 type omittedMessages struct {
 	mu    sync.Mutex
 	queue queue.Fair[store.Message]
@@ -40,7 +40,7 @@ func (m *omittedMessages) take(skip []string) []store.Message {
 	return m.queue.Take(func(tenant string) bool { return !slices.Contains(skip, tenant) })
 }
 
-// tenants returns whose messages are kept.
+// tenants returns the tenants with omitted messages.
 func (m *omittedMessages) tenants() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,8 +53,8 @@ func (m *omittedMessages) buffered() []store.Message {
 	return m.queue.All()
 }
 
-// load loads the next omitted messages of a tenant that is not in skip, and reports
-// whether there were any.
+// load loads the next omitted messages of a tenant that is not in skip, and reports whether there
+// were any.
 func (c *Consumer) load(ctx context.Context, r stream.Reader, skip []string) (f Fetched, ok bool, err error) {
 	omitted := c.omitted.take(skip)
 	if len(omitted) == 0 {

@@ -8,8 +8,8 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// fetchOthers reads the tenants that are not in skip. It claims their abandoned entries
-// only if it may block; otherwise there is other work to do.
+// fetchOthers reads the tenants that are not in skip. It claims their abandoned entries only if
+// it may block; otherwise there is other work to do.
 func (c *Consumer) fetchOthers(ctx context.Context, r stream.Reader, count int, block time.Duration, skip []string) (Fetched, error) {
 	skipped := func(tenant string) bool { return slices.Contains(skip, tenant) }
 	others := slices.DeleteFunc(slices.Clone(r.Tenants), skipped)
@@ -33,7 +33,7 @@ func (c *Consumer) fetchOthers(ctx context.Context, r stream.Reader, count int, 
 		return f, c.reportUnread(err)
 	}
 	found := slices.Clone(r.ReadInfo.Found)
-	for _, tenant := range skip { // they have events as well
+	for _, tenant := range skip { // they have events, too
 		found = append(found, stream.Found{Tenant: tenant})
 	}
 	c.recent.saw(found, f.Now)

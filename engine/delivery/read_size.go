@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// readSize determines how many events of each tenant to read at once. With many tenants the
+// readSize determines how many events of each tenant to read in one call. With many tenants the
 // number starts small, so that a read of all of them fits in memory; it grows while few
 // tenants have many events.
 type readSize struct {
@@ -23,8 +23,8 @@ const (
 	unbounded = 1000    // a bound that has grown to this is dropped
 )
 
-// large returns those of the tenants whose events are large, and how many events of each
-// to read at once.
+// large returns which of the tenants have large events, and how many events of each to read in
+// one call.
 func (s *readSize) large(tenants []string) (large []string, count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *readSize) large(tenants []string) (large []string, count int) {
 	return large, count
 }
 
-// of returns how many events to read from each of a number of tenants, at most most.
+// of returns how many events to read from each of a number of tenants, limited to most.
 func (s *readSize) of(tenants, most int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *readSize) saw(found []stream.Found, count int) {
 	}
 }
 
-// forget forgets whose events are large.
+// forget forgets which tenants have large events.
 func (s *readSize) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

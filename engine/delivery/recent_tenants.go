@@ -6,7 +6,7 @@ import (
 	"flunq.io/flunq/engine/store/stream"
 )
 
-// recentTenants holds the tenants that had events when all were last read. The cost of
+// recentTenants holds the tenants that had events when all tenants were last read. The cost of
 // reading all tenants grows with their number, even if only one has events. With many
 // tenants, all are therefore read only at intervals, and only the recent ones in between.
 type recentTenants struct {
@@ -17,10 +17,10 @@ type recentTenants struct {
 
 const (
 	pauseEach = 15 * time.Microsecond // time between two reads of all tenants, per tenant
-	pauseFrom = 2 * time.Millisecond  // a shorter pause counts as none: Redis counts in milliseconds
+	pauseFrom = 2 * time.Millisecond  // a shorter pause is skipped: Redis counts in milliseconds
 )
 
-// next returns the tenants to read next, and for how long to block; none means all.
+// next returns the tenants to read next, or none for all, and how long to block.
 func (t *recentTenants) next(all []string, block time.Duration) (some []string, patience time.Duration) {
 	pause := time.Duration(len(all)) * pauseEach
 	since := t.now.Sub(t.asked)

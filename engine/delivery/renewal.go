@@ -17,14 +17,14 @@ type Holder struct {
 	Finish func(context.Context) error
 }
 
-// Renewal renews the leases of what the services of a process hold.
+// Renewal renews the leases of the messages that the services of a process hold.
 type Renewal struct {
 	store   *store.Store
 	holders []Holder
 	lease   time.Duration
 }
 
-// NewRenewal returns a Renewal for leases of the given length.
+// NewRenewal returns a Renewal for leases of the given duration.
 func NewRenewal(st *store.Store, holders []Holder, lease time.Duration) *Renewal {
 	return &Renewal{store: st, holders: holders, lease: lease}
 }
@@ -48,8 +48,8 @@ func (r *Renewal) Step(ctx context.Context) (wake time.Time, err error) {
 	return now.Add(r.lease / 3), err
 }
 
-// renew renews what a service holds. It reports lost messages after each tenant, not only
-// when Redis has been asked about all tenants.
+// renew renews the leases of one service. It reports lost messages after each tenant instead of
+// waiting for the replies about all tenants.
 func (r *Renewal) renew(ctx context.Context, h Holder, buffered []store.Message) error {
 	for _, part := range stream.ByOwner(buffered) {
 		lost, err := stream.New(r.store).Renew(ctx, part...)

@@ -38,7 +38,7 @@ func methods() []string {
 	}
 }
 
-// method warns of an unknown HTTP method.
+// method warns about an unknown HTTP method.
 func (p *calls) method(n *yaml.Node) {
 	if n == nil || n.Shape != yaml.Text || strings.Contains(n.Text(), "${") || slices.Contains(methods(), strings.ToUpper(n.Text())) {
 		return
@@ -77,7 +77,7 @@ func (p *calls) openAPI(n *yaml.Node, s scope) *OpenAPICall {
 	return c
 }
 
-// answer parses what to do with a response.
+// answer parses how to treat a response.
 func (p *calls) answer(n *yaml.Node) (output string, redirect bool) {
 	output = p.word(n.Get("output"), "output", "content", "content", "response", "raw")
 	return output, p.flag(n.Get("redirect"), "redirect")
@@ -164,7 +164,7 @@ func (p *calls) transport(n *yaml.Node, s scope) {
 	p.textMap(n.Get("options"), "transport.options", s)
 }
 
-// asyncAPI parses a call of asyncapi; foreach parses what to do with each message.
+// asyncAPI parses an asyncapi call; foreach parses what to do with each message.
 func (p *calls) asyncAPI(n *yaml.Node, s scope, foreach func(*yaml.Node)) {
 	if !p.object(n, "with of call: asyncapi", keys("document", "channel", "operation", "server", "protocol", "message",
 		"subscription", "authentication").need("document")) {

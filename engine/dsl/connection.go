@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// connections parses endpoints, the locations of documents, and authentication.
+// connections parses endpoints, locations of documents, and authentication.
 type connections struct {
 	*expressions
 	authentications section                    // of use
@@ -49,7 +49,7 @@ func (p *connections) endpoint(n *yaml.Node, what string, s scope) (e Endpoint) 
 	return e
 }
 
-// target warns of an endpoint to which no request can be sent.
+// target warns about an endpoint to which no request can be sent.
 func (p *connections) target(n *yaml.Node, what string, s scope) {
 	if n != nil && n.Shape == yaml.Object {
 		n = n.Get("uri")
@@ -100,7 +100,7 @@ func pathOf(name string) string {
 	return "." + name
 }
 
-// absolute warns of a URI without scheme or host, unless a template may provide them.
+// absolute warns about a URI without scheme or host, unless a template may provide them.
 func (p *connections) absolute(n *yaml.Node, src, what string) {
 	if strings.HasPrefix(src, "{") {
 		return

@@ -95,7 +95,7 @@ func (p *dataFlow) jsonSchema(document *yaml.Node, what string) *schema.Schema {
 	return compiled
 }
 
-// schemaKeys warns of misspelt JSON Schema keywords, which JSON Schema itself ignores.
+// schemaKeys warns about misspelt JSON Schema keywords, which JSON Schema itself ignores.
 func (p *dataFlow) schemaKeys(n *yaml.Node, what string, depth int) {
 	if n.Shape != yaml.Object || depth > yaml.MaxDepth || p.Full() {
 		return
@@ -146,7 +146,7 @@ func (p *dataFlow) badSchema(document *yaml.Node, what string, err error) {
 		reported[n.Pos] = true
 		types := []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 		if strings.HasSuffix(v.Path, "/type") && n.Shape == yaml.List {
-			continue // the items of the list are reported one by one
+			continue // the list's items are reported one by one
 		}
 		if typePath.MatchString(v.Path) && n.Shape == yaml.Text {
 			p.Mistake(n.Pos, p.guess(n.Text(), types), "%s: JSON Schema has no type %s", what, yaml.Quote(n.Text()))

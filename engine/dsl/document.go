@@ -11,8 +11,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// document parses a whole workflow: its header, what all of its tasks share, and its
-// tasks.
+// document parses a whole workflow: its header, what all its tasks share, and the tasks.
 type document struct {
 	*expressions
 	connections *connections
@@ -34,7 +33,7 @@ var (
 
 // newDocument returns a parser that fills def. Each type calls only those before it: reader,
 // expressions, connections, then dataFlow, faults, events, calls and processes, then tasks,
-// and document last. Jumps and reachability are given tasks that have been parsed.
+// and document last. Jumps and reachability are checked after the tasks are parsed.
 func newDocument(name string, text []byte, def *Definition) *document {
 	r := &reader{Collector: yaml.NewCollector(name, languageKeys()...)}
 	e := &expressions{reader: r, source: source{text: text}}
@@ -110,8 +109,8 @@ func (p *document) noteUnsupported(ref string) func(construct string) {
 	}
 }
 
-// topLevel checks the top-level keys. The official schema accepts any, so a key that is no
-// likely typo is only a warning.
+// topLevel checks the top-level keys. The official schema accepts any, so a key that does not look
+// like a typo is only a warning.
 func (p *document) topLevel(n *yaml.Node) {
 	m := keys("document", "input", "use", "do", "timeout", "output", "schedule", "evaluate").need("document", "do")
 	free := absent(n, m.known)
@@ -124,7 +123,7 @@ func (p *document) topLevel(n *yaml.Node) {
 		case closest(f.Key, free) != "":
 			p.Mistake(f.Pos, p.guessKey(f.Key, free, m.known), "unknown key %s in the workflow", yaml.Quote(f.Key))
 			fitting.Fields = append(fitting.Fields, yaml.Field{Key: closest(f.Key, free), Pos: f.Pos, Value: f.Value})
-			n.Fields[i].Key = closest(f.Key, free) // so that mistakes in its value are reported too
+			n.Fields[i].Key = closest(f.Key, free) // to report mistakes in its value, too
 		case slices.Contains([]string{"id", "name", "version", "specVersion", "namespace", "dsl"}, f.Key):
 			p.Mistake(f.Pos, "put it under `document:`", "unknown key %s in the workflow", yaml.Quote(f.Key))
 		default:
@@ -161,7 +160,7 @@ func (p *document) header(n *yaml.Node) {
 	}
 }
 
-// language reports a DSL version that is not supported, and warns of a newer one.
+// language reports an unsupported DSL version, and warns about a newer one.
 func (p *document) language(n *yaml.Node, version string) {
 	major, rest, _ := strings.Cut(version, ".")
 	switch {
@@ -187,7 +186,7 @@ func newer(rest string) bool {
 	return err != nil || n > 3
 }
 
-// version checks a semantic version. YAML reads one of only two parts as a number.
+// version checks a semantic version. YAML reads a version with only two parts as a number.
 func (p *document) version(n *yaml.Node, what, example string) string {
 	if n == nil {
 		return ""

@@ -6,12 +6,12 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// use parses "use": all shared components, including unused ones.
+// use parses "use": all shared components, even unused ones.
 func (p *document) use(n *yaml.Node) {
 	if !p.object(n, "use", keys("authentications", "catalogs", "errors", "extensions", "functions", "retries", "secrets", "timeouts")) {
 		return
 	}
-	p.def.Use.Secrets = p.texts(n.Get("secrets"), "use.secrets")
+	p.def.Use.Secrets = p.textList(n.Get("secrets"), "use.secrets")
 	if declared := n.Get("secrets"); declared != nil {
 		for _, item := range declared.Items {
 			p.secret(item.Pos, item.Text())

@@ -15,8 +15,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// Duration is a calendar duration: months differ in length, so Months are counted
-// separately.
+// Duration is a calendar duration. Months are counted separately because they differ in length.
 type Duration struct {
 	Months int64
 	Days   int64
@@ -25,12 +24,11 @@ type Duration struct {
 	Go     bool      // given in Go's format ("1h30m"), which other runtimes do not accept
 }
 
-// lastMoment returns the latest time that RFC 3339 can represent. Later times are clamped
-// to it.
+// lastMoment returns the latest time that RFC 3339 can represent. Later times are clamped to it.
 func lastMoment() time.Time { return time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC) }
 
-// From returns the time that is the duration after t, in UTC. One month after January 31
-// is the last day of February. The result is never before t nor after the year 9999.
+// From returns t plus the duration, in UTC. One month after January 31 is the last day of
+// February. The result is never before t nor after the year 9999.
 func (d Duration) From(t time.Time) time.Time {
 	t = t.UTC()
 	if !d.Until.IsZero() {
@@ -51,7 +49,7 @@ func (d Duration) From(t time.Time) time.Time {
 	return out
 }
 
-// Before returns the time that is the duration before t, with months as long as those after t.
+// Before returns t minus the duration, with months as long as those after t.
 func (d Duration) Before(t time.Time) time.Time { return t.Add(t.Sub(d.From(t))) }
 
 // Fixed returns the length of a duration, with days of 24 hours. ok is false if it has months, is
@@ -62,7 +60,7 @@ func (d Duration) Fixed() (length time.Duration, ok bool) {
 	return time.Duration(d.Days)*day + d.Clock, fits && d.Months == 0 && d.Until.IsZero()
 }
 
-// addMonths keeps the day of the month, or uses the last day of a shorter month.
+// addMonths keeps the day of the month, or uses the last day if the month is shorter.
 func addMonths(t time.Time, months int) time.Time {
 	first := time.Date(t.Year(), t.Month()+time.Month(months), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 	lastDay := first.AddDate(0, 1, -1).Day()
@@ -127,8 +125,8 @@ func (a *amounts) add(n *big.Rat, unit rune, clock bool) {
 	}
 }
 
-// duration rounds up to nanoseconds, so that no timer is early. A fraction of a month
-// counts as that fraction of 30 days.
+// duration rounds up to nanoseconds, so that no timer fires early. A fraction of a month counts as
+// that fraction of 30 days.
 func (a *amounts) duration() Duration {
 	months, part := split(&a.months)
 	a.days.Add(&a.days, part.Mul(part, big.NewRat(30, 1)))
@@ -139,7 +137,7 @@ func (a *amounts) duration() Duration {
 	if rest.Sign() > 0 {
 		nanos.Add(nanos, big.NewInt(1))
 	}
-	// Larger amounts do not fit a time.Duration, and are counted in days.
+	// Larger amounts do not fit into a time.Duration and are counted in days.
 	if nanos.Cmp(big.NewInt(math.MaxInt64/2)) > 0 {
 		more, left := new(big.Int).QuoRem(nanos, big.NewInt(day), new(big.Int))
 		days.Add(days, more)
@@ -148,7 +146,7 @@ func (a *amounts) duration() Duration {
 	return Duration{Months: clamp(months), Days: clamp(days), Clock: time.Duration(clamp(nanos))}
 }
 
-// split returns the integer part of a non-negative number, and the rest.
+// split returns the integer part of a non-negative number, and the remainder.
 func split(r *big.Rat) (*big.Int, *big.Rat) {
 	quotient, remainder := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
 	return quotient, new(big.Rat).SetFrac(remainder, r.Denom())
@@ -162,7 +160,7 @@ func clamp(i *big.Int) int64 {
 }
 
 // ParseDuration parses a duration as written in a document or computed by an expression:
-// ISO 8601, a map of whole numbers, a Go duration, or a timestamp.
+// ISO 8601, a map of integers, a Go duration, or a timestamp.
 func ParseDuration(v any) (Duration, error) {
 	d, wrong := readDuration(v)
 	if wrong == nil {
@@ -176,8 +174,8 @@ func ParseDuration(v any) (Duration, error) {
 
 var daysFirst = regexp.MustCompile(`^(?:(\d{1,6})w)?(?:(\d{1,6})d)?(.*)$`)
 
-// ParseSpan parses a duration that a person types: ISO 8601, or Go's notation with weeks and days
-// before it, such as 10m, 3d, 2d12h or 1w; 0 needs no unit.
+// ParseSpan parses a duration typed by a person: ISO 8601, or Go's notation preceded by weeks and
+// days, such as 10m, 3d, 2d12h or 1w; 0 needs no unit.
 func ParseSpan(text string) (d Duration, err error) {
 	text = strings.TrimSpace(text)
 	m := daysFirst.FindStringSubmatch(text)
@@ -259,7 +257,7 @@ func durationOfMap(m map[string]any) (Duration, *durationError) {
 	return total.duration(), nil
 }
 
-// wholeParts suggests how to write an amount that is not a whole number.
+// wholeParts suggests how to write an amount that is not an integer.
 func wholeParts(key string, value any) string {
 	smaller := map[string]struct {
 		unit string
@@ -276,7 +274,7 @@ func wholeParts(key string, value any) string {
 	return fmt.Sprintf("write it as {%s: %.0f}", less.unit, f*less.by)
 }
 
-// rational converts a whole number of any size.
+// rational converts an integer of any size.
 func rational(v any) (*big.Rat, bool) {
 	if i, ok := v.(*big.Int); ok {
 		return new(big.Rat).SetInt(i), true
@@ -322,7 +320,7 @@ func durationOfText(s string) (Duration, *durationError) {
 	return Duration{}, &durationError{"", yaml.Quote(s) + " is not an ISO 8601 duration", suggestion}
 }
 
-// plainISO parses the most common durations: whole amounts of few digits.
+// plainISO parses the most common durations: integers of few digits.
 func plainISO(s string) (d Duration, ok bool) {
 	s, ok = strings.CutPrefix(s, "P")
 	date, clock, timed := strings.Cut(s, "T")
@@ -336,7 +334,7 @@ func plainISO(s string) (d Duration, ok bool) {
 	return d, true
 }
 
-// amountsOf parses whole amounts whose units are in the given order.
+// amountsOf parses integers whose units appear in the given order.
 func amountsOf(s, units string) (amounts [4]int64, ok bool) {
 	const most = 6 // digits
 	unit := 0
@@ -375,7 +373,7 @@ func durationOfISO(s string) Duration {
 	return total.duration()
 }
 
-// suggestDuration guesses which duration an invalid text means; "" if none.
+// suggestDuration guesses which duration an invalid string means; "" if it cannot.
 func suggestDuration(s string) string {
 	if m := saidInFull.FindStringSubmatch(s); m != nil {
 		return inISO(m[1], strings.ToLower(m[2]))

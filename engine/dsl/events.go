@@ -51,8 +51,8 @@ func (p *events) attributes(n *yaml.Node, s scope) {
 	}
 }
 
-// consumption parses which events to consume. If ended is true, it is itself the until of
-// another consumption, and cannot have one.
+// consumption parses which events to consume. With ended, the consumption is itself the until of
+// another one and cannot have its own.
 func (p *events) consumption(n *yaml.Node, what string, s scope, ended bool) (c Consumption) {
 	known := keys("all", "any", "one", "until")
 	if ended {
@@ -138,7 +138,7 @@ func (p *events) correlation(f yaml.Field, s scope) Correlation {
 	if !ok {
 		return c
 	}
-	// ".id" is meant as a path; other bare text is the expected value.
+	// ".id" is meant as a path; other bare strings are the expected value.
 	if strings.HasPrefix(strings.TrimSpace(src), ".") {
 		c.Expect = computed(p.expression(expect, "expect", s))
 		return c

@@ -11,12 +11,12 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// expressions compiles the expressions of a document, both single ones and those inside
+// expressions compiles the expressions of a document: those that are whole fields and those inside
 // data.
 type expressions struct {
 	*reader
 	source   source
-	loose    bool // text that compiles is an expression, even without ${ }
+	loose    bool // a string that compiles is an expression, even without ${ }
 	compiled int  // bytes of expressions compiled so far
 	secrets  []SecretUse
 }
@@ -129,8 +129,8 @@ func (p *expressions) textValue(n *yaml.Node, s scope) *expr.Value {
 	return expr.Literal(src)
 }
 
-// looseValue returns the value of text in loose mode: an expression if it compiles, else
-// the text itself.
+// looseValue returns the value of a string in loose mode: an expression if it compiles, otherwise
+// the string itself.
 func (p *expressions) looseValue(src string, s scope) *expr.Value {
 	if strings.TrimSpace(src) == "" || p.overBudget(len(src)) {
 		return expr.Literal(src)
@@ -145,8 +145,8 @@ func (p *expressions) looseValue(src string, s scope) *expr.Value {
 	return expr.Computed(program)
 }
 
-// checkedValue parses data whose expressions were checked before, without reporting
-// anything again.
+// checkedValue parses data whose expressions have been checked before, without reporting anything
+// again.
 func (p *expressions) checkedValue(n *yaml.Node, s scope) *expr.Value {
 	reported := p.Collector
 	p.Collector = yaml.NewCollector("")
@@ -154,8 +154,7 @@ func (p *expressions) checkedValue(n *yaml.Node, s scope) *expr.Value {
 	return p.value(n, s)
 }
 
-// textOrExpression parses a string value that may be an expression. It returns nil for a
-// nil node.
+// textOrExpression parses a string that may be an expression. It returns nil for a nil node.
 func (p *expressions) textOrExpression(n *yaml.Node, what string, s scope) *expr.Value {
 	if _, ok := p.text(n, what); !ok {
 		return nil
@@ -163,8 +162,8 @@ func (p *expressions) textOrExpression(n *yaml.Node, what string, s scope) *expr
 	return p.value(n, s)
 }
 
-// program checks source code in another language, in which ${ has no meaning unless the
-// whole text is an expression.
+// program checks source code in another language, in which ${ has no meaning unless the whole
+// string is an expression.
 func (p *expressions) program(n *yaml.Node, what string, s scope) {
 	if src, ok := p.text(n, what); ok {
 		if inner := whole(src); inner.is {
@@ -173,7 +172,7 @@ func (p *expressions) program(n *yaml.Node, what string, s scope) {
 	}
 }
 
-// data checks a map of any data.
+// data checks a map of arbitrary data.
 func (p *expressions) data(n *yaml.Node, what string, s scope) {
 	if n != nil {
 		p.mapOf(n, what)
@@ -252,8 +251,8 @@ func (p *expressions) uri(n *yaml.Node, what string, s scope) *expr.Value {
 	return p.value(n, s)
 }
 
-// duration parses a duration. With timestamps, a timestamp is valid too. It returns nil for
-// a nil node.
+// duration parses a duration. With timestamps, a timestamp is also valid. It returns nil for a nil
+// node.
 func (p *expressions) duration(n *yaml.Node, what string, s scope, timestamps ...bool) *expr.Value {
 	if n == nil {
 		return nil
@@ -280,7 +279,7 @@ func (p *expressions) duration(n *yaml.Node, what string, s scope, timestamps ..
 	return expr.Literal(n.Data)
 }
 
-// durationMap checks each member of a duration, so that all mistakes are reported.
+// durationMap checks every member of a duration, so that all mistakes are reported.
 func (p *expressions) durationMap(n *yaml.Node, what string) bool {
 	fine := len(n.Fields) > 0
 	if !fine {
@@ -304,7 +303,7 @@ func (p *expressions) durationMap(n *yaml.Node, what string) bool {
 	return fine
 }
 
-// compile compiles an expression, and reports its mistakes at their positions.
+// compile compiles an expression and reports its mistakes at their positions.
 func (p *expressions) compile(n *yaml.Node, src inside, s scope) *expr.Program {
 	if p.overBudget(len(src.source)) {
 		p.Mistake(n.Pos, "", "the expressions of the document exceed %d bytes in total", maxCompiled)
@@ -347,7 +346,7 @@ func (p *expressions) secret(at yaml.Pos, name string) {
 	}
 }
 
-// warnDoubts warns of parts of an expression that its author may not have meant.
+// warnDoubts warns about parts of an expression that its author may not have meant.
 func (p *expressions) warnDoubts(n *yaml.Node, doubts []expr.Doubt) {
 	offset := whole(n.Text()).offset
 	for _, d := range doubts {
@@ -355,7 +354,7 @@ func (p *expressions) warnDoubts(n *yaml.Node, doubts []expr.Doubt) {
 	}
 }
 
-// each returns the errors that were joined into one.
+// each splits joined errors.
 func each(err error) []error {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -423,15 +422,15 @@ func (p *expressions) badExpression(n *yaml.Node, src inside, err error) {
 	p.Mistake(p.within(n, src.offset+offset), suggestion, "the expression %s is wrong: %s", yaml.Quote(src.source), message)
 }
 
-// within returns the position in the document of a byte offset in a node's text.
+// within returns the position in the document of a byte offset in a node's string.
 func (p *expressions) within(n *yaml.Node, offset int) yaml.Pos {
 	if p.Full() {
-		return n.Pos // it is not shown
+		return n.Pos // the mistake will not be shown
 	}
 	return p.source.position(n, offset)
 }
 
-// unclosed reports an expression without its closing brace.
+// unclosed reports an expression without a closing brace.
 func (p *expressions) unclosed(n *yaml.Node) {
 	if n.Comment != "" {
 		p.Mistake(n.Pos, "everything after # is a comment: quote the value", "the expression %s is cut off by a comment", yaml.Quote(n.Text()))

@@ -9,7 +9,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// plainText warns of text that looks like an expression, but is literal.
+// plainText warns about text that looks like an expression but is literal.
 func (p *expressions) plainText(n *yaml.Node, src string, s scope) {
 	switch {
 	case n.Style == 0 && curlyQuotes.MatchString(src):
@@ -44,8 +44,8 @@ var (
 	fileEnding       = regexp.MustCompile(`(?i)^\.[a-z0-9_-]*(json|ya?ml|xml|html?|csv|txt|md|pdf|png|jpe?g|gif|svg|zip|gz|tar|log|env|exe|sh|js|ts|py|go|docx?|xlsx?|ignore)$|^\.[a-z0-9.-]+\.(com|org|net|io|dev|local|internal|example|test)$`)
 )
 
-// resembles reports whether text is certainly meant as an expression: it looks and compiles
-// like one, and reads data. File names such as .gitignore do too, and are excluded.
+// resembles reports whether text is certainly meant as an expression: it looks like one, compiles,
+// and reads data. So do file names such as .gitignore, which are excluded.
 func (p *expressions) resembles(src string, s scope) bool {
 	if !startsPath.MatchString(src) && !usesPath.MatchString(src) || fileEnding.MatchString(src) {
 		return false
@@ -53,12 +53,12 @@ func (p *expressions) resembles(src string, s scope) bool {
 	return len(p.Warnings) < yaml.MaxMistakes && !p.overBudget(len(src)) && expr.ReadsData(src, s.has)
 }
 
-// computing returns the expression, in ${ }, that a text resembles.
+// computing returns the expression, in ${ }, that a string resembles.
 func computing(src string) string {
 	return yamlQuoted("${ " + excerpt.Of(strings.TrimSpace(src), 200) + " }")
 }
 
-// yamlQuoted quotes text that YAML would not read as it is.
+// yamlQuoted quotes a string that YAML would not read unchanged.
 func yamlQuoted(src string) string {
 	if strings.Contains(src, ": ") || strings.Contains(src, " #") || strings.ContainsAny(src, "\"'\\{}[],\n") && strings.Count(src, "{") > 1 ||
 		strings.ContainsAny(src, "\"'\n") {
@@ -67,8 +67,7 @@ func yamlQuoted(src string) string {
 	return src
 }
 
-// interpolated returns text in which the matches of a pattern are replaced with jq
-// interpolations.
+// interpolated replaces the matches of a pattern with jq interpolations.
 func interpolated(src string, places *regexp.Regexp) string {
 	var b strings.Builder
 	at := 0

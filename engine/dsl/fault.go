@@ -75,7 +75,7 @@ func (p *faults) errorTemplate(n *yaml.Node, s scope) *ErrorTemplate {
 
 func errorMembers() []string { return []string{"type", "status", "instance", "title", "detail"} }
 
-// errorFilter parses which errors are caught.
+// errorFilter parses which errors to catch.
 func (p *faults) errorFilter(n *yaml.Node) map[string]any {
 	if n == nil || !p.object(n, "catch.errors", keys("with").others().under("with", errorMembers()...)) {
 		return nil
@@ -109,7 +109,7 @@ func (p *faults) errorFilter(n *yaml.Node) map[string]any {
 	return filter
 }
 
-// standardBases returns the base URIs of standard error types, in the versions of the
+// standardBases returns the base URIs of standard error types in the versions of the
 // specification and its conformance tests.
 func standardBases() []string {
 	return []string{
@@ -121,7 +121,7 @@ func standardBases() []string {
 	}
 }
 
-// errorBase warns of a document that uses two base URIs for standard errors.
+// errorBase warns if a document uses two base URIs for standard errors.
 func (p *faults) errorBase(n *yaml.Node, typ string) {
 	bases := standardBases()
 	i := slices.IndexFunc(bases, func(base string) bool { return strings.HasPrefix(typ, base) })
@@ -146,7 +146,7 @@ func standardTypes() []string {
 	return []string{"configuration", "validation", "expression", "authentication", "authorization", "timeout", "communication", "runtime"}
 }
 
-// errorType warns of a standard error type that does not exist.
+// errorType warns about a standard error type that does not exist.
 func (p *faults) errorType(n *yaml.Node, typ string) {
 	for _, base := range standardBases() {
 		name, is := strings.CutPrefix(typ, base)
@@ -172,8 +172,8 @@ func (p *faults) retry(n *yaml.Node, as string, s scope) *RetryPolicy {
 	return p.sharedRetry(n.Text(), as)
 }
 
-// sharedRetry parses a policy of use.retries; as is the name of the error's variable at
-// its use.
+// sharedRetry parses a policy of use.retries; as is the name of the error's variable where the
+// policy is used.
 func (p *faults) sharedRetry(name, as string) *RetryPolicy {
 	key := [2]string{name, as}
 	if r, ok := p.retryPolicies[key]; ok {
@@ -233,7 +233,7 @@ func (p *faults) backoff(n *yaml.Node) string {
 	return found
 }
 
-// jitter warns of a range whose start is after its end.
+// jitter warns about a range whose start is after its end.
 func (p *faults) jitter(n *yaml.Node, from, to *expr.Value) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	least, ok := fixedDuration(from)
@@ -243,7 +243,7 @@ func (p *faults) jitter(n *yaml.Node, from, to *expr.Value) {
 	}
 }
 
-// fixedDuration returns a duration that is a constant of the document.
+// fixedDuration returns a duration if it is a constant of the document.
 func fixedDuration(v *expr.Value) (Duration, bool) {
 	if v == nil {
 		return Duration{}, false
@@ -256,7 +256,7 @@ func fixedDuration(v *expr.Value) (Duration, bool) {
 	return d, err == nil
 }
 
-// retryLimit parses the limit of a policy, and warns if there is none.
+// retryLimit parses the limit of a policy, and warns if it has none.
 func (p *faults) retryLimit(r *RetryPolicy, n *yaml.Node, s scope) {
 	limit := n.Get("limit")
 	before := len(p.Mistakes)

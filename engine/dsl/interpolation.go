@@ -11,11 +11,11 @@ import (
 // inside is the expression inside ${ }.
 type inside struct {
 	source string
-	offset int  // byte offset of source in the text
-	is     bool // the whole text is one expression
+	offset int  // byte offset of source in the string
+	is     bool // the whole string is one expression
 }
 
-// whole extracts the expression from text that is nothing but ${ … }.
+// whole extracts the expression from a string that consists only of ${ … }.
 func whole(src string) inside {
 	trimmed := strings.TrimSpace(src)
 	if !strings.HasPrefix(trimmed, "${") || !strings.HasSuffix(trimmed, "}") {
@@ -64,7 +64,7 @@ func unquoted(s string) string {
 	return q[1 : len(q)-1]
 }
 
-// jqString returns a text as a jq string literal.
+// jqString returns a string as a jq literal.
 func jqString(s string) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

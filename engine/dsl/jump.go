@@ -44,7 +44,7 @@ func (p *jumps) index(t *Task) {
 	p.places[t.Name] = append(p.places[t.Name], t.Ref)
 }
 
-// check reports every then that names no task of its list.
+// check reports every then that does not name a task of its list.
 func (p *jumps) check() {
 	for _, j := range p.open {
 		if j.siblings.has(j.to) {

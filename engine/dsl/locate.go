@@ -10,8 +10,8 @@ import (
 )
 
 // Locate returns the position in the document that a run-time error refers to: that of the
-// expression or the JSON Schema keyword that its detail quotes, if it is found below ref,
-// else that of ref. ok is false if there is no ref in the document.
+// expression or the JSON Schema keyword that its detail quotes, if found below ref, otherwise that
+// of ref. ok is false if the document has no ref.
 func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
 	src := source{text: bytes.TrimPrefix(d.Source, []byte("\ufeff"))}
 	n := yaml.Read(yaml.NewCollector(""), src.text)
@@ -39,8 +39,8 @@ func (d *Definition) Locate(ref, detail string) (at yaml.Pos, ok bool) {
 	return at, true
 }
 
-// violated returns the position of the JSON Schema keyword that rejected data. n has the
-// schema below its key what, or is itself the holder of the schema.
+// violated returns the position of the JSON Schema keyword that rejected data. n has the schema
+// below its key what, or directly holds the schema.
 func violated(n *yaml.Node, what, sentence string) (yaml.Pos, bool) {
 	sentence, _, _ = strings.Cut(sentence, "\n")
 	path, keyword, ok := schema.Keyword(sentence)
@@ -71,8 +71,8 @@ func violated(n *yaml.Node, what, sentence string) (yaml.Pos, bool) {
 	return fits[0].Pos, true
 }
 
-// alternatives returns the schemas that apply to a value along with s: those that it
-// refers to, and those that it combines.
+// alternatives returns the schemas that apply to a value along with s: those that s refers to,
+// and those that it combines.
 func alternatives(s, root *yaml.Node, depth int) []*yaml.Node {
 	found := []*yaml.Node{s}
 	if depth > 8 {
@@ -104,7 +104,7 @@ func alternatives(s, root *yaml.Node, depth int) []*yaml.Node {
 	return found
 }
 
-// below returns the schemas of a member or an item of the value that a schema describes.
+// below returns the schemas for a member or an item of the value that a schema describes.
 func below(n *yaml.Node, segment string, root *yaml.Node) []*yaml.Node {
 	var found *yaml.Node
 	if _, found = n.Get("properties").Step(segment); found == nil {

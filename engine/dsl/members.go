@@ -47,8 +47,8 @@ func (m members) others() members {
 	return m
 }
 
-// moveDown moves keys under the key that they belong to, so that mistakes in their values
-// are reported too.
+// moveDown moves keys under the key that they belong to, so that mistakes in their values are
+// reported, too.
 func moveDown(n *yaml.Node, below map[string]string) {
 	for _, f := range n.Fields {
 		parent := below[f.Key]
@@ -77,8 +77,7 @@ func absent(n *yaml.Node, known []string) []string {
 	return out
 }
 
-// misspelt reports whether a key is present under a misspelt name, which has been
-// reported.
+// misspelt reports whether a key is present under a misspelt name, which has already been reported.
 func misspelt(n *yaml.Node, name string, known []string) bool {
 	free := absent(n, known)
 	return slices.ContainsFunc(n.Fields, func(f yaml.Field) bool {

@@ -24,7 +24,7 @@ type Definition struct {
 	CannotRun   []yaml.Warning // positions of all unsupported constructs, including those of tasks
 	Secrets     []SecretUse    // secrets named in use.secrets, authentications and expressions
 
-	Source []byte // the document's text
+	Source []byte // the document as written
 	Raw    any    // the document as data, for $workflow.definition
 	tasks  map[string]*Task
 	refs   []string // references of the tasks, in document order
@@ -66,11 +66,11 @@ func (d *Definition) Size() int { return len(d.refs) }
 type Document struct {
 	DSL, Namespace, Name, Version string
 	Title, Summary                string
-	Tags                          map[string]string // those that are strings, numbers or booleans
+	Tags                          map[string]string // only tags that are strings, numbers or booleans
 }
 
-// Input describes how input is validated and transformed. Members that are absent from the
-// document are nil.
+// Input describes how input is validated and transformed. Fields that are absent from the document
+// are nil.
 type Input struct {
 	Schema *schema.Schema
 	From   *expr.Value
@@ -135,8 +135,8 @@ const (
 	End      = "end"
 )
 
-// Task is one step of a workflow. In addition to the common members, the member named like
-// its Kind is set; Do is also the body of For.
+// Task is one step of a workflow. In addition to the common fields, the field named after its Kind
+// is set; Do is also the body of For.
 type Task struct {
 	Name string
 	Kind Kind
@@ -165,8 +165,8 @@ type Task struct {
 	Try    *TryTask
 	Wait   *expr.Value // a duration: ParseDuration parses its value
 
-	// Unsupported names the construct that is valid but cannot be run yet, such as "call:
-	// grpc"; "" if there is none.
+	// Unsupported names a valid construct that cannot be run yet, such as "call: grpc"; "" if
+	// there is none.
 	Unsupported string
 }
 
@@ -206,8 +206,8 @@ type Endpoint struct {
 	Authentication *Authentication
 }
 
-// Authentication is a resolved policy. For basic and bearer either the values or Secret is
-// set. Calls with any other scheme cannot be run yet.
+// Authentication is a resolved policy. For basic and bearer, either the values or Secret is set.
+// Calls with any other scheme cannot be run yet.
 type Authentication struct {
 	Scheme             string // "basic", "bearer", "digest", "oauth2", "oidc"
 	Secret             string // name of the secret that holds the scheme's properties
@@ -265,8 +265,8 @@ type Foreach struct {
 	Export   Export
 }
 
-// ErrorTemplate is an error to raise, with a reference to use.errors resolved. Members
-// that are absent from the document are nil.
+// ErrorTemplate is an error to raise, with references to use.errors resolved. Fields that are
+// absent from the document are nil.
 type ErrorTemplate struct {
 	Type, Status, Title, Detail, Instance *expr.Value
 }
@@ -308,7 +308,7 @@ type Catch struct {
 	Then             string
 }
 
-// RetryPolicy describes when and how often a failed try is retried, with a reference to
+// RetryPolicy describes when and how many times a failed try is retried, with references to
 // use.retries resolved.
 type RetryPolicy struct {
 	When, ExceptWhen     *expr.Program

@@ -6,8 +6,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// processes parses what a run task starts: a container, a script, a shell command or
-// another workflow.
+// processes parses what a run task starts: a container, a script, a shell command or another
+// workflow.
 type processes struct {
 	*expressions
 	connections *connections

@@ -6,8 +6,8 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// reachability follows the flow through lists of tasks, and warns of tasks that are never
-// reached and of cycles that never end.
+// reachability follows the flow through lists of tasks, and warns about tasks that are never
+// reached and about cycles that never end.
 type reachability struct {
 	*reader
 	timed   bool           // the workflow has a timeout
@@ -20,9 +20,8 @@ const leaving = -1
 // ended stands for the end of the workflow.
 const ended = -2
 
-// check warns of tasks of a list that are never reached, and of cycles that never end. It
-// records in p.endless whether the end of the list is reachable; fields are the tasks as
-// written.
+// check warns about tasks of a list that are never reached, and about cycles that never end. It
+// records in p.endless whether the end of the list is unreachable; fields are the tasks as written.
 func (p *reachability) check(list TaskList, fields []yaml.Field) {
 	if len(list) == 0 {
 		return
@@ -57,8 +56,7 @@ func (p *reachability) check(list TaskList, fields []yaml.Field) {
 	p.warnCycles(list, fields, ways, index)
 }
 
-// walk marks the tasks that are reachable from one; the last mark is for the end of the
-// list.
+// walk marks the tasks that are reachable from one; the last mark is for the end of the list.
 func walk(ways [][]int, from int, reached []bool) {
 	open := []int{from}
 	for len(open) > 0 {
@@ -76,8 +74,8 @@ func walk(ways [][]int, from int, reached []bool) {
 	}
 }
 
-// successors returns the indexes of the tasks that may follow a task. known is false if a
-// then names no task, which is reported elsewhere.
+// successors returns the indexes of the tasks that may follow a task. known is false if a then does
+// not name a task, which is reported elsewhere.
 func (p *reachability) successors(list TaskList, i int, index map[string]int) (to []int, known bool) {
 	t := list[i]
 	next := leaving
@@ -146,7 +144,7 @@ func (p *reachability) neverEnds(t *Task) bool {
 	}
 }
 
-// warnCycles warns of tasks that lead only to each other, at the jump back.
+// warnCycles warns, at the jump back, about tasks that lead only to each other.
 func (p *reachability) warnCycles(list TaskList, fields []yaml.Field, ways [][]int, index map[string]int) {
 	const most = 500 // each jump back is followed, so the time is quadratic
 	if p.timed || len(list) > most {

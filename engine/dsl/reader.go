@@ -16,7 +16,7 @@ import (
 // wrong shape. All parsers of a document share one.
 type reader struct {
 	*yaml.Collector
-	unrunnable []yaml.Warning // what this version cannot run
+	unrunnable []yaml.Warning // constructs that this version cannot run
 }
 
 // object checks that a value is a map with the expected keys; what names it in mistakes.
@@ -46,7 +46,7 @@ func (p *reader) object(n *yaml.Node, what string, m members) bool {
 			meant = spelling.Word(f.Key, free)
 		}
 		if meant != "" && !m.open && n.Get(meant) == nil {
-			n.Fields[i].Key = meant // so that mistakes in its value are reported too
+			n.Fields[i].Key = meant // to report mistakes in its value, too
 		}
 	}
 	moveDown(n, m.below)
@@ -123,8 +123,8 @@ func (p *reader) list(n *yaml.Node, what string) []*yaml.Node {
 	return n.Items
 }
 
-// texts checks that a value is a list of strings, and returns them.
-func (p *reader) texts(n *yaml.Node, what string) []string {
+// textList checks that a value is a list of strings, and returns them.
+func (p *reader) textList(n *yaml.Node, what string) []string {
 	var out []string
 	for _, item := range p.list(n, what) {
 		if s, ok := p.text(item, what); ok {
@@ -134,8 +134,8 @@ func (p *reader) texts(n *yaml.Node, what string) []string {
 	return out
 }
 
-// text checks that a value is a string. It returns false for a nil node, without reporting
-// a mistake.
+// text checks that a value is a string. It returns false for a nil node, without reporting a
+// mistake.
 func (p *reader) text(n *yaml.Node, what string) (string, bool) {
 	if n == nil {
 		return "", false
@@ -197,7 +197,7 @@ func (p *reader) flag(n *yaml.Node, what string) bool {
 	return b
 }
 
-// whole checks that a value is a whole number between low and high.
+// whole checks that a value is an integer between low and high.
 func (p *reader) whole(n *yaml.Node, what string, low, high int) int {
 	if n == nil {
 		return 0
@@ -297,7 +297,7 @@ func form(n *yaml.Node, what string) string {
 	}
 }
 
-// looksPlain reports whether text is a quoted number or boolean.
+// looksPlain reports whether a string is a quoted number or boolean.
 func looksPlain(n *yaml.Node, want string) bool {
 	switch want {
 	case "true or false":
@@ -309,8 +309,8 @@ func looksPlain(n *yaml.Node, want string) bool {
 	}
 }
 
-// unquotedTemplate returns the text that is meant by {name} without quotes, which YAML
-// reads as a map; "" for any other node.
+// unquotedTemplate returns the string that was meant by {name} without quotes, which YAML reads as
+// a map; "" for any other node.
 func unquotedTemplate(n *yaml.Node) string {
 	if len(n.Fields) != 1 || n.Style != yaml.Flow || n.Fields[0].Value.Shape != yaml.Null || !n.Fields[0].Value.Implied {
 		return ""
@@ -318,7 +318,7 @@ func unquotedTemplate(n *yaml.Node) string {
 	return "{" + n.Fields[0].Key + "}"
 }
 
-// wholeNumber converts a number to an int as JSON Schema's integer does: 3.0 is one too.
+// wholeNumber converts a number to an int; as in JSON Schema, 3.0 is an integer, too.
 func wholeNumber(v any) (int, bool) {
 	switch v := v.(type) {
 	case int:
@@ -340,8 +340,7 @@ func (p *reader) guess(word string, all []string) string {
 	return didYouMean(word, all)
 }
 
-// guessKey is guess for a key of a map: free are the allowed keys that the map does not
-// have yet.
+// guessKey is guess for a key of a map; free are the allowed keys that the map does not have yet.
 func (p *reader) guessKey(word string, free, allowed []string) string {
 	if p.Full() {
 		return ""
@@ -352,7 +351,7 @@ func (p *reader) guessKey(word string, free, allowed []string) string {
 	return "allowed keys: " + strings.Join(shortened(allowed), ", ")
 }
 
-// cannotRun warns of a construct that this version cannot run.
+// cannotRun warns about a construct that this version cannot run.
 func (p *reader) cannotRun(at yaml.Pos, construct, instead string) {
 	before := len(p.Warnings)
 	p.Warn(ruleUnsupported, at, instead, "this version of flunq cannot run %s: the workflow faults when it gets there", strconv.Quote(construct))

@@ -26,8 +26,8 @@ func (s scope) during() scope { return s.before().with("input", "authorization")
 
 func (s scope) exported() scope { return s.during().with("output") }
 
-// detailsOf returns the name that follows a caught error's variable in a scope, and marks
-// it as one.
+// detailsOf returns the name that follows a caught error's variable in a scope to mark it as an
+// error.
 func detailsOf(variable string) string { return variable + ".details" }
 
 // catching returns s with the variable of a caught error.

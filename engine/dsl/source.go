@@ -14,16 +14,15 @@ type source struct {
 	lines [][]byte // of text, split on first use
 }
 
-// position returns the position in the document of a byte offset in a node's text, in
-// whatever YAML style the text is written. If it cannot be found, it returns the position
-// of the node.
+// position returns the position in the document of a byte offset in a node's string, in any YAML
+// style. If it cannot be found, it returns the position of the node.
 func (s *source) position(n *yaml.Node, offset int) yaml.Pos {
 	value := n.Text()
 	if offset < 0 || offset > len(value) {
 		return n.Pos
 	}
 	w := s.written(n)
-	// Styles of YAML differ in white space, so only the other characters are counted.
+	// YAML styles differ in white space, so only the other characters are counted.
 	at := n.Pos
 	for i, r := range value {
 		if i >= offset && !blank(r) {
@@ -83,7 +82,7 @@ type scalarReader struct {
 	wide  int      // width of the last character in columns
 }
 
-// written returns a reader at the first character of a node's text.
+// written returns a reader at the first character of a node's string.
 func (s *source) written(n *yaml.Node) *scalarReader {
 	w := &scalarReader{s: s, line: n.Line, col: 1, rest: s.line(n.Line)}
 	if n.Style == yaml.Folded {

@@ -8,7 +8,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// meant returns the keys that correspond to a word of other languages, the likeliest first.
+// meant returns the keys that correspond to a word of another workflow language, the likeliest first.
 func meant(word string) []string {
 	switch strings.ToLower(word) {
 	case "url", "uri", "href", "address":
@@ -62,7 +62,7 @@ func meant(word string) []string {
 	}
 }
 
-// closest returns the word of all that is probably meant, or "".
+// closest returns the word of all that was probably meant, or "".
 func closest(word string, all []string) string {
 	for _, m := range meant(word) {
 		if slices.Contains(all, m) {

@@ -10,7 +10,7 @@ import (
 	"flunq.io/flunq/engine/yaml"
 )
 
-// tasks parses lists of tasks, and each task with what belongs to its kind.
+// tasks parses lists of tasks, and each task with the members of its kind.
 type tasks struct {
 	*expressions
 	dataFlow  *dataFlow
@@ -48,7 +48,7 @@ func kindKeys() []string {
 	return []string{"call", "do", "emit", "for", "fork", "inject", "listen", "raise", "run", "set", "switch", "try", "wait"}
 }
 
-// languageKeys returns the keys of the language after which a missing colon is recognized.
+// languageKeys returns the keys of the language that are recognized if their colon is missing.
 func languageKeys() []string {
 	return slices.Concat(kindKeys(), commonKeys(),
 		[]string{"with", "catch", "while", "foreach", "document", "use", "dsl", "namespace", "name", "version", "method", "endpoint", "when", "in", "each"})
@@ -123,7 +123,7 @@ func (p *tasks) taskFields(n *yaml.Node, what, ref string) (fields []yaml.Field,
 	return fields, refs
 }
 
-// taskItem checks one item of a list of tasks, and returns what can be parsed as a task.
+// taskItem checks one item of a list of tasks, and returns what can be parsed as tasks.
 func (p *tasks) taskItem(n *yaml.Node) []yaml.Field {
 	switch {
 	case n.Shape == yaml.Text && n.Style == 0:
@@ -155,7 +155,7 @@ func (p *tasks) taskItem(n *yaml.Node) []yaml.Field {
 	return slices.DeleteFunc(slices.Clone(n.Fields), func(f yaml.Field) bool { return f.Value.Shape != yaml.Object })
 }
 
-// unnamed reports whether an item is a task's body without its name.
+// unnamed reports whether an item is the body of a task without its name.
 func unnamed(n *yaml.Node) bool {
 	if !membersOnly(n.Fields) {
 		return false
@@ -234,8 +234,8 @@ func (p *tasks) kind(n *yaml.Node, t *Task) string {
 	return kinds[0]
 }
 
-// noKind reports a task without a kind. If a misspelt key is the only mistake, it returns
-// the kind that was meant.
+// noKind reports a task without a kind. If its only mistake is a misspelt key, noKind returns the
+// kind that was meant.
 func (p *tasks) noKind(n *yaml.Node, what string) string {
 	all := slices.Concat(kindKeys(), commonKeys(), []string{"with", "while", "foreach", "catch"})
 	misspelt := false
@@ -249,7 +249,7 @@ func (p *tasks) noKind(n *yaml.Node, what string) string {
 		misspelt = misspelt || slices.Contains(kindKeys(), closest(f.Key, all))
 		if meant := spelling.Word(f.Key, kindKeys()); meant != "" && kind == "" && f.Value.Shape != yaml.Null {
 			kind = meant
-			n.Fields[i].Key = meant // so that mistakes in its value are reported too
+			n.Fields[i].Key = meant // to report mistakes in its value, too
 		}
 	}
 	if !misspelt {

@@ -247,7 +247,7 @@ func (p *tasks) call(t *Task, n *yaml.Node, s scope) {
 
 var cataloged = regexp.MustCompile(`^[^\s:@]+:[^\s:@]+@([^\s:@]+)$`)
 
-// callFunction parses a call of a function that use.functions or a catalog defines.
+// callFunction parses a call of a function from use.functions or a catalog.
 func (p *tasks) callFunction(t *Task, n *yaml.Node, callee string, s scope) {
 	t.Call.Protocol = "function"
 	if with := n.Get("with"); with != nil {

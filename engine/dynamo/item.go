@@ -32,8 +32,8 @@ const (
 	attrUpdatedAt    = "updated_at"
 )
 
-// Further attributes. An attribute whose value is empty or 0 is missing. The times are Unix
-// milliseconds, except that of expires_at, for which DynamoDB wants seconds.
+// Further attributes. An attribute whose value is empty or 0 is missing. Times are Unix
+// milliseconds, except expires_at: DynamoDB requires seconds.
 const (
 	attrDueMS     = "execute_ms"
 	attrCreatedMS = "created_ms"
@@ -50,21 +50,21 @@ const (
 	attrFiredMS   = "fired_ms"
 	attrExpiresAt = "expires_at" // of a FIRED or CANCELLED event; DynamoDB deletes it some time later
 
-	// attrFiring is 1 while the event is FIRING. So one update can add to the attempts that of
-	// the claim before, whose end is unknown.
+	// attrFiring is 1 while the event is FIRING. It lets one update also count the attempt of the
+	// previous claim, whose outcome is unknown.
 	attrFiring = "firing"
 
-	// The keys of the index of open events. Closed ones have neither.
+	// The keys of the index of open events. Closed events have neither.
 	attrDueShard = "due_shard" // S, "0" to "31"
 	attrDueAt    = "due_at"    // N, Next of a SCHEDULED event, Lease of a FIRING one
 )
 
-// indexName is the index of open events. It is split by a hash of the id, because the writes
-// to one key of an index are limited to 1000 a second, and ordered by time within each shard,
-// so that what is overdue is found whatever its age.
+// indexName is the index of open events. It is split by a hash of the id, because DynamoDB limits
+// writes to one key of an index to 1000 a second, and ordered by time within each shard, so that
+// overdue events are found whatever their age.
 const indexName = "due"
 
-// shards is how many parts the index of open events has. It may only grow.
+// shards is the number of shards of the index of open events. It may only grow.
 const shards = 32
 
 func shard(id string) string { return strconv.Itoa(schedule.Partition(id, shards)) }
@@ -79,8 +79,7 @@ func key(id string) item {
 	return item{attrPartitionKey: text(keyPrefix + id), attrSortKey: text(sortKey)}
 }
 
-// eventID returns the id of an event from an item that has its primary key, "" if it has that
-// of something else.
+// eventID returns the id of the event that an item holds, or "" if the item holds something else.
 func eventID(i item) string {
 	r := reader{item: i}
 	id, ok := strings.CutPrefix(r.text(attrPartitionKey), keyPrefix)
@@ -90,7 +89,7 @@ func eventID(i item) string {
 	return id
 }
 
-// encode returns the item of an event.
+// encode returns the item for an event.
 func (t *Table) encode(e *schedule.Event) item {
 	const second = 1000
 	i := key(e.ID)
@@ -129,12 +128,12 @@ func (t *Table) encode(e *schedule.Event) item {
 		i[attrDueShard], i[attrDueAt], i[attrFiring] = text(shard(e.ID)), milliseconds(e.Lease), number(1)
 	case schedule.Fired, schedule.Cancelled:
 		i[attrExpiresAt] = number(e.Updated.Add(t.opts.Retention).Unix())
-	case schedule.Dead: // kept until it is replayed or dropped
+	case schedule.Dead: // does not expire: kept until it is replayed or dropped
 	}
 	return i
 }
 
-// decode returns the event of an item, which may be one of the documented service.
+// decode returns the event of an item, which may have been written by the documented service.
 func decode(i item) (schedule.Event, error) {
 	r := reader{item: i}
 	e := schedule.Event{
@@ -144,7 +143,7 @@ func decode(i item) (schedule.Event, error) {
 		Next: r.time(attrNextMS), Published: r.time(attrFiredMS), Created: r.time(attrCreatedMS), Updated: r.time(attrUpdatedMS),
 		Content: schedule.Content{
 			Due: r.time(attrDueMS), Tenant: r.text(attrTenant), Topic: r.text(attrTopic), Key: r.text(attrKey),
-			Headers: r.texts(attrHeaders), Payload: r.bytes(attrPayload),
+			Headers: r.textMap(attrHeaders), Payload: r.bytes(attrPayload),
 		},
 	}
 	for name, at := range map[string]*time.Time{attrExecuteAt: &e.Due, attrCreatedAt: &e.Created, attrUpdatedAt: &e.Updated} {
@@ -159,7 +158,7 @@ func decode(i item) (schedule.Event, error) {
 		e.Lease = r.time(attrDueAt)
 	}
 	if r.err == nil && !slices.Contains(schedule.Statuses(), e.Status) {
-		r.err = fmt.Errorf("its status is %q", e.Status)
+		r.err = fmt.Errorf("status is %q", e.Status)
 	}
 	if r.err != nil {
 		return e, fmt.Errorf("the record of event %.60q cannot be read: %w", e.ID, r.err)
@@ -167,8 +166,8 @@ func decode(i item) (schedule.Event, error) {
 	return e, nil
 }
 
-// reader reads the attributes of an item; a missing one has the zero value. It keeps the first
-// error.
+// reader reads the attributes of an item; a missing attribute has the zero value. It keeps the
+// first error.
 type reader struct {
 	item item
 	err  error
@@ -176,7 +175,7 @@ type reader struct {
 
 func (r *reader) fail(name string) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%s has another type", name)
+		r.err = fmt.Errorf("%s has an unexpected type", name)
 	}
 }
 
@@ -203,20 +202,20 @@ func bytesOf(value types.AttributeValue) ([]byte, error) {
 	}
 }
 
-func (r *reader) texts(name string) map[string]string {
+func (r *reader) textMap(name string) map[string]string {
 	value, ok := r.item[name].(*types.AttributeValueMemberM)
 	if !ok {
 		return nil
 	}
-	texts := make(map[string]string, len(value.Value))
+	out := make(map[string]string, len(value.Value))
 	for key, v := range value.Value {
 		text, err := bytesOf(v)
 		if err != nil {
 			r.fail(name)
 		}
-		texts[key] = string(text)
+		out[key] = string(text)
 	}
-	return texts
+	return out
 }
 
 func (r *reader) number(name string) int64 {
@@ -243,7 +242,7 @@ func (r *reader) time(name string) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// text returns a string attribute; what is not UTF-8 is stored as bytes.
+// text returns a string attribute; a string that is not UTF-8 is stored as bytes.
 func text(s string) types.AttributeValue {
 	if utf8.ValidString(s) {
 		return &types.AttributeValueMemberS{Value: s}
@@ -257,7 +256,7 @@ func number(n int64) types.AttributeValue {
 
 func milliseconds(t time.Time) types.AttributeValue { return number(t.UnixMilli()) }
 
-// expression is a condition, and the changes of an update. Each attribute is named by a
+// expression is the condition and the changes of an update. It names each attribute by a
 // placeholder, because many names are reserved.
 type expression struct {
 	names              map[string]string
@@ -281,23 +280,23 @@ func (x *expression) format(format string, attributes []string) string {
 	return fmt.Sprintf(format, names...)
 }
 
-// where adds a condition with the names of attributes in the places of %s.
+// where adds a condition, with attribute names for each %s.
 func (x *expression) where(format string, attributes ...string) {
 	x.wheres = append(x.wheres, x.format(format, attributes))
 }
 
-// compute adds a change with the names of attributes in the places of %s.
+// compute adds a change, with attribute names for each %s.
 func (x *expression) compute(format string, attributes ...string) {
 	x.sets = append(x.sets, x.format(format, attributes))
 }
 
-// set gives an attribute a value.
+// set sets an attribute to a value.
 func (x *expression) set(attribute string, value types.AttributeValue) {
 	x.values[":new_"+attribute] = value
 	x.compute("%s = :new_"+attribute, attribute)
 }
 
-// remove takes an attribute away.
+// remove removes an attribute.
 func (x *expression) remove(attribute string) { x.gone = append(x.gone, x.name(attribute)) }
 
 func (x *expression) condition() *string {
@@ -313,7 +312,7 @@ func (x *expression) update() *string {
 	return &all
 }
 
-// given returns the values; DynamoDB refuses an empty map.
+// given returns the values, or nil if there are none: DynamoDB rejects an empty map.
 func (x *expression) given() item {
 	if len(x.values) == 0 {
 		return nil
@@ -321,10 +320,10 @@ func (x *expression) given() item {
 	return maps.Clone(x.values)
 }
 
-// cursor says where a page of Open begins.
+// cursor is the position at which a page of Open begins.
 type cursor struct {
 	shard int
-	id    string // of the last item that was read, with its time; "": at the begin of the shard
+	id    string // of the last item that was read; "" at the beginning of the shard
 	at    int64
 }
 
@@ -338,7 +337,7 @@ func parseCursor(s string) (c cursor, err error) {
 	return c, nil
 }
 
-// String returns the form that parseCursor reads, "" after the last shard.
+// String returns the form that parseCursor reads, or "" after the last shard.
 func (c cursor) String() string {
 	switch {
 	case c.shard >= shards:
@@ -360,7 +359,7 @@ func (c cursor) key() item {
 	return i
 }
 
-// after returns the cursor behind the last item that was read, or the next shard.
+// after returns the cursor after the last item that was read, or at the next shard.
 func (c cursor) after(last item) cursor {
 	if len(last) == 0 {
 		return cursor{shard: c.shard + 1}

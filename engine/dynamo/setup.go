@@ -18,9 +18,9 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Init creates what is missing: the table, its index of open events, and the deletion of
-// expired ones. It adds the open events that the documented service has stored to the index,
-// for which it reads the whole table. It may be repeated at any time.
+// Init creates what is missing: the table, its index of open events, and the deletion of expired
+// events. It adds open events that the documented service has stored to the index, for which it
+// reads the whole table. It may be repeated at any time.
 func (t *Table) Init(ctx context.Context) error {
 	table, err := t.describe(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (t *Table) Init(ctx context.Context) error {
 	return t.adoptAll(ctx)
 }
 
-// Check returns an error that says all that is missing, and how to get it.
+// Check returns an error that lists everything that is missing, and how to create it.
 func (t *Table) Check(ctx context.Context) error {
 	table, err := t.describe(ctx)
 	if err == nil {
@@ -73,8 +73,8 @@ func (t *Table) Check(ctx context.Context) error {
 	}
 }
 
-// Ready returns an error that says all that is missing for the methods of a scheduler.Table,
-// and how to get it.
+// Ready returns an error that lists everything that the methods of a scheduler.Table need and is
+// missing, and how to create it.
 func (t *Table) Ready(ctx context.Context) error {
 	table, err := t.describe(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (t *Table) ready(table *types.TableDescription) error {
 	return errors.Join(append(errs, t.checkKeys(table), t.checkIndex(table))...)
 }
 
-// describe returns the table, nil if there is none.
+// describe returns the description of the table, or nil if it does not exist.
 func (t *Table) describe(ctx context.Context) (*types.TableDescription, error) {
 	out, err := t.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &t.opts.Table})
 	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
@@ -117,23 +117,23 @@ func (t *Table) create(ctx context.Context) error {
 	return t.unlessSimultaneous("create the table", err)
 }
 
-// createIndex adds the index of open events to the table of the documented service.
+// createIndex adds the index of open events to a table of the documented service.
 func (t *Table) createIndex(ctx context.Context, table *types.TableDescription) error {
 	index := types.CreateGlobalSecondaryIndexAction{IndexName: aws.String(indexName), KeySchema: indexKeys(), Projection: projection()}
-	if p := table.ProvisionedThroughput; p != nil && aws.ToInt64(p.WriteCapacityUnits) > 0 { // not paid by request
+	if p := table.ProvisionedThroughput; p != nil && aws.ToInt64(p.WriteCapacityUnits) > 0 { // not billed per request
 		index.ProvisionedThroughput = &types.ProvisionedThroughput{ReadCapacityUnits: p.ReadCapacityUnits, WriteCapacityUnits: p.WriteCapacityUnits}
 	}
 	out, err := t.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{
 		TableName: &t.opts.Table, AttributeDefinitions: definitions(),
 		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Create: &index}},
 	})
-	if err == nil && dueIndex(out.TableDescription) == nil { // as dynalite does
+	if err == nil && dueIndex(out.TableDescription) == nil { // dynalite ignores the request
 		return fmt.Errorf("DynamoDB at %s cannot add the index %s to the table %s: create another table", t.place, indexName, t.opts.Table)
 	}
 	return t.unlessSimultaneous("create the index", err)
 }
 
-// unlessSimultaneous returns the error of a change, unless another process is making it.
+// unlessSimultaneous returns the error of a change, unless another process is making the same change.
 func (t *Table) unlessSimultaneous(doing string, err error) error {
 	if _, simultaneous := errors.AsType[*types.ResourceInUseException](err); simultaneous || err == nil {
 		return nil
@@ -141,11 +141,11 @@ func (t *Table) unlessSimultaneous(doing string, err error) error {
 	return t.explain(doing, err)
 }
 
-// active waits until the table and its indexes can be used; with indexed, until there is the
-// index of open events, which is not described at once.
+// active waits until the table and its indexes can be used; with indexed, also until the
+// description includes the index of open events, which may take a while.
 func (t *Table) active(ctx context.Context, indexed bool) (*types.TableDescription, error) {
 	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
-	const most = time.Hour // filling a new index takes its time
+	const most = time.Hour // filling a new index takes a while
 	waiter := dynamodb.NewTableExistsWaiter(t.client, func(o *dynamodb.TableExistsWaiterOptions) {
 		o.MinDelay, o.MaxDelay = shortest, longest
 		o.Retryable = func(_ context.Context, _ *dynamodb.DescribeTableInput, out *dynamodb.DescribeTableOutput, err error) (bool, error) {
@@ -169,7 +169,7 @@ func (t *Table) active(ctx context.Context, indexed bool) (*types.TableDescripti
 	return out.Table, nil
 }
 
-// expires reports whether expired events are deleted.
+// expires reports whether DynamoDB deletes expired events.
 func (t *Table) expires(ctx context.Context) (bool, error) {
 	out, err := t.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t.opts.Table})
 	if err != nil {
@@ -183,7 +183,7 @@ func (t *Table) expires(ctx context.Context) (bool, error) {
 	return on, nil
 }
 
-// expire lets DynamoDB delete expired events. Emulators may not know how; that is no error.
+// expire makes DynamoDB delete expired events. Emulators may not support it, which is not an error.
 func (t *Table) expire(ctx context.Context) error {
 	on, err := t.expires(ctx)
 	if err != nil || on {

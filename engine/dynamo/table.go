@@ -1,5 +1,5 @@
-// Package dynamo keeps the records of scheduled events in a table of DynamoDB. Nobody else
-// knows the form of the table or imports the AWS SDK.
+// Package dynamo keeps the records of scheduled events in a DynamoDB table. No other package knows
+// the layout of the table or imports the AWS SDK.
 package dynamo
 
 import (
@@ -28,25 +28,25 @@ import (
 	"flunq.io/flunq/engine/schedule"
 )
 
-// Table is a scheduler.Table in DynamoDB. All its methods may be called concurrently. Any
-// error of a method may be temporary; those of a write that DynamoDB certainly did not carry
-// out because of throttling have been tried again already.
+// Table is a scheduler.Table in DynamoDB. Its methods may be called concurrently. Any error of a
+// method may be temporary. Writes that DynamoDB did not carry out because of throttling have
+// already been retried.
 type Table struct {
 	client *dynamodb.Client
 	opts   Options
 	place  string // where the table is, for errors
 }
 
-// Options configure a Table.
+// Options configures a Table.
 type Options struct {
 	Table string
-	// Region is that of the SDK's own configuration if it is empty, or else us-east-1.
+	// Region is the AWS region; "": the one of the SDK's own configuration, or us-east-1.
 	Region string
-	// Endpoint is that of the region if it is empty. One outside of amazonaws.com is taken for
-	// an emulator: without other credentials, the name and the secret are "dummy".
+	// Endpoint is a URL; "": the endpoint of the region. One outside of amazonaws.com is assumed to
+	// be an emulator: without other credentials, the access key and the secret are "dummy".
 	Endpoint  string
-	Retention time.Duration // after which DynamoDB deletes events that were FIRED or CANCELLED
-	Parallel  int           // requests of one call at a time
+	Retention time.Duration // after which DynamoDB deletes FIRED or CANCELLED events
+	Parallel  int           // concurrent requests of one call
 	Timeout   time.Duration // of one request
 }
 
@@ -60,7 +60,7 @@ func Defaults() Options {
 // New returns a Table. It sends no request to DynamoDB.
 func New(ctx context.Context, opts Options) (*Table, error) {
 	if opts.Table == "" || opts.Parallel < 1 || opts.Timeout <= 0 || opts.Retention <= 0 {
-		return nil, fmt.Errorf("a table of DynamoDB with the options %+v: want a name, and positive numbers", opts)
+		return nil, fmt.Errorf("DynamoDB table with options %+v: want a name and positive numbers", opts)
 	}
 	const calls = 8 // at a time, with Parallel requests each: their connections stay open
 	client := awshttp.NewBuildableClient().WithTimeout(opts.Timeout).WithTransportOptions(func(t *http.Transport) {
@@ -76,10 +76,10 @@ func New(ctx context.Context, opts Options) (*Table, error) {
 	if opts.Endpoint != "" {
 		endpoint, err := url.Parse(opts.Endpoint)
 		if err != nil || endpoint.Host == "" || (endpoint.Scheme != "http" && endpoint.Scheme != "https") {
-			return nil, fmt.Errorf("the endpoint %q of DynamoDB: want http://HOST:PORT or https://HOST", opts.Endpoint)
+			return nil, fmt.Errorf("DynamoDB endpoint %q: want http://HOST:PORT or https://HOST", opts.Endpoint)
 		}
 		if emulated = !strings.Contains(endpoint.Hostname(), "amazonaws.com"); emulated {
-			load = append(load, config.WithEC2IMDSClientEnableState(imds.ClientDisabled)) // nobody waits for the role of a machine
+			load = append(load, config.WithEC2IMDSClientEnableState(imds.ClientDisabled)) // do not wait for the metadata service of a machine
 		}
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
@@ -90,8 +90,8 @@ func New(ctx context.Context, opts Options) (*Table, error) {
 		cfg.Credentials = orDummy(cfg.Credentials)
 	}
 	dynamo := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
-		// The checksum of a response of which nobody reads the rest is wrong, and closes the
-		// connection.
+		// The SDK reports a wrong checksum for a response that is not read to its end, and closes
+		// the connection.
 		o.DisableValidateResponseChecksum = true
 		if opts.Endpoint != "" {
 			o.BaseEndpoint = &opts.Endpoint
@@ -100,9 +100,9 @@ func New(ctx context.Context, opts Options) (*Table, error) {
 	return &Table{dynamo, opts, cmp.Or(opts.Endpoint, cfg.Region)}, nil
 }
 
-// retryer repeats only the requests that DynamoDB has refused because there were too many. All
-// others are for the caller to repeat: a conditional write whose reply was lost would find its
-// own effect, and say that another one was first.
+// retryer repeats only requests that DynamoDB refused because of throttling. The caller must
+// repeat all others itself: if the reply to a conditional write is lost, a repetition finds its own
+// effect and reports that another writer was first.
 func retryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.Retryables = []retry.IsErrorRetryable{
@@ -112,7 +112,7 @@ func retryer() aws.Retryer {
 	})
 }
 
-// orDummy returns dummy credentials where the chain of the SDK has none.
+// orDummy adds dummy credentials for when the SDK's chain has none.
 func orDummy(chain aws.CredentialsProvider) aws.CredentialsProvider {
 	return aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
 		found, err := chain.Retrieve(ctx)
@@ -137,7 +137,7 @@ func (t *Table) Put(ctx context.Context, events []schedule.Event) ([]schedule.Pl
 			first = append(first, i)
 		}
 	}
-	for _, batch := range [][]int{first, again} { // of one id, the first event counts
+	for _, batch := range [][]int{first, again} { // if an id is repeated, the first event wins
 		if err := t.each(ctx, len(batch), func(ctx context.Context, n int) (err error) {
 			i := batch[n]
 			placed[i], err = t.put(ctx, &events[i])
@@ -160,7 +160,7 @@ func (t *Table) put(ctx context.Context, e *schedule.Event) (schedule.Placed, er
 	if err != nil {
 		return schedule.Placed{}, err
 	}
-	if item == nil { // deleted since
+	if item == nil { // deleted in the meantime
 		return schedule.Placed{}, fmt.Errorf("the record of event %s is being deleted", e.ID)
 	}
 	if err := t.adopt(ctx, item); err != nil {
@@ -179,7 +179,7 @@ func (t *Table) write(ctx context.Context, e *schedule.Event, x *expression) (bo
 	return t.held("store event "+e.ID, err)
 }
 
-// read returns the item of an event, nil if there is none.
+// read returns the item of an event, or nil if it does not exist.
 func (t *Table) read(ctx context.Context, id string) (item, error) {
 	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.opts.Table, Key: key(id), ConsistentRead: aws.Bool(true)})
 	if err != nil {
@@ -188,7 +188,7 @@ func (t *Table) read(ctx context.Context, id string) (item, error) {
 	return out.Item, nil
 }
 
-// adopt gives an item that the documented service wrote what it lacks to be found by Open.
+// adopt adds what Open needs to an item of the documented service.
 func (t *Table) adopt(ctx context.Context, i item) error {
 	e, err := decode(i)
 	if _, ours := i[attrVersion]; err != nil || ours || e.Status != schedule.Scheduled {
@@ -205,7 +205,7 @@ func (t *Table) adopt(ctx context.Context, i item) error {
 	return err
 }
 
-// Get returns events in the order of their ids, nil for each that does not exist.
+// Get returns events in the order of their ids, with nil for each that does not exist.
 func (t *Table) Get(ctx context.Context, ids []string) ([]*schedule.Event, error) {
 	found := make([]*schedule.Event, len(ids))
 	return found, t.each(ctx, len(ids), func(ctx context.Context, i int) error {
@@ -219,7 +219,7 @@ func (t *Table) Get(ctx context.Context, ids []string) ([]*schedule.Event, error
 	})
 }
 
-// Claim makes events FIRING and returns those that it did.
+// Claim makes events FIRING and returns those for which it succeeded.
 func (t *Table) Claim(ctx context.Context, ids []string, owner string, now, lease time.Time) ([]*schedule.Event, error) {
 	claimed := make([]*schedule.Event, len(ids))
 	return claimed, t.each(ctx, len(ids), func(ctx context.Context, i int) error {
@@ -248,7 +248,7 @@ func (t *Table) Claim(ctx context.Context, ids []string, owner string, now, leas
 	})
 }
 
-// Settle records the ends of publications.
+// Settle records the outcomes of publications.
 func (t *Table) Settle(ctx context.Context, ends []schedule.Settled, now time.Time) ([]bool, error) {
 	took := make([]bool, len(ends))
 	return took, t.each(ctx, len(ends), func(ctx context.Context, i int) (err error) {
@@ -274,7 +274,7 @@ func (t *Table) Settle(ctx context.Context, ends []schedule.Settled, now time.Ti
 			x.remove(attrDueShard)
 			x.remove(attrDueAt)
 			x.remove(attrFiring)
-			if end.Status != schedule.Dead { // which is kept until it is replayed or dropped
+			if end.Status != schedule.Dead { // a dead event is kept until it is replayed or dropped
 				x.set(attrExpiresAt, number(now.Add(t.opts.Retention).Unix()))
 			}
 			if end.Status == schedule.Fired {
@@ -292,8 +292,8 @@ func (t *Table) Settle(ctx context.Context, ends []schedule.Settled, now time.Ti
 	})
 }
 
-// update changes the item of an event if the conditions hold. It returns the item as it is
-// afterwards, and whether they did.
+// update changes the item of an event if the conditions hold. It returns the updated item, and
+// whether they held.
 func (t *Table) update(ctx context.Context, doing, id string, x *expression) (item, bool, error) {
 	out, err := t.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.opts.Table, Key: key(id), ReturnValues: types.ReturnValueAllNew,
@@ -307,7 +307,7 @@ func (t *Table) update(ctx context.Context, doing, id string, x *expression) (it
 	return out.Attributes, true, nil
 }
 
-// Replace stores an event in place of the one with the version before it.
+// Replace stores an event in place of the one with the previous version.
 func (t *Table) Replace(ctx context.Context, e schedule.Event) (bool, error) {
 	x := newExpression()
 	x.values[":before"] = number(e.Version - 1)
@@ -316,14 +316,14 @@ func (t *Table) Replace(ctx context.Context, e schedule.Event) (bool, error) {
 	if took || err != nil || e.Version > 2 {
 		return took, err
 	}
-	// The documented service knows no versions.
+	// The documented service does not use versions.
 	x = newExpression()
 	x.where("attribute_exists(%s)", attrPartitionKey)
 	x.where("attribute_not_exists(%s)", attrVersion)
 	return t.write(ctx, &e, x)
 }
 
-// List returns a page of all events, in no order. It reads the whole table.
+// List returns a page of all events, in no particular order. It reads the whole table.
 func (t *Table) List(ctx context.Context, filter schedule.Filter) (page []schedule.Event, next string, err error) {
 	in := dynamodb.ScanInput{TableName: &t.opts.Table}
 	if filter.Cursor != "" {
@@ -338,7 +338,7 @@ func (t *Table) List(ctx context.Context, filter schedule.Filter) (page []schedu
 		x.where("%s = :status", attrStatus)
 		in.FilterExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = x.condition(), x.names, x.given()
 	}
-	const most = 16 // requests of a call; each reads a megabyte
+	const most = 16 // requests per call; each reads a megabyte
 	for range most {
 		out, err := t.client.Scan(ctx, &in)
 		if err != nil {
@@ -346,7 +346,7 @@ func (t *Table) List(ctx context.Context, filter schedule.Filter) (page []schedu
 		}
 		for _, item := range out.Items {
 			if eventID(item) == "" {
-				continue // not of the scheduler
+				continue // not a scheduler's item
 			}
 			e, err := decode(item)
 			if err != nil {
@@ -367,8 +367,8 @@ func (t *Table) List(ctx context.Context, filter schedule.Filter) (page []schedu
 	return page, next, nil
 }
 
-// Open returns a page of the entries of open events, in the order of their time within each
-// shard. A cursor is a shard, and within it the last item that was read.
+// Open returns a page of the entries of open events, ordered by time within each shard. The cursor
+// is a shard and the last item that was read from it.
 func (t *Table) Open(ctx context.Context, before time.Time, cursor string) (page []schedule.Entry, next string, err error) {
 	from, err := parseCursor(cursor)
 	if err != nil {
@@ -412,8 +412,8 @@ func (t *Table) Open(ctx context.Context, before time.Time, cursor string) (page
 // openPage is the length of a page of Open.
 const openPage = 1000
 
-// each calls do for 0 to n-1, several at a time. After an error, which it returns, it begins
-// no more.
+// each calls do with 0 to n-1, several calls at a time. After an error, which it returns, it
+// starts no more calls.
 func (t *Table) each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	if n == 1 {
 		return do(ctx, 0)
@@ -436,7 +436,7 @@ func (t *Table) each(ctx context.Context, n int, do func(ctx context.Context, i 
 	return failed
 }
 
-// held reports whether the condition of a write that ended with err was true.
+// held reports whether the condition of a write that returned err was true.
 func (t *Table) held(doing string, err error) (bool, error) {
 	if _, failed := errors.AsType[*types.ConditionalCheckFailedException](err); failed {
 		return false, nil
@@ -447,7 +447,7 @@ func (t *Table) held(doing string, err error) (bool, error) {
 	return true, nil
 }
 
-// explain returns an error that says what to do about err.
+// explain returns err with advice on what to do about it.
 func (t *Table) explain(doing string, err error) error {
 	const initialize = `"flunq schedule init" creates it`
 	missing, isMissing := errors.AsType[*types.ResourceNotFoundException](err)
@@ -459,7 +459,7 @@ func (t *Table) explain(doing string, err error) error {
 	case isAnswered && strings.Contains(answered.ErrorMessage(), "does not have the specified index"):
 		return fmt.Errorf("%s: the table %s at %s has no index %s; %s: %w", doing, t.opts.Table, t.place, indexName, initialize, answered)
 	case isAnswered:
-		return fmt.Errorf("%s: table %s of DynamoDB at %s: %w", doing, t.opts.Table, t.place, answered)
+		return fmt.Errorf("%s: DynamoDB table %s at %s: %w", doing, t.opts.Table, t.place, answered)
 	case isUnsent && unsent.Timeout():
 		return fmt.Errorf("%s: DynamoDB at %s: no answer in time: %w", doing, t.place, unsent.Err)
 	case isUnsent:

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// Run identifies one run of a task within an execution: the task's reference, the
-// iteration of the loops (and jumps back) around it, and the attempt of the retries around
-// it.
+// Run identifies one run of a task within an execution: the task's reference, the iteration of the
+// enclosing loops (and jumps back), and the attempt of the enclosing retries.
 type Run struct {
 	Ref       string `json:"ref"`                 // JSON pointer, "/do/0/name"
 	Iteration string `json:"iteration,omitempty"` // "" outside loops, else "2", or "2.0" in nested ones
@@ -74,25 +73,25 @@ func (r Run) IdempotencyKey(tenant, execution, nonce string) string {
 type Started struct {
 	Namespace  string          `json:"namespace"`
 	Name       string          `json:"name"`
-	Version    string          `json:"version"`              // "latest" or "" for the newest
+	Version    string          `json:"version"`              // "latest" or "": the newest
 	Definition string          `json:"definition,omitempty"` // hash of the document, once it is known
 	Input      json.RawMessage `json:"input"`
 	Parent     string          `json:"parent,omitempty"`      // the execution that waits for this one
 	ParentTask string          `json:"parent_task,omitempty"` // the task run of the parent that waits
-	Depth      int             `json:"depth,omitempty"`       // nesting depth; a root has 0
+	Depth      int             `json:"depth,omitempty"`       // nesting depth; 0 for a root
 	Nonce      string          `json:"nonce,omitempty"`       // distinguishes executions with the same id, see NewNonce
 	Labels     Labels          `json:"labels,omitempty"`
 	Reset      *Reset          `json:"reset,omitempty"` // what it was made from, if an operator reset another execution
 
-	// The limits of its history, if they are not the defaults. They are stored here because
-	// a history must be rebuilt in the same way whatever the reader's settings are.
+	// The limits of its history, if they are not the defaults. They are stored so that the history
+	// is rebuilt in the same way whatever the reader's settings are.
 	History *HistoryLimits `json:"history_limits,omitempty"`
 }
 
-// Reset says which execution another one was made from, and who did it.
+// Reset says which execution another one was made from, and who made it.
 type Reset struct {
 	Execution string    `json:"execution"`
-	Task      string    `json:"task"` // the run with which it continues
+	Task      string    `json:"task"` // the run that it continues with
 	At        time.Time `json:"at"`
 	By        string    `json:"by"`
 	Reason    string    `json:"reason,omitempty"`
@@ -141,8 +140,8 @@ func withMember(e Event, name string, value any) Event {
 	return e
 }
 
-// Migrated is the data of ExecutionMigrated. The history before it follows from both
-// documents, so the whole history can be rebuilt with the latest one.
+// Migrated is the data of ExecutionMigrated. The history before it follows from both documents, so
+// that the whole history can be rebuilt with the latest one.
 type Migrated struct {
 	Definition  string `json:"definition"` // hash of the new document
 	Version     string `json:"version"`
@@ -177,8 +176,7 @@ type Completed struct {
 	Call       *Call           `json:"call,omitempty"` // the last request; absent in data of earlier versions
 }
 
-// Call is the last request of a call task, and the status of its response. It contains no
-// secrets.
+// Call is the last request of a call task, and the status of its response. It contains no secrets.
 type Call struct {
 	Method string `json:"method"`
 	URL    string `json:"url"`
@@ -217,7 +215,7 @@ type Dead struct {
 	Original json.RawMessage `json:"original"` // the event's attributes as an object
 }
 
-// Problem returns the workflow error that a dead-lettered delivery causes.
+// Problem returns the workflow error that a dead-lettered message causes.
 func (d Dead) Problem() *Problem {
 	when := fmt.Sprintf("after %d attempts", d.Attempts)
 	if d.Attempts == 1 {
@@ -226,9 +224,8 @@ func (d Dead) Problem() *Problem {
 	return NewProblem(Runtime, fmt.Sprintf("the %s gave up %s: %s", d.Service, when, d.Reason))
 }
 
-// Timer is a time at which the timer service publishes a TimerFired. Its JSON is a member
-// of the sorted set of timers, so the order of the fields is fixed and empty ones are
-// omitted.
+// Timer is a time at which the timer service publishes a TimerFired. Its JSON is a member of the
+// sorted set of timers, so the order of the fields is fixed and empty ones are omitted.
 type Timer struct {
 	Tenant     string    `json:"tenant_id"`
 	Workflow   string    `json:"workflow_id,omitempty"`
@@ -245,13 +242,13 @@ type Timer struct {
 	// Of an InputTimer: the event for its execution, see EncodeInput. Of a StartTimer: the
 	// ExecutionStarted.
 	Input json.RawMessage `json:"input,omitempty"`
-	// Of an InputTimer: what happens if no task takes the event, see ParseRejection.
+	// Of an InputTimer: what happens if no task consumes the event, see ParseRejection.
 	OnReject string `json:"on_reject,omitempty"`
-	// Of an InputTimer that no task has taken yet: until when it is kept for one.
+	// Of an InputTimer that no task has consumed yet: how long it is kept for one.
 	ParkedUntil time.Time `json:"parked_until,omitzero"`
 
-	// The new due time of a timer that an operator moved. For the execution that set it,
-	// FireAt still identifies the timer.
+	// The new due time of a timer that an operator moved. The execution that set the timer still
+	// identifies it by FireAt.
 	MovedTo time.Time `json:"moved_to,omitzero"`
 }
 
@@ -267,7 +264,7 @@ func (t Timer) Due() time.Time {
 	}
 }
 
-// Keyed reports whether a timer replaces an earlier one with the same key. Timers that the
+// Keyed reports whether the timer replaces an earlier one with the same key. Timers that the
 // engine sets for itself do not.
 func (t Timer) Keyed() bool {
 	return t.Key != "" && t.Kind != TimeoutTimer && t.Kind != RetryTimer && t.Kind != DeliveryTimer

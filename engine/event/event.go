@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Type is a CloudEvents type. The types of the engine's own events begin with Prefix; any
-// other type comes from outside or from an emit task.
+// Type is a CloudEvents type. The types of the engine's own events begin with Prefix; events of any
+// other type come from outside or from an emit task.
 type Type string
 
-// Prefix begins the types of the engine's own events.
+// Prefix is the prefix of the types of the engine's own events.
 const Prefix = "io.flunq."
 
-// LifecyclePrefix begins the types of lifecycle events in the streams of tenants, which only
-// bridges read. They publish them with SpecificationPrefix, as the specification names them.
+// LifecyclePrefix is the prefix of the types of lifecycle events in tenants' streams. Only bridges
+// read them, and publish them with SpecificationPrefix, as the specification names them.
 const (
 	LifecyclePrefix     = Prefix + "lifecycle."
 	SpecificationPrefix = "io.serverlessworkflow."
@@ -43,18 +43,18 @@ const (
 	TimerCancelled Type = Prefix + "timer.cancelled" // worker → timer
 	TimerFired     Type = Prefix + "timer.fired"     // timer → worker
 	TimerSet       Type = Prefix + "timer.set"       // any process → timer: a timer was set without a TimerScheduled
-	EventReceived  Type = Prefix + "event.received"  // in histories only: an event from outside reached a listen task
+	EventReceived  Type = Prefix + "event.received"  // in histories only: an external event reached a listen task
 
 	WorkflowCompleted Type = Prefix + "workflow.completed" // worker → parent's worker, readers
 	WorkflowFailed    Type = Prefix + "workflow.failed"
 	WorkflowCancelled Type = Prefix + "workflow.cancelled"
 
-	EventDead Type = Prefix + "event.dlq" // a service → worker: a delivery was dead-lettered
+	EventDead Type = Prefix + "event.dlq" // a service → worker: a message was dead-lettered
 	TaskDead  Type = Prefix + "task.dlq"
 	TimerDead Type = Prefix + "timer.dlq"
 )
 
-// TypeOf converts a text to a Type. For common types it does not allocate.
+// TypeOf converts bytes to a Type. It does not allocate for common types.
 func TypeOf(text []byte) Type {
 	switch string(text) {
 	case string(ExecutionStarted):
@@ -104,8 +104,8 @@ func TraceAttributes() []string { return []string{"traceparent", "tracestate"} }
 // SpecVersion is the CloudEvents version.
 const SpecVersion = "1.0"
 
-// Fields returns the event as the fields of a stream entry, alternating names and values,
-// always in the same order. Empty attributes are omitted.
+// Fields returns the event as the fields of a stream entry, alternating names and values, always in
+// the same order. Empty attributes are omitted.
 func (e Event) Fields() []string {
 	out := make([]string, 0, 20+2*len(e.Ext))
 	add := func(name, value string) {
@@ -131,9 +131,9 @@ func (e Event) Fields() []string {
 	return out
 }
 
-// FromFields parses the fields of a stream entry, alternating names and values. A missing
-// type or an invalid time is an error; the returned event then still holds the other
-// attributes. All other attributes are optional.
+// FromFields parses the fields of a stream entry, alternating names and values. All attributes
+// except the type are optional. If the type is missing or the time is invalid, it returns an error
+// and an event with the other attributes.
 func FromFields(fields []string) (Event, error) {
 	var (
 		e   Event
@@ -178,13 +178,13 @@ func FromFields(fields []string) (Event, error) {
 	return e, bad
 }
 
-// FromAttributes parses an event's attributes, by name, as FromFields does.
+// FromAttributes parses an event's attributes, given by name, as FromFields does.
 func FromAttributes(attributes map[string]any) (Event, error) {
 	fields := make([]string, 0, 2*len(attributes))
 	for name, v := range attributes {
 		s, ok := v.(string)
 		if !ok {
-			return Event{}, fmt.Errorf("attribute %s is %T, want text", name, v)
+			return Event{}, fmt.Errorf("attribute %s is %T, want a string", name, v)
 		}
 		fields = append(fields, name, s)
 	}

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Attributes with which an emit task addresses its event to one execution, as an input. Any of
-// them makes it one.
+// Attributes with which an emit task addresses its event to one execution. An event with any of
+// them is an input.
 const (
-	InputExecutionAttribute = "flunqexecution" // the execution; default: the one that emits the event
+	InputExecutionAttribute = "flunqexecution" // the receiving execution; default: the one that emits the event
 	InputAfterAttribute     = "flunqafter"     // deliver it after this duration
 	InputAtAttribute        = "flunqat"        // deliver it at this time
-	InputKeyAttribute       = "flunqkey"       // replace the pending input of this key
-	InputRejectAttribute    = "flunqonreject"  // what happens if no task takes it, see ParseRejection
-	InputCancelAttribute    = "flunqcancel"    // instead of sending an event, cancel the pending input of this key
+	InputKeyAttribute       = "flunqkey"       // replace the pending input with this key
+	InputRejectAttribute    = "flunqonreject"  // what happens if no task consumes it, see ParseRejection
+	InputCancelAttribute    = "flunqcancel"    // instead of sending an event, cancel the pending input with this key
 )
 
 // InputAttributes returns the names of these attributes.
@@ -56,14 +56,14 @@ func (e Event) WithoutAddress() Event {
 // within the execution: an InputTimer or a StartTimer.
 func (t Timer) ForOne() bool { return t.Kind == InputTimer || t.Kind == StartTimer }
 
-// InputID returns the id of the event with which an InputTimer reaches its execution. It is the
-// same for every delivery.
+// InputID returns the id of the event that an InputTimer delivers to its execution. It is the same
+// for every delivery.
 func (t Timer) InputID() string {
 	return t.Execution + "/" + t.Key + "/input/" + strconv.FormatInt(t.FireAt.UnixNano(), 10)
 }
 
-// EncodeInput returns the input of a timer that delivers e: an object of its attributes. A
-// tenant, execution, workflow or task of e is omitted.
+// EncodeInput returns the input of a timer that delivers e: an object of its attributes. It omits
+// the tenant, execution, workflow and task of e.
 func EncodeInput(e Event) json.RawMessage {
 	members := map[string]any{"type": e.Type}
 	for name, value := range e.Ext {
@@ -87,8 +87,8 @@ func EncodeInput(e Event) json.RawMessage {
 	return Encode(members)
 }
 
-// ReadInput returns the event that a timer delivers: of an InputTimer an event from outside,
-// which has an id, a source and a time, and of a StartTimer an ExecutionStarted.
+// ReadInput returns the event that a timer delivers: for an InputTimer, an external event that has
+// an id, a source and a time; for a StartTimer, an ExecutionStarted.
 func (t Timer) ReadInput() (Event, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(t.Input, &members); err != nil || members == nil {
@@ -105,7 +105,7 @@ func (t Timer) ReadInput() (Event, error) {
 	}
 	e, err := FromFields(fields)
 	if err != nil {
-		return e, fmt.Errorf("has an input that is no event: %w", err)
+		return e, fmt.Errorf("has an input that is not an event: %w", err)
 	}
 	if ours := strings.HasPrefix(string(e.Type), Prefix); ours != (t.Kind == StartTimer) || ours && e.Type != ExecutionStarted {
 		return e, fmt.Errorf("has an input of type %s, which a timer of kind %s cannot deliver", e.Type, t.Kind)
@@ -123,10 +123,10 @@ func (t Timer) ReadInput() (Event, error) {
 	return e, nil
 }
 
-// Rejection says what happens to an input that no task takes.
+// Rejection says what happens to an input that no task consumes.
 type Rejection struct {
 	DeadLetter bool
-	Park       string // a duration: keep it for a task that begins to listen; "" for not at all
+	Park       string // a duration for which to keep it for a task that begins to listen; "": do not keep it
 }
 
 const parkPrefix = "park="
@@ -146,7 +146,7 @@ func ParseRejection(text string) (Rejection, error) {
 	}
 }
 
-// CheckInputKey returns an error if a text is not allowed for the key of an input.
+// CheckInputKey returns an error if key is not allowed for an input.
 func CheckInputKey(key string) error {
 	const longest = 200
 	if key == "" || len(key) > longest || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {

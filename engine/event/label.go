@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Labels are names with values that an execution is given when it starts, to find it by.
+// Labels are names with values that an execution gets when it starts and can be found by.
 type Labels map[string]string
 
 // Limits of labels.
@@ -18,17 +18,17 @@ const (
 	maxLabelValue = 200
 )
 
-// Check returns an error if there are too many labels, or one has a form that is not allowed.
+// Check returns an error if there are too many labels, or a label has a form that is not allowed.
 func (l Labels) Check() error {
 	if len(l) > maxLabels {
-		return fmt.Errorf("an execution has at most %d labels, got %d", maxLabels, len(l))
+		return fmt.Errorf("an execution can have at most %d labels, got %d", maxLabels, len(l))
 	}
 	for name, value := range l {
 		if err := checkLabelName(name); err != nil {
 			return err
 		}
 		if len(value) > maxLabelValue || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fmt.Errorf("label %s: a value has at most %d bytes and no control characters", name, maxLabelValue)
+			return fmt.Errorf("label %s: want a value of at most %d bytes without control characters", name, maxLabelValue)
 		}
 	}
 	return nil
@@ -63,8 +63,7 @@ func ParseLabels(texts []string) (Labels, error) {
 	return out, out.Check()
 }
 
-// Has reports whether the labels include all of others. The value "" of another label stands for
-// any value.
+// Has reports whether the labels include all of others. The value "" in others matches any value.
 func (l Labels) Has(others Labels) bool {
 	for name, want := range others {
 		if value, ok := l[name]; !ok || want != "" && value != want {
@@ -93,7 +92,7 @@ func ParseLabelFilter(texts []string) (Labels, error) {
 	return out, nil
 }
 
-// LabelsOf returns the labels in the data of an ExecutionStarted as JSON, nil if there are none.
+// LabelsOf returns the labels in the data of an ExecutionStarted as JSON, or nil if there are none.
 func LabelsOf(started []byte) []byte {
 	var data struct {
 		Labels json.RawMessage `json:"labels"`

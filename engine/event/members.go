@@ -8,7 +8,7 @@ import (
 
 // ScanRequested parses the data of a TaskRequested in the form that the engine writes, faster
 // than json.Unmarshal (see ScanCompleted). The data must be valid JSON. For any other form it
-// returns false; then use json.Unmarshal. The result shares memory with data.
+// returns false; use json.Unmarshal then. The result shares memory with data.
 func ScanRequested(data []byte) (r Requested, ok bool) {
 	in := members{rest: data}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
@@ -92,8 +92,8 @@ func ScanStarted(data []byte) (s Started, ok bool) {
 	return s, in.done()
 }
 
-// ScanTimer parses the JSON of a timer if it is exactly what TimerText writes. For any other
-// text it returns false; json.Unmarshal may still be able to read it.
+// ScanTimer parses the JSON of a timer if it is exactly what TimerText writes. For anything else
+// it returns false; json.Unmarshal may still be able to read it.
 func ScanTimer(text string) (t Timer, ok bool) {
 	in := members{rest: []byte(text), source: text}
 	for name, value := in.next(); name != nil && !in.irregular; name, value = in.next() {
@@ -153,8 +153,8 @@ func (m *members) timer(t *Timer, name, value []byte) {
 // members reads the members of a JSON object without white space.
 type members struct {
 	rest      []byte // text after the last member, beginning with its separator
-	irregular bool   // the object has another form
-	source    string // if set, what rest is the end of a copy of: texts share its memory
+	irregular bool   // the object does not have the expected form
+	source    string // if set, a string that ends with rest: returned strings share its memory
 }
 
 // next returns the next member, its name without quotes; nil if there is none.
@@ -174,7 +174,7 @@ func (m *members) next() (name, value []byte) {
 	return name, in[:n]
 }
 
-// length returns the length of the JSON value at the start of a text.
+// length returns the length of the JSON value at the start of text.
 func length(text []byte) int {
 	if len(text) == 0 {
 		return 0
@@ -220,7 +220,7 @@ func nested(text []byte) int {
 	return len(text)
 }
 
-// text returns a string without escapes, the value of the last member.
+// text returns a string value if it has no escapes. It must be the last value that next returned.
 func (m *members) text(value []byte) string {
 	if len(value) < 2 || value[0] != '"' {
 		m.irregular = true
@@ -240,13 +240,13 @@ func (m *members) text(value []byte) string {
 	return string(value)
 }
 
-// truth returns a boolean.
+// truth returns a boolean value.
 func (m *members) truth(value []byte) bool {
 	m.irregular = m.irregular || string(value) != "true" && string(value) != "false"
 	return string(value) == "true"
 }
 
-// number returns a whole number of few digits.
+// number returns an integer of few digits.
 func (m *members) number(value []byte) int64 {
 	const most = 18 // any such number fits an int64
 	n, err := strconv.ParseUint(string(value), 10, 64)

@@ -58,8 +58,7 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// Base URIs of the standard error types: of the tagged specification, and since it was
-// renamed.
+// Base URIs of the standard error types: of the tagged specification, and since its renaming.
 const (
 	BaseV1   = "https://serverlessworkflow.io/spec/1.0.0/errors/"
 	BaseMain = "https://open-workflow-specification.org/spec/1.0.0/errors/"

